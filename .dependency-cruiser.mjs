@@ -14,8 +14,9 @@ const ALLOWED = {
   run: ['core', 'engine', 'data', 'text', 'envs', 'modules', 'objectives', 'collectors', 'live'],
   tracking: ['core', 'data', 'text', 'run', 'live'],
   serve: ['core', 'data', 'text', 'live', 'modules'],
+  bench: ['core', 'engine', 'data', 'envs', 'live'],
   testing: ['core', 'engine', 'data', 'text', 'envs', 'collectors'],
-  cli: ['core', 'engine', 'data', 'text', 'modules', 'collectors', 'run', 'tracking', 'serve', 'live'],
+  cli: ['core', 'engine', 'data', 'text', 'modules', 'collectors', 'run', 'tracking', 'serve', 'bench', 'live'],
 }
 
 /** Package -> folders that may import it. */

@@ -1,12 +1,13 @@
 /** Concurrent rollouts per second of `LLMCollector`, what one costs, and memory, with a scripted policy that takes no time or some. */
+
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { cpus, loadavg, release, totalmem } from 'node:os'
 import { dirname, relative } from 'node:path'
 import { Command } from 'commander'
 import { selectBackend } from '../src/engine/select.js'
+import { host } from '../src/live/machine.js'
 import { type CollectResults, collectChart, collectPage } from './collecting/page.js'
 import { type Figures, measure, memoryOf } from './collecting/runs.js'
-import { host } from './settings.js'
 
 const numbers = (text: string): readonly number[] => text.split(',').map(Number)
 

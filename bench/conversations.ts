@@ -6,6 +6,7 @@
  *
  * The server's slots are busy while there is a request for each: what is missing to 100 % is what the client was late by.
  */
+
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { Command } from 'commander'
@@ -15,10 +16,10 @@ import { describe } from '../src/core/failure.js'
 import { child, type Key, keyFromSeed, uniformInteger } from '../src/core/key.js'
 import { data, ragged, raggedRow } from '../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../src/data/tensorDict/tensorDict.js'
+import { host } from '../src/live/machine.js'
 import { liveTransport } from '../src/live/transport/liveTransport.js'
 import { vLLMClient } from '../src/modules/remote/vllm/client.js'
 import { vLLMWrapper } from '../src/modules/remote/vllm/vLLMWrapper.js'
-import { host } from './settings.js'
 import type { SlotReport } from './slotServer.js'
 
 interface Options {

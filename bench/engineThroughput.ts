@@ -12,9 +12,9 @@ import { Command } from 'commander'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { type Failure, orThrow } from '../src/core/failure.js'
 import type { LLMEngine } from '../src/data/generation.js'
+import { host } from '../src/live/machine.js'
 import { LLMOnDevice } from '../src/modules/generation/onDevice.js'
 import { type LoadResult, type MixOptions, mixedRequests, runLoad } from './engineLoad.js'
-import { host } from './settings.js'
 
 interface ThroughputOptions extends MixOptions {
   readonly module: string

@@ -2,13 +2,15 @@
  * Whole GRPO steps (sample, reward, backward, update) with a random reward: the counterpart of the peers' grpo_trl.py. It runs what the package
  * installs, compiled; sampling and gradients are shared out to workers, `threads` in all.
  */
+
 import { adamW, child, keyFromSeed, liveClock, localLearner, orThrow, uniform } from 'tandem-rl'
 import { own, scope, selectBackend } from 'tandem-rl/engine'
 import { parameterCount } from 'tandem-rl/models'
 import { algorithmLoss } from 'tandem-rl/objectives'
 import { completionKeys } from 'tandem-rl/serve'
+import { median } from '../src/bench/statistics.js'
 import { randomModel, ratedBatch } from './batch.js'
-import { benchConfig, median, randomIds, readOptions, runBench } from './settings.js'
+import { benchConfig, randomIds, readOptions, runBench } from './settings.js'
 
 const { settings, mode } = readOptions('Runs whole GRPO steps on random prompts with a random reward.', {
   prompts: 16,

@@ -2,6 +2,7 @@
  * A decoder of half a billion parameters, shaped like Qwen2.5-0.5B, BF16 on disk: time and memory of loading it, of scoring 64 tokens and of
  * sampling at batch 1 and 16, and of one LoRA step of GRPO. Each phase runs in a process of its own, so that its peak of resident memory is its own.
  */
+
 import { execFileSync } from 'node:child_process'
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -16,6 +17,7 @@ import { activeRecordingBackend } from '../src/engine/register.js'
 import { own, scope } from '../src/engine/scope.js'
 import { selectBackend } from '../src/engine/select.js'
 import { liveClock } from '../src/live/clock.js'
+import { host } from '../src/live/machine.js'
 import { completionKeys, makeGenerator } from '../src/modules/generation/generator.js'
 import { loadWeights, type Pretrained } from '../src/modules/pretrained/pretrained.js'
 import { sharedParams } from '../src/modules/pretrained/sharedParams.js'
@@ -25,7 +27,7 @@ import { makeScorer } from '../src/modules/transformer/scorer.js'
 import { GRPOLoss } from '../src/objectives/grpoLoss.js'
 import { adamW } from '../src/objectives/updates/adamW.js'
 import { ratedBatch, textOfNoModel } from './batch.js'
-import { host, randomIds } from './settings.js'
+import { randomIds } from './settings.js'
 
 const PHASES = ['load', 'params', 'score', 'generate', 'generate16', 'lora'] as const
 

@@ -1,4 +1,5 @@
 /** Whole GRPO steps with sampling beside learning, against steps in turns: seconds for a step, with an engine on a thread or one far away. */
+
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -8,6 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { Command } from 'commander'
 import { right } from 'fp-ts/lib/Either.js'
 import type * as TE from 'fp-ts/lib/TaskEither.js'
+import { median } from '../src/bench/statistics.js'
 import { localLearner } from '../src/collectors/learners/localLearner.js'
 import { inFlightUpdater } from '../src/collectors/overlap/inFlightUpdater.js'
 import { rolloutGroups } from '../src/collectors/overlap/rolloutGroups.js'
@@ -20,6 +22,7 @@ import type { Policy, TokenAction, TokenPrompt } from '../src/data/policy.js'
 import type { NamedTensors } from '../src/data/weights.js'
 import { own, scope } from '../src/engine/scope.js'
 import { selectBackend } from '../src/engine/select.js'
+import { host } from '../src/live/machine.js'
 import { folderEngineModule } from '../src/modules/generation/folderEngine.js'
 import { LLMOnDevice } from '../src/modules/generation/onDevice.js'
 import { enginePolicy } from '../src/modules/generation/policy/enginePolicy.js'
@@ -30,10 +33,10 @@ import { formatConfig } from '../src/modules/transformer/config.js'
 import { MCAdvantage } from '../src/objectives/advantages/mcAdvantage.js'
 import { GRPOLoss } from '../src/objectives/grpoLoss.js'
 import { adamW } from '../src/objectives/updates/adamW.js'
-import { ScriptedEnv } from '../src/testing/scriptedEnv.js'
-import { ScriptedPolicy } from '../src/testing/scriptedPolicy.js'
+import { scriptedEnv } from '../src/testing/scriptedEnv.js'
+import { scriptedPolicy } from '../src/testing/scriptedPolicy.js'
 import { randomModel } from './batch.js'
-import { benchConfig, host, median, randomIds } from './settings.js'
+import { benchConfig, randomIds } from './settings.js'
 
 /** An engine on a thread samples, at most so many updates behind: with 0, sampling and learning wait for each other. */
 const MODES = ['lag0', 'lag1', 'lag2'] as const
@@ -102,7 +105,7 @@ const elsewhere = (latencyMs: number): Sampler => {
         const policyVersion = version
         await setTimeout(latencyMs)
         const answers = () => Array.from({ length: newTokens }, (_, t) => uniformInteger(at, 200, t))
-        return ScriptedPolicy({ policyVersion, answers }).act(state, at)()
+        return scriptedPolicy({ policyVersion, answers }).act(state, at)()
       },
     },
     push: (_, next) => async () => {
@@ -142,7 +145,7 @@ const time = async (mode: Mode): Promise<number> => {
   using params = sharedParams(model)
   const sampler = isHere ? await onThread(params.value) : elsewhere(options.latency)
   const env = (task: number) =>
-    ScriptedEnv(
+    scriptedEnv(
       Array.from({ length: group }, (_, i) => ({
         rewards: [uniform(child(key, task), i)],
         prompt: [...randomIds(task, options.prompt, config.vocabularySize)],

@@ -2,6 +2,7 @@
  * Reading a large safetensors file from a warm page cache, as a multiple of reading the same bytes as a plain file: whole, lazily, and by
  * the reference implementation where PEERS_VENV is set. All in one run, in turn, medians.
  */
+
 import { execFileSync } from 'node:child_process'
 import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
@@ -10,6 +11,7 @@ import { join } from 'node:path'
 import { Command } from 'commander'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
+import { median } from '../src/bench/statistics.js'
 import { orThrow } from '../src/core/failure.js'
 import { decodeSafetensors, safetensorsParts } from '../src/data/codecs/safetensors.js'
 import { openSafetensors, readSafetensors } from '../src/data/codecs/safetensorsFile.js'
@@ -81,8 +83,6 @@ for _ in range(int(sys.argv[2]) + 1):
     for tensor in load_file(sys.argv[1]).values(): tensor.view(-1)[::1024].sum().item()
     print(time.perf_counter() - start)
 `
-
-const median = (values: readonly number[]): number => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]!
 
 const timed = async (read: () => Promise<unknown>): Promise<number> => {
   const start = performance.now()

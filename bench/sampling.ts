@@ -7,17 +7,20 @@
  * with ours), and the ratio of the times: above 1, we are faster. Ours is given what the model's graph computes beside the logits (the most
  * probable token, the sums of blocks of 256); the peer is given logits.
  */
+
 import { execFileSync } from 'node:child_process'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Command } from 'commander'
+import { median } from '../src/bench/statistics.js'
 import { keyFromSeed, normals } from '../src/core/key.js'
 import type { SamplingParams } from '../src/data/generation.js'
+import { host } from '../src/live/machine.js'
 import type { NextToken } from '../src/modules/generation/runner/modelRunner.js'
 import { countTokens } from '../src/modules/generation/sampling/counts.js'
 import { DEFAULT_SAMPLING } from '../src/modules/generation/sampling/params.js'
 import { sampleToken } from '../src/modules/generation/sampling/sampleToken.js'
-import { host, median, peerPython } from './settings.js'
+import { peerPython } from './settings.js'
 
 const command = new Command()
   .description('Times the choice of one token.')

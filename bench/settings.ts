@@ -1,12 +1,14 @@
 /** What the bench commands share: options with the peers' names, the peers' model, timing and the comparison. */
 import { execFileSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { availableParallelism, cpus } from 'node:os'
+import { availableParallelism } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Command } from 'commander'
+import { median } from '../src/bench/statistics.js'
 import { orThrow } from '../src/core/failure.js'
 import { keyFromSeed, permutation } from '../src/core/key.js'
+import { host } from '../src/live/machine.js'
 import { type DecoderConfig, parseConfig } from '../src/modules/transformer/config.js'
 
 /** Options that every bench command has, as numbers. */
@@ -83,16 +85,6 @@ export const randomIds = (seed: number, count: number, vocabulary: number): Int3
   const order = permutation(keyFromSeed(seed), Math.max(count, 1))
   return Int32Array.from({ length: count }, (_, i) => order[i]! % (vocabulary - 3))
 }
-
-export const median = (numbers: readonly number[]): number =>
-  [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length / 2)]!
-
-/** Where the numbers were taken. */
-export const host = () => ({
-  cpu: cpus()[0]?.model ?? 'unknown',
-  cores: availableParallelism(),
-  node: process.version,
-})
 
 /** One timed run, in seconds. */
 export type TimedRun = () => Promise<number>

@@ -13,6 +13,7 @@
  * Then small float32 tensors on both sides. Ours are computed in one graph when they are read, theirs at once: what is timed here is recording.
  * Set changes the TensorDict in Python, and gives another one here.
  */
+
 import { execFileSync } from 'node:child_process'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -20,7 +21,9 @@ import * as tf from '@tensorflow/tfjs-core'
 import { Command } from 'commander'
 import { own, scope, selectBackend } from 'tandem-rl/engine'
 import { data, get, index, type Leaf, set, stack, TensorDict } from 'tandem-rl/tensordict'
-import { host, median, peerPython } from './settings.js'
+import { median } from '../src/bench/statistics.js'
+import { host } from '../src/live/machine.js'
+import { peerPython } from './settings.js'
 
 const command = new Command()
   .description('Times get, set, stack and index of a nested TensorDict; the ratios are to Python.')

@@ -5,12 +5,14 @@
  *
  * Prints one JSON line for each family and each kind of work: the medians, their spread, and the ratio to the peers (above 1: we are faster).
  */
+
 import { readFileSync } from 'node:fs'
 import * as library from '@huggingface/tokenizers'
 import { Tokenizer as RustTokenizer } from 'tokenizers'
+import { median } from '../src/bench/statistics.js'
 import { orThrow } from '../src/core/failure.js'
+import { host } from '../src/live/machine.js'
 import { textTokenizer } from '../src/text/tokenizer/textTokenizer.js'
-import { host, median } from './settings.js'
 
 const [megabytes = 0.25, rounds = 5] = process.argv.slice(2).map(Number)
 

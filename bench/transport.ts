@@ -2,11 +2,13 @@
  * What a request costs on this side: requests in a second and processor time per request, of the transport and of bare undici, against the
  * same trivial server in another process, in turns.
  */
+
 import { fork } from 'node:child_process'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { Agent, request } from 'undici'
+import { median } from '../src/bench/statistics.js'
 import { liveTransport } from '../src/live/transport/liveTransport.js'
 
 const ANSWER = JSON.stringify({ ids: Array.from({ length: 200 }, (_, i) => i) })
@@ -34,8 +36,6 @@ const measure = async (send: () => Promise<string>): Promise<readonly [number, n
   const { user, system } = process.cpuUsage(used)
   return [(REQUESTS * 1000) / (performance.now() - startMs), (user + system) / REQUESTS]
 }
-
-const median = (values: readonly number[]): number => [...values].sort((a, b) => a - b)[values.length >> 1]!
 
 const main = async (): Promise<void> => {
   const child = fork(fileURLToPath(import.meta.url), ['serve'])

@@ -10,7 +10,7 @@ const taughtTeacher = (model: T.Pretrained, key: T.Key, context: T.BuildContext)
   const source = T.wordProblems(key, { split: 'train' })
   const conversation = (index: number): History => {
     const task = T.orThrow(source.at(index))
-    return History([message('user', task.query), message('assistant', supervisedCompletion(task, 'worked'))])
+    return History([message('user', task.query), message('assistant', supervisedCompletion(task, 'rationale'))])
   }
   const stage = { name: 'teacher', conversation, conversations: 1280, learningRate: 5e-4 }
   const training = trainModel({ model, stages: [stage] }, (event) => {

@@ -14,7 +14,7 @@ const workedOrBare = (key: T.Key, count: number): readonly PreferencePair[] => {
     const task = T.orThrow(source.at(i))
     return {
       prompt: History([message('user', task.query)]),
-      chosen: supervisedCompletion(task, 'worked'),
+      chosen: supervisedCompletion(task, 'rationale'),
       rejected: supervisedCompletion(task, 'bare'),
     }
   })

@@ -9,7 +9,7 @@ const rightOrWrong = (key: T.Key, count: number): readonly PreferencePair[] => {
   const source = T.wordProblems(key, { split: 'train' })
   return Array.from({ length: count }, (_, i) => {
     const task = T.orThrow(source.at(i))
-    const chosen = supervisedCompletion(task, 'worked')
+    const chosen = supervisedCompletion(task, 'rationale')
     const off = 1 + T.uniformInteger(T.child(key, i), 9)
     const rejected = chosen.replace(/<answer>(-?\d+)/, (_, number) => `<answer>${Number(number) + off}`)
     return { prompt: History([message('user', task.query)]), chosen, rejected }

@@ -11,7 +11,7 @@ const workedProblems = (key: T.Key, count: number): readonly History[] => {
   const source = T.wordProblems(key, { split: 'train' })
   return Array.from({ length: count }, (_, i) => {
     const task = T.orThrow(source.at(i))
-    return History([message('user', task.query), message('assistant', supervisedCompletion(task, 'worked'))])
+    return History([message('user', task.query), message('assistant', supervisedCompletion(task, 'rationale'))])
   })
 }
 

@@ -27,7 +27,7 @@ import { loraConfig } from '../src/modules/lora/config.js'
 import { adapterWeights } from '../src/modules/lora/weights.js'
 import { loadPretrained, makeParams, type Pretrained, pretrainedFiles } from '../src/modules/pretrained/pretrained.js'
 import { base64 } from '../src/modules/remote/sglang/base64.js'
-import { SGLangClient } from '../src/modules/remote/sglang/client.js'
+import { sglangClient } from '../src/modules/remote/sglang/client.js'
 import { type PickleForm, pickledTensors, type TensorFloat } from '../src/modules/remote/sglang/pickle.js'
 import type { Params } from '../src/modules/transformer/params.js'
 import { makeScorer } from '../src/modules/transformer/scorer.js'
@@ -178,7 +178,7 @@ const isRight = ({ gap, versions }: { readonly gap: number; readonly versions: r
 
 const checkServer = async (release: 'new' | 'old', model: Pretrained, folder: string): Promise<void> => {
   const server = await startServer(release)
-  const client = SGLangClient({ url: server.url, maxCallBytes: 2 ** 20 })
+  const client = sglangClient({ url: server.url, maxCallBytes: 2 ** 20 })
   const begun = orThrow(await client.connect())
   report({ release, server: begun.server, logProbs: begun.logProbs }, begun.logProbs === 'tempered' ? 'ok' : 'wrong')
   const measure = async (what: string, arrays: ReadonlyMap<string, PlainArray>, version: number): Promise<void> => {

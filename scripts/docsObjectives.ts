@@ -1,8 +1,8 @@
 /** Writes docs/objectives.md from the doc comments of src/objectives, and its figures: `npm run docs:objectives`. */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { lineChart } from '../src/bench/lineChart.js'
 import { selectBackend } from '../src/engine/select.js'
-import { lineChart } from './kit/lineChart.js'
 import { objectiveDocs, objectivesPage, problemsOf } from './kit/objectiveDocs.js'
 import { objectiveCaptions, objectiveFigures } from './kit/objectiveFigures.js'
 

@@ -35,7 +35,7 @@ const stageOf = (
     ...stage,
     conversation: (index) => {
       const task = orThrow(source.at(index))
-      const style = uniform(child(key, 'style'), index) < bare ? 'bare' : 'worked'
+      const style = uniform(child(key, 'style'), index) < bare ? 'bare' : 'rationale'
       return History([message('user', task.query), message('assistant', supervisedCompletion(task, style))])
     },
   }
@@ -53,7 +53,7 @@ const tokenizerOf = (key: Key): NewTokenizer => {
   const source = wordProblems(key, { split: 'train' })
   const texts = Array.from({ length: 4000 }, (_, i) => {
     const task = orThrow(source.at(i))
-    return `user\n${task.query}\nassistant\n${supervisedCompletion(task, 'worked')}\n`
+    return `user\n${task.query}\nassistant\n${supervisedCompletion(task, 'rationale')}\n`
   })
   return { texts, vocabularySize: 512 }
 }

@@ -1,6 +1,10 @@
 /**
  * Tandem, reinforcement-learning post-training of language models: the road from a task to weights.
  *
+ * This folder holds the source of the package: a folder for each layer, and `doors` with one file
+ * for each import path besides the root. It does not hold recipes (`recipes`), programs that only
+ * this repository runs (`scripts`, `bench`) or tests (`test`).
+ *
  * The root is for everybody who trains a model: environments and transforms, the collector, advantages,
  * losses, learners, runs and recipes, failures and random keys. Everything else has a door of its own,
  * named after the job: `tandem-rl/text`, `tandem-rl/rewards`, `tandem-rl/serve` and so on. A name has
@@ -45,7 +49,7 @@ export {
 export { formatEstimate, type MemoryEstimate, memoryEstimate } from './collectors/memoryEstimate.js'
 export type { CollectedBatch, TurnEntries } from './collectors/rollouts/turnRows.js'
 export { inProcessUpdater, type WeightUpdater } from './collectors/weightSync.js'
-export type { Alarms, Calendar, Clock, Files, Ids, Output } from './core/capabilities.js'
+export type { Calendar, Clock, Files, Ids, Output, Timers } from './core/capabilities.js'
 export {
   type ConfigFailure,
   describe,
@@ -72,6 +76,13 @@ export {
   uniforms,
 } from './core/key.js'
 export { constant, cosine, linear, type Schedule, warmUp } from './core/schedule.js'
+export {
+  type ApplyChatTemplateOptions,
+  applyChatTemplate,
+  type ChatPadding,
+  type ChatTokens,
+  type PaddedChatTokens,
+} from './data/applyChatTemplate.js'
 export type {
   AdvantageEntry,
   GroupEntry,
@@ -132,7 +143,7 @@ export { type TokenEnvText, tokenEnv } from './envs/tokenEnv.js'
 export { AddThinkingPrompt, type AddThinkingPromptOptions } from './envs/transforms/addThinkingPrompt.js'
 export { CountdownRewardParser, GSM8KRewardParser, MATHRewardParser } from './envs/transforms/answerParsers.js'
 export { DataLoadingPrimer, type DataLoadingPrimerOptions } from './envs/transforms/dataLoadingPrimer.js'
-export { FormatPenalty, type FormatPenaltyOptions } from './envs/transforms/formatPenalty.js'
+export { type FormatPenaltyOptions, formatPenalty } from './envs/transforms/formatPenalty.js'
 export { IfEvalScorer } from './envs/transforms/ifEvalScorer.js'
 export { IncrementalTokenizer, type IncrementalTokenizerOptions } from './envs/transforms/incrementalTokenizer.js'
 export {
@@ -148,20 +159,20 @@ export {
   RetrieveKL,
   type RetrieveKLOptions,
 } from './envs/transforms/klRewardTransform.js'
-export { ObservationLimit, type ObservationLimitOptions } from './envs/transforms/observationLimit.js'
-export { OverlongPenalty } from './envs/transforms/overlongPenalty.js'
+export { type ObservationLimitOptions, observationLimit } from './envs/transforms/observationLimit.js'
+export { overlongPenalty } from './envs/transforms/overlongPenalty.js'
 export { PolicyVersion, type VersionEntry } from './envs/transforms/policyVersion.js'
 export { type LogProbEntries, RetrieveLogProb, type RetrieveLogProbOptions } from './envs/transforms/retrieveLogProb.js'
 export type { RewardEntries } from './envs/transforms/rewardEntries.js'
 export { type EpisodeSums, RewardSum, type RewardSumOptions } from './envs/transforms/rewardSum.js'
-export { RewardTransform, type RewardTransformOptions } from './envs/transforms/rewardTransform.js'
+export { type RewardTransformOptions, rewardTransform } from './envs/transforms/rewardTransform.js'
 export { type StepCount, StepCounter } from './envs/transforms/stepCounter.js'
 export {
   TemplateTransform,
   type TemplateTransformOptions,
   type TextEntries,
 } from './envs/transforms/templateTransform.js'
-export { TokenBudget, type TokenBudgetOptions } from './envs/transforms/tokenBudget.js'
+export { type TokenBudgetOptions, tokenBudget } from './envs/transforms/tokenBudget.js'
 export { Tokenizer } from './envs/transforms/tokenizer.js'
 export {
   type Added,

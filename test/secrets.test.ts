@@ -15,7 +15,7 @@ import type { HistoryPrompt, Policy, TokenPrompt } from '../src/data/policy.js'
 import { data, ragged } from '../src/data/tensorDict/leaf.js'
 import { TensorDict } from '../src/data/tensorDict/tensorDict.js'
 import { liveTransport } from '../src/live/transport/liveTransport.js'
-import { AISDKWrapper } from '../src/modules/remote/chat/aiSDKWrapper.js'
+import { aiSDKWrapper } from '../src/modules/remote/chat/aiSDKWrapper.js'
 import { OpenAIWrapper } from '../src/modules/remote/chat/openAIWrapper.js'
 import { SGLangWrapper } from '../src/modules/remote/sglang/SGLangWrapper.js'
 import { vLLMClient } from '../src/modules/remote/vllm/client.js'
@@ -123,9 +123,9 @@ const ASKED: Readonly<Record<string, Ask>> = {
       }),
       history(),
     ),
-  AISDKWrapper: () => {
+  aiSDKWrapper: () => {
     const provider = createOpenAICompatible({ name: 'p', baseURL: `${url}/v1`, apiKey: PLANTED })
-    return once(AISDKWrapper({ model: provider('m'), secrets: [PLANTED] }), history())
+    return once(aiSDKWrapper({ model: provider('m'), secrets: [PLANTED] }), history())
   },
   liveTransport: async () => {
     const wire = transport()

@@ -1,6 +1,7 @@
 /** One measured figure, as it is printed and put on the page. */
+
+import type { Spread } from '../../src/bench/statistics.js'
 import type { Contestant } from './contestants.js'
-import type { Spread } from './statistics.js'
 import type { Workload } from './workloads.js'
 
 /** What one contestant showed at one workload. Spreads are medians with the middle half of the runs, or of the turns for ratios. */

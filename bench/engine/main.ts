@@ -2,10 +2,11 @@
  * Measures the engine against PyTorch and the other backends of TensorFlow.js. Prints one JSON line for each figure and, if asked, writes a
  * page of results.
  */
+
 import { writeFileSync } from 'node:fs'
 import { availableParallelism, loadavg, release, totalmem, type } from 'node:os'
 import { Command, InvalidArgumentError } from 'commander'
-import { host } from '../settings.js'
+import { host } from '../../src/live/machine.js'
 import { CONTESTANTS, type Contestant, missing } from './contestants.js'
 import { lineOf, type Outcome } from './figures.js'
 import { type MatchOptions, playMatch } from './match.js'

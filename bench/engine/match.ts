@@ -1,9 +1,10 @@
 /** One workload, measured on all contestants in turns. */
 import { setTimeout as pause } from 'node:timers/promises'
+import { spreadOf } from '../../src/bench/statistics.js'
 import { type Contestant, type Player, REFERENCE, startPlayer } from './contestants.js'
 import type { Figure, Outcome } from './figures.js'
 import type { End, Ready } from './messages.js'
-import { agree, ratioOf, spreadOf } from './statistics.js'
+import { agree, ratioOf } from './statistics.js'
 import type { Workload } from './workloads.js'
 
 export interface MatchOptions {

@@ -1,7 +1,8 @@
 /** The results page, in Markdown. */
+import type { Spread } from '../../src/bench/statistics.js'
 import { CONTESTANTS, type Contestant, REFERENCE } from './contestants.js'
 import { type Absent, type Figure, type Outcome, rateOf } from './figures.js'
-import { type Spread, TOLERANCE } from './statistics.js'
+import { TOLERANCE } from './statistics.js'
 import type { Workload } from './workloads.js'
 
 /** Where and how the figures were taken. */

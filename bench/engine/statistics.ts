@@ -1,26 +1,5 @@
-/** Figures from timed runs. */
-
-/** Quantile `q` of some numbers, interpolated between neighbors. Errors: throws RangeError for no numbers. */
-export const quantile = (numbers: readonly number[], q: number): number => {
-  if (numbers.length === 0) throw new RangeError('quantile: no numbers')
-  const sorted = [...numbers].sort((a, b) => a - b)
-  const place = (sorted.length - 1) * q
-  const [below, above] = [sorted[Math.floor(place)]!, sorted[Math.ceil(place)]!]
-  return below + (above - below) * (place - Math.floor(place))
-}
-
-/** A median and the middle half around it. */
-export interface Spread {
-  readonly median: number
-  readonly low: number
-  readonly high: number
-}
-
-export const spreadOf = (numbers: readonly number[]): Spread => ({
-  median: quantile(numbers, 0.5),
-  low: quantile(numbers, 0.25),
-  high: quantile(numbers, 0.75),
-})
+/** Comparisons of timed runs. */
+import { median, type Spread, spreadOf } from '../../src/bench/statistics.js'
 
 /** Seconds of single runs, turn by turn. */
 export type Turns = readonly (readonly number[])[]
@@ -32,7 +11,7 @@ export type Turns = readonly (readonly number[])[]
 export const ratioOf = (theirs: Turns, ours: Turns): Spread | undefined => {
   const shared = Math.min(theirs.length, ours.length)
   if (shared === 0) return undefined
-  return spreadOf(Array.from({ length: shared }, (_, i) => quantile(theirs[i]!, 0.5) / quantile(ours[i]!, 0.5)))
+  return spreadOf(Array.from({ length: shared }, (_, i) => median(theirs[i]!) / median(ours[i]!)))
 }
 
 /** Relative difference of two results that counts as rounding: the wasm backend's exponential is good to three digits. */

@@ -1,7 +1,8 @@
 /** `docs/algorithms.md`: which runs it shows, and its pictures and tables from their numbers. */
+
+import { lineChart, type Panel } from '../../src/bench/lineChart.js'
 import type { AlgorithmName } from '../../src/objectives/algorithms.js'
 import type { Kept, LearningData, LearningRun, SharedSettings } from './learningRuns.js'
-import { lineChart, type Panel } from './lineChart.js'
 
 export const DATA = 'docs/data/algorithms.json'
 export const PAGE = 'docs/algorithms.md'
@@ -145,7 +146,7 @@ const columnsOf = ({ threshold }: Setup): readonly Column[] => [
     : [['Above the test', (runs) => `${(100 * (lowest(runs) - threshold)).toFixed(0)} points`] satisfies Column]),
   ['Batches to 90 %', (runs) => runs.map((run) => batchesTo(0.9, run)).join(', ')],
   ['Clip fraction', average('clipFraction')],
-  ['Cut fraction', average('cutFraction')],
+  ['Cut fraction', average('pgClipFraction')],
   ['Gradient norm', average('gradNorm')],
   ['KL to the start', (runs) => `${figure(mean(runs.map((run) => run.klToRef.at(-1)!)))} nats`],
   ['CPU time of a batch', (runs) => `${mean(runs.map((run) => run.cpuSeconds)).toFixed(1)} s`],

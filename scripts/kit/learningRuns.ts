@@ -7,7 +7,7 @@ import type { EvaluationRecord, StepRecord } from '../../src/run/records.js'
 import { followRecipe } from './recipeRuns.js'
 
 /** The recorded metrics of each update. */
-export type Kept = 'accuracy' | 'reward' | 'gradNorm' | 'clipFraction' | 'cutFraction' | 'entropy' | 'klToRef'
+export type Kept = 'accuracy' | 'reward' | 'gradNorm' | 'clipFraction' | 'pgClipFraction' | 'entropy' | 'klToRef'
 
 /** A run by name. */
 export interface RunName {
@@ -136,7 +136,7 @@ export const learn = async (
     reward: curve('reward'),
     gradNorm: curve('gradNorm'),
     clipFraction: curve('clipFraction'),
-    cutFraction: curve('cutFraction'),
+    pgClipFraction: curve('pgClipFraction'),
     entropy: curve('entropy'),
     klToRef: curve('klToRef'),
     cpuSeconds: rounded(median(seconds)),

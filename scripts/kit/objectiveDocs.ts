@@ -63,7 +63,7 @@ const SECTIONS: readonly Section[] = [
   {
     title: 'Divergences',
     intro: 'Estimated from the log-probabilities of sampled tokens: in the loss, or in the reward.',
-    names: ['klTerm', 'klPenalizedRewards', 'constantKLController', 'adaptiveKLController'],
+    names: ['klTerm', 'klPenalizedRewards', 'ConstantKLController', 'AdaptiveKLController'],
     required: PLAIN,
   },
   {

@@ -1,5 +1,6 @@
 /** Figures of objectives, computed by the functions themselves and differentiated by the engine. */
 import * as tf from '@tensorflow/tfjs-core'
+import type { LineChart } from '../../src/bench/lineChart.js'
 import { constant, cosine, linear, type Schedule, warmUp } from '../../src/core/schedule.js'
 import { scope } from '../../src/engine/scope.js'
 import { valueAndGrad } from '../../src/engine/valueAndGrad.js'
@@ -17,7 +18,6 @@ import { sapo } from '../../src/objectives/losses/sapo.js'
 import type { TokenObjective } from '../../src/objectives/losses/tokenObjective.js'
 import { vespo } from '../../src/objectives/losses/vespo.js'
 import { policyLoss, totalLoss } from '../../src/objectives/policyLoss.js'
-import type { LineChart } from './lineChart.js'
 
 type Point = readonly [x: number, y: number]
 type Curve = Readonly<Record<'pull' | 'loss', readonly Point[]>>

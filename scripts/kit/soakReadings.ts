@@ -1,5 +1,7 @@
 /** What a long run holds from minute to minute, and whether that grows. */
-import { lineChart, type Panel } from './lineChart.js'
+
+import { lineChart, type Panel } from '../../src/bench/lineChart.js'
+import { median } from '../../src/bench/statistics.js'
 
 /** What a process held at a moment between two rounds, after garbage collection. */
 export interface Reading {
@@ -44,25 +46,20 @@ export const WARM_UP_MINUTES = 10
 /** Minutes of readings after the warm-up that slopes of memory are told from: fewer say nothing about an hour. */
 const FEWEST_MINUTES = 20
 
-const median = (values: readonly number[]): number => {
-  const sorted = [...values].sort((a, b) => a - b)
-  const middle = sorted.length / 2
-  return sorted.length === 0 ? 0 : (sorted[Math.floor(middle - 0.25)]! + sorted[Math.floor(middle)]!) / 2
-}
-
 /**
- * The slope of a line through points: the median of the slopes between any two of them, so that few outliers change nothing.
+ * Computes the slope of a line through points: the median of the slopes between any two of them,
+ * which few outliers do not change.
  *
  * `b = median over i < j of (y_j - y_i) / (x_j - x_i)`; 0 for fewer than two points.
  *
  * Source   Theil 1950, Sen 1968.
  */
-export const medianSlope = (points: readonly (readonly [x: number, y: number])[]): number =>
-  median(
-    points.flatMap(([x, y], i) =>
-      points.slice(i + 1).flatMap(([nextX, nextY]) => (nextX === x ? [] : [(nextY - y) / (nextX - x)])),
-    ),
+export const medianSlope = (points: readonly (readonly [x: number, y: number])[]): number => {
+  const slopes = points.flatMap(([x, y], i) =>
+    points.slice(i + 1).flatMap(([nextX, nextY]) => (nextX === x ? [] : [(nextY - y) / (nextX - x)])),
   )
+  return slopes.length === 0 ? 0 : median(slopes)
+}
 
 export interface Verdict {
   readonly verdict: 'flat' | 'grows' | 'too short'

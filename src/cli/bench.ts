@@ -1,10 +1,15 @@
-/** `tandem bench RECIPE`: measures the time and memory of a recipe's steps. */
-import { cpus } from 'node:os'
+/** `tandem bench RECIPE`: measures the time and memory of a recipe's steps, and compares two recipes. */
+import { existsSync, writeFileSync } from 'node:fs'
+import { dirname, resolve } from 'node:path'
 import { Command, Option } from 'commander'
-import type { PhaseSeconds, StepRecord } from '../run/records.js'
+import { type Benchmark, benchmarkHost, type Comparison, summarize } from '../bench/benchmark.js'
+import { formatBenchmark } from '../bench/format.js'
+import { benchmarkPicture } from '../bench/picture.js'
 import { train } from '../run/train.js'
+import { compareRecipes } from './benchAgainst.js'
+import { type MeasuredStep, recordOf, stepMeter } from './benchRecord.js'
 import { asCommandError, CommandError } from './failure.js'
-import { type EngineOptions, engineOptions, positiveInteger, startEngine } from './options.js'
+import { type EngineOptions, engineOptions, positiveInteger, roundNumber, startEngine } from './options.js'
 import {
   type BuildFlags,
   build,
@@ -18,61 +23,83 @@ import {
 } from './plan.js'
 import { addRecipeFlags } from './recipeFlags.js'
 
-type Flags = EngineOptions & BuildFlags & Settings & { readonly measured: number }
+type Flags = EngineOptions &
+  BuildFlags &
+  Settings & {
+    readonly measured: number
+    readonly against?: string
+    readonly rounds?: number
+    readonly picture?: string
+  }
 
 /** Number of warm-up steps, in which graphs are compiled. They are not measured. */
 const WARM_UP = 2
 
-interface Spread {
-  readonly median: number
-  readonly least: number
-  readonly most: number
+/** Number of rounds of each recipe in a comparison. */
+const ROUNDS = 5
+
+/** Prints a result to standard error, and draws it if a file is given. */
+const show = (result: Benchmark | Comparison, picture: string | undefined): void => {
+  say(formatBenchmark(result))
+  if (picture === undefined) return
+  try {
+    writeFileSync(picture, benchmarkPicture(result))
+  } catch (error) {
+    throw new CommandError(`--picture ${picture}: ${error instanceof Error ? error.message : String(error)}`)
+  }
 }
 
-const spreadOf = (values: readonly number[]): Spread => {
-  const sorted = [...values].sort((a, b) => a - b)
-  return { median: sorted[Math.floor(sorted.length / 2)]!, least: sorted[0]!, most: sorted.at(-1)! }
+/** Measures one recipe in this process. */
+const measureOne = async (chosen: Chosen, flags: Flags): Promise<void> => {
+  const settings = await settingsOf(chosen, flags)
+  const engine = await startEngine(flags)
+  const run = await build(chosen, settings, flags)
+  const { name } = chosen.recipe
+  say(`${engine.backend} backend (${engine.packageName}); recipe ${name}\n`)
+  const steps: MeasuredStep[] = []
+  const all = WARM_UP + flags.measured
+  const measure = stepMeter()
+  try {
+    for await (const event of train({ ...run, evaluate: [] }, { steps: all, alarms: { mode: 'off' } })) {
+      if (event.type !== 'step') continue
+      const measured = measure(event)
+      steps.push(measured)
+      say(`step ${event.step} of ${all}: ${measured.round.seconds.toFixed(3)} s\n`)
+    }
+  } catch (error) {
+    throw asCommandError(error)
+  }
+  if (steps.length <= WARM_UP) throw new CommandError(`the recipe ended after ${steps.length} steps`)
+  const measured = steps.slice(WARM_UP)
+  const result = summarize(
+    { name, unit: 'steps' },
+    measured.map(({ round }) => round),
+    benchmarkHost(),
+  )
+  process.stdout.write(`${JSON.stringify(recordOf(name, measured, result))}\n`)
+  show(result, flags.picture)
 }
 
-const total = ({ generation, environment, training, weightSync }: PhaseSeconds): number =>
-  generation + environment + training + weightSync
-
-/** Summarizes the measured steps as one record. */
-const measured = (recipe: string, steps: readonly StepRecord[]) => ({
-  ...{ recipe, steps: steps.length, cpu: cpus()[0]?.model ?? 'unknown', node: process.version },
-  secondsPerStep: spreadOf(steps.map(({ seconds }) => total(seconds))),
-  phases: Object.fromEntries(
-    (['generation', 'environment', 'training', 'weightSync'] as const).map((phase) => [
-      phase,
-      spreadOf(steps.map(({ seconds }) => seconds[phase])).median,
-    ]),
-  ),
-  tokensPerSecond: spreadOf(steps.map(({ update, seconds }) => (update.tokens ?? 0) / Math.max(total(seconds), 1e-9)))
-    .median,
-  peakResidentBytes: process.resourceUsage().maxRSS * 1024,
-})
+/** Compares two recipes in processes of their own. */
+const measureTwo = async (args: readonly string[], flags: Flags & { readonly against: string }): Promise<void> => {
+  const { against, rounds = ROUNDS, picture } = flags
+  const { comparison, ...rest } = await compareRecipes({ args, against, rounds })
+  process.stdout.write(`${JSON.stringify({ ...rest, comparison })}\n`)
+  for (const [phase, { recipe, against: other }] of Object.entries(rest.phases))
+    say(`${phase}: ${recipe.toFixed(3)} s and ${other.toFixed(3)} s per step (medians)\n`)
+  show(comparison, picture)
+}
 
 const action =
-  (chosen: Chosen) =>
+  (chosen: Chosen, args: readonly string[]) =>
   async (given: string | undefined, flags: Flags): Promise<void> => {
     checkFirst(chosen, given)
-    const settings = await settingsOf(chosen, flags)
-    const engine = await startEngine(flags)
-    const run = await build(chosen, settings, flags)
-    say(`${engine.backend} backend (${engine.packageName}); recipe ${chosen.recipe.name}\n`)
-    const steps: StepRecord[] = []
-    const all = WARM_UP + flags.measured
-    try {
-      for await (const event of train({ ...run, evaluate: [] }, { steps: all, alarms: { mode: 'off' } })) {
-        if (event.type !== 'step') continue
-        steps.push(event)
-        say(`step ${event.step} of ${all}: ${total(event.seconds).toFixed(3)} s\n`)
-      }
-    } catch (error) {
-      throw asCommandError(error)
-    }
-    if (steps.length <= WARM_UP) throw new CommandError(`the recipe ended after ${steps.length} steps`)
-    process.stdout.write(`${JSON.stringify(measured(chosen.recipe.name, steps.slice(WARM_UP)))}\n`)
+    const { against, rounds, picture } = flags
+    if (rounds !== undefined && against === undefined)
+      throw new CommandError('--rounds is the number of rounds of a comparison: add --against')
+    if (picture !== undefined && !existsSync(dirname(resolve(picture))))
+      throw new CommandError(`--picture: there is no folder ${dirname(resolve(picture))}`)
+    await (against === undefined ? measureOne(chosen, flags) : measureTwo(args, { ...flags, against }))
   }
 
 /** Makes the command, with flags for the settings of the recipe that the arguments name. */
@@ -80,7 +107,8 @@ export const benchCommand = async (args: readonly string[]): Promise<Command> =>
   const chosen = await choose(args, 'first')
   const command = new Command('bench')
     .description(
-      `Benchmark the steps of a recipe. Prints median, spread and phases as a line of JSON. ${chosen.recipe.summary}`,
+      'Benchmark the steps of a recipe. Prints median, spread and phases as a line of JSON. ' +
+        `With --against, compare it with another recipe. ${chosen.recipe.summary}`,
     )
     .argument('[recipe]', 'a recipe by name or file, or a run folder (default: wordProblems)')
     .addOption(
@@ -88,8 +116,19 @@ export const benchCommand = async (args: readonly string[]): Promise<Command> =>
         .argParser(positiveInteger)
         .default(10),
     )
+    .option(
+      '--against <recipe>',
+      'a recipe to compare with, in alternating processes: prints the ratio of the speeds with its 95 % confidence ' +
+        'interval. All other flags apply to both recipes',
+    )
+    .addOption(
+      new Option('--rounds <n>', `processes of each recipe in a comparison (default: ${ROUNDS})`).argParser(
+        roundNumber,
+      ),
+    )
+    .option('--picture <file>', 'also draw the result as an SVG file')
     .addOption(memoryOption())
   addRecipeFlags(command, chosen.recipe)
   for (const option of engineOptions()) command.addOption(option)
-  return command.action(action(chosen))
+  return command.action(action(chosen, args))
 }

@@ -27,7 +27,7 @@ import {
   seconds,
 } from './options.js'
 import type { StartServedEngine } from './serve.js'
-import { keysOf, type ListenFlags, listening, loadModel, type ModelToServe, say, untilStopped } from './serving.js'
+import { keysOf, type ListenFlags, listening, loadModel, type ModelToServe, sayLine, untilStopped } from './serving.js'
 
 /** The server behind the proxy. */
 interface Upstream {
@@ -67,7 +67,7 @@ interface CaptureFlags extends EngineOptions, ListenFlags {
 /** Warns if the server's log-probabilities restrict which calls can be trained on. */
 const warnOfLogProbs = ({ server, logProbs }: EngineAbilities, { temperature }: CaptureFlags): void => {
   if (logProbs === 'tempered' || logProbs === 'all' || (logProbs === 'raw' && temperature === 1)) return
-  say(
+  sayLine(
     logProbs === 'raw'
       ? `warning: ${server} returns raw log-probabilities: only calls at temperature 1 can be trained on; set --temperature 1`
       : `warning: ${server} returns log-probabilities after top-k, top-p and penalties: only calls without them can be trained on`,
@@ -105,7 +105,9 @@ const engineOf = async (
   }
   const client = connect(upstreamOf(flags.upstream, flags, names))
   const abilities = await orFail(client.connect as TaskEither<Failure, EngineAbilities>) // an EngineFailure has a tag and a reason
-  say(`${abilities.server} at ${flags.upstream.replace(/\/\/[^/@]*@/, '//')}, log-probabilities: ${abilities.logProbs}`)
+  sayLine(
+    `${abilities.server} at ${flags.upstream.replace(/\/\/[^/@]*@/, '//')}, log-probabilities: ${abilities.logProbs}`,
+  )
   warnOfLogProbs(abilities, flags)
   const { endTokens, vocabularySize } = model.config
   const known = {
@@ -152,9 +154,9 @@ const listen = async (flags: CaptureFlags, engines: CaptureEngines, kept: Kept):
   )
   const server = await listening(app, engine, flags)
   if (!isLoopback(flags.host) && keys.length === 0) {
-    say(`warning: ${flags.host} can be reached from other machines, and there is no --api-key`)
+    sayLine(`warning: ${flags.host} can be reached from other machines, and there is no --api-key`)
   }
-  if (sessions.length > 0) say(`restored ${sessions.length} sessions from ${flags.out}`)
+  if (sessions.length > 0) sayLine(`restored ${sessions.length} sessions from ${flags.out}`)
   process.stdout.write(`capturing ${names.join(', ')} at ${server.url}\n`)
   await untilStopped(server, engine, 1000 * flags.shutdownSeconds)
 }

@@ -1,6 +1,6 @@
 /** Clients of the servers behind `tandem capture`. */
 import { liveTransport } from '../live/transport/liveTransport.js'
-import { SGLangClient } from '../modules/remote/sglang/client.js'
+import { sglangClient } from '../modules/remote/sglang/client.js'
 import { vLLMClient } from '../modules/remote/vllm/client.js'
 import type { ConnectUpstream } from './capture.js'
 
@@ -16,6 +16,6 @@ export const connectUpstream: ConnectUpstream = ({ url, kind, model, apiKey, dea
   })
   const controlMs = Math.min(deadlineMs, CONTROL_MS)
   return kind === 'sglang'
-    ? SGLangClient({ transport, limits: { controlMs } })
+    ? sglangClient({ transport, limits: { controlMs } })
     : vLLMClient({ transport, model, delivery: 'stream', controlMs })
 }

@@ -1,5 +1,11 @@
 #!/usr/bin/env node
-/** The `tandem` command. */
+/**
+ * The `tandem` command.
+ *
+ * This folder holds the commands: their options, their messages, and how they build parts from
+ * both. It does not hold anything that a program could need without a command line: that belongs
+ * to the layer below, such as `src/run`.
+ */
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
 import { benchCommand } from './bench.js'

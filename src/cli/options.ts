@@ -22,6 +22,9 @@ const integer =
 export const positiveInteger = integer(1)
 export const naturalNumber = integer(0)
 
+/** Parses a number of rounds. A confidence interval needs two. */
+export const roundNumber = integer(2)
+
 /** Parses a port. 0 picks a free port. */
 export const portNumber = integer(0, 65_535)
 

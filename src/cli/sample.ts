@@ -6,7 +6,7 @@ import { liveFiles } from '../live/files.js'
 import { loadPretrained } from '../modules/pretrained/pretrained.js'
 import { settingLeaves, withSetting } from '../run/recipe.js'
 import { sampleCompletions } from '../run/sample.js'
-import { sampleStep, trajectoriesOf } from '../run/step.js'
+import { sampleStep, trajectoryRecordsOf } from '../run/step.js'
 import { heldOutProblems } from '../run/tasks.js'
 import { asCommandError, CommandError, orFail } from './failure.js'
 import {
@@ -71,7 +71,7 @@ const sampleRecipe = async (name: string, flags: SampleFlags): Promise<void> => 
     const open = { run, source, clock: liveClock }
     try {
       using sampled = await sampleStep(open, { step: 0, position: source.position, klCoefficient: 0 })
-      for (const each of trajectoriesOf(open, sampled)) {
+      for (const each of trajectoryRecordsOf(open, sampled)) {
         const told = `${each.query}\n${each.tokens.join('')}\n  reward ${each.reward}\n\n`
         process.stdout.write(flags.json === true ? `${JSON.stringify(each)}\n` : told)
       }

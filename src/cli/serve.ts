@@ -21,7 +21,7 @@ import {
   positiveInteger,
   seconds,
 } from './options.js'
-import { keysOf, type ListenFlags, listening, loadModel, type ModelToServe, say, untilStopped } from './serving.js'
+import { keysOf, type ListenFlags, listening, loadModel, type ModelToServe, sayLine, untilStopped } from './serving.js'
 
 /** Limits and backend of the engine. Omitted options take the engine's defaults. */
 interface ServedEngineOptions extends EngineOptions {
@@ -59,9 +59,9 @@ interface ServeFlags extends EngineOptions, ListenFlags {
 /** Warns if other machines can reach endpoints that require no key. */
 const warn = ({ host, dev }: ServeFlags, keys: readonly string[]): void => {
   if (isLoopback(host)) return
-  if (keys.length === 0) say(`warning: ${host} can be reached from other machines, and there is no --api-key`)
+  if (keys.length === 0) sayLine(`warning: ${host} can be reached from other machines, and there is no --api-key`)
   if (dev === true)
-    say('warning: the endpoints of --dev require no key: anyone who can reach this port can change the weights')
+    sayLine('warning: the endpoints of --dev require no key: anyone who can reach this port can change the weights')
 }
 
 const start = async (given: string, flags: ServeFlags, startServed: StartServedEngine): Promise<void> => {
@@ -98,7 +98,7 @@ const start = async (given: string, flags: ServeFlags, startServed: StartServedE
   const server = await listening(app, engine, flags)
   warn(flags, keys)
   const { maxModelLength, maxConcurrent } = engine.info
-  say(
+  sayLine(
     `${maxModelLength} tokens of context, ${maxConcurrent} requests at a time, tool calls: ${toolCalls}, ${flags.logprobsMode}`,
   )
   process.stdout.write(`serving ${names.join(', ')} at ${server.url}\n`)

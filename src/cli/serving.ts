@@ -14,7 +14,7 @@ export interface ModelToServe extends Omit<Pretrained, 'arrays'> {
 }
 
 /** Prints a line to standard error. */
-export const say = (text: string): void => {
+export const sayLine = (text: string): void => {
   process.stderr.write(`${text}\n`)
 }
 
@@ -28,7 +28,7 @@ export const keysOf = ({ apiKey }: { readonly apiKey?: readonly string[] }): rea
 /** Loads a model, and prints a line for each slow step. */
 export const loadModel = async (given: string): Promise<ModelToServe> => {
   const folder = resolve(await orFail(modelFolder(given, { onProgress: downloadLines() })))
-  say(`loading ${folder}`)
+  sayLine(`loading ${folder}`)
   return { folder, ...(await orFail(loadText(folder))) }
 }
 
@@ -61,7 +61,7 @@ export const untilStopped = (server: HttpServer, engine: LLMEngine, graceMs: num
     const onSignal = (signal: NodeJS.Signals): void => {
       if (isStopping) process.exit(signal === 'SIGINT' ? 130 : 143)
       isStopping = true
-      say(`\nfinishing running requests${signal === 'SIGINT' ? '; press Ctrl-C again to stop at once' : ''}`)
+      sayLine(`\nfinishing running requests${signal === 'SIGINT' ? '; press Ctrl-C again to stop at once' : ''}`)
       server
         .close({ graceMs, atLimit: async () => void (await engine.abort()) })
         .then(() => engine.close())

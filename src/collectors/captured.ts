@@ -30,7 +30,7 @@ export type CapturedEntries = TokenPrompt & {
 }
 
 /** A session or conversation that was left out of a batch. */
-export interface LeftOut {
+export interface OmittedSession {
   readonly session: string
   /** Index of the conversation in the session, or `null` for the whole session. */
   readonly conversation: number | null
@@ -39,7 +39,7 @@ export interface LeftOut {
 
 export interface CapturedBatch {
   readonly batch: CollectedBatch<CapturedEntries>
-  readonly left: readonly LeftOut[]
+  readonly left: readonly OmittedSession[]
   /** Places at which conversations of the batch's sessions were split. */
   readonly splits: readonly (ChainSplit & { readonly session: string })[]
 }
@@ -97,7 +97,7 @@ const refusal = ({ reward, end }: CapturedSession): string | null => {
   return reward === null ? 'the session has no reward' : null
 }
 
-const whole = (session: CapturedSession, reason: string): LeftOut => ({
+const whole = (session: CapturedSession, reason: string): OmittedSession => ({
   session: session.id,
   conversation: null,
   reason,
@@ -106,11 +106,11 @@ const whole = (session: CapturedSession, reason: string): LeftOut => ({
 const learnedOf = (
   session: CapturedSession,
   { rows = 'conversations', ...options }: CapturedBatchOptions,
-): { readonly learned: readonly Learned[]; readonly left: readonly LeftOut[] } => {
+): { readonly learned: readonly Learned[]; readonly left: readonly OmittedSession[] } => {
   const refused = refusal(session)
   if (refused !== null) return { learned: [], left: [whole(session, refused)] }
   const { trajectories, splits } = sessionTrajectories(session, options)
-  const left = trajectories.flatMap(({ status, reason }, conversation): readonly LeftOut[] =>
+  const left = trajectories.flatMap(({ status, reason }, conversation): readonly OmittedSession[] =>
     status === 'ok' ? [] : [{ session: session.id, conversation, reason: reason ?? status }],
   )
   const pieces = trajectories

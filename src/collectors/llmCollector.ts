@@ -1,6 +1,14 @@
+/**
+ * Collects batches of turns by playing episodes with a policy.
+ *
+ * This folder holds collectors, which play environments with policies and return batches, and in
+ * folders of their own the play of rollouts, training steps, learners and weight updates. It does
+ * not hold environments (`src/envs`), policies (`src/modules`), losses (`src/objectives`) or the
+ * loop around all of them (`src/run`).
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { Alarms, Clock } from '../core/capabilities.js'
+import type { Clock, Timers } from '../core/capabilities.js'
 import { FailureError } from '../core/failure.js'
 import type { Key } from '../core/key.js'
 import { aFunction, aNumber, anything, aRecord, checkOptions, oneOf } from '../core/options.js'
@@ -59,7 +67,7 @@ interface CommonOptions<O, P, Q> {
   /** An episode longer than this many turns fails. Default 64. */
   readonly maxTurns?: number
   readonly batches?: BatchOptions<CollectedBatch<O, P>, Q>
-  readonly time?: { readonly clock?: Clock; readonly alarms?: Alarms }
+  readonly time?: { readonly clock?: Clock; readonly timers?: Timers }
 }
 
 type PolicyOption<O, P> =
@@ -328,8 +336,8 @@ const START: CollectorPosition = { batch: 0, remembered: {} }
  *          whole, and incomplete work is delivered or listed at the end.
  *
  * @example
- * const env = ScriptedEnv([{ rewards: [1] }])
- * LLMCollector({ env, policy: ScriptedPolicy({ answers: [] }), key: keyFromSeed(1) }).start // { batch: 0, remembered: {} }
+ * const env = scriptedEnv([{ rewards: [1] }])
+ * LLMCollector({ env, policy: scriptedPolicy({ answers: [] }), key: keyFromSeed(1) }).start // { batch: 0, remembered: {} }
  */
 export const LLMCollector: MakeCollector = <O, P, Q>(
   options: LLMCollectorOptions<O, P, Q> | ConcurrentCollectorOptions<O, P, Q>,

@@ -1,4 +1,10 @@
-/** What pure code may ask of the world, as types. The real ones are in `src/live`. */
+/**
+ * The effects that pure code may request, as types. Their implementations are in `src/live`.
+ *
+ * This folder holds the parts that every layer may use and that depend on none: keys, failures,
+ * schedules, checks of options, and the types of effects. It does not hold effects themselves
+ * (`src/live`) or anything about models, conversations or batches.
+ */
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { FileFailure, LockFailure, OutputFailure, ProcessFailure, ThreadFailure } from './failure.js'
 
@@ -64,6 +70,16 @@ export interface Machine {
   readonly memoryBytes: () => number
 }
 
+/** The resources that this process uses. */
+export interface Usage {
+  /** Processor time of all threads so far, in ms. */
+  readonly cpuMs: () => number
+  /** Bytes in main memory. */
+  readonly residentBytes: () => number
+  /** Bytes in use on the JavaScript heap, after a garbage collection if Node runs with `--expose-gc`. */
+  readonly heapBytes: () => number
+}
+
 /** Time, and turns of the event loop. */
 export interface Clock {
   /** Milliseconds since some fixed moment. Never goes back. */
@@ -72,10 +88,10 @@ export interface Clock {
   readonly breathe: () => Promise<void>
 }
 
-/** Bells that ring once. */
-export interface Alarms {
-  /** Rings after so many milliseconds, unless the function that it gives is called before. */
-  readonly after: (ms: number, ring: () => void) => () => void
+/** Timers that fire once. */
+export interface Timers {
+  /** Calls `fire` after `ms` milliseconds. Calling the returned function first cancels it. */
+  readonly after: (ms: number, fire: () => void) => () => void
 }
 
 /** Where text for people goes. */

@@ -67,7 +67,7 @@ export interface SandboxEnd {
 }
 
 /** What a session said. */
-export interface SandboxSaid {
+export interface SandboxOutput {
   readonly _tag: 'Said'
   readonly said: SandboxText
   /** Processes and threads besides the program's first, which it left running. */
@@ -101,7 +101,7 @@ export interface SandboxSession {
     input: string,
     until: string,
     wait?: SandboxWait,
-  ) => TaskEither<SandboxFailure, SandboxSaid | SandboxEnd>
+  ) => TaskEither<SandboxFailure, SandboxOutput | SandboxEnd>
   /** False once it has ended. */
   readonly isAlive: () => boolean
   /** Ends it, with everything that it started. Resolves when nothing is left. */

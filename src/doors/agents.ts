@@ -2,6 +2,8 @@
  * For those who have several speakers or an agent of their own: environments with several agents,
  * simulated users, and the proxy that captures the sessions of an agent as training data.
  */
+import '../engine/defaultBackend.js'
+
 export { agentRows } from '../collectors/agentRows.js'
 export {
   type CapturedBatch,
@@ -9,13 +11,13 @@ export {
   type CapturedBatchOptions,
   type CapturedEntries,
   capturedBatch,
-  type LeftOut,
+  type OmittedSession,
 } from '../collectors/captured.js'
 export { readCapture } from '../data/capture/records.js'
 export type { CapturedCall, CapturedCompletion, CapturedSession } from '../data/capture/session.js'
 export type { ChainSplit, SplitReason } from '../data/capture/splits.js'
 export { type CapturedTrajectory, type SessionTrajectories, sessionTrajectories } from '../data/capture/trajectories.js'
-export { type AgentSpeech, AgentTemplate, type AgentTemplateOptions } from '../envs/agents/agentTemplate.js'
+export { type AgentSpeech, type AgentTemplateOptions, agentTemplate } from '../envs/agents/agentTemplate.js'
 export { type AgentScene, agentView, type OthersAs } from '../envs/agents/agentView.js'
 export {
   type Agent,
@@ -38,8 +40,8 @@ export {
 export {
   type SimulatedUser,
   type UserScene,
-  UserSimulator,
   type UserSimulatorOptions,
+  userSimulator,
   userView,
 } from '../envs/agents/userSimulator.js'
 export { type AgentPolicyOptions, agentPolicy } from '../modules/agentPolicy.js'

@@ -2,6 +2,8 @@
  * For those who sample beside training or on several machines: collectors that run ahead, shared
  * queues of rollouts and their workers, replay buffers, dynamic sampling and packing.
  */
+import '../engine/defaultBackend.js'
+
 export {
   type DynamicSamplingOptions,
   dynamicSampling,
@@ -55,7 +57,7 @@ export {
 export type { LeaseQueue, TaskEnd } from '../collectors/queues/queueEvents.js'
 export { groupQueueFromJson, groupQueueToJson } from '../collectors/queues/queueJson.js'
 export {
-  type Changed,
+  type ChangedQueue,
   type LogRead,
   type LogRecord,
   type LogSnapshot,
@@ -85,15 +87,15 @@ export {
 export {
   dropTask,
   evictStale,
-  fateOf,
   forgetSettled,
   type Ledger,
   ledger,
   returnTaken,
   settleGroup,
   type TakenGroup,
-  type TaskFate,
+  type TaskOutcome,
   takeGroups,
+  taskOutcome,
 } from '../collectors/queues/takeGroups.js'
 export type { FailedTask } from '../collectors/rollouts/group.js'
 export type { CollectorPosition } from '../collectors/rollouts/lockstep.js'
@@ -154,7 +156,7 @@ export {
 } from '../data/buffers/prioritizedSampler.js'
 export { type GroupStrategy, type PromptGroupOptions, PromptGroupSampler } from '../data/buffers/promptGroupSampler.js'
 export {
-  MaxValueWriter,
+  maxValueWriter,
   ReplayBuffer,
   type ReplayBufferOptions,
   type ReplayBufferState,

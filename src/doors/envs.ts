@@ -2,15 +2,17 @@
  * For those who write environments and transforms: the parts that ours are made of, the entries that
  * each transform adds, and the less common environments. Everyday ones are in the root.
  */
+import '../engine/defaultBackend.js'
+
 export type { AnswerState, UnrewardedState } from '../envs/answerEnv.js'
 export { addEnds, addReward, type EnvSpecs, nextRequest, outcomeSpec, type StepBetween } from '../envs/base/env.js'
 export { COUNTDOWN_SYSTEM_PROMPT } from '../envs/countdownEnv.js'
 export type { DatasetChatState, DatasetChatStateOf, DrawnChats, NoColumns } from '../envs/datasetChatEnv.js'
 export { GSM8K_SYSTEM_PROMPT } from '../envs/gsm8kEnv.js'
 export { IFEVAL_SYSTEM_PROMPT, type IFEvalState } from '../envs/ifEvalEnv.js'
-export { LLMTextEnv, type LLMTextEnvOptions, type TextResponse, type TokenResponse } from '../envs/llmEnv.js'
+export { type LLMTextEnvOptions, llmTextEnv, type TextResponse, type TokenResponse } from '../envs/llmEnv.js'
 export {
-  DecodedPrompt,
+  decodedPrompt,
   type Hashing,
   hashTokens,
   LLMHashingEnv,

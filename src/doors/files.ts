@@ -2,6 +2,8 @@
  * For those who read and write files: safetensors, Parquet, JSON lines, TensorDict files, logs of
  * trajectories and TensorBoard events.
  */
+import '../engine/defaultBackend.js'
+
 export { type ByteSource, memoryBytes } from '../core/byteSource.js'
 export { sipHash } from '../core/sipHash.js'
 export { collectJsonLines, type NumberedRow, type ReadJsonLinesOptions, readJsonLines } from '../data/codecs/jsonl.js'

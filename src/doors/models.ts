@@ -2,6 +2,8 @@
  * For those who make, load and save models: Hugging Face folders, adapters (LoRA), value heads, new
  * models, the decoder and its configuration, and estimates of memory.
  */
+import '../engine/defaultBackend.js'
+
 export type { EstimatedBatch, MemoryFailure, MemoryRequest } from '../collectors/memoryEstimate.js'
 export type { HistoryTokens } from '../modules/historyPolicy.js'
 export {

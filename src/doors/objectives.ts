@@ -3,6 +3,8 @@
  * corrections for off-policy samples, KL control and optimizers, one by one. The everyday ones are in
  * the root.
  */
+import '../engine/defaultBackend.js'
+
 export {
   type BatchLossOptions,
   batchLoss,
@@ -25,6 +27,7 @@ export type { SFTMetrics } from '../collectors/steps/sftStep.js'
 export type { Recompute } from '../collectors/steps/stepGradients.js'
 export type { StepMetrics } from '../collectors/steps/stepMetrics.js'
 export type { ValueMetrics } from '../collectors/steps/valueStep.js'
+export type { MaskedTokens, MaskedTokensOptions } from '../data/applyChatTemplate.js'
 export { type MaskChoice, maskOfSpans, sampledTokens, tokensOfRoles } from '../data/tokenMasks.js'
 export type { Advantage, DroppedGroup, EstimatedEntries, RewardedTurns } from '../objectives/advantages/advantage.js'
 export {
@@ -90,9 +93,9 @@ export {
 export type { DPOLoss, DPOLossInput, DPOLossOutput, DPOSide } from '../objectives/dpoLoss.js'
 export { essOf, type GRPOCounts, type GRPOLossInput, type GRPOLossOutput } from '../objectives/grpoLoss.js'
 export {
+  AdaptiveKLController,
   type AdaptiveKLOptions,
-  adaptiveKLController,
-  constantKLController,
+  ConstantKLController,
   type KLController,
   type KLRewardOptions,
   klPenalizedRewards,

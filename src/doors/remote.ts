@@ -2,6 +2,8 @@
  * For those whose models run on servers: wrappers and clients for vLLM, SGLang, chat APIs and the AI
  * SDK, pools of engines, policies by name, and updaters that send new weights to running engines.
  */
+import '../engine/defaultBackend.js'
+
 export { type DecoderForms, type DecoderFormsOptions, decoderForms } from '../collectors/updaters/decoderForms.js'
 export { type EngineUpdater, engineUpdater, type UpdaterState } from '../collectors/updaters/engineUpdater.js'
 export type { ServerStatus } from '../collectors/updaters/member.js'
@@ -35,8 +37,8 @@ export { liveTransport } from '../live/transport/liveTransport.js'
 export type { TransportOptions } from '../live/transport/settings.js'
 export {
   type AISDKConfig,
-  AISDKWrapper,
   type AIWorld,
+  aiSDKWrapper,
   type LanguageModel,
 } from '../modules/remote/chat/aiSDKWrapper.js'
 export type {
@@ -74,7 +76,7 @@ export {
 } from '../modules/remote/enginePool.js'
 export type { GenerateOptions } from '../modules/remote/generateOptions.js'
 export { localClient } from '../modules/remote/localClient.js'
-export { SGLangClient, type SGLangClientOptions, type SGLangLimits } from '../modules/remote/sglang/client.js'
+export { type SGLangClientOptions, type SGLangLimits, sglangClient } from '../modules/remote/sglang/client.js'
 export { SGLangWrapper, type SGLangWrapperOptions } from '../modules/remote/sglang/SGLangWrapper.js'
 export { type VLLMClientOptions, vLLMClient } from '../modules/remote/vllm/client.js'
 export { type VLLMWrapperOptions, vLLMWrapper } from '../modules/remote/vllm/vLLMWrapper.js'

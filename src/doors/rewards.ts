@@ -2,6 +2,8 @@
  * For those who score answers: rewards for math, code, formats, instructions and text matches, judges,
  * weighted sums, and parsers that turn replies into rewards. `rewardOf` makes a reward of a function.
  */
+import '../engine/defaultBackend.js'
+
 export {
   type Arithmetic,
   type ArithmeticFailure,
@@ -25,10 +27,10 @@ export {
   countdownTasks,
 } from '../envs/rewards/countdown.js'
 export {
-  FormatReward,
   type FormatRule,
   type FormatScore,
   type FormatScoreOptions,
+  formatReward,
   formatScore,
 } from '../envs/rewards/format.js'
 export { type GSM8KReward, type GSM8KRewardOptions, gsm8kAnswerReward, gsm8kReward } from '../envs/rewards/gsm8k.js'

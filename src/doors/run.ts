@@ -3,6 +3,8 @@
  * checkpoints, replay, evaluation and the settings that recipes share. `defineRun`, `train` and
  * `defineRecipe` are in the root.
  */
+import '../engine/defaultBackend.js'
+
 export { ALARM_KINDS, type Alarm, type AlarmKind, type AlarmLimits, DEFAULT_ALARM_LIMITS } from '../run/alarms.js'
 export { type BatchMetrics, batchMetrics, type TrajectoryNumbers, trajectoryNumbers } from '../run/batchMetrics.js'
 export { type LearnerSettings, learnerParts } from '../run/choices.js'

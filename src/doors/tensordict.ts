@@ -60,7 +60,6 @@ export type {
   ExcludeAt,
   ExistingKey,
   ExistingKeys,
-  Key as TensorDictKey,
   NoSuchKey,
   NotANode,
   Path,
@@ -68,6 +67,7 @@ export type {
   RenameAt,
   SelectAt,
   SetAt,
+  TensorDictKey,
 } from '../data/tensorDict/keys.js'
 export {
   type Data,

@@ -1,8 +1,10 @@
 /**
- * Law kits, arbitraries, scripted policies and environments, matchers and leak checks, for testing
- * your own transforms, environments, rewards, advantages, policies and codecs with any test runner.
- * Needs fast-check.
+ * For those who test their own transforms, environments, rewards, advantages, policies and codecs: law
+ * kits, arbitraries, scripted policies and environments, matchers and leak checks. They work with any
+ * test runner and need fast-check.
  */
+import '../engine/defaultBackend.js'
+
 export {
   type AdvantageSample,
   advantageLaws,
@@ -22,7 +24,7 @@ export {
   type TensorDictOptions,
   type TensorDictRecipe,
 } from '../testing/arbitraries.js'
-export { type NestedNumbers, requireClose, requireCloseTensor, type Tolerance } from '../testing/close.js'
+export { type CloseTolerance, type NestedNumbers, requireClose, requireCloseTensor } from '../testing/close.js'
 export { type Codec, type CodecParts, type CodecSample, codecLaws } from '../testing/codecLaws.js'
 export { type EnvSample, envLaws } from '../testing/envLaws.js'
 export { type FakeClock, fakeClock } from '../testing/fakeClock.js'
@@ -40,27 +42,28 @@ export {
 export { requireLeft, requireRight } from '../testing/results.js'
 export { type RewardLawOptions, type RewardSample, rewardLaws } from '../testing/rewardLaws.js'
 export { requireCloseTensorDict, requireEqualTensorDict } from '../testing/sameTensorDict.js'
-export { ScriptedEnv, type ScriptedEpisode, type ScriptedState } from '../testing/scriptedEnv.js'
+export { type ScriptedEpisode, type ScriptedState, scriptedEnv } from '../testing/scriptedEnv.js'
 export {
   type PolicyScript,
   policyFailure,
   type ScriptedCall,
-  ScriptedHistoryPolicy,
   type ScriptedMessage,
-  ScriptedPolicy,
+  type ScriptedPolicy,
   type ScriptedText,
-  ScriptedTextPolicy,
   type ScriptedTokens,
+  scriptedHistoryPolicy,
+  scriptedPolicy,
+  scriptedTextPolicy,
   type TokenScript,
 } from '../testing/scriptedPolicy.js'
 export { anyOfSpec, type RecipeOf, type ValueArbitraries } from '../testing/specArbitraries.js'
 export {
+  type AnyTrajectoryOptions,
   anyGroups,
   anyTrajectories,
   type CollectedBatchesOptions,
   collectedBatches,
   type RewardGroup,
-  type TrajectoryOptions,
   type TrajectoryRecipe,
   type TrajectoryState,
 } from '../testing/trajectoryArbitraries.js'

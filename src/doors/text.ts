@@ -4,14 +4,16 @@
  */
 export {
   type AudioPart,
-  append as appendMessage,
+  appendMessage,
   type ContentPart,
   continueLast,
-  extend as extendHistory,
+  extendHistory,
+  type FilePart,
   History,
   hashHistory,
   type ImagePart,
   lastMessage,
+  type MediaPart,
   type MediaSource,
   type Message,
   type MessageDetails,
@@ -23,7 +25,8 @@ export {
   textOf,
   toolCallProblems,
   toolResult,
-  truncate as truncateHistory,
+  truncateHistory,
+  type VideoPart,
   withSystem,
 } from '../text/history/history.js'
 export { historyFromJson, historyToJson } from '../text/history/historyJson.js'

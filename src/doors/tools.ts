@@ -2,14 +2,16 @@
  * For those who let a policy act: tools as values, the transforms that run their calls, interpreters
  * and shells in a sandbox, a browser, retrieval, tools of MCP servers, and MLGym.
  */
+import '../engine/defaultBackend.js'
+
 export {
   SANDBOX_LIMITS,
   type Sandbox,
   type SandboxEnd,
   type SandboxFailure,
   type SandboxLimits,
+  type SandboxOutput,
   type SandboxProgram,
-  type SandboxSaid,
   type SandboxSession,
   type SandboxStop,
   type SandboxText,

@@ -3,7 +3,6 @@
  * Masks are float32, 1 for an element that counts and 0 for one that does not.
  */
 import * as tf from '@tensorflow/tfjs-core'
-import './defaultBackend.js'
 
 /** `x` where the mask is 1 and 0 elsewhere. Shapes: x and mask are equal, or broadcast together. */
 export const masked = (x: tf.Tensor, mask: tf.Tensor): tf.Tensor => {

@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 /**
  * Who frees which tensor. No other file calls `tidy`, `keep` or `dispose`.
  *
@@ -6,7 +7,6 @@
  * tensor may be owned several times, by values that share it; it is freed when the last of them is released.
  */
 import * as tf from '@tensorflow/tfjs-core'
-import './defaultBackend.js'
 import { recordOwned } from './ownership.js'
 
 /** Values that contain tensors without being plain records: they list them under this symbol. */

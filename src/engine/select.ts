@@ -1,4 +1,10 @@
-/** Which tensor backend to use. */
+/**
+ * Selects the tensor backend.
+ *
+ * This folder holds the tensor engine and the ownership of tensors: the choice of a backend,
+ * scopes, gradients and compiled functions. It does not hold models or anything else that knows
+ * what its tensors mean.
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import { completeWasm } from './borrowed.js'
 import { BACKEND_NAME } from './onnxruntime/backend.js'

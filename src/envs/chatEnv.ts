@@ -1,3 +1,10 @@
+/**
+ * Environments of conversations.
+ *
+ * This folder holds environments, and in folders of their own their parts: transforms, rewards,
+ * tools and agents. It does not hold policies (`src/modules`) or the play of episodes for training
+ * (`src/collectors/rollouts`).
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { aNumber, aText, checkOptions } from '../core/options.js'
@@ -6,7 +13,7 @@ import { dataSpec } from '../data/spec.js'
 import { type Data, data } from '../data/tensorDict/leaf.js'
 import { type DeepMerge, merge } from '../data/tensorDict/merge.js'
 import { find, get, TensorDict } from '../data/tensorDict/tensorDict.js'
-import { append, History, type Message, message } from '../text/history/history.js'
+import { appendMessage, History, type Message, message } from '../text/history/history.js'
 import { type Env, envFailure, type Outcome, outcomeAfter, requireBatchSize, requireSameBatch } from './base/env.js'
 
 /** The states of a `ChatEnv`. */
@@ -69,7 +76,7 @@ export const ChatEnv = (options: ChatEnvOptions): Env<ChatState, HistoryAction> 
       return async () => {
         const prompts = get(state, 'history', 'prompt').items
         const responses = get(action, 'history', 'response').items
-        const histories = prompts.map((history, i) => append(history, responses.get(i)!)) // equal batch shapes
+        const histories = prompts.map((history, i) => appendMessage(history, responses.get(i)!)) // equal batch shapes
         const next = TensorDict({ history: { prompt: data(histories) } }, state.batchShape)
         const after = merge(merge(state, next), outcomeAfter(state))
         return E.right(after as TensorDict<DeepMerge<ChatState, Outcome>>) // both merged in

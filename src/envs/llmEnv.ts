@@ -1,4 +1,4 @@
-/** Environments in which what the policy writes is put after what it was given: without messages, as tokens or as text. */
+/** Environments in which what the policy writes is put after what it was plainText: without messages, as tokens or as text. */
 
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { aNumber, aText, checkOptions, oneOf } from '../core/options.js'
@@ -156,7 +156,7 @@ const textOpening =
     )
     const spans = ranges.map((all): readonly TextSpan[] => all.map((range) => ({ ...range, message: 0, role: 'user' })))
     const given = controlTokens === 'none' ? ranges : ranges.map(() => [])
-    return TensorDict({ text: { prompt: texts, spans: data(spans), given: data(given) } }, [batchSize])
+    return TensorDict({ text: { prompt: texts, spans: data(spans), plainText: data(given) } }, [batchSize])
   }
 
 const joinedTexts = (state: TensorDict<TextEntries>, written: Data<string>): TensorDict<TextEntries> => {
@@ -168,7 +168,7 @@ const joinedTexts = (state: TensorDict<TextEntries>, written: Data<string>): Ten
     return [...known, { start, end: prompt.get(i)!.length, message, role: 'assistant' }]
   })
   return TensorDict(
-    { text: { prompt: data(prompt), spans: data(spans), given: get(before, 'given') } },
+    { text: { prompt: data(prompt), spans: data(spans), plainText: get(before, 'plainText') } },
     state.batchShape,
   )
 }
@@ -180,16 +180,16 @@ const joinedTexts = (state: TensorDict<TextEntries>, written: Data<string>): Ten
  * Source   TorchRL `LLMEnv` with `from_text=True`.
  *
  * @example
- * LLMTextEnv({ batchSize: 1, eosText: '<|endoftext|>' }).name // 'LLMTextEnv'
+ * llmTextEnv({ batchSize: 1, eosText: '<|endoftext|>' }).name // 'llmTextEnv'
  */
-export const LLMTextEnv = (options: LLMTextEnvOptions): Env<TextEntries, TextResponse> => {
-  checkOptions('LLMTextEnv', options, {
+export const llmTextEnv = (options: LLMTextEnvOptions): Env<TextEntries, TextResponse> => {
+  checkOptions('llmTextEnv', options, {
     batchSize: aNumber,
     eosText: aText,
     controlTokens: oneOf('none', 'recognized'),
   })
   return concatenating<TextEntries, TextResponse>({
-    name: 'LLMTextEnv',
+    name: 'llmTextEnv',
     batchSize: options.batchSize,
     specs: { observation: { text: TEXT_SPECS }, action: { text: { response: dataSpec<string>('string') } } },
     opening: textOpening(options),

@@ -119,16 +119,16 @@ export const LLMHashingEnv = (options: LLMHashingEnvOptions): Env<LLMHashingStat
  *
  * Source   TorchRL `LLMHashingEnv` with `text_output=True`.
  */
-export const DecodedPrompt = (options: {
+export const decodedPrompt = (options: {
   readonly tokenizer: TextTokenizer
 }): Transform<null, TokenPrompt, { readonly text: TensorDict<{ readonly prompt: Data<string> }> }> => {
-  checkOptions('DecodedPrompt', options, { tokenizer: aRecord })
+  checkOptions('decodedPrompt', options, { tokenizer: aRecord })
   const decode = (td: TensorDict<TokenPrompt>) => {
     const texts = raggedRows(get(td, 'tokens', 'prompt')).map((ids) => options.tokenizer.decode(ids, 'keep'))
     return TE.right([TensorDict({ text: { prompt: data(texts) } }, td.batchShape), null] as const)
   }
   return transform<null, TokenPrompt, { readonly text: TensorDict<{ readonly prompt: Data<string> }> }>({
-    name: 'DecodedPrompt',
+    name: 'decodedPrompt',
     initial: null,
     adds: { text: { prompt: dataSpec<string>('string') } },
     reset: decode,

@@ -6,7 +6,7 @@ import { type Data, data } from '../data/tensorDict/leaf.js'
 import type { DeepMerge } from '../data/tensorDict/merge.js'
 import { find, TensorDict } from '../data/tensorDict/tensorDict.js'
 import { type Env, envFailure } from './base/env.js'
-import { LLMTextEnv, type TextResponse } from './llmEnv.js'
+import { llmTextEnv, type TextResponse } from './llmEnv.js'
 import type { GSM8KRewardOptions } from './rewards/gsm8k.js'
 import { type AnswerParts, GSM8KRewardParser } from './transforms/answerParsers.js'
 import { DataLoadingPrimer, type TaskEntries } from './transforms/dataLoadingPrimer.js'
@@ -25,7 +25,7 @@ export interface GSM8KPrepareQuestionOptions {
 }
 
 /**
- * Makes the text that an `LLMTextEnv` begins with, `text.prompt`, of the `query` in the request of a reset. Put it inside of what adds the query.
+ * Makes the text that an `llmTextEnv` begins with, `text.prompt`, of the `query` in the request of a reset. Put it inside of what adds the query.
  *
  * Errors   `Left(EnvFailure)` if the request has no `query`.
  * Source   TorchRL `GSM8KPrepareQuestion`, whose prompt opens the think block, so that its reward never finds one in a completion.
@@ -60,14 +60,14 @@ export interface MakeGSM8KEnvOptions extends GSM8KPrepareQuestionOptions {
   /** The row of the source to begin with. */
   readonly start?: number
   readonly reward?: GSM8KRewardOptions
-  /** The spelling of the end token: see `LLMTextEnv`. */
+  /** The spelling of the end token: see `llmTextEnv`. */
   readonly eosText?: string
 }
 
 export type MakeGSM8KState = DeepMerge<DeepMerge<DeepMerge<TextEntries, TaskEntries>, StepCount>, AnswerParts>
 
 /**
- * GSM8K for models without a chat template: `LLMTextEnv`, `GSM8KPrepareQuestion`, one step for each episode, `GSM8KRewardParser` on the text of the
+ * GSM8K for models without a chat template: `llmTextEnv`, `GSM8KPrepareQuestion`, one step for each episode, `GSM8KRewardParser` on the text of the
  * completion. With `Tokenizer` around it, a policy of tokens plays it. For models with a template there is `GSM8KEnv`.
  *
  * Source   TorchRL `make_gsm8k_env`, which hands its reward keys that are no longer written.
@@ -88,7 +88,7 @@ export const makeGSM8KEnv = (options: MakeGSM8KEnvOptions): Env<MakeGSM8KState, 
   const { source, prompts = 1, repeats = 1, start, reward, prompt, eosText } = options
   const batchSize = prompts * repeats
   return pipe(
-    LLMTextEnv({ batchSize, ...(eosText !== undefined && { eosText }) }),
+    llmTextEnv({ batchSize, ...(eosText !== undefined && { eosText }) }),
     append(GSM8KPrepareQuestion(prompt === undefined ? {} : { prompt })),
     append(DataLoadingPrimer({ source, batchSize, repeats, ...(start !== undefined && { start }) })),
     append(StepCounter({ maxSteps: 1 })),

@@ -13,14 +13,7 @@ import { type Data, data } from '../data/tensorDict/leaf.js'
 import { type DeepMerge, merge } from '../data/tensorDict/merge.js'
 import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
 import { scope } from '../engine/scope.js'
-import {
-  append as appendMessage,
-  type History,
-  lastMessage,
-  type Message,
-  message,
-  textOf,
-} from '../text/history/history.js'
+import { appendMessage, type History, lastMessage, type Message, message, textOf } from '../text/history/history.js'
 import { type Env, type EnvFailure, endedRows, envFailure } from './base/env.js'
 import { DATASET_OPTIONS, DatasetChatEnv, type DatasetChatStateOf, type DrawnChats } from './datasetChatEnv.js'
 import type { Scored } from './rewards/reward.js'

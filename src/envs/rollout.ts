@@ -46,7 +46,7 @@ const stepRow = (state: TensorDict, action: TensorDict, next: TensorDict): Tenso
  * Source   TorchRL `EnvBase.rollout`, which by default stops when the first episode is done.
  *
  * @example
- * typeof rollout(ScriptedEnv([{ rewards: [0, 1] }]), ScriptedPolicy({ answers: () => [5] }), { steps: 5, key: keyFromSeed(1) }) // 'function'
+ * typeof rollout(scriptedEnv([{ rewards: [0, 1] }]), scriptedPolicy({ answers: () => [5] }), { steps: 5, key: keyFromSeed(1) }) // 'function'
  */
 export const rollout = <O, A, B extends A>(
   env: Env<O, A>,

@@ -1,6 +1,6 @@
 /** The real clock. */
 import { setImmediate } from 'node:timers/promises'
-import type { Alarms, Calendar, Clock } from '../core/capabilities.js'
+import type { Calendar, Clock, Timers } from '../core/capabilities.js'
 
 /** Time from the process's monotonic clock. */
 export const liveClock: Clock = {
@@ -14,8 +14,8 @@ export const liveCalendar: Calendar = { today: () => new Date() }
 /** Node's timers hold at most so many milliseconds. */
 const LONGEST_MS = 2 ** 31 - 1
 
-/** Alarms of this process's event loop, which they keep alive. */
-export const liveAlarms: Alarms = {
+/** Timers of this process's event loop, which they keep alive. */
+export const liveTimers: Timers = {
   after: (ms, ring) => {
     const timer = setTimeout(ring, Math.min(Math.max(0, ms), LONGEST_MS))
     return () => clearTimeout(timer)

@@ -1,4 +1,10 @@
-/** The real file system. */
+/**
+ * The file system.
+ *
+ * This folder holds the real effects behind the capabilities of `src/core`: files, clock,
+ * processes, threads, servers and the hub. It does not hold any decision of the layers above,
+ * which receive these effects as arguments.
+ */
 import * as fs from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import * as TE from 'fp-ts/lib/TaskEither.js'

@@ -8,10 +8,10 @@
 import * as fs from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Alarms } from '../core/capabilities.js'
+import type { Timers } from '../core/capabilities.js'
 import { errorMessage } from '../core/failure.js'
 import type { Hub, HubFailure, HubFile, HubListing, HubProgress, HubRepo } from '../core/hub.js'
-import { liveAlarms } from './clock.js'
+import { liveTimers } from './clock.js'
 import {
   cachedCommit,
   cachedFile,
@@ -23,7 +23,16 @@ import {
   repoFolder,
   writeRef,
 } from './hubCache.js'
-import { ask, askJson, type HubConnection, HubError, partsOf, refuse, startWatch, webAddress } from './hubHttp.js'
+import {
+  ask,
+  askJson,
+  type HubConnection,
+  HubError,
+  partsOf,
+  refuseDownload,
+  startWatch,
+  webAddress,
+} from './hubHttp.js'
 import { claimPartial, dropPartials, leavePartial } from './hubPartial.js'
 
 export interface LiveHubOptions {
@@ -40,7 +49,7 @@ export interface LiveHubOptions {
   /** How often a download that broke off goes on before it is given up. Default 4. */
   readonly resumes?: number
   /** Of `timeoutMs`. Default: the real ones. */
-  readonly alarms?: Alarms
+  readonly timers?: Timers
 }
 
 interface Setup extends HubConnection {
@@ -59,7 +68,7 @@ const setupOf = (options: LiveHubOptions, env: Readonly<Record<string, string | 
   network: options.network ?? (env.HF_HUB_OFFLINE === '1' ? 'cache-only' : 'auto'),
   timeoutMs: options.timeoutMs ?? 10_000,
   resumes: options.resumes ?? 4,
-  alarms: options.alarms ?? liveAlarms,
+  timers: options.timers ?? liveTimers,
 })
 
 const attempt = <T>(repo: HubRepo, run: () => Promise<T>): TE.TaskEither<HubFailure, T> =>
@@ -73,8 +82,9 @@ const attempt = <T>(repo: HubRepo, run: () => Promise<T>): TE.TaskEither<HubFail
   )
 
 const requireRepo = (repo: HubRepo): void => {
-  if (!NAME.test(repo.name) || repo.name.includes('..')) refuse(repo, 'not-found', 'a repository is named owner/name')
-  if (!isInside(repo.revision)) refuse(repo, 'not-found', `'${repo.revision}' cannot be a revision`)
+  if (!NAME.test(repo.name) || repo.name.includes('..'))
+    refuseDownload(repo, 'not-found', 'a repository is named owner/name')
+  if (!isInside(repo.revision)) refuseDownload(repo, 'not-found', `'${repo.revision}' cannot be a revision`)
 }
 
 const segment = (repo: HubRepo): string => `${repo.kind}s/${repo.name}`
@@ -83,14 +93,14 @@ const segment = (repo: HubRepo): string => `${repo.kind}s/${repo.name}`
 const requireAsked = (commit: string, repo: HubRepo): string =>
   !COMMIT.test(repo.revision) || commit === repo.revision
     ? commit
-    : refuse(repo, 'protocol', `the hub answered for commit ${commit}, not for ${repo.revision}`)
+    : refuseDownload(repo, 'protocol', `the hub answered for commit ${commit}, not for ${repo.revision}`)
 
 /** `{ sha }` of an answer. */
 const commitOf = (json: unknown, repo: HubRepo): string => {
   const sha = typeof json === 'object' && json !== null && 'sha' in json ? json.sha : undefined
   return typeof sha === 'string' && COMMIT.test(sha)
     ? requireAsked(sha, repo)
-    : refuse(repo, 'protocol', 'the hub named no commit: is HF_ENDPOINT right?')
+    : refuseDownload(repo, 'protocol', 'the hub named no commit: is HF_ENDPOINT right?')
 }
 
 const fileOf = (entry: unknown, repo: HubRepo): readonly HubFile[] => {
@@ -106,11 +116,11 @@ const fileOf = (entry: unknown, repo: HubRepo): readonly HubFile[] => {
     !Number.isSafeInteger(size) ||
     size < 0
   ) {
-    return refuse(repo, 'protocol', 'the list of files has an entry that is none')
+    return refuseDownload(repo, 'protocol', 'the list of files has an entry that is none')
   }
   return isInside(path)
     ? [{ path, size }]
-    : refuse(repo, 'protocol', `the repository has a file '${path}' that would leave its folder`)
+    : refuseDownload(repo, 'protocol', `the repository has a file '${path}' that would leave its folder`)
 }
 
 /** Pages of a list of files that are read at most. */
@@ -130,9 +140,9 @@ const listOnline = async (setup: Setup, repo: HubRepo): Promise<HubListing> => {
   const files: HubFile[] = []
   let url: string | undefined = `${setup.endpoint}/api/${segment(repo)}/tree/${commit}?recursive=true`
   for (let page = 0; url !== undefined; page++) {
-    if (page === MOST_PAGES) refuse(repo, 'protocol', `the list of files has more than ${MOST_PAGES} pages`)
+    if (page === MOST_PAGES) refuseDownload(repo, 'protocol', `the list of files has more than ${MOST_PAGES} pages`)
     const { json, headers }: { readonly json: unknown; readonly headers: Headers } = await askJson(setup, repo, url)
-    if (!Array.isArray(json)) return refuse(repo, 'protocol', 'the list of files is none')
+    if (!Array.isArray(json)) return refuseDownload(repo, 'protocol', 'the list of files is none')
     for (const entry of json) files.push(...fileOf(entry, repo))
     url = nextPage(headers, repo, setup)
   }
@@ -144,7 +154,11 @@ const listCached = async (setup: Setup, repo: HubRepo, why: string): Promise<Hub
   const commit = await cachedCommit(setup.cache, repo)
   const files = commit === undefined ? [] : await cachedFiles(setup.cache, repo, commit)
   return commit === undefined || files.length === 0
-    ? refuse(repo, 'not-cached', `${why}, and the cache ${setup.cache} has nothing of revision ${repo.revision}`)
+    ? refuseDownload(
+        repo,
+        'not-cached',
+        `${why}, and the cache ${setup.cache} has nothing of revision ${repo.revision}`,
+      )
     : { commit, files, origin: 'cache' }
 }
 
@@ -207,11 +221,15 @@ const describeFile = async (setup: Setup, repo: HubRepo, path: string): Promise<
         !Number.isSafeInteger(size) ||
         size < 0
       ) {
-        return refuse(repo, 'protocol', `${path}: the hub did not say commit, etag and size: is HF_ENDPOINT right?`)
+        return refuseDownload(
+          repo,
+          'protocol',
+          `${path}: the hub did not say commit, etag and size: is HF_ENDPOINT right?`,
+        )
       }
       return { url, path, commit: requireAsked(commit, repo), etag, size }
     }
-    return refuse(repo, 'protocol', `${path}: more than ${MOST_REDIRECTS} redirects`)
+    return refuseDownload(repo, 'protocol', `${path}: more than ${MOST_REDIRECTS} redirects`)
   } finally {
     watch.stop()
   }
@@ -252,7 +270,11 @@ const fetchRest = async ({ setup, repo, file, incomplete, onProgress }: Download
       for await (const part of partsOf(response, repo, { connection: setup, watch })) {
         bytes += part.length
         if (bytes > file.size)
-          refuse(repo, 'corrupt', `${file.path}: the server sends more than the ${file.size} bytes that the hub says`)
+          refuseDownload(
+            repo,
+            'corrupt',
+            `${file.path}: the server sends more than the ${file.size} bytes that the hub says`,
+          )
         await out.writeFile(part)
         onProgress({ path: file.path, bytes, totalBytes: file.size })
       }
@@ -279,7 +301,11 @@ const fetchAll = async (download: Download): Promise<void> => {
     if (resumes >= setup.resumes) {
       const have = await sizeOf(incomplete)
       if (result !== false && have === 0) throw result
-      refuse(repo, 'truncated', `${file.path}: only ${have} of ${file.size} bytes came; run again to go on from there`)
+      refuseDownload(
+        repo,
+        'truncated',
+        `${file.path}: only ${have} of ${file.size} bytes came; run again to go on from there`,
+      )
     }
     await new Promise((resolve) =>
       setTimeout(resolve, Math.min(setup.timeoutMs, 100 * 2 ** resumes) * (0.5 + Math.random() / 2)),
@@ -297,7 +323,7 @@ const fetchBlob = async (wanted: Omit<Download, 'incomplete'>, blob: string): Pr
     const sum = await checksum(incomplete, file.etag)
     if (sum !== undefined && sum !== file.etag) {
       await fs.rm(incomplete, { force: true })
-      refuse(repo, 'corrupt', `${file.path}: the checksum of what came is ${sum}, not ${file.etag}: run again`)
+      refuseDownload(repo, 'corrupt', `${file.path}: the checksum of what came is ${sum}, not ${file.etag}: run again`)
     }
     await fs.rename(incomplete, blob)
     await dropPartials(blob)
@@ -332,13 +358,13 @@ const download = async (
   wanted: { readonly path: string; readonly onProgress: (progress: HubProgress) => void },
 ): Promise<string> => {
   requireRepo(repo)
-  if (!isInside(wanted.path)) refuse(repo, 'not-found', `'${wanted.path}' cannot be a file of a repository`)
+  if (!isInside(wanted.path)) refuseDownload(repo, 'not-found', `'${wanted.path}' cannot be a file of a repository`)
   const cached = await downloadCached(setup, repo, wanted.path)
   if (cached !== undefined && COMMIT.test(repo.revision)) return cached // what a commit is never changes
   if (setup.network === 'cache-only') {
     return (
       cached ??
-      refuse(
+      refuseDownload(
         repo,
         'not-cached',
         `the network is not to be used, and the cache ${setup.cache} does not have ${wanted.path}`,

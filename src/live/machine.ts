@@ -1,6 +1,6 @@
 /** The real machine. */
-import { cpus, totalmem } from 'node:os'
-import type { Machine } from '../core/capabilities.js'
+import { availableParallelism, cpus, totalmem } from 'node:os'
+import type { Machine, Usage } from '../core/capabilities.js'
 
 /** The memory of the machine, or of the container that the process is in, whichever is less. */
 export const liveMachine: Machine = {
@@ -15,3 +15,23 @@ export const processorName = (): string => cpus()[0]?.model ?? 'unknown'
 
 /** Bytes of this process that are in main memory. */
 export const residentBytes = (): number => process.memoryUsage.rss()
+
+/** Describes this machine, for results of benchmarks. */
+export const host = (): { readonly cpu: string; readonly cores: number; readonly node: string } => ({
+  cpu: processorName(),
+  cores: availableParallelism(),
+  node: process.version,
+})
+
+/** The resources of the real process. */
+export const liveUsage: Usage = {
+  cpuMs: () => {
+    const { user, system } = process.cpuUsage()
+    return (user + system) / 1000
+  },
+  residentBytes,
+  heapBytes: () => {
+    globalThis.gc?.()
+    return process.memoryUsage().heapUsed
+  },
+}

@@ -10,9 +10,11 @@ const failureOf = (error: Error): OutputFailure => {
 }
 
 /**
- * Text to a stream. An error of the stream while text is written is a failure of that text alone, and does not end the process.
+ * Writes text to a stream. An error of the stream while text is written is a failure of that text alone, and does not end the process.
  *
  * Errors   `Left(OutputFailure)` where the stream does not take the text.
+ *
+ * @internal
  */
 export const streamOutput = (stream: Writable): Output => ({
   write: (text) => () =>

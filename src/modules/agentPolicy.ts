@@ -50,7 +50,7 @@ const inCommon = <S>(parts: readonly TensorDict<S>[]): readonly TensorDict<S>[] 
  *          those of its policy.
  *
  * @example
- * agentPolicy({ policies: { ann: ScriptedPolicy({ answers: [] }), bob: ScriptedPolicy({ answers: [] }) } }).name // 'agentPolicy'
+ * agentPolicy({ policies: { ann: scriptedPolicy({ answers: [] }), bob: scriptedPolicy({ answers: [] }) } }).name // 'agentPolicy'
  */
 export const agentPolicy = <In, Out>(options: AgentPolicyOptions<In, Out>): Policy<In, Out> => {
   checkOptions('agentPolicy', options, { policies: aRecord, name: aText })

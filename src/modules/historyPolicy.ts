@@ -153,7 +153,7 @@ const HISTORY_POLICY_OPTIONS: OptionKinds<HistoryPolicyOptions> = {
  * @example
  * const tokenizer = orThrow(textTokenizer(trainBytePairEncoding([], { vocabularySize: 256 })))
  * const template = orThrow(chatTemplate('{{ messages[0].content }}'))
- * historyPolicy({ policy: ScriptedPolicy({ answers: [] }), tokenizer, template }).name // 'historyPolicy'
+ * historyPolicy({ policy: scriptedPolicy({ answers: [] }), tokenizer, template }).name // 'historyPolicy'
  */
 export const historyPolicy = (options: HistoryPolicyOptions): Policy<HistoryPrompt, HistoryTokens> => {
   checkOptions('historyPolicy', options, HISTORY_POLICY_OPTIONS)

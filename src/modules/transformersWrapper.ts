@@ -1,3 +1,10 @@
+/**
+ * A model in this process as a policy.
+ *
+ * This folder holds policies and models: here those of this process, and in folders of their own
+ * the decoder, generation, adapters, model folders and servers. It does not hold losses
+ * (`src/objectives`) or training (`src/collectors`).
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Clock } from '../core/capabilities.js'

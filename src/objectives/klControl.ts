@@ -67,10 +67,10 @@ const checkObserved = (name: string, kl: number, count: number): void =>
  * Errors   throws RangeError for a weight that is negative or no number.
  *
  * @example
- * constantKLController(0.1).update(9, 256).coefficient // 0.1
+ * ConstantKLController(0.1).update(9, 256).coefficient // 0.1
  */
-export const constantKLController = (coefficient: number): KLController => {
-  refuse('constantKLController', [notAWeight('the coefficient', coefficient)])
+export const ConstantKLController = (coefficient: number): KLController => {
+  refuse('ConstantKLController', [notAWeight('the coefficient', coefficient)])
   const controller: KLController = { coefficient, update: () => controller }
   return controller
 }
@@ -94,19 +94,19 @@ export interface AdaptiveKLOptions {
  * Source   Ziegler et al. 2019, arXiv:1909.08593, section 2.2; TorchRL `AdaptiveKLController`.
  *
  * @example
- * adaptiveKLController({ initial: 0.1, target: 6, horizon: 10000 }).update(9, 256).coefficient // 0.100512
+ * AdaptiveKLController({ initial: 0.1, target: 6, horizon: 10000 }).update(9, 256).coefficient // 0.100512
  */
-export const adaptiveKLController = (options: AdaptiveKLOptions): KLController => {
-  checkOptions('adaptiveKLController', options, { initial: aNumber, target: aNumber, horizon: aNumber })
+export const AdaptiveKLController = (options: AdaptiveKLOptions): KLController => {
+  checkOptions('AdaptiveKLController', options, { initial: aNumber, target: aNumber, horizon: aNumber })
   const { initial, target, horizon } = options
   if (!(target > 0 && horizon > 0 && initial >= 0 && Number.isFinite(target + horizon + initial)))
     throw new RangeError(
-      `adaptiveKLController: target and horizon must be positive and initial not negative, got ${target}, ${horizon} and ${initial}`,
+      `AdaptiveKLController: target and horizon must be positive and initial not negative, got ${target}, ${horizon} and ${initial}`,
     )
   const at = (coefficient: number): KLController => ({
     coefficient,
     update: (kl, count) => {
-      checkObserved('adaptiveKLController', kl, count)
+      checkObserved('AdaptiveKLController', kl, count)
       const error = Math.min(0.2, Math.max(-0.2, kl / target - 1))
       return at(coefficient * (1 + (error * count) / horizon))
     },

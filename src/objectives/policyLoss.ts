@@ -92,7 +92,7 @@ export interface PolicyLossOutput {
   /** Share of tokens whose ratio is outside the objective's range. */
   readonly clipFraction: tf.Tensor
   /** Share of tokens whose gradient the range took away. */
-  readonly cutFraction: tf.Tensor
+  readonly pgClipFraction: tf.Tensor
   /** Mean of `log pi_old - log pi`. */
   readonly klApprox: tf.Tensor
   /** `log sum w` and `log sum w^2` of the ratios: their effective sample size is `essOf`. */
@@ -385,7 +385,7 @@ export const policyLoss = (options: PolicyLossOptions = {}, name = 'policyLoss')
       return {
         lossObjective: context.aggregate(weighted),
         clipFraction: context.mean(outside),
-        cutFraction: context.mean(cut),
+        pgClipFraction: context.mean(cut),
         klApprox: context.mean(tf.neg(terms.logRatio)),
         logSumWeights: maskedLogSumExp(terms.logRatio, context.mask),
         logSumSquaredWeights: maskedLogSumExp(tf.mul(terms.logRatio, 2), context.mask),

@@ -38,7 +38,7 @@ export interface ValueLossInput {
 export interface ValueLossOutput {
   readonly lossValue: tf.Tensor
   /** Share of tokens whose gradient the range took away. */
-  readonly cutFraction: tf.Tensor
+  readonly pgClipFraction: tf.Tensor
 }
 
 /** A value loss with its settings checked. */
@@ -99,7 +99,7 @@ export const valueLoss = (options: ValueLossOptions = {}): ValueLoss => {
       const [each, cut] = errors(input)
       return {
         lossValue: aggregate(tf.mul(each, 0.5), { mask, counts, aggregation }),
-        cutFraction: tf.div(maskedSum(cut, mask), tf.maximum(counts.tokens, 1)),
+        pgClipFraction: tf.div(maskedSum(cut, mask), tf.maximum(counts.tokens, 1)),
       }
     },
   }

@@ -13,7 +13,7 @@ import type { DecoderConfig } from '../modules/transformer/config.js'
 import type { Advantage } from '../objectives/advantages/advantage.js'
 import { batchAdvantage } from '../objectives/advantages/batchAdvantage.js'
 import { ALGORITHMS, algorithmLoss } from '../objectives/algorithms.js'
-import { adaptiveKLController, constantKLController } from '../objectives/klControl.js'
+import { AdaptiveKLController, ConstantKLController } from '../objectives/klControl.js'
 import type { PolicyLoss } from '../objectives/policyLoss.js'
 import type { CorrectionWeights, RolloutCorrectionOptions } from '../objectives/rolloutCorrection.js'
 import { adafactor } from '../objectives/updates/adafactor.js'
@@ -77,8 +77,8 @@ export const klWeightOf = ({ kl }: Pick<PolicySettings, 'kl'>): KLWeight => {
   ])
   const controllerFrom = (from: number) =>
     target === null || horizon === null
-      ? constantKLController(from)
-      : adaptiveKLController({ initial: from, target, horizon })
+      ? ConstantKLController(from)
+      : AdaptiveKLController({ initial: from, target, horizon })
   return { coefficient, next: (from, divergence, n) => controllerFrom(from).update(divergence, n).coefficient }
 }
 

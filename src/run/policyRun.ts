@@ -17,7 +17,7 @@ import { own } from '../engine/scope.js'
 import type { Env } from '../envs/base/env.js'
 import { type TokenEnvState, tokenEnv } from '../envs/tokenEnv.js'
 import { KLRewardTransform } from '../envs/transforms/klRewardTransform.js'
-import { OverlongPenalty } from '../envs/transforms/overlongPenalty.js'
+import { overlongPenalty } from '../envs/transforms/overlongPenalty.js'
 import { PolicyVersion } from '../envs/transforms/policyVersion.js'
 import { append } from '../envs/transforms/transform.js'
 import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
@@ -139,7 +139,7 @@ const rewardedEnv = <O extends HistoryPrompt>(
   return ({ groups, start, klCoefficient }: EnvContext) => {
     const plain = tokenEnv(env({ prompts: groups, repeats: settings.tasks.group, start }), text)
     const shaped =
-      overlong === null ? plain : (pipe(plain, append(OverlongPenalty(overlong))) as unknown as typeof plain) // one entry more
+      overlong === null ? plain : (pipe(plain, append(overlongPenalty(overlong))) as unknown as typeof plain) // one entry more
     const coefficient = settings.kl.in === 'reward' ? klCoefficient : 0 // 0 only measures the KL
     return pipe(
       shaped as unknown as Env<TokenPrompt & GroupEntry, TokenAction>, // further entries pass through

@@ -197,7 +197,7 @@ const byName = (evaluations: readonly EvaluationRecord[]): readonly (readonly Ev
   [...new Set(evaluations.map(({ name }) => name))].map((name) => evaluations.filter((each) => each.name === name))
 
 /** Summarizes a run from its records. */
-export const summarize = (
+export const summarizeRun = (
   steps: readonly StepRecord[],
   evaluations: readonly EvaluationRecord[],
   context: SummaryContext,

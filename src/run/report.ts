@@ -18,7 +18,14 @@ import {
   scoreText,
   type TrajectoryRecord,
 } from './records.js'
-import { openRun, type RunConfig, type RunFailure, type RunPaths, readMetrics, readTrajectories } from './runFolder.js'
+import {
+  openRun,
+  type RunConfig,
+  type RunFailure,
+  type RunPaths,
+  readMetrics,
+  readRunTrajectories,
+} from './runFolder.js'
 
 /** The records of a run. */
 export interface ReportInput {
@@ -288,7 +295,7 @@ export const finishRun = (
     files.write(paths.summary, `${JSON.stringify(summary, undefined, 2)}\n`),
     TE.chainW(() => readMetrics(files, paths)),
     TE.bindTo('metrics'),
-    TE.bindW('trajectories', () => readTrajectories(files, paths)),
+    TE.bindW('trajectories', () => readRunTrajectories(files, paths)),
     TE.bindW('config', () =>
       pipe(
         openRun(files, paths.folder),

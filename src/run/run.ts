@@ -1,4 +1,10 @@
-/** The parts of a training run, and the checks that they fit together. */
+/**
+ * The parts of a training run, and the checks that they fit together.
+ *
+ * This folder holds training runs: their parts, their loop, recipes, checkpoints, alarms,
+ * evaluation and reports. It does not hold trackers (`src/tracking`), commands (`src/cli`) or any
+ * task, environment or loss.
+ */
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Learner } from '../collectors/learners/learner.js'
 import type { CollectedBatch } from '../collectors/rollouts/turnRows.js'

@@ -219,7 +219,7 @@ export const readSteps = (files: Files, paths: RunPaths): TE.TaskEither<RunFailu
   )
 
 /** Reads trajectories.jsonl. */
-export const readTrajectories = (
+export const readRunTrajectories = (
   files: Files,
   paths: RunPaths,
 ): TE.TaskEither<RunFailure, readonly TrajectoryRecord[]> => readLines(files, paths.trajectories)

@@ -188,7 +188,7 @@ export const shownRows = (batch: TensorDict, count: number): readonly number[] =
 /**
  * Returns records of the batch's trajectories, for all or some rows. Data set batches have none.
  */
-export const trajectoriesOf = (
+export const trajectoryRecordsOf = (
   { run }: OpenRun,
   { step, batch, rated }: SampledStep,
   rows?: readonly number[],

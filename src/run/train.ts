@@ -16,7 +16,7 @@ import type { RunEvent } from './events.js'
 import { bestStep, exportTrained, saveProgress } from './keep.js'
 import { recordMachine } from './machineRecord.js'
 import type { TrainOptions } from './options.js'
-import { type EvaluationRecord, type RunSummary, type StepRecord, summarize } from './records.js'
+import { type EvaluationRecord, type RunSummary, type StepRecord, summarizeRun } from './records.js'
 import { finishRun } from './report.js'
 import type { AnyRun } from './run.js'
 import { type LineLog, openLog } from './runFolder.js'
@@ -29,7 +29,7 @@ import {
   type SampledStep,
   sampleStep,
   shownRows,
-  trajectoriesOf,
+  trajectoryRecordsOf,
 } from './step.js'
 import { type OpenStore, openStore } from './store.js'
 
@@ -84,7 +84,7 @@ const keptBatch = (open: OpenRun, sampled: SampledStep, record: object): KeptBat
   step: sampled.step,
   record,
   learned: learnedEntries(sampled.rated),
-  trajectories: trajectoriesOf(open, sampled),
+  trajectories: trajectoryRecordsOf(open, sampled),
 })
 
 /** Returns the alarm for an error that ends the run, if the error is an expected one. */
@@ -130,7 +130,7 @@ async function* runStep(session: Session, before: Progress): AsyncGenerator<RunE
   })
   session.records.push(record)
   orThrow(await session.metrics.append([record])())
-  const shown = trajectoriesOf(open, sampled, shownRows(sampled.batch, trajectories))
+  const shown = trajectoryRecordsOf(open, sampled, shownRows(sampled.batch, trajectories))
   orThrow(await session.trajectories.append(shown)())
   if (store !== null && batchEvery !== undefined && record.step % batchEvery === 0)
     orThrow(
@@ -225,7 +225,7 @@ const openSession = async (
 
 const summaryOf = (session: Session, progress: Progress): RunSummary => {
   const { records, open, options } = session
-  return summarize(
+  return summarizeRun(
     records.filter((record): record is StepRecord => record.type === 'step'),
     records.filter((record): record is EvaluationRecord => record.type === 'evaluation'),
     {

@@ -1,6 +1,10 @@
 /**
  * The server as a function from requests to responses: endpoints, access control and common
  * headers, without sockets.
+ *
+ * This folder holds the server over a generation engine, and in folders of their own its requests,
+ * its routes and the proxy that captures agents. It does not hold sockets
+ * (`src/live/httpServer.ts`) or the engine (`src/modules/generation`).
  */
 import * as E from 'fp-ts/lib/Either.js'
 import { Hono } from 'hono'
@@ -37,7 +41,7 @@ import {
   worldSize,
 } from './routes/control.js'
 import { generate } from './routes/generate.js'
-import { listModels, loadAdapter, unloadAdapter } from './routes/models.js'
+import { listModels, loadAdapterRoute, unloadAdapter } from './routes/models.js'
 import { detokenize, tokenize } from './routes/tokenize.js'
 
 /** The reported version: the newest supported version of vLLM's protocol, marked with our name. */
@@ -91,7 +95,7 @@ const ENDPOINTS: readonly Endpoint[] = [
 ]
 
 const ADAPTERS: readonly Endpoint[] = [
-  post('/v1/load_lora_adapter', (served, { body }) => loadAdapter(served, body)),
+  post('/v1/load_lora_adapter', (served, { body }) => loadAdapterRoute(served, body)),
   post('/v1/unload_lora_adapter', (served, { body }) => unloadAdapter(served, body)),
 ]
 

@@ -88,10 +88,10 @@ type LeafPlan =
   | { readonly _tag: 'Meta'; readonly value: unknown }
 
 /** What TensorDicts of one structure have in common; `inner` are the batch axes that a node has behind its parent's. */
-export interface NodePlan {
+export interface NodeRecipe {
   readonly _tag: 'Node'
   readonly inner: readonly number[]
-  readonly children: readonly (readonly [string, LeafPlan | NodePlan])[]
+  readonly children: readonly (readonly [string, LeafPlan | NodeRecipe])[]
 }
 
 const anyType = fc.constantFrom<RaggedType>('float32', 'int32', 'bool')
@@ -117,7 +117,7 @@ const leafPlan: fc.Arbitrary<LeafPlan> = fc.oneof(
   { weight: 1, arbitrary: anyValue.map((value) => ({ _tag: 'Meta' as const, value })) },
 )
 
-const childrenPlan = (depth: number): fc.Arbitrary<NodePlan['children']> =>
+const childrenPlan = (depth: number): fc.Arbitrary<NodeRecipe['children']> =>
   fc.uniqueArray(
     fc.tuple(
       anyName,
@@ -128,7 +128,7 @@ const childrenPlan = (depth: number): fc.Arbitrary<NodePlan['children']> =>
     { maxLength: 4, selector: ([name]) => name },
   )
 
-const nodePlan = (depth: number): fc.Arbitrary<NodePlan> =>
+const nodePlan = (depth: number): fc.Arbitrary<NodeRecipe> =>
   fc.record({
     _tag: fc.constant('Node' as const),
     inner: fc.oneof(
@@ -139,7 +139,7 @@ const nodePlan = (depth: number): fc.Arbitrary<NodePlan> =>
   })
 
 /** Structures up to three levels deep; the root adds no batch axes. */
-export const rootPlan: fc.Arbitrary<NodePlan> = childrenPlan(2).map((children) => ({
+export const rootPlan: fc.Arbitrary<NodeRecipe> = childrenPlan(2).map((children) => ({
   _tag: 'Node',
   inner: [],
   children,
@@ -188,7 +188,7 @@ const nodeRecipe = (batchShape: readonly number[], children: readonly Child[]): 
 
 /** Values for a structure. */
 export const recipeOf = (
-  plan: NodePlan,
+  plan: NodeRecipe,
   batchShape: readonly number[],
   options: TensorDictOptions,
 ): fc.Arbitrary<TensorDictRecipe> =>

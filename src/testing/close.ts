@@ -2,22 +2,22 @@
 import * as tf from '@tensorflow/tfjs-core'
 
 /** How far two numbers may be apart: `absolute + relative * |expected|`. Defaults 1e-6 and 1e-5. */
-export interface Tolerance {
+export interface CloseTolerance {
   readonly absolute?: number
   readonly relative?: number
 }
 
 /** No difference at all. NaN still equals NaN, and 0 equals -0. */
-export const EXACT: Required<Tolerance> = { absolute: 0, relative: 0 }
+export const EXACT: Required<CloseTolerance> = { absolute: 0, relative: 0 }
 
-const withDefaults = ({ absolute = 1e-6, relative = 1e-5 }: Tolerance): Required<Tolerance> => {
+const withDefaults = ({ absolute = 1e-6, relative = 1e-5 }: CloseTolerance): Required<CloseTolerance> => {
   for (const [name, value] of Object.entries({ absolute, relative })) {
     if (!(value >= 0)) throw new RangeError(`tolerance: ${name} must be at least 0, got ${value}`)
   }
   return { absolute, relative }
 }
 
-const isClose = (actual: number, expected: number, { absolute, relative }: Required<Tolerance>): boolean =>
+const isClose = (actual: number, expected: number, { absolute, relative }: Required<CloseTolerance>): boolean =>
   actual === expected ||
   (Number.isNaN(actual) && Number.isNaN(expected)) ||
   Math.abs(actual - expected) <= absolute + (Number.isFinite(expected) ? relative * Math.abs(expected) : 0)
@@ -28,7 +28,7 @@ const distance = (actual: number, expected: number): number => {
   return Number.isNaN(difference) ? Number.POSITIVE_INFINITY : difference
 }
 
-const toleranceText = ({ absolute, relative }: Required<Tolerance>): string =>
+const toleranceText = ({ absolute, relative }: Required<CloseTolerance>): string =>
   relative === 0 ? `${absolute}` : `${absolute} + ${relative} * |expected|`
 
 /** The index of an element of a row-major array by its place: `[1, 0]` for place 2 of shape `[2, 2]`. */
@@ -41,8 +41,8 @@ export const rowMajor =
     })
 
 /** How a comparison is made, and how its places are called. */
-export interface Comparison {
-  readonly tolerance?: Tolerance
+export interface CloseComparison {
+  readonly tolerance?: CloseTolerance
   /** The index that a place has for the reader. Default: the place itself. */
   readonly indexOf?: (place: number) => readonly number[]
 }
@@ -62,7 +62,7 @@ export interface Comparison {
 export const closeProblem = (
   actual: ArrayLike<number>,
   expected: ArrayLike<number>,
-  comparison: Comparison = {},
+  comparison: CloseComparison = {},
 ): string | undefined => {
   const tolerance = withDefaults(comparison.tolerance ?? {})
   const indexOf = comparison.indexOf ?? ((place) => [place])
@@ -91,7 +91,7 @@ export const closeProblem = (
 export const requireClose = (
   actual: ArrayLike<number>,
   expected: ArrayLike<number>,
-  tolerance: Tolerance = {},
+  tolerance: CloseTolerance = {},
 ): void => {
   const problem = closeProblem(actual, expected, { tolerance })
   if (problem !== undefined) throw new Error(problem)
@@ -136,7 +136,7 @@ const numbersOf = (value: tf.Tensor | NestedNumbers): Numbers => {
 export const tensorProblem = (
   actual: tf.Tensor,
   expected: tf.Tensor | NestedNumbers,
-  tolerance: Tolerance = {},
+  tolerance: CloseTolerance = {},
 ): string | undefined => {
   const freed = [actual, expected].some((value) => value instanceof tf.Tensor && value.isDisposed)
   if (freed) return `the ${actual.isDisposed ? '' : 'expected '}tensor has been freed`
@@ -162,7 +162,7 @@ export const tensorProblem = (
 export const requireCloseTensor = (
   actual: tf.Tensor,
   expected: tf.Tensor | NestedNumbers,
-  tolerance: Tolerance = {},
+  tolerance: CloseTolerance = {},
 ): void => {
   const problem = tensorProblem(actual, expected, tolerance)
   if (problem !== undefined) throw new Error(problem)

@@ -14,7 +14,7 @@ import { discard, liveTensors, scope, tensorsOf } from '../engine/scope.js'
 import { endedRows, outcomeSpec } from '../envs/base/env.js'
 import { anyKey } from './arbitraries.js'
 import { type Law, require } from './law.js'
-import { type EnvSample, opened, type Played, play, requireSame, stepped, valuesOf } from './playing.js'
+import { type EnvSample, opened, type PlayedEpisode, play, playedValues, requireSame, stepped } from './playing.js'
 import { listed, tensorDictProblems } from './sameTensorDict.js'
 import { shown } from './shown.js'
 
@@ -29,7 +29,7 @@ const conforms = (td: TensorDict, spec: Spec, what: string): void => {
 const checked = async <O, A>(
   sample: EnvSample<O, A>,
   key: Key,
-  check: (played: Played) => void | Promise<void>,
+  check: (played: PlayedEpisode) => void | Promise<void>,
 ): Promise<void> => {
   const before = liveTensors().count
   const played = await play(sample, { reset: key, act: key })
@@ -43,10 +43,14 @@ const readable = <O, A>(sample: EnvSample<O, A>): EnvSample<O, A> =>
   shown(sample, () => `${sample.steps} steps in ${sample.env.name}`)
 
 /** Two ways on from the first state, step by step in turns, against each of them alone. */
-const requireFork = async <O, A>(sample: EnvSample<O, A>, key: Key, { states, values }: Played): Promise<void> => {
+const requireFork = async <O, A>(
+  sample: EnvSample<O, A>,
+  key: Key,
+  { states, values }: PlayedEpisode,
+): Promise<void> => {
   const other = child(key, 'the other way')
   const alone = await play(sample, { reset: key, act: other })
-  let [left, right]: readonly [Played, Played] = [
+  let [left, right]: readonly [PlayedEpisode, PlayedEpisode] = [
     { states: states.slice(0, 1), values: values.slice(0, 1) },
     { states: states.slice(0, 1), values: values.slice(0, 1) },
   ]
@@ -87,7 +91,11 @@ const requireConcurrent = async <O, A>(
 }
 
 /** Each state as it is read back, and what it leads to. */
-const requireStorage = async <O, A>({ env, act }: EnvSample<O, A>, key: Key, { states }: Played): Promise<void> => {
+const requireStorage = async <O, A>(
+  { env, act }: EnvSample<O, A>,
+  key: Key,
+  { states }: PlayedEpisode,
+): Promise<void> => {
   for (const [i, state] of states.entries()) {
     const read = decodeTensorDict(encodeTensorDict(state)) // throws where a value is not JSON
     if (isLeft(read)) throw new Error(`state ${i} cannot be read again: ${read.left.reason}`)
@@ -133,7 +141,7 @@ const requireUnpaid = (before: TensorDict, after: TensorDict): void => {
 }
 
 /** Takes a further step from every state with an ended episode. */
-const requirePay = async <O, A>({ env, act }: EnvSample<O, A>, key: Key, { states }: Played): Promise<void> => {
+const requirePay = async <O, A>({ env, act }: EnvSample<O, A>, key: Key, { states }: PlayedEpisode): Promise<void> => {
   for (const last of states) {
     if (!endedRows(last, 'done').includes(true)) continue
     const state = last as TensorDict<O> // a stepped state is a state
@@ -145,7 +153,7 @@ const requirePay = async <O, A>({ env, act }: EnvSample<O, A>, key: Key, { state
 }
 
 /** A step with what has ended, and one without it. */
-const requireEnds = async <O, A>({ env, act }: EnvSample<O, A>, key: Key, { states }: Played): Promise<void> => {
+const requireEnds = async <O, A>({ env, act }: EnvSample<O, A>, key: Key, { states }: PlayedEpisode): Promise<void> => {
   for (const last of states) {
     const done = endedRows(last, 'done')
     if (!done.includes(true)) continue
@@ -184,7 +192,7 @@ export const envLaws = <O, A>(samples: fc.Arbitrary<EnvSample<O, A>>, numRuns = 
   const readableSamples = samples.map(readable)
   const law = (
     name: string,
-    check: (sample: EnvSample<O, A>, key: Key, played: Played) => void | Promise<void>,
+    check: (sample: EnvSample<O, A>, key: Key, played: PlayedEpisode) => void | Promise<void>,
   ): Law => ({
     name,
     check: () =>
@@ -208,7 +216,7 @@ export const envLaws = <O, A>(samples: fc.Arbitrary<EnvSample<O, A>>, numRuns = 
     }),
     law('purity: a step does not change the state before it', async (sample, key, { states, values }) => {
       for (const [i, state] of states.entries())
-        require(!tensorsOf(state).some((x) => x.isDisposed) && valuesOf(state) === values[i], () =>
+        require(!tensorsOf(state).some((x) => x.isDisposed) && playedValues(state) === values[i], () =>
           `state ${i} was changed or freed by a later step`)
       if (states.length < 2) return
       const [before] = states

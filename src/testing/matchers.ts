@@ -2,7 +2,7 @@
 import type * as tf from '@tensorflow/tfjs-core'
 import type { Either } from 'fp-ts/lib/Either.js'
 import { isTensorDict, type TensorDict } from '../data/tensorDict/tensorDict.js'
-import { EXACT, type NestedNumbers, type Tolerance, tensorProblem } from './close.js'
+import { type CloseTolerance, EXACT, type NestedNumbers, tensorProblem } from './close.js'
 import { leaksOf } from './leaks.js'
 import { leftProblem, rightProblem } from './results.js'
 import { listed, tensorDictProblems } from './sameTensorDict.js'
@@ -18,7 +18,7 @@ const answer = (problem: string | undefined, opposite: string): MatcherResult =>
   message: () => problem ?? `expected ${opposite}`,
 })
 
-const dictProblem = (received: unknown, expected: TensorDict, tolerance: Tolerance): string | undefined => {
+const dictProblem = (received: unknown, expected: TensorDict, tolerance: CloseTolerance): string | undefined => {
   if (!isTensorDict(received)) return `expected a TensorDict, got ${typeof received}`
   const problems = tensorDictProblems(received, expected, tolerance)
   return problems.length === 0 ? undefined : listed(problems)
@@ -42,12 +42,12 @@ const dictProblem = (received: unknown, expected: TensorDict, tolerance: Toleran
 export const tandemMatchers = {
   toEqualTensorDict: (received: unknown, expected: TensorDict): MatcherResult =>
     answer(dictProblem(received, expected, EXACT), 'another TensorDict, got an equal one'),
-  toBeCloseToTensorDict: (received: unknown, expected: TensorDict, tolerance: Tolerance = {}): MatcherResult =>
+  toBeCloseToTensorDict: (received: unknown, expected: TensorDict, tolerance: CloseTolerance = {}): MatcherResult =>
     answer(dictProblem(received, expected, tolerance), 'another TensorDict, got one that is close'),
   toBeCloseToTensor: (
     received: tf.Tensor,
     expected: tf.Tensor | NestedNumbers,
-    tolerance: Tolerance = {},
+    tolerance: CloseTolerance = {},
   ): MatcherResult => answer(tensorProblem(received, expected, tolerance), 'another tensor, got one that is close'),
   toBeRight: (received: Either<unknown, unknown>): MatcherResult => answer(rightProblem(received), 'no Right, got one'),
   toBeLeft: (received: Either<unknown, unknown>, tag?: string): MatcherResult =>
@@ -59,8 +59,8 @@ export const tandemMatchers = {
 /** The types of the matchers, for a runner's own type of matchers. */
 export interface TandemMatchers<R = unknown> {
   readonly toEqualTensorDict: (expected: TensorDict) => R
-  readonly toBeCloseToTensorDict: (expected: TensorDict, tolerance?: Tolerance) => R
-  readonly toBeCloseToTensor: (expected: tf.Tensor | NestedNumbers, tolerance?: Tolerance) => R
+  readonly toBeCloseToTensorDict: (expected: TensorDict, tolerance?: CloseTolerance) => R
+  readonly toBeCloseToTensor: (expected: tf.Tensor | NestedNumbers, tolerance?: CloseTolerance) => R
   readonly toBeRight: () => R
   readonly toBeLeft: (tag?: string) => R
   readonly toLeaveNoTensors: () => Promise<R>

@@ -20,7 +20,7 @@ export interface EnvSample<O, A> {
 }
 
 /** An episode that is being played, or was. */
-export interface Played {
+export interface PlayedEpisode {
   readonly states: readonly TensorDict[]
   /** The values of each state when it was returned. */
   readonly values: readonly string[]
@@ -32,38 +32,38 @@ export interface PlayKeys {
   readonly act: Key
 }
 
-export const valuesOf = (state: TensorDict): string => JSON.stringify(toNested(state))
+export const playedValues = (state: TensorDict): string => JSON.stringify(toNested(state))
 
 /** The first state of an episode. */
-export const opened = async <O, A>({ env, request }: EnvSample<O, A>, key: Key): Promise<Played> => {
+export const opened = async <O, A>({ env, request }: EnvSample<O, A>, key: Key): Promise<PlayedEpisode> => {
   const first = await env.reset(request?.() ?? TensorDict({}, [env.batchSize]), key)()
   if (isLeft(first)) throw new Error(`reset failed: ${first.left.reason}`)
-  return { states: [first.right], values: [valuesOf(first.right)] }
+  return { states: [first.right], values: [playedValues(first.right)] }
 }
 
 /** The episode and its next state. */
 export const stepped = async <O, A>(
   { env, act }: EnvSample<O, A>,
-  { states, values }: Played,
+  { states, values }: PlayedEpisode,
   key: Key,
-): Promise<Played> => {
+): Promise<PlayedEpisode> => {
   const state = states.at(-1) as unknown as TensorDict<O> // a stepped state is a state
   const action = act(state, key)
   const next = await env.step(state, action)()
   discard(action, states)
   if (isLeft(next)) throw new Error(`step failed: ${next.left.reason}`)
-  return { states: [...states, next.right], values: [...values, valuesOf(next.right)] }
+  return { states: [...states, next.right], values: [...values, playedValues(next.right)] }
 }
 
 /** Plays all steps. Everything that was made is in the result or freed. */
-export const play = async <O, A>(sample: EnvSample<O, A>, keys: PlayKeys): Promise<Played> => {
+export const play = async <O, A>(sample: EnvSample<O, A>, keys: PlayKeys): Promise<PlayedEpisode> => {
   let played = await opened(sample, keys.reset)
   for (let i = 0; i < sample.steps; i++) played = await stepped(sample, played, keys.act)
   return played
 }
 
 /** Throws, with every difference, unless two episodes have equal states. */
-export const requireSame = (a: Played, b: Played, when: string): void => {
+export const requireSame = (a: PlayedEpisode, b: PlayedEpisode, when: string): void => {
   for (const [i, state] of a.states.entries()) {
     const problems = tensorDictProblems(b.states[i]!, state)
     require(problems.length === 0, () => `state ${i} differs ${when}:\n${listed(problems)}`)

@@ -10,7 +10,7 @@ import { take } from '../data/tensorDict/selecting.js'
 import { find, type TensorDict } from '../data/tensorDict/tensorDict.js'
 import { discard, own, scope, tensorsOf } from '../engine/scope.js'
 import { anyKey } from './arbitraries.js'
-import { EXACT, type Tolerance } from './close.js'
+import { type CloseTolerance, EXACT } from './close.js'
 import { type Law, require } from './law.js'
 import { withoutLeaks } from './leaks.js'
 import { listed, tensorDictProblems } from './sameTensorDict.js'
@@ -29,7 +29,7 @@ export interface PolicySample<In, Out> {
    */
   readonly rows?: 'independent' | 'unpromised'
   /** How far numbers may be apart between a batch and a smaller one: engines add in another order. Default: not at all. */
-  readonly tolerance?: Tolerance
+  readonly tolerance?: CloseTolerance
 }
 
 /** What every action in token ids has. */
@@ -80,7 +80,7 @@ const withAction = <In, Out>(
 const requireSame = (
   what: string,
   [actual, expected]: readonly [TensorDict, TensorDict],
-  tolerance: Tolerance,
+  tolerance: CloseTolerance,
 ): void => {
   const problems = tensorDictProblems(actual, expected, tolerance)
   require(problems.length === 0, () => `${what}:\n${listed(problems)}`)
@@ -122,7 +122,7 @@ const lawOf =
  * log-probabilities one for one, no tensor left behind.
  *
  * @example
- * policyLaws(fc.constant({ policy: ScriptedTextPolicy({ answers: () => 'four' }), state: () => TensorDict({}, [2]), spec: textActionSpec })).length // 6
+ * policyLaws(fc.constant({ policy: scriptedTextPolicy({ answers: () => 'four' }), state: () => TensorDict({}, [2]), spec: textActionSpec })).length // 6
  */
 export const policyLaws = <In, Out>(samples: fc.Arbitrary<PolicySample<In, Out>>, numRuns = 10): readonly Law[] => {
   const law = lawOf(samples, numRuns)

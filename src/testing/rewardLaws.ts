@@ -4,7 +4,7 @@ import { isLeft } from 'fp-ts/lib/Either.js'
 import type { Key } from '../core/key.js'
 import type { Task } from '../data/task.js'
 import type { Answered, Reward, RewardService, Scored } from '../envs/rewards/reward.js'
-import { append, History, message } from '../text/history/history.js'
+import { appendMessage, History, message } from '../text/history/history.js'
 import { anyKey } from './arbitraries.js'
 import { type Law, require } from './law.js'
 import { shown } from './shown.js'
@@ -110,7 +110,7 @@ const asked = <T extends Task>(task: T): Answered<T> => ({ task, history: Histor
 
 const answering = <T extends Task>(task: T, reply: string): Answered<T> => ({
   task,
-  history: append(asked(task).history, message('assistant', reply)),
+  history: appendMessage(asked(task).history, message('assistant', reply)),
 })
 
 const scoreOf = async <T extends Task>(

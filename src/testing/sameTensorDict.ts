@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { equals } from '../data/tensorDict/compare.js'
 import { type Leaf, meta, type Ragged, raggedLength, rowLengths } from '../data/tensorDict/leaf.js'
 import { type Entry, isTensorDict, TensorDict } from '../data/tensorDict/tensorDict.js'
-import { closeProblem, EXACT, type Tolerance, tensorProblem } from './close.js'
+import { type CloseTolerance, closeProblem, EXACT, tensorProblem } from './close.js'
 
 /** More problems than these are counted, not listed. */
 const LISTED = 10
@@ -23,7 +23,7 @@ const text = (value: unknown): string => {
 const sameValue = (a: unknown, b: unknown): boolean =>
   equals(TensorDict({ value: meta(a) }, []), TensorDict({ value: meta(b) }, []))
 
-const raggedProblem = (actual: Ragged, expected: Ragged, tolerance: Tolerance): string | undefined => {
+const raggedProblem = (actual: Ragged, expected: Ragged, tolerance: CloseTolerance): string | undefined => {
   if (raggedLength(actual) !== raggedLength(expected))
     return `${raggedLength(actual)} rows, expected ${raggedLength(expected)}`
   const lengths = rowLengths(expected)
@@ -39,7 +39,7 @@ const raggedProblem = (actual: Ragged, expected: Ragged, tolerance: Tolerance): 
   })
 }
 
-const leafProblem = (actual: Leaf, expected: Leaf, tolerance: Tolerance): string | undefined => {
+const leafProblem = (actual: Leaf, expected: Leaf, tolerance: CloseTolerance): string | undefined => {
   if (actual instanceof tf.Tensor && expected instanceof tf.Tensor) return tensorProblem(actual, expected, tolerance)
   if (actual instanceof tf.Tensor || expected instanceof tf.Tensor) return 'of another kind' // kinds are compared first
   if (actual._tag === 'Ragged' && expected._tag === 'Ragged') return raggedProblem(actual, expected, tolerance)
@@ -64,7 +64,7 @@ const entryProblems = (
   actual: Entry | undefined,
   expected: Entry | undefined,
   path: readonly string[],
-  tolerance: Tolerance,
+  tolerance: CloseTolerance,
 ): readonly string[] => {
   const place = path.length === 0 ? '' : `at ${path.map((key) => JSON.stringify(key)).join(' > ')}: `
   if (expected === undefined) return [`${place}${actual === undefined ? 'nothing' : kindOf(actual)} is not expected`]
@@ -99,7 +99,7 @@ const entryProblems = (
 export const tensorDictProblems = (
   actual: TensorDict,
   expected: TensorDict,
-  tolerance: Tolerance = EXACT,
+  tolerance: CloseTolerance = EXACT,
 ): readonly string[] => entryProblems(actual, expected, [], tolerance)
 
 /** Problems as one text. */
@@ -128,7 +128,11 @@ export const requireEqualTensorDict = (actual: TensorDict, expected: TensorDict)
  * @example
  * requireCloseTensorDict(TensorDict({ a: tf.ones([1]) }, [1]), TensorDict({ a: tf.fill([1], 1.01) }, [1]), { absolute: 0.1 })
  */
-export const requireCloseTensorDict = (actual: TensorDict, expected: TensorDict, tolerance: Tolerance = {}): void => {
+export const requireCloseTensorDict = (
+  actual: TensorDict,
+  expected: TensorDict,
+  tolerance: CloseTolerance = {},
+): void => {
   const problems = tensorDictProblems(actual, expected, tolerance)
   if (problems.length > 0) throw new Error(listed(problems))
 }

@@ -23,7 +23,7 @@ export interface ScriptedEpisode {
   readonly groupId?: string
 }
 
-/** The states of a `ScriptedEnv`: a prompt of tokens, and where the script is. */
+/** The states of a `scriptedEnv`: a prompt of tokens, and where the script is. */
 export type ScriptedState = DeepMerge<
   TokenPrompt,
   {
@@ -76,13 +76,13 @@ const stateOf = (
  * Effects  none: an episode can be replayed and forked.
  *
  * @example
- * ScriptedEnv([{ rewards: [0, 1] }, { rewards: [0.5], end: 'truncated' }]).batchSize // 2
+ * scriptedEnv([{ rewards: [0, 1] }, { rewards: [0.5], end: 'truncated' }]).batchSize // 2
  */
-export const ScriptedEnv = (episodes: readonly ScriptedEpisode[]): Env<ScriptedState, TokenAction> => {
+export const scriptedEnv = (episodes: readonly ScriptedEpisode[]): Env<ScriptedState, TokenAction> => {
   const isWrong = (episode: ScriptedEpisode): boolean => episode.rewards.length === 0 || episode.prompt?.length === 0
   const wrong = episodes.findIndex(isWrong)
-  if (episodes.length === 0) throw new RangeError('ScriptedEnv: there is no episode')
-  if (wrong >= 0) throw new RangeError(`ScriptedEnv: episode ${wrong} has no reward or an empty prompt`)
+  if (episodes.length === 0) throw new RangeError('scriptedEnv: there is no episode')
+  if (wrong >= 0) throw new RangeError(`scriptedEnv: episode ${wrong} has no reward or an empty prompt`)
   const outcomeOf = (episode: readonly number[], turns: readonly number[]): TensorDict<Outcome> => {
     const ended = (end: ScriptedEpisode['end']): tf.Tensor => {
       const isOver = (i: number, at: number): boolean =>
@@ -97,7 +97,7 @@ export const ScriptedEnv = (episodes: readonly ScriptedEpisode[]): Env<ScriptedS
     })
   }
   return {
-    name: 'ScriptedEnv',
+    name: 'scriptedEnv',
     batchSize: episodes.length,
     specs: {
       observation: {

@@ -155,9 +155,9 @@ const tokensOf = (turn: ScriptedTokens): Tokens => {
  * Effects  remembers its calls, and how much of a list it has told.
  *
  * @example
- * ScriptedPolicy({ answers: [[5, 6], [7]] }).name // 'ScriptedPolicy'
+ * scriptedPolicy({ answers: [[5, 6], [7]] }).name // 'ScriptedPolicy'
  */
-export const ScriptedPolicy = (script: TokenScript): ScriptedPolicy<TokenPrompt, TokenAction> =>
+export const scriptedPolicy = (script: TokenScript): ScriptedPolicy<TokenPrompt, TokenAction> =>
   scripted(script, (said) => {
     const turns = said.map(tokensOf)
     const each = <T>(value: T) => data(turns.map(() => value))
@@ -179,9 +179,9 @@ export const ScriptedPolicy = (script: TokenScript): ScriptedPolicy<TokenPrompt,
  * `ScriptedPolicy` in text.
  *
  * @example
- * ScriptedTextPolicy({ answers: ['four'] }).calls() // []
+ * scriptedTextPolicy({ answers: ['four'] }).calls() // []
  */
-export const ScriptedTextPolicy = (
+export const scriptedTextPolicy = (
   script: PolicyScript<TextPrompt, ScriptedText>,
 ): ScriptedPolicy<TextPrompt, TextAction> =>
   scripted(script, (said) => {
@@ -199,9 +199,9 @@ export const ScriptedTextPolicy = (
  * `ScriptedPolicy` in messages; a string is a finished message of the assistant.
  *
  * @example
- * ScriptedHistoryPolicy({ answers: ['four'] }).calls() // []
+ * scriptedHistoryPolicy({ answers: ['four'] }).calls() // []
  */
-export const ScriptedHistoryPolicy = (
+export const scriptedHistoryPolicy = (
   script: PolicyScript<HistoryPrompt, ScriptedMessage>,
 ): ScriptedPolicy<HistoryPrompt, HistoryAction> =>
   scripted(script, (said) =>

@@ -8,7 +8,7 @@ import type { Task } from '../data/task.js'
 import { type Data, data, ragged } from '../data/tensorDict/leaf.js'
 import { assign } from '../data/tensorDict/merge.js'
 import { TensorDict } from '../data/tensorDict/tensorDict.js'
-import { append, History, message } from '../text/history/history.js'
+import { appendMessage, History, message } from '../text/history/history.js'
 import type { TokenSpan } from '../text/tokenizer/textTokenizer.js'
 import { anyTask } from './arbitraries.js'
 import { shown, textOfMade } from './shown.js'
@@ -67,7 +67,7 @@ export interface TrajectoryRecipe extends RecipeOf<unknown> {
 }
 
 /** What trajectories are drawn. */
-export interface TrajectoryOptions {
+export interface AnyTrajectoryOptions {
   /** Members of every group of a batch. Default 1 to 3. */
   readonly groupSizes?: fc.Arbitrary<number>
   /** Default 3. */
@@ -155,7 +155,7 @@ const asking = (position: Position, text: string): Position => {
       ? position
       : {
           ...longer(position, codes(`u:${text}${END}`), { role: 'user', origin: 'rendered', message: place }),
-          history: append(position.history, message('user', text)),
+          history: appendMessage(position.history, message('user', text)),
         }
   return longer(said, codes('a:'), { role: 'assistant', origin: 'rendered', message: said.history.messages.size })
 }
@@ -176,7 +176,7 @@ const after = (position: Position, turn: Turn): Position => {
   const place = { role: 'assistant', message: position.history.messages.size }
   const said = longer(position, ids, { ...place, origin: 'sampled' })
   const closed = longer(said, isComplete ? [] : codes(END), { ...place, origin: 'rendered' })
-  const history = append(position.history, reply)
+  const history = appendMessage(position.history, reply)
   return asking({ ...closed, history }, turn.asked)
 }
 
@@ -274,7 +274,7 @@ const batchOf = (rows: readonly Row[], sampling: SamplingRecord): CollectedBatch
     },
     history: {
       response: data(said.map(({ message }) => message)),
-      full: data(rows.map(({ before }, i) => append(before.history, said[i]!.message))), // one for each row
+      full: data(rows.map(({ before }, i) => appendMessage(before.history, said[i]!.message))), // one for each row
     },
     stopReason: data(rows.map(({ action }) => action.stopReason)),
     policyVersion: data(rows.map(({ version }) => version)),
@@ -313,11 +313,11 @@ const batchOf = (rows: readonly Row[], sampling: SamplingRecord): CollectedBatch
  * @example
  * fc.sample(anyTrajectories({ groupSizes: fc.constant(2), maxTurns: 1 }), 1)[0].batchShape[0] % 2 // 0
  */
-export const anyTrajectories = (options: TrajectoryOptions = {}): fc.Arbitrary<TrajectoryRecipe> =>
+export const anyTrajectories = (options: AnyTrajectoryOptions = {}): fc.Arbitrary<TrajectoryRecipe> =>
   collectedBatches({ ...options, batches: 1 }).map(([only]) => only!)
 
 /** The options of `collectedBatches`. */
-export interface CollectedBatchesOptions extends TrajectoryOptions {
+export interface CollectedBatchesOptions extends AnyTrajectoryOptions {
   /** Number of batches. Default 2. */
   readonly batches?: number
 }

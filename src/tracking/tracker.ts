@@ -1,11 +1,16 @@
-/** Sends events to several sinks. A sink cannot stop or delay the run, or affect other sinks. */
+/**
+ * Sends events to several sinks. A sink cannot stop or delay the run, or affect other sinks.
+ *
+ * This folder holds trackers, which send the events of a run to consoles, files and services. It
+ * does not hold the events (`src/run/events.ts`) or file formats (`src/data/codecs`).
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import type { Task } from 'fp-ts/lib/Task.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Alarms } from '../core/capabilities.js'
+import type { Timers } from '../core/capabilities.js'
 import { cell } from '../core/cell.js'
 import { errorMessage } from '../core/failure.js'
-import { liveAlarms } from '../live/clock.js'
+import { liveTimers } from '../live/clock.js'
 import { type Sink, type SinkFailure, sinkFailure, type TrackedEvent } from './sink.js'
 
 /** The counts of one sink: `written`, `dropped` and `waiting` sum to all tracked events. */
@@ -48,7 +53,7 @@ export interface TrackerOptions {
   /** Called for the first failure of each sink. */
   readonly onFailure?: (failure: SinkFailure) => void
   /** Default: real timers. */
-  readonly alarms?: Alarms
+  readonly timers?: Timers
 }
 
 /** Most events per write. */
@@ -72,9 +77,9 @@ const guarded = (sink: Sink, call: () => TE.TaskEither<SinkFailure, void>): Task
 }
 
 /** Waits for work, at most `ms` milliseconds. */
-const within = (work: Promise<unknown>, ms: number, alarms: Alarms): Promise<'done' | 'late'> =>
+const within = (work: Promise<unknown>, ms: number, timers: Timers): Promise<'done' | 'late'> =>
   new Promise((resolve) => {
-    const cancel = alarms.after(ms, () => resolve('late'))
+    const cancel = timers.after(ms, () => resolve('late'))
     void work.then(() => {
       cancel()
       resolve('done')
@@ -118,7 +123,7 @@ const makeLane = (sink: Sink, options: Required<TrackerOptions>): Lane => {
   /** Waits for a pending write, then for one retry if it failed. */
   const flush = async (): Promise<void> => {
     const drained = (pumping ?? Promise.resolve()).then(() => (queue.length > 0 ? start() : undefined))
-    await within(drained, options.closeMs, options.alarms)
+    await within(drained, options.closeMs, options.timers)
   }
 
   return {
@@ -139,7 +144,7 @@ const makeLane = (sink: Sink, options: Required<TrackerOptions>): Lane => {
       const closing = guarded(sink, () => sink.close)().then((result) => {
         if (E.isLeft(result)) fail(result.left)
       })
-      await within(closing, options.closeMs, options.alarms)
+      await within(closing, options.closeMs, options.timers)
     },
   }
 }
@@ -157,7 +162,7 @@ const makeLane = (sink: Sink, options: Required<TrackerOptions>): Lane => {
  * makeTracker([]).reports() // []
  */
 export const makeTracker = (sinks: readonly Sink[], options: TrackerOptions = {}): Tracker => {
-  const settings = { waiting: 4096, closeMs: 15_000, onFailure: () => undefined, alarms: liveAlarms, ...options }
+  const settings = { waiting: 4096, closeMs: 15_000, onFailure: () => undefined, timers: liveTimers, ...options }
   const lanes = sinks.map((sink) => makeLane(sink, settings))
   const reports = (): readonly SinkReport[] => lanes.map(({ report }) => report())
   const closed = cell<Promise<unknown> | null>(null)

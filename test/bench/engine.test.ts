@@ -5,33 +5,8 @@ import { describe, expect, it } from 'vitest'
 import type { Figure, Outcome } from '../../bench/engine/figures.js'
 import { noise, noiseIds, saltOf } from '../../bench/engine/noise.js'
 import { type Circumstances, readingOf, renderPage, short } from '../../bench/engine/page.js'
-import { agree, quantile, ratioOf, spreadOf } from '../../bench/engine/statistics.js'
+import { agree, ratioOf } from '../../bench/engine/statistics.js'
 import { KINDS, REDUCTIONS, WORKLOADS } from '../../bench/engine/workloads.js'
-
-const times = fc.array(fc.double({ min: 1e-6, max: 1e3, noNaN: true }), { minLength: 1, maxLength: 20 })
-
-describe('quantile', () => {
-  it('gives the ends, the middle, and places between neighbors', () => {
-    expect([0, 0.25, 0.5, 1].map((q) => quantile([3, 1, 2], q))).toEqual([1, 1.5, 2, 3])
-    expect(quantile([1, 2], 0.5)).toBe(1.5)
-  })
-
-  it('refuses an empty list', () => {
-    expect(() => quantile([], 0.5)).toThrow(RangeError)
-  })
-
-  it('makes spreads whose middle half contains the median', () => {
-    fc.assert(
-      fc.property(times, (numbers) => {
-        const { low, median, high } = spreadOf(numbers)
-        expect(low).toBeLessThanOrEqual(median)
-        expect(median).toBeLessThanOrEqual(high)
-        expect(low).toBeGreaterThanOrEqual(Math.min(...numbers))
-        expect(high).toBeLessThanOrEqual(Math.max(...numbers))
-      }),
-    )
-  })
-})
 
 describe('the ratio of two programs', () => {
   it('is above 1 if theirs takes longer', () => {

@@ -25,7 +25,7 @@ const COMMANDS: Readonly<Record<string, readonly string[]>> = {
     ...RECIPE_FLAGS,
     ...['on', 'served-model', 'api-key', 'slots', 'name', 'queue', 'queue-name', 'backend', 'threads', 'help'],
   ],
-  bench: [...RECIPE_FLAGS, 'measured', 'memory', 'backend', 'threads', 'help'],
+  bench: [...RECIPE_FLAGS, 'measured', 'against', 'rounds', 'picture', 'memory', 'backend', 'threads', 'help'],
   init: ['help'],
   sample: [
     ...['model', 'recipe', 'count', 'temperature', 'top-k', 'top-p', 'max-new-tokens', 'seed', 'backend', 'threads'],

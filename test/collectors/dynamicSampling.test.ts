@@ -11,7 +11,7 @@ import { MCAdvantage } from '../../src/objectives/advantages/mcAdvantage.js'
 import { useEngine } from '../kit/engine.js'
 import { leftOf, rightOf } from '../kit/results.js'
 import { givenId } from '../kit/rollouts.js'
-import { scriptedPolicy, type TurnState, turnEnv } from '../kit/small.js'
+import { smallPolicy, type TurnState, turnEnv } from '../kit/small.js'
 
 useEngine()
 
@@ -99,7 +99,7 @@ describe('samplingDecision', () => {
 const collectorOf = () =>
   LLMCollector({
     env: turnEnv([1, 2, 3, 1], { prompts: 2, repeats: 2 }),
-    policy: scriptedPolicy(),
+    policy: smallPolicy(),
     key: keyFromSeed(4),
   })
 

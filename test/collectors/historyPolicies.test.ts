@@ -24,12 +24,12 @@ import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
 import { agentPolicy } from '../../src/modules/agentPolicy.js'
 import { LLMOnDevice } from '../../src/modules/generation/onDevice.js'
 import { loadText, type ModelText } from '../../src/modules/pretrained/pretrained.js'
-import { AISDKWrapper } from '../../src/modules/remote/chat/aiSDKWrapper.js'
+import { aiSDKWrapper } from '../../src/modules/remote/chat/aiSDKWrapper.js'
 import { OpenAIWrapper } from '../../src/modules/remote/chat/openAIWrapper.js'
 import { vLLMWrapper } from '../../src/modules/remote/vllm/vLLMWrapper.js'
 import { serveApp } from '../../src/serve/app.js'
-import { ScriptedHistoryPolicy } from '../../src/testing/scriptedPolicy.js'
-import { append as appended, textOf } from '../../src/text/history/history.js'
+import { scriptedHistoryPolicy } from '../../src/testing/scriptedPolicy.js'
+import { appendMessage as appended, textOf } from '../../src/text/history/history.js'
 import { replies, rowsAt, tasks } from '../kit/conversation.js'
 import { useEngine } from '../kit/engine.js'
 import { rightOf } from '../kit/results.js'
@@ -45,7 +45,7 @@ const chats = (turns: number) =>
 
 describe('a policy of conversations', () => {
   it('gives a batch with messages, conversations and texts, and no tokens', async () => {
-    const policy = ScriptedHistoryPolicy({ answers: ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'] })
+    const policy = scriptedHistoryPolicy({ answers: ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'] })
     const collector = LLMCollector({ env: chats(2), policy, key })
     using batch = (await rightOf(collector.collect(collector.start))).batch
     const td = batch.value
@@ -93,7 +93,7 @@ describe('a policy of conversations', () => {
   })
 
   it('of several agents is dispatched by agentPolicy', async () => {
-    const speak = (name: string) => ScriptedHistoryPolicy({ answers: () => name })
+    const speak = (name: string) => scriptedHistoryPolicy({ answers: () => name })
     const policies = { ann: speak('I am ann'), bob: speak('I am bob'), cat: speak('I am cat') }
     const agents = [{ name: 'ann' }, { name: 'bob' }, { name: 'cat' }]
     const env = pipe(
@@ -185,7 +185,7 @@ describe('over the protocols of a server of the project', () => {
 
   it('a model of the AI SDK, each rollout by itself', async () => {
     const model = createOpenAICompatible({ name: 'local', baseURL: `${url}/v1` }).chatModel('policy')
-    const policy = AISDKWrapper({ model, ...asked })
+    const policy = aiSDKWrapper({ model, ...asked })
     const before = [liveTensors().count, ownedCount()]
     const collector = LLMCollector({
       env: (task) => GSM8KEnv({ source, prompts: 1, repeats: 2, systemPrompt: '', start: task }),

@@ -14,10 +14,10 @@ import { liveTensors, own, ownedCount, scope } from '../../src/engine/scope.js'
 import { envFailure } from '../../src/envs/base/env.js'
 import { fakeClock } from '../../src/testing/fakeClock.js'
 import { failNth, withFaults } from '../../src/testing/faults.js'
-import { ScriptedPolicy } from '../../src/testing/scriptedPolicy.js'
+import { scriptedPolicy } from '../../src/testing/scriptedPolicy.js'
 import { useEngine, valuesOf } from '../kit/engine.js'
 import { leftOf, rightOf } from '../kit/results.js'
-import { scriptedPolicy, type TurnState, turnEnv } from '../kit/small.js'
+import { smallPolicy, type TurnState, turnEnv } from '../kit/small.js'
 
 useEngine()
 
@@ -28,7 +28,7 @@ const collectorOf = (
   const { repeats = 1, env, policy, clock = fakeClock(), ...rest } = options
   return LLMCollector({
     env: env ?? turnEnv(turns, { prompts: turns.length, repeats }),
-    policy: policy ?? scriptedPolicy(),
+    policy: policy ?? smallPolicy(),
     time: { clock }, // stopped, so that measured times are equal too
     key: rest.key ?? keyFromSeed(1),
     ...(rest.maxTurns !== undefined && { maxTurns: rest.maxTurns }),
@@ -123,7 +123,7 @@ describe('a collected batch', () => {
   it('asks the policy in each turn for the episodes that are not done, and for no others', async () => {
     await fc.assert(
       fc.asyncProperty(episodes, async (turns) => {
-        const policy = scriptedPolicy()
+        const policy = smallPolicy()
         const { prompts, turn } = await rows(turns, { policy })
         const calls = policy.calls().map(({ state }) => raggedRows(get(state, 'tokens', 'prompt')))
         expect(calls.map((asked) => asked.length)).toEqual(
@@ -180,7 +180,7 @@ describe('identity', () => {
 
   it('batches whose policies took different times are joined, and the time is the sum of both', async () => {
     const clock = fakeClock()
-    const policy = scriptedPolicy()
+    const policy = smallPolicy()
     const act: typeof policy.act = (state, key) => async () => {
       clock.advance(6)
       return policy.act(state, key)()
@@ -227,7 +227,7 @@ describe('positions', () => {
 
   it('of different batches have different tasks and draw differently', async () => {
     const env = turnEnv([1, 1, 1, 1], { prompts: 2 })
-    const collector = LLMCollector({ env, policy: scriptedPolicy(), key: keyFromSeed(1) })
+    const collector = LLMCollector({ env, policy: smallPolicy(), key: keyFromSeed(1) })
     const first = await collectPlain(collector)
     const second = await collectPlain(collector, first.position)
     expect([first.batch.groupId, second.batch.groupId]).toEqual([
@@ -268,7 +268,7 @@ describe('iterating', () => {
 
 describe('what goes wrong', () => {
   const env = turnEnv([3, 2], { prompts: 2 })
-  const policy = scriptedPolicy()
+  const policy = smallPolicy()
 
   const expectNothingKept = async <T>(f: () => Promise<T>): Promise<T> => {
     const before = [liveTensors().count, ownedCount()]
@@ -311,7 +311,7 @@ describe('what goes wrong', () => {
   })
 
   it('a policy that throws frees everything too', async () => {
-    const broken = ScriptedPolicy({ answers: [], faults: () => ({ _tag: 'Throw', error: new Error('oh') }) })
+    const broken = scriptedPolicy({ answers: [], faults: () => ({ _tag: 'Throw', error: new Error('oh') }) })
     const collector = collectorOf([3, 2], { env, policy: broken })
     await expectNothingKept(() => expect(collector.collect(collector.start)()).rejects.toThrow('oh'))
   })

@@ -25,9 +25,9 @@ describe('docs/algorithms.md', () => {
       for (const seed of seeds) {
         expect(isDone(data, { setup: id, algorithm, seed }, settings), `${algorithm} ${seed}`).toBe(true)
         const run = data.runs.find((each) => each.setup === id && each.algorithm === algorithm && each.seed === seed)!
-        const { heldOut, accuracy, reward, gradNorm, clipFraction, cutFraction, entropy, klToRef } = run
+        const { heldOut, accuracy, reward, gradNorm, clipFraction, pgClipFraction, entropy, klToRef } = run
         expect(heldOut).toHaveLength(settings.steps + 1)
-        for (const curve of [accuracy, reward, gradNorm, clipFraction, cutFraction, entropy, klToRef])
+        for (const curve of [accuracy, reward, gradNorm, clipFraction, pgClipFraction, entropy, klToRef])
           expect(curve).toHaveLength(settings.steps)
       }
   })

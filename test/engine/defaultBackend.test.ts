@@ -23,15 +23,15 @@ const PROGRAMS = {
   'jit of the engine': `import { jit } from './src/doors/engine.js'
     import * as tf from '@tensorflow/tfjs-core'
     await report(() => jit((x) => tf.square(x))(tf.scalar(3)).dataSync())`,
-  'a scope': `import { scope } from './src/engine/scope.js'
+  'a scope': `import { scope } from './src/doors/engine.js'
     import * as tf from '@tensorflow/tfjs-core'
     await report(() => scope(() => tf.square(3)).dataSync())`,
   'makeParams of the modules': `import { makeParams } from './src/doors/models.js'
     import * as tf from '@tensorflow/tfjs-core'
     await report(() => tf.square(makeParams(new Map([['a', { data: new Float32Array(2), shape: [2] }]])).a).dataSync())`,
-  'a TensorDict of the data': `import { TensorDict } from './src/doors/tensordict.js'
+  'a TensorDict of the root': `import { TD } from './src/index.js'
     import * as tf from '@tensorflow/tfjs-core'
-    await report(() => TensorDict({ a: tf.scalar(1) }, []))`,
+    await report(() => TD.TensorDict({ a: tf.scalar(1) }, []))`,
   'a loss of the objectives': `import { maskedMean } from './src/engine/masked.js'
     import './src/doors/objectives.js'
     import * as tf from '@tensorflow/tfjs-core'
@@ -59,7 +59,7 @@ it.each([
   'jit of the engine',
   'a scope',
   'makeParams of the modules',
-  'a TensorDict of the data',
+  'a TensorDict of the root',
   'a loss of the objectives',
 ] as const)('onnxruntime starts with the first operation: %s', async (program) => {
   const { stdout, stderr } = await run(program)

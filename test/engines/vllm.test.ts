@@ -48,9 +48,9 @@ for (const capture of ['tokens', 'text'] as const) {
     make: async () => openAISubject(served, capture),
   })
 
-  // The settings of AISDKWrapper have no word for processed log-probabilities.
+  // The settings of aiSDKWrapper have no word for processed log-probabilities.
   if (capture === 'tokens' && logProbsMode === 'processed') continue
-  policySuite(`AISDKWrapper, ${capture}`, {
+  policySuite(`aiSDKWrapper, ${capture}`, {
     can: chatAbilities(capture),
     faults: FAULTS,
     make: async () => aiSDKSubject(served, capture),

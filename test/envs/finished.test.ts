@@ -15,14 +15,14 @@ import { IFEvalEnv } from '../../src/envs/ifEvalEnv.js'
 import { makeGSM8KEnv } from '../../src/envs/makeGSM8KEnv.js'
 import { MATHEnv } from '../../src/envs/mathEnv.js'
 import { gsm8kAnswerReward } from '../../src/envs/rewards/gsm8k.js'
-import { FormatPenalty } from '../../src/envs/transforms/formatPenalty.js'
+import { formatPenalty } from '../../src/envs/transforms/formatPenalty.js'
 import { KLRewardTransform } from '../../src/envs/transforms/klRewardTransform.js'
-import { OverlongPenalty } from '../../src/envs/transforms/overlongPenalty.js'
+import { overlongPenalty } from '../../src/envs/transforms/overlongPenalty.js'
 import { RewardSum } from '../../src/envs/transforms/rewardSum.js'
-import { RewardTransform } from '../../src/envs/transforms/rewardTransform.js'
+import { rewardTransform } from '../../src/envs/transforms/rewardTransform.js'
 import { StepCounter } from '../../src/envs/transforms/stepCounter.js'
 import { TemplateTransform } from '../../src/envs/transforms/templateTransform.js'
-import { TokenBudget } from '../../src/envs/transforms/tokenBudget.js'
+import { tokenBudget } from '../../src/envs/transforms/tokenBudget.js'
 import { Tokenizer } from '../../src/envs/transforms/tokenizer.js'
 import { append } from '../../src/envs/transforms/transform.js'
 import { envLaws } from '../../src/testing/envLaws.js'
@@ -83,15 +83,15 @@ const ENVS: Readonly<Record<string, () => Env<object, never>>> = {
   CountdownEnv: () => CountdownEnv({ key, prompts: 1, repeats: 2 }) as never,
   IFEvalEnv: () =>
     IFEvalEnv({ source: rows, prompts: 1, repeats: 2, maxSteps: 2, reward: { detectLanguage: () => 'en' } }) as never,
-  RewardTransform: () => pipe(chats(), append(RewardTransform({ reward: gsm8kAnswerReward() }))) as never,
-  FormatPenalty: () => pipe(chats(), append(FormatPenalty({ blocks: ['answer'] }))) as never,
-  OverlongPenalty: () => pipe(tokens(), append(OverlongPenalty({ longest: 8, cache: 8 }))) as never,
+  rewardTransform: () => pipe(chats(), append(rewardTransform({ reward: gsm8kAnswerReward() }))) as never,
+  formatPenalty: () => pipe(chats(), append(formatPenalty({ blocks: ['answer'] }))) as never,
+  overlongPenalty: () => pipe(tokens(), append(overlongPenalty({ longest: 8, cache: 8 }))) as never,
   KLRewardTransform: () => pipe(tokens(), append(KLRewardTransform({ reference, shape: 'sum' }))) as never,
-  TokenBudget: () =>
+  tokenBudget: () =>
     pipe(
       tokens(),
-      append(RewardTransform({ reward: gsm8kAnswerReward() })),
-      append(TokenBudget({ tokens: 20 })),
+      append(rewardTransform({ reward: gsm8kAnswerReward() })),
+      append(tokenBudget({ tokens: 20 })),
     ) as never,
 }
 

@@ -7,12 +7,12 @@ import { orThrow } from '../../src/core/failure.js'
 import { keyFromSeed } from '../../src/core/key.js'
 import { data, ragged } from '../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
-import { LLMEnv, LLMTextEnv, type TextResponse, type TokenResponse } from '../../src/envs/llmEnv.js'
+import { LLMEnv, llmTextEnv, type TextResponse, type TokenResponse } from '../../src/envs/llmEnv.js'
 import { StepCounter } from '../../src/envs/transforms/stepCounter.js'
 import { append, transform } from '../../src/envs/transforms/transform.js'
 import { envLaws } from '../../src/testing/envLaws.js'
 import { checkLaws } from '../../src/testing/law.js'
-import { ScriptedPolicy } from '../../src/testing/scriptedPolicy.js'
+import { scriptedPolicy } from '../../src/testing/scriptedPolicy.js'
 import type { TokenSpan } from '../../src/text/tokenizer/textTokenizer.js'
 import { answered, empty, freeing, itemsAt, numbersAt, refused, rowsAt } from '../kit/conversation.js'
 import { useEngine } from '../kit/engine.js'
@@ -119,7 +119,7 @@ describe('LLMEnv', () => {
       pipe(LLMEnv({ batchSize: 2, eosTokenId: 0 }), append(asksWith([1], [2, 3])), append(StepCounter({ maxSteps: 3 })))
     const said = [[5], [6, 0], [7]]
     const policy = () =>
-      ScriptedPolicy({ answers: (state) => said[get(state, 'tokens', 'spans').items.get(0)!.length - 1]! })
+      scriptedPolicy({ answers: (state) => said[get(state, 'tokens', 'spans').items.get(0)!.length - 1]! })
     const collector = LLMCollector({ env: env(), policy: policy(), key })
     using batch = orThrow(await collector.collect(collector.start)()).batch
     const expected = [
@@ -142,7 +142,7 @@ describe('LLMEnv', () => {
   })
 })
 
-describe('LLMTextEnv', () => {
+describe('llmTextEnv', () => {
   const textPairs = fc.array(fc.tuple(fc.string(), fc.oneof(fc.string(), fc.constantFrom('\ud800', '😀'))), {
     minLength: 1,
     maxLength: 3,
@@ -151,7 +151,7 @@ describe('LLMTextEnv', () => {
     it,
     envLaws(
       textPairs.map((rows) => ({
-        env: LLMTextEnv({ batchSize: rows.length, eosText: 'e' }),
+        env: llmTextEnv({ batchSize: rows.length, eosText: 'e' }),
         request: () => asked(...rows.map(([prompt]) => prompt)),
         act: () => writing(...rows.map(([, said]) => said)),
         steps: 2,
@@ -163,7 +163,7 @@ describe('LLMTextEnv', () => {
     await fc.assert(
       fc.asyncProperty(textPairs, (rows) =>
         freeing(async (keep) => {
-          const env = LLMTextEnv({ batchSize: rows.length, eosText: 'e' })
+          const env = llmTextEnv({ batchSize: rows.length, eosText: 'e' })
           const first = await answered(env.reset(asked(...rows.map(([prompt]) => prompt)), key))
           const next = keep(await answered(env.step(first, writing(...rows.map(([, said]) => said)))))
           expect(itemsAt(next, 'text', 'prompt')).toEqual(rows.map(([prompt, said]) => prompt + said))
@@ -174,16 +174,16 @@ describe('LLMTextEnv', () => {
   })
 
   it('takes a prompt as plain text unless control tokens are to be recognized', async () => {
-    const plain = await answered(LLMTextEnv({ batchSize: 1 }).reset(asked('hello'), key))
-    const special = await answered(LLMTextEnv({ batchSize: 1, controlTokens: 'recognized' }).reset(asked('hello'), key))
-    expect(itemsAt(plain, 'text', 'given')).toEqual([[{ start: 0, end: 5 }]])
-    expect(itemsAt(special, 'text', 'given')).toEqual([[]])
+    const plain = await answered(llmTextEnv({ batchSize: 1 }).reset(asked('hello'), key))
+    const special = await answered(llmTextEnv({ batchSize: 1, controlTokens: 'recognized' }).reset(asked('hello'), key))
+    expect(itemsAt(plain, 'text', 'plainText')).toEqual([[{ start: 0, end: 5 }]])
+    expect(itemsAt(special, 'text', 'plainText')).toEqual([[]])
   })
 
   it.each([empty(1), asked('a', 'b'), TensorDict({ text: { prompt: data([1]) } }, [1])])(
     'refuses a request without its prompts',
     async (request) => {
-      const failure = await refused(LLMTextEnv({ batchSize: 1 }).reset(request, key))
+      const failure = await refused(llmTextEnv({ batchSize: 1 }).reset(request, key))
       expect(failure.reason).toBe("reset needs 'text.prompt', 1 strings, in its request")
     },
   )

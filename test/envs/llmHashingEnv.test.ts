@@ -5,7 +5,7 @@ import { keyFromSeed } from '../../src/core/key.js'
 import { sipHash } from '../../src/core/sipHash.js'
 import { ragged } from '../../src/data/tensorDict/leaf.js'
 import { TensorDict } from '../../src/data/tensorDict/tensorDict.js'
-import { DecodedPrompt, hashTokens, LLMHashingEnv, nextHash } from '../../src/envs/llmHashingEnv.js'
+import { decodedPrompt, hashTokens, LLMHashingEnv, nextHash } from '../../src/envs/llmHashingEnv.js'
 import { append } from '../../src/envs/transforms/transform.js'
 import { envLaws } from '../../src/testing/envLaws.js'
 import { checkLaws } from '../../src/testing/law.js'
@@ -81,7 +81,7 @@ describe('LLMHashingEnv', () => {
 
   it('shows the text of its tokens where a tokenizer decodes them', () =>
     freeing(async (keep) => {
-      const decoded = pipe(env(), append(DecodedPrompt({ tokenizer })))
+      const decoded = pipe(env(), append(decodedPrompt({ tokenizer })))
       const [pens, end] = [tokenizer.encode('pens'), tokenizer.encode(' there')]
       const first = await answered(decoded.reset(prompting(pens), key))
       const next = keep(await answered(decoded.step(first, sampling(end))))

@@ -6,14 +6,14 @@ import { orThrow } from '../../src/core/failure.js'
 import { keyFromSeed } from '../../src/core/key.js'
 import { data } from '../../src/data/tensorDict/leaf.js'
 import { TensorDict } from '../../src/data/tensorDict/tensorDict.js'
-import { LLMTextEnv, type TextResponse } from '../../src/envs/llmEnv.js'
+import { llmTextEnv, type TextResponse } from '../../src/envs/llmEnv.js'
 import { GSM8KPrepareQuestion, makeGSM8KEnv } from '../../src/envs/makeGSM8KEnv.js'
 import { gsm8kReward } from '../../src/envs/rewards/gsm8k.js'
 import { Tokenizer } from '../../src/envs/transforms/tokenizer.js'
 import { append } from '../../src/envs/transforms/transform.js'
 import { envLaws } from '../../src/testing/envLaws.js'
 import { checkLaws } from '../../src/testing/law.js'
-import { ScriptedPolicy } from '../../src/testing/scriptedPolicy.js'
+import { scriptedPolicy } from '../../src/testing/scriptedPolicy.js'
 import {
   answered,
   empty,
@@ -66,7 +66,7 @@ describe('makeGSM8KEnv', () => {
   it('is played by a policy of tokens through both collectors', async () => {
     const played = () => pipe(env(), append(Tokenizer({ tokenizer })))
     const right = tokenizer.encode('<answer>2</answer>')
-    const policy = ScriptedPolicy({ answers: () => [...right] })
+    const policy = scriptedPolicy({ answers: () => [...right] })
     const collector = LLMCollector({ env: played(), policy, key })
     using batch = orThrow(await collector.collect(collector.start)()).batch
     expect(numbersAt(batch.value, 'next', 'reward')).toEqual([1, 1])
@@ -88,7 +88,7 @@ describe('makeGSM8KEnv', () => {
 describe('GSM8KPrepareQuestion', () => {
   it('refuses a request without a query', async () => {
     const failure = await refused(
-      pipe(LLMTextEnv({ batchSize: 1 }), append(GSM8KPrepareQuestion())).reset(empty(1), key),
+      pipe(llmTextEnv({ batchSize: 1 }), append(GSM8KPrepareQuestion())).reset(empty(1), key),
     )
     expect(failure.reason).toBe("the request has no 'query' to make a prompt of")
   })

@@ -5,13 +5,13 @@ import { keyFromSeed } from '../../src/core/key.js'
 import { data } from '../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { GSM8KEnv } from '../../src/envs/gsm8kEnv.js'
-import { LLMTextEnv } from '../../src/envs/llmEnv.js'
+import { llmTextEnv } from '../../src/envs/llmEnv.js'
 import { rollout } from '../../src/envs/rollout.js'
 import { TemplateTransform } from '../../src/envs/transforms/templateTransform.js'
 import { Tokenizer } from '../../src/envs/transforms/tokenizer.js'
 import { append } from '../../src/envs/transforms/transform.js'
-import { ScriptedEnv } from '../../src/testing/scriptedEnv.js'
-import { ScriptedHistoryPolicy, ScriptedPolicy, ScriptedTextPolicy } from '../../src/testing/scriptedPolicy.js'
+import { scriptedEnv } from '../../src/testing/scriptedEnv.js'
+import { scriptedHistoryPolicy, scriptedPolicy, scriptedTextPolicy } from '../../src/testing/scriptedPolicy.js'
 import { textOf } from '../../src/text/history/history.js'
 import { END, END_OF_TURN, freeing, tasks, template, tokenizer } from '../kit/conversation.js'
 import { useEngine } from '../kit/engine.js'
@@ -24,7 +24,7 @@ const chats = (maxSteps: number) => GSM8KEnv({ source: tasks(9), prompts: 1, rep
 describe('rollout', () => {
   it('plays a policy of messages and stacks its steps', () =>
     freeing(async (keep) => {
-      const policy = ScriptedHistoryPolicy({
+      const policy = scriptedHistoryPolicy({
         answers: (state) =>
           get(state, 'history', 'prompt').items.get(0)!.messages.size > 1 ? '<answer>2</answer>' : 'Hm.',
       })
@@ -43,7 +43,7 @@ describe('rollout', () => {
         append(TemplateTransform({ template, endOfTurn: END_OF_TURN })),
         append(Tokenizer({ tokenizer })),
       )
-      const policy = ScriptedPolicy({ answers: () => ({ ids: [...tokenizer.encode('Hm.'), END] }) })
+      const policy = scriptedPolicy({ answers: () => ({ ids: [...tokenizer.encode('Hm.'), END] }) })
       const steps = keep(orThrow(await rollout(env, policy, { steps: 2, key })()))
       expect([steps.batchShape, get(steps, 'logProbs', 'response').offsets.length]).toEqual([[2, 2], 5])
     }))
@@ -51,25 +51,25 @@ describe('rollout', () => {
   it('plays a policy of text, from a request', () =>
     freeing(async (keep) => {
       const request = TensorDict({ text: { prompt: data(['How are']) } }, [1])
-      const env = LLMTextEnv({ batchSize: 1, eosText: '!' })
+      const env = llmTextEnv({ batchSize: 1, eosText: '!' })
       const steps = keep(
-        orThrow(await rollout(env, ScriptedTextPolicy({ answers: () => ' you?' }), { steps: 2, key, request })()),
+        orThrow(await rollout(env, scriptedTextPolicy({ answers: () => ' you?' }), { steps: 2, key, request })()),
       )
       expect(get(steps, 'next', 'text', 'prompt').items.toArray()).toEqual(['How are you?', 'How are you? you?'])
     }))
 
   it('stops when all episodes are done, and pays those that ended before nothing', () =>
     freeing(async (keep) => {
-      const env = ScriptedEnv([{ rewards: [1] }, { rewards: [0, 2] }])
-      const policy = ScriptedPolicy({ answers: () => ({ ids: [5] }) })
+      const env = scriptedEnv([{ rewards: [1] }, { rewards: [0, 2] }])
+      const policy = scriptedPolicy({ answers: () => ({ ids: [5] }) })
       const steps = keep(orThrow(await rollout(env, policy, { steps: 9, key })()))
       expect(Array.from(get(steps, 'next', 'reward').dataSync())).toEqual([1, 0, 0, 2])
     }))
 
   it('refuses a policy of another view, and unknown options', () => {
     // @ts-expect-error the environment shows no tokens
-    rollout(chats(1), ScriptedPolicy({ answers: () => ({ ids: [5] }) }), { steps: 1, key })
-    const policy = ScriptedHistoryPolicy({ answers: () => 'x' })
+    rollout(chats(1), scriptedPolicy({ answers: () => ({ ids: [5] }) }), { steps: 1, key })
+    const policy = scriptedHistoryPolicy({ answers: () => 'x' })
     expect(() => rollout(chats(1), policy, { step: 1, key } as never)).toThrow(
       "unknown option 'step': did you mean 'steps'?",
     )

@@ -7,7 +7,7 @@ import { find, get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { ChatEnv } from '../../src/envs/chatEnv.js'
 import { CountdownEnv } from '../../src/envs/countdownEnv.js'
 import { GSM8KEnv } from '../../src/envs/gsm8kEnv.js'
-import { LLMEnv, LLMTextEnv } from '../../src/envs/llmEnv.js'
+import { LLMEnv, llmTextEnv } from '../../src/envs/llmEnv.js'
 import { MATHEnv } from '../../src/envs/mathEnv.js'
 import { AddThinkingPrompt, rewardAtMost } from '../../src/envs/transforms/addThinkingPrompt.js'
 import { TemplateTransform } from '../../src/envs/transforms/templateTransform.js'
@@ -123,7 +123,7 @@ describe('maxSteps and computeReward', () => {
 describe('LLMEnv from strings', () => {
   it('puts the action after the text, and ends at the end token', () =>
     freeing(async (keep) => {
-      const env = LLMTextEnv({ batchSize: 2, eosText: '<|endoftext|>' })
+      const env = llmTextEnv({ batchSize: 2, eosText: '<|endoftext|>' })
       const state = keep(
         await answered(env.reset(TensorDict({ text: { prompt: data(['How are', 'Well']) } }, [2]), key)),
       )
@@ -135,7 +135,7 @@ describe('LLMEnv from strings', () => {
 
   it('takes tokens around the same strings, and tokens alone', () =>
     freeing(async (keep) => {
-      const env = pipe(LLMTextEnv({ batchSize: 1 }), append(Tokenizer({ tokenizer })))
+      const env = pipe(llmTextEnv({ batchSize: 1 }), append(Tokenizer({ tokenizer })))
       const state = keep(await answered(env.reset(TensorDict({ text: { prompt: data(['How are']) } }, [1]), key)))
       const ids = Array.from(tokenizer.encode(' you?'))
       const next = keep(await answered(env.step(state, sampled(ids))))

@@ -2,11 +2,11 @@
 import { pipe } from 'fp-ts/lib/function.js'
 import { orThrow } from '../../src/core/failure.js'
 import { uniformInteger } from '../../src/core/key.js'
-import { type AgentSpeech, AgentTemplate } from '../../src/envs/agents/agentTemplate.js'
+import { type AgentSpeech, agentTemplate } from '../../src/envs/agents/agentTemplate.js'
 import { MultiAgentEnv, type MultiAgentEnvOptions } from '../../src/envs/agents/multiAgentEnv.js'
 import { DataLoadingPrimer } from '../../src/envs/transforms/dataLoadingPrimer.js'
 import { append } from '../../src/envs/transforms/transform.js'
-import { ScriptedPolicy } from '../../src/testing/scriptedPolicy.js'
+import { scriptedPolicy } from '../../src/testing/scriptedPolicy.js'
 import { trainBytePairEncoding } from '../../src/text/tokenizer/bytePairEncoding.js'
 import { textTokenizer } from '../../src/text/tokenizer/textTokenizer.js'
 import { END_OF_TURN, tasks, template, tokenizer } from './conversation.js'
@@ -29,7 +29,7 @@ export const HEADERS_SPEECH: AgentSpeech = {
 /** Says one to six ids and ends its turn, by its key alone: in an order that no text would be encoded in. */
 export const speaker = ({ tokenizer: of, endOfTurn }: AgentSpeech) => {
   const [words, end] = [of.encode('Therearesomanypens'), of.idOf(endOfTurn)!] // templates take away spaces at the ends
-  return ScriptedPolicy({
+  return scriptedPolicy({
     answers: (_, key) => [
       ...Array.from({ length: 1 + uniformInteger(key, 6) }, (_each, t) => words[(7 * t) % words.length]!),
       end,
@@ -46,5 +46,5 @@ export const discussion = (
   pipe(
     MultiAgentEnv({ batchSize: repeats, ...options }),
     append(DataLoadingPrimer({ source: tasks(5), batchSize: repeats, repeats, start })),
-    append(AgentTemplate({ speech })),
+    append(agentTemplate({ speech })),
   )

@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { expect, it, vi } from 'vitest'
 import type { RecordingBackend } from '../../src/engine/onnxruntime/backend.js'
 import { cpuBackend } from '../../src/engine/onnxruntime/fallback.js'
-import { expectClose, type Tolerance } from './close.js'
+import { type CloseTolerance, expectClose } from './close.js'
 import { type HostTensor, toTensor } from './hostTensor.js'
 
 export type BackendName = 'cpu' | 'onnxruntime'
@@ -61,7 +61,7 @@ export const outcomesOn = <A>(
   })
 
 /** `exact` tells negative zero from zero and takes any NaN for any other. */
-export type Closeness = Tolerance | 'exact'
+export type Closeness = CloseTolerance | 'exact'
 
 const expectOutcome = (actual: Outcome, expected: Outcome, within: Closeness): void => {
   expect({ dtype: actual.dtype, shape: actual.shape }).toEqual({ dtype: expected.dtype, shape: expected.shape })

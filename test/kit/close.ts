@@ -1,2 +1,2 @@
 /** Comparing floating-point results: the kit's own comparison, under the name that reads well beside `expect`. */
-export { requireClose as expectClose, type Tolerance } from '../../src/testing/close.js'
+export { type CloseTolerance, requireClose as expectClose } from '../../src/testing/close.js'

@@ -15,7 +15,7 @@ import { TemplateTransform } from '../../src/envs/transforms/templateTransform.j
 import { Tokenizer } from '../../src/envs/transforms/tokenizer.js'
 import { append, type Transform, transform } from '../../src/envs/transforms/transform.js'
 import type { Law } from '../../src/testing/law.js'
-import { append as appendMessage, type History, type Message, message } from '../../src/text/history/history.js'
+import { appendMessage, type History, type Message, message } from '../../src/text/history/history.js'
 import { chatTemplate } from '../../src/text/template/chatTemplate.js'
 import { trainBytePairEncoding } from '../../src/text/tokenizer/bytePairEncoding.js'
 import { textTokenizer } from '../../src/text/tokenizer/textTokenizer.js'

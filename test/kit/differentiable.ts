@@ -2,7 +2,7 @@
 import * as tf from '@tensorflow/tfjs-core'
 import { expect } from 'vitest'
 import { type BackendName, onBackend } from './backends.js'
-import { expectClose, type Tolerance } from './close.js'
+import { type CloseTolerance, expectClose } from './close.js'
 import { valuesOf } from './engine.js'
 import { type HostTensor, toTensor } from './hostTensor.js'
 import { numericGradients } from './oracle.js'
@@ -17,13 +17,13 @@ export interface Operation {
   readonly shape: readonly number[]
 }
 
-const FLOAT32: Tolerance = { absolute: 2e-5, relative: 1e-4 }
+const FLOAT32: CloseTolerance = { absolute: 2e-5, relative: 1e-4 }
 
 /** Weights of the results in the scalar that is differentiated: different for each, so that no two errors cancel. */
 const weightsFor = (n: number): number[] => Array.from({ length: n }, (_, i) => Math.fround(Math.sin(3 * i + 1)))
 
 /** Fails unless shape and values are the oracle's on every backend. */
-export const expectForward = ({ inputs, call, oracle, shape }: Operation, within: Tolerance = FLOAT32): void => {
+export const expectForward = ({ inputs, call, oracle, shape }: Operation, within: CloseTolerance = FLOAT32): void => {
   const expected = oracle(inputs.map(({ data }) => data))
   for (const name of BACKENDS) {
     onBackend(name, () => {
@@ -37,7 +37,7 @@ export const expectForward = ({ inputs, call, oracle, shape }: Operation, within
 }
 
 /** Fails unless the gradients are those of the oracle, by central differences, on every backend. */
-export const expectGradients = ({ inputs, call, oracle }: Operation, within: Tolerance = FLOAT32): void => {
+export const expectGradients = ({ inputs, call, oracle }: Operation, within: CloseTolerance = FLOAT32): void => {
   const arrays = inputs.map(({ data }) => data)
   const weights = weightsFor(oracle(arrays).length)
   const weighted = (values: readonly number[]): number => values.reduce((total, v, i) => total + v * weights[i]!, 0)

@@ -1,18 +1,5 @@
-/** The doors of the package, from package.json. */
-import { readFileSync } from 'node:fs'
-
-const { exports } = JSON.parse(readFileSync('package.json', 'utf8')) as {
-  readonly exports: Readonly<Record<string, string | { readonly default: string }>>
-} // our own file
-
-/** Maps the import path of each door to its source file, for example `tandem-rl/text` to `src/doors/text.ts`. */
-export const DOORS: ReadonlyMap<string, string> = new Map(
-  Object.entries(exports).flatMap(([path, target]) =>
-    typeof target === 'string'
-      ? []
-      : [[`tandem-rl${path.slice(1)}`, target.default.replace('./dist/', 'src/').replace('.js', '.ts')] as const],
-  ),
-)
+/** The values of all doors of the package. */
+import { DOORS } from '../../scripts/kit/doors.js'
 
 /** Imports all doors and returns the values of their names. */
 export const publicValues = async (): Promise<Readonly<Record<string, unknown>>> => {

@@ -12,13 +12,15 @@ import {
 
 const anySource: fc.Arbitrary<MediaSource> = fc.oneof(
   fc.webUrl().map((url) => ({ url })),
-  fc.tuple(fc.base64String({ maxLength: 8 }), fc.constantFrom('image/png', 'audio/wav')).map(([base64, mediaType]) => ({
-    base64,
-    mediaType,
-  })),
+  fc
+    .tuple(fc.base64String({ maxLength: 8 }), fc.constantFrom('image/png', 'audio/wav', 'video/mp4', 'application/pdf'))
+    .map(([base64, mediaType]) => ({
+      base64,
+      mediaType,
+    })),
 )
 
-/** Texts, images and sounds. */
+/** Texts, images, sounds, videos and files. */
 const anyContentPart: fc.Arbitrary<ContentPart> = fc.oneof(
   {
     weight: 3,
@@ -26,6 +28,11 @@ const anyContentPart: fc.Arbitrary<ContentPart> = fc.oneof(
   },
   anySource.map((source) => ({ type: 'image', source }) as const),
   anySource.map((source) => ({ type: 'audio', source }) as const),
+  anySource.map((source) => ({ type: 'video', source }) as const),
+  fc.record(
+    { type: fc.constant('file' as const), source: anySource, name: fc.string({ maxLength: 6 }) },
+    { requiredKeys: ['type', 'source'] },
+  ),
 )
 
 /** JSON as a file holds it: -0 is written as 0. */

@@ -17,8 +17,8 @@ import { toNested } from '../../src/data/tensorDict/inspect.js'
 import { get } from '../../src/data/tensorDict/tensorDict.js'
 import type { Env } from '../../src/envs/base/env.js'
 import { fakeClock } from '../../src/testing/fakeClock.js'
-import { ScriptedEnv, type ScriptedState } from '../../src/testing/scriptedEnv.js'
-import { ScriptedPolicy } from '../../src/testing/scriptedPolicy.js'
+import { type ScriptedState, scriptedEnv } from '../../src/testing/scriptedEnv.js'
+import { type ScriptedPolicy, scriptedPolicy } from '../../src/testing/scriptedPolicy.js'
 
 /** The turns of each member of a group. */
 export type GroupTurns = readonly number[]
@@ -30,7 +30,7 @@ export type GroupTurns = readonly number[]
 export const groupEnvs =
   (groups: readonly GroupTurns[]) =>
   (task: number): Env<ScriptedState, TokenAction> => {
-    return ScriptedEnv(
+    return scriptedEnv(
       groups[task % groups.length]!.map((turns) => ({
         rewards: Array.from({ length: turns }, (_, turn) => turn),
         prompt: [task + 1],
@@ -41,7 +41,7 @@ export const groupEnvs =
 
 /** Says one to four ids, by its key alone. */
 export const keyedPolicy = (): ScriptedPolicy<TokenPrompt, TokenAction> =>
-  ScriptedPolicy({
+  scriptedPolicy({
     answers: (_, key) => {
       const ids = Array.from({ length: 1 + uniformInteger(key, 4) }, (_each, t) => 5 + t)
       return { ids, logProbs: ids.map((_id, t) => -uniform(key, t)) }
@@ -55,7 +55,7 @@ export const collectorOf = (
   groups: readonly GroupTurns[],
   options: RunOptions = {},
 ): ConcurrentLLMCollector<ScriptedState, TokenAction, CollectedBatch<ScriptedState>> => {
-  const { env, policy, key, maxTurns, clock = fakeClock(), alarms, ...rest } = options // a stopped clock gives equal times
+  const { env, policy, key, maxTurns, clock = fakeClock(), timers, ...rest } = options // a stopped clock gives equal times
   const { dialogTurnsPerBatch, yieldOnlyLastSteps, yieldCompletedTrajectories, ...concurrent } = rest
   return LLMCollector({
     env: env ?? groupEnvs(groups),
@@ -68,7 +68,7 @@ export const collectorOf = (
       ...(yieldCompletedTrajectories !== undefined && { yieldCompletedTrajectories }),
     },
     concurrent: { tasks: groups.length, maxInFlight: 8, ...concurrent },
-    time: { clock, ...(alarms && { alarms }) },
+    time: { clock, ...(timers && { timers }) },
   })
 }
 

@@ -173,14 +173,14 @@ export interface CommandResult {
 
 /**
  * Runs the real `tandem` in a child process. `onLine` may send a signal after a line of output.
- * `onSaid` receives the growing text of standard error.
+ * `onSaid` receives the growing text of standard error, and may also send one.
  */
 export const tandem = (
   args: readonly string[],
   options: {
     readonly cwd: string
     readonly onLine?: (line: string) => NodeJS.Signals | undefined
-    readonly onSaid?: (stderr: string) => void
+    readonly onSaid?: (stderr: string) => NodeJS.Signals | undefined
   },
 ): Promise<CommandResult> =>
   new Promise((resolve, reject) => {
@@ -195,7 +195,8 @@ export const tandem = (
     })
     running.stderr.setEncoding('utf8').on('data', (text: string) => {
       stderr += text
-      options.onSaid?.(stderr)
+      const signal = options.onSaid?.(stderr)
+      if (signal) running.kill(signal)
     })
     running.on('error', reject)
     running.on('close', (code, signal) => resolve({ code, signal, stdout, stderr }))

@@ -1,7 +1,7 @@
 /** Servers behind a wire that a test scripts: their weights are numbers, and any call may go wrong in any way. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { Alarms, Clock } from '../../src/core/capabilities.js'
+import type { Clock, Timers } from '../../src/core/capabilities.js'
 import type { EngineClient, EngineFailure, EngineState } from '../../src/data/engineClient.js'
 import type { GenerationEvent, GenerationRequest, WeightSource } from '../../src/data/generation.js'
 import { makeRequestGate } from '../../src/modules/remote/requestGate.js'
@@ -25,7 +25,7 @@ export type Fault =
   | 'spoils'
 
 /** Turns of the event loop as time: deadlines pass only when nothing else is left to do for a while. */
-export const turnWorld = (): { readonly clock: Clock; readonly alarms: Alarms } => {
+export const turnWorld = (): { readonly clock: Clock; readonly timers: Timers } => {
   let now = 0
   const pending = new Map<symbol, { readonly at: number; readonly ring: () => void }>()
   let isTurning = false
@@ -41,7 +41,7 @@ export const turnWorld = (): { readonly clock: Clock; readonly alarms: Alarms } 
   }
   return {
     clock: { now: () => now, breathe: () => Promise.resolve() },
-    alarms: {
+    timers: {
       after: (ms, ring) => {
         const id = Symbol('alarm')
         pending.set(id, { at: now + ms, ring })

@@ -1,7 +1,7 @@
 /** Policies of a server, as `policySuite` asks them: over vLLM's protocol, over OpenAI's, and through a provider of the AI SDK. */
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import type { SamplingParams } from '../../src/data/generation.js'
-import { AISDKWrapper } from '../../src/modules/remote/chat/aiSDKWrapper.js'
+import { aiSDKWrapper } from '../../src/modules/remote/chat/aiSDKWrapper.js'
 import type { Capture } from '../../src/modules/remote/chat/chatAction.js'
 import { OpenAIWrapper } from '../../src/modules/remote/chat/openAIWrapper.js'
 import type { ClientPolicy } from '../../src/modules/remote/clientPolicy.js'
@@ -166,12 +166,12 @@ export const openAISubject = (served: ServedModel, capture: Capture): PolicySubj
     return answer
   })
 
-/** The subject of `AISDKWrapper`, through the provider of OpenAI-compatible servers. */
+/** The subject of `aiSDKWrapper`, through the provider of OpenAI-compatible servers. */
 export const aiSDKSubject = (served: ServedModel, capture: Capture): PolicySubject =>
   chatSubject(served, ({ url, model, apiKey }) => {
     const provider = createOpenAICompatible({ name: 'engine', baseURL: `${url}/v1`, apiKey })
     return askHistories((sampling) =>
-      AISDKWrapper<Capture>({
+      aiSDKWrapper<Capture>({
         ...{ model: provider.chatModel(model), capture, ...chatSettings(sampling) },
         attempts: 2,
         providerOptions: { engine: extraFields(sampling) },

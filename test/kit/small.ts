@@ -19,7 +19,7 @@ import { Tokenizer } from '../../src/envs/transforms/tokenizer.js'
 import { append, type Transform, transform } from '../../src/envs/transforms/transform.js'
 import { type ModelText, textFromFiles } from '../../src/modules/pretrained/pretrained.js'
 import type { DecoderConfig } from '../../src/modules/transformer/config.js'
-import { ScriptedPolicy } from '../../src/testing/scriptedPolicy.js'
+import { type ScriptedPolicy, scriptedPolicy } from '../../src/testing/scriptedPolicy.js'
 import { textOf } from '../../src/text/history/history.js'
 import { trainBytePairEncoding } from '../../src/text/tokenizer/bytePairEncoding.js'
 import { type TinyChanges, tinyConfig } from './models.js'
@@ -100,8 +100,8 @@ export const tokenPrompt = (rows: readonly (readonly number[])[]): TensorDict<To
   TensorDict({ tokens: { prompt: ragged('int32', rows), spans: data(rows.map(() => [])) } }, [rows.length])
 
 /** A policy that writes one to five letters, by its key alone, and ends its turn. */
-export const scriptedPolicy = (): ScriptedPolicy<TokenPrompt, TokenAction> =>
-  ScriptedPolicy({
+export const smallPolicy = (): ScriptedPolicy<TokenPrompt, TokenAction> =>
+  scriptedPolicy({
     sampling: { maxNewTokens: 6 },
     answers: (_, key) => {
       const letters = Array.from({ length: 1 + uniformInteger(key, 5) }, (_, t) => 32 + t)

@@ -1,5 +1,5 @@
 /** Time that passes when a test says so: what waits for something that never comes need not wait for long, and nothing else is cut short. */
-import type { Alarms } from '../../src/core/capabilities.js'
+import type { Timers } from '../../src/core/capabilities.js'
 import type { Timing } from '../../src/live/transport/settings.js'
 
 /** Some turns of the event loop. A client in this process reads in each of them what was sent to it. */
@@ -15,7 +15,7 @@ interface Bell {
   readonly ring: () => void
 }
 
-export interface ToldTime extends Timing, Alarms {
+export interface ToldTime extends Timing, Timers {
   /** Moves time on; rings what is due, in order. */
   readonly pass: (ms: number) => void
   /** How long from now the others have to wait, in milliseconds, in the order in which they began. */

@@ -1,7 +1,7 @@
 /** Conversations with calls of tools, and the turns in which a template writes them. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TemplateFailure } from '../../src/core/failure.js'
-import { History, message, type ToolCall, toolResult, truncate } from '../../src/text/history/history.js'
+import { History, message, type ToolCall, toolResult, truncateHistory } from '../../src/text/history/history.js'
 import { type ChatTemplate, render } from '../../src/text/template/chatTemplate.js'
 import type { ToolCallFormat } from '../../src/text/toolCalls/format.js'
 import type { ToolDelta } from '../../src/text/toolCalls/machine.js'
@@ -59,7 +59,7 @@ export const CONVERSATIONS: Readonly<Record<'one call' | 'two calls', History>> 
 export const turnOf = (template: ChatTemplate, history: History): E.Either<TemplateFailure, string> => {
   const whole = render(template, history, { generationPrompt: 'omit', tools: TOOLS })
   if (E.isLeft(whole)) return whole
-  const prompt = render(template, truncate(history, 1), { generationPrompt: 'add', tools: TOOLS })
+  const prompt = render(template, truncateHistory(history, 1), { generationPrompt: 'add', tools: TOOLS })
   const { text, spans } = whole.right
   const span = spans.filter((each) => each.message === 1)
   const [start, end] = [span[0]?.start ?? 0, span.at(-1)?.end ?? 0]

@@ -9,7 +9,7 @@ import { TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import type { Owned } from '../../src/engine/scope.js'
 import { anyHistory, anyTensorDict, type TensorDictRecipe } from '../../src/testing/arbitraries.js'
 import { rightOf } from './results.js'
-import { scriptedPolicy, turnEnv } from './small.js'
+import { smallPolicy, turnEnv } from './small.js'
 
 /** Values that JSON does not have, or that look like the marks that stand for them. */
 export const anyAwkwardValue: fc.Arbitrary<unknown> = fc.oneof(
@@ -87,7 +87,7 @@ export const anyTrajectories: fc.Arbitrary<TensorDictRecipe> = anyTensorDict(any
 export const collectedBatch = async (turns: readonly number[]): Promise<Owned<TensorDict>> => {
   const collector = LLMCollector({
     env: turnEnv(turns, { prompts: turns.length, repeats: 2 }),
-    policy: scriptedPolicy(),
+    policy: smallPolicy(),
     key: keyFromSeed(3),
   })
   return (await rightOf(collector.collect(collector.start))).batch

@@ -57,7 +57,7 @@ describe.skipIf(noChromium !== undefined)(`a browser${why}`, () => {
       openBrowser({
         ...{ executablePath: chromiumPath, sandbox: 'none', allowedOrigins: [site.origin] },
         limits: { maxText: 1000, elementMs: 60_000, actionMs: 60_000, pages: 3 },
-        world: { alarms: time, clock: { ...liveClock, now: time.now } },
+        world: { timers: time, clock: { ...liveClock, now: time.now } },
       }),
     )
   })

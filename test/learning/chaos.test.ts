@@ -3,7 +3,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
-import type { Alarms } from '../../src/core/capabilities.js'
+import type { Timers } from '../../src/core/capabilities.js'
 import { orThrow } from '../../src/core/failure.js'
 import type { HistoryPrompt } from '../../src/data/policy.js'
 import { dataSpec } from '../../src/data/spec.js'
@@ -19,7 +19,7 @@ import { localClient } from '../../src/modules/remote/localClient.js'
 import { vLLMWrapper } from '../../src/modules/remote/vllm/vLLMWrapper.js'
 import { evaluator } from '../../src/run/evaluation.js'
 import { type Fault, withFaults } from '../../src/testing/faults.js'
-import { type History, message, append as say } from '../../src/text/history/history.js'
+import { type History, message, appendMessage as say } from '../../src/text/history/history.js'
 import { useEngine } from '../kit/engine.js'
 import { useTemporaryFolder } from '../kit/runs.js'
 
@@ -34,11 +34,11 @@ const PROBLEMS = 200
 /** What goes wrong in a hundred calls. */
 const CHAOS = { engine: 20, reward: 3, hangs: 2, floods: 3 } as const
 
-/** Alarms that ring when the work that they watch says so: an environment that hangs lets its deadline pass, and nobody waits for it. */
-const toldAlarms = (): { readonly alarms: Alarms; readonly ring: () => void } => {
+/** Timers that fire on demand, so that the deadline of an environment that hangs passes at once. */
+const manualTimers = (): { readonly timers: Timers; readonly ring: () => void } => {
   const watching = new AsyncLocalStorage<() => void>()
   return {
-    alarms: {
+    timers: {
       after: (ms, ring) => {
         if (ms >= 60_000) watching.enterWith(ring)
         else setImmediate(ring) // a pause between two tries
@@ -97,7 +97,7 @@ const learn = async (model: Pretrained, chances: typeof CHAOS | null): Promise<L
     if (isStruck) met[what]!++
     return isStruck
   }
-  const { alarms, ring } = toldAlarms()
+  const { timers, ring } = manualTimers()
   const hang = (): Promise<never> => {
     ring()
     return new Promise(() => {})
@@ -127,7 +127,7 @@ const learn = async (model: Pretrained, chances: typeof CHAOS | null): Promise<L
       pipe(
         T.GSM8KEnv({ source, prompts: 1, repeats: GROUP, start: task }),
         T.append(flooding(() => strikes('floods'))),
-        T.append(T.ObservationLimit({ characters: 2000 })),
+        T.append(T.observationLimit({ characters: 2000 })),
         T.append(T.TemplateTransform({ template: text.template, endOfTurn: text.endOfTurn })),
         T.append(T.Tokenizer({ tokenizer: text.tokenizer })),
       ),
@@ -160,7 +160,7 @@ const learn = async (model: Pretrained, chances: typeof CHAOS | null): Promise<L
       env,
       policy,
       key: T.child(key, 'rollouts'),
-      time: { alarms },
+      time: { timers },
       batches: { dialogTurnsPerBatch: PROMPTS * GROUP },
     },
     concurrent: { maxInFlight: PROMPTS * GROUP, deadlineMs: 60_000, onFailure: { retry: 2, pauseMs: 0 } },

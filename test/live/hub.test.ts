@@ -264,29 +264,29 @@ describe('liveHub refuses', () => {
   })
 
   it('a server that sends a byte now and then', async () => {
-    const alarms = toldTime()
+    const timers = toldTime()
     server.misbehave((request, response) => {
       if (request.method !== 'GET' || request.url!.includes('resolve')) return false
       response.writeHead(200, { 'content-length': parquet.length }).write(parquet.subarray(0, 10))
       const drip = setInterval(() => {
         response.write(parquet.subarray(0, 1))
-        alarms.pass(60)
+        timers.pass(60)
       }, 5)
       response.once('close', () => clearInterval(drip))
       return true
     })
-    const reason = await refusal('owner/rows', 'truncated', { timeoutMs: 500, resumes: 0, alarms })
+    const reason = await refusal('owner/rows', 'truncated', { timeoutMs: 500, resumes: 0, timers })
     expect(reason).toMatch(/only \d+ of 300000 bytes came/)
     expectNothingCached()
   })
 
   it('a hub that is not there, and a silent one, within the time limit', async () => {
-    const alarms = toldTime()
+    const timers = toldTime()
     server.misbehave(() => {
-      void settle().then(() => alarms.pass(100))
+      void settle().then(() => timers.pass(100))
       return true // takes the request and says nothing
     })
-    expect(await refusal('owner/rows', 'timeout', { timeoutMs: 100, alarms })).toMatch(/silent for 100 ms/)
+    expect(await refusal('owner/rows', 'timeout', { timeoutMs: 100, timers })).toMatch(/silent for 100 ms/)
     await server.close()
     expect(await refusal('owner/rows', 'unreachable')).toMatch(/cannot be reached .*HF_ENDPOINT/)
     expect(await leftOf(hub({ network: 'cache-only' }).download(rows, TRAIN))).toMatchObject({ kind: 'not-cached' })
@@ -294,15 +294,15 @@ describe('liveHub refuses', () => {
   })
 
   it('a download that never becomes whole, keeps what came, and goes on later', async () => {
-    const alarms = toldTime()
+    const timers = toldTime()
     server.misbehave((request, response) => {
       if (request.method !== 'GET' || request.url!.includes('resolve')) return false
       if (request.headers.range === undefined)
         response.writeHead(200, { 'content-length': parquet.length }).write(parquet.subarray(0, 5_000))
-      void settle().then(() => alarms.pass(100))
+      void settle().then(() => timers.pass(100))
       return true // and then silence
     })
-    expect(await refusal('owner/rows', 'truncated', { timeoutMs: 100, resumes: 1, alarms })).toMatch(
+    expect(await refusal('owner/rows', 'truncated', { timeoutMs: 100, resumes: 1, timers })).toMatch(
       /only 5000 of 300000 bytes came; run again/,
     )
     expectNothingCached()

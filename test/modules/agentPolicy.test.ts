@@ -7,7 +7,7 @@ import { data, ragged } from '../../src/data/tensorDict/leaf.js'
 import { assign } from '../../src/data/tensorDict/merge.js'
 import { TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { agentPolicy } from '../../src/modules/agentPolicy.js'
-import { policyFailure, ScriptedPolicy } from '../../src/testing/scriptedPolicy.js'
+import { policyFailure, scriptedPolicy } from '../../src/testing/scriptedPolicy.js'
 import { itemsAt, numbersAt, rowsAt } from '../kit/conversation.js'
 import { useEngine } from '../kit/engine.js'
 
@@ -31,7 +31,7 @@ const stateOf = (agents: readonly unknown[]) =>
 
 /** Says the id of its agent and that of the prompt that it was asked with. */
 const saying = (id: number) =>
-  ScriptedPolicy({ answers: (state) => [id, rowsAt(state, 'tokens', 'prompt')[0]![0]!], policyVersion: id })
+  scriptedPolicy({ answers: (state) => [id, rowsAt(state, 'tokens', 'prompt')[0]![0]!], policyVersion: id })
 
 describe('agentPolicy', () => {
   it('law: each row is answered by the policy of its agent, in its place', async () => {
@@ -49,7 +49,7 @@ describe('agentPolicy', () => {
   })
 
   it('asks a policy of several agents once, and policies with keys of their own', async () => {
-    const draw = () => ScriptedPolicy({ answers: (_, own) => [uniformInteger(own, 2 ** 30)] })
+    const draw = () => scriptedPolicy({ answers: (_, own) => [uniformInteger(own, 2 ** 30)] })
     const [shared, other] = [draw(), draw()]
     const both = agentPolicy({ policies: { ann: shared, bob: other, cat: shared } })
     const action = orThrow(await both.act(stateOf(['ann', 'bob', 'cat']), key)())
@@ -110,7 +110,7 @@ describe('agentPolicy', () => {
     const down = policyFailure('no server', 'bob', 'infrastructure')
     const policies = {
       ann: saying(1),
-      bob: ScriptedPolicy({ answers: [], faults: () => ({ _tag: 'Fail', failure: down }) }),
+      bob: scriptedPolicy({ answers: [], faults: () => ({ _tag: 'Fail', failure: down }) }),
     }
     const of = (agents: readonly unknown[]) => agentPolicy({ policies }).act(stateOf(agents), key)()
     expect(await of(['ann', 'bob'])).toMatchObject({ left: down })

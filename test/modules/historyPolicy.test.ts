@@ -10,8 +10,8 @@ import { get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { type HistoryPolicyOptions, historyPolicy } from '../../src/modules/historyPolicy.js'
 import { checkLaws } from '../../src/testing/law.js'
 import { historyActionSpec, policyLaws } from '../../src/testing/policyLaws.js'
-import { policyFailure, type ScriptedCall, ScriptedPolicy } from '../../src/testing/scriptedPolicy.js'
-import { append, History, message, textOf, toolResult } from '../../src/text/history/history.js'
+import { policyFailure, type ScriptedCall, scriptedPolicy } from '../../src/testing/scriptedPolicy.js'
+import { appendMessage, History, message, textOf, toolResult } from '../../src/text/history/history.js'
 import { chatTemplate, renderText } from '../../src/text/template/chatTemplate.js'
 import { MALFORMED_CALL } from '../../src/text/toolCalls/callMessage.js'
 import { useEngine } from '../kit/engine.js'
@@ -32,7 +32,7 @@ const question = (text: string): History => History([message('user', text)])
 
 /** A policy that says these texts, each ended by the end of a turn. */
 const saying = (texts: readonly string[], options: Partial<HistoryPolicyOptions> = {}) => {
-  const tokens = ScriptedPolicy({ answers: texts.map((text) => [...tokenizer.encode(text), end]) })
+  const tokens = scriptedPolicy({ answers: texts.map((text) => [...tokenizer.encode(text), end]) })
   return { tokens, policy: historyPolicy({ policy: tokens, tokenizer, template, ...options }) }
 }
 
@@ -56,7 +56,7 @@ describe('a policy of conversations over one of tokens', () => {
   })
 
   it('leaves a message unfinished that ran into the limit of tokens', async () => {
-    const policy = ScriptedPolicy({ answers: [{ ids: [...tokenizer.encode('fou')], stopReason: 'length' }] })
+    const policy = scriptedPolicy({ answers: [{ ids: [...tokenizer.encode('fou')], stopReason: 'length' }] })
     const action = await rightOf(historyPolicy({ policy, tokenizer, template }).act(asked(question('2 + 2')), key))
     expect(get(action, 'history', 'response').items.get(0)).toEqual(message('assistant', 'fou', { isComplete: false }))
   })
@@ -82,7 +82,7 @@ describe('a policy of conversations over one of tokens', () => {
     const said = get(action, 'history', 'response').items.get(0)!
     expect(said.toolCalls).toEqual([{ id: 'call_1_0', name: 'add', arguments: { a: 1 } }])
     expect(textOf(said)).toBe('Let me see. ')
-    const longer = append(append(question('1 + 1'), said), toolResult(said.toolCalls[0]!, '2'))
+    const longer = appendMessage(appendMessage(question('1 + 1'), said), toolResult(said.toolCalls[0]!, '2'))
     expect(longer.messages.get(2)!.toolCallId).toBe('call_1_0')
   })
 
@@ -155,7 +155,7 @@ describe('a policy of conversations over one of tokens', () => {
 
 describe('the laws of policies, for conversations over tokens', () => {
   const answers = (state: TensorDict<TokenPrompt>) => raggedRows(get(state, 'tokens', 'prompt'))[0]!.slice(0, 5)
-  const policy = historyPolicy({ policy: ScriptedPolicy({ answers }), tokenizer, template })
+  const policy = historyPolicy({ policy: scriptedPolicy({ answers }), tokenizer, template })
   const state = () => asked(question('a'), question('b'), question('a'))
   checkLaws((name, check) => it(name, check), policyLaws(fc.constant({ policy, state, spec: historyActionSpec })))
 })

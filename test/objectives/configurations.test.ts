@@ -1,11 +1,11 @@
 /** Settings that make no sense are refused where they are given, with the reason. Records read from JSON have no types: theirs are checked too. */
 import { describe, expect, it } from 'vitest'
 import {
-  adaptiveKLController,
+  AdaptiveKLController,
+  ConstantKLController,
   cispo,
   clipCov,
   clippedSurrogate,
-  constantKLController,
   dppo,
   dro,
   gae,
@@ -96,8 +96,8 @@ const TAKERS: Readonly<Record<string, (text: string) => unknown>> = {
   vTrace: (text) => vTrace(ROWS, { values: ROWS.rewards, logRatios: ROWS.rewards }, fromJSON(text)),
   rolloutCorrection: (text) => rolloutCorrection([[0]], [[1]], fromJSON(text)),
   klPenalizedRewards: (text) => klPenalizedRewards(CORRECTED, { coefficient: 1, ...(fromJSON(text) as object) }),
-  adaptiveKLController: (text) =>
-    adaptiveKLController({ initial: 0, target: 1, horizon: 1, ...(fromJSON(text) as object) }),
+  AdaptiveKLController: (text) =>
+    AdaptiveKLController({ initial: 0, target: 1, horizon: 1, ...(fromJSON(text) as object) }),
 }
 
 describe('settings', () => {
@@ -154,7 +154,7 @@ describe('settings', () => {
     ['grouped', '{"has": "bias"}', /has must be a function, got "bias"/],
     ['rolloutCorrection', '{"reject": [{"statistic": "token-k1", "limit": 0.5}]}', /stands for 1\/L to L .* got 0.5/],
     ['klPenalizedRewards', '{"coefficient": -1}', /coefficient must not be negative, got -1/],
-    ['adaptiveKLController', '{"horizon": 0}', /must be positive/],
+    ['AdaptiveKLController', '{"horizon": 0}', /must be positive/],
     ['optimalTokenBaseline', '{"align": "rows"}', /align must be 'tokens' or 'columns'/],
     ['policyLoss', '{"kl": {"to": "reference"}}', /kl must be a list/],
     ['SFTLoss', '{"beta": 1}', /beta is a setting of minor_sft/],
@@ -211,9 +211,9 @@ describe('settings', () => {
     'gae gamma': (x) => gae(ROWS, ROWS.rewards, { gamma: x }),
     'gae lambda': (x) => gae(ROWS, ROWS.rewards, { lambda: x }),
     'reinforcePlusPlus gamma': (x) => reinforcePlusPlus(ROWS, { gamma: x }),
-    constantKLController,
-    'adaptiveKLController initial': (x) => adaptiveKLController({ initial: x, target: 1, horizon: 1 }),
-    'adaptiveKLController target': (x) => adaptiveKLController({ initial: 1, target: x, horizon: 1 }),
+    ConstantKLController,
+    'AdaptiveKLController initial': (x) => AdaptiveKLController({ initial: x, target: 1, horizon: 1 }),
+    'AdaptiveKLController target': (x) => AdaptiveKLController({ initial: 1, target: x, horizon: 1 }),
     'klPenalizedRewards coefficient': (x) => klPenalizedRewards(CORRECTED, { coefficient: x }),
     'adamW epsilon': (x) => adamW({ epsilon: x }),
     'adamW beta2': (x) => adamW({ beta2: x }),
@@ -255,7 +255,7 @@ describe('settings', () => {
   })
 
   it('a controller is refused a divergence of which no weight follows', () => {
-    const controller = adaptiveKLController({ initial: 0.1, target: 6, horizon: 100 })
+    const controller = AdaptiveKLController({ initial: 0.1, target: 6, horizon: 100 })
     expect(() => controller.update(Number.NaN, 8)).toThrow(/the divergence is NaN/)
     expect(() => controller.update(6, -1)).toThrow(/count of completions must not be negative, got -1/)
     expect(controller.update(Number.POSITIVE_INFINITY, 10).coefficient).toBeCloseTo(0.1 * 1.02, 12)

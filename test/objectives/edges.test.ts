@@ -339,7 +339,7 @@ describe('the share of cut values', () => {
       const row = (numbers: readonly number[]) => tf.tensor2d([[...numbers]])
       const mask = tf.onesLike(row(values))
       const input = { values: row(values), oldValues: row(oldValues), returns: row(returns), mask }
-      return objectives.valueLoss({ clipEpsilon: 0.2 }).apply(input).cutFraction.dataSync()[0]!
+      return objectives.valueLoss({ clipEpsilon: 0.2 }).apply(input).pgClipFraction.dataSync()[0]!
     })
 
   it('counts no rounding: nothing is cut inside of the range', () => {

@@ -162,8 +162,8 @@ describe('the value function', () => {
 
   it('has the loss of verl', () => {
     scope(() => {
-      const { lossValue, cutFraction } = valueLoss({ clipEpsilon: 0.5 }).apply(given())
-      expectClose([...valuesOf(lossValue), ...valuesOf(cutFraction)], [0.30642857, 0], FLOAT32)
+      const { lossValue, pgClipFraction } = valueLoss({ clipEpsilon: 0.5 }).apply(given())
+      expectClose([...valuesOf(lossValue), ...valuesOf(pgClipFraction)], [0.30642857, 0], FLOAT32)
       return []
     })
   })
@@ -173,11 +173,11 @@ describe('the value function', () => {
       const { values, ...rest } = given()
       const loss = valueLoss({ clipEpsilon: 0.05, aggregation: 'token-sum' })
       const { grads, aux } = valueAndGrad({ values }, (params) => {
-        const { lossValue, cutFraction } = loss.apply({ ...rest, ...params })
-        return { value: lossValue, aux: { cutFraction } }
+        const { lossValue, pgClipFraction } = loss.apply({ ...rest, ...params })
+        return { value: lossValue, aux: { pgClipFraction } }
       })
       expectClose(valuesOf(grads.values!), [0, 0, 0, -0.9, 0.9, 0, 0, 0, 1.5, 0, 0, 0], FLOAT32)
-      expectClose(valuesOf(aux.cutFraction), [4 / 7], FLOAT32)
+      expectClose(valuesOf(aux.pgClipFraction), [4 / 7], FLOAT32)
       return []
     })
   })

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { REWARD_KL_FORMS, type RewardKLForm, rewardKL } from '../../src/data/rewardKL.js'
 import { scope } from '../../src/engine/scope.js'
 import { valueAndGrad } from '../../src/engine/valueAndGrad.js'
-import { adaptiveKLController, constantKLController, klPenalizedRewards } from '../../src/objectives/klControl.js'
+import { AdaptiveKLController, ConstantKLController, klPenalizedRewards } from '../../src/objectives/klControl.js'
 import { type Aggregation, aggregate, countsOf } from '../../src/objectives/losses/aggregation.js'
 import { type KLForm, klTerm } from '../../src/objectives/losses/klForms.js'
 import { expectClose } from '../kit/close.js'
@@ -84,16 +84,16 @@ describe('divergence in the reward', () => {
 
 describe('controllers', () => {
   it('the adaptive one follows its target as in verl and TorchRL', () => {
-    const first = adaptiveKLController({ initial: 0.1, target: 6, horizon: 10_000 }).update(9, 256)
+    const first = AdaptiveKLController({ initial: 0.1, target: 6, horizon: 10_000 }).update(9, 256)
     expectClose([first.coefficient, first.update(5.5, 256).coefficient], [0.100512, 0.1002975744], { absolute: 1e-10 })
   })
 
   it('the constant one does not move', () => {
-    expect(constantKLController(0.3).update(100, 5).update(0, 1).coefficient).toBe(0.3)
+    expect(ConstantKLController(0.3).update(100, 5).update(0, 1).coefficient).toBe(0.3)
   })
 
   it('refuses a target that cannot be followed', () => {
-    expect(() => adaptiveKLController({ initial: 0.1, target: 0, horizon: 10 })).toThrow(/got 0, 10 and 0.1/)
+    expect(() => AdaptiveKLController({ initial: 0.1, target: 0, horizon: 10 })).toThrow(/got 0, 10 and 0.1/)
   })
 })
 

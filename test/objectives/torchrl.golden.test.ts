@@ -12,7 +12,7 @@ import { gatherLogProbs } from '../../src/engine/ops/logProbs.js'
 import { scope } from '../../src/engine/scope.js'
 import { groupAdvantage } from '../../src/objectives/advantages/groupAdvantage.js'
 import { GRPOLoss } from '../../src/objectives/grpoLoss.js'
-import { adaptiveKLController } from '../../src/objectives/klControl.js'
+import { AdaptiveKLController } from '../../src/objectives/klControl.js'
 import { cispo } from '../../src/objectives/losses/cispo.js'
 import { clippedSurrogate } from '../../src/objectives/losses/clippedSurrogate.js'
 import { policyLoss } from '../../src/objectives/policyLoss.js'
@@ -157,7 +157,7 @@ describe('MCAdvantage of TorchRL over dense rewards', () => {
 
 describe('the adaptive controller of TorchRL', () => {
   it('is told penalties, minus the coefficient times the divergence, one for each completion', () => {
-    const controller = adaptiveKLController({ initial: 0.1, target: 6, horizon: 10_000 })
+    const controller = AdaptiveKLController({ initial: 0.1, target: 6, horizon: 10_000 })
     const penalties = Array<number>(256).fill(-0.1 * 9)
     const observed = -(penalties.reduce((a, b) => a + b, 0) / penalties.length) / controller.coefficient
     expectClose([controller.update(observed, penalties.length).coefficient], [0.100512], SIX)

@@ -6,6 +6,8 @@ import { pathToFileURL } from 'node:url'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import ts from 'typescript'
 import { afterAll, describe, expect, it } from 'vitest'
+import { DOORS } from '../../scripts/kit/doors.js'
+import { benchCommand } from '../../src/cli/bench.js'
 import { captureCommand } from '../../src/cli/capture.js'
 import { connectUpstream } from '../../src/cli/captureUpstream.js'
 import { doctorCommand } from '../../src/cli/doctor.js'
@@ -22,7 +24,6 @@ import { liveFiles } from '../../src/live/files.js'
 import { loadPretrained } from '../../src/modules/pretrained/pretrained.js'
 import { parseSettings, settingLeaves } from '../../src/run/recipe.js'
 import { createRun } from '../../src/run/runFolder.js'
-import { DOORS } from '../kit/doors.js'
 
 const GUIDE = 'docs/guide'
 
@@ -113,7 +114,7 @@ const optionsIn = (text: string): readonly string[] => [
 
 const commands = {
   ...{ train: await trainCommand([]), eval: await evalCommand([]), replay: replayCommand() },
-  ...{ doctor: doctorCommand(), sample: sampleCommand() },
+  ...{ doctor: doctorCommand(), sample: sampleCommand(), bench: await benchCommand([]) },
 }
 
 /** Only its options are looked at: no engine is started. */

@@ -1,6 +1,6 @@
 /** What settings make of a run, alone and in one: corrections, schedules, and where the divergence counts. */
 import { describe, expect, it } from 'vitest'
-import { adaptiveKLController } from '../../src/objectives/klControl.js'
+import { AdaptiveKLController } from '../../src/objectives/klControl.js'
 import {
   klWeightOf,
   lossOf,
@@ -143,7 +143,7 @@ describe('a run', () => {
     let weight: number = control.klCoefficient
     for (const step of steps) {
       expect(step.klCoefficient).toBe(weight)
-      const controller = adaptiveKLController({ initial: weight, target: control.klTarget, horizon: control.klHorizon })
+      const controller = AdaptiveKLController({ initial: weight, target: control.klTarget, horizon: control.klHorizon })
       weight = controller.update(step.completionKL!, 4).coefficient
     }
     expect(steps.map(({ completionKL }) => completionKL! >= 0)).toEqual([true, true, true]) // k3 is never negative

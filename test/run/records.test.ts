@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { summarize } from '../../src/run/records.js'
+import { summarizeRun } from '../../src/run/records.js'
 import { summaryContext as context, evaluationRecord, stepRecord } from '../kit/records.js'
 
 const seconds = fc.double({ min: 0.001, max: 100, noNaN: true })
@@ -26,7 +26,7 @@ describe('summarize', () => {
   it('takes before and after from the first and the last evaluation', () => {
     const law = fc.property(steps, evaluations, (list, all) => {
       const [first, last] = [all[0]!, all.at(-1)!]
-      expect(summarize(list, all, context)).toMatchObject({
+      expect(summarizeRun(list, all, context)).toMatchObject({
         evaluated: [{ name: 'held out', score: 'accuracy', tasks: 200, before: first.scores, after: last.scores }],
         evaluations: all,
       })
@@ -36,7 +36,7 @@ describe('summarize', () => {
 
   it('adds up the seconds of each phase, of evaluations and of checkpoints', () => {
     const law = fc.property(steps, evaluations, (list, all) => {
-      const { seconds: total } = summarize(list, all, context)
+      const { seconds: total } = summarizeRun(list, all, context)
       expect(total.generation).toBeCloseTo(sum(list.map((record) => record.seconds.generation)), 6)
       expect(total.environment).toBeCloseTo(sum(list.map((record) => record.seconds.environment)), 6)
       expect(total.training).toBeCloseTo(sum(list.map((record) => record.seconds.training)), 6)
@@ -49,7 +49,7 @@ describe('summarize', () => {
 
   it('has a reward for each step, and the largest gap of log-probabilities', () => {
     const law = fc.property(steps, evaluations, (list, all) => {
-      const summary = summarize(list, all, context)
+      const summary = summarizeRun(list, all, context)
       expect(summary.steps).toBe(list.length)
       expect(summary.rewardCurve).toEqual(list.map((record) => record.reward))
       expect(summary.maxLogProbGap).toBe(Math.max(0, ...list.map(({ update }) => update.maxLogProbGap!)))
@@ -60,8 +60,8 @@ describe('summarize', () => {
   it('gives the lowest accuracy of the second half: what was learned and lost again shows', () => {
     const accuracies = [0.1, 0.2, 0.8, 0.3, 0.9]
     const all = accuracies.map((accuracy, i) => evaluationRecord(10 * i, accuracy))
-    expect(summarize([], all, context).evaluated[0]?.worstLate).toBe(0.3)
-    expect(summarize([], all.slice(0, 1), context).evaluated[0]?.worstLate).toBe(0.1)
+    expect(summarizeRun([], all, context).evaluated[0]?.worstLate).toBe(0.3)
+    expect(summarizeRun([], all.slice(0, 1), context).evaluated[0]?.worstLate).toBe(0.1)
   })
 
   it('counts sampled tokens by seconds of generation, trained tokens by seconds of training', () => {
@@ -69,16 +69,16 @@ describe('summarize', () => {
     const list = [1, 2].map((n) =>
       stepRecord(n, { trajectories: 4, completionTokens: 5, sampling: null, update: { tokens: 12 }, seconds }),
     )
-    expect(summarize(list, [], context).tokensPerSecond).toEqual({ generation: 10, training: 3 })
+    expect(summarizeRun(list, [], context).tokensPerSecond).toEqual({ generation: 10, training: 3 })
   })
 
   it('has speeds of 0, not NaN, before any step', () => {
-    expect(summarize([], [], context).tokensPerSecond).toEqual({ generation: 0, training: 0 })
+    expect(summarizeRun([], [], context).tokensPerSecond).toEqual({ generation: 0, training: 0 })
   })
 
   it('is JSON: nothing is lost when it is written and read', () => {
     const law = fc.property(steps, evaluations, (list, all) => {
-      const summary = summarize(list, all, context)
+      const summary = summarizeRun(list, all, context)
       expect(JSON.parse(JSON.stringify(summary))).toEqual(summary)
     })
     fc.assert(law)
@@ -86,7 +86,7 @@ describe('summarize', () => {
 
   it('has one curve for each evaluator, in the order in which they came', () => {
     const all = ['easy', 'hard', 'easy', 'hard'].map((name, i) => evaluationRecord(i, i / 4, { name }))
-    const { evaluated, best } = summarize([], all, context)
+    const { evaluated, best } = summarizeRun([], all, context)
     expect(evaluated.map(({ name, before, after }) => [name, before.accuracy, after.accuracy])).toEqual([
       ['easy', 0, 0.5],
       ['hard', 0.25, 0.75],

@@ -8,7 +8,7 @@ import { describe, expect, it } from 'vitest'
 import { orThrow } from '../../src/core/failure.js'
 import { liveFiles } from '../../src/live/files.js'
 import type { chartData } from '../../src/run/charts.js'
-import { summarize, type TrajectoryRecord } from '../../src/run/records.js'
+import { summarizeRun, type TrajectoryRecord } from '../../src/run/records.js'
 import { type ReportInput, renderReport } from '../../src/run/report.js'
 import {
   evaluationRecord as evaluation,
@@ -19,7 +19,7 @@ import {
 
 const reportInput = (changes: Partial<ReportInput> = {}): ReportInput => {
   const metrics = changes.metrics ?? [evaluation(0, 0.1), step(1), step(2), evaluation(2, 0.9)]
-  const summary = summarize(
+  const summary = summarizeRun(
     metrics.filter((record) => record.type === 'step'),
     metrics.filter((record) => record.type === 'evaluation'),
     summaryContext,

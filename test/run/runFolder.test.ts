@@ -9,7 +9,7 @@ import {
   openRun,
   type RunConfig,
   readMetrics,
-  readTrajectories,
+  readRunTrajectories,
   writeConfig,
 } from '../../src/run/runFolder.js'
 import { leftOf, rightOf } from '../kit/results.js'
@@ -133,7 +133,7 @@ describe('readMetrics and readTrajectories', () => {
   it('give no records if there is no file', async () => {
     const paths = await newRun()
     expect(await rightOf(readMetrics(files, paths))).toEqual([])
-    expect(await rightOf(readTrajectories(files, paths))).toEqual([])
+    expect(await rightOf(readRunTrajectories(files, paths))).toEqual([])
   })
 
   it('name the file and the line that is not JSON, wherever it is', async () => {
@@ -144,7 +144,7 @@ describe('readMetrics and readTrajectories', () => {
       writeFileSync(paths.trajectories, lines.join('\n'))
       const where = (file: string): string => `${file}: line ${before + 1} is not JSON`
       expect(sentence(await leftOf(readMetrics(files, paths)))).toContain(where(paths.metrics))
-      expect(sentence(await leftOf(readTrajectories(files, paths)))).toContain(where(paths.trajectories))
+      expect(sentence(await leftOf(readRunTrajectories(files, paths)))).toContain(where(paths.trajectories))
     })
     await fc.assert(law, { numRuns: 20 })
   })

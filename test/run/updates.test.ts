@@ -29,7 +29,7 @@ describe('a run with epochs and mini-batches', () => {
     const [record] = await runs.start('off', { ...SETTINGS, steps: 1 })
     const { update: whole, updates } = record!
     const [first, ...later] = updates
-    expect(first).toMatchObject({ clipFraction: 0, cutFraction: 0 })
+    expect(first).toMatchObject({ clipFraction: 0, pgClipFraction: 0 })
     expect(Math.abs(first!.klApprox!)).toBeLessThan(1e-5)
     expect(whole.maxLogProbGap).toBeLessThan(1e-5)
     for (const update of later) {
@@ -37,7 +37,7 @@ describe('a run with epochs and mini-batches', () => {
       expect(update.ess).toBeLessThan(0.9999)
     }
     expect(Math.max(...later.map((update) => update.clipFraction!))).toBeGreaterThan(0)
-    expect(Math.max(...later.map((update) => (update as StepMetrics).cutFraction))).toBeGreaterThan(0)
+    expect(Math.max(...later.map((update) => (update as StepMetrics).pgClipFraction))).toBeGreaterThan(0)
   })
 
   it('takes ratios against its own log-probs, which are those of the sampler where the engine is the same', async () => {

@@ -19,8 +19,8 @@ import { envLaws } from '../../src/testing/envLaws.js'
 import type { Law } from '../../src/testing/law.js'
 import { policyLaws, tokenActionSpec } from '../../src/testing/policyLaws.js'
 import { rewardLaws } from '../../src/testing/rewardLaws.js'
-import { ScriptedEnv, type ScriptedState } from '../../src/testing/scriptedEnv.js'
-import { ScriptedPolicy } from '../../src/testing/scriptedPolicy.js'
+import { type ScriptedState, scriptedEnv } from '../../src/testing/scriptedEnv.js'
+import { scriptedPolicy } from '../../src/testing/scriptedPolicy.js'
 import { erased, transformLaws } from '../../src/testing/transformLaws.js'
 import { anyTransformSample } from '../../src/testing/transformSamples.js'
 import { textOf } from '../../src/text/history/history.js'
@@ -68,7 +68,7 @@ const transformFaults: Readonly<Record<string, readonly Law[]>> = {
 type Scripted = Env<ScriptedState, TokenAction>
 
 const acting = (change: (env: Scripted) => Scripted): readonly Law[] => {
-  const env = change(ScriptedEnv([{ rewards: [1, 2] }, { rewards: [0, 1], end: 'truncated' }]))
+  const env = change(scriptedEnv([{ rewards: [1, 2] }, { rewards: [0, 1], end: 'truncated' }]))
   const act = () => TensorDict({ tokens: { response: ragged('int32', [[5], [6]]) } }, [2]) as never // all that is read
   return envLaws(fc.constant({ env, act, steps: 2 }), 3)
 }
@@ -175,7 +175,7 @@ const rewardFaults: Readonly<Record<string, readonly Law[]>> = {
 type Act = Policy<TokenPrompt, TokenAction>['act']
 
 const answering = (change: (act: Act) => Act, spec: Spec = tokenActionSpec): readonly Law[] => {
-  const { act } = ScriptedPolicy({ answers: () => [5, 6] })
+  const { act } = scriptedPolicy({ answers: () => [5, 6] })
   const state = () => TensorDict({ tokens: { prompt: ragged('int32', [[1], [2]]), spans: data([[], []]) } }, [2])
   return policyLaws(fc.constant({ policy: { name: 'subject', act: change(act) }, state, spec }), 3)
 }

@@ -24,15 +24,15 @@ import {
 } from '../../src/testing/policyLaws.js'
 import {
   policyFailure,
-  ScriptedHistoryPolicy,
-  ScriptedPolicy,
-  ScriptedTextPolicy,
+  scriptedHistoryPolicy,
+  scriptedPolicy,
+  scriptedTextPolicy,
 } from '../../src/testing/scriptedPolicy.js'
 import { History, message } from '../../src/text/history/history.js'
 import { brokenLaws } from '../kit/conversation.js'
 import { useEngine } from '../kit/engine.js'
 import { tinyConfig } from '../kit/models.js'
-import { scriptedPolicy, tokenPrompt } from '../kit/small.js'
+import { smallPolicy, tokenPrompt } from '../kit/small.js'
 
 useEngine()
 
@@ -53,14 +53,14 @@ const asked = (policy: Policy<TokenPrompt, TokenAction>, rest: Partial<PolicySam
   prompts.map((rows) => ({ policy, state: () => tokenPrompt(rows), spec: tokenActionSpec, ...rest }))
 
 describe('policyLaws for scripted policies', () => {
-  const letters = ScriptedTextPolicy({
+  const letters = scriptedTextPolicy({
     answers: (state, key) => `${get(state, 'text', 'prompt').items.get(0)} ${uniformInteger(key, 1000)}`,
   })
-  const messages = ScriptedHistoryPolicy({
+  const messages = scriptedHistoryPolicy({
     answers: (state) => message('assistant', `${get(state, 'history', 'prompt').items.get(0)?.messages.size}`),
   })
   const words = fc.array(fc.string(), { minLength: 1, maxLength: 3 })
-  checkLaws((name, check) => it(`tokens: ${name}`, check), policyLaws(asked(scriptedPolicy())))
+  checkLaws((name, check) => it(`tokens: ${name}`, check), policyLaws(asked(smallPolicy())))
   checkLaws(
     (name, check) => it(`text: ${name}`, check),
     policyLaws(
@@ -105,7 +105,7 @@ const broken = (
   change: (act: Act) => Act,
   rest: Partial<PolicySample<TokenPrompt, TokenAction>> = {},
 ): Promise<readonly string[]> => {
-  const policy = scriptedPolicy()
+  const policy = smallPolicy()
   return brokenLaws(policyLaws(asked({ name: 'changed', act: change(policy.act) }, rest), 4))
 }
 
@@ -239,7 +239,7 @@ describe('policyLaws', () => {
   })
 
   it('every law rejects a policy that fails', async () => {
-    const failing = ScriptedPolicy({
+    const failing = scriptedPolicy({
       answers: [],
       faults: () => ({ _tag: 'Fail', failure: policyFailure('no') }),
     })

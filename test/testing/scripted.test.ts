@@ -15,12 +15,12 @@ import { envLaws } from '../../src/testing/envLaws.js'
 import { fakeClock } from '../../src/testing/fakeClock.js'
 import { type FaultyCall, failNth, withFaults } from '../../src/testing/faults.js'
 import { checkLaws } from '../../src/testing/law.js'
-import { ScriptedEnv, type ScriptedEpisode } from '../../src/testing/scriptedEnv.js'
+import { type ScriptedEpisode, scriptedEnv } from '../../src/testing/scriptedEnv.js'
 import {
   policyFailure,
-  ScriptedHistoryPolicy,
-  ScriptedPolicy,
-  ScriptedTextPolicy,
+  scriptedHistoryPolicy,
+  scriptedPolicy,
+  scriptedTextPolicy,
 } from '../../src/testing/scriptedPolicy.js'
 import { message } from '../../src/text/history/history.js'
 import { useEngine, valuesOf } from '../kit/engine.js'
@@ -38,7 +38,7 @@ const textOf = (...texts: readonly string[]): TensorDict<TextPrompt> =>
 
 describe('a scripted policy', () => {
   it('tells its list, element by element and call by call, and fails at its end without losing the rest', async () => {
-    const policy = ScriptedPolicy({ answers: [[5], [6, 7], [8]] })
+    const policy = scriptedPolicy({ answers: [[5], [6, 7], [8]] })
     const action = await rightOf(policy.act(promptOf([1], [2]), key))
     expect(raggedRows(get(action, 'tokens', 'response'))).toEqual([[5], [6, 7]])
     expect(raggedRows(get(action, 'logProbs', 'response'))).toEqual([[-1], [-1, -1]])
@@ -51,7 +51,7 @@ describe('a scripted policy', () => {
   it('ends a wait when the signal aborts, tells nothing of its list, and fails with the kind that a test asks for', async () => {
     const clock = fakeClock()
     const gone = policyFailure('gone', 'ScriptedPolicy', 'infrastructure')
-    const policy = ScriptedPolicy({
+    const policy = scriptedPolicy({
       answers: [[5]],
       faults: (call) => {
         if (call === 0) return { _tag: 'Wait', until: () => clock.reaches(5) }
@@ -71,7 +71,7 @@ describe('a scripted policy', () => {
   })
 
   it('answers each element from its own state and its own key', async () => {
-    const policy = ScriptedPolicy({
+    const policy = scriptedPolicy({
       answers: (state, own) => [...raggedRows(get(state, 'tokens', 'prompt'))[0]!, uniformInteger(own, 100)],
     })
     const action = await rightOf(policy.act(promptOf([1], [2]), key))
@@ -82,7 +82,7 @@ describe('a scripted policy', () => {
   })
 
   it('stamps its samples as it is told', async () => {
-    const policy = ScriptedPolicy({
+    const policy = scriptedPolicy({
       answers: [{ ids: [5, 6], logProbs: [-0.5, -0.25], stopReason: 'length' }],
       policyVersion: 3,
       sampling: { temperature: 0.5 },
@@ -95,7 +95,7 @@ describe('a scripted policy', () => {
   })
 
   it('remembers what it was asked, also where it failed', async () => {
-    const policy = ScriptedPolicy({ answers: [[5]] })
+    const policy = scriptedPolicy({ answers: [[5]] })
     const states = [promptOf([1]), promptOf([2])]
     for (const state of states) await policy.act(state, key)()
     expect(policy.calls()).toEqual(states.map((state) => ({ state, key })))
@@ -104,12 +104,12 @@ describe('a scripted policy', () => {
   })
 
   it('speaks text and messages', async () => {
-    const texts = ScriptedTextPolicy({ answers: ['four', { text: 'fi', stopReason: 'length' }] })
+    const texts = scriptedTextPolicy({ answers: ['four', { text: 'fi', stopReason: 'length' }] })
     const said = await rightOf(texts.act(textOf('2+2?', '2+3?'), key))
     expect(get(said, 'text', 'response').items.toArray()).toEqual(['four', 'fi'])
     expect(get(said, 'stopReason').items.toArray()).toEqual(['stop', 'length'])
     const cut = message('assistant', 'fi', { isComplete: false })
-    const messages = ScriptedHistoryPolicy({ answers: ['four', cut] })
+    const messages = scriptedHistoryPolicy({ answers: ['four', cut] })
     const replies = await rightOf(messages.act(TensorDict({ history: { prompt: data([]) } }, [0]), key))
     expect(get(replies, 'history', 'response').items.size).toBe(0)
     const two = TensorDict({ history: { prompt: data([{}, {}]) } }, [2]) as never // no message is read
@@ -126,7 +126,7 @@ describe('a scripted policy', () => {
       { _tag: 'Throw', error: new Error('broken') },
       { _tag: 'Wait', until: () => clock.reaches(50) },
     ] as const
-    const policy = ScriptedPolicy({ answers: [[5], [6]], faults: (call) => plan[call] })
+    const policy = scriptedPolicy({ answers: [[5], [6]], faults: (call) => plan[call] })
     expect((await leftOf(policy.act(promptOf([1]), key))).reason).toBe('overloaded')
     await expect(policy.act(promptOf([1]), key)()).rejects.toThrow('broken')
     const order: string[] = []
@@ -143,7 +143,7 @@ describe('a scripted policy', () => {
   })
 
   it('refuses a turn with another number of log-probabilities than ids, and a state without a batch axis', async () => {
-    const policy = ScriptedPolicy({ answers: [{ ids: [1, 2], logProbs: [-1] }] })
+    const policy = scriptedPolicy({ answers: [{ ids: [1, 2], logProbs: [-1] }] })
     await expect(policy.act(promptOf([1]), key)()).rejects.toThrow('1 log-probabilities for 2 ids')
     await expect(policy.act(TensorDict({}, []) as never, key)()).rejects.toThrow('no batch axis') // wrong on purpose
   })
@@ -161,11 +161,11 @@ const episodes: fc.Arbitrary<readonly ScriptedEpisode[]> = fc.array(
   { minLength: 1, maxLength: 4 },
 )
 
-const talking = () => ScriptedPolicy({ answers: (_, own) => [2 + uniformInteger(own, 5), 9] })
+const talking = () => scriptedPolicy({ answers: (_, own) => [2 + uniformInteger(own, 5), 9] })
 
 describe('a scripted environment', () => {
   const samples = fc.tuple(episodes, fc.nat(3)).map(([script, steps]) => ({
-    env: ScriptedEnv(script),
+    env: scriptedEnv(script),
     act: () =>
       TensorDict(
         {
@@ -185,7 +185,7 @@ describe('a scripted environment', () => {
   it('plays the rewards, lengths and ends of its script, through the collector', async () => {
     await fc.assert(
       fc.asyncProperty(episodes, async (script) => {
-        const collector = LLMCollector({ env: ScriptedEnv(script), policy: talking(), key })
+        const collector = LLMCollector({ env: scriptedEnv(script), policy: talking(), key })
         using batch = (await rightOf(collector.collect(collector.start))).batch
         const td = batch.value
         expect(valuesOf(get(td, 'next', 'reward'))).toEqual(script.flatMap(({ rewards }) => rewards))
@@ -207,7 +207,7 @@ describe('a scripted environment', () => {
 
   it('puts episodes of one group together, for advantages', async () => {
     const script = [1, 0, 0.5, 0.5].map((reward, i) => ({ rewards: [reward], groupId: i < 2 ? 'a' : 'b' }))
-    const collector = LLMCollector({ env: ScriptedEnv(script), policy: talking(), key })
+    const collector = LLMCollector({ env: scriptedEnv(script), policy: talking(), key })
     using batch = (await rightOf(collector.collect(collector.start))).batch
     const rated = MCAdvantage({ groupSize: 2, normalize: 'mean' })(batch.value)
     expect(raggedRows(get(rated, 'advantage')).map(([first]) => first)).toEqual([0.5, -0.5, 0, 0])
@@ -218,7 +218,7 @@ describe('a scripted environment', () => {
     ['an episode without a turn', [{ rewards: [1] }, { rewards: [] }]],
     ['an episode without a prompt', [{ rewards: [1], prompt: [] }]],
   ])('refuses %s', (_, script) => {
-    expect(() => ScriptedEnv(script)).toThrow(RangeError)
+    expect(() => scriptedEnv(script)).toThrow(RangeError)
   })
 })
 

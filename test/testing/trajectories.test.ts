@@ -14,7 +14,7 @@ import { take } from '../../src/data/tensorDict/selecting.js'
 import { get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { liveTensors, scope } from '../../src/engine/scope.js'
 import { groupAdvantage } from '../../src/objectives/advantages/groupAdvantage.js'
-import { ScriptedEnv } from '../../src/testing/scriptedEnv.js'
+import { scriptedEnv } from '../../src/testing/scriptedEnv.js'
 import {
   anyGroupRewards,
   anyGroups,
@@ -28,7 +28,7 @@ import { rowsAt } from '../kit/conversation.js'
 import { useEngine } from '../kit/engine.js'
 import { learnedRows } from '../kit/learners.js'
 import { rightOf } from '../kit/results.js'
-import { scriptedPolicy, turnEnv } from '../kit/small.js'
+import { smallPolicy, turnEnv } from '../kit/small.js'
 
 useEngine()
 
@@ -53,7 +53,7 @@ describe('anyTrajectories', () => {
 
   it('has the entries of the collector itself, but for those of a text template and a step counter', async () => {
     const env = turnEnv([2, 1], { prompts: 2, repeats: 2 })
-    const collector = LLMCollector({ env, policy: scriptedPolicy(), key: keyFromSeed(1) })
+    const collector = LLMCollector({ env, policy: smallPolicy(), key: keyFromSeed(1) })
     using batch = (await rightOf(collector.collect(collector.start))).batch
     const real = pathsOf(batch.value as TensorDict).filter((path) => !/(^|\.)(text\.|stepCount)/.test(path))
     const [recipe] = fc.sample(anyTrajectories(), 1)
@@ -130,7 +130,7 @@ const collected = async () => {
     rewards: new Array<number>(turns).fill(1),
     groupId: i < 2 ? 'a' : 'b',
   }))
-  const collector = LLMCollector({ env: ScriptedEnv(script), policy: scriptedPolicy(), key: keyFromSeed(1) })
+  const collector = LLMCollector({ env: scriptedEnv(script), policy: smallPolicy(), key: keyFromSeed(1) })
   return (await rightOf(collector.collect(collector.start))).batch
 }
 
@@ -149,7 +149,7 @@ describe('trajectoryProblems', () => {
   it('finds nothing wrong with what the collector yields', async () => {
     expect(await problemsAfter((td) => td)).toEqual([])
     const env = turnEnv([3, 1], { prompts: 2, repeats: 2 })
-    const collector = LLMCollector({ env, policy: scriptedPolicy(), key: keyFromSeed(2) })
+    const collector = LLMCollector({ env, policy: smallPolicy(), key: keyFromSeed(2) })
     using batch = (await rightOf(collector.collect(collector.start))).batch
     expect(trajectoryProblems(batch.value as TensorDict)).toEqual([])
   })

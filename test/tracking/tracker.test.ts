@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
-import type { Alarms } from '../../src/core/capabilities.js'
+import type { Timers } from '../../src/core/capabilities.js'
 import { nothingToClose, type Sink, sinkFailure, type TrackedEvent } from '../../src/tracking/sink.js'
 import { makeTracker, type SinkReport } from '../../src/tracking/tracker.js'
 
@@ -50,7 +50,7 @@ const total = ({ written, dropped, waiting }: SinkReport): number => written + d
 /** An alarm clock that rings all that is set, at once, when a test says so. */
 const handAlarms = () => {
   let set: (() => void)[] = []
-  const alarms: Alarms = {
+  const timers: Timers = {
     after: (_, ring) => {
       set = [...set, ring]
       return () => {
@@ -59,7 +59,7 @@ const handAlarms = () => {
     },
   }
   return {
-    alarms,
+    timers,
     set: () => set.length,
     ring: () => {
       const due = set
@@ -181,7 +181,7 @@ describe('makeTracker', () => {
     const clock = handAlarms()
     const hangs = plannedSink('hangs', [], () => new Promise(() => undefined))
     const works = plannedSink('works', [])
-    const tracker = makeTracker([hangs.sink, works.sink], { alarms: clock.alarms })
+    const tracker = makeTracker([hangs.sink, works.sink], { timers: clock.timers })
     tracker.track(events(2))
     const closing = tracker.close()
     await turns(3)

@@ -30,7 +30,7 @@ export const findRows = (batch: TensorDict, entry: string): readonly ArrayLike<n
 }
 
 /** `findRows` of an entry that `requireEntries` has checked. */
-export const rowsAt = (batch: TensorDict, entry: string): readonly ArrayLike<number>[] => findRows(batch, entry)!
+export const batchRowsAt = (batch: TensorDict, entry: string): readonly ArrayLike<number>[] => findRows(batch, entry)!
 
 /** The values of a data leaf under a dotted name; undefined where the batch has none. */
 export const findData = <T>(batch: TensorDict, entry: string): readonly T[] | undefined => {
@@ -51,7 +51,7 @@ export const lossMasks = (batch: TensorDict): readonly ArrayLike<number>[] | und
   if (own !== undefined) return gappy(own)
   const assistant = findRows(batch, 'masks.assistant')
   if (assistant === undefined) return undefined
-  const responses = rowsAt(batch, 'tokens.response')
+  const responses = batchRowsAt(batch, 'tokens.response')
   return gappy(assistant.map((row, i) => Array.prototype.slice.call(row, row.length - responses[i]!.length)))
 }
 
@@ -72,7 +72,7 @@ export const temperatureOf = (batch: TensorDict): number => {
 /**
  * Returns the unit of each row that mini-batches keep together: group, else trajectory, else row.
  */
-export const unitsOf = (batch: TensorDict): readonly string[] =>
+export const batchUnitsOf = (batch: TensorDict): readonly string[] =>
   findData<string>(batch, 'groupId') ??
   findData<string | number>(batch, 'trajectoryId')?.map(String) ??
   Array.from({ length: batch.batchShape[0]! }, (_, i) => String(i))

@@ -1,4 +1,10 @@
-/** The contract of a learner: batches in, weights out. */
+/**
+ * The contract of a learner: batches in, weights out.
+ *
+ * This folder holds learners, which train a model on batches and return its weights. It does not
+ * hold the arithmetic of one optimizer step (`../steps`) or copies of the model on other threads
+ * (`../parallel`).
+ */
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Files } from '../../core/capabilities.js'
 import type { Failure, FileFailure, ModelFailure } from '../../core/failure.js'

@@ -32,7 +32,7 @@ import {
 import { miniBatches } from '../steps/miniBatches.js'
 import type { Recompute } from '../steps/stepGradients.js'
 import { type TrainingRows, withNoise } from '../steps/stepRows.js'
-import { requireEntries, rowsAt, temperatureOf, unitsOf } from './batchEntries.js'
+import { batchRowsAt, batchUnitsOf, requireEntries, temperatureOf } from './batchEntries.js'
 import { batchLoss } from './batchLoss.js'
 import { jsonOf } from './describe.js'
 import type { Learner, LearnerFailure, Update } from './learner.js'
@@ -272,7 +272,7 @@ const makeLearner = (options: LocalLearnerOptions, made: AnyLossCase): LocalLear
     const learningRate = optimizer.learningRate!(version) // checked by `checkLearner`
     const { rows, correction } = made.prepare(batch, made.rows(batch), { options: offPolicy, version, score })
     const steps: MeasuredLoss[] = []
-    for (const each of passRows(rows, unitsOf(batch))) {
+    for (const each of passRows(rows, batchUnitsOf(batch))) {
       const updated = await opened.right.step.update(last.value, each, learningRate)()
       if (E.isLeft(updated)) return failed('thread', updated.left.reason, updated.left)
       last.release()
@@ -303,13 +303,16 @@ const makeLearner = (options: LocalLearnerOptions, made: AnyLossCase): LocalLear
     logProbs: (batch) =>
       TE.fromIO(() => {
         requireEntries(NAME, batch, ['tokens.prompt', 'tokens.response'])
-        const rows = { prompts: rowsAt(batch, 'tokens.prompt'), completions: rowsAt(batch, 'tokens.response') }
+        const rows = {
+          prompts: batchRowsAt(batch, 'tokens.prompt'),
+          completions: batchRowsAt(batch, 'tokens.response'),
+        }
         return ragged('float32', score({ ...rows, temperature: temperatureOf(batch) }))
       }),
     values: (batch) => {
       requireEntries(NAME, batch, ['tokens.prompt', 'tokens.response'])
       if (made.head === 'none') throw new RangeError(`${NAME}: the loss ${options.loss.name} trains no value head`)
-      const rows = { prompts: rowsAt(batch, 'tokens.prompt'), completions: rowsAt(batch, 'tokens.response') }
+      const rows = { prompts: batchRowsAt(batch, 'tokens.prompt'), completions: batchRowsAt(batch, 'tokens.response') }
       return ragged('float32', valuer.values(current(), rows))
     },
     generator: () => sharedGenerator(makeGenerator(config), lazy),

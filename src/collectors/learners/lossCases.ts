@@ -18,7 +18,7 @@ import { type RankedRows, rewardModelCase } from '../steps/rewardModelStep.js'
 import { sftCase } from '../steps/sftStep.js'
 import { combineUpdates } from '../steps/stepMetrics.js'
 import { type ValueMetrics, valueCase } from '../steps/valueStep.js'
-import { findRows, lossMasks, rowsAt, temperatureOf } from './batchEntries.js'
+import { batchRowsAt, findRows, lossMasks, temperatureOf } from './batchEntries.js'
 import type { LearnableLoss } from './lossKinds.js'
 import {
   type OffPolicyOptions,
@@ -86,8 +86,8 @@ const masksOf = (batch: TensorDict): { readonly masks?: readonly ArrayLike<numbe
 }
 
 const completions = (batch: TensorDict) => ({
-  prompts: rowsAt(batch, 'tokens.prompt'),
-  completions: rowsAt(batch, 'tokens.response'),
+  prompts: batchRowsAt(batch, 'tokens.prompt'),
+  completions: batchRowsAt(batch, 'tokens.response'),
   ...masksOf(batch),
 })
 
@@ -104,10 +104,10 @@ const pairRows = (batch: TensorDict): PreferenceRows => {
     chosen: read(sides.chosen),
     rejected: read(sides.rejected),
   })
-  const prompts = both((side) => rowsAt(side, 'tokens.prompt'))
+  const prompts = both((side) => batchRowsAt(side, 'tokens.prompt'))
   const differs = prompts.chosen.findIndex((row, i) => !sameRow(row, prompts.rejected[i]!))
   if (differs >= 0) throw new RangeError(`localLearner: the completions of pair ${differs} have different prompts`)
-  const responses = both((side) => rowsAt(side, 'tokens.response'))
+  const responses = both((side) => batchRowsAt(side, 'tokens.response'))
   const masks = both(lossMasks)
   const reference = both((side) => findRows(side, 'refLogProbs.response'))
   const ones = (rows: readonly ArrayLike<number>[]) => rows.map((row) => Array.from(row, () => 1))
@@ -174,8 +174,8 @@ const ppo = (loss: PPOLoss, config: DecoderConfig, offPolicy: OffPolicyOptions):
       reads: [...reads, 'returns', 'values'],
       rows: (batch) => ({
         ...policyRows(batch),
-        returns: rowsAt(batch, 'returns'),
-        oldValues: rowsAt(batch, 'values'),
+        returns: batchRowsAt(batch, 'returns'),
+        oldValues: batchRowsAt(batch, 'values'),
       }),
       prepare: preparedRows,
       noise,
@@ -197,7 +197,7 @@ const value = (loss: ValueLoss): AnyLossCase =>
       reads: [...COMPLETIONS, 'returns', ...(loss.options.clipEpsilon === undefined ? [] : ['values'])],
       rows: (batch) => {
         const values = findRows(batch, 'values')
-        return { ...completions(batch), returns: rowsAt(batch, 'returns'), ...(values && { oldValues: values }) }
+        return { ...completions(batch), returns: batchRowsAt(batch, 'returns'), ...(values && { oldValues: values }) }
       },
       head: 'value',
     },
@@ -252,7 +252,7 @@ const distillation = (loss: DistillationLoss, config: DecoderConfig): AnyLossCas
       rows: (batch) => ({
         ...completions(batch),
         temperature: temperatureOf(batch),
-        teacherLogProbs: rowsAt(batch, 'teacherLogProbs.response'),
+        teacherLogProbs: batchRowsAt(batch, 'teacherLogProbs.response'),
       }),
     },
     (lossDistillation, measures) => ({ lossDistillation, ...measures }),

@@ -8,7 +8,7 @@ import {
 import { correctStaleRows, tokenLags } from '../overlap/staleRows.js'
 import { correctedRows, rescoredRows } from '../steps/correction.js'
 import { type TrainingRows, withoutRows } from '../steps/stepRows.js'
-import { findData, findRows, lossMasks, rowsAt, temperatureOf } from './batchEntries.js'
+import { batchRowsAt, findData, findRows, lossMasks, temperatureOf } from './batchEntries.js'
 
 /** The options for completions of another policy than the trained one. */
 export interface OffPolicyOptions {
@@ -48,18 +48,18 @@ const known = (rows: readonly ArrayLike<number>[], masks: readonly ArrayLike<num
 /** The rows of a batch with `tokens`, `logProbs.response` and `advantage`. Numbers are not copied. */
 export const policyRows = (batch: TensorDict): TrainingRows => {
   const masks = lossMasks(batch)
-  const sampled = known(rowsAt(batch, 'logProbs.response'), masks)
+  const sampled = known(batchRowsAt(batch, 'logProbs.response'), masks)
   const own = findRows(batch, 'oldLogProbs.response')
   const reference = findRows(batch, 'next.refLogProbs.response')
   const weights = findRows(batch, 'tokenWeights')
   return {
-    prompts: rowsAt(batch, 'tokens.prompt'),
-    completions: rowsAt(batch, 'tokens.response'),
+    prompts: batchRowsAt(batch, 'tokens.prompt'),
+    completions: batchRowsAt(batch, 'tokens.response'),
     ...(own === undefined ? { oldLogProbs: sampled } : { oldLogProbs: known(own, masks), behaviorLogProbs: sampled }),
     ...(masks && { masks }),
     ...(reference && { refLogProbs: reference }),
     ...(weights && { weights }),
-    advantages: rowsAt(batch, 'advantage'),
+    advantages: batchRowsAt(batch, 'advantage'),
     temperature: temperatureOf(batch),
   }
 }

@@ -48,7 +48,7 @@ const ROLLOUT_GROUPS_OPTIONS: OptionKinds<RolloutGroupsOptions<never, never>> = 
   key: aRecord,
   maxTurns: aNumber,
   clock: aRecord,
-  alarms: aRecord,
+  timers: aRecord,
   yieldOnlyLastSteps: aSwitch,
   deadlineMs: aNumber,
   tokenBudget: aNumber,

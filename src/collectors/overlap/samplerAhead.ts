@@ -1,4 +1,10 @@
-/** Groups that are sampled while others are learned from: what the machine of overlapStep.ts asks for is done here. */
+/**
+ * Samples groups while others are trained on, as `overlapStep.ts` decides.
+ *
+ * This folder holds sampling that runs beside training: groups that are played ahead, and the
+ * rules for stale ones. It does not hold the play of a group (`../rollouts`) or the push of
+ * weights (`../updaters`).
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Clock } from '../../core/capabilities.js'

@@ -8,7 +8,7 @@ import type { Completion, CompletionRequest } from '../../modules/generation/gen
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import type { StepPlan } from '../steps/lossStep.js'
 import type { Recompute } from '../steps/stepGradients.js'
-import type { TokenRows } from '../steps/tokenRows.js'
+import type { StepTokenRows } from '../steps/tokenRows.js'
 
 /**
  * An exported function `(input: unknown) => StepCase` of an ES module, which every thread calls.
@@ -56,7 +56,7 @@ export type ReplicaJob =
       readonly _tag: 'Gradients'
       /** Names of the weights that are trained. */
       readonly trained: readonly string[]
-      readonly rows: TokenRows<string>
+      readonly rows: StepTokenRows<string>
       readonly counts: StepPlan<string>['counts']
     }
 

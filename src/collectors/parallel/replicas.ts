@@ -1,4 +1,10 @@
-/** Several models in threads of their own that hold the same weights. */
+/**
+ * Several models with the same weights, on threads of their own.
+ *
+ * This folder holds copies of a model on threads of their own, which share the work of generation
+ * and gradients. It does not hold threads themselves (`src/live/threads.ts`) or the optimizer step
+ * that the copies take part in (`../steps`).
+ */
 import type * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'

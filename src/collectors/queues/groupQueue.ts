@@ -17,7 +17,7 @@ import {
   type PendingGroup,
   type Place,
   type QueueRefusal,
-  refuse,
+  refuseQueueChange,
   reopen,
   type Spot,
   setPlace,
@@ -74,7 +74,7 @@ export const addTask = <T, R>(
 ): E.Either<QueueRefusal, readonly [ticket: number, next: GroupQueueState<T, R>]> => {
   const { settings, nextTicket: ticket } = queue
   if (queue.pending.size >= settings.capacity)
-    return refuse('full', `the queue holds ${queue.pending.size} tasks, as many as it may`)
+    return refuseQueueChange('full', `the queue holds ${queue.pending.size} tasks, as many as it may`)
   const places = Array.from({ length: settings.groupSize }, (): Place<R> => ({ _tag: 'Open', attempts: 0 }))
   const group: PendingGroup<T, R> = { task, places, stage: 'filling' }
   const next = {
@@ -117,9 +117,9 @@ export const leaseRollout = <T, R>(
   queue: GroupQueueState<T, R>,
   { worker, now }: LeaseRequest,
 ): E.Either<QueueRefusal, readonly [lease: RolloutLease<T>, next: GroupQueueState<T, R>]> => {
-  if (!Number.isFinite(now)) return refuse('invalid', `now must be a number of milliseconds, got ${now}`)
+  if (!Number.isFinite(now)) return refuseQueueChange('invalid', `now must be a number of milliseconds, got ${now}`)
   const opening = queue.openings.first()
-  if (opening === undefined) return refuse('empty', 'no rollout is open')
+  if (opening === undefined) return refuseQueueChange('empty', 'no rollout is open')
   const spot = spotOf(opening, queue.settings)
   const { task, places } = queue.pending.get(spot.ticket)!
   const place = places[spot.place]!
@@ -150,12 +150,14 @@ const leasedPlace = <T, R>(
     place < queue.settings.groupSize &&
     isNatural(lease) &&
     lease < queue.nextLease
-  if (!isGiven) return refuse('unknown', `no lease ${lease} of rollout ${place} of task ${ticket} was ever given`)
+  if (!isGiven)
+    return refuseQueueChange('unknown', `no lease ${lease} of rollout ${place} of task ${ticket} was ever given`)
   const found = queue.pending.get(ticket)?.places[place]
-  if (found === undefined) return refuse('settled', `task ${ticket} has ended`)
-  if (found._tag === 'Filled') return refuse('delivered', `rollout ${place} of task ${ticket} is there already`)
+  if (found === undefined) return refuseQueueChange('settled', `task ${ticket} has ended`)
+  if (found._tag === 'Filled')
+    return refuseQueueChange('delivered', `rollout ${place} of task ${ticket} is there already`)
   if (found._tag === 'Leased' && found.lease === lease) return E.right(found)
-  return refuse('superseded', `lease ${lease} of rollout ${place} of task ${ticket} does not hold any more`)
+  return refuseQueueChange('superseded', `lease ${lease} of rollout ${place} of task ${ticket} does not hold any more`)
 }
 
 /** A rollout that is done. */
@@ -183,7 +185,7 @@ export const deliverRollout = <T, R>(
   const leased = leasedPlace(queue, name)
   if (E.isLeft(leased)) return leased
   if (!isNatural(policyVersion))
-    return refuse('invalid', `policyVersion must be a natural number, got ${String(policyVersion)}`)
+    return refuseQueueChange('invalid', `policyVersion must be a natural number, got ${String(policyVersion)}`)
   return E.right(setPlace(queue, name, { _tag: 'Filled', rollout, policyVersion }))
 }
 
@@ -229,7 +231,7 @@ export const renewLease = <T, R>(
 ): E.Either<QueueRefusal, GroupQueueState<T, R>> => {
   const leased = leasedPlace(queue, name)
   if (E.isLeft(leased)) return leased
-  if (!Number.isFinite(now)) return refuse('invalid', `now must be a number of milliseconds, got ${now}`)
+  if (!Number.isFinite(now)) return refuseQueueChange('invalid', `now must be a number of milliseconds, got ${now}`)
   return E.right(setPlace(queue, name, { ...leased.right, expires: now + queue.settings.leaseMs }))
 }
 

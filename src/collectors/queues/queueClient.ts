@@ -1,7 +1,7 @@
 /** One reader and writer of a shared queue's record: what it knows, and how it adds to it. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { Alarms } from '../../core/capabilities.js'
+import type { Timers } from '../../core/capabilities.js'
 import { cell } from '../../core/cell.js'
 import { child, type Key, uniform } from '../../core/key.js'
 import {
@@ -26,7 +26,7 @@ export interface ClientRules {
   /** Records between two snapshots. */
   readonly snapshotEvery: number
   readonly key: Key
-  readonly alarms: Alarms
+  readonly timers: Timers
 }
 
 /** What a client knows after it has read. */
@@ -96,7 +96,7 @@ const LONGEST_PAUSE_MS = 5000
 
 /** Pauses double, with jitter, and are taken until patience is used up. */
 const repeated =
-  ({ patienceMs, alarms, key }: ClientRules, isClosed: () => boolean) =>
+  ({ patienceMs, timers, key }: ClientRules, isClosed: () => boolean) =>
   <T>(work: TaskEither<QueueFailure, T>): TaskEither<QueueFailure, T> =>
   async () => {
     let waited = 0
@@ -107,7 +107,7 @@ const repeated =
       const longest = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (attempt - 1))
       const pause = (longest * (1 + uniform(child(key, 'pause'), attempt))) / 2
       waited += pause
-      await new Promise<void>((go) => void alarms.after(pause, go))
+      await new Promise<void>((go) => void timers.after(pause, go))
     }
   }
 

@@ -20,7 +20,14 @@ import {
   renewLease,
   returnRollout,
 } from './groupQueue.js'
-import { type DropCause, type GroupQueueState, type QueueRefusal, refuse, type Settled, settle } from './queueState.js'
+import {
+  type DropCause,
+  type GroupQueueState,
+  type QueueRefusal,
+  refuseQueueChange,
+  type Settled,
+  settle,
+} from './queueState.js'
 import { dropTask, evictStale, forgetSettled, returnTaken, settleGroup, takeGroups } from './takeGroups.js'
 
 /** How a task ended. */
@@ -141,14 +148,14 @@ const settleAll = (queue: LeaseQueue, ends: readonly TaskEnd[]): E.Either<QueueR
 const begin = (queue: LeaseQueue, { ends, trained }: Extract<QueueEvent, { _tag: 'Begin' }>): Done<null> => {
   const strange = ends.filter(({ ticket }) => ticket >= queue.nextTicket).map(({ ticket }) => ticket)
   if (strange.length > 0)
-    return refuse('unknown', `the checkpoint has tasks that were never drawn: ${strange.join(', ')}`)
+    return refuseQueueChange('unknown', `the checkpoint has tasks that were never drawn: ${strange.join(', ')}`)
   const told = ends.reduce((next, { ticket, how }) => {
     const stage = next.pending.get(ticket)?.stage
     return stage === 'training' || stage === 'ready' ? settle(next, ticket, how) : next
   }, queue)
   if (told.counts.trained !== trained) {
     const reason = `the queue has ${told.counts.trained} groups that were trained, the checkpoint ${trained}: they are not of one run`
-    return refuse('superseded', reason)
+    return refuseQueueChange('superseded', reason)
   }
   return E.right([null, returnTaken(told)])
 }
@@ -169,7 +176,7 @@ const HANDLERS: {
   Add: (queue, { ticket, task }) =>
     ticket === queue.nextTicket
       ? addTask(queue, task)
-      : refuse('delivered', `the next task is ${queue.nextTicket}, not ${ticket}`),
+      : refuseQueueChange('delivered', `the next task is ${queue.nextTicket}, not ${ticket}`),
   Take: (queue, { count }, { at }) => {
     const [groups, next] = takeGroups(expireLeases(queue, at), count)
     return E.right([groups.map(({ ticket }) => ticket), next])
@@ -216,7 +223,7 @@ export const answerEvent = (
   { client, at, what }: Omit<RecordedEvent, 'event'>,
 ): Done<QueueAnswer> => {
   if (OF_TRAINER.includes(what._tag) && trainer !== client)
-    return refuse('superseded', trainer === null ? 'no trainer has begun' : 'another trainer has begun')
+    return refuseQueueChange('superseded', trainer === null ? 'no trainer has begun' : 'another trainer has begun')
   const handle = HANDLERS[what._tag] as (queue: LeaseQueue, event: QueueEvent, asked: Asked) => Done<QueueAnswer> // of its tag
   return handle(queue, what, { client, at })
 }

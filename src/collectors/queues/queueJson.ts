@@ -32,7 +32,7 @@ export const storedEnd = z.discriminatedUnion('_tag', [
   z.object({ _tag: z.literal('Dropped'), cause: storedCause, reason: z.string() }),
 ])
 /** The settings of a queue; which numbers are right is asked of `settingProblems`. */
-export const storedSettings = z.object({
+export const storedQueueSettings = z.object({
   groupSize: z.number(),
   capacity: z.number(),
   leaseMs: z.number(),
@@ -42,7 +42,7 @@ export const storedSettings = z.object({
 })
 const stored = z.object({
   format: z.literal(FORMAT),
-  settings: storedSettings,
+  settings: storedQueueSettings,
   nextTicket: natural,
   nextLease: natural,
   pending: z.array(z.tuple([natural, group])),

@@ -1,9 +1,9 @@
 /** The record of a shared queue: what happened, in one order for all, and the bytes of rollouts beside it. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { Alarms, Clock } from '../../core/capabilities.js'
+import type { Clock, Timers } from '../../core/capabilities.js'
 import type { PackageFailure } from '../../data/codecs/optionalPackage.js'
-import { liveAlarms, liveClock } from '../../live/clock.js'
+import { liveClock, liveTimers } from '../../live/clock.js'
 
 /** A queue that cannot be used, or not now. */
 export interface QueueFailure {
@@ -88,13 +88,13 @@ export interface QueueLog {
   readonly rolloutNames: TaskEither<QueueFailure, readonly string[]>
   readonly forget: (names: readonly string[]) => TaskEither<QueueFailure, void>
   /** Waits until there is a record after a place, or for so long. */
-  readonly changed: (after: string, limitMs: number) => TaskEither<QueueFailure, Changed>
+  readonly changed: (after: string, limitMs: number) => TaskEither<QueueFailure, ChangedQueue>
   /** To be called once; what waits ends. */
   readonly close: () => Promise<void>
 }
 
 /** Whether there is something new, or the time was over. */
-export type Changed = 'changed' | 'silent'
+export type ChangedQueue = 'changed' | 'silent'
 
 /** Records that are read at a time. */
 export const READ_AT_ONCE = 1000
@@ -107,9 +107,9 @@ const orderOf = (place: string): number => Number(place)
  * Effects  none outside: it holds what it is given.
  */
 export const memoryQueueLog = (
-  options: { readonly clock?: Pick<Clock, 'now'>; readonly alarms?: Alarms } = {},
+  options: { readonly clock?: Pick<Clock, 'now'>; readonly timers?: Timers } = {},
 ): QueueLog => {
-  const { clock = liveClock, alarms = liveAlarms } = options
+  const { clock = liveClock, timers = liveTimers } = options
   let records: LogRecord[] = []
   let snapshot: LogSnapshot | undefined
   let count = 0
@@ -162,7 +162,7 @@ export const memoryQueueLog = (
           waiting.delete(end)
           go()
         }
-        const silence = alarms.after(limitMs, end)
+        const silence = timers.after(limitMs, end)
         waiting.add(end)
       })
       return E.right(count > orderOf(after) ? 'changed' : 'silent')

@@ -107,7 +107,7 @@ export interface QueueRefusal {
 }
 
 /** A refusal, as the result of an operation. */
-export const refuse = (kind: QueueRefusal['kind'], reason: string): E.Either<QueueRefusal, never> =>
+export const refuseQueueChange = (kind: QueueRefusal['kind'], reason: string): E.Either<QueueRefusal, never> =>
   E.left({ _tag: 'QueueRefusal', kind, reason })
 
 /** Whether a number is 0, 1, 2 and so on. */

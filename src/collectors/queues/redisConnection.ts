@@ -2,7 +2,7 @@
 import type { ErrorReply, RedisClientOptions } from '@redis/client'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { Alarms } from '../../core/capabilities.js'
+import type { Timers } from '../../core/capabilities.js'
 import { errorMessage } from '../../core/failure.js'
 import { optionalPackage } from '../../data/codecs/optionalPackage.js'
 import { type QueueFailure, queueFailure } from './queueLog.js'
@@ -28,14 +28,16 @@ export interface RedisConnectionOptions {
   readonly url: string
   /** Longest time for an answer, that of connecting included. */
   readonly answerMs: number
-  readonly alarms: Alarms
-  /** Loads the package. Default: imports `@redis/client`. */
-  readonly load?: () => Promise<Library>
+  readonly timers: Timers
+  /** Resolves with the exports of `@redis/client`. Default: imports it. */
+  readonly load?: () => Promise<unknown>
 }
 
+/** @internal */
 type Library = typeof import('@redis/client')
 
-const library = (load: () => Promise<Library>) => optionalPackage('@redis/client', 'a queue in Redis', load)
+const library = (load: () => Promise<unknown>) =>
+  optionalPackage('@redis/client', 'a queue in Redis', load as () => Promise<Library>) // cast: see `load`
 
 /** What a server says while it will soon say something else. */
 const PASSING = /^(LOADING|BUSY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|READONLY|NOREPLICAS)\b/
@@ -94,7 +96,7 @@ const clientOf = ({ createClient, RESP_TYPES }: Library, { url }: RedisConnectio
  * Effects  talks to the server. A connection that broke, or did not answer in time, is dropped; the next command opens another one.
  */
 export const redisConnection = (options: RedisConnectionOptions): RedisConnection => {
-  const { url, answerMs, alarms, load = () => import('@redis/client') } = options
+  const { url, answerMs, timers, load = () => import('@redis/client') } = options
   addressOf(url)
   let current: Client | undefined
   let isClosed = false
@@ -105,7 +107,7 @@ export const redisConnection = (options: RedisConnectionOptions): RedisConnectio
 
   const exchange = async (lib: Library, commands: readonly RedisCommand[], limitMs: number) => {
     const client = current ?? clientOf(lib, options)
-    const silence = alarms.after(limitMs, () => drop(client))
+    const silence = timers.after(limitMs, () => drop(client))
     try {
       if (current === undefined) {
         current = client

@@ -2,9 +2,9 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Alarms } from '../../core/capabilities.js'
+import type { Timers } from '../../core/capabilities.js'
 import { aFunction, aNumber, aRecord, aText, checkOptions, type OptionKinds } from '../../core/options.js'
-import { liveAlarms } from '../../live/clock.js'
+import { liveTimers } from '../../live/clock.js'
 import {
   type LogRead,
   type LogRecord,
@@ -23,7 +23,7 @@ export interface RedisQueueLogOptions {
   readonly name: string
   /** Longest time for an answer, that of connecting included. Default 30,000. */
   readonly answerMs?: number
-  readonly alarms?: Alarms
+  readonly timers?: Timers
   /** Loads the package. Default: imports `@redis/client`. */
   readonly load?: RedisConnectionOptions['load']
 }
@@ -105,7 +105,7 @@ const REDIS_QUEUE_LOG_OPTIONS: OptionKinds<RedisQueueLogOptions> = {
   url: aText,
   name: aText,
   answerMs: aNumber,
-  alarms: aRecord,
+  timers: aRecord,
   load: aFunction,
 }
 
@@ -126,8 +126,8 @@ const REDIS_QUEUE_LOG_OPTIONS: OptionKinds<RedisQueueLogOptions> = {
  */
 export const redisQueueLog = (options: RedisQueueLogOptions): QueueLog => {
   checkOptions('redisQueueLog', options, REDIS_QUEUE_LOG_OPTIONS)
-  const { url, name, answerMs = 30_000, alarms = liveAlarms, load } = options
-  const rules = { url, answerMs, alarms, ...(load !== undefined && { load }) }
+  const { url, name, answerMs = 30_000, timers = liveTimers, load } = options
+  const rules = { url, answerMs, timers, ...(load !== undefined && { load }) }
   const main = redisConnection(rules)
   const listener = redisConnection(rules)
   const log = `tandem:{${name}}:log`

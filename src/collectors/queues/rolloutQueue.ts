@@ -1,18 +1,23 @@
-/** The queue between a trainer and its workers, wherever they run: the same record, read by all. */
+/**
+ * The queue between a trainer and its workers, in any processes.
+ *
+ * This folder holds the queue that a trainer and its workers share: its state, its log, and its
+ * storage in Redis. It does not hold the workers themselves (`../workers`).
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Alarms, Ids } from '../../core/capabilities.js'
+import type { Ids, Timers } from '../../core/capabilities.js'
 import { problemList } from '../../core/failure.js'
 import { type Key, keyFromSeed } from '../../core/key.js'
 import { aNumber, aRecord, aText, checkOptions, type OptionKinds } from '../../core/options.js'
 import type { Json } from '../../data/codecs/plainValues.js'
-import { liveAlarms } from '../../live/clock.js'
+import { liveTimers } from '../../live/clock.js'
 import { liveIds } from '../../live/ids.js'
 import { groupQueue, type LeaseName, type RolloutLease } from './groupQueue.js'
 import { inTurn, type KnownQueue, type QueueClient, queueClient } from './queueClient.js'
 import type { LeaseQueue, TaskEnd } from './queueEvents.js'
-import { type Changed, type QueueFailure, type QueueLog, queueFailure } from './queueLog.js'
+import { type ChangedQueue, type QueueFailure, type QueueLog, queueFailure } from './queueLog.js'
 import type { DropCause, GroupQueueSettings, QueueRefusal } from './queueState.js'
 import { openingText } from './sharedQueueJson.js'
 
@@ -66,10 +71,10 @@ export interface TrainerQueue {
 export interface RolloutQueue extends WorkerQueue, TrainerQueue {
   /** The name of this client in the queue. */
   readonly client: string
-  /** The queue as it is now: what `ledger` and `fateOf` look at. */
+  /** The queue as it is now: what `ledger` and `taskOutcome` look at. */
   readonly look: TE.TaskEither<QueueFailure, LeaseQueue>
   /** Waits until something has happened in the queue since the last call, or for so long. */
-  readonly changed: (limitMs: number) => TE.TaskEither<QueueFailure, Changed>
+  readonly changed: (limitMs: number) => TE.TaskEither<QueueFailure, ChangedQueue>
   /** To be called once. Leases stay until they run out. */
   readonly close: () => Promise<void>
 }
@@ -86,7 +91,7 @@ export interface RolloutQueueOptions {
   readonly snapshotEvery?: number
   /** Of pauses. Default: another one in every process. */
   readonly key?: Key
-  readonly alarms?: Alarms
+  readonly timers?: Timers
 }
 
 /** What names a lease, and nothing else of it. */
@@ -326,7 +331,7 @@ const OPEN_ROLLOUT_QUEUE_OPTIONS: OptionKinds<RolloutQueueOptions> = {
   patienceMs: aNumber,
   snapshotEvery: aNumber,
   key: aRecord,
-  alarms: aRecord,
+  timers: aRecord,
 }
 
 /**
@@ -349,7 +354,7 @@ export const openRolloutQueue = (
   options: RolloutQueueOptions = {},
 ): TE.TaskEither<QueueFailure, RolloutQueue> => {
   checkOptions('openRolloutQueue', options, OPEN_ROLLOUT_QUEUE_OPTIONS)
-  const { settings, ids = liveIds, alarms = liveAlarms } = options
+  const { settings, ids = liveIds, timers = liveTimers } = options
   const name = `${options.name ?? 'client'} ${ids.fresh()}`
   const wanted = settings && groupQueue(settings).settings
   const client = queueClient(log, {
@@ -357,7 +362,7 @@ export const openRolloutQueue = (
     patienceMs: options.patienceMs ?? 60_000,
     snapshotEvery: options.snapshotEvery ?? 1000,
     key: options.key ?? keyFromSeed(Math.floor(Math.random() * 2 ** 53)),
-    alarms,
+    timers,
   })
   return pipe(
     wanted === undefined ? TE.right(undefined) : client.patiently(log.create(openingText(wanted))),

@@ -8,7 +8,7 @@ import { parseJson } from '../../core/json.js'
 import type { Json } from '../../data/codecs/plainValues.js'
 import { groupQueue } from './groupQueue.js'
 import type { ClientMemory, RecordedEvent, SharedQueue } from './queueEvents.js'
-import { groupQueueFromJson, groupQueueToJson, storedCause, storedEnd, storedSettings } from './queueJson.js'
+import { groupQueueFromJson, groupQueueToJson, storedCause, storedEnd, storedQueueSettings } from './queueJson.js'
 import type { GroupQueueSettings } from './queueState.js'
 
 const FORMAT = 'tandem shared queue 1'
@@ -52,7 +52,7 @@ export const eventText = ({ client, event, what: done }: Omit<RecordedEvent, 'at
 export const eventFromText = (text: string): E.Either<FormatFailure, Omit<RecordedEvent, 'at'>> =>
   parsed(text, recorded)
 
-const opening = z.object({ format: z.literal(FORMAT), settings: storedSettings })
+const opening = z.object({ format: z.literal(FORMAT), settings: storedQueueSettings })
 
 /** The first record of a queue. */
 export const openingText = (given: GroupQueueSettings): string => JSON.stringify({ format: FORMAT, settings: given })

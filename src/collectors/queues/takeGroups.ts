@@ -7,7 +7,7 @@ import {
   isNatural,
   type PendingGroup,
   type QueueRefusal,
-  refuse,
+  refuseQueueChange,
   type Settled,
   settle,
 } from './queueState.js'
@@ -68,9 +68,10 @@ const pendingGroup = <T, R>(
   { nextTicket, pending }: GroupQueueState<T, R>,
   ticket: number,
 ): E.Either<QueueRefusal, PendingGroup<T, R>> => {
-  if (!isNatural(ticket) || ticket >= nextTicket) return refuse('unknown', `no task ${ticket} was ever drawn`)
+  if (!isNatural(ticket) || ticket >= nextTicket)
+    return refuseQueueChange('unknown', `no task ${ticket} was ever drawn`)
   const group = pending.get(ticket)
-  return group === undefined ? refuse('settled', `task ${ticket} has ended`) : E.right(group)
+  return group === undefined ? refuseQueueChange('settled', `task ${ticket} has ended`) : E.right(group)
 }
 
 /**
@@ -92,7 +93,7 @@ export const settleGroup = <T, R>(
     E.chain(({ stage }) =>
       stage === 'training'
         ? E.right(settle(queue, ticket, how))
-        : refuse('not-taken', `the group of task ${ticket} has not been taken`),
+        : refuseQueueChange('not-taken', `the group of task ${ticket} has not been taken`),
     ),
   )
 
@@ -121,7 +122,7 @@ export const dropTask = <T, R>(
     pendingGroup(queue, ticket),
     E.chain(({ stage }) =>
       stage === 'training'
-        ? refuse('taken', `the group of task ${ticket} is in training`)
+        ? refuseQueueChange('taken', `the group of task ${ticket} is in training`)
         : E.right(settle(queue, ticket, { _tag: 'Dropped', cause, reason })),
     ),
   )
@@ -145,7 +146,7 @@ export const evictStale = <T, R>(queue: GroupQueueState<T, R>, version: number):
 }
 
 /** What became of a task. */
-export type TaskFate =
+export type TaskOutcome =
   | Settled
   /** Wanted; some of its rollouts may be there. */
   | { readonly _tag: 'Queued'; readonly filled: number }
@@ -162,9 +163,9 @@ export type TaskFate =
  * What became of the task with a ticket.
  *
  * @example
- * fateOf(groupQueue({ groupSize: 8, capacity: 64 }), 0) // { _tag: 'Unknown' }
+ * taskOutcome(groupQueue({ groupSize: 8, capacity: 64 }), 0) // { _tag: 'Unknown' }
  */
-export const fateOf = <T, R>(queue: GroupQueueState<T, R>, ticket: number): TaskFate => {
+export const taskOutcome = <T, R>(queue: GroupQueueState<T, R>, ticket: number): TaskOutcome => {
   if (!isNatural(ticket) || ticket >= queue.nextTicket) return { _tag: 'Unknown' }
   const group = queue.pending.get(ticket)
   if (group === undefined) return queue.settled.get(ticket) ?? { _tag: 'Forgotten' }
@@ -197,7 +198,7 @@ export interface Ledger {
  * ledger(groupQueue({ groupSize: 8, capacity: 64 })).drawn // 0
  */
 export const ledger = <T, R>(queue: GroupQueueState<T, R>): Ledger => {
-  const fates = queue.pending.keySeq().countBy((ticket) => fateOf(queue, ticket)._tag)
+  const fates = queue.pending.keySeq().countBy((ticket) => taskOutcome(queue, ticket)._tag)
   return {
     drawn: queue.nextTicket,
     queued: fates.get('Queued', 0),

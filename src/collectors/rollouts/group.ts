@@ -1,7 +1,7 @@
 /** Plays a task: one reset, and one rollout for each element of the environment. */
 import * as E from 'fp-ts/lib/Either.js'
 import { ABORTED, unlessAborted } from '../../core/cancellation.js'
-import type { Alarms } from '../../core/capabilities.js'
+import type { Timers } from '../../core/capabilities.js'
 import { namedMessage } from '../../core/failure.js'
 import { child, type Key, uniform } from '../../core/key.js'
 import type { TokenAction } from '../../data/policy.js'
@@ -26,7 +26,7 @@ export interface GroupRules<O, P> extends RolloutRules<O, P> {
   /** Number of retries after a failure, and the pause before the first retry. */
   readonly retries: number
   readonly pauseMs: number
-  readonly alarms: Alarms
+  readonly timers: Timers
 }
 
 /** A failed task and its cause. */
@@ -51,7 +51,7 @@ export interface RunningGroup<O, P = TokenAction> {
   readonly cancel: () => void
 }
 
-type GroupTiming = Pick<GroupRules<unknown, unknown>, 'deadlineMs' | 'alarms' | 'retries' | 'pauseMs'>
+type GroupTiming = Pick<GroupRules<unknown, unknown>, 'deadlineMs' | 'timers' | 'retries' | 'pauseMs'>
 
 /** The work of a group, which is cancelled together. */
 interface Crew {
@@ -81,13 +81,13 @@ const thrown = (error: unknown): RolloutCause => ({
 /** Makes one attempt. It ends early if the group is cancelled or the time limit is reached. */
 const tryOnce = async <T>(
   run: (signal: AbortSignal) => Promise<Attempted<T>>,
-  { deadlineMs, alarms }: GroupTiming,
+  { deadlineMs, timers }: GroupTiming,
   { controllers, isOff }: Crew,
 ): Promise<Attempted<T>> => {
   if (isOff()) return ABORTED
   const controller = new AbortController()
   controllers.add(controller)
-  const silence = Number.isFinite(deadlineMs) ? alarms.after(deadlineMs, () => controller.abort()) : () => {}
+  const silence = Number.isFinite(deadlineMs) ? timers.after(deadlineMs, () => controller.abort()) : () => {}
   try {
     const result = await run(controller.signal)
     if (result !== ABORTED || isOff()) return result
@@ -122,7 +122,7 @@ const tried = async <T>(
     const waited = await tryOnce<null>(
       async (signal) => {
         const over = new Promise<E.Either<never, null>>((go) => {
-          const silence = rules.alarms.after(pause, () => go(E.right(null)))
+          const silence = rules.timers.after(pause, () => go(E.right(null)))
           signal.addEventListener('abort', silence, { once: true })
         })
         return unlessAborted(over, signal)

@@ -7,7 +7,7 @@ import type { RunRules } from './settings.js'
 /** The part of a batch that an outbox provides. */
 export type Joined<O, P> = Pick<RolloutBatch<O, P>, 'batch' | 'tasks' | 'trajectories' | 'cut' | 'turns'>
 
-export interface Outbox<O, P> {
+export interface RolloutOutbox<O, P> {
   /** Called when a task with this many members begins. */
   readonly begin: (task: number, members: number) => void
   /** Called when a member of a task has played a turn. */
@@ -29,7 +29,7 @@ export interface Outbox<O, P> {
 type Batching = Pick<RunRules<never, never>, 'dialogTurnsPerBatch' | 'order'>
 
 /** Makes a buffer of whole groups, in the order of their completion or start. */
-export const groupOutbox = <O, P>({ dialogTurnsPerBatch, order }: Batching): Outbox<O, P> => {
+export const groupOutbox = <O, P>({ dialogTurnsPerBatch, order }: Batching): RolloutOutbox<O, P> => {
   /** Groups in the order of their start; `undefined` if running or cancelled. */
   const begun = new Map<number, CompleteGroup<O, P> | undefined>()
   /** Complete groups, in the order of their completion. */

@@ -1,9 +1,15 @@
-/** Plays rollouts of many tasks concurrently, from drawing a task to delivering its rows. */
+/**
+ * Plays rollouts of many tasks concurrently, from drawing a task to delivering its rows.
+ *
+ * This folder holds the play of episodes: in lockstep or concurrently, and the rows that they
+ * leave in a batch. It does not hold the options that users see (`../llmCollector.ts`) or
+ * environments (`src/envs`).
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { TokenAction } from '../../data/policy.js'
 import { type FailedTask, playGroup, type RunningGroup } from './group.js'
-import { groupOutbox, type Joined, type Outbox } from './outbox.js'
+import { groupOutbox, type Joined, type RolloutOutbox } from './outbox.js'
 import type { PlayedTurn } from './rollout.js'
 import type { RolloutBatch, RolloutPosition, RolloutsEnd, RolloutsStopped } from './rolloutBatch.js'
 import type { RunRules } from './settings.js'
@@ -42,7 +48,7 @@ export const rolloutRun = <O, P>(rules: RunRules<O, P>, options: RolloutRunOptio
   const { position = { next: 0, open: [] }, signal } = options
   const again = [...position.open]
   let nextTask = position.next
-  const outbox: Outbox<O, P> =
+  const outbox: RolloutOutbox<O, P> =
     rules.unit === 'turn' ? turnOutbox(rules.dialogTurnsPerBatch, position.given ?? {}) : groupOutbox(rules)
   const running = new Map<number, RunningGroup<O, P>>()
   let inFlight = 0

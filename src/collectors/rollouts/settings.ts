@@ -1,9 +1,9 @@
 /** The options of a collector of rollouts, and their validation. */
-import type { Alarms, Clock } from '../../core/capabilities.js'
+import type { Clock, Timers } from '../../core/capabilities.js'
 import type { Key } from '../../core/key.js'
 import type { Policy } from '../../data/policy.js'
 import type { Env } from '../../envs/base/env.js'
-import { liveAlarms, liveClock } from '../../live/clock.js'
+import { liveClock, liveTimers } from '../../live/clock.js'
 import type { GroupRules } from './group.js'
 
 /** The treatment of a failed rollout: stop the run, skip its group, or retry. */
@@ -24,7 +24,7 @@ export interface RolloutSource<O, P> {
   /** An episode longer than this many turns fails. Default 64. */
   readonly maxTurns?: number
   readonly clock?: Clock
-  readonly alarms?: Alarms
+  readonly timers?: Timers
 }
 
 /** The options of concurrent rollouts. */
@@ -89,7 +89,7 @@ export interface RunRules<O, P> extends GroupRules<O, P> {
 
 type Limits = Omit<
   RunRules<unknown, unknown>,
-  'policy' | 'key' | 'env' | 'turns' | 'order' | 'unit' | 'clock' | 'alarms' | 'isFailFast'
+  'policy' | 'key' | 'env' | 'turns' | 'order' | 'unit' | 'clock' | 'timers' | 'isFailFast'
 >
 
 const isNatural = (value: number): boolean => Number.isSafeInteger(value) && value >= 0
@@ -162,6 +162,6 @@ export const runRules = <O, P>(options: RolloutSettings<O, P>): RunRules<O, P> =
     order,
     isFailFast: onFailure === 'failFast',
     clock: options.clock ?? liveClock,
-    alarms: options.alarms ?? liveAlarms,
+    timers: options.timers ?? liveTimers,
   }
 }

@@ -1,6 +1,6 @@
 /** A buffer of played turns that have not been delivered yet. */
 import { type Owned, own } from '../../engine/scope.js'
-import type { Joined, Outbox } from './outbox.js'
+import type { Joined, RolloutOutbox } from './outbox.js'
 import type { PlayedTurn } from './rollout.js'
 import { joinRowsOf, type MemberTurns } from './rolloutBatch.js'
 import type { CollectedBatch } from './turnRows.js'
@@ -48,7 +48,7 @@ const joinTurnsOf = <O, P>(turns: readonly WaitingTurn<O, P>[]): Omit<Joined<O, 
 export const turnOutbox = <O, P>(
   turnsPerBatch: number,
   before: Readonly<Record<string, readonly MemberTurns[]>>,
-): Outbox<O, P> => {
+): RolloutOutbox<O, P> => {
   const tasks = new Map<number, TaskTurns>()
   const waiting: WaitingTurn<O, P>[] = []
 

@@ -10,7 +10,7 @@ import { take } from '../../data/tensorDict/selecting.js'
 import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { type Outcome, REMEMBERED } from '../../envs/base/env.js'
 import type { Stepped } from '../../envs/transforms/transform.js'
-import { append, type History, type Message, textOf } from '../../text/history/history.js'
+import { appendMessage, type History, type Message, textOf } from '../../text/history/history.js'
 import { rowsByTrajectory, trajectoryId, withOwnGroups } from './identity.js'
 
 /** A turn with the token ids of its prompt and response. */
@@ -121,7 +121,7 @@ const historyViews = (turn: TensorDict, env: string): Readonly<Record<string, un
   if (!has(turn, 'history', 'response')) throw unread(env, 'history')
   const known = turn as TensorDict<HistoryPrompt & HistoryAction>
   const responses = get(known, 'history', 'response').items
-  const full = get(known, 'history', 'prompt').items.map((history, i) => append(history, responses.get(i)!)) // one for each row
+  const full = get(known, 'history', 'prompt').items.map((history, i) => appendMessage(history, responses.get(i)!)) // one for each row
   return { history: { response: data(responses), full: data(full) } }
 }
 

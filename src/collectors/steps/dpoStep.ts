@@ -6,7 +6,7 @@ import type { DPOLoss, DPOSide } from '../../objectives/dpoLoss.js'
 import type { MeasuredLoss, StepCase } from './lossStep.js'
 import { rowLogits, rowLogProbs, summed } from './readout.js'
 import type { StepLoss } from './stepGradients.js'
-import type { TokenRows } from './tokenRows.js'
+import type { StepTokenRows } from './tokenRows.js'
 
 /** Something for each of two completions of a prompt. */
 export interface Preference<T> {
@@ -45,7 +45,7 @@ export const interleaved = ({
 }: Preference<readonly ArrayLike<number>[]>): readonly ArrayLike<number>[] =>
   chosen.flatMap((row, i) => [row, rejected[i]!]) // checked by `tokenRows`
 
-const tokenRows = ({ prompts, chosen, rejected, refLogProbs, masks }: PreferenceRows): TokenRows<'refLogProbs'> => {
+const tokenRows = ({ prompts, chosen, rejected, refLogProbs, masks }: PreferenceRows): StepTokenRows<'refLogProbs'> => {
   const lists = { prompts, rejected, 'chosen refLogProbs': refLogProbs?.chosen, 'chosen masks': masks?.chosen }
   const others = { 'rejected refLogProbs': refLogProbs?.rejected, 'rejected masks': masks?.rejected }
   const problems = Object.entries({ ...lists, ...others }).flatMap(([name, list]) =>

@@ -24,7 +24,7 @@ import {
   learnedTokens,
   microBatches,
   type RowTensors,
-  type TokenRows,
+  type StepTokenRows,
   tensorsOfRows,
 } from './tokenRows.js'
 import { makeChooser, type WholeChoice } from './wholeChoice.js'
@@ -81,7 +81,7 @@ export interface StepCase<R, K extends string, X, M extends MeasuredLoss> {
   /** For messages. */
   readonly name: string
   /** Throws RangeError for rows that it cannot bring into form; how lists fit is checked afterwards. */
-  readonly rows: (rows: R) => TokenRows<K>
+  readonly rows: (rows: R) => StepTokenRows<K>
   /** The loss of a micro-batch, divided by the counts of the whole mini-batch, so that micro-batches add up. */
   readonly loss: StepLoss<K, X>
   /** The tokens that count, `[B, T]`, where they are not those of the mask. */
@@ -144,7 +144,7 @@ export const countTensors = ({ tokens, completions }: StepPlan<string>['counts']
 
 /** A mini-batch in micro-batches, and what its gradients are divided by. */
 export interface StepPlan<K extends string> {
-  readonly micros: readonly TokenRows<K>[]
+  readonly micros: readonly StepTokenRows<K>[]
   readonly counts: { readonly tokens: number; readonly completions: number }
 }
 
@@ -168,7 +168,7 @@ export interface StepPieces<S, R, K extends string, X, M> {
     multipleOf: number,
   ) => StepPlan<K>
   /** Gradients of a micro-batch. The results belong to the enclosing scope. */
-  readonly run: (params: NamedTensors, rows: TokenRows<K>, counts: LossCounts) => GradOutput<X>
+  readonly run: (params: NamedTensors, rows: StepTokenRows<K>, counts: LossCounts) => GradOutput<X>
   /** The sum of two sets of gradients. The result belongs to the enclosing scope. */
   readonly add: (a: NamedTensors, b: NamedTensors) => NamedTensors
   /** Clips gradients and changes the state by them. */
@@ -177,7 +177,7 @@ export interface StepPieces<S, R, K extends string, X, M> {
   readonly whole:
     | ((
         state: TrainerState<S>,
-        rows: TokenRows<K>,
+        rows: StepTokenRows<K>,
         numbers: StepNumbers,
       ) => LearnOutput<S> & { readonly parts: readonly StepPart<X>[] })
     | undefined
@@ -220,20 +220,24 @@ export const stepPieces = <S, R, K extends string, X, M extends MeasuredLoss>(
     const { grads, ...part } = wholeGradients(config, stepCase.loss)({ ...rows, params: state.params })
     return { part, ...learn({ state, learningRate, grads }) }
   })
-  const tensorsOf = (rows: TokenRows<K>): Omit<RowTensors<K>, 'counts'> => tensorsOfRows(rows, config)
+  const tensorsOf = (rows: StepTokenRows<K>): Omit<RowTensors<K>, 'counts'> => tensorsOfRows(rows, config)
 
-  const countPart = (params: NamedTensors, rows: TokenRows<K>): number =>
+  const countPart = (params: NamedTensors, rows: StepTokenRows<K>): number =>
     scope(() => count({ params: { ...frozen, ...params }, ...tensorsOf(rows) }).dataSync()[0]!)
 
   /** The tokens that count, of the whole mini-batch. Which ones do is known beforehand, unless the loss decides. */
-  const tokensThatCount = (params: NamedTensors, micros: readonly TokenRows<K>[]): number =>
+  const tokensThatCount = (params: NamedTensors, micros: readonly StepTokenRows<K>[]): number =>
     micros.reduce(
       (sum, micro) => sum + (stepCase.counted === undefined ? learnedTokens(micro) : countPart(params, micro)),
       0,
     )
 
   /** Rows in micro-batches. What the loss decides over all of them is decided before, unless one run sees them all. */
-  const inMicroBatches = (params: NamedTensors, rows: TokenRows<K>, multipleOf: number): readonly TokenRows<K>[] => {
+  const inMicroBatches = (
+    params: NamedTensors,
+    rows: StepTokenRows<K>,
+    multipleOf: number,
+  ): readonly StepTokenRows<K>[] => {
     const cut = { tokens: microBatchTokens, multipleOf }
     const micros = microBatches(rows, cut)
     return chooser === undefined || micros.length === 1
@@ -299,10 +303,10 @@ export const lossStep = <S, R, K extends string, X, M extends MeasuredLoss>(
   /** Gradients of each micro-batch, added up; one set of them is alive at a time. */
   const accumulate = (
     params: NamedTensors,
-    micros: readonly TokenRows<K>[],
+    micros: readonly StepTokenRows<K>[],
     counts: LossCounts,
   ): { readonly grads: NamedTensors; readonly parts: readonly StepPart<X>[] } => {
-    const run = (rows: TokenRows<K>): GradOutput<X> => scope(() => pieces.run(params, rows, counts))
+    const run = (rows: StepTokenRows<K>): GradOutput<X> => scope(() => pieces.run(params, rows, counts))
     const first = run(micros[0]!)
     return micros.slice(1).reduce(
       (sum, rows) => {
@@ -317,7 +321,7 @@ export const lossStep = <S, R, K extends string, X, M extends MeasuredLoss>(
 
   const learnFrom = (
     state: TrainerState<S>,
-    micros: readonly TokenRows<K>[],
+    micros: readonly StepTokenRows<K>[],
     numbers: StepNumbers,
   ): LearnOutput<S> & { readonly parts: readonly StepPart<X>[] } => {
     const [only, ...more] = micros

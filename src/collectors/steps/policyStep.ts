@@ -1,4 +1,10 @@
-/** The optimizer step of a policy loss, and the rows that it learns from. */
+/**
+ * The optimizer step of a policy loss, and the rows that it learns from.
+ *
+ * This folder holds one optimizer step of each loss: the rows that it reads, micro-batches,
+ * gradients and metrics. It does not hold the losses (`src/objectives`) or the state between
+ * steps, which a learner keeps (`../learners`).
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import { tokenScores } from '../../engine/ops/logProbs.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
@@ -10,13 +16,19 @@ import { rowIds, rowLogits, rowLogProbs } from './readout.js'
 import type { StepLoss } from './stepGradients.js'
 import { combineMetrics, type PolicyMeasures, type StepMetrics } from './stepMetrics.js'
 import type { TrainingRows } from './stepRows.js'
-import type { RowTensors, TokenRows } from './tokenRows.js'
+import type { RowTensors, StepTokenRows } from './tokenRows.js'
 import type { WholeChoice } from './wholeChoice.js'
 
 /** The lists of `TrainingRows`, and the tokens that the objective selected in the mini-batch. */
 export type PolicyList = Exclude<keyof TrainingRows, 'prompts' | 'completions' | 'masks' | 'temperature'> | 'chosen'
 
-const policyRows = ({ prompts, completions, masks, temperature, ...lists }: TrainingRows): TokenRows<PolicyList> => ({
+const policyRows = ({
+  prompts,
+  completions,
+  masks,
+  temperature,
+  ...lists
+}: TrainingRows): StepTokenRows<PolicyList> => ({
   groups: groupPrompts(prompts),
   completions,
   ...(masks && { masks }),

@@ -1,13 +1,9 @@
 /** Rows of given conversations, of which chosen tokens are learned. */
 import * as E from 'fp-ts/lib/Either.js'
-import { type ConfigFailure, type Failure, problemList } from '../../core/failure.js'
+import { type ConfigFailure, problemList } from '../../core/failure.js'
 import { aList, aNumber, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
-import { type History, textOf } from '../../text/history/history.js'
-import { type ChatTemplate, type RenderOptions, render } from '../../text/template/chatTemplate.js'
-import { type AssistantTextOptions, assistantText, tokenMask } from '../../text/template/masks.js'
-import { tokenized } from '../../text/tokenizer/budget.js'
-import type { TextTokenizer } from '../../text/tokenizer/textTokenizer.js'
-import { excess, farBeyond } from '../../text/tokenizer/tokenLimit.js'
+import { type MaskedTokens, type MaskedTokensOptions, maskedTokens } from '../../data/applyChatTemplate.js'
+import type { History } from '../../text/history/history.js'
 
 /** Rows to learn from as they are. All lists have one element for each row. */
 export interface SFTRows {
@@ -18,12 +14,6 @@ export interface SFTRows {
   readonly masks?: readonly ArrayLike<number>[]
   /** Per token of the completion, for losses with a reference model. */
   readonly refLogProbs?: readonly ArrayLike<number>[]
-}
-
-/** Tokens of a whole conversation, and 1 for each that is learned. */
-export interface MaskedTokens {
-  readonly ids: ArrayLike<number>
-  readonly mask: ArrayLike<number>
 }
 
 /**
@@ -58,49 +48,10 @@ export const maskedRows = (conversations: readonly MaskedTokens[]): Required<Omi
   }
 }
 
-/** The limit of the tokens of a row. */
-export interface RowLimit {
-  /**
-   * Longer conversations are refused before they are encoded. Default: `model_max_length` of the tokenizer's files. Pass
-   * `maxPositions` of the model's config.
-   */
-  readonly maxTokens?: number
-}
-
-export interface SFTRowsOptions
-  extends RowLimit,
-    Pick<RenderOptions, 'tools'>,
-    Pick<AssistantTextOptions, 'endOfTurn'> {
-  readonly tokenizer: TextTokenizer
-  readonly template: ChatTemplate
-  /** Where it is known from what the assistant wrote: see `assistantText`. Default `spans`. */
-  readonly from?: AssistantTextOptions['from']
-}
-
-const tooLong = (reason: string): E.Either<Failure, never> => E.left({ _tag: 'LengthFailure', reason })
-
-const maskedTokens = (
-  history: History,
-  { tokenizer, template, from = 'spans', maxTokens = tokenizer.settings.maxLength, ...options }: SFTRowsOptions,
-): E.Either<Failure, MaskedTokens> => {
-  const rendering = { ...options, generationPrompt: 'omit' } as const
-  const tooFar = tokenized(() => farBeyond(history.messages.toArray().map(textOf), maxTokens, tokenizer))
-  if (E.isLeft(tooFar)) return tooFar
-  if (tooFar.right !== undefined) return tooLong(tooFar.right)
-  const written = assistantText(template, history, { ...rendering, from })
-  if (E.isLeft(written)) return written
-  const rendered = render(template, history, rendering)
-  if (E.isLeft(rendered)) return rendered
-  const encoding = tokenized(() =>
-    tokenizer.encoding(written.right.text, { specialTokens: { plainText: rendered.right.given } }),
-  )
-  if (E.isLeft(encoding)) return encoding
-  const { ids, offsets } = encoding.right
-  const tooMany = excess(ids.length, maxTokens)
-  if (tooMany !== undefined) return tooLong(tooMany)
-  const pairs = Array.from(ids, (_, t) => [offsets[2 * t]!, offsets[2 * t + 1]!] as const)
-  return E.right({ ids, mask: tokenMask(written.right.ranges, pairs) })
-}
+export type SFTRowsOptions = Pick<
+  MaskedTokensOptions,
+  'tokenizer' | 'template' | 'from' | 'tools' | 'endOfTurn' | 'maxTokens'
+>
 
 const SFT_ROWS_OPTIONS: OptionKinds<SFTRowsOptions> = {
   tokenizer: aRecord,

@@ -8,7 +8,7 @@ import type { MeasuredLoss, StepCase } from './lossStep.js'
 import { rowIds, rowLogits, rowLogProbs, summed } from './readout.js'
 import type { SFTRows } from './sftRows.js'
 import type { StepLoss } from './stepGradients.js'
-import type { TokenRows } from './tokenRows.js'
+import type { StepTokenRows } from './tokenRows.js'
 
 /** Means over the tokens that are learned, before the update. */
 export interface SFTMetrics extends MeasuredLoss {
@@ -29,7 +29,7 @@ interface Measures {
   readonly lossKlToRef?: tf.Tensor
 }
 
-const tokenRows = ({ prompts, completions, masks, refLogProbs }: SFTRows): TokenRows<'refLogProbs'> => ({
+const tokenRows = ({ prompts, completions, masks, refLogProbs }: SFTRows): StepTokenRows<'refLogProbs'> => ({
   groups: groupPrompts(prompts),
   completions,
   ...(masks && { masks }),

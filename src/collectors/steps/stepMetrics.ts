@@ -11,7 +11,7 @@ export interface StepMetrics {
    * Share of tokens whose ratio is outside the clip range, and of those that lost their gradient.
    */
   readonly clipFraction: number
-  readonly cutFraction: number
+  readonly pgClipFraction: number
   /** Nats. */
   readonly klApprox: number
   /** Nats, or `null` without a reference. */
@@ -52,7 +52,7 @@ export const combineMetrics = (parts: readonly StepPart<PolicyMeasures>[], gradN
   return {
     loss: sum((part) => part.loss),
     clipFraction: sum((part) => part.aux.output.clipFraction),
-    cutFraction: sum((part) => part.aux.output.cutFraction),
+    pgClipFraction: sum((part) => part.aux.output.pgClipFraction),
     klApprox: sum((part) => part.aux.output.klApprox),
     klToRef: parts[0]?.aux.output.klToRef === undefined ? null : sum((part) => part.aux.output.klToRef),
     ess: essOf({
@@ -69,7 +69,7 @@ export const combineMetrics = (parts: readonly StepPart<PolicyMeasures>[], gradN
 
 const MEANS = [
   'clipFraction',
-  'cutFraction',
+  'pgClipFraction',
   'klApprox',
   'ess',
   'entropy',

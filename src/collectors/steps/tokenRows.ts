@@ -15,7 +15,7 @@ import type { LossCounts } from '../../objectives/losses/aggregation.js'
 type RowList = readonly number[] | readonly ArrayLike<number>[]
 
 /** Completions, with what a loss needs besides under the names `K`. What has `group` neighbors is never torn apart by micro-batches. */
-export interface TokenRows<K extends string> {
+export interface StepTokenRows<K extends string> {
   readonly groups: PromptGroups
   /** One for each row, as all lists. */
   readonly completions: readonly ArrayLike<number>[]
@@ -41,14 +41,14 @@ export interface RowTensors<K extends string> {
 
 const isPerRow = (list: RowList): list is readonly number[] => typeof list[0] === 'number'
 
-const listsOf = <K extends string>({ lists }: TokenRows<K>): readonly (readonly [string, RowList])[] =>
+const listsOf = <K extends string>({ lists }: StepTokenRows<K>): readonly (readonly [string, RowList])[] =>
   Object.entries<RowList | undefined>(lists).flatMap(([name, list]) => (list === undefined ? [] : [[name, list]]))
 
-const mapLists = <K extends string, X>(rows: TokenRows<K>, f: (list: RowList) => X): { readonly [N in K]?: X } =>
+const mapLists = <K extends string, X>(rows: StepTokenRows<K>, f: (list: RowList) => X): { readonly [N in K]?: X } =>
   Object.fromEntries(listsOf(rows).map(([name, list]) => [name, f(list)])) as { readonly [N in K]?: X } // the same names
 
 /** What a list lacks, if it does. */
-const misfit = (name: string, list: RowList, completions: TokenRows<string>['completions']): readonly string[] => {
+const misfit = (name: string, list: RowList, completions: StepTokenRows<string>['completions']): readonly string[] => {
   if (list.length !== completions.length) return [`${completions.length} completions but ${list.length} ${name}`]
   if (isPerRow(list)) return []
   const i = list.findIndex((row, b) => row.length !== completions[b]!.length)
@@ -66,7 +66,7 @@ const firstWrong = (
 }
 
 /** Errors: throws RangeError with all problems: no rows, lists that do not fit, tokens outside of the vocabulary, masks that are none. */
-export const checkTokenRows = (name: string, rows: TokenRows<string>, vocabularySize: number): void => {
+export const checkTokenRows = (name: string, rows: StepTokenRows<string>, vocabularySize: number): void => {
   const { groups, completions, masks, temperature } = rows
   if (completions.length === 0) throw new RangeError(`${name}: there are no rows to learn from`)
   const isToken = (id: number): boolean => Number.isInteger(id) && id >= 0 && id < vocabularySize
@@ -85,7 +85,7 @@ export const checkTokenRows = (name: string, rows: TokenRows<string>, vocabulary
 }
 
 /** Rows of groups `from .. to - 1`. */
-const groupsBetween = <K extends string>(rows: TokenRows<K>, from: number, to: number): TokenRows<K> => {
+const groupsBetween = <K extends string>(rows: StepTokenRows<K>, from: number, to: number): StepTokenRows<K> => {
   const { groups, completions, masks, temperature } = rows
   const [first, end] = [from * groups.group, to * groups.group]
   return {
@@ -107,9 +107,9 @@ interface MicroBatchCut {
 
 /** Rows in runs of about `tokens` tokens, whole groups each, as even as groups allow. The runs together are the rows, in order. */
 export const microBatches = <K extends string>(
-  rows: TokenRows<K>,
+  rows: StepTokenRows<K>,
   { tokens, multipleOf }: MicroBatchCut,
-): readonly TokenRows<K>[] => {
+): readonly StepTokenRows<K>[] => {
   const { prompts } = rows.groups
   const size = Math.min(prompts.length, promptsPerRun(rows.groups, rows.completions, tokens))
   const count = Math.min(prompts.length, Math.ceil(Math.ceil(prompts.length / size) / multipleOf) * multipleOf)
@@ -118,7 +118,7 @@ export const microBatches = <K extends string>(
 }
 
 /** The tokens that are learned. */
-export const learnedTokens = ({ completions, masks }: Pick<TokenRows<never>, 'completions' | 'masks'>): number =>
+export const learnedTokens = ({ completions, masks }: Pick<StepTokenRows<never>, 'completions' | 'masks'>): number =>
   (masks ?? completions).reduce(
     (sum, row) => sum + (masks === undefined ? row.length : Array.from(row).reduce((n, on) => n + on, 0)),
     0,
@@ -132,7 +132,7 @@ const padded = (rows: readonly ArrayLike<number>[], { completionLength }: Packed
 
 /** Mask and lists of rows, without what a model reads. They belong to the enclosing scope. */
 export const listTensors = <K extends string>(
-  rows: TokenRows<K>,
+  rows: StepTokenRows<K>,
   packed: PackedCompletions = packCompletions(rows.groups, rows.completions),
 ): Pick<RowTensors<K>, 'mask' | 'lists'> => {
   const { completions, masks } = rows
@@ -145,7 +145,7 @@ export const listTensors = <K extends string>(
 
 /** The tensors of rows, prompts shared by their groups. They belong to the enclosing scope. */
 export const tensorsOfRows = <K extends string>(
-  rows: TokenRows<K>,
+  rows: StepTokenRows<K>,
   config: DecoderConfig,
 ): Omit<RowTensors<K>, 'counts'> => {
   const packed = packCompletions(rows.groups, rows.completions)

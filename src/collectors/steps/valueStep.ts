@@ -7,7 +7,7 @@ import { stateValues } from '../../modules/valueHead.js'
 import type { ValueLoss } from '../../objectives/valueLoss.js'
 import type { MeasuredLoss, StepCase } from './lossStep.js'
 import { summed } from './readout.js'
-import type { RowTensors, TokenRows } from './tokenRows.js'
+import type { RowTensors, StepTokenRows } from './tokenRows.js'
 
 /** What a value function learns from. All lists have one element for each row. */
 export interface ValueRows {
@@ -47,12 +47,12 @@ export const valueTerms = (
   const values = tf.reshape(stateValues(weights, states), mask.shape)
   const { oldValues } = lists
   const returns = lists.returns! // rows have them
-  const { lossValue, cutFraction } = loss.apply({ values, returns, mask, counts, ...(oldValues && { oldValues }) })
+  const { lossValue, pgClipFraction } = loss.apply({ values, returns, mask, counts, ...(oldValues && { oldValues }) })
   const mean = (x: tf.Tensor): tf.Tensor => tf.div(maskedSum(x, mask), tf.maximum(counts.tokens, 1))
   const [target, error] = [masked(returns, mask), masked(tf.sub(returns, values), mask)]
   return {
     valueLoss: lossValue,
-    valueCutFraction: cutFraction,
+    valueCutFraction: pgClipFraction,
     error: mean(error),
     squaredError: mean(tf.square(error)),
     target: mean(target),
@@ -74,7 +74,7 @@ export const valueMetrics = (sums: { readonly [N in keyof ValueMeasures]: number
   }
 }
 
-const tokenRows = ({ prompts, completions, masks, ...lists }: ValueRows): TokenRows<ValueList> => ({
+const tokenRows = ({ prompts, completions, masks, ...lists }: ValueRows): StepTokenRows<ValueList> => ({
   groups: groupPrompts(prompts),
   completions,
   ...(masks && { masks }),

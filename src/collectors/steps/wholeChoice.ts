@@ -6,7 +6,7 @@ import { scope } from '../../engine/scope.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import type { Readout } from '../../modules/transformer/layerwise.js'
 import { completionStates } from '../../modules/transformer/score.js'
-import { listTensors, type RowTensors, type TokenRows, tensorsOfRows, tokenNumbers } from './tokenRows.js'
+import { listTensors, type RowTensors, type StepTokenRows, tensorsOfRows, tokenNumbers } from './tokenRows.js'
 
 /** A decision for each token that depends on all tokens of the mini-batch. */
 export interface WholeChoice<K extends string> {
@@ -20,7 +20,11 @@ export interface WholeChoice<K extends string> {
 
 /** Rows with the decision among their lists. */
 export interface Chooser<K extends string> {
-  readonly choose: (params: NamedTensors, rows: TokenRows<K>, micros: readonly TokenRows<K>[]) => TokenRows<K>
+  readonly choose: (
+    params: NamedTensors,
+    rows: StepTokenRows<K>,
+    micros: readonly StepTokenRows<K>[],
+  ) => StepTokenRows<K>
   readonly release: () => void
 }
 
@@ -33,7 +37,7 @@ export const makeChooser = <K extends string>(config: DecoderConfig, choice: Who
   const read = jit(({ params, ...rows }: { readonly params: NamedTensors } & Omit<RowTensors<K>, 'counts'>) =>
     choice.read({ states: completionStates(params, config, rows.batch), weights: params }, rows),
   )
-  const readPart = (params: NamedTensors, rows: TokenRows<K>): readonly ArrayLike<number>[] =>
+  const readPart = (params: NamedTensors, rows: StepTokenRows<K>): readonly ArrayLike<number>[] =>
     scope(() => tokenNumbers(read({ params, ...tensorsOfRows(rows, config) }), rows.completions))
   return {
     choose: (params, rows, micros) =>

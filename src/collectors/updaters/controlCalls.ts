@@ -1,14 +1,14 @@
 /** Control calls that end: with a deadline, a signal, and no second try before the engine has told its state. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { Alarms, Clock } from '../../core/capabilities.js'
+import type { Clock, Timers } from '../../core/capabilities.js'
 import { errorMessage } from '../../core/failure.js'
 import type { EngineClient, EngineFailure, EngineState } from '../../data/engineClient.js'
 
 /** What calls need of the world. */
 export interface CallWorld {
   readonly clock: Clock
-  readonly alarms: Alarms
+  readonly timers: Timers
 }
 
 /** Time for several calls together. */
@@ -33,7 +33,7 @@ const overOf = (budget: Budget): { readonly over: Promise<string>; readonly forg
   let forget = (): void => {}
   const over = new Promise<string>((resolve) => {
     const onAbort = (): void => resolve('it was cancelled')
-    const silence = budget.world.alarms.after(budget.left(), () => resolve('the deadline has passed'))
+    const silence = budget.world.timers.after(budget.left(), () => resolve('the deadline has passed'))
     budget.signal?.addEventListener('abort', onAbort, { once: true })
     forget = () => {
       silence()

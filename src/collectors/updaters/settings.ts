@@ -6,7 +6,7 @@ import { keyFromSeed } from '../../core/key.js'
 import type { EngineClient } from '../../data/engineClient.js'
 import type { AdapterWeights, PauseMode, WeightSource } from '../../data/generation.js'
 import type { WeightFailure } from '../../data/weights.js'
-import { liveAlarms, liveClock } from '../../live/clock.js'
+import { liveClock, liveTimers } from '../../live/clock.js'
 import { liveIds } from '../../live/ids.js'
 import type { CallWorld } from './controlCalls.js'
 import type { ServerStatus } from './member.js'
@@ -143,7 +143,7 @@ export const updaterSettings = <W>(options: EngineUpdaterOptions<W>): UpdaterSet
     ...{ clients, weights, how, onStatus, probes, sync },
     start: { version: start.version ?? first.serving().version, source: start.source ?? null },
     run: {
-      world: { clock: liveClock, alarms: liveAlarms, ids: liveIds, ...options.world },
+      world: { clock: liveClock, timers: liveTimers, ids: liveIds, ...options.world },
       callMs: sync.callMs,
       tolerance: verify.tolerance ?? TOLERANCE,
       pause: sync.pause,

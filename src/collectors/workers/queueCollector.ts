@@ -11,7 +11,7 @@ import type { TokenAction } from '../../data/policy.js'
 import type { Owned } from '../../engine/scope.js'
 import type { TaskEnd } from '../queues/queueEvents.js'
 import { queueFailure } from '../queues/queueLog.js'
-import { refuse } from '../queues/queueState.js'
+import { refuseQueueChange } from '../queues/queueState.js'
 import type { QueueProblem, RolloutQueue, TakenRollouts, TrainerQueue } from '../queues/rolloutQueue.js'
 import type { PlayedRollout } from '../rollouts/rollout.js'
 import { joinGroups } from '../rollouts/rolloutBatch.js'
@@ -210,7 +210,7 @@ const nextBatch =
       if (!isWaiting && filled.right === 'complete')
         return E.right(held.get().hand.length > 0 ? give(held) : { _tag: 'End' })
       if (!isWaiting)
-        return refuse(
+        return refuseQueueChange(
           'full',
           `all of ${settings.capacity} groups were taken: store a checkpoint, or make the queue larger`,
         )

@@ -1,15 +1,20 @@
-/** A worker: takes rollouts from a shared queue, plays them and brings them back. */
+/**
+ * A worker: takes rollouts from a shared queue, plays them and returns them.
+ *
+ * This folder holds workers: processes that play rollouts for a trainer elsewhere. It does not
+ * hold the queue that they take work from (`../queues`).
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { ABORTED, unlessAborted } from '../../core/cancellation.js'
-import type { Alarms, Clock } from '../../core/capabilities.js'
+import type { Clock, Timers } from '../../core/capabilities.js'
 import type { Changing } from '../../core/changing.js'
 import { describe, namedMessage } from '../../core/failure.js'
 import type { Key } from '../../core/key.js'
 import { aFunction, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
 import type { Json } from '../../data/codecs/plainValues.js'
 import type { Policy, TokenAction } from '../../data/policy.js'
-import { liveAlarms, liveClock } from '../../live/clock.js'
+import { liveClock, liveTimers } from '../../live/clock.js'
 import type { RolloutLease } from '../queues/groupQueue.js'
 import type { QueueFailure } from '../queues/queueLog.js'
 import type { QueueProblem, RolloutQueue, WorkerQueue } from '../queues/rolloutQueue.js'
@@ -28,7 +33,7 @@ export interface RolloutWorkerOptions<O, P = TokenAction> {
   readonly signal?: AbortSignal
   /** Told of each rollout that is over. */
   readonly onRollout?: (event: WorkerEvent) => void
-  readonly time?: { readonly clock?: Clock; readonly alarms?: Alarms }
+  readonly time?: { readonly clock?: Clock; readonly timers?: Timers }
 }
 
 export interface WorkerLimits {
@@ -106,7 +111,7 @@ interface Shift<O, P> {
   readonly queue: RolloutWorkerOptions<O, P>['queue']
   readonly rules: LeaseRules<O, P>
   readonly limits: Limits
-  readonly alarms: Alarms
+  readonly timers: Timers
   readonly tell: (event: WorkerEvent) => void
   readonly playing: Map<number, Playing>
   /** Aborts when the worker is to end, for whatever reason. */
@@ -134,12 +139,12 @@ type Outcome =
   | typeof ABORTED
 
 const played = async <O, P>(
-  { rules, limits, alarms, over }: Shift<O, P>,
+  { rules, limits, timers, over }: Shift<O, P>,
   { lease, controller }: Playing,
 ): Promise<Outcome> => {
   let isLate = false
   const silence = Number.isFinite(limits.deadlineMs)
-    ? alarms.after(limits.deadlineMs, () => {
+    ? timers.after(limits.deadlineMs, () => {
         isLate = true
         controller.abort()
       })
@@ -199,7 +204,7 @@ const begin = async <O, P>(shift: Shift<O, P>, lease: RolloutLease<Json>): Promi
 const beat = <O, P>(shift: Shift<O, P>, leaseMs: number): (() => void) => {
   let silence = (): void => {}
   const next = (): void => {
-    silence = shift.alarms.after(leaseMs / 3, async () => {
+    silence = shift.timers.after(leaseMs / 3, async () => {
       const leases = [...shift.playing.values()].map(({ lease }) => lease)
       if (leases.length > 0) {
         const gone = await shift.queue.renew(leases)()
@@ -218,7 +223,7 @@ const LONGEST_WAIT_MS = 5000
 
 /** Leases and plays until the end. */
 const work = async <O, P>(shift: Shift<O, P>, leaseMs: number): Promise<void> => {
-  const { queue, limits, over, state, alarms } = shift
+  const { queue, limits, over, state, timers } = shift
   const places = new Set<Promise<void>>()
   const waitFor = async (what: Promise<unknown>): Promise<void> => void (await unlessAborted(what, over.signal))
   while (!over.signal.aborted) {
@@ -228,7 +233,7 @@ const work = async <O, P>(shift: Shift<O, P>, leaseMs: number): Promise<void> =>
     }
     if (state.inRow > 0) {
       const pause = limits.pauseMs * 2 ** Math.min(6, state.inRow - 1)
-      await waitFor(new Promise<void>((go) => void alarms.after(pause, go)))
+      await waitFor(new Promise<void>((go) => void timers.after(pause, go)))
       if (over.signal.aborted) break
     }
     const lease = await queue.lease()
@@ -275,9 +280,9 @@ export const runRolloutWorker = <O, P>(
     const limits = { ...DEFAULTS, ...options.limits }
     const problems = limitProblems(limits)
     if (problems.length > 0) throw new RangeError(`runRolloutWorker: ${problems.join('; ')}`)
-    const { clock = liveClock, alarms = liveAlarms } = time
+    const { clock = liveClock, timers = liveTimers } = time
     const shift: Shift<O, P> = {
-      ...{ queue, limits, alarms, tell: onRollout, playing: new Map(), over: new AbortController() },
+      ...{ queue, limits, timers, tell: onRollout, playing: new Map(), over: new AbortController() },
       rules: { env, policy, key, clock, turns: 'all', maxTurns: limits.maxTurns, tokenBudget: limits.tokenBudget },
       count: { delivered: 0, failed: 0, late: 0, returned: 0 },
       state: { inRow: 0, broken: undefined },

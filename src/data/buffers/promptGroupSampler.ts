@@ -39,7 +39,7 @@ const nameOf = (row: TensorDict, key: string | readonly string[]): string | numb
 }
 
 /** The reward of a row: a number, or the mean of several. For the files of this folder. */
-export const rewardOf = (operation: string, row: TensorDict, key: string | readonly string[]): number => {
+export const groupReward = (operation: string, row: TensorDict, key: string | readonly string[]): number => {
   const entry = find(row, key)
   if (entry !== undefined && isLeaf(entry)) {
     if (entry instanceof tf.Tensor) return mean(entry.dataSync())
@@ -119,7 +119,7 @@ export const PromptGroupSampler = (options: PromptGroupOptions): Sampler<null> =
   shapeOf(shape, 0)
   const best = (slots: readonly number[], count: number, { rows, writes }: StoredRows): readonly number[] => {
     if (strategy === 'recency') return [...slots].sort(ascending((slot) => writes[slot]!)).slice(-count)
-    const rewards = new Map(slots.map((slot) => [slot, rewardOf('PromptGroupSampler', rows[slot]!, rewardKey)]))
+    const rewards = new Map(slots.map((slot) => [slot, groupReward('PromptGroupSampler', rows[slot]!, rewardKey)]))
     const sorted = [...slots].sort(ascending((slot) => rewards.get(slot)!))
     return strategy === 'reward' ? sorted.slice(-count) : mostVarying(sorted, count, (slot) => rewards.get(slot)!)
   }

@@ -1,9 +1,14 @@
-/** Rows that are kept to be learned from again: written to slots, drawn by a sampler. */
+/**
+ * Keeps rows for several updates: written to slots, drawn by a sampler.
+ *
+ * This folder holds buffers of rows and the samplers that draw from them. It does not hold batches
+ * that wait for their group, which the collector keeps (`src/collectors/rollouts`).
+ */
 import { aFunction, aNumber, aRecord, checkOptions } from '../../core/options.js'
 import { concat } from '../tensorDict/joining.js'
 import { splitEach } from '../tensorDict/splitting.js'
 import { type TensorDict, TensorDictError } from '../tensorDict/tensorDict.js'
-import { rewardOf } from './promptGroupSampler.js'
+import { groupReward } from './promptGroupSampler.js'
 import type { Drawn, DrawRequest, Sampler, StoredRows } from './sampler.js'
 
 /** Where a row goes: a slot, or nowhere. The rows so far fill slots 0 .. n - 1. */
@@ -31,13 +36,13 @@ export const RoundRobinWriter: Writer = (_, __, { capacity, written }) => writte
  * Cost     a look at every row of a full buffer for each row that is written.
  * Source   TorchRL `TensorDictMaxValueWriter`.
  */
-export const MaxValueWriter =
+export const maxValueWriter =
   (rewardKey: string | readonly string[] = ['next', 'reward']): Writer =>
   ({ rows }, row, { capacity }) => {
     if (rows.length < capacity) return rows.length
-    const rewards = rows.map((each) => rewardOf('MaxValueWriter', each, rewardKey))
+    const rewards = rows.map((each) => groupReward('maxValueWriter', each, rewardKey))
     const worst = rewards.reduce((least, reward, slot) => (reward < rewards[least]! ? slot : least), 0)
-    return rewardOf('MaxValueWriter', row, rewardKey) > rewards[worst]! ? worst : undefined
+    return groupReward('maxValueWriter', row, rewardKey) > rewards[worst]! ? worst : undefined
   }
 
 /** What is in a buffer: a value. `S` is the schema of the rows, `P` the sampler's state. */

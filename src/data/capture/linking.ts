@@ -2,21 +2,21 @@
 import type { CapturedCall, CapturedCompletion } from './session.js'
 
 /** A completion in the tree of a session. */
-export interface CallNode {
+export interface LinkedCall {
   readonly call: CapturedCall
   readonly completion: number
   readonly sampled: CapturedCompletion
   /** The prompt and what was sampled after it. */
   readonly full: Int32Array
-  readonly parent: CallNode | null
+  readonly parent: LinkedCall | null
 }
 
 /** The calls of a session as a forest. */
 export interface CallForest {
   /** The completions that are `ok`, in the order of calls. */
-  readonly nodes: readonly CallNode[]
+  readonly nodes: readonly LinkedCall[]
   /** Where each call goes on from, by its index; null for one that begins anew. */
-  readonly parents: ReadonlyMap<number, CallNode | null>
+  readonly parents: ReadonlyMap<number, LinkedCall | null>
 }
 
 const START = 0x811c9dc5
@@ -55,7 +55,7 @@ const fullOf = (prompt: Int32Array, ids: Int32Array): Int32Array => {
   return full
 }
 
-type Seed = Omit<CallNode, 'parent'>
+type Seed = Omit<LinkedCall, 'parent'>
 
 /** The completions whose tokens a prompt may begin with: from the longest to the shortest, those that came first last. */
 const candidates = (prompt: Int32Array, known: ReadonlyMap<string, readonly Seed[]>, lengths: ReadonlySet<number>) => {
@@ -89,9 +89,9 @@ export const linkCalls = (calls: readonly CapturedCall[]): CallForest => {
     known.set(at, [...(known.get(at) ?? []), seed])
   }
   const lengths = new Set(seeds.map(({ full }) => full.length))
-  const nodeOf = new Map<Seed, CallNode>()
-  const continued = new Set<CallNode>()
-  const parents = new Map<number, CallNode | null>()
+  const nodeOf = new Map<Seed, LinkedCall>()
+  const continued = new Set<LinkedCall>()
+  const parents = new Map<number, LinkedCall | null>()
   for (const call of ordered) {
     const fitting = candidates(call.prompt, known, lengths)
       .filter((seed) => seed.call.index < call.index && beginsWith(call.prompt, seed.full))

@@ -1,4 +1,9 @@
-/** What a capture proxy records: sessions of calls, each with the token ids that went in and came out. */
+/**
+ * The records of a capture proxy: sessions of calls, each with its token ids.
+ *
+ * This folder holds recorded sessions of agents, and how their calls become trajectories. It does
+ * not hold the proxy that records them (`src/serve/capture`).
+ */
 import type { FinishReason, SamplingParams } from '../generation.js'
 
 /**

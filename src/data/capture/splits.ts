@@ -1,5 +1,5 @@
 /** Where a conversation went on in other tokens than it had: found, named and placed, so that it can be mended at its source. */
-import { type CallForest, type CallNode, commonStart } from './linking.js'
+import { type CallForest, commonStart, type LinkedCall } from './linking.js'
 import type { CapturedAnswer, CapturedCall } from './session.js'
 
 /**
@@ -64,7 +64,7 @@ const answerKey = ({ text, calls }: CapturedAnswer): string =>
 
 /** What a call had heard and said. */
 interface Heard {
-  readonly node: CallNode
+  readonly node: LinkedCall
   readonly keys: readonly string[]
 }
 
@@ -93,7 +93,7 @@ const reasonOf = (
 }
 
 /** Without messages all that can be told is that a prompt leaves the tokens of an answer. */
-const splitOfTokens = (call: CapturedCall, earlier: readonly CallNode[], parent: CallNode | null) => {
+const splitOfTokens = (call: CapturedCall, earlier: readonly LinkedCall[], parent: LinkedCall | null) => {
   const at = earlier
     .filter((node) => node.call.messages === null && node.call.prompt.length > (parent?.full.length ?? 0))
     .map((node) => ({ node, common: commonStart(node.full, call.prompt) }))
@@ -111,7 +111,7 @@ const splitOfMessages = (
   call: CapturedCall,
   now: readonly string[],
   heard: readonly Heard[],
-  parent: CallNode | null,
+  parent: LinkedCall | null,
 ) => {
   const known = heard.map((one) => ({ one, shared: sharedKeys(one.keys, now) }))
   const linked = known.find(({ one }) => one.node === parent)?.shared ?? 0

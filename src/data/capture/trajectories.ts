@@ -1,5 +1,5 @@
 /** From the calls of a session to trajectories: one row of tokens for each conversation, ready for a loss. */
-import { type CallForest, type CallNode, linkCalls } from './linking.js'
+import { type CallForest, type LinkedCall, linkCalls } from './linking.js'
 import type { CapturedCall, CapturedSampling, CapturedSession, CompletionStatus } from './session.js'
 import { type ChainSplit, chainSplits } from './splits.js'
 
@@ -59,10 +59,10 @@ export interface TrajectoryOptions {
   readonly decode?: (ids: Int32Array) => string
 }
 
-type Children = ReadonlyMap<CallNode | null, readonly CallNode[]>
+type Children = ReadonlyMap<LinkedCall | null, readonly LinkedCall[]>
 
 const childrenOf = ({ nodes }: CallForest): Children => {
-  const children = new Map<CallNode | null, CallNode[]>()
+  const children = new Map<LinkedCall | null, LinkedCall[]>()
   for (const node of nodes) {
     const siblings = children.get(node.parent)
     if (siblings === undefined) children.set(node.parent, [node])
@@ -72,15 +72,15 @@ const childrenOf = ({ nodes }: CallForest): Children => {
 }
 
 /** From the first node of a conversation to `node`. */
-const lineTo = (node: CallNode): readonly CallNode[] => {
-  const line: CallNode[] = []
-  for (let at: CallNode | null = node; at !== null; at = at.parent) line.push(at)
+const lineTo = (node: LinkedCall): readonly LinkedCall[] => {
+  const line: LinkedCall[] = []
+  for (let at: LinkedCall | null = node; at !== null; at = at.parent) line.push(at)
   return line.reverse()
 }
 
 /** A conversation: its nodes from the first to the last, and how many of them are context. */
 interface Line {
-  readonly nodes: readonly CallNode[]
+  readonly nodes: readonly LinkedCall[]
   readonly context: number
 }
 
@@ -96,7 +96,7 @@ const linesOf = (forest: CallForest, children: Children, shared: 'once' | 'each'
     })
 
 /** Why the last node of a conversation is no end of its own: what should have followed failed. */
-const cutShort = (leaf: CallNode, calls: readonly CapturedCall[], { parents }: CallForest): string | null => {
+const cutShort = (leaf: LinkedCall, calls: readonly CapturedCall[], { parents }: CallForest): string | null => {
   const failed = calls.find((call) => parents.get(call.index) === leaf && isLost(call))
   return failed === undefined ? null : `call ${failed.index}, which goes on from it, ${lossOf(failed)}`
 }
@@ -114,7 +114,7 @@ const sessionLoss = ({ calls, end }: CapturedSession): string | null => {
   return last !== undefined && isLost(last) ? `the last call of the session ${lossOf(last)}` : null
 }
 
-const turnOf = ({ call, completion, sampled, full }: CallNode): TrajectoryTurn => ({
+const turnOf = ({ call, completion, sampled, full }: LinkedCall): TrajectoryTurn => ({
   call: call.index,
   completion,
   start: call.prompt.length,

@@ -11,7 +11,7 @@ import { rowFailure } from '../task.js'
 import { describeIssues } from './jsonl.js'
 import { optionalPackage, type PackageFailure } from './optionalPackage.js'
 import { ParquetProblem } from './parquetEncodings.js'
-import { checkColumn, chunkRange, type Decompress, groupRows, levelsOf } from './parquetGuard.js'
+import { checkColumn, chunkRange, type Decompress, levelsOf, rowGroupRows } from './parquetGuard.js'
 
 export type ParquetFailure = FormatFailure | FileFailure | PackageFailure
 
@@ -161,7 +161,7 @@ export const parquetInfo = (source: ByteSource): TE.TaskEither<ParquetFailure, P
     openParquet(source),
     TE.chainW(({ metadata, tree }) =>
       attempt(source, async () => ({
-        rows: groupRows(metadata, Number.MAX_SAFE_INTEGER).reduce((a, b) => a + b, 0),
+        rows: rowGroupRows(metadata, Number.MAX_SAFE_INTEGER).reduce((a, b) => a + b, 0),
         columns: tree.children.map(({ element }) => element.name),
         metadata: Object.fromEntries((metadata.key_value_metadata ?? []).map(({ key, value }) => [key, value ?? ''])),
       })),
@@ -307,7 +307,7 @@ const readRows = async <T>(
   opened: Opened,
   options: ReadParquetOptions<T> & { readonly decompress: Decompress },
 ): Promise<E.Either<RowFailure, readonly T[]>> => {
-  const sizes = groupRows(opened.metadata, options.maxRows ?? 2 ** 26)
+  const sizes = rowGroupRows(opened.metadata, options.maxRows ?? 2 ** 26)
   const { columns, start, end } = selectionOf(opened, options)
   const rows: T[] = []
   const problems: RowProblem[] = []

@@ -10,9 +10,9 @@ export const demand: (holds: unknown, problem: string) => asserts holds = (holds
 }
 
 /** Bytes of encoded values and a place in them, which moves as they are walked: the one thing here that changes. */
-export type Cursor = { readonly bytes: Uint8Array; at: number }
+export type ByteCursor = { readonly bytes: Uint8Array; at: number }
 
-const readVarInt = (cursor: Cursor): number => {
+const readVarInt = (cursor: ByteCursor): number => {
   let [result, scale] = [0, 1]
   for (let i = 0; i < 5; i++) {
     const byte = cursor.bytes[cursor.at++]
@@ -26,7 +26,7 @@ const readVarInt = (cursor: Cursor): number => {
 
 /** Walks a run-length and bit-packed hybrid: it must hold `count` values of `width` bits. Returns how many equal `counted`. */
 export const walkHybrid = (
-  cursor: Cursor,
+  cursor: ByteCursor,
   { width, count, counted }: { readonly width: number; readonly count: number; readonly counted?: number },
 ): number => {
   demand(width <= 32, `values of ${width} bits`)
@@ -69,7 +69,7 @@ const packedAt = (bytes: Uint8Array, bit: number, width: number): number => {
 export const bitWidth = (level: number): number => 32 - Math.clz32(level)
 
 /** The length of levels that stands before them. */
-export const readLength = (cursor: Cursor): number => {
+export const readLength = (cursor: ByteCursor): number => {
   demand(cursor.at + 4 <= cursor.bytes.length, 'levels are cut off')
   const { bytes, at } = cursor
   cursor.at += 4
@@ -95,7 +95,7 @@ const minBytes = (type: ColumnMetaData['type'], values: number): number => {
 
 /** Values of a data page, as its encoding stores them: enough bytes for all of them, and no count that runs past them. */
 export const checkValues = (
-  cursor: Cursor,
+  cursor: ByteCursor,
   values: number,
   { encoding, type }: { readonly encoding: string; readonly type: ColumnMetaData['type'] },
 ): void => {

@@ -9,8 +9,8 @@
 import type { ColumnMetaData, FileMetaData, PageHeader, SchemaTree } from 'hyparquet'
 import { crc32 } from './crc32.js'
 import {
+  type ByteCursor,
   bitWidth,
-  type Cursor,
   checkValues,
   demand,
   ParquetProblem,
@@ -69,7 +69,7 @@ export const chunkRange = (meta: ColumnMetaData, fileSize: number): readonly [st
 }
 
 /** Rows of each row group, which add up to those of the file. Throws ParquetProblem if they do not. */
-export const groupRows = (metadata: FileMetaData, maxRows: number): readonly number[] => {
+export const rowGroupRows = (metadata: FileMetaData, maxRows: number): readonly number[] => {
   const rows = metadata.row_groups.map(({ num_rows }, i) => countOf(num_rows, `the number of rows of row group ${i}`))
   const total = countOf(metadata.num_rows, 'the number of rows')
   const sum = rows.reduce((a, b) => a + b, 0)
@@ -99,7 +99,7 @@ const checkPageV1 = (
   header: NonNullable<PageHeader['data_page_header']>,
 ): void => {
   const { levels, meta } = column
-  const cursor: Cursor = { bytes: page, at: 0 }
+  const cursor: ByteCursor = { bytes: page, at: 0 }
   const count = header.num_values
   const walk = (highest: number): number => {
     if (highest === 0) return count

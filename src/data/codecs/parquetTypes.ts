@@ -26,7 +26,11 @@ const PHYSICAL: Readonly<Record<Primitive, Pick<SchemaElement, 'type' | 'convert
   bytes: { type: 'BYTE_ARRAY' },
 }
 
-/** The schema elements of a part, itself first. Lists have the three levels that the format asks for. */
+/**
+ * Returns the schema elements of a part, itself first. Lists have three levels, as the format requires.
+ *
+ * @internal
+ */
 export const schemaElements = (
   name: string,
   type: ParquetType,

@@ -6,7 +6,7 @@
  */
 import * as E from 'fp-ts/lib/Either.js'
 import type { FormatFailure } from '../../core/failure.js'
-import { headerLength, LENGTH_BYTES, METADATA, parseHeader } from './safetensorsHeader.js'
+import { headerLength, LENGTH_BYTES, METADATA, parseSafetensorsHeader } from './safetensorsHeader.js'
 import {
   elementCount,
   type HostNumbers,
@@ -62,7 +62,7 @@ export const decodeSafetensors = (
   const { memory = 'copy' } = options
   const length = headerLength(bytes, bytes.length)
   if (E.isLeft(length)) return length
-  const header = parseHeader(bytes.subarray(LENGTH_BYTES, LENGTH_BYTES + length.right), bytes.length)
+  const header = parseSafetensorsHeader(bytes.subarray(LENGTH_BYTES, LENGTH_BYTES + length.right), bytes.length)
   if (E.isLeft(header)) return header
   const { entries, metadata } = header.right
   const arrays = new Map(

@@ -14,7 +14,7 @@ import {
 import {
   headerLength,
   LENGTH_BYTES,
-  parseHeader,
+  parseSafetensorsHeader,
   type SafetensorsEntry,
   type SafetensorsHeader,
 } from './safetensorsHeader.js'
@@ -24,7 +24,7 @@ import { numbersFrom, type StoredArray, widenInto } from './storage.js'
 export type SafetensorsReadFailure = FileFailure | FormatFailure
 
 /** A range of the first axis: rows `start .. end - 1`. */
-export interface Rows {
+export interface RowRange {
   readonly start: number
   readonly end: number
 }
@@ -37,7 +37,7 @@ export interface OpenSafetensors extends SafetensorsHeader {
    * Errors   throws RangeError for a name that `entries` does not have, and for rows that the first axis does not have.
    *          `Left(FileFailure)` if the file cannot be read any more.
    */
-  readonly read: (name: string, rows?: Rows) => TE.TaskEither<FileFailure, StoredArray>
+  readonly read: (name: string, rows?: RowRange) => TE.TaskEither<FileFailure, StoredArray>
   /** To be called once, after the last read. */
   readonly close: TE.TaskEither<FileFailure, void>
 }
@@ -46,7 +46,7 @@ export interface OpenSafetensors extends SafetensorsHeader {
 const locate = (
   name: string,
   { type, shape, begin, end }: SafetensorsEntry,
-  rows: Rows | undefined,
+  rows: RowRange | undefined,
 ): SafetensorsEntry => {
   if (rows === undefined) return { type, shape, begin, end }
   const [size, ...rest] = shape
@@ -117,7 +117,7 @@ const readHeader = (file: OpenFile): TE.TaskEither<SafetensorsReadFailure, Safet
       const json = new Uint8Array(length) // no longer than the file, checked by `headerLength`
       return pipe(
         file.read(json, LENGTH_BYTES),
-        TE.chainEitherKW(() => parseHeader(json, file.size)),
+        TE.chainEitherKW(() => parseSafetensorsHeader(json, file.size)),
       )
     }),
   )
@@ -161,7 +161,7 @@ export const openSafetensors = (
           readHeader(file),
           TE.map((header) => ({
             ...header,
-            read: (name: string, rows?: Rows) =>
+            read: (name: string, rows?: RowRange) =>
               readEntry(file, locate(name, requireEntry(header.entries, name), rows)),
             close: file.close,
           })),

@@ -123,7 +123,10 @@ const coverProblem = (ordered: readonly Named[], available: number): string | un
  * Source   stricter than huggingface/safetensors 0.8 in four places, each of which no writer makes: a name or a metadata key that comes
  *          twice; an entry written as a list, or a dtype as an object; sizes from 2^53; and F4, F6 and C64, which are refused by name.
  */
-export const parseHeader = (json: Uint8Array, fileBytes: number): E.Either<FormatFailure, SafetensorsHeader> => {
+export const parseSafetensorsHeader = (
+  json: Uint8Array,
+  fileBytes: number,
+): E.Either<FormatFailure, SafetensorsHeader> => {
   const text = decodeText(json)
   if (E.isLeft(text)) return text
   const parsed = parseStrictJson(text.right)

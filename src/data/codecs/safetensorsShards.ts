@@ -17,7 +17,7 @@ import {
 import {
   type OpenSafetensors,
   openSafetensors,
-  type Rows,
+  type RowRange,
   requireEntry,
   type SafetensorsReadFailure,
 } from './safetensorsFile.js'
@@ -106,7 +106,7 @@ const joined = (index: ReadonlyMap<string, string>, shards: ReadonlyMap<string, 
   metadata: Object.assign({}, ...[...shards.values()].map(({ metadata }) => metadata)) as Readonly<
     Record<string, string>
   >, // of records of texts
-  read: (name: string, rows?: Rows) => shards.get(requireEntry(index, name))!.read(name, rows), // every file was opened
+  read: (name: string, rows?: RowRange) => shards.get(requireEntry(index, name))!.read(name, rows), // every file was opened
   close: closeAll(shards.values()),
 })
 

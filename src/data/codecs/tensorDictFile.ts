@@ -1,4 +1,11 @@
-/** TensorDict files on disk: written whole or not at all, read whole or one entry at a time. */
+/**
+ * TensorDict files on disk: written atomically, read whole or one entry at a time.
+ *
+ * This folder holds file formats: readers and writers of safetensors, Parquet, JSON Lines,
+ * TensorDict and TensorBoard files. It does not hold the file system (`src/live/files.ts`) or the
+ * meaning of a file, such as a data set (`../datasets`) or a model folder
+ * (`src/modules/pretrained`).
+ */
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Files, OpenFile } from '../../core/capabilities.js'

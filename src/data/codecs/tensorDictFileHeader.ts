@@ -80,7 +80,7 @@ export const aligned = (place: number): number => Math.ceil(place / ALIGNMENT) *
 /** A file that is not what it should be. */
 export const failure = (reason: string): FormatFailure => ({ _tag: 'FormatFailure', format: 'TensorDict file', reason })
 
-export const fail = (reason: string): E.Either<FormatFailure, never> => E.left(failure(reason))
+export const failHeader = (reason: string): E.Either<FormatFailure, never> => E.left(failure(reason))
 
 /** Preamble and JSON for blocks that end at `payloadBytes`. */
 export const formatHeader = (tree: NodePlan, payloadBytes: number): Uint8Array => {
@@ -100,14 +100,15 @@ export const formatHeader = (tree: NodePlan, payloadBytes: number): Uint8Array =
 /** How long preamble and JSON are together, from the preamble of a file of `fileBytes`. */
 export const headerBytes = (preamble: Uint8Array, fileBytes: number): E.Either<FormatFailure, number> => {
   if (fileBytes < PREAMBLE_BYTES)
-    return fail(`the file has ${fileBytes} bytes, less than the first ${PREAMBLE_BYTES} of any`)
-  if (!MAGIC.every((byte, i) => preamble[i] === byte)) return fail("the file does not begin with 'TANDEMTD'")
+    return failHeader(`the file has ${fileBytes} bytes, less than the first ${PREAMBLE_BYTES} of any`)
+  if (!MAGIC.every((byte, i) => preamble[i] === byte)) return failHeader("the file does not begin with 'TANDEMTD'")
   const view = new DataView(preamble.buffer, preamble.byteOffset, PREAMBLE_BYTES)
   const version = view.getUint32(8, true)
-  if (version !== VERSION) return fail(`the file has version ${version}; this program reads version ${VERSION}`)
+  if (version !== VERSION) return failHeader(`the file has version ${version}; this program reads version ${VERSION}`)
   const [json, total] = [view.getBigUint64(16, true), view.getBigUint64(24, true)]
-  if (total !== BigInt(fileBytes)) return fail(`the file should have ${total} bytes, but has ${fileBytes}`)
-  if (json > BigInt(fileBytes - PREAMBLE_BYTES)) return fail(`a header of ${json} bytes does not fit into ${fileBytes}`)
+  if (total !== BigInt(fileBytes)) return failHeader(`the file should have ${total} bytes, but has ${fileBytes}`)
+  if (json > BigInt(fileBytes - PREAMBLE_BYTES))
+    return failHeader(`a header of ${json} bytes does not fit into ${fileBytes}`)
   return E.right(PREAMBLE_BYTES + Number(json))
 }
 
@@ -173,7 +174,7 @@ const parseNode = (raw: z.infer<typeof nodeSchema>, path: readonly string[]): E.
   const entries = new Map<string, EntryPlan>()
   for (const [key, rawEntry] of raw.entries) {
     const here = [...path, key]
-    if (entries.has(key)) return fail(`${place(here)} comes twice`)
+    if (entries.has(key)) return failHeader(`${place(here)} comes twice`)
     const entry = parseEntry(rawEntry, here, raw.batchShape)
     if (E.isLeft(entry)) return entry
     entries.set(key, entry.right)
@@ -186,17 +187,17 @@ const parseEntry = (
   path: readonly string[],
   batchShape: readonly number[],
 ): E.Either<FormatFailure, EntryPlan> => {
-  if (path.length > MAX_LEVELS) return fail(`the tree has more than ${MAX_LEVELS} levels`)
+  if (path.length > MAX_LEVELS) return failHeader(`the tree has more than ${MAX_LEVELS} levels`)
   const parsed = entrySchema.safeParse(raw)
-  if (!parsed.success) return fail(`${place(path)}: ${z.prettifyError(parsed.error)}`)
+  if (!parsed.success) return failHeader(`${place(path)}: ${z.prettifyError(parsed.error)}`)
   if (parsed.data.kind === 'node') {
     const { batchShape: own } = parsed.data
     return batchShape.every((size, i) => own[i] === size)
       ? parseNode(parsed.data, path)
-      : fail(`${place(path)}: batch shape [${own.join()}] does not begin with [${batchShape.join()}]`)
+      : failHeader(`${place(path)}: batch shape [${own.join()}] does not begin with [${batchShape.join()}]`)
   }
   const problem = leafProblem(parsed.data, batchShape)
-  return problem === undefined ? E.right(parsed.data) : fail(`${place(path)}: ${problem}`)
+  return problem === undefined ? E.right(parsed.data) : failHeader(`${place(path)}: ${problem}`)
 }
 
 /** Why blocks do not lie one after the other in `payloadBytes`; undefined if they do. */
@@ -225,13 +226,13 @@ export interface FilePlan {
  */
 export const parseTree = (header: Uint8Array, fileBytes: number): E.Either<FormatFailure, FilePlan> => {
   const stated = new DataView(header.buffer, header.byteOffset, PREAMBLE_BYTES).getUint32(12, true)
-  if (crc32(header.subarray(CHECKED_FROM)) !== stated) return fail('the header is damaged: its checksum is wrong')
+  if (crc32(header.subarray(CHECKED_FROM)) !== stated) return failHeader('the header is damaged: its checksum is wrong')
   const json = jsonOfBytes(header.subarray(PREAMBLE_BYTES))
-  if (E.isLeft(json)) return fail(`the header: ${json.left}`)
+  if (E.isLeft(json)) return failHeader(`the header: ${json.left}`)
   const root = nodeSchema.safeParse(json.right)
-  if (!root.success) return fail(`the root: ${z.prettifyError(root.error)}`)
+  if (!root.success) return failHeader(`the root: ${z.prettifyError(root.error)}`)
   const tree = parseNode(root.data, [])
   if (E.isLeft(tree)) return tree
   const problem = layoutProblem(blocksOf(tree.right), fileBytes - header.length)
-  return problem === undefined ? E.right({ headerBytes: header.length, tree: tree.right }) : fail(problem)
+  return problem === undefined ? E.right({ headerBytes: header.length, tree: tree.right }) : failHeader(problem)
 }

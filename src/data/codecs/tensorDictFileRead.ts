@@ -14,7 +14,7 @@ import {
   type Block,
   type EntryPlan,
   type FilePlan,
-  fail,
+  failHeader,
   failure,
   headerBytes,
   jsonOfBytes,
@@ -203,7 +203,7 @@ export const findPlan = (tree: NodePlan, path: readonly string[]): E.Either<Form
     const next = entries.find(([name]) => name === key)
     if (plan.kind !== 'node' || next === undefined) {
       const known = entries.map(([name]) => JSON.stringify(name)).join(', ')
-      return fail(`${place(path.slice(0, depth + 1))}: no such entry; the keys are ${known || 'none'}`)
+      return failHeader(`${place(path.slice(0, depth + 1))}: no such entry; the keys are ${known || 'none'}`)
     }
     rows = batchSize(plan.batchShape)
     plan = next[1]

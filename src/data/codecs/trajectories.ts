@@ -21,7 +21,7 @@ import {
   buildTensorDict,
   headerOf,
   type NodeSchema,
-  parseHeader,
+  parseTrajectoryHeader,
   type SchemaLeaf,
   schemaLeaves,
   schemaOf,
@@ -107,7 +107,7 @@ const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
 
 const openBatch = (line: number, json: unknown): E.Either<TrajectoryFailure, OpenBatch> => {
   if (!isRecord(json) || !Object.hasOwn(json, '_schema')) return fail(line, 'expected a header, { "_schema": ... }')
-  const schema = parseHeader(json._schema)
+  const schema = parseTrajectoryHeader(json._schema)
   if (E.isLeft(schema)) return fail(line, schema.left.reason)
   return E.right({
     schema: schema.right,

@@ -21,12 +21,12 @@ import { type ParquetFailure, parquetInfo, readParquet } from './parquet.js'
 import type { ParquetType } from './parquetTypes.js'
 import { type EncodeParquetOptions, encodeParquet, type ParquetColumn } from './parquetWrite.js'
 import type { Json } from './plainValues.js'
-import { type Flat, flatElements, leafOf, parseFlat } from './trajectoryElements.js'
+import { type FlatElements, flatElements, leafOf, parseFlat } from './trajectoryElements.js'
 import {
   buildTensorDict,
   headerOf,
   type NodeSchema,
-  parseHeader,
+  parseTrajectoryHeader,
   type SchemaLeaf,
   schemaLeaves,
   schemaOf,
@@ -73,12 +73,12 @@ const isText = (value: unknown): boolean => typeof value === 'string' && !/\p{Su
 const columnOf = (
   name: string,
   place: SchemaLeaf,
-  elements: readonly Flat[],
+  elements: readonly FlatElements[],
 ): ParquetColumn & { readonly storage: Storage } => {
   const { kind } = place.schema
   const isWords = kind === 'data' || kind === 'strings'
   const storage = isWords && !elements.every((flat) => flat.every(isText)) ? 'json' : 'plain'
-  const stored = (flat: Flat): readonly unknown[] =>
+  const stored = (flat: FlatElements): readonly unknown[] =>
     storage === 'json' ? flat.map((value) => JSON.stringify(value)) : flat
   const type = elementType(place, storage)
   return isSingle(place)
@@ -134,7 +134,7 @@ const parseFooter = (name: string, text: string | undefined): E.Either<FormatFai
     .safeParse(E.isRight(json) ? json.right : undefined)
   if (!parsed.success) return fail(`${name}: the '${FOOTER}' of its footer is damaged`)
   return pipe(
-    parseHeader(parsed.data.schema),
+    parseTrajectoryHeader(parsed.data.schema),
     E.chain((schema) => {
       const count = schemaLeaves(schema).length
       const { columns } = parsed.data

@@ -58,11 +58,11 @@ const toNumbers = (items: readonly unknown[], dtype: RaggedType): E.Either<strin
 }
 
 /** The values of one element of a leaf in row-major order: numbers, booleans, texts, rows of numbers, or JSON of data. */
-export type Flat = readonly unknown[]
+export type FlatElements = readonly unknown[]
 
 /** The flat values of each element, and those that cannot be written. */
 export interface LeafElements {
-  readonly elements: readonly Flat[]
+  readonly elements: readonly FlatElements[]
   readonly problems: readonly TensorDictProblem[]
 }
 
@@ -108,13 +108,16 @@ const jsonOf = (value: unknown): Json => {
 }
 
 /** The JSON of one element: lists in lists, as its shape is; NaN and infinities as texts. */
-export const elementJson = (flat: Flat, { schema, batchShape }: SchemaLeaf): Json => {
+export const elementJson = (flat: FlatElements, { schema, batchShape }: SchemaLeaf): Json => {
   const shape = [...batchShape.slice(1), ...('shape' in schema ? schema.shape : [])]
   return nest(schema.kind === 'data' ? (flat as readonly Json[]) : flat.map(jsonOf), shape) // data is JSON already
 }
 
 /** Reads the flat values of one element, of as many as its shape has. */
-export const parseFlat = (flat: Flat, { schema, batchShape }: SchemaLeaf): E.Either<string, readonly unknown[]> => {
+export const parseFlat = (
+  flat: FlatElements,
+  { schema, batchShape }: SchemaLeaf,
+): E.Either<string, readonly unknown[]> => {
   const expected = batchSize([...batchShape.slice(1), ...('shape' in schema ? schema.shape : [])])
   if (flat.length !== expected) return E.left(`expected ${expected} values, got ${flat.length}`)
   switch (schema.kind) {

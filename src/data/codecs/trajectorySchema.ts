@@ -137,7 +137,7 @@ const schemaProblems = (node: NodeSchema, path: readonly string[]): readonly str
 }
 
 /** Reads a header. Errors: `Left(FormatFailure)` with everything that is wrong with it. */
-export const parseHeader = (json: unknown): E.Either<FormatFailure, NodeSchema> => {
+export const parseTrajectoryHeader = (json: unknown): E.Either<FormatFailure, NodeSchema> => {
   const attempt = E.tryCatch(
     () => headerSchema.safeParse(json),
     (error) => String(error), // nodes in nodes without end

@@ -5,7 +5,6 @@ import {
   type ExcludeAt,
   type ExistingKey,
   type ExistingKeys,
-  type Key,
   type KeyOf,
   type KeyTree,
   keyTree,
@@ -16,6 +15,7 @@ import {
   type SelectAt,
   type SetAt,
   startsWith,
+  type TensorDictKey,
 } from './keys.js'
 import { filterEntries, spineFrom, valueAt, withValue } from './spine.js'
 import {
@@ -78,7 +78,7 @@ const change = (td: TensorDict, what: Change, depth = 0): TensorDict => {
  * @example
  * has(set(TensorDict({}, []), ['next', 'reward'], meta(1)), 'next', 'reward') // true
  */
-export const set = <S, const K extends Key, const E extends Entry>(
+export const set = <S, const K extends TensorDictKey, const E extends Entry>(
   td: TensorDict<S>,
   key: PlaceKey<S, K>,
   entry: E,
@@ -137,7 +137,7 @@ const without = (td: TensorDict, tree: KeyTree): TensorDict => {
  * @example
  * has(exclude(TensorDict({ a: meta(1), b: meta(2) }, []), 'a'), 'a') // false
  */
-export const exclude = <S, const K extends readonly Key[]>(
+export const exclude = <S, const K extends readonly TensorDictKey[]>(
   td: TensorDict<S>,
   ...keys: K
 ): TensorDict<ExcludeAt<S, K[number]>> => {
@@ -153,7 +153,7 @@ export const exclude = <S, const K extends readonly Key[]>(
  * @example
  * has(remove(TensorDict({ next: { done: meta(1) } }, []), ['next', 'done']), 'next') // true
  */
-export const remove = <S, const K extends Key>(td: TensorDict<S>, key: K): TensorDict<ExcludeAt<S, K>> =>
+export const remove = <S, const K extends TensorDictKey>(td: TensorDict<S>, key: K): TensorDict<ExcludeAt<S, K>> =>
   without(td, keyTree([pathOf('remove', key)])) as TensorDict<ExcludeAt<S, K>> // the named entry is gone
 
 const only = (td: TensorDict, tree: KeyTree): TensorDict => {
@@ -180,17 +180,17 @@ const requireAll = (operation: string, td: TensorDict, paths: readonly Path[]): 
  * @example
  * leafPaths(select(TensorDict({ a: meta(1), n: { b: meta(2), c: meta(3) } }, []), ['n', 'c'], 'a')) // [['a'], ['n', 'c']]
  */
-export const select = <S, const K extends readonly Key[]>(
+export const select = <S, const K extends readonly TensorDictKey[]>(
   td: TensorDict<S>,
   ...keys: ExistingKeys<S, K>
 ): TensorDict<SelectAt<S, K[number]>> => {
-  const paths = (keys as readonly Key[]).map((key) => pathOf('select', key)) // ExistingKeys takes K itself, or nothing
+  const paths = (keys as readonly TensorDictKey[]).map((key) => pathOf('select', key)) // ExistingKeys takes K itself, or nothing
   requireAll('select', td, paths)
   return only(td, keyTree(paths)) as TensorDict<SelectAt<S, K[number]>> // the named entries
 }
 
 /** The parts of `partitionKeys`: one for each list of keys, and the rest. */
-export type Partition<S, K extends readonly (readonly Key[])[]> = readonly [
+export type Partition<S, K extends readonly (readonly TensorDictKey[])[]> = readonly [
   ...{ readonly [I in keyof K]: TensorDict<SelectAt<S, K[I][number]>> },
   TensorDict<ExcludeAt<S, K[number][number]>>,
 ]
@@ -254,7 +254,7 @@ const renameProblem = (td: TensorDict, source: Path, target: Path): string | und
  * @example
  * leafPaths(rename(TensorDict({ a: meta(1), b: meta(2) }, []), 'a', ['n', 'c'])) // [['b'], ['n', 'c']]
  */
-export const rename = <S, const A extends KeyOf<S>, const B extends Key>(
+export const rename = <S, const A extends KeyOf<S>, const B extends TensorDictKey>(
   td: TensorDict<S>,
   from: ExistingKey<S, A>,
   to: PlaceKey<ExcludeAt<S, A>, B>,

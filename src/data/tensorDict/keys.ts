@@ -10,7 +10,7 @@ import { type ChildSchema, type Entry, type Flat, type TensorDict, TensorDictErr
 export type Path = readonly [string, ...string[]]
 
 /** One name, or a path of at least one. */
-export type Key = string | Path
+export type TensorDictKey = string | Path
 
 /** A path of one name is that name. */
 type Short<K> = K extends readonly [infer A] ? A : K
@@ -35,7 +35,7 @@ type CheckedKey<S, K> = unknown extends S
     : CheckedPath<S, K>
 
 /** What a key can be that begins with a name of the schema. */
-export type KeyOf<S> = unknown extends S ? Key : (keyof S & string) | readonly [keyof S & string, ...string[]]
+export type KeyOf<S> = unknown extends S ? TensorDictKey : (keyof S & string) | readonly [keyof S & string, ...string[]]
 
 /** The compiler's text for a path that goes wrong behind its first name; `K` is the path with the names that there are instead. */
 export interface NoSuchKey<out K> {
@@ -46,7 +46,7 @@ export interface NoSuchKey<out K> {
 export type ExistingKey<S, K> = K & (K extends CheckedKey<S, K> ? unknown : NoSuchKey<CheckedKey<S, K>>)
 
 /** The same for each of a list. Written so that the compiler names the keys that there are. */
-export type ExistingKeys<S, K extends readonly Key[]> = {
+export type ExistingKeys<S, K extends readonly TensorDictKey[]> = {
   readonly [I in keyof K]: K[I] extends CheckedKey<S, K[I]> ? K[I] : CheckedKey<S, K[I]>
 }
 
@@ -143,7 +143,7 @@ export const kindOf = (value: unknown): string => {
 }
 
 /** The path of a key. Errors: throws TensorDictError for what is neither a string nor a non-empty list of strings. */
-export const pathOf = (operation: string, key: Key): Path => {
+export const pathOf = (operation: string, key: TensorDictKey): Path => {
   const names: readonly unknown[] = typeof key === 'string' ? [key] : Array.isArray(key) ? key : []
   if (names.length > 0 && names.every((name) => typeof name === 'string')) return names as unknown as Path // just checked
   throw new TensorDictError(operation, [], {

@@ -1,6 +1,9 @@
 /**
  * The `onnxruntime` backend of TensorFlow.js.
  *
+ * This folder holds the `onnxruntime` backend: recorded operations, graphs, and their runs in the
+ * native library. It does not hold operations that also run on other backends (`../ops`).
+ *
  * Kernel calls record operations; reading a value compiles and runs everything that is recorded and still wanted (see
  * `graph.ts` and `runtime.ts`). Kernels without an ONNX form run on tfjs's cpu backend. Inside a trace (see `jit.ts`)
  * nothing runs at all: the recorded graph becomes a function of its parameters.
@@ -12,7 +15,7 @@ import { collect, type Graph, makeOperation, sameShape, sizeOf, type Value } fro
 import { type Origin, originOf } from './origin.js'
 import type { EmitOptions, Emitter, KernelInputs } from './rule.js'
 import type { EngineStats, Runtime } from './runtime.js'
-import { copyArray, leaf, onnxType, type Slot } from './storage.js'
+import { copyArray, leaf, onnxType, type StorageSlot } from './storage.js'
 
 export const BACKEND_NAME = 'onnxruntime'
 
@@ -76,11 +79,11 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
   let traceCount = 0
   let recorded = 0
   let origin: (() => Origin) | null = null
-  const pending = new Set<Slot>()
+  const pending = new Set<StorageSlot>()
 
-  const slotOf = (dataId: object): Slot => storage.get(dataId)
+  const slotOf = (dataId: object): StorageSlot => storage.get(dataId)
 
-  const numeric = (slot: Slot): Value => {
+  const numeric = (slot: StorageSlot): Value => {
     if (slot.content._tag === 'Numeric') return slot.content.value
     throw new TypeError(`onnxruntime backend: ${slot.dtype} tensors have no numeric value`)
   }
@@ -88,7 +91,7 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
   const makeLeaf = (data: OnnxArray, shape: readonly number[], type: OnnxType): Value =>
     leaf(data, shape, type, { isConstant: currentTrace !== 0, trace: currentTrace })
 
-  const addSlot = (slot: Slot): tf.DataId => {
+  const addSlot = (slot: StorageSlot): tf.DataId => {
     const dataId = {}
     storage.set(dataId, slot)
     if (currentTrace === 0 && slot.content._tag === 'Numeric' && slot.content.value.data === null) pending.add(slot)
@@ -102,7 +105,7 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
     runtime.compute(slots.map(numeric))
   }
 
-  const dataOf = (slot: Slot): OnnxArray => {
+  const dataOf = (slot: StorageSlot): OnnxArray => {
     const value = numeric(slot)
     if (value.data === null) {
       if (value.trace !== 0) {
@@ -118,7 +121,7 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
     values: tf.backend_util.BackendValues,
     dtype: tf.DataType,
     shape: readonly number[],
-  ): Slot['content'] => {
+  ): StorageSlot['content'] => {
     const type = onnxType(dtype)
     if (type === undefined) {
       return { _tag: 'Opaque', values: (values ?? []) as tf.TypedArray | Uint8Array[] } // strings: bytes; complex: interleaved
@@ -184,7 +187,7 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
       runtime.release()
     },
   }
-  const makeStorage = (): tf.DataStorage<Slot> => new tf.DataStorage(kernelBackend, tf.engine())
+  const makeStorage = (): tf.DataStorage<StorageSlot> => new tf.DataStorage(kernelBackend, tf.engine())
   let storage = makeStorage()
 
   const emitMany: Emitter['emitMany'] = (name, inputs, outputs, options: EmitOptions = {}) => {

@@ -2,7 +2,7 @@
 import * as tf from '@tensorflow/tfjs-core'
 import type { RecordingBackend } from './backend.js'
 import type { KernelAttributes } from './rule.js'
-import '../tfjs.js'
+import './tfjs.js'
 
 /** The parts of tfjs's cpu backend that are used here: it keeps complex tensors as a pair. */
 interface CpuData {

@@ -8,7 +8,7 @@ type Content =
   | { readonly _tag: 'Numeric'; readonly value: Value }
   | { readonly _tag: 'Opaque'; readonly values: TypedArray | Uint8Array[] }
 
-export interface Slot {
+export interface StorageSlot {
   readonly content: Content
   readonly dtype: DataType
   references: number

@@ -45,7 +45,7 @@ const asRows = (x: tf.Tensor, groups: number): tf.Tensor => {
 const atPositions = (x: tf.Tensor): tf.Tensor => tf.expandDims(x, 3)
 
 /** How products of queries and keys become scores. */
-export interface Scoring {
+export interface AttentionScoring {
   /** Products are multiplied by it. */
   readonly scale: number
   /** Scores are bent into `(-softCap, softCap)` before the bias: `softCap * tanh(score / softCap)`. Null, the default, leaves them alone. */
@@ -59,7 +59,7 @@ interface Scores {
   readonly slope: tf.Tensor | undefined
 }
 
-const scoresOf = (queries: tf.Tensor, source: AttentionSource, { scale, softCap = null }: Scoring): Scores => {
+const scoresOf = (queries: tf.Tensor, source: AttentionSource, { scale, softCap = null }: AttentionScoring): Scores => {
   const { keys, bias } = source
   const [, , groups, places] = keys.shape as Five // the layout of this file
   const products =
@@ -96,7 +96,7 @@ interface Forward {
   readonly slopes: readonly tf.Tensor[]
 }
 
-const forward = (queries: tf.Tensor, sources: readonly AttentionSource[], scoring: Scoring): Forward => {
+const forward = (queries: tf.Tensor, sources: readonly AttentionSource[], scoring: AttentionScoring): Forward => {
   const scored = sources.map((source) => scoresOf(queries, source, scoring))
   const scores = scored.map((s) => s.scores)
   const maxima = scores.map((s, i) => (sources[i]!.reach === 'same' ? s : tf.max(s, -1, true)))
@@ -187,7 +187,11 @@ const checkShapes = (queries: tf.Tensor, sources: readonly AttentionSource[]): v
  * Source   Vaswani et al. 2017, arXiv:1706.03762, section 3.2; grouped queries: Ainslie et al. 2023, arXiv:2305.13245; the soft
  *          cap: Gemma 2, arXiv:2408.00118, section 2.
  */
-export const attention = (queries: tf.Tensor, sources: readonly AttentionSource[], scoring: Scoring): tf.Tensor => {
+export const attention = (
+  queries: tf.Tensor,
+  sources: readonly AttentionSource[],
+  scoring: AttentionScoring,
+): tf.Tensor => {
   checkShapes(queries, sources)
   const inputs = [queries, ...sources.flatMap(({ keys, values }) => [keys, values])]
   return tf.customGrad((...args) => {

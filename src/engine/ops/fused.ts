@@ -1,4 +1,9 @@
-/** Calls of this project's own kernels, where the backend has them. */
+/**
+ * Calls the kernels of this project where the backend has them.
+ *
+ * This folder holds operations of models that are faster or more exact than a chain of tfjs calls,
+ * on every backend. It does not hold layers with parameters (`src/modules/transformer`).
+ */
 import * as tf from '@tensorflow/tfjs-core'
 
 /** Runs kernel `name` on the current backend; undefined if that backend has no such kernel, or if there is nothing to compute. */

@@ -14,7 +14,7 @@ export type WeightLayout = 'out-in' | 'in-out'
  * @example
  * linear(tf.tensor2d([[1, 2]]), { weight: tf.tensor2d([[3, 4]]), bias: tf.tensor1d([5]) }, 'out-in').dataSync() // [16]
  */
-export const linear = (
+export const linearLayer = (
   x: tf.Tensor,
   { weight, bias }: { readonly weight: tf.Tensor; readonly bias: tf.Tensor },
   layout: WeightLayout,

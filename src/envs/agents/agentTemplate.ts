@@ -40,7 +40,7 @@ interface Thread {
   readonly history: History
   readonly text: string
   readonly spans: readonly TextSpan[]
-  readonly given: readonly TextRange[]
+  readonly plainText: readonly TextRange[]
   readonly ids: readonly number[]
   readonly tokenSpans: readonly TokenSpan[]
   readonly said: string
@@ -55,7 +55,7 @@ type TokenResponse = { readonly tokens: TensorDict<{ readonly response: Ragged<'
 type TextResponse = { readonly text: TensorDict<{ readonly response: Data<string> }> }
 type Speaker = Transform<readonly [null, null], HistoryPrompt, Tokens, unknown, TokenResponse>
 
-const NAME = 'AgentTemplate'
+const NAME = 'agentTemplate'
 
 /** Rendering and encoding draw nothing. */
 const UNUSED_KEY = keyFromSeed(0)
@@ -68,7 +68,7 @@ const turnOf = (thread: Thread): { readonly previous: TensorDict; readonly actio
   previous: TensorDict(
     {
       history: { prompt: data([thread.history]) },
-      text: { prompt: data([thread.text]), spans: data([thread.spans]), given: data([thread.given]) },
+      text: { prompt: data([thread.text]), spans: data([thread.spans]), plainText: data([thread.plainText]) },
       tokens: { prompt: ragged('int32', [thread.ids]), spans: data([thread.tokenSpans]) },
     },
     [1],
@@ -90,7 +90,7 @@ const threadOf = (state: TensorDict, action: TensorDict, i: number): Thread => {
     history: get(before, 'history', 'prompt').items.get(i)!,
     text: get(text, 'prompt').items.get(i)!,
     spans: get(text, 'spans').items.get(i)!,
-    given: get(text, 'given').items.get(i)!,
+    plainText: get(text, 'plainText').items.get(i)!,
     ids: Array.from(raggedRow(get(before, 'tokens', 'prompt'), i)),
     tokenSpans: get(before, 'tokens', 'spans').items.get(i)!,
     said: get(acted, 'text', 'response').items.get(i)!,
@@ -176,10 +176,10 @@ const tokensAt = (state: TensorDict, i: number): TensorDict<Tokens> =>
  * Cost     one rendering of the agent's whole view for each step.
  * Source   none in TorchRL; the token-first rule of `TemplateTransform`.
  */
-export const AgentTemplate = (
+export const agentTemplate = (
   options: AgentTemplateOptions,
 ): Transform<null, Asked, Tokens, DeepMerge<TextResponse, HistoryAction>, TokenResponse> => {
-  checkOptions('AgentTemplate', options, { speech: aRecord })
+  checkOptions('agentTemplate', options, { speech: aRecord })
   const speakers = speakersOf(options)
   const agentsOf = (td: TensorDict): readonly string[] => get(td as TensorDict<Asked>, 'agent').items.toArray() // needed of the state
   return transform<null, Asked, Tokens, DeepMerge<TextResponse, HistoryAction>, TokenResponse>({

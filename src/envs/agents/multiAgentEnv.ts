@@ -1,3 +1,10 @@
+/**
+ * Environments in which several agents take turns.
+ *
+ * This folder holds environments with several speakers: simulated users, agents and their turns.
+ * It does not hold the split of such episodes into rows for each agent
+ * (`src/collectors/agentRows.ts`).
+ */
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { aFunction, aList, aNumber, checkOptions } from '../../core/options.js'
 import type { HistoryAction } from '../../data/policy.js'
@@ -138,7 +145,7 @@ const placesOf = (
  *
  * `reset` needs `query` in its request, which everyone reads first. `step` takes the message of the agent whose turn it is, lets `judge` look, and
  * shows the conversation to the next. `agentRewards` has what every agent got in the step; `reward` is that of the agent who wrote. `agentRows`
- * gives each agent all that it got. Around it, `AgentTemplate` keeps the tokens of each agent by themselves.
+ * gives each agent all that it got. Around it, `agentTemplate` keeps the tokens of each agent by themselves.
  *
  * Shapes   all entries `[B]`.
  * Errors   `Left(EnvFailure)` from `reset` if the request has no `query` of strings. Throws RangeError for a batch size below 1, for agents without

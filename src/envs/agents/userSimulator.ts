@@ -11,11 +11,11 @@ import { type Data, data } from '../../data/tensorDict/leaf.js'
 import { take } from '../../data/tensorDict/selecting.js'
 import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { discard, scope } from '../../engine/scope.js'
-import { append, History, lastMessage, type Message, message, textOf } from '../../text/history/history.js'
+import { appendMessage, History, lastMessage, type Message, message, textOf } from '../../text/history/history.js'
 import { type EnvFailure, endedRows, envFailure, type Outcome } from '../base/env.js'
 import { type Transform, transform } from '../transforms/transform.js'
 
-/** What a `UserSimulator` keeps of each conversation. */
+/** What a `userSimulator` keeps of each conversation. */
 export type SimulatedUser = {
   readonly simulatedUser: TensorDict<{
     /** Where the randomness of this user comes from: `formatKey`. */
@@ -46,7 +46,7 @@ export interface UserSimulatorOptions {
   readonly maxCalls?: number
 }
 
-const NAME = 'UserSimulator'
+const NAME = 'userSimulator'
 const ROLES = { user: 'user', policy: 'assistant' } as const
 
 /** What the user knows besides the messages. */
@@ -183,12 +183,12 @@ const USER_SIMULATOR_OPTIONS: OptionKinds<UserSimulatorOptions> = {
  * Source   none in TorchRL (asked for in its issues 2271 and 2872); the user of tau-bench (Yao et al. 2024).
  *
  * @example
- * UserSimulator({ policy: ScriptedHistoryPolicy({ answers: () => 'And then?' }), maxTurns: 3, stopMarker: '[END]' }).name // 'UserSimulator'
+ * userSimulator({ policy: scriptedHistoryPolicy({ answers: () => 'And then?' }), maxTurns: 3, stopMarker: '[END]' }).name // 'userSimulator'
  */
-export const UserSimulator = (
+export const userSimulator = (
   options: UserSimulatorOptions,
 ): Transform<null, HistoryPrompt, HistoryPrompt & SimulatedUser> => {
-  checkOptions('UserSimulator', options, USER_SIMULATOR_OPTIONS)
+  checkOptions('userSimulator', options, USER_SIMULATOR_OPTIONS)
   checkSizes(options)
   const { persona = '', stopMarker, maxTurns, roles = ROLES } = options
   const personaOf = (td: TensorDict, i: number): string =>
@@ -237,7 +237,7 @@ export const UserSimulator = (
         const reply = said.get(i)
         return reply === undefined || (reply.isLast && reply.text === '')
           ? history
-          : append(history, message(roles.user, reply.text))
+          : appendMessage(history, message(roles.user, reply.text))
       })
       const added = scope(() =>
         TensorDict(

@@ -6,7 +6,7 @@ import { dataSpec } from '../../data/spec.js'
 import { type Data, data } from '../../data/tensorDict/leaf.js'
 import { type DeepMerge, merge } from '../../data/tensorDict/merge.js'
 import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { append, History, type Message, message, textOf } from '../../text/history/history.js'
+import { appendMessage, History, type Message, message, textOf } from '../../text/history/history.js'
 import {
   type Env,
   type EnvFailure,
@@ -162,7 +162,7 @@ const moved = (desk: Desk, command: string, reply: MLGymReply, { maxSteps, metri
   }
   const text = `${observed(reply.observation)}\n${prompt(commands.length, maxSteps, reply.shell)}`
   return {
-    history: append(desk.history, message('user', text)),
+    history: appendMessage(desk.history, message('user', text)),
     episode: next,
     reward: next.paid - episode.paid,
     done: reply.done,
@@ -176,7 +176,7 @@ const runTurn = async (
   rules: Rules,
   signal: AbortSignal | undefined,
 ): Promise<E.Either<MLGymFailure, Moved>> => {
-  const desk = { history: append(history, written), episode }
+  const desk = { history: appendMessage(history, written), episode }
   const block = commandBlock(textOf(written))
   const command = block === undefined ? '' : guardMultiLine(block.command.trim())
   if (command !== '') {
@@ -186,7 +186,7 @@ const runTurn = async (
   const wrong = episode.wrong + 1
   const penalty = rules.rewardWrongFormat
   if (wrong < rules.maxWrong) {
-    const asked = append(desk.history, message('user', WRONG_FORMAT))
+    const asked = appendMessage(desk.history, message('user', WRONG_FORMAT))
     return E.right({ history: asked, episode: { ...episode, wrong }, reward: penalty, done: false, retry: true })
   }
   const reply = await rules.sessions.step(episode.place, GIVE_UP, signal)

@@ -1,8 +1,8 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import type { Alarms, Processes, TalkingProcess } from '../../core/capabilities.js'
+import type { Processes, TalkingProcess, Timers } from '../../core/capabilities.js'
 import { aList, aNumber, aRecord, aText, checkOptions, type OptionKinds } from '../../core/options.js'
-import { liveAlarms } from '../../live/clock.js'
+import { liveTimers } from '../../live/clock.js'
 import { liveProcesses } from '../../live/processes.js'
 import { type MLGym, type MLGymFailure, type MLGymReply, type MLGymSession, mlgymFailure } from './session.js'
 
@@ -19,7 +19,7 @@ export interface ProcessMLGymOptions {
   /** A command, and its evaluation, is over in this time. Default 3 hours: MLGym itself ends a training after one. */
   readonly stepLimitMs?: number
   readonly processes?: Pick<Processes, 'converse'>
-  readonly alarms?: Alarms
+  readonly timers?: Timers
 }
 
 const MINUTE = 60_000
@@ -94,7 +94,7 @@ const bridgeOf = (
   process: TalkingProcess,
   lines: { onLine: (line: string) => void },
   errors: () => string,
-  alarms: Alarms,
+  timers: Timers,
 ): Bridge => {
   let isOver = false
   const gone = process.ended.then(({ code, signal }) => {
@@ -111,7 +111,7 @@ const bridgeOf = (
         lines.onLine = resolve
       })
       const late = new Promise<null>((resolve) => {
-        silence = alarms.after(limitMs, () => resolve(null))
+        silence = timers.after(limitMs, () => resolve(null))
       })
       const dead = gone.then((reason): E.Either<MLGymFailure, never> => infrastructure(reason))
       const written = await process.write(`${JSON.stringify(request)}\n`)()
@@ -130,7 +130,7 @@ const bridgeOf = (
       process.endInput()
       let silence = (): void => {}
       const late = new Promise<void>((resolve) => {
-        silence = alarms.after(CLOSE_MS, resolve)
+        silence = timers.after(CLOSE_MS, resolve)
       })
       await Promise.race([gone, late])
       silence()
@@ -149,7 +149,7 @@ const PROCESS_MLGYM_OPTIONS: OptionKinds<ProcessMLGymOptions> = {
   openLimitMs: aNumber,
   stepLimitMs: aNumber,
   processes: aRecord,
-  alarms: aRecord,
+  timers: aRecord,
 }
 
 /**
@@ -171,7 +171,7 @@ export const processMLGym = (options: ProcessMLGymOptions = {}): MLGym => {
     folder,
     env,
     processes = liveProcesses,
-    alarms = liveAlarms,
+    timers = liveTimers,
   } = options
   const { openLimitMs = 30 * MINUTE, stepLimitMs = 180 * MINUTE } = options
   return {
@@ -190,7 +190,7 @@ export const processMLGym = (options: ProcessMLGymOptions = {}): MLGym => {
         },
       })()
       if (E.isLeft(started)) return infrastructure(started.left.reason)
-      const bridge = bridgeOf(started.right, lines, () => errors, alarms)
+      const bridge = bridgeOf(started.right, lines, () => errors, timers)
       const opened = await bridge.ask({ op: 'open', ...request }, openedReply, openLimitMs)
       if (E.isLeft(opened)) {
         await bridge.close()

@@ -98,11 +98,11 @@ export const formatScore = (completion: string, options: FormatScoreOptions = {}
  * Errors   throws RangeError for options that make no sense, with all of them.
  *
  * @example
- * FormatReward({ factor: 0.5 }).range // [0, 0.5]
+ * formatReward({ factor: 0.5 }).range // [0, 0.5]
  */
-export const FormatReward = (options: FormatScoreOptions = {}): Reward<Task, FormatRule> => {
-  checkOptions('FormatReward', options, { blocks: aList, rules: aList, factor: aNumber, endOfTurn: aText })
-  const { rules, factor } = checkFormat('FormatReward', options)
+export const formatReward = (options: FormatScoreOptions = {}): Reward<Task, FormatRule> => {
+  checkOptions('formatReward', options, { blocks: aList, rules: aList, factor: aNumber, endOfTurn: aText })
+  const { rules, factor } = checkFormat('formatReward', options)
   return {
     name: 'format',
     partNames: rules,

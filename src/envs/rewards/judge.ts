@@ -10,7 +10,7 @@ import { fitSchema } from '../../data/schemaJson.js'
 import type { Task } from '../../data/task.js'
 import { data } from '../../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { append, History, lastMessage, type Message, message, textOf } from '../../text/history/history.js'
+import { appendMessage, History, lastMessage, type Message, message, textOf } from '../../text/history/history.js'
 import { replyOf } from './reply.js'
 import type { Answered, RewardFailure, RewardService, ScoreContext, Scored } from './reward.js'
 
@@ -138,7 +138,7 @@ const judged = async <T extends Task, V>(
       return E.right({ reward: score, success: score >= solvedAt, parts: { score, attempts: attempt } })
     }
     const complaint = `That is no verdict: ${verdict.left}. Reply with the JSON object alone.`
-    history = append(append(history, said.right), message('user', complaint))
+    history = appendMessage(appendMessage(history, said.right), message('user', complaint))
   }
   const last = lastMessage({ ...history, messages: history.messages.pop() })
   const quoted = last === undefined ? '' : textOf(last).slice(0, QUOTED)
@@ -171,7 +171,7 @@ const JUDGE_REWARD_OPTIONS: OptionKinds<JudgeOptions<never, never>> = {
  * Source   Zheng et al. 2023, arXiv:2306.05685, single answers with a reference.
  *
  * @example
- * judgeReward({ judge: ScriptedHistoryPolicy({ answers: () => '{"reason": "", "score": 1}' }), rubric: '', verdict: JUDGE_VERDICT, worth: ({ score }) => score }).range // [0, 1]
+ * judgeReward({ judge: scriptedHistoryPolicy({ answers: () => '{"reason": "", "score": 1}' }), rubric: '', verdict: JUDGE_VERDICT, worth: ({ score }) => score }).range // [0, 1]
  */
 export const judgeReward = <T extends Task, V>(options: JudgeOptions<T, V>): RewardService<T, 'score' | 'attempts'> => {
   checkOptions('judgeReward', options, JUDGE_REWARD_OPTIONS)

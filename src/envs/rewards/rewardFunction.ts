@@ -67,7 +67,7 @@ const shown = (value: unknown): string =>
   typeof value === 'number' || value === undefined || value === null ? String(value) : `a value of type ${typeof value}`
 
 /**
- * Makes a reward of a plain function, for `RewardTransform`, `weightedService` and the law kits.
+ * Makes a reward of a plain function, for `rewardTransform`, `weightedService` and the law kits.
  *
  * The function returns the reward, or with `parts` a number for each part. The reward is then
  * $\sum_p w_p x_p$ with the given weights.

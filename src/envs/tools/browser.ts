@@ -4,12 +4,12 @@ import * as E from 'fp-ts/lib/Either.js'
 import type * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Browser as Chromium } from 'playwright-core'
 import { ABORTED, cancellation, unlessAborted } from '../../core/cancellation.js'
-import type { Alarms, Clock, Files, Ids } from '../../core/capabilities.js'
+import type { Clock, Files, Ids, Timers } from '../../core/capabilities.js'
 import { errorMessage } from '../../core/failure.js'
 import type { Gate, GateFailure, OpenGate } from '../../core/http.js'
 import { aList, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
 import { optionalPackage, type PackageFailure } from '../../data/codecs/optionalPackage.js'
-import { liveAlarms, liveClock } from '../../live/clock.js'
+import { liveClock, liveTimers } from '../../live/clock.js'
 import { liveFiles } from '../../live/files.js'
 import { liveGate } from '../../live/gate.js'
 import { liveIds } from '../../live/ids.js'
@@ -17,17 +17,17 @@ import { type AllowedOrigins, allowedOrigins, allowsDestination, checkAddress } 
 import { type ActionResult, type BrowserAction, type BrowserLimits, type BrowserPage, openPage } from './browserPage.js'
 import { clipped } from './clipped.js'
 
-const importLibrary = () => import('playwright-core')
-type Library = Awaited<ReturnType<typeof importLibrary>>
+/** @internal */
+type Library = typeof import('playwright-core')
 
 export interface BrowserWorld {
   readonly files: Pick<Files, 'exists'>
   readonly clock: Clock
-  readonly alarms: Alarms
+  readonly timers: Timers
   readonly ids: Ids
   readonly openGate: OpenGate
-  /** Loads the package. Default: imports `playwright-core`. */
-  readonly load: () => Promise<Library>
+  /** Resolves with the exports of `playwright-core`. Default: imports it. */
+  readonly load: () => Promise<unknown>
 }
 
 export interface BrowserOptions {
@@ -80,8 +80,8 @@ const LIMITS: BrowserLimits = {
 }
 
 const liveWorld: BrowserWorld = {
-  ...{ files: liveFiles, clock: liveClock, alarms: liveAlarms, ids: liveIds, openGate: liveGate },
-  load: importLibrary,
+  ...{ files: liveFiles, clock: liveClock, timers: liveTimers, ids: liveIds, openGate: liveGate },
+  load: () => import('playwright-core'),
 }
 
 interface Settings {
@@ -185,7 +185,7 @@ const actOn = async (
 ): Promise<BrowserOutcome> => {
   const { limits, world } = settings
   const life = cancellation({ signal })
-  const ring = world.alarms.after(limits.actionMs, life.stop)
+  const ring = world.timers.after(limits.actionMs, life.stop)
   const result = await unlessAborted(open.page.act(action), life.signal)
   ring()
   life.release()
@@ -279,7 +279,7 @@ export const openBrowser = (options: BrowserOptions): TE.TaskEither<BrowserFailu
   const world = { ...liveWorld, ...options.world }
   const settings: Settings = { allowed, limits, world, options }
   return async () => {
-    const lib = await optionalPackage('playwright-core', 'a browser', world.load)()
+    const lib = await optionalPackage('playwright-core', 'a browser', world.load as () => Promise<Library>)() // cast: see `load`
     if (E.isLeft(lib)) return E.left({ _tag: 'BrowserFailure', reason: lib.left.reason, cause: lib.left })
     // Playwright leaves its folders behind where the program is missing.
     const isThere = await world.files.exists(options.executablePath)()

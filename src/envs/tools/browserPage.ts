@@ -194,6 +194,8 @@ const withNotes = (result: ActionResult, notes: readonly string[]): ActionResult
  *
  * Errors   rejects as Playwright does if the browser is gone.
  * Effects  a page, until `close`.
+ *
+ * @internal
  */
 export const openPage = async (
   context: BrowserContext,

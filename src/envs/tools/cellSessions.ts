@@ -7,7 +7,7 @@
  */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
-import type { Alarms, Ids } from '../../core/capabilities.js'
+import type { Ids, Timers } from '../../core/capabilities.js'
 import type {
   Sandbox,
   SandboxEnd,
@@ -16,7 +16,7 @@ import type {
   SandboxSession,
   SandboxText,
 } from '../../core/sandbox.js'
-import { liveAlarms } from '../../live/clock.js'
+import { liveTimers } from '../../live/clock.js'
 import { liveIds } from '../../live/ids.js'
 
 /** A program that reads cells, and how a cell is written to it. Behind its output it writes the mark, and then its status as a line. */
@@ -45,7 +45,7 @@ export interface CellSessionsOptions {
   readonly maxIdle: number
   /** A program that waits so long is ended. */
   readonly idleMs: number
-  readonly alarms?: Alarms
+  readonly timers?: Timers
   readonly ids?: Ids
 }
 
@@ -73,7 +73,7 @@ type Asked = E.Either<SandboxFailure, CellResult>
 
 /** Sessions of a program. Effects: keeps programs running, until they are taken, evicted or closed. */
 export const cellSessions = (cell: CellProgram, options: CellSessionsOptions): CellSessions => {
-  const { sandbox, maxIdle, idleMs, alarms = liveAlarms, ids = liveIds } = options
+  const { sandbox, maxIdle, idleMs, timers = liveTimers, ids = liveIds } = options
   const idle = new Set<Idle>() // in the order in which they came
   const ending = new Set<Promise<void>>()
 
@@ -94,7 +94,7 @@ export const cellSessions = (cell: CellProgram, options: CellSessionsOptions): C
   }
 
   const keep = (history: string, session: SandboxSession): void => {
-    const each: Idle = { history, session, cancel: alarms.after(idleMs, () => evict(each)) }
+    const each: Idle = { history, session, cancel: timers.after(idleMs, () => evict(each)) }
     idle.add(each)
     for (const oldest of [...idle].slice(0, Math.max(0, idle.size - maxIdle))) evict(oldest)
   }

@@ -21,7 +21,7 @@ export interface CellToolOptions {
   readonly limits?: Partial<SandboxLimits>
   /** Folders and files of this machine that programs may read, besides those of the system: an environment with packages. */
   readonly readOnly?: readonly string[]
-  readonly sessions?: Partial<Pick<CellSessionsOptions, 'maxIdle' | 'idleMs' | 'alarms' | 'ids'>>
+  readonly sessions?: Partial<Pick<CellSessionsOptions, 'maxIdle' | 'idleMs' | 'timers' | 'ids'>>
 }
 
 /** The options of every tool that runs code in the sandbox, for `checkOptions`. */

@@ -1,10 +1,10 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { ABORTED, unlessAborted } from '../../core/cancellation.js'
-import type { Alarms, Thread, Threads } from '../../core/capabilities.js'
+import type { Thread, Threads, Timers } from '../../core/capabilities.js'
 import { uniformInteger } from '../../core/key.js'
 import { aNumber, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
-import { liveAlarms } from '../../live/clock.js'
+import { liveTimers } from '../../live/clock.js'
 import { liveThreads } from '../../live/threads.js'
 import type { ToolFailure } from '../base/toolFailure.js'
 import type {
@@ -27,7 +27,7 @@ export interface JavaScriptToolOptions {
   /** A thread that waits so long is ended. Default 30 s. */
   readonly idleMs?: number
   readonly threads?: Threads
-  readonly alarms?: Alarms
+  readonly timers?: Timers
 }
 
 /** A tool that keeps threads between calls. */
@@ -89,7 +89,7 @@ const textOf = ({ _tag, text, dropped }: JavaScriptReply, { wallMs }: JavaScript
 
 /** The threads of a tool. */
 const workers = (options: JavaScriptToolOptions) => {
-  const { maxIdle = 2, idleMs = 30_000, threads = liveThreads, alarms = liveAlarms } = options
+  const { maxIdle = 2, idleMs = 30_000, threads = liveThreads, timers = liveTimers } = options
   const idle = new Map<Worker, () => void>()
   const leave = (worker: Worker): void => {
     idle.get(worker)?.()
@@ -118,7 +118,7 @@ const workers = (options: JavaScriptToolOptions) => {
         leave(worker)
         void ended(worker)
       }
-      idle.set(worker, alarms.after(idleMs, evict))
+      idle.set(worker, timers.after(idleMs, evict))
     },
     close: async (): Promise<void> => {
       const all = [...idle.keys()]
@@ -135,7 +135,7 @@ const JAVASCRIPT_TOOL_OPTIONS: OptionKinds<JavaScriptToolOptions> = {
   maxIdle: aNumber,
   idleMs: aNumber,
   threads: aRecord,
-  alarms: aRecord,
+  timers: aRecord,
 }
 
 /**
@@ -154,7 +154,7 @@ const JAVASCRIPT_TOOL_OPTIONS: OptionKinds<JavaScriptToolOptions> = {
  */
 export const javascriptTool = (options: JavaScriptToolOptions = {}): JavaScriptTool => {
   checkOptions('javascriptTool', options, JAVASCRIPT_TOOL_OPTIONS)
-  const { name = 'javascript', memory = 'none', alarms = liveAlarms } = options
+  const { name = 'javascript', memory = 'none', timers = liveTimers } = options
   const limits = { ...LIMITS, ...options.limits }
   const pool = workers(options)
 
@@ -166,7 +166,7 @@ export const javascriptTool = (options: JavaScriptToolOptions = {}): JavaScriptT
     if (E.isLeft(taken)) return E.left(toolFailure(name, 'infrastructure', taken.left))
     const worker = taken.right
     const late = new AbortController()
-    const cancel = alarms.after(limits.wallMs + GRACE_MS, () => late.abort())
+    const cancel = timers.after(limits.wallMs + GRACE_MS, () => late.abort())
     worker.thread.post(request)
     const word = await unlessAborted(worker.next(), AbortSignal.any([signal, late.signal]))
     cancel()

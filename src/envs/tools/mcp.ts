@@ -1,11 +1,10 @@
 /** Servers of the Model Context Protocol: what they are reached by, what limits them, and how they fail. */
-import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import type * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Alarms, Clock, Environment, Processes } from '../../core/capabilities.js'
+import type { Clock, Environment, Processes, Timers } from '../../core/capabilities.js'
 import type { WebFetch } from '../../core/http.js'
 import { type Key, keyFromSeed } from '../../core/key.js'
 import { optionalPackage, type PackageFailure } from '../../data/codecs/optionalPackage.js'
-import { liveAlarms, liveClock } from '../../live/clock.js'
+import { liveClock, liveTimers } from '../../live/clock.js'
 import { liveEnvironment } from '../../live/environment.js'
 import { liveProcesses } from '../../live/processes.js'
 import { liveWebFetch, type WebFetchOptions } from '../../live/transport/webFetch.js'
@@ -28,11 +27,18 @@ export interface McpAddress {
   readonly headers?: Readonly<Record<string, string>>
 }
 
+/** A connection to a server: any `Transport` of `@modelcontextprotocol/sdk`. */
+interface McpTransport {
+  readonly start: () => Promise<void>
+  readonly send: (message: never) => Promise<void>
+  readonly close: () => Promise<void>
+}
+
 /** A server behind a transport of your own, such as one half of the SDK's `InMemoryTransport.createLinkedPair()`. */
 export interface McpLink {
   readonly kind: 'transport'
   /** Called for every connection: for the first one, and after one is lost. */
-  readonly open: () => Promise<Transport>
+  readonly open: () => Promise<McpTransport>
 }
 
 export type McpServer = McpProgram | McpAddress | McpLink
@@ -65,12 +71,15 @@ export interface McpWorld {
   readonly processes: Processes
   readonly environment: Environment
   readonly clock: Clock
-  readonly alarms: Alarms
+  readonly timers: Timers
   readonly openWeb: (options: WebFetchOptions) => WebFetch
   /** Of the pauses between attempts. Default: another one in every process. */
   readonly key: Key
-  /** Loads the package. Default: imports `@modelcontextprotocol/sdk`. */
-  readonly load: () => Promise<McpLibrary>
+  /**
+   * Resolves with the exports of the SDK's modules `client/index.js`, `client/streamableHttp.js`,
+   * `shared/stdio.js` and `types.js` in one object. Default: imports them.
+   */
+  readonly load: () => Promise<unknown>
 }
 
 /**
@@ -92,6 +101,7 @@ export const mcpFailure = (server: string, kind: McpFailure['kind'], reason: str
   reason: `the MCP server '${server}': ${reason}`,
 })
 
+/** @internal */
 const importLibrary = async () => {
   const [client, http, stdio, types] = await Promise.all([
     import('@modelcontextprotocol/sdk/client/index.js'),
@@ -102,11 +112,16 @@ const importLibrary = async () => {
   return { ...client, ...http, ...stdio, ...types }
 }
 
-/** What is used of the SDK. */
+/**
+ * The exports of the SDK that are used.
+ *
+ * @internal
+ */
 export type McpLibrary = Awaited<ReturnType<typeof importLibrary>>
 
+/** @internal */
 export const mcpLibrary = (load: McpWorld['load']): TE.TaskEither<PackageFailure, McpLibrary> =>
-  optionalPackage('@modelcontextprotocol/sdk', 'a tool of an MCP server', load)
+  optionalPackage('@modelcontextprotocol/sdk', 'a tool of an MCP server', load as () => Promise<McpLibrary>) // cast: see `load`
 
 const LIMITS: McpLimits = {
   ...{ callMs: 30_000, connectMs: 30_000, pingMs: 5000, graceMs: 2000 },
@@ -118,7 +133,7 @@ const liveWorld = (): McpWorld => ({
   processes: liveProcesses,
   environment: liveEnvironment,
   clock: liveClock,
-  alarms: liveAlarms,
+  timers: liveTimers,
   openWeb: liveWebFetch,
   key: keyFromSeed(Math.floor(Math.random() * 2 ** 53)),
   load: importLibrary,

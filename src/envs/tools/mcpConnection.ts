@@ -43,7 +43,7 @@ interface Held {
 const pause = (ms: number, { world }: McpConnectionOptions, over: AbortSignal): Promise<unknown> => {
   let cancel = (): void => {}
   const rung = new Promise<void>((ring) => {
-    cancel = world.alarms.after(ms, ring)
+    cancel = world.timers.after(ms, ring)
   })
   return unlessAborted(rung, over).finally(() => cancel())
 }

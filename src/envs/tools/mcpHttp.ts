@@ -135,7 +135,7 @@ export const httpWire = (
   const waiting = new Set<string | number>()
   let why: string | undefined
   const end = async (): Promise<void> => {
-    const patience = world.alarms.after(limits.graceMs, () => void web.close())
+    const patience = world.timers.after(limits.graceMs, () => void web.close())
     // A server that is gone, or knows nothing of sessions, has none to end.
     await inner.terminateSession().catch(() => {})
     patience()

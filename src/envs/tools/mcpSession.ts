@@ -64,7 +64,7 @@ const wireTo = async (lib: McpLibrary, { server, limits, world }: McpSessionOpti
       /** A transport that does not close in time is left behind: it is not ours. */
       const end = (): Promise<void> =>
         new Promise((resolve, reject) => {
-          const forget = world.alarms.after(limits.graceMs, resolve)
+          const forget = world.timers.after(limits.graceMs, resolve)
           transport.close().then(resolve, reject).finally(forget)
         })
       return { transport, why: () => undefined, cut: () => void transport.close(), end }

@@ -100,7 +100,7 @@ export const stdioWire = (
       isClosing = true
       const { ended, endInput, stop } = running
       endInput() // how the protocol tells a server to end
-      const patience = world.alarms.after(limits.graceMs, () => void stop(limits.graceMs))
+      const patience = world.timers.after(limits.graceMs, () => void stop(limits.graceMs))
       await ended
       patience()
     },

@@ -2,7 +2,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { ABORTED, cancellation, unlessAborted } from '../../core/cancellation.js'
-import type { Alarms } from '../../core/capabilities.js'
+import type { Timers } from '../../core/capabilities.js'
 import { errorMessage } from '../../core/failure.js'
 import { child, type Key } from '../../core/key.js'
 import type { Limiter } from '../../core/limiter.js'
@@ -43,7 +43,7 @@ export interface RunCallsOptions {
   readonly onError: 'continue' | 'stop'
   /** Milliseconds that a call has from when it begins to run. */
   readonly timeoutMs: number
-  readonly alarms: Alarms
+  readonly timers: Timers
   /** How many calls run at a time, of this message and of all others that share it. */
   readonly limiter: Limiter
   /** Told of each reply that came after its time, and was dropped. */
@@ -93,11 +93,11 @@ const runOne = async (
   { state, key, signal }: Parameters<Tool['call']>[1],
   options: RunCallsOptions,
 ): Promise<Ended> => {
-  const { timeoutMs, alarms, limiter, onLate } = options
+  const { timeoutMs, timers, limiter, onLate } = options
   const own = cancellation({ signal })
   const running = limiter.run(async () => {
     let rung = false
-    const cancel = alarms.after(timeoutMs, () => {
+    const cancel = timers.after(timeoutMs, () => {
       rung = true
       own.stop()
     })

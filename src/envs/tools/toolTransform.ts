@@ -3,7 +3,7 @@ import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { cancellation } from '../../core/cancellation.js'
-import type { Alarms } from '../../core/capabilities.js'
+import type { Timers } from '../../core/capabilities.js'
 import { child, formatKey, type Key, parseKey } from '../../core/key.js'
 import { type Limiter, limiter } from '../../core/limiter.js'
 import { aFunction, aRecord, aText, type OptionKinds, oneOf } from '../../core/options.js'
@@ -13,8 +13,8 @@ import { type Data, data } from '../../data/tensorDict/leaf.js'
 import { merge } from '../../data/tensorDict/merge.js'
 import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { scope } from '../../engine/scope.js'
-import { liveAlarms } from '../../live/clock.js'
-import { append, type History, type Message, message, toolResult } from '../../text/history/history.js'
+import { liveTimers } from '../../live/clock.js'
+import { appendMessage, type History, type Message, message, toolResult } from '../../text/history/history.js'
 import { type EnvFailure, endedRows, envFailure } from '../base/env.js'
 import type { ToolFailure } from '../base/toolFailure.js'
 import { type StepContext, type Transform, transform } from '../transforms/transform.js'
@@ -65,7 +65,7 @@ export interface ToolCallOptions {
   readonly limits?: ToolLimits
   /** Limits calls at a time, also across transforms that share it. Default: 8 calls of this transform. */
   readonly limiter?: Limiter
-  readonly alarms?: Alarms
+  readonly timers?: Timers
   /** Called for each reply that arrives after its time limit and is dropped. Default: none. */
   readonly onLate?: (late: LateCall) => void
 }
@@ -96,12 +96,12 @@ interface Settings {
 const settingsOf = (options: ToolTransformOptions): Settings => {
   const { name, registry, read = callsOfMessage, onNoCall = 'terminate', role = 'tool', limits = {} } = options
   const { calls: maxCalls = 16, rounds: maxRounds = 32, timeoutMs = 60_000 } = limits
-  const { order = 'parallel', onError = 'continue', alarms = liveAlarms, onLate = () => {} } = options
+  const { order = 'parallel', onError = 'continue', timers = liveTimers, onLate = () => {} } = options
   const problems = Object.entries({ maxCalls, maxRounds, timeoutMs }).flatMap(([key, value]) =>
     value >= 1 ? [] : [`${key} must be at least 1, got ${value}`],
   )
   if (problems.length > 0) throw new RangeError(`${name}: ${problems.join('; ')}`)
-  const run = { order, onError, timeoutMs, alarms, onLate, limiter: options.limiter ?? limiter(8) }
+  const run = { order, onError, timeoutMs, timers, onLate, limiter: options.limiter ?? limiter(8) }
   return { name, registry, read, onNoCall, role, maxCalls, maxRounds, run }
 }
 
@@ -111,7 +111,7 @@ export const TOOL_CALL_OPTIONS: OptionKinds<ToolCallOptions> = {
   role: aText,
   limits: aRecord,
   limiter: aRecord,
-  alarms: aRecord,
+  timers: aRecord,
   onLate: aFunction,
 }
 
@@ -212,7 +212,7 @@ const play = (
     return [
       {
         ...row,
-        history: told.reduce(append, row.history),
+        history: told.reduce(appendMessage, row.history),
         calls: row.calls + count,
         errors: row.errors + count - good,
         rounds: row.rounds + 1,

@@ -9,7 +9,7 @@ import type { DeepMerge } from '../../data/tensorDict/merge.js'
 import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { scope } from '../../engine/scope.js'
 import {
-  append,
+  appendMessage,
   type ContentPart,
   type History,
   hashHistory,
@@ -141,7 +141,8 @@ export const AddThinkingPrompt = (
     { reply, open }: { readonly reply: number; readonly open: string },
     key: Key,
   ): Turned | undefined => {
-    if (editLastTurn === 'no') return { history: append(history, message(role, drawn(history, key))), kept: null }
+    if (editLastTurn === 'no')
+      return { history: appendMessage(history, message(role, drawn(history, key))), kept: null }
     const said = history.messages.get(reply)
     if (said === undefined || reply !== history.messages.size - 1 || !isPlain(said)) return undefined
     const text = textOf(said).slice(open.length)

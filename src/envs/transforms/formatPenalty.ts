@@ -23,7 +23,7 @@ export interface FormatPenaltyOptions extends FormatScoreOptions {
   readonly inputMode?: InputMode
 }
 
-const NAME = 'FormatPenalty'
+const NAME = 'formatPenalty'
 
 const entriesOf = (scores: readonly FormatScore[]): FormatEntries => {
   const each = (f: (score: FormatScore) => number): tf.Tensor => tf.tensor1d(scores.map(f), 'float32')
@@ -45,10 +45,10 @@ const UNSCORED: FormatScore = { kept: { blocks: false, order: false, outside: fa
  * Errors   throws RangeError as `formatScore` does; `Left(EnvFailure)` if the action lacks the view that `inputMode` names.
  *
  * @example
- * FormatPenalty({ blocks: ['answer'], factor: 0.1 }).name // 'FormatPenalty'
+ * formatPenalty({ blocks: ['answer'], factor: 0.1 }).name // 'formatPenalty'
  */
-export const FormatPenalty = (options: FormatPenaltyOptions = {}): Transform<null, unknown, FormatEntries> => {
-  checkOptions('FormatPenalty', options, {
+export const formatPenalty = (options: FormatPenaltyOptions = {}): Transform<null, unknown, FormatEntries> => {
+  checkOptions('formatPenalty', options, {
     blocks: aList,
     rules: aList,
     factor: aNumber,

@@ -10,7 +10,7 @@ import type { TextTokenizer } from '../../text/tokenizer/textTokenizer.js'
 import { type EnvFailure, envFailure } from '../base/env.js'
 import { type Transform, transform } from './transform.js'
 
-const NAME = 'ObservationLimit'
+const NAME = 'observationLimit'
 
 export type ObservationLimitOptions = {
   /** What becomes of a longer one. Default `truncate`. */
@@ -142,10 +142,10 @@ const limitOf = (options: ObservationLimitOptions): Limit => {
  * Cost     O(limit) for a message that is longer, whatever its length; in tokens, that of encoding 200,000 characters and 16 for each token.
  *
  * @example
- * ObservationLimit({ characters: 20_000 }).name // 'ObservationLimit'
+ * observationLimit({ characters: 20_000 }).name // 'observationLimit'
  */
-export const ObservationLimit = (options: ObservationLimitOptions): Transform<null, HistoryPrompt, HistoryPrompt> => {
-  checkOptions('ObservationLimit', options, {
+export const observationLimit = (options: ObservationLimitOptions): Transform<null, HistoryPrompt, HistoryPrompt> => {
+  checkOptions('observationLimit', options, {
     longer: oneOf('truncate', 'fail'),
     characters: aNumber,
     tokens: aNumber,

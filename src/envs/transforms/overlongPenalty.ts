@@ -21,18 +21,18 @@ export type LengthEntries = { readonly lengthPenalty: tf.Tensor }
  * Errors   throws RangeError as `overlongReward` does; `Left(EnvFailure)` if the action has no token ids.
  * Source   DAPO, Yu et al. 2025, arXiv:2503.14476, section 3.4.
  */
-export const OverlongPenalty = (options: OverlongOptions): Transform<null, unknown, LengthEntries> => {
-  checkOptions('OverlongPenalty', options, { longest: aNumber, cache: aNumber, factor: aNumber })
-  checkOverlong('OverlongPenalty', options)
+export const overlongPenalty = (options: OverlongOptions): Transform<null, unknown, LengthEntries> => {
+  checkOptions('overlongPenalty', options, { longest: aNumber, cache: aNumber, factor: aNumber })
+  checkOverlong('overlongPenalty', options)
   return transform<null, unknown, LengthEntries>({
-    name: 'OverlongPenalty',
+    name: 'overlongPenalty',
     initial: null,
     adds: { lengthPenalty: tensorSpec('float32') },
     reset: (td) =>
       TE.right([scope(() => TensorDict({ lengthPenalty: tf.zeros([...td.batchShape]) }, td.batchShape)), null]),
     step: (next, { previous, action }) => {
       if (find(action, ['tokens', 'response']) === undefined)
-        return TE.left(envFailure('OverlongPenalty', 'the action has no tokens.response'))
+        return TE.left(envFailure('overlongPenalty', 'the action has no tokens.response'))
       const lengths = rowLengths(get(action as TensorDict<TokenAction>, 'tokens', 'response')) // checked: it has them
       const over = endedRows(previous, 'done')
       const penalties = lengths.map((length, i) => (over[i] === true ? 0 : overlongReward(length, options)))

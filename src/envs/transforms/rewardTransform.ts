@@ -17,7 +17,7 @@ import type { Task } from '../../data/task.js'
 import type { Data } from '../../data/tensorDict/leaf.js'
 import { find, get, type TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { scope } from '../../engine/scope.js'
-import { append, History, lastMessage, type Message, message, textOf } from '../../text/history/history.js'
+import { appendMessage, History, lastMessage, type Message, message, textOf } from '../../text/history/history.js'
 import { type EnvFailure, endedRows, envFailure, type StepBetween } from '../base/env.js'
 import type { Answered, AnyReward, RewardFailure, Scored } from '../rewards/reward.js'
 import { type RewardFunction, type RewardParts, rewardOf } from '../rewards/rewardFunction.js'
@@ -160,7 +160,7 @@ const scoreAll =
 
 type Rewarding<T extends Task, P extends string> = Transform<RewardState, NeededTask<T>, RewardEntries & PartEntries<P>>
 
-/** `RewardTransform` under a name, for the other files of this folder. */
+/** `rewardTransform` under a name, for the other files of this folder. */
 export const rewarding = <T extends Task, P extends string>(
   name: string,
   reward: AnyReward<T, P>,
@@ -179,7 +179,7 @@ export const rewarding = <T extends Task, P extends string>(
     const answers = responses.map((response, i): Answered<T> | null => {
       if (over[i] === true || (when === 'end' && ended[i] === false && last[i] === false)) return null
       const said = without(inputMode._tag === 'history' ? undefined : endOfTurn, response)
-      return { task: tasks[i]!, history: append(promptOf(previous, tasks[i]!, i), said) }
+      return { task: tasks[i]!, history: appendMessage(promptOf(previous, tasks[i]!, i), said) }
     })
     /** The elements that their score ends. */
     const endsOf = (scores: readonly (Scored | null)[]): readonly boolean[] =>
@@ -221,19 +221,19 @@ export const rewarding = <T extends Task, P extends string>(
  * Source   TorchRL's reward parsers, made one.
  *
  * @example
- * RewardTransform({ reward: (answer, task) => (answer === task.answer ? 1 : 0), when: 'turn' }).name // 'RewardTransform(reward)'
+ * rewardTransform({ reward: (answer, task) => (answer === task.answer ? 1 : 0), when: 'turn' }).name // 'rewardTransform(reward)'
  */
-export const RewardTransform = <T extends Task = Task, const P extends string = never>(
+export const rewardTransform = <T extends Task = Task, const P extends string = never>(
   options: RewardTransformOptions<T, P>,
 ): Rewarding<T, P> => {
-  checkOptions('RewardTransform', options, REWARD_OPTIONS)
+  checkOptions('rewardTransform', options, REWARD_OPTIONS)
   const { reward, parts, solvedAt, ...reading } = options
   if (typeof reward !== 'function' && (parts !== undefined || solvedAt !== undefined)) {
     throw new RangeError(
-      `RewardTransform: parts and solvedAt are for functions, and ${reward.name} is a reward with its own`,
+      `rewardTransform: parts and solvedAt are for functions, and ${reward.name} is a reward with its own`,
     )
   }
   const own = { ...(parts !== undefined && { parts }), ...(solvedAt !== undefined && { solvedAt }) }
   const value = typeof reward === 'function' ? rewardOf(reward, own) : reward
-  return rewarding(`RewardTransform(${value.name})`, value, reading)
+  return rewarding(`rewardTransform(${value.name})`, value, reading)
 }

@@ -11,7 +11,7 @@ import type {
 import { dataSpec, raggedSpec, type Spec } from '../../data/spec.js'
 import { type Ragged, ragged, raggedLength, raggedRow } from '../../data/tensorDict/leaf.js'
 import { find, get, type TensorDict } from '../../data/tensorDict/tensorDict.js'
-import { append, type History, type Message } from '../../text/history/history.js'
+import { appendMessage, type History, type Message } from '../../text/history/history.js'
 import { type RenderOptions, render } from '../../text/template/chatTemplate.js'
 import { cutRanges, type TextRange } from '../../text/textRange.js'
 import type { TextTokenizer, TokenSpan } from '../../text/tokenizer/textTokenizer.js'
@@ -81,14 +81,14 @@ const idsOf = (pairs: readonly IdPair[]): ScoredIds => ({
   ),
 })
 
-/** Encodes a text; `given` are the parts in which no control token is to be recognized. */
-const encode = (tokenizer: TextTokenizer, text: string, given: readonly TextRange[]): ArrayLike<number> =>
-  tokenizer.encode(text, { specialTokens: { plainText: given } })
+/** Encodes a text; `plainText` are the parts in which no control token is to be recognized. */
+const encode = (tokenizer: TextTokenizer, text: string, plainText: readonly TextRange[]): ArrayLike<number> =>
+  tokenizer.encode(text, { specialTokens: { plainText } })
 
 const textIds = (tokenizer: TextTokenizer, previous: TensorDict, action: TensorDict): ScoredIds => {
   const prompts = get(previous as TensorDict<TextPrompt>, 'text', 'prompt').items // needed of the state
-  const isGiven = find(previous, ['text', 'given']) !== undefined
-  const given = isGiven ? get(previous as TensorDict<TextEntries>, 'text', 'given').items : undefined // it is there
+  const isGiven = find(previous, ['text', 'plainText']) !== undefined
+  const given = isGiven ? get(previous as TensorDict<TextEntries>, 'text', 'plainText').items : undefined // it is there
   const responses = get(action as TensorDict<TextAction>, 'text', 'response').items // checked by `readIds`
   return idsOf(
     prompts.toArray().map((text, i) => ({
@@ -116,14 +116,14 @@ const historyPair = (
     )
   const asked = rendered(history, 'add')
   if (E.isLeft(asked)) return asked
-  const whole = rendered(append(history, reply), 'omit')
+  const whole = rendered(appendMessage(history, reply), 'omit')
   if (E.isLeft(whole)) return whole
-  const { text, given } = whole.right
+  const { text, plainText: given } = whole.right
   const start = asked.right.text.length
   const end = text.startsWith(asked.right.text) ? writtenEnd(text, start, reply, endOfTurn) : undefined
   if (end === undefined) return E.left('the template does not put the reply behind its prompt, with the end of a turn')
   return E.right({
-    prompt: encode(tokenizer, asked.right.text, asked.right.given),
+    prompt: encode(tokenizer, asked.right.text, asked.right.plainText),
     completion: encode(tokenizer, text.slice(start, end), cutRanges(given, start, end)),
   })
 }

@@ -27,7 +27,7 @@ export type TextEntries = {
     readonly prompt: Data<string>
     readonly spans: Data<readonly TextSpan[]>
     /** The parts that messages gave, in which no control token is to be recognized. */
-    readonly given: Data<readonly TextRange[]>
+    readonly plainText: Data<readonly TextRange[]>
   }>
 }
 
@@ -93,7 +93,7 @@ const entriesOf = (rendered: readonly Rendered[], batchShape: readonly number[])
       text: {
         prompt: data(rendered.map((r) => r.text)),
         spans: data(rendered.map((r) => r.spans)),
-        given: data(rendered.map((r) => r.given)),
+        plainText: data(rendered.map((r) => r.plainText)),
       },
     },
     batchShape,
@@ -103,7 +103,7 @@ const entriesOf = (rendered: readonly Rendered[], batchShape: readonly number[])
 export const TEXT_SPECS = {
   prompt: dataSpec<string>('string'),
   spans: dataSpec<readonly TextSpan[]>('TextSpan[]'),
-  given: dataSpec<readonly TextRange[]>('TextRange[]'),
+  plainText: dataSpec<readonly TextRange[]>('TextRange[]'),
 }
 
 const doneRows = (td: TensorDict): ArrayLike<number> => {
@@ -122,7 +122,7 @@ const doneRows = (td: TensorDict): ArrayLike<number> => {
  * `history.response`, an assistant message without the end-of-turn marker, which is incomplete if
  * the marker was not reached.
  *
- * `text.given` marks the parts from messages, in which `Tokenizer` never recognizes special tokens.
+ * `text.plainText` marks the parts from messages, in which `Tokenizer` never recognizes special tokens.
  * The policy's text is not included, because its token ids are kept.
  *
  * Errors   `Left(EnvFailure)` with the template's failure if it raises an exception, its spans
@@ -160,7 +160,7 @@ export const TemplateTransform = (
         soFar: get(before, 'prompt').items.get(i)! + written.get(i)!.slice(0, kept(i) ?? undefined),
         start: get(before, 'prompt').items.get(i)!.length,
         spans: get(before, 'spans').items.get(i)!,
-        given: get(before, 'given').items.get(i)!,
+        plainText: get(before, 'plainText').items.get(i)!,
         reply: asked.get(i)!.messages.size - (isOpen(asked.get(i)!, keptBefore(i)) ? 1 : 0),
         isDone: done[i] === 1,
         generationPrompt: isOpen(histories[i]!, kept(i)) ? 'continue' : 'add',
@@ -183,7 +183,7 @@ interface Written {
   /** Where the completion starts in it. */
   readonly start: number
   readonly spans: readonly TextSpan[]
-  readonly given: readonly TextRange[]
+  readonly plainText: readonly TextRange[]
   /** The index of the message that the policy wrote. */
   readonly reply: number
   readonly isDone: boolean
@@ -201,7 +201,7 @@ const continueAll = (
     const written = writtenAt(i)
     const end = written.soFar.length
     const reply = { start: written.start, end, message: written.reply, role: history.messages.get(written.reply)!.role }
-    const soFar = { text: written.soFar, spans: [...written.spans, reply], given: written.given }
+    const soFar = { text: written.soFar, spans: [...written.spans, reply], plainText: written.plainText }
     if (written.isDone) {
       results.push(soFar)
       continue
@@ -217,7 +217,11 @@ const continueAll = (
     results.push({
       text: rendered.right.text,
       spans: [...soFar.spans, ...rest.map((span) => ({ ...span, start: Math.max(span.start, end) }))],
-      given: appendRanges(soFar.given, cutRanges(rendered.right.given, end, rendered.right.text.length), end),
+      plainText: appendRanges(
+        soFar.plainText,
+        cutRanges(rendered.right.plainText, end, rendered.right.text.length),
+        end,
+      ),
     })
   }
   return E.right(results)

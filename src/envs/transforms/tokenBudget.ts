@@ -32,13 +32,13 @@ export interface TokenBudgetOptions {
  * Errors   `Left(EnvFailure)` if the action has no token ids; throws RangeError unless `tokens` is at least 1.
  *
  * @example
- * TokenBudget({ tokens: 4096, counted: 'all' }).name // 'TokenBudget'
+ * tokenBudget({ tokens: 4096, counted: 'all' }).name // 'tokenBudget'
  */
-export const TokenBudget = (options: TokenBudgetOptions): Transform<null, TokenPrompt, BudgetEntries> => {
-  checkOptions('TokenBudget', options, { tokens: aNumber, counted: oneOf('sampled', 'all') })
+export const tokenBudget = (options: TokenBudgetOptions): Transform<null, TokenPrompt, BudgetEntries> => {
+  checkOptions('tokenBudget', options, { tokens: aNumber, counted: oneOf('sampled', 'all') })
   const { tokens, counted = 'sampled' } = options
   if (!Number.isInteger(tokens) || tokens < 1 || tokens > 0x7fffffff) {
-    throw new RangeError(`TokenBudget: tokens must be from 1 to ${0x7fffffff}, got ${tokens}`)
+    throw new RangeError(`tokenBudget: tokens must be from 1 to ${0x7fffffff}, got ${tokens}`)
   }
   const entriesOf = (used: readonly number[]): BudgetEntries => ({
     tokensUsed: tf.tensor1d([...used], 'int32'),
@@ -49,7 +49,7 @@ export const TokenBudget = (options: TokenBudgetOptions): Transform<null, TokenP
   })
   const promptLengths = (td: TensorDict<TokenPrompt>): readonly number[] => rowLengths(get(td, 'tokens', 'prompt'))
   return transform<null, TokenPrompt, BudgetEntries>({
-    name: 'TokenBudget',
+    name: 'tokenBudget',
     initial: null,
     needs: { observation: { tokens: { prompt: raggedSpec('int32') } }, action: {} },
     adds: { tokensUsed: tensorSpec('int32'), tokensLeft: tensorSpec('int32') },
@@ -59,7 +59,7 @@ export const TokenBudget = (options: TokenBudgetOptions): Transform<null, TokenP
     },
     step: (next, { previous, action }) => {
       if (find(action, ['tokens', 'response']) === undefined) {
-        return TE.left(envFailure('TokenBudget', 'the action has no tokens.response'))
+        return TE.left(envFailure('tokenBudget', 'the action has no tokens.response'))
       }
       const before = get(previous as TensorDict<BudgetEntries>, 'tokensUsed').dataSync() // added by `reset` or the last step
       const sampled = rowLengths(get(action as TensorDict<TokenAction>, 'tokens', 'response')) // checked: it has them

@@ -37,8 +37,10 @@ const entriesOf = (encoded: readonly EncodedText[], batchShape: readonly number[
   )
 
 const renderedIn = (td: TensorDict<TextEntries>): readonly Rendered[] => {
-  const [prompts, spans, given] = [get(td, 'text', 'prompt'), get(td, 'text', 'spans'), get(td, 'text', 'given')]
-  return prompts.items.toArray().map((text, i) => ({ text, spans: spans.items.get(i)!, given: given.items.get(i)! }))
+  const [prompts, spans, given] = [get(td, 'text', 'prompt'), get(td, 'text', 'spans'), get(td, 'text', 'plainText')]
+  return prompts.items
+    .toArray()
+    .map((text, i) => ({ text, spans: spans.items.get(i)!, plainText: given.items.get(i)! }))
 }
 
 /** What the policy wrote: its ids and its text. */
@@ -71,7 +73,7 @@ const continued = (
   const [end, standing] = [after.text.length, { start, end: before.textLength + kept }] // what stands of the last token
   const rest = encodeRendered(tokenizer, {
     text: after.text.slice(start),
-    given: cutRanges(joinRanges([standing, ...after.given]), start, end),
+    plainText: cutRanges(joinRanges([standing, ...after.plainText]), start, end),
     spans: after.spans
       .filter((span) => span.end > start)
       .map((span) => ({ ...span, start: Math.max(0, span.start - start), end: span.end - start })),
@@ -99,7 +101,7 @@ const continued = (
  *
  * On reset, `tokens.prompt` encodes `text.prompt`. On step, it is the prompt before, the ids that were sampled, and the encoding of what
  * the template added: sampled ids are never derived from text. Of a reply that was changed (`history.kept`) the ids stand whose text stands. `tokens.spans` says of each range whose message it is and whether the
- * policy sampled it. Texts of messages (`text.given`) never give a special token: no user ends a turn or begins another.
+ * policy sampled it. Texts of messages (`text.plainText`) never give a special token: no user ends a turn or begins another.
  * The inverse decodes `tokens.response` to `text.response`, special tokens kept.
  *
  * Source   TorchRL `Tokenizer` and `IncrementalTokenizer`.

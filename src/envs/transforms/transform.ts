@@ -1,6 +1,9 @@
 /**
  * Transforms: views between an environment and a policy.
  *
+ * This folder holds transforms, which stand between an environment and a policy. It does not hold
+ * transforms that run tools (`../tools`).
+ *
  * A transform is a record of functions that say what they *add*: to a state on reset and on step, to an action on its way in. What
  * they do not name stays as it is. What a transform must remember is its state `S`, an argument and a result, kept by the composed
  * environment in the TensorDict. Laws, checked by the kit in `tandem-rl/testing`: identity, associativity, spec soundness, purity.
@@ -175,7 +178,7 @@ const PROVIDERS = {
   tokens: 'Tokenizer',
   refLogProbs: 'RetrieveLogProb',
   stepCount: 'StepCounter',
-  success: 'RewardTransform',
+  success: 'rewardTransform',
   turns: 'MultiTurnEnv',
   agent: 'MultiAgentEnv',
 } as const

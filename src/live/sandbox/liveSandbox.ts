@@ -1,4 +1,9 @@
-/** The real sandbox: programs in bubblewrap, with limits. */
+/**
+ * Runs programs in bubblewrap, with limits.
+ *
+ * This folder holds the sandbox: programs in bubblewrap, with limits on time, memory, files and
+ * network. It does not hold the tools that run code in it (`src/envs/tools`).
+ */
 import { availableParallelism } from 'node:os'
 import { isAbsolute, normalize } from 'node:path'
 import * as E from 'fp-ts/lib/Either.js'
@@ -10,8 +15,8 @@ import {
   type SandboxEnd,
   type SandboxFailure,
   type SandboxLimits,
+  type SandboxOutput,
   type SandboxProgram,
-  type SandboxSaid,
   type SandboxSession,
   type SandboxWait,
 } from '../../core/sandbox.js'
@@ -144,7 +149,7 @@ export const liveSandbox = (options: LiveSandboxOptions = {}): Sandbox => {
     ask:
       (input, until, wait = {}) =>
       async () => {
-        const asked = async (): Promise<E.Either<SandboxFailure, SandboxSaid | SandboxEnd>> => {
+        const asked = async (): Promise<E.Either<SandboxFailure, SandboxOutput | SandboxEnd>> => {
           const release = stopping(running, { wallMs: limits.wallMs, ...wait })
           const said = running.stdout.until(until)
           running.stdin.write(input)

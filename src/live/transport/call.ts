@@ -5,7 +5,7 @@ import { type Cell, cell } from '../../core/cell.js'
 import type { HttpFailure, HttpReply, HttpRequest } from '../../core/http.js'
 import { child } from '../../core/key.js'
 import { redact } from '../../core/secrets.js'
-import type { Message } from './connections.js'
+import type { ConnectionMessage } from './connections.js'
 import { type Life, startLife, waitIn } from './life.js'
 import type { Attempt } from './receive.js'
 import { budgetRequest, budgetRetry, planRetry, type RetryPlan, startBudget, type Trouble } from './retry.js'
@@ -120,7 +120,7 @@ const takeTurn = async ({ settings, rate }: Callers, { request, life, server }: 
   return { kind: 'open-circuit', reason, acted: 'no', waitMs: server.coolMs() }
 }
 
-const messageOf = ({ request, server, attempts }: Call): Message => {
+const messageOf = ({ request, server, attempts }: Call): ConnectionMessage => {
   const { method, path, headers = {}, json, repeat } = request
   const value: unknown = typeof json === 'function' ? json(attempts) : json
   const body = value === undefined ? undefined : JSON.stringify(value)
@@ -139,7 +139,7 @@ const messageOf = ({ request, server, attempts }: Call): Message => {
 }
 
 /** The message; `undo` is called if it cannot be made, which is a wrong call. */
-const preparedOr = (call: Call, undo: () => void): Message => {
+const preparedOr = (call: Call, undo: () => void): ConnectionMessage => {
   try {
     return messageOf(call)
   } catch (error) {

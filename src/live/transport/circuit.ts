@@ -35,7 +35,7 @@ export const admit = (circuit: Circuit, options: CircuitOptions, nowMs: number):
 export const succeed = (): Circuit => CLOSED_CIRCUIT
 
 /** The circuit after a failure that is the server's. */
-export const fail = (circuit: Circuit, options: CircuitOptions, nowMs: number): Circuit => {
+export const failCircuit = (circuit: Circuit, options: CircuitOptions, nowMs: number): Circuit => {
   const failures = circuit.failures + 1
   const isOpen = circuit.untilMs !== undefined || failures >= options.failures
   return isOpen ? { failures, untilMs: nowMs + options.coolMs } : { failures }

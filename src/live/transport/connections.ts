@@ -3,7 +3,7 @@ import { buildConnector, Client, type Dispatcher } from 'undici'
 import type { Trouble } from './retry.js'
 
 /** What goes over the wire. */
-export interface Message {
+export interface ConnectionMessage {
   readonly method: 'GET' | 'POST' | 'DELETE'
   /** With the prefix of the server. */
   readonly path: string
@@ -38,7 +38,7 @@ export interface ConnectionOptions {
 }
 
 export interface Connections {
-  readonly exchange: (message: Message, listener: Listener) => Exchange
+  readonly exchange: (message: ConnectionMessage, listener: Listener) => Exchange
   readonly close: () => Promise<void>
 }
 

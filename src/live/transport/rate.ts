@@ -1,6 +1,6 @@
 /** At most so many requests and tokens in any minute: a pure state machine. */
 
-export interface RateOptions {
+export interface RequestRateOptions {
   readonly requestsPerMinute?: number
   readonly tokensPerMinute?: number
 }
@@ -24,7 +24,7 @@ export const NO_RATE: Rate = []
 
 const recent = (rate: Rate, at: number): Rate => rate.filter((slot) => slot.at > at - SLOTS)
 
-const fits = (rate: Rate, options: RateOptions, tokens: number): boolean => {
+const fits = (rate: Rate, options: RequestRateOptions, tokens: number): boolean => {
   const { requestsPerMinute = Infinity, tokensPerMinute = Infinity } = options
   const sent = rate.reduce((sum, slot) => sum + slot.requests, 0)
   const cost = rate.reduce((sum, slot) => sum + slot.tokens, 0)
@@ -38,7 +38,7 @@ const fits = (rate: Rate, options: RateOptions, tokens: number): boolean => {
  */
 export const takeRate = (
   rate: Rate,
-  options: RateOptions,
+  options: RequestRateOptions,
   { tokens, nowMs }: { readonly tokens: number; readonly nowMs: number },
 ): { readonly _tag: 'Taken'; readonly rate: Rate } | { readonly _tag: 'Wait'; readonly ms: number } => {
   const at = Math.floor(nowMs / SLOT_MS)

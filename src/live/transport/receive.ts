@@ -1,7 +1,7 @@
 /** One attempt: a request on a connection, and its answer in full. */
 import { type Either, left, right } from 'fp-ts/lib/Either.js'
 import { excerpt } from '../../core/secrets.js'
-import type { Connections, Message } from './connections.js'
+import type { ConnectionMessage, Connections } from './connections.js'
 import type { Life } from './life.js'
 import { retryAfterMs, type Trouble } from './retry.js'
 import type { TransportSettings } from './settings.js'
@@ -9,7 +9,7 @@ import type { TransportSettings } from './settings.js'
 /** What an attempt is made of. */
 export interface Attempt {
   readonly connections: Connections
-  readonly message: Message
+  readonly message: ConnectionMessage
   readonly life: Life
   readonly settings: Pick<TransportSettings, 'silenceMs' | 'maxBytes' | 'timing' | 'secrets'>
 }
@@ -27,7 +27,7 @@ export interface Begun {
 }
 
 /** Where the bytes of an answer go. After `end` or `broken` nothing more comes. */
-export interface Sink {
+export interface ByteReceiver {
   readonly data: (bytes: Uint8Array) => void
   readonly end: () => void
   readonly broken: (trouble: Trouble) => void
@@ -65,10 +65,14 @@ const watchSilence = (
  * Sends a request. `open` is called when a response with status 2xx begins, and returns the
  * destination of its bytes. `failed` is called once for all other outcomes.
  */
-export const receive = (attempt: Attempt, open: (begun: Begun) => Sink, failed: (trouble: Trouble) => void): void => {
+export const receive = (
+  attempt: Attempt,
+  open: (begun: Begun) => ByteReceiver,
+  failed: (trouble: Trouble) => void,
+): void => {
   const { connections, message, life, settings } = attempt
   const { silenceMs } = settings
-  let sink: Sink = { data: () => undefined, end: () => undefined, broken: failed }
+  let sink: ByteReceiver = { data: () => undefined, end: () => undefined, broken: failed }
   let isOver = false
   const over = (then: () => void): void => {
     if (isOver) return
@@ -148,7 +152,7 @@ const refusal = (
   { status, headers, drop, heard }: Begun,
   { timing, secrets }: Attempt['settings'],
   failed: (trouble: Trouble) => void,
-): Sink => {
+): ByteReceiver => {
   const gathered = gather()
   const waitMs = retryAfterMs(headers['retry-after'], timing.wall())
   const tell = (): void => {
@@ -194,7 +198,7 @@ export const receiveWhole = (attempt: Attempt): Promise<Either<Trouble, Whole>> 
   new Promise((resolve) => {
     const { maxBytes } = attempt.settings
     const failed = (trouble: Trouble): void => resolve(left(trouble))
-    const open = ({ status, headers, drop, heard }: Begun): Sink => {
+    const open = ({ status, headers, drop, heard }: Begun): ByteReceiver => {
       const gathered = gather()
       const refuse = (): void => {
         drop()

@@ -1,7 +1,7 @@
 /** The server of a transport: its queue, its requests underway, and its circuit breaker. */
 import { type Cell, cell } from '../../core/cell.js'
 import type { TransportState } from '../../core/http.js'
-import { admit, type Circuit, CLOSED_CIRCUIT, circuitState, fail, succeed } from './circuit.js'
+import { admit, type Circuit, CLOSED_CIRCUIT, circuitState, failCircuit, succeed } from './circuit.js'
 import { type Connections, openConnections } from './connections.js'
 import type { Trouble } from './retry.js'
 import type { ServerAddress, TransportSettings } from './settings.js'
@@ -65,7 +65,8 @@ export const openServer = (address: ServerAddress, settings: TransportSettings):
     note: (trouble) => {
       if (trouble === undefined || isAnswer(trouble)) circuit = succeed()
       // That an idle connection was closed says nothing about the server.
-      else if (isServers(trouble) && trouble.wire !== 'stale') circuit = fail(circuit, settings.circuit, timing.now())
+      else if (isServers(trouble) && trouble.wire !== 'stale')
+        circuit = failCircuit(circuit, settings.circuit, timing.now())
     },
     count: (what) => {
       counts[what]++

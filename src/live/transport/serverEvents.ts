@@ -3,7 +3,7 @@
 import { createParser, ParseError } from 'eventsource-parser'
 import { type Either, left, right } from 'fp-ts/lib/Either.js'
 import type { HttpEvents, HttpFailure, ServerEvent } from '../../core/http.js'
-import { type Attempt, type Begun, receive, type Sink } from './receive.js'
+import { type Attempt, type Begun, type ByteReceiver, receive } from './receive.js'
 import type { Trouble } from './retry.js'
 
 type Item = { readonly _tag: 'Event'; readonly event: ServerEvent } | HttpFailure
@@ -96,7 +96,7 @@ const itemQueue = (
   begun: Begun,
   maxChars: number,
   owner: StreamOwner,
-): { readonly events: HttpEvents['events']; readonly sink: Sink } => {
+): { readonly events: HttpEvents['events']; readonly sink: ByteReceiver } => {
   const items: Item[] = []
   let state: 'going' | 'paused' | 'over' = 'going'
   let reader: ((result: IteratorResult<Item, undefined>) => void) | undefined
@@ -173,7 +173,7 @@ const itemQueue = (
 export const receiveEvents = (attempt: Attempt, owner: StreamOwner): Promise<Either<Trouble, Streamed>> =>
   new Promise((resolve) => {
     const failed = (trouble: Trouble): void => resolve(left(trouble))
-    const open = (begun: Begun): Sink => {
+    const open = (begun: Begun): ByteReceiver => {
       const { status, headers } = begun
       const type = headers['content-type'] ?? 'nothing'
       if (!/^text\/event-stream\b/i.test(type)) {

@@ -2,7 +2,7 @@
 import { type Key, keyFromSeed } from '../../core/key.js'
 import { redact } from '../../core/secrets.js'
 import type { CircuitOptions } from './circuit.js'
-import type { RateOptions } from './rate.js'
+import type { RequestRateOptions } from './rate.js'
 import type { RetryOptions } from './retry.js'
 
 /** Time as a transport needs it. */
@@ -54,7 +54,7 @@ export interface TransportOptions {
    */
   readonly retry?: Partial<RetryOptions>
   /** Default: no limits. They hold for all servers together. */
-  readonly rate?: RateOptions
+  readonly rate?: RequestRateOptions
   /** Default: 8 failures in a row, 2,000 ms. */
   readonly circuit?: Partial<CircuitOptions>
   /** Of the pauses between attempts. Default: another one in every process. */

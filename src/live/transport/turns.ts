@@ -1,5 +1,5 @@
 /** Waiting in line: for one of so many places, and for a rate. */
-import { NO_RATE, type Rate, type RateOptions, takeRate } from './rate.js'
+import { NO_RATE, type Rate, type RequestRateOptions, takeRate } from './rate.js'
 import type { Timing } from './settings.js'
 
 /** Places that so many can have at a time; who asks first has one first. */
@@ -46,11 +46,11 @@ export interface RateLine {
 }
 
 /** Whether a request could ever be sent. */
-export const isWithinRate = (options: RateOptions, tokens: number): boolean =>
+export const isWithinRate = (options: RequestRateOptions, tokens: number): boolean =>
   takeRate(NO_RATE, options, { tokens, nowMs: 0 })._tag === 'Taken'
 
 /** Makes a line. Who came first goes first, however many tokens it costs. */
-export const makeRateLine = (options: RateOptions, timing: Timing): RateLine => {
+export const makeRateLine = (options: RequestRateOptions, timing: Timing): RateLine => {
   const line = new Set<{ readonly tokens: number; readonly go: () => void }>()
   let rate: Rate = NO_RATE
   let cancel: (() => void) | undefined

@@ -34,7 +34,7 @@ export interface PrefixCache {
 }
 
 /** The bytes of keys and values. */
-export const bytesOf = ({ layers }: KeyValues): number =>
+export const cachedBytes = ({ layers }: KeyValues): number =>
   layers.reduce((sum, { keys, values }) => sum + keys.byteLength + values.byteLength, 0)
 
 /**
@@ -101,7 +101,7 @@ export const makePrefixCache = (): PrefixCache => {
       for (let i = chain.length; i < count; i++) {
         const parent = i === 0 ? space : blocks.get(chain[i - 1]!)!.id
         const keyValues = options.read(i * BLOCK_SIZE, (i + 1) * BLOCK_SIZE)
-        const size = bytesOf(keyValues)
+        const size = cachedBytes(keyValues)
         length += size
         if (length > options.bytes) break // the end of the chain would be the first to go
         const name = nameOf(parent, tokens, i)

@@ -9,7 +9,7 @@ import { byAge, planAdmission, planChunks } from './plan.js'
 import { isSameNeed, makePrefillJob, type PrefillJob, type PrefillNeed, prefillNeed, stepInput } from './prefillJob.js'
 import { BLOCK_SIZE, makePrefixCache } from './prefixCache.js'
 import type { ModelRunner, NextToken } from './runner/modelRunner.js'
-import type { Row, Sampled, Ticket } from './ticket.js'
+import type { Row, SampledTicket, Ticket } from './ticket.js'
 
 /** Limits of the scheduler. */
 export interface SchedulerLimits {
@@ -80,7 +80,7 @@ const broken = (operation: string, error: unknown): GenerationFailure => ({
 /** What was chosen for a row. */
 interface Choice {
   readonly row: Row
-  readonly sampled: Either<GenerationFailure, Sampled>
+  readonly sampled: Either<GenerationFailure, SampledTicket>
 }
 
 /** A part of a prompt that is computed in this step. */

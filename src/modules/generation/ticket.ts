@@ -15,7 +15,7 @@ import type { NextToken } from './runner/modelRunner.js'
 import type { Finish } from './sampling/stopTracker.js'
 
 /** A token of a completion, and what it means for the text and the end. */
-export interface Sampled {
+export interface SampledTicket {
   readonly token: GeneratedToken
   /** Text that is certain now. */
   readonly text: string
@@ -24,7 +24,7 @@ export interface Sampled {
 
 /** How one completion goes on. A mutable value. */
 export interface CompletionSampler {
-  readonly next: (scores: NextToken, version: number) => Either<GenerationFailure, Sampled>
+  readonly next: (scores: NextToken, version: number) => Either<GenerationFailure, SampledTicket>
   /** Text that was held back, when nothing more follows. */
   readonly rest: () => string
 }
@@ -45,7 +45,7 @@ export interface Row extends Age {
   readonly tokens: TokenList
   readonly choose: CompletionSampler['next']
   /** Adds a token that was chosen, tells the reader, and closes the row if it was the last. */
-  readonly deliver: (sampled: Sampled) => void
+  readonly deliver: (sampled: SampledTicket) => void
   /** Closes the row without another token. */
   readonly abort: () => void
   readonly isOpen: () => boolean

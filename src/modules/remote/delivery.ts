@@ -8,7 +8,7 @@ import { generationFailure } from './failures.js'
 type ReadEvents = E.Either<GenerationEvent, readonly GenerationEvent[]>
 
 /** The reading of one answer. */
-export interface AnswerReading {
+export interface DeliveredAnswer {
   /** Of the text of a whole answer, or of a frame of a stream. */
   readonly read: (text: string) => ReadEvents
   /** After the last text: what follows, or what is missing. */
@@ -26,12 +26,12 @@ export const wrong = (reason: string): GenerationEvent =>
   failed(generationFailure('protocol', `the answer cannot be used: ${reason}`))
 
 /** What an HTTP failure makes of a request: one that was cancelled ends with `abort`. */
-const broken = (failure: HttpFailure, { open, failureOf }: AnswerReading): readonly GenerationEvent[] =>
+const broken = (failure: HttpFailure, { open, failureOf }: DeliveredAnswer): readonly GenerationEvent[] =>
   failure.kind === 'cancelled'
     ? open().map((index) => ({ _tag: 'Finished', index, finishReason: 'abort', stopReason: null }))
     : [failed(failureOf(failure))]
 
-async function* streamed({ events }: HttpEvents, reading: AnswerReading): AsyncGenerator<GenerationEvent> {
+async function* streamed({ events }: HttpEvents, reading: DeliveredAnswer): AsyncGenerator<GenerationEvent> {
   let isDone = false
   for await (const item of events) {
     if (item._tag === 'HttpFailure') return yield* broken(item, reading)
@@ -56,7 +56,7 @@ async function* streamed({ events }: HttpEvents, reading: AnswerReading): AsyncG
 export async function* delivered(
   { transport, delivery }: { readonly transport: Transport; readonly delivery: 'whole' | 'stream' },
   request: HttpRequest,
-  reading: AnswerReading,
+  reading: DeliveredAnswer,
 ): AsyncGenerator<GenerationEvent> {
   if (delivery === 'stream') {
     const stream = await transport.events(request)()

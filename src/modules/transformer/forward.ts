@@ -1,6 +1,9 @@
 /**
  * The decoder as pure functions of its parameters.
  *
+ * This folder holds the decoder: its configuration, parameters and arithmetic. It does not hold
+ * sampling (`../generation`), value heads (`../valueHead.ts`) or files (`../pretrained`).
+ *
  * Axis letters: P prompts, G completions of a prompt, T positions, D features, K key-value heads, R query heads for each of
  * them, H head size, N = P * G * T rows. A call computes one *segment*: T new positions of every row, which attend to
  * themselves and to earlier segments through those segments' keys and values. Scoring a batch is a prompt segment (G = 1) and
@@ -10,7 +13,7 @@ import * as tf from '@tensorflow/tfjs-core'
 import { activate, gate } from '../../engine/ops/activation.js'
 import { type AttentionSource, attention, MASKED } from '../../engine/ops/attention.js'
 import { layerNorm } from '../../engine/ops/layerNorm.js'
-import { linear as linearMap } from '../../engine/ops/linear.js'
+import { linearLayer as linearMap } from '../../engine/ops/linear.js'
 import { rmsNorm } from '../../engine/ops/rmsNorm.js'
 import { type RotaryTable, rotary } from '../../engine/ops/rotary.js'
 import { addLora } from './applyLora.js'

@@ -1,4 +1,9 @@
-/** What every policy objective is: a loss for each token. Aggregation, divergences and corrections are the same for all (`policyLoss`). */
+/**
+ * The interface of policy objectives: a loss for each token.
+ *
+ * This folder holds the objectives of policy losses: a loss for each token, its clipping, and its
+ * aggregation. It does not hold whole losses with their options (`..`).
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import type { Json } from '../../data/codecs/plainValues.js'
 import type { Aggregation } from './aggregation.js'

@@ -1,4 +1,9 @@
-/** Optimizers as pairs of pure functions over named tensors. */
+/**
+ * Optimizers as pairs of pure functions over named tensors.
+ *
+ * This folder holds optimizers and learning rates. It does not hold the gradients that they apply
+ * (`src/collectors/steps`).
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import type { Schedule } from '../../core/schedule.js'
 import type { Json } from '../../data/codecs/plainValues.js'

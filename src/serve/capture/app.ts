@@ -1,6 +1,9 @@
 /**
  * A proxy for agents with the API of an ordinary server. It records what the engine sampled for
  * them.
+ *
+ * This folder holds the proxy that records sessions of agents. It does not hold the conversion of
+ * the records to trajectories (`src/data/capture`).
  */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
@@ -16,7 +19,7 @@ import { readJsonBody } from '../body.js'
 import { type ApiFailure, apiFailure, failureResponse, jsonResponse } from '../requests/failure.js'
 import { parseFields } from '../requests/fields.js'
 import { DEFAULT_LIMITS, type ServeOptions } from '../requests/served.js'
-import { answerCall, type CallOptions, callKey } from './calls.js'
+import { answerCall, type CaptureCallOptions, callKey } from './calls.js'
 import { type CaptureJournal, noJournal } from './journal.js'
 import { type CaptureLimits, DEFAULT_CAPTURE_LIMITS, type LiveSession, makeSessions } from './sessions.js'
 
@@ -30,7 +33,7 @@ export interface CaptureOptions {
    */
   readonly continuation?: 'tokens' | 'render'
   /** Sampling that takes the place of what agents ask for, such as the temperature. */
-  readonly sampling?: CallOptions['sampling']
+  readonly sampling?: CaptureCallOptions['sampling']
   readonly limits?: Partial<CaptureLimits>
   /** Where everything is written. Default: nowhere. */
   readonly journal?: CaptureJournal
@@ -137,7 +140,7 @@ export const captureApp = (serve: ServeOptions, options: CaptureOptions = {}): C
       restored: (options.restored ?? []).map((session) => ({ session, secret: world.ids.fresh() })),
     },
   )
-  const calls: CallOptions = {
+  const calls: CaptureCallOptions = {
     ...{ serve, sessions, clock, calendar: world.calendar },
     continuation: options.continuation ?? 'tokens',
     sampling: options.sampling ?? {},

@@ -12,14 +12,14 @@ import type { LLMEngine, SamplingParams } from '../../data/generation.js'
 import { hasSpecialTags, type ToolCallFormat } from '../../text/toolCalls/format.js'
 import { readToolCalls } from '../../text/toolCalls/reader.js'
 import { serveApp } from '../app.js'
-import { type ChatFields, conversation, type ModelText } from '../requests/messages.js'
+import { type ChatFields, conversation, type PromptText } from '../requests/messages.js'
 import type { ServeOptions } from '../requests/served.js'
 import { type ContinuedConversation, continueConversation, rememberAnswer } from './continuation.js'
 import { type RecordedCompletion, type RecordedGeneration, recordingEngine, samplingJson } from './recording.js'
 import type { CaptureSessions, LiveSession } from './sessions.js'
 
 /** How calls are made. */
-export interface CallOptions {
+export interface CaptureCallOptions {
   readonly serve: ServeOptions
   readonly sessions: CaptureSessions
   readonly continuation: 'tokens' | 'render'
@@ -109,14 +109,14 @@ interface Read {
  */
 export const answerCall = (
   { live, path, body, request, key }: IncomingCall,
-  { serve, sessions, continuation, sampling, clock, calendar }: CallOptions,
+  { serve, sessions, continuation, sampling, clock, calendar }: CaptureCallOptions,
 ): Promise<Response> => {
   const asked = isObject(body) ? body : {}
   const tools = askedTools(asked, serve.features?.toolCalls)
   const { engine, text } = serve
   let read: Read | null = null
 
-  const readConversation = (model: ModelText, fields: ChatFields): ReturnType<typeof conversation> => {
+  const readConversation = (model: PromptText, fields: ChatFields): ReturnType<typeof conversation> => {
     const plain = conversation(model, fields)
     if (E.isLeft(plain)) return plain
     const { answers } = live

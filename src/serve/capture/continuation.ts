@@ -1,17 +1,17 @@
 /** Going on from the tokens of an earlier answer: what the model wrote stays as it wrote it, and only what is new is encoded. */
 import * as E from 'fp-ts/lib/Either.js'
 import {
-  append,
+  appendMessage,
   History,
   hashHistory,
   type Message,
   message,
   sameHistory,
-  truncate,
+  truncateHistory,
 } from '../../text/history/history.js'
 import { runTemplate } from '../../text/template/chatTemplate.js'
 import type { TextRange } from '../../text/textRange.js'
-import type { ChatFields, Conversation, ModelText } from '../requests/messages.js'
+import type { ChatFields, Conversation, PromptText } from '../requests/messages.js'
 
 /** An answer that a conversation may go on from. */
 interface Answered {
@@ -114,7 +114,7 @@ interface Suffix {
  * has sampled the end itself keeps its own.
  */
 const idsAfter = (
-  { tokenizer }: ModelText,
+  { tokenizer }: PromptText,
   { text, given, at }: Suffix,
   { end, ids }: { readonly end: number; readonly ids: Int32Array },
 ): Int32Array | undefined => {
@@ -150,7 +150,7 @@ export interface ContinuedConversation extends Conversation {
 }
 
 const goOn = (
-  text: ModelText,
+  text: PromptText,
   fields: ChatFields,
   {
     conversation,
@@ -170,7 +170,7 @@ const goOn = (
     ...(fields.documents != null && { documents: fields.documents }),
     variables: fields.chat_template_kwargs ?? {},
   }
-  const closed = runTemplate(text.template, truncate(conversation.history, length), {
+  const closed = runTemplate(text.template, truncateHistory(conversation.history, length), {
     ...options,
     generationPrompt: 'omit',
   })
@@ -198,7 +198,7 @@ const goOn = (
  * Cost     two runs of the template besides; the encoding is of what is new.
  */
 export const continueConversation = (
-  text: ModelText,
+  text: PromptText,
   fields: ChatFields,
   { conversation, answers, endTokens }: ContinuationOptions & { readonly conversation: Conversation },
 ): ContinuedConversation => {
@@ -209,7 +209,7 @@ export const continueConversation = (
   for (let length = history.messages.size - 1; length > 0; length--) {
     const last = history.messages.get(length - 1)!
     if (last.role !== 'assistant') continue
-    const known = append(truncate(history, length - 1), withoutCallIds(last))
+    const known = appendMessage(truncateHistory(history, length - 1), withoutCallIds(last))
     for (const answered of answers.find(known, setting)) {
       const ids = goOn(text, fields, { conversation, answered, length, endTokens })
       if (ids !== undefined) return { ...conversation, ids, from: 'tokens' }
@@ -241,7 +241,7 @@ export const rememberAnswer = (
   ids.set(conversation.ids)
   ids.set(answer.ids, conversation.ids.length)
   answers.add({
-    history: append(plainHistory(conversation.history), plain(said)),
+    history: appendMessage(plainHistory(conversation.history), plain(said)),
     setting: settingOf(fields),
     promptText: conversation.text,
     ids,

@@ -1,9 +1,15 @@
-/** What the endpoints that generate share: the model that was asked for, the names of a request, the length of its prompts. */
+/**
+ * The parts that the generating endpoints share: the model, the ids of requests, the length of
+ * prompts.
+ *
+ * This folder holds requests: their schemas, their checks, and their way to the engine. It does
+ * not hold the answers of the endpoints (`../routes`).
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import type { SamplingParams } from '../../data/generation.js'
 import { type ApiFailure, apiFailure, invalid } from './failure.js'
 import type { SamplingFields } from './fields.js'
-import { checkPrompt, roomFor, samplingOf, truncatePrompt } from './sampling.js'
+import { checkPrompt, requestedSampling, roomFor, truncatePrompt } from './sampling.js'
 import type { Served } from './served.js'
 
 /** What a request's `model` stands for. */
@@ -64,7 +70,7 @@ export const sampledPrompt = (
     truncate === undefined
       ? prompt
       : truncatePrompt(prompt, { ...truncate, room: info.maxModelLength - (maxTokens ?? 1) })
-  const sampling = samplingOf(
+  const sampling = requestedSampling(
     { ...fields, prompt_logprobs: options.promptLogProbs ?? fields.prompt_logprobs },
     {
       info,

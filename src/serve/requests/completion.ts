@@ -34,7 +34,7 @@ export interface CompletionPrompt extends SampledPrompt {
 }
 
 /** A completion request that can be answered. */
-export interface CompletionRequest {
+export interface CompletionBody {
   readonly job: Job
   readonly prompts: readonly CompletionPrompt[]
   readonly model: string
@@ -94,7 +94,7 @@ const readPrompts = async (served: Served, fields: Fields): Promise<E.Either<Api
   return E.right(prompts)
 }
 
-const echoOf = ({ echo, max_tokens: maxTokens }: Fields): CompletionRequest['echo'] => {
+const echoOf = ({ echo, max_tokens: maxTokens }: Fields): CompletionBody['echo'] => {
   if (echo !== true) return 'none'
   return maxTokens === 0 ? 'only' : 'before'
 }
@@ -129,7 +129,7 @@ export const completionRequest = async (
   served: Served,
   body: unknown,
   request: Request,
-): Promise<E.Either<ApiFailure, CompletionRequest>> => {
+): Promise<E.Either<ApiFailure, CompletionBody>> => {
   const parsed = parseFields(schema, body)
   if (E.isLeft(parsed)) return parsed
   const fields = parsed.right

@@ -198,14 +198,14 @@ export const wholeJob = async (
 }
 
 /** Tokens that were read and written. */
-export interface Usage {
+export interface TokenUsage {
   readonly prompt: number
   readonly completion: number
   readonly cached: number
 }
 
 /** vLLM's `usage`. */
-export const usageJson = ({ prompt, completion, cached }: Usage): object => ({
+export const usageJson = ({ prompt, completion, cached }: TokenUsage): object => ({
   prompt_tokens: prompt,
   total_tokens: prompt + completion,
   completion_tokens: completion,

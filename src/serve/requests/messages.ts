@@ -52,13 +52,13 @@ export interface Conversation {
 }
 
 /** How a model reads and writes text. */
-export interface ModelText {
+export interface PromptText {
   readonly tokenizer: TextTokenizer
   readonly template: ChatTemplate
 }
 
 /** Makes tokens of the conversation of a request. */
-export type ReadConversation = (text: ModelText, fields: ChatFields) => E.Either<ApiFailure, Conversation>
+export type ReadConversation = (text: PromptText, fields: ChatFields) => E.Either<ApiFailure, Conversation>
 
 const KNOWN = ['role', 'content', 'reasoning_content', 'tool_calls', 'tool_call_id', 'name'] as const
 

@@ -148,7 +148,10 @@ const unique = (ids: readonly number[] | null | undefined): readonly number[] =>
  *
  * Errors   `Left(ApiFailure)`, 400, naming the field, its value and its limits.
  */
-export const samplingOf = (fields: SamplingFields, context: SamplingContext): E.Either<ApiFailure, SamplingParams> => {
+export const requestedSampling = (
+  fields: SamplingFields,
+  context: SamplingContext,
+): E.Either<ApiFailure, SamplingParams> => {
   const bias = biasOf(fields)
   if (E.isLeft(bias)) return bias
   const top = alternatives(context.logProbs, 'sample', context)

@@ -5,7 +5,7 @@ import type { Failure } from '../../core/failure.js'
 import { child, type Key } from '../../core/key.js'
 import type { AdapterWeights, GenerationEvent, GenerationRequest, LLMEngine } from '../../data/generation.js'
 import type { ToolCallFormat } from '../../text/toolCalls/format.js'
-import type { ModelText, ReadConversation } from './messages.js'
+import type { PromptText, ReadConversation } from './messages.js'
 
 /** The names under which the model answers, and where it comes from. */
 export interface ServedModel {
@@ -16,7 +16,7 @@ export interface ServedModel {
 }
 
 /** How the model reads and writes text. */
-export interface ServedText extends ModelText {
+export interface ServedText extends PromptText {
   /** How the conversation of a chat request becomes tokens. Default: rendered by the template and encoded as a whole. */
   readonly conversation?: ReadConversation
 }

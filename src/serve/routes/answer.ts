@@ -9,7 +9,7 @@ import {
   type Job,
   type RunningJob,
   startJob,
-  type Usage,
+  type TokenUsage,
   usageJson,
   type WholePrompt,
   wholeJob,
@@ -29,7 +29,7 @@ interface Accepted {
 export interface Chunk {
   readonly choice: object
   /** Token counts so far, sent if the client asks for continuous usage. */
-  readonly usage: Usage
+  readonly usage: TokenUsage
   /** More fields of the frame. */
   readonly fields?: object
 }
@@ -41,7 +41,7 @@ export interface ChunkWriter {
   /** Returns the chunks that an event of a prompt adds. */
   readonly chunksOf: (prompt: number, event: GenerationEvent) => readonly Chunk[]
   /** Returns the token counts of the whole job so far. */
-  readonly total: () => Usage
+  readonly total: () => TokenUsage
 }
 
 /** The two forms of an answer: one JSON object, or a stream of chunks. */

@@ -1,8 +1,14 @@
+/**
+ * `POST /v1/chat/completions`: the answer.
+ *
+ * This folder holds the answers of the endpoints. It does not hold the checks of requests
+ * (`../requests`).
+ */
 import type { GeneratedToken } from '../../data/generation.js'
 import type { ToolDelta } from '../../text/toolCalls/machine.js'
 import { type ReadText, readToolCalls, type ToolCallReader, toolCallReader } from '../../text/toolCalls/reader.js'
 import { type ChatRequest, chatRequest } from '../requests/chat.js'
-import { type Usage, usageJson, type WholeCompletion, type WholePrompt } from '../requests/generation.js'
+import { type TokenUsage, usageJson, type WholeCompletion, type WholePrompt } from '../requests/generation.js'
 import { type Served, unixSeconds } from '../requests/served.js'
 import { type Chunk, type ChunkWriter, type Endpoint, endpoint, writingOf } from './answer.js'
 import { chatLogProbs, promptLogProbsJson, type TokenWriting } from './logProbs.js'
@@ -171,7 +177,7 @@ const firstChoices = ({ asked }: StreamState): readonly object[] => {
 }
 
 /** A stream starts with the role of each choice. The first chunk carries the prompt's token ids. */
-const beginning = (state: StreamState, usage: Usage): readonly Chunk[] =>
+const beginning = (state: StreamState, usage: TokenUsage): readonly Chunk[] =>
   firstChoices(state).map((choice, i) => ({
     choice,
     usage,
@@ -183,7 +189,7 @@ const chatChunks = (served: Served, asked: ChatRequest): ChunkWriter => {
   const choices = Array.from({ length: asked.n }, (): ChoiceProgress => ({ reader, calls: 0, tokens: 0 }))
   const state = { served, asked, writing: writingOf(served, asked), choices }
   let cached = 0
-  const usage = (completion: number): Usage => ({ prompt: asked.prompt.length, completion, cached })
+  const usage = (completion: number): TokenUsage => ({ prompt: asked.prompt.length, completion, cached })
   return {
     head: heading(served, asked, 'chat.completion.chunk'),
     chunksOf: (_prompt, event) => {

@@ -1,6 +1,6 @@
 import type { GeneratedToken, PromptLogProbs } from '../../data/generation.js'
-import { type CompletionPrompt, type CompletionRequest, completionRequest } from '../requests/completion.js'
-import { type Usage, usageJson, type WholePrompt } from '../requests/generation.js'
+import { type CompletionBody, type CompletionPrompt, completionRequest } from '../requests/completion.js'
+import { type TokenUsage, usageJson, type WholePrompt } from '../requests/generation.js'
 import { type Served, unixSeconds } from '../requests/served.js'
 import { type ChunkWriter, type Endpoint, endpoint, writingOf } from './answer.js'
 import { completionLogProbs, promptLogProbsJson, promptPlaces, sampledPlaces, type TokenWriting } from './logProbs.js'
@@ -16,7 +16,7 @@ interface Piece {
 }
 
 /** Text and log-probabilities of a piece, as they stand in a choice. */
-const pieceJson = (asked: CompletionRequest, writing: TokenWriting, { tokens, text, echoed, offset }: Piece) => {
+const pieceJson = (asked: CompletionBody, writing: TokenWriting, { tokens, text, echoed, offset }: Piece) => {
   const before = echoed === null || asked.tokenIds === 'told' ? '' : echoed.prompt.text
   const sampled = asked.echo === 'only' ? [] : tokens
   const places = [
@@ -30,13 +30,10 @@ const pieceJson = (asked: CompletionRequest, writing: TokenWriting, { tokens, te
   }
 }
 
-const echoedIn = (
-  asked: CompletionRequest,
-  prompt: CompletionPrompt,
-  logProbs: PromptLogProbs | null,
-): Piece['echoed'] => (asked.echo === 'none' ? null : { prompt, logProbs })
+const echoedIn = (asked: CompletionBody, prompt: CompletionPrompt, logProbs: PromptLogProbs | null): Piece['echoed'] =>
+  asked.echo === 'none' ? null : { prompt, logProbs }
 
-const choicesOf = (served: Served, asked: CompletionRequest, whole: readonly WholePrompt[]): readonly object[] => {
+const choicesOf = (served: Served, asked: CompletionBody, whole: readonly WholePrompt[]): readonly object[] => {
   const writing = writingOf(served, asked)
   return whole.flatMap(({ completions, promptLogProbs }, p) => {
     const prompt = asked.prompts[p]!
@@ -54,7 +51,7 @@ const choicesOf = (served: Served, asked: CompletionRequest, whole: readonly Who
   })
 }
 
-const usageOf = (asked: CompletionRequest, whole: readonly WholePrompt[]): Usage => ({
+const usageOf = (asked: CompletionBody, whole: readonly WholePrompt[]): TokenUsage => ({
   prompt: asked.prompts.reduce((sum, { ids }) => sum + ids.length, 0),
   completion:
     asked.echo === 'only'
@@ -63,7 +60,7 @@ const usageOf = (asked: CompletionRequest, whole: readonly WholePrompt[]): Usage
   cached: whole.reduce((sum, { cachedTokens }) => sum + cachedTokens, 0),
 })
 
-const heading = (served: Served, { job, model }: CompletionRequest) => ({
+const heading = (served: Served, { job, model }: CompletionBody) => ({
   id: job.id,
   object: 'text_completion',
   created: unixSeconds(served.world),
@@ -81,7 +78,7 @@ interface Progress {
   readonly promptLogProbs: (PromptLogProbs | null)[]
 }
 
-const progressOf = ({ prompts, n }: CompletionRequest): Progress => ({
+const progressOf = ({ prompts, n }: CompletionBody): Progress => ({
   tokens: Array(prompts.length * n).fill(0),
   characters: Array(prompts.length * n).fill(0),
   begun: Array(prompts.length * n).fill(false),
@@ -95,7 +92,7 @@ const choiceChunk = (
     asked,
     writing,
     progress,
-  }: { readonly asked: CompletionRequest; readonly writing: TokenWriting; readonly progress: Progress },
+  }: { readonly asked: CompletionBody; readonly writing: TokenWriting; readonly progress: Progress },
   at: { readonly prompt: number; readonly index: number },
   part: { readonly tokens: readonly GeneratedToken[]; readonly text: string; readonly finish: object },
 ) => {
@@ -113,7 +110,7 @@ const choiceChunk = (
 
 const UNFINISHED = { finish_reason: null, stop_reason: null }
 
-const completionChunks = (served: Served, asked: CompletionRequest): ChunkWriter => {
+const completionChunks = (served: Served, asked: CompletionBody): ChunkWriter => {
   const state = { asked, writing: writingOf(served, asked), progress: progressOf(asked) }
   const { progress } = state
   return {

@@ -12,7 +12,7 @@ import {
   streamUsage,
   tokenIds,
 } from '../requests/fields.js'
-import { type Job, type Usage, usageJson, type WholePrompt } from '../requests/generation.js'
+import { type Job, type TokenUsage, usageJson, type WholePrompt } from '../requests/generation.js'
 import { type Served, unixSeconds } from '../requests/served.js'
 import { type ChunkWriter, type Endpoint, endpoint, writingOf } from './answer.js'
 import { generateLogProbs, promptLogProbsJson, type TokenWriting } from './logProbs.js'
@@ -121,7 +121,7 @@ const answerJson = (served: Served, asked: GenerateRequest, whole: WholePrompt):
 const tokenChunks = (served: Served, asked: GenerateRequest): ChunkWriter => {
   const versions = new Map<number, number[]>()
   let [cached, completion] = [0, 0]
-  const total = (): Usage => ({ prompt: asked.promptLength, completion, cached })
+  const total = (): TokenUsage => ({ prompt: asked.promptLength, completion, cached })
   return {
     head: { request_id: asked.job.id, output_mode: 'tokens' },
     chunksOf: (_prompt, event) => {

@@ -50,7 +50,7 @@ const isMissing = (failure: { readonly _tag: string }): boolean => 'code' in fai
  *          folder that is not there, 500 for an adapter that cannot be read or that the engine
  *          refuses, 501 where adapters are off.
  */
-export const loadAdapter = async (served: Served, body: unknown): Promise<E.Either<ApiFailure, Response>> => {
+export const loadAdapterRoute = async (served: Served, body: unknown): Promise<E.Either<ApiFailure, Response>> => {
   const { readAdapter } = served.features
   if (readAdapter === null) return E.left(apiFailure(501, 'This server was started without --enable-lora.'))
   const fields = parseFields(loadSchema, body)

@@ -1,6 +1,9 @@
 /**
  * Conversations as values.
  *
+ * This folder holds conversations as values, and their JSON. It does not hold their text for a
+ * model (`../template`).
+ *
  * A thing is said in one place: tool calls are in `toolCalls` and nowhere in the content, thoughts are in `reasoning`, and whether a
  * message is finished is `isComplete`, never the presence of a token in its text.
  */
@@ -12,7 +15,7 @@ export interface TextPart {
   readonly text: string
 }
 
-/** Where the bytes of an image or a sound are: at an address, or here, in base64. */
+/** The bytes of an image, a sound, a video or a file: a URL, or base64. */
 export type MediaSource = { readonly url: string } | { readonly base64: string; readonly mediaType: string }
 
 export interface ImagePart {
@@ -25,7 +28,22 @@ export interface AudioPart {
   readonly source: MediaSource
 }
 
-export type ContentPart = TextPart | ImagePart | AudioPart
+export interface VideoPart {
+  readonly type: 'video'
+  readonly source: MediaSource
+}
+
+/** A document, such as a PDF. */
+export interface FilePart {
+  readonly type: 'file'
+  readonly source: MediaSource
+  readonly name?: string
+}
+
+/** A part of the content that is not text. */
+export type MediaPart = ImagePart | AudioPart | VideoPart | FilePart
+
+export type ContentPart = TextPart | MediaPart
 
 /** A call of a tool that an assistant's message asks for. */
 export interface ToolCall {
@@ -105,19 +123,19 @@ export const History = (messages: Iterable<Message>): History => ({ _tag: 'Histo
  * @example
  * append(History([]), message('user', 'Hello')).messages.size // 1
  */
-export const append = (history: History, next: Message): History => ({
+export const appendMessage = (history: History, next: Message): History => ({
   ...history,
   messages: history.messages.push(next),
 })
 
 /** The messages of both, in order. */
-export const extend = (history: History, more: History): History => ({
+export const extendHistory = (history: History, more: History): History => ({
   ...history,
   messages: history.messages.concat(more.messages),
 })
 
 /** The first `count` messages. Errors: throws RangeError unless `count` is between 0 and the number of messages. */
-export const truncate = (history: History, count: number): History => {
+export const truncateHistory = (history: History, count: number): History => {
   if (!Number.isInteger(count) || count < 0 || count > history.messages.size) {
     throw new RangeError(`truncate: ${count} is not between 0 and the ${history.messages.size} messages there are`)
   }
@@ -207,7 +225,11 @@ const canonical = (item: Message): string =>
     item.content.map((part) =>
       part.type === 'text'
         ? part.text
-        : [part.type, 'url' in part.source ? part.source.url : [part.source.mediaType, part.source.base64]],
+        : [
+            part.type,
+            'url' in part.source ? part.source.url : [part.source.mediaType, part.source.base64],
+            ...(part.type === 'file' && part.name !== undefined ? [part.name] : []),
+          ],
     ),
   ])
 

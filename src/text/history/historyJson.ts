@@ -29,6 +29,8 @@ const part = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('text'), text: z.string() }),
   z.strictObject({ type: z.literal('image'), source }),
   z.strictObject({ type: z.literal('audio'), source }),
+  z.strictObject({ type: z.literal('video'), source }),
+  z.strictObject({ type: z.literal('file'), source, name: z.string().exactOptional() }),
 ])
 
 const toolCall = z.strictObject({ id: z.string().exactOptional(), name: z.string(), arguments: jsonObject })

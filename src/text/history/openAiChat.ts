@@ -32,6 +32,21 @@ const part = z.discriminatedUnion('type', [
         source: { base64: data, mediaType: `audio/${format}` },
       }),
     ),
+  z
+    .strictObject({ type: z.literal('video_url'), video_url: z.strictObject({ url: z.string() }) })
+    .transform(({ video_url }): ContentPart => ({ type: 'video', source: sourceOfUrl(video_url.url) })),
+  z
+    .strictObject({
+      type: z.literal('file'),
+      file: z.strictObject({ file_data: z.string().regex(DATA_URL), filename: z.string().exactOptional() }),
+    })
+    .transform(
+      ({ file: { file_data: url, filename: name } }): ContentPart => ({
+        type: 'file',
+        source: sourceOfUrl(url),
+        ...(name !== undefined && { name }),
+      }),
+    ),
 ])
 
 /** The arguments of a call: a JSON object as text. */
@@ -117,6 +132,12 @@ const partToOpenAi = (item: ContentPart): object => {
       const { base64: data, mediaType } = item.source as Exclude<MediaSource, { readonly url: string }> // `problems` refused addresses
       return { type: 'input_audio', input_audio: { data, format: mediaType.replace(/^audio\//, '') } }
     }
+    case 'video':
+      return { type: 'video_url', video_url: { url: urlOf(item.source) } }
+    case 'file': {
+      const { name } = item
+      return { type: 'file', file: { file_data: urlOf(item.source), ...(name !== undefined && { filename: name }) } }
+    }
   }
 }
 
@@ -124,6 +145,7 @@ const partToOpenAi = (item: ContentPart): object => {
 const problems = ({ content, isComplete }: Message, i: number): readonly string[] => [
   ...(isComplete ? [] : [`${i}: the message is incomplete, which the format cannot say`]),
   ...content.flatMap((item, j) => {
+    if (item.type === 'file' && 'url' in item.source) return [`${i}.content.${j}: the format has no URLs of files`]
     if (item.type !== 'audio') return []
     if ('url' in item.source) return [`${i}.content.${j}: the format has no addresses of sounds`]
     return item.source.mediaType.startsWith('audio/')
@@ -154,7 +176,8 @@ const toOpenAi = ({ role, content, toolCalls, reasoning, toolCallId, name }: Mes
 /**
  * The messages of a conversation in OpenAI's chat format: `historyFromOpenAi` reads them back equal.
  *
- * Errors   `Left(FormatFailure)` with everything that the format cannot say: incomplete messages, addresses of sounds.
+ * Errors   `Left(FormatFailure)` with everything that the format cannot say: incomplete messages, and URLs of sounds
+ *          and files.
  */
 export const historyToOpenAi = (history: History): E.Either<FormatFailure, readonly OpenAiMessage[]> => {
   const all = history.messages.toArray()

@@ -5,6 +5,6 @@
 import { workCounter } from '../../core/workBudget.js'
 import { TemplateError } from './templateError.js'
 
-export const { spend, spendCharacters, withBudget } = workCounter(
+export const templateWork = workCounter(
   (units) => new TemplateError(`the template does more than ${units} steps of work`),
 )

@@ -1,9 +1,9 @@
 /** The value of an expression. */
-import { spend, spendCharacters } from './budget.js'
+import { templateWork } from './budget.js'
 import { applyFilter } from './filters.js'
 import { addTexts, filterResult } from './markup.js'
-import { calculate, compared, slice } from './operators.js'
-import { derived, joinPrinted, own } from './origin.js'
+import { calculate, compared, sliceValue } from './operators.js'
+import { derived, joinPrinted, ownText } from './origin.js'
 import { lookUp, type Scope } from './scope.js'
 import { stringMethod } from './strings.js'
 import { TemplateError } from './templateError.js'
@@ -23,15 +23,15 @@ import {
   isTuple,
   itemsOf,
   numberOf,
-  type Origin,
-  type Traced,
+  type TemplateValue,
   type TracedArguments,
+  type TracedValue,
   tuple,
   typeName,
-  type Value,
+  type ValueOrigin,
 } from './value.js'
 
-const CONSTANTS: ReadonlyMap<string, Value> = new Map<string, Value>([
+const CONSTANTS: ReadonlyMap<string, TemplateValue> = new Map<string, TemplateValue>([
   ['true', true],
   ['True', true],
   ['false', false],
@@ -49,7 +49,7 @@ const nameOf = (node: Expression): string => {
 /** Methods that change their value: the sandbox that Transformers renders in refuses them. */
 const CHANGING = new Set(['append', 'extend', 'insert', 'pop', 'remove', 'clear', 'update', 'setdefault', 'popitem'])
 
-const dictMethod = (dict: Dict, name: string): Value => {
+const dictMethod = (dict: Dict, name: string): TemplateValue => {
   switch (name) {
     case 'get':
       return callable(name, ({ positional: [key, absent = null] }) => (dict.has(key) ? dict.get(key) : absent))
@@ -66,7 +66,7 @@ const dictMethod = (dict: Dict, name: string): Value => {
   }
 }
 
-const sequenceMethod = (items: readonly Value[], name: string): Value => {
+const sequenceMethod = (items: readonly TemplateValue[], name: string): TemplateValue => {
   switch (name) {
     case 'index':
       return callable(name, ({ positional: [item] }) => {
@@ -83,7 +83,7 @@ const sequenceMethod = (items: readonly Value[], name: string): Value => {
   }
 }
 
-const methodOf = (object: Value, name: string): Value => {
+const methodOf = (object: TemplateValue, name: string): TemplateValue => {
   if (typeof object === 'string') return stringMethod(object, name)
   if ((isDict(object) || isList(object)) && CHANGING.has(name)) {
     return callable(name, () => {
@@ -94,7 +94,7 @@ const methodOf = (object: Value, name: string): Value => {
   return isList(object) || isTuple(object) ? sequenceMethod(itemsOf(object), name) : undefined
 }
 
-const itemOf = (object: Value, key: Value): Value => {
+const itemOf = (object: TemplateValue, key: TemplateValue): TemplateValue => {
   if (isDict(object)) return object.get(key)
   if (isNamespace(object)) return object.fields.get(String(key))
   const index = typeof key === 'number' || typeof key === 'boolean' ? numberOf(key) : undefined
@@ -103,25 +103,27 @@ const itemOf = (object: Value, key: Value): Value => {
 }
 
 /** The role of a message is the program's word, as the template is: templates make control tokens of it. */
-const isRole = (object: Value, key: Value, { run }: Scope): boolean => key === 'role' && run.watched.has(object)
+const isRole = (object: TemplateValue, key: TemplateValue, { run }: Scope): boolean =>
+  key === 'role' && run.watched.has(object)
 
-const memberOf = (object: Traced, key: Value, scope: Scope): Traced => {
+const memberOf = (object: TracedValue, key: TemplateValue, scope: Scope): TracedValue => {
   if (isNamespace(object.value)) {
     const value = object.value.fields.get(String(key))
     const origin = object.value.origins.get(String(key))
     return origin === undefined ? derived(value, [object.origin]) : { value, origin }
   }
   const value = itemOf(object.value, key)
-  return isRole(object.value, key, scope) ? own(value) : derived(value, [object.origin])
+  return isRole(object.value, key, scope) ? ownText(value) : derived(value, [object.origin])
 }
 
-const member = (node: MemberNode, scope: Scope): Traced => {
+const member = (node: MemberNode, scope: Scope): TracedValue => {
   const object = trace(node.object, scope)
   const { property } = node
   if (property.type === 'SliceExpression') {
-    const bound = (part: Expression | undefined): Value => (part === undefined ? undefined : evaluate(part, scope))
+    const bound = (part: Expression | undefined): TemplateValue =>
+      part === undefined ? undefined : evaluate(part, scope)
     const bounds = [bound(property.start), bound(property.stop), bound(property.step)] as const
-    return derived(slice(object.value, bounds), [object.origin])
+    return derived(sliceValue(object.value, bounds), [object.origin])
   }
   const key = node.computed || property.type !== 'Identifier' ? evaluate(property, scope) : property.value
   if (object.value === undefined) throw new TemplateError(`'${nameOf(node.object)}' is undefined`)
@@ -133,8 +135,8 @@ const member = (node: MemberNode, scope: Scope): Traced => {
 }
 
 const traceArguments = (nodes: readonly Expression[], scope: Scope): TracedArguments => {
-  const positional: Traced[] = []
-  const named = new Map<string, Traced>()
+  const positional: TracedValue[] = []
+  const named = new Map<string, TracedValue>()
   for (const node of nodes) {
     if (node.type === 'KeywordArgumentExpression') named.set(node.key.value, trace(node.value, scope))
     else if (node.type === 'SpreadExpression') {
@@ -154,11 +156,11 @@ const valuesOf = ({ positional, named }: TracedArguments): Arguments => ({
   named: new Map([...named].map(([name, { value }]) => [name, value])),
 })
 
-const originsOf = ({ positional, named }: TracedArguments): readonly Origin[] =>
+const originsOf = ({ positional, named }: TracedArguments): readonly ValueOrigin[] =>
   [...positional, ...named.values()].map(({ origin }) => origin)
 
 /** What a function makes of arguments. */
-export const apply = (target: Traced, args: TracedArguments, name: string): Traced => {
+export const apply = (target: TracedValue, args: TracedArguments, name: string): TracedValue => {
   const { value, origin } = target
   if (!isCallable(value)) {
     const problem = value === undefined ? 'is undefined' : `is a ${typeName(value)}, which is not callable`
@@ -170,14 +172,14 @@ export const apply = (target: Traced, args: TracedArguments, name: string): Trac
 }
 
 /** The function of a call and its arguments. */
-export const traceCall = (node: CallNode, scope: Scope): readonly [Traced, TracedArguments, string] => [
+export const traceCall = (node: CallNode, scope: Scope): readonly [TracedValue, TracedArguments, string] => [
   trace(node.callee, scope),
   traceArguments(node.args, scope),
   nameOf(node.callee),
 ]
 
 /** The value of a filter. */
-export const filtered = (input: Traced, filter: FilterName, scope: Scope): Traced => {
+export const filtered = (input: TracedValue, filter: FilterName, scope: Scope): TracedValue => {
   const callee = filter.type === 'Identifier' ? filter : filter.callee
   if (callee.type !== 'Identifier') throw new TemplateError('a filter must have a name')
   const args = traceArguments(filter.type === 'Identifier' ? [] : filter.args, scope)
@@ -186,7 +188,7 @@ export const filtered = (input: Traced, filter: FilterName, scope: Scope): Trace
 }
 
 /** A key of a dict that is written in a template. */
-const keyOf = (key: Value): Value => {
+const keyOf = (key: TemplateValue): TemplateValue => {
   if (typeof key === 'object' && key !== null) throw new TemplateError(`a ${typeName(key)} as a key is not supported`)
   return key
 }
@@ -207,7 +209,7 @@ const isTest = ({ operand, negate, test, args }: TestNode, scope: Scope): boolea
   return passes(test.value, evaluate(operand, scope), positional) !== negate
 }
 
-const unary = (operator: string, value: Value): Value => {
+const unary = (operator: string, value: TemplateValue): TemplateValue => {
   if (operator === 'not') return !isTruthy(value)
   const number = numberOf(value)
   if (number === undefined) throw new TemplateError(`bad operand type for unary ${operator}: '${typeName(value)}'`)
@@ -218,7 +220,7 @@ const unary = (operator: string, value: Value): Value => {
 const traceBinary = (
   { operator: { value: operator }, left: first, right: second }: BinaryNode,
   scope: Scope,
-): Traced => {
+): TracedValue => {
   const left = trace(first, scope)
   if (operator === 'and') return isTruthy(left.value) ? trace(second, scope) : left
   if (operator === 'or') return isTruthy(left.value) ? left : trace(second, scope)
@@ -231,7 +233,11 @@ const traceBinary = (
 }
 
 /** A list, a tuple or a dict that the template makes. */
-const traceParts = (nodes: readonly Expression[], make: (items: readonly Value[]) => Value, scope: Scope): Traced => {
+const traceParts = (
+  nodes: readonly Expression[],
+  make: (items: readonly TemplateValue[]) => TemplateValue,
+  scope: Scope,
+): TracedValue => {
   const parts = nodes.map((node) => trace(node, scope))
   return derived(
     make(parts.map(({ value }) => value)),
@@ -239,7 +245,7 @@ const traceParts = (nodes: readonly Expression[], make: (items: readonly Value[]
   )
 }
 
-const traceDict = (entries: readonly (readonly [Expression, Expression])[], scope: Scope): Traced =>
+const traceDict = (entries: readonly (readonly [Expression, Expression])[], scope: Scope): TracedValue =>
   traceParts(entries.flat(), (items) => new Map(entries.map((_, i) => [keyOf(items[2 * i]), items[2 * i + 1]])), scope)
 
 /**
@@ -247,22 +253,22 @@ const traceDict = (entries: readonly (readonly [Expression, Expression])[], scop
  *
  * Errors   throws TemplateError where Python's Jinja raises.
  */
-export const trace = (node: Expression, scope: Scope): Traced => {
-  spend(1)
+export const trace = (node: Expression, scope: Scope): TracedValue => {
+  templateWork.spend(1)
   const result = traced(node, scope)
-  if (node.type !== 'Identifier' && typeof result.value === 'string') spendCharacters(result.value.length)
+  if (node.type !== 'Identifier' && typeof result.value === 'string') templateWork.spendCharacters(result.value.length)
   return result
 }
 
-const traced = (node: Expression, scope: Scope): Traced => {
+const traced = (node: Expression, scope: Scope): TracedValue => {
   switch (node.type) {
     case 'Identifier':
-      return CONSTANTS.has(node.value) ? own(CONSTANTS.get(node.value)) : lookUp(scope, node.value)
+      return CONSTANTS.has(node.value) ? ownText(CONSTANTS.get(node.value)) : lookUp(scope, node.value)
     case 'StringLiteral':
     case 'IntegerLiteral':
-      return own(node.value)
+      return ownText(node.value)
     case 'FloatLiteral':
-      return own(float(node.value))
+      return ownText(float(node.value))
     case 'ArrayLiteral':
       return traceParts(node.value, (items) => items, scope)
     case 'TupleLiteral':
@@ -276,20 +282,20 @@ const traced = (node: Expression, scope: Scope): Traced => {
     case 'FilterExpression':
       return filtered(trace(node.operand, scope), node.filter, scope)
     case 'TestExpression':
-      return own(isTest(node, scope))
+      return ownText(isTest(node, scope))
     case 'Comparison':
-      return own(holds(node, scope))
+      return ownText(holds(node, scope))
     case 'UnaryExpression':
-      return own(unary(node.operator.value, evaluate(node.argument, scope)))
+      return ownText(unary(node.operator.value, evaluate(node.argument, scope)))
     case 'BinaryExpression':
       return traceBinary(node, scope)
     case 'Ternary':
       if (isTruthy(evaluate(node.condition, scope))) return trace(node.trueExpr, scope)
-      return node.falseExpr === undefined ? own(undefined) : trace(node.falseExpr, scope)
+      return node.falseExpr === undefined ? ownText(undefined) : trace(node.falseExpr, scope)
     default:
       throw new TemplateError(`a ${node.type} is no value`)
   }
 }
 
 /** The value of an expression alone. */
-export const evaluate = (node: Expression, scope: Scope): Value => trace(node, scope).value
+export const evaluate = (node: Expression, scope: Scope): TemplateValue => trace(node, scope).value

@@ -1,5 +1,5 @@
 /** Jinja's filters, and Transformers' `tojson`. */
-import { spend, spendCharacters } from './budget.js'
+import { templateWork } from './budget.js'
 import { escapeHtml } from './markup.js'
 import { print, repr, toJson } from './print.js'
 import { argument, capitalize, joined, percentFormat, replaceText, stringMethod, strip } from './strings.js'
@@ -12,19 +12,19 @@ import {
   isCallable,
   isDict,
   isEqual,
-  isFloat,
+  isFloatValue,
   isList,
   isNamespace,
   isTruthy,
   isTuple,
   itemsOf,
   numberOf,
+  type TemplateValue,
   tuple,
   typeName,
-  type Value,
 } from './value.js'
 
-type Filter = (value: Value, args: Arguments) => Value
+type Filter = (value: TemplateValue, args: Arguments) => TemplateValue
 
 const asJson: Filter = (value, args) => {
   const indent = argument(args, 1, 'indent') ?? null
@@ -43,19 +43,23 @@ const asJson: Filter = (value, args) => {
 const lengthOf: Filter = (value) => itemsOf(value).length
 
 /** The value at a dotted path, `a.0.b`: entries of dicts, items of lists. */
-const attributeOf = (value: Value, path: Value): Value =>
+const attributeOf = (value: TemplateValue, path: TemplateValue): TemplateValue =>
   String(path)
     .split('.')
-    .reduce<Value>((at, name) => {
+    .reduce<TemplateValue>((at, name) => {
       if (isDict(at)) return at.get(name)
       if (isNamespace(at)) return at.fields.get(name)
       return /^\d+$/.test(name) && (isList(at) || isTuple(at)) ? itemsOf(at)[Number(name)] : undefined
     }, value)
 
-const folded = (value: Value): Value => (typeof value === 'string' ? value.toLowerCase() : value)
+const folded = (value: TemplateValue): TemplateValue => (typeof value === 'string' ? value.toLowerCase() : value)
 
 /** Sorted by a key, equal keys in their old order, which `reverse` keeps too. */
-const sortedBy = (items: readonly Value[], args: Arguments, key: (item: Value) => Value): readonly Value[] => {
+const sortedBy = (
+  items: readonly TemplateValue[],
+  args: Arguments,
+  key: (item: TemplateValue) => TemplateValue,
+): readonly TemplateValue[] => {
   const sign = isTruthy(argument(args, 0, 'reverse')) ? -1 : 1
   return items.toSorted((a, b) => sign * compare(key(a), key(b)))
 }
@@ -74,7 +78,7 @@ const dictsort: Filter = (value, args) => {
   const by = argument(args, 1, 'by') ?? 'key'
   const isExact = isTruthy(argument(args, 0, 'case_sensitive'))
   const sign = isTruthy(argument(args, 2, 'reverse')) ? -1 : 1
-  const keyOf = (entry: readonly [Value, Value]): Value => {
+  const keyOf = (entry: readonly [TemplateValue, TemplateValue]): TemplateValue => {
     const at = by === 'value' ? entry[1] : entry[0]
     return isExact ? at : folded(at)
   }
@@ -84,7 +88,7 @@ const dictsort: Filter = (value, args) => {
 const unique: Filter = (value, args) => {
   const path = argument(args, 1, 'attribute') ?? null
   const isExact = isTruthy(argument(args, 0, 'case_sensitive'))
-  const keyOf = (item: Value): Value => {
+  const keyOf = (item: TemplateValue): TemplateValue => {
     const at = path === null ? item : attributeOf(item, path)
     return isExact ? at : folded(at)
   }
@@ -118,7 +122,7 @@ const indent: Filter = (value, args) => {
   const pad = typeof width === 'string' ? width : ' '.repeat(Math.min(Math.max(numberOf(width) ?? 0, 0), 1000))
   const lines = print(value).split('\n')
   const isBlankToo = isTruthy(argument(args, 2, 'blank'))
-  spendCharacters(lines.length * pad.length)
+  templateWork.spendCharacters(lines.length * pad.length)
   const rest = lines.slice(1).map((line) => (line !== '' || isBlankToo ? pad + line : line))
   return [isTruthy(argument(args, 1, 'first')) ? pad + lines[0]! : lines[0]!, ...rest].join('\n')
 }
@@ -156,7 +160,7 @@ const sum: Filter = (value, args) => {
   const path = argument(args, 0, 'attribute') ?? null
   const items = itemsOf(value).map((item) => (path === null ? item : attributeOf(item, path)))
   const total = items.reduce<number>((n, item) => n + (numberOf(item) ?? Number.NaN), 0)
-  return items.some(isFloat) ? float(total) : total
+  return items.some(isFloatValue) ? float(total) : total
 }
 
 const extreme =
@@ -193,7 +197,7 @@ const method =
   }
 
 const FILTERS: Readonly<Record<string, Filter>> = {
-  abs: (value) => (isFloat(value) ? float(Math.abs(numberOf(value)!)) : Math.abs(numberOf(value) ?? Number.NaN)),
+  abs: (value) => (isFloatValue(value) ? float(Math.abs(numberOf(value)!)) : Math.abs(numberOf(value) ?? Number.NaN)),
   attr: (value, { positional: [name] }) => attributeOf(value, name),
   bool: (value) => isTruthy(value),
   capitalize: method('capitalize'),
@@ -246,14 +250,14 @@ const FILTERS: Readonly<Record<string, Filter>> = {
 /** Filters that do not read all of a value. */
 const SHALLOW: ReadonlySet<string> = new Set(['count', 'd', 'default', 'first', 'last', 'length'])
 
-const spendOn = (value: Value): void => {
-  if (typeof value === 'string') spendCharacters(value.length)
-  else if (isList(value)) spend(value.length)
-  else if (isTuple(value)) spend(value.items.length)
+const spendOn = (value: TemplateValue): void => {
+  if (typeof value === 'string') templateWork.spendCharacters(value.length)
+  else if (isList(value)) templateWork.spend(value.length)
+  else if (isTuple(value)) templateWork.spend(value.items.length)
 }
 
 /** The value of a filter. Errors: throws TemplateError for a filter that is not known, or where Jinja raises. */
-export const applyFilter = (name: string, value: Value, args: Arguments): Value => {
+export const applyFilter = (name: string, value: TemplateValue, args: Arguments): TemplateValue => {
   const filter = Object.hasOwn(FILTERS, name) ? FILTERS[name] : undefined
   if (filter === undefined) throw new TemplateError(`No filter named '${name}'`)
   if (!SHALLOW.has(name)) spendOn(value)

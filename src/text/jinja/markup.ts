@@ -4,7 +4,7 @@
  */
 import { derived, joinPrinted } from './origin.js'
 import { print } from './print.js'
-import type { Traced } from './value.js'
+import type { TracedValue } from './value.js'
 
 /** Filters that return `Markup`. */
 const MAKING: ReadonlySet<string> = new Set(['safe', 'e', 'escape', 'forceescape'])
@@ -21,16 +21,17 @@ export const escapeHtml = (text: string): string =>
     .replaceAll("'", '&#39;')
     .replaceAll('"', '&#34;')
 
-const asMarkup = (text: Traced): Traced => ({ ...text, isMarkup: true })
+const asMarkup = (text: TracedValue): TracedValue => ({ ...text, isMarkup: true })
 
 /** Returns the result of a filter, as `Markup` if Jinja's filter returns that. */
-export const filterResult = (name: string, input: Traced, result: Traced): Traced => {
+export const filterResult = (name: string, input: TracedValue, result: TracedValue): TracedValue => {
   if (input.isMarkup && (name === 'e' || name === 'escape')) return input // it is escaped already
   return MAKING.has(name) || (input.isMarkup && KEEPING.has(name)) ? asMarkup(result) : result
 }
 
-const escaped = (text: Traced): Traced => (text.isMarkup ? text : derived(escapeHtml(print(text.value)), [text.origin]))
+const escaped = (text: TracedValue): TracedValue =>
+  text.isMarkup ? text : derived(escapeHtml(print(text.value)), [text.origin])
 
 /** Joins two texts as `+` does. */
-export const addTexts = (left: Traced, right: Traced): Traced =>
+export const addTexts = (left: TracedValue, right: TracedValue): TracedValue =>
   left.isMarkup || right.isMarkup ? asMarkup(joinPrinted(escaped(left), escaped(right))) : joinPrinted(left, right)

@@ -1,5 +1,5 @@
 /** The operators of expressions, with Python's rules. */
-import { spend, spendCharacters } from './budget.js'
+import { templateWork } from './budget.js'
 import { percentFormat } from './strings.js'
 import { TemplateError } from './templateError.js'
 import {
@@ -7,20 +7,20 @@ import {
   float,
   isDict,
   isEqual,
-  isFloat,
+  isFloatValue,
   isList,
   isTuple,
   itemsOf,
   numberOf,
+  type TemplateValue,
   tuple,
   typeName,
-  type Value,
 } from './value.js'
 
 /** Longer strings and lists are refused: no conversation needs them. */
 const MAX_REPEATED = 10_000_000
 
-const unsupported = (operator: string, left: Value, right: Value): TemplateError =>
+const unsupported = (operator: string, left: TemplateValue, right: TemplateValue): TemplateError =>
   new TemplateError(`unsupported operand types for ${operator}: '${typeName(left)}' and '${typeName(right)}'`)
 
 const arithmetic = (operator: string, a: number, b: number): number => {
@@ -44,43 +44,43 @@ const arithmetic = (operator: string, a: number, b: number): number => {
   }
 }
 
-const repeated = (value: Value, count: number): Value => {
+const repeated = (value: TemplateValue, count: number): TemplateValue => {
   const times = Math.max(0, count)
   const size = typeof value === 'string' ? value.length : itemsOf(value).length
   if (times * size > MAX_REPEATED) throw new TemplateError(`a repetition of ${times * size} items is too long`)
-  spendCharacters(times * size)
+  templateWork.spendCharacters(times * size)
   if (typeof value === 'string') return value.repeat(times)
   const items = Array.from({ length: times }, () => itemsOf(value)).flat()
   return isTuple(value) ? tuple(items) : items
 }
 
-const isRepeatable = (value: Value): boolean => typeof value === 'string' || isList(value) || isTuple(value)
+const isRepeatable = (value: TemplateValue): boolean => typeof value === 'string' || isList(value) || isTuple(value)
 
 /** The value of `left operator right` for the operators of arithmetic. Errors: throws TemplateError where Python raises. */
-export const calculate = (operator: string, left: Value, right: Value): Value => {
+export const calculate = (operator: string, left: TemplateValue, right: TemplateValue): TemplateValue => {
   const [a, b] = [numberOf(left), numberOf(right)]
   if (a !== undefined && b !== undefined) {
     const result = arithmetic(operator, a, b)
-    const fraction = isFloat(left) || isFloat(right) || operator === '/' || (operator === '**' && b < 0)
+    const fraction = isFloatValue(left) || isFloatValue(right) || operator === '/' || (operator === '**' && b < 0)
     return fraction ? float(result) : result
   }
   if (operator === '+') {
     if (typeof left === 'string' && typeof right === 'string') return left + right
-    spend((isList(left) ? left.length : 1) + (isList(right) ? right.length : 1))
+    templateWork.spend((isList(left) ? left.length : 1) + (isList(right) ? right.length : 1))
     if (isList(left) && isList(right)) return [...left, ...right]
     if (isTuple(left) && isTuple(right)) return tuple([...left.items, ...right.items])
   }
-  if (operator === '*' && isRepeatable(left) && b !== undefined && !isFloat(right)) return repeated(left, b)
-  if (operator === '*' && isRepeatable(right) && a !== undefined && !isFloat(left)) return repeated(right, a)
+  if (operator === '*' && isRepeatable(left) && b !== undefined && !isFloatValue(right)) return repeated(left, b)
+  if (operator === '*' && isRepeatable(right) && a !== undefined && !isFloatValue(left)) return repeated(right, a)
   if (operator === '%' && typeof left === 'string') return percentFormat(left, right)
   throw unsupported(operator, left, right)
 }
 
 /** Python's `in`. */
-export const isIn = (item: Value, container: Value): boolean => {
+export const isIn = (item: TemplateValue, container: TemplateValue): boolean => {
   if (typeof container === 'string') {
     if (typeof item !== 'string') throw new TemplateError(`'in <string>' requires string, not ${typeName(item)}`)
-    spendCharacters(container.length)
+    templateWork.spendCharacters(container.length)
     return container.includes(item)
   }
   if (isDict(container)) return container.has(item)
@@ -88,7 +88,7 @@ export const isIn = (item: Value, container: Value): boolean => {
 }
 
 /** Whether two operands of a comparison stand to each other as its operator says. Errors: throws TemplateError where Python raises. */
-export const compared = (operator: string, left: Value, right: Value): boolean => {
+export const compared = (operator: string, left: TemplateValue, right: TemplateValue): boolean => {
   switch (operator) {
     case '==':
       return isEqual(left, right)
@@ -112,19 +112,22 @@ export const compared = (operator: string, left: Value, right: Value): boolean =
 }
 
 /** Python's slicing of strings (by code points), lists and tuples. */
-export const slice = (value: Value, range: readonly [Value, Value, Value]): Value => {
+export const sliceValue = (
+  value: TemplateValue,
+  range: readonly [TemplateValue, TemplateValue, TemplateValue],
+): TemplateValue => {
   const items = itemsOf(value)
   if (isDict(value) || value === undefined) throw new TemplateError(`'${typeName(value)}' object cannot be sliced`)
   const [from, to, by] = range.map((bound) => {
     if (bound === undefined || bound === null) return undefined
     const number = numberOf(bound)
-    if (number === undefined || isFloat(bound)) throw new TemplateError('slice indices must be integers or None')
+    if (number === undefined || isFloatValue(bound)) throw new TemplateError('slice indices must be integers or None')
     return number
   })
   const step = by ?? 1
   if (step === 0) throw new TemplateError('slice step cannot be zero')
   const size = items.length
-  spendCharacters(size)
+  templateWork.spendCharacters(size)
   const [low, high] = step > 0 ? [0, size] : [-1, size - 1]
   const bound = (given: number | undefined, absent: number): number =>
     given === undefined ? absent : Math.min(Math.max(given < 0 ? given + size : given, low), high)

@@ -8,7 +8,7 @@
  */
 
 import { appendRanges, joinRanges, type TextRange } from '../textRange.js'
-import { spend, spendCharacters } from './budget.js'
+import { templateWork } from './budget.js'
 import { print } from './print.js'
 import {
   isDict,
@@ -16,15 +16,15 @@ import {
   isNamespace,
   isTuple,
   numberOf,
-  type Origin,
   type Pieces,
-  type Traced,
-  type Value,
+  type TemplateValue,
+  type TracedValue,
+  type ValueOrigin,
 } from './value.js'
 
 /** All texts in a value. */
-const textsIn = (value: Value): readonly string[] => {
-  spend(1)
+const textsIn = (value: TemplateValue): readonly string[] => {
+  templateWork.spend(1)
   if (typeof value === 'string') return [value]
   if (isDict(value)) return [...value].flatMap(([key, item]) => [...textsIn(key), ...textsIn(item)])
   if (isNamespace(value)) return [...value.fields.values()].flatMap(textsIn)
@@ -33,17 +33,17 @@ const textsIn = (value: Value): readonly string[] => {
 }
 
 /** A value that the template made of nothing but its own text. */
-export const own = (value: Value): Traced => ({
+export const ownText = (value: TemplateValue): TracedValue => ({
   value,
   origin: { kind: 'own', given: [], pieces: () => ({ own: textsIn(value), given: [] }) },
 })
 
 /** Numbers, booleans and nothing carry no text. */
-const hasText = (value: Value): boolean =>
+const hasText = (value: TemplateValue): boolean =>
   typeof value === 'string' || (typeof value === 'object' && value !== null && numberOf(value) === undefined)
 
 /** A value that was given to the template. */
-export const given = (value: Value): Traced =>
+export const given = (value: TemplateValue): TracedValue =>
   hasText(value)
     ? {
         value,
@@ -53,11 +53,11 @@ export const given = (value: Value): Traced =>
           pieces: () => ({ own: [], given: textsIn(value) }),
         },
       }
-    : own(value)
+    : ownText(value)
 
 /** The parts of a text inside the ranges, and between them. */
 const piecesAt = (text: string, ranges: readonly TextRange[]): Pieces => {
-  spend(ranges.length)
+  templateWork.spend(ranges.length)
   const starts = [0, ...ranges.map(({ end }) => end)]
   return {
     own: starts.map((start, i) => text.slice(start, ranges[i]?.start)).filter((part) => part !== ''),
@@ -66,37 +66,40 @@ const piecesAt = (text: string, ranges: readonly TextRange[]): Pieces => {
 }
 
 /** A text of which these ranges were given: in order, apart from each other, none empty. */
-export const tracedText = (text: string, joined: readonly TextRange[]): Traced => {
+export const tracedText = (text: string, joined: readonly TextRange[]): TracedValue => {
   const isWhole = text !== '' && joined[0]?.start === 0 && joined[0].end === text.length
   if (isWhole) return given(text)
-  if (joined.length === 0) return own(text)
+  if (joined.length === 0) return ownText(text)
   return { value: text, origin: { kind: 'both', given: joined, pieces: () => piecesAt(text, joined) } }
 }
 
 /** A value as it is printed. */
-export const printed = ({ value, origin }: Traced): { readonly text: string; readonly given: readonly TextRange[] } => {
+export const printed = ({
+  value,
+  origin,
+}: TracedValue): { readonly text: string; readonly given: readonly TextRange[] } => {
   if (typeof value === 'string') return { text: value, given: origin.given }
   const text = print(value)
   return { text, given: derived(text, [origin]).origin.given }
 }
 
 /** One value after another, as they are printed. */
-export const joinPrinted = (first: Traced, second: Traced): Traced => {
+export const joinPrinted = (first: TracedValue, second: TracedValue): TracedValue => {
   const [left, right] = [printed(first), printed(second)]
-  spend(left.given.length + right.given.length)
+  templateWork.spend(left.given.length + right.given.length)
   return tracedText(left.text + right.text, appendRanges(left.given, right.given, left.text.length))
 }
 
-const union = (origins: readonly Origin[]): Pieces => {
+const union = (origins: readonly ValueOrigin[]): Pieces => {
   const all = origins.map(({ pieces }) => pieces())
-  for (const pieces of all) spend(1 + pieces.own.length + pieces.given.length)
+  for (const pieces of all) templateWork.spend(1 + pieces.own.length + pieces.given.length)
   return { own: all.flatMap((pieces) => pieces.own), given: all.flatMap((pieces) => pieces.given) }
 }
 
 const placesOf = (text: string, part: string): readonly TextRange[] => {
   const places: TextRange[] = []
-  spend(1)
-  spendCharacters(text.length)
+  templateWork.spend(1)
+  templateWork.spendCharacters(text.length)
   for (let at = text.indexOf(part); at !== -1; at = text.indexOf(part, at + part.length)) {
     places.push({ start: at, end: at + part.length })
   }
@@ -110,7 +113,7 @@ const gaps = (ranges: readonly TextRange[], length: number): readonly TextRange[
     .filter(({ start, end }) => end > start)
 
 const isWithin = (part: string, text: string): boolean => {
-  spendCharacters(text.length)
+  templateWork.spendCharacters(text.length)
   return text.includes(part)
 }
 
@@ -126,9 +129,9 @@ const recognized = (text: string, { own: parts, given: others }: Pieces): readon
 }
 
 /** What an operation made of values that come from these places. */
-export const derived = (value: Value, origins: readonly Origin[]): Traced => {
-  spend(origins.length)
-  if (!hasText(value) || origins.every(({ kind }) => kind === 'own')) return own(value)
+export const derived = (value: TemplateValue, origins: readonly ValueOrigin[]): TracedValue => {
+  templateWork.spend(origins.length)
+  if (!hasText(value) || origins.every(({ kind }) => kind === 'own')) return ownText(value)
   const isGiven = origins.every(({ kind }) => kind === 'given')
   if (typeof value !== 'string') {
     return { value, origin: { kind: isGiven ? 'given' : 'both', given: [], pieces: () => union(origins) } }

@@ -1,7 +1,7 @@
 /** How Python prints values: `str`, `repr` and `json.dumps`. */
-import { spend, spendCharacters } from './budget.js'
+import { templateWork } from './budget.js'
 import { TemplateError } from './templateError.js'
-import { type Dict, isDict, isFloat, isList, isTuple, numberOf, typeName, type Value } from './value.js'
+import { type Dict, isDict, isFloatValue, isList, isTuple, numberOf, type TemplateValue, typeName } from './value.js'
 
 /** A float's shortest digits, with an exponent where Python writes one. */
 const printFloat = (value: number): string => {
@@ -26,8 +26,8 @@ const fixed = (value: number): string => {
   return value.toFixed(digits.replace(/[-.]/g, '').length - 1 - Number(exponent))
 }
 
-const printNumber = (value: Value, number: number): string => {
-  if (isFloat(value)) return printFloat(number)
+const printNumber = (value: TemplateValue, number: number): string => {
+  if (isFloatValue(value)) return printFloat(number)
   return Number.isSafeInteger(number) ? String(number) : String(BigInt(number))
 }
 
@@ -40,7 +40,7 @@ const escapeOf = (char: string): string => {
 }
 
 const reprString = (text: string): string => {
-  spendCharacters(text.length)
+  templateWork.spendCharacters(text.length)
   const quote = text.includes("'") && !text.includes('"') ? '"' : "'"
   const body = text.replace(
     /\\|['"]|[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}]|(?! )\p{Zs}/gu, // what Python does not print as it is
@@ -52,8 +52,8 @@ const reprString = (text: string): string => {
 const reprDict = (dict: Dict): string => `{${[...dict].map(([key, item]) => `${repr(key)}: ${repr(item)}`).join(', ')}}`
 
 /** Python's `repr`. */
-export const repr = (value: Value): string => {
-  spend(1)
+export const repr = (value: TemplateValue): string => {
+  templateWork.spend(1)
   if (typeof value === 'string') return reprString(value)
   if (value === undefined) return 'Undefined'
   if (value === null) return 'None'
@@ -67,7 +67,7 @@ export const repr = (value: Value): string => {
 }
 
 /** Python's `str`, as `{{ }}` prints a value. An undefined value prints nothing. */
-export const print = (value: Value): string =>
+export const print = (value: TemplateValue): string =>
   typeof value === 'string' ? value : value === undefined ? '' : repr(value)
 
 /** The options of Python's `json.dumps` that templates use. */
@@ -80,7 +80,7 @@ export interface JsonOptions {
 }
 
 const jsonString = (text: string, { characters }: JsonOptions): string => {
-  spendCharacters(text.length)
+  templateWork.spendCharacters(text.length)
   const body = text.replace(/["\\\p{Cc}]/gu, (char) => JSON.stringify(char).slice(1, -1))
   const safe = characters === 'all' ? body : body.replace(/[\u007f-\uffff]/g, (char) => escapeUnit(char))
   return `"${safe}"`
@@ -89,7 +89,7 @@ const jsonString = (text: string, { characters }: JsonOptions): string => {
 const escapeUnit = (unit: string): string =>
   unit === '\u007f' ? unit : `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
 
-const jsonKey = (key: Value): string => {
+const jsonKey = (key: TemplateValue): string => {
   if (typeof key === 'string') return key
   if (key === null || typeof key === 'boolean') return String(key)
   if (numberOf(key) !== undefined) return repr(key)
@@ -99,17 +99,17 @@ const jsonKey = (key: Value): string => {
 const jsonFloat = (text: string): string => ({ nan: 'NaN', inf: 'Infinity', '-inf': '-Infinity' })[text] ?? text
 
 /** Python's `json.dumps`. Errors: throws TemplateError for what is not JSON, an undefined value among it. */
-export const toJson = (value: Value, options: JsonOptions, depth = 0): string => {
+export const toJson = (value: TemplateValue, options: JsonOptions, depth = 0): string => {
   if (typeof value === 'string') return jsonString(value, options)
   if (value === null || typeof value === 'boolean') return String(value)
   const number = numberOf(value)
   if (number !== undefined) return jsonFloat(printNumber(value, number))
   const { indent, separators } = options
-  spend(1)
+  templateWork.spend(1)
   const wrap = (open: string, items: readonly string[], close: string): string => {
     if (items.length === 0) return open + close
     const between = (indent?.length ?? 0) * (depth + 1) + separators[0].length + separators[1].length
-    for (const item of items) spendCharacters(item.length + between)
+    for (const item of items) templateWork.spendCharacters(item.length + between)
     if (indent === undefined) return open + items.join(separators[0]) + close
     const line = `\n${indent.repeat(depth + 1)}`
     return `${open}${line}${items.join(separators[0] + line)}\n${indent.repeat(depth)}${close}`

@@ -1,12 +1,12 @@
 /** Where names are looked up while a template runs, and what is written down on the way. */
 
 import { joinRanges, type TextRange } from '../textRange.js'
-import { spend, spendCharacters } from './budget.js'
-import { own } from './origin.js'
-import type { Traced, Value } from './value.js'
+import { templateWork } from './budget.js'
+import { ownText } from './origin.js'
+import type { TemplateValue, TracedValue } from './value.js'
 
 /** Text that grows. Only the main one is the result; blocks, macros and calls have their own. */
-export interface Sink {
+export interface TemplateWriter {
   /** Adds a text; `given` are its ranges that the template did not write itself. */
   readonly write: (text: string, given: readonly TextRange[]) => void
   readonly text: () => string
@@ -14,14 +14,14 @@ export interface Sink {
 }
 
 /** A sink without text. */
-export const emptySink = (): Sink => {
+export const emptySink = (): TemplateWriter => {
   let all = ''
   const ranges: TextRange[] = []
   return {
     write: (text, given) => {
       const { length } = all
-      spendCharacters(text.length)
-      spend(given.length)
+      templateWork.spendCharacters(text.length)
+      templateWork.spend(given.length)
       for (const { start, end } of given) ranges.push({ start: start + length, end: end + length })
       all += text
     },
@@ -42,26 +42,26 @@ export interface GenerationRange extends TextRange {
 
 /** One run of a template. */
 export interface Run {
-  readonly main: Sink
+  readonly main: TemplateWriter
   /** Watched values and their indices. */
-  readonly watched: ReadonlyMap<Value, number>
+  readonly watched: ReadonlyMap<TemplateValue, number>
   readonly items: ItemRange[]
   readonly generations: GenerationRange[]
 }
 
 export interface Scope {
   readonly run: Run
-  readonly variables: Map<string, Traced>
+  readonly variables: Map<string, TracedValue>
   readonly parent: Scope | undefined
 }
 
 export const inside = (parent: Scope): Scope => ({ run: parent.run, variables: new Map(), parent })
 
 /** The value of a name: that of the nearest scope that has it. */
-export const lookUp = (scope: Scope, name: string): Traced => {
+export const lookUp = (scope: Scope, name: string): TracedValue => {
   for (let at: Scope | undefined = scope; at !== undefined; at = at.parent) {
     const found = at.variables.get(name)
     if (found !== undefined) return found
   }
-  return own(undefined)
+  return ownText(undefined)
 }

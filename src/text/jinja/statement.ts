@@ -1,8 +1,8 @@
 /** What statements do: they write to a sink and set names in a scope. */
-import { spend } from './budget.js'
+import { templateWork } from './budget.js'
 import { apply, evaluate, filtered, trace, traceCall } from './expression.js'
-import { derived, given, own, printed, tracedText } from './origin.js'
-import { emptySink, inside, type Scope, type Sink } from './scope.js'
+import { derived, given, ownText, printed, tracedText } from './origin.js'
+import { emptySink, inside, type Scope, type TemplateWriter } from './scope.js'
 import { TemplateError } from './templateError.js'
 import type {
   CallBlockNode,
@@ -20,10 +20,10 @@ import {
   isNamespace,
   isTruthy,
   itemsOf,
-  type Origin,
-  type Traced,
+  type TemplateValue,
   type TracedArguments,
-  type Value,
+  type TracedValue,
+  type ValueOrigin,
 } from './value.js'
 
 /** Cost of a loop iteration or a macro call, which makes a scope with a dozen names. */
@@ -32,18 +32,18 @@ const SCOPE_STEPS = 10
 type Signal = 'go on' | 'break' | 'continue'
 
 /** What statements write, as a text. */
-const written = (nodes: readonly Statement[], scope: Scope): Traced => {
+const written = (nodes: readonly Statement[], scope: Scope): TracedValue => {
   const sink = emptySink()
   execute(nodes, scope, sink)
   return tracedText(sink.text(), sink.given())
 }
 
-const write = (result: Traced, sink: Sink): void => {
+const write = (result: TracedValue, sink: TemplateWriter): void => {
   const { text, given: ranges } = printed(result)
   sink.write(text, ranges)
 }
 
-const assign = (target: Expression, assigned: Traced, scope: Scope): void => {
+const assign = (target: Expression, assigned: TracedValue, scope: Scope): void => {
   const { value, origin } = assigned
   if (target.type === 'Identifier') scope.variables.set(target.value, assigned)
   else if (target.type === 'TupleLiteral') {
@@ -64,10 +64,10 @@ const assign = (target: Expression, assigned: Traced, scope: Scope): void => {
 const writtenThrough = (
   { filters, body }: { readonly filters: readonly FilterName[]; readonly body: readonly Statement[] },
   scope: Scope,
-): Traced => filters.reduce((result, filter) => filtered(result, filter, scope), written(body, inside(scope)))
+): TracedValue => filters.reduce((result, filter) => filtered(result, filter, scope), written(body, inside(scope)))
 
-const loopValue = (items: readonly Value[], i: number): Value =>
-  new Map<Value, Value>([
+const loopValue = (items: readonly TemplateValue[], i: number): TemplateValue =>
+  new Map<TemplateValue, TemplateValue>([
     ['index', i + 1],
     ['index0', i],
     ['revindex', items.length - i],
@@ -83,10 +83,10 @@ const loopValue = (items: readonly Value[], i: number): Value =>
   ])
 
 /** The items of a loop; the condition of `for ... if` is asked first, with the name of the loop and no `loop`. */
-const loopItems = ({ iterable, loopvar, condition }: ForNode, scope: Scope): readonly Traced[] => {
+const loopItems = ({ iterable, loopvar, condition }: ForNode, scope: Scope): readonly TracedValue[] => {
   const { value, origin } = trace(iterable, scope)
   const found = itemsOf(value)
-  spend(found.length)
+  templateWork.spend(found.length)
   const items = found.map((item) => derived(item, [origin]))
   if (condition === undefined) return items
   return items.filter((item) => {
@@ -97,7 +97,7 @@ const loopItems = ({ iterable, loopvar, condition }: ForNode, scope: Scope): rea
 }
 
 /** Runs the body for each item in a scope of its own, and writes down what watched items wrote to the result. */
-const loop = (node: ForNode, scope: Scope, sink: Sink): void => {
+const loop = (node: ForNode, scope: Scope, sink: TemplateWriter): void => {
   const items = loopItems(node, scope)
   if (items.length === 0) execute(node.defaultBlock, inside(scope), sink)
   const { run } = scope
@@ -107,7 +107,7 @@ const loop = (node: ForNode, scope: Scope, sink: Sink): void => {
     items.map((item) => item.origin),
   )
   for (const [i, item] of items.entries()) {
-    spend(SCOPE_STEPS)
+    templateWork.spend(SCOPE_STEPS)
     const one = inside(scope)
     one.variables.set('loop', derived(loopValue(values, i), [origin]))
     assign(node.loopvar, item, one)
@@ -128,12 +128,12 @@ const bind = (parameters: Parameters, { positional, named }: TracedArguments, sc
   const names = parameters.map(parameterName)
   for (const [i, parameter] of parameters.entries()) {
     const argument = positional[i] ?? named.get(names[i]!)
-    const absent = parameter.type === 'Identifier' ? own(undefined) : trace(parameter.value, scope)
+    const absent = parameter.type === 'Identifier' ? ownText(undefined) : trace(parameter.value, scope)
     scope.variables.set(names[i]!, argument ?? absent)
   }
   const further = positional.slice(parameters.length)
   const rest = [...named].filter(([name]) => !names.includes(name) && name !== 'caller')
-  const originsOf = (all: readonly Traced[]): readonly Origin[] => all.map(({ origin }) => origin)
+  const originsOf = (all: readonly TracedValue[]): readonly ValueOrigin[] => all.map(({ origin }) => origin)
   scope.variables.set(
     'varargs',
     derived(
@@ -141,7 +141,7 @@ const bind = (parameters: Parameters, { positional, named }: TracedArguments, sc
       originsOf(further),
     ),
   )
-  const kwargs = new Map<Value, Value>(rest.map(([name, { value }]) => [name, value]))
+  const kwargs = new Map<TemplateValue, TemplateValue>(rest.map(([name, { value }]) => [name, value]))
   scope.variables.set('kwargs', derived(kwargs, originsOf(rest.map(([, item]) => item))))
   const caller = named.get('caller')
   if (caller !== undefined && !names.includes('caller')) scope.variables.set('caller', caller)
@@ -149,27 +149,27 @@ const bind = (parameters: Parameters, { positional, named }: TracedArguments, sc
 
 const macro =
   (name: string, parameters: Parameters, body: () => readonly Statement[]) =>
-  (scope: Scope): Traced => {
-    const run = (args: TracedArguments): Traced => {
-      spend(SCOPE_STEPS)
+  (scope: Scope): TracedValue => {
+    const run = (args: TracedArguments): TracedValue => {
+      templateWork.spend(SCOPE_STEPS)
       const inner = inside(scope)
       bind(parameters, args, inner)
       return written(body(), inner)
     }
-    const untraced = ({ positional, named }: Arguments): Value =>
+    const untraced = ({ positional, named }: Arguments): TemplateValue =>
       run({ positional: positional.map(given), named: new Map([...named].map(([key, value]) => [key, given(value)])) })
         .value
-    return own({ ...callable(name, untraced), trace: run })
+    return ownText({ ...callable(name, untraced), trace: run })
   }
 
-const callBlock = ({ call, callerArgs, body }: CallBlockNode, scope: Scope, sink: Sink): void => {
+const callBlock = ({ call, callerArgs, body }: CallBlockNode, scope: Scope, sink: TemplateWriter): void => {
   const [target, args, name] = traceCall(call, scope)
   const caller = macro('caller', callerArgs, () => body)(scope)
   write(apply(target, { ...args, named: new Map([...args.named, ['caller', caller]]) }, name), sink)
 }
 
 /** A `generation` block: its text, and where it stands. */
-const generation = (body: readonly Statement[], scope: Scope, sink: Sink): void => {
+const generation = (body: readonly Statement[], scope: Scope, sink: TemplateWriter): void => {
   const { main, generations } = scope.run
   const { text, given: ranges } = printed(written(body, inside(scope)))
   const start = main.text().length
@@ -178,7 +178,7 @@ const generation = (body: readonly Statement[], scope: Scope, sink: Sink): void 
 }
 
 /** Runs statements. Errors: throws TemplateError where Python's Jinja raises. */
-export const execute = (nodes: readonly Statement[], scope: Scope, sink: Sink): Signal => {
+export const execute = (nodes: readonly Statement[], scope: Scope, sink: TemplateWriter): Signal => {
   for (const node of nodes) {
     const signal = executeOne(node, scope, sink)
     if (signal !== 'go on') return signal
@@ -186,8 +186,8 @@ export const execute = (nodes: readonly Statement[], scope: Scope, sink: Sink): 
   return 'go on'
 }
 
-const executeOne = (node: Statement, scope: Scope, sink: Sink): Signal => {
-  spend(1)
+const executeOne = (node: Statement, scope: Scope, sink: TemplateWriter): Signal => {
+  templateWork.spend(1)
   switch (node.type) {
     case 'If':
       return execute(isTruthy(evaluate(node.test, scope)) ? node.body : node.alternate, scope, sink)

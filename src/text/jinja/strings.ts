@@ -1,27 +1,27 @@
 /** The methods of Python strings that templates use. */
-import { spendCharacters } from './budget.js'
+import { templateWork } from './budget.js'
 import { print, repr } from './print.js'
 import { TemplateError } from './templateError.js'
-import { type Arguments, callable, isTuple, itemsOf, numberOf, tuple, typeName, type Value } from './value.js'
+import { type Arguments, callable, isTuple, itemsOf, numberOf, type TemplateValue, tuple, typeName } from './value.js'
 
 const SPACE = '[\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]' // Python's str.isspace
 
 const LINE_END = '(?:\\r\\n|[\\n\\r\\v\\f\\x1c-\\x1e\\x85\\u2028\\u2029])' // where Python's str.splitlines cuts
 
 /** The argument at a position or of a name. */
-export const argument = ({ positional, named }: Arguments, position: number, name: string): Value =>
+export const argument = ({ positional, named }: Arguments, position: number, name: string): TemplateValue =>
   position < positional.length ? positional[position] : named.get(name)
 
 const escaped = (chars: string): string => chars.replace(/[\\\]^-]/g, '\\$&')
 
-const classOf = (chars: Value): string => {
+const classOf = (chars: TemplateValue): string => {
   if (chars === undefined || chars === null) return SPACE
   return typeof chars === 'string' && chars !== '' ? `[${escaped(chars)}]` : '(?!)'
 }
 
 /** Python's `strip`, on one side or both: of white space, or of a set of characters. */
-export const strip = (text: string, chars: Value, side: 'left' | 'right' | 'both' = 'both'): string => {
-  spendCharacters(text.length)
+export const strip = (text: string, chars: TemplateValue, side: 'left' | 'right' | 'both' = 'both'): string => {
+  templateWork.spendCharacters(text.length)
   const set = new RegExp(classOf(chars), 'u')
   const points = Array.from(text)
   const isKept = (char: string): boolean => !set.test(char)
@@ -31,12 +31,12 @@ export const strip = (text: string, chars: Value, side: 'left' | 'right' | 'both
   return points.slice(first, last + 1).join('')
 }
 
-const textArgument = (value: Value, method: string): string => {
+const textArgument = (value: TemplateValue, method: string): string => {
   if (typeof value !== 'string') throw new TemplateError(`${method}() argument must be str, not ${typeName(value)}`)
   return value
 }
 
-const limitOf = (value: Value): number => {
+const limitOf = (value: TemplateValue): number => {
   const limit = value === undefined ? -1 : numberOf(value)
   if (limit === undefined) throw new TemplateError(`'${typeName(value)}' object cannot be interpreted as an integer`)
   return limit < 0 ? Number.POSITIVE_INFINITY : limit
@@ -74,9 +74,9 @@ export const replaceText = (text: string, args: Arguments): string => {
     textArgument(argument(args, 1, 'new'), 'replace'),
   ]
   const limit = limitOf(argument(args, 2, 'count') ?? undefined)
-  spendCharacters(text.length)
+  templateWork.spendCharacters(text.length)
   const parts = from === '' ? ['', ...Array.from(text), ''] : text.split(from)
-  spendCharacters(parts.length * (1 + to.length))
+  templateWork.spendCharacters(parts.length * (1 + to.length))
   if (limit === Number.POSITIVE_INFINITY) return text.replaceAll(from, () => to)
   const cut = Math.min(limit, parts.length - 1)
   return [parts.slice(0, cut + 1).join(to), ...parts.slice(cut + 1)].join(from)
@@ -91,7 +91,7 @@ const hasAffix = (args: Arguments, test: (affix: string) => boolean, method: str
 
 /** Texts with a separator between them. */
 export const joined = (parts: readonly string[], separator: string): string => {
-  for (const part of parts) spendCharacters(1 + part.length + separator.length)
+  for (const part of parts) templateWork.spendCharacters(1 + part.length + separator.length)
   return parts.join(separator)
 }
 
@@ -105,7 +105,7 @@ export const capitalize = (text: string): string => {
 
 const titled = (text: string): string => text.replace(/\p{L}+/gu, (word) => capitalize(word))
 
-const partition = (text: string, at: number, by: string): Value =>
+const partition = (text: string, at: number, by: string): TemplateValue =>
   tuple([text.slice(0, at), by, text.slice(at + by.length)])
 
 const justified = (text: string, args: Arguments, side: 'start' | 'end'): string => {
@@ -132,12 +132,12 @@ const formatted = (text: string, { positional, named }: Arguments): string => {
     const value = Number.isInteger(index) ? positional[index] : named.get(field)
     if (value === undefined) throw new TemplateError(`format: there is no argument '${field}'`)
     const part = conversion === '!r' ? repr(value) : print(value)
-    spendCharacters(part.length)
+    templateWork.spendCharacters(part.length)
     return part
   })
 }
 
-type Method = (text: string, args: Arguments) => Value
+type Method = (text: string, args: Arguments) => TemplateValue
 
 const METHODS: Readonly<Record<string, Method>> = {
   strip: (text, args) => strip(text, args.positional[0]),
@@ -201,17 +201,17 @@ const METHODS: Readonly<Record<string, Method>> = {
 }
 
 /** A method of a string; undefined if there is none of this name. */
-export const stringMethod = (text: string, name: string): Value => {
+export const stringMethod = (text: string, name: string): TemplateValue => {
   const method = Object.hasOwn(METHODS, name) ? METHODS[name] : undefined
   if (method === undefined) return undefined
   return callable(name, (args) => {
-    spendCharacters(text.length)
+    templateWork.spendCharacters(text.length)
     return method(text, args)
   })
 }
 
 /** `'%s and %d' % values`: the conversions s, r, d and i without flags. */
-export const percentFormat = (text: string, values: Value): string => {
+export const percentFormat = (text: string, values: TemplateValue): string => {
   const items = isTuple(values) ? values.items : [values]
   let next = 0
   const result = text.replace(/%(.|$)/gs, (whole, conversion: string) => {
@@ -221,7 +221,7 @@ export const percentFormat = (text: string, values: Value): string => {
     next += 1
     if (conversion === 's' || conversion === 'r') {
       const part = conversion === 's' ? print(value) : repr(value)
-      spendCharacters(part.length)
+      templateWork.spendCharacters(part.length)
       return part
     }
     const number = numberOf(value)

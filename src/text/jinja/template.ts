@@ -1,14 +1,17 @@
 /**
  * Jinja templates, run with Python's rules: the environment in which Transformers renders chat templates.
  *
+ * This folder holds Jinja as chat templates use it. It does not hold anything about conversations
+ * (`../template`).
+ *
  * The syntax tree is that of `@huggingface/jinja`; its evaluator is not used, because it prints values as JSON, ignores the argument of
  * `strip`, keeps the names that a loop sets from one turn to the next, and can tell neither where a message nor where a
  * `generation` block went.
  */
 
 import type { TextRange } from '../textRange.js'
-import { spend, withBudget } from './budget.js'
-import { given, own } from './origin.js'
+import { templateWork } from './budget.js'
+import { given, ownText } from './origin.js'
 import { print } from './print.js'
 import { emptySink, type GenerationRange, type ItemRange, type Run } from './scope.js'
 import { execute } from './statement.js'
@@ -16,7 +19,7 @@ import { strftime } from './strftime.js'
 import { parseTemplate } from './syntax.js'
 import { TemplateError } from './templateError.js'
 import type { Statement } from './tree.js'
-import { type Callable, callable, isDict, isList, itemsOf, type Traced, type Value } from './value.js'
+import { type Callable, callable, isDict, isList, itemsOf, type TemplateValue, type TracedValue } from './value.js'
 
 /** Ranges that are longer are refused, as in Jinja's sandbox. */
 const MAX_RANGE = 100_000
@@ -31,11 +34,11 @@ const range = callable('range', ({ positional }) => {
   if (step === 0) throw new TemplateError('range() arg 3 must not be zero')
   const size = Math.max(0, Math.ceil((stop - start) / step))
   if (size > MAX_RANGE) throw new TemplateError(`Range too big. The sandbox blocks ranges larger than ${MAX_RANGE}`)
-  spend(size)
+  templateWork.spend(size)
   return Array.from({ length: size }, (_, i) => start + i * step)
 })
 
-const entriesOf = (value: Value): readonly (readonly [Value, Value])[] =>
+const entriesOf = (value: TemplateValue): readonly (readonly [TemplateValue, TemplateValue])[] =>
   isDict(value) ? [...value] : itemsOf(value).map((pair) => [itemsOf(pair)[0], itemsOf(pair)[1]])
 
 const namespace = callable('namespace', ({ positional, named }) => ({
@@ -46,7 +49,7 @@ const namespace = callable('namespace', ({ positional, named }) => ({
 
 const dict = callable(
   'dict',
-  ({ positional, named }) => new Map<Value, Value>([...positional.flatMap(entriesOf), ...named]),
+  ({ positional, named }) => new Map<TemplateValue, TemplateValue>([...positional.flatMap(entriesOf), ...named]),
 )
 
 const raise = callable('raise_exception', ({ positional: [message] }) => {
@@ -58,13 +61,13 @@ const strftimeNow = (now: Date): Callable =>
 
 /** What a template is run with. */
 interface TemplateInput {
-  readonly variables: ReadonlyMap<string, Value>
+  readonly variables: ReadonlyMap<string, TemplateValue>
   /** Names of the variables that belong to the template, such as its special tokens. All others are given. */
   readonly own?: ReadonlySet<string>
   /** The moment that `strftime_now` tells; without it the function does not exist. */
   readonly now?: Date
   /** The items of this list are watched: what loops over them write is reported. */
-  readonly watched?: readonly Value[]
+  readonly watched?: readonly TemplateValue[]
 }
 
 export interface TemplateOutput {
@@ -80,7 +83,7 @@ export interface TemplateOutput {
 export type CompiledTemplate = (input: TemplateInput) => TemplateOutput
 
 /** Characters and values in JSON: what the budget of a run is measured by. */
-const sizeOf = (value: Value): number => {
+const sizeOf = (value: TemplateValue): number => {
   if (typeof value === 'string') return 1 + value.length
   if (isDict(value)) return [...value].reduce((sum, [key, item]) => sum + sizeOf(key) + sizeOf(item), 1)
   return isList(value) ? value.reduce<number>((sum, item) => sum + sizeOf(item), 1) : 1
@@ -93,13 +96,13 @@ const runProgram = (
   const main = emptySink()
   const run: Run = { main, watched: new Map(watched.map((item, i) => [item, i])), items: [], generations: [] }
   const functions = [range, namespace, dict, raise, ...(now === undefined ? [] : [strftimeNow(now)])]
-  const globals = new Map<string, Traced>([
-    ...functions.map((value) => [value.name, own(value)] as const),
-    ...[...variables].map(([name, value]) => [name, names?.has(name) ? own(value) : given(value)] as const),
+  const globals = new Map<string, TracedValue>([
+    ...functions.map((value) => [value.name, ownText(value)] as const),
+    ...[...variables].map(([name, value]) => [name, names?.has(name) ? ownText(value) : given(value)] as const),
   ])
   const global = { run, variables: globals, parent: undefined }
   const size = [...variables.values()].reduce<number>((sum, value) => sum + sizeOf(value), 0)
-  withBudget(size, () => execute(program, { run, variables: new Map(), parent: global }, main))
+  templateWork.withBudget(size, () => execute(program, { run, variables: new Map(), parent: global }, main))
   return { text: main.text(), items: run.items, generations: run.generations, given: main.given() }
 }
 

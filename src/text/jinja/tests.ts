@@ -6,23 +6,23 @@ import {
   isCallable,
   isDict,
   isEqual,
-  isFloat,
+  isFloatValue,
   isList,
   isTuple,
   numberOf,
+  type TemplateValue,
   typeName,
-  type Value,
 } from './value.js'
 
-type Test = (value: Value, other: Value) => boolean
+type Test = (value: TemplateValue, other: TemplateValue) => boolean
 
-const remainder = (value: Value, divisor: Value): number => {
+const remainder = (value: TemplateValue, divisor: TemplateValue): number => {
   const [a, b] = [numberOf(value), numberOf(divisor)]
   if (a === undefined || b === undefined) throw new TemplateError(`'${typeName(value)}' is not divisible`)
   return a - b * Math.floor(a / b)
 }
 
-const isSequence = (value: Value): boolean =>
+const isSequence = (value: TemplateValue): boolean =>
   typeof value === 'string' || isList(value) || isTuple(value) || isDict(value)
 
 const TESTS: Readonly<Record<string, Test>> = {
@@ -34,8 +34,8 @@ const TESTS: Readonly<Record<string, Test>> = {
   false: (value) => value === false,
   string: (value) => typeof value === 'string',
   number: (value) => numberOf(value) !== undefined,
-  integer: (value) => typeof value === 'number' && !isFloat(value),
-  float: isFloat,
+  integer: (value) => typeof value === 'number' && !isFloatValue(value),
+  float: isFloatValue,
   mapping: isDict,
   sequence: (value) => isSequence(value) || value === undefined, // Jinja's undefined has a length
   iterable: (value) => isSequence(value) || value === undefined,
@@ -71,7 +71,7 @@ const ALONE: ReadonlySet<string> = new Set([
 ])
 
 /** Whether a value passes a test. Errors: throws TemplateError for a test that is not known, or is given too much or too little. */
-export const passes = (name: string, value: Value, args: readonly Value[]): boolean => {
+export const passes = (name: string, value: TemplateValue, args: readonly TemplateValue[]): boolean => {
   const test = Object.hasOwn(TESTS, name) ? TESTS[name] : undefined
   if (test === undefined) throw new TemplateError(`No test named '${name}'`)
   const wanted = ALONE.has(name) ? 0 : 1

@@ -1,6 +1,6 @@
 /** The values that templates compute with, and how Python compares and prints them. */
 import type { TextRange } from '../textRange.js'
-import { spend, spendCharacters } from './budget.js'
+import { templateWork } from './budget.js'
 import { TemplateError } from './templateError.js'
 
 /** A whole number that Python would call a float: it prints as `1.0`. Every other float is a plain number. */
@@ -11,28 +11,28 @@ export interface WholeFloat {
 
 export interface Tuple {
   readonly _tag: 'Tuple'
-  readonly items: readonly Value[]
+  readonly items: readonly TemplateValue[]
 }
 
 /** What `namespace()` makes: the only value that a template may assign to. */
 export interface Namespace {
   readonly _tag: 'Namespace'
-  readonly fields: Map<string, Value>
+  readonly fields: Map<string, TemplateValue>
   /** Where fields come from that were set after it was made. */
-  readonly origins: Map<string, Origin>
+  readonly origins: Map<string, ValueOrigin>
 }
 
 export interface Arguments {
-  readonly positional: readonly Value[]
-  readonly named: ReadonlyMap<string, Value>
+  readonly positional: readonly TemplateValue[]
+  readonly named: ReadonlyMap<string, TemplateValue>
 }
 
 export interface Callable {
   readonly _tag: 'Callable'
   readonly name: string
-  readonly call: (args: Arguments) => Value
+  readonly call: (args: Arguments) => TemplateValue
   /** The same for arguments whose origin is known: macros tell where each part of their text comes from. */
-  readonly trace?: (args: TracedArguments) => Traced
+  readonly trace?: (args: TracedArguments) => TracedValue
 }
 
 /** Texts that a template wrote, and texts that were given to it. */
@@ -42,7 +42,7 @@ export interface Pieces {
 }
 
 /** Where a value comes from: the template itself, what was given to it, or both. */
-export interface Origin {
+export interface ValueOrigin {
   readonly kind: 'own' | 'given' | 'both'
   /** Of a text: the ranges that were given. */
   readonly given: readonly TextRange[]
@@ -50,22 +50,22 @@ export interface Origin {
 }
 
 /** A value and where it comes from. */
-export interface Traced {
-  readonly value: Value
-  readonly origin: Origin
+export interface TracedValue {
+  readonly value: TemplateValue
+  readonly origin: ValueOrigin
   /** Set for text that is Python's `Markup`. */
   readonly isMarkup?: true
 }
 
 export interface TracedArguments {
-  readonly positional: readonly Traced[]
-  readonly named: ReadonlyMap<string, Traced>
+  readonly positional: readonly TracedValue[]
+  readonly named: ReadonlyMap<string, TracedValue>
 }
 
-export type Dict = ReadonlyMap<Value, Value>
+export type Dict = ReadonlyMap<TemplateValue, TemplateValue>
 
 /** Python's None is `null`; a name that is not there is `undefined`. Dicts are maps, lists are arrays. */
-export type Value =
+export type TemplateValue =
   | undefined
   | null
   | boolean
@@ -76,52 +76,52 @@ export type Value =
   | Namespace
   | Callable
   | Dict
-  | readonly Value[]
+  | readonly TemplateValue[]
 
-export const isDict = (value: Value): value is Dict => value instanceof Map
-export const isList = (value: Value): value is readonly Value[] => Array.isArray(value)
+export const isDict = (value: TemplateValue): value is Dict => value instanceof Map
+export const isList = (value: TemplateValue): value is readonly TemplateValue[] => Array.isArray(value)
 
 type Tagged = WholeFloat | Tuple | Namespace | Callable
 
-const tagOf = (value: Value): Tagged['_tag'] | undefined =>
+const tagOf = (value: TemplateValue): Tagged['_tag'] | undefined =>
   typeof value === 'object' && value !== null && '_tag' in value ? value._tag : undefined
 
-export const isTuple = (value: Value): value is Tuple => tagOf(value) === 'Tuple'
-export const isNamespace = (value: Value): value is Namespace => tagOf(value) === 'Namespace'
-export const isCallable = (value: Value): value is Callable => tagOf(value) === 'Callable'
-const isWholeFloat = (value: Value): value is WholeFloat => tagOf(value) === 'Float'
+export const isTuple = (value: TemplateValue): value is Tuple => tagOf(value) === 'Tuple'
+export const isNamespace = (value: TemplateValue): value is Namespace => tagOf(value) === 'Namespace'
+export const isCallable = (value: TemplateValue): value is Callable => tagOf(value) === 'Callable'
+const isWholeFloat = (value: TemplateValue): value is WholeFloat => tagOf(value) === 'Float'
 
-export const tuple = (items: readonly Value[]): Tuple => ({ _tag: 'Tuple', items })
+export const tuple = (items: readonly TemplateValue[]): Tuple => ({ _tag: 'Tuple', items })
 export const callable = (name: string, call: Callable['call']): Callable => ({ _tag: 'Callable', name, call })
 
 /** A float with this value. */
-export const float = (value: number): Value => (Number.isInteger(value) ? { _tag: 'Float', value } : value)
+export const float = (value: number): TemplateValue => (Number.isInteger(value) ? { _tag: 'Float', value } : value)
 
 /** Whether Python would call the number a float. */
-export const isFloat = (value: Value): boolean =>
+export const isFloatValue = (value: TemplateValue): boolean =>
   isWholeFloat(value) || (typeof value === 'number' && !Number.isInteger(value))
 
 /** The number that a value counts as; undefined if it is none. Booleans count as 0 and 1. */
-export const numberOf = (value: Value): number | undefined => {
+export const numberOf = (value: TemplateValue): number | undefined => {
   if (typeof value === 'number') return value
   if (typeof value === 'boolean') return value ? 1 : 0
   return isWholeFloat(value) ? value.value : undefined
 }
 
 /** The name of a value's type, as in Python's messages. */
-export const typeName = (value: Value): string => {
+export const typeName = (value: TemplateValue): string => {
   if (value === undefined) return 'Undefined'
   if (value === null) return 'NoneType'
   if (typeof value === 'boolean') return 'bool'
   if (typeof value === 'string') return 'str'
-  if (typeof value === 'number' || isWholeFloat(value)) return isFloat(value) ? 'float' : 'int'
+  if (typeof value === 'number' || isWholeFloat(value)) return isFloatValue(value) ? 'float' : 'int'
   if (isList(value)) return 'list'
   if (isDict(value)) return 'dict'
   return isTuple(value) ? 'tuple' : value._tag
 }
 
 /** The value of plain JSON. Entries that are undefined are left out. Errors: throws TemplateError for what is not JSON. */
-export const toValue = (json: unknown): Value => {
+export const toValue = (json: unknown): TemplateValue => {
   if (json === null || typeof json === 'string' || typeof json === 'boolean' || typeof json === 'number') return json
   if (Array.isArray(json)) return json.map(toValue)
   if (typeof json === 'object') {
@@ -130,7 +130,7 @@ export const toValue = (json: unknown): Value => {
   throw new TemplateError(`a ${typeof json} cannot be given to a template`)
 }
 
-export const isTruthy = (value: Value): boolean => {
+export const isTruthy = (value: TemplateValue): boolean => {
   if (value === undefined || value === null) return false
   const number = numberOf(value)
   if (number !== undefined) return number !== 0
@@ -140,13 +140,13 @@ export const isTruthy = (value: Value): boolean => {
   return isTuple(value) ? value.items.length > 0 : true
 }
 
-const sameItems = (a: readonly Value[], b: readonly Value[]): boolean =>
+const sameItems = (a: readonly TemplateValue[], b: readonly TemplateValue[]): boolean =>
   a.length === b.length && a.every((item, i) => isEqual(item, b[i]))
 
 /** Python's `==`: numbers by value, lists and dicts by contents. */
-export const isEqual = (a: Value, b: Value): boolean => {
-  spend(1)
-  if (typeof a === 'string' && typeof b === 'string') spendCharacters(Math.min(a.length, b.length))
+export const isEqual = (a: TemplateValue, b: TemplateValue): boolean => {
+  templateWork.spend(1)
+  if (typeof a === 'string' && typeof b === 'string') templateWork.spendCharacters(Math.min(a.length, b.length))
   const [x, y] = [numberOf(a), numberOf(b)]
   if (x !== undefined && y !== undefined) return x === y
   if (isList(a) && isList(b)) return sameItems(a, b)
@@ -158,7 +158,7 @@ export const isEqual = (a: Value, b: Value): boolean => {
 }
 
 const byCodePoint = (a: string, b: string): number => {
-  spendCharacters(a.length + b.length)
+  templateWork.spendCharacters(a.length + b.length)
   const [x, y] = [Array.from(a), Array.from(b)]
   const i = x.findIndex((char, index) => char !== y[index])
   if (i === -1) return x.length - y.length
@@ -166,8 +166,8 @@ const byCodePoint = (a: string, b: string): number => {
 }
 
 /** Negative, zero or positive, as `a` is smaller, equal or larger. Errors: throws TemplateError where Python has no order. */
-export const compare = (a: Value, b: Value): number => {
-  spend(1)
+export const compare = (a: TemplateValue, b: TemplateValue): number => {
+  templateWork.spend(1)
   const [x, y] = [numberOf(a), numberOf(b)]
   if (x !== undefined && y !== undefined) return x - y
   if (typeof a === 'string' && typeof b === 'string') return byCodePoint(a, b)
@@ -179,18 +179,18 @@ export const compare = (a: Value, b: Value): number => {
   throw new TemplateError(`'${typeName(a)}' and '${typeName(b)}' have no order`)
 }
 
-const itemsIfSequence = (value: Value): readonly Value[] | undefined =>
+const itemsIfSequence = (value: TemplateValue): readonly TemplateValue[] | undefined =>
   isList(value) ? value : isTuple(value) ? value.items : undefined
 
 /** The items of anything that Python iterates over: characters of a string, keys of a dict. Undefined has none. */
-export const itemsOf = (value: Value): readonly Value[] => {
+export const itemsOf = (value: TemplateValue): readonly TemplateValue[] => {
   if (value === undefined) return []
   if (typeof value === 'string') {
-    spendCharacters(value.length)
+    templateWork.spendCharacters(value.length)
     return Array.from(value)
   }
   if (isDict(value)) {
-    spend(value.size)
+    templateWork.spend(value.size)
     return [...value.keys()]
   }
   const items = itemsIfSequence(value)

@@ -2,13 +2,16 @@
  * Rendering a conversation with the model's own Jinja template, as Transformers renders it, with spans: which part of the text belongs to
  * which message.
  *
+ * This folder holds chat templates: conversations to text with spans, and back. It does not hold
+ * the template language (`../jinja`) or token ids (`../tokenizer`).
+ *
  * Spans are told in two exact ways. Where the text of a conversation begins with the text of each of its beginnings, a message is what it
  * adds. A template that changes earlier messages (that drops old thoughts, or the end of a turn) is watched instead: what it writes in its
  * loop over the messages while it is at one of them belongs to that message. A template that allows neither is refused, not guessed at.
  */
 import * as E from 'fp-ts/lib/Either.js'
 import { errorMessage, type TemplateFailure } from '../../core/failure.js'
-import { type History, truncate } from '../history/history.js'
+import { type History, truncateHistory } from '../history/history.js'
 import type { ItemRange } from '../jinja/scope.js'
 import { type CompiledTemplate, compileTemplate, type TemplateOutput } from '../jinja/template.js'
 import { isList, toValue } from '../jinja/value.js'
@@ -49,7 +52,8 @@ export interface ChatTemplate {
 }
 
 /** A refusal of a template. */
-export const refuse = (reason: string): E.Either<TemplateFailure, never> => E.left({ _tag: 'TemplateFailure', reason })
+export const refuseTemplate = (reason: string): E.Either<TemplateFailure, never> =>
+  E.left({ _tag: 'TemplateFailure', reason })
 
 /** What every template has. None of it can be taken by a variable. */
 const inputOf = (messages: readonly object[], options: RenderOptions): Readonly<Record<string, unknown>> => ({
@@ -77,7 +81,7 @@ const runWith =
       const own = new Set(Object.keys(variables).filter((name) => values[name] === variables[name]))
       return E.right(compiled({ variables: named, own, watched, ...(now !== undefined && { now }) }))
     } catch (error) {
-      return refuse(`the chat template refused the conversation: ${errorMessage(error)}`)
+      return refuseTemplate(`the chat template refused the conversation: ${errorMessage(error)}`)
     }
   }
 
@@ -100,7 +104,7 @@ export const chatTemplate = (
   try {
     compiled = compileTemplate(source)
   } catch (error) {
-    return refuse(`the chat template is not valid Jinja: ${errorMessage(error)}`)
+    return refuseTemplate(`the chat template is not valid Jinja: ${errorMessage(error)}`)
   }
   const run = runWith(compiled, variables, options)
   return E.right({ source, run, contentForm: contentFormOf((messages) => run(messages, { generationPrompt: 'omit' })) })
@@ -109,14 +113,17 @@ export const chatTemplate = (
 /**
  * What a template makes of a conversation: its text, what each message wrote in a loop over the messages, and its `generation` blocks.
  *
- * Errors   `Left(TemplateFailure)` if the template raises an exception or has no place for an image or a sound of the conversation.
+ * Errors   `Left(TemplateFailure)` if the template raises an exception, or renders nothing for an image, a
+ *          sound, a video or a file of the conversation.
  */
 export const runTemplate = (
   template: ChatTemplate,
   history: History,
   options: RenderOptions,
 ): E.Either<TemplateFailure, TemplateOutput> => {
-  const messages = templateMessages(template, history)
+  const { source, contentForm } = template
+  const run = (probe: readonly object[]) => template.run(probe, { ...options, generationPrompt: 'omit' })
+  const messages = templateMessages({ source, contentForm, run }, history)
   if (E.isLeft(messages)) return messages
   return options.generationPrompt === 'continue'
     ? continueFinal(messages.right, (marked) => template.run(marked, options))
@@ -126,8 +133,8 @@ export const runTemplate = (
 /**
  * The text of a conversation.
  *
- * Errors   `Left(TemplateFailure)` if the template raises an exception, has no place for an image or a sound, or (`continue`) does not show
- *          the text of the last message.
+ * Errors   `Left(TemplateFailure)` if the template raises an exception, if it renders nothing for a part
+ *          that is not text, or (`continue`) if it does not show the text of the last message.
  * Cost     one run of the template; two for `continue`.
  *
  */
@@ -153,22 +160,22 @@ export interface Rendered {
    * What the template took from messages, tools and documents and did not write itself: text in which no control token may be
    * recognized. Roles are not among it.
    */
-  readonly given: readonly TextRange[]
+  readonly plainText: readonly TextRange[]
 }
 
 type Result = E.Either<TemplateFailure, Rendered>
 
-type Spanned = E.Either<TemplateFailure, Omit<Rendered, 'given'>>
+type Spanned = E.Either<TemplateFailure, Omit<Rendered, 'plainText'>>
 
 /** The rendering of the messages, each with what it adds to those before it. */
 const byBeginnings = (template: ChatTemplate, history: History, options: RenderOptions): Spanned => {
   const spans: TextSpan[] = []
   let text = ''
   for (const [i, { role }] of history.messages.entries()) {
-    const longer = renderText(template, truncate(history, i + 1), { ...options, generationPrompt: 'omit' })
+    const longer = renderText(template, truncateHistory(history, i + 1), { ...options, generationPrompt: 'omit' })
     if (E.isLeft(longer)) return longer
     if (!longer.right.startsWith(text)) {
-      return refuse(
+      return refuseTemplate(
         `message ${i} changes how the messages before it are rendered, so the spans of this template cannot be told`,
       )
     }
@@ -194,7 +201,7 @@ const byWatching = (template: ChatTemplate, history: History, options: RenderOpt
   if (E.isLeft(output)) return output
   const { text, items } = output.right
   const ranges = outermost(items)
-  if (ranges.length === 0) return refuse('the chat template does not go through the messages in a loop')
+  if (ranges.length === 0) return refuseTemplate('the chat template does not go through the messages in a loop')
   const first = ranges[0]!.item === 0 ? [] : [{ item: 0, start: 0, end: ranges[0]!.start }]
   const starts = [...first, ...ranges].map((range, i) => ({ ...range, start: i === 0 ? 0 : range.start }))
   const spans = starts
@@ -241,7 +248,7 @@ const endOfLoop = (
     open.right.text.slice(0, end) === closed.right.text.slice(0, end)
   return isSame && end > 0
     ? E.right(end)
-    : refuse(
+    : refuseTemplate(
         `message ${history.messages.size} changes how the messages before it are rendered, so the spans of this template cannot be told`,
       )
 }
@@ -254,7 +261,7 @@ const cutSpans = (spans: readonly TextSpan[], end: number): readonly TextSpan[] 
  * The text of a conversation with a span for each message, and one for the generation prompt if there is one.
  *
  * Text that a template puts into the turn of another message, such as a system message in the first user turn, belongs to that turn; a
- * message that writes nothing has no span. `given` tells apart what the template took from the conversation from what it wrote itself.
+ * message that writes nothing has no span. `plainText` are the parts that the template took from the conversation.
  *
  * Errors   `Left(TemplateFailure)` if the template raises an exception, or if its spans cannot be told.
  * Cost     one rendering for each message, three more at most.
@@ -265,17 +272,17 @@ export const render = (template: ChatTemplate, history: History, options: Render
   const output = runTemplate(template, history, options)
   if (E.isLeft(output)) return output
   const { spans } = rendered.right
-  const { text, given } = output.right
+  const { text, given: plainText } = output.right
   const before = rendered.right.text
   const next = history.messages.size
-  if (before.startsWith(text)) return E.right({ text, given, spans: cutSpans(spans, text.length) })
+  if (before.startsWith(text)) return E.right({ text, plainText, spans: cutSpans(spans, text.length) })
   if (text.startsWith(before)) {
-    return E.right({ text, given, spans: [...spans, ...promptSpan(before.length, text.length, next)] })
+    return E.right({ text, plainText, spans: [...spans, ...promptSpan(before.length, text.length, next)] })
   }
   const end = endOfLoop(template, history, options)
   if (E.isLeft(end)) return end
   const prompt = promptSpan(end.right, text.length, next)
-  return E.right({ text, given, spans: [...cutSpans(spans, end.right), ...prompt] })
+  return E.right({ text, plainText, spans: [...cutSpans(spans, end.right), ...prompt] })
 }
 
 /**
@@ -291,13 +298,15 @@ export const renderSuffix = (
   { from, ...options }: RenderOptions & { readonly from: number },
 ): E.Either<TemplateFailure, string> => {
   const earlier =
-    from === 0 ? E.right('') : renderText(template, truncate(history, from), { ...options, generationPrompt: 'omit' })
+    from === 0
+      ? E.right('')
+      : renderText(template, truncateHistory(history, from), { ...options, generationPrompt: 'omit' })
   if (E.isLeft(earlier)) return earlier
   const whole = renderText(template, history, options)
   if (E.isLeft(whole)) return whole
   return whole.right.startsWith(earlier.right)
     ? E.right(whole.right.slice(earlier.right.length))
-    : refuse(
+    : refuseTemplate(
         `the messages from ${from} on change how the template renders those before them, so they cannot be rendered alone`,
       )
 }

@@ -1,7 +1,7 @@
 /** Messages in the form that templates expect: that of the model hubs. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TemplateFailure } from '../../core/failure.js'
-import { type ContentPart, type History, type Message, textOf } from '../history/history.js'
+import { type ContentPart, type History, type MediaPart, type Message, textOf } from '../history/history.js'
 import type { TemplateOutput } from '../jinja/template.js'
 
 /** What a template takes as the content of a message: text, a list of parts, or either. */
@@ -26,10 +26,29 @@ export const contentFormOf = (run: Run): ContentForm => {
   return asParts !== undefined && !/['"]text['"]: /.test(asParts) ? 'parts' : 'text'
 }
 
-const mediaValue = (part: Exclude<ContentPart, { readonly type: 'text' }>): object => ({
+const mediaValue = (part: MediaPart): object => ({
   type: part.type,
   ...('url' in part.source ? { url: part.source.url } : { base64: part.source.base64 }),
+  ...(part.type === 'file' && part.name !== undefined && { name: part.name }),
 })
+
+const WITH_ARTICLE: Readonly<Record<MediaPart['type'], string>> = {
+  image: 'an image',
+  audio: 'a sound',
+  video: 'a video',
+  file: 'a file',
+}
+
+const isMedia = (part: ContentPart): part is MediaPart => part.type !== 'text'
+
+const hasMedia = ({ content }: Message): boolean => content.some(isMedia)
+
+/** Whether a template writes nothing for a part: a message with it renders as the message without it. */
+const drops = (run: Run, role: string, part: MediaPart): boolean => {
+  const rendered = (more: readonly object[]) => run([{ role, content: [{ type: 'text', text: PROBE }, ...more] }])
+  const [without, having] = [rendered([]), rendered([mediaValue(part)])]
+  return E.isRight(without) && E.isRight(having) && without.right.text === having.right.text
+}
 
 /** The key under which a template looks for thoughts. */
 const reasoningKey = (source: string): string =>
@@ -53,25 +72,46 @@ const templateMessage = (item: Message, form: 'text' | 'parts', thoughts: string
   ...(item.name !== undefined && { name: item.name }),
 })
 
+/** Returns the first part for which the template has no place, or `undefined`. */
+const refusedPart = (template: MessageTemplate, all: readonly Message[]): string | undefined => {
+  const taken = new Set<string>()
+  for (const [i, { role, content }] of all.entries()) {
+    for (const part of content.filter(isMedia)) {
+      const what = `message ${i} has ${WITH_ARTICLE[part.type]}`
+      if (template.contentForm === 'text') return `${what}, and the chat template takes only text`
+      const kind = `${role}: ${part.type}`
+      if (taken.has(kind)) continue
+      if (drops(template.run, role, part)) return `${what}, for which the chat template has no place`
+      taken.add(kind)
+    }
+  }
+  return undefined
+}
+
+/** What is asked of a template before its messages are made. */
+interface MessageTemplate {
+  readonly source: string
+  readonly contentForm: ContentForm
+  readonly run: Run
+}
+
 /**
- * The messages of a conversation for a template. Text goes to templates that take it as joined text; a message with an image or a sound, and
- * every message for a template that takes nothing else, as a list of parts.
+ * Makes the messages of a conversation for a template. A template that takes text gets joined text.
+ * A message with an image, a sound, a video or a file is a list of parts, as is every message for a
+ * template that takes nothing else.
  *
- * Errors   `Left(TemplateFailure)` for an image or a sound where the template takes only text.
+ * Errors   `Left(TemplateFailure)` for a part that the template does not render.
+ * Cost     two renderings of a short message for each kind of part that is not text, and each role.
  */
 export const templateMessages = (
-  { source, contentForm }: { readonly source: string; readonly contentForm: ContentForm },
+  template: MessageTemplate,
   history: History,
 ): E.Either<TemplateFailure, readonly object[]> => {
   const all = history.messages.toArray()
-  const hasMedia = (item: Message): boolean => item.content.some((part) => part.type !== 'text')
-  const refused = contentForm === 'text' ? all.findIndex(hasMedia) : -1
-  if (refused !== -1) {
-    const kind = all[refused]!.content.find((part) => part.type !== 'text')!.type
-    const reason = `message ${refused} has an ${kind}, and the chat template takes only text`
-    return E.left({ _tag: 'TemplateFailure', reason })
-  }
-  const thoughts = reasoningKey(source)
-  const formOf = (item: Message): 'text' | 'parts' => (contentForm === 'parts' || hasMedia(item) ? 'parts' : 'text')
+  const reason = refusedPart(template, all)
+  if (reason !== undefined) return E.left({ _tag: 'TemplateFailure', reason })
+  const thoughts = reasoningKey(template.source)
+  const formOf = (item: Message): 'text' | 'parts' =>
+    template.contentForm === 'parts' || hasMedia(item) ? 'parts' : 'text'
   return E.right(all.map((item) => templateMessage(item, formOf(item), thoughts)))
 }

@@ -3,7 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import type { TemplateFailure } from '../../core/failure.js'
 import { History, lastMessage, type Message, message, replaceLast, type ToolCall, textOf } from '../history/history.js'
-import { type ChatTemplate, type RenderOptions, refuse, renderText } from './chatTemplate.js'
+import { type ChatTemplate, type RenderOptions, refuseTemplate, renderText } from './chatTemplate.js'
 import {
   CALLING,
   type CallGrammar,
@@ -114,7 +114,7 @@ const readMessages = (grammar: Grammar, text: string): Result<ParsedText> => {
   const [first] = [...grammar.begin]
     .filter(([, mark]) => text.startsWith(mark))
     .sort(([, a], [, b]) => b.length - a.length)
-  if (first === undefined) return refuse('the text does not begin as the chat template begins it')
+  if (first === undefined) return refuseTemplate('the text does not begin as the chat template begins it')
   const messages: Message[] = []
   let place = { role: first[0], from: first[1].length }
   for (;;) {
@@ -131,7 +131,7 @@ const withoutMarkers = (grammar: Grammar, parsed: ParsedText): Result<ParsedText
   for (const [i, item] of parsed.history.messages.entries()) {
     const found = markers.find((marker) => textOf(item).includes(marker))
     if (found !== undefined)
-      return refuse(`message ${i} would hold '${found}', which the chat template writes between contents`)
+      return refuseTemplate(`message ${i} would hold '${found}', which the chat template writes between contents`)
   }
   return E.right(parsed)
 }

@@ -7,7 +7,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import type { TemplateFailure } from '../../core/failure.js'
 import { History, type Message, message, type ToolCall } from '../history/history.js'
-import { type ChatTemplate, type RenderOptions, refuse, renderText } from './chatTemplate.js'
+import { type ChatTemplate, type RenderOptions, refuseTemplate, renderText } from './chatTemplate.js'
 
 export type GrammarOptions = Omit<RenderOptions, 'generationPrompt'>
 
@@ -216,12 +216,12 @@ export const grammarOf = (template: ChatTemplate, options: GrammarOptions): E.Ei
     if (open !== undefined) told.prompt.set(last, open)
   }
   if (!begin.has('user'))
-    return refuse('the chat template does not show the contents of a user and an assistant one by one')
+    return refuseTemplate('the chat template does not show the contents of a user and an assistant one by one')
   const varying = contradiction()
   if (varying !== undefined)
-    return refuse(`what the chat template writes before a turn of '${varying}' depends on its place`)
+    return refuseTemplate(`what the chat template writes before a turn of '${varying}' depends on its place`)
   if ([...told.between.values()].some((inner) => [...inner.values()].includes(''))) {
-    return refuse('the chat template writes nothing between two turns')
+    return refuseTemplate('the chat template writes nothing between two turns')
   }
   const calls = callGrammar(probe, told)
   const opening = told.between.get('user')?.get('assistant') ?? ''

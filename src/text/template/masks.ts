@@ -1,9 +1,9 @@
 /** Which parts of a rendered conversation the assistant wrote: what supervised training counts. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TemplateFailure } from '../../core/failure.js'
-import { type History, truncate } from '../history/history.js'
+import { type History, truncateHistory } from '../history/history.js'
 import type { TextRange } from '../textRange.js'
-import { type ChatTemplate, type RenderOptions, refuse, render, runTemplate } from './chatTemplate.js'
+import { type ChatTemplate, type RenderOptions, refuseTemplate, render, runTemplate } from './chatTemplate.js'
 
 /** A rendered conversation and the ranges of it that the assistant wrote, in order. */
 export interface AssistantText {
@@ -28,12 +28,12 @@ export const hasGenerationTags = ({ source }: Pick<ChatTemplate, 'source'>): boo
   /\{%-?\s*generation\s*-?%\}/.test(source)
 
 const fromTags = (template: ChatTemplate, history: History, options: RenderOptions): Result => {
-  if (!hasGenerationTags(template)) return refuse('the chat template has no generation blocks')
+  if (!hasGenerationTags(template)) return refuseTemplate('the chat template has no generation blocks')
   const output = runTemplate(template, history, options)
   if (E.isLeft(output)) return output
   const { text, generations } = output.right
   return generations.some(({ isNested }) => isNested)
-    ? refuse('a generation block stands in a macro or in a block, so its place in the text cannot be told')
+    ? refuseTemplate('a generation block stands in a macro or in a block, so its place in the text cannot be told')
     : E.right({ text, ranges: generations.map(({ start, end }) => ({ start, end })) })
 }
 
@@ -44,7 +44,7 @@ const promptAfter = (
   options: RenderOptions & { readonly count: number },
 ): E.Either<TemplateFailure, string> => {
   const { count, ...rest } = options
-  const asked = render(template, truncate(history, count), { ...rest, generationPrompt: 'add' })
+  const asked = render(template, truncateHistory(history, count), { ...rest, generationPrompt: 'add' })
   if (E.isLeft(asked)) return asked
   const prompt = asked.right.spans.find(({ message }) => message === count)
   return E.right(prompt === undefined ? '' : asked.right.text.slice(prompt.start, prompt.end))
@@ -61,7 +61,7 @@ const fromSpans = (template: ChatTemplate, history: History, options: AssistantT
     const prompt = promptAfter(template, history, { ...rest, count: message })
     if (E.isLeft(prompt)) return prompt
     if (!text.startsWith(prompt.right, start)) {
-      return refuse(
+      return refuseTemplate(
         `message ${message} does not begin with the generation prompt, so what the assistant wrote cannot be told`,
       )
     }

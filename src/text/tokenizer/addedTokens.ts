@@ -1,6 +1,6 @@
 /** Tokens outside the model: texts are searched for them before anything is cut. */
 import { type AlignedText, originEnd, originStart, sliceAligned } from './alignedText.js'
-import { spend } from './budget.js'
+import { tokenizerWork } from './budget.js'
 import type { AddedTokenJson } from './files.js'
 import { WORD_CHARACTERS } from './oldUnicode.js'
 
@@ -46,7 +46,7 @@ const longestAt = (root: Node, text: string, start: number): Sought | undefined 
     longest = node.sought ?? longest
     node = at < text.length ? node.children.get(text.charCodeAt(at)) : undefined
   }
-  spend(at - start)
+  tokenizerWork.spend(at - start)
   return longest
 }
 
@@ -61,14 +61,14 @@ const isAllowed = ({ single_word }: AddedTokenJson, text: string, [start, end]: 
 const spaceBefore = (text: string, start: number, least: number): number => {
   let at = start
   while (at > least && /\p{White_Space}/u.test(text[at - 1]!)) at--
-  spend(start - at)
+  tokenizerWork.spend(start - at)
   return at
 }
 
 const spaceAfter = (text: string, end: number): number => {
   let at = end
   while (at < text.length && /\p{White_Space}/u.test(text[at]!)) at++
-  spend(at - end)
+  tokenizerWork.spend(at - end)
   return at
 }
 

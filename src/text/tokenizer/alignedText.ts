@@ -5,7 +5,7 @@
  * the range of the character before it, a removed one disappears with its range.
  */
 
-import { spendCharacters } from './budget.js'
+import { tokenizerWork } from './budget.js'
 import { type FindMatches, replaceMatches } from './pattern.js'
 
 /** Ranges of the original, in UTF-16 code units, by code unit of the text. Both units of a surrogate pair have the range of the pair. */
@@ -118,7 +118,7 @@ export const substitute = (old: AlignedText, find: FindMatches, content: string)
 /** The text with another text before it, which takes the origin of the first character. An empty text stays empty. */
 export const prepend = (old: AlignedText, text: string): AlignedText => {
   if (old.text === '' || text === '') return old
-  spendCharacters(text.length)
+  tokenizerWork.spendCharacters(text.length)
   return rewritten(old, text + old.text, (result) => {
     result.push(text, 0)
     result.copy(0, old.text.length)
@@ -126,13 +126,13 @@ export const prepend = (old: AlignedText, text: string): AlignedText => {
 }
 
 /** One character's place in a rewriting by changes: 0 replaces, 1 inserts, -n replaces and removes the n that follow. */
-export interface Change {
+export interface TextChange {
   readonly character: string
   readonly change: number
 }
 
 /** Rewrites by a list of changes, read from the left. */
-export const applyChanges = (old: AlignedText, changes: readonly Change[]): AlignedText =>
+export const applyChanges = (old: AlignedText, changes: readonly TextChange[]): AlignedText =>
   rewritten(old, changes.map(({ character }) => character).join(''), (result) => {
     const { text } = old
     let at = 0

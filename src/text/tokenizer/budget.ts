@@ -3,7 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { type Failure, FailureError } from '../../core/failure.js'
 import { workCounter } from '../../core/workBudget.js'
 
-export const { spend, spendCharacters, withBudget } = workCounter(
+export const tokenizerWork = workCounter(
   (units) =>
     new FailureError({
       _tag: 'TokenizerFailure',

@@ -1,6 +1,6 @@
 /** Byte pair encoding: the pair of neighbors that was learned first is merged first, from the left. */
 
-import { spendCharacters } from './budget.js'
+import { tokenizerWork } from './budget.js'
 import { byteCharacters } from './bytePairEncoding.js'
 import type { ModelJson } from './files.js'
 import { byteToken, type CutPiece, type Model, remembering, type Vocabulary, vocabularyOf } from './model.js'
@@ -163,7 +163,7 @@ const symbolsOf = (json: BytePairJson, { spell, idOf, unknown }: Spelling, piece
   for (const [i, symbol] of spelled.entries()) {
     const prefix = i > 0 ? (json.continuing_subword_prefix ?? '') : ''
     const suffix = i === spelled.length - 1 ? (json.end_of_word_suffix ?? '') : ''
-    spendCharacters(prefix.length + suffix.length)
+    tokenizerWork.spendCharacters(prefix.length + suffix.length)
     const text = `${prefix}${symbol.text}${suffix}`
     const id = idOf(text)
     if (id !== undefined) {

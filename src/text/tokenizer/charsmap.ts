@@ -1,6 +1,6 @@
 /** SentencePiece's compiled normalization rules: a double-array trie from UTF-8 bytes to places in a list of replacements. */
-import type { Change } from './alignedText.js'
-import { spendCharacters } from './budget.js'
+import type { TextChange } from './alignedText.js'
+import { tokenizerWork } from './budget.js'
 
 /** The rules: what a piece of text becomes; undefined if no rule begins it. */
 export interface Charsmap {
@@ -54,7 +54,7 @@ export const readCharsmap = (base64: string): Charsmap => {
     if (start === undefined) return undefined
     const end = replacements.indexOf(0, start)
     const found = replacements.subarray(start, end < 0 ? replacements.length : end)
-    spendCharacters(found.length)
+    tokenizerWork.spendCharacters(found.length)
     return decoder.decode(found)
   }
   const ascii = new Map<string, string | undefined>()
@@ -63,7 +63,7 @@ export const readCharsmap = (base64: string): Charsmap => {
       if (piece.length !== 1 || piece > '\x7f') return lookUp(piece)
       if (!ascii.has(piece)) ascii.set(piece, lookUp(piece))
       const known = ascii.get(piece)
-      if (known !== undefined) spendCharacters(known.length)
+      if (known !== undefined) tokenizerWork.spendCharacters(known.length)
       return known
     },
   }
@@ -73,7 +73,7 @@ export const readCharsmap = (base64: string): Charsmap => {
 const LONGEST_GRAPHEME_BYTES = 5
 
 /** The changes of replacing a part by another text. Removing more than there is left is forgotten, as the Rust library forgets it. */
-const pushReplacement = (changes: Change[], part: string, replacement: string): void => {
+const pushReplacement = (changes: TextChange[], part: string, replacement: string): void => {
   const characters = Array.from(replacement)
   const added = characters.length - Array.from(part).length
   for (const [i, character] of characters.entries()) {
@@ -106,8 +106,8 @@ const segments = (text: string): readonly string[] => {
  * Source   `Precompiled` of Hugging Face tokenizers: a grapheme of fewer than six bytes as a whole, then each character by itself; the
  *          first, shortest rule that begins it replaces all of it.
  */
-export const charsmapChanges = ({ replacement }: Charsmap, text: string): readonly Change[] | undefined => {
-  const changes: Change[] = []
+export const charsmapChanges = ({ replacement }: Charsmap, text: string): readonly TextChange[] | undefined => {
+  const changes: TextChange[] = []
   let isChanged = false
   const replaced = (part: string): boolean => {
     const other = replacement(part)

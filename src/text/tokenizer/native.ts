@@ -9,7 +9,7 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import { errorMessage, type FormatFailure } from '../../core/failure.js'
 import type { Encoding } from './encoding.js'
 import { parseConfigFile, parseTokenizerFile, type TokenizerFile } from './files.js'
-import { configured } from './settings.js'
+import { configuredTokenizer } from './settings.js'
 import { type EncodeOptions, type SpecialTokensInText, type TextTokenizer, textTokenizer } from './textTokenizer.js'
 
 /** The native library is missing, or refused. */
@@ -134,7 +134,7 @@ export const nativeTokenizer = (
     TE.chainEitherKW(({ library, own, file, config }) =>
       E.tryCatch(
         () => {
-          const json = nativeJson(tokenizerJson, configured(file, config))
+          const json = nativeJson(tokenizerJson, configuredTokenizer(file, config))
           return batchesOf(library.Tokenizer.fromString(json), own)
         },
         (error) => failure('the native tokenizer refused the file', error),

@@ -9,7 +9,7 @@ import {
   sliceAligned,
   substitute,
 } from './alignedText.js'
-import { spend } from './budget.js'
+import { tokenizerWork } from './budget.js'
 import { charsmapChanges, readCharsmap } from './charsmap.js'
 import type { SimpleNormalizer } from './files.js'
 import { classOf, MARK, NONSPACING_MARK, REMOVED_BY_BERT } from './oldUnicode.js'
@@ -25,7 +25,7 @@ const SHORT_RUN = 1024
 /** Charges the sorting of combining characters, whose time grows with the square of their number. */
 const chargeSorting = (text: string): void => {
   if (text.length < SHORT_RUN) return
-  for (const [run] of text.matchAll(/\p{M}+/gu)) if (run.length > SHORT_RUN) spend(run.length ** 2 / 16)
+  for (const [run] of text.matchAll(/\p{M}+/gu)) if (run.length > SHORT_RUN) tokenizerWork.spend(run.length ** 2 / 16)
 }
 
 const toForm =

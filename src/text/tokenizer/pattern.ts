@@ -1,6 +1,6 @@
 /** Expressions in Oniguruma's syntax as JavaScript's, translated by `@huggingface/tokenizers`. */
 import * as library from '@huggingface/tokenizers'
-import { spend, spendCharacters } from './budget.js'
+import { tokenizerWork } from './budget.js'
 import type { PatternJson } from './files.js'
 import { type Guard, guardOf, type Rescan } from './patternGuard.js'
 
@@ -80,7 +80,7 @@ const countedMatches = function* (text: string, expression: RegExp, { ways, resc
   const sticky = new RegExp(expression.source, `${expression.flags}y`)
   const ahead = readAhead(text, rescans)
   for (let at = 0; at <= text.length; ) {
-    spend((ways * (1 + ahead(at))) / READ_PER_STEP)
+    tokenizerWork.spend((ways * (1 + ahead(at))) / READ_PER_STEP)
     sticky.lastIndex = at
     const match = sticky.exec(text)
     if (match !== null) yield match
@@ -136,7 +136,7 @@ export const replaceMatches = (text: string, matches: FindMatches, content: stri
   let result: string | undefined
   let end = 0
   for (const match of matches(text)) {
-    spendCharacters(content.length)
+    tokenizerWork.spendCharacters(content.length)
     result = (result ?? '') + text.slice(end, match.index) + content
     end = match.index + match[0].length
   }

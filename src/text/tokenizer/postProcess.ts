@@ -1,5 +1,5 @@
 /** The post-processors of `tokenizer.json`: offsets without blanks, and the special tokens around texts. */
-import { spendCharacters } from './budget.js'
+import { tokenizerWork } from './budget.js'
 import { addedEncoding, concatenateEncodings, type Encoding } from './encoding.js'
 import type { SimplePostProcessor, TemplatePiece } from './files.js'
 
@@ -37,7 +37,7 @@ const trimmed = (encoding: Encoding, { text, tokenOf, leadingBlank }: Trimming):
   encoding.ids.forEach((id, i) => {
     const [start, end] = [offsets[2 * i]!, offsets[2 * i + 1]!]
     const token = tokenOf(id, text.slice(start, end))
-    spendCharacters(token.length)
+    tokenizerWork.spendCharacters(token.length)
     const characters = Array.from(token)
     const leading = countBlanks(characters)
     const isAdded = leading === 1 && leadingBlank === 'added' && (i === 0 || start === 0)

@@ -27,7 +27,7 @@ const cleansSpaces = (config: ConfigFile, model: ModelJson['type']): boolean =>
   (model !== 'BPE' || config.clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output === true)
 
 /** What the config says, for a kind of model. */
-export const settingsOf = (config: ConfigFile, model: ModelJson['type']): TokenizerSettings => {
+export const tokenizerSettingsOf = (config: ConfigFile, model: ModelJson['type']): TokenizerSettings => {
   const maxLength = config.model_max_length ?? NO_LIMIT
   return {
     roles: Object.fromEntries(
@@ -66,7 +66,7 @@ const withSpecials = (file: TokenizerFile, config: ConfigFile): readonly AddedTo
   const additional = (config.additional_special_tokens ?? []).map((token) =>
     typeof token === 'string' ? token : token.content,
   )
-  const named = Object.values(settingsOf(config, file.model.type).roles)
+  const named = Object.values(tokenizerSettingsOf(config, file.model.type).roles)
   const special = new Set([...named, ...additional])
   const known = file.added_tokens.map((token) => (special.has(token.content) ? { ...token, special: true } : token))
   const others = [...special].filter((content) => !known.some((token) => token.content === content))
@@ -90,7 +90,7 @@ const withSpecials = (file: TokenizerFile, config: ConfigFile): readonly AddedTo
  * Errors   throws RangeError for an additional special token that the vocabulary lacks.
  * Source   `PreTrainedTokenizerBase.from_pretrained` and `TokenizersBackend` of Transformers 5.17.
  */
-export const configured = (file: TokenizerFile, config: ConfigFile): TokenizerFile => ({
+export const configuredTokenizer = (file: TokenizerFile, config: ConfigFile): TokenizerFile => ({
   ...file,
   added_tokens: [...withSpecials(file, config)],
 })

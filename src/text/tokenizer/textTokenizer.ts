@@ -1,14 +1,19 @@
-/** Text to token ids and back, as the tokenizer files of a model say. */
+/**
+ * Converts text to token ids and back, as the tokenizer files of a model define.
+ *
+ * This folder holds tokenizers: reading their files, encoding, decoding and training them. It does
+ * not hold chat templates (`../template`).
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import type { FormatFailure } from '../../core/failure.js'
 import type { Rendered } from '../template/chatTemplate.js'
-import { withBudget } from './budget.js'
+import { tokenizerWork } from './budget.js'
 import { cleaned, type DecodingMachine, decodingMachine } from './decode.js'
 import { type Encoding, type TruncationOptions, windows } from './encoding.js'
 import { parseConfigFile, parseTokenizerFile, type TokenizerFile } from './files.js'
 import { pipelineOf, type TextReading } from './pipeline.js'
 import { postProcessor } from './postProcess.js'
-import { configured, settingsOf, type TokenizerSettings } from './settings.js'
+import { configuredTokenizer, type TokenizerSettings, tokenizerSettingsOf } from './settings.js'
 
 export interface EncodeOptions {
   /**
@@ -90,12 +95,13 @@ export interface DecodeState {
 export const decodeNext = (state: DecodeState, ids: ArrayLike<number>): readonly [DecodeState, string] => {
   const tokens = state.tokensOf(ids)
   const size = tokens.reduce((sum, { length }) => sum + length, 0)
-  const [machine, texts] = withBudget(size, () => state.machine.push(tokens))
+  const [machine, texts] = tokenizerWork.withBudget(size, () => state.machine.push(tokens))
   return [{ ...state, machine }, texts.join('')]
 }
 
 /** The text that still waits, now that no ids follow. Half a character becomes U+FFFD. */
-export const decodeEnd = (state: DecodeState): string => withBudget(0, () => state.machine.finish().join(''))
+export const decodeEnd = (state: DecodeState): string =>
+  tokenizerWork.withBudget(0, () => state.machine.finish().join(''))
 
 const assemble = (file: TokenizerFile, settings: TokenizerSettings): TextTokenizer => {
   const pipeline = pipelineOf(file)
@@ -106,7 +112,7 @@ const assemble = (file: TokenizerFile, settings: TokenizerSettings): TextTokeniz
   const machine = settings.cleanUpSpaces === 'decoding' ? cleaned(decoder) : decoder
   const special = new Map(file.added_tokens.filter((token) => token.special).map(({ content, id }) => [content, id]))
   const encodingOf = (text: string, reading: TextReading, index: 0 | 1): Encoding =>
-    withBudget(text.length, () => post.trim(pipeline.encode(text, reading, index), text))
+    tokenizerWork.withBudget(text.length, () => post.trim(pipeline.encode(text, reading, index), text))
   const decodeStart = (specialTokens: SpecialTokensInText): DecodeState => ({
     machine,
     tokensOf: (ids) => {
@@ -130,8 +136,8 @@ const assemble = (file: TokenizerFile, settings: TokenizerSettings): TextTokeniz
     vocabulary,
     encode: (text, { specialTokens = 'recognize', template = 'omit' } = {}) =>
       template === 'omit'
-        ? withBudget(text.length, () => pipeline.ids(text, specialTokens))
-        : post.frame([withBudget(text.length, () => pipeline.encode(text, specialTokens, 0))], 'add').ids,
+        ? tokenizerWork.withBudget(text.length, () => pipeline.ids(text, specialTokens))
+        : post.frame([tokenizerWork.withBudget(text.length, () => pipeline.encode(text, specialTokens, 0))], 'add').ids,
     encoding: (text, { specialTokens = 'recognize', template = 'omit', second } = {}) => {
       const first = encodingOf(text, specialTokens, 0)
       return post.frame(second === undefined ? [first] : [first, encodingOf(second, specialTokens, 1)], template)
@@ -177,7 +183,9 @@ export const textTokenizer = (
   const config = parseConfigFile(tokenizerConfig)
   if (E.isLeft(config)) return config
   try {
-    return E.right(assemble(configured(file.right, config.right), settingsOf(config.right, file.right.model.type)))
+    return E.right(
+      assemble(configuredTokenizer(file.right, config.right), tokenizerSettingsOf(config.right, file.right.model.type)),
+    )
   } catch (error) {
     if (!(error instanceof RangeError || error instanceof SyntaxError)) throw error
     return E.left({ _tag: 'FormatFailure', format: 'tokenizer.json', reason: error.message })
@@ -222,7 +230,7 @@ export const encodeRendered = (
   options: Pick<EncodeOptions, 'specialTokens'> = {},
 ): EncodedText => {
   const { ids, offsets } = tokenizer.encoding(rendered.text, {
-    specialTokens: { plainText: rendered.given },
+    specialTokens: { plainText: rendered.plainText },
     ...options,
   })
   const spans: TokenSpan[] = []

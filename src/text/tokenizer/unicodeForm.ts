@@ -1,5 +1,5 @@
 /** Unicode normalization forms that tell of each character what became of it. JavaScript's own `normalize` gives the text alone. */
-import type { Change } from './alignedText.js'
+import type { TextChange } from './alignedText.js'
 
 /** A form of Unicode normalization. */
 export type UnicodeForm = 'NFC' | 'NFD' | 'NFKC' | 'NFKD'
@@ -17,9 +17,9 @@ const isBlocking = (first: string, second: string): boolean =>
   first === second || `${second}${first}`.normalize('NFD') === `${second}${first}`
 
 /** The characters of a run of combining characters in canonical order; equal ones keep their order. */
-const sorted = (run: readonly Change[]): readonly Change[] => {
+const sorted = (run: readonly TextChange[]): readonly TextChange[] => {
   if (run.length < 2) return run
-  const left = new Map<string, Change[]>()
+  const left = new Map<string, TextChange[]>()
   for (const change of [...run].reverse()) {
     const same = left.get(change.character)
     if (same === undefined) left.set(change.character, [change])
@@ -34,9 +34,9 @@ const sorted = (run: readonly Change[]): readonly Change[] => {
   )
 }
 
-const decomposed = (text: string, form: 'NFD' | 'NFKD'): readonly Change[] => {
-  const result: Change[] = []
-  const run: Change[] = []
+const decomposed = (text: string, form: 'NFD' | 'NFKD'): readonly TextChange[] => {
+  const result: TextChange[] = []
+  const run: TextChange[] = []
   const flush = (): void => {
     for (const change of sorted(run)) result.push(change)
     run.length = 0
@@ -63,10 +63,10 @@ const composition = (first: string, second: string): string | undefined => {
 }
 
 /** A starter takes in what follows and combines with it, until another starter stands alone. */
-const composed = (parts: readonly Change[]): readonly Change[] => {
-  const result: Change[] = []
-  let starter: Change | undefined
-  let between: Change[] = [] // combining characters after the starter that it did not take in
+const composed = (parts: readonly TextChange[]): readonly TextChange[] => {
+  const result: TextChange[] = []
+  let starter: TextChange | undefined
+  let between: TextChange[] = [] // combining characters after the starter that it did not take in
   const flush = (): void => {
     if (starter !== undefined) result.push(starter)
     for (const change of between) result.push(change)
@@ -96,7 +96,7 @@ const composed = (parts: readonly Change[]): readonly Change[] => {
  * Source   Unicode Standard Annex 15. Where characters come from is told as the crate unicode-normalization-alignments tells it: what is
  *          composed comes from the first of its characters, what is decomposed is inserted after the first.
  */
-export const unicodeChanges = (text: string, form: UnicodeForm): readonly Change[] => {
+export const unicodeChanges = (text: string, form: UnicodeForm): readonly TextChange[] => {
   const parts = decomposed(text, form === 'NFC' || form === 'NFD' ? 'NFD' : 'NFKD')
   return form === 'NFC' || form === 'NFKC' ? composed(parts) : parts
 }

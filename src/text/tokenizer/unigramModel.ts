@@ -1,5 +1,5 @@
 /** Unigram: of all ways to spell a piece with tokens, the one whose scores have the largest sum. */
-import { spend } from './budget.js'
+import { tokenizerWork } from './budget.js'
 import type { ModelJson } from './files.js'
 import { byteToken, type CutPiece, type Model, remembering, vocabularyOf } from './model.js'
 
@@ -68,7 +68,7 @@ const bestPaths = (piece: string, root: Node, { scores, unknownScore, unknown }:
       }
       node = end < piece.length ? node.children.get(piece.charCodeAt(end)) : undefined
     }
-    spend(end - start)
+    tokenizerWork.spend(end - start)
     if (!hasCharacter) offer(start, start + width, unknown, unknownScore)
     start += width
   }

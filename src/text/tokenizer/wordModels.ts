@@ -1,5 +1,5 @@
 /** Models that look pieces up in a list of words: WordPiece, from the left the longest; WordLevel, whole. */
-import { spend, spendCharacters } from './budget.js'
+import { tokenizerWork } from './budget.js'
 import type { ModelJson } from './files.js'
 import { type Model, remembering, vocabularyOf } from './model.js'
 
@@ -30,8 +30,8 @@ export const wordPieceModel = (json: Json<'WordPiece'>): Model => {
         const prefix = start > 0 ? json.continuing_subword_prefix : ''
         for (let end = Math.min(piece.length, start + longest); end > start; end--) {
           if (isHalf(piece, end)) continue
-          spend(1)
-          spendCharacters(prefix.length + end - start)
+          tokenizerWork.spend(1)
+          tokenizerWork.spendCharacters(prefix.length + end - start)
           const id = ids.get(prefix + piece.slice(start, end))
           if (id !== undefined && !forbidden.has(id)) return [id, end]
         }

@@ -1,4 +1,9 @@
-/** How models write calls of tools, and which way a chat template teaches. */
+/**
+ * The formats in which models write tool calls, and which of them a chat template teaches.
+ *
+ * This folder holds the formats in which models write calls of tools: writing and reading them. It
+ * does not hold the tools (`src/envs/tools`).
+ */
 
 /** The formats of calls, named as vLLM names its parsers where it has them. */
 export const TOOL_CALL_FORMATS = [

@@ -2,7 +2,7 @@
 import { callObject } from './callObject.js'
 import { isBlank, JSON_START, type JsonState, stepJson } from './json.js'
 import { type CallMachine, wholeAnswer } from './machine.js'
-import { BROKEN, blanks, type CallEvent, done, inOrder, more, type Part, type PartStep } from './part.js'
+import { BROKEN, blanks, type CallEvent, done, more, type Part, type PartStep, sequence } from './part.js'
 
 interface State {
   readonly json: JsonState
@@ -64,4 +64,4 @@ const step = (before: State, c: string): PartStep => {
 const START: State = { json: JSON_START, key: '', text: null, message: '', call: null, known: 'nothing' }
 
 /** The automaton. */
-export const jsonCall: CallMachine = wholeAnswer(inOrder(blanks, (c) => (c === '{' ? step(START, c) : BROKEN)))
+export const jsonCall: CallMachine = wholeAnswer(sequence(blanks, (c) => (c === '{' ? step(START, c) : BROKEN)))

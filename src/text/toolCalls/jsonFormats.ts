@@ -2,7 +2,7 @@
 import { argumentsObject, type CallKeys, callObject } from './callObject.js'
 import { deepSeekTag } from './format.js'
 import { type CallMachine, markedCalls, wholeAnswer } from './machine.js'
-import { BROKEN, blanks, either, inOrder, item, list, literal, named, optional, type Part, tagged } from './part.js'
+import { BROKEN, blanks, either, item, list, literal, named, optional, type Part, sequence, tagged } from './part.js'
 
 /** Names and arguments as most families write them. */
 const NAMED: CallKeys = { name: 'name', arguments: ['arguments', 'parameters'] }
@@ -26,30 +26,30 @@ const nameAndArguments =
 
 /** `<tool_call>{...}</tool_call>`, any number, with text around. Source: the chat templates of Hermes 2 Pro, Qwen 2.5 and Qwen 3. */
 export const hermes: CallMachine = markedCalls([
-  { tag: '<tool_call>', block: inOrder(blanks, call, blanks, literal('</tool_call>')) },
+  { tag: '<tool_call>', block: sequence(blanks, call, blanks, literal('</tool_call>')) },
 ])
 
-const separated: Part = inOrder(
+const separated: Part = sequence(
   blanks,
   either((c) => {
-    if (c === ';') return inOrder(literal(';'), separated)
-    return c === '{' ? inOrder(call, separated) : inOrder(literal('<|python_end|>'), separated)
+    if (c === ';') return sequence(literal(';'), separated)
+    return c === '{' ? sequence(call, separated) : sequence(literal('<|python_end|>'), separated)
   }),
 )
 
 /** What may stand before the first object: Llama 4's template closes its tag at once. */
 const llamaTag: Part = tagged([
   ['<|python_tag|>', blanks],
-  ['<|python_start|>', inOrder(blanks, optional('<', inOrder(literal('<|python_end|>'), blanks)))],
+  ['<|python_start|>', sequence(blanks, optional('<', sequence(literal('<|python_end|>'), blanks)))],
 ])
 
 /**
  * The whole answer is `{"name": ..., "parameters": {...}}`, or several with `;` between. Source: the chat templates of Llama 3.1, 3.2 and 4; `;` as in
  * vLLM's `Llama3JsonToolParser`.
  */
-export const llama3Json: CallMachine = wholeAnswer(inOrder(blanks, optional('<', llamaTag), call, separated))
+export const llama3Json: CallMachine = wholeAnswer(sequence(blanks, optional('<', llamaTag), call, separated))
 
-const granite: Part = inOrder(blanks, oneOrMore(call), blanks, literal('<|/tool_call|>'))
+const granite: Part = sequence(blanks, oneOrMore(call), blanks, literal('<|/tool_call|>'))
 
 /**
  * Granite 3: `<|tool_call|>[{...}, ...]`. Phi-4-mini's own template closes it with `<|/tool_call|>`. Source: vLLM's parser of Granite 3.0 and 3.1,
@@ -57,7 +57,7 @@ const granite: Part = inOrder(blanks, oneOrMore(call), blanks, literal('<|/tool_
  */
 export const granite3: CallMachine = markedCalls([
   { tag: '<|tool_call|>', block: granite },
-  { tag: '<tool_call>', block: inOrder(blanks, list(call)) },
+  { tag: '<tool_call>', block: sequence(blanks, list(call)) },
 ])
 
 /** Phi-4-mini with vLLM's template: `functools[{...}, ...]`. Source: vLLM's `Phi4MiniJsonToolParser`. */
@@ -65,7 +65,7 @@ export const phi4Mini: CallMachine = markedCalls([{ tag: 'functools', block: lis
 
 /** InternLM 2: `<|action_start|><|plugin|>{...}<|action_end|>`. Source: vLLM's `Internlm2ToolParser`. */
 export const internLm: CallMachine = markedCalls([
-  { tag: '<|action_start|><|plugin|>', block: inOrder(blanks, call, blanks, literal('<|action_end|>')) },
+  { tag: '<|action_start|><|plugin|>', block: sequence(blanks, call, blanks, literal('<|action_end|>')) },
 ])
 
 /**
@@ -73,7 +73,10 @@ export const internLm: CallMachine = markedCalls([
  * Command A for tools.
  */
 export const cohere: CallMachine = markedCalls([
-  { tag: '<|START_ACTION|>', block: inOrder(blanks, list(callObject(COHERE_KEYS)), blanks, literal('<|END_ACTION|>')) },
+  {
+    tag: '<|START_ACTION|>',
+    block: sequence(blanks, list(callObject(COHERE_KEYS)), blanks, literal('<|END_ACTION|>')),
+  },
 ])
 
 const mistralObject = callObject(NAMED_WITH_ID)
@@ -84,8 +87,8 @@ const mistralRest = (name: string): Part =>
     const args = nameAndArguments(name)
     if (c === '{') return args
     return tagged([
-      ['[ARGS]', inOrder(blanks, args)],
-      ['[CALL_ID]', named('[', (id) => inOrder(literal('[ARGS]'), blanks, withId(args, id)))],
+      ['[ARGS]', sequence(blanks, args)],
+      ['[CALL_ID]', named('[', (id) => sequence(literal('[ARGS]'), blanks, withId(args, id)))],
     ])
   })
 
@@ -102,10 +105,10 @@ const withId =
  * Mistral: `[TOOL_CALLS][{...}, ...]`; the tokenizers from version 11 on `[TOOL_CALLS]name[ARGS]{...}`, each call with its own tag, and some with
  * `[CALL_ID]` before `[ARGS]`. Source: the chat templates of Mistral 7B v0.3 and Nemo, mistral-common, vLLM's `MistralToolParser`.
  */
-export const mistral: CallMachine = markedCalls([
+export const mistralCalls: CallMachine = markedCalls([
   {
     tag: '[TOOL_CALLS]',
-    block: inOrder(
+    block: sequence(
       blanks,
       either((c) => (c === '[' || c === '{' ? oneOrMore(mistralObject) : item(named('[{', mistralRest)))),
     ),
@@ -114,7 +117,7 @@ export const mistral: CallMachine = markedCalls([
 
 /** JSON in a fence: one object, or a list of them. */
 export const jsonBlock: CallMachine = markedCalls([
-  { tag: '```json', block: inOrder(blanks, oneOrMore(call), blanks, literal('```')) },
+  { tag: '```json', block: sequence(blanks, oneOrMore(call), blanks, literal('```')) },
 ])
 
 const CALL_BEGIN = deepSeekTag('tool call begin')
@@ -122,7 +125,7 @@ const SEPARATOR = deepSeekTag('tool sep')
 
 /** Calls in their tags, and all of them in tags again. `body` goes on after a call's opening tag. */
 const deepSeekCalls = (body: Part): CallMachine => {
-  const rest: Part = inOrder(body, blanks, literal(deepSeekTag('tool call end')), blanks, (c) => next(c))
+  const rest: Part = sequence(body, blanks, literal(deepSeekTag('tool call end')), blanks, (c) => next(c))
   const next: Part = item(
     tagged([
       [CALL_BEGIN, rest],
@@ -130,21 +133,21 @@ const deepSeekCalls = (body: Part): CallMachine => {
     ]),
   )
   return markedCalls([
-    { tag: deepSeekTag('tool calls begin'), block: inOrder(blanks, item(literal(CALL_BEGIN)), rest) },
+    { tag: deepSeekTag('tool calls begin'), block: sequence(blanks, item(literal(CALL_BEGIN)), rest) },
   ])
 }
 
 /** DeepSeek V3 and R1: after the kind of the call and the name, the arguments are in a fence. Source: their chat templates. */
 export const deepSeekV3: CallMachine = deepSeekCalls(
   named('<', () =>
-    inOrder(
+    sequence(
       literal(SEPARATOR),
-      named('\n', (name) => inOrder(literal('\n```json\n'), blanks, nameAndArguments(name), blanks, literal('```'))),
+      named('\n', (name) => sequence(literal('\n```json\n'), blanks, nameAndArguments(name), blanks, literal('```'))),
     ),
   ),
 )
 
 /** DeepSeek V3.1: the name, and the arguments as they are. Source: its chat template, vLLM's `DeepSeekV31ToolParser`. */
 export const deepSeekV31: CallMachine = deepSeekCalls(
-  named('<', (name) => inOrder(literal(SEPARATOR), blanks, nameAndArguments(name))),
+  named('<', (name) => sequence(literal(SEPARATOR), blanks, nameAndArguments(name))),
 )

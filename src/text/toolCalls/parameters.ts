@@ -6,12 +6,12 @@ import {
   blanks,
   type CallEvent,
   done,
-  inOrder,
   item,
   literal,
   more,
   named,
   type Part,
+  sequence,
   tagged,
   telling,
 } from './part.js'
@@ -96,9 +96,9 @@ const argumentsFrom = (types: (key: string) => readonly string[], separator: '{'
   const parameter = named('>', (key) => {
     const value: Value = { types: types(key), isFirst: true, held: '', text: '' }
     const opening = `${separator}${JSON.stringify(key)}: ${isText(value) ? '"' : ''}`
-    return inOrder(telling(literal('>'), argumentsEvent(opening)), valueFrom(value), argumentsFrom(types, ', '))
+    return sequence(telling(literal('>'), argumentsEvent(opening)), valueFrom(value), argumentsFrom(types, ', '))
   })
-  return inOrder(
+  return sequence(
     blanks,
     tagged([
       ['<parameter=', parameter],
@@ -113,13 +113,13 @@ const argumentsFrom = (types: (key: string) => readonly string[], separator: '{'
  */
 export const qwen3Coder = (types: ArgumentTypes): CallMachine => {
   const body = named('>', (name) =>
-    inOrder(
+    sequence(
       telling(literal('>'), [{ _tag: 'Call', name }]),
       argumentsFrom((key) => types(name, key), '{'),
     ),
   )
   return markedCalls([
-    { tag: '<tool_call>', block: inOrder(blanks, item(literal(FUNCTION)), body, blanks, literal('</tool_call>')) },
+    { tag: '<tool_call>', block: sequence(blanks, item(literal(FUNCTION)), body, blanks, literal('</tool_call>')) },
     { tag: FUNCTION, block: body },
   ])
 }

@@ -56,9 +56,9 @@ const followed = (step: PartStep, next: () => Part): PartStep => {
 }
 
 /** Parts one after another. */
-export const inOrder = (first: Part, ...rest: readonly Part[]): Part => {
+export const sequence = (first: Part, ...rest: readonly Part[]): Part => {
   const [second, ...others] = rest
-  return second === undefined ? first : (c) => followed(first(c), () => inOrder(second, ...others))
+  return second === undefined ? first : (c) => followed(first(c), () => sequence(second, ...others))
 }
 
 /** The part, and what it tells when it is complete. */
@@ -118,6 +118,6 @@ export const listEnd: Part = telling(literal(']'), [{ _tag: 'End' }])
 
 /** `[item, item, ...]`, not empty. */
 export const list = (part: Part): Part => {
-  const next: Part = either((c) => (c === ',' ? inOrder(literal(','), blanks, part, blanks, next) : listEnd))
-  return inOrder(literal('['), blanks, part, blanks, next)
+  const next: Part = either((c) => (c === ',' ? sequence(literal(','), blanks, part, blanks, next) : listEnd))
+  return sequence(literal('['), blanks, part, blanks, next)
 }

@@ -7,13 +7,13 @@ import {
   type CallEvent,
   done,
   either,
-  inOrder,
   item,
   listEnd,
   literal,
   more,
   optional,
   type Part,
+  sequence,
   telling,
 } from './part.js'
 import { PYTHON_START, type PythonState, stepPython } from './pythonLiteral.js'
@@ -57,7 +57,7 @@ const CLOSED: readonly CallEvent[] = [{ _tag: 'Arguments', text: '}' }, { _tag: 
 /** `key=value`, which `before` is told ahead of, and what follows. */
 const keyword = (before: readonly CallEvent[], separator: '{' | ', '): Part =>
   identifier('', (key) =>
-    inOrder(
+    sequence(
       blanks,
       telling(literal('='), [...before, { _tag: 'Arguments', text: `${separator}${JSON.stringify(key)}: ` }]),
       blanks,
@@ -70,7 +70,7 @@ const keyword = (before: readonly CallEvent[], separator: '{' | ', '): Part =>
 const afterValue: Part = either((c) => {
   if (c === ')') return telling(literal(')'), CLOSED)
   const next = either((then) => (then === ')' ? telling(literal(')'), CLOSED) : keyword([], ', ')))
-  return inOrder(literal(','), blanks, next)
+  return sequence(literal(','), blanks, next)
 })
 
 /** A call is told when its first argument has a name, or when there is none: a link in brackets is no call. */
@@ -79,21 +79,21 @@ const call: Part = item(
     const told: CallEvent = { _tag: 'Call', name }
     const empty: readonly CallEvent[] = [told, { _tag: 'Arguments', text: '{}' }, { _tag: 'End' }]
     const inside = either((c) => (c === ')' ? telling(literal(')'), empty) : keyword([told], '{')))
-    return inOrder(literal('('), blanks, inside)
+    return sequence(literal('('), blanks, inside)
   }),
 )
 
 /** After a call: the end, or a comma, which may be the last thing too. */
-const afterCall: Part = inOrder(
+const afterCall: Part = sequence(
   blanks,
   either((c) => {
     if (c !== ',') return listEnd
-    const next = either((then) => (then === ']' ? listEnd : inOrder(call, afterCall)))
-    return inOrder(literal(','), blanks, next)
+    const next = either((then) => (then === ']' ? listEnd : sequence(call, afterCall)))
+    return sequence(literal(','), blanks, next)
   }),
 )
 
-const calls: Part = inOrder(blanks, literal('['), blanks, call, afterCall)
+const calls: Part = sequence(blanks, literal('['), blanks, call, afterCall)
 
 /** The whole answer is a list of calls. Source: Meta's prompt format of Llama 3.2, vLLM's `PythonicToolParser`. */
 export const pythonic: CallMachine = wholeAnswer(calls)
@@ -102,5 +102,5 @@ const START = '<|python_start|>'
 
 /** The same, between tags that may be missing. Source: vLLM's template of Llama 4 for lists, and its `Llama4PythonicToolParser`. */
 export const llama4Pythonic: CallMachine = wholeAnswer(
-  inOrder(blanks, optional('<', literal(START)), calls, blanks, literal('<|python_end|>')),
+  sequence(blanks, optional('<', literal(START)), calls, blanks, literal('<|python_end|>')),
 )

@@ -10,7 +10,7 @@ import {
   internLm,
   jsonBlock,
   llama3Json,
-  mistral,
+  mistralCalls,
   phi4Mini,
 } from './jsonFormats.js'
 import { type CallMachine, endMachine, type MachineState, plainUntil, stepMachine, type ToolDelta } from './machine.js'
@@ -86,7 +86,7 @@ const machineOf = (format: ToolCallFormat, { tools = [] }: ToolCallReading): Cal
     case 'llama4_pythonic':
       return llama4Pythonic
     case 'mistral':
-      return mistral
+      return mistralCalls
     case 'deepseek_v3':
       return deepSeekV3
     case 'deepseek_v31':

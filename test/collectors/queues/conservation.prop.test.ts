@@ -10,7 +10,7 @@ import {
   queueFailure,
 } from '../../../src/collectors/queues/queueLog.js'
 import { openRolloutQueue, type RolloutQueue } from '../../../src/collectors/queues/rolloutQueue.js'
-import { fateOf, ledger } from '../../../src/collectors/queues/takeGroups.js'
+import { ledger, taskOutcome } from '../../../src/collectors/queues/takeGroups.js'
 import {
   collectFromQueue,
   parseQueuePosition,
@@ -18,7 +18,7 @@ import {
   type QueuePosition,
 } from '../../../src/collectors/workers/queueCollector.js'
 import { encodeRollout } from '../../../src/collectors/workers/rolloutBytes.js'
-import type { Alarms } from '../../../src/core/capabilities.js'
+import type { Timers } from '../../../src/core/capabilities.js'
 import { orThrow } from '../../../src/core/failure.js'
 import { fakeClock } from '../../../src/testing/fakeClock.js'
 import type { ScriptedState } from '../../../src/testing/scriptedEnv.js'
@@ -169,7 +169,7 @@ it('law: every task drawn is trained once or dropped for a reason, and the weigh
           await s.schedule(Promise.resolve(), 'waits')
           clock.advance(3)
         }
-        const alarms: Alarms = {
+        const timers: Timers = {
           after: (_, ring) => {
             s.schedule(Promise.resolve(), 'pause').then(ring)
             return () => {}
@@ -182,7 +182,7 @@ it('law: every task drawn is trained once or dropped for a reason, and the weigh
         const open = () =>
           openRolloutQueue(
             { ...shakyLog(log, s, roll), changed },
-            { settings: SETTINGS, snapshotEvery: 5, patienceMs: 60, alarms },
+            { settings: SETTINGS, snapshotEvery: 5, patienceMs: 60, timers },
           )()
         const world: World = {
           s,
@@ -209,7 +209,7 @@ it('law: every task drawn is trained once or dropped for a reason, and the weigh
         const lost = Object.values(dropped).reduce((sum, n) => sum + n, 0)
         expect(drawn).toBe(TASKS)
         expect(rest).toEqual({ queued: 0, leased: 0, ready: 0, training: 0, trained: TASKS - lost })
-        const trained = [0, 1, 2, 3, 4].filter((ticket) => fateOf(queue, ticket)._tag === 'Trained')
+        const trained = [0, 1, 2, 3, 4].filter((ticket) => taskOutcome(queue, ticket)._tag === 'Trained')
         expect([...world.disk.weights].sort()).toEqual(trained)
         expect(world.disk.position.trained).toBe(trained.length)
       },

@@ -17,12 +17,12 @@ import type { GroupQueueSettings, GroupQueueState } from '../../../src/collector
 import {
   dropTask,
   evictStale,
-  fateOf,
   forgetSettled,
   ledger,
   returnTaken,
   settleGroup,
   takeGroups,
+  taskOutcome,
 } from '../../../src/collectors/queues/takeGroups.js'
 import { orThrow } from '../../../src/core/failure.js'
 
@@ -71,7 +71,7 @@ const check = (model: Model, { queue }: Real): void => {
   expect(queue.pending.size).toBeLessThanOrEqual(queue.settings.capacity)
   expect(training).toBe(model.taken.size)
   for (let ticket = 0; ticket < drawn; ticket++) {
-    const fate = fateOf(queue, ticket)
+    const fate = taskOutcome(queue, ticket)
     if (fate._tag === 'Trained' || fate._tag === 'Dropped') {
       const ended = model.ended.get(ticket) ?? fate._tag
       model.ended.set(ticket, ended)

@@ -14,12 +14,12 @@ import { groupQueueFromJson, groupQueueToJson } from '../../../src/collectors/qu
 import type { GroupQueueSettings, GroupQueueState } from '../../../src/collectors/queues/queueState.js'
 import {
   evictStale,
-  fateOf,
   forgetSettled,
   ledger,
   settleGroup,
   type TakenGroup,
   takeGroups,
+  taskOutcome,
 } from '../../../src/collectors/queues/takeGroups.js'
 import { orThrow } from '../../../src/core/failure.js'
 
@@ -102,10 +102,10 @@ describe('a group queue', () => {
 
   it('gives what a dead worker had to another one, and refuses what it brings after all', () => {
     const [dead, one] = leased(withTasks(1, { leaseMs: 100 }), 'dead', 0)
-    expect(fateOf(one, 0)).toEqual({ _tag: 'Leased', filled: 0, workers: ['dead'] })
+    expect(taskOutcome(one, 0)).toEqual({ _tag: 'Leased', filled: 0, workers: ['dead'] })
     expect(expireLeases(one, 99)).toEqual(one)
     const open = expireLeases(one, 100)
-    expect(fateOf(open, 0)).toEqual({ _tag: 'Queued', filled: 0 })
+    expect(taskOutcome(open, 0)).toEqual({ _tag: 'Queued', filled: 0 })
     const [again, two] = leased(open, 'other', 100)
     expect(again).toMatchObject({ ticket: 0, place: 0, attempt: 2, expires: 200 })
     expect(deliverRollout(two, { ...dead, rollout: 'x', policyVersion: 0 })).toMatchObject({
@@ -122,13 +122,13 @@ describe('a group queue', () => {
     const [second, two] = leased(orThrow(failRollout(one, { ...first, reason: 'the engine is gone' })))
     expect([second.ticket, second.place, second.attempt]).toEqual([0, 0, 2])
     const three = orThrow(failRollout(two, { ...second, reason: 'the engine is gone' }))
-    expect(fateOf(three, 0)).toEqual({
+    expect(taskOutcome(three, 0)).toEqual({
       _tag: 'Dropped',
       cause: 'failed',
       reason: 'the engine is gone, in attempt 2',
     })
     expect(three.openings.toArray()).toEqual([2, 3])
-    expect(fateOf(expireLeases(leased(withTasks(1, { maxAttempts: 1, leaseMs: 5 }))[1], 5), 0)).toEqual({
+    expect(taskOutcome(expireLeases(leased(withTasks(1, { maxAttempts: 1, leaseMs: 5 }))[1], 5), 0)).toEqual({
       _tag: 'Dropped',
       cause: 'abandoned',
       reason: "nothing was heard of worker 'w', in attempt 1",
@@ -140,8 +140,8 @@ describe('a group queue', () => {
     const [, taken] = takeGroups(made, 1)
     expect(evictStale(taken, 4)).toEqual(taken)
     const later = evictStale(taken, 5)
-    expect(fateOf(later, 0)).toEqual({ _tag: 'Training' })
-    expect(fateOf(later, 1)).toEqual({
+    expect(taskOutcome(later, 0)).toEqual({ _tag: 'Training' })
+    expect(taskOutcome(later, 1)).toEqual({
       _tag: 'Dropped',
       cause: 'stale',
       reason: 'a rollout of version 3 at version 5, more than 1 updates behind',
@@ -152,13 +152,13 @@ describe('a group queue', () => {
   it('lets a task end once: a second time is refused, also when the first was forgotten', () => {
     const [, taken] = takeGroups(allMade(withTasks(1)), 1)
     const trained = orThrow(settleGroup(taken, 0, { _tag: 'Trained', step: 7 }))
-    expect(fateOf(trained, 0)).toEqual({ _tag: 'Trained', step: 7 })
+    expect(taskOutcome(trained, 0)).toEqual({ _tag: 'Trained', step: 7 })
     const forgotten = forgetSettled(trained)
-    expect(fateOf(forgotten, 0)).toEqual({ _tag: 'Forgotten' })
+    expect(taskOutcome(forgotten, 0)).toEqual({ _tag: 'Forgotten' })
     expect(ledger(forgotten)).toEqual(ledger(trained))
     for (const queue of [trained, forgotten])
       expect(settleGroup(queue, 0, { _tag: 'Trained', step: 8 })).toMatchObject({ left: { kind: 'settled' } })
-    expect(fateOf(trained, 1)).toEqual({ _tag: 'Unknown' })
+    expect(taskOutcome(trained, 1)).toEqual({ _tag: 'Unknown' })
   })
 
   it.each([
@@ -321,7 +321,7 @@ describe('workers and a trainer that share a group queue', () => {
           expect(rest).toEqual({ queued: 0, leased: 0, ready: 0, training: 0, trained: TASKS - lost })
           expect(new Set(trained).size).toBe(trained.length)
           expect([...trained].sort()).toEqual(
-            [0, 1, 2, 3, 4].filter((ticket) => fateOf(queue, ticket)._tag === 'Trained'),
+            [0, 1, 2, 3, 4].filter((ticket) => taskOutcome(queue, ticket)._tag === 'Trained'),
           )
         },
       ),

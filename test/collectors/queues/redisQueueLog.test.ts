@@ -10,7 +10,7 @@ import {
 } from '../../../src/collectors/queues/rolloutQueue.js'
 import { ledger } from '../../../src/collectors/queues/takeGroups.js'
 import { orThrow } from '../../../src/core/failure.js'
-import { liveAlarms } from '../../../src/live/clock.js'
+import { liveTimers } from '../../../src/live/clock.js'
 import { type Door, doorTo, noRedis, type RedisServer, redisServer } from '../../kit/redisServer.js'
 import { rolloutQueueSuite } from '../../kit/rolloutQueueSuite.js'
 import { toldTime } from '../../kit/toldTime.js'
@@ -103,7 +103,7 @@ describe.skipIf(noRedis !== undefined)(`a shared queue in Redis${noRedis === und
     it('a server that is silent is left after its time, and what was asked happens once', async () => {
       const name = freshName()
       const time = toldTime()
-      const log = redisQueueLog({ url: door.url, name, answerMs: 30_000, alarms: time })
+      const log = redisQueueLog({ url: door.url, name, answerMs: 30_000, timers: time })
       const trainer = orThrow(await openRolloutQueue(log, { settings: SETTINGS })())
       orThrow(await trainer.begin([], 0)())
       const before = door.connections()
@@ -177,7 +177,7 @@ describe.skipIf(noRedis !== undefined)(`a shared queue in Redis${noRedis === und
     orThrow(await trainer.begin([], 0)())
     orThrow(await trainer.add(0, 'a')())
     orThrow(await worker.lease())
-    const admin = redisConnection({ url: server.url, answerMs: 30_000, alarms: liveAlarms })
+    const admin = redisConnection({ url: server.url, answerMs: 30_000, timers: liveTimers })
     orThrow(await admin.send([['DEL', `tandem:{${name}}:log`]])())
     const again = await open(name, { settings: SETTINGS })
     for (const call of [trainer.add(1, 'b'), worker.lease]) {
@@ -191,7 +191,7 @@ describe.skipIf(noRedis !== undefined)(`a shared queue in Redis${noRedis === und
 
   it('a server without room refuses what is new, keeps what there is, and takes the end of a group nevertheless', async () => {
     const own = await redisServer('--maxmemory-policy', 'noeviction')
-    const admin = redisConnection({ url: own.url, answerMs: 30_000, alarms: liveAlarms })
+    const admin = redisConnection({ url: own.url, answerMs: 30_000, timers: liveTimers })
     const name = freshName()
     const trainer = await open(name, { url: own.url, settings: SETTINGS })
     const worker = await open(name, { url: own.url })

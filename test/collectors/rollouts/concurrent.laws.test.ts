@@ -1,7 +1,7 @@
 /** What holds for a collector of rollouts whatever is over first, fails, hangs or is called off. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { Alarms } from '../../../src/core/capabilities.js'
+import type { Timers } from '../../../src/core/capabilities.js'
 import type { Policy, TokenAction, TokenPrompt } from '../../../src/data/policy.js'
 import { envFailure } from '../../../src/envs/base/env.js'
 import { type Fault, withFaults } from '../../../src/testing/faults.js'
@@ -51,7 +51,7 @@ describe('rollouts under any interleaving', () => {
         fc.option(fc.nat(30)),
         async (s, groups, options, luck, cancelAfter) => {
           const pause = (what: string) => s.schedule(Promise.resolve(), what)
-          const alarms: Alarms = {
+          const timers: Timers = {
             after: (_ms, ring) => {
               let isOn = true
               pause('an alarm').then(() => isOn && ring())
@@ -89,7 +89,7 @@ describe('rollouts under any interleaving', () => {
             isTraining = false
           }
           const controller = new AbortController()
-          const run = collectorOf(groups, { ...options, env, policy, alarms, deadlineMs: 5 }).begin({
+          const run = collectorOf(groups, { ...options, env, policy, timers, deadlineMs: 5 }).begin({
             signal: controller.signal,
           })
           const cancel = async () => {

@@ -119,7 +119,7 @@ describe('limits of concurrent rollouts', () => {
       const made = groupEnvs([[1], [1]])(task)
       return task === 0 ? withFaults(made, () => ({ _tag: 'Wait', until: () => new Promise(() => {}) })) : made
     }
-    const run = collectorOf([[1], [1]], { env, alarms: time, deadlineMs: 1000 }).begin()
+    const run = collectorOf([[1], [1]], { env, timers: time, deadlineMs: 1000 }).begin()
     const all = takeAll(run, async () => time.pass(1000))
     const { batches, end } = await all
     expect(batches.map(({ tasks }) => tasks)).toEqual([[1]])

@@ -12,13 +12,13 @@ import { data } from '../../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import { maskOfSpans } from '../../../src/data/tokenMasks.js'
 import { DatasetChatEnv } from '../../../src/envs/datasetChatEnv.js'
-import { ObservationLimit } from '../../../src/envs/transforms/observationLimit.js'
+import { observationLimit } from '../../../src/envs/transforms/observationLimit.js'
 import { StepCounter } from '../../../src/envs/transforms/stepCounter.js'
 import { TemplateTransform } from '../../../src/envs/transforms/templateTransform.js'
 import { Tokenizer } from '../../../src/envs/transforms/tokenizer.js'
 import { append, transform } from '../../../src/envs/transforms/transform.js'
-import { ScriptedPolicy } from '../../../src/testing/scriptedPolicy.js'
-import { type History, append as say, toolResult } from '../../../src/text/history/history.js'
+import { scriptedPolicy } from '../../../src/testing/scriptedPolicy.js'
+import { type History, appendMessage as say, toolResult } from '../../../src/text/history/history.js'
 import { trainBytePairEncoding } from '../../../src/text/tokenizer/bytePairEncoding.js'
 import { textTokenizer } from '../../../src/text/tokenizer/textTokenizer.js'
 import { rowsAt, tasks } from '../../kit/conversation.js'
@@ -61,13 +61,13 @@ const setup = (name: keyof typeof TEMPLATES, answer: (history: History) => strin
     pipe(
       DatasetChatEnv({ source: tasks(5), prompts: 1, repeats: 2, start: task }),
       append(tool(answer)),
-      append(ObservationLimit({ characters: 40 })),
+      append(observationLimit({ characters: 40 })),
       append(StepCounter({ maxSteps: turns })),
       append(TemplateTransform({ template: ownTemplate(name), endOfTurn })),
       append(Tokenizer({ tokenizer })),
     )
   /** Ids in an order that no text would be encoded in, so that encoding again would show. */
-  const policy = ScriptedPolicy({
+  const policy = scriptedPolicy({
     answers: (_, key) => [
       ...Array.from({ length: 1 + uniformInteger(key, 6) }, (_each, t) => words[(7 * t) % words.length]!),
       end,

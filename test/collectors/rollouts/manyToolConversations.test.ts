@@ -8,7 +8,7 @@ import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { LLMCollector } from '../../../src/collectors/llmCollector.js'
-import type { Alarms } from '../../../src/core/capabilities.js'
+import type { Timers } from '../../../src/core/capabilities.js'
 import { orThrow } from '../../../src/core/failure.js'
 import { keyFromSeed } from '../../../src/core/key.js'
 import { type Limiter, limiter } from '../../../src/core/limiter.js'
@@ -21,8 +21,8 @@ import { ToolRegistry } from '../../../src/envs/tools/toolRegistry.js'
 import { TemplateTransform } from '../../../src/envs/transforms/templateTransform.js'
 import { Tokenizer } from '../../../src/envs/transforms/tokenizer.js'
 import { append } from '../../../src/envs/transforms/transform.js'
-import { liveAlarms } from '../../../src/live/clock.js'
-import { ScriptedPolicy } from '../../../src/testing/scriptedPolicy.js'
+import { liveTimers } from '../../../src/live/clock.js'
+import { scriptedPolicy } from '../../../src/testing/scriptedPolicy.js'
 import { textOf } from '../../../src/text/history/history.js'
 import { END_OF_TURN, tasks, template, tokenizer } from '../../kit/conversation.js'
 import { useEngine } from '../../kit/engine.js'
@@ -50,14 +50,14 @@ const held = async (): Promise<Held> => {
   return { folders: (await readdir(tmpdir())).filter((name) => name.startsWith(`${FOLDER}${process.pid}`)), resources }
 }
 
-/** Alarms that count those that are set. */
-const counted = (): Alarms & { readonly set: () => number } => {
+/** Timers that count those that are set. */
+const counted = (): Timers & { readonly set: () => number } => {
   const set = new Set<object>()
   return {
     after: (ms, ring) => {
       const bell = {}
       set.add(bell)
-      const cancel = liveAlarms.after(ms, () => {
+      const cancel = liveTimers.after(ms, () => {
         set.delete(bell)
         ring()
       })
@@ -138,23 +138,23 @@ const call = (name: string, args: object = {}): string =>
 interface Setup {
   readonly tools: readonly Tool[]
   readonly places: Limiter
-  readonly alarms: Alarms
+  readonly timers: Timers
   /** What is said in the turn after so many results. */
   readonly turns: readonly string[]
 }
 
-const collectorOf = ({ tools, places, alarms, turns }: Setup) => {
+const collectorOf = ({ tools, places, timers, turns }: Setup) => {
   const registry = ToolRegistry(tools)
   const words = turns.map((text) => [...tokenizer.encode(text + END_OF_TURN)])
   return LLMCollector({
     env: (task) =>
       pipe(
         DatasetChatEnv({ source: tasks(CONVERSATIONS), prompts: 1, repeats: GROUP, start: task }),
-        append(SimpleToolTransform({ registry, format: 'hermes', limiter: places, alarms })),
+        append(SimpleToolTransform({ registry, format: 'hermes', limiter: places, timers })),
         append(TemplateTransform({ template, endOfTurn: END_OF_TURN })),
         append(Tokenizer({ tokenizer })),
       ),
-    policy: ScriptedPolicy({
+    policy: scriptedPolicy({
       // The conversation itself says which turn it is: each one has its own.
       answers: (state) => {
         const [asked = ''] = get(state as TensorDict as TensorDict<TextPrompt>, 'text', 'prompt').items // the chain makes it
@@ -169,9 +169,9 @@ const collectorOf = ({ tools, places, alarms, turns }: Setup) => {
 describe('1,000 conversations with tools at once', () => {
   it('are played to their end, each with its own results, and leave no folder, socket, timer or place behind', async () => {
     const before = await held()
-    const [places, alarms] = [limiter(64), counted()]
+    const [places, timers] = [limiter(64), counted()]
     const turns = [call('count'), call('count') + call('note', { text: 'è' }), 'Done.']
-    const run = collectorOf({ tools: [count, note], places, alarms, turns }).begin()
+    const run = collectorOf({ tools: [count, note], places, timers, turns }).begin()
     let played = 0
     for (let taken = orThrow(await run.next()); taken._tag === 'Batch'; taken = orThrow(await run.next())) {
       using batch = taken.batch
@@ -187,7 +187,7 @@ describe('1,000 conversations with tools at once', () => {
     }
     await run.close()
     expect(played).toBe(CONVERSATIONS)
-    expect([places.active(), alarms.set(), run.inFlight()]).toEqual([0, 0, 0])
+    expect([places.active(), timers.set(), run.inFlight()]).toEqual([0, 0, 0])
     expect(await held()).toEqual(before)
   }, 300_000)
 
@@ -201,16 +201,16 @@ describe('1,000 conversations with tools at once', () => {
     })
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', 4096, resolve))
     const before = await held()
-    const [places, alarms, met] = [limiter(CONVERSATIONS), counted(), meeting(server, CONVERSATIONS)]
-    const run = collectorOf({ tools: [met.tool], places, alarms, turns: [call('meet'), 'Done.'] }).begin()
+    const [places, timers, met] = [limiter(CONVERSATIONS), counted(), meeting(server, CONVERSATIONS)]
+    const run = collectorOf({ tools: [met.tool], places, timers, turns: [call('meet'), 'Done.'] }).begin()
     const asked = run.next()
     await met.complete // all 1,000 wait at the same time
-    expect([run.inFlight(), met.open(), alarms.set()]).toEqual([CONVERSATIONS, CONVERSATIONS, CONVERSATIONS])
+    expect([run.inFlight(), met.open(), timers.set()]).toEqual([CONVERSATIONS, CONVERSATIONS, CONVERSATIONS])
     const closed = await run.close()
     await asked
     expect(closed).toMatchObject({ _tag: 'End', why: 'cancelled' })
     while (met.open() > 0 || connections.size > 0) await new Promise((resolve) => setImmediate(resolve))
-    expect([places.active(), alarms.set(), run.inFlight()]).toEqual([0, 0, 0])
+    expect([places.active(), timers.set(), run.inFlight()]).toEqual([0, 0, 0])
     expect(await held()).toEqual(before)
     await new Promise((resolve) => server.close(resolve))
   }, 300_000)

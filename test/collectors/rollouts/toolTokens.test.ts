@@ -21,7 +21,7 @@ import { Tokenizer } from '../../../src/envs/transforms/tokenizer.js'
 import { append } from '../../../src/envs/transforms/transform.js'
 import { initialParams, type Params } from '../../../src/modules/transformer/params.js'
 import { GRPOLoss } from '../../../src/objectives/grpoLoss.js'
-import { ScriptedPolicy } from '../../../src/testing/scriptedPolicy.js'
+import { scriptedPolicy } from '../../../src/testing/scriptedPolicy.js'
 import { END_OF_TURN, rowsAt, tasks, tokenizer } from '../../kit/conversation.js'
 import { useEngine, valuesOf } from '../../kit/engine.js'
 import { learnedRows } from '../../kit/learners.js'
@@ -64,7 +64,7 @@ const collect = async (word: string, shown: 'tools' | 'nothing' = 'nothing') => 
     append(Tokenizer({ tokenizer })),
   )
   const said = [call({ n: 1 }), call({ n: 'many' }), right, wrong]
-  const policy = ScriptedPolicy({ answers: said.map((text) => [...tokenizer.encode(text + END_OF_TURN)]) })
+  const policy = scriptedPolicy({ answers: said.map((text) => [...tokenizer.encode(text + END_OF_TURN)]) })
   const collector = LLMCollector({ env, policy, key: keyFromSeed(1) })
   return orThrow(await collector.collect(collector.start)()).batch
 }

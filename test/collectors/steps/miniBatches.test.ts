@@ -111,7 +111,7 @@ const metrics = (changes: Partial<StepMetrics>): StepMetrics => ({
   ...{
     loss: 0,
     clipFraction: 0,
-    cutFraction: 0,
+    pgClipFraction: 0,
     klApprox: 0,
     klToRef: null,
     ess: 1,

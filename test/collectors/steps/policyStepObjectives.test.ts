@@ -152,14 +152,14 @@ describe('what a token has', () => {
     expectSame(byWeight, byAdvantage)
   })
 
-  it('cutFraction is the share of tokens that lost their gradient', () => {
+  it('pgClipFraction is the share of tokens that lost their gradient', () => {
     const good = { ...plain, advantages: plain.advantages.map(() => 1) }
     const narrow = policyLoss({ objective: clippedSurrogate({ clipEpsilon: 0 }) })
-    const { cutFraction, clipFraction } = stepOnce(good, { loss: narrow }).metrics
+    const { pgClipFraction, clipFraction } = stepOnce(good, { loss: narrow }).metrics
     expect(clipFraction).toBeCloseTo(1, 6)
-    expect(cutFraction).toBeGreaterThan(0)
-    expect(cutFraction).toBeLessThan(1)
-    expect(stepOnce(good, { loss }).metrics.cutFraction).toBe(0)
+    expect(pgClipFraction).toBeGreaterThan(0)
+    expect(pgClipFraction).toBeLessThan(1)
+    expect(stepOnce(good, { loss }).metrics.pgClipFraction).toBe(0)
   })
 
   it.each([

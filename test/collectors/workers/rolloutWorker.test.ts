@@ -34,7 +34,7 @@ const GROUPS = [
 
 const SETTINGS = { groupSize: 2, capacity: 8, order: 'task' } as const
 
-const NO = envFailure('ScriptedEnv', 'no')
+const NO = envFailure('scriptedEnv', 'no')
 
 type Options = Partial<RolloutWorkerOptions<ScriptedState>>
 
@@ -116,7 +116,7 @@ describe('rollout workers', () => {
         return ticket === 1 ? { ...env, step: () => TE.left(NO) } : env
       },
       limits: { pauseMs: 1 },
-      time: { alarms: time },
+      time: { timers: time },
     })
     const { tickets } = await collectAll(await collectorOn(queue, 3))
     expect(tickets).toEqual([0, 2])
@@ -167,7 +167,7 @@ describe('rollout workers', () => {
     })
     const worker = await startWorker(log, {
       queue: await openOn(log, own),
-      time: { alarms: time },
+      time: { timers: time },
       policy: {
         ...keyedPolicy(),
         act:
@@ -205,7 +205,7 @@ describe('rollout workers', () => {
     const time = toldTime()
     const worker = await startWorker(log, {
       queue: await openOn(log, {}),
-      time: { alarms: time },
+      time: { timers: time },
       limits: { deadlineMs: 77_000 },
       policy: { ...keyedPolicy(), act: () => () => new Promise(() => {}) },
     })
@@ -223,7 +223,7 @@ describe('rollout workers', () => {
     orThrow(await queue.add(0, null)())
     const worker = await startWorker(log, {
       queue: await openOn(log, {}),
-      time: { alarms: toldTime() },
+      time: { timers: toldTime() },
       limits: { failuresInRow: 3, pauseMs: 1, slots: 1 },
       env: () => {
         throw new TypeError('no such task')

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest'
 import { orThrow } from '../../../src/core/failure.js'
 import { keyFromSeed } from '../../../src/core/key.js'
 import { PrioritizedSampler } from '../../../src/data/buffers/prioritizedSampler.js'
-import { MaxValueWriter, ReplayBuffer, type ReplayBufferState } from '../../../src/data/buffers/replayBuffer.js'
+import { maxValueWriter, ReplayBuffer, type ReplayBufferState } from '../../../src/data/buffers/replayBuffer.js'
 import { decodeReplayBuffer, encodeReplayBuffer } from '../../../src/data/buffers/replayBufferFile.js'
 import { RandomSampler, SamplerWithoutReplacement } from '../../../src/data/buffers/sampler.js'
 import { encodeTensorDict } from '../../../src/data/codecs/tensorDictFileWrite.js'
@@ -67,8 +67,8 @@ describe('a replay buffer', () => {
     expect(second.sampler.left).toEqual([0, 1, 2])
   })
 
-  it('keeps the rows of the highest reward with MaxValueWriter, as TorchRL does', () => {
-    const buffer = ReplayBuffer({ capacity: 2, sampler: RandomSampler(), writer: MaxValueWriter() })
+  it('keeps the rows of the highest reward with maxValueWriter, as TorchRL does', () => {
+    const buffer = ReplayBuffer({ capacity: 2, sampler: RandomSampler(), writer: maxValueWriter() })
     const [slots, state] = buffer.extend(buffer.initial(), rowsOf([5, 1, 0, 7, 7, 6]))
     expect(slots).toEqual([0, 1, undefined, 1, 0, undefined])
     expect(state.rows.map((row) => toNested(row).id)).toEqual([[7], [7]])

@@ -7,7 +7,7 @@ import { keyFromSeed } from '../../../src/core/key.js'
 import { ragged } from '../../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import { maskOfSpans } from '../../../src/data/tokenMasks.js'
-import { type AgentSpeech, AgentTemplate } from '../../../src/envs/agents/agentTemplate.js'
+import { type AgentSpeech, agentTemplate } from '../../../src/envs/agents/agentTemplate.js'
 import { MultiAgentEnv } from '../../../src/envs/agents/multiAgentEnv.js'
 import { byMention, roundRobin, simultaneous } from '../../../src/envs/agents/turnOrder.js'
 import { append } from '../../../src/envs/transforms/transform.js'
@@ -50,7 +50,7 @@ const checkRows = (batch: TensorDict): void => {
   }
 }
 
-describe('AgentTemplate', () => {
+describe('agentTemplate', () => {
   const action = (rows: readonly (readonly number[])[]) =>
     TensorDict({ tokens: { response: ragged('int32', rows) } }, [rows.length])
   const words = fc.array(fc.constantFrom('pens', 'so', 'There', '18'), { minLength: 1, maxLength: 4 })
@@ -121,7 +121,7 @@ describe('AgentTemplate', () => {
     const first = await answered(env.reset(empty(1), keyFromSeed(1)))
     const failure = await refused(env.step(first, action([[5]]) as never)) // what is read of an action
     expect(failure.reason).toBe("element 0: there is no speech of the agent 'eve'")
-    const forgetful = append(AgentTemplate({ speech: CHAT_ML_SPEECH }))(
+    const forgetful = append(agentTemplate({ speech: CHAT_ML_SPEECH }))(
       MultiAgentEnv({
         batchSize: 1,
         agents: [{ name: 'ann' }],

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { agentView, type OthersAs } from '../../../src/envs/agents/agentView.js'
 import { type AgentTurn, byMention, roundRobin, simultaneous } from '../../../src/envs/agents/turnOrder.js'
-import { append, type History, message, textOf } from '../../../src/text/history/history.js'
+import { appendMessage, type History, message, textOf } from '../../../src/text/history/history.js'
 
 const lines = (history: History): readonly string[] =>
   history.messages.map((each) => `${each.role}| ${textOf(each)}`).toArray()
@@ -77,7 +77,7 @@ describe('agentView', () => {
           const before = left.get(next.agent)
           if (before !== undefined) expect(lines(view).slice(0, before.messages.size)).toEqual(lines(before))
           const said = message('assistant', text)
-          left.set(next.agent, append(view, said))
+          left.set(next.agent, appendMessage(view, said))
           known = [...known, { agent: next.agent, message: said, saw: next.sees }]
         }
       }),

@@ -10,7 +10,7 @@ import type { HistoryAction, HistoryPrompt, Policy } from '../../../src/data/pol
 import { dataSpec } from '../../../src/data/spec.js'
 import { data } from '../../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
-import { UserSimulator, type UserSimulatorOptions, userView } from '../../../src/envs/agents/userSimulator.js'
+import { type UserSimulatorOptions, userSimulator, userView } from '../../../src/envs/agents/userSimulator.js'
 import { ChatEnv } from '../../../src/envs/chatEnv.js'
 import { DatasetChatEnv } from '../../../src/envs/datasetChatEnv.js'
 import { StepCounter } from '../../../src/envs/transforms/stepCounter.js'
@@ -19,12 +19,12 @@ import { Tokenizer } from '../../../src/envs/transforms/tokenizer.js'
 import { append, transform } from '../../../src/envs/transforms/transform.js'
 import { envLaws } from '../../../src/testing/envLaws.js'
 import { checkLaws } from '../../../src/testing/law.js'
-import { policyFailure, ScriptedHistoryPolicy } from '../../../src/testing/scriptedPolicy.js'
+import { policyFailure, scriptedHistoryPolicy } from '../../../src/testing/scriptedPolicy.js'
 import {
   type History,
   History as historyOf,
   message,
-  append as say,
+  appendMessage as say,
   textOf,
   toolResult,
 } from '../../../src/text/history/history.js'
@@ -53,7 +53,7 @@ const spoken = (state: TensorDict, i = 0): readonly string[] =>
 
 /** Asks for a number of its key, and stops by one of ten of them. */
 const asker = () =>
-  ScriptedHistoryPolicy({
+  scriptedHistoryPolicy({
     answers: (_, own) => {
       const n = uniformInteger(own, 1000)
       return n % 10 === 0 ? `Thanks ${n}. [END] bye` : `And ${n}?`
@@ -61,11 +61,11 @@ const asker = () =>
   })
 
 const chat = (batchSize: number, options: Partial<UserSimulatorOptions> = {}) =>
-  pipe(ChatEnv({ batchSize }), append(UserSimulator({ policy: asker(), maxTurns: 3, stopMarker: '[END]', ...options })))
+  pipe(ChatEnv({ batchSize }), append(userSimulator({ policy: asker(), maxTurns: 3, stopMarker: '[END]', ...options })))
 
-const saying = (...answers: readonly string[]) => ScriptedHistoryPolicy({ answers })
+const saying = (...answers: readonly string[]) => scriptedHistoryPolicy({ answers })
 
-describe('UserSimulator', () => {
+describe('userSimulator', () => {
   checkLaws(
     it,
     envLaws(
@@ -142,7 +142,7 @@ describe('UserSimulator', () => {
         },
       })
       const policy = saying('So?')
-      const user = () => append(UserSimulator({ policy, maxTurns: 3 }))
+      const user = () => append(userSimulator({ policy, maxTurns: 3 }))
       const env = pipe(ChatEnv({ batchSize: 2 }), append(tool), user())
       const next = keep(
         await answered(env.step(await answered(env.reset(asking('a', 'b'), key)), replies('call', 'x'))),
@@ -183,14 +183,14 @@ describe('UserSimulator', () => {
 
   it('fails the step where the policy of a user fails, with its failure', async () => {
     const down = policyFailure('no server', 'user', 'infrastructure')
-    const policy = ScriptedHistoryPolicy({
+    const policy = scriptedHistoryPolicy({
       answers: () => 'x',
       faults: (call) => (call === 1 ? { _tag: 'Fail', failure: down } : undefined),
     })
     const env = chat(2, { policy })
     const failure = await refused(env.step(await answered(env.reset(asking('a', 'b'), key)), replies('x', 'y')))
     expect(failure).toMatchObject({
-      env: 'UserSimulator',
+      env: 'userSimulator',
       reason: 'the user of conversation 1 could not answer',
       cause: down,
     })
@@ -215,7 +215,7 @@ describe('UserSimulator', () => {
 
   it('refuses all wrong options at once', () => {
     expect(() => chat(1, { maxTurns: 0, maxCalls: 0.5, stopMarker: '' })).toThrow(
-      'UserSimulator: maxTurns must be at least 1, got 0; maxCalls must be at least 1, got 0.5; stopMarker is empty: every message would be the last',
+      'userSimulator: maxTurns must be at least 1, got 0; maxCalls must be at least 1, got 0.5; stopMarker is empty: every message would be the last',
     )
   })
 
@@ -225,7 +225,7 @@ describe('UserSimulator', () => {
         const env = (task: number) =>
           pipe(
             DatasetChatEnv({ source: tasks(5), prompts: 1, repeats: 2, start: task }),
-            append(UserSimulator({ policy: asker(), maxTurns: 2, stopMarker: '[END]' })),
+            append(userSimulator({ policy: asker(), maxTurns: 2, stopMarker: '[END]' })),
             append(TemplateTransform({ template, endOfTurn: END_OF_TURN })),
             append(Tokenizer({ tokenizer })),
           )

@@ -14,7 +14,7 @@ import { Tokenizer } from '../../../src/envs/transforms/tokenizer.js'
 import { append } from '../../../src/envs/transforms/transform.js'
 import { envLaws } from '../../../src/testing/envLaws.js'
 import { checkLaws } from '../../../src/testing/law.js'
-import { ScriptedPolicy } from '../../../src/testing/scriptedPolicy.js'
+import { scriptedPolicy } from '../../../src/testing/scriptedPolicy.js'
 import { type History, textOf } from '../../../src/text/history/history.js'
 import {
   answered,
@@ -174,7 +174,7 @@ describe('MLGymWrapper', () => {
   it('is played by a policy of tokens through both collectors, and what it reads is not learned', async () => {
     const end = tokenizer.idOf(END_OF_TURN)!
     const said = ['ls', 'validate', 'submit'].map((command) => [...tokenizer.encode(run(command)), end])
-    const policy = ScriptedPolicy({
+    const policy = scriptedPolicy({
       answers: (state) =>
         said[
           get(state, 'tokens', 'spans')

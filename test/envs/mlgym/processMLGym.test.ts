@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import type { Alarms } from '../../../src/core/capabilities.js'
+import type { Timers } from '../../../src/core/capabilities.js'
 import { orThrow } from '../../../src/core/failure.js'
 import { keyFromSeed } from '../../../src/core/key.js'
 import { makeMLGym } from '../../../src/envs/mlgym/makeMLGym.js'
@@ -67,13 +67,13 @@ describe('processMLGym', () => {
 
   it('a bridge that is late is ended', async () => {
     const rings: (() => void)[] = []
-    const alarms: Alarms = {
+    const timers: Timers = {
       after: (_ms, ring) => {
         rings.push(ring)
         return () => {}
       },
     }
-    const session = orThrow(await processMLGym({ ...STAND_IN, alarms, stepLimitMs: 5 }).open(request)())
+    const session = orThrow(await processMLGym({ ...STAND_IN, timers, stepLimitMs: 5 }).open(request)())
     const late = session.step('hang')()
     rings.at(-1)!()
     expect(failureOf(await late).reason).toBe('the bridge did not answer in 5 ms')

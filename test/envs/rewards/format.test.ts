@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { FORMAT_RULES, FormatReward, formatScore } from '../../../src/envs/rewards/format.js'
+import { FORMAT_RULES, formatReward, formatScore } from '../../../src/envs/rewards/format.js'
 import { History, message } from '../../../src/text/history/history.js'
 
 const TAGS = ['<think>', '</think>', '<answer>', '</answer>']
@@ -87,9 +87,9 @@ describe('formatScore', () => {
   })
 })
 
-describe('FormatReward', () => {
+describe('formatReward', () => {
   it('is the factor for what keeps the form, and 0 for what breaks all of it', () => {
-    const reward = FormatReward({ factor: 0.5 })
+    const reward = formatReward({ factor: 0.5 })
     const gold = reward.score({ task, history: history('<think>a</think><answer>4</answer>') })
     expect(gold).toEqual({ reward: 0.5, success: true, parts: { blocks: 1, order: 1, outside: 1 } })
     for (const worthless of ['', '4', '<answer><answer>'.repeat(9)])
@@ -100,7 +100,7 @@ describe('FormatReward', () => {
   it('stays in its range, and its parts are its names', () => {
     fc.assert(
       fc.property(pieces, fc.subarray([...FORMAT_RULES], { minLength: 1 }), (parts, rules) => {
-        const reward = FormatReward({ rules })
+        const reward = formatReward({ rules })
         const scored = reward.score({ task, history: history(parts.join('')) })
         expect(Object.keys(scored.parts)).toEqual(reward.partNames)
         expect(scored.reward).toBeGreaterThanOrEqual(0)

@@ -8,7 +8,7 @@ import { limiter } from '../../../src/core/limiter.js'
 import { type LateCall, type RunCallsOptions, runCalls, type ToolStates } from '../../../src/envs/tools/runCalls.js'
 import { tool } from '../../../src/envs/tools/tool.js'
 import { ToolRegistry, toolSpecs } from '../../../src/envs/tools/toolRegistry.js'
-import { liveAlarms } from '../../../src/live/clock.js'
+import { liveTimers } from '../../../src/live/clock.js'
 import type { ToolCall } from '../../../src/text/history/history.js'
 import { settle, toldTime } from '../../kit/toldTime.js'
 import { adder, callOf, echo, failing, waiting } from '../../kit/tools.js'
@@ -20,7 +20,7 @@ const options = (more: Partial<RunCallsOptions> = {}): RunCallsOptions => ({
   order: 'parallel',
   onError: 'continue',
   timeoutMs: 60_000,
-  alarms: liveAlarms,
+  timers: liveTimers,
   limiter: limiter(8),
   onLate: () => {},
   ...more,
@@ -131,7 +131,7 @@ describe('runCalls', () => {
     const running = runCalls(
       tools,
       given(calls),
-      options({ timeoutMs: 1000, alarms: time, onLate: (each) => late.push(each) }),
+      options({ timeoutMs: 1000, timers: time, onLate: (each) => late.push(each) }),
     )()
     await slow.hasBegun(1)
     time.pass(999)
@@ -157,7 +157,7 @@ describe('runCalls', () => {
     const running = runCalls(
       ToolRegistry([slow.tool]),
       given(calls),
-      options({ limiter: limiter(2), timeoutMs: 1000, alarms: time }),
+      options({ limiter: limiter(2), timeoutMs: 1000, timers: time }),
     )()
     await slow.hasBegun(2)
     time.pass(900)

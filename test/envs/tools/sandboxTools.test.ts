@@ -119,8 +119,8 @@ describeWithPython('the tool python', () => {
 
   it('keeps only so many programs, and none for long', async () => {
     const rings: (() => void)[] = []
-    const alarms = { after: (_: number, ring: () => void) => () => void rings.push(ring) }
-    const bounded = pythonTool({ ...OPTIONS, memory: 'session', sessions: { maxIdle: 1, alarms } })
+    const timers = { after: (_: number, ring: () => void) => () => void rings.push(ring) }
+    const bounded = pythonTool({ ...OPTIONS, memory: 'session', sessions: { maxIdle: 1, timers } })
     await conversation(bounded, ['a = 1'])
     await conversation(bounded, ['b = 1'])
     expect([bounded.idle(), rings.length]).toEqual([1, 1]) // the alarm of the evicted one is called off
@@ -129,7 +129,7 @@ describeWithPython('the tool python', () => {
     const told = pythonTool({
       ...{ ...OPTIONS, memory: 'session' },
       sessions: {
-        alarms: {
+        timers: {
           after: (_, f) => {
             ring = f
             return () => {}

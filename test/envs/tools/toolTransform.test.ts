@@ -26,7 +26,7 @@ import {
   History,
   type Message,
   message,
-  append as say,
+  appendMessage as say,
   type ToolCall,
   textOf,
 } from '../../../src/text/history/history.js'

@@ -19,7 +19,7 @@ import { append } from '../../../src/envs/transforms/transform.js'
 import { anyKey } from '../../../src/testing/arbitraries.js'
 import { envLaws } from '../../../src/testing/envLaws.js'
 import { checkLaws } from '../../../src/testing/law.js'
-import { ScriptedPolicy } from '../../../src/testing/scriptedPolicy.js'
+import { scriptedPolicy } from '../../../src/testing/scriptedPolicy.js'
 import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
 import {
   answered,
@@ -215,7 +215,7 @@ describe('the columns of a DataLoadingPrimer', () => {
     }))
 
   it('of token rows are in every row of a collected batch, whole groups in two turns', async () => {
-    const collector = LLMCollector({ env: tokenRows(2), policy: ScriptedPolicy({ answers: () => [9] }), key })
+    const collector = LLMCollector({ env: tokenRows(2), policy: scriptedPolicy({ answers: () => [9] }), key })
     using batch = (await rightOf(collector.collect(collector.start))).batch
     expect(rowsAt(batch.value, 'tokens', 'prompt')).toEqual([
       [1, 2, 3],

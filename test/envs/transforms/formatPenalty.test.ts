@@ -5,7 +5,7 @@ import { dataSpec } from '../../../src/data/spec.js'
 import { data, ragged } from '../../../src/data/tensorDict/leaf.js'
 import { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import { formatScore } from '../../../src/envs/rewards/format.js'
-import { FormatPenalty } from '../../../src/envs/transforms/formatPenalty.js'
+import { formatPenalty } from '../../../src/envs/transforms/formatPenalty.js'
 import type { InputMode } from '../../../src/envs/transforms/responses.js'
 import { checkLaws } from '../../../src/testing/law.js'
 import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
@@ -40,10 +40,10 @@ const written = (all: readonly string[]): TensorDict =>
 
 const MODES: readonly InputMode[] = [{ _tag: 'history' }, { _tag: 'text' }, { _tag: 'tokens', tokenizer }]
 
-describe('FormatPenalty', () => {
+describe('formatPenalty', () => {
   describe('as a transform', () => {
     const samples = anyTransformSample({ observation: {}, action: { text: { response: dataSpec('string') } } })
-    const penalties = fc.integer({ min: 0, max: 3 }).map((factor) => FormatPenalty({ factor, inputMode: MODES[1]! }))
+    const penalties = fc.integer({ min: 0, max: 3 }).map((factor) => formatPenalty({ factor, inputMode: MODES[1]! }))
     checkLaws(it, transformLaws(penalties.map(erased), samples))
   })
 
@@ -55,7 +55,7 @@ describe('FormatPenalty', () => {
           freeing(async (keep) => {
             const size = all.length
             const next = keep(TensorDict({ reward: tf.tensor1d(all.map((_, i) => i)) }, [size]))
-            const penalty = FormatPenalty({ inputMode, endOfTurn: END_OF_TURN, factor: 3 })
+            const penalty = formatPenalty({ inputMode, endOfTurn: END_OF_TURN, factor: 3 })
             const [added] = await answered(penalty.step(next, { previous: empty(size), action: written(all) }, null))
             keep(added)
             const scores = all.map((text) => formatScore(text, { factor: 3 }))
@@ -76,12 +76,12 @@ describe('FormatPenalty', () => {
   it('is the reward where there is none, and refuses actions and options that it cannot read', async () => {
     await freeing(async (keep) => {
       const context = { previous: empty(1), action: written(['']) }
-      const [added] = await answered(FormatPenalty().step(empty(1), context, null))
+      const [added] = await answered(formatPenalty().step(empty(1), context, null))
       keep(added)
       expect(numbersAt(added, 'reward')).toEqual([-1])
     })
-    const failure = await refused(FormatPenalty().step(empty(1), { previous: empty(1), action: empty(1) }, null))
+    const failure = await refused(formatPenalty().step(empty(1), { previous: empty(1), action: empty(1) }, null))
     expect(failure.reason).toBe('the action has no entry history.response of its kind')
-    expect(() => FormatPenalty({ factor: Number.NaN })).toThrow('FormatPenalty: factor must not be negative, got NaN')
+    expect(() => formatPenalty({ factor: Number.NaN })).toThrow('formatPenalty: factor must not be negative, got NaN')
   })
 })

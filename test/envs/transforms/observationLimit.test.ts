@@ -5,10 +5,10 @@ import type { HistoryPrompt } from '../../../src/data/policy.js'
 import { dataSpec } from '../../../src/data/spec.js'
 import { data } from '../../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
-import { ObservationLimit } from '../../../src/envs/transforms/observationLimit.js'
+import { observationLimit } from '../../../src/envs/transforms/observationLimit.js'
 import { checkLaws } from '../../../src/testing/law.js'
 import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
-import { append, History, message, textOf } from '../../../src/text/history/history.js'
+import { appendMessage, History, message, textOf } from '../../../src/text/history/history.js'
 import { answered, END_OF_TURN, refused, replies, tokenizer } from '../../kit/conversation.js'
 import { useEngine } from '../../kit/engine.js'
 
@@ -19,7 +19,7 @@ const stateOf = (...histories: readonly History[]): TensorDict<HistoryPrompt> =>
 
 const texts = fc.string({ unit: 'grapheme', maxLength: 30 })
 const asked = History([message('user', 'Go')])
-const said = append(asked, message('assistant', 'an answer of the policy that is longer than all limits here'))
+const said = appendMessage(asked, message('assistant', 'an answer of the policy that is longer than all limits here'))
 
 /** Whether no character is cut in two. */
 const isWhole = (text: string): boolean => !/\p{Surrogate}/u.test(text)
@@ -31,25 +31,25 @@ const samples = texts.map((text) => ({
   },
   state: () => stateOf(asked),
   action: () => replies('an answer'),
-  next: () => stateOf(append(said, message('tool', text))),
+  next: () => stateOf(appendMessage(said, message('tool', text))),
 }))
 
 /** What a limit leaves of a tool's text. */
-const heard = async (limit: ReturnType<typeof ObservationLimit>, text: string): Promise<string> => {
-  const next = stateOf(append(said, message('tool', text)))
+const heard = async (limit: ReturnType<typeof observationLimit>, text: string): Promise<string> => {
+  const next = stateOf(appendMessage(said, message('tool', text)))
   const [added] = await answered(limit.step(next, { previous: stateOf(asked), action: replies('x') }, null))
   return textOf(get(added, 'history', 'prompt').items.get(0)!.messages.get(2)!)
 }
 
-describe('ObservationLimit', () => {
-  checkLaws(it, transformLaws(fc.constant(erased(ObservationLimit({ characters: 8 }))), samples))
+describe('observationLimit', () => {
+  checkLaws(it, transformLaws(fc.constant(erased(observationLimit({ characters: 8 }))), samples))
 
   it('law: what the environment says is at most so long and begins as it did; the rest of the conversation is the same', async () => {
     await fc.assert(
       fc.asyncProperty(texts, texts, fc.nat(12), async (first, second, characters) => {
         const parts = [first, second].map((text) => ({ type: 'text', text }) as const)
-        const next = stateOf(append(said, message('tool', parts)))
-        const limit = ObservationLimit({ characters })
+        const next = stateOf(appendMessage(said, message('tool', parts)))
+        const limit = observationLimit({ characters })
         const [added] = await answered(limit.step(next, { previous: stateOf(asked), action: replies('x') }, null))
         const messages = get(added, 'history', 'prompt').items.get(0)!.messages
         const [whole, kept] = [first + second, textOf(messages.get(2)!)]
@@ -68,8 +68,8 @@ describe('ObservationLimit', () => {
   })
 
   it('makes 100 MB a failure that says whose they are, if that is wanted', async () => {
-    const next = stateOf(append(said, message('tool', 'a'.repeat(100_000_000))))
-    const limit = ObservationLimit({ characters: 10, longer: 'fail' })
+    const next = stateOf(appendMessage(said, message('tool', 'a'.repeat(100_000_000))))
+    const limit = observationLimit({ characters: 10, longer: 'fail' })
     const failure = await refused(limit.step(next, { previous: stateOf(asked), action: replies('x') }, null))
     expect(failure.reason).toBe('message 2 (tool) has 100000000 characters, more than 10')
   })
@@ -77,7 +77,7 @@ describe('ObservationLimit', () => {
   it('looks at the first messages, too, and lets pictures through', async () => {
     const picture = { type: 'image', source: { url: 'file:cat.png' } } as const
     const long = History([message('user', [picture, { type: 'text', text: 'What is this?' }])])
-    const [added] = await answered(ObservationLimit({ characters: 4 }).reset(stateOf(long), null, keyFromSeed(1)))
+    const [added] = await answered(observationLimit({ characters: 4 }).reset(stateOf(long), null, keyFromSeed(1)))
     const [kept] = get(added, 'history', 'prompt').items.get(0)!.messages
     expect(kept!.content).toEqual([
       picture,
@@ -87,8 +87,8 @@ describe('ObservationLimit', () => {
   })
 
   it.each([-1, 0.5, Number.NaN])('refuses a limit of %d characters', (characters) => {
-    expect(() => ObservationLimit({ characters })).toThrow(
-      'ObservationLimit: characters must be an integer of at least 0',
+    expect(() => observationLimit({ characters })).toThrow(
+      'observationLimit: characters must be an integer of at least 0',
     )
   })
 
@@ -100,7 +100,7 @@ describe('ObservationLimit', () => {
       fc.asyncProperty(words, fc.nat(20), async (parts, tokens) => {
         const whole = parts.join('')
         const size = tokenizer.encode(whole, { specialTokens: 'plainText' }).length
-        const kept = await heard(ObservationLimit({ tokens, tokenizer }), whole)
+        const kept = await heard(observationLimit({ tokens, tokenizer }), whole)
         if (size <= tokens) {
           expect(kept).toBe(whole)
           return
@@ -117,13 +117,13 @@ describe('ObservationLimit', () => {
   })
 
   it('counts only the beginning of 100 MB in tokens, and says so', async () => {
-    const limit = ObservationLimit({ tokens: 3, tokenizer })
+    const limit = observationLimit({ tokens: 3, tokenizer })
     const kept = await heard(limit, ' pens'.repeat(20_000_000))
     expect(kept).toMatch(/^ pens pens pens\n\[at least \d{5} more tokens\]$/)
-    const failing = ObservationLimit({ tokens: 1, tokenizer, longer: 'fail' })
-    const next = stateOf(append(said, message('tool', ' pens pens')))
+    const failing = observationLimit({ tokens: 1, tokenizer, longer: 'fail' })
+    const next = stateOf(appendMessage(said, message('tool', ' pens pens')))
     const failure = await refused(failing.step(next, { previous: stateOf(asked), action: replies('x') }, null))
     expect(failure.reason).toBe('message 2 (tool) has 2 tokens, more than 1')
-    expect(() => ObservationLimit({ tokens: -1, tokenizer })).toThrow('tokens must be an integer of at least 0, got -1')
+    expect(() => observationLimit({ tokens: -1, tokenizer })).toThrow('tokens must be an integer of at least 0, got -1')
   })
 })

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { ragged } from '../../../src/data/tensorDict/leaf.js'
 import { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import { overlongReward } from '../../../src/envs/rewards/overlong.js'
-import { OverlongPenalty } from '../../../src/envs/transforms/overlongPenalty.js'
+import { overlongPenalty } from '../../../src/envs/transforms/overlongPenalty.js'
 import { checkLaws } from '../../../src/testing/law.js'
 import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
 import { answered, empty, freeing, numbersAt, refused } from '../../kit/conversation.js'
@@ -27,8 +27,8 @@ const samples = lengths.map((sizes) => ({
   next: () => TensorDict({ reward: tf.ones([sizes.length]) }, [sizes.length]),
 }))
 
-describe('OverlongPenalty', () => {
-  checkLaws(it, transformLaws(fc.constant(erased(OverlongPenalty(OPTIONS))), samples))
+describe('overlongPenalty', () => {
+  checkLaws(it, transformLaws(fc.constant(erased(overlongPenalty(OPTIONS))), samples))
 
   it('adds the reward of the length to what is there, and keeps it', async () => {
     const law = fc.asyncProperty(lengths, (sizes) =>
@@ -36,7 +36,7 @@ describe('OverlongPenalty', () => {
         const size = sizes.length
         const next = keep(TensorDict({ reward: tf.tensor1d(sizes.map((_, i) => i)) }, [size]))
         const context = { previous: empty(size), action: written(sizes) }
-        const [added] = await answered(OverlongPenalty(OPTIONS).step(next, context, null))
+        const [added] = await answered(overlongPenalty(OPTIONS).step(next, context, null))
         keep(added)
         const penalties = sizes.map((tokens) => overlongReward(tokens, OPTIONS))
         expect(numbersAt(added, 'lengthPenalty').map((x) => x + 0)).toEqual(penalties.map((x) => x + 0))
@@ -49,16 +49,16 @@ describe('OverlongPenalty', () => {
   it('is the reward where there is none', () =>
     freeing(async (keep) => {
       const context = { previous: empty(1), action: written([8]) }
-      const [added] = await answered(OverlongPenalty(OPTIONS).step(empty(1), context, null))
+      const [added] = await answered(overlongPenalty(OPTIONS).step(empty(1), context, null))
       keep(added)
       expect(numbersAt(added, 'reward')).toEqual([-1])
     }))
 
   it('refuses an action without token ids, and options that make no sense', async () => {
     const failure = await refused(
-      OverlongPenalty(OPTIONS).step(empty(1), { previous: empty(1), action: empty(1) }, null),
+      overlongPenalty(OPTIONS).step(empty(1), { previous: empty(1), action: empty(1) }, null),
     )
     expect(failure.reason).toContain('no tokens.response')
-    expect(() => OverlongPenalty({ longest: 4, cache: 9 })).toThrow('OverlongPenalty: cache must be from 1 to 4, got 9')
+    expect(() => overlongPenalty({ longest: 4, cache: 9 })).toThrow('overlongPenalty: cache must be from 1 to 4, got 9')
   })
 })

@@ -7,7 +7,7 @@ import { keyFromSeed } from '../../../src/core/key.js'
 import { tensorSpec } from '../../../src/data/spec.js'
 import { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import { ChatEnv } from '../../../src/envs/chatEnv.js'
-import { FormatPenalty } from '../../../src/envs/transforms/formatPenalty.js'
+import { formatPenalty } from '../../../src/envs/transforms/formatPenalty.js'
 import { RewardSum } from '../../../src/envs/transforms/rewardSum.js'
 import { append } from '../../../src/envs/transforms/transform.js'
 import { envLaws } from '../../../src/testing/envLaws.js'
@@ -25,7 +25,7 @@ const key = keyFromSeed(3)
 const chat = (batchSize: number) =>
   pipe(
     ChatEnv({ batchSize }),
-    append(FormatPenalty({ blocks: ['answer'], rules: ['blocks'] })),
+    append(formatPenalty({ blocks: ['answer'], rules: ['blocks'] })),
     append(RewardSum({ entries: ['reward', 'formatBlocks'] })),
   )
 

@@ -18,7 +18,7 @@ import { ToolRegistry } from '../../../src/envs/tools/toolRegistry.js'
 import { GSM8KRewardParser } from '../../../src/envs/transforms/answerParsers.js'
 import type { InputMode } from '../../../src/envs/transforms/responses.js'
 import { rewardKey } from '../../../src/envs/transforms/rewardEntries.js'
-import { RewardTransform } from '../../../src/envs/transforms/rewardTransform.js'
+import { rewardTransform } from '../../../src/envs/transforms/rewardTransform.js'
 import { StepCounter } from '../../../src/envs/transforms/stepCounter.js'
 import { append } from '../../../src/envs/transforms/transform.js'
 import { envLaws } from '../../../src/testing/envLaws.js'
@@ -59,7 +59,7 @@ const asService = (score: Reward['score']): RewardService => ({ ...exact, score:
 
 const chats = () => DatasetChatEnv({ source: tasks(9), prompts: 1, repeats: 2, start: 1 })
 
-describe('RewardTransform', () => {
+describe('rewardTransform', () => {
   const texts = fc.array(fc.constantFrom('<answer>2</answer>', '<answer>3</answer>', '#### 2', ''), {
     minLength: 1,
     maxLength: 3,
@@ -72,7 +72,7 @@ describe('RewardTransform', () => {
     const subjects = fc
       .constantFrom<Reward | RewardService>(gsm8kAnswerReward(), exact, asService(exact.score))
       .chain((reward) =>
-        fc.constantFrom('end' as const, 'turn' as const).map((when) => erased(RewardTransform({ reward, when }))),
+        fc.constantFrom('end' as const, 'turn' as const).map((when) => erased(rewardTransform({ reward, when }))),
       )
     const samples = texts.map((said) => ({
       inner: {
@@ -91,7 +91,7 @@ describe('RewardTransform', () => {
       freeing(async (keep) => {
         const context = { previous: columns(said.length), action: replies(...said) as TensorDict }
         const parser = GSM8KRewardParser()
-        const ours = RewardTransform({ reward: gsm8kAnswerReward(), when: 'turn' })
+        const ours = rewardTransform({ reward: gsm8kAnswerReward(), when: 'turn' })
         const [expected] = keep(await answered(parser.step(columns(said.length) as never, context, parser.initial))) // has the columns
         const [added] = keep(await answered(ours.step(columns(said.length) as never, context, ours.initial))) // has the columns
         for (const name of ['reward', 'rewardAnswer', 'rewardThink', 'rewardRight', 'success', 'terminated', 'done'])
@@ -113,7 +113,7 @@ describe('RewardTransform', () => {
       }
       const modes: readonly InputMode[] = [{ _tag: 'history' }, { _tag: 'text' }, { _tag: 'tokens', tokenizer }]
       for (const inputMode of modes) {
-        const env = pipe(chats(), append(RewardTransform({ reward: spy, inputMode, endOfTurn: END_OF_TURN })))
+        const env = pipe(chats(), append(rewardTransform({ reward: spy, inputMode, endOfTurn: END_OF_TURN })))
         const state = keep(await answered(env.reset(empty(2), key)))
         const written = ['two', 'Twice 1.\n#### 2'].map(
           (text) => text + (inputMode._tag === 'history' ? '' : END_OF_TURN),
@@ -153,7 +153,7 @@ describe('RewardTransform', () => {
       }
       const env = pipe(
         DatasetChatEnv({ source: rows, prompts: 2, keep: 'task' }),
-        append(RewardTransform({ reward: leveled, when: 'turn', onAnswer: 'continue' })),
+        append(rewardTransform({ reward: leveled, when: 'turn', onAnswer: 'continue' })),
       )
       const state = keep(await answered(env.reset(empty(2), key)))
       expect(itemsAt(state, 'task')).toEqual([expect.objectContaining({ row: { level: 3 } }), expect.anything()])
@@ -162,15 +162,15 @@ describe('RewardTransform', () => {
       expect(numbersAt(next, 'done')).toEqual([0, 0])
       const narrow = DatasetChatEnv({ source: rows, prompts: 2 })
       // @ts-expect-error the state has no task
-      pipe(narrow, append(RewardTransform({ reward: leveled })))
+      pipe(narrow, append(rewardTransform({ reward: leveled })))
     }))
 
   it('adds to the reward that is there, and leaves a state without a reward before the first step', () =>
     freeing(async (keep) => {
       const twice = pipe(
         chats(),
-        append(RewardTransform({ reward: exact, when: 'turn', onAnswer: 'continue' })),
-        append(RewardTransform({ reward: { ...exact, partNames: [] } })),
+        append(rewardTransform({ reward: exact, when: 'turn', onAnswer: 'continue' })),
+        append(rewardTransform({ reward: { ...exact, partNames: [] } })),
       )
       const state = keep(await answered(twice.reset(empty(2), key)))
       expect([numbersAt(state, 'rewardTextLength'), numbersAt(state, 'success')]).toEqual([
@@ -191,7 +191,7 @@ describe('RewardTransform', () => {
           return TE.of(exact.score(given))
         },
       }
-      const env = pipe(chats(), append(RewardTransform({ reward: noticing, when: 'turn', onAnswer: 'continue' })))
+      const env = pipe(chats(), append(rewardTransform({ reward: noticing, when: 'turn', onAnswer: 'continue' })))
       for (let round = 0; round < 2; round++) {
         const state = keep(await answered(env.reset(empty(2), key)))
         const next = keep(await answered(env.step(state, replies('a', 'b'))))
@@ -214,7 +214,7 @@ describe('RewardTransform', () => {
             : TE.of<never, Scored>(exact.score({ history, task: tasks(1).at(0) as never })) // never read
         },
       }
-      const env = pipe(chats(), append(RewardTransform({ reward: dead })))
+      const env = pipe(chats(), append(rewardTransform({ reward: dead })))
       const state = keep(await answered(env.reset(empty(2), key)))
       const failure = await refused(env.step(state, replies('a', 'b')))
       expect(failure.reason).toContain('the judge is gone')
@@ -222,10 +222,10 @@ describe('RewardTransform', () => {
     }))
 
   it('refuses parts that would share an entry, and an action without the view', async () => {
-    expect(() => RewardTransform({ reward: { ...exact, partNames: ['a.b', 'a b', 'c', 'c'] } })).toThrow(
-      "RewardTransform(exact): the part 'a b' is not the only one under 'rewardAB'; the part 'c' is not the only one under 'rewardC'",
+    expect(() => rewardTransform({ reward: { ...exact, partNames: ['a.b', 'a b', 'c', 'c'] } })).toThrow(
+      "rewardTransform(exact): the part 'a b' is not the only one under 'rewardAB'; the part 'c' is not the only one under 'rewardC'",
     )
-    const transform = RewardTransform({ reward: exact })
+    const transform = rewardTransform({ reward: exact })
     const context = { previous: columns(1), action: TensorDict({ text: { response: data(['x']) } }, [1]) }
     const failure = await refused(transform.step(columns(1) as never, context, transform.initial)) // has the columns
     expect(failure.reason).toContain('history.response')
@@ -249,7 +249,7 @@ describe('RewardTransform', () => {
         const env = pipe(
           chats(),
           append(SimpleToolTransform({ registry, format: 'hermes' })),
-          append(RewardTransform({ reward })),
+          append(rewardTransform({ reward })),
         )
         const call = '<tool_call>{"name": "calculator", "arguments": {"expression": "1 + 1"}}</tool_call>'
         const state = keep(await answered(env.reset(empty(2), key)))
@@ -274,7 +274,7 @@ describe('RewardTransform', () => {
           chats(),
           append(followUp('And then?')),
           append(StepCounter({ maxSteps: 3 })),
-          append(RewardTransform({ reward })),
+          append(rewardTransform({ reward })),
         )
         let state: TensorDict = keep(await answered(env.reset(empty(2), key)))
         for (const text of ['a', 'b', '2', 'd'])
@@ -290,7 +290,7 @@ describe('RewardTransform', () => {
     it('pays every turn with when: turn, and ends nothing with onAnswer: continue', () =>
       freeing(async (keep) => {
         const { asked, reward } = counted()
-        const env = pipe(chats(), append(RewardTransform({ reward, when: 'turn', onAnswer: 'continue' })))
+        const env = pipe(chats(), append(rewardTransform({ reward, when: 'turn', onAnswer: 'continue' })))
         let state: TensorDict = keep(await answered(env.reset(empty(2), key)))
         for (let turn = 0; turn < 2; turn++) state = keep(await answered(env.step(state as never, replies('2', 'x')))) // of the environment
         expect([asked.length, numbersAt(state, 'reward'), numbersAt(state, 'done')]).toEqual([4, [1, 0], [0, 0]])
@@ -303,7 +303,7 @@ describe('RewardTransform', () => {
         const env = pipe(
           chats(),
           append(
-            RewardTransform({
+            rewardTransform({
               reward: async (answer, task, { history }) => ({
                 right: task.answer.endsWith(answer) ? 1 : 0,
                 'turn.count': history.messages.size,
@@ -326,7 +326,7 @@ describe('RewardTransform', () => {
         const source = taskList('levels', [{ id: 'a', query: 'One?', answer: '1', level: 3 }])
         const env = pipe(
           DatasetChatEnv({ source, prompts: 1, keep: 'task' }),
-          append(RewardTransform({ reward: (_answer, task: Task & { readonly level: number }) => task.level })),
+          append(rewardTransform({ reward: (_answer, task: Task & { readonly level: number }) => task.level })),
         )
         const next = keep(await answered(env.step(keep(await answered(env.reset(empty(1), key))), replies('x'))))
         expect(Array.from(get(next, 'reward').dataSync())).toEqual([3])
@@ -344,7 +344,7 @@ describe('RewardTransform', () => {
       ['returns NaN', () => Number.NaN as never, /it returned NaN/],
       ['rejects', () => Promise.reject(new Error('gone')) as never, /it threw Error: gone/],
     ])('fails the step where the function %s', async (_, reward, reason) => {
-      const env = pipe(chats(), append(RewardTransform({ reward })))
+      const env = pipe(chats(), append(rewardTransform({ reward })))
       const state = await answered(env.reset(empty(2), key))
       expect((await refused(env.step(state, replies('a', 'b')))).reason).toMatch(reason)
       discard(state)
@@ -352,7 +352,7 @@ describe('RewardTransform', () => {
 
     it('fails the step where parts are missing or unknown, with the names', async () => {
       const reward = () => ({ rigt: 1 }) as never
-      const env = pipe(chats(), append(RewardTransform({ reward, parts: { right: 1 } })))
+      const env = pipe(chats(), append(rewardTransform({ reward, parts: { right: 1 } })))
       const state = await answered(env.reset(empty(2), key))
       expect((await refused(env.step(state, replies('a', 'b')))).reason).toMatch(
         /the part 'right' must be a finite number, got undefined; unknown part 'rigt': did you mean 'right'/,
@@ -361,17 +361,17 @@ describe('RewardTransform', () => {
     })
 
     it('refuses parts for a reward that has its own, and unknown options', () => {
-      expect(() => RewardTransform({ reward: exact, parts: { a: 1 } } as never)).toThrow(
+      expect(() => rewardTransform({ reward: exact, parts: { a: 1 } } as never)).toThrow(
         /parts and solvedAt are for functions/,
       )
-      expect(() => RewardTransform({ rewards: exact } as never)).toThrow(
+      expect(() => rewardTransform({ rewards: exact } as never)).toThrow(
         "unknown option 'rewards': did you mean 'reward'?",
       )
     })
   })
 
   describe('around conversations', () => {
-    const env = () => pipe(chats(), append(RewardTransform({ reward: gsm8kAnswerReward() })))
+    const env = () => pipe(chats(), append(rewardTransform({ reward: gsm8kAnswerReward() })))
     checkLaws(
       it,
       envLaws(

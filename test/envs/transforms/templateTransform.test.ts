@@ -15,7 +15,7 @@ import { append } from '../../../src/envs/transforms/transform.js'
 import { envLaws } from '../../../src/testing/envLaws.js'
 import { checkLaws } from '../../../src/testing/law.js'
 import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
-import { History, type Message, message, append as say, textOf } from '../../../src/text/history/history.js'
+import { History, type Message, message, appendMessage as say, textOf } from '../../../src/text/history/history.js'
 import { type ChatTemplate, chatTemplate, renderText, type TextSpan } from '../../../src/text/template/chatTemplate.js'
 import {
   answered,

@@ -21,7 +21,7 @@ import { Tokenizer } from '../../../src/envs/transforms/tokenizer.js'
 import { append } from '../../../src/envs/transforms/transform.js'
 import { GRPOLoss } from '../../../src/objectives/grpoLoss.js'
 import { totalLoss } from '../../../src/objectives/policyLoss.js'
-import { ScriptedPolicy } from '../../../src/testing/scriptedPolicy.js'
+import { scriptedPolicy } from '../../../src/testing/scriptedPolicy.js'
 import { chatTemplate } from '../../../src/text/template/chatTemplate.js'
 import type { TokenSpan } from '../../../src/text/tokenizer/textTokenizer.js'
 import {
@@ -170,7 +170,7 @@ const collected = async (edit: Edit, ...texts: readonly string[]) => {
     append(AddThinkingPrompt({ cond: rewardAtMost(0.5), prompt: PROMPT, editLastTurn: edit })),
     ...rendered,
   )
-  const policy = ScriptedPolicy({ answers: texts.map(ids) })
+  const policy = scriptedPolicy({ answers: texts.map(ids) })
   const { collect, start } = LLMCollector({ env, policy, key })
   return orThrow(await collect(start)()).batch
 }

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { keyFromSeed } from '../../../src/core/key.js'
 import { dataSpec, raggedSpec } from '../../../src/data/spec.js'
 import { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
-import { TokenBudget, type TokenBudgetOptions } from '../../../src/envs/transforms/tokenBudget.js'
+import { type TokenBudgetOptions, tokenBudget } from '../../../src/envs/transforms/tokenBudget.js'
 import { append } from '../../../src/envs/transforms/transform.js'
 import { envLaws } from '../../../src/testing/envLaws.js'
 import { checkLaws } from '../../../src/testing/law.js'
@@ -29,7 +29,7 @@ useEngine()
 const key = keyFromSeed(3)
 
 const chat = (batchSize: number, options: TokenBudgetOptions) =>
-  pipe(tokenChat(batchSize), append(TokenBudget(options)))
+  pipe(tokenChat(batchSize), append(tokenBudget(options)))
 
 const lengthsOf = (state: TensorDict): readonly number[] => rowsAt(state, 'tokens', 'prompt').map((row) => row.length)
 
@@ -38,14 +38,14 @@ const budgets = fc.record({
   counted: fc.constantFrom('sampled' as const, 'all' as const),
 })
 
-describe('TokenBudget', () => {
+describe('tokenBudget', () => {
   describe('as a transform', () => {
     const tokens = { prompt: raggedSpec('int32'), spans: dataSpec<readonly TokenSpan[]>('TokenSpan[]') }
     const samples = anyTransformSample(
       { observation: { tokens }, action: { tokens: { response: raggedSpec('int32') } } },
       { values: { 'TokenSpan[]': fc.constant([]) } },
     )
-    const transforms = budgets.map((options) => erased(TokenBudget(options)))
+    const transforms = budgets.map((options) => erased(tokenBudget(options)))
     checkLaws(it, transformLaws(transforms, samples))
   })
 
@@ -78,12 +78,12 @@ describe('TokenBudget', () => {
 
   it('needs the ids of an action, and a number of tokens', async () => {
     await freeing(async (keep) => {
-      const budget = TokenBudget({ tokens: 4 })
+      const budget = tokenBudget({ tokens: 4 })
       const state = keep(await answered(chat(1, { tokens: 4 }).reset(asking('?'), key)))
       const { reason } = await refused(budget.step(state, { previous: state, action: TensorDict({}, [1]) }, null))
       expect(reason).toBe('the action has no tokens.response')
     })
-    for (const tokens of [0, -1, 1.5, Number.NaN, 2 ** 31]) expect(() => TokenBudget({ tokens })).toThrow(RangeError)
+    for (const tokens of [0, -1, 1.5, Number.NaN, 2 ** 31]) expect(() => tokenBudget({ tokens })).toThrow(RangeError)
   })
 
   describe('around a chat', () => {

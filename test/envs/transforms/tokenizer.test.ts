@@ -11,7 +11,7 @@ import { Tokenizer } from '../../../src/envs/transforms/tokenizer.js'
 import { envLaws } from '../../../src/testing/envLaws.js'
 import { checkLaws } from '../../../src/testing/law.js'
 import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
-import { History, message, append as say } from '../../../src/text/history/history.js'
+import { History, message, appendMessage as say } from '../../../src/text/history/history.js'
 import { render } from '../../../src/text/template/chatTemplate.js'
 import type { TokenSpan } from '../../../src/text/tokenizer/textTokenizer.js'
 import {
@@ -63,8 +63,8 @@ const assistantMask = (state: TensorDict): Ids => Array.from(maskOfSpans(spansOf
 describe('Tokenizer', () => {
   describe('as a transform', () => {
     const textOf = (history: History) => {
-      const { text, spans, given } = orThrow(render(template, history, { generationPrompt: 'add' }))
-      return TensorDict({ text: { prompt: data([text]), spans: data([spans]), given: data([given]) } }, [1])
+      const { text, spans, plainText: given } = orThrow(render(template, history, { generationPrompt: 'add' }))
+      return TensorDict({ text: { prompt: data([text]), spans: data([spans]), plainText: data([given]) } }, [1])
     }
     const samples = fc.tuple(fc.string(), fc.string()).map(([question, answer]) => {
       const opened = History([message('user', question)])

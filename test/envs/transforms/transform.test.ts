@@ -16,7 +16,7 @@ import { liveTensors } from '../../../src/engine/scope.js'
 import { type Env, envFailure, nextRequest, REMEMBERED } from '../../../src/envs/base/env.js'
 import { ChatEnv } from '../../../src/envs/chatEnv.js'
 import { GSM8KRewardParser } from '../../../src/envs/transforms/answerParsers.js'
-import { TokenBudget } from '../../../src/envs/transforms/tokenBudget.js'
+import { tokenBudget } from '../../../src/envs/transforms/tokenBudget.js'
 import { Tokenizer } from '../../../src/envs/transforms/tokenizer.js'
 import { append, compose, identity, type Transform, transform } from '../../../src/envs/transforms/transform.js'
 import { checkLaws } from '../../../src/testing/law.js'
@@ -77,7 +77,7 @@ describe('append, around an environment that lacks what the transform needs', ()
     const wrong = [
       [Tokenizer({ tokenizer }), 'text: missing (TemplateTransform adds it)'],
       [GSM8KRewardParser(), 'answer: missing (DataLoadingPrimer adds it); taskId: missing (DataLoadingPrimer adds it)'],
-      [TokenBudget({ tokens: 8 }), 'tokens: missing (Tokenizer adds it)'],
+      [tokenBudget({ tokens: 8 }), 'tokens: missing (Tokenizer adds it)'],
     ] as const
     for (const [t, missing] of wrong)
       expect(() => append(erased(t as never))(ChatEnv({ batchSize: 1 }) as never)).toThrow(missing)

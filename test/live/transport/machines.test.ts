@@ -7,7 +7,7 @@ import {
   type Circuit,
   CLOSED_CIRCUIT,
   circuitState,
-  fail,
+  failCircuit,
   succeed,
 } from '../../../src/live/transport/circuit.js'
 import { NO_RATE, takeRate } from '../../../src/live/transport/rate.js'
@@ -154,7 +154,7 @@ describe('a circuit', () => {
             circuit = succeed()
             inARow = 0
           } else if (what === 'bad') {
-            circuit = fail(circuit, circuitOptions, nowMs)
+            circuit = failCircuit(circuit, circuitOptions, nowMs)
             inARow++
             if (inARow >= 3) openedMs = nowMs
           } else {

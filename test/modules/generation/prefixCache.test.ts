@@ -1,6 +1,11 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { BLOCK_SIZE, bytesOf, makePrefixCache, type PrefixCache } from '../../../src/modules/generation/prefixCache.js'
+import {
+  BLOCK_SIZE,
+  cachedBytes,
+  makePrefixCache,
+  type PrefixCache,
+} from '../../../src/modules/generation/prefixCache.js'
 import type { KeyValues } from '../../../src/modules/generation/runner/modelRunner.js'
 
 /** Keys and values that are the tokens themselves. */
@@ -11,7 +16,7 @@ const readOf =
     layers: [{ keys: Float32Array.from(tokens.slice(from, to)), values: new Float32Array(to - from) }],
   })
 
-const BLOCK_BYTES = bytesOf(readOf(new Int32Array(BLOCK_SIZE))(0, BLOCK_SIZE))
+const BLOCK_BYTES = cachedBytes(readOf(new Int32Array(BLOCK_SIZE))(0, BLOCK_SIZE))
 const ROOM = 1000 * BLOCK_BYTES
 
 const put = (cache: PrefixCache, tokens: Int32Array, space = '', bytes = ROOM): void =>

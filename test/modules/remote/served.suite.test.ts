@@ -87,7 +87,7 @@ for (const capture of ['tokens', 'text'] as const) {
     make: async () => openAISubject(served, capture),
   })
 
-  policySuite(`AISDKWrapper at tandem serve, ${capture}`, {
+  policySuite(`aiSDKWrapper at tandem serve, ${capture}`, {
     can: chatAbilities(capture),
     faults: FAULTS,
     make: async () => aiSDKSubject(served, capture),

@@ -32,7 +32,7 @@ describe('clipCov', () => {
       free.map((g, i) => g * (1 - held[i]!)),
       { absolute: 1e-6, relative: 0 },
     )
-    expectClose([metrics.cutFraction!], [(1 + held.reduce((a, b) => a + b)) / 4], { absolute: 1e-6, relative: 0 })
+    expectClose([metrics.pgClipFraction!], [(1 + held.reduce((a, b) => a + b)) / 4], { absolute: 1e-6, relative: 0 })
   })
 
   it.each([

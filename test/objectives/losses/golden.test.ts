@@ -242,7 +242,7 @@ describe('policy losses against verl', () => {
     expectClose([numbers.value], [value], FLOAT32)
     expectClose(numbers.gradient.flat(), gradient.flat(), FLOAT32)
     if (outside !== undefined) expectClose([numbers.metrics.clipFraction!], [outside], FLOAT32)
-    if (cut !== undefined) expectClose([numbers.metrics.cutFraction!], [cut], FLOAT32)
+    if (cut !== undefined) expectClose([numbers.metrics.pgClipFraction!], [cut], FLOAT32)
   })
 
   it('clippedSurrogate with weights of tokens', () => {
@@ -257,7 +257,7 @@ describe('policy losses against verl', () => {
   })
 
   it("verl's clip fraction is what the range cuts, its lower one what the dual clip cuts besides", () => {
-    const cut = (objective: TokenObjective) => lossNumbers(policyLoss({ objective }), BATCH).metrics.cutFraction!
+    const cut = (objective: TokenObjective) => lossNumbers(policyLoss({ objective }), BATCH).metrics.pgClipFraction!
     const byRange = cut(clippedSurrogate())
     expectClose([byRange, cut(vanilla) - byRange], [0.28571429, 0.14285714], FLOAT32)
   })

@@ -172,7 +172,7 @@ describe('at ratio 1, without divergences, the gradient is that of REINFORCE in 
 const single = (objective: TokenObjective, logRatio: number, advantage: number) => {
   const rows = { logProbs: [[logRatio]], old: [[0]], mask: [[1]], advantages: [[advantage]] }
   const { gradient, metrics } = lossNumbers(policyLoss({ objective }), rows)
-  return { gradient: gradient[0]![0]!, cut: metrics.cutFraction! }
+  return { gradient: gradient[0]![0]!, cut: metrics.pgClipFraction! }
 }
 
 describe('a token loses its gradient exactly where the range takes it away', () => {

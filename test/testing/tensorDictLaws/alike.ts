@@ -6,7 +6,7 @@ import { data, meta, type RaggedType, ragged } from '../../../src/data/tensorDic
 import { batchSize, type Entry, isTensorDict, TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import {
   anyBatchShape,
-  type NodePlan,
+  type NodeRecipe,
   recipeOf,
   rootPlan,
   type TensorDictOptions,
@@ -53,7 +53,7 @@ interface NodePlace {
   readonly batchShape: readonly number[]
 }
 
-const nodesOf = (plan: NodePlan, place: NodePlace): readonly NodePlace[] => [
+const nodesOf = (plan: NodeRecipe, place: NodePlace): readonly NodePlace[] => [
   place,
   ...plan.children.flatMap(([name, child]) =>
     child._tag === 'Node'

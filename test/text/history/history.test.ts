@@ -2,9 +2,9 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { anyHistory, anyMessage } from '../../../src/testing/arbitraries.js'
 import {
-  append,
+  appendMessage,
   continueLast,
-  extend,
+  extendHistory,
   History,
   hashHistory,
   lastMessage,
@@ -16,7 +16,7 @@ import {
   textOf,
   toolCallProblems,
   toolResult,
-  truncate,
+  truncateHistory,
   withSystem,
 } from '../../../src/text/history/history.js'
 import { anyRichHistory, anyRichMessage } from '../../kit/historyArbitraries.js'
@@ -59,24 +59,24 @@ describe('message', () => {
 describe('append and extend', () => {
   it('append adds one message at the end', () => {
     const law = fc.property(anyHistory, anyMessage, (history, next) => {
-      expect(messagesOf(append(history, next))).toEqual([...messagesOf(history), next])
-      expect(lastMessage(append(history, next))).toBe(next)
+      expect(messagesOf(appendMessage(history, next))).toEqual([...messagesOf(history), next])
+      expect(lastMessage(appendMessage(history, next))).toBe(next)
     })
     fc.assert(law)
   })
 
   it('append is extend by a conversation of one message', () => {
     const law = fc.property(anyHistory, anyMessage, (history, next) => {
-      expect(sameHistory(append(history, next), extend(history, History([next])))).toBe(true)
+      expect(sameHistory(appendMessage(history, next), extendHistory(history, History([next])))).toBe(true)
     })
     fc.assert(law)
   })
 
   it('extend is associative, and the empty conversation is its unit', () => {
     const law = fc.property(anyHistory, anyHistory, anyHistory, (a, b, c) => {
-      expect(sameHistory(extend(extend(a, b), c), extend(a, extend(b, c)))).toBe(true)
-      expect(sameHistory(extend(a, empty), a)).toBe(true)
-      expect(sameHistory(extend(empty, a), a)).toBe(true)
+      expect(sameHistory(extendHistory(extendHistory(a, b), c), extendHistory(a, extendHistory(b, c)))).toBe(true)
+      expect(sameHistory(extendHistory(a, empty), a)).toBe(true)
+      expect(sameHistory(extendHistory(empty, a), a)).toBe(true)
     })
     fc.assert(law)
   })
@@ -85,9 +85,9 @@ describe('append and extend', () => {
     const law = fc.property(anyHistory, anyMessage, (history, next) => {
       const before = JSON.stringify(history)
       const frozen = Object.freeze({ ...history })
-      append(frozen, next)
-      extend(frozen, History([next]))
-      truncate(frozen, 0)
+      appendMessage(frozen, next)
+      extendHistory(frozen, History([next]))
+      truncateHistory(frozen, 0)
       expect(JSON.stringify(frozen)).toBe(before)
     })
     fc.assert(law)
@@ -95,7 +95,7 @@ describe('append and extend', () => {
 
   it('two conversations that go on from one beginning share its messages and do not see each other', () => {
     const law = fc.property(anyHistory, anyMessage, anyMessage, (history, left, right) => {
-      const [a, b] = [append(history, left), append(history, right)]
+      const [a, b] = [appendMessage(history, left), appendMessage(history, right)]
       expect(lastMessage(a)).toBe(left)
       expect(lastMessage(b)).toBe(right)
       for (const [i, shared] of history.messages.entries()) {
@@ -117,7 +117,7 @@ describe('append and extend', () => {
 describe('truncate', () => {
   it('takes back what was appended', () => {
     const law = fc.property(anyHistory, anyHistory, (a, b) => {
-      expect(sameHistory(truncate(extend(a, b), a.messages.size), a)).toBe(true)
+      expect(sameHistory(truncateHistory(extendHistory(a, b), a.messages.size), a)).toBe(true)
     })
     fc.assert(law)
   })
@@ -126,14 +126,16 @@ describe('truncate', () => {
     const law = fc.property(anyHistory, fc.nat(5), fc.nat(5), (history, m, n) => {
       const [short, long] = [Math.min(m, n), Math.max(m, n)]
       fc.pre(long <= history.messages.size)
-      expect(sameHistory(truncate(truncate(history, long), short), truncate(history, short))).toBe(true)
+      expect(sameHistory(truncateHistory(truncateHistory(history, long), short), truncateHistory(history, short))).toBe(
+        true,
+      )
     })
     fc.assert(law)
   })
 
   it.each([-1, 3, 0.5, Number.NaN])('refuses to keep %d of two messages', (count) => {
     const history = History([message('user', 'a'), message('assistant', 'b')])
-    expect(() => truncate(history, count)).toThrow(
+    expect(() => truncateHistory(history, count)).toThrow(
       new RangeError(`truncate: ${count} is not between 0 and the 2 messages there are`),
     )
   })
@@ -180,7 +182,7 @@ describe('replaceLast, withSystem, continueLast', () => {
   it('replaceLast is truncate and append', () => {
     const law = fc.property(anyRichHistory, anyRichMessage, (history, last) => {
       fc.pre(history.messages.size > 0)
-      const expected = append(truncate(history, history.messages.size - 1), last)
+      const expected = appendMessage(truncateHistory(history, history.messages.size - 1), last)
       expect(sameHistory(replaceLast(history, last), expected)).toBe(true)
       expect(sameHistory(replaceLast(replaceLast(history, message('user', 'x')), last), expected)).toBe(true)
     })
@@ -203,7 +205,7 @@ describe('replaceLast, withSystem, continueLast', () => {
 
   it('continueLast adds to the text of an incomplete message; two continuations are one', () => {
     const law = fc.property(anyRichHistory, anyRichMessage, fc.string(), fc.string(), (history, item, a, b) => {
-      const open = append(history, { ...item, isComplete: false })
+      const open = appendMessage(history, { ...item, isComplete: false })
       const twice = continueLast(continueLast(open, a, { isComplete: false }), b)
       expect(sameHistory(twice, continueLast(open, a + b))).toBe(true)
       expect(textOf(lastMessage(twice)!)).toBe(textOf(item) + a + b)
@@ -224,7 +226,7 @@ describe('sameMessage and hashHistory', () => {
     const law = fc.property(anyRichHistory, anyRichMessage, anyRichMessage, (history, a, b) => {
       const copy = History(messagesOf(history).map((item) => structuredClone(item)))
       expect(hashHistory(copy)).toBe(hashHistory(history))
-      expect(sameHistory(append(history, a), append(history, b))).toBe(sameMessage(a, b))
+      expect(sameHistory(appendMessage(history, a), appendMessage(history, b))).toBe(sameMessage(a, b))
     })
     fc.assert(law)
   })

@@ -104,6 +104,30 @@ describe('the chat format of OpenAI', () => {
     )
   })
 
+  it('a video and a file have the known form', () => {
+    const history = History([
+      message('user', [
+        { type: 'video', source: { url: 'https://a.b/c.mp4' } },
+        { type: 'file', source: { base64: 'AAAA', mediaType: 'application/pdf' }, name: 'a.pdf' },
+      ]),
+    ])
+    const content = [
+      { type: 'video_url', video_url: { url: 'https://a.b/c.mp4' } },
+      { type: 'file', file: { file_data: 'data:application/pdf;base64,AAAA', filename: 'a.pdf' } },
+    ]
+    expect(historyToOpenAi(history)).toEqual(E.right([{ role: 'user', content }]))
+    expect(sameHistory(orThrow(historyFromOpenAi([{ role: 'user', content }])), history)).toBe(true)
+    const other = { type: 'file', source: { base64: 'AAAA', mediaType: 'application/pdf' }, name: 'b.pdf' } as const
+    expect(sameHistory(History([message('user', [other])]), history)).toBe(false)
+  })
+
+  it('refuses a file by its id on a server, and writes no URL of a file', () => {
+    const byId = [{ role: 'user', content: [{ type: 'file', file: { file_id: 'file-1' } }] }]
+    expect(reasonOf(historyFromOpenAi(byId))).toContain('0.content')
+    const byUrl = History([message('user', [{ type: 'file', source: { url: 'https://a.b/c.pdf' } }])])
+    expect(reasonOf(historyToOpenAi(byUrl))).toBe('0.content.0: the format has no URLs of files')
+  })
+
   it('reads what servers answer, with fields that say nothing', () => {
     const answer = {
       role: 'assistant',

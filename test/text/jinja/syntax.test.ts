@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { compileTemplate } from '../../../src/text/jinja/template.js'
-import { toValue, type Value } from '../../../src/text/jinja/value.js'
+import { type TemplateValue, toValue } from '../../../src/text/jinja/value.js'
 
 interface Golden {
   readonly jinja2: string
@@ -13,7 +13,9 @@ interface Golden {
 
 const golden = JSON.parse(readFileSync('test/golden/chatTemplates/syntax.json', 'utf8')) as Golden // written by the generator
 
-const variables = new Map(Object.entries(golden.values).map(([name, json]): [string, Value] => [name, toValue(json)]))
+const variables = new Map(
+  Object.entries(golden.values).map(([name, json]): [string, TemplateValue] => [name, toValue(json)]),
+)
 
 /** The text of a template, or null where it is refused. */
 const textOf = (source: string): string | null => {

@@ -3,11 +3,11 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { strftime } from '../../../src/text/jinja/strftime.js'
 import { compileTemplate } from '../../../src/text/jinja/template.js'
-import { toValue, type Value } from '../../../src/text/jinja/value.js'
+import { type TemplateValue, toValue } from '../../../src/text/jinja/value.js'
 
 const run = (source: string, values: Readonly<Record<string, unknown>> = {}): string =>
   compileTemplate(source)({
-    variables: new Map(Object.entries(values).map(([name, json]): [string, Value] => [name, toValue(json)])),
+    variables: new Map(Object.entries(values).map(([name, json]): [string, TemplateValue] => [name, toValue(json)])),
   }).text
 
 describe('refusals are those of Python', () => {

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { orThrow } from '../../../src/core/failure.js'
-import { History, message, sameHistory, textOf, truncate } from '../../../src/text/history/history.js'
+import { History, message, sameHistory, textOf, truncateHistory } from '../../../src/text/history/history.js'
 import {
   chatTemplate,
   type Rendered,
@@ -64,7 +64,7 @@ describe('renderSuffix', () => {
       const suffix = renderSuffix(template, history, { from, generationPrompt, now: NOW })
       if (E.isLeft(suffix)) return
       told += 1
-      const earlier = renderText(template, truncate(history, from), { generationPrompt: 'omit', now: NOW })
+      const earlier = renderText(template, truncateHistory(history, from), { generationPrompt: 'omit', now: NOW })
       const before = from === 0 ? '' : orThrow(earlier)
       expect(before + suffix.right).toBe(orThrow(renderText(template, history, { generationPrompt, now: NOW })))
     })
@@ -82,7 +82,7 @@ describe('renderSuffix', () => {
       const suffix = (of: History, from: number): string =>
         orThrow(renderSuffix(template, of, { from, generationPrompt: 'omit' }))
       fc.pre(first > 0)
-      expect(suffix(truncate(history, second), first) + suffix(history, second)).toBe(suffix(history, first))
+      expect(suffix(truncateHistory(history, second), first) + suffix(history, second)).toBe(suffix(history, first))
     })
     fc.assert(law)
   })

@@ -3,7 +3,14 @@ import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { orThrow } from '../../../src/core/failure.js'
 import { anyHistory, anyMessage } from '../../../src/testing/arbitraries.js'
-import { append, extend, History, message, textOf, truncate } from '../../../src/text/history/history.js'
+import {
+  appendMessage,
+  extendHistory,
+  History,
+  message,
+  textOf,
+  truncateHistory,
+} from '../../../src/text/history/history.js'
 import {
   type ChatTemplate,
   chatTemplate,
@@ -73,7 +80,7 @@ describe('chatTemplate', () => {
 
 describe('renderText', () => {
   it('gives the known text of ChatML', () => {
-    expect(orThrow(renderText(CHATML, truncate(chat, 2), { generationPrompt: 'add' }))).toBe(
+    expect(orThrow(renderText(CHATML, truncateHistory(chat, 2), { generationPrompt: 'add' }))).toBe(
       '<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n2 + 2?<|im_end|>\n<|im_start|>assistant\n',
     )
   })
@@ -81,7 +88,7 @@ describe('renderText', () => {
   it('of two conversations, one after the other, is both texts', () => {
     const law = fc.property(anyHistory, anyHistory, (a, b) => {
       const text = (history: History): string => orThrow(renderText(CHATML, history, { generationPrompt: 'omit' }))
-      expect(text(extend(a, b))).toBe(text(a) + text(b))
+      expect(text(extendHistory(a, b))).toBe(text(a) + text(b))
     })
     fc.assert(law)
   })
@@ -145,7 +152,7 @@ describe('render', () => {
   it('a longer conversation keeps the spans of its beginning', () => {
     const law = fc.property(anyHistory, anyMessage, (history, next) => {
       const before = orThrow(render(CHATML, history, { generationPrompt: 'omit' }))
-      const after = orThrow(render(CHATML, append(history, next), { generationPrompt: 'omit' }))
+      const after = orThrow(render(CHATML, appendMessage(history, next), { generationPrompt: 'omit' }))
       expect(after.text.startsWith(before.text)).toBe(true)
       expect(after.spans.slice(0, -1)).toEqual(before.spans)
     })
@@ -163,7 +170,7 @@ describe('render', () => {
     expect(render(template, chat, { generationPrompt: 'omit' })).toEqual(
       E.right({
         text: '[2 + 2?][4]',
-        given: [
+        plainText: [
           { start: 1, end: 7 },
           { start: 9, end: 10 },
         ],
@@ -220,7 +227,7 @@ describe('render', () => {
 
   it('of an empty conversation is the generation prompt, or nothing', () => {
     expect(render(CHATML, History([]), { generationPrompt: 'omit' })).toEqual(
-      E.right({ text: '', spans: [], given: [] }),
+      E.right({ text: '', spans: [], plainText: [] }),
     )
     expect(orThrow(render(CHATML, History([]), { generationPrompt: 'add' })).spans).toEqual([
       { start: 0, end: 22, message: 0, role: 'assistant' },

@@ -39,6 +39,37 @@ describe('the form of contents', () => {
     expect(orThrow(renderText(ownTemplate('chatml'), split, options))).toContain('\nab<|im_end|>')
   })
 
+  describe('of videos and files', () => {
+    const vision = `{% for m in messages %}{{ m.role }}: {% if m.content is string %}{{ m.content }}{% else %}
+{%- for p in m.content %}{% if p.type == 'video' %}<video {{ p.url or p.base64 }}>{% elif p.type == 'file' %}<file {{ p.name }}>
+{%- else %}{{ p.text }}{% endif %}{% endfor %}{% endif %}{{ '\n' }}{% endfor %}`
+    const said: ContentPart = { type: 'text', text: 'See ' }
+    const video: ContentPart = { type: 'video', source: { url: 'https://a.b/c.mp4' } }
+    const file: ContentPart = { type: 'file', source: { base64: 'AAAA', mediaType: 'application/pdf' }, name: 'a.pdf' }
+    const asked = (...parts: readonly ContentPart[]) => History([message('user', parts)])
+
+    it('they reach a template that goes through its parts', () => {
+      expect(text(vision, asked(said, video, file))).toBe('user: See <video https://a.b/c.mp4><file a.pdf>\n')
+    })
+
+    it.each([
+      ['a video', video],
+      ['a file', file],
+      ['a sound', { type: 'audio', source: { url: 'https://a.b/c.wav' } } satisfies ContentPart],
+    ])('%s is refused by a template of text, and by one of parts that writes nothing for it', (what, part) => {
+      const reasonOf = (source: string) =>
+        renderText(orThrow(chatTemplate(source)), asked(said, part), { generationPrompt: 'omit' })
+      expect(reasonOf('{% for m in messages %}{{ m.content + "" }}{% endfor %}')).toMatchObject({
+        left: { reason: `message 0 has ${what}, and the chat template takes only text` },
+      })
+      expect(
+        reasonOf('{% for m in messages %}{% for p in m.content %}{{ p.text }}{% endfor %}{% endfor %}'),
+      ).toMatchObject({
+        left: { reason: `message 0 has ${what}, for which the chat template has no place` },
+      })
+    })
+  })
+
   it('thoughts are given under the name that the template reads', () => {
     const history = History([message('assistant', 'x', { reasoning: 'why' })])
     expect(text('{{ messages[0].thinking }}', history)).toBe('why')
@@ -77,7 +108,7 @@ describe('a message to be continued', () => {
     ['without a message', '{{ messages }}', History([]), /no text to continue/],
     [
       'of an image',
-      '{% for p in messages[0].content %}{{ p.text }}{% endfor %}',
+      '{% for p in messages[0].content %}{{ p.text or p.type }}{% endfor %}',
       History([message('user', [image])]),
       /no text to continue/,
     ],

@@ -1,7 +1,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { orThrow } from '../../../src/core/failure.js'
-import { append, History, message, sameHistory } from '../../../src/text/history/history.js'
+import { appendMessage, History, message, sameHistory } from '../../../src/text/history/history.js'
 import { chatTemplate, renderText } from '../../../src/text/template/chatTemplate.js'
 import { fromText, inverseOf } from '../../../src/text/template/fromText.js'
 import { NOW } from '../../kit/chatTemplates.js'
@@ -19,7 +19,10 @@ describe('fromText', () => {
     const { history, generationPrompt } = orThrow(fromText(chatMl, whole.slice(0, -'<|im_end|>\n'.length)))
     expect(generationPrompt).toBe('continue')
     expect(
-      sameHistory(history, append(History([chat.messages.get(0)!]), message('assistant', '4', { isComplete: false }))),
+      sameHistory(
+        history,
+        appendMessage(History([chat.messages.get(0)!]), message('assistant', '4', { isComplete: false })),
+      ),
     ).toBe(true)
   })
 

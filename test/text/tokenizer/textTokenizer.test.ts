@@ -3,7 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { orThrow } from '../../../src/core/failure.js'
 import { anyHistory, anyMessage } from '../../../src/testing/arbitraries.js'
-import { extend, History, message } from '../../../src/text/history/history.js'
+import { extendHistory, History, message } from '../../../src/text/history/history.js'
 import { chatTemplate, type Rendered, render } from '../../../src/text/template/chatTemplate.js'
 import { trainBytePairEncoding } from '../../../src/text/tokenizer/bytePairEncoding.js'
 import {
@@ -160,7 +160,7 @@ describe('encodeRendered', () => {
     const law = fc.property(anyHistory, anyMessage, (history, next) => {
       const omit = { generationPrompt: 'omit' } as const
       const before = orThrow(render(template, history, omit))
-      const after = orThrow(render(template, extend(history, History([next])), omit))
+      const after = orThrow(render(template, extendHistory(history, History([next])), omit))
       const suffix = after.text.slice(before.text.length)
       expect(joined(before.text, suffix)).toEqual(idsOf(after.text))
     })
@@ -192,7 +192,7 @@ describe('encodeRendered', () => {
         { start: 0, end: START.length + 1, message: 0, role: 'user' },
         { start: START.length + 1, end: START.length + 2 + END.length, message: 1, role: 'assistant' },
       ],
-      given: [],
+      plainText: [],
     }
     expect(encodeRendered(tokenizer, whole).spans).toEqual([
       { start: 0, end: 1, message: 0, role: 'user', origin: 'rendered' },
@@ -209,7 +209,7 @@ describe('encodeRendered', () => {
         { start: 0, end: 1, message: 0, role: 'user' },
         { start: 1, end: 2, message: 1, role: 'assistant' },
       ],
-      given: [],
+      plainText: [],
     }
     expect(encodeRendered(tokenizer, whole)).toEqual({
       ids: Int32Array.from(idsOf('ab')),
@@ -224,7 +224,7 @@ describe('encodeRendered', () => {
         { start: 0, end: 1, message: 0, role: 'user' },
         { start: 1, end: 2, message: 1, role: 'user' },
       ],
-      given: [],
+      plainText: [],
     }
     const { ids, spans } = encodeRendered(tokenizer, halves)
     expect(tokenizer.decode(ids, 'keep')).toBe('😀')
@@ -232,6 +232,9 @@ describe('encodeRendered', () => {
   })
 
   it('of no text has no ids and no spans', () => {
-    expect(encodeRendered(tokenizer, { text: '', spans: [], given: [] })).toEqual({ ids: new Int32Array(0), spans: [] })
+    expect(encodeRendered(tokenizer, { text: '', spans: [], plainText: [] })).toEqual({
+      ids: new Int32Array(0),
+      spans: [],
+    })
   })
 })

@@ -4,7 +4,7 @@
  * Of the people only the hero has things that count, and the friend is of the other sex, so that `he` and `she` have one meaning in
  * a problem. Every step frame says one change, in the past tense, which is the same for one thing and for many.
  */
-import type { Operation } from './plan.js'
+import type { ProblemOperation } from './plan.js'
 import type { Thing } from './vocabulary.js'
 
 /** What a frame may ask for. `Hero` and `friend` are names, `hero` is a name or a pronoun. */
@@ -52,7 +52,7 @@ export const PLACES: readonly string[] = [
   'at home',
 ]
 
-export const STEP_FRAMES: Readonly<Record<Operation, readonly StepFrame[]>> = {
+export const STEP_FRAMES: Readonly<Record<ProblemOperation, readonly StepFrame[]>> = {
   add: [
     anything('{hero} found {more} under the bed'),
     anything('{hero} bought {more} at the store'),

@@ -1,21 +1,21 @@
 /** The arithmetic of a word problem: a start and a chain of steps whose running totals stay between 0 and 99. */
 import { child, type Key, uniformInteger } from '../../../core/key.js'
 
-export type Operation = 'add' | 'subtract' | 'multiply'
+export type ProblemOperation = 'add' | 'subtract' | 'multiply'
 
 /** The largest running total. The smallest is 0. */
 export const LARGEST_TOTAL = 99
 
 /** One operation: `before` and `operand` give `after`. */
 interface Step {
-  readonly operation: Operation
+  readonly operation: ProblemOperation
   readonly operand: number
   readonly before: number
   readonly after: number
 }
 
 /** A chain of operations: the first step's `before` is `start`, each next one's is the `after` of the one in front. */
-export interface Plan {
+export interface ProblemPlan {
   readonly start: number
   readonly steps: readonly Step[]
 }
@@ -26,10 +26,10 @@ export interface PlanLimits {
   readonly maxSteps: number
   /** The largest operand and the largest start; the smallest is 1, for a product 2. */
   readonly maxNumber: number
-  readonly operations: readonly Operation[]
+  readonly operations: readonly ProblemOperation[]
 }
 
-const apply = (operation: Operation, total: number, operand: number): number => {
+const apply = (operation: ProblemOperation, total: number, operand: number): number => {
   switch (operation) {
     case 'add':
       return total + operand
@@ -44,7 +44,7 @@ const range = (first: number, last: number): readonly number[] =>
   Array.from({ length: Math.max(0, last - first + 1) }, (_, i) => first + i)
 
 /** Every step of one operation from `before` that stays in range. A product of 0 is no step: it would change nothing. */
-const stepsOf = (operation: Operation, before: number, maxNumber: number): readonly Step[] => {
+const stepsOf = (operation: ProblemOperation, before: number, maxNumber: number): readonly Step[] => {
   if (operation === 'multiply' && before === 0) return []
   return range(operation === 'multiply' ? 2 : 1, maxNumber)
     .map((operand) => ({ operation, operand, before, after: apply(operation, before, operand) }))
@@ -93,7 +93,7 @@ const checkLimits = ({ minSteps, maxSteps, maxNumber, operations }: PlanLimits):
  * Errors   throws RangeError for limits that are not what `PlanLimits` says, or that no plan of `maxSteps` steps meets.
  * Cost     a table of 100 x `maxSteps` entries, made once.
  */
-export const planner = (limits: PlanLimits): ((key: Key) => Plan) => {
+export const planner = (limits: PlanLimits): ((key: Key) => ProblemPlan) => {
   checkLimits(limits)
   const { minSteps, maxSteps, maxNumber, operations } = limits
   const reach = reachTable(limits)

@@ -1,8 +1,14 @@
-/** Word problems by the million: small arithmetic in plain English, in the row format of GSM8K, from a key. */
+/**
+ * Generates word problems from a key: small arithmetic in plain English, in the row format of
+ * GSM8K.
+ *
+ * This folder holds the generator of word problems. It does not hold the environment that asks
+ * them (`src/envs/gsm8kEnv.ts`).
+ */
 import { child, type Key, keyFromSeed, permutation, uniformInteger } from '../../../core/key.js'
 import { endlessTasks, type Task, type TaskSource } from '../../task.js'
 import { CONNECTIVES, fill, OPENINGS, PLACES, QUESTIONS, type Slot, STEP_FRAMES, suits } from './frames.js'
-import { type Operation, type Plan, type PlanLimits, planner } from './plan.js'
+import { type PlanLimits, type ProblemOperation, type ProblemPlan, planner } from './plan.js'
 import { counted, MEN, type Person, THINGS, type Thing, WOMEN } from './vocabulary.js'
 
 /** What a problem is for: supervised training, reinforcement learning, or evaluation. */
@@ -77,8 +83,8 @@ const sentence = (connective: string, text: string): string => {
 }
 
 /** One sentence for each step. Steps of one operation have different frames, for as long as there are any. */
-const stepSentences = ({ steps }: Plan, cast: Cast, key: Key): readonly string[] => {
-  const textsOf = (operation: Operation): readonly string[] => {
+const stepSentences = ({ steps }: ProblemPlan, cast: Cast, key: Key): readonly string[] => {
+  const textsOf = (operation: ProblemOperation): readonly string[] => {
     const frames = STEP_FRAMES[operation].filter((frame) => suits(frame, cast.thing))
     return Array.from(permutation(child(key, operation), frames.length), (i) => frames[i]!.text)
   }
@@ -95,7 +101,7 @@ const stepSentences = ({ steps }: Plan, cast: Cast, key: Key): readonly string[]
   })
 }
 
-const questionText = (plan: Plan, cast: Cast, key: Key): string => {
+const questionText = (plan: ProblemPlan, cast: Cast, key: Key): string => {
   const slots = slotsOf(cast, plan.start, child(key, 'slots'))
   return [
     fill(pick(OPENINGS, child(key, 'opening')), slots),
@@ -104,10 +110,10 @@ const questionText = (plan: Plan, cast: Cast, key: Key): string => {
   ].join(' ')
 }
 
-const SIGNS: Readonly<Record<Operation, string>> = { add: '+', subtract: '-', multiply: '*' }
+const SIGNS: Readonly<Record<ProblemOperation, string>> = { add: '+', subtract: '-', multiply: '*' }
 
 /** The answer in GSM8K's notation, with its calculator annotations. */
-const answerText = ({ start, steps }: Plan, { hero, thing }: Cast): string =>
+const answerText = ({ start, steps }: ProblemPlan, { hero, thing }: Cast): string =>
   [
     ...steps.map(({ operation, operand, before, after }, index) => {
       const sign = SIGNS[operation]

@@ -70,7 +70,7 @@ const step: KernelRule = (emitter, { x }, attributes) => {
  * What tfjs's fused kernels apply to their result, by the attributes `activation` and `leakyreluAlpha`; `slope` is the weight
  * tensor of prelu. Undefined for a name that has no form here.
  */
-export const activate = (
+export const emitActivation = (
   emitter: Emitter,
   x: Value,
   slope: Value | undefined,

@@ -1,4 +1,9 @@
-/** Arithmetic that ONNX lacks or rounds otherwise, made of several operations. */
+/**
+ * Arithmetic that ONNX lacks or rounds differently, composed of several operations.
+ *
+ * This folder holds the kernels of the backend, by subject: each is the ONNX form of an operation
+ * of tfjs. It does not hold the recording and running of graphs (`..`).
+ */
 import type { OnnxType } from '../binding.js'
 import type { OutputSpec, Value } from '../graph.js'
 import type { Emitter, KernelRule, RuleTable } from '../rule.js'

@@ -9,7 +9,7 @@ import {
   type KernelRule,
   type RuleTable,
 } from '../rule.js'
-import { activate } from './activation.js'
+import { emitActivation } from './activation.js'
 import { reshapeValue, transposeValue } from './shape.js'
 import {
   borders,
@@ -145,7 +145,12 @@ const fused =
     const bias = inputs.bias == null ? undefined : perChannel(emitter, inputs.bias, attributes)
     const sum = bias === undefined ? product : emitter.emit('Add', [product, bias], product)
     const weights = inputs.preluActivationWeights
-    return activate(emitter, sum, weights == null ? undefined : perChannel(emitter, weights, attributes), attributes)
+    return emitActivation(
+      emitter,
+      sum,
+      weights == null ? undefined : perChannel(emitter, weights, attributes),
+      attributes,
+    )
   }
 
 const plain =

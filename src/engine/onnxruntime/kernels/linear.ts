@@ -3,7 +3,7 @@ import * as tf from '@tensorflow/tfjs-core'
 import type { Value } from '../graph.js'
 import type { Emitter, KernelRule, RuleTable } from '../rule.js'
 import { broadcastShape, flagAttribute, isFloat, numberAttribute } from '../rule.js'
-import { activate } from './activation.js'
+import { emitActivation } from './activation.js'
 import { castValue } from './elementwise.js'
 
 interface MatMulFlags {
@@ -60,7 +60,7 @@ const fusedMatMul: KernelRule = (emitter, inputs, attributes) => {
   const bias = inputs.bias === undefined ? undefined : emitter.valueOf(inputs.bias)
   const sum = bias === undefined ? product : emitter.emit('Add', [product, bias], product)
   const weights = inputs.preluActivationWeights
-  return activate(emitter, sum, weights === undefined ? undefined : emitter.valueOf(weights), attributes)
+  return emitActivation(emitter, sum, weights === undefined ? undefined : emitter.valueOf(weights), attributes)
 }
 
 /** Along the last axis, the only one that tfjs allows. (tfjs makes `logSoftmax` of other kernels.) */

@@ -1,6 +1,6 @@
 /** IFEval's `detectable_content` and `detectable_format`: placeholders, postscripts, lists, highlights, sections, JSON and titles. */
 import type { CheckTable } from './check.js'
-import { escaped, isBlank, SPACE, strip, stripEndOf, stripStartOf } from './pythonText.js'
+import { escaped, isBlankText, SPACE, stripEndOf, stripStartOf, stripText } from './pythonText.js'
 
 const CONSTRAINED_RESPONSES = ['My answer is yes.', 'My answer is no.', 'My answer is maybe.']
 
@@ -41,8 +41,8 @@ const bulletCount = (text: string, marker: string, notBefore?: string): number =
 
 /** Texts between single asterisks and between double ones, in one line, that are not blank. */
 const highlightCount = (text: string): number => {
-  const single = [...text.matchAll(/\*([^\n*]*)\*/g)].filter(([, inner]) => !isBlank(inner!))
-  const double = [...text.matchAll(/\*\*([^\n*]*)\*\*/g)].filter(([, inner]) => !isBlank(inner!))
+  const single = [...text.matchAll(/\*([^\n*]*)\*/g)].filter(([, inner]) => !isBlankText(inner!))
+  const double = [...text.matchAll(/\*\*([^\n*]*)\*\*/g)].filter(([, inner]) => !isBlankText(inner!))
   return single.length + double.length
 }
 
@@ -51,7 +51,7 @@ const hasTitle = (line: string): boolean => {
   const open = line.indexOf('<<')
   const close = line.lastIndexOf('>>')
   if (open < 0 || close < open + 3) return false
-  return !isBlank(stripEndOf(stripStartOf(line.slice(open, close), '<'), '>'))
+  return !isBlankText(stripEndOf(stripStartOf(line.slice(open, close), '<'), '>'))
 }
 
 /** The inside of a fenced block, if the text is one; and the text otherwise. */
@@ -59,9 +59,9 @@ const withoutFence = (text: string): string => {
   // One fence after the other, as the published check takes them away.
   const opened = ['```json', '```Json', '```JSON', '```'].reduce(
     (rest, fence) => (rest.startsWith(fence) ? rest.slice(fence.length) : rest),
-    strip(text),
+    stripText(text),
   )
-  return strip(opened.endsWith('```') ? opened.slice(0, -3) : opened)
+  return stripText(opened.endsWith('```') ? opened.slice(0, -3) : opened)
 }
 
 const isJson = (text: string): boolean => {
@@ -95,7 +95,7 @@ export const FORMATS: CheckTable<
     (text) =>
       placeholderCount(text) >= num_placeholders,
   'detectable_content:postscript': ({ postscript_marker }) => {
-    const pattern = postscript(strip(postscript_marker))
+    const pattern = postscript(stripText(postscript_marker))
     return (text) => pattern.test(text.toLowerCase())
   },
   'detectable_format:number_bullet_lists':
@@ -109,7 +109,7 @@ export const FORMATS: CheckTable<
     (text) =>
       highlightCount(text) >= num_highlights,
   'detectable_format:multiple_sections': ({ section_spliter, num_sections }) => {
-    const pattern = new RegExp(`${escaped(strip(section_spliter))}[${SPACE}]?\\p{Nd}+`, 'gu')
+    const pattern = new RegExp(`${escaped(stripText(section_spliter))}[${SPACE}]?\\p{Nd}+`, 'gu')
     return (text) => [...text.matchAll(pattern)].length >= num_sections
   },
   'detectable_format:json_format': () => (text) => isJson(withoutFence(text)),

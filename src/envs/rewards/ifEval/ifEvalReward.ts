@@ -1,4 +1,9 @@
-/** The reward of IFEval: how many instructions a reply keeps. */
+/**
+ * The reward of IFEval: how many instructions a reply keeps.
+ *
+ * This folder holds the checks of the IFEval instructions, with the text processing of their
+ * reference in Python. It does not hold the rows of the data set (`src/data/datasets/ifEval.ts`).
+ */
 import { aFunction, aRecord, checkOptions, oneOf } from '../../../core/options.js'
 import type { IfEvalRow } from '../../../data/datasets/ifEval.js'
 import type { RowTask } from '../../../data/task.js'
@@ -6,7 +11,7 @@ import { replyOf } from '../reply.js'
 import type { Answered, Reward, Scored } from '../reward.js'
 import type { CheckContext } from './check.js'
 import { type IFEvalScoreData, ifEvalScore } from './ifEvalScore.js'
-import { isBlank } from './pythonText.js'
+import { isBlankText } from './pythonText.js'
 
 /** A reply as it was judged. */
 export interface IfEvalReading {
@@ -58,7 +63,7 @@ const WEIGHTS: IfEvalWeights = {
 
 const share = (verdicts: readonly boolean[]): number => verdicts.filter(Boolean).length / verdicts.length
 
-const isWritten = (block: string | undefined): boolean => block !== undefined && !isBlank(block)
+const isWritten = (block: string | undefined): boolean => block !== undefined && !isBlankText(block)
 
 const PERFECT: IfEvalReading = {
   score: { promptLevelStrict: true, promptLevelLoose: true, instLevelStrict: [true], instLevelLoose: [true] },
@@ -158,7 +163,7 @@ export const ifEvalReward = (options: IfEvalRewardOptions): IfEvalReward => {
         success: verdicts.promptLevelStrict,
         verdicts,
         parts: {
-          answer: Number(!isBlank(text)),
+          answer: Number(!isBlankText(text)),
           think: Number(thinkBlocks.length === 1),
           promptLevelStrict: Number(verdicts.promptLevelStrict),
           instLevelStrict: share(verdicts.instLevelStrict),

@@ -10,7 +10,7 @@ import type { Check, CheckContext, CheckTable } from './check.js'
 import { FORMATS } from './formats.js'
 import { KEYWORDS } from './keywords.js'
 import { LENGTHS } from './lengths.js'
-import { isBlank, strip } from './pythonText.js'
+import { isBlankText, stripText } from './pythonText.js'
 import { WHOLES } from './wholes.js'
 
 /** The verdicts on a reply: strict ones read it as it is, loose ones forgive a line around it and emphasis in it. */
@@ -59,9 +59,9 @@ const checksOf = (instructions: readonly Instruction[], context: CheckContext): 
 /** What the loose verdict reads besides the reply: it without its first line, its last, or both, and all four without asterisks. */
 const looseVariants = (text: string): readonly string[] => {
   const lines = text.split('\n')
-  const cut = [lines.slice(1), lines.slice(0, -1), lines.slice(1, -1)].map((rest) => strip(rest.join('\n')))
+  const cut = [lines.slice(1), lines.slice(0, -1), lines.slice(1, -1)].map((rest) => stripText(rest.join('\n')))
   const read = new Set([text, ...cut].flatMap((each) => [each, each.replaceAll('*', '')]))
-  return [...read].filter((each) => each !== text && !isBlank(each))
+  return [...read].filter((each) => each !== text && !isBlankText(each))
 }
 
 /**
@@ -85,7 +85,7 @@ export const ifEvalScore = (
 ): IFEvalScoreData => {
   const checks = checksOf(instructions, context)
   const variants = looseVariants(reply)
-  const instLevelStrict = checks.map((check) => !isBlank(reply) && check(reply))
+  const instLevelStrict = checks.map((check) => !isBlankText(reply) && check(reply))
   const instLevelLoose = checks.map((check, i) => instLevelStrict[i]! || variants.some(check))
   return {
     promptLevelStrict: instLevelStrict.every(Boolean),

@@ -5,7 +5,7 @@
  * stands, which is the same for letters, digits and blanks; but there `a.b` finds `axb`, and `C++` any C, or is an error, by the version of Python.
  */
 import { type CheckTable, compares } from './check.js'
-import { foldCase, occurrences, strip, WORD } from './pythonText.js'
+import { foldCase, occurrences, stripText, WORD } from './pythonText.js'
 
 const isWordCharacter = new RegExp(`^[${WORD}]$`, 'u')
 
@@ -35,11 +35,11 @@ export const KEYWORDS: CheckTable<
     }
   },
   'keywords:frequency': ({ keyword, frequency, relation }) => {
-    const folded = foldCase(strip(keyword))
+    const folded = foldCase(stripText(keyword))
     return (text) => compares(occurrences(foldCase(text), folded).length, relation, frequency)
   },
   'keywords:forbidden_words': ({ forbidden_words }) => {
-    const folded = forbidden_words.map((word) => foldCase(strip(word)))
+    const folded = forbidden_words.map((word) => foldCase(stripText(word)))
     return (text) => {
       const searched = foldCase(text)
       return !folded.some((word) => hasAlone(searched, word))

@@ -1,7 +1,7 @@
 /** IFEval's `length_constraints`: how many words, sentences and paragraphs. */
 import { type CheckTable, compares } from './check.js'
 import { sentences } from './punkt.js'
-import { isBlank, SPACE, splitSpaces, stripStartOf, WORD } from './pythonText.js'
+import { isBlankText, SPACE, splitSpaces, stripStartOf, WORD } from './pythonText.js'
 
 const PARAGRAPH_DIVIDER = new RegExp(`[${SPACE}]?\\*\\*\\*[${SPACE}]?`)
 const RUN_OF_WORD = new RegExp(`[${WORD}]+`, 'gu')
@@ -17,7 +17,7 @@ const countOf = (text: string, pattern: RegExp): number => {
 const paragraphCount = (text: string): number | undefined => {
   const parts = text.split(PARAGRAPH_DIVIDER)
   const isEdge = (index: number): boolean => index === 0 || index === parts.length - 1
-  const blanks = parts.flatMap((part, i) => (isBlank(part) ? [i] : []))
+  const blanks = parts.flatMap((part, i) => (isBlankText(part) ? [i] : []))
   return blanks.every(isEdge) ? parts.length - blanks.length : undefined
 }
 
@@ -51,8 +51,8 @@ export const LENGTHS: CheckTable<
     ({ num_paragraphs, nth_paragraph, first_word }) =>
     (text) => {
       const paragraphs = text.split('\n\n')
-      const count = paragraphs.filter((paragraph) => !isBlank(paragraph)).length
+      const count = paragraphs.filter((paragraph) => !isBlankText(paragraph)).length
       const paragraph = paragraphs[nth_paragraph - 1] ?? ''
-      return count === num_paragraphs && !isBlank(paragraph) && firstWord(paragraph) === first_word.toLowerCase()
+      return count === num_paragraphs && !isBlankText(paragraph) && firstWord(paragraph) === first_word.toLowerCase()
     },
 }

@@ -28,7 +28,7 @@ const isSpace = (character: string): boolean => space.test(character)
 export const stripEnd = (text: string): string => text.slice(0, endWithout(text, isSpace))
 
 /** Without white space around it. */
-export const strip = (text: string): string => {
+export const stripText = (text: string): string => {
   const end = stripEnd(text)
   return end.slice(startWithout(end, isSpace))
 }
@@ -45,7 +45,7 @@ export const stripEndOf = (text: string, character: string): string =>
   )
 
 /** Whether nothing is left of a text without white space. */
-export const isBlank = (text: string): boolean => startWithout(text, isSpace) === text.length
+export const isBlankText = (text: string): boolean => startWithout(text, isSpace) === text.length
 
 /** The pieces between white space. */
 export const splitSpaces = (text: string): readonly string[] => text.split(spaces).filter((piece) => piece !== '')

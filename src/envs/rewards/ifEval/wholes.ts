@@ -1,15 +1,15 @@
 /** IFEval's instructions about a whole reply: its parts, its ends, its case, its punctuation and its language. */
 import { type CheckContext, type CheckTable, compares } from './check.js'
 import { sentences } from './punkt.js'
-import { isBlank, isLower, isUpper, strip, stripEndOf, stripStartOf } from './pythonText.js'
+import { isBlankText, isLower, isUpper, stripEndOf, stripStartOf, stripText } from './pythonText.js'
 import { wordTokens } from './wordTokens.js'
 
 /** Two different answers with six asterisks between them; nothing may be in front of the first asterisks and after the last. */
 const isTwoResponses = (text: string): boolean => {
   const parts = text.split('******')
   const isEdge = (index: number): boolean => index === 0 || index === parts.length - 1
-  if (parts.some((part, i) => isBlank(part) && !isEdge(i))) return false
-  const [first, second, ...others] = parts.filter((part) => !isBlank(part)).map(strip)
+  if (parts.some((part, i) => isBlankText(part) && !isEdge(i))) return false
+  const [first, second, ...others] = parts.filter((part) => !isBlankText(part)).map(stripText)
   return second !== undefined && others.length === 0 && first !== second
 }
 
@@ -38,18 +38,18 @@ export const WHOLES: CheckTable<
 > = {
   'combination:two_responses': () => isTwoResponses,
   'combination:repeat_prompt': ({ prompt_to_repeat }) => {
-    const prompt = strip(prompt_to_repeat).toLowerCase()
-    return (text) => strip(text).toLowerCase().startsWith(prompt)
+    const prompt = stripText(prompt_to_repeat).toLowerCase()
+    return (text) => stripText(text).toLowerCase().startsWith(prompt)
   },
   'startend:end_checker': ({ end_phrase }) => {
-    const phrase = strip(end_phrase).toLowerCase()
+    const phrase = stripText(end_phrase).toLowerCase()
     return (text) =>
-      stripStartOf(stripEndOf(strip(text), '"'), '"')
+      stripStartOf(stripEndOf(stripText(text), '"'), '"')
         .toLowerCase()
         .endsWith(phrase)
   },
   'startend:quotation': () => (text) => {
-    const bare = strip(text)
+    const bare = stripText(text)
     return bare.length > 1 && bare.startsWith('"') && bare.endsWith('"')
   },
   'change_case:capital_word_frequency':

@@ -4,16 +4,16 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import { optionalPackage, type PackageFailure } from '../../../data/codecs/optionalPackage.js'
 import { exactOf } from './exact.js'
 import type { Opinion } from './mathReward.js'
-import { readAnswer } from './parse.js'
-import { anyNode, type Tree } from './tree.js'
+import { parseAnswer } from './parse.js'
+import { anyNode, type MathTree } from './tree.js'
 
 /** Longest answer that it is asked about, in UTF-16 units. */
 const LONGEST = 200
 
 /** Whether an answer can be computed in bounded time: it has no factorial and no power in an exponent. */
 const isTame = (text: string): boolean => {
-  const tree = text.length > LONGEST ? undefined : readAnswer(text)
-  const isWild = (node: Tree): boolean =>
+  const tree = text.length > LONGEST ? undefined : parseAnswer(text)
+  const isWild = (node: MathTree): boolean =>
     (node._tag === 'Call' && (node.name === 'factorial' || node.name === 'binom')) ||
     (node._tag === 'Power' && anyNode(node.exponent, ({ _tag }) => _tag === 'Power'))
   return tree !== undefined && !anyNode(tree, isWild) && exactOf(tree) !== undefined

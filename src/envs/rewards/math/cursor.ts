@@ -1,13 +1,13 @@
 /** A place in the tokens of an answer: what its parser reads from. */
 import { rational } from '../../../data/rational.js'
 import type { Token } from './tokens.js'
-import type { Tree } from './tree.js'
+import type { MathTree } from './tree.js'
 
 /** Groups, brackets, roots and powers inside one another, at most. */
 const DEEPEST = 50
 
 /** Reads tokens from the left. It is the one thing of a parse that moves. */
-export interface Cursor {
+export interface MathCursor {
   readonly peek: (ahead?: number) => Token | undefined
   /** Whether the next token is one of these signs. */
   readonly isSign: (...signs: readonly string[]) => boolean
@@ -24,10 +24,10 @@ export interface Cursor {
   readonly barCloses: () => boolean
 }
 
-export const cursorOf = (source: readonly Token[]): Cursor => {
+export const mathCursorOf = (source: readonly Token[]): MathCursor => {
   const tokens = [...source]
   let [at, depth, closing] = [0, 0, false]
-  const isSign: Cursor['isSign'] = (...signs) => tokens[at]?.kind === 'sign' && signs.includes(tokens[at]!.text)
+  const isSign: MathCursor['isSign'] = (...signs) => tokens[at]?.kind === 'sign' && signs.includes(tokens[at]!.text)
   const take = (): Token => {
     const next = tokens[at]
     if (next === undefined) throw new SyntaxError('the answer ends too early')
@@ -67,7 +67,7 @@ export const cursorOf = (source: readonly Token[]): Cursor => {
 const [LARGEST_EXPONENT, MOST_DIGITS] = [300, 300]
 
 /** The number of a token: `12`, `0.5`, `.5`, `1.2e-3`, `0.1(6)` with what repeats in parentheses. */
-export const numberOf = (text: string): Tree => {
+export const numberAt = (text: string): MathTree => {
   const parts = /^(\d*)(?:\.(\d*)(?:\((\d+)\))?)?(?:[eE]([-+]?\d+))?$/.exec(text)
   if (parts === null || text.length > MOST_DIGITS) throw new SyntaxError('a number that is too long')
   const [, whole = '', fraction = '', repeats = '', exponent = '0'] = parts

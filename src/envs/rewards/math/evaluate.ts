@@ -1,6 +1,6 @@
 /** The value of an expression at a point, in floating point: complex numbers, of which functions take real ones alone. */
 import { rationalOf } from './exact.js'
-import type { Tree, TreeOf } from './tree.js'
+import type { MathTree, TreeOf } from './tree.js'
 
 export interface Complex {
   readonly re: number
@@ -68,7 +68,7 @@ interface Where {
   readonly domain: 'real' | 'complex'
 }
 
-const power = (tree: { readonly base: Tree; readonly exponent: Tree }, where: Where): Complex | undefined => {
+const power = (tree: { readonly base: MathTree; readonly exponent: MathTree }, where: Where): Complex | undefined => {
   const [base, exponent] = [valueAt(tree.base, where), valueAt(tree.exponent, where)]
   if (base === undefined || exponent === undefined) return undefined
   if (base.re === 0 && base.im === 0) return exponent.re > 0 ? real(0) : exponent.re === 0 ? real(1) : undefined
@@ -103,7 +103,7 @@ const call = ({ name, of }: TreeOf<'Call'>, where: Where): Complex | undefined =
   return f === undefined ? undefined : real(f(numbers[0]!))
 }
 
-const ONE: Tree = { _tag: 'Number', value: { numerator: 1n, denominator: 1n } }
+const ONE: MathTree = { _tag: 'Number', value: { numerator: 1n, denominator: 1n } }
 
 const CONSTANTS: Readonly<Record<TreeOf<'Constant'>['name'], Complex | undefined>> = {
   pi: real(Math.PI),
@@ -112,12 +112,16 @@ const CONSTANTS: Readonly<Record<TreeOf<'Constant'>['name'], Complex | undefined
   infinity: undefined,
 }
 
-const folded = (parts: readonly Tree[], where: Where, f: (a: Complex, b: Complex) => Complex): Complex | undefined => {
+const folded = (
+  parts: readonly MathTree[],
+  where: Where,
+  f: (a: Complex, b: Complex) => Complex,
+): Complex | undefined => {
   const [first, ...rest] = parts.map((part) => valueAt(part, where))
   return rest.reduce((a, b) => (a === undefined || b === undefined ? undefined : f(a, b)), first)
 }
 
-const valueAt = (tree: Tree, where: Where): Complex | undefined => {
+const valueAt = (tree: MathTree, where: Where): Complex | undefined => {
   switch (tree._tag) {
     case 'Number':
       return real(Number(tree.value.numerator) / Number(tree.value.denominator))
@@ -149,7 +153,7 @@ const valueAt = (tree: Tree, where: Where): Complex | undefined => {
 }
 
 /** The value of an expression at a point; undefined where it has none that is finite. */
-export const evaluate = (tree: Tree, where: Where): Complex | undefined => {
+export const evaluateTree = (tree: MathTree, where: Where): Complex | undefined => {
   const value = valueAt(tree, where)
   return value !== undefined && Number.isFinite(value.re) && Number.isFinite(value.im) ? value : undefined
 }

@@ -1,9 +1,7 @@
 /** The exact value of an expression, as a quotient of polynomials. */
 import { floorOf, type Rational, rational } from '../../../data/rational.js'
 import {
-  type Budget,
-  budgetOf,
-  constant,
+  constantPolynomial,
   inverse,
   onlyTerm,
   type Polynomial,
@@ -15,7 +13,9 @@ import {
   samePolynomial,
   sumOf,
   type Term,
+  type TermBudget,
   TooLarge,
+  termBudget,
   termOf,
   textOfPolynomial,
   times,
@@ -23,7 +23,7 @@ import {
   variable,
   ZERO,
 } from './polynomial.js'
-import { anyNode, type Tree, type TreeOf } from './tree.js'
+import { anyNode, type MathTree, type TreeOf } from './tree.js'
 
 /** A quotient of polynomials. */
 export interface Exact {
@@ -43,19 +43,19 @@ class NoValue extends Error {}
 /** Steps of work for one expression. */
 const STEPS = 20_000
 
-const whole = (over: Polynomial, isComplete = true): Exact => ({ over, under: constant(UNIT), isComplete })
+const whole = (over: Polynomial, isComplete = true): Exact => ({ over, under: constantPolynomial(UNIT), isComplete })
 
 /** A quotient in which a denominator of one term is part of the numerator. */
-const quotientOf = ({ over, under, isComplete }: Exact, budget: Budget): Exact => {
+const quotientOf = ({ over, under, isComplete }: Exact, budget: TermBudget): Exact => {
   if (under.size === 0) throw new NoValue()
   const term = onlyTerm(under)
   if (term === undefined) return { over, under, isComplete }
   const powers = new Map([...term.powers].map(([base, exponent]) => [base, times(exponent, rational(-1n))]))
   const factor = polynomialOf(termOf(powers, inverse(term.coefficient)))
-  return { over: productOf(over, factor, budget), under: constant(UNIT), isComplete }
+  return { over: productOf(over, factor, budget), under: constantPolynomial(UNIT), isComplete }
 }
 
-const add = (a: Exact, b: Exact, budget: Budget): Exact =>
+const add = (a: Exact, b: Exact, budget: TermBudget): Exact =>
   quotientOf(
     {
       over: sumOf(productOf(a.over, b.under, budget), productOf(b.over, a.under, budget), budget),
@@ -65,7 +65,7 @@ const add = (a: Exact, b: Exact, budget: Budget): Exact =>
     budget,
   )
 
-const multiply = (a: Exact, b: Exact, budget: Budget): Exact =>
+const multiply = (a: Exact, b: Exact, budget: TermBudget): Exact =>
   quotientOf(
     {
       over: productOf(a.over, b.over, budget),
@@ -75,7 +75,7 @@ const multiply = (a: Exact, b: Exact, budget: Budget): Exact =>
     budget,
   )
 
-const inverted = ({ over, under, isComplete }: Exact, budget: Budget): Exact =>
+const inverted = ({ over, under, isComplete }: Exact, budget: TermBudget): Exact =>
   quotientOf({ over: under, under: over, isComplete }, budget)
 
 const numberValue = ({ over, under }: Exact): Rational | undefined => {
@@ -119,7 +119,7 @@ const rootOf = (value: Rational, exponent: Rational): Exact => {
 }
 
 /** A term to a power that is no integer. An even root of a negative number has i; an odd root of it is negative. */
-const termRoot = ({ coefficient, powers }: Term, exponent: Rational, budget: Budget): Exact | undefined => {
+const termRoot = ({ coefficient, powers }: Term, exponent: Rational, budget: TermBudget): Exact | undefined => {
   const isNegative = coefficient.numerator < 0n
   if (powers.has('i') || (isNegative && exponent.denominator % 2n === 0n && exponent.denominator !== 2n))
     return undefined
@@ -137,10 +137,10 @@ const termRoot = ({ coefficient, powers }: Term, exponent: Rational, budget: Bud
 
 const LARGEST_POWER = 10_000n
 
-const power = (base: Exact, exponent: Exact, budget: Budget): Exact => {
+const power = (base: Exact, exponent: Exact, budget: TermBudget): Exact => {
   const value = numberValue(exponent)
   if (value === undefined) return opaque('power', [base, exponent])
-  if (value.numerator === 0n) return whole(constant(UNIT))
+  if (value.numerator === 0n) return whole(constantPolynomial(UNIT))
   const size = value.numerator < 0n ? -value.numerator : value.numerator
   if (size > LARGEST_POWER) throw new TooLarge()
   const positive = value.numerator < 0n ? inverted(base, budget) : base
@@ -149,11 +149,11 @@ const power = (base: Exact, exponent: Exact, budget: Budget): Exact => {
     return quotientOf({ over: over!, under: under!, isComplete: base.isComplete }, budget)
   }
   const exact = rational(size, value.denominator)
-  if (positive.over.size === 0) return whole(constant(ZERO))
+  if (positive.over.size === 0) return whole(constantPolynomial(ZERO))
   const term = onlyTerm(positive.over)
   const root = term !== undefined && positive.under.size === 1 ? termRoot(term, exact, budget) : undefined
   if (root !== undefined) return { ...root, isComplete: root.isComplete && base.isComplete }
-  return opaque('power', [positive, whole(constant(exact))])
+  return opaque('power', [positive, whole(constantPolynomial(exact))])
 }
 
 const factorial = (n: bigint): bigint => (n <= 1n ? 1n : n * factorial(n - 1n))
@@ -177,21 +177,21 @@ const exactCall = (name: string, values: readonly Rational[]): Rational | undefi
   return undefined
 }
 
-const call = ({ name, of }: TreeOf<'Call'>, budget: Budget): Exact => {
+const call = ({ name, of }: TreeOf<'Call'>, budget: TermBudget): Exact => {
   const parts = of.map((part) => compute(part, budget))
   if (name === 'root') return power(parts[0]!, inverted(parts[1]!, budget), budget)
   const values = parts.map(numberValue)
   const known = values.filter((value) => value !== undefined)
   const value = known.length === values.length ? exactCall(name, known) : undefined
-  return value === undefined ? opaque(name, parts) : whole(constant(value))
+  return value === undefined ? opaque(name, parts) : whole(constantPolynomial(value))
 }
 
-const compute = (tree: Tree, budget: Budget): Exact => {
+const compute = (tree: MathTree, budget: TermBudget): Exact => {
   budget.spend(1)
-  const part = (of: Tree): Exact => compute(of, budget)
+  const part = (of: MathTree): Exact => compute(of, budget)
   switch (tree._tag) {
     case 'Number':
-      return whole(constant(tree.value))
+      return whole(constantPolynomial(tree.value))
     case 'Symbol':
     case 'Constant':
       return whole(variable(tree.name))
@@ -206,11 +206,11 @@ const compute = (tree: Tree, budget: Budget): Exact => {
     case 'Call':
       return call(tree, budget)
     case 'Percent':
-      return multiply(part(tree.of), whole(constant(rational(1n, 100n))), budget)
+      return multiply(part(tree.of), whole(constantPolynomial(rational(1n, 100n))), budget)
     case 'Degrees':
       return multiply(
         part(tree.of),
-        multiply(whole(variable('pi')), whole(constant(rational(1n, 180n))), budget),
+        multiply(whole(variable('pi')), whole(constantPolynomial(rational(1n, 180n))), budget),
         budget,
       )
     default:
@@ -218,19 +218,19 @@ const compute = (tree: Tree, budget: Budget): Exact => {
   }
 }
 
-const isInfinity = (tree: Tree): boolean => tree._tag === 'Constant' && tree.name === 'infinity'
+const isInfinity = (tree: MathTree): boolean => tree._tag === 'Constant' && tree.name === 'infinity'
 
 /** Returns `true` if an expression computes with infinity, except infinity and its negative. */
-const reckonsWithInfinity = (tree: Tree): boolean => {
+const reckonsWithInfinity = (tree: MathTree): boolean => {
   if (!anyNode(tree, isInfinity) || isInfinity(tree)) return false
   const [sign, of] = tree._tag === 'Product' && tree.factors.length === 2 ? tree.factors : []
   return !(sign?._tag === 'Number' && sign.value.numerator === -1n && sign.value.denominator === 1n && isInfinity(of!))
 }
 
-const computed = (tree: Tree): Exact | undefined => {
+const computed = (tree: MathTree): Exact | undefined => {
   if (reckonsWithInfinity(tree)) return undefined
   try {
-    return compute(tree, budgetOf(STEPS))
+    return compute(tree, termBudget(STEPS))
   } catch (error) {
     if (error instanceof NoValue || error instanceof TooLarge) return undefined
     throw error
@@ -238,7 +238,7 @@ const computed = (tree: Tree): Exact | undefined => {
 }
 
 /** What was computed of trees that are still used: a cache, not state. Items of lists are compared with many others. */
-const known = new WeakMap<Tree, { readonly exact: Exact | undefined }>()
+const known = new WeakMap<MathTree, { readonly exact: Exact | undefined }>()
 
 /**
  * Computes the exact value of an expression. Returns `undefined` if it has none, is not numeric, or
@@ -246,7 +246,7 @@ const known = new WeakMap<Tree, { readonly exact: Exact | undefined }>()
  *
  * Cost     bounded: by steps, and by digits of a coefficient.
  */
-export const exactOf = (tree: Tree): Exact | undefined => {
+export const exactOf = (tree: MathTree): Exact | undefined => {
   const before = known.get(tree) ?? { exact: computed(tree) }
   known.set(tree, before)
   return before.exact
@@ -254,7 +254,7 @@ export const exactOf = (tree: Tree): Exact | undefined => {
 
 /** Whether two quotients are the same: `a/b = c/d` where `ad = cb`. Undefined where that is too large to be computed. */
 export const sameExact = (a: Exact, b: Exact): boolean | undefined => {
-  const budget = budgetOf(STEPS)
+  const budget = termBudget(STEPS)
   try {
     return samePolynomial(productOf(a.over, b.under, budget), productOf(b.over, a.under, budget))
   } catch (error) {
@@ -264,7 +264,7 @@ export const sameExact = (a: Exact, b: Exact): boolean | undefined => {
 }
 
 /** The number that an expression is, if it is one. */
-export const rationalOf = (tree: Tree): Rational | undefined => {
+export const rationalOf = (tree: MathTree): Rational | undefined => {
   const exact = exactOf(tree)
   return exact === undefined ? undefined : numberValue(exact)
 }

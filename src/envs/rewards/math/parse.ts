@@ -4,23 +4,23 @@
  * From the loosest to the tightest: lists, relations, unions, ratios, sums, products (also without a sign), signs, powers. A name of a
  * function takes what stands beside it up to the next sign or function.
  */
-import { type Cursor, cursorOf, numberOf } from './cursor.js'
+import { type MathCursor, mathCursorOf, numberAt } from './cursor.js'
 import { rationalOf } from './exact.js'
-import { bareAnswer, LONGEST, type Token, tokensOf } from './tokens.js'
-import { negated, numberTree, type Relation, type Tree, type TreeOf } from './tree.js'
+import { bareAnswer, LONGEST, mathTokensOf, type Token } from './tokens.js'
+import { type MathTree, negated, numberTree, type Relation, type TreeOf } from './tree.js'
 import { isMeasure, unitsOf } from './units.js'
 
 const MOST_TOKENS = 600
 const RELATIONS = ['=', '<', '>', '≤', '≥', '≠', '∈', '≈'] as const
 
-const symbol = (name: string): Tree => ({ _tag: 'Symbol', name, kind: 'variable' })
+const symbol = (name: string): MathTree => ({ _tag: 'Symbol', name, kind: 'variable' })
 
-const listOf = (items: readonly Tree[], of: TreeOf<'List'>['of']): Tree =>
+const listOf = (items: readonly MathTree[], of: TreeOf<'List'>['of']): MathTree =>
   items.length === 1 ? items[0]! : { _tag: 'List', items, of }
 
 /** Values between commas, up to one of these signs or the end. Several commas are one. */
-const readItems = (cursor: Cursor, ...until: readonly string[]): readonly Tree[] => {
-  const items: Tree[] = []
+const readItems = (cursor: MathCursor, ...until: readonly string[]): readonly MathTree[] => {
+  const items: MathTree[] = []
   while (cursor.peek() !== undefined && !cursor.isSign(...until)) {
     if (cursor.skip(',', ';', 'or') !== undefined) continue
     items.push(readRelation(cursor))
@@ -30,7 +30,7 @@ const readItems = (cursor: Cursor, ...until: readonly string[]): readonly Tree[]
   return items
 }
 
-const readRelation = (cursor: Cursor): Tree => {
+const readRelation = (cursor: MathCursor): MathTree => {
   const sides = [readUnion(cursor)]
   const relations: Relation[] = []
   while (cursor.isSign(...RELATIONS)) {
@@ -40,7 +40,7 @@ const readRelation = (cursor: Cursor): Tree => {
   return relations.length === 0 ? sides[0]! : { _tag: 'Relation', relations, sides }
 }
 
-const readUnion = (cursor: Cursor): Tree => {
+const readUnion = (cursor: MathCursor): MathTree => {
   let left = readRatio(cursor)
   while (cursor.isSign('∪', '∩', '∖')) {
     const operator = cursor.take().text as TreeOf<'SetOperation'>['operator'] // one of the three
@@ -49,7 +49,7 @@ const readUnion = (cursor: Cursor): Tree => {
   return left
 }
 
-const readRatio = (cursor: Cursor): Tree => {
+const readRatio = (cursor: MathCursor): MathTree => {
   const parts = [readSum(cursor)]
   while (cursor.skip(':') !== undefined) parts.push(readSum(cursor))
   if (parts.length === 1) return parts[0]!
@@ -58,19 +58,19 @@ const readRatio = (cursor: Cursor): Tree => {
     : { _tag: 'Call', name: 'ratio', of: parts }
 }
 
-const signed = (sign: string, of: Tree): Tree => {
+const signed = (sign: string, of: MathTree): MathTree => {
   if (sign === '±' || sign === '∓') return { _tag: 'PlusMinus', sign: sign === '±' ? 1 : -1, of }
   return sign === '-' ? negated(of) : of
 }
 
-const readSum = (cursor: Cursor): Tree => {
+const readSum = (cursor: MathCursor): MathTree => {
   const terms = [readTerm(cursor)]
   while (cursor.isSign('+', '-', '±', '∓')) terms.push(signed(cursor.take().text, readTerm(cursor)))
   return terms.length === 1 ? terms[0]! : { _tag: 'Sum', terms }
 }
 
 /** A product with the signs before it. */
-const readTerm = (cursor: Cursor): Tree => {
+const readTerm = (cursor: MathCursor): MathTree => {
   const signs: string[] = []
   for (let sign = cursor.skip('+', '-', '±', '∓'); sign !== undefined; sign = cursor.skip('+', '-', '±', '∓'))
     signs.push(sign)
@@ -80,17 +80,17 @@ const readTerm = (cursor: Cursor): Tree => {
 const STARTS: ReadonlySet<string> = new Set(['(', '[', '{', 'frac', 'binom', '⌊', '⌈', '⟨'])
 
 /** Whether the next token begins a factor without a sign before it. */
-const beginsFactor = (cursor: Cursor): boolean => {
+const beginsFactor = (cursor: MathCursor): boolean => {
   const next = cursor.peek()
   if (next === undefined) return false
   if (next.kind !== 'sign') return true
   return STARTS.has(next.text) || (next.text === '|' && !cursor.barCloses())
 }
 
-const isInteger = (tree: Tree): tree is TreeOf<'Number'> => tree._tag === 'Number' && tree.value.denominator === 1n
+const isInteger = (tree: MathTree): tree is TreeOf<'Number'> => tree._tag === 'Number' && tree.value.denominator === 1n
 
 /** `1\frac{1}{2}` and `1 1/2`: an integer and a fraction beside it, which are added. */
-const readMixed = (cursor: Cursor, whole: Tree): Tree | undefined => {
+const readMixed = (cursor: MathCursor, whole: MathTree): MathTree | undefined => {
   if (!isInteger(whole)) return undefined
   if (cursor.isSign('frac')) {
     const fraction = readPower(cursor)
@@ -98,22 +98,22 @@ const readMixed = (cursor: Cursor, whole: Tree): Tree | undefined => {
     return isMixed ? { _tag: 'Sum', terms: [whole, fraction] } : { _tag: 'Product', factors: [whole, fraction] }
   }
   if (cursor.peek()?.kind !== 'number') return undefined
-  const over = numberOf(cursor.take().text)
+  const over = numberAt(cursor.take().text)
   cursor.expect('/')
-  const under = numberOf(cursor.take().text)
+  const under = numberAt(cursor.take().text)
   if (!isInteger(over) || !isInteger(under)) throw new SyntaxError('a number behind a number')
   return { _tag: 'Sum', terms: [whole, { _tag: 'Quotient', over, under }] }
 }
 
 /** A product of what is read, in which words are units. */
-const productOf = (factors: readonly Tree[]): Tree => {
+const productOf = (factors: readonly MathTree[]): MathTree => {
   if (factors.length === 1) return factors[0]!
   return { _tag: 'Product', factors: factors.map(measure) }
 }
 
-const readProduct = (cursor: Cursor): Tree => {
+const readProduct = (cursor: MathCursor): MathTree => {
   const first = readPower(cursor)
-  const factors: Tree[] = [readMixed(cursor, first) ?? first]
+  const factors: MathTree[] = [readMixed(cursor, first) ?? first]
   for (;;) {
     const operator = cursor.skip('*', '/')
     if (operator === undefined && !beginsFactor(cursor)) return productOf(factors)
@@ -129,10 +129,10 @@ const readProduct = (cursor: Cursor): Tree => {
   }
 }
 
-const measure = (tree: Tree): Tree => (tree._tag === 'Text' && isMeasure(tree.text) ? unitsOf(tree.text) : tree)
+const measure = (tree: MathTree): MathTree => (tree._tag === 'Text' && isMeasure(tree.text) ? unitsOf(tree.text) : tree)
 
 /** A factor behind a sign of multiplication, with a sign of its own perhaps. */
-const readFactor = (cursor: Cursor): Tree => {
+const readFactor = (cursor: MathCursor): MathTree => {
   const sign = cursor.skip('+', '-')
   return sign === undefined
     ? readPower(cursor)
@@ -142,17 +142,17 @@ const readFactor = (cursor: Cursor): Tree => {
       )
 }
 
-const isDegree = (tree: Tree): boolean => tree._tag === 'Symbol' && tree.name === '°'
+const isDegree = (tree: MathTree): boolean => tree._tag === 'Symbol' && tree.name === '°'
 
 /** What stands raised: a group, or one token, with a sign perhaps. */
-const readExponent = (cursor: Cursor): Tree =>
+const readExponent = (cursor: MathCursor): MathTree =>
   cursor.inside(() => {
     if (cursor.skip('°') !== undefined) return symbol('°')
     if (cursor.isSign('{')) return readGroup(cursor)
     return readFactor(cursor)
   })
 
-const readPower = (cursor: Cursor): Tree => {
+const readPower = (cursor: MathCursor): MathTree => {
   let base = readPrimary(cursor)
   for (;;) {
     if (cursor.skip('^') !== undefined) {
@@ -166,7 +166,7 @@ const readPower = (cursor: Cursor): Tree => {
   }
 }
 
-const spelled = (cursor: Cursor): string => {
+const spelled = (cursor: MathCursor): string => {
   if (cursor.skip('{') === undefined) return cursor.take().text
   const parts: string[] = []
   while (cursor.skip('}') === undefined) parts.push(cursor.take().text)
@@ -174,7 +174,7 @@ const spelled = (cursor: Cursor): string => {
 }
 
 /** What stands in braces: one value, a set of several, a degree sign. */
-const readGroup = (cursor: Cursor): Tree =>
+const readGroup = (cursor: MathCursor): MathTree =>
   cursor.inside(() => {
     cursor.expect('{')
     if (cursor.skip('°') !== undefined) {
@@ -188,7 +188,7 @@ const readGroup = (cursor: Cursor): Tree =>
   })
 
 /** An argument as LaTeX takes it: a group, or one token. */
-const readArgument = (cursor: Cursor): Tree =>
+const readArgument = (cursor: MathCursor): MathTree =>
   cursor.inside(() => {
     if (cursor.isSign('{')) return readGroup(cursor)
     const next = cursor.peek()
@@ -198,17 +198,17 @@ const readArgument = (cursor: Cursor): Tree =>
 const CONSTANTS: ReadonlySet<string> = new Set(['pi', 'e', 'i', 'infinity'])
 
 /** A number, a letter with its index, or words. */
-const atomOf = (token: Token, cursor: Cursor): Tree => {
+const atomOf = (token: Token, cursor: MathCursor): MathTree => {
   if (token.kind === 'text') return { _tag: 'Text', text: token.text }
   if (cursor.skip('_') !== undefined) return symbol(`${token.text}_${spelled(cursor)}`)
-  if (token.kind === 'number') return numberOf(token.text)
+  if (token.kind === 'number') return numberAt(token.text)
   if (token.text === '∅') return { _tag: 'Set', items: [] }
   return CONSTANTS.has(token.text)
-    ? ({ _tag: 'Constant', name: token.text } as Tree) // one of the four names
+    ? ({ _tag: 'Constant', name: token.text } as MathTree) // one of the four names
     : symbol(token.text)
 }
 
-const readRoot = (cursor: Cursor, call: string): Tree =>
+const readRoot = (cursor: MathCursor, call: string): MathTree =>
   cursor.inside(() => {
     const index = cursor.skip('[') === undefined ? undefined : readRelation(cursor)
     if (index !== undefined) cursor.expect(']')
@@ -223,13 +223,13 @@ const ARCS: ReadonlyMap<string, string> = new Map([
 ])
 
 /** What is raised behind a name of a function: -1 makes it the inverse one. */
-const isMinusOne = (tree: Tree): boolean => {
+const isMinusOne = (tree: MathTree): boolean => {
   const value = rationalOf(tree)
   return value?.numerator === -1n && value.denominator === 1n
 }
 
 /** What a function is of: what is in brackets, or the factors up to the next function, sign or word. */
-const readOperand = (cursor: Cursor): readonly Tree[] => {
+const readOperand = (cursor: MathCursor): readonly MathTree[] => {
   if (cursor.skip('(') !== undefined) {
     const items = readItems(cursor, ')')
     cursor.expect(')')
@@ -242,18 +242,18 @@ const readOperand = (cursor: Cursor): readonly Tree[] => {
   return [productOf(factors)]
 }
 
-const readCall = (cursor: Cursor, name: string): Tree =>
+const readCall = (cursor: MathCursor, name: string): MathTree =>
   cursor.inside(() => {
     if (name === 'sqrt' || name === '√') return readRoot(cursor, name)
     const base = cursor.skip('_') === undefined ? [] : [readArgument(cursor)]
     const exponent = cursor.skip('^') === undefined ? undefined : readExponent(cursor)
     const arc = exponent !== undefined && isMinusOne(exponent) ? ARCS.get(name) : undefined
-    const call: Tree = { _tag: 'Call', name: arc ?? name, of: [...readOperand(cursor), ...base] }
+    const call: MathTree = { _tag: 'Call', name: arc ?? name, of: [...readOperand(cursor), ...base] }
     return exponent === undefined || arc !== undefined ? call : { _tag: 'Power', base: call, exponent }
   })
 
 /** What stands in round or square brackets: one value, or a tuple. */
-const readBrackets = (cursor: Cursor, open: '(' | '['): Tree =>
+const readBrackets = (cursor: MathCursor, open: '(' | '['): MathTree =>
   cursor.inside(() => {
     const items = readItems(cursor, ')', ']')
     const close = cursor.take().text as ')' | ']' // the items end at one of the two, or `take` throws
@@ -271,11 +271,11 @@ const CLOSED_BY: ReadonlyMap<string, readonly [close: string, name: string]> = n
 
 const MATRICES: ReadonlySet<string> = new Set(['pmatrix', 'bmatrix', 'matrix', 'Bmatrix', 'smallmatrix', 'array'])
 
-const readMatrix = (cursor: Cursor, name: string): Tree =>
+const readMatrix = (cursor: MathCursor, name: string): MathTree =>
   cursor.inside(() => {
     if (!MATRICES.has(name)) throw new SyntaxError(`the environment ${name}`)
     if (name === 'array' && cursor.isSign('{')) spelled(cursor)
-    const rows: Tree[][] = [[]]
+    const rows: MathTree[][] = [[]]
     while (!cursor.isSign(`end ${name}`)) {
       if (cursor.skip('row') !== undefined) rows.push([])
       else if (cursor.skip('&') === undefined) rows.at(-1)!.push(readRelation(cursor))
@@ -284,7 +284,7 @@ const readMatrix = (cursor: Cursor, name: string): Tree =>
     return { _tag: 'Matrix', rows: rows.filter((row) => row.length > 0) }
   })
 
-const readPrimary = (cursor: Cursor): Tree => {
+const readPrimary = (cursor: MathCursor): MathTree => {
   const next = cursor.peek()
   if (next === undefined) throw new SyntaxError('the answer ends too early')
   if (next.kind === 'sign' && next.text === '{') return readGroup(cursor)
@@ -314,12 +314,12 @@ const readPrimary = (cursor: Cursor): Tree => {
  * Errors   none, whatever the text is: length, number of tokens, depth and digits have limits.
  * Cost     O(length).
  */
-export const readAnswer = (text: string): Tree | undefined => {
+export const parseAnswer = (text: string): MathTree | undefined => {
   const bare = bareAnswer(text)
   if (bare === '' || bare.length > LONGEST) return undefined
-  const tokens = tokensOf(bare)
+  const tokens = mathTokensOf(bare)
   if (tokens.length > MOST_TOKENS) return undefined
-  const cursor = cursorOf(tokens)
+  const cursor = mathCursorOf(tokens)
   try {
     const items = readItems(cursor)
     const hasOr = tokens.some(({ kind, text: sign }) => kind === 'sign' && sign === 'or')

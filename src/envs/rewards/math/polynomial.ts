@@ -15,12 +15,12 @@ export class TooLarge extends Error {
 }
 
 /** How much may still be done. */
-export interface Budget {
+export interface TermBudget {
   readonly spend: (steps: number) => void
 }
 
 /** Errors: `spend` throws TooLarge when all is spent. */
-export const budgetOf = (steps: number): Budget => {
+export const termBudget = (steps: number): TermBudget => {
   let left = steps
   return {
     spend: (used) => {
@@ -101,7 +101,8 @@ const fromTerms = (terms: readonly Term[]): Polynomial => {
   return sum
 }
 
-export const constant = (value: Rational): Polynomial => fromTerms([{ coefficient: value, powers: new Map() }])
+export const constantPolynomial = (value: Rational): Polynomial =>
+  fromTerms([{ coefficient: value, powers: new Map() }])
 
 /** One base to a power, reduced: whole powers of a number are part of the coefficient, and i^2 is -1. */
 export const termOf = (powers: Powers, coefficient: Rational = UNIT): Term => {
@@ -125,7 +126,7 @@ export const termOf = (powers: Powers, coefficient: Rational = UNIT): Term => {
 export const variable = (name: string): Polynomial =>
   fromTerms([{ coefficient: UNIT, powers: new Map([[name, UNIT]]) }])
 
-export const sumOf = (a: Polynomial, b: Polynomial, budget: Budget): Polynomial => {
+export const sumOf = (a: Polynomial, b: Polynomial, budget: TermBudget): Polynomial => {
   budget.spend(a.size + b.size)
   return fromTerms([...a.values(), ...b.values()])
 }
@@ -136,12 +137,12 @@ const termProduct = (a: Term, b: Term): Term => {
   return termOf(powers, times(a.coefficient, b.coefficient))
 }
 
-export const productOf = (a: Polynomial, b: Polynomial, budget: Budget): Polynomial => {
+export const productOf = (a: Polynomial, b: Polynomial, budget: TermBudget): Polynomial => {
   budget.spend(a.size * b.size)
   return fromTerms([...a.values()].flatMap((x) => [...b.values()].map((y) => termProduct(x, y))))
 }
 
-export const powerOf = (base: Polynomial, exponent: number, budget: Budget): Polynomial => {
+export const powerOf = (base: Polynomial, exponent: number, budget: TermBudget): Polynomial => {
   const [only] = base.values()
   if (only !== undefined && base.size === 1) {
     const powers = new Map([...only.powers].map(([name, power]) => [name, times(power, rational(BigInt(exponent)))]))
@@ -150,7 +151,7 @@ export const powerOf = (base: Polynomial, exponent: number, budget: Budget): Pol
   if (exponent > 100) throw new TooLarge()
   return Array.from({ length: exponent }, () => base).reduce(
     (product, factor) => productOf(product, factor, budget),
-    constant(UNIT),
+    constantPolynomial(UNIT),
   )
 }
 

@@ -1,8 +1,8 @@
 /** Whether two answers of a mathematical problem are the same. */
-import { readAnswer } from './parse.js'
+import { parseAnswer } from './parse.js'
 import { isMultiple, sameValue } from './sameValue.js'
-import { bareAnswer, LONGEST, tokensOf } from './tokens.js'
-import { anyNode, mapTree, negated, type Relation, type Tree, type TreeOf } from './tree.js'
+import { bareAnswer, LONGEST, mathTokensOf } from './tokens.js'
+import { anyNode, type MathTree, mapTree, negated, type Relation, type TreeOf } from './tree.js'
 
 /** Items of a list or a set that are compared with those of another, at most. */
 const MOST_ITEMS = 40
@@ -11,7 +11,7 @@ const MOST_ITEMS = 40
 const plainForm = (text: string): string =>
   text.length > LONGEST
     ? text.trim()
-    : tokensOf(bareAnswer(text))
+    : mathTokensOf(bareAnswer(text))
         .map(({ kind, text: part }) =>
           kind === 'text' ? plainWords(part) : kind === 'sign' && part === 'or' ? ',' : part,
         )
@@ -24,15 +24,15 @@ const plainWords = (text: string): string =>
     .trim()
 
 /** Both readings of what has a plus-minus sign, the upper signs and the lower ones. */
-const readings = (tree: Tree): readonly Tree[] => {
+const readings = (tree: MathTree): readonly MathTree[] => {
   if (!anyNode(tree, ({ _tag }) => _tag === 'PlusMinus')) return [tree]
-  const reading = (upper: 1 | -1): Tree =>
+  const reading = (upper: 1 | -1): MathTree =>
     mapTree(tree, (node) => (node._tag !== 'PlusMinus' ? node : node.sign * upper > 0 ? node.of : negated(node.of)))
   return [reading(1), reading(-1)]
 }
 
 /** An answer in the form in which it is compared: plus-minus signs are lists, degrees that it is given in are a unit. */
-const settled = (tree: Tree): Tree => {
+const settled = (tree: MathTree): MathTree => {
   switch (tree._tag) {
     case 'List': {
       const items = tree.items.flatMap(readings)
@@ -53,33 +53,33 @@ const settled = (tree: Tree): Tree => {
 
 type Collection = TreeOf<'List'> | TreeOf<'Set'>
 
-const isCollection = (tree: Tree): tree is Collection => tree._tag === 'List' || tree._tag === 'Set'
+const isCollection = (tree: MathTree): tree is Collection => tree._tag === 'List' || tree._tag === 'Set'
 
 /** Whether each item of one is among those of the other. */
-const sameItems = (a: readonly Tree[], b: readonly Tree[]): boolean => {
+const sameItems = (a: readonly MathTree[], b: readonly MathTree[]): boolean => {
   if (a.length > MOST_ITEMS || b.length > MOST_ITEMS) return false
-  const isIn = (item: Tree, items: readonly Tree[]): boolean => items.some((other) => same(item, other))
+  const isIn = (item: MathTree, items: readonly MathTree[]): boolean => items.some((other) => same(item, other))
   return a.every((item) => isIn(item, b)) && b.every((item) => isIn(item, a))
 }
 
-const pairwise = (a: readonly Tree[], b: readonly Tree[]): boolean =>
+const pairwise = (a: readonly MathTree[], b: readonly MathTree[]): boolean =>
   a.length === b.length && a.every((item, i) => same(item, b[i]!))
 
 const isInequality = (relation: Relation): boolean => '<>≤≥'.includes(relation)
 
-const isVariable = (tree: Tree): tree is TreeOf<'Symbol'> => tree._tag === 'Symbol' && tree.kind === 'variable'
+const isVariable = (tree: MathTree): tree is TreeOf<'Symbol'> => tree._tag === 'Symbol' && tree.kind === 'variable'
 
 /** Returns `true` for a point of a figure: one capital letter. */
-const isCorner = (tree: Tree): boolean => isVariable(tree) && /^[A-Z]$/.test(tree.name)
+const isCorner = (tree: MathTree): boolean => isVariable(tree) && /^[A-Z]$/.test(tree.name)
 
 /** Returns `true` for a tuple of distinct variables: `(p, q)`. */
-const isNames = (tree: Tree): tree is TreeOf<'Tuple'> =>
+const isNames = (tree: MathTree): tree is TreeOf<'Tuple'> =>
   tree._tag === 'Tuple' &&
   tree.items.every(isVariable) &&
   new Set(tree.items.map((item) => isVariable(item) && item.name)).size === tree.items.length
 
 /** Returns `true` for a part of a figure: `|AB|`, `\angle ABC`, `m\angle A`. */
-const isFigure = (tree: Tree): boolean => {
+const isFigure = (tree: MathTree): boolean => {
   const [of] = tree._tag === 'Call' && tree.name === 'abs' ? tree.of : []
   if (of !== undefined) return of._tag === 'Product' && of.factors.length === 2 && of.factors.every(isCorner)
   const factors = tree._tag === 'Product' ? tree.factors.filter(isVariable) : []
@@ -98,7 +98,7 @@ const isFigure = (tree: Tree): boolean => {
  * Returns `true` if a side of an equation is only a name: `x`, `f(x)`, `y'`, `(p, q)`,
  * `\angle ABC`.
  */
-const isName = (tree: Tree): boolean =>
+const isName = (tree: MathTree): boolean =>
   isVariable(tree) ||
   isNames(tree) ||
   isFigure(tree) ||
@@ -111,7 +111,7 @@ const isName = (tree: Tree): boolean =>
  * Returns the value of an equation: 3 of `x = 3`, S of `x ∈ S`, 1024 of `2^10 = 1024`, whose sides
  * are equal, and the exact side of `3/7 ≈ 0.43`. Ambiguous equations have no value.
  */
-const saidOf = ({ relations, sides }: TreeOf<'Relation'>): Tree | undefined => {
+const saidOf = ({ relations, sides }: TreeOf<'Relation'>): MathTree | undefined => {
   const [first, last] = [sides[0]!, sides.at(-1)!] // a relation has two sides or more
   if (!relations.every((relation) => relation === '=' || relation === '≈' || relation === '∈')) return undefined
   if (isName(first)) return sides.length === 2 || sides.slice(1).every((side) => same(side, last)) ? last : undefined
@@ -121,7 +121,7 @@ const saidOf = ({ relations, sides }: TreeOf<'Relation'>): Tree | undefined => {
   return sides.every((side) => same(side, last)) ? last : undefined
 }
 
-const INFINITY: Tree = { _tag: 'Constant', name: 'infinity' }
+const INFINITY: MathTree = { _tag: 'Constant', name: 'infinity' }
 
 /** The interval of an inequality of one name: `x < 3`, `1 ≤ x < 3`. */
 const intervalOf = ({ relations, sides }: TreeOf<'Relation'>): TreeOf<'Tuple'> | undefined => {
@@ -141,7 +141,7 @@ const intervalOf = ({ relations, sides }: TreeOf<'Relation'>): TreeOf<'Tuple'> |
 }
 
 /** The parts of a union of intervals, points and inequalities; undefined for what is no region. */
-const regionsOf = (tree: Tree): readonly Tree[] | undefined => {
+const regionsOf = (tree: MathTree): readonly MathTree[] | undefined => {
   if (tree._tag === 'SetOperation' && tree.operator === '∪') {
     const [left, right] = [regionsOf(tree.left), regionsOf(tree.right)]
     return left === undefined || right === undefined ? undefined : [...left, ...right]
@@ -158,12 +158,12 @@ const regionsOf = (tree: Tree): readonly Tree[] | undefined => {
   return tree._tag === 'Tuple' || tree._tag === 'Set' ? [tree] : undefined
 }
 
-const isRegion = (tree: Tree): boolean =>
+const isRegion = (tree: MathTree): boolean =>
   tree._tag === 'SetOperation' ||
   (tree._tag === 'Relation' && tree.relations.every(isInequality)) ||
   (tree._tag === 'List' && tree.items.some(isRegion))
 
-const difference = ([left, right]: readonly Tree[]): Tree => ({ _tag: 'Sum', terms: [left!, negated(right!)] })
+const difference = ([left, right]: readonly MathTree[]): MathTree => ({ _tag: 'Sum', terms: [left!, negated(right!)] })
 
 /** Two equations, or two inequalities of several names. */
 const sameRelation = (a: TreeOf<'Relation'>, b: TreeOf<'Relation'>): boolean => {
@@ -187,20 +187,21 @@ const sameTuple = (a: TreeOf<'Tuple'>, b: TreeOf<'Tuple'>): boolean =>
   (a.items.length > 2 || (a.open === b.open && a.close === b.close)) && pairwise(a.items, b.items)
 
 /** The entries of a matrix of one column or one row. */
-const vectorOf = (tree: Tree): readonly Tree[] | undefined => {
+const vectorOf = (tree: MathTree): readonly MathTree[] | undefined => {
   if (tree._tag === 'Tuple') return tree.items
   if (tree._tag !== 'Matrix') return undefined
   if (tree.rows.length === 1) return tree.rows[0]
   return tree.rows.every((row) => row.length === 1) ? tree.rows.flat() : undefined
 }
 
-const isStructure = ({ _tag }: Tree): boolean => ['Tuple', 'Matrix', 'SetOperation', 'Text', 'Relation'].includes(_tag)
+const isStructure = ({ _tag }: MathTree): boolean =>
+  ['Tuple', 'Matrix', 'SetOperation', 'Text', 'Relation'].includes(_tag)
 
 /** Two answers of which one at least is no expression. */
-const sameStructure = (a: Tree, b: Tree): boolean => {
+const sameStructure = (a: MathTree, b: MathTree): boolean => {
   if (a._tag === 'Tuple' && b._tag === 'Tuple') return sameTuple(a, b)
   if (a._tag === 'Matrix' && b._tag === 'Matrix') {
-    const sameRow = (row: readonly Tree[], i: number): boolean => pairwise(row, b.rows[i]!)
+    const sameRow = (row: readonly MathTree[], i: number): boolean => pairwise(row, b.rows[i]!)
     return a.rows.length === b.rows.length && a.rows.every(sameRow)
   }
   if (a._tag === 'Matrix' || b._tag === 'Matrix') {
@@ -214,7 +215,7 @@ const sameStructure = (a: Tree, b: Tree): boolean => {
   )
 }
 
-const sameRegions = (a: Tree, b: Tree): boolean => {
+const sameRegions = (a: MathTree, b: MathTree): boolean => {
   const [x, y] = [regionsOf(a), regionsOf(b)]
   return x !== undefined && y !== undefined && sameItems(x, y)
 }
@@ -224,19 +225,19 @@ const sameAsTuple = (list: TreeOf<'List'>, { open, close, items }: TreeOf<'Tuple
   list.of === 'values' && open === '(' && close === ')' && pairwise(list.items, items)
 
 /** The equations of `(x, y) = (1, 2)`, one for each name. */
-const equationsOf = (tree: Tree): readonly Tree[] | undefined => {
+const equationsOf = (tree: MathTree): readonly MathTree[] | undefined => {
   const [names, values] = tree._tag === 'Relation' && tree.relations.join() === '=' ? tree.sides : []
   if (names === undefined || values?._tag !== 'Tuple' || !isNames(names)) return undefined
   if (names.items.length !== values.items.length) return undefined
   return names.items.map((name, i) => ({ _tag: 'Relation', relations: ['='], sides: [name, values.items[i]!] }))
 }
 
-const isEquations = (tree: Tree): tree is TreeOf<'List'> =>
+const isEquations = (tree: MathTree): tree is TreeOf<'List'> =>
   tree._tag === 'List' &&
   tree.items.every(({ _tag }) => _tag === 'Relation') &&
   tree.items.every((item) => equationsOf(item) === undefined)
 
-const same = (a: Tree, b: Tree): boolean => {
+const same = (a: MathTree, b: MathTree): boolean => {
   if (isEquations(a) && equationsOf(b) !== undefined) return a.of === 'values' && sameItems(a.items, equationsOf(b)!)
   if (isEquations(b) && equationsOf(a) !== undefined) return same(b, a)
   if ((isRegion(a) || isRegion(b)) && sameRegions(a, b)) return true
@@ -274,6 +275,6 @@ export const sameAnswer = (a: string, b: string): boolean => {
   const [x, y] = [plainForm(a), plainForm(b)]
   if (x === '' || y === '') return false
   if (x === y) return true
-  const [left, right] = [readAnswer(a), readAnswer(b)]
+  const [left, right] = [parseAnswer(a), parseAnswer(b)]
   return left !== undefined && right !== undefined && same(settled(left), settled(right))
 }

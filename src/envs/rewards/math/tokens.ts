@@ -53,7 +53,7 @@ const wordTokens = (text: string): readonly Token[] => {
     return words.split(',').flatMap((part, i) => [...(i > 0 ? [token('sign', ',')] : []), ...wordTokens(part)])
   }
   if (/^[-+\d.,/ ]+$/.test(words) || (/^\(?[A-Za-z]\)?$/.test(words) && !/^[mgshL]$/.test(words)))
-    return tokensOf(words)
+    return mathTokensOf(words)
   return [token('text', words)]
 }
 
@@ -174,7 +174,7 @@ const readAt = (text: string, at: number, depth: number): Read => {
  * Errors   none: what it does not know is a letter or a sign of its own.
  * Cost     O(length): `LONGEST` bounds it.
  */
-export const tokensOf = (text: string): readonly Token[] => {
+export const mathTokensOf = (text: string): readonly Token[] => {
   const source = cleaned(text)
   const tokens: Token[] = []
   let depth = 0

@@ -4,40 +4,45 @@ import { type Rational, rational } from '../../../data/rational.js'
 /** The constants that have a value of their own. */
 type ConstantName = 'pi' | 'e' | 'i' | 'infinity'
 
-export type Tree =
+export type MathTree =
   | { readonly _tag: 'Number'; readonly value: Rational }
   /** A variable, a letter with an index, or a name that stands for itself. `unit`: of a measure, such as cm. */
   | { readonly _tag: 'Symbol'; readonly name: string; readonly kind: 'variable' | 'unit' }
   | { readonly _tag: 'Constant'; readonly name: ConstantName }
-  | { readonly _tag: 'Sum'; readonly terms: readonly Tree[] }
-  | { readonly _tag: 'Product'; readonly factors: readonly Tree[] }
-  | { readonly _tag: 'Quotient'; readonly over: Tree; readonly under: Tree }
-  | { readonly _tag: 'Power'; readonly base: Tree; readonly exponent: Tree }
+  | { readonly _tag: 'Sum'; readonly terms: readonly MathTree[] }
+  | { readonly _tag: 'Product'; readonly factors: readonly MathTree[] }
+  | { readonly _tag: 'Quotient'; readonly over: MathTree; readonly under: MathTree }
+  | { readonly _tag: 'Power'; readonly base: MathTree; readonly exponent: MathTree }
   /** A function by its name; `log` has its base as a second argument. */
-  | { readonly _tag: 'Call'; readonly name: string; readonly of: readonly Tree[] }
+  | { readonly _tag: 'Call'; readonly name: string; readonly of: readonly MathTree[] }
   /** Both of the term and its negative: `sign` says which belongs to the upper signs of all. */
-  | { readonly _tag: 'PlusMinus'; readonly sign: 1 | -1; readonly of: Tree }
-  | { readonly _tag: 'Percent'; readonly of: Tree }
-  | { readonly _tag: 'Degrees'; readonly of: Tree }
+  | { readonly _tag: 'PlusMinus'; readonly sign: 1 | -1; readonly of: MathTree }
+  | { readonly _tag: 'Percent'; readonly of: MathTree }
+  | { readonly _tag: 'Degrees'; readonly of: MathTree }
   | { readonly _tag: 'Text'; readonly text: string }
   /** Values in an order. Two of them in these brackets are a point or an interval. */
   | {
       readonly _tag: 'Tuple'
       readonly open: '(' | '['
       readonly close: ')' | ']'
-      readonly items: readonly Tree[]
+      readonly items: readonly MathTree[]
     }
-  | { readonly _tag: 'Set'; readonly items: readonly Tree[] }
+  | { readonly _tag: 'Set'; readonly items: readonly MathTree[] }
   /** Values one after the other, in no brackets: `1, 2`, or with `alternatives` `x = 1 or x = 2` and `\pm 1`, which are never a tuple. */
-  | { readonly _tag: 'List'; readonly items: readonly Tree[]; readonly of: 'values' | 'alternatives' }
-  | { readonly _tag: 'Matrix'; readonly rows: readonly (readonly Tree[])[] }
+  | { readonly _tag: 'List'; readonly items: readonly MathTree[]; readonly of: 'values' | 'alternatives' }
+  | { readonly _tag: 'Matrix'; readonly rows: readonly (readonly MathTree[])[] }
   /** `sides` with a relation between each two: `1 < x <= 2`. */
-  | { readonly _tag: 'Relation'; readonly relations: readonly Relation[]; readonly sides: readonly Tree[] }
-  | { readonly _tag: 'SetOperation'; readonly operator: '∪' | '∩' | '∖'; readonly left: Tree; readonly right: Tree }
+  | { readonly _tag: 'Relation'; readonly relations: readonly Relation[]; readonly sides: readonly MathTree[] }
+  | {
+      readonly _tag: 'SetOperation'
+      readonly operator: '∪' | '∩' | '∖'
+      readonly left: MathTree
+      readonly right: MathTree
+    }
 
 export type Relation = '=' | '<' | '>' | '≤' | '≥' | '≠' | '∈' | '≈'
 
-export type TreeOf<Tag extends Tree['_tag']> = Extract<Tree, { readonly _tag: Tag }>
+export type TreeOf<Tag extends MathTree['_tag']> = Extract<MathTree, { readonly _tag: Tag }>
 
 export const numberTree = (numerator: bigint, denominator = 1n): TreeOf<'Number'> => ({
   _tag: 'Number',
@@ -46,10 +51,10 @@ export const numberTree = (numerator: bigint, denominator = 1n): TreeOf<'Number'
 
 export const ONE = numberTree(1n)
 
-export const negated = (of: Tree): Tree => ({ _tag: 'Product', factors: [numberTree(-1n), of] })
+export const negated = (of: MathTree): MathTree => ({ _tag: 'Product', factors: [numberTree(-1n), of] })
 
 /** The parts of a node, in order. */
-const childrenOf = (tree: Tree): readonly Tree[] => {
+const childrenOf = (tree: MathTree): readonly MathTree[] => {
   switch (tree._tag) {
     case 'Number':
     case 'Symbol':
@@ -84,7 +89,7 @@ const childrenOf = (tree: Tree): readonly Tree[] => {
 }
 
 /** The same node with other parts, of the same number. */
-const withChildren = (tree: Tree, parts: readonly Tree[]): Tree => {
+const withChildren = (tree: MathTree, parts: readonly MathTree[]): MathTree => {
   const [first, second] = parts
   switch (tree._tag) {
     case 'Sum':
@@ -119,7 +124,7 @@ const withChildren = (tree: Tree, parts: readonly Tree[]): Tree => {
 }
 
 /** The tree with `f` of every node, from the leaves up. */
-export const mapTree = (tree: Tree, f: (tree: Tree) => Tree): Tree => {
+export const mapTree = (tree: MathTree, f: (tree: MathTree) => MathTree): MathTree => {
   const parts = childrenOf(tree)
   return f(
     parts.length === 0
@@ -132,5 +137,5 @@ export const mapTree = (tree: Tree, f: (tree: Tree) => Tree): Tree => {
 }
 
 /** Whether a node of the tree is one of these. */
-export const anyNode = (tree: Tree, is: (tree: Tree) => boolean): boolean =>
+export const anyNode = (tree: MathTree, is: (tree: MathTree) => boolean): boolean =>
   is(tree) || childrenOf(tree).some((part) => anyNode(part, is))

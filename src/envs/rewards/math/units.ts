@@ -1,5 +1,5 @@
 /** Units of measure, in which answers are given. */
-import { numberTree, ONE, type Tree } from './tree.js'
+import { type MathTree, numberTree, ONE } from './tree.js'
 
 const SAME: readonly (readonly [unit: string, names: string])[] = [
   ['mm', 'millimeter millimetre'],
@@ -36,7 +36,7 @@ const unitOf = (word: string): string => {
   return UNITS.get(name) ?? UNITS.get(name.replace(/s$/, '')) ?? name.replace(/s$/, '')
 }
 
-const symbol = (name: string): Tree => ({ _tag: 'Symbol', name, kind: 'unit' })
+const symbol = (name: string): MathTree => ({ _tag: 'Symbol', name, kind: 'unit' })
 
 /** Numbers that words behind a number multiply it by. */
 const SCALES: ReadonlyMap<string, bigint> = new Map([
@@ -77,12 +77,12 @@ export const isMeasure = (text: string): boolean => {
  * Returns the unit that the words after a number name: `feet`, `square inches`, `miles per hour`,
  * `cm`. Spellings, singular and plural of a unit are equal.
  */
-export const unitsOf = (text: string): Tree => {
+export const unitsOf = (text: string): MathTree => {
   const words = text
     .replaceAll('/', ' per ')
     .split(/[\s.,]+/)
     .filter((word) => !EMPTY.has(word.toLowerCase()))
-  const factors: Tree[] = []
+  const factors: MathTree[] = []
   let [power, sign] = [1n, 1n]
   for (const word of words) {
     const name = word.toLowerCase()

@@ -1,4 +1,9 @@
-/** Any engine as a policy: in this process, on a thread, behind a server, or several of them as a pool. */
+/**
+ * Makes a policy of any engine: in this process, on a thread, behind a server, or a pool of them.
+ *
+ * This folder holds engines as policies: requests for the rows of a batch, and their answers as
+ * actions. It does not hold the wrappers that users call (`../../remote`).
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { ABORTED, type Cancellation, cancellation, unlessAborted, untilAborted } from '../../../core/cancellation.js'
@@ -25,7 +30,7 @@ import { samplingParams } from '../sampling/params.js'
 import { type ActionRow, actionRow, type MixedVersions, scoredRow } from './actionRows.js'
 import { type PlannedRequest, planRequests, type Truncation } from './requestPlan.js'
 import { scoreRequests } from './scoreRequests.js'
-import { untoldReason } from './toldTempered.js'
+import { missingTemperedLogProbs } from './toldTempered.js'
 
 /** What a policy needs of an engine: an `EngineClient`, an `enginePool`, or `localClient` of an `LLMEngine`. */
 export type PolicyEngine = Pick<EngineClient, 'name' | 'connect' | 'generate'>
@@ -227,7 +232,7 @@ const sampler =
       const asked = samplingParams({ ...options.sampling, maxTokens })
       if (E.isLeft(asked)) return refuse(asked.left.reason)
       const sampling = asked.right
-      const untold = untoldReason(abilities.logProbs, sampling)
+      const untold = missingTemperedLogProbs(abilities.logProbs, sampling)
       if (untold !== null) return refuse(untold)
       const maxPerRequest = Math.max(1, limits.maxPerRequest ?? abilities.maxConcurrent)
       const plan = planRequests(rowsOf(get(td, 'tokens', 'prompt')), {

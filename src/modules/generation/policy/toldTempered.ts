@@ -24,9 +24,9 @@ const changesOf = (sampling: SamplingParams): string =>
  * tempered ones may have penalties, biases and bans in them, as SGLang has.
  *
  * @example
- * untoldReason('raw', { ...DEFAULT_SAMPLING, topK: 5 }) // null
+ * missingTemperedLogProbs('raw', { ...DEFAULT_SAMPLING, topK: 5 }) // null
  */
-export const untoldReason = (told: EngineAbilities['logProbs'], sampling: SamplingParams): string | null => {
+export const missingTemperedLogProbs = (told: EngineAbilities['logProbs'], sampling: SamplingParams): string | null => {
   if (told === 'all' || toldModes(told, sampling).has('tempered')) return null
   switch (told) {
     case 'raw':

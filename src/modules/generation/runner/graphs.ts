@@ -49,13 +49,13 @@ export interface PrefillInput extends RunnerInput {
 /** P prompts without a past, padded on the right to one length T: ids and positions are `[P, T]`, `biases` `[1, 1, T, T]`. */
 export type BatchInput = PrefillInput
 
-export interface StepInput extends RunnerInput {
+export interface GraphStepInput extends RunnerInput {
   /** `[1, 1, 1, C]`: 1 at place 0, which every row keeps free for the token of the step. */
   readonly self: tf.Tensor
 }
 
 /** Scores of R rows, with the sums that sampling needs. */
-export interface Scores {
+export interface RowScores {
   /** `[R, V]` */
   readonly logits: tf.Tensor
   /** `[R]` int32 */
@@ -69,7 +69,7 @@ export interface Scores {
 }
 
 export interface RunnerOutput {
-  readonly scores: Scores
+  readonly scores: RowScores
   /** Keys and values of the tokens that were put in, side by side: `[N, L * 2 * K * H]`, of each layer the keys and then the values. */
   readonly added: tf.Tensor
 }
@@ -82,7 +82,7 @@ const blockSizeOf = (vocabularySize: number): number => {
   return vocabularySize
 }
 
-const scoresOf = (config: DecoderConfig, input: RunnerInput, hidden: tf.Tensor): Scores => {
+const scoresOf = (config: DecoderConfig, input: RunnerInput, hidden: tf.Tensor): RowScores => {
   const { vocabularySize } = config
   const blockSize = blockSizeOf(vocabularySize)
   const logits = logitsOf(input.params, config, hidden)
@@ -147,7 +147,7 @@ const batchAttend = ({ heads, keyValueHeads, headSize }: DecoderConfig, { ids, b
 
 const stepAttend = (
   { heads, keyValueHeads, headSize }: DecoderConfig,
-  { biases, past, self }: StepInput,
+  { biases, past, self }: GraphStepInput,
 ): Attending => {
   const added: tf.Tensor[] = []
   const split = (x: tf.Tensor, count: number): tf.Tensor => tf.reshape(x, [x.shape[0]!, count, 1, headSize])
@@ -202,7 +202,7 @@ export interface RunnerGraphs {
   readonly prefill: Jitted<PrefillInput, RunnerOutput>
   /** One graph for each length T. */
   readonly batch: Jitted<BatchInput, RunnerOutput>
-  readonly step: Jitted<StepInput, RunnerOutput>
+  readonly step: Jitted<GraphStepInput, RunnerOutput>
 }
 
 export const runnerGraphs = (config: DecoderConfig): RunnerGraphs => ({
@@ -234,7 +234,7 @@ export const runnerGraphs = (config: DecoderConfig): RunnerGraphs => ({
     },
   ),
   step: jit(
-    (input: StepInput): RunnerOutput => {
+    (input: GraphStepInput): RunnerOutput => {
       const { attend, added } = stepAttend(config, input)
       const scores = scoresOf(config, input, hiddenOf(config, input, attend))
       return { scores, added: tf.concat(added, 1) }

@@ -6,7 +6,7 @@ import { scope } from '../../../engine/scope.js'
 import type { DecoderConfig } from '../../transformer/config.js'
 import type { Params } from '../../transformer/params.js'
 import type { RotaryTables } from '../../transformer/rotaryTables.js'
-import { biasName, type RunnerGraphs, type RunnerOutput, type StepInput } from './graphs.js'
+import { biasName, type GraphStepInput, type RunnerGraphs, type RunnerOutput } from './graphs.js'
 import type { KeyValues, Lane, LaneWeights, NextToken } from './modelRunner.js'
 import { nextTokens } from './nextTokens.js'
 
@@ -33,18 +33,18 @@ export interface LaneModel {
 
 /** The step of a lane. */
 interface LaneStep {
-  readonly run: (input: StepInput) => RunnerOutput
+  readonly run: (input: GraphStepInput) => RunnerOutput
   readonly release: () => void
 }
 
 const laneStep = ({ graphs, weights }: LaneModel): LaneStep => {
   if (weights === 'fed') return { run: graphs.step, release: () => {} }
-  let bound: { readonly params: Params; readonly run: Bound<StepInput, RunnerOutput> } | undefined
+  let bound: { readonly params: Params; readonly run: Bound<GraphStepInput, RunnerOutput> } | undefined
   const release = (): void => {
     bound?.run.release()
     bound = undefined
   }
-  const boundTo = (params: Params): Bound<StepInput, RunnerOutput> => {
+  const boundTo = (params: Params): Bound<GraphStepInput, RunnerOutput> => {
     if (bound?.params === params) return bound.run
     release()
     bound = { params, run: graphs.step.bind(Object.values(params)) }

@@ -1,6 +1,9 @@
 /**
- * What the scheduler asks of a model: keys and values of prompts, and one decoding step for many rows. A runner knows nothing of requests,
- * sampling or time.
+ * The interface between scheduler and model: keys and values of prompts, and one decoding step for
+ * many rows.
+ *
+ * This folder holds the model as the engine runs it: prefill, decoding steps and their compiled
+ * graphs. It does not hold requests, sampling or scheduling (`..`).
  */
 import type { Params } from '../../transformer/params.js'
 

@@ -1,10 +1,10 @@
 /** What the graphs say about the next token of each row, as records of plain numbers. */
 import type * as tf from '@tensorflow/tfjs-core'
-import type { Scores } from './graphs.js'
+import type { RowScores } from './graphs.js'
 import type { NextToken } from './modelRunner.js'
 
 /** One record for each row. The arrays are views of what the graph gave. */
-export const nextTokens = (scores: Scores, inverseTemperature: Float32Array): readonly NextToken[] => {
+export const nextTokens = (scores: RowScores, inverseTemperature: Float32Array): readonly NextToken[] => {
   const numbers = (x: tf.Tensor): Float32Array => x.dataSync() as Float32Array // float32 tensors
   const [rows, vocabulary] = scores.logits.shape as [number, number] // [R, V]
   const blocks = scores.masses.shape[1]!

@@ -13,7 +13,7 @@ export interface Scale {
 }
 
 /** The tokens that stay: all above a logit, and the first so many that have just that logit. */
-export interface Kept {
+export interface KeptTokens {
   readonly lowest: number
   readonly ties: number
   readonly count: number
@@ -55,7 +55,7 @@ interface Histogram {
   readonly counts: Int32Array
   readonly masses: Float64Array
   /** Of all that is counted. */
-  readonly kept: Kept
+  readonly kept: KeptTokens
 }
 
 /** Counts the logits that are at most `reach` nats below the largest, and adds up their weights. */
@@ -115,7 +115,7 @@ const take = (
   logits: Float32Array,
   scale: Scale,
   { from, until }: { readonly from: Bound; readonly until: Bound },
-): Kept => {
+): KeptTokens => {
   let { count, mass } = from
   let [lowest, ties] = [scale.max, 0]
   for (const logit of logits) {
@@ -129,7 +129,7 @@ const take = (
 }
 
 /** The first tokens, most probable first, until there are `count` or until their mass reaches `mass`. */
-const firstUntil = (logits: Float32Array, scale: Scale, rough: Histogram, until: Bound): Kept => {
+const firstUntil = (logits: Float32Array, scale: Scale, rough: Histogram, until: Bound): KeptTokens => {
   const { counts, masses } = rough
   let [bucket, count, mass] = [0, 0, 0]
   while (bucket < TAIL && count + counts[bucket]! < until.count && mass + masses[bucket]! < until.mass) {
@@ -173,7 +173,7 @@ const FEW = 4096
  * @example
  * keep(Float32Array.of(0, 2, 1), { max: 2, inverseTemperature: 1 }, { minP: 0, topK: 2, topP: 1 }).lowest // 1
  */
-export const keep = (logits: Float32Array, scale: Scale, { minP, topK, topP }: Cuts): Kept => {
+export const keep = (logits: Float32Array, scale: Scale, { minP, topK, topP }: Cuts): KeptTokens => {
   const reach = -Math.log(minP)
   if (topK > 0 && topK <= FEW) {
     const sorted = largest(logits, topK).filter((logit) => (scale.max - logit) * scale.inverseTemperature <= reach)
@@ -197,7 +197,7 @@ export const keep = (logits: Float32Array, scale: Scale, { minP, topK, topP }: C
 export const draw = (
   logits: Float32Array,
   { max, inverseTemperature }: Scale,
-  { kept, point }: { readonly kept: Kept; readonly point: number },
+  { kept, point }: { readonly kept: KeptTokens; readonly point: number },
 ): number => {
   let rest = point * kept.mass
   let ties = kept.ties
@@ -220,7 +220,7 @@ export const draw = (
  * @example
  * keptIds(Float32Array.of(0, 2, 1), { lowest: 1, ties: 1, count: 2, mass: 1 }) // [1, 2]
  */
-export const keptIds = (logits: Float32Array, kept: Kept): readonly number[] => {
+export const keptIds = (logits: Float32Array, kept: KeptTokens): readonly number[] => {
   const ids: number[] = []
   let ties = kept.ties
   for (let i = 0; i < logits.length; i++) {

@@ -5,6 +5,7 @@ import {
   type ContentPart,
   type History,
   lastMessage,
+  type MediaPart,
   type Message,
   textOf,
   toolCallProblems,
@@ -18,10 +19,13 @@ export type AIMessage =
 /** A part of one. */
 type AIPart = Readonly<Record<string, unknown>> & { readonly type: string }
 
-const fileOf = (part: Exclude<ContentPart, { readonly type: 'text' }>): AIPart =>
-  'url' in part.source
-    ? { type: 'file', mediaType: `${part.type}/*`, data: new URL(part.source.url) }
-    : { type: 'file', mediaType: part.source.mediaType, data: part.source.base64 }
+const fileOf = (part: MediaPart): AIPart => ({
+  type: 'file',
+  ...('url' in part.source
+    ? { mediaType: `${part.type}/*`, data: new URL(part.source.url) }
+    : { mediaType: part.source.mediaType, data: part.source.base64 }),
+  ...(part.type === 'file' && part.name !== undefined && { filename: part.name }),
+})
 
 const partOf = (part: ContentPart): AIPart => (part.type === 'text' ? { type: 'text', text: part.text } : fileOf(part))
 
@@ -69,6 +73,9 @@ const problemsOf = ({ role, content, toolCalls, toolCallId, name }: Message, i: 
         ? [`${i}: an address that is none`]
         : [],
     ),
+    ...(content.some((part) => part.type === 'file' && 'url' in part.source)
+      ? [`${i}: a file at a URL has no media type, so its bytes must be in the message`]
+      : []),
   ]
 }
 

@@ -1,6 +1,6 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { ABORTED, cancellation, unlessAborted } from '../../../core/cancellation.js'
-import type { Alarms, Calendar } from '../../../core/capabilities.js'
+import type { Calendar, Timers } from '../../../core/capabilities.js'
 import { problemList } from '../../../core/failure.js'
 import { child, type Key } from '../../../core/key.js'
 import { limiter } from '../../../core/limiter.js'
@@ -8,7 +8,7 @@ import { aFunction, aList, aNumber, aRecord, checkOptions, type OptionKinds, one
 import type { ServingWeights } from '../../../data/engineClient.js'
 import type { HistoryPrompt, Policy, PolicyFailure } from '../../../data/policy.js'
 import { get, type TensorDict } from '../../../data/tensorDict/tensorDict.js'
-import { liveAlarms, liveCalendar } from '../../../live/clock.js'
+import { liveCalendar, liveTimers } from '../../../live/clock.js'
 import { pauseMs, retryAfterMs } from '../../../live/transport/retry.js'
 import type { History } from '../../../text/history/history.js'
 import { type AIError, aiError, aiResult, aiTurn } from './aiAnswer.js'
@@ -70,11 +70,11 @@ export interface AISDKConfig<C extends Capture = Capture> extends ChatOptions {
 
 /** What retries need of the world. */
 export interface AIWorld {
-  readonly alarms: Alarms
+  readonly timers: Timers
   readonly calendar: Calendar
 }
 
-const NAME = 'AISDKWrapper'
+const NAME = 'aiSDKWrapper'
 
 const CALLED_OFF = 'the request was called off'
 
@@ -188,7 +188,7 @@ const kindOfError = ({ status, isRetryable }: AIError): FailureKind =>
   status === undefined ? (isRetryable === 'yes' ? 'infrastructure' : 'asked') : kindOfStatus(status)
 
 /** Waits so long, or until the signal aborts. */
-const pause = async ({ after }: Alarms, ms: number, signal: AbortSignal): Promise<void> => {
+const pause = async ({ after }: Timers, ms: number, signal: AbortSignal): Promise<void> => {
   let silence = (): void => {}
   const ring = new Promise<void>((resolve) => {
     silence = after(ms, resolve)
@@ -224,7 +224,7 @@ const askOne = async (
           return E.left(fail(kindOfError(error), `${model.modelId}: ${error.reason}`))
         }
         const asked = retryAfterMs(error.retryAfter, world.calendar.today().getTime()) ?? 0
-        await pause(world.alarms, asked + pauseMs(attempt, RETRY, child(child(key, 'retry'), attempt)), work.signal)
+        await pause(world.timers, asked + pauseMs(attempt, RETRY, child(child(key, 'retry'), attempt)), work.signal)
       }
     }
   } finally {
@@ -274,15 +274,15 @@ const AI_SDK_OPTIONS: OptionKinds<AISDKConfig<never>> = {
  * Effects  what the provider does: requests over HTTP.
  *
  * @example
- * AISDKWrapper({ model: { specificationVersion: 'v3', provider: 'me', modelId: 'x', doGenerate: async () => ({}) } }).name // 'AISDKWrapper'
+ * aiSDKWrapper({ model: { specificationVersion: 'v3', provider: 'me', modelId: 'x', doGenerate: async () => ({}) } }).name // 'aiSDKWrapper'
  */
-export const AISDKWrapper = <C extends Capture = 'text'>(
+export const aiSDKWrapper = <C extends Capture = 'text'>(
   config: AISDKConfig<C>,
 ): Policy<HistoryPrompt, ChatOutput<C>> => {
-  checkOptions('AISDKWrapper', config, AI_SDK_OPTIONS)
+  checkOptions('aiSDKWrapper', config, AI_SDK_OPTIONS)
   const settings = chatSettings(asClient(config))
   const fail = failureMaker(NAME, config.secrets)
-  const world: AIWorld = { alarms: liveAlarms, calendar: liveCalendar, ...config.world }
+  const world: AIWorld = { timers: liveTimers, calendar: liveCalendar, ...config.world }
   const client: Client = { config, settings, fail, world }
   const limit = limiter(config.maxConcurrent ?? 16)
   const toAction = (turns: readonly ChatTurn[]): TensorDict<ChatOutput<C>> => outputOf(settings.capture as C, turns) // as configured

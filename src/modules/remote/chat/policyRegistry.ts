@@ -20,7 +20,7 @@ import { problemsOf } from '../../../text/history/historyJson.js'
 import { historyPolicy } from '../../historyPolicy.js'
 import { loadPretrained, makeParams } from '../../pretrained/pretrained.js'
 import { TransformersWrapper } from '../../transformersWrapper.js'
-import { AISDKWrapper, type LanguageModel } from './aiSDKWrapper.js'
+import { aiSDKWrapper, type LanguageModel } from './aiSDKWrapper.js'
 import type { ClientConfig } from './clientConfig.js'
 import { OpenAIWrapper } from './openAIWrapper.js'
 import { missingVariable, readVariables, registryFailure, type Variables } from './policyKeys.js'
@@ -153,7 +153,7 @@ const fromPackage = (provider: string, model: string, lookup: Lookup): Found => 
     TE.chainEitherK((exports): E.Either<Failure, NamedPolicy> => {
       const made = modelOf(exports, create, { apiKey, model })
       if (made === undefined) return E.left(registryFailure(`${name}: ${pack} makes no model by ${create}`))
-      return E.right(named(AISDKWrapper({ ...lookup.sampling, model: made, secrets: [apiKey] }), name, async () => {}))
+      return E.right(named(aiSDKWrapper({ ...lookup.sampling, model: made, secrets: [apiKey] }), name, async () => {}))
     }),
   )
 }

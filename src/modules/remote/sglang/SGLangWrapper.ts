@@ -1,8 +1,13 @@
-/** SGLang as a policy. */
+/**
+ * SGLang as a policy.
+ *
+ * This folder holds the client of SGLang. It does not hold the parts that it shares with other
+ * servers (`..`).
+ */
 import type { EngineClient } from '../../../data/engineClient.js'
 import { checkWrapper } from '../../wrapperNames.js'
 import { type ClientPolicy, clientPolicy, SERVER_OPTIONS, type WrapperOptions } from '../clientPolicy.js'
-import { SGLangClient, type SGLangClientOptions } from './client.js'
+import { type SGLangClientOptions, sglangClient } from './client.js'
 
 export type SGLangWrapperOptions = WrapperOptions &
   (
@@ -19,7 +24,7 @@ export type SGLangWrapperOptions = WrapperOptions &
 const clientsOf = (options: SGLangWrapperOptions): readonly EngineClient[] => {
   if ('clients' in options) return options.clients
   const { url, apiKey, server } = options
-  return [url].flat().map((each) => SGLangClient({ ...server, url: each, ...(apiKey !== undefined && { apiKey }) }))
+  return [url].flat().map((each) => sglangClient({ ...server, url: each, ...(apiKey !== undefined && { apiKey }) }))
 }
 
 /**

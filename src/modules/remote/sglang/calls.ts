@@ -51,7 +51,7 @@ export interface SGLangServer {
   readonly updateMs: number
 }
 
-export interface ControlCall {
+export interface SGLangCall {
   readonly path: string
   readonly json?: unknown
   readonly deadlineMs?: number
@@ -100,9 +100,9 @@ const verdict = z.object({ success: z.boolean() })
  *
  * Errors   `Left(EngineFailure)`: `missing`, `refused`, `unreachable` if the server cannot have acted; `unknown` if it may have.
  */
-export const changeAt = async (
+export const changeSGLang = async (
   server: SGLangServer,
-  { path, json, deadlineMs = server.controlMs }: ControlCall,
+  { path, json, deadlineMs = server.controlMs }: SGLangCall,
 ): Promise<E.Either<EngineFailure, void>> => {
   const { transport, headers, name } = server
   const body = json === undefined ? {} : { json }

@@ -1,31 +1,31 @@
 /** SGLang as an engine: sampling, control, weights and adapters over HTTP. */
 import * as E from 'fp-ts/lib/Either.js'
-import type { Alarms } from '../../../core/capabilities.js'
+import type { Timers } from '../../../core/capabilities.js'
 import { aList, aNumber, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../../core/options.js'
 import type { EngineClient, EngineFailure } from '../../../data/engineClient.js'
-import { liveAlarms } from '../../../live/clock.js'
+import { liveTimers } from '../../../live/clock.js'
 import { makeRequestGate } from '../requestGate.js'
 import type { Delivery } from '../vllm/wireRequest.js'
 import { type SGLangAddress, type SGLangServer, sglangServer } from './calls.js'
 import {
-  abortAt,
-  type Changed,
+  abortSGLang,
+  type ChangedServer,
   drained,
   flushCache,
   pauseOf,
-  pauseServer,
-  resumeServer,
+  pauseSGLang,
+  resumeSGLang,
   type ServerPause,
   serverHealth,
-  serverState,
+  sglangState,
 } from './control.js'
-import { type DetectedServer, detectServer, type ServerFacts } from './detect.js'
+import { type DetectedSGLang, detectSGLang, type SGLangFacts } from './detect.js'
 import type { TensorFloat } from './pickle.js'
 import { type Requests, runRequests } from './requests.js'
-import { loadAdapterTensors, loadFolder, loadTensors, type UpdateOptions, unloadAdapterAt } from './weights.js'
+import { loadAdapterTensors, loadFolder, loadTensors, type UpdateOptions, unloadSGLangAdapter } from './weights.js'
 
 export type SGLangClientOptions = SGLangAddress &
-  Partial<ServerFacts> & {
+  Partial<SGLangFacts> & {
     /** For calls of control, where the server has a key for its administrator. */
     readonly adminKey?: string
     /** `stream`: tokens come as they are sampled. Default `auto`: where the server sends only what is new in each frame. */
@@ -35,7 +35,7 @@ export type SGLangClientOptions = SGLangAddress &
     /** Bytes of tensors in one call, at most. Default 256 MiB. */
     readonly maxCallBytes?: number
     readonly limits?: Partial<SGLangLimits>
-    readonly alarms?: Alarms
+    readonly timers?: Timers
   }
 
 /** Milliseconds that things may take. */
@@ -59,11 +59,11 @@ const CALL_BYTES = 2 ** 28
 /** Asks once; a failure is forgotten, so that the next one asks again. */
 const connectionTo = (
   server: SGLangServer,
-  facts: ServerFacts,
-): (() => Promise<E.Either<EngineFailure, DetectedServer>>) => {
-  let asking: Promise<E.Either<EngineFailure, DetectedServer>> | null = null
+  facts: SGLangFacts,
+): (() => Promise<E.Either<EngineFailure, DetectedSGLang>>) => {
+  let asking: Promise<E.Either<EngineFailure, DetectedSGLang>> | null = null
   return async () => {
-    asking ??= detectServer(server, facts)
+    asking ??= detectSGLang(server, facts)
     const found = await asking
     if (E.isLeft(found)) asking = null
     return found
@@ -76,15 +76,15 @@ const aborting =
   async (ids?: readonly string[]): Promise<E.Either<EngineFailure, number>> => {
     const { count, names } = requests.endUnsent(ids)
     for (const name of ids === undefined ? [null] : names) {
-      const ended = await abortAt(server, name)
+      const ended = await abortSGLang(server, name)
       if (E.isLeft(ended)) return ended
     }
     return E.right(count)
   }
 
 interface Pausing {
-  readonly pause: (options: Parameters<EngineClient['pause']>[0]) => Promise<Changed>
-  readonly resume: () => Promise<Changed>
+  readonly pause: (options: Parameters<EngineClient['pause']>[0]) => Promise<ChangedServer>
+  readonly resume: () => Promise<ChangedServer>
   /** How this client paused the server; null where it did not. */
   readonly mode: () => ServerPause | null
 }
@@ -92,7 +92,7 @@ interface Pausing {
 /** Pausing and going on. A pause that failed holds nobody back; one that worked holds new requests until `resume` has worked. */
 const pausing = (
   server: SGLangServer,
-  { hold, drain }: { readonly hold: () => () => void; readonly drain: () => Promise<Changed> },
+  { hold, drain }: { readonly hold: () => () => void; readonly drain: () => Promise<ChangedServer> },
 ): Pausing => {
   let paused: { readonly mode: ServerPause; readonly release: () => void } | null = null
   return {
@@ -101,7 +101,7 @@ const pausing = (
       const release = hold()
       const mode = pauseOf(options)
       const quiet = options.mode === 'wait' ? await drain() : E.right(undefined)
-      const done = E.isLeft(quiet) ? quiet : await pauseServer(server, mode)
+      const done = E.isLeft(quiet) ? quiet : await pauseSGLang(server, mode)
       if (E.isLeft(done)) {
         release()
         return done
@@ -111,7 +111,7 @@ const pausing = (
       return options.cache === 'clear' ? flushCache(server) : done
     },
     resume: async () => {
-      const resumed = await resumeServer(server)
+      const resumed = await resumeSGLang(server)
       if (E.isRight(resumed)) {
         paused?.release()
         paused = null
@@ -132,7 +132,7 @@ const SGLANG_CLIENT_OPTIONS: OptionKinds<SGLangClientOptions> = {
   float: oneOf('F32', 'F16', 'BF16'),
   maxCallBytes: aNumber,
   limits: aRecord,
-  alarms: aRecord,
+  timers: aRecord,
   transport: aRecord,
 }
 
@@ -163,15 +163,15 @@ const SGLANG_CLIENT_OPTIONS: OptionKinds<SGLangClientOptions> = {
  * Source   SGLang 0.5.10 and 0.5.23: `http_server`, `io_struct`, `TokenizerManager`, `Scheduler`, `SafeUnpickler`.
  *
  * @example
- * SGLangClient({ url: 'http://127.0.0.1:30000' }).serving() // { version: 0, adapter: null, cacheSalt: '' }
+ * sglangClient({ url: 'http://127.0.0.1:30000' }).serving() // { version: 0, adapter: null, cacheSalt: '' }
  */
-export const SGLangClient = (options: SGLangClientOptions): EngineClient => {
-  checkOptions('SGLangClient', options, SGLANG_CLIENT_OPTIONS)
+export const sglangClient = (options: SGLangClientOptions): EngineClient => {
+  checkOptions('sglangClient', options, SGLANG_CLIENT_OPTIONS)
   const {
     delivery = 'auto',
     float = 'F32',
     maxCallBytes = CALL_BYTES,
-    alarms = liveAlarms,
+    timers = liveTimers,
     logProbs = 'probe',
   } = options
   const limits = { ...LIMITS, ...options.limits }
@@ -183,11 +183,14 @@ export const SGLangClient = (options: SGLangClientOptions): EngineClient => {
   const looks = Math.ceil(limits.drainMs / POLL_MS)
   const { pause, resume, mode } = pausing(server, {
     hold: gate.hold,
-    drain: () => drained(server, { alarms, pollMs: POLL_MS, looks, inFlight: gate.inFlight }),
+    drain: () => drained(server, { timers, pollMs: POLL_MS, looks, inFlight: gate.inFlight }),
   })
   const abort = aborting(server, requests)
 
-  const update = async (version: number, load: (how: UpdateOptions) => Promise<Changed>): Promise<Changed> => {
+  const update = async (
+    version: number,
+    load: (how: UpdateOptions) => Promise<ChangedServer>,
+  ): Promise<ChangedServer> => {
     const detected = await connect()
     if (E.isLeft(detected)) return detected
     const cache = mode() === 'in_place' ? 'keep' : 'clear'
@@ -200,11 +203,11 @@ export const SGLangClient = (options: SGLangClientOptions): EngineClient => {
 
   return {
     name,
-    connect: async () => E.map(({ abilities }: DetectedServer) => abilities)(await connect()),
+    connect: async () => E.map(({ abilities }: DetectedSGLang) => abilities)(await connect()),
     generate: requests.generate,
     abort: (ids) => () => abort(ids),
     health: () => serverHealth(server, mode() === null ? 'running' : 'paused'),
-    state: () => serverState(server),
+    state: () => sglangState(server),
     pause: (how) => () => pause(how),
     resume,
     resetPrefixCache: () => flushCache(server),
@@ -214,7 +217,7 @@ export const SGLangClient = (options: SGLangClientOptions): EngineClient => {
       const { ranks } = detected.right
       return loadAdapterTensors(server, { name: adapterName, adapter }, { float, maxCallBytes, ranks })
     },
-    unloadAdapter: (adapterName) => () => unloadAdapterAt(server, adapterName),
+    unloadAdapter: (adapterName) => () => unloadSGLangAdapter(server, adapterName),
     loadWeights:
       (weights, { version }) =>
       () =>

@@ -1,20 +1,20 @@
 /** Control of a server: pausing, draining, caches, aborting, its state. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import type { Alarms } from '../../../core/capabilities.js'
+import type { Timers } from '../../../core/capabilities.js'
 import type { EngineClient, EngineFailure, EngineState } from '../../../data/engineClient.js'
 import { engineFailure } from '../failures.js'
 import { versionOf } from '../vllm/answerEvents.js'
-import { changeAt, readAt, type SGLangServer } from './calls.js'
+import { changeSGLang, readAt, type SGLangServer } from './calls.js'
 
 /** What a call of control comes to. */
-export type Changed = E.Either<EngineFailure, void>
+export type ChangedServer = E.Either<EngineFailure, void>
 
 /** How SGLang pauses: running requests end, go back to the queue to be computed again, or stay as they are with their cache. */
 export type ServerPause = 'abort' | 'retract' | 'in_place'
 
 /** The list of what the server has: the base model first, each adapter with the name of its parent. */
-export const modelsSchema = z.object({
+export const sglangModels = z.object({
   data: z.array(z.object({ id: z.string(), parent: z.string().nullish(), max_model_len: z.int().nullish() })).min(1),
 })
 
@@ -24,10 +24,10 @@ export const modelInfoSchema = z.object({ weight_version: z.string().nullish() }
 const labeled = (label: string | null | undefined): number | null => (label == null ? null : versionOf(label))
 
 /** What the server says of itself now. Nobody can ask it whether it is paused. */
-export const serverState = async (server: SGLangServer): Promise<E.Either<EngineFailure, EngineState>> => {
+export const sglangState = async (server: SGLangServer): Promise<E.Either<EngineFailure, EngineState>> => {
   const info = await readAt(server, '/model_info', modelInfoSchema)
   if (E.isLeft(info)) return info
-  const models = await readAt(server, '/v1/models', modelsSchema)
+  const models = await readAt(server, '/v1/models', sglangModels)
   if (E.isLeft(models)) return models
   return E.right({
     version: labeled(info.right.weight_version),
@@ -56,7 +56,7 @@ const serverLoad = async (server: SGLangServer): Promise<E.Either<EngineFailure,
 
 /** Waiting, as draining needs it. */
 export interface DrainOptions {
-  readonly alarms: Alarms
+  readonly timers: Timers
   /** Between two looks at the server. */
   readonly pollMs: number
   /** How often it is looked at, at most. */
@@ -70,7 +70,7 @@ export interface DrainOptions {
  *
  * Errors   `Left(EngineFailure)`: `refused` if there are still some when the time is over.
  */
-export const drained = async (server: SGLangServer, options: DrainOptions): Promise<Changed> => {
+export const drained = async (server: SGLangServer, options: DrainOptions): Promise<ChangedServer> => {
   let idle = 0
   let busy = 0
   for (let look = 0; look < options.looks; look++) {
@@ -79,7 +79,7 @@ export const drained = async (server: SGLangServer, options: DrainOptions): Prom
     busy = Math.max(load.right, options.inFlight())
     idle = busy === 0 ? idle + 1 : 0
     if (idle === 2) return E.right(undefined)
-    await new Promise<void>((resolve) => options.alarms.after(options.pollMs, resolve))
+    await new Promise<void>((resolve) => options.timers.after(options.pollMs, resolve))
   }
   const seconds = (options.looks * options.pollMs) / 1000
   return E.left(engineFailure(server.name, 'refused', `${busy} requests were still underway after ${seconds} s`))
@@ -92,24 +92,25 @@ export const pauseOf = ({ mode, cache }: Parameters<EngineClient['pause']>[0]): 
 }
 
 /** Pauses the server: it answers when no step of the model runs any more. */
-export const pauseServer = (server: SGLangServer, mode: ServerPause): Promise<Changed> =>
-  changeAt(server, { path: '/pause_generation', json: { mode } })
+export const pauseSGLang = (server: SGLangServer, mode: ServerPause): Promise<ChangedServer> =>
+  changeSGLang(server, { path: '/pause_generation', json: { mode } })
 
 /** Lets the server go on. */
-export const resumeServer = (server: SGLangServer): Promise<Changed> =>
-  changeAt(server, { path: '/continue_generation', json: {} })
+export const resumeSGLang = (server: SGLangServer): Promise<ChangedServer> =>
+  changeSGLang(server, { path: '/continue_generation', json: {} })
 
 /** Empties the prefix cache. The server refuses while requests run. */
-export const flushCache = (server: SGLangServer): Promise<Changed> => changeAt(server, { path: '/flush_cache' })
+export const flushCache = (server: SGLangServer): Promise<ChangedServer> =>
+  changeSGLang(server, { path: '/flush_cache' })
 
 /** Ends a request by the name that the server knows, or all of everybody. A name that it does not know is no failure. */
-export const abortAt = (server: SGLangServer, name: string | null): Promise<Changed> =>
-  changeAt(server, { path: '/abort_request', json: name === null ? { abort_all: true } : { rid: name } })
+export const abortSGLang = (server: SGLangServer, name: string | null): Promise<ChangedServer> =>
+  changeSGLang(server, { path: '/abort_request', json: name === null ? { abort_all: true } : { rid: name } })
 
 /**
  * The server answers that it is well: `/health` has it sample a token, which nobody can while it is paused; then it is asked who it is.
  */
-export const serverHealth = async (server: SGLangServer, isPaused: 'paused' | 'running'): Promise<Changed> => {
+export const serverHealth = async (server: SGLangServer, isPaused: 'paused' | 'running'): Promise<ChangedServer> => {
   if (isPaused === 'running') {
     const request = { method: 'GET', path: '/health', repeat: 'safe', deadlineMs: server.controlMs } as const
     const reply = await server.transport.send({ ...request, headers: server.headers })()

@@ -5,11 +5,11 @@ import type { EngineAbilities, EngineFailure } from '../../../data/engineClient.
 import { parseJsonAs } from '../../../data/schemaJson.js'
 import { controlFailure, engineFailure } from '../failures.js'
 import { readAt, type SGLangServer } from './calls.js'
-import { modelInfoSchema, modelsSchema } from './control.js'
+import { modelInfoSchema, sglangModels } from './control.js'
 import type { SGLangLogProbs } from './request.js'
 
 /** What the caller knows of a server, which the server does not tell. */
-export interface ServerFacts {
+export interface SGLangFacts {
   /** Where log-probabilities come from; `probe` has the server sample a token, and sees. */
   readonly logProbs: SGLangLogProbs | 'probe'
   /** Default: not known; the server refuses ids that it has not. */
@@ -19,7 +19,7 @@ export interface ServerFacts {
 }
 
 /** A server that was looked at. */
-export interface DetectedServer {
+export interface DetectedSGLang {
   readonly abilities: EngineAbilities
   readonly logProbs: SGLangLogProbs
   /** Whether frames of a stream have only what is new: otherwise a stream of T tokens takes O(T^2) bytes. */
@@ -136,13 +136,13 @@ const probeLogProbs = async (server: SGLangServer): Promise<E.Either<EngineFailu
  * Errors   `Left(EngineFailure)`: `missing` where a path of SGLang's is not there, `unreachable`, `refused`, and `protocol` for answers of another
  *          form or without the length of the context.
  */
-export const detectServer = async (
+export const detectSGLang = async (
   server: SGLangServer,
-  facts: ServerFacts,
-): Promise<E.Either<EngineFailure, DetectedServer>> => {
+  facts: SGLangFacts,
+): Promise<E.Either<EngineFailure, DetectedSGLang>> => {
   const info = await readAt(server, '/server_info', serverInfo)
   if (E.isLeft(info)) return info
-  const models = await readAt(server, '/v1/models', modelsSchema)
+  const models = await readAt(server, '/v1/models', sglangModels)
   if (E.isLeft(models)) return models
   const model = await readAt(server, '/model_info', modelInfoSchema)
   if (E.isLeft(model)) return model

@@ -9,7 +9,7 @@ import { generationFailure } from '../failures.js'
 import type { RequestGate } from '../requestGate.js'
 import type { Expected } from '../vllm/answerEvents.js'
 import type { Delivery } from '../vllm/wireRequest.js'
-import type { DetectedServer } from './detect.js'
+import type { DetectedSGLang } from './detect.js'
 import { unservedReason } from './request.js'
 import { sampleOnce } from './sample.js'
 
@@ -17,7 +17,7 @@ import { sampleOnce } from './sample.js'
 export interface RequestParts {
   readonly transport: Transport
   readonly gate: RequestGate
-  readonly connect: () => Promise<E.Either<EngineFailure, DetectedServer>>
+  readonly connect: () => Promise<E.Either<EngineFailure, DetectedSGLang>>
   readonly delivery: Delivery | 'auto'
   /** Null: as the transport has it. */
   readonly sampleMs: number | null
@@ -54,7 +54,7 @@ const connectFailure = ({ kind, reason }: EngineFailure): GenerationFailure =>
 /** The request as it is sent, and what its answer must agree with. */
 const expectedOf = (
   request: GenerationRequest,
-  { abilities, logProbs }: DetectedServer,
+  { abilities, logProbs }: DetectedSGLang,
   rest: Pick<Expected, 'version' | 'labels'>,
 ): E.Either<GenerationFailure, Expected> => {
   const checked = checkRequest(request, { info: abilities, text: 'decoded' })
@@ -74,7 +74,7 @@ const expectedOf = (
 }
 
 /** The delivery that costs less: a stream that says everything again with each token takes O(T^2) bytes. */
-const deliveryOf = (asked: Delivery | 'auto', { frames }: DetectedServer): Delivery => {
+const deliveryOf = (asked: Delivery | 'auto', { frames }: DetectedSGLang): Delivery => {
   if (asked !== 'auto') return asked
   return frames === 'incremental' ? 'stream' : 'whole'
 }

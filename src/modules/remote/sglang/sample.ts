@@ -3,14 +3,14 @@ import * as E from 'fp-ts/lib/Either.js'
 import type { HttpFailure, HttpRequest, Transport } from '../../../core/http.js'
 import { parseJson } from '../../../core/json.js'
 import type { GenerationEvent, GenerationFailure, GenerationRequest } from '../../../data/generation.js'
-import { type AnswerReading, delivered, failed, wrong } from '../delivery.js'
+import { type DeliveredAnswer, delivered, failed, wrong } from '../delivery.js'
 import { requestFailure } from '../failures.js'
 import { answerReader, type Expected } from '../vllm/answerEvents.js'
 import { replyReader } from './reply.js'
 import { type BodySettings, generateBody } from './request.js'
 
 /** How a request goes out. */
-export interface SendOptions {
+export interface SGLangSendOptions {
   readonly transport: Transport
   readonly delivery: BodySettings['delivery']
   readonly deadlineMs: number | null
@@ -34,7 +34,7 @@ const namesOf = ({ id, sampling }: GenerationRequest, attempt: number): readonly
   return sampling.n === 1 ? [name] : Array.from({ length: sampling.n }, (_, i) => `${name}#${i}`)
 }
 
-const httpRequest = (request: GenerationRequest, options: SendOptions): HttpRequest => {
+const httpRequest = (request: GenerationRequest, options: SGLangSendOptions): HttpRequest => {
   const { delivery, deadlineMs, signal, expected } = options
   return {
     method: 'POST',
@@ -52,7 +52,7 @@ const httpRequest = (request: GenerationRequest, options: SendOptions): HttpRequ
 }
 
 /** The reading of an answer: of its form, then of what it says. SGLang tells the end of every completion. */
-const readingOf = (request: GenerationRequest, { labelHolds, expected }: SendOptions): AnswerReading => {
+const readingOf = (request: GenerationRequest, { labelHolds, expected }: SGLangSendOptions): DeliveredAnswer => {
   const reply = replyReader({ request, labelHolds })
   const answer = answerReader(expected)
   return {
@@ -74,5 +74,5 @@ const readingOf = (request: GenerationRequest, { labelHolds, expected }: SendOpt
 }
 
 /** Sends a request and gives its events, as `delivered`. Each attempt has names of its own. */
-export const sampleOnce = (request: GenerationRequest, options: SendOptions): AsyncGenerator<GenerationEvent> =>
+export const sampleOnce = (request: GenerationRequest, options: SGLangSendOptions): AsyncGenerator<GenerationEvent> =>
   delivered(options, httpRequest(request, options), readingOf(request, options))

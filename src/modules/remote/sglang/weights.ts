@@ -10,8 +10,8 @@ import { loraConfig } from '../../lora/config.js'
 import { PEFT_PREFIX } from '../../lora/peft.js'
 import { engineFailure } from '../failures.js'
 import { base64 } from './base64.js'
-import { type ControlCall, changeAt, type SGLangServer } from './calls.js'
-import type { Changed } from './control.js'
+import { changeSGLang, type SGLangCall, type SGLangServer } from './calls.js'
+import type { ChangedServer } from './control.js'
 import { pickledTensors, type TensorFloat } from './pickle.js'
 
 /** How tensors go over the wire. */
@@ -83,8 +83,8 @@ export const loadFolder = async (
   server: SGLangServer,
   path: string,
   { version, cache }: UpdateOptions,
-): Promise<Changed> => {
-  const loaded = await changeAt(server, {
+): Promise<ChangedServer> => {
+  const loaded = await changeSGLang(server, {
     path: '/update_weights_from_disk',
     json: {
       model_path: path,
@@ -99,22 +99,22 @@ export const loadFolder = async (
 
 /** Begins a session of updates, without which newer servers take no tensors. `absent`: the server is older and has none. */
 const beginSession = async (server: SGLangServer): Promise<E.Either<EngineFailure, 'open' | 'absent'>> => {
-  const call = (path: string): ControlCall => ({ path, json: {}, deadlineMs: server.updateMs })
-  const begun = await changeAt(server, call('/begin_weight_update'))
+  const call = (path: string): SGLangCall => ({ path, json: {}, deadlineMs: server.updateMs })
+  const begun = await changeSGLang(server, call('/begin_weight_update'))
   if (E.isRight(begun)) return E.right('open')
   if (begun.left.kind === 'missing') return E.right('absent')
   if (begun.left.kind !== 'refused' || !/already open/i.test(begun.left.reason)) return begun
   const ended = await endSession(server, 'open')
   if (E.isLeft(ended)) return ended
-  return E.map((): 'open' => 'open')(await changeAt(server, call('/begin_weight_update')))
+  return E.map((): 'open' => 'open')(await changeSGLang(server, call('/begin_weight_update')))
 }
 
-const endSession = async (server: SGLangServer, session: 'open' | 'absent'): Promise<Changed> =>
+const endSession = async (server: SGLangServer, session: 'open' | 'absent'): Promise<ChangedServer> =>
   session === 'absent'
     ? E.right(undefined)
-    : changeAt(server, { path: '/end_weight_update', json: {}, deadlineMs: server.updateMs })
+    : changeSGLang(server, { path: '/end_weight_update', json: {}, deadlineMs: server.updateMs })
 
-const tensorCall = (tensors: Tensors, options: UpdateOptions, place: 'before' | 'last'): ControlCall['json'] => {
+const tensorCall = (tensors: Tensors, options: UpdateOptions, place: 'before' | 'last'): SGLangCall['json'] => {
   const payload = base64(pickledTensors(tensors, { form: 'list', float: options.float }))
   return {
     serialized_named_tensors: Array.from({ length: options.ranks }, () => payload),
@@ -130,7 +130,11 @@ const tensorCall = (tensors: Tensors, options: UpdateOptions, place: 'before' | 
  * Errors   `Left(EngineFailure)`: `refused` if the server said no before it took any tensor, and for a tensor that is too large; `unknown` for
  *          everything later, since some tensors are new then. Nothing is sent twice.
  */
-export const loadTensors = async (server: SGLangServer, tensors: Tensors, options: UpdateOptions): Promise<Changed> => {
+export const loadTensors = async (
+  server: SGLangServer,
+  tensors: Tensors,
+  options: UpdateOptions,
+): Promise<ChangedServer> => {
   const calls = tensorCalls(tensors, options)
   if (E.isLeft(calls)) return E.left(engineFailure(server.name, 'refused', calls.left))
   if (calls.right.length === 0) return E.left(engineFailure(server.name, 'refused', 'there is no tensor to load'))
@@ -138,7 +142,7 @@ export const loadTensors = async (server: SGLangServer, tensors: Tensors, option
   if (E.isLeft(session)) return session
   for (const [i, call] of calls.right.entries()) {
     const json = () => tensorCall(call, options, i + 1 === calls.right.length ? 'last' : 'before')
-    const sent = await changeAt(server, { path: '/update_weights_from_tensor', json, deadlineMs: server.updateMs })
+    const sent = await changeSGLang(server, { path: '/update_weights_from_tensor', json, deadlineMs: server.updateMs })
     if (E.isRight(sent)) continue
     // The server answered: it can be asked to close the session. Whatever comes of that, the update has failed.
     if (sent.left.kind === 'refused') await endSession(server, session.right)
@@ -176,7 +180,7 @@ export const loadAdapterTensors = async (
   server: SGLangServer,
   { name, adapter }: { readonly name: string; readonly adapter: AdapterWeights },
   options: TensorOptions,
-): Promise<Changed> => {
+): Promise<ChangedServer> => {
   const { rank, alpha } = adapter
   const modules = adapterModules(adapter.tensors.keys())
   const tensors = new Map([...adapter.tensors].map(([path, array]) => [PEFT_PREFIX + path, array]))
@@ -196,8 +200,8 @@ export const loadAdapterTensors = async (
       layout: 'out-in',
     }),
   }
-  const send = (json: object): Promise<Changed> =>
-    changeAt(server, { path: '/load_lora_adapter_from_tensors', json, deadlineMs: server.updateMs })
+  const send = (json: object): Promise<ChangedServer> =>
+    changeSGLang(server, { path: '/load_lora_adapter_from_tensors', json, deadlineMs: server.updateMs })
   const loaded = await send({
     ...head,
     serialized_named_tensors: Array.from({ length: options.ranks }, () => payload),
@@ -207,5 +211,5 @@ export const loadAdapterTensors = async (
 }
 
 /** Takes an adapter away when its requests are finished. */
-export const unloadAdapterAt = (server: SGLangServer, name: string): Promise<Changed> =>
-  changeAt(server, { path: '/unload_lora_adapter', json: { lora_name: name }, deadlineMs: server.updateMs })
+export const unloadSGLangAdapter = (server: SGLangServer, name: string): Promise<ChangedServer> =>
+  changeSGLang(server, { path: '/unload_lora_adapter', json: { lora_name: name }, deadlineMs: server.updateMs })

@@ -60,7 +60,7 @@ export const readFrom =
   }
 
 /** What a call of control is sent with, and the form of its answer. */
-export interface ControlCall<T> {
+export interface VLLMCall<T> {
   readonly path: string
   readonly json?: unknown
   /** Null: the status says everything. */
@@ -72,8 +72,8 @@ export interface ControlCall<T> {
  *
  * Errors   `Left(EngineFailure)`: `missing`, `refused`, `unreachable` if the server cannot have acted; `unknown` if it may have.
  */
-export const changeAt =
-  <T>(server: VLLMServer, { path, json, schema }: ControlCall<T>): TaskEither<EngineFailure, T | null> =>
+export const changeVLLM =
+  <T>(server: VLLMServer, { path, json, schema }: VLLMCall<T>): TaskEither<EngineFailure, T | null> =>
   async () => {
     const request: HttpRequest = { method: 'POST', path, repeat: 'never', ...(json !== undefined && { json }) }
     const reply = await sendTo(server, request)()

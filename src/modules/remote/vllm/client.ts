@@ -13,15 +13,15 @@ import { engineFailure } from '../failures.js'
 import { makeRequestGate } from '../requestGate.js'
 import { adapterFolders } from './adapterFolders.js'
 import { type VLLMAddress, type VLLMServer, vLLMServer } from './calls.js'
-import { health, pauseServer, reloadFrom, resetServerCache, resumeServer, serverState } from './control.js'
-import { type ConnectFailure, type DetectedServer, detectServer, type ServerFacts } from './detect.js'
+import { health, pauseVLLM, reloadFrom, resetServerCache, resumeVLLM, vllmState } from './control.js'
+import { type ConnectFailure, type DetectedVLLM, detectVLLM, type VLLMFacts } from './detect.js'
 import { type Connection, requestRunner } from './requestRunner.js'
 import type { Delivery } from './wireRequest.js'
 
 export type VLLMClientOptions = VLLMAddress &
-  Omit<ServerFacts, 'adapters' | 'endpoint'> & {
+  Omit<VLLMFacts, 'adapters' | 'endpoint'> & {
     /** 'auto' takes `/inference/v1/generate` where the server has it: it tells ranks and versions, and no text. Default 'auto'. */
-    readonly endpoint?: ServerFacts['endpoint']
+    readonly endpoint?: VLLMFacts['endpoint']
     /** 'stream' tells tokens as they come; 'whole' stamps each with its version even where weights change under it. Default 'whole'. */
     readonly delivery?: Delivery
     /** A folder that this process and the server see: adapters are handed over in it. */
@@ -39,8 +39,8 @@ export type VLLMClientOptions = VLLMAddress &
 const DEADLINE_MS = 600_000
 
 /** Asks once; a failure is forgotten, so that the next one asks again. */
-const connectionTo = (detect: () => Promise<E.Either<ConnectFailure, DetectedServer>>): Connection => {
-  let asking: Promise<E.Either<ConnectFailure, DetectedServer>> | null = null
+const connectionTo = (detect: () => Promise<E.Either<ConnectFailure, DetectedVLLM>>): Connection => {
+  let asking: Promise<E.Either<ConnectFailure, DetectedVLLM>> | null = null
   return async () => {
     asking ??= detect()
     const found = await asking
@@ -132,9 +132,9 @@ export const vLLMClient = (options: VLLMClientOptions): EngineClient => {
       ? null
       : adapterFolders(server, { files, ids, folder, serverFolder })
   const connection = connectionTo(() =>
-    detectServer(server, { ...options, endpoint, adapters: adapters === null ? 'none' : 'shared' }),
+    detectVLLM(server, { ...options, endpoint, adapters: adapters === null ? 'none' : 'shared' }),
   )
-  const detected: TE.TaskEither<EngineFailure, DetectedServer> = pipe(
+  const detected: TE.TaskEither<EngineFailure, DetectedVLLM> = pipe(
     connection,
     TE.mapLeft(({ failure }) => failure),
   )
@@ -170,13 +170,13 @@ export const vLLMClient = (options: VLLMClientOptions): EngineClient => {
     generate: runner.generate,
     abort: runner.abort,
     health: health(server),
-    state: serverState(server),
+    state: vllmState(server),
     pause: (how) =>
       pipe(
         detected,
-        TE.chain((found) => pauseServer(server, found, how)),
+        TE.chain((found) => pauseVLLM(server, found, how)),
       ),
-    resume: resumeServer(server),
+    resume: resumeVLLM(server),
     resetPrefixCache: resetServerCache(server),
     loadAdapter: (name, adapter) => (adapters === null ? refused(NO_FOLDER) : () => adapters.load(name, adapter)),
     unloadAdapter: unload,

@@ -6,8 +6,8 @@ import { z } from 'zod'
 import type { EngineClient, EngineFailure, EngineState } from '../../../data/engineClient.js'
 import { controlFailure, engineFailure } from '../failures.js'
 import { versionOf } from './answerEvents.js'
-import { changeAt, readFrom, sendTo, type VLLMServer } from './calls.js'
-import { type DetectedServer, modelsSchema } from './detect.js'
+import { changeVLLM, readFrom, sendTo, type VLLMServer } from './calls.js'
+import { type DetectedVLLM, modelsSchema } from './detect.js'
 import { hasFeature, needed, type VLLMFeature } from './features.js'
 
 /** What a server answers to a call that changes it. */
@@ -16,7 +16,7 @@ type Changed = TE.TaskEither<EngineFailure, void>
 const done = (): void => undefined
 
 /** Stops a call that a server of this release is known not to have. */
-const withFeature = (server: VLLMServer, { release }: DetectedServer, feature: VLLMFeature): Changed =>
+const withFeature = (server: VLLMServer, { release }: DetectedVLLM, feature: VLLMFeature): Changed =>
   release === null || hasFeature(release, feature)
     ? TE.right(undefined)
     : TE.left(engineFailure(server.name, 'missing', needed(feature)))
@@ -41,7 +41,7 @@ const orNull = <T>(call: TE.TaskEither<EngineFailure, T>): TE.TaskEither<EngineF
   )
 
 /** What the server says of itself now. A label that is no number of ours is no version. */
-export const serverState = (server: VLLMServer): TE.TaskEither<EngineFailure, EngineState> =>
+export const vllmState = (server: VLLMServer): TE.TaskEither<EngineFailure, EngineState> =>
   pipe(
     TE.Do,
     TE.bind('models', () => readFrom(server, '/v1/models', modelsSchema)),
@@ -59,25 +59,25 @@ export const serverState = (server: VLLMServer): TE.TaskEither<EngineFailure, En
  *
  * Errors   `Left(EngineFailure)`; `missing` without the development mode, and for `keep` before vLLM 0.16.
  */
-export const pauseServer = (
+export const pauseVLLM = (
   server: VLLMServer,
-  detected: DetectedServer,
+  detected: DetectedVLLM,
   { mode, cache }: Parameters<EngineClient['pause']>[0],
 ): Changed =>
   pipe(
     mode === 'keep' ? withFeature(server, detected, 'pause mode keep') : TE.right(undefined),
-    TE.chain(() => changeAt(server, { path: `/pause?mode=${mode}&clear_cache=${cache === 'clear'}`, schema: null })),
+    TE.chain(() => changeVLLM(server, { path: `/pause?mode=${mode}&clear_cache=${cache === 'clear'}`, schema: null })),
     TE.map(done),
   )
 
 /** Lets the server go on. */
-export const resumeServer = (server: VLLMServer): Changed =>
-  pipe(changeAt(server, { path: '/resume', schema: null }), TE.map(done))
+export const resumeVLLM = (server: VLLMServer): Changed =>
+  pipe(changeVLLM(server, { path: '/resume', schema: null }), TE.map(done))
 
 /** Empties the prefix cache. A server that could not, because requests hold parts of it, refused. */
 export const resetServerCache = (server: VLLMServer): Changed =>
   pipe(
-    changeAt(server, {
+    changeVLLM(server, {
       path: '/reset_prefix_cache',
       schema: z.object({ success: z.boolean().nullish() }).nullish().catch(null),
     }),
@@ -95,15 +95,15 @@ export const resetServerCache = (server: VLLMServer): Changed =>
   )
 
 /** Ends requests under the names that the server knows; all without names. Resolves to how many it counts. */
-export const abortAt = (
+export const abortVLLM = (
   server: VLLMServer,
-  detected: DetectedServer,
+  detected: DetectedVLLM,
   names: readonly string[] | null,
 ): TE.TaskEither<EngineFailure, number> =>
   pipe(
     withFeature(server, detected, '/abort_requests'),
     TE.chain(() =>
-      changeAt(server, {
+      changeVLLM(server, {
         path: '/abort_requests',
         json: names === null ? {} : { request_ids: names },
         schema: z.object({ aborted: z.int().min(0) }),
@@ -115,7 +115,7 @@ export const abortAt = (
 /** Writes the label that `/weight_info` tells, and that answers carry from then on. */
 const labelWeights = (server: VLLMServer, version: number): Changed =>
   pipe(
-    changeAt(server, { path: '/update_weight_version', json: { new_version: String(version) }, schema: null }),
+    changeVLLM(server, { path: '/update_weight_version', json: { new_version: String(version) }, schema: null }),
     TE.map(done),
   )
 
@@ -134,13 +134,13 @@ const unlabeled = (failure: EngineFailure): EngineFailure => ({
  */
 export const reloadFrom = (
   server: VLLMServer,
-  detected: DetectedServer,
+  detected: DetectedVLLM,
   { path, version }: { readonly path: string; readonly version: number },
 ): Changed =>
   pipe(
     withFeature(server, detected, 'reload_weights from a folder'),
     TE.chain(() =>
-      changeAt(server, {
+      changeVLLM(server, {
         path: '/collective_rpc',
         json: { method: 'reload_weights', kwargs: { weights_path: path } },
         schema: null,

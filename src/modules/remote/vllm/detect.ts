@@ -13,7 +13,7 @@ import type { ServerLogProbs } from './toldLogProbs.js'
 import { SAMPLING_PATHS, type SamplingEndpoint } from './wireRequest.js'
 
 /** What the caller knows of a server and wants from it. */
-export interface ServerFacts {
+export interface VLLMFacts {
   readonly model: string
   readonly endpoint: 'auto' | SamplingEndpoint
   /** Whether there is a folder that adapters can be handed over in. */
@@ -26,7 +26,7 @@ export interface ServerFacts {
 }
 
 /** A server that was looked at. */
-export interface DetectedServer {
+export interface DetectedVLLM {
   readonly abilities: EngineAbilities
   readonly endpoint: SamplingEndpoint
   readonly logProbs: ServerLogProbs
@@ -97,7 +97,7 @@ interface Models {
   readonly maxModelLength: number
 }
 
-const modelsOf = async (server: VLLMServer, { model }: ServerFacts): Promise<Found<Models>> => {
+const modelsOf = async (server: VLLMServer, { model }: VLLMFacts): Promise<Found<Models>> => {
   const path = '/v1/models'
   const reply = await sendTo(server, { method: 'GET', path, repeat: 'safe' })()
   if (E.isLeft(reply)) return fromHttp(server, reply.left)
@@ -114,7 +114,7 @@ const modelsOf = async (server: VLLMServer, { model }: ServerFacts): Promise<Fou
 
 const endpointOf = async (
   server: VLLMServer,
-  asked: ServerFacts['endpoint'],
+  asked: VLLMFacts['endpoint'],
   release: Release | null,
 ): Promise<Found<SamplingEndpoint>> => {
   const generate = await presenceOf(server, SAMPLING_PATHS.generate, { token_ids: [], sampling_params: {} })
@@ -168,7 +168,7 @@ const settingsOf = async (server: VLLMServer): Promise<Found<Settings>> => {
 /** The mode by the server's word, the caller's, or a look at its numbers. */
 const logProbsOf = async (
   server: VLLMServer,
-  { model, logProbsMode: given }: ServerFacts,
+  { model, logProbsMode: given }: VLLMFacts,
   told: string | null,
 ): Promise<Found<ServerLogProbs>> => {
   const modes: Readonly<Record<string, ServerLogProbs>> = { raw_logprobs: 'raw', processed_logprobs: 'processed' }
@@ -210,7 +210,7 @@ interface Control {
 
 const controlOf = async (
   server: VLLMServer,
-  { adapters }: ServerFacts,
+  { adapters }: VLLMFacts,
   release: Release | null,
 ): Promise<Found<Control>> => {
   const paused = await lookUp(server, '/is_paused', z.object({ is_paused: z.boolean() }))
@@ -236,7 +236,7 @@ const controlOf = async (
  *          of log-probabilities that cannot be told.
  * Effects  at most nine requests, of which the server samples one token at most.
  */
-export const detectServer = async (server: VLLMServer, facts: ServerFacts): Promise<Found<DetectedServer>> => {
+export const detectVLLM = async (server: VLLMServer, facts: VLLMFacts): Promise<Found<DetectedVLLM>> => {
   const models = await modelsOf(server, facts)
   if (E.isLeft(models)) return models
   const version = await lookUp(server, '/version', z.object({ version: z.string() }))

@@ -11,13 +11,13 @@ import { generationFailure } from '../failures.js'
 import type { RequestGate } from '../requestGate.js'
 import { answerReader, type Expected } from './answerEvents.js'
 import type { VLLMServer } from './calls.js'
-import { abortAt } from './control.js'
-import type { ConnectFailure, DetectedServer } from './detect.js'
-import { type PlannedRequest, type PlanOptions, planRequest, sampleRequest } from './sampleRequest.js'
+import { abortVLLM } from './control.js'
+import type { ConnectFailure, DetectedVLLM } from './detect.js'
+import { type PlannedSample, type PlanSampleOptions, planRequest, sampleRequest } from './sampleRequest.js'
 import type { SamplingEndpoint } from './wireRequest.js'
 
 /** What the server is, asked once. */
-export type Connection = TE.TaskEither<ConnectFailure, DetectedServer>
+export type Connection = TE.TaskEither<ConnectFailure, DetectedVLLM>
 
 /** What requests need. */
 export interface RunnerParts {
@@ -25,7 +25,7 @@ export interface RunnerParts {
   readonly connection: Connection
   readonly gate: RequestGate
   readonly ids: Ids
-  readonly plan: PlanOptions
+  readonly plan: PlanSampleOptions
   readonly deadlineMs: number
 }
 
@@ -68,7 +68,7 @@ export const requestRunner = ({ server, connection, gate, ids, plan, deadlineMs 
   let state: 'open' | 'closed' = 'open'
   let labels: 'integers' | 'required' = 'integers'
 
-  const expectedOf = (planned: PlannedRequest, detected: DetectedServer, version: number): Expected => {
+  const expectedOf = (planned: PlannedSample, detected: DetectedVLLM, version: number): Expected => {
     const { request, maxTokens } = planned
     const isBase = request.adapter === null && detected.baseModels.includes(plan.model)
     return {
@@ -82,7 +82,7 @@ export const requestRunner = ({ server, connection, gate, ids, plan, deadlineMs 
     }
   }
 
-  async function* send(planned: PlannedRequest, expected: Expected, run: Running): AsyncGenerator<GenerationEvent> {
+  async function* send(planned: PlannedSample, expected: Expected, run: Running): AsyncGenerator<GenerationEvent> {
     const reader = answerReader(expected)
     yield* sampleRequest(
       planned,
@@ -150,7 +150,7 @@ export const requestRunner = ({ server, connection, gate, ids, plan, deadlineMs 
     return pipe(
       connection,
       TE.mapLeft(({ failure }): EngineFailure => failure),
-      TE.chain((detected) => abortAt(server, detected, names)),
+      TE.chain((detected) => abortVLLM(server, detected, names)),
       TE.map((count) => ended + (names === null ? count : Math.min(count, sent.length))),
       TE.orElse((failure) =>
         failure.kind === 'missing' ? TE.fromIO(() => ended + endLocally(sent)) : TE.left(failure),

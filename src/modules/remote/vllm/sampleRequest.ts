@@ -5,16 +5,16 @@ import type { HttpRequest, Transport } from '../../../core/http.js'
 import { parseJson } from '../../../core/json.js'
 import type { GenerationEvent, GenerationRequest } from '../../../data/generation.js'
 import { checkRequest } from '../../generation/requestCheck.js'
-import { type AnswerReading, delivered, failed, wrong } from '../delivery.js'
+import { type DeliveredAnswer, delivered, failed, wrong } from '../delivery.js'
 import { generationFailure, requestFailure, serverError } from '../failures.js'
 import type { AnswerReader } from './answerEvents.js'
-import type { DetectedServer } from './detect.js'
-import { untoldReason } from './toldLogProbs.js'
+import type { DetectedVLLM } from './detect.js'
+import { missingLogProbs } from './toldLogProbs.js'
 import { readAnswer } from './wireAnswer.js'
 import { askedLogProbs, type Delivery, SAMPLING_PATHS, type SamplingEndpoint, wireBody } from './wireRequest.js'
 
 /** A request that can be sent, and how. */
-export interface PlannedRequest {
+export interface PlannedSample {
   readonly request: GenerationRequest
   readonly endpoint: SamplingEndpoint
   readonly delivery: Delivery
@@ -23,7 +23,7 @@ export interface PlannedRequest {
 }
 
 /** What a client asks for besides the request. */
-export interface PlanOptions {
+export interface PlanSampleOptions {
   readonly model: string
   /** 'auto': another endpoint than the detected one may be taken for a request that only that one can answer. */
   readonly endpoint: 'auto' | SamplingEndpoint
@@ -42,8 +42,8 @@ const biasProblem = ({ sampling }: GenerationRequest): string | null => {
 
 const endpointFor = (
   { sampling }: GenerationRequest,
-  { endpoint, maxLogProbs }: DetectedServer,
-  asked: PlanOptions['endpoint'],
+  { endpoint, maxLogProbs }: DetectedVLLM,
+  asked: PlanSampleOptions['endpoint'],
 ): SamplingEndpoint | string => {
   const fits = (path: SamplingEndpoint): boolean => askedLogProbs(sampling, path) <= maxLogProbs
   if (fits(endpoint)) return endpoint
@@ -60,13 +60,13 @@ const endpointFor = (
  */
 export const planRequest = (
   request: GenerationRequest,
-  detected: DetectedServer,
-  options: PlanOptions,
-): E.Either<string, PlannedRequest> => {
+  detected: DetectedVLLM,
+  options: PlanSampleOptions,
+): E.Either<string, PlannedSample> => {
   const { abilities, logProbs } = detected
   const checked = checkRequest(request, { info: abilities, text: 'decoded' })
   if (E.isLeft(checked)) return E.left(checked.left.reason)
-  const problem = biasProblem(checked.right) ?? untoldReason(logProbs, checked.right.sampling)
+  const problem = biasProblem(checked.right) ?? missingLogProbs(logProbs, checked.right.sampling)
   if (problem !== null) return E.left(problem)
   const endpoint = endpointFor(checked.right, detected, options.endpoint)
   if (endpoint !== 'generate' && endpoint !== 'completions') return E.left(endpoint)
@@ -91,7 +91,7 @@ export interface SendOptions {
   readonly onAttempt: (requestId: string) => void
 }
 
-const httpRequest = (plan: PlannedRequest, options: SendOptions): HttpRequest => {
+const httpRequest = (plan: PlannedSample, options: SendOptions): HttpRequest => {
   const { request, maxTokens } = plan
   return {
     method: 'POST',
@@ -109,7 +109,7 @@ const httpRequest = (plan: PlannedRequest, options: SendOptions): HttpRequest =>
 }
 
 /** The reading of an answer. A stream may leave out the end of a completion that has all of its tokens; a whole answer has all ends. */
-const readingOf = ({ request, endpoint, delivery }: PlannedRequest, reader: AnswerReader): AnswerReading => ({
+const readingOf = ({ request, endpoint, delivery }: PlannedSample, reader: AnswerReader): DeliveredAnswer => ({
   read: (text) => {
     const json = parseJson(text)
     if (E.isLeft(json)) return E.left(wrong(`it is ${json.left}`))
@@ -135,7 +135,7 @@ const readingOf = ({ request, endpoint, delivery }: PlannedRequest, reader: Answ
 
 /** Sends a request and gives its events, as `delivered`. Each attempt has a name of its own. */
 export const sampleRequest = (
-  plan: PlannedRequest,
+  plan: PlannedSample,
   options: SendOptions,
   reader: AnswerReader,
 ): AsyncGenerator<GenerationEvent> =>

@@ -65,7 +65,7 @@ export const toldModes = (server: ToldLogProbs, sampling: SamplingParams): Reado
  * Why a server cannot tell the alternatives or the prompt's log-probabilities of a request; null if it can. Those of a prompt are raw
  * whatever the server's mode: nothing is drawn there.
  */
-export const untoldReason = (server: ServerLogProbs, sampling: SamplingParams): string | null => {
+export const missingLogProbs = (server: ServerLogProbs, sampling: SamplingParams): string | null => {
   const { topLogProbs, promptLogProbs, logProbsMode: mode, temperature } = sampling
   if (topLogProbs !== null && !toldModes(server, sampling).has(mode)) {
     return `topLogProbs in the mode '${mode}' does not follow from the ${server} log-probabilities that the server tells: start it with another --logprobs-mode, or leave topLogProbs out`

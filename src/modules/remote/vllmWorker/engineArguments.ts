@@ -113,7 +113,10 @@ export const engineArguments = (config: AsyncVLLMConfig): E.Either<string, reado
 }
 
 /** The arguments with those of `defaults` that they do not name themselves, in whatever spelling. */
-export const withDefaults = (config: AsyncVLLMConfig, defaults: Omit<AsyncVLLMConfig, 'model'>): AsyncVLLMConfig => {
+export const withEngineDefaults = (
+  config: AsyncVLLMConfig,
+  defaults: Omit<AsyncVLLMConfig, 'model'>,
+): AsyncVLLMConfig => {
   const named = new Set(Object.keys(config).map(flagOf))
   const missing = Object.entries(defaults).filter(([name]) => !named.has(flagOf(name)))
   return { ...config, ...Object.fromEntries(missing) }

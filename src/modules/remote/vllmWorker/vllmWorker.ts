@@ -1,4 +1,9 @@
-/** A server of this computer as part of this program: started, waited for, watched, stopped. */
+/**
+ * A server process on this computer: started, awaited, watched and stopped.
+ *
+ * This folder holds a vLLM server as a child process: its arguments, its start and why it failed.
+ * It does not hold its client (`../vllm`).
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { ABORTED, cancellation, unlessAborted } from '../../../core/cancellation.js'
@@ -20,7 +25,7 @@ import { liveProcesses } from '../../../live/processes.js'
 import { liveTransport } from '../../../live/transport/liveTransport.js'
 import { vLLMClient } from '../vllm/client.js'
 import { diagnose, type WorkerProblem } from './diagnosis.js'
-import { type AsyncVLLMConfig, engineArguments, withDefaults } from './engineArguments.js'
+import { type AsyncVLLMConfig, engineArguments, withEngineDefaults } from './engineArguments.js'
 
 /** A worker that did not start. */
 export interface WorkerFailure {
@@ -231,7 +236,7 @@ export const makeVLLMWorker = (
     const [program, ...before] = command
     const shown = command.join(' ')
     const tail = logTail(apiKey === undefined ? [] : [apiKey], options.onLine ?? (() => {}))
-    const words = engineArguments(withDefaults(config, DEFAULTS[flavor]))
+    const words = engineArguments(withEngineDefaults(config, DEFAULTS[flavor]))
     if (E.isLeft(words)) return E.left({ _tag: 'WorkerFailure', kind: 'arguments', reason: words.left, log: [] })
     const port = await processes.freePort(options.port)()
     if (E.isLeft(port)) return E.left({ _tag: 'WorkerFailure', kind: 'port', reason: port.left.reason, log: [] })

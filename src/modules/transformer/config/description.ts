@@ -1,6 +1,9 @@
 /**
  * A decoder-only transformer as data: sizes, names of parameters, and which arithmetic joins them. The forward pass, the shapes of the
  * parameters and their first values are functions of it; nothing else knows families.
+ *
+ * This folder holds the families of models: how the `config.json` of each becomes a description.
+ * It does not hold the arithmetic that the description selects (`..`).
  */
 import type { Activation } from '../../../engine/ops/activation.js'
 

@@ -13,15 +13,15 @@ const tokenId = z.number().int().nonnegative().max(MAX_SIZE)
 export const positiveNumber = z.number().positive()
 
 /** A field that may be missing or null and then has the value that Transformers gives it. */
-export const either = <S extends z.ZodType>(schema: S, value: z.output<S>) =>
+export const eitherField = <S extends z.ZodType>(schema: S, value: z.output<S>) =>
   schema.nullish().transform((given) => given ?? value)
 
 /** A field that may be missing or null and then stays unsaid. */
-export const optional = <S extends z.ZodType>(schema: S) => schema.nullish().transform((given) => given ?? null)
+export const optionalField = <S extends z.ZodType>(schema: S) => schema.nullish().transform((given) => given ?? null)
 
 /** Yes or no; which of them where a file does not say. */
-export const yes = either(z.boolean(), true)
-export const no = either(z.boolean(), false)
+export const yes = eitherField(z.boolean(), true)
+export const no = eitherField(z.boolean(), false)
 
 /** Whether projections have a bias; none unless a file says so. */
 export const biasField = no.transform((given) => (given ? ('added' as const) : ('none' as const)))

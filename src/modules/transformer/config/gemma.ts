@@ -2,21 +2,31 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { DecoderConfig, RotaryDescription } from './description.js'
-import { biasField, either, layerCount, optional, positiveNumber, readFields, size, switchable, yes } from './fields.js'
+import {
+  biasField,
+  eitherField,
+  layerCount,
+  optionalField,
+  positiveNumber,
+  readFields,
+  size,
+  switchable,
+  yes,
+} from './fields.js'
 import {
   activationOf,
+  attentionWindowsOf,
+  type ConfigJson,
   type Family,
   gatedProjections,
   gather,
   globalKinds,
-  type Json,
   llamaFields,
   llamaSizes,
   MODEL_NAMES,
   rmsNorms,
   separateProjections,
   specialTokens,
-  windowsOf,
 } from './parts.js'
 import { ropeParameters, rotaryOf } from './rope.js'
 
@@ -24,13 +34,13 @@ const gemmaFields = {
   ...llamaFields,
   num_key_value_heads: switchable(size, 4),
   head_dim: switchable(size, 256),
-  hidden_activation: either(z.string(), 'gelu_pytorch_tanh'),
+  hidden_activation: eitherField(z.string(), 'gelu_pytorch_tanh'),
   tie_word_embeddings: yes,
   attention_bias: biasField,
-  query_pre_attn_scalar: either(positiveNumber, 256),
+  query_pre_attn_scalar: eitherField(positiveNumber, 256),
   sliding_window: switchable(size, 4096),
-  layer_types: optional(z.array(z.string())),
-  use_bidirectional_attention: either(z.literal(false), false),
+  layer_types: optionalField(z.array(z.string())),
+  use_bidirectional_attention: eitherField(z.literal(false), false),
 }
 
 type GemmaRaw = z.output<z.ZodObject<typeof gemmaFields>>
@@ -48,12 +58,12 @@ interface Generation {
   readonly slidingTable: 'global' | 'local'
 }
 
-const describe = (json: Json, raw: GemmaRaw, generation: Generation): E.Either<string, DecoderConfig> => {
+const describe = (json: ConfigJson, raw: GemmaRaw, generation: Generation): E.Either<string, DecoderConfig> => {
   const planned = Array.from({ length: raw.num_hidden_layers }, (_, i) => generation.sliding(i))
   const parts = gather({
     sizes: llamaSizes(raw),
     activation: activationOf('hidden_activation', raw.hidden_activation),
-    windows: windowsOf(raw.layer_types, planned, raw.sliding_window),
+    windows: attentionWindowsOf(raw.layer_types, planned, raw.sliding_window),
     rotary: generation.rotary,
   })
   if (E.isLeft(parts)) return parts
@@ -115,7 +125,7 @@ const UNREAD = ['hidden_act']
 export const gemma2: Family = (json) => {
   const fields = {
     ...gemmaFields,
-    max_position_embeddings: either(size, 8192),
+    max_position_embeddings: eitherField(size, 8192),
     final_logit_softcapping: switchable(positiveNumber, 30),
     attn_logit_softcapping: switchable(positiveNumber, 50),
   }
@@ -136,16 +146,16 @@ export const gemma2: Family = (json) => {
 
 const gemma3Fields = {
   ...gemmaFields,
-  max_position_embeddings: either(size, 131_072),
-  final_logit_softcapping: optional(positiveNumber),
-  rope_local_base_freq: optional(positiveNumber),
-  rope_parameters: optional(
+  max_position_embeddings: eitherField(size, 131_072),
+  final_logit_softcapping: optionalField(positiveNumber),
+  rope_local_base_freq: optionalField(positiveNumber),
+  rope_parameters: optionalField(
     z.strictObject({
-      full_attention: optional(z.record(z.string(), z.unknown())),
-      sliding_attention: optional(z.record(z.string(), z.unknown())),
+      full_attention: optionalField(z.record(z.string(), z.unknown())),
+      sliding_attention: optionalField(z.record(z.string(), z.unknown())),
     }),
   ),
-  sliding_window_pattern: either(layerCount, 6),
+  sliding_window_pattern: eitherField(layerCount, 6),
 }
 
 export const gemma3: Family = (json) => {

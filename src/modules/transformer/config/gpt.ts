@@ -2,8 +2,27 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { AttentionDescription, DecoderConfig, LayerKind, Norm, Projection } from './description.js'
-import { commonFields, either, layerCount, no, optional, positiveNumber, readFields, size, yes } from './fields.js'
-import { activationOf, type Family, gather, type Json, linearMap, type Sizes, sizesOf, specialTokens } from './parts.js'
+import {
+  commonFields,
+  eitherField,
+  layerCount,
+  no,
+  optionalField,
+  positiveNumber,
+  readFields,
+  size,
+  yes,
+} from './fields.js'
+import {
+  activationOf,
+  type ConfigJson,
+  type Family,
+  gather,
+  linearMap,
+  type Sizes,
+  sizesOf,
+  specialTokens,
+} from './parts.js'
 
 const GPT_NAMES = {
   embedding: { name: 'transformer.wte', scale: 1 },
@@ -13,8 +32,8 @@ const GPT_NAMES = {
 
 const gptFields = {
   ...commonFields,
-  activation_function: either(z.string(), 'gelu_new'),
-  layer_norm_epsilon: either(positiveNumber, 1e-5),
+  activation_function: eitherField(z.string(), 'gelu_new'),
+  layer_norm_epsilon: eitherField(positiveNumber, 1e-5),
   tie_word_embeddings: yes,
 }
 
@@ -33,7 +52,7 @@ interface Variant {
   readonly kinds: E.Either<string, readonly LayerKind[]>
 }
 
-const describe = (json: Json, raw: GptRaw, variant: Variant): E.Either<string, DecoderConfig> => {
+const describe = (json: ConfigJson, raw: GptRaw, variant: Variant): E.Either<string, DecoderConfig> => {
   const parts = gather({
     sizes: sizesOf(variant.sizes),
     activation: activationOf('activation_function', raw.activation_function),
@@ -100,8 +119,8 @@ const gpt2Fields = {
   n_embd: size,
   n_layer: layerCount,
   n_head: size,
-  n_positions: either(size, 1024),
-  n_inner: optional(size),
+  n_positions: eitherField(size, 1024),
+  n_inner: optionalField(size),
   scale_attn_weights: yes,
   scale_attn_by_inverse_layer_idx: no,
 }
@@ -146,11 +165,11 @@ const gptNeoFields = {
   hidden_size: size,
   num_layers: layerCount,
   num_heads: size,
-  intermediate_size: optional(size),
-  max_position_embeddings: either(size, 2048),
-  window_size: either(size, 256),
-  attention_types: optional(z.array(z.tuple([z.array(attentionName), z.number().int().nonnegative()]))),
-  attention_layers: optional(z.array(attentionName)),
+  intermediate_size: optionalField(size),
+  max_position_embeddings: eitherField(size, 2048),
+  window_size: eitherField(size, 256),
+  attention_types: optionalField(z.array(z.tuple([z.array(attentionName), z.number().int().nonnegative()]))),
+  attention_layers: optionalField(z.array(attentionName)),
 }
 
 type GptNeoRaw = z.output<z.ZodObject<typeof gptNeoFields>>

@@ -11,10 +11,10 @@ import type {
 } from './description.js'
 import {
   biasField,
-  either,
+  eitherField,
   layerCount,
   no,
-  optional,
+  optionalField,
   positiveNumber,
   readFields,
   size,
@@ -23,11 +23,12 @@ import {
 } from './fields.js'
 import {
   activationOf,
+  attentionWindowsOf,
+  type ConfigJson,
   type Family,
   gatedProjections,
   gather,
   globalKinds,
-  type Json,
   type LlamaRaw,
   linearMap,
   llamaFields,
@@ -38,7 +39,6 @@ import {
   type Sizes,
   separateProjections,
   specialTokens,
-  windowsOf,
 } from './parts.js'
 import { type RopeContext, ropeParameters, rotaryOf } from './rope.js'
 
@@ -64,7 +64,7 @@ const kindsOf = (
 ): readonly LayerKind[] =>
   globalKinds(windows, scale).map((kind, i) => (encodes?.[i] === false ? { ...kind, rotary: null } : kind))
 
-const describe = (json: Json, raw: LlamaRaw, variant: Variant): E.Either<string, DecoderConfig> => {
+const describe = (json: ConfigJson, raw: LlamaRaw, variant: Variant): E.Either<string, DecoderConfig> => {
   const sizes = llamaSizes(raw)
   if (E.isLeft(sizes)) return sizes
   const { hidden, headSize } = sizes.right
@@ -139,7 +139,7 @@ export const llama: Family = (json) => {
   return describe(json, raw, {
     architecture: 'llama',
     tokens: { end: 2, pad: null },
-    windows: windowsOf(null, none(raw), null),
+    windows: attentionWindowsOf(null, none(raw), null),
     ...llamaLayer(raw, everywhere(raw.attention_bias, raw.mlp_bias)),
   })
 }
@@ -148,7 +148,7 @@ export const mistral: Family = (json) => {
   const fields = {
     ...llamaFields,
     num_key_value_heads: switchable(size, 8),
-    max_position_embeddings: either(size, 131_072),
+    max_position_embeddings: eitherField(size, 131_072),
     sliding_window: switchable(size, 4096),
   }
   const read = readFields(fields, json)
@@ -157,7 +157,7 @@ export const mistral: Family = (json) => {
   return describe(json, raw, {
     architecture: 'mistral',
     tokens: { end: 2, pad: null },
-    windows: windowsOf(null, all(raw, raw.sliding_window), raw.sliding_window),
+    windows: attentionWindowsOf(null, all(raw, raw.sliding_window), raw.sliding_window),
     ...llamaLayer(raw, everywhere('none')),
   })
 }
@@ -165,11 +165,11 @@ export const mistral: Family = (json) => {
 const qwenFields = {
   ...llamaFields,
   num_key_value_heads: switchable(size, 32),
-  max_position_embeddings: either(size, 32_768),
+  max_position_embeddings: eitherField(size, 32_768),
   use_sliding_window: no,
   sliding_window: switchable(size, 4096),
-  max_window_layers: either(z.number().int().nonnegative(), 28),
-  layer_types: optional(z.array(z.string())),
+  max_window_layers: eitherField(z.number().int().nonnegative(), 28),
+  layer_types: optionalField(z.array(z.string())),
 }
 
 type QwenRaw = z.output<z.ZodObject<typeof qwenFields>>
@@ -177,7 +177,7 @@ type QwenRaw = z.output<z.ZodObject<typeof qwenFields>>
 const qwenWindows = (raw: QwenRaw): Variant['windows'] => {
   const window = raw.use_sliding_window ? raw.sliding_window : null
   const planned = none(raw).map((_, i) => window !== null && i >= raw.max_window_layers)
-  return windowsOf(raw.layer_types, planned, window)
+  return attentionWindowsOf(raw.layer_types, planned, window)
 }
 
 export const qwen2: Family = (json) => {
@@ -212,20 +212,20 @@ export const qwen3: Family = (json) => {
 }
 
 /** Older files say `su` or `yarn` for what is `longrope` today. */
-const renamed = (parameters: Json | null): Json | null => {
+const renamed = (parameters: ConfigJson | null): ConfigJson | null => {
   const type = parameters?.rope_type ?? parameters?.type
   return type === 'su' || type === 'yarn' ? { ...parameters, rope_type: 'longrope' } : parameters
 }
 
 const phi3Fields = {
   ...llamaFields,
-  rms_norm_eps: either(positiveNumber, 1e-5),
-  max_position_embeddings: either(size, 4096),
-  original_max_position_embeddings: either(size, 4096),
-  partial_rotary_factor: either(positiveNumber, 1),
-  sliding_window: optional(size),
-  attention_bias: either(z.literal(false), false),
-  mlp_bias: either(z.literal(false), false),
+  rms_norm_eps: eitherField(positiveNumber, 1e-5),
+  max_position_embeddings: eitherField(size, 4096),
+  original_max_position_embeddings: eitherField(size, 4096),
+  partial_rotary_factor: eitherField(positiveNumber, 1),
+  sliding_window: optionalField(size),
+  attention_bias: eitherField(z.literal(false), false),
+  mlp_bias: eitherField(z.literal(false), false),
 }
 
 export const phi3: Family = (json) => {
@@ -244,7 +244,7 @@ export const phi3: Family = (json) => {
   return describe(json, raw, {
     architecture: 'phi3',
     tokens: { end: 32_000, pad: 32_000 },
-    windows: windowsOf(null, all(raw, raw.sliding_window), raw.sliding_window),
+    windows: attentionWindowsOf(null, all(raw, raw.sliding_window), raw.sliding_window),
     partial: { factor: raw.partial_rotary_factor, allowed: 'any' },
     attention: ({ hidden, heads, keyValueHeads, headSize }) => ({
       ...norms.attention,
@@ -264,7 +264,7 @@ export const phi3: Family = (json) => {
 
 export const olmo2: Family = (json) => {
   const read = readFields(
-    { ...llamaFields, rms_norm_eps: either(positiveNumber, 1e-5), attention_bias: biasField },
+    { ...llamaFields, rms_norm_eps: eitherField(positiveNumber, 1e-5), attention_bias: biasField },
     json,
   )
   if (E.isLeft(read)) return read
@@ -273,7 +273,7 @@ export const olmo2: Family = (json) => {
   return describe(json, raw, {
     architecture: 'olmo2',
     tokens: { end: 50_279, pad: 1 },
-    windows: windowsOf(null, none(raw), null),
+    windows: attentionWindowsOf(null, none(raw), null),
     attention: (sizes) => ({
       before: null,
       after: norm('post_attention_layernorm', sizes.hidden),
@@ -292,13 +292,13 @@ export const olmo2: Family = (json) => {
 const smollm3Fields = {
   ...llamaFields,
   num_key_value_heads: switchable(size, 4),
-  max_position_embeddings: either(size, 32_768),
+  max_position_embeddings: eitherField(size, 32_768),
   tie_word_embeddings: yes,
   use_sliding_window: no,
-  sliding_window: optional(size),
-  no_rope_layers: optional(z.array(z.union([z.literal(0), z.literal(1)]))),
-  no_rope_layer_interval: either(layerCount, 4),
-  layer_types: optional(z.array(z.string())),
+  sliding_window: optionalField(size),
+  no_rope_layers: optionalField(z.array(z.union([z.literal(0), z.literal(1)]))),
+  no_rope_layer_interval: eitherField(layerCount, 4),
+  layer_types: optionalField(z.array(z.string())),
   attention_bias: biasField,
   mlp_bias: biasField,
 }
@@ -318,7 +318,7 @@ export const smollm3: Family = (json) => {
     architecture: 'smollm3',
     tokens: { end: 128_001, pad: 128_004 },
     defaultTheta: 2_000_000,
-    windows: windowsOf(
+    windows: attentionWindowsOf(
       raw.layer_types,
       encodes.map((turned) => window !== null && !turned),
       window,

@@ -10,14 +10,14 @@ import type {
   Norm,
   Projection,
 } from './description.js'
-import { commonFields, either, layerCount, no, optional, positiveNumber, size } from './fields.js'
+import { commonFields, eitherField, layerCount, no, optionalField, positiveNumber, size } from './fields.js'
 import { ropeFields } from './rope.js'
 
 /** A parsed JSON object. */
-export type Json = Readonly<Record<string, unknown>>
+export type ConfigJson = Readonly<Record<string, unknown>>
 
 /** A `config.json` -> what it describes, or a sentence that names what is wrong or not supported. */
-export type Family = (json: Json) => E.Either<string, DecoderConfig>
+export type Family = (json: ConfigJson) => E.Either<string, DecoderConfig>
 
 type Parts = Readonly<Record<string, E.Either<string, unknown>>>
 
@@ -39,11 +39,11 @@ export const llamaFields = {
   intermediate_size: size,
   num_hidden_layers: layerCount,
   num_attention_heads: size,
-  num_key_value_heads: optional(size),
-  head_dim: optional(size),
-  hidden_act: either(z.string(), 'silu'),
-  max_position_embeddings: either(size, 2048),
-  rms_norm_eps: either(positiveNumber, 1e-6),
+  num_key_value_heads: optionalField(size),
+  head_dim: optionalField(size),
+  hidden_act: eitherField(z.string(), 'silu'),
+  max_position_embeddings: eitherField(size, 2048),
+  rms_norm_eps: eitherField(positiveNumber, 1e-6),
   tie_word_embeddings: no,
 }
 
@@ -157,7 +157,7 @@ export const preNorms = (
 })
 
 /** The window of each layer: from `layer_types` where a file names them, or from `planned`. */
-export const windowsOf = (
+export const attentionWindowsOf = (
   given: readonly string[] | null,
   planned: readonly boolean[],
   window: number | null,

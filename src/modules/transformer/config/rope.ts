@@ -2,14 +2,14 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { RopeScaling, RotaryDescription } from './description.js'
-import { either, optional, positiveNumber, readFields, size } from './fields.js'
+import { eitherField, optionalField, positiveNumber, readFields, size } from './fields.js'
 
 /** What a family may say about its rotary embedding: `rope_scaling` with `rope_theta` (old), or `rope_parameters` (Transformers 5). */
 export const ropeFields = {
-  rope_theta: optional(positiveNumber),
-  rope_scaling: optional(z.record(z.string(), z.unknown())),
-  rope_parameters: optional(z.record(z.string(), z.unknown())),
-  original_max_position_embeddings: optional(size),
+  rope_theta: optionalField(positiveNumber),
+  rope_scaling: optionalField(z.record(z.string(), z.unknown())),
+  rope_parameters: optionalField(z.record(z.string(), z.unknown())),
+  original_max_position_embeddings: optionalField(size),
 }
 
 /** What a file says of its only rotary embedding. The older place goes first, as in Transformers. */
@@ -28,20 +28,20 @@ const factors = z.array(positiveNumber).max(65536)
 const parameterFields = {
   rope_type: z.string().nullish(),
   type: z.string().nullish(),
-  rope_theta: optional(positiveNumber),
-  partial_rotary_factor: optional(positiveNumber),
-  factor: optional(positiveNumber),
-  original_max_position_embeddings: optional(size),
-  low_freq_factor: optional(positiveNumber),
-  high_freq_factor: optional(positiveNumber),
-  attention_factor: optional(positiveNumber),
-  mscale: optional(z.number()),
-  mscale_all_dim: optional(z.number()),
-  beta_fast: optional(z.number().nonnegative()),
-  beta_slow: optional(z.number().nonnegative()),
-  truncate: either(z.boolean(), true),
-  short_factor: optional(factors),
-  long_factor: optional(factors),
+  rope_theta: optionalField(positiveNumber),
+  partial_rotary_factor: optionalField(positiveNumber),
+  factor: optionalField(positiveNumber),
+  original_max_position_embeddings: optionalField(size),
+  low_freq_factor: optionalField(positiveNumber),
+  high_freq_factor: optionalField(positiveNumber),
+  attention_factor: optionalField(positiveNumber),
+  mscale: optionalField(z.number()),
+  mscale_all_dim: optionalField(z.number()),
+  beta_fast: optionalField(z.number().nonnegative()),
+  beta_slow: optionalField(z.number().nonnegative()),
+  truncate: eitherField(z.boolean(), true),
+  short_factor: optionalField(factors),
+  long_factor: optionalField(factors),
 }
 
 type Parameters = z.output<z.ZodObject<typeof parameterFields>>

@@ -3,12 +3,12 @@ import { describe, expect, it } from 'vitest'
 import { keyFromSeed } from '../../../../src/core/key.js'
 import {
   LARGEST_TOTAL,
-  type Operation,
   type PlanLimits,
+  type ProblemOperation,
   planner,
 } from '../../../../src/data/datasets/wordProblems/plan.js'
 
-const OPERATIONS: readonly Operation[] = ['add', 'subtract', 'multiply']
+const OPERATIONS: readonly ProblemOperation[] = ['add', 'subtract', 'multiply']
 
 const seeds = fc.nat().map(keyFromSeed)
 
@@ -21,7 +21,7 @@ const limits: fc.Arbitrary<PlanLimits> = fc.record({
 
 const usual: PlanLimits = { minSteps: 2, maxSteps: 3, maxNumber: 20, operations: ['add', 'subtract'] }
 
-const arithmetic = (operation: Operation, a: number, b: number): number =>
+const arithmetic = (operation: ProblemOperation, a: number, b: number): number =>
   ({ add: a + b, subtract: a - b, multiply: a * b })[operation]
 
 describe('planner', () => {

@@ -3,7 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { keyFromSeed } from '../../../../src/core/key.js'
 import { finalAnswer, gsm8kTasks } from '../../../../src/data/datasets/gsm8k.js'
-import type { Operation } from '../../../../src/data/datasets/wordProblems/plan.js'
+import type { ProblemOperation } from '../../../../src/data/datasets/wordProblems/plan.js'
 import { THINGS } from '../../../../src/data/datasets/wordProblems/vocabulary.js'
 import {
   type Split,
@@ -15,7 +15,7 @@ import {
 import { taskAt, tasksOf } from './taskAt.js'
 
 const SPLITS: readonly Split[] = ['train', 'rl', 'heldOut']
-const OPERATIONS: readonly Operation[] = ['add', 'subtract', 'multiply']
+const OPERATIONS: readonly ProblemOperation[] = ['add', 'subtract', 'multiply']
 
 const seeds = fc.nat().map(keyFromSeed)
 const indices = fc.nat(1_000_000)

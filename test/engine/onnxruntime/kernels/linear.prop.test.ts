@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { fusedRules, linearRules } from '../../../../src/engine/onnxruntime/kernels/linear.js'
 import { layerNorm } from '../../../../src/engine/ops/layerNorm.js'
-import { linear, type WeightLayout } from '../../../../src/engine/ops/linear.js'
+import { linearLayer, type WeightLayout } from '../../../../src/engine/ops/linear.js'
 import { rmsNorm } from '../../../../src/engine/ops/rmsNorm.js'
 import { rotary } from '../../../../src/engine/ops/rotary.js'
 import { type ScaledMatMulOptions, scaledMatMul } from '../../../../src/engine/ops/scaledMatMul.js'
@@ -179,7 +179,7 @@ const rows = [
   row('Einsum', sums, ({ all }, equation) => tf.einsum(equation, ...all), close),
   row('Einsum', intSums, ({ all }, equation) => tf.einsum(equation, ...all), { on: 'int32' }),
   row('ScaledMatMul', scaledProducts, ({ a, b }, options) => scaledMatMul(a, b, options), close),
-  row('Linear', linearMaps, ({ a, b, c }, layout) => linear(a, { weight: b, bias: c }, layout), close),
+  row('Linear', linearMaps, ({ a, b, c }, layout) => linearLayer(a, { weight: b, bias: c }, layout), close),
   row('RmsNorm', weighted, ({ a, b }) => rmsNorm(a, b, 1e-5), close),
   row('LayerNorm', shifted, ({ a, b, c }) => layerNorm(a, { weight: b, bias: c }, 1e-2), close),
   row('Silu', pair(values), ({ a, b }) => swiGlu(a, b), close),

@@ -9,7 +9,7 @@ import {
 } from '../../../../src/envs/rewards/ifEval/ifEvalReward.js'
 import { checkLaws } from '../../../../src/testing/law.js'
 import { rewardLaws } from '../../../../src/testing/rewardLaws.js'
-import { append, History, message } from '../../../../src/text/history/history.js'
+import { appendMessage, History, message } from '../../../../src/text/history/history.js'
 import { ifEvalTask, inBlocks, KIND_SAMPLES, type KindSample, loadedDetector } from '../../../kit/ifEval.js'
 
 const detectLanguage = await loadedDetector()
@@ -20,7 +20,7 @@ const task = ifEvalTask(NO_COMMA, QUOTED)
 const scored = (reply: string, options: Partial<IfEvalRewardOptions> = {}, details = {}) =>
   ifEvalReward({ detectLanguage, ...options }).score({
     task,
-    history: append(History([message('user', task.query)]), message('assistant', reply, details)),
+    history: appendMessage(History([message('user', task.query)]), message('assistant', reply, details)),
   })
 
 /** A second instruction, which no hostile text keeps by chance: many kinds forbid, and a text about nothing keeps those. */

@@ -4,13 +4,13 @@ import { sentences } from '../../../../src/envs/rewards/ifEval/punkt.js'
 import {
   escaped,
   foldCase,
-  isBlank,
+  isBlankText,
   isLower,
   isUpper,
   occurrences,
   splitSpaces,
-  strip,
   stripEnd,
+  stripText,
 } from '../../../../src/envs/rewards/ifEval/pythonText.js'
 import { wordTokens } from '../../../../src/envs/rewards/ifEval/wordTokens.js'
 
@@ -59,11 +59,19 @@ describe('white space is that of Python', () => {
     '\u202f',
     '\u3000',
   ])('%j is', (space) => {
-    expect([strip(`${space}a${space}`), isBlank(space), splitSpaces(`a${space}b`)]).toEqual(['a', true, ['a', 'b']])
+    expect([stripText(`${space}a${space}`), isBlankText(space), splitSpaces(`a${space}b`)]).toEqual([
+      'a',
+      true,
+      ['a', 'b'],
+    ])
   })
 
   it.each(['\ufeff', '\u200b', '\u180e', '\0'])('%j is not', (sign) => {
-    expect([strip(`${sign}a`), isBlank(sign), splitSpaces(`a${sign}b`)]).toEqual([`${sign}a`, false, [`a${sign}b`]])
+    expect([stripText(`${sign}a`), isBlankText(sign), splitSpaces(`a${sign}b`)]).toEqual([
+      `${sign}a`,
+      false,
+      [`a${sign}b`],
+    ])
   })
 })
 
@@ -113,10 +121,10 @@ describe('sentences', () => {
         const rest = sentences(text).reduce((left, sentence) => {
           const at = left.indexOf(sentence)
           expect(at).toBeGreaterThanOrEqual(0)
-          expect(isBlank(left.slice(0, at))).toBe(true)
+          expect(isBlankText(left.slice(0, at))).toBe(true)
           return left.slice(at + sentence.length)
         }, text)
-        expect(isBlank(rest)).toBe(true)
+        expect(isBlankText(rest)).toBe(true)
       }),
     )
   })

@@ -3,14 +3,21 @@ import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { type LanguageModel as AnyLanguageModel, APICallError } from 'ai'
 import { MockLanguageModelV3 } from 'ai/test'
 import { describe, expect, it } from 'vitest'
-import type { Alarms } from '../../../../src/core/capabilities.js'
+import type { Timers } from '../../../../src/core/capabilities.js'
 import { child, keyFromSeed } from '../../../../src/core/key.js'
 import type { HistoryPrompt } from '../../../../src/data/policy.js'
 import { data, raggedRows } from '../../../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../../../src/data/tensorDict/tensorDict.js'
-import { AISDKWrapper } from '../../../../src/modules/remote/chat/aiSDKWrapper.js'
+import { aiSDKWrapper } from '../../../../src/modules/remote/chat/aiSDKWrapper.js'
 import { seedOf } from '../../../../src/modules/remote/chat/chatRequest.js'
-import { append, History, message, textOf, toolResult } from '../../../../src/text/history/history.js'
+import {
+  appendMessage,
+  History,
+  type MediaSource,
+  message,
+  textOf,
+  toolResult,
+} from '../../../../src/text/history/history.js'
 import { MALFORMED_CALL } from '../../../../src/text/toolCalls/callMessage.js'
 import { leftOf, rightOf } from '../../../kit/results.js'
 import { saying, scripted, served, tokenizer, until, useServers } from '../../../kit/served.js'
@@ -44,14 +51,14 @@ const answering = (content: readonly object[], unified = 'stop') =>
 /** Pauses that are over at once, and how long they would have been. */
 const noWaiting = () => {
   const pauses: number[] = []
-  const alarms: Alarms = {
+  const timers: Timers = {
     after: (ms, ring) => {
       pauses.push(ms)
       ring()
       return () => {}
     },
   }
-  return { pauses, alarms }
+  return { pauses, timers }
 }
 
 const refusal = (statusCode: number, headers: Readonly<Record<string, string>> = {}) =>
@@ -78,7 +85,7 @@ const failing = (...errors: readonly Error[]) => {
 
 describe('a language model of the AI SDK as a policy', () => {
   it('answers conversations through a real provider and a real server', async () => {
-    const policy = AISDKWrapper({ model: await provided(served(saying('four'))), ...SHORT })
+    const policy = aiSDKWrapper({ model: await provided(served(saying('four'))), ...SHORT })
     const action = await rightOf(policy.act(asked('2 + 2', '3 + 3'), key))
     const four = message('assistant', 'four')
     expect(get(action, 'history', 'response').items.toArray()).toEqual([four, four])
@@ -89,7 +96,7 @@ describe('a language model of the AI SDK as a policy', () => {
   it('gives ids and log-probabilities of a server that tells them', async () => {
     const engine = saying('the cat')
     const weights = () => ({ version: 3, adapter: null, cacheSalt: 's' })
-    const policy = AISDKWrapper({ model: await provided(served(engine)), capture: 'tokens', weights, ...SHORT })
+    const policy = aiSDKWrapper({ model: await provided(served(engine)), capture: 'tokens', weights, ...SHORT })
     const action = await rightOf(policy.act(asked('a'), key))
     const ids = [...tokenizer.encode('the cat'), tokenizer.idOf('<|im_end|>')!]
     expect(raggedRows(get(action, 'tokens', 'response'))).toEqual([ids])
@@ -100,7 +107,7 @@ describe('a language model of the AI SDK as a policy', () => {
 
   it('says so where a provider shows no ids', async () => {
     const failure = await leftOf(
-      AISDKWrapper({ model: answering([{ type: 'text', text: 'a' }]), capture: 'tokens' }).act(asked('a'), key),
+      aiSDKWrapper({ model: answering([{ type: 'text', text: 'a' }]), capture: 'tokens' }).act(asked('a'), key),
     )
     expect(failure).toMatchObject({ kind: 'asked' })
     expect(failure.reason).toContain("capture 'text'")
@@ -113,7 +120,7 @@ describe('a language model of the AI SDK as a policy', () => {
       { type: 'tool-call', toolCallId: 'c1', toolName: 'add', input: '{"a": 1}' },
       { type: 'tool-call', toolCallId: 'c2', toolName: 'add', input: '{"a": ' },
     ]
-    const action = await rightOf(AISDKWrapper({ model: answering(content, 'tool-calls') }).act(asked('a'), key))
+    const action = await rightOf(aiSDKWrapper({ model: answering(content, 'tool-calls') }).act(asked('a'), key))
     const said = get(action, 'history', 'response').items.get(0)!
     expect(said.toolCalls).toEqual([{ id: 'c1', name: 'add', arguments: { a: 1 } }])
     expect([said.reasoning, textOf(said)]).toEqual(['hm', `Let me see.\n${MALFORMED_CALL} add({"a": )`])
@@ -125,13 +132,13 @@ describe('a language model of the AI SDK as a policy', () => {
   it('hands over conversations with tools, settings, provider options and a seed of the row', async () => {
     const model = answering([{ type: 'text', text: 'four' }])
     const call = { id: 'c1', name: 'add', arguments: { a: 1 } }
-    const talk = append(
+    const talk = appendMessage(
       History([message('system', 's'), message('user', '?'), message('assistant', [], { toolCalls: [call] })]),
       toolResult(call, '2'),
     )
     const tools = [{ type: 'function', function: { name: 'add' } }] as const
     const config = { tools, toolChoice: { name: 'add' }, stop: ['x'], providerOptions: { p: { q: 1 } } } as const
-    await rightOf(AISDKWrapper({ model, ...config }).act(asked(talk), key))
+    await rightOf(aiSDKWrapper({ model, ...config }).act(asked(talk), key))
     const [sent] = model.doGenerateCalls
     expect(sent!.prompt.map(({ role }) => role)).toEqual(['system', 'user', 'assistant', 'tool'])
     expect(sent!.prompt[3]).toMatchObject({ content: [{ toolCallId: 'c1', toolName: 'add', output: { value: '2' } }] })
@@ -154,16 +161,31 @@ describe('a language model of the AI SDK as a policy', () => {
       doStream: () => Promise.reject(new Error('not asked for')),
     }
     const taken: Exclude<AnyLanguageModel, string> = model
-    const action = await rightOf(AISDKWrapper({ model: taken }).act(asked('a'), key))
+    const action = await rightOf(aiSDKWrapper({ model: taken }).act(asked('a'), key))
     expect(get(action, 'stopReason').items.get(0)).toBe('length')
     expect(get(action, 'history', 'response').items.get(0)!.isComplete).toBe(false)
     expect(get(action, 'answer').items.get(0)!.usage).toEqual({ promptTokens: 1, completionTokens: 2 })
   })
 
+  it('sends videos and files, and refuses a file without a media type', async () => {
+    const model = answering([{ type: 'text', text: 'four' }])
+    const file = (source: MediaSource) => History([message('user', [{ type: 'file', source, name: 'a.pdf' }])])
+    const video = History([message('user', [{ type: 'video', source: { url: 'https://a.b/c.mp4' } }])])
+    const pdf = { base64: 'AAAA', mediaType: 'application/pdf' }
+    await rightOf(aiSDKWrapper({ model }).act(asked(video, file(pdf)), key))
+    expect(model.doGenerateCalls.map(({ prompt }) => prompt[0]!.content)).toEqual([
+      [{ type: 'file', mediaType: 'video/*', data: new URL('https://a.b/c.mp4') }],
+      [{ type: 'file', mediaType: 'application/pdf', data: 'AAAA', filename: 'a.pdf' }],
+    ])
+    const byUrl = asked(file({ url: 'https://a.b/c.pdf' }))
+    const { reason } = await leftOf(aiSDKWrapper({ model }).act(byUrl, key))
+    expect(reason).toContain('a file at a URL has no media type')
+  })
+
   it('tells every conversation that a prompt cannot say', async () => {
     const model = answering([])
     const bad = History([message('critic', 'hm')])
-    const failure = await leftOf(AISDKWrapper({ model }).act(asked(bad, History([])), key))
+    const failure = await leftOf(aiSDKWrapper({ model }).act(asked(bad, History([])), key))
     expect(failure.reason).toMatch(/conversation 0: .*'critic'.*; conversation 1: .*no message/)
     expect(model.doGenerateCalls).toEqual([])
   })
@@ -171,9 +193,9 @@ describe('a language model of the AI SDK as a policy', () => {
 
 describe('failures of providers', () => {
   it('tries again what may pass, after what the server asks for', async () => {
-    const { pauses, alarms } = noWaiting()
+    const { pauses, timers } = noWaiting()
     const { model, calls } = failing(refusal(429, { 'retry-after': '7' }), refusal(500))
-    const action = await rightOf(AISDKWrapper({ model, world: { alarms } }).act(asked('a'), key))
+    const action = await rightOf(aiSDKWrapper({ model, world: { timers } }).act(asked('a'), key))
     expect(textOf(get(action, 'history', 'response').items.get(0)!)).toBe('four')
     expect(calls()).toBe(3)
     expect(pauses).toHaveLength(2)
@@ -181,9 +203,9 @@ describe('failures of providers', () => {
   })
 
   it('gives up after its attempts', async () => {
-    const { alarms } = noWaiting()
+    const { timers } = noWaiting()
     const { model, calls } = failing(refusal(500), refusal(500), refusal(500))
-    const failure = await leftOf(AISDKWrapper({ model, attempts: 2, world: { alarms } }).act(asked('a'), key))
+    const failure = await leftOf(aiSDKWrapper({ model, attempts: 2, world: { timers } }).act(asked('a'), key))
     expect(failure).toMatchObject({ kind: 'infrastructure' })
     expect(calls()).toBe(2)
   })
@@ -193,14 +215,14 @@ describe('failures of providers', () => {
     [401, 'infrastructure'],
   ])('tells whose failure a %i is, at once and without secrets', async (status, kind) => {
     const { model, calls } = failing(Object.assign(refusal(status), { message: 'planted-key-9 is wrong' }))
-    const failure = await leftOf(AISDKWrapper({ model, secrets: ['planted-key-9'] }).act(asked('a'), key))
+    const failure = await leftOf(aiSDKWrapper({ model, secrets: ['planted-key-9'] }).act(asked('a'), key))
     expect(failure).toMatchObject({ kind, reason: expect.stringContaining(`${status}: *** is wrong`) })
     expect(calls()).toBe(1)
   })
 
   it('ends what is underway on the server when the caller has enough, and what waits is not begun', async () => {
     const engine = scripted({ beforeToken: () => new Promise(() => {}) })
-    const policy = AISDKWrapper({ model: await provided(served(engine)), maxConcurrent: 2, ...SHORT })
+    const policy = aiSDKWrapper({ model: await provided(served(engine)), maxConcurrent: 2, ...SHORT })
     const control = new AbortController()
     const result = policy.act(asked('a', 'b', 'c'), key, { signal: control.signal })()
     await until(() => engine.running() === 2)
@@ -212,7 +234,7 @@ describe('failures of providers', () => {
 
   it('gives up at the end of its time', async () => {
     const engine = scripted({ beforeToken: () => new Promise(() => {}) })
-    const policy = AISDKWrapper({ model: await provided(served(engine)), timeoutSeconds: 0.05, ...SHORT })
+    const policy = aiSDKWrapper({ model: await provided(served(engine)), timeoutSeconds: 0.05, ...SHORT })
     expect(await leftOf(policy.act(asked('a'), key))).toMatchObject({
       kind: 'infrastructure',
       reason: expect.stringContaining('within 0.05 s'),

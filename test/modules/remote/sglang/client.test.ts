@@ -10,7 +10,7 @@ import type {
 } from '../../../../src/data/generation.js'
 import { liveTransport } from '../../../../src/live/transport/liveTransport.js'
 import { DEFAULT_SAMPLING } from '../../../../src/modules/generation/sampling/params.js'
-import { SGLangClient, type SGLangClientOptions } from '../../../../src/modules/remote/sglang/client.js'
+import { type SGLangClientOptions, sglangClient } from '../../../../src/modules/remote/sglang/client.js'
 import { type ScriptedSGLang, type SGLangScript, useScriptedSGLang } from '../../../kit/scriptedSGLang.js'
 import { until } from '../../../kit/served.js'
 import { logSoftmax, SCRIPTED_END, type ScriptedItem, scriptedLogits } from '../../../kit/sglangModel.js'
@@ -21,7 +21,7 @@ const start = useScriptedSGLang()
 type Options = Partial<Omit<SGLangClientOptions, 'url' | 'transport'>>
 
 const clientOf = ({ url }: ScriptedSGLang, options: Options = {}) =>
-  SGLangClient({ transport: liveTransport({ url, retry: { attempts: 1 } }), ...options })
+  sglangClient({ transport: liveTransport({ url, retry: { attempts: 1 } }), ...options })
 
 const pair = async (script: Partial<SGLangScript> = {}, options: Options = {}) => {
   const server = await start(script)
@@ -45,7 +45,7 @@ const requestOf = (
   ...rest,
 })
 
-type Client = ReturnType<typeof SGLangClient>
+type Client = ReturnType<typeof sglangClient>
 
 const eventsOf = async (client: Client, request: GenerationRequest, signal?: AbortSignal) => {
   const events: GenerationEvent[] = []
@@ -69,7 +69,7 @@ const meta =
   (rest: (item: ScriptedItem) => Record<string, unknown>) =>
   (item: ScriptedItem): unknown => ({ ...item, meta_info: { ...item.meta_info, ...rest(item) } })
 
-describe('SGLangClient: connecting', () => {
+describe('sglangClient: connecting', () => {
   it.each(['tempered', 'edited'] as const)('sees from two samples that log-probabilities are %s', async (logProbs) => {
     const server = await start({ logProbs, ranks: 2 })
     const abilities = orThrow(await clientOf(server).connect())
@@ -97,7 +97,7 @@ describe('SGLangClient: connecting', () => {
   })
 })
 
-describe('SGLangClient: sampling', () => {
+describe('sglangClient: sampling', () => {
   it('sends what was asked for, nothing left to the defaults of the server', async () => {
     const { server, client } = await pair()
     const request = requestOf(
@@ -313,7 +313,7 @@ describe('SGLangClient: sampling', () => {
   })
 })
 
-describe('SGLangClient: aborting', () => {
+describe('sglangClient: aborting', () => {
   it('ends a request by name with what it has, each of its completions', async () => {
     const { server, client } = await pair()
     server.stall()
@@ -341,7 +341,7 @@ describe('SGLangClient: aborting', () => {
   })
 })
 
-describe('SGLangClient: its end', () => {
+describe('sglangClient: its end', () => {
   it('stamps tokens of an adapter with the version that it served as', async () => {
     const { client } = await pair()
     const adapter = { rank: 1, alpha: 1, tensors: new Map() }

@@ -3,7 +3,7 @@ import { orThrow } from '../../../../src/core/failure.js'
 import type { GenerationEvent, GenerationFailure, WeightSource } from '../../../../src/data/generation.js'
 import { liveTransport } from '../../../../src/live/transport/liveTransport.js'
 import { DEFAULT_SAMPLING } from '../../../../src/modules/generation/sampling/params.js'
-import { SGLangClient } from '../../../../src/modules/remote/sglang/client.js'
+import { sglangClient } from '../../../../src/modules/remote/sglang/client.js'
 import { type Fault, type FaultProxy, faultProxy, rewriteJson, type SeenRequest } from '../../../kit/faultProxy.js'
 import { useScriptedSGLang } from '../../../kit/scriptedSGLang.js'
 import { toldTime } from '../../../kit/toldTime.js'
@@ -31,7 +31,7 @@ const behind = async (path: string, faults: readonly Fault[], delivery: 'whole' 
   const transport = liveTransport({ url: proxy.url, retry, circuit: { failures: 99 }, timing })
   const options = { logProbs: 'tempered', maxCallBytes: 8, delivery } as const
   const limits = { sampleMs: LIMIT_MS, updateMs: LIMIT_MS }
-  return { server, proxy, client: SGLangClient({ transport, limits, ...options }) }
+  return { server, proxy, client: sglangClient({ transport, limits, ...options }) }
 }
 
 type Behind = Awaited<ReturnType<typeof behind>>
@@ -67,7 +67,7 @@ const meta = (rest: object): Fault =>
     return { ...item, meta_info: { ...item.meta_info, ...rest } }
   })
 
-describe('SGLangClient behind a proxy that spoils answers', () => {
+describe('sglangClient behind a proxy that spoils answers', () => {
   it.each<readonly [string, readonly Fault[]]>([
     ['a reset before the server saw it', [{ _tag: 'Reset', upstream: 'spared' }]],
     ['a reset before the first byte', [{ _tag: 'Reset', upstream: 'sees' }]],
@@ -132,7 +132,7 @@ const WEIGHTS: WeightSource = { _tag: 'Arrays', arrays: new Map(['a', 'b', 'c'].
 
 const PUSH = '/update_weights_from_tensor'
 
-describe('SGLangClient: a push through a proxy that spoils answers', () => {
+describe('sglangClient: a push through a proxy that spoils answers', () => {
   it('does not know the weights when the server dies in call 2 of 3, asks for them, and sends nothing again', async () => {
     const server = await start()
     let count = 0
@@ -146,7 +146,7 @@ describe('SGLangClient: a push through a proxy that spoils answers', () => {
       retry: { attempts: 3, baseMs: 1, capMs: 2 },
       circuit: { failures: 99 },
     })
-    const client = SGLangClient({ transport, logProbs: 'tempered', maxCallBytes: 8 })
+    const client = sglangClient({ transport, logProbs: 'tempered', maxCallBytes: 8 })
     orThrow(await client.connect())
     expect(await client.loadWeights(WEIGHTS, { version: 7 })()).toMatchObject({
       left: { kind: 'unknown', reason: expect.stringContaining('call 2 of 3') },

@@ -2,13 +2,13 @@ import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { isLeft } from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import type { Alarms } from '../../../../src/core/capabilities.js'
+import type { Timers } from '../../../../src/core/capabilities.js'
 import { orThrow } from '../../../../src/core/failure.js'
 import type { AdapterWeights, WeightSource } from '../../../../src/data/generation.js'
 import { liveTransport } from '../../../../src/live/transport/liveTransport.js'
 import { DEFAULT_SAMPLING } from '../../../../src/modules/generation/sampling/params.js'
 import { base64 } from '../../../../src/modules/remote/sglang/base64.js'
-import { SGLangClient, type SGLangClientOptions } from '../../../../src/modules/remote/sglang/client.js'
+import { type SGLangClientOptions, sglangClient } from '../../../../src/modules/remote/sglang/client.js'
 import { pickledTensors } from '../../../../src/modules/remote/sglang/pickle.js'
 import { tensorCalls } from '../../../../src/modules/remote/sglang/weights.js'
 import { type SGLangScript, useScriptedSGLang } from '../../../kit/scriptedSGLang.js'
@@ -16,8 +16,8 @@ import { until } from '../../../kit/served.js'
 
 const start = useScriptedSGLang()
 
-/** Alarms that do not wait. */
-const AT_ONCE: Alarms = {
+/** Timers that do not wait. */
+const AT_ONCE: Timers = {
   after: (_, ring) => {
     const soon = setImmediate(ring)
     return () => clearImmediate(soon)
@@ -30,7 +30,7 @@ type Options = Partial<Omit<SGLangClientOptions, 'url' | 'transport'>>
 const pair = async (script: Partial<SGLangScript> = {}, options: Options = {}) => {
   const server = await start(script)
   const transport = liveTransport({ url: server.url, retry: { attempts: 3, baseMs: 1, capMs: 1 } })
-  return { server, client: SGLangClient({ transport, logProbs: 'tempered', ...options }) }
+  return { server, client: sglangClient({ transport, logProbs: 'tempered', ...options }) }
 }
 
 const row = (length: number) => ({ shape: [length], data: new Float32Array(length).fill(0.5) })
@@ -65,7 +65,7 @@ const request = (id: string) => ({
   cacheSalt: '',
 })
 
-const versionsOf = async (client: ReturnType<typeof SGLangClient>, id: string): Promise<readonly number[] | string> => {
+const versionsOf = async (client: ReturnType<typeof sglangClient>, id: string): Promise<readonly number[] | string> => {
   const versions: number[] = []
   for await (const event of client.generate(request(id))) {
     if (event._tag === 'Failed') return event.failure.reason
@@ -104,7 +104,7 @@ describe('tensorCalls', () => {
   })
 })
 
-describe('SGLangClient: new weights', () => {
+describe('sglangClient: new weights', () => {
   it('sends tensors in calls of bounded size; the last one empties the cache and brings the label', async () => {
     const { server, client } = await pair({ ranks: 2 }, { maxCallBytes: 40 })
     orThrow(await client.loadWeights(THREE, { version: 5 })())
@@ -224,7 +224,7 @@ describe('SGLangClient: new weights', () => {
   })
 })
 
-describe('SGLangClient: adapters', () => {
+describe('sglangClient: adapters', () => {
   it('sends an adapter with the checksum of each tensor, and takes it away', async () => {
     const { server, client } = await pair({ ranks: 2 })
     orThrow(await client.loadAdapter('policy-v1', adapter)())
@@ -263,7 +263,7 @@ describe('SGLangClient: adapters', () => {
   })
 })
 
-describe('SGLangClient: pausing', () => {
+describe('sglangClient: pausing', () => {
   it.each([
     ['abort', 'clear', 'abort'],
     ['keep', 'clear', 'retract'],
@@ -281,7 +281,7 @@ describe('SGLangClient: pausing', () => {
   it.each(['old', 'new'] as const)(
     'waits until nothing runs, and holds new requests until it goes on: %s server',
     async (release) => {
-      const { server, client } = await pair({ release }, { alarms: AT_ONCE })
+      const { server, client } = await pair({ release }, { timers: AT_ONCE })
       const go = server.stall()
       const first = versionsOf(client, 'first')
       await until(() => server.running() === 1)
@@ -299,7 +299,7 @@ describe('SGLangClient: pausing', () => {
   )
 
   it('gives up waiting when the time is over, and lets requests go on', async () => {
-    const { server, client } = await pair({}, { limits: { drainMs: 500 }, alarms: AT_ONCE })
+    const { server, client } = await pair({}, { limits: { drainMs: 500 }, timers: AT_ONCE })
     const go = server.stall()
     const first = versionsOf(client, 'first')
     await until(() => server.running() === 1)

@@ -12,7 +12,7 @@ import {
   wireBody,
 } from '../../../../src/modules/remote/vllm/wireRequest.js'
 import { samplingFields } from '../../../../src/serve/requests/fields.js'
-import { samplingOf } from '../../../../src/serve/requests/sampling.js'
+import { requestedSampling } from '../../../../src/serve/requests/sampling.js'
 import { requestOf } from '../../../kit/wire.js'
 
 const VOCABULARY = 50
@@ -58,7 +58,7 @@ describe('wireBody', () => {
         const json: unknown = JSON.parse(JSON.stringify(endpoint === 'generate' ? body.sampling_params : body))
         const fields = fieldsSchema.parse(json)
         const info = { vocabularySize: VOCABULARY, maxModelLength: 99, maxConcurrent: 9, endTokens: [] }
-        const read = samplingOf(fields, {
+        const read = requestedSampling(fields, {
           ...{ info, maxTokens: fields.max_tokens ?? null, logProbs: fields.logprobs, logProbsMode: 'raw' },
           ...{ maxLogProbs: -1, key: keyFromSeed(0) },
         })

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { isRight } from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { diagnose } from '../../../../src/modules/remote/vllmWorker/diagnosis.js'
-import { engineArguments, withDefaults } from '../../../../src/modules/remote/vllmWorker/engineArguments.js'
+import { engineArguments, withEngineDefaults } from '../../../../src/modules/remote/vllmWorker/engineArguments.js'
 import { requireLeft, requireRight } from '../../../../src/testing/results.js'
 
 const wordsOf = (rest: object): readonly string[] => requireRight(engineArguments({ model: 'm', ...rest }))
@@ -70,7 +70,7 @@ describe('engine arguments', () => {
 
   it('take defaults that they do not name, in whatever spelling', () => {
     const defaults = { logprobsMode: 'raw_logprobs', generationConfig: 'vllm' } as const
-    expect(withDefaults({ model: 'm', logprobs_mode: 'processed_logprobs' }, defaults)).toEqual({
+    expect(withEngineDefaults({ model: 'm', logprobs_mode: 'processed_logprobs' }, defaults)).toEqual({
       ...{ model: 'm', logprobs_mode: 'processed_logprobs', generationConfig: 'vllm' },
     })
   })

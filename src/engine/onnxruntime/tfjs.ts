@@ -3,4 +3,4 @@
  * import this file; all others import tfjs-core alone.
  */
 import '@tensorflow/tfjs-backend-cpu'
-import '../../assets/tfjs/gradients.js'
+import '../../../assets/tfjs/gradients.js'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { type LineChart, lineChart, type Panel } from '../../scripts/kit/lineChart.js'
+import { type LineChart, lineChart, type Panel } from '../../src/bench/lineChart.js'
 
 const panel = (fields: Partial<Panel> = {}): Panel => ({
   title: 'a panel',

@@ -1,10 +1,10 @@
-/** Line charts as SVG text: panels side by side, one legend, colors for light and for dark pages. */
+/** Line charts as SVG text: panels side by side with one legend, in colors for light and dark pages. */
 
-/** A curve. Places that are not finite are gaps. */
+/** A curve. Points that are not finite are gaps. */
 interface Series {
   readonly name: string
   readonly points: readonly (readonly [x: number, y: number])[]
-  /** Index of its color; by default its place among the names of the chart. */
+  /** Index of the color. Default: the index of its name in the chart. */
   readonly color?: number
   /** Default `solid`. */
   readonly line?: 'solid' | 'dashed' | 'dotted'
@@ -18,20 +18,20 @@ export interface Panel {
   readonly series: readonly Series[]
   /** Default `linear`. */
   readonly xScale?: 'linear' | 'log'
-  /** By default what the points span. What lies outside is not drawn. */
+  /** Default: the span of the points. Points outside are not drawn. */
   readonly xRange?: readonly [low: number, high: number]
-  /** By default a little more than the points span. */
+  /** Default: slightly more than the span of the points. */
   readonly yRange?: readonly [low: number, high: number]
-  /** Thin upright lines, such as the bounds of a clip range. */
+  /** Thin vertical lines, such as the bounds of a clip range. */
   readonly marks?: readonly number[]
 }
 
 export interface LineChart {
   readonly title: string
-  /** What a reader who cannot see it is told. */
+  /** Text for screen readers. */
   readonly description: string
   readonly panels: readonly Panel[]
-  /** Panels in a row. Default 2. */
+  /** Number of panels per row. Default 2. */
   readonly columns?: number
 }
 
@@ -39,13 +39,13 @@ const PANEL = { width: 400, height: 240, left: 58, right: 14, top: 30, bottom: 4
 const MARGIN = 8
 const LINE_HEIGHT = 18
 const LEGEND_LINE = 26
-/** A character of the legend is about this wide. */
+/** Approximate width of a character in the legend. */
 const CHARACTER = 6.6
 
 const LIGHT = ['#0969da', '#bc4c00', '#1a7f37', '#8250df', '#bf3989', '#9a6700', '#057a8e', '#57606a'] as const
 const DARK = ['#58a6ff', '#f0883e', '#3fb950', '#bc8cff', '#f778ba', '#e3b341', '#39c5cf', '#9da7b3'] as const
 
-/** Colors and faces; the page behind is its own, so that it reads the same wherever it is shown. */
+/** Colors and fonts. The chart has its own background, so it looks the same on every page. */
 const STYLE = [
   'text{font:12px system-ui,-apple-system,Segoe UI,Helvetica,Arial,sans-serif;fill:#1f2328}',
   '.t{font-weight:600}.b{fill:#fff}.g{stroke:#d1d9e0;stroke-width:1}.z{stroke:#818b98;stroke-width:1}',
@@ -61,7 +61,7 @@ type Range = readonly [low: number, high: number]
 
 const escaped = (text: string): string => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
 
-/** A place on the page, in tenths of a pixel. */
+/** Rounds a coordinate to tenths of a pixel. */
 const px = (value: number): string => String(Math.round(value * 10) / 10 + 0)
 
 const spanOf = (values: readonly number[]): Range => {
@@ -71,10 +71,10 @@ const spanOf = (values: readonly number[]): Range => {
   return low === high ? [low - 1, high + 1] : [low, high]
 }
 
-/** A little more, so that no curve runs along the frame. */
+/** Adds a margin, so that no curve runs along the frame. */
 const widened = ([low, high]: Range): Range => [low - 0.04 * (high - low), high + 0.04 * (high - low)]
 
-/** About five round numbers within a range. */
+/** Returns about five round numbers within a range. */
 const linearTicks = ([low, high]: Range): readonly number[] => {
   const rough = (high - low) / 5
   const power = 10 ** Math.floor(Math.log10(rough))
@@ -84,7 +84,7 @@ const linearTicks = ([low, high]: Range): readonly number[] => {
   return Array.from({ length: count }, (_, i) => Number(((first + i) * step).toPrecision(12)))
 }
 
-/** 1, 2, 3 and 5 of each power of ten within a range; the powers alone if that is many. */
+/** Returns 1, 2, 3 and 5 times each power of ten within a range, or only the powers if they are many. */
 const logTicks = ([low, high]: Range): readonly number[] => {
   const [from, to] = [Math.floor(Math.log10(low)), Math.ceil(Math.log10(high))]
   const powers = Array.from({ length: to - from + 1 }, (_, i) => from + i)
@@ -122,7 +122,7 @@ const axesOf = ({ series, xScale = 'linear', xRange, yRange }: Panel): Axes => {
   }
 }
 
-/** The lines through the points, one for each stretch of finite ones. */
+/** Returns the path through the points, with a gap at points that are not finite. */
 const pathOf = ({ x, y }: Axes, points: Series['points']): string =>
   points
     .map(([across, up], i) => {
@@ -181,7 +181,7 @@ interface LegendEntry extends Style {
   readonly name: string
 }
 
-/** Where each entry stands: in as many rows as their widths need. */
+/** Places the entries of the legend in rows. */
 const legendPlaces = (entries: readonly LegendEntry[], width: number): readonly Range[] => {
   const places: Range[] = []
   let [left, row] = [0, 0]
@@ -205,8 +205,8 @@ const legendText = (entries: readonly LegendEntry[], places: readonly Range[], t
   })
 
 /**
- * SVG text of some panels with one legend for the names of all of them. A name has one color and one kind of line, those of its first series.
- * Equal charts have equal texts.
+ * Draws panels with one legend for all names, as SVG text. A name has the color and line of its
+ * first series. Equal charts have equal texts.
  *
  * Errors   throws RangeError for a logarithmic axis that does not begin above 0.
  */

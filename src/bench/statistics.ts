@@ -1,0 +1,139 @@
+/** Statistics of benchmarks: medians, quartiles, and the ratio of two speeds with its confidence interval. */
+
+/**
+ * Computes quantile `q` of some numbers, interpolated between neighbors.
+ *
+ * Errors   throws RangeError for an empty list.
+ *
+ * @example
+ * quantile([1, 2, 4], 0.25) // 1.5
+ */
+export const quantile = (numbers: readonly number[], q: number): number => {
+  if (numbers.length === 0) throw new RangeError('quantile: expected at least one number, got none')
+  const sorted = [...numbers].sort((a, b) => a - b)
+  const place = (sorted.length - 1) * q
+  const [below, above] = [sorted[Math.floor(place)]!, sorted[Math.ceil(place)]!]
+  return below + (above - below) * (place - Math.floor(place))
+}
+
+/** Computes the median. Throws RangeError for an empty list. */
+export const median = (numbers: readonly number[]): number => quantile(numbers, 0.5)
+
+/** A median and its quartiles. */
+export interface Spread {
+  readonly median: number
+  readonly low: number
+  readonly high: number
+}
+
+/** Computes the median and the quartiles. Throws RangeError for an empty list. */
+export const spreadOf = (numbers: readonly number[]): Spread => ({
+  median: median(numbers),
+  low: quantile(numbers, 0.25),
+  high: quantile(numbers, 0.75),
+})
+
+/** The share of intervals that contain the true ratio. */
+const CONFIDENCE = 0.95
+
+/**
+ * Computes the probability that Student's t with `df` degrees of freedom lies between `-t` and `t`,
+ * where $t = \sqrt{df} \tan \theta$.
+ *
+ * Source   Abramowitz and Stegun 1964, formulas 26.7.3 and 26.7.4, which are finite sums.
+ */
+const centralShare = (theta: number, df: number): number => {
+  const [sine, cosine] = [Math.sin(theta), Math.cos(theta)]
+  const isOdd = df % 2 === 1
+  let [term, sum] = isOdd ? [cosine, df > 1 ? cosine : 0] : [1, 1]
+  for (let k = isOdd ? 3 : 2; k <= df - 2; k += 2) {
+    term *= ((k - 1) / k) * cosine ** 2
+    sum += term
+  }
+  return isOdd ? (2 / Math.PI) * (theta + sine * sum) : sine * sum
+}
+
+/**
+ * Computes the value that Student's t exceeds in absolute value with probability `1 - confidence`.
+ *
+ * Cost     60 sums of `df / 2` terms.
+ *
+ * @example
+ * studentQuantile(4, 0.95) // 2.776
+ */
+export const studentQuantile = (df: number, confidence: number): number => {
+  let [low, high] = [0, Math.PI / 2]
+  for (let i = 0; i < 60; i++) {
+    const middle = (low + high) / 2
+    if (centralShare(middle, df) < confidence) low = middle
+    else high = middle
+  }
+  return Math.sqrt(df) * Math.tan((low + high) / 2)
+}
+
+/** A ratio of two speeds with its confidence interval. Above 1, the candidate is faster. */
+export interface SpeedRatio {
+  readonly estimate: number
+  readonly low: number
+  readonly high: number
+  /** The share of such intervals that contain the true ratio: 0.95. */
+  readonly confidence: number
+}
+
+/**
+ * Computes how many times as fast a candidate is as a baseline, from rounds that took place in
+ * pairs.
+ *
+ * With $d_i = \log c_i - \log b_i$ of $n$ rounds, the estimate is $\exp \bar d$ and the interval is
+ * $\exp(\bar d \pm t_{n-1} s / \sqrt n)$: Student's interval for paired differences. It holds for as
+ * few as two rounds, where the bootstrap does not, and drift that affects both halves of a pair
+ * cancels out.
+ *
+ * Errors   throws RangeError unless there are at least two speeds of each, equally many, all finite
+ *          and above 0.
+ * Source   Student 1908, "The probable error of a mean".
+ *
+ * @example
+ * speedRatio([10, 10], [20, 20]) // { estimate: 2, low: 2, high: 2, confidence: 0.95 }
+ */
+export const speedRatio = (baseline: readonly number[], candidate: readonly number[]): SpeedRatio => {
+  const count = baseline.length
+  if (count < 2 || candidate.length !== count) {
+    const got = `${count} and ${candidate.length}`
+    throw new RangeError(`speedRatio: expected two lists of at least 2 speeds, equally long, got ${got}`)
+  }
+  const wrong = [...baseline, ...candidate].find((speed) => !(speed > 0 && Number.isFinite(speed)))
+  if (wrong !== undefined) throw new RangeError(`speedRatio: expected speeds above 0, got ${wrong}`)
+  const differences = baseline.map((speed, i) => Math.log(candidate[i]! / speed))
+  const mean = differences.reduce((sum, x) => sum + x, 0) / count
+  const variance = differences.reduce((sum, x) => sum + (x - mean) ** 2, 0) / (count - 1)
+  const margin = studentQuantile(count - 1, CONFIDENCE) * Math.sqrt(variance / count)
+  return {
+    estimate: Math.exp(mean),
+    low: Math.exp(mean - margin),
+    high: Math.exp(mean + margin),
+    confidence: CONFIDENCE,
+  }
+}
+
+/**
+ * The conclusion from a ratio. `same`: no difference was found, and the interval excludes one of
+ * more than 5 %. `unclear`: the interval includes 1 and larger differences, so more rounds are
+ * needed.
+ */
+export type SpeedVerdict = 'faster' | 'slower' | 'same' | 'unclear'
+
+/** The largest difference that counts as the same speed. */
+const SAME = 1.05
+
+/**
+ * Draws the conclusion about the candidate.
+ *
+ * @example
+ * verdictOf({ estimate: 1.1, low: 1.02, high: 1.2, confidence: 0.95 }) // 'faster'
+ */
+export const verdictOf = ({ low, high }: SpeedRatio): SpeedVerdict => {
+  if (low > 1) return 'faster'
+  if (high < 1) return 'slower'
+  return low >= 1 / SAME && high <= SAME ? 'same' : 'unclear'
+}

@@ -1,0 +1,51 @@
+/** The measurements of a recipe's steps, and the record that `tandem bench` prints. */
+import type { Benchmark, BenchmarkRound } from '../bench/benchmark.js'
+import { median } from '../bench/statistics.js'
+import { liveTensors } from '../engine/scope.js'
+import { host, liveUsage } from '../live/machine.js'
+import type { PhaseSeconds, StepRecord } from '../run/records.js'
+
+const PHASES = ['generation', 'environment', 'training', 'weightSync'] as const
+
+const total = (seconds: PhaseSeconds): number => PHASES.reduce((sum, phase) => sum + seconds[phase], 0)
+
+/** A step with its measurements. The rest is the time of the step that is part of no phase. */
+export interface MeasuredStep {
+  readonly step: StepRecord
+  readonly round: BenchmarkRound
+}
+
+/** Returns a function that measures the time and resources since its last call as those of a step. */
+export const stepMeter = (): ((step: StepRecord) => MeasuredStep) => {
+  let [started, cpuMs] = [performance.now(), liveUsage.cpuMs()]
+  return (step) => {
+    const [now, cpuNow] = [performance.now(), liveUsage.cpuMs()]
+    const [seconds, cpuSeconds] = [(now - started) / 1000, (cpuNow - cpuMs) / 1000]
+    ;[started, cpuMs] = [now, cpuNow]
+    const { generation, environment } = step.seconds
+    const round = {
+      ...{ units: 1, seconds, cpuSeconds, policySeconds: generation, envSeconds: environment },
+      ...{ restSeconds: Math.max(0, seconds - total(step.seconds)), inFlight: { mean: 0, most: 0 } },
+      ...{ residentBytes: liveUsage.residentBytes(), heapBytes: liveUsage.heapBytes(), tensors: liveTensors().count },
+    }
+    return { step, round }
+  }
+}
+
+/** Summarizes the measured steps as one record. */
+export const recordOf = (recipe: string, measured: readonly MeasuredStep[], benchmark: Benchmark) => {
+  const steps = measured.map(({ step }) => step)
+  const seconds = steps.map((step) => total(step.seconds))
+  const { cpu, node } = host()
+  return {
+    ...{ recipe, steps: steps.length, cpu, node },
+    secondsPerStep: { median: median(seconds), least: Math.min(...seconds), most: Math.max(...seconds) },
+    phases: Object.fromEntries(PHASES.map((phase) => [phase, median(steps.map((step) => step.seconds[phase]))])),
+    tokensPerSecond: median(steps.map(({ update }, i) => (update.tokens ?? 0) / Math.max(seconds[i]!, 1e-9))),
+    peakResidentBytes: process.resourceUsage().maxRSS * 1024,
+    benchmark,
+  }
+}
+
+/** The line that the command prints for one recipe. */
+export type RecipeBenchmark = ReturnType<typeof recordOf>

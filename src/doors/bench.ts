@@ -1,0 +1,29 @@
+/**
+ * Benchmarks of your own parts: for those who write a collector, an environment, a transform or a
+ * reward and want to know its speed, its overhead and its memory, or whether a change made it
+ * faster. `benchmark` measures one subject, `compareSubjects` two in turns, with a confidence
+ * interval. To compare recipes as a whole, use `tandem bench RECIPE --against OTHER`.
+ */
+export {
+  type Benchmark,
+  type BenchmarkOptions,
+  type BenchmarkRound,
+  benchmark,
+  type Comparison,
+  type ComparisonOptions,
+  compareSubjects,
+} from '../bench/benchmark.js'
+export { formatBenchmark } from '../bench/format.js'
+export { benchmarkPicture } from '../bench/picture.js'
+export type { SpeedRatio, SpeedVerdict, Spread } from '../bench/statistics.js'
+export type { RoundContext, Subject } from '../bench/subject.js'
+export {
+  type CollectorSubjectOptions,
+  collectorSubject,
+  type EnvSubjectOptions,
+  envSubject,
+  type RewardSubjectOptions,
+  rewardSubject,
+  type TransformSubjectOptions,
+  transformSubject,
+} from '../bench/subjects.js'

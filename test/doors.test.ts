@@ -1,0 +1,63 @@
+/** The doors of the package: what they export, and what importing them loads. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { DOORS } from '../scripts/kit/doors.js'
+import { publicSurface, REPORT, reportFile, reportOf } from '../scripts/kit/publicSurface.js'
+import { runWithPackages } from './kit/packages.js'
+
+const surface = publicSurface()
+
+/** Doors that run where nothing computes. `tensordict` needs tfjs-core: tensors are its leaves. */
+const LIGHT = { text: [], datasets: [], tracking: [], tensordict: ['@tensorflow/tfjs-core'] } as const
+
+/** Prints the packages of CommonJS that an import loads: tfjs, its backends and onnxruntime are among them. */
+const LOADED = `
+import { createRequire } from 'node:module'
+await import('DOOR')
+const names = Object.keys(createRequire(import.meta.url).cache).map((file) => file.split('node_modules/').at(-1))
+const heavy = names.filter((name) => name.startsWith('@tensorflow/') || name.startsWith('onnxruntime'))
+console.log(JSON.stringify([...new Set(heavy.map((name) => name.split('/').slice(0, name[0] === '@' ? 2 : 1).join('/')))]))
+`
+
+describe('doors', () => {
+  it('are the files of src/doors and the root', () => {
+    const files = readdirSync('src/doors').map((file) => join('src/doors', file))
+    expect([...DOORS.values()].sort()).toEqual(['src/index.ts', ...files].sort())
+  })
+
+  it('begin with a paragraph that says for whom they are', () => {
+    for (const file of DOORS.values()) {
+      const [comment = ''] = /^\/\*\*[\s\S]*?\*\//.exec(readFileSync(file, 'utf8')) ?? []
+      expect(comment, file).toMatch(/\bfor (those|everybody)\b/i)
+    }
+  })
+
+  it('export at most 300 names from the root', () => {
+    expect(surface.get('tandem-rl')!.length).toBeLessThanOrEqual(300)
+  })
+
+  it('export every name once: no two doors have the same', () => {
+    const names = [...surface.values()].flatMap((each) => each.map(({ name }) => name))
+    expect(names.length).toBeGreaterThan(1000)
+    expect(names.filter((name, i) => names.indexOf(name) < i)).toEqual([])
+  })
+
+  it.each([...surface])('%s is as docs/api has it; npm run docs:api writes it', (door, names) => {
+    expect(readFileSync(reportFile(door), 'utf8')).toBe(reportOf(door, names))
+  })
+
+  it('have a report each, and no other report is left', () => {
+    expect(
+      readdirSync(REPORT)
+        .map((file) => join(REPORT, file))
+        .sort(),
+    ).toEqual([...DOORS.keys()].map(reportFile).sort())
+  })
+
+  it.each(Object.entries(LIGHT))('tandem-rl/%s loads no onnxruntime and no backend', async (door, loaded) => {
+    const { stdout, stderr } = await runWithPackages(LOADED.replace('DOOR', `./src/doors/${door}.js`))
+    expect(stderr).toBe('')
+    expect(JSON.parse(stdout)).toEqual(loaded)
+  })
+})
