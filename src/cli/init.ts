@@ -48,7 +48,7 @@ const action = async (given: string): Promise<void> => {
     ...Object.fromEntries(copied),
     'package.json': packageJson(packageName(folder)),
     '.gitignore': 'node_modules/\nruns/\n',
-    '.npmrc': 'onnxruntime-node-install=skip\n',
+    '.npmrc': 'ignore-scripts=true\n',
   }
   await orFail(liveFiles.makeFolder(folder))
   for (const [name, contents] of Object.entries(files)) await orFail(liveFiles.write(`${folder}/${name}`, contents))

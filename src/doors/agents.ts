@@ -45,6 +45,7 @@ export {
   userView,
 } from '../envs/agents/userSimulator.js'
 export { type AgentPolicyOptions, agentPolicy } from '../modules/agentPolicy.js'
+export { type ActionsByName, type NamedPolicies, type StateOfAll, sideBySide } from '../modules/sideBySide.js'
 export { type CaptureApp, type CaptureOptions, captureApp } from '../serve/capture/app.js'
 export { clientEngine } from '../serve/capture/clientEngine.js'
 export { type CaptureJournal, openJournal } from '../serve/capture/journal.js'

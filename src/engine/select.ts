@@ -44,7 +44,7 @@ export class NoBackend extends Error {
 /** libtensorflow takes its number of threads from its environment, once, when it is loaded. */
 const loadTensorFlow = async (packageName: string, { threads }: Partial<RuntimeOptions>): Promise<string> => {
   if (threads !== undefined) process.env.TF_NUM_INTRAOP_THREADS ??= String(threads)
-  await import(packageName)
+  await import(/* webpackIgnore: true */ /* @vite-ignore */ packageName)
   return 'tensorflow'
 }
 
@@ -57,7 +57,7 @@ const load = async ({ backend, packageName }: BackendCandidate, options: Partial
       registerOnnxRuntime(options)
       return BACKEND_NAME
     case 'wasm': // has one thread in Node
-      await import(packageName)
+      await import(/* webpackIgnore: true */ /* @vite-ignore */ packageName)
       completeWasm()
       return 'wasm'
     case 'cpu':

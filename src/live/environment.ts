@@ -10,5 +10,13 @@ export const liveEnvironment: Environment = {
   parse: (text) => parseEnv(text),
 }
 
+/**
+ * Imports a package by its name at run time. Bundlers leave such an import alone, so that a program can be bundled without
+ * the optional packages that it does not use.
+ *
+ * Errors   rejects as `import` does if Node does not find the package.
+ */
+export const importPackage = <T>(name: string): Promise<T> => import(/* webpackIgnore: true */ /* @vite-ignore */ name)
+
 /** Packages that Node finds. */
-export const livePackages: Packages = { load: (name) => import(name) }
+export const livePackages: Packages = { load: importPackage }

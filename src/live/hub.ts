@@ -23,16 +23,7 @@ import {
   repoFolder,
   writeRef,
 } from './hubCache.js'
-import {
-  ask,
-  askJson,
-  type HubConnection,
-  HubError,
-  partsOf,
-  refuseDownload,
-  startWatch,
-  webAddress,
-} from './hubHttp.js'
+import { ask, askJson, type HubConnection, HubError, partsOf, refuseFile, startWatch, webAddress } from './hubHttp.js'
 import { claimPartial, dropPartials, leavePartial } from './hubPartial.js'
 
 export interface LiveHubOptions {
@@ -83,8 +74,8 @@ const attempt = <T>(repo: HubRepo, run: () => Promise<T>): TE.TaskEither<HubFail
 
 const requireRepo = (repo: HubRepo): void => {
   if (!NAME.test(repo.name) || repo.name.includes('..'))
-    refuseDownload(repo, 'not-found', 'a repository is named owner/name')
-  if (!isInside(repo.revision)) refuseDownload(repo, 'not-found', `'${repo.revision}' cannot be a revision`)
+    refuseFile(repo, 'not-found', 'a repository is named owner/name')
+  if (!isInside(repo.revision)) refuseFile(repo, 'not-found', `'${repo.revision}' cannot be a revision`)
 }
 
 const segment = (repo: HubRepo): string => `${repo.kind}s/${repo.name}`
@@ -93,14 +84,14 @@ const segment = (repo: HubRepo): string => `${repo.kind}s/${repo.name}`
 const requireAsked = (commit: string, repo: HubRepo): string =>
   !COMMIT.test(repo.revision) || commit === repo.revision
     ? commit
-    : refuseDownload(repo, 'protocol', `the hub answered for commit ${commit}, not for ${repo.revision}`)
+    : refuseFile(repo, 'protocol', `the hub answered for commit ${commit}, not for ${repo.revision}`)
 
 /** `{ sha }` of an answer. */
 const commitOf = (json: unknown, repo: HubRepo): string => {
   const sha = typeof json === 'object' && json !== null && 'sha' in json ? json.sha : undefined
   return typeof sha === 'string' && COMMIT.test(sha)
     ? requireAsked(sha, repo)
-    : refuseDownload(repo, 'protocol', 'the hub named no commit: is HF_ENDPOINT right?')
+    : refuseFile(repo, 'protocol', 'the hub named no commit: is HF_ENDPOINT right?')
 }
 
 const fileOf = (entry: unknown, repo: HubRepo): readonly HubFile[] => {
@@ -116,11 +107,11 @@ const fileOf = (entry: unknown, repo: HubRepo): readonly HubFile[] => {
     !Number.isSafeInteger(size) ||
     size < 0
   ) {
-    return refuseDownload(repo, 'protocol', 'the list of files has an entry that is none')
+    return refuseFile(repo, 'protocol', 'the list of files has an entry that is none')
   }
   return isInside(path)
     ? [{ path, size }]
-    : refuseDownload(repo, 'protocol', `the repository has a file '${path}' that would leave its folder`)
+    : refuseFile(repo, 'protocol', `the repository has a file '${path}' that would leave its folder`)
 }
 
 /** Pages of a list of files that are read at most. */
@@ -140,9 +131,9 @@ const listOnline = async (setup: Setup, repo: HubRepo): Promise<HubListing> => {
   const files: HubFile[] = []
   let url: string | undefined = `${setup.endpoint}/api/${segment(repo)}/tree/${commit}?recursive=true`
   for (let page = 0; url !== undefined; page++) {
-    if (page === MOST_PAGES) refuseDownload(repo, 'protocol', `the list of files has more than ${MOST_PAGES} pages`)
+    if (page === MOST_PAGES) refuseFile(repo, 'protocol', `the list of files has more than ${MOST_PAGES} pages`)
     const { json, headers }: { readonly json: unknown; readonly headers: Headers } = await askJson(setup, repo, url)
-    if (!Array.isArray(json)) return refuseDownload(repo, 'protocol', 'the list of files is none')
+    if (!Array.isArray(json)) return refuseFile(repo, 'protocol', 'the list of files is none')
     for (const entry of json) files.push(...fileOf(entry, repo))
     url = nextPage(headers, repo, setup)
   }
@@ -154,11 +145,7 @@ const listCached = async (setup: Setup, repo: HubRepo, why: string): Promise<Hub
   const commit = await cachedCommit(setup.cache, repo)
   const files = commit === undefined ? [] : await cachedFiles(setup.cache, repo, commit)
   return commit === undefined || files.length === 0
-    ? refuseDownload(
-        repo,
-        'not-cached',
-        `${why}, and the cache ${setup.cache} has nothing of revision ${repo.revision}`,
-      )
+    ? refuseFile(repo, 'not-cached', `${why}, and the cache ${setup.cache} has nothing of revision ${repo.revision}`)
     : { commit, files, origin: 'cache' }
 }
 
@@ -221,15 +208,11 @@ const describeFile = async (setup: Setup, repo: HubRepo, path: string): Promise<
         !Number.isSafeInteger(size) ||
         size < 0
       ) {
-        return refuseDownload(
-          repo,
-          'protocol',
-          `${path}: the hub did not say commit, etag and size: is HF_ENDPOINT right?`,
-        )
+        return refuseFile(repo, 'protocol', `${path}: the hub did not say commit, etag and size: is HF_ENDPOINT right?`)
       }
       return { url, path, commit: requireAsked(commit, repo), etag, size }
     }
-    return refuseDownload(repo, 'protocol', `${path}: more than ${MOST_REDIRECTS} redirects`)
+    return refuseFile(repo, 'protocol', `${path}: more than ${MOST_REDIRECTS} redirects`)
   } finally {
     watch.stop()
   }
@@ -270,7 +253,7 @@ const fetchRest = async ({ setup, repo, file, incomplete, onProgress }: Download
       for await (const part of partsOf(response, repo, { connection: setup, watch })) {
         bytes += part.length
         if (bytes > file.size)
-          refuseDownload(
+          refuseFile(
             repo,
             'corrupt',
             `${file.path}: the server sends more than the ${file.size} bytes that the hub says`,
@@ -301,7 +284,7 @@ const fetchAll = async (download: Download): Promise<void> => {
     if (resumes >= setup.resumes) {
       const have = await sizeOf(incomplete)
       if (result !== false && have === 0) throw result
-      refuseDownload(
+      refuseFile(
         repo,
         'truncated',
         `${file.path}: only ${have} of ${file.size} bytes came; run again to go on from there`,
@@ -323,7 +306,7 @@ const fetchBlob = async (wanted: Omit<Download, 'incomplete'>, blob: string): Pr
     const sum = await checksum(incomplete, file.etag)
     if (sum !== undefined && sum !== file.etag) {
       await fs.rm(incomplete, { force: true })
-      refuseDownload(repo, 'corrupt', `${file.path}: the checksum of what came is ${sum}, not ${file.etag}: run again`)
+      refuseFile(repo, 'corrupt', `${file.path}: the checksum of what came is ${sum}, not ${file.etag}: run again`)
     }
     await fs.rename(incomplete, blob)
     await dropPartials(blob)
@@ -358,13 +341,13 @@ const download = async (
   wanted: { readonly path: string; readonly onProgress: (progress: HubProgress) => void },
 ): Promise<string> => {
   requireRepo(repo)
-  if (!isInside(wanted.path)) refuseDownload(repo, 'not-found', `'${wanted.path}' cannot be a file of a repository`)
+  if (!isInside(wanted.path)) refuseFile(repo, 'not-found', `'${wanted.path}' cannot be a file of a repository`)
   const cached = await downloadCached(setup, repo, wanted.path)
   if (cached !== undefined && COMMIT.test(repo.revision)) return cached // what a commit is never changes
   if (setup.network === 'cache-only') {
     return (
       cached ??
-      refuseDownload(
+      refuseFile(
         repo,
         'not-cached',
         `the network is not to be used, and the cache ${setup.cache} does not have ${wanted.path}`,

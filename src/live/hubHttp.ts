@@ -24,7 +24,7 @@ export class HubError extends Error {
 }
 
 /** Throws a failure. */
-export const refuseDownload = (
+export const refuseFile = (
   repo: HubRepo,
   kind: HubFailure['kind'],
   reason: string,
@@ -47,7 +47,7 @@ const refuseStatus = (response: Response, repo: HubRepo, { token }: HubConnectio
   const said = response.headers.get('x-error-message') ?? response.statusText
   const status = response.status
   if (code === 'GatedRepo') {
-    return refuseDownload(
+    return refuseFile(
       repo,
       'gated',
       `access has to be asked for on the page of the repository; then ${TOKEN_HINT} (${said})`,
@@ -57,23 +57,21 @@ const refuseStatus = (response: Response, repo: HubRepo, { token }: HubConnectio
   if (code === 'RepoNotFound' || (status === 401 && code === null)) {
     // The hub says so of repositories that are private, too.
     return status === 401
-      ? refuseDownload(
+      ? refuseFile(
           repo,
           'unauthorized',
           `there is no such ${repo.kind}, or it is private: ${token === undefined ? TOKEN_HINT : 'the token may not read it'}`,
           status,
         )
-      : refuseDownload(repo, 'not-found', `there is no such ${repo.kind}: check its name`, status)
+      : refuseFile(repo, 'not-found', `there is no such ${repo.kind}: check its name`, status)
   }
-  if (code === 'RevisionNotFound')
-    return refuseDownload(repo, 'not-found', `there is no revision ${repo.revision}`, status)
+  if (code === 'RevisionNotFound') return refuseFile(repo, 'not-found', `there is no revision ${repo.revision}`, status)
   if (status === 401 || status === 403)
-    return refuseDownload(repo, 'unauthorized', `the hub refuses access (${status} ${said}): ${TOKEN_HINT}`, status)
-  if (status === 404)
-    return refuseDownload(repo, 'not-found', `there is no such file or ${repo.kind} (${said})`, status)
+    return refuseFile(repo, 'unauthorized', `the hub refuses access (${status} ${said}): ${TOKEN_HINT}`, status)
+  if (status === 404) return refuseFile(repo, 'not-found', `there is no such file or ${repo.kind} (${said})`, status)
   if (status === 429)
-    return refuseDownload(repo, 'refused', 'the hub has had too many requests: wait a minute, or use a token', status)
-  return refuseDownload(
+    return refuseFile(repo, 'refused', 'the hub has had too many requests: wait a minute, or use a token', status)
+  return refuseFile(
     repo,
     status >= 500 ? 'unreachable' : 'refused',
     `the hub answered ${status} ${said}: try again later`,
@@ -85,14 +83,14 @@ const refuseStatus = (response: Response, repo: HubRepo, { token }: HubConnectio
 const refuseError = (error: unknown, repo: HubRepo, { endpoint, timeoutMs }: HubConnection): never => {
   if (error instanceof HubError) throw error
   if (error instanceof Error && error.name === 'TimeoutError') {
-    return refuseDownload(
+    return refuseFile(
       repo,
       'timeout',
       `${endpoint} was silent for ${timeoutMs} ms, or nearly so: try again, or set HF_ENDPOINT to a mirror`,
     )
   }
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause.message : String(error)
-  return refuseDownload(
+  return refuseFile(
     repo,
     'unreachable',
     `${endpoint} cannot be reached (${cause}): check the network, or set HF_ENDPOINT to a mirror`,
@@ -135,7 +133,7 @@ export interface HubRequest {
 export const webAddress = (repo: HubRepo, text: string, base?: string): URL => {
   const url = URL.canParse(text, base) ? new URL(text, base) : undefined
   if (url === undefined || !/^https?:$/.test(url.protocol) || url.username !== '' || url.password !== '')
-    return refuseDownload(
+    return refuseFile(
       repo,
       'protocol',
       'the hub, or a redirect from it, has an address that is not http or https without a password: is HF_ENDPOINT right?',
@@ -148,7 +146,7 @@ const authorizationOf = (token: string | undefined, repo: HubRepo): Readonly<Rec
   if (token === undefined) return {}
   return /^[\x21-\x7e]+$/.test(token)
     ? { authorization: `Bearer ${token}` }
-    : refuseDownload(repo, 'unauthorized', 'the token has blanks or characters that none can have: check HF_TOKEN')
+    : refuseFile(repo, 'unauthorized', 'the token has blanks or characters that none can have: check HF_TOKEN')
 }
 
 /** An answer, or its failure thrown. The token goes to the hub alone: `fetch` drops it where a redirect leads elsewhere. */
@@ -193,13 +191,13 @@ export const askJson = async (
     for await (const part of partsOf(response, repo, { connection, watch })) {
       length += part.length
       if (length > MOST_JSON)
-        refuseDownload(repo, 'protocol', `an answer of more than ${MOST_JSON} bytes where a list of files should be`)
+        refuseFile(repo, 'protocol', `an answer of more than ${MOST_JSON} bytes where a list of files should be`)
       parts.push(part)
     }
     const json = parseJson(Buffer.concat(parts).toString('utf8'))
     return isRight(json)
       ? { json: json.right, headers: response.headers }
-      : refuseDownload(repo, 'protocol', `${url} answered with something else than JSON: is HF_ENDPOINT right?`)
+      : refuseFile(repo, 'protocol', `${url} answered with something else than JSON: is HF_ENDPOINT right?`)
   } finally {
     watch.stop()
   }

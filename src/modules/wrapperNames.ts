@@ -1,7 +1,8 @@
 /** Options of wrappers: TorchRL's names for what has another form here. */
 import { checkOptions, type OptionKinds } from '../core/options.js'
 
-const KEYS = 'the keys of entries are part of the types and cannot be changed: rename the entry instead'
+const KEYS =
+  'the keys of entries are part of the types and cannot be changed: rename the entry instead, or write the entries of several policies under their names with sideBySide'
 
 /** Replacements of options, by name without case and underscores. */
 const ELSEWHERE: ReadonlyMap<string, string> = new Map([

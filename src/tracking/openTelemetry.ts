@@ -1,4 +1,5 @@
 /** Records events as metrics and traces of OpenTelemetry. */
+
 import type { Attributes, Context, HrTime, Meter, Span, Tracer } from '@opentelemetry/api'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
@@ -6,6 +7,7 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import { cell } from '../core/cell.js'
 import { errorMessage } from '../core/failure.js'
 import { optionalPackage, type PackageFailure } from '../data/codecs/optionalPackage.js'
+import { importPackage } from '../live/environment.js'
 import { distinctNames, snakeCase, TOTALS } from './metricNames.js'
 import { phaseSpans } from './phases.js'
 import { type PhaseSpan, type Sink, type SinkFailure, sinkFailure, type TrackedEvent } from './sink.js'
@@ -237,7 +239,7 @@ export const openTelemetrySink = (
   options: OpenTelemetryOptions = {},
 ): TE.TaskEither<PackageFailure | OpenTelemetryFailure, Sink> =>
   pipe(
-    optionalPackage('@opentelemetry/api', 'OpenTelemetry', () => import('@opentelemetry/api')),
+    optionalPackage('@opentelemetry/api', 'OpenTelemetry', () => importPackage<Api>('@opentelemetry/api')),
     TE.chainEitherKW((api) => instruments(api, options)),
     TE.map(({ api, meter, tracer }): Sink => {
       const record = metricsOf(meter, options.totals ?? TOTALS)

@@ -1,6 +1,6 @@
 /** The names that the package exports, and what they have: members, options and entries. */
-import { readFileSync } from 'node:fs'
 import ts from 'typescript'
+import { DOORS } from '../../scripts/kit/doors.js'
 
 /** The public names of the package, read from the door files by the type checker. */
 export interface PublicNames {
@@ -9,20 +9,6 @@ export interface PublicNames {
    * `name.member`, `name({ option: 'literal' })`, and the path of an entry, such as `tokens.prompt`.
    */
   readonly problem: (expression: string) => string | undefined
-}
-
-interface Door {
-  readonly default?: string
-}
-
-/** Returns the source files of the doors in `exports` of package.json. */
-const doorFiles = (): readonly string[] => {
-  const { exports } = JSON.parse(readFileSync('package.json', 'utf8')) as { exports: Record<string, Door | string> } // our own file
-  return Object.values(exports).flatMap((door) =>
-    typeof door === 'object' && door.default !== undefined
-      ? [door.default.replace('./dist/', 'src/').replace(/\.js$/, '.ts')]
-      : [],
-  )
 }
 
 const MAX_DEPTH = 4
@@ -80,12 +66,12 @@ interface World {
 const readWorld = (): World => {
   const host = { ...ts.sys, onUnRecoverableConfigFileDiagnostic: () => undefined }
   const options = ts.getParsedCommandLineOfConfigFile('tsconfig.json', {}, host)?.options ?? {}
-  const program = ts.createProgram([...doorFiles(), ROWS], { ...options, noEmit: true })
+  const program = ts.createProgram([...DOORS.values(), ROWS], { ...options, noEmit: true })
   const checker = program.getTypeChecker()
   const symbols = new Map<string, ts.Symbol[]>()
   const exportsOf = (path: string): readonly ts.Symbol[] =>
     checker.getExportsOfModule(checker.getSymbolAtLocation(program.getSourceFile(path)!)!)
-  for (const path of doorFiles()) {
+  for (const path of DOORS.values()) {
     for (const exported of exportsOf(path)) {
       const own = (exported.flags & ts.SymbolFlags.Alias) !== 0 ? checker.getAliasedSymbol(exported) : exported
       symbols.set(exported.name, [...(symbols.get(exported.name) ?? []), own])

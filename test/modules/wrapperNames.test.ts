@@ -21,7 +21,7 @@ describe.each(Object.entries(WRAPPERS))('%s', (name, wrapper) => {
     ['numSamples', 4, /one row has one completion.*repeatInterleave/],
     ['num_samples', 4, /repeats of the environment/],
     ['returnLogProbs', true, /every action has the log-probabilities/],
-    ['log_probs_key', 'x', /rename the entry/],
+    ['log_probs_key', 'x', /rename the entry .* sideBySide/],
     ['inputKey', 'x', /rename the entry/],
     ['pad_output', true, /toPadded/],
   ])('refuses %s, and names what takes its place', (option, value, place) => {

@@ -76,7 +76,7 @@ export const WRONG_PROGRAMS: readonly WrongProgram[] = [
   program(
     'set: an empty path',
     ['set(td, [], meta(1))', "set(td, ['x'], meta(1))"],
-    "not assignable to parameter of type 'Key'",
+    "not assignable to parameter of type 'TensorDictKey'",
   ),
   program(
     'set: what was replaced is gone',

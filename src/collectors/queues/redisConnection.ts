@@ -1,10 +1,12 @@
 /** A connection to a Redis server that opens when it is needed, and again after it broke. */
+
 import type { ErrorReply, RedisClientOptions } from '@redis/client'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Timers } from '../../core/capabilities.js'
 import { errorMessage } from '../../core/failure.js'
 import { optionalPackage } from '../../data/codecs/optionalPackage.js'
+import { importPackage } from '../../live/environment.js'
 import { type QueueFailure, queueFailure } from './queueLog.js'
 
 /** A command with its arguments. */
@@ -96,7 +98,7 @@ const clientOf = ({ createClient, RESP_TYPES }: Library, { url }: RedisConnectio
  * Effects  talks to the server. A connection that broke, or did not answer in time, is dropped; the next command opens another one.
  */
 export const redisConnection = (options: RedisConnectionOptions): RedisConnection => {
-  const { url, answerMs, timers, load = () => import('@redis/client') } = options
+  const { url, answerMs, timers, load = () => importPackage('@redis/client') } = options
   addressOf(url)
   let current: Client | undefined
   let isClosed = false

@@ -16,7 +16,7 @@ export interface PackageFailure {
  * Effects  `load` imports.
  *
  * @example
- * optionalPackage('hyparquet', 'reading Parquet', () => import('hyparquet'))
+ * optionalPackage('hyparquet', 'reading Parquet', () => importPackage('hyparquet'))
  */
 export const optionalPackage = <T>(
   name: string,

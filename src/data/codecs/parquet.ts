@@ -1,4 +1,5 @@
 /** Reading Parquet files, through hyparquet. */
+
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -6,6 +7,7 @@ import type { FileMetaData, PageHeader, SchemaTree } from 'hyparquet'
 import type { z } from 'zod'
 import type { ByteSource } from '../../core/byteSource.js'
 import { errorMessage, FailureError, type FileFailure, type FormatFailure } from '../../core/failure.js'
+import { importPackage } from '../../live/environment.js'
 import type { RowFailure, RowProblem } from '../task.js'
 import { rowFailure } from '../task.js'
 import { describeIssues } from './jsonl.js'
@@ -46,8 +48,8 @@ const loadLibrary: TE.TaskEither<PackageFailure, Library> = optionalPackage(
   'hyparquet',
   'reading Parquet',
   async () => ({
-    main: await import('hyparquet'),
-    pages: await import('hyparquet/src/column.js'),
+    main: await importPackage<Library['main']>('hyparquet'),
+    pages: await importPackage<Library['pages']>('hyparquet/src/column.js'),
   }),
 )
 
@@ -65,7 +67,7 @@ const decompressor = ({ main }: Library, codecs: readonly string[]): TE.TaskEith
     optionalPackage(
       'hyparquet-compressors',
       `Parquet compressed with ${codecs.filter((codec) => !BUILT_IN.includes(codec)).join(' and ')}`,
-      () => import('hyparquet-compressors'),
+      () => importPackage<typeof import('hyparquet-compressors')>('hyparquet-compressors'),
     ),
     TE.map(
       ({ compressors, decompressZstd }): Decompress =>

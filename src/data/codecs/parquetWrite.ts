@@ -1,6 +1,8 @@
 /** Writing Parquet files, through hyparquet-writer. */
+
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
+import { importPackage } from '../../live/environment.js'
 import { optionalPackage, type PackageFailure } from './optionalPackage.js'
 import { type ParquetType, schemaElements, toTyped, typeProblems } from './parquetTypes.js'
 
@@ -71,7 +73,9 @@ export const encodeParquet = (
     throw new RangeError(`encodeParquet: ${problems.slice(0, LISTED).join('; ')}${more}`)
   }
   return pipe(
-    optionalPackage('hyparquet-writer', 'writing Parquet', () => import('hyparquet-writer')),
+    optionalPackage('hyparquet-writer', 'writing Parquet', () =>
+      importPackage<typeof import('hyparquet-writer')>('hyparquet-writer'),
+    ),
     TE.map(
       ({ parquetWriteBuffer }) =>
         new Uint8Array(

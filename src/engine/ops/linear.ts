@@ -12,7 +12,7 @@ export type WeightLayout = 'out-in' | 'in-out'
  * Cost     one product, one operation on the onnxruntime backend. The gradient takes two products and a sum.
  *
  * @example
- * linear(tf.tensor2d([[1, 2]]), { weight: tf.tensor2d([[3, 4]]), bias: tf.tensor1d([5]) }, 'out-in').dataSync() // [16]
+ * linearLayer(tf.tensor2d([[1, 2]]), { weight: tf.tensor2d([[3, 4]]), bias: tf.tensor1d([5]) }, 'out-in').dataSync() // [16]
  */
 export const linearLayer = (
   x: tf.Tensor,

@@ -10,6 +10,7 @@ import type { Gate, GateFailure, OpenGate } from '../../core/http.js'
 import { aList, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
 import { optionalPackage, type PackageFailure } from '../../data/codecs/optionalPackage.js'
 import { liveClock, liveTimers } from '../../live/clock.js'
+import { importPackage } from '../../live/environment.js'
 import { liveFiles } from '../../live/files.js'
 import { liveGate } from '../../live/gate.js'
 import { liveIds } from '../../live/ids.js'
@@ -81,7 +82,7 @@ const LIMITS: BrowserLimits = {
 
 const liveWorld: BrowserWorld = {
   ...{ files: liveFiles, clock: liveClock, timers: liveTimers, ids: liveIds, openGate: liveGate },
-  load: () => import('playwright-core'),
+  load: () => importPackage('playwright-core'),
 }
 
 interface Settings {

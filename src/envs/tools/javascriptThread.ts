@@ -1,8 +1,10 @@
 /** JavaScript in QuickJS, compiled to WebAssembly, in a thread: the program of the thread. */
+
 import * as E from 'fp-ts/lib/Either.js'
 import type { QuickJSContext, QuickJSHandle, QuickJSRuntime, QuickJSWASMModule } from 'quickjs-emscripten'
 import type { ThreadPort } from '../../core/capabilities.js'
 import { optionalPackage } from '../../data/codecs/optionalPackage.js'
+import { importPackage } from '../../live/environment.js'
 
 export interface JavaScriptLimits {
   /** Of all cells of a call. */
@@ -194,10 +196,8 @@ const replyOf = (library: QuickJSWASMModule, { cells, limits }: JavaScriptReques
 /** The program of the thread: answers requests until it is ended. */
 export const javascriptThread = async (port: ThreadPort): Promise<void> => {
   const say = (word: JavaScriptWord): void => port.post(word)
-  const loaded = await optionalPackage(
-    'quickjs-emscripten',
-    'the tool javascript',
-    () => import('quickjs-emscripten'),
+  const loaded = await optionalPackage('quickjs-emscripten', 'the tool javascript', () =>
+    importPackage<typeof import('quickjs-emscripten')>('quickjs-emscripten'),
   )()
   if (E.isLeft(loaded)) {
     say({ _tag: 'Missing', reason: loaded.left.reason })

@@ -5,7 +5,7 @@ import type { WebFetch } from '../../core/http.js'
 import { type Key, keyFromSeed } from '../../core/key.js'
 import { optionalPackage, type PackageFailure } from '../../data/codecs/optionalPackage.js'
 import { liveClock, liveTimers } from '../../live/clock.js'
-import { liveEnvironment } from '../../live/environment.js'
+import { importPackage, liveEnvironment } from '../../live/environment.js'
 import { liveProcesses } from '../../live/processes.js'
 import { liveWebFetch, type WebFetchOptions } from '../../live/transport/webFetch.js'
 
@@ -101,23 +101,21 @@ export const mcpFailure = (server: string, kind: McpFailure['kind'], reason: str
   reason: `the MCP server '${server}': ${reason}`,
 })
 
-/** @internal */
-const importLibrary = async () => {
-  const [client, http, stdio, types] = await Promise.all([
-    import('@modelcontextprotocol/sdk/client/index.js'),
-    import('@modelcontextprotocol/sdk/client/streamableHttp.js'),
-    import('@modelcontextprotocol/sdk/shared/stdio.js'),
-    import('@modelcontextprotocol/sdk/types.js'),
-  ])
-  return { ...client, ...http, ...stdio, ...types }
-}
-
 /**
  * The exports of the SDK that are used.
  *
  * @internal
  */
-export type McpLibrary = Awaited<ReturnType<typeof importLibrary>>
+export type McpLibrary = typeof import('@modelcontextprotocol/sdk/client/index.js') &
+  typeof import('@modelcontextprotocol/sdk/client/streamableHttp.js') &
+  typeof import('@modelcontextprotocol/sdk/shared/stdio.js') &
+  typeof import('@modelcontextprotocol/sdk/types.js')
+
+const importLibrary = async (): Promise<object> => {
+  const modules = ['client/index', 'client/streamableHttp', 'shared/stdio', 'types']
+  const names = modules.map((module) => `@modelcontextprotocol/sdk/${module}.js`)
+  return Object.assign({}, ...(await Promise.all(names.map((name) => importPackage<object>(name)))))
+}
 
 /** @internal */
 export const mcpLibrary = (load: McpWorld['load']): TE.TaskEither<PackageFailure, McpLibrary> =>

@@ -8,6 +8,7 @@ import { scope } from '../../engine/scope.js'
 import { type TokenizerProgress, trainBytePairEncoding } from '../../text/tokenizer/bytePairEncoding.js'
 import { ARCHITECTURES, type Architecture, type DecoderConfig, parseConfig } from '../transformer/config.js'
 import { initialParams } from '../transformer/params.js'
+import { CHAT_ML, type ChatFormat } from './chatFormats.js'
 import { checkFit, hostArrays, type ModelText, type Pretrained, textFromFiles } from './pretrained.js'
 
 /** The sizes of a decoder. The tokenizer gives the size of the vocabulary. */
@@ -23,32 +24,6 @@ export interface ModelSizes {
   readonly maxPositions?: number
   /** `tied`: the output projection is the embedding. Default `tied`. */
   readonly embeddings?: 'tied' | 'separate'
-}
-
-/** A chat template, and the special tokens that it writes. */
-export interface ChatFormat {
-  /** A Jinja template. */
-  readonly template: string
-  /** All special tokens. Each becomes one token, with the last ids. */
-  readonly specialTokens: readonly string[]
-  /** The special token that ends the policy's turn. */
-  readonly endOfTurn: string
-  /** The special token that fills rows. */
-  readonly padToken: string
-}
-
-/** The format of Qwen and others: `<|im_start|>`, the role, a line break, the text, `<|im_end|>`. */
-export const CHAT_ML: ChatFormat = {
-  template: `{%- for message in messages -%}
-{{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>' + '\\n' -}}
-{%- endfor -%}
-{%- if add_generation_prompt -%}
-{{- '<|im_start|>assistant\\n' -}}
-{%- endif -%}
-`,
-  specialTokens: ['<|endoftext|>', '<|im_start|>', '<|im_end|>'],
-  endOfTurn: '<|im_end|>',
-  padToken: '<|endoftext|>',
 }
 
 /** A tokenizer to train. */

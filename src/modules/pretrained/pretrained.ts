@@ -5,7 +5,7 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Calendar, Files } from '../../core/capabilities.js'
 import type { FileFailure, ModelFailure } from '../../core/failure.js'
-import { aFunction, aRecord, aText, checkOptions, oneOf } from '../../core/options.js'
+import { aFunction, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
 import { encodeSafetensors, type HostArray } from '../../data/codecs/safetensors.js'
 import { readAll } from '../../data/codecs/safetensorsFile.js'
 import { openCheckpoint } from '../../data/codecs/safetensorsShards.js'
@@ -19,6 +19,7 @@ import { templateSource } from '../../text/template/named.js'
 import { type TextTokenizer, textTokenizer } from '../../text/tokenizer/textTokenizer.js'
 import { type DecoderConfig, formatConfig, parseConfig } from '../transformer/config.js'
 import { type Params, parameterShapes } from '../transformer/params.js'
+import { checkFormat, type FallbackFormat, withEndOfTurn, withFormat } from './chatFormats.js'
 import { checkStored } from './checkStored.js'
 import { fileProblem, fromFile, pathIn, readJson, readOptionalJson, readOptionalText } from './folderFiles.js'
 import { type ModelAccess, modelFolder } from './modelFolder.js'
@@ -86,6 +87,7 @@ const checkArrays = (
 const TEMPLATE_FILE = 'chat_template.jinja'
 const TOKENIZER_CONFIG = 'tokenizer_config.json'
 
+const NO_END = "'eos_token' is missing: it ends the policy's turn; a fallbackFormat may have an endOfTurn instead"
 const TEMPLATE_FOLDER = 'additional_chat_templates'
 const EXTENSION = '.jinja'
 
@@ -123,8 +125,10 @@ export interface TextFiles {
 export interface TextOptions {
   /** The name of the chat template, for a model that has several. 'default' unless told. */
   readonly templateName?: string
-  /** The moment that the template tells, where it asks for the date. Without it such a template refuses to render. */
+  /** The date for templates that need one. Without it, they refuse to render. */
   readonly now?: Date
+  /** The format of a model without a chat template, such as a base model. Default: it is refused. */
+  readonly fallbackFormat?: FallbackFormat
 }
 
 /**
@@ -132,13 +136,11 @@ export interface TextOptions {
  *
  * Errors   `Left(ModelFailure)`, naming the file, for a tokenizer or a template that is not valid, and for a missing template or end token.
  */
-export const textFromFiles = (
-  { folder, tokenizer, settings, template, templates = {} }: TextFiles,
-  options: TextOptions = {},
-): E.Either<ModelFailure, ModelText> => {
-  checkOptions('textFromFiles', options, { templateName: aText, now: aRecord })
-  const { templateName, now } = options
-
+export const textFromFiles = (given: TextFiles, options: TextOptions = {}): E.Either<ModelFailure, ModelText> => {
+  checkOptions('textFromFiles', options, { templateName: aText, now: aRecord, fallbackFormat: aRecord })
+  const { templateName, now, fallbackFormat } = options
+  const known = fallbackFormat === undefined ? given : withFormat(given, fallbackFormat)
+  const { folder, tokenizer, settings, template, templates = {} } = known
   const files = {
     'tokenizer.json': JSON.stringify(tokenizer),
     [TOKENIZER_CONFIG]: `${JSON.stringify(settings, undefined, 2)}\n`,
@@ -162,33 +164,31 @@ export const textFromFiles = (
       ),
     ),
     E.bind('endOfTurn', (made) =>
-      E.fromNullable(fileProblem(folder, TOKENIZER_CONFIG, "'eos_token' is missing: it ends the policy's turn"))(
-        made.tokenizer.settings.roles.eos,
-      ),
+      E.fromNullable(fileProblem(folder, TOKENIZER_CONFIG, NO_END))(made.tokenizer.settings.roles.eos),
     ),
+    E.chainFirst((made) => (fallbackFormat === undefined ? E.right(null) : checkFormat(folder, fallbackFormat, made))),
     E.map((parts) => ({ ...parts, files })),
   )
 }
 
-export interface LoadOptions extends Pick<TextOptions, 'templateName'>, Omit<ModelAccess, 'files'> {
+export interface LoadOptions extends Pick<TextOptions, 'templateName' | 'fallbackFormat'>, Omit<ModelAccess, 'files'> {
   /** Asked once, when the model is loaded: its template tells that moment from then on. */
   readonly calendar?: Calendar
 }
 
 const readText = (files: Files, folder: string, options: LoadOptions): TE.TaskEither<ModelFailure, ModelText> => {
-  const { calendar = liveCalendar, templateName } = options
+  const { calendar = liveCalendar, templateName, fallbackFormat } = options
+  const choice = {
+    ...(templateName !== undefined && { templateName }),
+    ...(fallbackFormat !== undefined && { fallbackFormat }),
+  }
   return pipe(
     readJson(files, folder, 'tokenizer.json'),
     TE.bindTo('tokenizer'),
     TE.bind('settings', () => readOptionalJson(files, folder, TOKENIZER_CONFIG)),
     TE.bind('template', () => readOptionalText(files, folder, TEMPLATE_FILE)),
     TE.bind('templates', () => readTemplates(files, folder)),
-    TE.chainEitherK((parts) =>
-      textFromFiles(
-        { folder, ...parts },
-        { now: calendar.today(), ...(templateName !== undefined && { templateName }) },
-      ),
-    ),
+    TE.chainEitherK((parts) => textFromFiles({ folder, ...parts }, { now: calendar.today(), ...choice })),
   )
 }
 
@@ -249,14 +249,31 @@ export const loadWeights = (
     ),
   )
 
-/** The text side of a folder, which fits its config. */
-const readFittingText =
+/** Adds the text side of a folder, which fits the config. */
+const withText =
   (folder: string, files: Files, options: LoadOptions) =>
-  (config: DecoderConfig): TE.TaskEither<ModelFailure, ModelText> =>
+  <T extends { readonly config: DecoderConfig }>(
+    model: T,
+  ): TE.TaskEither<ModelFailure, T & { readonly text: ModelText }> =>
     pipe(
       readText(files, folder, options),
-      TE.chainEitherK((text) => checkFit(folder, config, text)),
+      TE.chainEitherK((text) => checkFit(folder, model.config, text)),
+      TE.chainEitherK((text) =>
+        pipe(
+          withEndOfTurn(folder, model.config, { text, format: options.fallbackFormat }),
+          E.map((config) => ({ ...model, config, text })),
+        ),
+      ),
     )
+
+/** The options of `loadPretrained` and `loadText`, for `checkOptions`. */
+const LOAD_OPTIONS: OptionKinds<LoadOptions> = {
+  calendar: aRecord,
+  templateName: aText,
+  fallbackFormat: aRecord,
+  hub: aRecord,
+  onProgress: aFunction,
+}
 
 /** Loads the config and the text side of a model by name, without its numbers: for clients of an engine. Errors as `loadPretrained`. */
 export const loadText = (
@@ -264,15 +281,11 @@ export const loadText = (
   files: Files = liveFiles,
   options: LoadOptions = {},
 ): TE.TaskEither<ModelFailure, Omit<Pretrained, 'arrays'>> => {
-  checkOptions('loadText', options, { calendar: aRecord, templateName: aText, hub: aRecord, onProgress: aFunction })
+  checkOptions('loadText', options, LOAD_OPTIONS)
   return pipe(
     modelFolder(name, { files, ...options }),
     TE.chain((folder) =>
-      pipe(
-        readConfig(folder, files),
-        TE.bindTo('config'),
-        TE.bind('text', ({ config }) => readFittingText(folder, files, options)(config)),
-      ),
+      pipe(readConfig(folder, files), TE.bindTo('config'), TE.chain(withText(folder, files, options))),
     ),
   )
 }
@@ -284,7 +297,8 @@ export const loadText = (
  * newest), `OWNER/NAME` or `hub:OWNER/NAME` for a hub repository (with `@REVISION` for another
  * revision than `main`), or `embedded` for the built-in model. A folder that exists
  * comes before a repository of the same name. The template is `chat_template.jinja`, or that of
- * tokenizer_config.json, or one of `additional_chat_templates`, by its name.
+ * tokenizer_config.json, or one of `additional_chat_templates`, by its name. A base model without any
+ * needs `fallbackFormat`: its end of turn becomes an end token of the config.
  *
  * Errors   `Left(ModelFailure)`: an unknown name, with all attempts; a missing, truncated or
  *          malformed file; an unsupported architecture or setting; a parameter that is missing,
@@ -297,20 +311,10 @@ export const loadPretrained = (
   files: Files = liveFiles,
   options: LoadOptions = {},
 ): TE.TaskEither<ModelFailure, Pretrained> => {
-  checkOptions('loadPretrained', options, {
-    calendar: aRecord,
-    templateName: aText,
-    hub: aRecord,
-    onProgress: aFunction,
-  })
+  checkOptions('loadPretrained', options, LOAD_OPTIONS)
   return pipe(
     modelFolder(name, { files, ...options }),
-    TE.chain((folder) =>
-      pipe(
-        loadWeights(folder, files),
-        TE.bind('text', ({ config }) => readFittingText(folder, files, options)(config)),
-      ),
-    ),
+    TE.chain((folder) => pipe(loadWeights(folder, files), TE.chain(withText(folder, files, options)))),
   )
 }
 

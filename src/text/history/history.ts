@@ -121,7 +121,7 @@ export const History = (messages: Iterable<Message>): History => ({ _tag: 'Histo
  * The conversation with one more message.
  *
  * @example
- * append(History([]), message('user', 'Hello')).messages.size // 1
+ * appendMessage(History([]), message('user', 'Hello')).messages.size // 1
  */
 export const appendMessage = (history: History, next: Message): History => ({
   ...history,

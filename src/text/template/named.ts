@@ -60,6 +60,9 @@ type Result<T> = E.Either<TemplateFailure, T>
 
 const refuse = (reason: string): Result<never> => E.left({ _tag: 'TemplateFailure', reason })
 
+const NO_TEMPLATE =
+  'the model has no chat template: add chat_template.jinja to its folder, or load it with fallbackFormat, such as CHAT_ML or PLAIN_CHAT'
+
 const choose = (named: z.infer<typeof templates>, { name, tools }: TemplateChoice): Result<string> => {
   const find = (wanted: string): string | undefined => named.find((item) => item.name === wanted)?.template
   const found =
@@ -89,6 +92,6 @@ export const templateSource = (config: unknown, choice: TemplateChoice = {}): Re
     ...(typeof template === 'string' ? [{ name: 'default', template }] : (template ?? [])),
     ...Object.entries(others).map(([name, source]) => ({ name, template: source })),
   ]
-  if (template === undefined && named.length === 0) return refuse('the model has no chat template')
+  if (template === undefined && named.length === 0) return refuse(NO_TEMPLATE)
   return E.map((source: string): TemplateSource => ({ source, variables }))(choose(named, choice))
 }

@@ -3,10 +3,12 @@
  *
  * The Rust library is the npm package `tokenizers`, an optional peer: it is loaded when it is asked for. It works on all cores.
  */
+
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { errorMessage, type FormatFailure } from '../../core/failure.js'
+import { importPackage } from '../../live/environment.js'
 import type { Encoding } from './encoding.js'
 import { parseConfigFile, parseTokenizerFile, type TokenizerFile } from './files.js'
 import { configuredTokenizer } from './settings.js'
@@ -52,7 +54,7 @@ const failure = (what: string, error: unknown): NativeTokenizerFailure => ({
 })
 
 const load: TE.TaskEither<NativeTokenizerFailure, Library> = TE.tryCatch(
-  () => import('tokenizers'),
+  () => importPackage<Library>('tokenizers'),
   (error) => failure("the native tokenizer needs the package 'tokenizers' (npm install tokenizers)", error),
 )
 

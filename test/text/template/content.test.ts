@@ -152,7 +152,11 @@ describe('templateSource', () => {
   it.each([
     [several, { name: 'rag' }, "there is no chat template 'rag', but 'default', 'tool_use'"],
     [{ chat_template: 'x' }, { name: 'rag' }, "there is no chat template 'rag', but 'default'"],
-    [{}, {}, 'the model has no chat template'],
+    [
+      {},
+      {},
+      'the model has no chat template: add chat_template.jinja to its folder, or load it with fallbackFormat, such as CHAT_ML or PLAIN_CHAT',
+    ],
     [{ chat_template: [] }, {}, "there is no chat template 'default', but none"],
   ])('of %j with %j is refused', (config, choice, reason) => {
     expect(templateSource(config, choice)).toEqual(E.left({ _tag: 'TemplateFailure', reason }))

@@ -1,6 +1,8 @@
 /** Which language a text is in. */
+
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { optionalPackage, type PackageFailure } from '../../../data/codecs/optionalPackage.js'
+import { importPackage } from '../../../live/environment.js'
 import { SPACE } from './pythonText.js'
 
 /** The language of a text as an ISO 639-1 code, or undefined if it cannot be told. Pure: equal texts, equal languages. */
@@ -62,6 +64,8 @@ export const languageDetector =
     return winner === '' ? undefined : winner
   }
 
+type Eld = typeof import('eld/small')
+
 /**
  * Loads the detector that IFEval's checks of language need: eld, with Nepali and Swahili added.
  *
@@ -70,7 +74,7 @@ export const languageDetector =
  * Source   the published checks ask langdetect, which draws at random; on the table of the tests the two agree wherever langdetect is right.
  */
 export const loadLanguageDetector = (): TE.TaskEither<PackageFailure, LanguageDetector> =>
-  TE.map(({ eld }: typeof import('eld/small')) => {
+  TE.map(({ eld }: Eld) => {
     const instance = eld.newInstance() // with settings of its own: nobody else can change them
     return languageDetector((text) => instance.detect(text))
-  })(optionalPackage('eld', 'telling languages apart', () => import('eld/small')))
+  })(optionalPackage('eld', 'telling languages apart', () => importPackage<Eld>('eld/small')))

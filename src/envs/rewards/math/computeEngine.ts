@@ -1,7 +1,9 @@
 /** A second opinion on answers: @cortex-js/compute-engine. */
+
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { optionalPackage, type PackageFailure } from '../../../data/codecs/optionalPackage.js'
+import { importPackage } from '../../../live/environment.js'
 import { exactOf } from './exact.js'
 import type { Opinion } from './mathReward.js'
 import { parseAnswer } from './parse.js'
@@ -32,10 +34,8 @@ const isTame = (text: string): boolean => {
  */
 export const computeEngineOpinion = (): TE.TaskEither<PackageFailure, Opinion> =>
   pipe(
-    optionalPackage(
-      '@cortex-js/compute-engine',
-      'a second opinion on answers',
-      () => import('@cortex-js/compute-engine'),
+    optionalPackage('@cortex-js/compute-engine', 'a second opinion on answers', () =>
+      importPackage<typeof import('@cortex-js/compute-engine')>('@cortex-js/compute-engine'),
     ),
     TE.map(({ ComputeEngine }): Opinion => {
       const engine = new ComputeEngine()

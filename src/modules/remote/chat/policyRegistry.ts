@@ -7,7 +7,7 @@ import type { Environment, Files, Packages } from '../../../core/capabilities.js
 import type { Failure } from '../../../core/failure.js'
 import type { Hub } from '../../../core/hub.js'
 import { parseJson } from '../../../core/json.js'
-import { aRecord, aText, checkOptions } from '../../../core/options.js'
+import { aRecord, aText, checkOptions, type OptionKinds } from '../../../core/options.js'
 import type { HistoryAction, HistoryPrompt, Policy } from '../../../data/policy.js'
 import { data } from '../../../data/tensorDict/leaf.js'
 import { TensorDict } from '../../../data/tensorDict/tensorDict.js'
@@ -18,6 +18,7 @@ import { liveHub } from '../../../live/hub.js'
 import { message } from '../../../text/history/history.js'
 import { problemsOf } from '../../../text/history/historyJson.js'
 import { historyPolicy } from '../../historyPolicy.js'
+import type { FallbackFormat } from '../../pretrained/chatFormats.js'
 import { loadPretrained, makeParams } from '../../pretrained/pretrained.js'
 import { TransformersWrapper } from '../../transformersWrapper.js'
 import { aiSDKWrapper, type LanguageModel } from './aiSDKWrapper.js'
@@ -33,8 +34,15 @@ export interface NamedPolicy extends Policy<HistoryPrompt, HistoryAction> {
 export interface RegistryOptions {
   /** How models are sampled. */
   readonly sampling?: Pick<ClientConfig, 'temperature' | 'maxNewTokens' | 'topP'>
-  /** JSON file with entries `{ name, url, served_name?, description? }` of `vllm_` names. Default: what VLLM_MODELS_PATH says. */
+  /**
+   * JSON file with entries `{ name, url, served_name?, description? }` of `vllm_` names. `name` is one
+   * name or a list of names, and `served_name` defaults to the first. Default: VLLM_MODELS_PATH.
+   */
   readonly vllmModels?: string
+  /** Policies and their other names, such as `{ openai_gpt-4.1-mini: ['judge', 'player_2'] }`. */
+  readonly names?: Readonly<Record<string, readonly string[]>>
+  /** The chat format of base models in this process, such as GPT-2. Default: they are refused. */
+  readonly fallbackFormat?: FallbackFormat
   /** Default `.env`. */
   readonly envFile?: string
   readonly world?: Partial<RegistryWorld>
@@ -172,7 +180,11 @@ const liteLlm = (rest: string, lookup: Lookup): Found => {
 }
 
 const entries = z.array(
-  z.looseObject({ name: z.string(), url: z.string().optional(), served_name: z.string().optional() }),
+  z.looseObject({
+    name: z.union([z.string().transform((name) => [name]), z.array(z.string()).min(1)]),
+    url: z.string().optional(),
+    served_name: z.string().optional(),
+  }),
 )
 
 /** The entries of a file: a list, or an object with the list in `models`. */
@@ -193,10 +205,10 @@ const vllm = (wanted: string, { options, world, variables, sampling, envFile }: 
     TE.mapLeft((failure): Failure => failure),
     TE.chainEitherK((text) => readEntries(path, text)),
     TE.chainEitherK((models): E.Either<Failure, NamedPolicy> => {
-      const entry = models.find(({ name }) => name === wanted)
+      const entry = models.find(({ name }) => name.includes(wanted))
       if (entry === undefined) {
         return E.left(
-          registryFailure(`${path} has no model '${wanted}'; it has ${models.map(({ name }) => name).join(', ')}`),
+          registryFailure(`${path} has no model '${wanted}'; it has ${models.flatMap(({ name }) => name).join(', ')}`),
         )
       }
       if (entry.url === undefined) {
@@ -205,14 +217,40 @@ const vllm = (wanted: string, { options, world, variables, sampling, envFile }: 
         )
       }
       if (!URL.canParse(entry.url)) return E.left(registryFailure(`the url of '${wanted}' in ${path} is no address`))
-      return E.right(server(`vllm_${wanted}`, { ...sampling, model: entry.served_name ?? wanted, baseUrl: entry.url }))
+      return E.right(
+        server(`vllm_${wanted}`, { ...sampling, model: entry.served_name ?? entry.name[0]!, baseUrl: entry.url }),
+      )
     }),
   )
 }
 
-const inProcess = (id: string, { world, sampling }: Lookup): Found =>
+/** Repositories and their short names, which Transformers takes, too. */
+const SHORT_NAMES: Readonly<Record<string, readonly string[]>> = {
+  'openai-community/gpt2': ['gpt2'],
+  'distilbert/distilgpt2': ['distilgpt2'],
+  'EleutherAI/gpt-neo-125m': ['gpt-neo-125m', 'gpt-neo-125M'],
+}
+
+/** Returns the name under which others list a name, or the name itself. */
+const listedAs = (names: Readonly<Record<string, readonly string[]>>, name: string): string =>
+  Object.entries(names).find(([, others]) => others.includes(name))?.[0] ?? name
+
+/** A folder that exists comes before a short name. */
+const modelNamed = (id: string, { files }: RegistryWorld): TE.TaskEither<Failure, string> =>
   pipe(
-    loadPretrained(id, world.files, { hub: world.hub() }),
+    files.exists(id),
+    TE.bimap(
+      (failure): Failure => failure,
+      (exists) => (exists ? id : listedAs(SHORT_NAMES, id)),
+    ),
+  )
+
+const inProcess = (id: string, { world, sampling, options: { fallbackFormat } }: Lookup): Found =>
+  pipe(
+    modelNamed(id, world),
+    TE.chainW((model) =>
+      loadPretrained(model, world.files, { hub: world.hub(), ...(fallbackFormat !== undefined && { fallbackFormat }) }),
+    ),
     TE.map(({ config, arrays, text }) => {
       const { topP, ...rest } = sampling
       const model = scope(() =>
@@ -255,21 +293,41 @@ const PREFIXES: Readonly<Record<string, readonly [example: string, find: (rest: 
   scripted: ['scripted_4', scripted],
 }
 
+const RESOLVE_OPTIONS: OptionKinds<RegistryOptions> = {
+  sampling: aRecord,
+  vllmModels: aText,
+  names: aRecord,
+  fallbackFormat: aRecord,
+  envFile: aText,
+  world: aRecord,
+}
+
+const checkNames = (names: Readonly<Record<string, readonly string[]>>): void => {
+  const all = Object.values(names).flat()
+  const twice = all.find((name, i) => all.indexOf(name) !== i)
+  if (twice === undefined) return
+  const policies = Object.keys(names).filter((policy) => names[policy]!.includes(twice))
+  throw new RangeError(`resolvePolicy, names: '${twice}' is listed twice, for ${policies.join(' and ')}`)
+}
+
 /**
  * The policy that a name stands for: `PREFIX_MODEL`.
  *
  * `vllm_`: a server of the registry file. `hf_`: a folder or a repository of the hub, in this process. `openai_`, `openrouter_`: these services, or
  * the server at OPENAI_BASE_URL. `litellm_PROVIDER/MODEL`: the LiteLLM proxy at LITELLM_BASE_URL, else the provider's package of the AI SDK, if it is
- * installed. `scripted_`: always this answer.
+ * installed. `scripted_`: always this answer. A policy may have other names (`names`), and GPT-2, DistilGPT-2 and GPT-Neo 125M have the short
+ * names of Transformers: `hf_gpt2`.
  *
  * Errors   `Left` for an unknown prefix (with all known ones), a missing key (with the variable's name), a missing package (with what to install),
- *          a model that cannot be loaded. Keys are in no failure.
+ *          a model that cannot be loaded. Keys are in no failure. Throws RangeError for a name of two policies.
  * Effects  reads the registry file and `.env`; downloads a model of the hub into its cache; `close` of the policy frees what it holds.
  * Source   Game Reasoning Arena's registry.
  */
 export const resolvePolicy = (name: string, options: RegistryOptions = {}): TE.TaskEither<Failure, NamedPolicy> => {
-  checkOptions('resolvePolicy', options, { sampling: aRecord, vllmModels: aText, envFile: aText, world: aRecord })
-  const [, prefix = '', rest = ''] = /^([a-z]+)_(.+)$/s.exec(name) ?? []
+  checkOptions('resolvePolicy', options, RESOLVE_OPTIONS)
+  const { names = {} } = options
+  checkNames(names)
+  const [, prefix = '', rest = ''] = /^([a-z]+)_(.+)$/s.exec(listedAs(names, name)) ?? []
   const found = Object.hasOwn(PREFIXES, prefix) ? PREFIXES[prefix] : undefined
   if (found === undefined) {
     const known = Object.entries(PREFIXES).map(([each, [example]]) => `${each}_ (${example})`)
@@ -286,5 +344,6 @@ export const resolvePolicy = (name: string, options: RegistryOptions = {}): TE.T
   return pipe(
     readVariables({ files: world.files, environment: world.environment, envFile }),
     TE.chain((variables) => found[1](rest, { sampling, options, envFile, world, variables })),
+    TE.map((policy) => ({ ...policy, name })),
   )
 }

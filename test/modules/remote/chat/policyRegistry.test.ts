@@ -3,13 +3,16 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
+import * as TE from 'fp-ts/lib/TaskEither.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Environment } from '../../../../src/core/capabilities.js'
+import type { Hub } from '../../../../src/core/hub.js'
 import { keyFromSeed } from '../../../../src/core/key.js'
 import { data } from '../../../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../../../src/data/tensorDict/tensorDict.js'
 import { EMBEDDED_MODEL } from '../../../../src/live/embeddedModel.js'
 import { liveEnvironment } from '../../../../src/live/environment.js'
+import { liveFiles } from '../../../../src/live/files.js'
 import { type RegistryOptions, resolvePolicy } from '../../../../src/modules/remote/chat/policyRegistry.js'
 import { History, message, textOf } from '../../../../src/text/history/history.js'
 import { useEngine } from '../../../kit/engine.js'
@@ -68,6 +71,53 @@ describe('policies by name', () => {
     expect((await leftOf(resolvePolicy('vllm_other', options({}, { vllmModels })))).reason).toContain('has no url')
     await writeFile(vllmModels, 'models:\n  - name: mine')
     expect((await leftOf(resolvePolicy('vllm_mine', options({}, { vllmModels })))).reason).toContain('YAML is not read')
+  })
+
+  it('finds an entry of the registry file by each of its names, and asks the server for the first', async () => {
+    const { url } = await listen(served(saying('four')))
+    const vllmModels = join(folder, 'aliases.json')
+    await writeFile(vllmModels, JSON.stringify([{ name: ['cat', 'mine', 'yours'], url: `${url}/v1` }]))
+    for (const name of ['vllm_cat', 'vllm_mine', 'vllm_yours'])
+      expect(await answerOf(name, options({}, { vllmModels }))).toBe('four')
+    const unknown = await leftOf(resolvePolicy('vllm_x', options({}, { vllmModels })))
+    expect(unknown.reason).toContain('it has cat, mine, yours')
+    await writeFile(vllmModels, JSON.stringify([{ name: [], url }]))
+    expect((await leftOf(resolvePolicy('vllm_x', options({}, { vllmModels }))))._tag).toBe('FormatFailure')
+  })
+
+  it('knows a policy by its other names, one policy for each', async () => {
+    const names = { scripted_four: ['judge', 'hf_gpt2'], scripted_five: ['player_2'] }
+    for (const [name, answer] of [
+      ['judge', 'four'],
+      ['hf_gpt2', 'four'],
+      ['player_2', 'five'],
+      ['scripted_four', 'four'],
+    ] as const)
+      expect(await answerOf(name, options({}, { names }))).toBe(answer)
+    const twice = { scripted_four: ['a'], scripted_five: ['a'] }
+    expect(() => resolvePolicy('a', options({}, { names: twice }))).toThrow(
+      "resolvePolicy, names: 'a' is listed twice, for scripted_four and scripted_five",
+    )
+  })
+
+  it.each([
+    ['hf_gpt2', 'openai-community/gpt2'],
+    ['hf_gpt-neo-125M', 'EleutherAI/gpt-neo-125m'],
+  ])('looks for %s in its repository of the hub, unless there is a folder of that name', async (name, repo) => {
+    const asked: string[] = []
+    const refuse = () => TE.left({ _tag: 'HubFailure', kind: 'not-found', repo: 'gpt2', reason: 'not here' } as const)
+    const hub = (): Hub => ({
+      download: refuse,
+      list: (wanted) => {
+        asked.push(wanted.name)
+        return refuse()
+      },
+    })
+    expect((await leftOf(resolvePolicy(name, options({}, { world: { hub } })))).reason).toContain('not here')
+    expect(asked).toEqual([repo])
+    const files = { ...liveFiles, exists: (path: string) => TE.right(path === name.slice('hf_'.length)) }
+    await leftOf(resolvePolicy(name, options({}, { world: { hub, files } })))
+    expect(asked).toEqual([repo])
   })
 
   it('takes keys from the environment first, and else from the file', async () => {

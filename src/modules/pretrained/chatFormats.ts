@@ -1,0 +1,119 @@
+/** Chat formats for models that have none: for new models, and for base models that are loaded. */
+import * as E from 'fp-ts/lib/Either.js'
+import { pipe } from 'fp-ts/lib/function.js'
+import type { ModelFailure } from '../../core/failure.js'
+import type { TextTokenizer } from '../../text/tokenizer/textTokenizer.js'
+import { type DecoderConfig, parseConfig } from '../transformer/config.js'
+import { fileProblem } from './folderFiles.js'
+
+/** A chat template, and the special tokens that it writes. */
+export interface ChatFormat {
+  /** A Jinja template. */
+  readonly template: string
+  /** All special tokens. Each becomes one token, with the last ids. */
+  readonly specialTokens: readonly string[]
+  /** The special token that ends the policy's turn. */
+  readonly endOfTurn: string
+  /** The special token that fills rows. */
+  readonly padToken: string
+}
+
+/**
+ * A format for a base model. Without `endOfTurn`, turns end with the `eos_token` of the model. The
+ * tokenizer must have every special token that the template writes.
+ */
+export type FallbackFormat = Pick<ChatFormat, 'template'> & Partial<Pick<ChatFormat, 'endOfTurn' | 'specialTokens'>>
+
+/** The format of Qwen: `<|im_start|>`, the role, a line break, the text, `<|im_end|>`. */
+export const CHAT_ML: ChatFormat = {
+  template: `{%- for message in messages -%}
+{{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>' + '\\n' -}}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+{{- '<|im_start|>assistant\\n' -}}
+{%- endif -%}
+`,
+  specialTokens: ['<|endoftext|>', '<|im_start|>', '<|im_end|>'],
+  endOfTurn: '<|im_end|>',
+  padToken: '<|endoftext|>',
+}
+
+/**
+ * A format for any base model: `### `, the role, a line break, the text, and the model's own
+ * `eos_token`. It needs no token that the model does not have. Its markers are plain text, so a
+ * message can imitate the heading of a turn, but cannot end one.
+ */
+export const PLAIN_CHAT: FallbackFormat = {
+  template: `{%- for message in messages -%}
+{{- '### ' + message.role + '\\n' + message.content + eos_token + '\\n' -}}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+{{- '### assistant\\n' -}}
+{%- endif -%}
+`,
+}
+
+/** The files of a model that say how a conversation is written. */
+interface FormatFiles {
+  readonly settings: object
+  readonly template: string | undefined
+  readonly templates?: Readonly<Record<string, string>>
+}
+
+/** What of the text side of a model a format decides. */
+interface FormattedText {
+  readonly tokenizer: Pick<TextTokenizer, 'idOf' | 'specialTokens'>
+  readonly template: { readonly source: string }
+  readonly endOfTurn: string
+}
+
+const hasTemplate = ({ settings, template, templates = {} }: FormatFiles): boolean => {
+  const given = 'chat_template' in settings ? settings.chat_template : undefined
+  const inSettings = Array.isArray(given) ? given.length > 0 : given !== undefined && given !== null
+  return template !== undefined || inSettings || Object.keys(templates).length > 0
+}
+
+/** Adds the format to the files of a model without a template. Returns other files unchanged. */
+export const withFormat = <F extends FormatFiles>(files: F, { template, endOfTurn }: FallbackFormat): F =>
+  hasTemplate(files)
+    ? files
+    : {
+        ...files,
+        template,
+        ...(endOfTurn !== undefined && { settings: { ...files.settings, eos_token: endOfTurn } }),
+      }
+
+/** Refuses a format, if it was used, that writes special tokens that the tokenizer lacks. */
+export const checkFormat = (
+  folder: string,
+  { template, specialTokens = [] }: FallbackFormat,
+  text: FormattedText,
+): E.Either<ModelFailure, unknown> => {
+  const missing = specialTokens.filter(
+    (token) => template.includes(token) && text.tokenizer.specialTokens.get(token) === undefined,
+  )
+  return text.template.source !== template || missing.length === 0
+    ? E.right(null)
+    : E.left(
+        fileProblem(
+          folder,
+          'tokenizer.json',
+          `the tokenizer has no special token ${missing.join(', ')}, which fallbackFormat writes: PLAIN_CHAT needs none`,
+        ),
+      )
+}
+
+/** Makes the end of turn of a format, if it was used, an end token of the config. */
+export const withEndOfTurn = (
+  folder: string,
+  config: DecoderConfig,
+  { text, format }: { readonly text: FormattedText; readonly format: FallbackFormat | undefined },
+): E.Either<ModelFailure, DecoderConfig> => {
+  const end = text.tokenizer.idOf(text.endOfTurn)
+  if (end === undefined || text.template.source !== format?.template || config.endTokens.includes(end))
+    return E.right(config)
+  return pipe(
+    parseConfig({ ...config.source, eos_token_id: [...config.endTokens, end] }),
+    E.mapLeft(({ reason }) => fileProblem(folder, 'config.json', reason)),
+  )
+}

@@ -1,0 +1,107 @@
+/** Installs the packed package as its users do, compiles it without `skipLibCheck`, runs it and bundles it. */
+import { mkdtempSync, rmSync, symlinkSync } from 'node:fs'
+import { mkdir, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { build } from 'esbuild'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { DOORS, importing, type Project, pack, userProject } from '../kit/packed.js'
+
+const folder = mkdtempSync(join(tmpdir(), 'tandem-installed-'))
+afterAll(() => rmSync(folder, { recursive: true }))
+
+/** Doors whose functions return values of an optional package, and that package. */
+const NEEDS: Readonly<Record<string, string>> = { 'tandem-rl/testing': 'fast-check' }
+
+/** Doors that work without optional packages. */
+const FREE = DOORS.filter((door) => !Object.hasOwn(NEEDS, door))
+
+const namesOf = async (project: Project, doors: readonly string[]): Promise<readonly number[]> =>
+  JSON.parse(await project.run(importing(doors))) as readonly number[] // cast: what the program prints
+
+/** Errors in the declarations of the package or in the program. The rest are errors of tfjs-core's declarations and of what they need. */
+const ours = (errors: readonly string[]): readonly string[] =>
+  errors.filter((line) => !/^[^(]*node_modules\/(?!.*tandem-rl\/dist)/.test(line))
+
+/** A program that uses the engine, the gradients of tfjs and a TensorDict. */
+const GRADIENT = `
+  import * as tf from '@tensorflow/tfjs-core'
+  import { selectBackend } from 'tandem-rl/engine'
+  import { get, TensorDict } from 'tandem-rl/tensordict'
+  const { backend } = await selectBackend()
+  const x = get(TensorDict({ x: tf.tensor1d([3]) }, [1]), 'x')
+  console.log(backend, tf.grad((y) => tf.square(y))(x).dataSync()[0])`
+
+let tarball = ''
+let npm: Project
+
+beforeAll(async () => {
+  tarball = await pack(folder)
+  npm = await userProject(join(folder, 'npm'), 'npm')
+  await npm.add([tarball, '@types/node@20'])
+})
+
+describe('a project with npm, without optional packages', () => {
+  it.each([
+    ['types of Node', { types: ['node'] }],
+    ['types of Node, no DOM', { types: ['node'], lib: ['ES2022'] }],
+    ['no types of Node', { types: [] }],
+  ])('compiles every door without skipLibCheck: %s', async (_, options) => {
+    const errors = await npm.compile(importing(FREE), options)
+    expect(ours(errors)).toEqual([])
+    // tfjs-core refers to names that are missing or different in this project: a program without Tandem has the same errors.
+    const without = await npm.compile(`import '@tensorflow/tfjs-core'`, options)
+    expect(errors.filter((line) => !without.includes(line) && !line.includes('node_modules/zod/'))).toEqual([])
+  })
+
+  it('reports wrong programs', async () => {
+    expect(ours(await npm.compile(`import { noSuchName } from 'tandem-rl'\nnoSuchName()`))).toHaveLength(1)
+  })
+
+  it('runs every door', async () => {
+    expect(Math.min(...(await namesOf(npm, FREE)))).toBeGreaterThan(0)
+    expect(await npm.run(GRADIENT)).toBe('onnxruntime 6\n')
+  })
+
+  it('bundles every door, and the bundle needs onnxruntime-node alone', async () => {
+    const bundled = join(folder, 'bundled')
+    await mkdir(join(bundled, 'node_modules'), { recursive: true })
+    symlinkSync(join(npm.folder, 'node_modules/onnxruntime-node'), join(bundled, 'node_modules/onnxruntime-node'))
+    const bundle = async (program: string): Promise<Project> => {
+      const entry = join(npm.folder, 'entry.mjs')
+      await writeFile(entry, program)
+      const { outputFiles } = await build({
+        ...{ entryPoints: [entry], bundle: true, write: false, platform: 'node', format: 'esm', logLevel: 'silent' },
+        external: ['onnxruntime-node'],
+        banner: {
+          js: `import { createRequire as requireOf } from 'node:module'; const require = requireOf(import.meta.url)`,
+        },
+      })
+      const project = await userProject(bundled, 'npm')
+      return { ...project, run: () => project.run(outputFiles.map(({ text }) => text).join('')) }
+    }
+    const all = await bundle(importing(FREE))
+    expect(await namesOf(all, FREE)).toEqual(await namesOf(npm, FREE))
+    expect(await (await bundle(GRADIENT)).run('')).toBe('onnxruntime 6\n')
+  })
+
+  it.each(Object.entries(NEEDS))('compiles and runs %s with %s', async (door, needed) => {
+    await npm.add([needed])
+    expect(ours(await npm.compile(importing([door]), { types: ['node'] }))).toEqual([])
+    expect(Math.min(...(await namesOf(npm, [door])))).toBeGreaterThan(0)
+  })
+})
+
+describe.each(['pnpm', 'yarn'] as const)(
+  'a project with %s, whose packages import only what they depend on',
+  (manager) => {
+    it('compiles and runs every door', async () => {
+      const project = await userProject(join(folder, manager), manager)
+      await project.add([tarball, '@types/node@20', '@tensorflow/tfjs-core@4.22.0'])
+      expect(await namesOf(project, FREE)).toEqual(await namesOf(npm, FREE))
+      expect(await project.run(GRADIENT)).toBe('onnxruntime 6\n')
+      // TypeScript finds packages of Plug'n'Play only if yarn has patched it.
+      if (manager === 'pnpm') expect(ours(await project.compile(importing(FREE), { types: ['node'] }))).toEqual([])
+    })
+  },
+)
