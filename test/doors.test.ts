@@ -9,7 +9,7 @@ import { runWithPackages } from './kit/packages.js'
 const surface = publicSurface()
 
 /** Doors that run where nothing computes. `tensordict` needs tfjs-core: tensors are its leaves. */
-const LIGHT = { text: [], datasets: [], tracking: [], tensordict: ['@tensorflow/tfjs-core'] } as const
+const LIGHT = { text: [], datasets: [], games: [], tracking: [], tensordict: ['@tensorflow/tfjs-core'] } as const
 
 /** Prints the packages of CommonJS that an import loads: tfjs, its backends and onnxruntime are among them. */
 const LOADED = `

@@ -70,6 +70,7 @@ const SHARED: Readonly<Record<string, () => Promise<unknown>>> = {
   'tandem-rl/engine': () => import('../doors/engine.js'),
   'tandem-rl/envs': () => import('../doors/envs.js'),
   'tandem-rl/files': () => import('../doors/files.js'),
+  'tandem-rl/games': () => import('../doors/games.js'),
   'tandem-rl/models': () => import('../doors/models.js'),
   'tandem-rl/objectives': () => import('../doors/objectives.js'),
   'tandem-rl/remote': () => import('../doors/remote.js'),

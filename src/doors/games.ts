@@ -1,0 +1,41 @@
+/**
+ * For those who play and train in games: the rules of board, card, dice and matrix games as pure values.
+ * `defineGame` makes a game of your own rules.
+ */
+export { type ConnectFourOptions, type ConnectFourPosition, connectFour } from '../envs/games/connectFour.js'
+export {
+  type BestResponse,
+  bestResponse,
+  expectedReturns,
+  type GameDecision,
+  type GamePolicy,
+  nashConv,
+  uniformGamePolicy,
+} from '../envs/games/exactValues.js'
+export {
+  type ChanceOutcome,
+  defineGame,
+  drawChance,
+  equalOutcomes,
+  type Game,
+  type GameActor,
+  type GameMove,
+  type GameRules,
+  type GameState,
+  type GameTurn,
+  type GameViews,
+  playersOf,
+  replayGame,
+} from '../envs/games/game.js'
+export { type KuhnPokerOptions, type KuhnPokerPosition, kuhnPoker } from '../envs/games/kuhnPoker.js'
+export {
+  type MatrixGameOptions,
+  type MatrixPosition,
+  matchingPennies,
+  matchingPennies3,
+  matrixGame,
+  prisonersDilemma,
+  rockPaperScissors,
+  stagHunt,
+} from '../envs/games/matrixGames.js'
+export { type TicTacToePosition, ticTacToe } from '../envs/games/ticTacToe.js'

@@ -1,0 +1,77 @@
+/** Connect Four: discs fall down columns, and four in a line win. */
+import { aNumber, checkOptions } from '../../core/options.js'
+import {
+  boardRows,
+  hasLine,
+  type LineBoard,
+  markedCells,
+  markOf,
+  placed,
+  requireWhole,
+  winnerReturns,
+} from './boards.js'
+import { defineGame, type Game } from './game.js'
+
+export interface ConnectFourOptions {
+  /** Default 6. */
+  readonly rows?: number
+  /** Default 7. */
+  readonly columns?: number
+  /** Discs in a line that win. Default 4. */
+  readonly inARow?: number
+}
+
+/** The cells row by row from the top, each `x`, `o` or `.`. */
+export interface ConnectFourPosition {
+  readonly cells: string
+}
+
+/** Only the player who moved last can have a new line. */
+const winnerOf = (cells: string, board: LineBoard): number | undefined => {
+  const last = (markedCells(cells) + 1) % 2
+  return hasLine(cells, markOf(last), board) ? last : undefined
+}
+
+/** The lowest empty cell of a column. */
+const landing = (cells: string, column: number, columns: number): number => {
+  let at = cells.length - columns + column
+  while (cells[at] !== '.') at -= columns
+  return at
+}
+
+/**
+ * Connect Four. Action `column` drops a disc. Player 0 plays `x`. A line of four wins 1 from the opponent.
+ *
+ * Errors   throws RangeError unless the options are whole numbers of at least 1.
+ * Source   OpenSpiel's `connect_four`: action numbers and texts are the same.
+ *
+ * @example
+ * connectFour().returns(replayGame(connectFour(), [0, 1, 0, 1, 0, 1, 0])) // [1, -1]
+ */
+export const connectFour = (options: ConnectFourOptions = {}): Game<ConnectFourPosition> => {
+  checkOptions('connectFour', options, { rows: aNumber, columns: aNumber, inARow: aNumber })
+  const { rows = 6, columns = 7, inARow = 4 } = options
+  requireWhole('connectFour', { rows, columns, inARow })
+  const board = { rows, columns, inARow }
+  return defineGame<ConnectFourPosition>({
+    name: 'connect_four',
+    players: 2,
+    utility: 'zeroSum',
+    rules:
+      `Two players drop discs into the ${columns} columns of a board of ${rows} rows in turn. A disc falls to the ` +
+      'lowest empty cell. Player 0 plays x and player 1 plays o. ' +
+      `The first with ${inARow} discs in a row, column or diagonal wins. x3 drops into the fourth column from the left.`,
+    initial: { cells: '.'.repeat(rows * columns) },
+    turn: ({ cells }) =>
+      winnerOf(cells, board) !== undefined || !cells.includes('.') ? 'over' : markedCells(cells) % 2,
+    legalActions: ({ cells }) =>
+      Array.from({ length: columns }, (_, column) => column).filter((column) => cells[column] === '.'),
+    next: ({ cells }, column) => ({
+      cells: placed(cells, landing(cells, column, columns), markOf(markedCells(cells) % 2)),
+    }),
+    returns: ({ cells }) => winnerReturns(winnerOf(cells, board)),
+    text: ({ cells }) => `${boardRows(cells, columns).join('\n')}\n`,
+    actionText: (_position, actor, action) => `${markOf(actor)}${action}`,
+    views: 'open',
+  })
+}

@@ -1,0 +1,127 @@
+/** Exact values of games against published and computed ones. */
+import { describe, expect, it } from 'vitest'
+import {
+  bestResponse,
+  expectedReturns,
+  type GamePolicy,
+  nashConv,
+  uniformGamePolicy as uniform,
+} from '../../../src/envs/games/exactValues.js'
+import type { Game, GameState } from '../../../src/envs/games/game.js'
+import { kuhnPoker } from '../../../src/envs/games/kuhnPoker.js'
+import { matchingPennies, prisonersDilemma, rockPaperScissors } from '../../../src/envs/games/matrixGames.js'
+import { ticTacToe } from '../../../src/envs/games/ticTacToe.js'
+
+const both = (policy: GamePolicy) => [policy, policy]
+
+const always =
+  (index: number): GamePolicy =>
+  ({ legalActions }) =>
+    legalActions.map((_, i) => (i === index ? 1 : 0))
+
+/** Kuhn's equilibria: the first player bets with the lowest card with probability `alpha`. */
+const kuhnEquilibrium = (alpha: number): readonly GamePolicy[] => {
+  const bets: Readonly<Record<string, number>> = {
+    '0': alpha,
+    '1': 0,
+    '2': 3 * alpha,
+    '0pb': 0,
+    '1pb': alpha + 1 / 3,
+    '2pb': 1,
+    '0p': 1 / 3,
+    '1p': 0,
+    '2p': 1,
+    '0b': 0,
+    '1b': 1 / 3,
+    '2b': 1,
+  }
+  return both(({ informationState }) => [1 - bets[informationState]!, bets[informationState]!])
+}
+
+/** Counts histories, with chance, by whether they are over; information sets; and different positions. */
+const countOf = <P>(game: Game<P>) => {
+  const [positions, over, sets] = [new Set<string>(), new Set<string>(), new Set<string>()]
+  let [histories, terminal] = [0, 0]
+  const visit = (state: GameState<P>): void => {
+    const [turn, shown] = [game.turn(state), game.text(state)]
+    histories++
+    positions.add(shown)
+    if (turn === 'over') {
+      terminal++
+      over.add(shown)
+    } else if (turn === 'chance') for (const { action } of game.chance(state)) visit(game.apply(state, action))
+    else {
+      sets.add(`${turn}: ${game.informationState(state, Number(turn))}`)
+      for (const action of game.legalActions(state, Number(turn))) visit(game.apply(state, action))
+    }
+  }
+  visit(game.initial)
+  return { histories, terminal, sets: sets.size, positions: positions.size, over: over.size }
+}
+
+describe('Kuhn poker', () => {
+  it('has 58 histories, 30 of them terminal, and 12 information sets', () => {
+    expect(countOf(kuhnPoker())).toMatchObject({ histories: 58, terminal: 30, sets: 12 })
+  })
+
+  it('has the NashConv 11/12 for uniform players and 2 for players who always pass', () => {
+    expect(nashConv(kuhnPoker(), both(uniform))).toBeCloseTo(11 / 12, 12)
+    expect(nashConv(kuhnPoker(), both(always(0)))).toBeCloseTo(2, 12)
+  })
+
+  it('has the best responses .5 and 5/12 to uniform players', () => {
+    expect(expectedReturns(kuhnPoker(), both(uniform))[0]).toBeCloseTo(0.125, 12)
+    expect(bestResponse(kuhnPoker(), both(uniform), 0).value).toBeCloseTo(0.5, 12)
+    const { value, actions } = bestResponse(kuhnPoker(), both(uniform), 1)
+    expect(value).toBeCloseTo(5 / 12, 12)
+    expect(Object.fromEntries(actions)).toEqual({ '0p': 1, '1p': 1, '2p': 1, '0b': 0, '1b': 1, '2b': 1 })
+  })
+
+  it.each([0, 0.1, 1 / 3])('has the value -1/18 in the equilibrium with alpha %f', (alpha) => {
+    const policies = kuhnEquilibrium(alpha)
+    expect(expectedReturns(kuhnPoker(), policies)[0]).toBeCloseTo(-1 / 18, 12)
+    expect(nashConv(kuhnPoker(), policies)).toBeCloseTo(0, 12)
+  })
+
+  it.each([3, 4])('has a NashConv above 2 for %i uniform players', (players) => {
+    const policies = Array.from({ length: players }, () => uniform)
+    expect(nashConv(kuhnPoker({ players }), policies)).toBeGreaterThan(2)
+    expect(expectedReturns(kuhnPoker({ players }), policies).reduce((sum, each) => sum + each)).toBeCloseTo(0, 12)
+  })
+})
+
+describe('tic-tac-toe', () => {
+  it('has 549946 histories, 255168 of them terminal, and 5478 positions, 958 of them terminal', () => {
+    expect(countOf(ticTacToe)).toMatchObject({ histories: 549946, terminal: 255168, positions: 5478, over: 958 })
+  })
+
+  it('is won by the first player with probability .5849 if both play at random', () => {
+    const wins = {
+      ...ticTacToe,
+      returns: (state: typeof ticTacToe.initial) => (ticTacToe.returns(state)[0] === 1 ? [1, 0] : [0, 0]),
+    }
+    expect(expectedReturns(wins, both(uniform))[0]).toBeCloseTo(0.584920635, 9)
+  })
+})
+
+describe('matrix games', () => {
+  it('have their equilibria: uniform in pennies and rock-paper-scissors, defection in the dilemma', () => {
+    expect(nashConv(matchingPennies, both(uniform))).toBeCloseTo(0, 12)
+    expect(nashConv(rockPaperScissors, both(uniform))).toBeCloseTo(0, 12)
+    expect(nashConv(prisonersDilemma, both(always(1)))).toBe(0)
+    expect(nashConv(prisonersDilemma, both(always(0)))).toBe(10)
+  })
+})
+
+describe('policies', () => {
+  it('must be one for each player, with one probability for each legal action', () => {
+    expect(() => expectedReturns(kuhnPoker(), [uniform])).toThrow(/policies must have 2 elements/)
+    expect(() =>
+      expectedReturns(
+        kuhnPoker(),
+        both(() => [1]),
+      ),
+    ).toThrow(/must give 2 probabilities/)
+    expect(() => bestResponse(kuhnPoker(), both(uniform), 2)).toThrow(/player must be/)
+  })
+})
