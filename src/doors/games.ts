@@ -2,6 +2,8 @@
  * For those who play and train in games: the rules of board, card, dice and matrix games as pure values.
  * `defineGame` makes a game of your own rules.
  */
+
+export { type BreakthroughOptions, type BreakthroughPosition, breakthrough } from '../envs/games/breakthrough.js'
 export { type ConnectFourOptions, type ConnectFourPosition, connectFour } from '../envs/games/connectFour.js'
 export {
   type BestResponse,
@@ -27,7 +29,10 @@ export {
   playersOf,
   replayGame,
 } from '../envs/games/game.js'
+export { type HexOptions, type HexPosition, hex } from '../envs/games/hex.js'
 export { type KuhnPokerOptions, type KuhnPokerPosition, kuhnPoker } from '../envs/games/kuhnPoker.js'
+export { type LeducPokerOptions, type LeducPokerPosition, leducPoker } from '../envs/games/leducPoker.js'
+export { type LiarsDiceOptions, type LiarsDicePosition, liarsDice } from '../envs/games/liarsDice.js'
 export {
   type MatrixGameOptions,
   type MatrixPosition,
@@ -38,4 +43,6 @@ export {
   rockPaperScissors,
   stagHunt,
 } from '../envs/games/matrixGames.js'
+export { type NimOptions, type NimPosition, nim } from '../envs/games/nim.js'
+export { type PigOptions, type PigPosition, pig } from '../envs/games/pig.js'
 export { type TicTacToePosition, ticTacToe } from '../envs/games/ticTacToe.js'

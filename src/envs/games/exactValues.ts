@@ -138,7 +138,9 @@ const treeOf = <P>(
     if (turn !== chooser && turn !== 'simultaneous') return { reach, branches }
     const node: Node = { decision: decisionOf(game, state, chooser), reach, branches }
     const { informationState } = node.decision!
-    alike.set(informationState, [...(alike.get(informationState) ?? []), node])
+    const others = alike.get(informationState)
+    if (others === undefined) alike.set(informationState, [node])
+    else others.push(node)
     return node
   }
   return { root: grow(game.initial, 1), alike }

@@ -9,6 +9,7 @@ import {
 } from '../../../src/envs/games/exactValues.js'
 import type { Game, GameState } from '../../../src/envs/games/game.js'
 import { kuhnPoker } from '../../../src/envs/games/kuhnPoker.js'
+import { leducPoker } from '../../../src/envs/games/leducPoker.js'
 import { matchingPennies, prisonersDilemma, rockPaperScissors } from '../../../src/envs/games/matrixGames.js'
 import { ticTacToe } from '../../../src/envs/games/ticTacToe.js'
 
@@ -87,6 +88,13 @@ describe('Kuhn poker', () => {
     const policies = Array.from({ length: players }, () => uniform)
     expect(nashConv(kuhnPoker({ players }), policies)).toBeGreaterThan(2)
     expect(expectedReturns(kuhnPoker({ players }), policies).reduce((sum, each) => sum + each)).toBeCloseTo(0, 12)
+  })
+})
+
+describe('Leduc poker', () => {
+  it('has the NashConv 4.747222 for uniform players and 2 for players who fold when they can', () => {
+    expect(nashConv(leducPoker(), both(uniform))).toBeCloseTo(4.747222, 6)
+    expect(nashConv(leducPoker(), both(always(0)))).toBeCloseTo(2, 12)
   })
 })
 

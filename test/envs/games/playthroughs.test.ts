@@ -1,9 +1,13 @@
 /** The rules of our games against OpenSpiel's playthrough files, replayed to the last line. */
 import { readdirSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
+import { breakthrough } from '../../../src/envs/games/breakthrough.js'
 import { connectFour } from '../../../src/envs/games/connectFour.js'
 import type { Game } from '../../../src/envs/games/game.js'
+import { hex } from '../../../src/envs/games/hex.js'
 import { kuhnPoker } from '../../../src/envs/games/kuhnPoker.js'
+import { leducPoker } from '../../../src/envs/games/leducPoker.js'
+import { liarsDice } from '../../../src/envs/games/liarsDice.js'
 import {
   matchingPennies,
   matchingPennies3,
@@ -11,6 +15,8 @@ import {
   rockPaperScissors,
   stagHunt,
 } from '../../../src/envs/games/matrixGames.js'
+import { nim } from '../../../src/envs/games/nim.js'
+import { pig } from '../../../src/envs/games/pig.js'
 import { ticTacToe } from '../../../src/envs/games/ticTacToe.js'
 import { type PlaythroughOptions, type PlaythroughResult, playthroughProblems } from '../../kit/playthrough.js'
 
@@ -21,15 +27,26 @@ const replayed =
 
 /** The replay of each file, and how many moves it has. */
 const FILES: Readonly<Record<string, readonly [replay: (file: string) => PlaythroughResult, moves: number]>> = {
+  'breakthrough.txt': [replayed(breakthrough()), 38],
   'connect_four.txt': [replayed(connectFour()), 17],
   'connect_four_start_at.txt': [replayed(connectFour(), { start: [4, 3, 3, 2, 0, 4, 4, 4, 4, 0] }), 13],
+  'hex(board_size=5).txt': [replayed(hex({ rows: 5, columns: 5 })), 21],
   'kuhn_poker_2p.txt': [replayed(kuhnPoker()), 4],
   'kuhn_poker_3p.txt': [replayed(kuhnPoker({ players: 3 })), 8],
+  'leduc_poker_1540482260.txt': [replayed(leducPoker()), 4],
+  'leduc_poker_3977671846.txt': [replayed(leducPoker()), 8],
+  'leduc_poker_3p.txt': [replayed(leducPoker({ players: 3 })), 10],
+  'leduc_poker_773740114.txt': [replayed(leducPoker()), 4],
+  'liars_dice.txt': [replayed(liarsDice()), 6],
   'matching_pennies_3p.txt': [replayed(matchingPennies3), 1],
   'matrix_mp.txt': [replayed(matchingPennies), 1],
   'matrix_pd.txt': [replayed(prisonersDilemma), 1],
   'matrix_rps.txt': [replayed(rockPaperScissors), 1],
   'matrix_sh.txt': [replayed(stagHunt), 1],
+  'nim.txt': [replayed(nim()), 6],
+  'pig_3p.txt': [replayed(pig({ players: 3, horizon: 10, winScore: 10 })), 13],
+  'pig_4p.txt': [replayed(pig({ players: 4, horizon: 10, winScore: 8 })), 16],
+  'pig_5p.txt': [replayed(pig({ players: 5, horizon: 100, winScore: 16 })), 39],
   'tic_tac_toe.txt': [replayed(ticTacToe), 7],
 }
 
