@@ -29,6 +29,12 @@ export {
   playersOf,
   replayGame,
 } from '../envs/games/game.js'
+export {
+  type ActionFailure,
+  type GamePromptOptions,
+  gamePrompt,
+  parseAction,
+} from '../envs/games/gameText.js'
 export { type HexOptions, type HexPosition, hex } from '../envs/games/hex.js'
 export { type KuhnPokerOptions, type KuhnPokerPosition, kuhnPoker } from '../envs/games/kuhnPoker.js'
 export { type LeducPokerOptions, type LeducPokerPosition, leducPoker } from '../envs/games/leducPoker.js'

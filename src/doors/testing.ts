@@ -1,6 +1,6 @@
 /**
- * For those who test their own transforms, environments, rewards, advantages, policies and codecs: law
- * kits, arbitraries, scripted policies and environments, matchers and leak checks. They work with any
+ * For those who test their own transforms, environments, games, rewards, advantages, policies and codecs:
+ * law kits, arbitraries, scripted policies and environments, matchers and leak checks. They work with any
  * test runner and need fast-check.
  */
 import '../engine/defaultBackend.js'
@@ -29,6 +29,7 @@ export { type Codec, type CodecParts, type CodecSample, codecLaws } from '../tes
 export { type EnvSample, envLaws } from '../testing/envLaws.js'
 export { type FakeClock, fakeClock } from '../testing/fakeClock.js'
 export { type Fault, type FaultPlan, type FaultyCall, failNth, withFaults } from '../testing/faults.js'
+export { type GameLawOptions, gameLaws } from '../testing/gameLaws.js'
 export { checkLaws, type Law, type NumberedLaw } from '../testing/law.js'
 export { leakChecks, type RunnerHooks, withoutLeaks } from '../testing/leaks.js'
 export { type MatcherResult, type TandemMatchers, tandemMatchers } from '../testing/matchers.js'

@@ -82,6 +82,8 @@ export const liarsDice = (options: LiarsDiceOptions = {}): Game<LiarsDicePositio
   if (players < 2) throw new RangeError(`liarsDice: players must be at least 2, got ${players}`)
   const table = { players, dice, sides }
   const faces = Array.from({ length: sides }, (_, face) => face)
+  const view = (position: LiarsDicePosition, player: number): string =>
+    `${diceOf(position, player, table)}${bidsText(position, table)}`
   return defineGame<LiarsDicePosition>({
     name: 'liars_dice',
     players,
@@ -107,9 +109,6 @@ export const liarsDice = (options: LiarsDiceOptions = {}): Game<LiarsDicePositio
     returns: (position) => returnsOf(position, table),
     text: (position) => textOf(position, table),
     actionText: (_position, actor, action) => (actor === 'chance' ? `Roll ${action + 1}` : bidText(action, table)),
-    views: {
-      observation: (position, player) => `${diceOf(position, player, table)}${bidsText(position, table)}`,
-      informationState: (position, player) => `${diceOf(position, player, table)}${bidsText(position, table)}`,
-    },
+    views: { observation: view, informationState: view },
   })
 }

@@ -1,0 +1,92 @@
+/** Games as text for language models: prompts, and actions read from replies. */
+import * as E from 'fp-ts/lib/Either.js'
+import { checkOptions, oneOf } from '../../core/options.js'
+import type { Game, GameState } from './game.js'
+
+export interface GamePromptOptions {
+  /**
+   * `listed` names the legal actions. `hidden` does not, so that a player who guesses loses. Default
+   * `listed`.
+   */
+  readonly actions?: 'listed' | 'hidden'
+}
+
+/** A reply without a legal action. */
+export interface ActionFailure {
+  readonly _tag: 'ActionFailure'
+  /** `unreadable`: there is no action in brackets. `illegal`: the action is not legal now. */
+  readonly kind: 'unreadable' | 'illegal'
+  /** The reply, or the action in brackets. At most 100 characters. */
+  readonly found: string
+  /** A sentence to show to the player. */
+  readonly reason: string
+}
+
+const LONGEST = 100
+
+/**
+ * Returns what a language model reads before it moves: the rules, what the player sees, and the format
+ * of the answer.
+ *
+ * Errors   throws RangeError if it is not the player's turn.
+ *
+ * @example
+ * gamePrompt(matchingPennies, matchingPennies.initial, { player: 1 }).includes('Your actions: [Heads], [Tails].') // true
+ */
+export const gamePrompt = <P>(
+  game: Game<P>,
+  state: GameState<P>,
+  { player, ...options }: GamePromptOptions & { readonly player: number },
+): string => {
+  checkOptions('gamePrompt', options, { actions: oneOf('listed', 'hidden') })
+  const actions = game.legalActions(state, player)
+  if (actions.length === 0) throw new RangeError(`gamePrompt: it is not the turn of player ${player}`)
+  const listed = actions.map((action) => `[${game.actionText(state, player, action)}]`).join(', ')
+  return [
+    game.rules,
+    `You are player ${player}. You see:`,
+    game.observation(state, player).trimEnd(),
+    ...(options.actions === 'hidden' ? [] : [`Your actions: ${listed}.`]),
+    'Think first. Then write your action in square brackets, once, at the end of your answer.',
+  ].join('\n')
+}
+
+/** Ignores case and white space. */
+const plain = (text: string): string => text.replace(/\s/g, '').toLowerCase()
+
+/** The text of the last pair of square brackets. */
+const lastBracket = (reply: string): string | undefined => {
+  const close = reply.lastIndexOf(']')
+  const open = close === -1 ? -1 : reply.lastIndexOf('[', close)
+  return open === -1 ? undefined : reply.slice(open + 1, close)
+}
+
+/**
+ * Reads the action of a player from a reply: the text or the number in the last square brackets, in any
+ * case and spacing. A reply that is nothing but the action needs no brackets. An action that is only
+ * mentioned in other prose does not count.
+ *
+ * Errors   `Left(ActionFailure)` for a reply without an action and for an illegal action.
+ * Cost     linear in the length of the reply.
+ *
+ * @example
+ * parseAction(ticTacToe, ticTacToe.initial, { player: 0, reply: 'The center: [X(1, 1)]' }).right // 4
+ */
+export const parseAction = <P>(
+  game: Game<P>,
+  state: GameState<P>,
+  { player, reply }: { readonly player: number; readonly reply: string },
+): E.Either<ActionFailure, number> => {
+  const bracketed = lastBracket(reply)
+  const found = (bracketed ?? reply).trim()
+  const legal = game.legalActions(state, player)
+  const asText = legal.find((action) => plain(game.actionText(state, player, action)) === plain(found))
+  const action = asText ?? legal.find((each) => String(each) === found)
+  if (action !== undefined) return E.right(action)
+  const shown = found.slice(0, LONGEST)
+  return E.left(
+    bracketed === undefined
+      ? { _tag: 'ActionFailure', kind: 'unreadable', found: shown, reason: 'there is no action in square brackets' }
+      : { _tag: 'ActionFailure', kind: 'illegal', found: shown, reason: `[${shown}] is not a legal action` },
+  )
+}
