@@ -58,6 +58,7 @@ export {
 } from '../testing/scriptedPolicy.js'
 export { anyOfSpec, type RecipeOf, type ValueArbitraries } from '../testing/specArbitraries.js'
 export {
+  type AnyTrajectoryOptions,
   anyGroups,
   anyTrajectories,
   type CollectedBatchesOptions,
