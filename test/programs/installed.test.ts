@@ -1,5 +1,5 @@
 /** Installs the packed package as its users do, compiles it without `skipLibCheck`, runs it and bundles it. */
-import { mkdtempSync, rmSync, symlinkSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -39,6 +39,27 @@ beforeAll(async () => {
   tarball = await pack(folder)
   npm = await userProject(join(folder, 'npm'), 'npm')
   await npm.add([tarball, '@types/node@20'])
+})
+
+describe('the tarball', () => {
+  const packed = join(folder, 'package')
+
+  it('has every file that the README links to', () => {
+    const links = [...readFileSync(join(packed, 'README.md'), 'utf8').matchAll(/\]\(([^)#:]+)[^)]*\)/g)]
+    expect(links.length).toBeGreaterThan(30)
+    expect(links.flatMap(([, path = '']) => (existsSync(join(packed, path)) ? [] : [path]))).toEqual([])
+  })
+
+  it('has no source maps and refers to none', () => {
+    const compiled = readdirSync(join(packed, 'dist'), { recursive: true, encoding: 'utf8' })
+    expect(compiled.filter((name) => name.endsWith('.map'))).toEqual([])
+    const scripts = compiled.filter((name) => /\.(js|ts)$/.test(name))
+    expect(scripts.length).toBeGreaterThan(1000)
+    const mapped = scripts.filter((name) =>
+      /^\/\/# sourceMappingURL/m.test(readFileSync(join(packed, 'dist', name), 'utf8')),
+    )
+    expect(mapped).toEqual([])
+  })
 })
 
 describe('a project with npm, without optional packages', () => {

@@ -84,7 +84,7 @@ export const withFormat = <F extends FormatFiles>(files: F, { template, endOfTur
       }
 
 /** Refuses a format, if it was used, that writes special tokens that the tokenizer lacks. */
-export const checkFormat = (
+export const checkFallback = (
   folder: string,
   { template, specialTokens = [] }: FallbackFormat,
   text: FormattedText,

@@ -19,7 +19,7 @@ import { templateSource } from '../../text/template/named.js'
 import { type TextTokenizer, textTokenizer } from '../../text/tokenizer/textTokenizer.js'
 import { type DecoderConfig, formatConfig, parseConfig } from '../transformer/config.js'
 import { type Params, parameterShapes } from '../transformer/params.js'
-import { checkFormat, type FallbackFormat, withEndOfTurn, withFormat } from './chatFormats.js'
+import { checkFallback, type FallbackFormat, withEndOfTurn, withFormat } from './chatFormats.js'
 import { checkStored } from './checkStored.js'
 import { fileProblem, fromFile, pathIn, readJson, readOptionalJson, readOptionalText } from './folderFiles.js'
 import { type ModelAccess, modelFolder } from './modelFolder.js'
@@ -166,7 +166,9 @@ export const textFromFiles = (given: TextFiles, options: TextOptions = {}): E.Ei
     E.bind('endOfTurn', (made) =>
       E.fromNullable(fileProblem(folder, TOKENIZER_CONFIG, NO_END))(made.tokenizer.settings.roles.eos),
     ),
-    E.chainFirst((made) => (fallbackFormat === undefined ? E.right(null) : checkFormat(folder, fallbackFormat, made))),
+    E.chainFirst((made) =>
+      fallbackFormat === undefined ? E.right(null) : checkFallback(folder, fallbackFormat, made),
+    ),
     E.map((parts) => ({ ...parts, files })),
   )
 }
