@@ -160,9 +160,7 @@ export const textFromFiles = (given: TextFiles, options: TextOptions = {}): E.Ei
     E.bind('endOfTurn', (made) =>
       E.fromNullable(fileProblem(folder, TOKENIZER_CONFIG, NO_END))(made.tokenizer.settings.roles.eos),
     ),
-    E.chainFirst((made) =>
-      fallbackFormat === undefined ? E.right(null) : checkFallback(folder, fallbackFormat, made),
-    ),
+    E.chainFirst((made) => checkFallback(folder, fallbackFormat, made)),
     E.map((parts) => ({ ...parts, files })),
   )
 }
