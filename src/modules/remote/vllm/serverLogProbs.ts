@@ -47,8 +47,8 @@ const MODES: readonly LogProbsMode[] = ['raw', 'tempered', 'processed']
  * The modes whose numbers equal those that the server tells.
  *
  * @example
- * [...toldModes('raw', { ...DEFAULT_SAMPLING, temperature: 0.5 })] // ['raw']
- * [...toldModes('raw', DEFAULT_SAMPLING)]                          // ['raw', 'tempered', 'processed']
+ * [...knownModes('raw', { ...DEFAULT_SAMPLING, temperature: 0.5 })] // ['raw']
+ * [...knownModes('raw', DEFAULT_SAMPLING)]                          // ['raw', 'tempered', 'processed']
  */
 export const knownModes = (server: KnownLogProbs, sampling: SamplingParams): ReadonlySet<LogProbsMode> => {
   const [edits, cuts, unit] = [hasEdits(sampling), hasCuts(sampling), isUnit(sampling)]
