@@ -10,7 +10,7 @@ export interface Source {
   readonly tree: ts.SourceFile
 }
 
-/** Whether a file only lists what a door exports. */
+/** Returns true for files that only list the names of a door. */
 const isDoor = (path: string): boolean => path === 'src/index.ts' || path.startsWith('src/doors/')
 
 /** Parses all TypeScript files below some folders. */

@@ -60,7 +60,7 @@ interface FormatFiles {
   readonly templates?: Readonly<Record<string, string>>
 }
 
-/** What of the text side of a model a format decides. */
+/** The parts of a model's text side that a format determines. */
 interface FormattedText {
   readonly tokenizer: Pick<TextTokenizer, 'idOf' | 'specialTokens'>
   readonly template: { readonly source: string }
