@@ -6,6 +6,10 @@ import { DOORS } from '../scripts/kit/doors.js'
 import { publicSurface, REPORT, reportFile, reportOf } from '../scripts/kit/publicSurface.js'
 import { runWithPackages } from './kit/packages.js'
 
+interface TorchRLNames {
+  readonly names: Readonly<Record<string, readonly string[]>>
+}
+
 const surface = publicSurface()
 
 /** Doors that run where nothing computes. `tensordict` needs tfjs-core: tensors are its leaves. */
@@ -19,6 +23,37 @@ const names = Object.keys(createRequire(import.meta.url).cache).map((file) => fi
 const heavy = names.filter((name) => name.startsWith('@tensorflow/') || name.startsWith('onnxruntime'))
 console.log(JSON.stringify([...new Set(heavy.map((name) => name.split('/').slice(0, name[0] === '@' ? 2 : 1).join('/')))]))
 `
+
+/** Functions in PascalCase that are not in TorchRL's stack for language models, and the library that has the name. */
+const FIELD_NAMES: Readonly<Record<string, string>> = {
+  ...{ TensorDict: 'tensordict', ReplayBuffer: 'torchrl', RandomSampler: 'torchrl', PrioritizedSampler: 'torchrl' },
+  ...{ SamplerWithoutReplacement: 'torchrl', RoundRobinWriter: 'torchrl', GAE: 'torchrl', VTrace: 'torchrl' },
+  ...{ RewardSum: 'torchrl', Tokenizer: 'torchrl', MultiTurnEnv: 'verifiers' },
+  ...{ OpenAIWrapper: 'named like vLLMWrapper', MultiAgentEnv: 'named like MultiTurnEnv' },
+}
+
+const torchrl = new Set(
+  Object.values((JSON.parse(readFileSync('test/golden/torchrlNames.json', 'utf8')) as TorchRLNames).names)
+    .flat()
+    .flatMap((name) => name.split('.')),
+)
+
+describe('names of the public surface', () => {
+  const named = [...surface.values()].flat()
+
+  it('are camelCase for functions, unless TorchRL or another library has the name', () => {
+    const isFree = (name: string): boolean => torchrl.has(name) || FIELD_NAMES[name] !== undefined
+    const wrong = named.filter(({ kind, name }) => kind === 'value' && /^[A-Z].*[a-z]/.test(name) && !isFree(name))
+    // Classes are types as well: errors.
+    expect(wrong.filter(({ declaration }) => !declaration.startsWith('class ')).map(({ name }) => name)).toEqual([])
+    expect(Object.keys(FIELD_NAMES).filter((name) => !named.some((each) => each.name === name))).toEqual([])
+  })
+
+  it('are PascalCase for types, unless TorchRL has the name', () => {
+    const wrong = named.filter(({ kind, name }) => kind === 'type' && !/^[A-Z]/.test(name) && !torchrl.has(name))
+    expect(wrong.map(({ name }) => name)).toEqual([])
+  })
+})
 
 describe('doors', () => {
   it('are the files of src/doors and the root', () => {

@@ -10,7 +10,7 @@ export interface Source {
   readonly tree: ts.SourceFile
 }
 
-/** Whether a file only lists what a door exports. */
+/** Returns true for files that only list the names of a door. */
 const isDoor = (path: string): boolean => path === 'src/index.ts' || path.startsWith('src/doors/')
 
 /** Parses all TypeScript files below some folders. */
@@ -94,8 +94,8 @@ export const valuesWithoutCaller = (
   const taken = new Set(links.flatMap(({ to, names }) => names.map((name) => `${to} ${name}`)))
   const doorsTaken = new Set(links.filter(({ to }) => isDoor(to)).flatMap(({ names }) => names))
   const texts = sources.filter(({ path }) => !path.startsWith('src/')).map(({ tree }) => tree.text)
-  return [...surface.values()]
-    .flat()
+  const named = new Map([...surface.values()].flat().map((each) => [`${each.file} ${each.name}`, each]))
+  return [...named.values()]
     .filter(({ kind, file }) => kind === 'value' && file.startsWith('src/'))
     .filter(({ name, file }) => !taken.has(`${file} ${name}`) && !doorsTaken.has(name))
     .filter(({ name }) => !texts.some((text) => new RegExp(`\\b${name}\\b`).test(text)))

@@ -5,7 +5,7 @@ import type { Key } from '../core/key.js'
 import type { Policy } from '../data/policy.js'
 import type { Env } from '../envs/base/env.js'
 
-/** What a subject receives for one round. */
+/** The inputs of a subject for one round. */
 export interface RoundContext {
   /** The randomness of the round. In a comparison, both subjects receive the same keys. */
   readonly key: Key

@@ -181,7 +181,7 @@ export interface RewardSubjectOptions<T extends Task> {
   readonly name?: string
   readonly reward: AnyReward<T>
   readonly answers: readonly Answered<T>[]
-  /** How many times a round scores every answer. Default 1. */
+  /** Number of times that a round scores every answer. Default 1. */
   readonly passes?: number
 }
 

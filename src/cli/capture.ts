@@ -12,7 +12,7 @@ import { isLoopback } from '../live/httpServer.js'
 import { captureApp } from '../serve/capture/app.js'
 import { clientEngine } from '../serve/capture/clientEngine.js'
 import { type CaptureJournal, noJournal, openJournal } from '../serve/capture/journal.js'
-import { TOOL_CALL_FORMATS, type ToolCallFormat, toolCallFormatOf } from '../text/toolCalls/format.js'
+import { type ToolCallFormat, toolCallFormatOf } from '../text/toolCalls/format.js'
 import { orFail } from './failure.js'
 import {
   ALLOWED_HOSTS_HELP,
@@ -20,14 +20,22 @@ import {
   type EngineOptions,
   engineOptions,
   MODEL_HELP,
-  naturalNumber,
   nonNegativeNumber,
   portNumber,
   positiveInteger,
   seconds,
 } from './options.js'
 import type { StartServedEngine } from './serve.js'
-import { keysOf, type ListenFlags, listening, loadModel, type ModelToServe, sayLine, untilStopped } from './serving.js'
+import {
+  keysOf,
+  type ListenFlags,
+  listening,
+  loadModel,
+  type ModelToServe,
+  sayLine,
+  serverOptions,
+  untilStopped,
+} from './serving.js'
 
 /** The server behind the proxy. */
 interface Upstream {
@@ -219,18 +227,6 @@ export const captureCommand = (engines: CaptureEngines): Command => {
     .addOption(
       new Option('--temperature <x>', 'temperature that overrides those of agents').argParser(nonNegativeNumber),
     )
-    .addOption(
-      new Option(
-        '--tool-call-parser <format>',
-        'tool call format of the model (default: detected from its chat template)',
-      ).choices([...TOOL_CALL_FORMATS, 'none']),
-    )
-    .addOption(new Option('--seed <n>', 'seed for requests without one').argParser(naturalNumber).default(0))
-    .addOption(
-      new Option('--shutdown-seconds <n>', 'grace period for running requests after a signal')
-        .argParser(seconds)
-        .default(30),
-    )
-  for (const option of [...limitOptions(), ...engineOptions()]) command.addOption(option)
+  for (const option of [...serverOptions(), ...limitOptions(), ...engineOptions()]) command.addOption(option)
   return command.action((flags: CaptureFlags) => capture(flags, engines))
 }

@@ -9,7 +9,7 @@ import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
 import { isLoopback } from '../live/httpServer.js'
 import { serveApp } from '../serve/app.js'
 import type { ReadAdapter } from '../serve/requests/served.js'
-import { TOOL_CALL_FORMATS, type ToolCallFormat, toolCallFormatOf } from '../text/toolCalls/format.js'
+import { type ToolCallFormat, toolCallFormatOf } from '../text/toolCalls/format.js'
 import { orFail } from './failure.js'
 import {
   ALLOWED_HOSTS_HELP,
@@ -19,9 +19,17 @@ import {
   naturalNumber,
   portNumber,
   positiveInteger,
-  seconds,
 } from './options.js'
-import { keysOf, type ListenFlags, listening, loadModel, type ModelToServe, sayLine, untilStopped } from './serving.js'
+import {
+  keysOf,
+  type ListenFlags,
+  listening,
+  loadModel,
+  type ModelToServe,
+  sayLine,
+  serverOptions,
+  untilStopped,
+} from './serving.js'
 
 /** Limits and backend of the engine. Omitted options take the engine's defaults. */
 interface ServedEngineOptions extends EngineOptions {
@@ -130,18 +138,6 @@ export const serveCommand = (startServed: StartServedEngine): Command => {
         .choices(['raw_logprobs', 'processed_logprobs'])
         .default('raw_logprobs'),
     )
-    .addOption(
-      new Option(
-        '--tool-call-parser <format>',
-        'tool call format of the model (default: detected from its chat template)',
-      ).choices([...TOOL_CALL_FORMATS, 'none']),
-    )
-    .addOption(new Option('--seed <n>', 'seed for requests without one').argParser(naturalNumber).default(0))
-    .addOption(
-      new Option('--shutdown-seconds <n>', 'grace period for running requests after a signal')
-        .argParser(seconds)
-        .default(30),
-    )
-  for (const option of engineOptions()) command.addOption(option)
+  for (const option of [...serverOptions(), ...engineOptions()]) command.addOption(option)
   return command.action((given: string, flags: ServeFlags) => start(given, flags, startServed))
 }

@@ -1,12 +1,15 @@
 /** Shared parts of the serving commands: loading a model, keys, listening, graceful shutdown. */
+
 import { resolve } from 'node:path'
+import { Option } from 'commander'
 import type { LLMEngine } from '../data/generation.js'
 import { type HttpServer, liveHttpServer } from '../live/httpServer.js'
 import { modelFolder } from '../modules/pretrained/modelFolder.js'
 import { loadText, type Pretrained } from '../modules/pretrained/pretrained.js'
 import { apiFailure, errorBody } from '../serve/requests/failure.js'
+import { TOOL_CALL_FORMATS } from '../text/toolCalls/format.js'
 import { CommandError, orFail } from './failure.js'
-import { downloadLines } from './options.js'
+import { downloadLines, naturalNumber, seconds } from './options.js'
 
 /** A model's tokenizer, template and config, and the folder with its weights. */
 export interface ModelToServe extends Omit<Pretrained, 'arrays'> {
@@ -24,6 +27,18 @@ export const keysOf = ({ apiKey }: { readonly apiKey?: readonly string[] }): rea
   if (keys.includes('')) throw new CommandError('an API key must not be empty')
   return keys
 }
+
+/** The options of every command that serves a model. */
+export const serverOptions = (): readonly Option[] => [
+  new Option(
+    '--tool-call-parser <format>',
+    'tool call format of the model (default: detected from its chat template)',
+  ).choices([...TOOL_CALL_FORMATS, 'none']),
+  new Option('--seed <n>', 'seed for requests without one').argParser(naturalNumber).default(0),
+  new Option('--shutdown-seconds <n>', 'grace period for running requests after a signal')
+    .argParser(seconds)
+    .default(30),
+]
 
 /** Loads a model, and prints a line for each slow step. */
 export const loadModel = async (given: string): Promise<ModelToServe> => {

@@ -9,7 +9,7 @@ import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 export interface Failure {
   readonly _tag: string
   readonly reason: string
-  /** Where it happened, such as a file and a line. `describe` puts it before the reason. */
+  /** The place of the failure, such as a file and a line. `describe` puts it before the reason. */
   readonly where?: string
 }
 

@@ -29,7 +29,7 @@ export interface RowLimit {
   readonly maxTokens?: number
 }
 
-/** How conversations are rendered, encoded and masked. */
+/** Options for rendering, encoding and masking conversations. */
 export interface MaskedTokensOptions
   extends RowLimit,
     Omit<RenderOptions, 'generationPrompt'>,

@@ -19,7 +19,7 @@ export type {
   WeightForms,
 } from '../collectors/updaters/settings.js'
 export type { OnLost } from '../collectors/updaters/transaction.js'
-export { vLLMUpdater, type vLLMUpdaterOptions } from '../collectors/updaters/vLLMUpdater.js'
+export { type VLLMUpdaterOptions, vLLMUpdater } from '../collectors/updaters/vLLMUpdater.js'
 export type {
   HttpEvents,
   HttpFailure,

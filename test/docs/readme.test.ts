@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 
 const readme = readFileSync('README.md', 'utf8')
+const contributing = readFileSync('CONTRIBUTING.md', 'utf8')
 
 const documents = [
   'README.md',
@@ -19,9 +20,11 @@ const links = documents.flatMap((path) =>
 )
 
 describe('README', () => {
-  it('shows the programs of examples/run.ts and examples/grpo.ts, whole', () => {
+  it('shows the programs of examples, whole', () => {
     const programs = [...readme.matchAll(/```ts\n([\s\S]*?)```/g)].map(([, program]) => program)
-    expect(programs).toEqual(['run', 'grpo'].map((name) => readFileSync(`examples/${name}.ts`, 'utf8')))
+    expect(programs).toEqual(
+      ['ownReward', 'multiTurn', 'run', 'grpo'].map((name) => readFileSync(`examples/${name}.ts`, 'utf8')),
+    )
   })
 
   it('names commands that package.json has', () => {
@@ -39,9 +42,17 @@ describe('README', () => {
     const pages = readdirSync('docs/guide').filter((file) => file.endsWith('.md'))
     expect(linked).toEqual(pages.sort((a, b) => Number.parseInt(a, 10) - Number.parseInt(b, 10)))
   })
+})
 
+describe('documents', () => {
+  it.each(links)('$path: the link to $target leads to a file', ({ path, target }) => {
+    expect(existsSync(join(dirname(path), target))).toBe(true)
+  })
+})
+
+describe('CONTRIBUTING', () => {
   it('has a file map that names every folder, and only such that exist', () => {
-    const map = readme.slice(readme.indexOf('## File map'))
+    const map = contributing.slice(contributing.indexOf('## File map'))
     const named = [...map.matchAll(/^\| (.+?) \|/gm)].flatMap(([, cell]) =>
       [...cell!.matchAll(/`([^`]+)`/g)].map(([, name]) => name!),
     )
@@ -50,11 +61,5 @@ describe('README', () => {
       entry.isDirectory() ? [`src/${entry.name}`] : [],
     )
     expect(folders.filter((folder) => !named.includes(folder))).toEqual([])
-  })
-})
-
-describe('documents', () => {
-  it.each(links)('$path: the link to $target leads to a file', ({ path, target }) => {
-    expect(existsSync(join(dirname(path), target))).toBe(true)
   })
 })

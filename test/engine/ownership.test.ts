@@ -77,8 +77,7 @@ const COLLECT = `
 describe('a value that is collected', () => {
   it('without a release is reported with the line that owned it; one that was released is not', () => {
     const printed = run(
-      `import { debugOwnership } from './src/engine/ownership.js'
-      import { own } from './src/engine/scope.js'
+      `import { debugOwnership, own } from './src/doors/engine.js'
       import * as tf from '@tensorflow/tfjs-core'
       ${COLLECT}
       const leaks = []

@@ -1,7 +1,7 @@
 /** A proxy before a real server that spoils what it is told to: connections, answers, bytes, numbers. */
 import { createServer, request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
-import { settle } from './toldTime.js'
+import { settle } from './manualTime.js'
 
 /** A request as it came. */
 export interface SeenRequest {

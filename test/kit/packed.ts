@@ -16,7 +16,7 @@ interface Manifest {
 
 const manifestOf = (root: string): Manifest => JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Manifest // cast: a package.json of this project
 
-/** What a program imports to enter each door: `tandem-rl`, `tandem-rl/engine` and so on. */
+/** The import paths of the doors: `tandem-rl`, `tandem-rl/engine` and so on. */
 export const DOORS: readonly string[] = Object.keys(manifestOf(ROOT).exports)
   .filter((path) => !path.endsWith('.json'))
   .map((path) => `tandem-rl${path.slice(1)}`)

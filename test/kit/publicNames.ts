@@ -55,7 +55,7 @@ const isEntry = (checker: ts.TypeChecker, type: ts.Type): boolean =>
     (each) => LEAVES.has(each.aliasSymbol?.name ?? '') || LEAVES.has(each.symbol?.name ?? ''),
   )
 
-/** What is known of the package. */
+/** The exports of the package. */
 interface World {
   readonly checker: ts.TypeChecker
   readonly symbols: ReadonlyMap<string, readonly ts.Symbol[]>
@@ -89,7 +89,7 @@ const typesOf = ({ checker, symbols }: World, name: string): readonly ts.Type[] 
     ...((symbol.flags & ts.SymbolFlags.Type) === 0 ? [] : [checker.getDeclaredTypeOfSymbol(symbol)]),
   ])
 
-/** Whether some exported type has an entry of this path. `next` in front is the state after a turn. */
+/** Returns true if an exported type has an entry of this path. A leading `next` is the state after a turn. */
 const hasEntry = ({ checker, declared }: World, path: readonly string[]): boolean => {
   const [first, ...rest] = path[0] === 'next' ? path.slice(1) : path
   if (first === undefined) return false

@@ -10,9 +10,9 @@ import { browserTool } from '../../src/envs/tools/browserTool.js'
 import type { ToolReply } from '../../src/envs/tools/tool.js'
 import { liveClock } from '../../src/live/clock.js'
 import { chromiumPath, noChromium, openSite, type Site } from '../kit/chromium.js'
+import { manualTime } from '../kit/manualTime.js'
 import { childrenOf, noMoreThan, openSockets } from '../kit/resources.js'
 import { leftOf, rightOf } from '../kit/results.js'
-import { toldTime } from '../kit/toldTime.js'
 
 const profiles = () => readdirSync(tmpdir()).filter((name) => name.startsWith('playwright_'))
 
@@ -23,7 +23,7 @@ describe.skipIf(noChromium !== undefined)(`a browser${why}`, () => {
   let site: Site
   let evil: Site
   let browser: Browser
-  const time = toldTime()
+  const time = manualTime()
 
   beforeAll(async () => {
     evil = await openSite({ '/': 'evil', '/x.js': '', '/frame': 'evil frame' })

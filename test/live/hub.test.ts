@@ -15,9 +15,9 @@ import { describe as sentence } from '../../src/core/failure.js'
 import type { HubFailure, HubRepo } from '../../src/core/hub.js'
 import { type LiveHubOptions, liveHub } from '../../src/live/hub.js'
 import { COMMIT, gitSha1, type HubServer, sha256, startHub } from '../kit/hubServer.js'
+import { manualTime, settle } from '../kit/manualTime.js'
 import { leftOf, rightOf } from '../kit/results.js'
 import { useTemporaryFolder } from '../kit/runs.js'
-import { settle, toldTime } from '../kit/toldTime.js'
 
 const path = useTemporaryFolder()
 
@@ -264,7 +264,7 @@ describe('liveHub refuses', () => {
   })
 
   it('a server that sends a byte now and then', async () => {
-    const timers = toldTime()
+    const timers = manualTime()
     server.misbehave((request, response) => {
       if (request.method !== 'GET' || request.url!.includes('resolve')) return false
       response.writeHead(200, { 'content-length': parquet.length }).write(parquet.subarray(0, 10))
@@ -281,7 +281,7 @@ describe('liveHub refuses', () => {
   })
 
   it('a hub that is not there, and a silent one, within the time limit', async () => {
-    const timers = toldTime()
+    const timers = manualTime()
     server.misbehave(() => {
       void settle().then(() => timers.pass(100))
       return true // takes the request and says nothing
@@ -294,7 +294,7 @@ describe('liveHub refuses', () => {
   })
 
   it('a download that never becomes whole, keeps what came, and goes on later', async () => {
-    const timers = toldTime()
+    const timers = manualTime()
     server.misbehave((request, response) => {
       if (request.method !== 'GET' || request.url!.includes('resolve')) return false
       if (request.headers.range === undefined)

@@ -26,7 +26,7 @@ const place = z.discriminatedUnion('_tag', [
 const group = z.object({ task: value, places: z.array(place), stage: z.enum(['filling', 'ready', 'training']) })
 /** Why a group was dropped. */
 export const storedCause = z.enum(['stale', 'failed', 'abandoned', 'filtered', 'cancelled'])
-/** How a group ended. */
+/** The end of a group. */
 export const storedEnd = z.discriminatedUnion('_tag', [
   z.object({ _tag: z.literal('Trained'), step: z.number() }),
   z.object({ _tag: z.literal('Dropped'), cause: storedCause, reason: z.string() }),

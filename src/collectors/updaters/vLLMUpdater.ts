@@ -5,7 +5,7 @@ import { type DecoderFormsOptions, decoderForms } from './decoderForms.js'
 import { type EngineUpdater, engineUpdater, UPDATER_OPTIONS } from './engineUpdater.js'
 import type { EngineUpdaterOptions } from './settings.js'
 
-export type vLLMUpdaterOptions = Omit<EngineUpdaterOptions<Params>, 'weights'> & {
+export type VLLMUpdaterOptions = Omit<EngineUpdaterOptions<Params>, 'weights'> & {
   /** The decoder, and where its checkpoints go: a folder that the servers see. Only adapters can be pushed without one. */
   readonly model: DecoderFormsOptions
 }
@@ -33,7 +33,7 @@ const HALF_TOLERANCE = { worst: 1, mean: 0.05 }
  * Effects  as `engineUpdater`; writes checkpoint folders and removes them when they are outside of the window.
  * Source   TorchRL's `vLLMUpdater`, `vLLMUpdaterV2` and `VLLMWeightSyncScheme`, which broadcast tensors over NCCL and verify nothing.
  */
-export const vLLMUpdater = (options: vLLMUpdaterOptions): vLLMUpdater => {
+export const vLLMUpdater = (options: VLLMUpdaterOptions): vLLMUpdater => {
   checkOptions('vLLMUpdater', options, { ...UPDATER_OPTIONS, model: aRecord })
   const { model, verify = {}, ...rest } = options
   const forms = decoderForms(model)

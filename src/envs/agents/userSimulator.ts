@@ -15,7 +15,7 @@ import { appendMessage, History, lastMessage, type Message, message, textOf } fr
 import { type EnvFailure, endedRows, envFailure, type Outcome } from '../base/env.js'
 import { type Transform, transform } from '../transforms/transform.js'
 
-/** What a `userSimulator` keeps of each conversation. */
+/** The state of a `userSimulator` for each conversation. */
 export type SimulatedUser = {
   readonly simulatedUser: TensorDict<{
     /** Where the randomness of this user comes from: `formatKey`. */

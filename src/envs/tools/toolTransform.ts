@@ -58,7 +58,7 @@ export interface ToolLimits {
 
 /** The options that every transform of tools has. */
 export interface ToolCallOptions {
-  /** What a message without a call does to its episode. Default `terminate`: it is the answer. */
+  /** Effect of a message without a call on its episode. Default `terminate`: the message is the answer. */
   readonly onNoCall?: 'terminate' | 'continue'
   /** The role of the messages with results. Default `tool`. */
   readonly role?: string
@@ -260,7 +260,7 @@ const playAll = async (
  * the order of the calls. All transforms of tools are this one with other defaults. Use it for calls
  * that are not made by name and arguments: `read` finds them.
  *
- * What tools remember is in the state, for each batch element, and each call has its own key. With
+ * The memory of tools is in the state, for each batch element, and each call has its own key. With
  * pure tools, a state that is stepped twice gives equal results. An episode that the inner environment
  * has ended runs no call.
  *

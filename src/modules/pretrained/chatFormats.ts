@@ -60,7 +60,7 @@ interface FormatFiles {
   readonly templates?: Readonly<Record<string, string>>
 }
 
-/** What of the text side of a model a format decides. */
+/** The parts of a model's text side that a format determines. */
 interface FormattedText {
   readonly tokenizer: Pick<TextTokenizer, 'idOf' | 'specialTokens'>
   readonly template: { readonly source: string }
@@ -86,9 +86,11 @@ export const withFormat = <F extends FormatFiles>(files: F, { template, endOfTur
 /** Refuses a format, if it was used, that writes special tokens that the tokenizer lacks. */
 export const checkFallback = (
   folder: string,
-  { template, specialTokens = [] }: FallbackFormat,
+  format: FallbackFormat | undefined,
   text: FormattedText,
 ): E.Either<ModelFailure, unknown> => {
+  if (format === undefined) return E.right(null)
+  const { template, specialTokens = [] } = format
   const missing = specialTokens.filter(
     (token) => template.includes(token) && text.tokenizer.specialTokens.get(token) === undefined,
   )

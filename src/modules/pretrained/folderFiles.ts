@@ -3,7 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Files } from '../../core/capabilities.js'
-import { type FileFailure, type ModelFailure, modelFailure } from '../../core/failure.js'
+import { type FileFailure, type FormatFailure, type ModelFailure, modelFailure } from '../../core/failure.js'
 import { parseJson } from '../../core/json.js'
 
 /** A failure of a file of a model's folder. */
@@ -18,6 +18,14 @@ export const fromFile =
   (folder: string, file: string) =>
   ({ reason }: FileFailure): ModelFailure =>
     fileProblem(folder, file, reason)
+
+/** A failure of a file that lies in `place`, as one of its model. */
+export const fromPath =
+  (folder: string, place: string) =>
+  (failure: FileFailure | FormatFailure): ModelFailure => {
+    const path = failure._tag === 'FileFailure' ? failure.path : (failure.where ?? place)
+    return fileProblem(folder, path.slice(place.length + 1), failure.reason)
+  }
 
 /** The JSON object of a file of a folder. Errors: `Left(ModelFailure)` naming the file: missing, or not a JSON object. */
 export const readJson = (files: Files, folder: string, file: string): TE.TaskEither<ModelFailure, object> =>

@@ -21,7 +21,7 @@ import { type DecoderConfig, formatConfig, parseConfig } from '../transformer/co
 import { type Params, parameterShapes } from '../transformer/params.js'
 import { checkFallback, type FallbackFormat, withEndOfTurn, withFormat } from './chatFormats.js'
 import { checkStored } from './checkStored.js'
-import { fileProblem, fromFile, pathIn, readJson, readOptionalJson, readOptionalText } from './folderFiles.js'
+import { fileProblem, fromFile, fromPath, pathIn, readJson, readOptionalJson, readOptionalText } from './folderFiles.js'
 import { type ModelAccess, modelFolder } from './modelFolder.js'
 
 /** The text side of a model: how it reads and writes. */
@@ -46,13 +46,7 @@ const readArrays = (files: Files, folder: string): TE.TaskEither<ModelFailure, R
   return pipe(
     openCheckpoint(place, files),
     TE.chainW(readAll),
-    TE.bimap(
-      (failure) => {
-        const file = failure._tag === 'FileFailure' ? failure.path : (failure.where ?? place)
-        return fileProblem(folder, file.slice(place.length + 1), failure.reason)
-      },
-      ({ arrays }) => arrays,
-    ),
+    TE.bimap(fromPath(folder, place), ({ arrays }) => arrays),
   )
 }
 
@@ -166,9 +160,7 @@ export const textFromFiles = (given: TextFiles, options: TextOptions = {}): E.Ei
     E.bind('endOfTurn', (made) =>
       E.fromNullable(fileProblem(folder, TOKENIZER_CONFIG, NO_END))(made.tokenizer.settings.roles.eos),
     ),
-    E.chainFirst((made) =>
-      fallbackFormat === undefined ? E.right(null) : checkFallback(folder, fallbackFormat, made),
-    ),
+    E.chainFirst((made) => checkFallback(folder, fallbackFormat, made)),
     E.map((parts) => ({ ...parts, files })),
   )
 }

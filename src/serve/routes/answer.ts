@@ -96,7 +96,7 @@ export const endpoint =
     )
   }
 
-/** How an answer writes tokens. Without log-probabilities nothing is written. */
+/** The format of tokens in an answer. Without log-probabilities no tokens are written. */
 export const writingOf = (
   served: Served,
   { logProbs, tokensAs }: { readonly logProbs: number | null; readonly tokensAs: TokenWriting['tokens'] },

@@ -4,7 +4,7 @@ import type { TemplateFailure } from '../../core/failure.js'
 import { type ContentPart, type History, type MediaPart, type Message, textOf } from '../history/history.js'
 import type { TemplateOutput } from '../jinja/template.js'
 
-/** What a template takes as the content of a message: text, a list of parts, or either. */
+/** The content of a message that a template accepts: text, a list of parts, or either. */
 export type ContentForm = 'text' | 'parts' | 'text or parts'
 
 type Run = (messages: readonly object[]) => E.Either<TemplateFailure, TemplateOutput>
@@ -12,7 +12,7 @@ type Run = (messages: readonly object[]) => E.Either<TemplateFailure, TemplateOu
 const PROBE = 'probe-7f3a'
 
 /**
- * Which form of content a template takes, told by rendering one user message both ways: text is shown where it stands; a list is shown
+ * Determines the form of content by rendering one user message both ways: text is rendered in place; a list is rendered
  * as its text, not printed with its keys. A template that shows neither is given text.
  */
 export const contentFormOf = (run: Run): ContentForm => {
@@ -43,7 +43,7 @@ const isMedia = (part: ContentPart): part is MediaPart => part.type !== 'text'
 
 const hasMedia = ({ content }: Message): boolean => content.some(isMedia)
 
-/** Whether a template writes nothing for a part: a message with it renders as the message without it. */
+/** Returns true if a template writes nothing for a part: a message with it renders like one without. */
 const drops = (run: Run, role: string, part: MediaPart): boolean => {
   const rendered = (more: readonly object[]) => run([{ role, content: [{ type: 'text', text: PROBE }, ...more] }])
   const [without, having] = [rendered([]), rendered([mediaValue(part)])]
@@ -88,7 +88,7 @@ const refusedPart = (template: MessageTemplate, all: readonly Message[]): string
   return undefined
 }
 
-/** What is asked of a template before its messages are made. */
+/** Properties of a template that are determined before its messages are made. */
 interface MessageTemplate {
   readonly source: string
   readonly contentForm: ContentForm

@@ -11,9 +11,9 @@ import {
 import { ledger } from '../../../src/collectors/queues/takeGroups.js'
 import { orThrow } from '../../../src/core/failure.js'
 import { liveTimers } from '../../../src/live/clock.js'
+import { manualTime } from '../../kit/manualTime.js'
 import { type Door, doorTo, noRedis, type RedisServer, redisServer } from '../../kit/redisServer.js'
 import { rolloutQueueSuite } from '../../kit/rolloutQueueSuite.js'
-import { toldTime } from '../../kit/toldTime.js'
 
 let server: RedisServer
 let names = 0
@@ -102,7 +102,7 @@ describe.skipIf(noRedis !== undefined)(`a shared queue in Redis${noRedis === und
 
     it('a server that is silent is left after its time, and what was asked happens once', async () => {
       const name = freshName()
-      const time = toldTime()
+      const time = manualTime()
       const log = redisQueueLog({ url: door.url, name, answerMs: 30_000, timers: time })
       const trainer = orThrow(await openRolloutQueue(log, { settings: SETTINGS })())
       orThrow(await trainer.begin([], 0)())

@@ -4,8 +4,8 @@ import { FailureError } from '../../../src/core/failure.js'
 import { find, get } from '../../../src/data/tensorDict/tensorDict.js'
 import { failNth, withFaults } from '../../../src/testing/faults.js'
 import { useEngine } from '../../kit/engine.js'
+import { manualTime } from '../../kit/manualTime.js'
 import { collectorOf, givenId, groupEnvs, keyedPolicy, numbered, takeAll } from '../../kit/rollouts.js'
-import { toldTime } from '../../kit/toldTime.js'
 
 useEngine()
 
@@ -114,7 +114,7 @@ describe('limits of concurrent rollouts', () => {
   })
 
   it('record an environment that hangs as late, with its cause, and give out the others', async () => {
-    const time = toldTime()
+    const time = manualTime()
     const env = (task: number) => {
       const made = groupEnvs([[1], [1]])(task)
       return task === 0 ? withFaults(made, () => ({ _tag: 'Wait', until: () => new Promise(() => {}) })) : made

@@ -19,8 +19,8 @@ import { envFailure } from '../../../src/envs/base/env.js'
 import { fakeClock } from '../../../src/testing/fakeClock.js'
 import type { ScriptedState } from '../../../src/testing/scriptedEnv.js'
 import { useEngine } from '../../kit/engine.js'
+import { manualTime } from '../../kit/manualTime.js'
 import { collectorOf, groupEnvs, keyedPolicy, takeAll } from '../../kit/rollouts.js'
-import { toldTime } from '../../kit/toldTime.js'
 
 useEngine()
 
@@ -108,7 +108,7 @@ describe('rollout workers', () => {
   it('a rollout that fails is tried again, and its group is dropped when it was tried as often as it may be', async () => {
     const log = memoryQueueLog()
     const queue = await openOn(log, { settings: { ...settings, maxAttempts: 2 } })
-    const time = toldTime()
+    const time = manualTime()
     const worker = await startWorker(log, {
       queue: await openOn(log, {}),
       env: (_, ticket) => {
@@ -160,7 +160,7 @@ describe('rollout workers', () => {
     const queue = await openOn(log, own)
     orThrow(await queue.begin([], 0)())
     orThrow(await queue.add(0, null)())
-    const time = toldTime()
+    const time = manualTime()
     let off = (): void => {}
     const calledOff = new Promise<void>((go) => {
       off = go
@@ -202,7 +202,7 @@ describe('rollout workers', () => {
     const queue = await openOn(log, { settings: { groupSize: 1, capacity: 1, maxAttempts: 1 } })
     orThrow(await queue.begin([], 0)())
     orThrow(await queue.add(0, null)())
-    const time = toldTime()
+    const time = manualTime()
     const worker = await startWorker(log, {
       queue: await openOn(log, {}),
       time: { timers: time },
@@ -223,7 +223,7 @@ describe('rollout workers', () => {
     orThrow(await queue.add(0, null)())
     const worker = await startWorker(log, {
       queue: await openOn(log, {}),
-      time: { timers: toldTime() },
+      time: { timers: manualTime() },
       limits: { failuresInRow: 3, pauseMs: 1, slots: 1 },
       env: () => {
         throw new TypeError('no such task')

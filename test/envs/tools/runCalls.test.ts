@@ -10,7 +10,7 @@ import { tool } from '../../../src/envs/tools/tool.js'
 import { ToolRegistry, toolSpecs } from '../../../src/envs/tools/toolRegistry.js'
 import { liveTimers } from '../../../src/live/clock.js'
 import type { ToolCall } from '../../../src/text/history/history.js'
-import { settle, toldTime } from '../../kit/toldTime.js'
+import { manualTime, settle } from '../../kit/manualTime.js'
 import { adder, callOf, echo, failing, waiting } from '../../kit/tools.js'
 
 const key = keyFromSeed(1)
@@ -125,7 +125,7 @@ describe('runCalls', () => {
   })
 
   it('ends a call at its limit, aborts its signal, and tells of the reply that comes late', async () => {
-    const [slow, time, late] = [waiting(), toldTime(), [] as LateCall[]]
+    const [slow, time, late] = [waiting(), manualTime(), [] as LateCall[]]
     const tools = ToolRegistry([slow.tool, echo])
     const calls = [callOf('wait', { text: 'a' }), callOf('echo', { text: 'b' })]
     const running = runCalls(
@@ -152,7 +152,7 @@ describe('runCalls', () => {
   })
 
   it('runs no more calls at a time than the limiter has places, and counts their time from when they begin', async () => {
-    const [slow, time] = [waiting(), toldTime()]
+    const [slow, time] = [waiting(), manualTime()]
     const calls = ['a', 'b', 'c', 'd'].map((text) => callOf('wait', { text }))
     const running = runCalls(
       ToolRegistry([slow.tool]),

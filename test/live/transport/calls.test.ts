@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import type { HttpRequest } from '../../../src/core/http.js'
 import { liveTransport } from '../../../src/live/transport/liveTransport.js'
-import { toldTime } from '../../kit/toldTime.js'
+import { manualTime } from '../../kit/manualTime.js'
 import { bodyOf, GET, itemsOf, POST, startServer, transportTo } from '../../kit/transports.js'
 
 /** A signal that counts who listens to it. */
@@ -192,7 +192,7 @@ describe('a transport', () => {
   it('holds a rate of requests and of tokens', async () => {
     let seen = 0
     const url = await startServer((_, response) => response.end(String(seen++)))
-    const timing = toldTime()
+    const timing = manualTime()
     const transport = transportTo(url, { timing, rate: { requestsPerMinute: 5, tokensPerMinute: 100 } })
     const ask = (tokens: number) => transport.send({ ...GET, tokens, deadlineMs: 500 })()
     const asked = [60, 30, 20, 0].map(ask)

@@ -1,7 +1,7 @@
 /** Every fault of a connection: what the caller gets, how often the server saw the request, and that it ends. */
 import { describe, expect, it } from 'vitest'
 import type { Fault, FaultProxy, FaultProxyOptions } from '../../kit/faultProxy.js'
-import { toldTime } from '../../kit/toldTime.js'
+import { manualTime } from '../../kit/manualTime.js'
 import { GET, itemsOf, LOAD, POST, startProxy, startServer, transportTo } from '../../kit/transports.js'
 
 const ANSWER = JSON.stringify({ ids: [1, 2, 3], text: 'abc' })
@@ -89,7 +89,7 @@ describe('an answer that breaks off', () => {
 
 describe('a server that is slow', () => {
   it('to death ends with the deadline, and is told of it by a closed connection', async () => {
-    const timing = toldTime()
+    const timing = manualTime()
     const proxy = await spoiled(always({ _tag: 'Silence' }), { onSilence: () => timing.pass(100) })
     const transport = transportTo(proxy.url, { timing })
     const result = await transport.send({ ...POST, deadlineMs: 100 })()
@@ -110,7 +110,7 @@ describe('a server that is slow', () => {
   })
 
   it('in the middle of an answer is given up after `silenceMs`, and asked again', async () => {
-    const timing = toldTime()
+    const timing = manualTime()
     const proxy = await spoiled(first(1, { _tag: 'Silence', afterBytes: 5 }), { onSilence: () => timing.pass(150) })
     const transport = transportTo(proxy.url, { silenceMs: 150, timing })
     expect(await transport.send(POST)()).toMatchObject({ right: { text: ANSWER, attempts: 2 } })
@@ -122,7 +122,7 @@ describe('a server that is too busy', () => {
   const busy = (after: string): Fault => ({ _tag: 'Status', status: 429, headers: { 'retry-after': after } })
 
   it('is asked again after the time that it says', async () => {
-    const timing = toldTime()
+    const timing = manualTime()
     const proxy = await spoiled(first(1, busy('1')))
     const asked = transportTo(proxy.url, { timing }).send({ ...POST, deadlineMs: 5000 })()
     await expect.poll(timing.waits).toHaveLength(2) // for the deadline, and for what the server says
@@ -164,7 +164,7 @@ describe('a burst of errors', () => {
 
   it('makes the transport leave the server alone, and try it again with one request', async () => {
     const proxy = await spoiled(always({ _tag: 'Status', status: 500 }))
-    const timing = toldTime()
+    const timing = manualTime()
     const transport = transportTo(proxy.url, { timing, retry: { attempts: 1 }, circuit: { failures: 3, coolMs: 300 } })
     for (let i = 0; i < 3; i++) await transport.send(POST)()
     expect(transport.state()).toMatchObject({ circuit: 'open' })
@@ -282,7 +282,7 @@ describe('a stream of events', () => {
   })
 
   it('that brings signs of life and no event is silent', async () => {
-    const timing = toldTime()
+    const timing = manualTime()
     let beats = 0
     const url = await startServer((_, response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' })
@@ -298,7 +298,7 @@ describe('a stream of events', () => {
   })
 
   it('that falls silent ends with its deadline', async () => {
-    const timing = toldTime()
+    const timing = manualTime()
     const proxy = await spoiled(always({ _tag: 'Silence', afterBytes: 16 }), { onSilence: () => timing.pass(300) })
     const transport = transportTo(proxy.url, { timing })
     expect(tags(await itemsOf(transport, { ...asked, deadlineMs: 300 }))).toEqual(['Event', 'timeout'])

@@ -8,10 +8,10 @@ import type { PoolMember } from '../../../src/modules/remote/enginePool.js'
 import { vLLMClient } from '../../../src/modules/remote/vllm/client.js'
 import { vLLMWrapper } from '../../../src/modules/remote/vllm/vLLMWrapper.js'
 import { type Fault, type FaultProxy, faultProxy, rewriteJson } from '../../kit/faultProxy.js'
+import { manualTime } from '../../kit/manualTime.js'
 import { leftOf, rightOf } from '../../kit/results.js'
 import { saying, served, until, useServers } from '../../kit/served.js'
 import { tokenPrompt } from '../../kit/small.js'
-import { toldTime } from '../../kit/toldTime.js'
 
 const serve = useServers()
 const key = keyFromSeed(4)
@@ -32,7 +32,7 @@ const replicas = async (
   const clients: EngineClient[] = []
   for (let i = 0; i < count; i++) {
     const { url } = await serve(served(saying('yes')))
-    const timing = toldTime()
+    const timing = manualTime()
     const proxy = await faultProxy(url, { onSilence: () => timing.pass(DEADLINE_MS) })
     const retry = { baseMs: 1, capMs: 2 }
     const transport = liveTransport({ url: proxy.url, retry, circuit: { failures: 99 }, timing })

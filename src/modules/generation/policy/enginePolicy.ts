@@ -30,7 +30,7 @@ import { samplingParams } from '../sampling/params.js'
 import { type ActionRow, actionRow, type MixedVersions, scoredRow } from './actionRows.js'
 import { type PlannedRequest, planRequests, type Truncation } from './requestPlan.js'
 import { scoreRequests } from './scoreRequests.js'
-import { missingTemperedLogProbs } from './toldTempered.js'
+import { missingTemperedLogProbs } from './temperedLogProbs.js'
 
 /** What a policy needs of an engine: an `EngineClient`, an `enginePool`, or `localClient` of an `LLMEngine`. */
 export type PolicyEngine = Pick<EngineClient, 'name' | 'connect' | 'generate'>

@@ -1,6 +1,6 @@
 /** What is sent to SGLang to sample: the body of `POST /generate`. */
 import type { GenerationRequest } from '../../../data/generation.js'
-import { toldModes } from '../vllm/toldLogProbs.js'
+import { knownModes } from '../vllm/serverLogProbs.js'
 import { type Delivery, requestSeed } from '../vllm/wireRequest.js'
 
 /**
@@ -15,7 +15,7 @@ export type SGLangLogProbs = 'edited' | 'tempered'
 export const unservedReason = (server: SGLangLogProbs, { sampling }: GenerationRequest): string | null => {
   const { allowedTokens, topLogProbs, promptLogProbs, logProbsMode: mode, temperature } = sampling
   if (allowedTokens !== null) return 'allowedTokens must be null on an SGLang server, which has no such limit'
-  if (topLogProbs !== null && !toldModes(server, sampling).has(mode)) {
+  if (topLogProbs !== null && !knownModes(server, sampling).has(mode)) {
     return `topLogProbs in the mode '${mode}' does not follow from the ${server} log-probabilities that the server tells with these sampling parameters: ask for another mode, or leave topLogProbs out`
   }
   return promptLogProbs !== null && mode !== 'raw' && temperature !== 0 && temperature !== 1

@@ -7,7 +7,7 @@ import type {
   GenerationRequest,
   PromptLogProbs,
 } from '../../../data/generation.js'
-import { generatedToken, isLogProb, readPromptLogProbs, type ToldLogProbs, toldModes } from './toldLogProbs.js'
+import { generatedToken, isLogProb, type KnownLogProbs, knownModes, readPromptLogProbs } from './serverLogProbs.js'
 import type { WeightSpan, WireAnswer, WirePart, WireToken } from './wireAnswer.js'
 
 /** What an answer must agree with. */
@@ -18,7 +18,7 @@ export interface Expected {
   readonly maxTokens: number
   /** Infinity where nobody knows. */
   readonly vocabularySize: number
-  readonly logProbs: ToldLogProbs
+  readonly logProbs: KnownLogProbs
   /** Version of the weights that were serving when the request was sent. */
   readonly version: number
   /**
@@ -122,7 +122,7 @@ const promptOf = (answer: WireAnswer, { request }: Expected): Checked<PromptLogP
 export const answerReader = (expected: Expected): AnswerReader => {
   const { request, maxTokens } = expected
   const { sampling } = request
-  const modes = toldModes(expected.logProbs, sampling)
+  const modes = knownModes(expected.logProbs, sampling)
   const completions = Array.from({ length: sampling.n }, (): Growing => ({ tokens: [], finished: false }))
   let hasStarted = false
   let label: number | null = null

@@ -9,7 +9,7 @@ import { controlFailure, engineFailure, errorOf, requestFailure } from '../failu
 import { sendTo, type VLLMServer } from './calls.js'
 import { hasFeature, needed, parseRelease, type Release } from './features.js'
 import { probeLogProbs } from './probeLogProbs.js'
-import type { ServerLogProbs } from './toldLogProbs.js'
+import type { ServerLogProbs } from './serverLogProbs.js'
 import { SAMPLING_PATHS, type SamplingEndpoint } from './wireRequest.js'
 
 /** What the caller knows of a server and wants from it. */

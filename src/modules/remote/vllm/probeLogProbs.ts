@@ -4,7 +4,7 @@ import { z } from 'zod'
 import type { HttpFailure, HttpRequest } from '../../../core/http.js'
 import { parseJson } from '../../../core/json.js'
 import { sendTo, type VLLMServer } from './calls.js'
-import type { ServerLogProbs } from './toldLogProbs.js'
+import type { ServerLogProbs } from './serverLogProbs.js'
 import { SAMPLING_PATHS } from './wireRequest.js'
 
 /** Half of it: gaps between log-probabilities are twice as large after temperature as before. */

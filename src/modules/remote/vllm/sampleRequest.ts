@@ -9,7 +9,7 @@ import { type DeliveredAnswer, delivered, failed, wrong } from '../delivery.js'
 import { generationFailure, requestFailure, serverError } from '../failures.js'
 import type { AnswerReader } from './answerEvents.js'
 import type { DetectedVLLM } from './detect.js'
-import { missingLogProbs } from './toldLogProbs.js'
+import { missingLogProbs } from './serverLogProbs.js'
 import { readAnswer } from './wireAnswer.js'
 import { askedLogProbs, type Delivery, SAMPLING_PATHS, type SamplingEndpoint, wireBody } from './wireRequest.js'
 

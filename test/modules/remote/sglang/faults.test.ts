@@ -5,8 +5,8 @@ import { liveTransport } from '../../../../src/live/transport/liveTransport.js'
 import { DEFAULT_SAMPLING } from '../../../../src/modules/generation/sampling/params.js'
 import { sglangClient } from '../../../../src/modules/remote/sglang/client.js'
 import { type Fault, type FaultProxy, faultProxy, rewriteJson, type SeenRequest } from '../../../kit/faultProxy.js'
+import { manualTime } from '../../../kit/manualTime.js'
 import { useScriptedSGLang } from '../../../kit/scriptedSGLang.js'
-import { toldTime } from '../../../kit/toldTime.js'
 
 const start = useScriptedSGLang()
 const proxies: FaultProxy[] = []
@@ -24,7 +24,7 @@ const behind = async (path: string, faults: readonly Fault[], delivery: 'whole' 
   const server = await start()
   const left = [...faults]
   const fault = (request: SeenRequest): Fault | undefined => (request.path === path ? left.shift() : undefined)
-  const timing = toldTime()
+  const timing = manualTime()
   const proxy = await faultProxy(server.url, { fault, onSilence: () => timing.pass(LIMIT_MS) })
   proxies.push(proxy)
   const retry = { attempts: 3, baseMs: 1, capMs: 2 }

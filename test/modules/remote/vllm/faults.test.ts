@@ -5,8 +5,8 @@ import { collectEvents } from '../../../../src/modules/generation/generateAll.js
 import { vLLMClient } from '../../../../src/modules/remote/vllm/client.js'
 import type { Delivery } from '../../../../src/modules/remote/vllm/wireRequest.js'
 import { type Fault, faultProxy, rewriteJson } from '../../../kit/faultProxy.js'
+import { manualTime } from '../../../kit/manualTime.js'
 import { saying, served, until, useServers } from '../../../kit/served.js'
-import { toldTime } from '../../../kit/toldTime.js'
 import { eventsOf, failureIn, requestOf } from '../../../kit/wire.js'
 
 const SAMPLE = '/inference/v1/generate'
@@ -30,7 +30,7 @@ const DEADLINE_MS = 60_000
  * answer falls silent: then its deadline is over.
  */
 const behind = async (fault: (nth: number) => Fault | undefined, delivery: Delivery = 'whole') => {
-  const timing = toldTime()
+  const timing = manualTime()
   const proxy = await faultProxy(upstream, { onSilence: () => timing.pass(DEADLINE_MS) })
   const transport = liveTransport({
     url: proxy.url,

@@ -1,7 +1,7 @@
 /** Whether an engine can tell what a policy loss needs: log-probabilities at the temperature, before anything is cut. */
 import type { EngineAbilities } from '../../../data/engineClient.js'
 import type { SamplingParams } from '../../../data/generation.js'
-import { toldModes } from '../../remote/vllm/toldLogProbs.js'
+import { knownModes } from '../../remote/vllm/serverLogProbs.js'
 import { DEFAULT_SAMPLING } from '../sampling/params.js'
 
 /** Settings that change what a token is drawn from, besides the temperature. */
@@ -27,7 +27,7 @@ const changesOf = (sampling: SamplingParams): string =>
  * missingTemperedLogProbs('raw', { ...DEFAULT_SAMPLING, topK: 5 }) // null
  */
 export const missingTemperedLogProbs = (told: EngineAbilities['logProbs'], sampling: SamplingParams): string | null => {
-  if (told === 'all' || toldModes(told, sampling).has('tempered')) return null
+  if (told === 'all' || knownModes(told, sampling).has('tempered')) return null
   switch (told) {
     case 'raw':
       return (

@@ -15,7 +15,7 @@ export type ServerLogProbs = 'raw' | 'processed'
  * What any server takes them from: besides vLLM's, SGLang's, whose penalties, biases and banned ends come first. `edited`: after these, before
  * temperature. `tempered`: after temperature too, before cuts.
  */
-export type ToldLogProbs = ServerLogProbs | 'edited' | 'tempered'
+export type KnownLogProbs = ServerLogProbs | 'edited' | 'tempered'
 
 /** Least log-probability of a token that had a chance: -9999 stands for none, or for a number that is missing. */
 const LEAST_LOG_PROB = -9998
@@ -47,12 +47,12 @@ const MODES: readonly LogProbsMode[] = ['raw', 'tempered', 'processed']
  * The modes whose numbers equal those that the server tells.
  *
  * @example
- * [...toldModes('raw', { ...DEFAULT_SAMPLING, temperature: 0.5 })] // ['raw']
- * [...toldModes('raw', DEFAULT_SAMPLING)]                          // ['raw', 'tempered', 'processed']
+ * [...knownModes('raw', { ...DEFAULT_SAMPLING, temperature: 0.5 })] // ['raw']
+ * [...knownModes('raw', DEFAULT_SAMPLING)]                          // ['raw', 'tempered', 'processed']
  */
-export const toldModes = (server: ToldLogProbs, sampling: SamplingParams): ReadonlySet<LogProbsMode> => {
+export const knownModes = (server: KnownLogProbs, sampling: SamplingParams): ReadonlySet<LogProbsMode> => {
   const [edits, cuts, unit] = [hasEdits(sampling), hasCuts(sampling), isUnit(sampling)]
-  const holds: Readonly<Record<ToldLogProbs, Readonly<Record<LogProbsMode, boolean>>>> = {
+  const holds: Readonly<Record<KnownLogProbs, Readonly<Record<LogProbsMode, boolean>>>> = {
     raw: { raw: true, tempered: unit, processed: unit && !edits && !cuts },
     edited: { raw: !edits, tempered: unit && !edits, processed: unit && !cuts },
     tempered: { raw: unit && !edits, tempered: !edits, processed: !cuts },
@@ -67,7 +67,7 @@ export const toldModes = (server: ToldLogProbs, sampling: SamplingParams): Reado
  */
 export const missingLogProbs = (server: ServerLogProbs, sampling: SamplingParams): string | null => {
   const { topLogProbs, promptLogProbs, logProbsMode: mode, temperature } = sampling
-  if (topLogProbs !== null && !toldModes(server, sampling).has(mode)) {
+  if (topLogProbs !== null && !knownModes(server, sampling).has(mode)) {
     return `topLogProbs in the mode '${mode}' does not follow from the ${server} log-probabilities that the server tells: start it with another --logprobs-mode, or leave topLogProbs out`
   }
   return promptLogProbs !== null && mode !== 'raw' && !isUnit(sampling)

@@ -23,7 +23,7 @@ export interface ToldTime extends Timing, Timers {
 }
 
 /** Time for transports and clients, from 0. The calendar is the real one. */
-export const toldTime = (): ToldTime => {
+export const manualTime = (): ToldTime => {
   let now = 0
   const bells = new Set<Bell>()
   const soon = (ms: number, ring: () => void): (() => void) => {

@@ -1,0 +1,29 @@
+import * as T from 'tandem-rl'
+
+/** Numbers to guess in up to four turns. A wrong guess gets a hint, and early success pays more. */
+const numbers = T.taskList(
+  'numbers',
+  Array.from({ length: 10 }, (_, n) => ({ id: `${n}`, query: 'Guess a number from 0 to 9.', answer: `${n}` })),
+)
+
+const guessing = (tasks: T.TaskContext) =>
+  T.MultiTurnEnv({
+    source: numbers,
+    ...tasks,
+    maxTurns: 4,
+    reply: ({ answer, task, turn }) => {
+      const guess = Number(/\d/.exec(answer)?.[0] ?? Number.NaN)
+      if (guess === Number(task.answer)) return { done: true, reward: 1 / turn }
+      return guess < Number(task.answer) ? 'Higher.' : 'Lower.'
+    },
+  })
+
+export const recipe = T.defineRecipe({
+  name: 'guessing',
+  summary: 'Train a model by GRPO to guess numbers from hints.',
+  settings: T.withDefaults(T.policySettings, { steps: 20, sampling: { maxNewTokens: 16 } }),
+  build: async (settings, context) => {
+    const model = await T.orThrow(T.loadPretrained(settings.model))
+    return T.policyRun(settings, { model, env: guessing, heldOut: [{ env: guessing, measure: 'return' }] }, context)
+  },
+})
