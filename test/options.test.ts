@@ -68,6 +68,7 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   formatScore: ['block', 'blocks', 1],
   GAE: ['whiteneds', 'whitened'],
   gae: ['whiteneds', 'whitened', 2],
+  gamePrompt: ['action', 'actions', 2],
   gdpoAdvantage: ['epsilonRules', 'epsilonRule', 2],
   gmpo: ['clipEpsilons', 'clipEpsilon'],
   gpgAdvantage: ['singles', 'single', 1],
