@@ -38,18 +38,23 @@ const DIRECTIONS = [
   [1, -1],
 ] as const
 
-/** Returns `true` if the mark fills a line: a row, column or diagonal of `inARow` cells. */
-export const hasLine = (cells: string, mark: string, { rows, columns, inARow }: LineBoard): boolean => {
-  const isAt = (row: number, column: number): boolean =>
-    row < rows && column >= 0 && column < columns && cells[row * columns + column] === mark
-  const isLine = (at: number, [down, right]: readonly [number, number]): boolean => {
-    for (let i = 0; i < inARow; i++)
-      if (!isAt(Math.floor(at / columns) + i * down, (at % columns) + i * right)) return false
-    return true
-  }
-  for (let at = 0; at < cells.length; at++)
-    if (cells[at] === mark && DIRECTIONS.some((direction) => isLine(at, direction))) return true
-  return false
+/** Returns the lines of a board: the cells of each row, column or diagonal of `inARow` cells. */
+export const boardLines = ({ rows, columns, inARow }: LineBoard): readonly (readonly number[])[] =>
+  Array.from({ length: rows * columns }, (_, at) => [Math.floor(at / columns), at % columns] as const).flatMap(
+    ([row, column]) =>
+      DIRECTIONS.filter(([down, right]) => {
+        const [lastRow, lastColumn] = [row + (inARow - 1) * down, column + (inARow - 1) * right]
+        return lastRow < rows && lastColumn >= 0 && lastColumn < columns
+      }).map(([down, right]) =>
+        Array.from({ length: inARow }, (_, i) => (row + i * down) * columns + column + i * right),
+      ),
+  )
+
+/** Returns the player who moved last, who alone can have a new line, if the player fills one of them. */
+export const lineWinner = (cells: string, lines: readonly (readonly number[])[]): number | undefined => {
+  const last = (markedCells(cells) + 1) % 2
+  const mark = markOf(last)
+  return lines.some((line) => line.every((at) => cells[at] === mark)) ? last : undefined
 }
 
 /** Returns the results of two players: the winner gets 1 from the other. Nobody does without one. */

@@ -1,9 +1,9 @@
 /** Connect Four: discs fall down columns, and four in a line win. */
 import { aNumber, checkOptions } from '../../core/options.js'
 import {
+  boardLines,
   boardRows,
-  hasLine,
-  type LineBoard,
+  lineWinner,
   markedCells,
   markOf,
   placed,
@@ -26,12 +26,6 @@ export interface ConnectFourPosition {
   readonly cells: string
 }
 
-/** Only the player who moved last can have a new line. */
-const winnerOf = (cells: string, board: LineBoard): number | undefined => {
-  const last = (markedCells(cells) + 1) % 2
-  return hasLine(cells, markOf(last), board) ? last : undefined
-}
-
 /** The lowest empty cell of a column. */
 const landing = (cells: string, column: number, columns: number): number => {
   let at = cells.length - columns + column
@@ -52,7 +46,7 @@ export const connectFour = (options: ConnectFourOptions = {}): Game<ConnectFourP
   checkOptions('connectFour', options, { rows: aNumber, columns: aNumber, inARow: aNumber })
   const { rows = 6, columns = 7, inARow = 4 } = options
   requireWhole('connectFour', { rows, columns, inARow })
-  const board = { rows, columns, inARow }
+  const lines = boardLines({ rows, columns, inARow })
   return defineGame<ConnectFourPosition>({
     name: 'connect_four',
     players: 2,
@@ -63,13 +57,13 @@ export const connectFour = (options: ConnectFourOptions = {}): Game<ConnectFourP
       `The first with ${inARow} discs in a row, column or diagonal wins. x3 drops into the fourth column from the left.`,
     initial: { cells: '.'.repeat(rows * columns) },
     turn: ({ cells }) =>
-      winnerOf(cells, board) !== undefined || !cells.includes('.') ? 'over' : markedCells(cells) % 2,
+      lineWinner(cells, lines) !== undefined || !cells.includes('.') ? 'over' : markedCells(cells) % 2,
     legalActions: ({ cells }) =>
       Array.from({ length: columns }, (_, column) => column).filter((column) => cells[column] === '.'),
     next: ({ cells }, column) => ({
       cells: placed(cells, landing(cells, column, columns), markOf(markedCells(cells) % 2)),
     }),
-    returns: ({ cells }) => winnerReturns(winnerOf(cells, board)),
+    returns: ({ cells }) => winnerReturns(lineWinner(cells, lines)),
     text: ({ cells }) => `${boardRows(cells, columns).join('\n')}\n`,
     actionText: (_position, actor, action) => `${markOf(actor)}${action}`,
     views: 'open',

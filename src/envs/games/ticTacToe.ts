@@ -1,5 +1,5 @@
 /** Tic-tac-toe: three in a row on a board of nine cells. */
-import { boardRows, emptyCells, hasLine, markedCells, markOf, placed, winnerReturns } from './boards.js'
+import { boardLines, boardRows, emptyCells, lineWinner, markedCells, markOf, placed, winnerReturns } from './boards.js'
 import { defineGame, type GameTurn } from './game.js'
 
 /** The cells row by row, each `x`, `o` or `.`. */
@@ -8,16 +8,10 @@ export interface TicTacToePosition {
 }
 
 const SIDE = 3
-const BOARD = { rows: SIDE, columns: SIDE, inARow: SIDE }
-
-/** Only the player who moved last can have a line. */
-const winnerOf = (cells: string): number | undefined => {
-  const last = (markedCells(cells) + 1) % 2
-  return hasLine(cells, markOf(last), BOARD) ? last : undefined
-}
+const LINES = boardLines({ rows: SIDE, columns: SIDE, inARow: SIDE })
 
 const turnOf = ({ cells }: TicTacToePosition): GameTurn =>
-  winnerOf(cells) !== undefined || !cells.includes('.') ? 'over' : markedCells(cells) % 2
+  lineWinner(cells, LINES) !== undefined || !cells.includes('.') ? 'over' : markedCells(cells) % 2
 
 /**
  * Tic-tac-toe. Action `3 * row + column` marks an empty cell. Player 0 plays `x`. A line of three wins
@@ -39,7 +33,7 @@ export const ticTacToe = defineGame<TicTacToePosition>({
   turn: turnOf,
   legalActions: ({ cells }) => emptyCells(cells),
   next: ({ cells }, action) => ({ cells: placed(cells, action, markOf(markedCells(cells) % 2)) }),
-  returns: ({ cells }) => winnerReturns(winnerOf(cells)),
+  returns: ({ cells }) => winnerReturns(lineWinner(cells, LINES)),
   text: ({ cells }) => boardRows(cells, SIDE).join('\n'),
   actionText: (_position, actor, action) => `${markOf(actor)}(${Math.floor(action / SIDE)},${action % SIDE})`,
   views: 'open',

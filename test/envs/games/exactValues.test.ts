@@ -92,6 +92,10 @@ describe('Kuhn poker', () => {
 })
 
 describe('Leduc poker', () => {
+  it('has 936 information sets', () => {
+    expect(countOf(leducPoker())).toMatchObject({ sets: 936, histories: 9457 })
+  })
+
   it('has the NashConv 4.747222 for uniform players and 2 for players who fold when they can', () => {
     expect(nashConv(leducPoker(), both(uniform))).toBeCloseTo(4.747222, 6)
     expect(nashConv(leducPoker(), both(always(0)))).toBeCloseTo(2, 12)
