@@ -42,13 +42,13 @@ const nextIn = (folded: readonly boolean[], after: number): number => {
   return player
 }
 
-/** Plays one round. `paid` and `folded` are changed. */
-const playRound = (
-  actions: readonly number[],
-  raise: number,
-  { paid, folded, stakes: opening }: { paid: number[]; folded: boolean[]; stakes: number },
-) => {
-  let [player, stakes, raises, calls, isClosed] = [nextIn(folded, -1), opening, 0, 0, false]
+/** What a round of bets starts from. */
+type Opening = Pick<Betting, 'paid' | 'folded' | 'stakes'>
+
+/** Returns the betting after the actions of one round. */
+const playRound = (actions: readonly number[], raise: number, opening: Opening) => {
+  const [paid, folded] = [[...opening.paid], [...opening.folded]]
+  let [player, stakes, raises, calls, isClosed] = [nextIn(folded, -1), opening.stakes, 0, 0, false]
   for (const action of actions) {
     if (action === FOLD) folded[player] = true
     else {
@@ -60,23 +60,21 @@ const playRound = (
     isClosed = remaining === 1 || calls === (raises === 0 ? remaining : remaining - 1)
     if (!isClosed) player = nextIn(folded, player)
   }
-  return { player, stakes, raises, isClosed, isWon: folded.filter((each) => !each).length === 1 }
+  const isWon = folded.filter((each) => !each).length === 1
+  return { player, paid, folded, stakes, raises, isClosed, isWon }
 }
 
 const bettingOf = ({ cards, publicCard, rounds }: LeducPokerPosition, players: number): Betting => {
-  const [paid, folded] = [new Array<number>(players).fill(1), new Array<boolean>(players).fill(false)]
-  const first = playRound(rounds[0], RAISES[0], { paid, folded, stakes: 1 })
-  if (cards.length < players) return { ...first, round: 1, player: null, paid, folded, isOver: false }
-  if (!first.isClosed || first.isWon) return { ...first, round: 1, paid, folded, isOver: first.isWon }
-  const second = playRound(rounds[1], RAISES[1], { paid, folded, stakes: first.stakes })
-  return {
-    ...second,
-    round: 2,
-    player: publicCard === null ? null : second.player,
-    paid,
-    folded,
-    isOver: second.isClosed,
+  const opening = {
+    paid: new Array<number>(players).fill(1),
+    folded: new Array<boolean>(players).fill(false),
+    stakes: 1,
   }
+  const first = playRound(rounds[0], RAISES[0], opening)
+  if (cards.length < players) return { ...first, round: 1, player: null, isOver: false }
+  if (!first.isClosed || first.isWon) return { ...first, round: 1, isOver: first.isWon }
+  const second = playRound(rounds[1], RAISES[1], first)
+  return { ...second, round: 2, player: publicCard === null ? null : second.player, isOver: second.isClosed }
 }
 
 /** The strength of a hand: a pair of equal ranks before all others, then the higher and the lower rank. */
