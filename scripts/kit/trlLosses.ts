@@ -10,10 +10,10 @@ import type { TokenAdvantages } from '../../src/objectives/advantages/rows.js'
 import { type VocabularyDivergence, vocabularyDivergence } from '../../src/objectives/distillationLoss.js'
 import { type DPOLossOptions, dpoLoss } from '../../src/objectives/dpoLoss.js'
 import { klPenalizedRewards } from '../../src/objectives/klControl.js'
-import { aggregate, countsOf } from '../../src/objectives/losses/aggregation.js'
-import { clippedSurrogate } from '../../src/objectives/losses/clippedSurrogate.js'
 import { policyLoss, totalLoss } from '../../src/objectives/policyLoss.js'
 import { SFTLoss } from '../../src/objectives/sftLoss.js'
+import { aggregate, countsOf } from '../../src/objectives/tokenLosses/aggregation.js'
+import { clippedSurrogate } from '../../src/objectives/tokenLosses/clippedSurrogate.js'
 import type { LossNumbers, LossRows } from '../../test/kit/policyLoss.js'
 
 /** A loss and its gradient, row by row. */

@@ -106,21 +106,6 @@ export {
   lossDescription,
   lossOfDescription,
 } from '../objectives/lossDescription.js'
-export { type Aggregation, aggregate, countsOf, type LossCounts } from '../objectives/losses/aggregation.js'
-export { type CISPOOptions, cispo } from '../objectives/losses/cispo.js'
-export { type ClippedSurrogateOptions, clippedSurrogate } from '../objectives/losses/clippedSurrogate.js'
-export type { ClipEpsilon } from '../objectives/losses/clipRange.js'
-export { type ClipCovOptions, clipCov, type KLCovOptions, klCov } from '../objectives/losses/covariance.js'
-export { type DPPOOptions, dppo } from '../objectives/losses/dppo.js'
-export { type DROOptions, dro } from '../objectives/losses/dro.js'
-export { type GMPOOptions, gmpo } from '../objectives/losses/gmpo.js'
-export { type GSPOOptions, gspo } from '../objectives/losses/gspo.js'
-export { type KLForm, klTerm } from '../objectives/losses/klForms.js'
-export { luspo } from '../objectives/losses/luspo.js'
-export { policyGradient } from '../objectives/losses/policyGradient.js'
-export { type SAPOOptions, sapo } from '../objectives/losses/sapo.js'
-export type { TokenLosses, TokenObjective, TokenTerms } from '../objectives/losses/tokenObjective.js'
-export { type GammaWeight, type VESPOOptions, vespo } from '../objectives/losses/vespo.js'
 export {
   type KLTerm,
   type OptionalInput,
@@ -146,6 +131,21 @@ export {
   rolloutCorrection,
 } from '../objectives/rolloutCorrection.js'
 export type { SFTLossInput, SFTLossOptions, SFTLossOutput } from '../objectives/sftLoss.js'
+export { type Aggregation, aggregate, countsOf, type LossCounts } from '../objectives/tokenLosses/aggregation.js'
+export { type CISPOOptions, cispo } from '../objectives/tokenLosses/cispo.js'
+export { type ClippedSurrogateOptions, clippedSurrogate } from '../objectives/tokenLosses/clippedSurrogate.js'
+export type { ClipEpsilon } from '../objectives/tokenLosses/clipRange.js'
+export { type ClipCovOptions, clipCov, type KLCovOptions, klCov } from '../objectives/tokenLosses/covariance.js'
+export { type DPPOOptions, dppo } from '../objectives/tokenLosses/dppo.js'
+export { type DROOptions, dro } from '../objectives/tokenLosses/dro.js'
+export { type GMPOOptions, gmpo } from '../objectives/tokenLosses/gmpo.js'
+export { type GSPOOptions, gspo } from '../objectives/tokenLosses/gspo.js'
+export { type KLForm, klTerm } from '../objectives/tokenLosses/klForms.js'
+export { luspo } from '../objectives/tokenLosses/luspo.js'
+export { policyGradient } from '../objectives/tokenLosses/policyGradient.js'
+export { type SAPOOptions, sapo } from '../objectives/tokenLosses/sapo.js'
+export type { TokenLosses, TokenObjective, TokenTerms } from '../objectives/tokenLosses/tokenObjective.js'
+export { type GammaWeight, type VESPOOptions, vespo } from '../objectives/tokenLosses/vespo.js'
 export { highEntropyWeights, offPolicyWeights } from '../objectives/tokenWeights.js'
 export type { AdafactorOptions, AdafactorState } from '../objectives/updates/adafactor.js'
 export type { AdamWState } from '../objectives/updates/adamW.js'

@@ -10,8 +10,8 @@ import {
   checkAggregation,
   countsOf,
   type LossCounts,
-} from './losses/aggregation.js'
-import { klTerm } from './losses/klForms.js'
+} from './tokenLosses/aggregation.js'
+import { klTerm } from './tokenLosses/klForms.js'
 import { checkTokenShapes } from './tokenShapes.js'
 
 export interface DistillationLossOptions {

@@ -7,9 +7,6 @@
  */
 
 import { aList, aNumber, aNumberOrTwo, checkOptions, notAWeight, oneOf, refuse } from '../core/options.js'
-import type { LossCounts } from './losses/aggregation.js'
-import { clippedSurrogate } from './losses/clippedSurrogate.js'
-import type { ClipEpsilon } from './losses/clipRange.js'
 import {
   type KLTerm,
   type OptionalInput,
@@ -18,6 +15,9 @@ import {
   type PolicyLossOutput,
   policyLoss,
 } from './policyLoss.js'
+import type { LossCounts } from './tokenLosses/aggregation.js'
+import { clippedSurrogate } from './tokenLosses/clippedSurrogate.js'
+import type { ClipEpsilon } from './tokenLosses/clipRange.js'
 
 export interface GRPOLossOptions {
   /** How far the ratio may go: `e` for `1 - e .. 1 + e`, or `[low, high]` for `1 - low .. 1 + high`. Default 0.2. */

@@ -10,10 +10,10 @@ import {
   checkAggregation,
   countsOf,
   type LossCounts,
-} from './losses/aggregation.js'
-import { clippedSurrogate } from './losses/clippedSurrogate.js'
-import { KL_FORMS, type KLForm, klTerm } from './losses/klForms.js'
-import { limited, type TokenObjective, type TokenTerms } from './losses/tokenObjective.js'
+} from './tokenLosses/aggregation.js'
+import { clippedSurrogate } from './tokenLosses/clippedSurrogate.js'
+import { KL_FORMS, type KLForm, klTerm } from './tokenLosses/klForms.js'
+import { limited, type TokenObjective, type TokenTerms } from './tokenLosses/tokenObjective.js'
 
 /** A divergence that is added to the loss. */
 export interface KLTerm {

@@ -2,9 +2,9 @@
 import * as tf from '@tensorflow/tfjs-core'
 import { aNumber, checkOptions, oneOf } from '../core/options.js'
 import { masked, maskedSum } from '../engine/masked.js'
-import { countsOf, type LossCounts } from './losses/aggregation.js'
-import { klTerm } from './losses/klForms.js'
 import { perToken, rowSums, rowsThatCount } from './sequences.js'
+import { countsOf, type LossCounts } from './tokenLosses/aggregation.js'
+import { klTerm } from './tokenLosses/klForms.js'
 import { checkTokenShapes } from './tokenShapes.js'
 
 export interface SFTLossOptions {

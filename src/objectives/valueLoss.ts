@@ -10,7 +10,7 @@ import {
   checkAggregation,
   countsOf,
   type LossCounts,
-} from './losses/aggregation.js'
+} from './tokenLosses/aggregation.js'
 import { checkTokenShapes } from './tokenShapes.js'
 
 export interface ValueLossOptions {

@@ -1,8 +1,8 @@
 /** Settings shared by recipes: groups of a schema, with defaults and descriptions. */
 import { z } from 'zod'
 import { ALGORITHM_NAMES } from '../objectives/algorithms.js'
-import { KL_FORMS } from '../objectives/losses/klForms.js'
 import { REJECTION_STATISTICS } from '../objectives/rolloutCorrection.js'
+import { KL_FORMS } from '../objectives/tokenLosses/klForms.js'
 import { ALARM_KINDS } from './alarms.js'
 
 const count = z.number().int().positive()

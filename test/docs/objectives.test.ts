@@ -37,7 +37,7 @@ describe('docs/objectives.md', () => {
   it('names a function that lacks a block, and one that is in no section', () => {
     const without = (each: Documented): Documented => ({ ...each, blocks: new Map() })
     const lacking = docs.map((each) => (each.name === 'cispo' ? without(each) : each))
-    expect(problemsOf(lacking)).toContain('cispo of src/objectives/losses/cispo.ts has no block Gradient')
+    expect(problemsOf(lacking)).toContain('cispo of src/objectives/tokenLosses/cispo.ts has no block Gradient')
     const foreign = { ...docs[0]!, name: 'newLoss' }
     expect(problemsOf([...docs, foreign])).toEqual([expect.stringMatching(/^newLoss of .* is in no section/)])
     expect(problemsOf(docs.filter(({ name }) => name !== 'gae'))).toEqual([

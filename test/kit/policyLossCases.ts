@@ -15,7 +15,7 @@ import {
   type TokenObjective,
   vespo,
 } from '../../src/doors/objectives.js'
-import type { Aggregation } from '../../src/objectives/losses/aggregation.js'
+import type { Aggregation } from '../../src/objectives/tokenLosses/aggregation.js'
 import type { LossRows } from './policyLoss.js'
 import type { ObjectiveSpec, OracleSettings } from './policyLossOracle.js'
 

@@ -5,8 +5,8 @@ import { REWARD_KL_FORMS, type RewardKLForm, rewardKL } from '../../src/data/rew
 import { scope } from '../../src/engine/scope.js'
 import { valueAndGrad } from '../../src/engine/valueAndGrad.js'
 import { AdaptiveKLController, ConstantKLController, klPenalizedRewards } from '../../src/objectives/klControl.js'
-import { type Aggregation, aggregate, countsOf } from '../../src/objectives/losses/aggregation.js'
-import { type KLForm, klTerm } from '../../src/objectives/losses/klForms.js'
+import { type Aggregation, aggregate, countsOf } from '../../src/objectives/tokenLosses/aggregation.js'
+import { type KLForm, klTerm } from '../../src/objectives/tokenLosses/klForms.js'
 import { expectClose } from '../kit/close.js'
 import { useEngine } from '../kit/engine.js'
 

@@ -8,7 +8,7 @@ import { discard, type Owned, own, scope } from '../../engine/scope.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import type { Readout } from '../../modules/transformer/layerwise.js'
 import { completionStates } from '../../modules/transformer/score.js'
-import type { LossCounts } from '../../objectives/losses/aggregation.js'
+import type { LossCounts } from '../../objectives/tokenLosses/aggregation.js'
 import { clipByGlobalNorm, mapNamed, type Optimizer } from '../../objectives/updates/optimizer.js'
 import {
   type GradInput,

@@ -9,7 +9,7 @@ import {
 } from '../../modules/transformer/pack.js'
 import type { CompletionBatch } from '../../modules/transformer/score.js'
 import { promptsPerRun } from '../../modules/transformer/scorer.js'
-import type { LossCounts } from '../../objectives/losses/aggregation.js'
+import type { LossCounts } from '../../objectives/tokenLosses/aggregation.js'
 
 /** One number for each row, or one for each token of each row. */
 type RowList = readonly number[] | readonly ArrayLike<number>[]

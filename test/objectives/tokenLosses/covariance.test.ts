@@ -1,7 +1,7 @@
 /** Which tokens the objectives by covariance hold back, on batches small enough to tell by hand. */
 import { describe, expect, it } from 'vitest'
-import { clipCov, klCov } from '../../../src/objectives/losses/covariance.js'
 import { policyLoss } from '../../../src/objectives/policyLoss.js'
+import { clipCov, klCov } from '../../../src/objectives/tokenLosses/covariance.js'
 import { expectClose } from '../../kit/close.js'
 import { useEngine } from '../../kit/engine.js'
 import { chosenRows, type LossRows, lossNumbers } from '../../kit/policyLoss.js'

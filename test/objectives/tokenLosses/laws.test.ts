@@ -15,8 +15,8 @@ import {
   type TokenObjective,
   vespo,
 } from '../../../src/doors/objectives.js'
-import type { Aggregation } from '../../../src/objectives/losses/aggregation.js'
 import { type PolicyLossOptions, policyLoss } from '../../../src/objectives/policyLoss.js'
+import type { Aggregation } from '../../../src/objectives/tokenLosses/aggregation.js'
 import { expectClose } from '../../kit/close.js'
 import { useEngine } from '../../kit/engine.js'
 import { chosenRows, type LossRows, lossNumbers } from '../../kit/policyLoss.js'
