@@ -28,6 +28,7 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   BrowserTransform: ['onNoCalls', 'onNoCall', 1],
   byMention: ['round', 'rounds'],
   calculator: ['number', 'numbers'],
+  captureApp: ['journals', 'journal', 1],
   capturedBatch: ['groupSizes', 'groupSize', 1],
   chatBatch: ['tool', 'tools', 1],
   ChatEnv: ['batch_size', 'batchSize'],
@@ -167,6 +168,7 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   rolloutGroups: ['policys', 'policy'],
   roundRobin: ['round', 'rounds'],
   rowBatches: ['names', 'name'],
+  serveApp: ['engines', 'engine'],
   splitRows: ['heldOuts', 'heldOut'],
   runRolloutWorker: ['policys', 'policy'],
   rowSettings: ['column', 'columns'],
@@ -222,7 +224,7 @@ const OTHERWISE: Readonly<Record<string, string>> = {
 }
 
 /** Folders whose factories are in the list. */
-const FOLDERS = ['envs', 'modules', 'collectors', 'objectives', 'run', 'data/buffers']
+const FOLDERS = ['envs', 'modules', 'collectors', 'objectives', 'run', 'data/buffers', 'serve']
 
 /** Types of parameters that are options by their names. */
 const IS_OPTIONS = /\b(?!DecoderConfig|LoraConfig)\w*(?:Options|Config)\b/

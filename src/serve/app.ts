@@ -10,6 +10,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { Hono } from 'hono'
 import { cors } from 'hono/cors'
 import { FailureError } from '../core/failure.js'
+import { anything, aRecord, checkOptions, type OptionKinds } from '../core/options.js'
 import { liveCalendar } from '../live/clock.js'
 import { liveIds } from '../live/ids.js'
 import { isAuthorized, isProtected, mayCome } from './access.js'
@@ -112,6 +113,17 @@ const CONTROL: readonly Endpoint[] = [
   command('/reset_prefix_cache', resetPrefixCache),
 ]
 
+const SERVE_OPTIONS: OptionKinds<ServeOptions> = {
+  engine: aRecord,
+  model: aRecord,
+  text: aRecord,
+  key: anything,
+  limits: aRecord,
+  access: aRecord,
+  features: aRecord,
+  world: aRecord,
+}
+
 const servedOf = ({ engine, model, text, key, limits, access, features, world: given }: ServeOptions): Served => {
   const world = { calendar: liveCalendar, ids: liveIds, version: PROTOCOL, report: console.error, ...given }
   return {
@@ -167,11 +179,13 @@ export interface ServeApp {
  * `/detokenize`, `/health`, `/version`, `/metrics` and `/load`; adapters and the control of the
  * engine where they are switched on.
  *
- * Errors   every failure is a response in vLLM's form; nothing is thrown.
+ * Errors   every failure of a request is a response in vLLM's form. Throws RangeError for unknown
+ *          options.
  * Effects  requests run in the engine; a client that goes away ends its requests.
  * Source   vLLM 0.32. What differs is in `docs/guide/11-serving.md`.
  */
 export const serveApp = (options: ServeOptions): ServeApp => {
+  checkOptions('serveApp', options, SERVE_OPTIONS)
   const served = servedOf(options)
   const { access, features } = served
   const endpoints = [

@@ -8,6 +8,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { Clock } from '../../core/capabilities.js'
+import { aList, aRecord, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
 import { callJson } from '../../data/capture/records.js'
 import type { CapturedSession } from '../../data/capture/session.js'
 import { sessionTrajectories } from '../../data/capture/trajectories.js'
@@ -40,6 +41,16 @@ export interface CaptureOptions {
   /** Sessions to go on with. */
   readonly restored?: readonly CapturedSession[]
   readonly clock?: Pick<Clock, 'now'>
+}
+
+const CAPTURE_OPTIONS: OptionKinds<CaptureOptions> = {
+  unknown: oneOf('create', 'refuse'),
+  continuation: oneOf('tokens', 'render'),
+  sampling: aRecord,
+  limits: aRecord,
+  journal: aRecord,
+  restored: aList,
+  clock: aRecord,
 }
 
 /** A capture proxy without a socket. */
@@ -124,6 +135,7 @@ const unauthorized = (): E.Either<ApiFailure, never> =>
  *          journal.
  */
 export const captureApp = (serve: ServeOptions, options: CaptureOptions = {}): CaptureApp => {
+  checkOptions('captureApp', options, CAPTURE_OPTIONS)
   const { unknown = 'create', journal = noJournal, clock = liveClock } = options
   const world = { calendar: liveCalendar, ids: liveIds, report: console.error, ...serve.world }
   const apiKeys = serve.access?.apiKeys ?? []
