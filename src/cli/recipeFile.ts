@@ -66,6 +66,7 @@ const SHARED: Readonly<Record<string, () => Promise<unknown>>> = {
   'tandem-rl': () => import('../index.js'),
   'tandem-rl/agents': () => import('../doors/agents.js'),
   'tandem-rl/async': () => import('../doors/async.js'),
+  'tandem-rl/bench': () => import('../doors/bench.js'),
   'tandem-rl/datasets': () => import('../doors/datasets.js'),
   'tandem-rl/engine': () => import('../doors/engine.js'),
   'tandem-rl/envs': () => import('../doors/envs.js'),
