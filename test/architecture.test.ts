@@ -134,7 +134,7 @@ const LONG_CLOSURES: Readonly<Record<string, number>> = {
   'src/modules/generation/scheduler.ts': 291,
   'src/engine/onnxruntime/backend.ts': 252,
   'src/modules/generation/runner/lane.ts': 231,
-  'src/serve/capture/app.ts': 219,
+  'src/serve/capture/app.ts': 217,
   'src/collectors/overlap/samplerAhead.ts': 181,
   'src/modules/remote/enginePool.ts': 175,
   'src/collectors/rollouts/rolloutRun.ts': 172,

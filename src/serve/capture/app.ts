@@ -152,11 +152,8 @@ export const captureApp = (serve: ServeOptions, options: CaptureOptions = {}): C
       restored: (options.restored ?? []).map((session) => ({ session, secret: world.ids.fresh() })),
     },
   )
-  const calls: CaptureCallOptions = {
-    ...{ serve, sessions, clock, calendar: world.calendar },
-    continuation: options.continuation ?? 'tokens',
-    sampling: options.sampling ?? {},
-  }
+  const { continuation = 'tokens', sampling = {} } = options
+  const calls: CaptureCallOptions = { serve, sessions, clock, calendar: world.calendar, continuation, sampling }
   const decode = (ids: Int32Array): string => serve.text.tokenizer.decode(ids, 'keep')
   let count = 0
 
