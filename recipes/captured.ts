@@ -1,6 +1,5 @@
 /** Training on captured sessions: a proxy records an agent's tokens and log-probabilities. */
 import * as E from 'fp-ts/lib/Either.js'
-import { pipe } from 'fp-ts/lib/function.js'
 import * as T from 'tandem-rl'
 import { type CapturedSession, captureApp, capturedBatch, readCapture } from 'tandem-rl/agents'
 import { fileBytes } from 'tandem-rl/files'
@@ -77,10 +76,9 @@ export const recipe = T.defineRecipe({
     const groups = [...new Set(sessions.map(({ group }) => group))].map((name) =>
       sessions.filter(({ group }) => group === name),
     )
-
     const advantage = T.MCAdvantage({ groupSize })
     const batch = (rows: readonly (readonly CapturedSession[])[]) =>
-      pipe(
+      T.pipe(
         capturedBatch(rows.flat(), { groupSize }),
         E.map((captured) => advantage(captured.batch)),
       )
