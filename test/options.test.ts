@@ -36,6 +36,7 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   clippedSurrogate: ['clipEpsilons', 'clipEpsilon'],
   codeTests: ['sandboxs', 'sandbox'],
   collectFromQueue: ['group', 'groups'],
+  consoleSink: ['name', 'names'],
   CountdownEnv: ['maxStep', 'maxSteps'],
   countdownReward: ['correctRewards', 'correctReward'],
   CountdownRewardParser: ['correctRewards', 'correctReward'],
@@ -108,6 +109,7 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   makeLLMEngine: ['runners', 'runner'],
   makeMLGym: ['maxSession', 'maxSessions'],
   makeModel: ['tokenizers', 'tokenizer'],
+  makeTracker: ['timer', 'timers', 1],
   makeVLLMWorker: ['startms', 'startMs', 1],
   MATHEnv: ['rewards', 'reward'],
   mathReward: ['secondOpinions', 'secondOpinion'],
@@ -115,6 +117,7 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   MCAdvantage: ['groupSizes', 'groupSize'],
   mcpTools: ['server', 'servers'],
   MCPToolTransform: ['onNoCalls', 'onNoCall', 1],
+  mlflowSink: ['experiments', 'experiment'],
   mlgymSessions: ['maxSession', 'maxSessions'],
   MLGymWrapper: ['batchSizes', 'batchSize'],
   modelEngine: ['versions', 'version'],
@@ -126,6 +129,7 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   OpenAIWrapper: ['captures', 'capture'],
   openBrowser: ['allowedOrigin', 'allowedOrigins'],
   openRolloutQueue: ['setting', 'settings', 1],
+  openTelemetrySink: ['meters', 'meter'],
   opoAdvantage: ['singles', 'single', 1],
   optimalTokenBaseline: ['aligns', 'align', 2],
   overlongPenalty: ['factors', 'factor'],
@@ -137,6 +141,7 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   pretrainedFiles: ['floats', 'float', 1],
   PrioritizedSampler: ['epsilons', 'epsilon'],
   processMLGym: ['commands', 'command'],
+  prometheusSink: ['bucket', 'buckets'],
   PromptGroupSampler: ['strategys', 'strategy'],
   PythonInterpreter: ['language', 'languages'],
   pythonTool: ['sandboxs', 'sandbox'],
@@ -159,6 +164,7 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   roundRobin: ['round', 'rounds'],
   rowBatches: ['names', 'name'],
   serveApp: ['engines', 'engine'],
+  serveMetrics: ['ports', 'port', 1],
   splitRows: ['heldOuts', 'heldOut'],
   runRolloutWorker: ['policys', 'policy'],
   rowSettings: ['column', 'columns'],
@@ -185,6 +191,7 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   Tokenizer: ['tokeniser', 'tokenizer'],
   tool: ['descriptions', 'description'],
   TopKRewardSelector: ['groupSizes', 'groupSize'],
+  trackLoop: ['setting', 'settings', 1],
   trainModel: ['stage', 'stages'],
   TransformersWrapper: ['samplings', 'sampling'],
   userSimulator: ['stopMarkers', 'stopMarker'],
@@ -214,7 +221,7 @@ const OTHERWISE: Readonly<Record<string, string>> = {
 }
 
 /** Folders whose factories are in the list. */
-const FOLDERS = ['envs', 'modules', 'collectors', 'objectives', 'run', 'data/buffers', 'serve']
+const FOLDERS = ['envs', 'modules', 'collectors', 'objectives', 'run', 'data/buffers', 'serve', 'tracking']
 
 /** Types of parameters that are options by their names. */
 const IS_OPTIONS = /\b(?!DecoderConfig|LoraConfig)\w*(?:Options|Config)\b/
