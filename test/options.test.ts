@@ -38,6 +38,7 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   codeTests: ['sandboxs', 'sandbox'],
   collectFromQueue: ['group', 'groups'],
   connectFour: ['column', 'columns'],
+  consoleSink: ['name', 'names'],
   CountdownEnv: ['maxStep', 'maxSteps'],
   countdownReward: ['correctRewards', 'correctReward'],
   CountdownRewardParser: ['correctRewards', 'correctReward'],
@@ -115,6 +116,7 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   makeLLMEngine: ['runners', 'runner'],
   makeMLGym: ['maxSession', 'maxSessions'],
   makeModel: ['tokenizers', 'tokenizer'],
+  makeTracker: ['timer', 'timers', 1],
   makeVLLMWorker: ['startms', 'startMs', 1],
   MATHEnv: ['rewards', 'reward'],
   mathReward: ['secondOpinions', 'secondOpinion'],
@@ -123,6 +125,7 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   MCAdvantage: ['groupSizes', 'groupSize'],
   mcpTools: ['server', 'servers'],
   MCPToolTransform: ['onNoCalls', 'onNoCall', 1],
+  mlflowSink: ['experiments', 'experiment'],
   mlgymSessions: ['maxSession', 'maxSessions'],
   MLGymWrapper: ['batchSizes', 'batchSize'],
   modelEngine: ['versions', 'version'],
@@ -135,6 +138,7 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   OpenAIWrapper: ['captures', 'capture'],
   openBrowser: ['allowedOrigin', 'allowedOrigins'],
   openRolloutQueue: ['setting', 'settings', 1],
+  openTelemetrySink: ['meters', 'meter'],
   opoAdvantage: ['singles', 'single', 1],
   optimalTokenBaseline: ['aligns', 'align', 2],
   overlongPenalty: ['factors', 'factor'],
@@ -147,6 +151,7 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   pretrainedFiles: ['floats', 'float', 1],
   PrioritizedSampler: ['epsilons', 'epsilon'],
   processMLGym: ['commands', 'command'],
+  prometheusSink: ['bucket', 'buckets'],
   PromptGroupSampler: ['strategys', 'strategy'],
   PythonInterpreter: ['language', 'languages'],
   pythonTool: ['sandboxs', 'sandbox'],
@@ -169,6 +174,7 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   roundRobin: ['round', 'rounds'],
   rowBatches: ['names', 'name'],
   serveApp: ['engines', 'engine'],
+  serveMetrics: ['ports', 'port', 1],
   splitRows: ['heldOuts', 'heldOut'],
   runRolloutWorker: ['policys', 'policy'],
   rowSettings: ['column', 'columns'],
@@ -195,6 +201,7 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   Tokenizer: ['tokeniser', 'tokenizer'],
   tool: ['descriptions', 'description'],
   TopKRewardSelector: ['groupSizes', 'groupSize'],
+  trackLoop: ['setting', 'settings', 1],
   trainModel: ['stage', 'stages'],
   TransformersWrapper: ['samplings', 'sampling'],
   userSimulator: ['stopMarkers', 'stopMarker'],
@@ -224,7 +231,7 @@ const OTHERWISE: Readonly<Record<string, string>> = {
 }
 
 /** Folders whose factories are in the list. */
-const FOLDERS = ['envs', 'modules', 'collectors', 'objectives', 'run', 'data/buffers', 'serve']
+const FOLDERS = ['envs', 'modules', 'collectors', 'objectives', 'run', 'data/buffers', 'serve', 'tracking']
 
 /** Types of parameters that are options by their names. */
 const IS_OPTIONS = /\b(?!DecoderConfig|LoraConfig)\w*(?:Options|Config)\b/

@@ -10,7 +10,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { Hono } from 'hono'
 import { cors } from 'hono/cors'
 import { FailureError } from '../core/failure.js'
-import { anything, aRecord, checkOptions, type OptionKinds } from '../core/options.js'
+import { aRecord, checkOptions, type OptionKinds } from '../core/options.js'
 import { liveCalendar } from '../live/clock.js'
 import { liveIds } from '../live/ids.js'
 import { isAuthorized, isProtected, mayCome } from './access.js'
@@ -117,7 +117,7 @@ const SERVE_OPTIONS: OptionKinds<ServeOptions> = {
   engine: aRecord,
   model: aRecord,
   text: aRecord,
-  key: anything,
+  key: aRecord,
   limits: aRecord,
   access: aRecord,
   features: aRecord,

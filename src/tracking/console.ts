@@ -2,6 +2,7 @@
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Output } from '../core/capabilities.js'
+import { aList, aRecord, checkOptions } from '../core/options.js'
 import { liveOutput } from '../live/output.js'
 import { nothingToClose, type Sink, sinkFailure, type TrackedEvent } from './sink.js'
 
@@ -55,21 +56,26 @@ const linesOf = (event: TrackedEvent, names: readonly string[] | undefined): rea
  * Makes a sink that prints events as lines: scalars with four digits, then the seconds of phases,
  * and indented samples. Control characters are removed from texts.
  *
- * Errors   `Left(SinkFailure)` with `never` and the OutputFailure if the output is closed.
+ * Errors   `Left(SinkFailure)` with `never` and the OutputFailure if the output is closed. Throws
+ *          RangeError for unknown options.
  * Effects  those of the output.
  *
  * @example
  * consoleSink({ names: ['train/loss'] }).name // 'console'
  */
-export const consoleSink = ({ output = liveOutput, names }: ConsoleOptions = {}): Sink => ({
-  name: 'console',
-  write: (events) => {
-    const lines = events.flatMap((event) => linesOf(event, names))
-    if (lines.length === 0) return TE.right(undefined)
-    return pipe(
-      output.write(lines.map((line) => `${line}\n`).join('')),
-      TE.mapLeft((cause) => sinkFailure('console', 'never', cause)),
-    )
-  },
-  close: nothingToClose,
-})
+export const consoleSink = (options: ConsoleOptions = {}): Sink => {
+  checkOptions('consoleSink', options, { output: aRecord, names: aList })
+  const { output = liveOutput, names } = options
+  return {
+    name: 'console',
+    write: (events) => {
+      const lines = events.flatMap((event) => linesOf(event, names))
+      if (lines.length === 0) return TE.right(undefined)
+      return pipe(
+        output.write(lines.map((line) => `${line}\n`).join('')),
+        TE.mapLeft((cause) => sinkFailure('console', 'never', cause)),
+      )
+    },
+    close: nothingToClose,
+  }
+}

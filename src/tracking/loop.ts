@@ -1,9 +1,10 @@
 /** Tracks a custom training loop. */
 import type { Calendar, Clock } from '../core/capabilities.js'
 import { cell } from '../core/cell.js'
+import { aNumber, aRecord, aText, checkOptions, type OptionKinds } from '../core/options.js'
 import { liveCalendar, liveClock } from '../live/clock.js'
 import type { PhaseSpan, RunStatus, SettingValue, Sink, TrackedEvent } from './sink.js'
-import { makeTracker, type SinkReport, type TrackerOptions } from './tracker.js'
+import { makeTracker, type SinkReport, TRACKER_OPTIONS, type TrackerOptions } from './tracker.js'
 
 /** An event between steps, without its time. */
 export type LoopEvent = {
@@ -19,6 +20,15 @@ export interface LoopOptions extends TrackerOptions {
   /** Default: the real clock. */
   readonly clock?: Clock
   readonly calendar?: Calendar
+}
+
+const LOOP_OPTIONS: OptionKinds<LoopOptions> = {
+  ...TRACKER_OPTIONS,
+  run: aText,
+  from: aNumber,
+  settings: aRecord,
+  clock: aRecord,
+  calendar: aRecord,
 }
 
 /** The tracker of a loop. */
@@ -39,17 +49,17 @@ export interface LoopTracker {
  * Starts tracking a loop with several sinks. Reports the start, and returns functions that report
  * the rest.
  *
- * Errors   none. Failures of sinks are part of the reports and passed to `onFailure`.
+ * Errors   failures of sinks are part of the reports and passed to `onFailure`. Throws RangeError for
+ *          unknown options.
  * Effects  those of the sinks.
  *
  * @example
  * trackLoop([], { run: 'first' }).step(1, { 'train/loss': 0.5 })
  */
-export const trackLoop = (
-  sinks: readonly Sink[],
-  { run, from = 0, settings = {}, clock = liveClock, calendar = liveCalendar, ...options }: LoopOptions,
-): LoopTracker => {
-  const tracker = makeTracker(sinks, options)
+export const trackLoop = (sinks: readonly Sink[], options: LoopOptions): LoopTracker => {
+  checkOptions('trackLoop', options, LOOP_OPTIONS)
+  const { run, from = 0, settings = {}, clock = liveClock, calendar = liveCalendar, ...rest } = options
+  const tracker = makeTracker(sinks, rest)
   const spans = cell<readonly PhaseSpan[]>([])
   const last = cell(from)
   const state = cell<'open' | 'ended'>('open')

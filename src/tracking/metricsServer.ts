@@ -2,6 +2,7 @@
 import { pipe } from 'fp-ts/lib/function.js'
 import type { Task } from 'fp-ts/lib/Task.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
+import { aNumber, aText, checkOptions } from '../core/options.js'
 import { type ListenFailure, liveHttpServer } from '../live/httpServer.js'
 
 export interface MetricsServerOptions {
@@ -41,7 +42,7 @@ const GRACE_MS = 1000
 /**
  * Serves metrics at `/metrics` for Prometheus.
  *
- * Errors   `Left(ListenFailure)` if the port is not available.
+ * Errors   `Left(ListenFailure)` if the port is not available. Throws RangeError for unknown options.
  * Effects  listens on a socket until `close`.
  *
  * @example
@@ -50,8 +51,9 @@ const GRACE_MS = 1000
 export const serveMetrics = (
   registry: ReadableMetrics,
   options: MetricsServerOptions,
-): TE.TaskEither<ListenFailure, MetricsServer> =>
-  pipe(
+): TE.TaskEither<ListenFailure, MetricsServer> => {
+  checkOptions('serveMetrics', options, { host: aText, port: aNumber })
+  return pipe(
     liveHttpServer(answer(registry), { ...options, refusal: (_, reason) => `${reason}\n` }),
     TE.map(({ url, close }) => {
       let closed: Promise<void> | undefined
@@ -64,3 +66,4 @@ export const serveMetrics = (
       }
     }),
   )
+}

@@ -6,6 +6,7 @@ import { z } from 'zod'
 import { type Cell, cell } from '../core/cell.js'
 import type { FormatFailure } from '../core/failure.js'
 import type { HttpFailure, HttpRequest, Transport } from '../core/http.js'
+import { aRecord, aText, checkOptions } from '../core/options.js'
 import { parseJsonAs } from '../data/schemaJson.js'
 import { type RunStatus, type Sink, type SinkFailure, sinkFailure, type TrackedEvent } from './sink.js'
 
@@ -289,13 +290,15 @@ const again = (failure: MlflowFailure): SinkFailure['again'] => {
  * resume becomes a tag, because parameters cannot change.
  *
  * Errors   `Left(SinkFailure)` with the HttpFailure: `later` if the server is unreachable or busy,
- *          or denies access; `never` if it rejects the events themselves.
+ *          or denies access; `never` if it rejects the events themselves. Throws RangeError for
+ *          unknown options.
  * Effects  sends requests. `close` closes the transport.
  * Cost     at most 800 metrics per request, and four requests for the first write.
  * Source   MLflow, REST API 2.0: experiments, runs/search, runs/create, runs/log-batch with its
  *          limits, runs/update.
  */
 export const mlflowSink = (options: MlflowOptions): Sink => {
+  checkOptions('mlflowSink', options, { transport: aRecord, experiment: aText, runId: aText })
   const { transport } = options
   const known = cell<Known | null>(null)
   const name = cell(options.runId)

@@ -6,6 +6,7 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { cell } from '../core/cell.js'
 import { errorMessage } from '../core/failure.js'
+import { aList, aRecord, checkOptions } from '../core/options.js'
 import { optionalPackage, type PackageFailure } from '../data/codecs/optionalPackage.js'
 import { importPackage } from '../live/environment.js'
 import { distinctNames, snakeCase, TOTALS } from './metricNames.js'
@@ -230,6 +231,7 @@ const spansOf = (event: TrackedEvent): readonly PhaseSpan[] => {
  * Units    seconds, steps and tokens; scalars are unchanged.
  * Errors   `Left(PackageFailure)` without @opentelemetry/api; `Left(OpenTelemetryFailure)` without
  *          a meter, a tracer or a configured SDK. `close`: `never` if a provider fails to flush.
+ *          Throws RangeError for unknown options.
  * Effects  those of the meter and the tracer.
  *
  * @example
@@ -237,8 +239,9 @@ const spansOf = (event: TrackedEvent): readonly PhaseSpan[] => {
  */
 export const openTelemetrySink = (
   options: OpenTelemetryOptions = {},
-): TE.TaskEither<PackageFailure | OpenTelemetryFailure, Sink> =>
-  pipe(
+): TE.TaskEither<PackageFailure | OpenTelemetryFailure, Sink> => {
+  checkOptions('openTelemetrySink', options, { meter: aRecord, tracer: aRecord, totals: aList })
+  return pipe(
     optionalPackage('@opentelemetry/api', 'OpenTelemetry', () => importPackage<Api>('@opentelemetry/api')),
     TE.chainEitherKW((api) => instruments(api, options)),
     TE.map(({ api, meter, tracer }): Sink => {
@@ -271,3 +274,4 @@ export const openTelemetrySink = (
       }
     }),
   )
+}

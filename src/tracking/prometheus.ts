@@ -2,6 +2,7 @@
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { cell } from '../core/cell.js'
+import { aList, aText, checkOptions, refuse } from '../core/options.js'
 import { distinctNames, snakeCase, TOTALS } from './metricNames.js'
 import { nothingToClose, type Sink, type TrackedEvent } from './sink.js'
 
@@ -25,16 +26,13 @@ export interface PrometheusSink extends Sink {
 
 const BUCKETS = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800]
 
-const checkOptions = ({ prefix, buckets }: Required<PrometheusOptions>): void => {
-  const problems = [
-    ...(/^[a-zA-Z_][a-zA-Z0-9_]*$/.test(prefix)
-      ? []
-      : [`prefix must consist of letters, digits and _, and not start with a digit, got '${prefix}'`]),
-    ...(buckets.every((bound, i) => Number.isFinite(bound) && (i === 0 || bound > buckets[i - 1]!))
-      ? []
-      : [`buckets must increase, got ${buckets.join(', ')}`]),
-  ]
-  if (problems.length > 0) throw new RangeError(`prometheusSink: ${problems.join('; ')}`)
+const checkSettings = ({ prefix, buckets }: Required<PrometheusOptions>): void => {
+  const isIncreasing = buckets.every((bound, i) => Number.isFinite(bound) && (i === 0 || bound > buckets[i - 1]!))
+  refuse('prometheusSink', [
+    !/^[a-zA-Z_][a-zA-Z0-9_]*$/.test(prefix) &&
+      `prefix must consist of letters, digits and _, and not start with a digit, got '${prefix}'`,
+    !isIncreasing && `buckets must increase, got ${buckets.join(', ')}`,
+  ])
 }
 
 /** Names of the histogram's parts in the text format. */
@@ -73,19 +71,20 @@ const ownMetrics = (registry: Registry, { prefix, buckets }: Required<Prometheus
  * Sample texts and settings are omitted.
  *
  * Units    seconds, steps and tokens; scalars are unchanged.
- * Errors   none when writing. Throws RangeError for an invalid prefix, or buckets that do not
- *          increase.
+ * Errors   none when writing. Throws RangeError for unknown options, an invalid prefix, or buckets
+ *          that do not increase.
  * Effects  holds the last value of each metric.
  *
  * @example
  * prometheusSink().name // 'prometheus'
  */
 export const prometheusSink = (options: PrometheusOptions = {}): PrometheusSink => {
+  checkOptions('prometheusSink', options, { prefix: aText, totals: aList, buckets: aList })
   const settings = {
     ...{ prefix: 'tandem_', totals: TOTALS, buckets: BUCKETS },
     ...options,
   }
-  checkOptions(settings)
+  checkSettings(settings)
   const registry = new Registry()
   const own = ownMetrics(registry, settings)
   const series = HISTOGRAM_SERIES.map((name) => settings.prefix + name)

@@ -10,6 +10,7 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Timers } from '../core/capabilities.js'
 import { cell } from '../core/cell.js'
 import { errorMessage } from '../core/failure.js'
+import { aFunction, aNumber, aRecord, checkOptions, type OptionKinds } from '../core/options.js'
 import { liveTimers } from '../live/clock.js'
 import { type Sink, type SinkFailure, sinkFailure, type TrackedEvent } from './sink.js'
 
@@ -54,6 +55,13 @@ export interface TrackerOptions {
   readonly onFailure?: (failure: SinkFailure) => void
   /** Default: real timers. */
   readonly timers?: Timers
+}
+
+export const TRACKER_OPTIONS: OptionKinds<TrackerOptions> = {
+  waiting: aNumber,
+  closeMs: aNumber,
+  onFailure: aFunction,
+  timers: aRecord,
 }
 
 /** Most events per write. */
@@ -154,7 +162,8 @@ const makeLane = (sink: Sink, options: Required<TrackerOptions>): Lane => {
  * events are written together as soon as the previous write ends. Failed events are retried with
  * the next event, and once more on flush and close.
  *
- * Errors   none. Failures and exceptions of sinks are part of the reports.
+ * Errors   failures and exceptions of sinks are part of the reports. Throws RangeError for unknown
+ *          options.
  * Effects  those of the sinks; timers during `flush` and `close`.
  * Cost     each event is stored once, with a queue entry per sink that has not written it.
  *
@@ -162,6 +171,7 @@ const makeLane = (sink: Sink, options: Required<TrackerOptions>): Lane => {
  * makeTracker([]).reports() // []
  */
 export const makeTracker = (sinks: readonly Sink[], options: TrackerOptions = {}): Tracker => {
+  checkOptions('makeTracker', options, TRACKER_OPTIONS)
   const settings = { waiting: 4096, closeMs: 15_000, onFailure: () => undefined, timers: liveTimers, ...options }
   const lanes = sinks.map((sink) => makeLane(sink, settings))
   const reports = (): readonly SinkReport[] => lanes.map(({ report }) => report())

@@ -130,7 +130,8 @@ const unauthorized = (): E.Either<ApiFailure, never> =>
  * `DELETE` deletes it. With API keys set, those grant full access, and the key returned by
  * `POST /sessions` grants agents access to that session only.
  *
- * Errors   every failure is a response in vLLM's form; nothing is thrown.
+ * Errors   every failure of a request is a response in vLLM's form. Throws RangeError for unknown
+ *          options.
  * Effects  runs requests in the engine. Holds sessions within the limits, and writes them to the
  *          journal.
  */
