@@ -1,6 +1,5 @@
 import { pipe } from 'fp-ts/lib/function.js'
 import * as T from 'tandem-rl'
-import { get } from 'tandem-rl/tensordict'
 
 const steps = Number(process.argv[2] ?? 20)
 const key = T.keyFromSeed(1)
@@ -22,7 +21,7 @@ for await (const batch of T.LLMCollector({ env, policy, key: T.child(key, 'rollo
   const rated = advantage(batch)
   const { version } = await T.orThrow(learner.update(rated))
   await T.orThrow(updater.push(learner.weights(), version))
-  const right = get(batch, 'next', 'success').dataSync()
+  const right = T.TD.get(batch, 'next', 'success').dataSync()
   console.log(`step ${version}: ${right.filter((x) => x === 1).length} of ${right.length} right`)
   if (version === steps) break
 }

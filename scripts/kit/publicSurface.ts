@@ -1,6 +1,7 @@
 /** The public surface of the package: what each door exports, with the declarations that users compile against. */
 import { join, resolve } from 'node:path'
 import ts from 'typescript'
+import { compilerOptions } from './compilerOptions.js'
 import { DOORS } from './doors.js'
 
 /** A name that a door exports. */
@@ -13,17 +14,10 @@ export interface PublicName {
   readonly declaration: string
 }
 
-const compilerOptions = (): ts.CompilerOptions => {
-  const { config } = ts.readConfigFile('tsconfig.json', ts.sys.readFile) as { readonly config: unknown }
-  const { options } = ts.parseJsonConfigFileContent(config, ts.sys, process.cwd())
-  return {
-    ...options,
-    noEmit: false,
-    declaration: true,
-    emitDeclarationOnly: true,
-    removeComments: true,
-    noCheck: true,
-  }
+/** Declarations only. Types are not checked here: `npm run typecheck` does it. */
+const DECLARATIONS: ts.CompilerOptions = {
+  ...{ noEmit: false, declaration: true, emitDeclarationOnly: true, removeComments: true },
+  noCheck: true, // for speed
 }
 
 /** Emits the declarations of all source files, in memory: source file -> text of its `.d.ts`. */
@@ -55,7 +49,7 @@ const declarationOf = (file: ts.SourceFile | undefined, name: string): string =>
 export const publicSurface = (): ReadonlyMap<string, readonly PublicName[]> => {
   const program = ts.createProgram(
     [...DOORS.values()].map((file) => resolve(file)),
-    compilerOptions(),
+    { ...compilerOptions(), ...DECLARATIONS },
   )
   const checker = program.getTypeChecker()
   const emitted = declarationsOf(program)

@@ -10,7 +10,7 @@ import { type Game, type GameMove, type GameState, playersOf, replayGame } from 
 
 const FOLDER = 'test/golden/openspiel'
 
-/** How a file differs from the plain game. */
+/** Differences between a file and the plain game. */
 export interface PlaythroughOptions {
   /** The actions before the first state of the file. */
   readonly start?: readonly number[]

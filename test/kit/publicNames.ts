@@ -1,5 +1,6 @@
 /** The names that the package exports, and what they have: members, options and entries. */
 import ts from 'typescript'
+import { compilerOptions } from '../../scripts/kit/compilerOptions.js'
 import { DOORS } from '../../scripts/kit/doors.js'
 
 /** The public names of the package, read from the door files by the type checker. */
@@ -64,9 +65,7 @@ interface World {
 }
 
 const readWorld = (): World => {
-  const host = { ...ts.sys, onUnRecoverableConfigFileDiagnostic: () => undefined }
-  const options = ts.getParsedCommandLineOfConfigFile('tsconfig.json', {}, host)?.options ?? {}
-  const program = ts.createProgram([...DOORS.values(), ROWS], { ...options, noEmit: true })
+  const program = ts.createProgram([...DOORS.values(), ROWS], compilerOptions())
   const checker = program.getTypeChecker()
   const symbols = new Map<string, ts.Symbol[]>()
   const exportsOf = (path: string): readonly ts.Symbol[] =>

@@ -6,6 +6,7 @@ import { pathToFileURL } from 'node:url'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import ts from 'typescript'
 import { afterAll, describe, expect, it } from 'vitest'
+import { compilerOptions } from '../../scripts/kit/compilerOptions.js'
 import { DOORS } from '../../scripts/kit/doors.js'
 import { benchCommand } from '../../src/cli/bench.js'
 import { captureCommand } from '../../src/cli/capture.js'
@@ -59,14 +60,9 @@ for (const page of programs) {
 }
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-const readOptions = (): ts.CompilerOptions => {
-  const { config } = ts.readConfigFile('tsconfig.json', ts.sys.readFile) as { readonly config: unknown }
-  return ts.parseJsonConfigFileContent(config, ts.sys, process.cwd()).options
-}
-
 const sources = programs.map(fileOf)
 const checked = ts.createProgram([...sources, ...[...DOORS.values()].map((file) => resolve(file))], {
-  ...readOptions(),
+  ...compilerOptions(),
   noUnusedLocals: false,
 })
 

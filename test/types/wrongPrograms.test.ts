@@ -2,17 +2,12 @@
 import { resolve } from 'node:path'
 import ts from 'typescript'
 import { describe, expect, it } from 'vitest'
+import { compilerOptions } from '../../scripts/kit/compilerOptions.js'
 import { PRELUDE, WRONG_PROGRAMS } from './wrongPrograms.js'
-
-const config = ts.parseJsonConfigFileContent(
-  ts.readConfigFile('tsconfig.json', ts.sys.readFile).config,
-  ts.sys,
-  process.cwd(),
-)
 
 /** Compiles texts as files of this folder, which need not exist. */
 const compile = (texts: ReadonlyMap<string, string>): ts.Program => {
-  const options: ts.CompilerOptions = { ...config.options, noUnusedLocals: false, noEmit: true }
+  const options: ts.CompilerOptions = { ...compilerOptions(), noUnusedLocals: false, noEmit: true }
   const host = ts.createCompilerHost(options)
   const files = new Map([...texts].map(([name, text]) => [resolve('test/types', name), text]))
   return ts.createProgram({

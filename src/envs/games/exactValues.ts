@@ -114,7 +114,7 @@ export const expectedReturns = <P>(game: Game<P>, policies: readonly GamePolicy[
 interface Node {
   /** At the end: the return of the player. */
   readonly value?: number
-  /** Where the player chooses. */
+  /** The decision of the player, if it is its turn. */
   readonly decision?: GameDecision
   /** The probability that others and chance play to this state. */
   readonly reach: number

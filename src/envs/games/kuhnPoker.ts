@@ -16,7 +16,7 @@ export interface KuhnPokerPosition {
 
 const BET = 1
 
-/** What each player has paid: the ante, and the bet. */
+/** Returns the chips that each player has paid: the ante, and the bet. */
 const paidBy = ({ bets }: KuhnPokerPosition, players: number): readonly number[] =>
   Array.from({ length: players }, (_, player) => 1 + bets.filter((bet, at) => at % players === player && bet).length)
 

@@ -27,7 +27,7 @@ const NO_CARD = -10000
 /** The state of the betting after all actions. */
 interface Betting {
   readonly round: 1 | 2
-  /** The player who moves. Where nobody does: the last player, or `null` during a deal. */
+  /** The player who moves, or moved last if the game is over. `null` during a deal. */
   readonly player: number | null
   readonly paid: readonly number[]
   readonly folded: readonly boolean[]
@@ -42,7 +42,7 @@ const nextIn = (folded: readonly boolean[], after: number): number => {
   return player
 }
 
-/** What a round of bets starts from. */
+/** The state at the start of a round of bets. */
 type Opening = Pick<Betting, 'paid' | 'folded' | 'stakes'>
 
 /** Returns the betting after the actions of one round. */

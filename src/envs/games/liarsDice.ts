@@ -66,7 +66,7 @@ const textOf = (position: LiarsDicePosition, table: Table): string => {
 
 /**
  * Liar's dice. Each player rolls in secret and bids a number of dice with a face: `2-3` means two
- * threes. The highest face counts as any. A bid must be higher than the last one, and `Liar` doubts it.
+ * threes. The highest face is wild. A bid must be higher than the last one, and `Liar` doubts it.
  * If the bid holds, the bidder wins 1 from the doubter; if not, the doubter from the bidder.
  *
  * Errors   throws RangeError unless the options are whole numbers of at least 1, and 2 for players.
@@ -91,7 +91,7 @@ export const liarsDice = (options: LiarsDiceOptions = {}): Game<LiarsDicePositio
     rules:
       `${players} players roll ${dice} dice each, with faces 1 to ${sides}, and see only their own. In turn, each bids ` +
       'how many dice of all players show a face, as in 2-3 for two dice with a 3. ' +
-      `A die with a ${sides} counts as any face. A bid must have more dice than the last one, or as many and a higher ` +
+      `A die with a ${sides} is wild: it counts as the face of each bid. A bid must have more dice than the last one, or as many and a higher ` +
       'face. Instead, a player may call Liar. If the last bid is true, its bidder wins and the caller loses; if not, ' +
       'the caller wins and the bidder loses.',
     initial: { rolls: [], bids: [] },

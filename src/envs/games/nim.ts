@@ -40,7 +40,7 @@ export const nim = (options: NimOptions = {}): Game<NimPosition> => {
     players: 2,
     utility: 'zeroSum',
     rules:
-      `Two players take objects from ${sizes.length} piles in turn: any number of at least one, from one pile. ` +
+      `Two players take objects from ${sizes.length} piles in turn, at least one of them, and all from one pile. ` +
       `The player who takes the last object ${last}. "pile:2, take:3;" takes three objects from the second pile.`,
     initial: { piles: sizes, player: 0 },
     turn: ({ piles, player }) => (isEmpty(piles) ? 'over' : player),

@@ -8,7 +8,7 @@ export interface PigOptions {
   readonly players?: number
   /** The points that win. Default 100. */
   readonly winScore?: number
-  /** The decisions of all players together after which nobody has won. Default 1000. */
+  /** The limit of decisions, of all players together. At the limit the game is a draw. Default 1000. */
   readonly horizon?: number
   /** The faces of the die. Default 6. */
   readonly sides?: number

@@ -27,7 +27,7 @@ export interface McpAddress {
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** A connection to a server: any `Transport` of `@modelcontextprotocol/sdk`. */
+/** A connection to a server, such as a `Transport` of `@modelcontextprotocol/sdk`. */
 interface McpTransport {
   readonly start: () => Promise<void>
   readonly send: (message: never) => Promise<void>

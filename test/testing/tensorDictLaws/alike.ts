@@ -42,7 +42,7 @@ export type Difference = 'key' | 'dtype' | 'featureShape' | 'kind' | 'meta'
 /** Two TensorDicts that differ in one thing at one path; values, keys and shapes are equal everywhere else. */
 export interface NearMiss {
   readonly difference: Difference
-  /** Where `left` has the entry that differs. For a difference of keys, `right` has it under another name. */
+  /** The path in `left` of the entry that differs. For a difference of keys, `right` has it under another name. */
   readonly path: readonly string[]
   readonly left: TensorDictRecipe
   readonly right: TensorDictRecipe
