@@ -67,9 +67,7 @@ describe('ragged', () => {
   })
 
   it.each([-1, 2, 0.5, Number.NaN])('there is no row %d among two', (i) => {
-    expect(() => raggedRow(ragged('int32', [[1], [2]]), i)).toThrow(
-      new RangeError(`raggedRow: no row ${i} among 2`),
-    )
+    expect(() => raggedRow(ragged('int32', [[1], [2]]), i)).toThrow(new RangeError(`raggedRow: no row ${i} among 2`))
   })
 
   it('of no rows has no row', () => {

@@ -232,11 +232,7 @@ describe('plain values', () => {
       },
       'expected int32, got string',
     ],
-    [
-      'what is missing and what is too much',
-      { text: ['a'], rest: 1 },
-      '"n": missing; "rest": not in the spec',
-    ],
+    ['what is missing and what is too much', { text: ['a'], rest: 1 }, '"n": missing; "rest": not in the spec'],
     [
       'a list for a record',
       { n: [], text: 5 },
