@@ -94,7 +94,7 @@ export const completeWasm = (): void => {
       const chosen: tf.KernelFunc = (call) => (isWrong(call) ? ours : own.kernelFunc)(call)
       completed.add(chosen)
       tf.unregisterKernel(kernelName, 'wasm')
-      tf.registerKernel({ ...own, kernelFunc: chosen }) // with what wasm's own does when the backend starts
+      tf.registerKernel({ ...own, kernelFunc: chosen }) // keeps wasm's own setup function
     }
   }
 }

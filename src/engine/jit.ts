@@ -48,7 +48,7 @@ export interface Bound<A, B> {
   readonly release: () => void
 }
 
-/** A function of trees of tensors, with a way to free what it compiled. */
+/** A compiled function of trees of tensors, with a method that frees its graphs. */
 export interface Jitted<A, B> {
   (input: A): B
   /**

@@ -186,7 +186,7 @@ const checkCorrection = (options: RolloutCorrectionOptions): void => {
   const narrow = reject.find(({ statistic, limit }) => statistic.endsWith('k1') && !isPair(limit) && limit < 1)
   if (narrow !== undefined)
     throw new RangeError(
-      `rolloutCorrection: one limit L of ${narrow.statistic} stands for 1/L to L and must be at least 1, got ${String(narrow.limit)}`,
+      `rolloutCorrection: one limit L of ${narrow.statistic} means 1/L to L and must be at least 1, got ${String(narrow.limit)}`,
     )
   const wrong = reject.find(({ statistic, limit }) => !statistic.endsWith('k1') && isPair(limit))
   if (wrong !== undefined) throw new RangeError(`rolloutCorrection: ${wrong.statistic} has one limit, not two`)
