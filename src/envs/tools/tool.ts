@@ -15,9 +15,11 @@ import { aFunction, anything, aText, checkOptions, type OptionKinds } from '../.
 import type { ContentPart, ToolCall } from '../../text/history/history.js'
 import type { ToolFailure } from '../base/toolFailure.js'
 
-/** What a call gave. */
+/** The result of a call. */
 export interface ToolReply<S = unknown> {
   readonly content: string | readonly ContentPart[]
+  /** `finish` ends the episode after this call, as answer tools do. Default `success`. */
+  readonly status?: 'success' | 'finish'
   /** What the tool remembers of this conversation: JSON values. */
   readonly state: S
 }

@@ -207,7 +207,8 @@ const play = (
   const calls = asked.calls.slice(0, maxCalls)
   const run = runCalls(registry, { calls, states: row.states, key: child(row.key, row.rounds), signal }, options.run)
   return TE.map(({ observations, states }: RanCalls): readonly [Row, End] => {
-    const good = observations.filter(({ outcome }) => outcome === 'ok').length
+    const isFinished = observations.some(({ outcome }) => outcome === 'finish')
+    const good = observations.filter(({ outcome }) => outcome === 'ok' || outcome === 'finish').length
     const told = answers(observations, asked, options)
     return [
       {
@@ -218,7 +219,7 @@ const play = (
         rounds: row.rounds + 1,
         states,
       },
-      'none',
+      isFinished ? 'terminated' : 'none',
     ]
   })(run)
 }
@@ -262,7 +263,7 @@ const playAll = async (
  *
  * The memory of tools is in the state, for each batch element, and each call has its own key. With
  * pure tools, a state that is stepped twice gives equal results. An episode that the inner environment
- * has ended runs no call.
+ * has ended runs no call. A reply with `status: 'finish'` terminates its episode.
  *
  * Errors   `Left(EnvFailure)` for an `infrastructure` failure of a tool, with that as its cause; throws
  *          RangeError for limits below 1.
