@@ -13,7 +13,7 @@ const ALLOWED = {
   collectors: ['core', 'engine', 'data', 'text', 'envs', 'modules', 'objectives', 'live'],
   run: ['core', 'engine', 'data', 'text', 'envs', 'modules', 'objectives', 'collectors', 'live'],
   tracking: ['core', 'data', 'text', 'run', 'live'],
-  arena: ['core', 'engine', 'data', 'text', 'envs', 'modules', 'run', 'tracking', 'live'],
+  arena: ['core', 'engine', 'data', 'text', 'envs', 'modules', 'run', 'tracking', 'bench', 'live'],
   serve: ['core', 'data', 'text', 'live', 'modules'],
   bench: ['core', 'engine', 'data', 'envs', 'live'],
   testing: ['core', 'engine', 'data', 'text', 'envs', 'collectors'],

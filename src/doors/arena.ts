@@ -36,3 +36,30 @@ export {
   sceneOf,
 } from '../arena/players/player.js'
 export { humanPlayer, type MixturePart, mixturePlayer, randomPlayer, tabularPlayer } from '../arena/players/simple.js'
+export {
+  type Exploitability,
+  type ExploitabilityOptions,
+  measureExploitability,
+} from '../arena/statistics/exploitability.js'
+export {
+  binomialTest,
+  type Interval,
+  meanInterval,
+  type Trials,
+  wilsonInterval,
+} from '../arena/statistics/intervals.js'
+export type { PairScore } from '../arena/statistics/outcomes.js'
+export { type OutcomeShares, type RandomBaseline, randomBaseline } from '../arena/statistics/randomPlay.js'
+export { type Rating, ratingsOf } from '../arena/statistics/ratings.js'
+export {
+  type ArenaResults,
+  arenaResults,
+  type GameResult,
+  type MoveTally,
+  type PairResult,
+  type PlayerResult,
+  type RandomTest,
+  type ResultsOptions,
+  type Tally,
+  type TokenPrice,
+} from '../arena/statistics/results.js'
