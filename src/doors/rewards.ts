@@ -79,6 +79,7 @@ export {
   tokenF1Reward,
 } from '../envs/rewards/textMatch.js'
 export { type WeightedRewardOptions, weightedReward, weightedService } from '../envs/rewards/weightedReward.js'
+export { type WorldRewardOptions, worldReward } from '../envs/rewards/worldReward.js'
 export type {
   AnswerParts,
   CountdownRewardParserOptions,

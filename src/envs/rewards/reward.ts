@@ -11,10 +11,15 @@ import type { PolicyFailure } from '../../data/policy.js'
 import type { Task } from '../../data/task.js'
 import type { History } from '../../text/history/history.js'
 
-/** A conversation about a task. What the policy wrote last is its last assistant message. */
+/** A conversation about a task. */
 export interface Answered<out T extends Task = Task> {
   readonly task: T
+  /** The messages, up to the policy's last one and the tool results behind it. */
   readonly history: History
+  /** The observation of the tool call that ended the episode (`status: 'finish'`). Default: none. */
+  readonly finish?: string | undefined
+  /** The states of the tools, by name. Default: no tools. */
+  readonly tools?: Readonly<Record<string, unknown>> | undefined
 }
 
 /** What an answer is worth. */

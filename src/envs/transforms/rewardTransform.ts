@@ -15,13 +15,14 @@ import {
 import { dataSpec } from '../../data/spec.js'
 import type { Task } from '../../data/task.js'
 import type { Data } from '../../data/tensorDict/leaf.js'
-import { find, get, type TensorDict } from '../../data/tensorDict/tensorDict.js'
+import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { scope } from '../../engine/scope.js'
 import { appendMessage, History, lastMessage, type Message, message, textOf } from '../../text/history/history.js'
 import { type EnvFailure, endedRows, envFailure, type StepBetween } from '../base/env.js'
 import type { Answered, AnyReward, RewardFailure, Scored } from '../rewards/reward.js'
 import { type RewardFunction, type RewardParts, rewardOf } from '../rewards/rewardFunction.js'
 import type { TaskColumns, TaskEntry } from './dataLoadingPrimer.js'
+import { itemsOf, tasksOf } from './episode.js'
 import { HISTORY_MODE, type InputMode, responsesOf } from './responses.js'
 import {
   isAnswer,
@@ -98,22 +99,8 @@ const COLUMNS = {
   taskId: dataSpec<string>('string'),
 }
 
-/** The tasks of a state: whole ones where it keeps them, their columns where it does not. */
-const tasksOf = (td: TensorDict): readonly Task[] => {
-  // Casts: by the schemas of the primer, and the transform's spec asks for the columns.
-  if (find(td, ['task']) !== undefined) return get(td as TensorDict<TaskEntry>, 'task').items.toArray()
-  const columns = td as TensorDict<TaskColumns>
-  const [queries, answers] = [get(columns, 'query').items, get(columns, 'answer').items]
-  return get(columns, 'taskId')
-    .items.map((id, i) => ({ id, query: queries.get(i)!, answer: answers.get(i)! }))
-    .toArray()
-}
-
-const historiesOf = (td: TensorDict): Data<History>['items'] | undefined => {
-  const entry = find(td, ['history', 'prompt'])
-  const isData = entry !== undefined && '_tag' in entry && entry._tag === 'Data'
-  return isData ? (entry as Data<History>).items : undefined // conversations, by the schemas of `data/policy.ts`
-}
+/** Conversations, by the schemas of `data/policy.ts`. */
+const historiesOf = (td: TensorDict): Data<History>['items'] | undefined => itemsOf<History>(td, 'history', 'prompt')
 
 /** Returns `true` if the policy's message received no reply, so the conversation has ended. */
 const isLast = ({ previous, next }: StepBetween, i: number): boolean => {
@@ -125,6 +112,23 @@ const isLast = ({ previous, next }: StepBetween, i: number): boolean => {
 /** Returns the conversation before the answer: the history, or only the question without one. */
 const promptOf = (previous: TensorDict, task: Task, i: number): History =>
   historiesOf(previous)?.get(i) ?? History([message('user', task.query)])
+
+/** The conversation with the answer, and the tool results behind it if the state has them. */
+const answeredHistory = (between: StepBetween, said: Message, task: Task, i: number): History => {
+  const before = promptOf(between.previous, task, i)
+  const told = historiesOf(between.next)
+    ?.get(i)
+    ?.messages.slice(before.messages.size + 1)
+  const results = told?.takeWhile(({ role, toolCallId }) => role === 'tool' || toolCallId !== undefined)
+  return (results?.toArray() ?? []).reduce(appendMessage, appendMessage(before, said))
+}
+
+/** What tools left in a state, for rewards. */
+const toolsOf = (next: TensorDict, i: number): Pick<Answered, 'finish' | 'tools'> => {
+  const finish = itemsOf<string | null>(next, 'tools', 'finish')?.get(i) ?? undefined
+  const tools = itemsOf<Readonly<Record<string, unknown>>>(next, 'tools', 'states')?.get(i)
+  return { ...(finish !== undefined && { finish }), ...(tools !== undefined && { tools }) }
+}
 
 const without = (endOfTurn: string | undefined, reply: Message): Message => {
   const text = textOf(reply)
@@ -179,7 +183,7 @@ export const rewarding = <T extends Task, P extends string>(
     const answers = responses.map((response, i): Answered<T> | null => {
       if (over[i] === true || (when === 'end' && ended[i] === false && last[i] === false)) return null
       const said = without(inputMode._tag === 'history' ? undefined : endOfTurn, response)
-      return { task: tasks[i]!, history: appendMessage(promptOf(previous, tasks[i]!, i), said) }
+      return { task: tasks[i]!, history: answeredHistory(between, said, tasks[i]!, i), ...toolsOf(next, i) }
     })
     /** The elements that their score ends. */
     const endsOf = (scores: readonly (Scored | null)[]): readonly boolean[] =>
