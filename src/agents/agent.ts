@@ -24,7 +24,7 @@ import {
 import type { HistoryAction } from '../data/policy.js'
 import type { Env } from '../envs/base/env.js'
 import type { AnyReward } from '../envs/rewards/reward.js'
-import { type RewardFunction, rewardOf } from '../envs/rewards/rewardFunction.js'
+import { type RewardFunction, reward } from '../envs/rewards/rewardFunction.js'
 import type { Tool } from '../envs/tools/tool.js'
 import { ToolRegistry, type ToolSpec, toolSpecs } from '../envs/tools/toolRegistry.js'
 import { liveClock } from '../live/clock.js'
@@ -42,12 +42,12 @@ import type { AgentKind } from './kinds/kind.js'
 import { type AgentRunResult, runResult } from './trajectory.js'
 
 /** The options of every agent, under AgentFly's names. */
-export interface AgentOptions {
+export interface AgentOptions<T extends AgentTask = AgentTask> {
   /** A folder or a name on the hub; the name on the server for the backend `client`. */
   readonly modelNameOrPath: string
   readonly tools?: readonly Tool[]
-  /** Rewards a finished chain. Default: no reward. */
-  readonly rewardFn?: AnyReward<AgentTask> | RewardFunction<AgentTask>
+  /** Rewards a finished chain by arguments of these names; `T` is the type of rows. Default: no reward. */
+  readonly rewardFn?: AnyReward<T> | RewardFunction<T>
   /** A chat template, or a name of one. Default: the model's own. */
   readonly template?: string | ChatTemplate
   /** May have a slot `{tools}`. An empty text is no system prompt. Default: that of the kind of agent. */
@@ -113,7 +113,7 @@ export interface Agent {
   readonly close: () => Promise<void>
 }
 
-const AGENT_OPTIONS: OptionKinds<AgentOptions> = {
+const AGENT_OPTIONS: OptionKinds<AgentOptions<never>> = {
   modelNameOrPath: aText,
   tools: aList,
   rewardFn: anything,
@@ -152,21 +152,25 @@ const filled = (prompt: string | undefined, specs: readonly ToolSpec[]): string 
   return prompt.replaceAll('{tools}', () => specs.map((spec) => JSON.stringify(spec.function)).join('\n'))
 }
 
-const configOf = (name: string, { backend, backendConfig }: AgentOptions): BackendConfig => {
+const configOf = (
+  name: string,
+  { backend, backendConfig }: Pick<AgentOptions, 'backend' | 'backendConfig'>,
+): BackendConfig => {
   if (backendConfig === undefined) return DEFAULT_CONFIGS[backend ?? 'async_vllm']()
   if (backend !== undefined && backend !== backendConfig.backend)
     throw new RangeError(`${name}: backend is '${backend}', and backendConfig is one of '${backendConfig.backend}'`)
   return backendConfig
 }
 
-const partsOf = (kind: AgentKind, name: string, options: AgentOptions): AgentParts => {
+const partsOf = <T extends AgentTask>(kind: AgentKind, name: string, options: AgentOptions<T>): AgentParts => {
   const { tools = [], rewardFn, stopWhen, toolOptions = {}, contextTriggerTurns: triggerTurns } = options
   const own = kind.folding === undefined ? [] : foldingTools(kind, tools)
   const all = [...tools, ...own]
+  const given = typeof rewardFn === 'function' ? reward<T>(rewardFn) : rewardFn
   const parts: AgentParts = {
     ...{ kind, tools: all, stopWhen, toolOptions, triggerTurns },
     systemPrompt: filled(options.systemPrompt ?? kind.systemPrompt, toolSpecs(ToolRegistry(all))),
-    reward: typeof rewardFn === 'function' ? rewardOf<AgentTask>(rewardFn) : rewardFn,
+    reward: given as AnyReward<AgentTask> | undefined, // rows are checked by the reward when it reads them
   }
   if (triggerTurns !== undefined && kind.folding === undefined)
     throw new RangeError(`${name}: contextTriggerTurns is for agents that fold their context`)
@@ -192,7 +196,7 @@ const summaryTool = (name: string): Tool => ({
 const formatOf = (
   name: string,
   { kind, tools }: AgentParts,
-  { toolParserName }: AgentOptions,
+  { toolParserName }: Pick<AgentOptions, 'toolParserName'>,
   template: ChatTemplate | undefined,
 ): E.Either<Failure, ToolCallFormat | undefined> => {
   if (kind.tools === 'prompt' || tools.length === 0 || toolParserName !== undefined) return E.right(toolParserName)
@@ -216,7 +220,11 @@ const checkRun = (name: string, options: AgentRunOptions): void => {
 }
 
 /** Tokens after which a conversation has no room for another reply. */
-const budgetOf = ({ maxModelLen }: AgentOptions, maxNewTokens: number, { reads }: BackendSeat): number | undefined =>
+const budgetOf = (
+  { maxModelLen }: Pick<AgentOptions, 'maxModelLen'>,
+  maxNewTokens: number,
+  { reads }: BackendSeat,
+): number | undefined =>
   maxModelLen === undefined || reads === 'messages' ? undefined : Math.max(1, maxModelLen - maxNewTokens)
 
 /** Default number of new tokens, as of AgentFly's backends. */
@@ -234,9 +242,9 @@ const MAX_NEW_TOKENS = 1024
  * const shout: AgentKind = { name: 'shout', tools: 'native', systemPrompt: 'Shout.', results: { role: 'tool' } }
  * Agent(shout, { modelNameOrPath: 'Qwen/Qwen2.5-3B-Instruct' }).systemPrompt // 'Shout.'
  */
-export const Agent = (kind: AgentKind, options: AgentOptions): Agent => {
+export const Agent = <T extends AgentTask = AgentTask>(kind: AgentKind, options: AgentOptions<T>): Agent => {
   const { name } = kind
-  checkOptions(`Agent ${name}`, options, AGENT_OPTIONS)
+  checkOptions(`Agent ${name}`, options as AgentOptions<never>, AGENT_OPTIONS)
   const parts = partsOf(kind, name, options)
   const config = configOf(name, options)
   const { modelNameOrPath, template } = options

@@ -27,7 +27,7 @@ export {
   type MakeGSM8KState,
 } from '../envs/makeGSM8KEnv.js'
 export { MATH_SYSTEM_PROMPT } from '../envs/mathEnv.js'
-export type { MultiTurnEntries, MultiTurnState, TurnResult } from '../envs/multiTurnEnv.js'
+export type { MultiTurnEntries, MultiTurnState, TurnParts, TurnResult, TurnReward } from '../envs/multiTurnEnv.js'
 export type { TokenEnvState } from '../envs/tokenEnv.js'
 export { rewardAtMost, type ThinkingEntries } from '../envs/transforms/addThinkingPrompt.js'
 export { cutReply } from '../envs/transforms/cutReply.js'

@@ -98,4 +98,18 @@ export {
   type ToolTransformOptions,
   toolTransform,
 } from '../envs/tools/toolTransform.js'
+export { type WorldToolOptions, type WorldToolState, worldTool } from '../envs/tools/worldTool.js'
+export {
+  type ShopGoal,
+  type ShopOptions,
+  type ShopProduct,
+  type ShopState,
+  type ShopTask,
+  shopCatalogue,
+  shopScore,
+  shopSolution,
+  shopTasks,
+  shopWorld,
+} from '../envs/worlds/shop.js'
+export type { TextWorld, WorldView } from '../envs/worlds/textWorld.js'
 export { type LiveSandboxOptions, liveSandbox } from '../live/sandbox/liveSandbox.js'

@@ -35,7 +35,9 @@ const CALL = '<tool_call>{"name": "calculator", "arguments": {"expression": "6 *
 
 describe('a chain', () => {
   it('of HFAgent calls tools in the format of the template, token by token', async () => {
-    const agent = said([CALL, 'It is 42.'], HFAgent, { rewardFn: (answer) => (answer.includes('42') ? 1 : 0) })
+    const agent = said([CALL, 'It is 42.'], HFAgent, {
+      rewardFn: ({ prediction }) => (prediction.includes('42') ? 1 : 0),
+    })
     const before = liveTensors()
     const { trajectories, rewards } = await orThrow(agent.run({ messages: ask, maxTurns: 3 }))
     expect(liveTensors()).toEqual(before)
@@ -151,7 +153,7 @@ describe('a run', () => {
         Array.from({ length: 6 }, () => '2'),
         HFAgent,
         {
-          rewardFn: (answer, { answer: right }) => (answer === right ? 1 : 0),
+          rewardFn: ({ prediction, answer }) => (prediction === answer ? 1 : 0),
         },
       )
       return orThrow(agent.run({ messages: rows, numChains: 3, maxConcurrentChains }))
@@ -193,8 +195,8 @@ describe('a run', () => {
 
   it('marks chains whose reward throws', async () => {
     const agent = said(['a', 'b'], HFAgent, {
-      rewardFn: (answer) => {
-        if (answer === 'a') throw new Error('no judge')
+      rewardFn: ({ prediction }) => {
+        if (prediction === 'a') throw new Error('no judge')
         return 1
       },
     })

@@ -20,10 +20,12 @@ import {
   type History,
   type Message,
   message,
+  textOf,
   toolResult,
 } from '../../text/history/history.js'
 import { type EnvFailure, endedRows, envFailure } from '../base/env.js'
 import type { ToolFailure } from '../base/toolFailure.js'
+import { type Episode, episodesOf } from '../transforms/episode.js'
 import { type StepContext, type Transform, transform } from '../transforms/transform.js'
 import { type AskedCalls, type CallFinder, callsOfMessage } from './askedCalls.js'
 import { clipped } from './clipped.js'
@@ -52,6 +54,8 @@ export type ToolEntries = {
     readonly rounds: Data<number>
     /** The randomness of the episode's calls, as `formatKey` writes it. */
     readonly keys: Data<string>
+    /** The text of the result that ended the episode (`status: 'finish'`); null before. */
+    readonly finish: Data<string | null>
   }>
 }
 
@@ -141,11 +145,13 @@ interface Row {
   readonly rounds: number
   readonly states: ToolStates
   readonly key: Key
+  readonly finish: string | null
+  readonly episode: Episode
 }
 
 type End = 'none' | 'terminated' | 'truncated'
 
-const entriesOf = (rows: readonly Row[], batchShape: readonly number[]): TensorDict<ToolEntries> =>
+const entriesOf = (rows: readonly Omit<Row, 'episode'>[], batchShape: readonly number[]): TensorDict<ToolEntries> =>
   TensorDict(
     {
       history: { prompt: data(rows.map(({ history }) => history)) },
@@ -155,6 +161,7 @@ const entriesOf = (rows: readonly Row[], batchShape: readonly number[]): TensorD
         states: data(rows.map(({ states }) => states)),
         rounds: data(rows.map(({ rounds }) => rounds)),
         keys: data(rows.map(({ key }) => formatKey(key))),
+        finish: data(rows.map(({ finish }) => finish)),
       },
     },
     batchShape,
@@ -164,8 +171,10 @@ const entriesOf = (rows: readonly Row[], batchShape: readonly number[]): TensorD
 const rowsOf = (previous: TensorDict<ToolEntries>, next: TensorDict<HistoryPrompt>): readonly Row[] => {
   const tools = get(previous, 'tools')
   const [states, rounds, keys] = [get(tools, 'states').items, get(tools, 'rounds').items, get(tools, 'keys').items]
+  const finishes = get(tools, 'finish').items
   const [calls, errors] = [get(previous, 'toolCalls').items, get(previous, 'toolErrors').items]
   const histories = get(next, 'history', 'prompt').items
+  const episodes = episodesOf(previous, keys.toArray())
   // Every leaf has one value for each batch element, and the keys were written by `formatKey`.
   return histories.toArray().map((history, i) => ({
     history,
@@ -174,6 +183,8 @@ const rowsOf = (previous: TensorDict<ToolEntries>, next: TensorDict<HistoryPromp
     rounds: rounds.get(i)!,
     states: states.get(i)!,
     key: parseKey(keys.get(i)!)!,
+    finish: finishes.get(i)!,
+    episode: episodes[i]!,
   }))
 }
 
@@ -225,10 +236,11 @@ const play = (
   const count = asked.calls.length + asked.malformed.length
   if (count === 0) return TE.right([row, onNoCall === 'terminate' ? 'terminated' : 'none'])
   if (row.rounds >= maxRounds) return TE.right([row, 'truncated'])
-  const calls = asked.calls.slice(0, maxCalls)
-  const run = runCalls(registry, { calls, states: row.states, key: child(row.key, row.rounds), signal }, options.run)
+  const { states: before, episode, rounds } = row
+  const given = { calls: asked.calls.slice(0, maxCalls), states: before, key: child(row.key, rounds), episode, signal }
+  const run = runCalls(registry, given, options.run)
   return TE.map(({ observations, states }: RanCalls): readonly [Row, End] => {
-    const isFinished = observations.some(({ outcome }) => outcome === 'finish')
+    const last = observations.find(({ outcome }) => outcome === 'finish')
     const good = observations.filter(({ outcome }) => outcome === 'ok' || outcome === 'finish').length
     const told = answers(observations, asked, options)
     return [
@@ -239,8 +251,9 @@ const play = (
         errors: row.errors + count - good,
         rounds: row.rounds + 1,
         states,
+        finish: last === undefined ? null : textOf(message(options.role, last.content)),
       },
-      isFinished ? 'terminated' : 'none',
+      last !== undefined ? 'terminated' : 'none',
     ]
   })(run)
 }
@@ -336,13 +349,20 @@ export const toolTransform = (options: ToolTransformOptions): Transform<null, Hi
         states: dataSpec<ToolStates>('ToolStates'),
         rounds: dataSpec<number>('number'),
         keys: dataSpec<string>('string'),
+        finish: dataSpec<string | null>('string | null'),
       },
     },
     reset: (td, _, key) => {
       const own = child(key, name)
-      const rows = get(td, 'history', 'prompt').items.map(
-        (history, i): Row => ({ history, calls: 0, errors: 0, rounds: 0, states: {}, key: child(own, i) }),
-      )
+      const rows = get(td, 'history', 'prompt').items.map((history, i) => ({
+        history,
+        calls: 0,
+        errors: 0,
+        rounds: 0,
+        states: {},
+        key: child(own, i),
+        finish: null,
+      }))
       return TE.right([entriesOf(rows.toArray(), td.batchShape), null])
     },
     step,
