@@ -11,6 +11,7 @@ const ALLOWED = {
   modules: ['core', 'engine', 'data', 'text', 'live'],
   objectives: ['core', 'engine', 'data'],
   collectors: ['core', 'engine', 'data', 'text', 'envs', 'modules', 'objectives', 'live'],
+  agents: ['core', 'engine', 'data', 'text', 'envs', 'modules', 'collectors', 'live'],
   run: ['core', 'engine', 'data', 'text', 'envs', 'modules', 'objectives', 'collectors', 'live'],
   tracking: ['core', 'data', 'text', 'run', 'live'],
   arena: ['core', 'engine', 'data', 'text', 'envs', 'modules', 'run', 'tracking', 'bench', 'live'],
