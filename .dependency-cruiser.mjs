@@ -13,10 +13,11 @@ const ALLOWED = {
   collectors: ['core', 'engine', 'data', 'text', 'envs', 'modules', 'objectives', 'live'],
   run: ['core', 'engine', 'data', 'text', 'envs', 'modules', 'objectives', 'collectors', 'live'],
   tracking: ['core', 'data', 'text', 'run', 'live'],
+  arena: ['core', 'engine', 'data', 'text', 'envs', 'modules', 'run', 'tracking', 'bench', 'live'],
   serve: ['core', 'data', 'text', 'live', 'modules'],
   bench: ['core', 'engine', 'data', 'envs', 'live'],
   testing: ['core', 'engine', 'data', 'text', 'envs', 'collectors'],
-  cli: ['core', 'engine', 'data', 'text', 'modules', 'collectors', 'run', 'tracking', 'serve', 'bench', 'live'],
+  cli: ['core', 'engine', 'data', 'text', 'modules', 'collectors', 'run', 'tracking', 'serve', 'bench', 'arena', 'live'],
 }
 
 /** Package -> folders that may import it. */
@@ -42,6 +43,7 @@ const PACKAGES = {
     'collectors',
     'run',
     'tracking',
+    'arena',
     'serve',
     'cli/recipe',
     'live/lock',

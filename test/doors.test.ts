@@ -101,4 +101,10 @@ describe('doors', () => {
     expect(stderr).toBe('')
     expect(JSON.parse(stdout)).toEqual(loaded)
   })
+
+  it('and the list of commands load no onnxruntime and no backend: tandem --help starts at once', async () => {
+    const { stdout, stderr } = await runWithPackages(LOADED.replace('DOOR', './src/cli/commands.js'))
+    expect(stderr).toBe('')
+    expect(JSON.parse(stdout)).toEqual([])
+  })
 })

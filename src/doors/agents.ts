@@ -20,8 +20,8 @@ export { type CapturedTrajectory, type SessionTrajectories, sessionTrajectories 
 export { type AgentSpeech, type AgentTemplateOptions, agentTemplate } from '../envs/agents/agentTemplate.js'
 export { type AgentScene, agentView, type OthersAs } from '../envs/agents/agentView.js'
 export {
-  type Agent,
   type AgentRewards,
+  type AgentRole,
   type Discussion,
   MultiAgentEnv,
   type MultiAgentEnvOptions,

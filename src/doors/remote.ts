@@ -55,7 +55,7 @@ export type {
   ChatDialect,
   ChatOptions,
   ChatTool,
-  ClientConfig,
+  OpenAIWrapperOptions,
   ToolChoice,
 } from '../modules/remote/chat/clientConfig.js'
 export { type ChatPolicy, OpenAIWrapper } from '../modules/remote/chat/openAIWrapper.js'
@@ -82,9 +82,9 @@ export { type VLLMClientOptions, vLLMClient } from '../modules/remote/vllm/clien
 export { type VLLMWrapperOptions, vLLMWrapper } from '../modules/remote/vllm/vLLMWrapper.js'
 export type { WorkerProblem } from '../modules/remote/vllmWorker/diagnosis.js'
 export {
-  type AsyncVLLMConfig,
   type EngineArgument,
   engineArguments,
+  type VLLMEngineArguments,
 } from '../modules/remote/vllmWorker/engineArguments.js'
 export {
   makeVLLMWorker,

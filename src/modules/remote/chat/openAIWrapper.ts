@@ -24,10 +24,10 @@ import { chatBody, promptMessages } from './chatRequest.js'
 import {
   CHAT_OPTIONS,
   type ChatSettings,
-  type ClientConfig,
   chatSettings,
   DEFAULT_BASE_URL,
   DEFAULT_REQUESTS_PER_MINUTE,
+  type OpenAIWrapperOptions,
 } from './clientConfig.js'
 
 /** A chat server as a policy. */
@@ -198,7 +198,7 @@ const askAll = async (
 }
 
 /** A transport of the policy's own. A key that is not the default is a secret, and so is a password in the address. */
-const ownTransport = (config: ClientConfig): Transport => {
+const ownTransport = (config: OpenAIWrapperOptions): Transport => {
   const { baseUrl = DEFAULT_BASE_URL, apiKey = 'EMPTY', maxRequestsPerMinute = DEFAULT_REQUESTS_PER_MINUTE } = config
   const server = new URL(baseUrl)
   server.pathname = ''
@@ -209,7 +209,7 @@ const ownTransport = (config: ClientConfig): Transport => {
   })
 }
 
-const CLIENT_OPTIONS: OptionKinds<ClientConfig<never>> = {
+const CLIENT_OPTIONS: OptionKinds<OpenAIWrapperOptions<never>> = {
   ...CHAT_OPTIONS,
   model: aText,
   capture: oneOf('text', 'tokens'),
@@ -241,7 +241,7 @@ const CLIENT_OPTIONS: OptionKinds<ClientConfig<never>> = {
  * @example
  * OpenAIWrapper({ model: 'policy', baseUrl: 'http://127.0.0.1:8000/v1' }).name // 'OpenAIWrapper'
  */
-export const OpenAIWrapper = <C extends Capture = 'text'>(config: ClientConfig<C>): ChatPolicy<C> => {
+export const OpenAIWrapper = <C extends Capture = 'text'>(config: OpenAIWrapperOptions<C>): ChatPolicy<C> => {
   checkOptions('OpenAIWrapper', config, CLIENT_OPTIONS)
   const settings = chatSettings(config)
   const transport = config.transport ?? ownTransport(config)

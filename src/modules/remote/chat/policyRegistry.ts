@@ -22,7 +22,7 @@ import type { FallbackFormat } from '../../pretrained/chatFormats.js'
 import { loadPretrained, makeParams } from '../../pretrained/pretrained.js'
 import { TransformersWrapper } from '../../transformersWrapper.js'
 import { aiSDKWrapper, type LanguageModel } from './aiSDKWrapper.js'
-import type { ClientConfig } from './clientConfig.js'
+import type { OpenAIWrapperOptions } from './clientConfig.js'
 import { OpenAIWrapper } from './openAIWrapper.js'
 import { missingVariable, readVariables, registryFailure, type Variables } from './policyKeys.js'
 
@@ -33,7 +33,7 @@ export interface NamedPolicy extends Policy<HistoryPrompt, HistoryAction> {
 
 export interface RegistryOptions {
   /** How models are sampled. */
-  readonly sampling?: Pick<ClientConfig, 'temperature' | 'maxNewTokens' | 'topP'>
+  readonly sampling?: Pick<OpenAIWrapperOptions, 'temperature' | 'maxNewTokens' | 'topP'>
   /**
    * JSON file with entries `{ name, url, served_name?, description? }` of `vllm_` names. `name` is one
    * name or a list of names, and `served_name` defaults to the first. Default: VLLM_MODELS_PATH.
@@ -76,7 +76,7 @@ const named = (
   close,
 })
 
-const server = (name: string, config: ClientConfig<'text'>): NamedPolicy => {
+const server = (name: string, config: OpenAIWrapperOptions<'text'>): NamedPolicy => {
   const policy = OpenAIWrapper(config)
   return named(policy, name, policy.close)
 }
