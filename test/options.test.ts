@@ -163,6 +163,7 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   reinforcePlusPlusBaseline: ['singles', 'single', 1],
   ReplayBuffer: ['capacitys', 'capacity'],
   resolvePolicy: ['vllmModel', 'vllmModels', 1],
+  resourcePool: ['limits', 'limit', 1],
   retrievalTool: ['transports', 'transport'],
   RetrieveKL: ['references', 'reference'],
   RetrieveLogProb: ['models', 'model'],

@@ -45,6 +45,20 @@ export {
   type MLGymSessionsOptions,
   mlgymSessions,
 } from '../envs/mlgym/sessions.js'
+export {
+  type ResourceFailure,
+  type ResourceScope,
+  type ResourceSpec,
+  resourceFailure,
+} from '../envs/resources/resource.js'
+export {
+  type AcquireOptions,
+  type Lease,
+  type ResourcePool,
+  type ResourcePoolOptions,
+  type ResourceStats,
+  resourcePool,
+} from '../envs/resources/resourcePool.js'
 export { type AskedCalls, type CallFinder, callsOfMessage, callsOfText } from '../envs/tools/askedCalls.js'
 export {
   type Browser,
