@@ -30,7 +30,7 @@ const PACKAGES = {
   immutable: ['data', 'text', 'objectives', 'collectors'],
   commander: ['cli'],
   jiti: ['cli/recipeFile'],
-  yaml: ['cli/recipeFlags'],
+  yaml: ['cli/recipeFlags', 'modules/remote/chat/policyServers'],
   'cli-progress': ['cli'],
   'fast-check': ['testing'],
   hyparquet: ['data/codecs/parquet'],

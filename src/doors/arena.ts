@@ -15,11 +15,7 @@ export {
   type TournamentResult,
 } from '../arena/matches/tournament.js'
 export { type SolveOptions, solveGame } from '../arena/players/cfr.js'
-export {
-  type LanguageModelPlayerOptions,
-  languageModelPlayer,
-  type ReplyScorer,
-} from '../arena/players/languageModel.js'
+export { type LanguageModelPlayerOptions, languageModelPlayer } from '../arena/players/languageModel.js'
 export { type MctsOptions, mctsPlayer } from '../arena/players/mcts.js'
 export { type MinimaxOptions, minimaxPlayer } from '../arena/players/minimax.js'
 export {
