@@ -46,7 +46,8 @@ const cutAt = (output: TemplateOutput, mark: string): TemplateOutput | undefined
  * same text before it.
  *
  * Errors   `Left(TemplateFailure)` if there is no text to continue, or the template does not show
- * it. Source   Transformers `apply_chat_template(continue_final_message=True)`.
+ *          it.
+ * Source   Transformers `apply_chat_template(continue_final_message=True)`.
  */
 export const continueFinal = (
   messages: readonly object[],
