@@ -18,7 +18,20 @@ const ALLOWED = {
   serve: ['core', 'data', 'text', 'live', 'modules'],
   bench: ['core', 'engine', 'data', 'envs', 'live'],
   testing: ['core', 'engine', 'data', 'text', 'envs', 'collectors'],
-  cli: ['core', 'engine', 'data', 'text', 'modules', 'collectors', 'run', 'tracking', 'serve', 'bench', 'arena', 'live'],
+  cli: [
+    'core',
+    'engine',
+    'data',
+    'text',
+    'modules',
+    'collectors',
+    'run',
+    'tracking',
+    'serve',
+    'bench',
+    'arena',
+    'live',
+  ],
 }
 
 /** Package -> folders that may import it. */

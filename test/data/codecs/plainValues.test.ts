@@ -99,7 +99,9 @@ describe('encodeValue and decodeValue', () => {
     expect(decodeValue({ $type: 'Function' })).toEqual(E.left('unknown $type "Function"'))
     expect(decodeValue({ $type: 'History', messages: [{ role: 'user' }] })).toMatchObject({ _tag: 'Left' })
     expect(decodeValue({ $type: 'record', fields: [['a']] })).toEqual(E.left('a $type "record" with invalid content'))
-    expect(decodeValue({ $type: 'Int32Array', values: ['a'] })).toEqual(E.left('a $type "Int32Array" with invalid content'))
+    expect(decodeValue({ $type: 'Int32Array', values: ['a'] })).toEqual(
+      E.left('a $type "Int32Array" with invalid content'),
+    )
     const marks = fc.record(
       { $type: fc.constantFrom('number', 'bigint', 'Date', 'List', 'History', 'record', 'Uint8Array', 'x', 7) },
       {},

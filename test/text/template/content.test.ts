@@ -29,7 +29,9 @@ describe('the form of contents', () => {
 
   it('an image is refused by a template of text, and text parts are joined for it', () => {
     const failure = renderText(ownTemplate('chatml'), picture, options)
-    expect(failure).toMatchObject({ left: { reason: 'message 0 has an image, and the chat template accepts only text' } })
+    expect(failure).toMatchObject({
+      left: { reason: 'message 0 has an image, and the chat template accepts only text' },
+    })
     const split = History([
       message('user', [
         { type: 'text', text: 'a' },
