@@ -7,7 +7,7 @@ export interface CommandEntry {
   /** One sentence for `tandem --help`. */
   readonly summary: string
   /** Heading in `tandem --help`. */
-  readonly group: 'Train:' | 'Look at a run' | 'Serve' | 'Start'
+  readonly group: 'Train:' | 'Look at a run:' | 'Serve:' | 'Start:'
   /** Command lines for the end of the command's help. */
   readonly examples: readonly string[]
   /** Imports the command and makes its options. Those of recipes depend on the arguments. */
