@@ -59,6 +59,11 @@ export {
   type ResourceStats,
   resourcePool,
 } from '../envs/resources/resourcePool.js'
+export {
+  type ToolEnvironment,
+  type ToolEnvironmentOptions,
+  toolEnvironment,
+} from '../envs/resources/toolEnvironment.js'
 export { type AskedCalls, type CallFinder, callsOfMessage, callsOfText } from '../envs/tools/askedCalls.js'
 export {
   type Browser,
@@ -103,7 +108,15 @@ export {
   SimpleToolTransform,
   type SimpleToolTransformOptions,
 } from '../envs/tools/simpleToolTransform.js'
-export { type Tool, type ToolContext, type ToolOptions, type ToolReply, tool, toolFailure } from '../envs/tools/tool.js'
+export {
+  type HeldEnvironment,
+  type Tool,
+  type ToolContext,
+  type ToolOptions,
+  type ToolReply,
+  tool,
+  toolFailure,
+} from '../envs/tools/tool.js'
 export { ToolRegistry, type ToolSpec, toolSpecs } from '../envs/tools/toolRegistry.js'
 export {
   type ToolCallOptions,
@@ -125,5 +138,6 @@ export {
   shopTasks,
   shopWorld,
 } from '../envs/worlds/shop.js'
+export type { Episode } from '../envs/transforms/episode.js'
 export type { TextWorld, WorldView } from '../envs/worlds/textWorld.js'
 export { type LiveSandboxOptions, liveSandbox } from '../live/sandbox/liveSandbox.js'
