@@ -44,7 +44,6 @@ export {
 } from '../agents/backends/configs.js'
 export type { BackendModel } from '../agents/backends/modelTexts.js'
 export {
-  type AgentTask,
   type InputMessages,
   inputTasks,
   type MessagesRow,
