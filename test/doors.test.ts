@@ -30,6 +30,7 @@ const FIELD_NAMES: Readonly<Record<string, string>> = {
   ...{ SamplerWithoutReplacement: 'torchrl', RoundRobinWriter: 'torchrl', GAE: 'torchrl', VTrace: 'torchrl' },
   ...{ RewardSum: 'torchrl', Tokenizer: 'torchrl', MultiTurnEnv: 'verifiers' },
   ...{ OpenAIWrapper: 'named like vLLMWrapper', MultiAgentEnv: 'named like MultiTurnEnv' },
+  GameEnv: 'named like MultiTurnEnv',
 }
 
 const torchrl = new Set(
