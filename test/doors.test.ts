@@ -29,6 +29,10 @@ const FIELD_NAMES: Readonly<Record<string, string>> = {
   ...{ TensorDict: 'tensordict', ReplayBuffer: 'torchrl', RandomSampler: 'torchrl', PrioritizedSampler: 'torchrl' },
   ...{ SamplerWithoutReplacement: 'torchrl', RoundRobinWriter: 'torchrl', GAE: 'torchrl', VTrace: 'torchrl' },
   ...{ RewardSum: 'torchrl', Tokenizer: 'torchrl', MultiTurnEnv: 'verifiers' },
+  ...{ Agent: 'AgentFly', HFAgent: 'AgentFly', ReactAgent: 'AgentFly', CodeAgent: 'AgentFly', AutoAgent: 'AgentFly' },
+  ...{ ActionAgent: 'AgentFly', SearchR1Agent: 'AgentFly', BashSWEAgent: 'AgentFly', Qwen3CoderSWEAgent: 'AgentFly' },
+  ...{ FunctionCallSWEAgent: 'AgentFly', AsyncVLLMBackend: 'AgentFly', AsyncVLLMConfig: 'AgentFly' },
+  ...{ ClientBackend: 'AgentFly', ClientConfig: 'AgentFly', AsyncVerlBackend: 'AgentFly', AsyncVerlConfig: 'AgentFly' },
   ...{ OpenAIWrapper: 'named like vLLMWrapper', MultiAgentEnv: 'named like MultiTurnEnv' },
   GameEnv: 'named like MultiTurnEnv',
 }
@@ -101,5 +105,11 @@ describe('doors', () => {
     const { stdout, stderr } = await runWithPackages(LOADED.replace('DOOR', `./src/doors/${door}.js`))
     expect(stderr).toBe('')
     expect(JSON.parse(stdout)).toEqual(loaded)
+  })
+
+  it('and the list of commands load no onnxruntime and no backend: tandem --help starts at once', async () => {
+    const { stdout, stderr } = await runWithPackages(LOADED.replace('DOOR', './src/cli/commands.js'))
+    expect(stderr).toBe('')
+    expect(JSON.parse(stdout)).toEqual([])
   })
 })

@@ -8,7 +8,8 @@ import { benchmarkPicture } from '../bench/picture.js'
 import { train } from '../run/train.js'
 import { compareRecipes } from './benchAgainst.js'
 import { type MeasuredStep, recordOf, stepMeter } from './benchRecord.js'
-import { asCommandError, CommandError } from './failure.js'
+import { asCommandError } from './expectedErrors.js'
+import { CommandError } from './failure.js'
 import { type EngineOptions, engineOptions, positiveInteger, roundNumber, startEngine } from './options.js'
 import {
   type BuildFlags,

@@ -190,7 +190,6 @@ const limitOptions = (): readonly Option[] =>
 /** Makes the command, with engines made by `engines`. */
 export const captureCommand = (engines: CaptureEngines): Command => {
   const command = new Command('capture')
-    .description("Record agents' sessions: a proxy for any OpenAI client that stores tokens exactly as sampled.")
     .option('--upstream <url>', 'server for sampling (default: an engine in this process)')
     .addOption(
       new Option('--upstream-kind <kind>', 'protocol of the server; tandem serve uses vllm')

@@ -235,9 +235,7 @@ const action = async (flags: DoctorFlags): Promise<void> => {
 }
 
 export const doctorCommand = (): Command => {
-  const command = new Command('doctor').description(
-    'Test the installed tensor backends and their speed, and print how to install others. Fails if the default does not work.',
-  )
+  const command = new Command('doctor')
   command.option('--model <name>', `also estimate the memory for training this model: ${MODEL_HELP}`)
   for (const option of engineOptions()) command.addOption(option)
   return command.option('--json', 'print the report as one line of JSON').action(action)

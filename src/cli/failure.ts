@@ -1,6 +1,5 @@
 /** Errors of commands. */
-import { NonFiniteLoss } from '../collectors/steps/lossStep.js'
-import { describe, type Failure, FailureError } from '../core/failure.js'
+import { describe, type Failure } from '../core/failure.js'
 
 /** An expected error, printed as one line without a stack. */
 export class CommandError extends Error {
@@ -20,9 +19,3 @@ export const orFail = async <T>(
   if (result._tag === 'Left') throw new CommandError(describe(result.left))
   return result.right
 }
-
-/**
- * Converts exceptions for expected failures to CommandError. Returns other exceptions unchanged.
- */
-export const asCommandError = (error: unknown): unknown =>
-  error instanceof FailureError || error instanceof NonFiniteLoss ? new CommandError(error.message) : error

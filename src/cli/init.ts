@@ -56,7 +56,4 @@ const action = async (given: string): Promise<void> => {
 }
 
 export const initCommand = (): Command =>
-  new Command('init')
-    .description('Create a small project: a recipe, an environment, a reward, and tests of their laws.')
-    .argument('<folder>', 'a new or empty folder')
-    .action(action)
+  new Command('init').argument('<folder>', 'a new or empty folder').action(action)

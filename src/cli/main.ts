@@ -8,19 +8,8 @@
  */
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
-import { benchCommand } from './bench.js'
-import { captureCommand } from './capture.js'
-import { connectUpstream } from './captureUpstream.js'
-import { doctorCommand } from './doctor.js'
-import { evalCommand } from './eval.js'
+import { COMMANDS, type CommandEntry } from './commands.js'
 import { CommandError } from './failure.js'
-import { initCommand } from './init.js'
-import { replayCommand } from './replay.js'
-import { sampleCommand } from './sample.js'
-import { serveCommand } from './serve.js'
-import { startServedEngine } from './servedEngine.js'
-import { trainCommand } from './train.js'
-import { workerCommand } from './worker.js'
 
 const packageJson: unknown = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
 const version =
@@ -32,35 +21,30 @@ const version =
 const RECIPE_COMMANDS = ['sft', 'dpo', 'ppo', 'distill', 'reward']
 if (RECIPE_COMMANDS.includes(process.argv[2] ?? '')) process.argv.splice(2, 0, 'train')
 
+/** `tandem help NAME` is `tandem NAME --help`. */
+if (process.argv[2] === 'help' && process.argv.length > 3) process.argv.splice(2, 2, process.argv[3]!, '--help')
+
 const [, , name, ...args] = process.argv
 
-/** Adds a command with recipe flags. The recipe is loaded only if this command runs. */
-const recipeCommand = async (
-  command: string,
-  description: string,
-  make: (args: readonly string[]) => Promise<Command>,
-): Promise<Command> =>
-  command === name ? (await make(args)).name(command) : new Command(command).description(description)
+/** Only the command that runs is loaded; of the others `--help` shows the summary. */
+const commandOf = async (entry: CommandEntry): Promise<Command> => {
+  if (entry.name !== name) return new Command(entry.name).description(entry.summary)
+  const command = (await entry.load(args)).name(entry.name)
+  return command.description() === '' ? command.description(entry.summary) : command
+}
 
-const program = async (): Promise<Command> =>
-  new Command('tandem')
+const program = async (): Promise<Command> => {
+  const tandem = new Command('tandem')
     .description('Reinforcement-learning post-training of language models.')
     .version(version)
-    .addCommand(await recipeCommand('train', 'Train a model with a recipe.', trainCommand))
-    .addCommand(await recipeCommand('eval', 'Evaluate a model with the evaluators of a recipe.', evalCommand))
-    .addCommand(await recipeCommand('bench', 'Benchmark the steps of a recipe.', benchCommand))
-    .addCommand(sampleCommand())
-    .addCommand(replayCommand())
-    .addCommand(serveCommand(startServedEngine))
-    .addCommand(await recipeCommand('worker', 'Play rollouts of a recipe for a remote trainer.', workerCommand))
-    .addCommand(captureCommand({ connect: connectUpstream, start: startServedEngine }))
-    .addCommand(initCommand())
-    .addCommand(doctorCommand())
     .addHelpText(
       'after',
       `\nRecipes as commands, such as tandem sft for tandem train sft: ${RECIPE_COMMANDS.join(', ')}`,
     )
     .showHelpAfterError()
+  for (const entry of COMMANDS) tandem.addCommand(await commandOf(entry))
+  return tandem
+}
 
 /** A reader such as `head` may close the pipe; this is not an error. */
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {

@@ -2,7 +2,8 @@
 import { Command } from 'commander'
 import { type ReplayEvent, replay } from '../run/replay.js'
 import { runFolder } from '../run/store.js'
-import { asCommandError, CommandError } from './failure.js'
+import { asCommandError } from './expectedErrors.js'
+import { CommandError } from './failure.js'
 import { type EngineOptions, engineOptions, startEngine } from './options.js'
 import { type BuildFlags, build, chooseRun, memoryOption, say, storedSettings } from './plan.js'
 
@@ -58,7 +59,6 @@ const action = async (folder: string, batch: string, flags: ReplayFlags): Promis
 
 export const replayCommand = (): Command => {
   const command = new Command('replay')
-    .description('Repeat one step of a run and print the differences. The run is not changed.')
     .argument('<run>', 'the folder of the run')
     .argument('<batch>', 'the number of the step, or the folder of a saved batch')
     .addOption(memoryOption())

@@ -8,7 +8,8 @@ import { settingLeaves, withSetting } from '../run/recipe.js'
 import { sampleCompletions } from '../run/sample.js'
 import { sampleStep, trajectoryRecordsOf } from '../run/step.js'
 import { heldOutProblems } from '../run/tasks.js'
-import { asCommandError, CommandError, orFail } from './failure.js'
+import { asCommandError } from './expectedErrors.js'
+import { CommandError, orFail } from './failure.js'
 import {
   downloadLines,
   type EngineOptions,
@@ -124,7 +125,6 @@ const exampleQuestion = async (seed: number): Promise<string> => {
 
 export const sampleCommand = (): Command => {
   const command = new Command('sample')
-    .description('Sample completions of a question.')
     .addArgument(new Argument('[question]', 'the question (default: a generated word problem)'))
     .option('--recipe <name>', 'play the environment of a recipe, by name or file, instead of a question')
     .addOption(modelOption('model'))

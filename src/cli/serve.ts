@@ -116,7 +116,6 @@ const start = async (given: string, flags: ServeFlags, startServed: StartServedE
 /** Makes the command, with an engine started by `startServed`. */
 export const serveCommand = (startServed: StartServedEngine): Command => {
   const command = new Command('serve')
-    .description("Serve a model over HTTP with vLLM's protocol: completions, chat, tokens in and out.")
     .addArgument(new Argument('[model]', MODEL_HELP).default(EMBEDDED_MODEL, 'the built-in model'))
     .option('--host <address>', 'address to listen on', '127.0.0.1')
     .addOption(new Option('--port <n>', 'port to listen on; 0 picks a free port').argParser(portNumber).default(8000))

@@ -1,5 +1,6 @@
 /** Help texts, and errors for mistyped flags. */
 import { describe, expect, it } from 'vitest'
+import { COMMANDS } from '../../src/cli/commands.js'
 import { loadRecipe } from '../../src/cli/recipeFile.js'
 import { recipeFlags } from '../../src/cli/recipeFlags.js'
 import { settingLeaves } from '../../src/run/recipe.js'
@@ -13,7 +14,7 @@ const leaves = settingLeaves(recipe.settings)
 /** The flags of a recipe. */
 const RECIPE_FLAGS = [...recipeFlags(recipe).map(({ option }) => option.long!.slice(2)), 'set', 'config']
 
-const COMMANDS: Readonly<Record<string, readonly string[]>> = {
+const FLAGS: Readonly<Record<string, readonly string[]>> = {
   train: [
     ...RECIPE_FLAGS,
     ...['out', 'resume', 'print-config', 'dry-run', 'memory', 'queue', 'queue-name', 'tensorboard', 'mlflow'],
@@ -46,6 +47,12 @@ const COMMANDS: Readonly<Record<string, readonly string[]>> = {
     ...['max-num-seqs', 'kv-cache-bytes', 'max-logprobs', 'max-body-bytes', 'logprobs-mode', 'tool-call-parser'],
     ...['seed', 'shutdown-seconds', 'backend', 'threads', 'help'],
   ],
+  capture: [
+    ...['upstream', 'upstream-kind', 'upstream-model', 'upstream-key', 'upstream-seconds', 'model-folder'],
+    ...['served-model-name', 'host', 'port', 'allowed-hosts', 'api-key', 'out', 'unknown-sessions', 'continuation'],
+    ...['temperature', 'tool-call-parser', 'seed', 'shutdown-seconds', 'max-sessions', 'max-bytes', 'idle-seconds'],
+    ...['backend', 'threads', 'help'],
+  ],
   doctor: ['model', 'backend', 'threads', 'json', 'help'],
 }
 
@@ -63,12 +70,22 @@ const expectDefaults = (help: string): void => {
 describe('help', () => {
   it('of tandem lists every command', async () => {
     const { stdout } = await tandemOk(['--help'], { cwd })
-    for (const name of Object.keys(COMMANDS)) expect(stdout).toMatch(new RegExp(`^ {2}${name} .*\\w`, 'm'))
+    for (const { name } of COMMANDS) expect(stdout).toMatch(new RegExp(`^ {2}${name} .*\\w`, 'm'))
   })
 
-  it.each(Object.keys(COMMANDS))('of tandem %s lists every option, each once', async (name) => {
+  it('by name is that of the flag', async () => {
+    const [named, flag] = [await tandemOk(['help', 'doctor'], { cwd }), await tandemOk(['doctor', '--help'], { cwd })]
+    expect(named.stdout).toBe(flag.stdout)
+    expect(named.stdout).toContain(COMMANDS.find(({ name }) => name === 'doctor')!.summary.slice(0, 40))
+  })
+
+  it('is tested for every command', () => {
+    expect(Object.keys(FLAGS).sort()).toEqual(COMMANDS.map(({ name }) => name).sort())
+  })
+
+  it.each(Object.keys(FLAGS))('of tandem %s lists every option, each once', async (name) => {
     const { stdout } = await tandemOk([name, '--help'], { cwd })
-    expect([...listed(stdout)].sort()).toEqual([...COMMANDS[name]!].sort())
+    expect([...listed(stdout)].sort()).toEqual([...FLAGS[name]!].sort())
     if (name === 'train') expectDefaults(stdout)
   })
 })

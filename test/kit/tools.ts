@@ -25,6 +25,15 @@ export const echo = tool({
   run: async ({ text }) => ({ content: text, state: null }),
 })
 
+/** Ends the episode with the text that it is given. */
+export const finisher = tool({
+  name: 'answer',
+  description: 'Gives the final answer.',
+  parameters: { text: z.string() },
+  initial: null,
+  run: async ({ text }) => ({ content: text, status: 'finish', state: null }),
+})
+
 /** Fails in the way that it is asked to. */
 export const failing = tool({
   name: 'fail',

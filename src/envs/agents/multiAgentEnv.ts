@@ -42,7 +42,7 @@ export type MultiAgentState = DeepMerge<
 >
 
 /** One of several agents. */
-export interface Agent {
+export interface AgentRole {
   /** As others read it, and as the rows of its turns say in `agent`. */
   readonly name: string
   /** What only it is told. A function makes it of the conversation's query. */
@@ -65,7 +65,7 @@ export interface Verdict {
 
 export interface MultiAgentEnvOptions {
   readonly batchSize: number
-  readonly agents: readonly Agent[]
+  readonly agents: readonly AgentRole[]
   /** Default `roundRobin()`, which has no end: put a `StepCounter` around it, or let `judge` end it. */
   readonly order?: TurnOrder
   /** Looks at the conversation after each turn. Pure. Default: no rewards, no end. */
@@ -79,7 +79,7 @@ export interface MultiAgentEnvOptions {
 
 const NAME = 'MultiAgentEnv'
 
-const checkAgents = (agents: readonly Agent[]): readonly string[] => {
+const checkAgents = (agents: readonly AgentRole[]): readonly string[] => {
   const names = agents.map(({ name }) => name)
   const twice = names.filter((name, i) => names.indexOf(name) !== i)
   const problems = [

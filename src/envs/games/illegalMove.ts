@@ -50,7 +50,7 @@ const fallbackOutcome = (
  * Errors   throws RangeError if a random move must be chosen from no legal actions.
  *
  * @example
- * afterIllegalMove({ kind: 'retry', attempts: 1, then: 'forfeit' }, { attempt: 0, legalActions: [3], key: keyFromSeed(1) }).kind // 'retry'
+ * afterIllegalMove({ kind: 'retry', attempts: 1, fallback: 'forfeit' }, { attempt: 0, legalActions: [3], key: keyFromSeed(1) }).kind // 'retry'
  */
 export const afterIllegalMove = (
   rule: IllegalMoveRule,

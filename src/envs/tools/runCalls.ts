@@ -8,6 +8,7 @@ import { child, type Key } from '../../core/key.js'
 import type { Limiter } from '../../core/limiter.js'
 import type { ContentPart, ToolCall } from '../../text/history/history.js'
 import type { ToolFailure } from '../base/toolFailure.js'
+import type { Episode } from '../transforms/episode.js'
 import { clipped } from './clipped.js'
 import { type Tool, type ToolReply, toolFailure } from './tool.js'
 import { type ToolRegistry, unknownTool } from './toolRegistry.js'
@@ -15,8 +16,11 @@ import { type ToolRegistry, unknownTool } from './toolRegistry.js'
 /** What each tool remembers of a conversation, by name; one that was not called yet is not in it. JSON values. */
 export type ToolStates = Readonly<Record<string, unknown>>
 
-/** How a call ended: with a reply, by a failure that the policy is told of, with a tool that is not there, or not run at all. */
-export type CallOutcome = 'ok' | Exclude<ToolFailure['kind'], 'infrastructure'> | 'unknown' | 'skipped'
+/**
+ * How a call ended: with a reply (`ok`), with a reply that ends the episode (`finish`), with a failure
+ * that the policy reads, with an unknown tool, or not run at all.
+ */
+export type CallOutcome = 'ok' | 'finish' | Exclude<ToolFailure['kind'], 'infrastructure'> | 'unknown' | 'skipped'
 
 /** What a call came to. */
 export interface Observation {
@@ -33,6 +37,11 @@ export interface LateCall {
   readonly outcome: 'ok' | ToolFailure['kind']
 }
 
+/** The start or the end of a call. */
+export type CallNotice =
+  | { readonly type: 'start'; readonly call: ToolCall }
+  | { readonly type: 'end'; readonly call: ToolCall; readonly outcome: CallOutcome }
+
 export interface RunCallsOptions {
   /**
    * `sequence`: one after the other. `parallel`: at once; calls of one tool that remembers something run one after the other all the same, for
@@ -46,6 +55,8 @@ export interface RunCallsOptions {
   readonly timers: Timers
   /** How many calls run at a time, of this message and of all others that share it. */
   readonly limiter: Limiter
+  /** Called when a call starts and when it ends, for observers. Calls that are skipped have no event. */
+  readonly onCall?: (event: CallNotice) => void
   /** Told of each reply that came after its time, and was dropped. */
   readonly onLate: (late: LateCall) => void
 }
@@ -55,6 +66,8 @@ export interface CallsToRun {
   readonly calls: readonly ToolCall[]
   readonly states: ToolStates
   readonly key: Key
+  /** The conversation. Default: none. */
+  readonly episode?: Episode | undefined
   /** When it aborts nobody waits any more. */
   readonly signal: AbortSignal
 }
@@ -70,7 +83,7 @@ type Ended = E.Either<ToolFailure, ToolReply>
 /** What a policy is told of a failure is bounded: reasons quote what it wrote. */
 const REASON_LENGTH = 2000
 
-const failedWith = (call: ToolCall, outcome: Exclude<CallOutcome, 'ok'>, reason: string): Observation => ({
+const failedWith = (call: ToolCall, outcome: Exclude<CallOutcome, 'ok' | 'finish'>, reason: string): Observation => ({
   call,
   outcome,
   content: `error: ${clipped(reason, REASON_LENGTH)}`,
@@ -90,7 +103,7 @@ const calledOff = (tool: string): Ended => E.left(toolFailure(tool, 'infrastruct
 const runOne = async (
   tool: Tool,
   call: ToolCall,
-  { state, key, signal }: Parameters<Tool['call']>[1],
+  { signal, ...context }: Parameters<Tool['call']>[1],
   options: RunCallsOptions,
 ): Promise<Ended> => {
   const { timeoutMs, timers, limiter, onLate } = options
@@ -101,7 +114,7 @@ const runOne = async (
       rung = true
       own.stop()
     })
-    const work = attempt(tool, call, { state, key, signal: own.signal })
+    const work = attempt(tool, call, { ...context, signal: own.signal })
     try {
       const ended = await unlessAborted(work, own.signal)
       if (ended !== ABORTED) return ended
@@ -138,6 +151,12 @@ const linesOf = (
   return [...lines.values()]
 }
 
+/** Why the rest of a line is skipped after a call; undefined if it goes on. */
+const stopAfter = ({ outcome }: Observation, { order, onError }: RunCallsOptions): string | undefined => {
+  if (outcome === 'finish') return 'ended the episode'
+  return outcome !== 'ok' && order === 'sequence' && onError === 'stop' ? 'did not succeed' : undefined
+}
+
 /**
  * Runs the calls of a message. Call `i` draws from `child(key, i)`, so that equal arguments give equal observations, for tools that are pure.
  *
@@ -149,7 +168,7 @@ const linesOf = (
 export const runCalls =
   (registry: ToolRegistry, given: CallsToRun, options: RunCallsOptions): TaskEither<ToolFailure, RanCalls> =>
   async () => {
-    const { calls, key } = given
+    const { calls, key, episode } = given
     const all = cancellation({ signal: given.signal })
     const observations = new Map<number, Observation>()
     let failure: ToolFailure | undefined
@@ -161,12 +180,12 @@ export const runCalls =
       if (tool === undefined) return [failedWith(call, 'unknown', unknownTool(registry, call.name)), states]
       const part = all.part()
       const state = Object.hasOwn(states, tool.name) ? states[tool.name] : tool.initial
-      const ended = await runOne(tool, call, { state, key: child(key, i), signal: part.signal }, options)
+      const ended = await runOne(tool, call, { state, key: child(key, i), episode, signal: part.signal }, options)
       part.release()
       if (E.isRight(ended)) {
-        const { content, state: after } = ended.right
+        const { content, status, state: after } = ended.right
         return [
-          { call, outcome: 'ok', content },
+          { call, outcome: status === 'finish' ? 'finish' : 'ok', content },
           { ...states, [tool.name]: after },
         ]
       }
@@ -180,17 +199,19 @@ export const runCalls =
     /** Plays a line to its end; gives the states that its calls changed. */
     const runLine = async (line: Line): Promise<ToolStates> => {
       let states = given.states
-      let isStopped = false
+      let stop: string | undefined
       for (const i of line) {
         if (failure !== undefined) break
-        if (isStopped) {
-          observations.set(i, failedWith(calls[i]!, 'skipped', 'not run, because a call before it did not succeed'))
+        if (stop !== undefined) {
+          observations.set(i, failedWith(calls[i]!, 'skipped', `not run, because a call before it ${stop}`))
           continue
         }
+        options.onCall?.({ type: 'start', call: calls[i]! })
         const [observation, after] = await run(i, states)
+        options.onCall?.({ type: 'end', call: calls[i]!, outcome: observation.outcome })
         observations.set(i, observation)
         states = after
-        isStopped = options.order === 'sequence' && options.onError === 'stop' && observation.outcome !== 'ok'
+        stop = stopAfter(observation, options)
       }
       return Object.fromEntries(Object.entries(states).filter(([name, state]) => state !== given.states[name]))
     }

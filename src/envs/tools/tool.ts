@@ -14,10 +14,13 @@ import type { Key } from '../../core/key.js'
 import { aFunction, anything, aText, checkOptions, type OptionKinds } from '../../core/options.js'
 import type { ContentPart, ToolCall } from '../../text/history/history.js'
 import type { ToolFailure } from '../base/toolFailure.js'
+import type { Episode } from '../transforms/episode.js'
 
-/** What a call gave. */
+/** The result of a call. */
 export interface ToolReply<S = unknown> {
   readonly content: string | readonly ContentPart[]
+  /** `finish` ends the episode after this call, as answer tools do. Default `success`. */
+  readonly status?: 'success' | 'finish'
   /** What the tool remembers of this conversation: JSON values. */
   readonly state: S
 }
@@ -28,6 +31,8 @@ export interface ToolContext<S = unknown> {
   readonly state: S
   /** Randomness of this call alone. */
   readonly key: Key
+  /** The conversation that the call belongs to; undefined for calls outside of environments. */
+  readonly episode?: Episode | undefined
   /** Aborted when nobody waits any more: at the tool's limit, or when the rollout is cancelled. The tool ends what it began. */
   readonly signal: AbortSignal
 }

@@ -152,7 +152,7 @@ describe('encodeSafetensors and decodeSafetensors', () => {
       new RangeError(
         [
           'safetensors: "w": 3 elements, shape [2,2] needs 4',
-          '"__metadata__": the format keeps this name for itself',
+          '"__metadata__": the format reserves this name',
           '"\\ud800": the name has half of a surrogate pair, which UTF-8 cannot hold',
           '"n": 0 elements, shape [-1] needs sizes that are natural numbers',
           '"t": Float32Array does not hold I64',

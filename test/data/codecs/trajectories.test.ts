@@ -132,7 +132,7 @@ describe('a damaged file of trajectories', () => {
     [1, '"version":1', '"version":2', [], /the header: version: /],
     [1, '"int32"', '"int64"', [], /the header: entries/],
     [1, '"batchShape":[2],"entries":[["query"', '"batchShape":[],"entries":[["query"', [], /no batch axis/],
-    [1, '"bigint","value":"7"', '"bigint","value":"x"', [], /source: seed: a \$type "bigint" that is none/],
+    [1, '"bigint","value":"7"', '"bigint","value":"x"', [], /source: seed: a \$type "bigint" with invalid content/],
     [2, '"query":"2 + 2?",', '', ['query'], /missing/],
     [2, '[7,8]', '[7,8.5]', ['tokens', 'response'], /value 1 is no int32: 8.5/],
     [2, '[7,8]', '[7,null]', ['tokens', 'response'], /value 1 is no int32: null/],

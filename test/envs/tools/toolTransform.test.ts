@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expect, it } from 'vitest'
-import { describe as told } from '../../../src/core/failure.js'
+import { orThrow, describe as told } from '../../../src/core/failure.js'
 import { keyFromSeed } from '../../../src/core/key.js'
 import { limiter } from '../../../src/core/limiter.js'
 import { dataSpec } from '../../../src/data/spec.js'
@@ -11,6 +11,7 @@ import { take } from '../../../src/data/tensorDict/selecting.js'
 import { get, TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import { own, scope } from '../../../src/engine/scope.js'
 import { ChatEnv } from '../../../src/envs/chatEnv.js'
+import { rollout } from '../../../src/envs/rollout.js'
 import {
   ExecuteToolsInOrder,
   SimpleToolTransform,
@@ -21,6 +22,7 @@ import { StepCounter } from '../../../src/envs/transforms/stepCounter.js'
 import { append } from '../../../src/envs/transforms/transform.js'
 import { envLaws } from '../../../src/testing/envLaws.js'
 import { checkLaws } from '../../../src/testing/law.js'
+import { scriptedHistoryPolicy } from '../../../src/testing/scriptedPolicy.js'
 import { erased, transformLaws } from '../../../src/testing/transformLaws.js'
 import {
   History,
@@ -32,7 +34,7 @@ import {
 } from '../../../src/text/history/history.js'
 import { answered, asking, refused } from '../../kit/conversation.js'
 import { useEngine } from '../../kit/engine.js'
-import { adder, callOf, echo, failing, waiting } from '../../kit/tools.js'
+import { adder, callOf, echo, failing, finisher, waiting } from '../../kit/tools.js'
 
 useEngine()
 
@@ -137,6 +139,33 @@ describe('SimpleToolTransform', () => {
     const answer = message('assistant', 'It is 42.')
     expect((await play(envOf(1), answer)).end).toEqual({ terminated: 1, truncated: 0, done: 1 })
     expect(await play(envOf(1, { onNoCall: 'continue' }), answer)).toMatchObject({ end: OPEN, heard: [[]] })
+  })
+
+  it('terminates the episode of a call that replies with the status finish, and asks for no further turn', async () => {
+    const answering = ToolRegistry([adder, finisher])
+    const env = pipe(
+      ChatEnv({ batchSize: 2 }),
+      append(SimpleToolTransform({ registry: answering, onNoCall: 'continue' })),
+    )
+    const done = calling(callOf('answer', { text: '42' }))
+    const policy = scriptedHistoryPolicy({ answers: [done, calling(callOf('add', { by: 1 })), done, done] })
+    const request = asking('Q0', 'Q1')
+    const steps = own(orThrow(await rollout(env, policy, { steps: 5, key, request })()))
+    expect(policy.calls()).toHaveLength(2)
+    expect(steps.value.batchShape).toEqual([2, 2])
+    expect([...get(steps.value, 'next', 'terminated').dataSync()]).toEqual([1, 1, 0, 1])
+    const ends = get(steps.value, 'next', 'history', 'prompt').items
+    expect(textOf(ends.get(3)!.messages.last()!)).toBe('42')
+    expect(get(steps.value, 'next', 'toolErrors').items.get(3)).toBe(0)
+    steps.release()
+  })
+
+  it('skips the calls of a sequence after the one that ended the episode', async () => {
+    const answering = ToolRegistry([adder, finisher])
+    const env = pipe(ChatEnv({ batchSize: 1 }), append(ExecuteToolsInOrder({ registry: answering })))
+    const { heard, end } = await play(env, calling(callOf('answer', { text: '1' }), callOf('add', { by: 1 })))
+    expect(heard).toEqual([['1', 'error: not run, because a call before it ended the episode']])
+    expect(end).toMatchObject({ terminated: 1 })
   })
 
   it('runs so many calls of a message, and says so of the others', async () => {

@@ -14,7 +14,7 @@ interface EngineRecord {
  * Arguments of a vLLM engine: `model`, and any other of `vllm serve` under its name in camel case or with underscores. Names that are not
  * listed here are passed on as they are; vLLM refuses those that it does not know.
  */
-export interface AsyncVLLMConfig {
+export interface VLLMEngineArguments {
   /** A folder, or a name on the hub. */
   readonly model: string
   readonly servedModelName?: string | readonly string[]
@@ -92,7 +92,7 @@ const wordsOf = (flag: string, value: EngineArgument): readonly string[] => {
  * @example
  * engineArguments({ model: 'm', maxModelLen: 64, enable_lora: true }) // right(['--max-model-len', '64', '--enable-lora'])
  */
-export const engineArguments = (config: AsyncVLLMConfig): E.Either<string, readonly string[]> => {
+export const engineArguments = (config: VLLMEngineArguments): E.Either<string, readonly string[]> => {
   const { model, ...rest } = config
   const given = Object.entries(rest).filter(([, value]) => value !== undefined && value !== null)
   const flags = given.map(([name]) => flagOf(name))
@@ -114,9 +114,9 @@ export const engineArguments = (config: AsyncVLLMConfig): E.Either<string, reado
 
 /** The arguments with those of `defaults` that they do not name themselves, in whatever spelling. */
 export const withEngineDefaults = (
-  config: AsyncVLLMConfig,
-  defaults: Omit<AsyncVLLMConfig, 'model'>,
-): AsyncVLLMConfig => {
+  config: VLLMEngineArguments,
+  defaults: Omit<VLLMEngineArguments, 'model'>,
+): VLLMEngineArguments => {
   const named = new Set(Object.keys(config).map(flagOf))
   const missing = Object.entries(defaults).filter(([name]) => !named.has(flagOf(name)))
   return { ...config, ...Object.fromEntries(missing) }

@@ -25,7 +25,7 @@ import { liveProcesses } from '../../../live/processes.js'
 import { liveTransport } from '../../../live/transport/liveTransport.js'
 import { vLLMClient } from '../vllm/client.js'
 import { diagnose, type WorkerProblem } from './diagnosis.js'
-import { type AsyncVLLMConfig, engineArguments, withEngineDefaults } from './engineArguments.js'
+import { engineArguments, type VLLMEngineArguments, withEngineDefaults } from './engineArguments.js'
 
 /** A worker that did not start. */
 export interface WorkerFailure {
@@ -93,7 +93,7 @@ const POLL_MS = 200
 const HEALTH_MS = 5000
 
 /** Settings without which samples are not what a trainer believes. They can be changed by naming them. */
-const DEFAULTS: Readonly<Record<NonNullable<VLLMWorkerOptions['flavor']>, Omit<AsyncVLLMConfig, 'model'>>> = {
+const DEFAULTS: Readonly<Record<NonNullable<VLLMWorkerOptions['flavor']>, Omit<VLLMEngineArguments, 'model'>>> = {
   vllm: { generationConfig: 'vllm', logprobsMode: 'raw_logprobs' },
   tandem: { logprobsMode: 'raw_logprobs', dev: true },
 }
@@ -102,7 +102,7 @@ const healthTransport = (url: string): Transport =>
   liveTransport({ url, retry: { attempts: 1 }, circuit: { failures: Number.MAX_SAFE_INTEGER } })
 
 /** Variables of the server's process. */
-const environmentOf = (config: AsyncVLLMConfig, { flavor = 'vllm', apiKey, env }: VLLMWorkerOptions) => {
+const environmentOf = (config: VLLMEngineArguments, { flavor = 'vllm', apiKey, env }: VLLMWorkerOptions) => {
   const hasAdapters = config.enableLora === true || config.enable_lora === true
   return {
     ...(flavor === 'vllm' && { VLLM_SERVER_DEV_MODE: '1', VLLM_NO_USAGE_STATS: '1', PYTHONUNBUFFERED: '1' }),
@@ -192,7 +192,7 @@ const untilHealthy = async (
 const pause = (ms: number): Promise<void> => new Promise((go) => setTimeout(go, ms))
 
 /** The name that the model answers to. */
-const servedName = ({ model, servedModelName, ...rest }: AsyncVLLMConfig): string => {
+const servedName = ({ model, servedModelName, ...rest }: VLLMEngineArguments): string => {
   const named: unknown = servedModelName ?? rest.served_model_name
   const first: unknown = Array.isArray(named) ? named[0] : named
   return typeof first === 'string' ? first : model
@@ -227,7 +227,7 @@ const VLLM_WORKER_OPTIONS: OptionKinds<VLLMWorkerOptions> = {
  * Source   TorchRL `make_vllm_worker` and AgentFly's `AsyncVLLMConfig`.
  */
 export const makeVLLMWorker = (
-  config: AsyncVLLMConfig,
+  config: VLLMEngineArguments,
   options: VLLMWorkerOptions = {},
 ): TaskEither<WorkerFailure, VLLMWorker> => {
   checkOptions('makeVLLMWorker', options, VLLM_WORKER_OPTIONS)
