@@ -131,8 +131,7 @@ const parseServer = (text: string): Parsed | string => {
 }
 
 const HEADER_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters that a header
-// must not have
+// biome-ignore lint/suspicious/noControlCharactersInRegex: a header must not have these characters
 const HEADER_VALUE = /^[^\u0000-\u0008\u000a-\u001f\u007f\u0100-\uffff]*$/
 
 /** Returns the problems of headers, without their values. */
