@@ -14,6 +14,7 @@ import type { Key } from '../../core/key.js'
 import { aFunction, anything, aText, checkOptions, type OptionKinds } from '../../core/options.js'
 import type { ContentPart, ToolCall } from '../../text/history/history.js'
 import type { ToolFailure } from '../base/toolFailure.js'
+import type { Episode } from '../transforms/episode.js'
 
 /** The result of a call. */
 export interface ToolReply<S = unknown> {
@@ -30,6 +31,8 @@ export interface ToolContext<S = unknown> {
   readonly state: S
   /** Randomness of this call alone. */
   readonly key: Key
+  /** The conversation that the call belongs to; undefined for calls outside of environments. */
+  readonly episode?: Episode | undefined
   /** Aborted when nobody waits any more: at the tool's limit, or when the rollout is cancelled. The tool ends what it began. */
   readonly signal: AbortSignal
 }

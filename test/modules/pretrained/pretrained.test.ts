@@ -228,7 +228,7 @@ describe('a folder that cannot be used', () => {
       fc.asyncProperty(fc.nat(whole.length - 1), async (length) => {
         const failure = await failureWith({ 'model.safetensors': whole.slice(0, length) })
         expect(failure).toMatchObject({ _tag: 'ModelFailure', folder, file: 'model.safetensors' })
-        expect(failure.reason).toMatch(/bytes|cut off/)
+        expect(failure.reason).toMatch(/bytes|truncated/)
       }),
       { numRuns: 20 },
     )

@@ -12,7 +12,7 @@ import { errorMessage } from '../../../core/failure.js'
 import { type Limiter, limiter } from '../../../core/limiter.js'
 import { aRecord, aText, checkOptions, eitherOf, type OptionKinds, oneOf } from '../../../core/options.js'
 import type { EngineAbilities, EngineClient } from '../../../data/engineClient.js'
-import type { GenerationFailure, GenerationRequest, SamplingParams } from '../../../data/generation.js'
+import type { GenerationEvent, GenerationFailure, GenerationRequest, SamplingParams } from '../../../data/generation.js'
 import type {
   ActOptions,
   LogProbModel,
@@ -152,17 +152,38 @@ const bounded = async <T>(
   }
 }
 
+/** A request, and the observer of its completions. */
+interface Asked {
+  readonly request: Omit<GenerationRequest, 'id'>
+  readonly onTokens?: ((completion: number, ids: readonly number[]) => void) | undefined
+}
+
+/** Yields the events of a request and reports new tokens to the observer. */
+async function* reported(
+  events: AsyncIterable<GenerationEvent>,
+  onTokens: Asked['onTokens'],
+): AsyncGenerator<GenerationEvent, void> {
+  for await (const event of events) {
+    if (event._tag === 'Tokens')
+      onTokens?.(
+        event.index,
+        event.tokens.map(({ id }) => id),
+      )
+    yield event
+  }
+}
+
 /**
  * Returns the answer to one request, or its failure. Handles streams that throw against their type.
  */
 const askOne = async (
   { engine, ids }: Shared,
-  request: Omit<GenerationRequest, 'id'>,
+  { request, onTokens }: Asked,
   signal: AbortSignal,
 ): Promise<E.Either<GenerationFailure, Generated>> => {
   try {
     const events = engine.generate({ ...request, id: ids.fresh() }, { signal })
-    return await collectEvents(untilAborted(events, signal), request.sampling.n)
+    return await collectEvents(reported(untilAborted(events, signal), onTokens), request.sampling.n)
   } catch (error) {
     const reason = `the engine ${engine.name} broke its contract: ${errorMessage(error)}`
     return E.left({ _tag: 'GenerationFailure', kind: 'internal', reason })
@@ -172,11 +193,11 @@ const askOne = async (
 /** Returns the answers to all requests, or the first failure, which cancels the others. */
 const askAll = async (
   shared: Shared,
-  requests: readonly Omit<GenerationRequest, 'id'>[],
+  requests: readonly Asked[],
   work: Cancellation,
 ): Promise<E.Either<PolicyFailure, readonly Generated[]>> => {
   const failures: PolicyFailure[] = []
-  const ask = async (request: Omit<GenerationRequest, 'id'>): Promise<readonly Generated[]> => {
+  const ask = async (request: Asked): Promise<readonly Generated[]> => {
     const { signal, release } = work.part()
     try {
       const answer = await shared.places.run(() => askOne(shared, request, signal), signal)
@@ -257,7 +278,13 @@ const sampler =
         ...{ sampling, key, truncate, maxPerRequest, abilities },
       })
       if (E.isLeft(plan)) return refuse(plan.left)
-      const requests = plan.right.map(({ request }) => request)
+      const { onTokens } = how
+      const requests = plan.right.map(
+        ({ request, row }): Asked => ({
+          request,
+          onTokens: onTokens && ((completion, ids) => onTokens(row + completion, ids)),
+        }),
+      )
       const answers = await askAll(shared, requests, work)
       if (E.isLeft(answers)) return answers
       const rules = { sampling, mixedVersions, abilities }
@@ -279,7 +306,11 @@ const scoring =
     bounded(shared, {}, async (work, abilities) => {
       const plan = scoreRequests(rowsOf(prompts), rowsOf(completions), { temperature, abilities })
       if (E.isLeft(plan)) return E.left(policyFailure(shared.name, 'asked', plan.left))
-      const answers = await askAll(shared, plan.right, work)
+      const answers = await askAll(
+        shared,
+        plan.right.map((request) => ({ request })),
+        work,
+      )
       if (E.isLeft(answers)) return answers
       const rows = E.traverseArrayWithIndex((i: number, { promptLogProbs }: Generated) =>
         scoredRow(promptLogProbs, plan.right[i]!.prompt, raggedRow(prompts, i).length),

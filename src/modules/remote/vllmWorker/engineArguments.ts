@@ -14,7 +14,7 @@ interface EngineRecord {
  * The arguments of a vLLM engine: `model`, and any other of `vllm serve`, named in camel case or
  * with underscores. Other names are passed on unchanged, and vLLM refuses unknown ones.
  */
-export interface AsyncVLLMConfig {
+export interface VLLMEngineArguments {
   /** A folder, or a name on the hub. */
   readonly model: string
   readonly servedModelName?: string | readonly string[]
@@ -94,7 +94,7 @@ const wordsOf = (flag: string, value: EngineArgument): readonly string[] => {
  * @example
  * engineArguments({ model: 'm', maxModelLen: 64, enable_lora: true }) // right(['--max-model-len', '64', '--enable-lora'])
  */
-export const engineArguments = (config: AsyncVLLMConfig): E.Either<string, readonly string[]> => {
+export const engineArguments = (config: VLLMEngineArguments): E.Either<string, readonly string[]> => {
   const { model, ...rest } = config
   const given = Object.entries(rest).filter(([, value]) => value !== undefined && value !== null)
   const flags = given.map(([name]) => flagOf(name))
@@ -116,9 +116,9 @@ export const engineArguments = (config: AsyncVLLMConfig): E.Either<string, reado
 
 /** Adds those of `defaults` that the arguments do not set themselves, in any spelling. */
 export const withEngineDefaults = (
-  config: AsyncVLLMConfig,
-  defaults: Omit<AsyncVLLMConfig, 'model'>,
-): AsyncVLLMConfig => {
+  config: VLLMEngineArguments,
+  defaults: Omit<VLLMEngineArguments, 'model'>,
+): VLLMEngineArguments => {
   const named = new Set(Object.keys(config).map(flagOf))
   const missing = Object.entries(defaults).filter(([name]) => !named.has(flagOf(name)))
   return { ...config, ...Object.fromEntries(missing) }

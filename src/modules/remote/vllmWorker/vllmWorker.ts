@@ -25,7 +25,7 @@ import { liveProcesses } from '../../../live/processes.js'
 import { liveTransport } from '../../../live/transport/liveTransport.js'
 import { vLLMClient } from '../vllm/client.js'
 import { diagnose, type WorkerProblem } from './diagnosis.js'
-import { type AsyncVLLMConfig, engineArguments, withEngineDefaults } from './engineArguments.js'
+import { engineArguments, type VLLMEngineArguments, withEngineDefaults } from './engineArguments.js'
 
 /** A worker that failed to start. */
 export interface WorkerFailure {
@@ -104,7 +104,7 @@ const HEALTH_MS = 5000
 /**
  * Defaults that training relies on for correct samples. Arguments of the same name override them.
  */
-const DEFAULTS: Readonly<Record<NonNullable<VLLMWorkerOptions['flavor']>, Omit<AsyncVLLMConfig, 'model'>>> = {
+const DEFAULTS: Readonly<Record<NonNullable<VLLMWorkerOptions['flavor']>, Omit<VLLMEngineArguments, 'model'>>> = {
   vllm: { generationConfig: 'vllm', logprobsMode: 'raw_logprobs' },
   tandem: { logprobsMode: 'raw_logprobs', dev: true },
 }
@@ -113,7 +113,7 @@ const healthTransport = (url: string): Transport =>
   liveTransport({ url, retry: { attempts: 1 }, circuit: { failures: Number.MAX_SAFE_INTEGER } })
 
 /** Returns the environment variables of the server's process. */
-const environmentOf = (config: AsyncVLLMConfig, { flavor = 'vllm', apiKey, env }: VLLMWorkerOptions) => {
+const environmentOf = (config: VLLMEngineArguments, { flavor = 'vllm', apiKey, env }: VLLMWorkerOptions) => {
   const hasAdapters = config.enableLora === true || config.enable_lora === true
   return {
     ...(flavor === 'vllm' && { VLLM_SERVER_DEV_MODE: '1', VLLM_NO_USAGE_STATS: '1', PYTHONUNBUFFERED: '1' }),
@@ -203,7 +203,7 @@ const untilHealthy = async (
 const pause = (ms: number): Promise<void> => new Promise((go) => setTimeout(go, ms))
 
 /** Returns the name of the model in requests. */
-const servedName = ({ model, servedModelName, ...rest }: AsyncVLLMConfig): string => {
+const servedName = ({ model, servedModelName, ...rest }: VLLMEngineArguments): string => {
   const named: unknown = servedModelName ?? rest.served_model_name
   const first: unknown = Array.isArray(named) ? named[0] : named
   return typeof first === 'string' ? first : model
@@ -241,7 +241,7 @@ const VLLM_WORKER_OPTIONS: OptionKinds<VLLMWorkerOptions> = {
  * Source   TorchRL `make_vllm_worker` and AgentFly's `AsyncVLLMConfig`.
  */
 export const makeVLLMWorker = (
-  config: AsyncVLLMConfig,
+  config: VLLMEngineArguments,
   options: VLLMWorkerOptions = {},
 ): TaskEither<WorkerFailure, VLLMWorker> => {
   checkOptions('makeVLLMWorker', options, VLLM_WORKER_OPTIONS)
