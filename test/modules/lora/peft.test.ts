@@ -73,7 +73,11 @@ describe('adapter_config.json', () => {
     ['an initialization that changes the base', { init_lora_weights: 'pissa' }, 'init_lora_weights'],
     ['a field from the future that is on', { use_wonder: true, depth: 3 }, 'use_wonder true is not supported; depth 3'],
     ['a rank of nothing', { r: 0 }, 'r'],
-    ['a regular expression among the patterns', { rank_pattern: { '.*q_proj': 3 } }, 'pattern ".*q_proj" is no name'],
+    [
+      'a regular expression among the patterns',
+      { rank_pattern: { '.*q_proj': 3 } },
+      'pattern ".*q_proj" is not the name',
+    ],
     ['another name of the list of layers', { layers_pattern: ['blocks'] }, 'layers_pattern "blocks" is not supported'],
     ['no targets', { target_modules: null }, 'target_modules'],
   ])('with %s is refused by name', (_, changes, expected) => {
