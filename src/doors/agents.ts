@@ -1,9 +1,66 @@
 /**
- * For those who have several speakers or an agent of their own: environments with several agents,
+ * For those who have agents: agents with tools and their backends, environments with several agents,
  * simulated users, and the proxy that captures the sessions of an agent as training data.
  */
 import '../engine/defaultBackend.js'
 
+export { Agent, type AgentOptions, type AgentRunOptions, type TrainedEnvOptions } from '../agents/agent.js'
+export type { AgentEnvOptions, AgentParts, AgentState } from '../agents/agentEnv.js'
+export {
+  ActionAgent,
+  type AgentFactory,
+  AutoAgent,
+  BashSWEAgent,
+  CodeAgent,
+  FunctionCallSWEAgent,
+  HFAgent,
+  type NamedAgentOptions,
+  Qwen3CoderSWEAgent,
+  ReactAgent,
+  SearchR1Agent,
+} from '../agents/agents.js'
+export { AsyncVerlBackend } from '../agents/backends/asyncVerl.js'
+export { AsyncVLLMBackend } from '../agents/backends/asyncVLLM.js'
+export type {
+  BackendEvent,
+  BackendReply,
+  BackendSeat,
+  BackendTools,
+  GenerateRequest,
+  GenerationConfig,
+  LLMBackend,
+  LLMBackendName,
+} from '../agents/backends/backend.js'
+export { ClientBackend } from '../agents/backends/client.js'
+export {
+  AsyncVerlConfig,
+  type AsyncVerlOptions,
+  AsyncVLLMConfig,
+  type AsyncVLLMOptions,
+  type BackendConfig,
+  ClientConfig,
+  type ClientOptions,
+  type TrainerPolicy,
+} from '../agents/backends/configs.js'
+export type { BackendModel } from '../agents/backends/modelTexts.js'
+export {
+  type AgentTask,
+  type InputMessages,
+  inputTasks,
+  type MessagesRow,
+  type PlainMessage,
+} from '../agents/conversations.js'
+export type { ChainEvent, ChainHappening, ChainObserver, ChainPlace } from '../agents/events.js'
+export type { AgentKind, ReadReply, TextReader } from '../agents/kinds/kind.js'
+export type {
+  AgentRunResult,
+  ChainCall,
+  ChainFinish,
+  ChainSegment,
+  ChainTokens,
+  ChainTrajectory,
+  ChainTurn,
+} from '../agents/trajectory.js'
 export { agentRows } from '../collectors/agentRows.js'
 export {
   type CapturedBatch,

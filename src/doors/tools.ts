@@ -45,6 +45,20 @@ export {
   type MLGymSessionsOptions,
   mlgymSessions,
 } from '../envs/mlgym/sessions.js'
+export {
+  type ResourceFailure,
+  type ResourceScope,
+  type ResourceSpec,
+  resourceFailure,
+} from '../envs/resources/resource.js'
+export {
+  type AcquireOptions,
+  type Lease,
+  type ResourcePool,
+  type ResourcePoolOptions,
+  type ResourceStats,
+  resourcePool,
+} from '../envs/resources/resourcePool.js'
 export { type AskedCalls, type CallFinder, callsOfMessage, callsOfText } from '../envs/tools/askedCalls.js'
 export {
   type Browser,
@@ -61,6 +75,7 @@ export { BrowserTransform, browserTool } from '../envs/tools/browserTool.js'
 export { type CalculatorOptions, calculator } from '../envs/tools/calculator.js'
 export type { CellTool, CellToolOptions } from '../envs/tools/cellTool.js'
 export { type CodeFence, codeFences } from '../envs/tools/codeFences.js'
+export { type ContextFoldingOptions, contextFolding, type FoldingOptions } from '../envs/tools/contextFolding.js'
 export type { JavaScriptCell, JavaScriptLimits } from '../envs/tools/javascriptThread.js'
 export { type JavaScriptTool, type JavaScriptToolOptions, javascriptTool } from '../envs/tools/javascriptTool.js'
 export type { McpAddress, McpFailure, McpLimits, McpLink, McpProgram, McpServer, McpWorld } from '../envs/tools/mcp.js'

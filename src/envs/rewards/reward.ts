@@ -10,6 +10,7 @@ import type { Key } from '../../core/key.js'
 import type { PolicyFailure } from '../../data/policy.js'
 import type { Task } from '../../data/task.js'
 import type { History } from '../../text/history/history.js'
+import type { Episode } from '../transforms/episode.js'
 
 /** A conversation about a task. */
 export interface Answered<out T extends Task = Task> {
@@ -51,6 +52,8 @@ export interface RewardFailure {
 
 export interface ScoreContext {
   readonly key: Key
+  /** The conversation and its group; undefined outside of environments. */
+  readonly episode?: Episode | undefined
   /** Aborted when nobody waits any more. */
   readonly signal: AbortSignal
 }

@@ -142,29 +142,25 @@ describe('a damaged adapter folder', () => {
     [
       'a rank that the config does not say',
       (arrays) => arrays.set(A, { shape: [3, 16], data: new Float32Array(48) }),
-      'is [3,16], the config asks for [2,16]',
+      'is [3,16], the config requires [2,16]',
     ],
     [
       'a module that the model does not have',
       (arrays) => arrays.set('base_model.model.score.lora_A.weight', arrays.get(A)!),
-      "'score.lora_A.weight' is no parameter",
+      "'score.lora_A.weight' is not a parameter",
     ],
     [
       'numbers that are none',
       (arrays) => arrays.set(A, { shape: [2, 16], data: new Float32Array(32).fill(Number.NaN) }),
       'NaN or infinite',
     ],
-    [
-      'whole numbers',
-      (arrays) => arrays.set(A, { shape: [2, 16], data: new Int32Array(32) }),
-      'is I32, which is none of F32',
-    ],
+    ['whole numbers', (arrays) => arrays.set(A, { shape: [2, 16], data: new Int32Array(32) }), 'is I32, not F32'],
   ])('with %s says so', async (_, change, expected) => {
     expect(await saidWith({ 'adapter_model.safetensors': weightsWith(change) })).toContain(expected)
   })
 
   it('for another model names what does not fit', async () => {
     const text = JSON.stringify({ ...parsed(), target_modules: ['c_attn'] })
-    expect(await saidWith({ 'adapter_config.json': text })).toContain("'c_attn' is no projection of this model")
+    expect(await saidWith({ 'adapter_config.json': text })).toContain("'c_attn' is not a projection of this model")
   })
 })

@@ -197,8 +197,13 @@ const askAll = async (
   return E.map((turns: readonly (readonly ChatTurn[])[]) => turns.flat())(E.sequenceArray(all))
 }
 
-/** A transport of the policy's own. A key that is not the default is a secret, and so is a password in the address. */
-const ownTransport = (config: OpenAIWrapperOptions): Transport => {
+/**
+ * Makes a transport to a chat server. A key that is not the default is a secret, and so is a password
+ * in the address.
+ */
+export const chatTransport = (
+  config: Pick<OpenAIWrapperOptions, 'baseUrl' | 'apiKey' | 'maxRequestsPerMinute'>,
+): Transport => {
   const { baseUrl = DEFAULT_BASE_URL, apiKey = 'EMPTY', maxRequestsPerMinute = DEFAULT_REQUESTS_PER_MINUTE } = config
   const server = new URL(baseUrl)
   server.pathname = ''
@@ -244,7 +249,7 @@ const CLIENT_OPTIONS: OptionKinds<OpenAIWrapperOptions<never>> = {
 export const OpenAIWrapper = <C extends Capture = 'text'>(config: OpenAIWrapperOptions<C>): ChatPolicy<C> => {
   checkOptions('OpenAIWrapper', config, CLIENT_OPTIONS)
   const settings = chatSettings(config)
-  const transport = config.transport ?? ownTransport(config)
+  const transport = config.transport ?? chatTransport(config)
   const fail = failureMaker(NAME, config.apiKey === undefined ? [] : [config.apiKey])
   const client: Client = { settings, transport, fail, severalAnswers: 'taken' }
   const toAction = (turns: readonly ChatTurn[]): TensorDict<ChatOutput<C>> => outputOf(settings.capture as C, turns) // as configured
