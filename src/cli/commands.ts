@@ -35,6 +35,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async (args) => (await import('./eval.js')).evalCommand(args),
   },
   {
+    name: 'arena',
+    summary: 'Let players meet in games: language models, search, solved tables, random players, people.',
+    load: async () => (await import('./arena.js')).arenaCommand(),
+  },
+  {
     name: 'bench',
     summary: 'Benchmark the steps of a recipe.',
     group: 'Look at a run:',
