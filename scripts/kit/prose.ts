@@ -86,7 +86,7 @@ export const markedLines = (): readonly MarkedLine[] =>
     })
 
 /** The part of the repository that a file belongs to, such as `src/data`, `docs` or `test`. */
-export const areaOf = (file: string): string => {
+const areaOf = (file: string): string => {
   const [top = '', second = ''] = file.split('/')
   if (!file.includes('/')) return 'pages'
   return top === 'src' ? (file.split('/').length > 2 ? `src/${second}` : 'src') : top
