@@ -71,7 +71,7 @@ async function* chunkFrames(
   yield DONE
 }
 
-/** Streams the chunks of a writer in the form of vLLM and OpenAI's chat endpoint. */
+/** Streams the chunks of a writer in the format of vLLM and OpenAI's chat endpoint. */
 export const streamed =
   (writer: () => ChunkWriter): Answer['frames'] =>
   (running, usage) =>
