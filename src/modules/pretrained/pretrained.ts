@@ -311,10 +311,10 @@ export const loadText = (
  *
  * The name is a folder in Hugging Face's layout, a run folder (its best checkpoint, else its
  * newest), `OWNER/NAME` or `hub:OWNER/NAME` for a hub repository (with `@REVISION` for another
- * revision than `main`), or `embedded` for the built-in model. A folder that exists
- * comes before a repository of the same name. The template is `chat_template.jinja`, or that of
- * tokenizer_config.json, or one of `additional_chat_templates`, by its name. A base model without any
- * needs `fallbackFormat`: its end of turn becomes an end token of the config.
+ * revision than `main`), or `embedded` for the built-in model. An existing folder takes precedence
+ * over a repository of the same name. The template is `chat_template.jinja`, or that of
+ * tokenizer_config.json, or one of `additional_chat_templates`, by its name. A base model without a
+ * template needs `fallbackFormat`, whose end of turn becomes an end token of the config.
  *
  * Errors   `Left(ModelFailure)`: an unknown name, with all attempts; a missing, truncated or
  *          malformed file; an unsupported architecture or setting; a parameter that is missing,

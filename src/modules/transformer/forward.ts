@@ -33,7 +33,10 @@ export interface LayerCache {
 export interface Past {
   /** One entry per layer. A group axis of 1 means that all completions of a prompt share it. */
   readonly layers: readonly LayerCache[]
-  /** Added to the scores, broadcast to `[P, K, G, R, T, C]`: 0 where attention is allowed, `MASKED` where it is not. */
+  /**
+   * Added to the scores, broadcast to `[P, K, G, R, T, C]`: 0 where attention is allowed, `MASKED`
+   * where it is not.
+   */
   readonly bias?: tf.Tensor
   /** Positions of the C keys, `[P, G or 1, C]` int32. Used only for layers with a window. */
   readonly positions: tf.Tensor
@@ -283,9 +286,10 @@ export const finalNorm = (params: Params, config: DecoderConfig, x: tf.Tensor): 
  * With rotary positions, they must be below the length of the tables.
  *
  * Errors   throws if a parameter is missing or shapes do not match, and names them.
- * Source   the model classes of Hugging Face Transformers 5.17: GPT-2, GPT-Neo, Llama (arXiv:2302.13971), Mistral (arXiv:2310.06825), Qwen2
- *          (arXiv:2407.10671), Qwen3 (arXiv:2505.09388), Gemma 2 (arXiv:2408.00118), Gemma 3 (arXiv:2503.19786), Phi-3 (arXiv:2404.14219),
- *          OLMo 2 (arXiv:2501.00656), SmolLM3.
+ * Source   the model classes of Hugging Face Transformers 5.17: GPT-2, GPT-Neo, Llama
+ *          (arXiv:2302.13971), Mistral (arXiv:2310.06825), Qwen2 (arXiv:2407.10671), Qwen3
+ *          (arXiv:2505.09388), Gemma 2 (arXiv:2408.00118), Gemma 3 (arXiv:2503.19786), Phi-3
+ *          (arXiv:2404.14219), OLMo 2 (arXiv:2501.00656), SmolLM3.
  */
 export const forwardTokens = (params: Params, config: DecoderConfig, tokens: Tokens): tf.Tensor => {
   const layers = Array.from({ length: config.layers }, (_, layer) => ({ config, layer }))

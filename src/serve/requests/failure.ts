@@ -98,8 +98,8 @@ export const jsonResponse = (body: unknown, status = 200): Response =>
   new Response(JSON.stringify(body), { status, headers: { 'content-type': 'application/json' } })
 
 /**
- * Makes the response to a failed request, in the format of the path's protocol. Clients do not
- * retry conflicts, because the next attempt would meet the same one.
+ * Makes the response to a failed request, in the format of the path's protocol. A conflict has the
+ * header `x-should-retry: false`, because a retry would meet the same conflict.
  */
 export const failureResponse = (failure: ApiFailure, path = ''): Response => {
   const body = path.startsWith('/v1/messages') ? anthropicBody(failure) : errorBody(failure)

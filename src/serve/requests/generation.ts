@@ -63,7 +63,8 @@ async function* withSpecialTokens(
 }
 
 /**
- * Starts a job. It ends when all prompts have ended, when `stop` is called, or when the client's `signal` aborts.
+ * Starts a job. It ends when all prompts have ended, when `stop` is called, or when the client's
+ * `signal` aborts.
  *
  * Effects  the engine starts at the first `next`.
  */

@@ -145,9 +145,9 @@ const tokenChunks = (served: Served, asked: GenerateRequest): ChunkWriter => {
 }
 
 /**
- * Answers a request in tokens, whole or as a stream, with the labels of the weights that sampled them.
- * A stream sends the labels at the end of each completion. `max_tokens` is capped to the room left in
- * the context.
+ * Answers a request in tokens, whole or as a stream, with the labels of the weights that sampled
+ * them. A stream sends the labels at the end of each completion. `max_tokens` is capped to the room
+ * left in the context.
  */
 export const generate: Endpoint = endpoint(generateRequest, (served, asked) => ({
   whole: ([prompt]) => answerJson(served, asked, prompt!),
