@@ -154,10 +154,7 @@ const residual = (
   return tf.add(x, after === null ? y : normalize(params, prefix, after, y))
 }
 
-/**
- * Computes outputs of given widths, from one projection each or from one that has them side by
- * side.
- */
+/** Computes outputs of given widths, from one projection each, or from a joint one. */
 const project = (
   { params, prefix }: Layer,
   projections: readonly Projection[],
@@ -185,10 +182,7 @@ const tableNamed = (tables: RotaryTables, name: string): RotaryTable => {
   return table
 }
 
-/**
- * Rotates the first features of each head in `[N, heads * H]` by the angles of its position
- * `[N, 1]`.
- */
+/** Rotates the first features of each head in `[N, heads * H]` by its position `[N, 1]`. */
 const turn = (x: tf.Tensor, headSize: number, positions: tf.Tensor, table: RotaryTable): tf.Tensor => {
   const [rows, all] = x.shape as [number, number] // [N, heads * H]
   const width = 2 * table.cos.shape[1]!
@@ -257,10 +251,7 @@ export interface DecoderLayer {
   readonly layer: number
 }
 
-/**
- * Computes a layer's output from its input `x` `[N, D]`. Throws if a parameter is missing, and
- * names it.
- */
+/** Computes a layer's output from its input `x` `[N, D]`. Throws if a parameter is missing. */
 export const decoderLayer = (
   params: Params,
   { config, layer: index }: DecoderLayer,
