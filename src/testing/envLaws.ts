@@ -22,7 +22,7 @@ export type { EnvSample } from './playing.js'
 
 const conforms = (td: TensorDict, spec: Spec, what: string): void => {
   const result = refine(spec, td, what)
-  if (isLeft(result)) throw new Error(`${what} does not keep its spec: ${result.left.problems.join('; ')}`)
+  if (isLeft(result)) throw new Error(`${what} does not match its spec: ${result.left.problems.join('; ')}`)
 }
 
 /** Plays an episode, checks it and frees it. Throws if tensors are left. */
@@ -36,7 +36,7 @@ const checked = async <O, A>(
   await check(played)
   discard(played.states)
   const left = liveTensors().count - before
-  require(left === 0, () => `${left} tensors live on after all states were freed`)
+  require(left === 0, () => `${left} tensors leaked after all states were freed`)
 }
 
 const readable = <O, A>(sample: EnvSample<O, A>): EnvSample<O, A> =>
@@ -248,7 +248,7 @@ export const envLaws = <O, A>(samples: fc.Arbitrary<EnvSample<O, A>>, numRuns = 
             const before = liveTensors().count
             await requireConcurrent(sample, [key, child(key, 'another conversation')], scheduler)
             const left = liveTensors().count - before
-            require(left === 0, () => `${left} tensors live on after all states were freed`)
+            require(left === 0, () => `${left} tensors leaked after all states were freed`)
           }),
           { numRuns },
         ),

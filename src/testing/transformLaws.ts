@@ -94,7 +94,7 @@ const withSample = async (sample: TransformSample, check: (values: Values) => Pr
     held.release()
   }
   const left = liveTensors().count - before
-  require(left === 0, () => `${left} tensors live on after everything was freed`)
+  require(left === 0, () => `${left} tensors leaked after everything was freed`)
 }
 
 const sameEpisodes = (a: Episode, b: Episode): void => {
@@ -108,7 +108,7 @@ const rowOf = (td: TensorDict, i: number): TensorDict => scope(() => take(td, [i
 
 const conforms = (td: TensorDict, spec: Spec, what: string): void => {
   const result = refine(spec, td, what)
-  if (isLeft(result)) throw new Error(`${what} does not keep its spec: ${result.left.problems.join('; ')}`)
+  if (isLeft(result)) throw new Error(`${what} does not match its spec: ${result.left.problems.join('; ')}`)
 }
 
 /**
