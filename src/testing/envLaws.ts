@@ -97,7 +97,7 @@ const requireStorage = async <O, A>(
   { states }: PlayedEpisode,
 ): Promise<void> => {
   for (const [i, state] of states.entries()) {
-    const read = decodeTensorDict(encodeTensorDict(state)) // throws where a value is not JSON
+    const read = decodeTensorDict(encodeTensorDict(state)) // throws for values that are not JSON
     if (isLeft(read)) throw new Error(`state ${i} cannot be restored: ${read.left.reason}`)
     const problems = tensorDictProblems(read.right, state)
     require(problems.length === 0, () => `state ${i} changes when it is restored:\n${listed(problems)}`)

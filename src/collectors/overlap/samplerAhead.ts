@@ -342,7 +342,7 @@ export const sampleAhead = <G>(
 
   return {
     take: async () => {
-      if (isAsked || isTaken) throw new Error('sampleAhead: take is asked for before the step before it has ended')
+      if (isAsked || isTaken) throw new Error('sampleAhead: take was called before the previous step ended')
       note()
       isAsked = true
       try {
@@ -359,7 +359,7 @@ export const sampleAhead = <G>(
       }
     },
     trained: () => {
-      if (!isTaken) throw new RangeError('sampleAhead: nothing was taken, so nothing can have been learned from')
+      if (!isTaken) throw new RangeError('sampleAhead: trained was called without a taken step')
       note()
       step = null
       isTaken = false

@@ -120,7 +120,6 @@ const promptOf = (answer: WireAnswer, { request }: Expected): Checked<PromptLogP
  *          that were not requested, finish twice or have an unknown finish reason; with versions
  *          that do not cover the tokens or contradict those of an earlier part of the stream. `end`
  *          returns `Left` if tokens may be missing.
- *          `end` gives `Left` where tokens may be missing.
  */
 export const answerReader = (expected: Expected): AnswerReader => {
   const { request, maxTokens } = expected
