@@ -255,8 +255,9 @@ export const resourcePool = <R, A = void, F extends { readonly reason: string } 
       : failed('cancelled', 'its start was called off')
   }
 
+  /** Starts a resource for a waiter. If that one leaves, a start without arguments goes on: the next user takes it. */
   const give = async (waiter: Waiter<R, A, F>): Promise<void> => {
-    const work = begin(waiter.args, waiter.signal)
+    const work = begin(waiter.args, waiter.args === undefined ? new AbortController().signal : waiter.signal)
     starting.add(work)
     const started = await work
     starting.delete(work)

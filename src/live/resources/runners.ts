@@ -186,9 +186,10 @@ export const serviceResource = (name: string, transport: Transport): ResourceSpe
     transport.send({ method: 'POST', path, json, repeat: 'never', ...(signal !== undefined && { signal }) })
   return {
     name,
-    start: (_, signal) =>
+    // A request that is called off may have opened a session whose id nobody knows: it is awaited, and the pool ends what comes late.
+    start: () =>
       pipe(
-        send('/sessions', {}, signal),
+        send('/sessions', {}),
         TE.mapLeft(({ reason }: HttpFailure) => failed('start', reason)),
         TE.chainEitherK(bodyOf),
         TE.chainEitherK((body): E.Either<ResourceFailure, ServiceSession> => {
