@@ -37,6 +37,11 @@ export interface LateCall {
   readonly outcome: 'ok' | ToolFailure['kind']
 }
 
+/** The start or the end of a call. */
+export type CallNotice =
+  | { readonly type: 'start'; readonly call: ToolCall }
+  | { readonly type: 'end'; readonly call: ToolCall; readonly outcome: CallOutcome }
+
 export interface RunCallsOptions {
   /**
    * `sequence`: one after the other. `parallel`: at once; calls of one tool that remembers something run one after the other all the same, for
@@ -50,6 +55,8 @@ export interface RunCallsOptions {
   readonly timers: Timers
   /** How many calls run at a time, of this message and of all others that share it. */
   readonly limiter: Limiter
+  /** Called when a call starts and when it ends, for observers. Calls that are skipped have no event. */
+  readonly onCall?: (event: CallNotice) => void
   /** Told of each reply that came after its time, and was dropped. */
   readonly onLate: (late: LateCall) => void
 }
@@ -199,7 +206,9 @@ export const runCalls =
           observations.set(i, failedWith(calls[i]!, 'skipped', `not run, because a call before it ${stop}`))
           continue
         }
+        options.onCall?.({ type: 'start', call: calls[i]! })
         const [observation, after] = await run(i, states)
+        options.onCall?.({ type: 'end', call: calls[i]!, outcome: observation.outcome })
         observations.set(i, observation)
         states = after
         stop = stopAfter(observation, options)

@@ -14,7 +14,15 @@ import { merge } from '../../data/tensorDict/merge.js'
 import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { scope } from '../../engine/scope.js'
 import { liveTimers } from '../../live/clock.js'
-import { appendMessage, type History, type Message, message, textOf, toolResult } from '../../text/history/history.js'
+import {
+  appendMessage,
+  type ContentPart,
+  type History,
+  type Message,
+  message,
+  textOf,
+  toolResult,
+} from '../../text/history/history.js'
 import { type EnvFailure, endedRows, envFailure } from '../base/env.js'
 import type { ToolFailure } from '../base/toolFailure.js'
 import { type Episode, episodesOf, itemsOf } from '../transforms/episode.js'
@@ -22,6 +30,7 @@ import { type StepContext, type Transform, transform } from '../transforms/trans
 import { type AskedCalls, type CallFinder, callsOfMessage } from './askedCalls.js'
 import { clipped } from './clipped.js'
 import {
+  type CallNotice,
   type LateCall,
   type Observation,
   type RanCalls,
@@ -65,12 +74,16 @@ export interface ToolCallOptions {
   readonly onNoCall?: 'terminate' | 'continue'
   /** The role of the messages with results. Default `tool`. */
   readonly role?: string
+  /** Text in front of each result, such as `Observation: `. Default: none. */
+  readonly prefix?: string
   readonly limits?: ToolLimits
   /** Limits calls at a time, also across transforms that share it. Default: 8 calls of this transform. */
   readonly limiter?: Limiter
   readonly timers?: Timers
   /** Called for each reply that arrives after its time limit and is dropped. Default: none. */
   readonly onLate?: (late: LateCall) => void
+  /** Called when a call starts and when it ends, for observers. Default: none. */
+  readonly onCall?: (event: CallNotice) => void
 }
 
 export interface ToolTransformOptions extends ToolCallOptions {
@@ -91,6 +104,7 @@ interface Settings {
   readonly read: CallFinder
   readonly onNoCall: 'terminate' | 'continue'
   readonly role: string
+  readonly prefix: string
   readonly maxCalls: number
   readonly maxRounds: number
   readonly run: RunCallsOptions
@@ -98,24 +112,29 @@ interface Settings {
 
 const settingsOf = (options: ToolTransformOptions): Settings => {
   const { name, registry, read = callsOfMessage, onNoCall = 'terminate', role = 'tool', limits = {} } = options
+  const { prefix = '' } = options
   const { calls: maxCalls = 16, rounds: maxRounds = 32, timeoutMs = 60_000 } = limits
   const { order = 'parallel', onError = 'continue', timers = liveTimers, onLate = () => {} } = options
   const problems = Object.entries({ maxCalls, maxRounds, timeoutMs }).flatMap(([key, value]) =>
     value >= 1 ? [] : [`${key} must be at least 1, got ${value}`],
   )
   if (problems.length > 0) throw new RangeError(`${name}: ${problems.join('; ')}`)
-  const run = { order, onError, timeoutMs, timers, onLate, limiter: options.limiter ?? limiter(8) }
-  return { name, registry, read, onNoCall, role, maxCalls, maxRounds, run }
+  const { onCall } = options
+  const common = { order, onError, timeoutMs, timers, onLate, limiter: options.limiter ?? limiter(8) }
+  const run = { ...common, ...(onCall && { onCall }) }
+  return { name, registry, read, onNoCall, role, prefix, maxCalls, maxRounds, run }
 }
 
 /** The kinds of `ToolCallOptions`, for `checkOptions`. */
 export const TOOL_CALL_OPTIONS: OptionKinds<ToolCallOptions> = {
   onNoCall: oneOf('terminate', 'continue'),
   role: aText,
+  prefix: aText,
   limits: aRecord,
   limiter: aRecord,
   timers: aRecord,
   onLate: aFunction,
+  onCall: aFunction,
 }
 
 /** What is known of one batch element of a state. */
@@ -188,18 +207,21 @@ const ended = (next: TensorDict, ends: readonly End[]): TensorDict => {
   )
 }
 
-/** What follows the policy's message: a result for each call, and a word about each that could not be read. */
+/** The messages that follow the policy's: a result for each call, and an error for each that could not be read. */
 const answers = (
   observations: readonly Observation[],
   { calls, malformed }: AskedCalls,
-  { maxCalls, role }: Pick<Settings, 'maxCalls' | 'role'>,
-): readonly Message[] => [
-  ...observations.map(({ call, content }) => ({ ...toolResult(call, content), role })),
-  ...calls
-    .slice(maxCalls)
-    .map((call) => ({ ...toolResult(call, `error: not run: a message may have ${maxCalls} calls`), role })),
-  ...malformed.map((reason) => message(role, `error: a call could not be read: ${clipped(reason, REASON_LENGTH)}`)),
-]
+  { maxCalls, role, prefix }: Pick<Settings, 'maxCalls' | 'role' | 'prefix'>,
+): readonly Message[] => {
+  const skipped = `error: not run: a message may have ${maxCalls} calls`
+  const results = [
+    ...observations.map(({ call, content }) => toolResult(call, content)),
+    ...calls.slice(maxCalls).map((call) => toolResult(call, skipped)),
+    ...malformed.map((reason) => message(role, `error: a call could not be read: ${clipped(reason, REASON_LENGTH)}`)),
+  ]
+  const front: readonly ContentPart[] = prefix === '' ? [] : [{ type: 'text', text: prefix }]
+  return results.map((result) => ({ ...result, role, content: [...front, ...result.content] }))
+}
 
 const REASON_LENGTH = 500
 
