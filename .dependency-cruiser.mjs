@@ -43,7 +43,7 @@ const PACKAGES = {
   immutable: ['data', 'text', 'objectives', 'collectors'],
   commander: ['cli'],
   jiti: ['cli/recipeFile'],
-  yaml: ['cli/recipeFlags', 'modules/remote/chat/policyServers'],
+  yaml: ['cli/arena', 'cli/recipeFlags', 'modules/remote/chat/policyServers'],
   'cli-progress': ['cli'],
   'fast-check': ['testing'],
   hyparquet: ['data/codecs/parquet'],
@@ -109,7 +109,7 @@ export default {
       severity: 'error',
       from: {
         path: '^src',
-        pathNot: '^src/(live|cli|engine/(onnxruntime/binding|register)|run/report)',
+        pathNot: '^src/(live|cli|engine/(onnxruntime/binding|register)|run/report|arena/report/page)',
       },
       to: { dependencyTypes: ['core'] },
     },

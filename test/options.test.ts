@@ -171,6 +171,8 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   ReplayBuffer: ['capacitys', 'capacity'],
   resolvePolicy: ['vllmModel', 'vllmModels', 1],
   resourcePool: ['limits', 'limit', 1],
+  toolEnvironment: ['poolSizes', 'poolSize', 1],
+  remoteWorldTool: ['transports', 'transport'],
   retrievalTool: ['transports', 'transport'],
   RetrieveKL: ['references', 'reference'],
   RetrieveLogProb: ['models', 'model'],

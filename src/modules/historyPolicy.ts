@@ -1,13 +1,27 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { type Failure, problemList } from '../core/failure.js'
 import { aList, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../core/options.js'
-import type { HistoryAction, HistoryPrompt, Policy, PolicyFailure, TokenAction, TokenPrompt } from '../data/policy.js'
+import type {
+  ActOptions,
+  HistoryAction,
+  HistoryPrompt,
+  Policy,
+  PolicyFailure,
+  TokenAction,
+  TokenPrompt,
+} from '../data/policy.js'
 import { type Data, data, type Ragged, ragged, raggedRows } from '../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
 import { type History, lastMessage, type Message } from '../text/history/history.js'
 import { type ChatTemplate, render } from '../text/template/chatTemplate.js'
 import { tokenized } from '../text/tokenizer/budget.js'
-import { type EncodedText, encodeRendered, type TextTokenizer } from '../text/tokenizer/textTokenizer.js'
+import {
+  type DecodeState,
+  decodeNext,
+  type EncodedText,
+  encodeRendered,
+  type TextTokenizer,
+} from '../text/tokenizer/textTokenizer.js'
 import { callIds, callsInText, messageOfCalls } from '../text/toolCalls/callMessage.js'
 import { TOOL_CALL_FORMATS, type ToolCallFormat, toolCallFormatOf } from '../text/toolCalls/format.js'
 
@@ -135,6 +149,19 @@ const encodeAll = (
   return problems.length === 0 ? E.right(encoded) : failed(name, problemList(problems))
 }
 
+/** Decodes the ids of a streaming policy, row by row. */
+const textHook = (tokenizer: TextTokenizer, onText: ActOptions['onText']): Pick<ActOptions, 'onTokens'> => {
+  if (onText === undefined) return {}
+  const states = new Map<number, DecodeState>()
+  return {
+    onTokens: (row, ids) => {
+      const [next, text] = decodeNext(states.get(row) ?? tokenizer.decodeStart('skip'), ids)
+      states.set(row, next)
+      if (text !== '') onText(row, text)
+    },
+  }
+}
+
 const HISTORY_POLICY_OPTIONS: OptionKinds<HistoryPolicyOptions> = {
   policy: aRecord,
   tokenizer: aRecord,
@@ -180,7 +207,8 @@ export const historyPolicy = (options: HistoryPolicyOptions): Policy<HistoryProm
       if (E.isLeft(encoded)) return encoded
       const prompts = encoded.right.map(({ ids }) => ids)
       const prompt = { prompt: ragged('int32', prompts), spans: data(encoded.right.map(({ spans }) => spans)) }
-      const action = await policy.act(TensorDict({ tokens: prompt }, td.batchShape), key, actOptions)()
+      const streamed = { ...actOptions, ...textHook(tokenizer, actOptions?.onText) }
+      const action = await policy.act(TensorDict({ tokens: prompt }, td.batchShape), key, streamed)()
       if (E.isLeft(action)) return action
       const ends = get(action.right, 'stopReason').items
       const turns = raggedRows(get(action.right, 'tokens', 'response')).map((ids, i) =>

@@ -21,6 +21,10 @@ const FLAGS: Readonly<Record<string, readonly string[]>> = {
     ...['metrics-port', 'metrics-host', 'otel', 'track-samples', 'backend', 'threads', 'json', 'help'],
   ],
   eval: [...RECIPE_FLAGS, 'backend', 'threads', 'json', 'help'],
+  arena: [
+    ...['config', 'base-config', 'backend', 'model', 'max-tokens', 'temperature', 'log_level', 'override'],
+    ...['out', 'resume', 'json', 'print-config', 'help'],
+  ],
   replay: ['memory', 'backend', 'threads', 'json', 'help'],
   worker: [
     ...RECIPE_FLAGS,
