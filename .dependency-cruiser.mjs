@@ -12,13 +12,13 @@ const ALLOWED = {
   objectives: ['core', 'engine', 'data'],
   collectors: ['core', 'engine', 'data', 'text', 'envs', 'modules', 'objectives', 'live'],
   agents: ['core', 'engine', 'data', 'text', 'envs', 'modules', 'collectors', 'live'],
-  run: ['core', 'engine', 'data', 'text', 'envs', 'modules', 'objectives', 'collectors', 'live'],
+  run: ['core', 'engine', 'data', 'text', 'envs', 'modules', 'objectives', 'collectors', 'agents', 'live'],
   tracking: ['core', 'data', 'text', 'run', 'live'],
   arena: ['core', 'engine', 'data', 'text', 'envs', 'modules', 'run', 'tracking', 'bench', 'live'],
   serve: ['core', 'data', 'text', 'live', 'modules'],
   bench: ['core', 'engine', 'data', 'envs', 'live'],
   testing: ['core', 'engine', 'data', 'text', 'envs', 'collectors'],
-  cli: ['core', 'engine', 'data', 'text', 'modules', 'collectors', 'run', 'tracking', 'serve', 'bench', 'arena', 'live'],
+  cli: ['core', 'engine', 'data', 'text', 'modules', 'collectors', 'agents', 'run', 'tracking', 'serve', 'bench', 'arena', 'live'],
 }
 
 /** Package -> folders that may import it. */

@@ -27,6 +27,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async (args) => (await import('./bench.js')).benchCommand(args),
   },
   {
+    name: 'agent',
+    summary: 'Play the agent of a recipe and print its events.',
+    load: async (args) => (await import('./agent.js')).agentCommand(args),
+  },
+  {
     name: 'sample',
     summary: 'Sample completions of a question.',
     load: async () => (await import('./sample.js')).sampleCommand(),
