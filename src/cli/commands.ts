@@ -55,6 +55,13 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async (args) => (await import('./bench.js')).benchCommand(args),
   },
   {
+    name: 'agent',
+    summary: 'Play the agent of a recipe and print its events.',
+    group: 'Evaluate:',
+    examples: ['tandem agent run calculatorAgent'],
+    load: async (args) => (await import('./agent.js')).agentCommand(args),
+  },
+  {
     name: 'sample',
     summary: 'Sample completions of a question.',
     group: 'Evaluate:',
