@@ -7,7 +7,7 @@ export interface CommandEntry {
   /** One sentence for `tandem --help`. */
   readonly summary: string
   /** Heading in `tandem --help`. */
-  readonly group: 'Train:' | 'Look at a run' | 'Serve' | 'Start'
+  readonly group: 'Train:' | 'Look at a run:' | 'Serve:' | 'Play:' | 'Start:'
   /** Command lines for the end of the command's help. */
   readonly examples: readonly string[]
   /** Imports the command and makes its options. Those of recipes depend on the arguments. */
@@ -37,6 +37,12 @@ export const COMMANDS: readonly CommandEntry[] = [
   {
     name: 'arena',
     summary: 'Let players meet in games: language models, search, solved tables, random players, people.',
+    group: 'Play:',
+    examples: [
+      'tandem arena --override agents.player_0.type=mcts num_episodes=20 parallel_episodes=2',
+      'tandem arena games.yaml --override mode=llm_vs_llm agents.player_1.model=hf_gpt2 --out runs/games',
+      'tandem arena --resume runs/games',
+    ],
     load: async () => (await import('./arena.js')).arenaCommand(),
   },
   {

@@ -65,14 +65,14 @@ export interface TournamentResult {
 const isCostly = ({ reply }: { readonly reply?: string | undefined }): boolean => reply !== undefined
 
 /**
- * Plays all games that the log does not have. Games of players that depend on their keys alone are the
- * same in any order, with any number at a time, and after any interruption.
+ * Plays all games that the log does not have. Games of players that depend on their keys alone are
+ * the same in any order, with any number at a time, and after any interruption.
  *
  * A game whose player fails has no result and is played again in the next session. The tournament
  * stops early after `maxFailures` of them, and at once if a player cannot play the game at all.
  *
- * Errors   `Left(FileFailure)` if the log cannot be written. Throws RangeError for a wrong rule, and
- *          unless `parallel` is an integer of at least 1.
+ * Errors   `Left(FileFailure)` if the log cannot be written. Throws RangeError for a wrong rule,
+ *          and unless `parallel` is an integer of at least 1.
  */
 export const runTournament = (options: RunTournamentOptions): TaskEither<FileFailure, TournamentResult> => {
   checkOptions('runTournament', options, RUN_TOURNAMENT_OPTIONS)
@@ -122,7 +122,9 @@ export const runTournament = (options: RunTournamentOptions): TaskEither<FileFai
       }
     }
     const open = plans.filter(({ id }) => !done.has(id))[Symbol.iterator]()
-    /** Plays one game after the other. Timers and signals are handled between games that never wait. */
+    /**
+     * Plays one game after the other. Timers and signals are handled between games that never wait.
+     */
     const lane = async (): Promise<void> => {
       for (const plan of open) {
         await clock.breathe()
