@@ -14,9 +14,23 @@ const ALLOWED = {
   run: ['core', 'engine', 'data', 'text', 'envs', 'modules', 'objectives', 'collectors', 'live'],
   tracking: ['core', 'data', 'text', 'run', 'live'],
   serve: ['core', 'data', 'text', 'live', 'modules'],
+  tinker: ['core', 'engine', 'data', 'text', 'modules', 'objectives', 'collectors', 'live', 'serve'],
   bench: ['core', 'engine', 'data', 'envs', 'live'],
   testing: ['core', 'engine', 'data', 'text', 'envs', 'collectors'],
-  cli: ['core', 'engine', 'data', 'text', 'modules', 'collectors', 'run', 'tracking', 'serve', 'bench', 'live'],
+  cli: [
+    'core',
+    'engine',
+    'data',
+    'text',
+    'modules',
+    'collectors',
+    'run',
+    'tracking',
+    'serve',
+    'tinker',
+    'bench',
+    'live',
+  ],
 }
 
 /** Package -> folders that may import it. */
@@ -43,6 +57,7 @@ const PACKAGES = {
     'run',
     'tracking',
     'serve',
+    'tinker',
     'cli/recipe',
     'live/lock',
     'index',
