@@ -45,6 +45,25 @@ export {
   type MLGymSessionsOptions,
   mlgymSessions,
 } from '../envs/mlgym/sessions.js'
+export {
+  type ResourceFailure,
+  type ResourceScope,
+  type ResourceSpec,
+  resourceFailure,
+} from '../envs/resources/resource.js'
+export {
+  type AcquireOptions,
+  type Lease,
+  type ResourcePool,
+  type ResourcePoolOptions,
+  type ResourceStats,
+  resourcePool,
+} from '../envs/resources/resourcePool.js'
+export {
+  type ToolEnvironment,
+  type ToolEnvironmentOptions,
+  toolEnvironment,
+} from '../envs/resources/toolEnvironment.js'
 export { type AskedCalls, type CallFinder, callsOfMessage, callsOfText } from '../envs/tools/askedCalls.js'
 export {
   type Browser,
@@ -61,6 +80,7 @@ export { BrowserTransform, browserTool } from '../envs/tools/browserTool.js'
 export { type CalculatorOptions, calculator } from '../envs/tools/calculator.js'
 export type { CellTool, CellToolOptions } from '../envs/tools/cellTool.js'
 export { type CodeFence, codeFences } from '../envs/tools/codeFences.js'
+export { type ContextFoldingOptions, contextFolding, type FoldingOptions } from '../envs/tools/contextFolding.js'
 export type { JavaScriptCell, JavaScriptLimits } from '../envs/tools/javascriptThread.js'
 export { type JavaScriptTool, type JavaScriptToolOptions, javascriptTool } from '../envs/tools/javascriptTool.js'
 export type { McpAddress, McpFailure, McpLimits, McpLink, McpProgram, McpServer, McpWorld } from '../envs/tools/mcp.js'
@@ -88,7 +108,15 @@ export {
   SimpleToolTransform,
   type SimpleToolTransformOptions,
 } from '../envs/tools/simpleToolTransform.js'
-export { type Tool, type ToolContext, type ToolOptions, type ToolReply, tool, toolFailure } from '../envs/tools/tool.js'
+export {
+  type HeldEnvironment,
+  type Tool,
+  type ToolContext,
+  type ToolOptions,
+  type ToolReply,
+  tool,
+  toolFailure,
+} from '../envs/tools/tool.js'
 export { ToolRegistry, type ToolSpec, toolSpecs } from '../envs/tools/toolRegistry.js'
 export {
   type ToolCallOptions,
@@ -97,4 +125,19 @@ export {
   type ToolTransformOptions,
   toolTransform,
 } from '../envs/tools/toolTransform.js'
+export { type WorldToolOptions, type WorldToolState, worldTool } from '../envs/tools/worldTool.js'
+export {
+  type ShopGoal,
+  type ShopOptions,
+  type ShopProduct,
+  type ShopState,
+  type ShopTask,
+  shopCatalogue,
+  shopScore,
+  shopSolution,
+  shopTasks,
+  shopWorld,
+} from '../envs/worlds/shop.js'
+export type { Episode } from '../envs/transforms/episode.js'
+export type { TextWorld, WorldView } from '../envs/worlds/textWorld.js'
 export { type LiveSandboxOptions, liveSandbox } from '../live/sandbox/liveSandbox.js'

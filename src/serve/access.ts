@@ -13,12 +13,20 @@ const isSame = (a: Uint8Array, b: Uint8Array): boolean => {
 }
 
 /**
- * Whether a header carries one of the keys as `Bearer KEY`.
+ * Returns the key of a request, or `undefined`: `Authorization: Bearer KEY`, or Anthropic's
+ * `x-api-key: KEY`.
+ */
+export const givenKey = (headers: Headers): string | undefined => {
+  const [, bearer] = /^bearer (.*)$/i.exec(headers.get('authorization') ?? '') ?? []
+  return bearer ?? headers.get('x-api-key') ?? undefined
+}
+
+/**
+ * Returns `true` if the given key is one of the keys.
  *
  * Cost     the same for every key that is tried: digests are compared, with all keys.
  */
-export const isAuthorized = async (header: string | null, keys: readonly string[]): Promise<boolean> => {
-  const [, given] = /^bearer (.*)$/i.exec(header ?? '') ?? []
+export const isAuthorized = async (given: string | undefined, keys: readonly string[]): Promise<boolean> => {
   if (given === undefined) return false
   const asked = await digest(given)
   const matches = await Promise.all(keys.map(async (key) => isSame(asked, await digest(key))))

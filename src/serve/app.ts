@@ -13,11 +13,12 @@ import { FailureError } from '../core/failure.js'
 import { aRecord, checkOptions, type OptionKinds } from '../core/options.js'
 import { liveCalendar } from '../live/clock.js'
 import { liveIds } from '../live/ids.js'
-import { isAuthorized, isProtected, mayCome } from './access.js'
+import { givenKey, isAuthorized, isProtected, mayCome } from './access.js'
 import { readJsonBody } from './body.js'
 import { metricsText } from './metrics.js'
 import { type ApiFailure, apiFailure, failureResponse, jsonResponse } from './requests/failure.js'
 import { tooLong } from './requests/length.js'
+import { responseMemory } from './requests/responseMemory.js'
 import {
   DEFAULT_LIMITS,
   keySequence,
@@ -42,7 +43,9 @@ import {
   worldSize,
 } from './routes/control.js'
 import { generate } from './routes/generate.js'
+import { countTokens, messages } from './routes/messages.js'
 import { listModels, loadAdapterRoute, unloadAdapter } from './routes/models.js'
+import { responses } from './routes/responses.js'
 import { detokenize, tokenize } from './routes/tokenize.js'
 
 /** The reported version: the newest supported version of vLLM's protocol, marked with our name. */
@@ -90,6 +93,9 @@ const ENDPOINTS: readonly Endpoint[] = [
   get('/v1/models', (served) => E.right(listModels(served))),
   post('/v1/completions', (served, { body, request }) => completions(served, body, request)),
   post('/v1/chat/completions', (served, { body, request }) => chatCompletions(served, body, request)),
+  post('/v1/responses', (served, { body, request }) => responses(served, body, request)),
+  post('/v1/messages', (served, { body, request }) => messages(served, body, request)),
+  post('/v1/messages/count_tokens', (served, { body }) => countTokens(served, body)),
   post('/inference/v1/generate', (served, { body, request }) => generate(served, body, request)),
   post('/tokenize', (served, { body }) => tokenize(served, body)),
   post('/detokenize', (served, { body }) => detokenize(served, body)),
@@ -121,10 +127,21 @@ const SERVE_OPTIONS: OptionKinds<ServeOptions> = {
   limits: aRecord,
   access: aRecord,
   features: aRecord,
+  responses: aRecord,
   world: aRecord,
 }
 
-const servedOf = ({ engine, model, text, key, limits, access, features, world: given }: ServeOptions): Served => {
+const servedOf = ({
+  engine,
+  model,
+  text,
+  key,
+  limits,
+  access,
+  features,
+  responses: known,
+  world: given,
+}: ServeOptions): Served => {
   const world = { calendar: liveCalendar, ids: liveIds, version: PROTOCOL, report: console.error, ...given }
   return {
     engine,
@@ -140,6 +157,7 @@ const servedOf = ({ engine, model, text, key, limits, access, features, world: g
     adapters: new Map(),
     loading: new Set(),
     weights: weightLabels(),
+    responses: known ?? responseMemory(),
   }
 }
 
@@ -148,14 +166,14 @@ const answerTo = async (served: Served, endpoint: Endpoint, request: Request): P
     endpoint.reads === 'json'
       ? await readJsonBody(request, { maxBytes: served.limits.maxBodyBytes })
       : E.right(undefined)
-  if (E.isLeft(body)) return failureResponse(body.left)
+  if (E.isLeft(body)) return failureResponse(body.left, endpoint.path)
   const refused = await tooLong(body.right, {
     maxModelLength: served.engine.info.maxModelLength,
     tokenizer: served.text.tokenizer,
   })
-  if (refused !== undefined) return failureResponse(refused)
+  if (refused !== undefined) return failureResponse(refused, endpoint.path)
   const answer = await endpoint.answer(served, { request, body: body.right, query: new URL(request.url).searchParams })
-  return E.isLeft(answer) ? failureResponse(answer.left) : answer.right
+  return E.isLeft(answer) ? failureResponse(answer.left, endpoint.path) : answer.right
 }
 
 /** The error of a path or a method that is not there, as FastAPI tells it. */
@@ -175,7 +193,7 @@ export interface ServeApp {
 /**
  * A server with vLLM's protocol over an engine, as a function from requests to responses.
  *
- * `/v1/completions`, `/v1/chat/completions`, `/v1/models`, `/inference/v1/generate`, `/tokenize`,
+ * `/v1/completions`, `/v1/chat/completions`, `/v1/responses`, `/v1/messages`, `/v1/models`, `/inference/v1/generate`, `/tokenize`,
  * `/detokenize`, `/health`, `/version`, `/metrics` and `/load`; adapters and the control of the
  * engine where they are switched on.
  *
@@ -204,11 +222,13 @@ export const serveApp = (options: ServeOptions): ServeApp => {
   app.all('*', async ({ req }) => {
     const { path } = req
     if (req.raw.method === 'POST' && !mayCome(req.raw.headers, access.corsOrigins)) {
-      return failureResponse(apiFailure(403, 'Requests from pages of this origin are not allowed.'))
+      return failureResponse(apiFailure(403, 'Requests from pages of this origin are not allowed.'), path)
     }
     const isOpen = access.apiKeys.length === 0 || req.method === 'OPTIONS' || !isProtected(path)
-    if (!isOpen && !(await isAuthorized(req.header('authorization') ?? null, access.apiKeys))) {
-      return jsonResponse({ error: 'Unauthorized' }, 401)
+    if (!isOpen && !(await isAuthorized(givenKey(req.raw.headers), access.apiKeys))) {
+      return path.startsWith('/v1/messages')
+        ? failureResponse(apiFailure(401, 'Unauthorized'), path)
+        : jsonResponse({ error: 'Unauthorized' }, 401)
     }
     const there = endpoints.filter((endpoint) => endpoint.path === path)
     const endpoint = there.find(({ method }) => method === req.raw.method)
@@ -216,12 +236,12 @@ export const serveApp = (options: ServeOptions): ServeApp => {
     if (there.length === 0) return notThere(404, 'Not Found')
     return notThere(405, 'Method Not Allowed', there.map(({ method }) => method).join(', '))
   })
-  app.onError((error) => {
+  app.onError((error, { req: { path } }) => {
     if (error instanceof FailureError && error.failure._tag === 'TokenizerFailure') {
-      return failureResponse(apiFailure(400, error.failure.reason))
+      return failureResponse(apiFailure(400, error.failure.reason), path)
     }
     served.world.report(error)
-    return failureResponse(apiFailure(500, 'Internal server error'))
+    return failureResponse(apiFailure(500, 'Internal server error'), path)
   })
   return { fetch: async (request) => app.fetch(request), inFlight: () => served.requests.size() }
 }

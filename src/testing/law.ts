@@ -6,18 +6,18 @@
  * tests (`test/kit`).
  */
 
-/** Something that holds for all inputs. `check` throws, with a counterexample, if it does not. */
+/** A property that holds for all inputs. `check` throws a counterexample otherwise. */
 export interface Law {
   readonly name: string
   readonly check: () => void | Promise<void>
 }
 
-/** A law with its number in the table of laws (`docs/laws.md`). Its name begins with the number. */
+/** A law with its number in the table of laws (`docs/laws.md`). Its name starts with the number. */
 export interface NumberedLaw extends Law {
   readonly number: number
 }
 
-/** A numbered law. */
+/** Makes a numbered law. */
 export const numbered = (number: number, title: string, check: Law['check']): NumberedLaw => ({
   number,
   name: `law ${number}: ${title}`,
@@ -32,7 +32,7 @@ export const checkLaws = (
   for (const { name, check } of laws) it(name, check)
 }
 
-/** Throws, saying `problem`, unless `holds`. */
+/** Throws an error with the message `problem` unless `holds`. */
 export const require = (holds: boolean, problem: () => string): void => {
   if (!holds) throw new Error(problem())
 }

@@ -16,8 +16,9 @@ import type { CorrectionMetrics } from '../../objectives/rolloutCorrection.js'
 import type { CompletionEntries } from './lossKinds.js'
 
 /**
- * A learner could not do what was asked. `non-finite`: the loss or the gradient is NaN or infinite. `thread`: one of its threads could not
- * start or has ended. `state`: a checkpoint does not belong to this learner.
+ * A failed operation of a learner. `non-finite`: the loss or the gradient is NaN or infinite.
+ * `thread`: a thread could not start or has ended. `state`: a checkpoint does not belong to this
+ * learner.
  */
 export interface LearnerFailure {
   readonly _tag: 'LearnerFailure'
@@ -29,22 +30,22 @@ export interface LearnerFailure {
 
 /** The result of one update. `M` are the metrics of an optimizer step. */
 export interface Update<out M> {
-  /** Updates done, this one included. */
+  /** Number of updates done, including this one. */
   readonly version: number
   readonly learningRate: number
-  /** Those of all optimizer steps together. */
+  /** The metrics of all optimizer steps combined. */
   readonly metrics: M
   /** One entry for each optimizer step, in order. */
   readonly steps: readonly M[]
-  /** Statistics of the off-policy correction; null where none was applied. */
+  /** Statistics of the off-policy correction, or `null` without one. */
   readonly correction: CorrectionMetrics | null
 }
 
 /**
- * Computes gradients and owns what they change: weights and optimizer state.
+ * A learner: it computes gradients and owns the weights and the optimizer state.
  *
- * Two learners with equal descriptions that see equal batches in the same order have equal weights, bit for bit. So has one that was
- * restored from the files of another.
+ * Two learners with equal descriptions that train on equal batches in the same order have equal
+ * weights, bit for bit. The same holds for a learner restored from the files of another.
  */
 export interface Learner<in B, out M> {
   readonly name: string

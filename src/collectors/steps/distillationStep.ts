@@ -21,11 +21,14 @@ export interface TaughtRows {
   readonly temperature?: number
 }
 
-/** Means over the tokens that count, before the update. */
+/** Means over the trained tokens, before the update. */
 export interface DistillationMetrics extends MeasuredLoss {
   /** The estimate of the divergence, in nats. */
   readonly kl: number
-  /** Share of tokens to which the teacher gives probability 1 exactly: near 1 it did not score them at all. */
+  /**
+   * Share of tokens with teacher probability exactly 1. A share near 1 means that the teacher did
+   * not score them.
+   */
   readonly teacherZeros: number
 }
 

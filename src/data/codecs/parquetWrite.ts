@@ -30,7 +30,7 @@ const requireColumns = (columns: readonly ParquetColumn[], rowsPerGroup: number)
   const repeated = names.filter((name, i) => names.indexOf(name) !== i)
   const rows = columns[0]?.values.length ?? 0
   const problems = [
-    ...(columns.length === 0 ? ['there is no column'] : []),
+    ...(columns.length === 0 ? ['no columns'] : []),
     ...repeated.map((name) => `two columns are named '${name}'`),
     ...columns
       .filter(({ values }) => values.length !== rows)

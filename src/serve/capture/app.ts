@@ -14,7 +14,7 @@ import type { CapturedSession } from '../../data/capture/session.js'
 import { sessionTrajectories } from '../../data/capture/trajectories.js'
 import { liveCalendar, liveClock } from '../../live/clock.js'
 import { liveIds } from '../../live/ids.js'
-import { isAuthorized } from '../access.js'
+import { givenKey, isAuthorized } from '../access.js'
 import { serveApp } from '../app.js'
 import { readJsonBody } from '../body.js'
 import { type ApiFailure, apiFailure, failureResponse, jsonResponse } from '../requests/failure.js'
@@ -84,7 +84,10 @@ const finishSchema = z.strictObject({
 })
 
 /** Endpoints whose requests reach the engine. */
-const SAMPLING = ['/v1/chat/completions', '/v1/completions', '/inference/v1/generate']
+const SAMPLING = [
+  ...['/v1/chat/completions', '/v1/responses', '/v1/messages'],
+  ...['/v1/completions', '/inference/v1/generate'],
+]
 
 const summary = ({ session, running }: LiveSession): object => ({
   session_id: session.id,
@@ -107,13 +110,22 @@ const trajectoriesJson = (session: CapturedSession, decode: (ids: Int32Array) =>
   return { session_id: session.id, reward: session.reward, end: session.end, trajectories: rows, ...rest }
 }
 
+/** Clients of Anthropic's API add `/v1` to the base address, which ends with it already. */
+const oneVersion = (path: string): string => path.replace(/^\/v1\/v1\//, '/v1/')
+
 /** A path below a session: its id and the rest. */
 const sessionPath = (path: string): { readonly id: string; readonly rest: string } | undefined => {
   const [, id, rest] = /^\/sessions\/([^/]+)(\/.*)?$/.exec(path) ?? []
-  return id === undefined ? undefined : { id, rest: rest ?? '' }
+  return id === undefined ? undefined : { id, rest: oneVersion(rest ?? '') }
 }
 
-const SESSION_KEY = /^bearer sk-session-(.*)$/i
+const SESSION_KEY = /^sk-session-(.*)$/i
+
+/** The path of a request below its session. */
+const pathOf = ({ url }: Request): string => {
+  const { pathname } = new URL(url)
+  return sessionPath(pathname)?.rest ?? oneVersion(pathname)
+}
 
 const notThere = (path: string): E.Either<ApiFailure, never> => E.left(apiFailure(404, `There is no ${path} here.`))
 
@@ -156,13 +168,12 @@ export const captureApp = (serve: ServeOptions, options: CaptureOptions = {}): C
   const { continuation = 'tokens', sampling = {} } = options
   const calls: CaptureCallOptions = { serve, sessions, clock, calendar: world.calendar, continuation, sampling }
   const decode = (ids: Int32Array): string => serve.text.tokenizer.decode(ids, 'keep')
-  let count = 0
 
   const keyOf = ({ session, secret }: LiveSession): string =>
     apiKeys.length === 0 ? `sk-session-${session.id}` : `sk-session-${session.id}.${secret}`
 
   const isOpen = async (request: Request, keys: readonly string[]): Promise<boolean> =>
-    apiKeys.length === 0 || isAuthorized(request.headers.get('authorization'), keys)
+    apiKeys.length === 0 || isAuthorized(givenKey(request.headers), keys)
 
   const openSession = (
     id: string,
@@ -192,7 +203,7 @@ export const captureApp = (serve: ServeOptions, options: CaptureOptions = {}): C
   const namedSession = (request: Request): string | undefined => {
     const named = request.headers.get('x-session-id')
     if (named !== null) return named
-    const [, key] = SESSION_KEY.exec(request.headers.get('authorization') ?? '') ?? []
+    const [, key] = SESSION_KEY.exec(givenKey(request.headers) ?? '') ?? []
     return key === undefined || apiKeys.length === 0 ? key : key.slice(0, Math.max(0, key.lastIndexOf('.')))
   }
 
@@ -201,7 +212,7 @@ export const captureApp = (serve: ServeOptions, options: CaptureOptions = {}): C
     if (E.isLeft(may)) return may
     const body = await readJsonBody(request, { maxBytes })
     if (E.isLeft(body)) return body
-    const key = callKey(serve.key, live.session.id, count++)
+    const key = callKey(serve.key, live.session.id, sessions.asks(live))
     return E.right(await answerCall({ live, path, body: body.right, request, key }, calls))
   }
 
@@ -309,7 +320,7 @@ export const captureApp = (serve: ServeOptions, options: CaptureOptions = {}): C
     const { pathname } = new URL(request.url)
     if (pathname === '/health') return health(request)
     const below = sessionPath(pathname)
-    const path = below === undefined ? pathname : below.rest
+    const path = below === undefined ? oneVersion(pathname) : below.rest
     const isModel = path.startsWith('/v1/') || path.startsWith('/inference/')
     if (pathname === '/sessions' || (below !== undefined && !isModel)) return administer(request, pathname)
     if (!SAMPLING.includes(path) || request.method !== 'POST') {
@@ -336,10 +347,10 @@ export const captureApp = (serve: ServeOptions, options: CaptureOptions = {}): C
     fetch: async (request) => {
       try {
         const answer = await route(request)
-        return E.isLeft(answer) ? failureResponse(answer.left) : answer.right
+        return E.isLeft(answer) ? failureResponse(answer.left, pathOf(request)) : answer.right
       } catch (error) {
         world.report(error)
-        return failureResponse(apiFailure(500, 'Internal server error'))
+        return failureResponse(apiFailure(500, 'Internal server error'), pathOf(request))
       }
     },
     inFlight: () => sessions.counts().running,

@@ -8,23 +8,24 @@ import {
   type CapturedCompletion,
   completionStatus,
 } from '../../data/capture/session.js'
-import type { LLMEngine, SamplingParams } from '../../data/generation.js'
+import type { LLMEngine } from '../../data/generation.js'
 import { hasSpecialTags, type ToolCallFormat } from '../../text/toolCalls/format.js'
 import { readToolCalls } from '../../text/toolCalls/reader.js'
 import { serveApp } from '../app.js'
+import { chatOfMessages } from '../requests/anthropic.js'
 import { type ChatFields, conversation, type PromptText } from '../requests/messages.js'
+import { chatOfResponses, type ResponsesBody } from '../requests/responses.js'
 import type { ServeOptions } from '../requests/served.js'
 import { type ContinuedConversation, continueConversation, rememberAnswer } from './continuation.js'
 import { type RecordedCompletion, type RecordedGeneration, recordingEngine, samplingJson } from './recording.js'
-import type { CaptureSessions, LiveSession } from './sessions.js'
+import type { CaptureSessions, LiveSession, SamplingOverride } from './sessions.js'
 
 /** How calls are made. */
 export interface CaptureCallOptions {
   readonly serve: ServeOptions
   readonly sessions: CaptureSessions
   readonly continuation: 'tokens' | 'render'
-  /** Takes the place of what requests ask for. */
-  readonly sampling: Partial<Omit<SamplingParams, 'n' | 'key'>>
+  readonly sampling: SamplingOverride
   readonly clock: Pick<Clock, 'now'>
   readonly calendar: Calendar
 }
@@ -93,6 +94,10 @@ const completionOf = (
   }
 }
 
+/** The smaller of two limits, of which `null` is none. */
+const least = (a: number | null, b: number | null): number | null =>
+  a === null || b === null ? (a ?? b) : Math.min(a, b)
+
 const isSame = (a: Int32Array, b: Int32Array): boolean => a.length === b.length && a.every((id, i) => id === b[i])
 
 /** What is known of the conversation of a call when it has been read. */
@@ -111,7 +116,7 @@ export const answerCall = (
   { live, path, body, request, key }: IncomingCall,
   { serve, sessions, continuation, sampling, clock, calendar }: CaptureCallOptions,
 ): Promise<Response> => {
-  const asked = isObject(body) ? body : {}
+  const asked = chatOf(path, body, live)
   const tools = askedTools(asked, serve.features?.toolCalls)
   const { engine, text } = serve
   let read: Read | null = null
@@ -158,8 +163,12 @@ export const answerCall = (
       if (continuation === 'tokens' && read !== null) remember(read, call)
       await sessions.ended(live, call)
     }
-    const changed = { ...made, sampling: { ...made.sampling, ...sampling }, conversation: live.session.id }
-    return recordingEngine(engine, told).generate(changed, options)
+    const { maxTokens = null, ...rest } = { ...sampling, ...live.sampling }
+    const changed = { ...made.sampling, ...rest, maxTokens: least(made.sampling.maxTokens, maxTokens) }
+    return recordingEngine(engine, told).generate(
+      { ...made, sampling: changed, conversation: live.session.id },
+      options,
+    )
   }
 
   const app = serveApp({
@@ -168,6 +177,7 @@ export const answerCall = (
     text: { ...text, conversation: readConversation },
     access: { ...serve.access, apiKeys: [] },
     features: { ...serve.features, control: 'off', readAdapter: null },
+    responses: live.responses,
     key,
   })
   return app.fetch(
@@ -175,9 +185,23 @@ export const answerCall = (
       method: 'POST',
       headers: request.headers,
       body: JSON.stringify(body),
-      signal: request.signal,
+      signal: AbortSignal.any([request.signal, live.control.signal]),
     }),
   )
+}
+
+/**
+ * Returns the body as a chat request: messages, tools and how tools are called. A body that its
+ * endpoint refuses has none of them.
+ */
+const chatOf = (path: string, body: unknown, { responses }: LiveSession): Body => {
+  const read =
+    path === '/v1/messages'
+      ? chatOfMessages(body)
+      : path === '/v1/responses'
+        ? E.map(({ chat }: ResponsesBody) => chat)(chatOfResponses(body, responses))
+        : E.right(isObject(body) ? body : {})
+  return E.isRight(read) ? read.right : {}
 }
 
 /** Another key for each call. */

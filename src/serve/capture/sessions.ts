@@ -3,9 +3,14 @@ import * as E from 'fp-ts/lib/Either.js'
 import type { Clock } from '../../core/capabilities.js'
 import type { Changing } from '../../core/changing.js'
 import type { CapturedCall, CapturedReward, CapturedSession, SessionEnd } from '../../data/capture/session.js'
+import type { SamplingParams } from '../../data/generation.js'
 import { type ApiFailure, apiFailure } from '../requests/failure.js'
+import { type ResponseMemory, responseMemory } from '../requests/responseMemory.js'
 import { type Answers, makeAnswers } from './continuation.js'
 import type { CaptureJournal } from './journal.js'
+
+/** Sampling that takes the place of what requests ask for. `maxTokens` is a limit. */
+export type SamplingOverride = Partial<Omit<SamplingParams, 'n' | 'key'>>
 
 /** Bounds of what a proxy holds. */
 export interface CaptureLimits {
@@ -30,10 +35,19 @@ export interface LiveSession {
   readonly bytes: number
   readonly usedAt: number
   readonly answers: Answers
+  readonly responses: ResponseMemory
+  /** Aborts the running calls. */
+  readonly control: AbortController
+  /** Number of calls that came in: each draws from a key of its own. */
+  readonly asked: number
+  readonly sampling: SamplingOverride
 }
 
 /** What a session begins with. */
-type NewSession = Pick<CapturedSession, 'id' | 'group' | 'metadata' | 'createdAt'>
+type NewSession = Pick<CapturedSession, 'id' | 'group' | 'metadata' | 'createdAt'> & {
+  /** Sampling of this session's calls. Default: that of the proxy. */
+  readonly sampling?: SamplingOverride
+}
 
 export interface CaptureSessions {
   /** `Left(ApiFailure)`: 409 for an id that is taken, 503 where a limit is reached. */
@@ -42,6 +56,8 @@ export interface CaptureSessions {
   readonly list: () => readonly LiveSession[]
   /** Whether calls may come: `Left(ApiFailure)`, 409 after the end, 503 where the bytes are used up. */
   readonly mayCall: (live: LiveSession) => E.Either<ApiFailure, void>
+  /** A request comes in: its number in the session. */
+  readonly asks: (live: LiveSession) => number
   /** A call begins: its index. */
   readonly begin: (live: LiveSession) => number
   /** A call that was begun has ended. One of a session that was dropped meanwhile is forgotten. */
@@ -83,12 +99,13 @@ export const makeSessions = (
 ): CaptureSessions => {
   const sessions = new Map<string, Changing<LiveSession>>()
   let [bytes, expired] = [0, 0]
-  const add = (session: CapturedSession, secret: string): Changing<LiveSession> => {
+  const add = (session: CapturedSession, secret: string, sampling: SamplingOverride = {}): Changing<LiveSession> => {
     const size = session.calls.reduce((sum, call) => sum + bytesOf(call), 0)
     const last = session.calls.reduce((most, { index }) => Math.max(most, index), -1)
     const live: Changing<LiveSession> = {
       ...{ session, secret, next: last + 1, running: 0, bytes: size, usedAt: clock.now() },
-      answers: makeAnswers(),
+      ...{ answers: makeAnswers(), responses: responseMemory(), control: new AbortController() },
+      ...{ asked: last + 1, sampling },
     }
     bytes += size
     sessions.set(session.id, live)
@@ -121,14 +138,14 @@ export const makeSessions = (
     E.left(apiFailure(503, `The proxy holds as many ${what} as it may: collect and delete sessions that are finished.`))
 
   return {
-    open: async (session, secret) => {
+    open: async ({ sampling, ...session }, secret) => {
       sweep()
       if (sessions.has(session.id)) {
         return E.left({ ...apiFailure(409, `The session '${session.id}' is there already.`), type: 'ConflictError' })
       }
       if (sessions.size >= limits.sessions) return full('sessions')
       if (bytes >= limits.bytes) return full('bytes')
-      const live = add({ ...session, calls: [], reward: null, end: null }, secret)
+      const live = add({ ...session, calls: [], reward: null, end: null }, secret, sampling)
       await journal.append({ type: 'session', session })
       return E.right(live)
     },
@@ -147,6 +164,7 @@ export const makeSessions = (
       }
       return bytes >= limits.bytes ? full('bytes') : E.right(undefined)
     },
+    asks: (live: Changing<LiveSession>) => live.asked++,
     begin: (live: Changing<LiveSession>) => {
       live.running++
       return live.next++
@@ -168,6 +186,7 @@ export const makeSessions = (
     end: async (live: Changing<LiveSession>, end) => {
       live.session = { ...live.session, end }
       live.answers = makeAnswers()
+      live.control.abort()
       await journal.append({ type: 'end', session: live.session.id, end })
     },
     drop: remove,

@@ -20,16 +20,18 @@ export interface AskedModel {
 }
 
 /**
- * The model or the adapter with a name; no name is the model.
+ * Returns the model or adapter with a name; no name is the model.
  *
- * Errors   `Left(ApiFailure)`, 404, for a name that nothing has.
+ * Errors   `Left(ApiFailure)`, 404, for an unknown name, unless the model answers to all names.
  */
 export const askedModel = (served: Served, name: string | null | undefined): E.Either<ApiFailure, AskedModel> => {
   const { names } = served.model
   if (name == null || name === '' || names.includes(name)) return E.right({ name: names[0]!, adapter: null })
   return served.adapters.has(name)
     ? E.right({ name, adapter: name })
-    : E.left(apiFailure(404, `The model \`${name}\` does not exist.`, 'model'))
+    : served.model.others === 'answer'
+      ? E.right({ name, adapter: null })
+      : E.left(apiFailure(404, `The model \`${name}\` does not exist.`, 'model'))
 }
 
 /** The name of a request: the header wins, as in vLLM; without any it gets one. */

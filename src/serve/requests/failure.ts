@@ -68,9 +68,36 @@ export const errorBody = ({ status, type, reason, param }: ApiFailure): object =
   error: { message: reason, type, param, code: status },
 })
 
+const ANTHROPIC_TYPES: Readonly<Record<number, string>> = {
+  401: 'authentication_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  413: 'request_too_large',
+  429: 'rate_limit_error',
+  503: 'overloaded_error',
+  504: 'timeout_error',
+}
+
+/** The body of an error of the Messages API. */
+export const anthropicBody = ({ status, reason }: ApiFailure): object => ({
+  type: 'error',
+  error: {
+    type: ANTHROPIC_TYPES[status] ?? (status >= 500 ? 'api_error' : 'invalid_request_error'),
+    message: reason,
+  },
+})
+
 /** A response of JSON. */
 export const jsonResponse = (body: unknown, status = 200): Response =>
   new Response(JSON.stringify(body), { status, headers: { 'content-type': 'application/json' } })
 
-/** The response to a request that failed. */
-export const failureResponse = (failure: ApiFailure): Response => jsonResponse(errorBody(failure), failure.status)
+/**
+ * The response to a request that failed, in the form of the path's protocol. Clients that repeat
+ * failed requests leave conflicts alone: the next attempt would meet the same one.
+ */
+export const failureResponse = (failure: ApiFailure, path = ''): Response => {
+  const body = path.startsWith('/v1/messages') ? anthropicBody(failure) : errorBody(failure)
+  const response = jsonResponse(body, failure.status)
+  if (failure.status === 409) response.headers.set('x-should-retry', 'false')
+  return response
+}

@@ -37,10 +37,11 @@ export const chatFields = {
   chat_template_kwargs: z.record(z.string(), z.unknown()).nullish(),
 } as const
 
-const schema = z.object(chatFields)
+/** The schema of a conversation. */
+export const chatSchema = z.object(chatFields)
 
 /** A conversation as a request has it. */
-export type ChatFields = z.infer<typeof schema>
+export type ChatFields = z.infer<typeof chatSchema>
 
 /** A rendered conversation. */
 export interface Conversation {

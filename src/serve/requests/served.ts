@@ -6,6 +6,7 @@ import { child, type Key } from '../../core/key.js'
 import type { AdapterWeights, GenerationEvent, GenerationRequest, LLMEngine } from '../../data/generation.js'
 import type { ToolCallFormat } from '../../text/toolCalls/format.js'
 import type { PromptText, ReadConversation } from './messages.js'
+import type { ResponseMemory } from './responseMemory.js'
 
 /** The names under which the model answers, and where it comes from. */
 export interface ServedModel {
@@ -13,6 +14,11 @@ export interface ServedModel {
   readonly names: readonly string[]
   /** The folder or the name on the hub, told by `/v1/models` and read again by `reload_weights`. */
   readonly root: string
+  /**
+   * Treatment of requests for other names: refused with 404, or answered by the model. Default
+   * `refuse`.
+   */
+  readonly others?: 'refuse' | 'answer'
 }
 
 /** How the model reads and writes text. */
@@ -71,6 +77,8 @@ export interface ServeOptions {
   readonly limits?: Partial<ServeLimits>
   readonly access?: Partial<ServeAccess>
   readonly features?: Partial<ServeFeatures>
+  /** Responses that requests may refer to. Default: those of this server. */
+  readonly responses?: ResponseMemory
   /** What the server knows of the world. */
   readonly world?: Partial<ServeWorld>
 }
@@ -108,6 +116,7 @@ export interface Served {
   /** Names of adapters on their way: taken, and not there yet. */
   readonly loading: Set<string>
   readonly weights: WeightLabels
+  readonly responses: ResponseMemory
 }
 
 /** What clients call the versions of the engine's weights. Mutable: it grows by a name for each version that gets one. */

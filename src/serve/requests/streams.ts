@@ -45,6 +45,9 @@ export async function* merged<T>(sources: readonly AsyncIterable<T>[]): AsyncGen
 /** Frames of a stream: a value as JSON. */
 export const frame = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`
 
+/** A frame with the name of its event. */
+export const namedFrame = (name: string, value: unknown): string => `event: ${name}\n${frame(value)}`
+
 /** The last frame of a stream. */
 export const DONE = 'data: [DONE]\n\n'
 

@@ -44,17 +44,17 @@ export interface ChunkWriter {
   readonly total: () => TokenUsage
 }
 
-/** The two forms of an answer: one JSON object, or a stream of chunks. */
+/** The two forms of an answer: one JSON object, or the frames of a stream. */
 interface Answer {
   readonly whole: (prompts: readonly WholePrompt[]) => object
-  readonly chunks: () => ChunkWriter
+  readonly frames: (running: RunningJob, usage: StreamUsage) => AsyncGenerator<string>
 }
 
 /** Handles the requests of one endpoint that samples. */
 export type Endpoint = (served: Served, body: unknown, request: Request) => Promise<E.Either<ApiFailure, Response>>
 
 /** Server-sent events: the chunks of each event, then the final usage or the failure, then `[DONE]`. */
-async function* frames(
+async function* chunkFrames(
   { head, chunksOf, total }: ChunkWriter,
   { continuous, final }: StreamUsage,
   running: RunningJob,
@@ -70,6 +70,12 @@ async function* frames(
   else if (final) yield frame({ ...head, choices: [], usage: usageJson(total()) })
   yield DONE
 }
+
+/** Streams the chunks of a writer in the form of vLLM and OpenAI's chat endpoint. */
+export const streamed =
+  (writer: () => ChunkWriter): Answer['frames'] =>
+  (running, usage) =>
+    chunkFrames(writer(), usage, running)
 
 /**
  * Makes the handler of an endpoint: reads a request, runs its job, and answers whole or as a stream.
@@ -87,13 +93,11 @@ export const endpoint =
     const asked = await read(served, body, request)
     if (E.isLeft(asked)) return asked
     const { job, stream } = asked.right
-    const { whole, chunks } = answerOf(served, asked.right)
+    const { whole, frames } = answerOf(served, asked.right)
     const running = startJob(served, job, request.signal)
     if (stream === null)
       return E.map((prompts: readonly WholePrompt[]) => jsonResponse(whole(prompts)))(await wholeJob(running, job))
-    return E.map((begun: RunningJob) => eventStream(frames(chunks(), stream, begun), begun.stop))(
-      await afterFirst(running),
-    )
+    return E.map((begun: RunningJob) => eventStream(frames(begun, stream), begun.stop))(await afterFirst(running))
   }
 
 /** The format of tokens in an answer. Without log-probabilities no tokens are written. */

@@ -6,12 +6,13 @@
  */
 import type { GeneratedToken } from '../../data/generation.js'
 import type { ToolDelta } from '../../text/toolCalls/machine.js'
-import { type ReadText, readToolCalls, type ToolCallReader, toolCallReader } from '../../text/toolCalls/reader.js'
+import type { ReadText } from '../../text/toolCalls/reader.js'
 import { type ChatRequest, chatRequest } from '../requests/chat.js'
 import { type TokenUsage, usageJson, type WholeCompletion, type WholePrompt } from '../requests/generation.js'
 import { type Served, unixSeconds } from '../requests/served.js'
-import { type Chunk, type ChunkWriter, type Endpoint, endpoint, writingOf } from './answer.js'
+import { type Chunk, type ChunkWriter, type Endpoint, endpoint, streamed, writingOf } from './answer.js'
 import { chatLogProbs, promptLogProbsJson, type TokenWriting } from './logProbs.js'
+import { type ChoiceProgress, callId, firstProgress, readAnswer, readMore } from './reading.js'
 
 const heading = (served: Served, { job, model }: ChatRequest, object: string) => ({
   id: job.id,
@@ -19,20 +20,6 @@ const heading = (served: Served, { job, model }: ChatRequest, object: string) =>
   created: unixSeconds(served.world),
   model,
 })
-
-/** The calls that are told: of all, or of the first alone. */
-const toldDeltas = (deltas: readonly ToolDelta[], { tools }: ChatRequest): readonly ToolDelta[] =>
-  tools?.calls === 'first' ? deltas.filter((delta) => delta._tag === 'Text' || delta.index === 0) : deltas
-
-const readAnswer = (asked: ChatRequest, text: string): ReadText => {
-  if (asked.tools === null) return { text, calls: [] }
-  const read = readToolCalls(text, asked.tools.format, asked.tools)
-  return asked.tools.calls === 'first' ? { ...read, calls: read.calls.slice(0, 1) } : read
-}
-
-/** As vLLM writes it: templates of Mistral refuse ids that are not of nine letters and digits. */
-const callId = ({ world, features }: Served): string =>
-  features.toolCalls === 'mistral' ? world.ids.fresh().padStart(9, '0').slice(-9) : `chatcmpl-tool-${world.ids.fresh()}`
 
 const messageOf = (served: Served, asked: ChatRequest, { text, calls }: ReadText): object => ({
   role: asked.role,
@@ -42,7 +29,7 @@ const messageOf = (served: Served, asked: ChatRequest, { text, calls }: ReadText
   audio: null,
   function_call: null,
   tool_calls: calls.map(({ name, arguments: args }) => ({
-    id: callId(served),
+    id: callId(served, 'chatcmpl-tool-'),
     type: 'function',
     function: { name, arguments: args },
   })),
@@ -78,19 +65,19 @@ const answerJson = (served: Served, asked: ChatRequest, whole: WholePrompt): obj
   }
 }
 
-/** One choice of a stream: what was read of it so far. */
-interface ChoiceProgress {
-  readonly reader: ToolCallReader | null
-  readonly calls: number
-  readonly tokens: number
-}
-
 /** Deltas of calls as a stream tells them: a call with an id of its own and its name first, then its arguments. */
 const callDeltas = (served: Served, deltas: readonly ToolDelta[]): readonly object[] =>
   deltas.flatMap((delta) => {
     if (delta._tag === 'Text' || delta._tag === 'Id') return []
     return delta._tag === 'Call'
-      ? [{ index: delta.index, id: callId(served), type: 'function', function: { name: delta.name, arguments: '' } }]
+      ? [
+          {
+            index: delta.index,
+            id: callId(served, 'chatcmpl-tool-'),
+            type: 'function',
+            function: { name: delta.name, arguments: '' },
+          },
+        ]
       : [{ index: delta.index, function: { arguments: delta.text } }]
   })
 
@@ -101,20 +88,6 @@ const deltaJson = (served: Served, deltas: readonly ToolDelta[]): object => {
     ...((text !== '' || calls.length === 0) && { content: text }),
     ...(calls.length > 0 && { tool_calls: calls }),
   }
-}
-
-/** What new text, or the end of the text for null, adds to a choice. */
-const readMore = (
-  asked: ChatRequest,
-  choice: ChoiceProgress,
-  text: string | null,
-): { readonly choice: ChoiceProgress; readonly deltas: readonly ToolDelta[] } => {
-  if (choice.reader === null) return { choice, deltas: text === null || text === '' ? [] : [{ _tag: 'Text', text }] }
-  const { reader, deltas } =
-    text === null ? { reader: choice.reader, deltas: choice.reader.end() } : choice.reader.push(text)
-  const told = toldDeltas(deltas, asked)
-  const calls = choice.calls + told.filter(({ _tag }) => _tag === 'Call').length
-  return { choice: { ...choice, reader, calls }, deltas: told }
 }
 
 interface StreamState {
@@ -185,8 +158,7 @@ const beginning = (state: StreamState, usage: TokenUsage): readonly Chunk[] =>
   }))
 
 const chatChunks = (served: Served, asked: ChatRequest): ChunkWriter => {
-  const reader = asked.tools === null ? null : toolCallReader(asked.tools.format, asked.tools)
-  const choices = Array.from({ length: asked.n }, (): ChoiceProgress => ({ reader, calls: 0, tokens: 0 }))
+  const choices = Array.from({ length: asked.n }, () => firstProgress(asked))
   const state = { served, asked, writing: writingOf(served, asked), choices }
   let cached = 0
   const usage = (completion: number): TokenUsage => ({ prompt: asked.prompt.length, completion, cached })
@@ -209,5 +181,5 @@ const chatChunks = (served: Served, asked: ChatRequest): ChunkWriter => {
 /** Answers a chat request, whole or as a stream. Both read tool calls in the same way. */
 export const chatCompletions: Endpoint = endpoint(chatRequest, (served, asked) => ({
   whole: ([prompt]) => answerJson(served, asked, prompt!),
-  chunks: () => chatChunks(served, asked),
+  frames: streamed(() => chatChunks(served, asked)),
 }))

@@ -2,7 +2,7 @@ import type { GeneratedToken, PromptLogProbs } from '../../data/generation.js'
 import { type CompletionBody, type CompletionPrompt, completionRequest } from '../requests/completion.js'
 import { type TokenUsage, usageJson, type WholePrompt } from '../requests/generation.js'
 import { type Served, unixSeconds } from '../requests/served.js'
-import { type ChunkWriter, type Endpoint, endpoint, writingOf } from './answer.js'
+import { type ChunkWriter, type Endpoint, endpoint, streamed, writingOf } from './answer.js'
 import { completionLogProbs, promptLogProbsJson, promptPlaces, sampledPlaces, type TokenWriting } from './logProbs.js'
 
 /** A part of a completion: the first one begins with the echoed prompt. */
@@ -149,5 +149,5 @@ export const completions: Endpoint = endpoint(completionRequest, (served, asked)
     usage: usageJson(usageOf(asked, prompts)),
     system_fingerprint: null,
   }),
-  chunks: () => completionChunks(served, asked),
+  frames: streamed(() => completionChunks(served, asked)),
 }))

@@ -14,7 +14,7 @@ import {
 } from '../requests/fields.js'
 import { type Job, type TokenUsage, usageJson, type WholePrompt } from '../requests/generation.js'
 import { type Served, unixSeconds } from '../requests/served.js'
-import { type ChunkWriter, type Endpoint, endpoint, writingOf } from './answer.js'
+import { type ChunkWriter, type Endpoint, endpoint, streamed, writingOf } from './answer.js'
 import { generateLogProbs, promptLogProbsJson, type TokenWriting } from './logProbs.js'
 
 const schema = z.object({
@@ -151,5 +151,5 @@ const tokenChunks = (served: Served, asked: GenerateRequest): ChunkWriter => {
  */
 export const generate: Endpoint = endpoint(generateRequest, (served, asked) => ({
   whole: ([prompt]) => answerJson(served, asked, prompt!),
-  chunks: () => tokenChunks(served, asked),
+  frames: streamed(() => tokenChunks(served, asked)),
 }))

@@ -82,7 +82,7 @@ describe('parseStrictJson', () => {
     ['{"a" 1}', "no ':' at character 5"],
     ['{"a":1', "no ',' or '}' at character 6"],
     ['{1:2}', 'no key at character 1'],
-    ['1 2', 'something after the end at character 2'],
+    ['1 2', 'unexpected text after the end at character 2'],
     ['"a', 'a string without an end at character 0'],
     [`${'['.repeat(128)}1${']'.repeat(128)}`, 'more than 127 levels at character 127'],
     ['', 'no JSON value at character 0'],

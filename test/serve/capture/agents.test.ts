@@ -1,5 +1,7 @@
 /** Agents with the clients that people have, over a real socket: what the proxy captured is what the engine sampled. */
+
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
+import Anthropic from '@anthropic-ai/sdk'
 import { generateText, jsonSchema, streamText, tool } from 'ai'
 import OpenAI from 'openai'
 import { describe, expect, it } from 'vitest'
@@ -118,5 +120,77 @@ describe("Vercel's AI SDK", () => {
     const text = way === 'whole' ? (await generateText(request)).text : await streamText(request).text
     expect(text).toBe('Take a coat.')
     expectOneConversation(app.sessions()[0]!)
+  })
+})
+
+type Input = OpenAI.Responses.ResponseInput
+
+/** An agent of the Responses API: a loop until no tool is called. */
+const runResponses = async (client: OpenAI, way: 'whole' | 'streamed' | 'stored'): Promise<string> => {
+  const tools = [{ type: 'function' as const, name: 'weather', parameters: PARAMETERS, strict: null }]
+  let input: Input = [{ role: 'user', content: 'Coat?' }]
+  let previous: string | undefined
+  for (;;) {
+    const request = { model: 'cat', instructions: 'You help.', input, tools, previous_response_id: previous ?? null }
+    const answer =
+      way === 'streamed'
+        ? await client.responses.stream(request).finalResponse()
+        : await client.responses.create({ ...request, stream: false })
+    const calls = answer.output.flatMap((item) => (item.type === 'function_call' ? [item] : []))
+    if (calls.length === 0) return answer.output_text
+    const results = calls.map(({ call_id }) => ({
+      ...{ type: 'function_call_output' as const, call_id, output: 'rain in Oslo' },
+    }))
+    if (way === 'stored') previous = answer.id
+    input = way === 'stored' ? results : [...input, ...(answer.output as Input), ...results] // what the API gives, it takes
+  }
+}
+
+describe("OpenAI's client of the Responses API", () => {
+  it.each(['whole', 'streamed', 'stored'] as const)('is captured as one conversation, %s', async (way) => {
+    const app = captured(weatherEngine())
+    const { url } = await listen(app)
+    const client = new OpenAI({ apiKey: 'any', baseURL: `${url}/sessions/r/v1` })
+    expect(await runResponses(client, way)).toBe('Take a coat.')
+    expectOneConversation(app.sessions()[0]!)
+  })
+})
+
+/** An agent of the Messages API: a loop until no tool is used. */
+const runMessages = async (client: Anthropic, way: 'whole' | 'streamed'): Promise<string> => {
+  const tools = [{ name: 'weather', input_schema: { ...PARAMETERS, required: ['city'] } }]
+  const messages: Anthropic.MessageParam[] = [{ role: 'user', content: 'Coat?' }]
+  for (;;) {
+    const request = { model: 'cat', max_tokens: 500, system: 'You help.', messages, tools }
+    const answer =
+      way === 'whole' ? await client.messages.create(request) : await client.messages.stream(request).finalMessage()
+    messages.push({ role: 'assistant', content: answer.content })
+    const uses = answer.content.filter((block) => block.type === 'tool_use')
+    if (uses.length === 0) return answer.content.map((block) => (block.type === 'text' ? block.text : '')).join('')
+    expect(answer.stop_reason).toBe('tool_use')
+    const results = uses.map(({ id }) => ({ type: 'tool_result' as const, tool_use_id: id, content: 'rain in Oslo' }))
+    messages.push({ role: 'user', content: results })
+  }
+}
+
+describe("Anthropic's client", () => {
+  it.each(['whole', 'streamed'] as const)('is captured as one conversation, %s', async (way) => {
+    const app = captured(weatherEngine())
+    const { url } = await listen(app)
+    const client = new Anthropic({ apiKey: 'any', baseURL: `${url}/sessions/m/v1` })
+    expect(await runMessages(client, way)).toBe('Take a coat.')
+    expectOneConversation(app.sessions()[0]!)
+  })
+
+  it('names its session by its key, and reads errors in its own form', async () => {
+    const app = captured(weatherEngine())
+    const { url } = await listen(app)
+    const client = new Anthropic({ apiKey: 'sk-session-mine', baseURL: url, maxRetries: 0 })
+    expect(await runMessages(client, 'whole')).toBe('Take a coat.')
+    expectOneConversation(app.sessions()[0]!)
+    const unknown = client.messages.create({ model: 'dog', max_tokens: 1, messages: [{ role: 'user', content: 'x' }] })
+    await expect(unknown).rejects.toMatchObject({ status: 404, type: 'not_found_error' })
+    const counted = await client.messages.countTokens({ model: 'cat', messages: [{ role: 'user', content: 'Coat?' }] })
+    expect(counted.input_tokens).toBeGreaterThan(4)
   })
 })

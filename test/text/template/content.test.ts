@@ -29,7 +29,9 @@ describe('the form of contents', () => {
 
   it('an image is refused by a template of text, and text parts are joined for it', () => {
     const failure = renderText(ownTemplate('chatml'), picture, options)
-    expect(failure).toMatchObject({ left: { reason: 'message 0 has an image, and the chat template takes only text' } })
+    expect(failure).toMatchObject({
+      left: { reason: 'message 0 has an image, and the chat template accepts only text' },
+    })
     const split = History([
       message('user', [
         { type: 'text', text: 'a' },
@@ -60,12 +62,12 @@ describe('the form of contents', () => {
       const reasonOf = (source: string) =>
         renderText(orThrow(chatTemplate(source)), asked(said, part), { generationPrompt: 'omit' })
       expect(reasonOf('{% for m in messages %}{{ m.content + "" }}{% endfor %}')).toMatchObject({
-        left: { reason: `message 0 has ${what}, and the chat template takes only text` },
+        left: { reason: `message 0 has ${what}, and the chat template accepts only text` },
       })
       expect(
         reasonOf('{% for m in messages %}{% for p in m.content %}{{ p.text }}{% endfor %}{% endfor %}'),
       ).toMatchObject({
-        left: { reason: `message 0 has ${what}, for which the chat template has no place` },
+        left: { reason: `message 0 has ${what}, which the chat template does not render` },
       })
     })
   })

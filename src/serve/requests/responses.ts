@@ -1,0 +1,215 @@
+/** Requests of OpenAI's Responses API as chat requests. */
+import * as E from 'fp-ts/lib/Either.js'
+import { z } from 'zod'
+import type { ChatBody } from './anthropic.js'
+import { type ApiFailure, apiFailure } from './failure.js'
+import { parseFields } from './fields.js'
+import type { OutputItem, ResponseMemory } from './responseMemory.js'
+
+const part = z.looseObject({ type: z.string(), text: z.string().nullish(), refusal: z.string().nullish() })
+
+const text = z.union([z.string(), z.array(part)])
+
+const item = z.union([
+  z.object({
+    type: z.literal('message').nullish(),
+    role: z.enum(['user', 'assistant', 'system', 'developer']),
+    content: text,
+  }),
+  z.object({
+    type: z.literal('function_call'),
+    call_id: z.string(),
+    name: z.string(),
+    arguments: z.string(),
+  }),
+  z.object({ type: z.literal('function_call_output'), call_id: z.string(), output: text }),
+  z.object({ type: z.literal('item_reference').nullish(), id: z.string() }),
+  z.looseObject({ type: z.string() }),
+])
+
+type Item = z.infer<typeof item>
+
+const tool = z.looseObject({
+  type: z.string(),
+  name: z.string().nullish(),
+  description: z.string().nullish(),
+  parameters: z.record(z.string(), z.unknown()).nullish(),
+})
+
+const schema = z.object({
+  model: z.string().nullish(),
+  input: z.union([z.string(), z.array(item)]),
+  instructions: z.string().nullish(),
+  tools: z.array(tool).nullish(),
+  tool_choice: z.union([z.string(), z.looseObject({ type: z.string(), name: z.string().nullish() })]).nullish(),
+  parallel_tool_calls: z.boolean().nullish(),
+  max_output_tokens: z.int().positive().nullish(),
+  temperature: z.number().nullish(),
+  top_p: z.number().nullish(),
+  stream: z.boolean().nullish(),
+  store: z.boolean().nullish(),
+  previous_response_id: z.string().nullish(),
+  text: z.looseObject({ format: z.looseObject({ type: z.string() }).nullish() }).nullish(),
+})
+
+type Fields = z.infer<typeof schema>
+
+/** A request of the Responses API, and the conversation that it stands for. */
+export interface ResponsesBody {
+  readonly chat: ChatBody
+  /** The messages of the conversation, without instructions. */
+  readonly messages: readonly object[]
+  /** The fields that the answer repeats. */
+  readonly echoed: Readonly<Record<string, unknown>>
+  readonly isStored: boolean
+}
+
+const unread = (at: string, what: string): E.Either<ApiFailure, never> =>
+  E.left(apiFailure(400, `${at}: ${what} is not supported by the served model.`, at))
+
+const TEXTUAL = ['input_text', 'output_text', 'text', 'refusal']
+
+/** A message's content: one text for one part. */
+const contentOf = (content: z.infer<typeof text>, at: string): E.Either<ApiFailure, unknown> => {
+  if (typeof content === 'string') return E.right(content)
+  const other = content.findIndex(({ type }) => !TEXTUAL.includes(type))
+  if (other !== -1) return unread(`${at}.${other}`, `content of type ${content[other]!.type}`)
+  const texts = content.map((each) => each.text ?? each.refusal ?? '')
+  return E.right(texts.length === 1 ? texts[0] : texts.map((each) => ({ type: 'text', text: each })))
+}
+
+/** The messages so far. A call of a tool belongs to the message before it, if that is the assistant's. */
+interface Growing {
+  readonly messages: readonly Readonly<Record<string, unknown>>[]
+  /** Whether the last message still takes calls. */
+  readonly isOpen: boolean
+}
+
+const withCall = ({ messages, isOpen }: Growing, call: object): Growing => {
+  const last = messages.at(-1)
+  if (isOpen && last?.role === 'assistant') {
+    const calls = Array.isArray(last.tool_calls) ? last.tool_calls : []
+    return { messages: [...messages.slice(0, -1), { ...last, tool_calls: [...calls, call] }], isOpen: true }
+  }
+  return { messages: [...messages, { role: 'assistant', content: '', tool_calls: [call] }], isOpen: true }
+}
+
+const withItem = (
+  growing: Growing,
+  each: Item,
+  { at, memory }: { readonly at: string; readonly memory: ResponseMemory },
+): E.Either<ApiFailure, Growing> => {
+  const add = (message: Readonly<Record<string, unknown>>): Growing => ({
+    messages: [...growing.messages, message],
+    isOpen: message.role === 'assistant',
+  })
+  if ('role' in each && (each.type == null || each.type === 'message')) {
+    const { role, content } = each as Extract<Item, { readonly role: string; readonly content: unknown }> // by its fields
+    return E.map((said) => add({ role, content: said }))(contentOf(content, `${at}.content`))
+  }
+  if ('arguments' in each && each.type === 'function_call') {
+    const { call_id: id, name, arguments: args } = each as Extract<Item, { readonly arguments: string }> // by its fields
+    return E.right(withCall(growing, { id, type: 'function', function: { name, arguments: args } }))
+  }
+  if ('output' in each && each.type === 'function_call_output') {
+    const { call_id: id, output } = each as Extract<Item, { readonly output: unknown }> // by its fields
+    return E.map((content) => add({ role: 'tool', tool_call_id: id, content }))(contentOf(output, `${at}.output`))
+  }
+  if ((each.type == null || each.type === 'item_reference') && 'id' in each) {
+    const known = memory.item(String(each.id))
+    return known === undefined
+      ? E.left(apiFailure(404, `Item with id '${String(each.id)}' not found.`, at))
+      : withItem(growing, known, { at, memory })
+  }
+  return each.type === 'reasoning' ? E.right(growing) : unread(at, `an item of type ${String(each.type)}`)
+}
+
+const readItems = (
+  items: readonly Item[],
+  before: readonly object[],
+  memory: ResponseMemory,
+): E.Either<ApiFailure, readonly object[]> => {
+  let growing: Growing = { messages: before as Growing['messages'], isOpen: false } // objects, as they were read
+  for (const [i, each] of items.entries()) {
+    const next = withItem(growing, each, { at: `input.${i}`, memory })
+    if (E.isLeft(next)) return next
+    growing = next.right
+  }
+  return E.right(growing.messages)
+}
+
+/** The messages that a stored answer adds to a conversation. */
+export const messagesOfOutput = (before: readonly object[], output: readonly OutputItem[]): readonly object[] => {
+  const read = readItems(output, before, { item: () => undefined, response: () => undefined, store: () => {} })
+  return E.isRight(read) ? read.right : before // items that this server wrote can be read
+}
+
+const toolsOf = ({
+  tools,
+  tool_choice: choice,
+  parallel_tool_calls: parallel,
+}: Fields): E.Either<ApiFailure, object> => {
+  if (tools == null || tools.length === 0) return E.right({})
+  const other = tools.findIndex(({ type, name }) => type !== 'function' || name == null)
+  if (other !== -1) return unread(`tools.${other}`, `a tool of type ${tools[other]!.type}`)
+  return E.right({
+    tools: tools.map(({ name, description, parameters }) => ({
+      type: 'function',
+      function: { name, ...(description != null && { description }), parameters: parameters ?? {} },
+    })),
+    ...(choice != null && {
+      tool_choice: typeof choice === 'string' ? choice : { type: 'function', function: { name: choice.name ?? '' } },
+    }),
+    ...(parallel != null && { parallel_tool_calls: parallel }),
+  })
+}
+
+const echoedOf = (fields: Fields): ResponsesBody['echoed'] => ({
+  instructions: fields.instructions ?? null,
+  max_output_tokens: fields.max_output_tokens ?? null,
+  parallel_tool_calls: fields.parallel_tool_calls ?? true,
+  previous_response_id: fields.previous_response_id ?? null,
+  store: fields.store ?? true,
+  temperature: fields.temperature ?? 1,
+  tool_choice: fields.tool_choice ?? 'auto',
+  tools: fields.tools ?? [],
+  top_p: fields.top_p ?? 1,
+})
+
+/**
+ * Translates the body of `POST /v1/responses` to a chat request. Earlier responses and items are
+ * looked up in `memory`.
+ *
+ * Errors   `Left(ApiFailure)`, 400: fields of a wrong type, and items, tools and formats that the
+ *          server does not have; 404 for an unknown response or item.
+ */
+export const chatOfResponses = (body: unknown, memory: ResponseMemory): E.Either<ApiFailure, ResponsesBody> => {
+  const parsed = parseFields(schema, body)
+  if (E.isLeft(parsed)) return parsed
+  const fields = parsed.right
+  const { model, instructions, previous_response_id: previous, text: written } = fields
+  const before = previous == null ? [] : memory.response(previous)
+  if (before === undefined)
+    return E.left(apiFailure(404, `Previous response with id '${previous}' not found.`, 'previous_response_id'))
+  const format = written?.format?.type ?? 'text'
+  if (format !== 'text') return unread('text.format', `the format ${format}, which needs constrained decoding,`)
+  const input: readonly Item[] =
+    typeof fields.input === 'string' ? [{ role: 'user', content: fields.input }] : fields.input
+  const messages = readItems(input, before, memory)
+  if (E.isLeft(messages)) return messages
+  const system = instructions == null || instructions === '' ? [] : [{ role: 'system', content: instructions }]
+  return E.map((tools: object) => ({
+    chat: {
+      ...(model != null && { model }),
+      messages: [...system, ...messages.right],
+      ...tools,
+      ...(fields.max_output_tokens != null && { max_tokens: fields.max_output_tokens }),
+      ...(fields.temperature != null && { temperature: fields.temperature }),
+      ...(fields.top_p != null && { top_p: fields.top_p }),
+      ...(fields.stream != null && { stream: fields.stream }),
+    },
+    messages: messages.right,
+    echoed: echoedOf(fields),
+    isStored: fields.store !== false,
+  }))(toolsOf(fields))
+}

@@ -1,0 +1,108 @@
+/** `POST /v1/messages`, Anthropic's Messages API: the answer. */
+import * as E from 'fp-ts/lib/Either.js'
+import { chatOfCount, chatOfMessages } from '../requests/anthropic.js'
+import { type ChatRequest, chatRequest } from '../requests/chat.js'
+import { type ApiFailure, anthropicBody, jsonResponse } from '../requests/failure.js'
+import { parseFields } from '../requests/fields.js'
+import type { RunningJob } from '../requests/generation.js'
+import { chatSchema, conversation } from '../requests/messages.js'
+import type { Served } from '../requests/served.js'
+import { namedFrame } from '../requests/streams.js'
+import { type Endpoint, endpoint } from './answer.js'
+import {
+  callsTools,
+  type ReplyBlock,
+  type ReplyEvent,
+  replyEvents,
+  type WholeReply,
+  wholeReply,
+} from './replyEvents.js'
+
+const PREFIX = 'toolu_'
+
+const usageOf = ({ usage: { prompt, completion, cached } }: Pick<WholeReply, 'usage'>): object => ({
+  input_tokens: prompt - cached,
+  output_tokens: completion,
+  cache_creation_input_tokens: 0,
+  cache_read_input_tokens: cached,
+})
+
+const stopOf = (reply: WholeReply): object => {
+  const { finishReason, stopReason } = reply
+  if (finishReason === 'length') return { stop_reason: 'max_tokens', stop_sequence: null }
+  if (callsTools(reply)) return { stop_reason: 'tool_use', stop_sequence: null }
+  return typeof stopReason === 'string'
+    ? { stop_reason: 'stop_sequence', stop_sequence: stopReason }
+    : { stop_reason: 'end_turn', stop_sequence: null }
+}
+
+/** Arguments are the text of a JSON object: the reader of calls lets nothing else through. */
+const contentOf = (block: ReplyBlock): object =>
+  block.kind === 'text'
+    ? { type: 'text', text: block.text, citations: null }
+    : { type: 'tool_use', id: block.id, name: block.name, input: JSON.parse(block.text) as unknown }
+
+const heading = ({ job, model }: ChatRequest): object => ({
+  id: `msg_${job.name}`,
+  type: 'message',
+  role: 'assistant',
+  model,
+})
+
+const UNSTOPPED = { stop_reason: null, stop_sequence: null }
+
+const frame = (type: string, fields: object): string => namedFrame(type, { type, ...fields })
+
+const frameOf = (asked: ChatRequest, event: ReplyEvent): string => {
+  switch (event._tag) {
+    case 'Begin': {
+      const usage = usageOf({ usage: { prompt: asked.prompt.length, completion: 0, cached: event.cached } })
+      return frame('message_start', { message: { ...heading(asked), content: [], ...UNSTOPPED, usage } })
+    }
+    case 'Open':
+      return frame('content_block_start', {
+        index: event.index,
+        content_block: contentOf({ ...event.block, text: event.block.kind === 'text' ? '' : '{}' }),
+      })
+    case 'More': {
+      const { index, kind, text } = event
+      const delta = kind === 'text' ? { type: 'text_delta', text } : { type: 'input_json_delta', partial_json: text }
+      return frame('content_block_delta', { index, delta })
+    }
+    case 'Close':
+      return frame('content_block_stop', { index: event.index })
+    case 'End':
+      return frame('message_delta', { delta: stopOf(event.end), usage: usageOf(event.end) }) + frame('message_stop', {})
+    case 'Failed':
+      return namedFrame('error', anthropicBody(event.failure))
+  }
+}
+
+async function* frames(served: Served, asked: ChatRequest, running: RunningJob): AsyncGenerator<string> {
+  for await (const event of replyEvents(served, asked, { running, prefix: PREFIX })) yield frameOf(asked, event)
+}
+
+/** Answers a request of the Messages API, whole or as a stream of named events. */
+export const messages: Endpoint = endpoint(
+  (served, body, request) => E.chain((chat) => chatRequest(served, chat, request))(chatOfMessages(body)),
+  (served, asked) => ({
+    whole: ([prompt]) => {
+      const reply = wholeReply(served, asked, { prompt: prompt!, prefix: PREFIX })
+      return { ...heading(asked), content: reply.blocks.map(contentOf), ...stopOf(reply), usage: usageOf(reply) }
+    },
+    frames: (running) => frames(served, asked, running),
+  }),
+)
+
+/**
+ * Counts the tokens of a conversation: `POST /v1/messages/count_tokens`.
+ *
+ * Errors   `Left(ApiFailure)`, 400, as for `messages`.
+ */
+export const countTokens = (served: Served, body: unknown): E.Either<ApiFailure, Response> => {
+  const chat = E.chain((translated: object) => parseFields(chatSchema, translated))(chatOfCount(body))
+  if (E.isLeft(chat)) return chat
+  return E.map(({ ids }: { readonly ids: Int32Array }) => jsonResponse({ input_tokens: ids.length }))(
+    conversation(served.text, chat.right),
+  )
+}

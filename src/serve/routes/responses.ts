@@ -1,0 +1,157 @@
+/** `POST /v1/responses`, OpenAI's Responses API: the answer. */
+import * as E from 'fp-ts/lib/Either.js'
+import { type ChatRequest, chatRequest } from '../requests/chat.js'
+import type { RunningJob } from '../requests/generation.js'
+import type { OutputItem } from '../requests/responseMemory.js'
+import { chatOfResponses, messagesOfOutput, type ResponsesBody } from '../requests/responses.js'
+import { type Served, unixSeconds } from '../requests/served.js'
+import { namedFrame } from '../requests/streams.js'
+import { type Endpoint, endpoint } from './answer.js'
+import { type ReplyBlock, type ReplyEvent, replyEvents, type WholeReply, wholeReply } from './replyEvents.js'
+
+const PREFIX = 'call_'
+
+/** A request with its conversation. */
+interface Asked extends ChatRequest {
+  readonly body: ResponsesBody
+}
+
+const idOf = ({ job }: Asked): string => `resp_${job.name}`
+
+const textPart = (text: string): object => ({ type: 'output_text', text, annotations: [], logprobs: [] })
+
+const EMPTY: ReplyBlock = { kind: 'text', text: '' }
+
+const itemOf = (asked: Asked, block: ReplyBlock, index: number): OutputItem =>
+  block.kind === 'text'
+    ? {
+        ...{ type: 'message', id: `msg_${asked.job.name}_${index}`, role: 'assistant', status: 'completed' },
+        content: [textPart(block.text)],
+      }
+    : {
+        ...{ type: 'function_call', id: `fc_${asked.job.name}_${index}`, call_id: block.id, name: block.name },
+        ...{ arguments: block.text, status: 'completed' },
+      }
+
+/** An item that has just begun. */
+const begunItem = (asked: Asked, block: ReplyBlock, index: number): object => ({
+  ...itemOf(asked, block, index),
+  status: 'in_progress',
+  ...(block.kind === 'text' ? { content: [] } : { arguments: '' }),
+})
+
+const responseJson = (served: Served, asked: Asked, fields: object): object => ({
+  id: idOf(asked),
+  object: 'response',
+  created_at: unixSeconds(served.world),
+  model: asked.model,
+  ...{ status: 'in_progress', error: null, incomplete_details: null, output: [], usage: null },
+  ...asked.body.echoed,
+  ...{ metadata: {}, reasoning: { effort: null, summary: null }, service_tier: 'default', user: null },
+  ...{ text: { format: { type: 'text' } }, top_logprobs: 0, truncation: 'disabled', background: false },
+  ...fields,
+})
+
+/** A reply without text and calls is an empty message: clients expect an item. */
+const itemsOf = (asked: Asked, { blocks }: WholeReply): readonly OutputItem[] =>
+  (blocks.length === 0 ? [EMPTY] : blocks).map((block, index) => itemOf(asked, block, index))
+
+/** The ended response. Effects: remembers it, unless the client wants it forgotten. */
+const endedJson = (served: Served, asked: Asked, reply: WholeReply): object => {
+  const output = itemsOf(asked, reply)
+  const { prompt, completion, cached } = reply.usage
+  const { messages, isStored } = asked.body
+  if (isStored) served.responses.store(idOf(asked), { messages: messagesOfOutput(messages, output), items: output })
+  const isCut = reply.finishReason === 'length'
+  return responseJson(served, asked, {
+    output,
+    status: isCut ? 'incomplete' : 'completed',
+    incomplete_details: isCut ? { reason: 'max_output_tokens' } : null,
+    usage: {
+      ...{ input_tokens: prompt, input_tokens_details: { cached_tokens: cached } },
+      ...{
+        output_tokens: completion,
+        output_tokens_details: { reasoning_tokens: 0 },
+        total_tokens: prompt + completion,
+      },
+    },
+  })
+}
+
+type Frame = readonly [type: string, fields: object]
+
+const openFrames = (asked: Asked, block: ReplyBlock, index: number): readonly Frame[] => {
+  const at = { item_id: itemOf(asked, block, index).id, output_index: index }
+  const added: Frame = ['response.output_item.added', { output_index: index, item: begunItem(asked, block, index) }]
+  return block.kind === 'text'
+    ? [added, ['response.content_part.added', { ...at, content_index: 0, part: textPart('') }]]
+    : [added]
+}
+
+const closeFrames = (asked: Asked, block: ReplyBlock, index: number): readonly Frame[] => {
+  const item = itemOf(asked, block, index)
+  const at = { item_id: item.id, output_index: index }
+  const done: Frame = ['response.output_item.done', { output_index: index, item }]
+  return block.kind === 'text'
+    ? [
+        ['response.output_text.done', { ...at, content_index: 0, text: block.text, logprobs: [] }],
+        ['response.content_part.done', { ...at, content_index: 0, part: textPart(block.text) }],
+        done,
+      ]
+    : [['response.function_call_arguments.done', { ...at, name: block.name, arguments: block.text }], done]
+}
+
+const framesOf = (served: Served, asked: Asked, event: ReplyEvent): readonly Frame[] => {
+  switch (event._tag) {
+    case 'Begin': {
+      const response = responseJson(served, asked, {})
+      return [
+        ['response.created', { response }],
+        ['response.in_progress', { response }],
+      ]
+    }
+    case 'Open':
+      return openFrames(asked, event.block, event.index)
+    case 'More': {
+      const { index, kind, text: delta } = event
+      const at = { item_id: itemOf(asked, kind === 'text' ? EMPTY : CALL, index).id, output_index: index }
+      return kind === 'text'
+        ? [['response.output_text.delta', { ...at, content_index: 0, delta, logprobs: [] }]]
+        : [['response.function_call_arguments.delta', { ...at, delta }]]
+    }
+    case 'Close':
+      return closeFrames(asked, event.block, event.index)
+    case 'End': {
+      const type = event.end.finishReason === 'length' ? 'response.incomplete' : 'response.completed'
+      const empty =
+        event.end.blocks.length === 0 ? [...openFrames(asked, EMPTY, 0), ...closeFrames(asked, EMPTY, 0)] : []
+      return [...empty, [type, { response: endedJson(served, asked, event.end) }]]
+    }
+    case 'Failed': {
+      const error = { code: 'server_error', message: event.failure.reason }
+      return [['response.failed', { response: responseJson(served, asked, { status: 'failed', error }) }]]
+    }
+  }
+}
+
+/** A call whose name does not matter. */
+const CALL: ReplyBlock = { kind: 'call', id: '', name: '', text: '' }
+
+async function* frames(served: Served, asked: Asked, running: RunningJob): AsyncGenerator<string> {
+  let sequence_number = 0
+  for await (const event of replyEvents(served, asked, { running, prefix: PREFIX }))
+    for (const [type, fields] of framesOf(served, asked, event))
+      yield namedFrame(type, { type, sequence_number: sequence_number++, ...fields })
+}
+
+/** Answers a request of the Responses API, whole or as a stream of named events. */
+export const responses: Endpoint = endpoint(
+  (served, body, request) =>
+    E.chain((read: ResponsesBody) =>
+      E.map((chat: ChatRequest): Asked => ({ ...chat, body: read }))(chatRequest(served, read.chat, request)),
+    )(chatOfResponses(body, served.responses)),
+  (served, asked) => ({
+    whole: ([prompt]) => endedJson(served, asked, wholeReply(served, asked, { prompt: prompt!, prefix: PREFIX })),
+    frames: (running) => frames(served, asked, running),
+  }),
+)
