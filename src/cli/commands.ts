@@ -7,7 +7,7 @@ export interface CommandEntry {
   /** One sentence for `tandem --help`. */
   readonly summary: string
   /** Heading in `tandem --help`. */
-  readonly group: 'Train:' | 'Look at a run:' | 'Serve:' | 'Start:'
+  readonly group: 'Train:' | 'Evaluate:' | 'Serve:' | 'Start:'
   /** Command lines for the end of the command's help. */
   readonly examples: readonly string[]
   /** Imports the command and makes its options. Those of recipes depend on the arguments. */
@@ -30,19 +30,24 @@ export const COMMANDS: readonly CommandEntry[] = [
   {
     name: 'eval',
     summary: 'Evaluate a model with the evaluators of a recipe.',
-    group: 'Look at a run:',
+    group: 'Evaluate:',
     examples: ['tandem eval runs/first --eval-tasks 500', 'tandem eval wordProblems --model embedded'],
     load: async (args) => (await import('./eval.js')).evalCommand(args),
   },
   {
     name: 'arena',
-    summary: 'Let players meet in games: language models, search, solved tables, random players, people.',
+    summary: 'Play games between language models, search players, solved tables, random players and people.',
+    group: 'Evaluate:',
+    examples: [
+      'tandem arena arena.yaml --override mode=llm_vs_random num_episodes=20',
+      'tandem arena --override env_name=kuhn_poker agents.player_0.model=hf_gpt2',
+    ],
     load: async () => (await import('./arena.js')).arenaCommand(),
   },
   {
     name: 'bench',
     summary: 'Benchmark the steps of a recipe.',
-    group: 'Look at a run:',
+    group: 'Evaluate:',
     examples: [
       'tandem bench wordProblems --measured 10',
       'tandem bench wordProblems --against ./my-recipe.ts --rounds 5',
@@ -52,7 +57,7 @@ export const COMMANDS: readonly CommandEntry[] = [
   {
     name: 'sample',
     summary: 'Sample completions of a question.',
-    group: 'Look at a run:',
+    group: 'Evaluate:',
     examples: [
       'tandem sample --model runs/first --count 4 --temperature 0.8',
       'tandem sample --recipe numberGuessing --count 2',
@@ -62,7 +67,7 @@ export const COMMANDS: readonly CommandEntry[] = [
   {
     name: 'replay',
     summary: 'Repeat one step of a run and print the differences. The run is not changed.',
-    group: 'Look at a run:',
+    group: 'Evaluate:',
     examples: ['tandem replay runs/first 12'],
     load: async () => (await import('./replay.js')).replayCommand(),
   },

@@ -126,6 +126,7 @@ export {
   toolTransform,
 } from '../envs/tools/toolTransform.js'
 export { type WorldToolOptions, type WorldToolState, worldTool } from '../envs/tools/worldTool.js'
+export type { Episode } from '../envs/transforms/episode.js'
 export {
   type ShopGoal,
   type ShopOptions,
@@ -138,6 +139,5 @@ export {
   shopTasks,
   shopWorld,
 } from '../envs/worlds/shop.js'
-export type { Episode } from '../envs/transforms/episode.js'
 export type { TextWorld, WorldView } from '../envs/worlds/textWorld.js'
 export { type LiveSandboxOptions, liveSandbox } from '../live/sandbox/liveSandbox.js'

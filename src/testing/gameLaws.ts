@@ -200,10 +200,10 @@ const requireRecall = <P>(game: Game<P>, walks: readonly Walk<P>[]): void => {
 }
 
 /**
- * Returns the laws of a game: legal actions lead to states and others are refused; the game ends and
- * has returns exactly then; claimed zero sums; chance; replay and undo; states of JSON values that no
- * function changes; views that tell a player no more than its information state; perfect recall; action
- * texts that `parseAction` reads.
+ * Returns the laws of a game: legal actions lead to states and others are rejected; the game ends,
+ * and has returns only then; claimed zero sums; chance; replay and undo; states of JSON values that
+ * no function changes; views that reveal no more than a player's information state; perfect recall;
+ * action texts that `parseAction` can parse.
  *
  * @example
  * gameLaws(ticTacToe).length // 10

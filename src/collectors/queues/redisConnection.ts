@@ -29,7 +29,10 @@ export interface RedisConnection {
 }
 
 export interface RedisConnectionOptions {
-  /** `redis://[user:password@]host[:port][/database]`, `rediss://` with TLS, or `unix:/path` for a socket. */
+  /**
+   * `redis://[user:password@]host[:port][/database]`, `rediss://` with TLS, or `unix:/path` for a
+   * socket.
+   */
   readonly url: string
   /** Longest wait for an answer, including the connection. */
   readonly answerMs: number

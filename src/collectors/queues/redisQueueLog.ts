@@ -17,7 +17,10 @@ import {
 import { type RedisCommand, type RedisConnectionOptions, type RedisReply, redisConnection } from './redisConnection.js'
 
 export interface RedisQueueLogOptions {
-  /** `redis://[user:password@]host[:port][/database]`, `rediss://` with TLS, or `unix:/path` for a socket. */
+  /**
+   * `redis://[user:password@]host[:port][/database]`, `rediss://` with TLS, or `unix:/path` for a
+   * socket.
+   */
   readonly url: string
   /** The name of the queue: keys begin with `tandem:{name}:`. */
   readonly name: string

@@ -87,7 +87,10 @@ const TOLERANCE: ProbeTolerance = { worst: 1e-3, mean: 1e-3 }
 
 /** The probes and the required accuracy. */
 export interface VerifyOptions {
-  /** At least one, each of at least 2 ids. Default: 20 rows of random ids and lengths, the same in every run. */
+  /**
+   * At least one, each of at least 2 ids. Default: 20 rows of random ids and lengths, the same in
+   * every run.
+   */
   readonly probes?: readonly (readonly number[])[]
   /**
    * Default 1e-3 nats for any token, which suits F32. BF16 needs about `{ worst: 1, mean: 0.05 }`.

@@ -91,7 +91,7 @@ const parseObject = (cursor: Cursor, depth: number): ReadonlyMap<string, StrictJ
     skipBlanks(cursor)
     if (cursor.text[cursor.place] !== '"') return fail('no key', cursor)
     const key = parseString(cursor)
-    if (result.has(key)) return fail(`the key ${JSON.stringify(key)} for the second time`, cursor)
+    if (result.has(key)) return fail(`duplicate key ${JSON.stringify(key)}`, cursor)
     if (!take(cursor, ':')) return fail("no ':'", cursor)
     result.set(key, parseValue(cursor, depth))
   } while (take(cursor, ','))

@@ -174,7 +174,7 @@ const parseNode = (raw: z.infer<typeof nodeSchema>, path: readonly string[]): E.
   const entries = new Map<string, EntryPlan>()
   for (const [key, rawEntry] of raw.entries) {
     const here = [...path, key]
-    if (entries.has(key)) return failHeader(`${place(here)} comes twice`)
+    if (entries.has(key)) return failHeader(`${place(here)} is a duplicate key`)
     const entry = parseEntry(rawEntry, here, raw.batchShape)
     if (E.isLeft(entry)) return entry
     entries.set(key, entry.right)

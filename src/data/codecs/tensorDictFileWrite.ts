@@ -81,7 +81,7 @@ const raggedValues = ({ values, offsets }: Ragged): ArrayLike<number> => {
   if (start === 0 && end === values.length) return values
   return ArrayBuffer.isView(values)
     ? (values as Float32Array).subarray(start, end)
-    : Array.prototype.slice.call(values, start, end) // of whatever type
+    : Array.prototype.slice.call(values, start, end) // of either kind
 }
 
 const encodeRagged = (rows: Ragged, encoding: Encoding): LeafPlan => ({

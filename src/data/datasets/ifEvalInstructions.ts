@@ -1,7 +1,7 @@
 /** The 25 kinds of instruction of IFEval (Zhou et al. 2023, arXiv:2311.07911, table 1), and the arguments of each. */
 import { z } from 'zod'
 
-/** The languages that IFEval asks for, as ISO 639-1 codes. */
+/** The languages of IFEval's instructions, as ISO 639-1 codes. */
 const LANGUAGES = [
   ...(['ar', 'bg', 'bn', 'de', 'en', 'es', 'fa', 'fi', 'fr', 'gu', 'he', 'hi', 'it', 'ja', 'kn'] as const),
   ...(['ko', 'ml', 'mr', 'ne', 'pa', 'pl', 'pt', 'ru', 'sw', 'ta', 'te', 'th', 'uk', 'ur', 'vi'] as const),

@@ -100,5 +100,5 @@ export const tasksOfRows = <Row, T extends Task>(
         taskList(
           name,
           rows.map((row, index) => format.task(row, `${name}-${index}`)),
-        ) as TaskSource<T>, // tasks have all that a row may lack
+        ) as TaskSource<T>, // tasks have the fields that rows may omit
       )

@@ -116,7 +116,7 @@ export const flattenKeys = <S, const Separator extends string>(
       ? []
       : [{ path, reason: `batch shape [${node.batchShape.join(', ')}] of a node would be lost` }]
   })
-  fail('flattenKeys', [...problems, ...deeper], 'rename what collides, or select what is to be flat')
+  fail('flattenKeys', [...problems, ...deeper], 'rename colliding entries, or select the entries to flatten')
   const entries = OrderedMap(leaves.map(([path, leaf]): [string, Entry] => [path.join(separator), leaf]))
   return nodeOf(entries, td.batchShape)
 }

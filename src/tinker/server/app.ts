@@ -9,7 +9,7 @@ import { liveDigest } from '../../live/digest.js'
 import { liveFiles } from '../../live/files.js'
 import { liveIds } from '../../live/ids.js'
 import type { Pretrained } from '../../modules/pretrained/pretrained.js'
-import { isAuthorized, mayCome } from '../../serve/access.js'
+import { givenKey, isAuthorized, mayCome } from '../../serve/access.js'
 import { parseJsonBody, readBodyBytes } from '../../serve/body.js'
 import { forwardBackwardSchema, forwardSchema, REQUESTS } from '../protocol/jsonWire.js'
 import { decodeForwardBackward, PROTOBUF } from '../protocol/protobufWire.js'
@@ -295,10 +295,8 @@ export const tinkerApp = (options: TinkerServerOptions): TinkerApp => {
   checkOptions('tinkerApp', options, OPTIONS)
   const desk = deskOf(options)
   const { apiKeys = [], corsOrigins = [] } = options.access ?? {}
-  const isAllowed = async ({ headers }: Request): Promise<boolean> => {
-    const key = headers.get('x-api-key')
-    return apiKeys.length === 0 || isAuthorized(key === null ? headers.get('authorization') : `Bearer ${key}`, apiKeys)
-  }
+  const isAllowed = async ({ headers }: Request): Promise<boolean> =>
+    apiKeys.length === 0 || isAuthorized(givenKey(headers), apiKeys)
   return {
     fetch: async (request) => {
       if (request.method !== 'GET' && !mayCome(request.headers, corsOrigins))

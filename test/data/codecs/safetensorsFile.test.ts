@@ -224,7 +224,7 @@ describe('a checkpoint in shards', () => {
   it.each([
     ['that is not JSON', '{', /not JSON/],
     ['without a map', '{}', /'weight_map' is not an object/],
-    ['with a name twice', `{"weight_map":{"a":"${first}","a":"${second}"}}`, /for the second time/],
+    ['with a name twice', `{"weight_map":{"a":"${first}","a":"${second}"}}`, /duplicate key/],
     ['that points out of the folder', index({ a: '../x.safetensors' }), /is not a file name/],
     ['whose file is no text', index({ a: 1 }), /is not a text/],
     ['that names a tensor its shard does not have', index({ a: first, b: first, c: first }), /"b" should be in/],
