@@ -16,6 +16,7 @@ const ALLOWED = {
   tracking: ['core', 'data', 'text', 'run', 'live'],
   arena: ['core', 'engine', 'data', 'text', 'envs', 'modules', 'run', 'tracking', 'bench', 'live'],
   serve: ['core', 'data', 'text', 'live', 'modules'],
+  tinker: ['core', 'engine', 'data', 'text', 'modules', 'objectives', 'collectors', 'live', 'serve'],
   bench: ['core', 'engine', 'data', 'envs', 'live'],
   testing: ['core', 'engine', 'data', 'text', 'envs', 'collectors'],
   cli: [
@@ -29,6 +30,7 @@ const ALLOWED = {
     'run',
     'tracking',
     'serve',
+    'tinker',
     'bench',
     'arena',
     'live',
@@ -60,6 +62,7 @@ const PACKAGES = {
     'tracking',
     'arena',
     'serve',
+    'tinker',
     'cli/recipe',
     'live/lock',
     'index',
