@@ -11,12 +11,12 @@ import { appendMessage, History, message } from 'tandem-rl/text'
 import { calculator } from 'tandem-rl/tools'
 
 const settings = T.withDefaults(T.policySettings.omit({ model: true }), {
-  ...{ steps: 20, tasks: { prompts: 16, group: 8 }, sampling: { maxNewTokens: 32 }, learner: { learningRate: 2e-3 } },
+  ...{ steps: 16, tasks: { prompts: 16, group: 8 }, sampling: { maxNewTokens: 24 }, learner: { learningRate: 2e-3 } },
   keep: { evalTasks: 100 },
 }).extend({
   agent: T.z.enum(['react', 'code']).default('react').describe('how the agent writes calls'),
   turns: T.z.number().int().positive().default(3).describe('turns per conversation'),
-  shown: T.z.number().int().positive().default(12_800).describe('conversations for training the start model'),
+  shown: T.z.number().int().positive().default(6400).describe('conversations for training the start model'),
 })
 
 type Chosen = T.z.output<typeof settings>
@@ -85,7 +85,7 @@ const startModel = (chosen: Chosen, { onProgress }: T.BuildContext) => {
       {
         family: 'qwen3',
         sizes: { hiddenSize: 64, layers: 2, heads: 4 },
-        tokenizer: { texts: TEXTS, vocabularySize: 300, format: FORMAT },
+        tokenizer: { texts: TEXTS, vocabularySize: 420, format: FORMAT },
         key: T.child(T.keyFromSeed(chosen.seed), 'model'),
         stages: [
           { name: 'calls', conversation, conversations: chosen.shown, batch: 64, learningRate: 3e-3, warmUpSteps: 20 },

@@ -34,6 +34,7 @@ const FIELD_NAMES: Readonly<Record<string, string>> = {
   ...{ FunctionCallSWEAgent: 'AgentFly', AsyncVLLMBackend: 'AgentFly', AsyncVLLMConfig: 'AgentFly' },
   ...{ ClientBackend: 'AgentFly', ClientConfig: 'AgentFly', AsyncVerlBackend: 'AgentFly', AsyncVerlConfig: 'AgentFly' },
   ...{ OpenAIWrapper: 'named like vLLMWrapper', MultiAgentEnv: 'named like MultiTurnEnv' },
+  GameEnv: 'named like MultiTurnEnv',
 }
 
 const torchrl = new Set(

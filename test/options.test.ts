@@ -21,6 +21,7 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   agentTemplate: ['speechs', 'speech'],
   aiSDKWrapper: ['captures', 'capture'],
   algorithmLoss: ['clipHighs', 'clipHigh', 1],
+  arenaResults: ['price', 'prices', 1],
   balancedPartition: ['row', 'rows', 2],
   batchAdvantage: ['setting', 'settings', 1],
   batchLoss: ['configs', 'config', 1],
@@ -101,6 +102,7 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   klPenalizedRewards: ['coefficients', 'coefficient', 1],
   KLRewardTransform: ['coefficients', 'coefficient'],
   kuhnPoker: ['player', 'players'],
+  languageModelPlayer: ['actoins', 'actions'],
   leducPoker: ['player', 'players'],
   liarsDice: ['side', 'sides'],
   lion: ['weightDecays', 'weightDecay'],
@@ -128,6 +130,9 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   MCAdvantage: ['groupSizes', 'groupSize'],
   mcpTools: ['server', 'servers'],
   MCPToolTransform: ['onNoCalls', 'onNoCall', 1],
+  mctsPlayer: ['simulation', 'simulations'],
+  measureExploitability: ['sample', 'samples', 2],
+  minimaxPlayer: ['depths', 'depth'],
   mlflowSink: ['experiments', 'experiment'],
   mlgymSessions: ['maxSession', 'maxSessions'],
   MLGymWrapper: ['batchSizes', 'batchSize'],
@@ -148,6 +153,8 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   overlongReward: ['longests', 'longest', 1],
   packRows: ['togethers', 'together', 2],
   pig: ['player', 'players'],
+  planTournament: ['seat', 'seats'],
+  playGame: ['maxRound', 'maxRounds', 1],
   policyLoss: ['aggregations', 'aggregation'],
   policyRun: ['samplers', 'sampler', 1],
   ppoLoss: ['valueCoefficients', 'valueCoefficient'],
@@ -163,6 +170,9 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   reinforcePlusPlusBaseline: ['singles', 'single', 1],
   ReplayBuffer: ['capacitys', 'capacity'],
   resolvePolicy: ['vllmModel', 'vllmModels', 1],
+  resourcePool: ['limits', 'limit', 1],
+  toolEnvironment: ['poolSizes', 'poolSize', 1],
+  remoteWorldTool: ['transports', 'transport'],
   retrievalTool: ['transports', 'transport'],
   RetrieveKL: ['references', 'reference'],
   RetrieveLogProb: ['models', 'model'],
@@ -176,8 +186,10 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   rolloutGroups: ['policys', 'policy'],
   roundRobin: ['round', 'rounds'],
   rowBatches: ['names', 'name'],
+  runTournament: ['plan', 'plans'],
   serveApp: ['engines', 'engine'],
   serveMetrics: ['ports', 'port', 1],
+  solveGame: ['iteration', 'iterations', 1],
   splitRows: ['heldOuts', 'heldOut'],
   runRolloutWorker: ['policys', 'policy'],
   rowSettings: ['column', 'columns'],
@@ -234,7 +246,7 @@ const OTHERWISE: Readonly<Record<string, string>> = {
 }
 
 /** Folders whose factories are in the list. */
-const FOLDERS = ['envs', 'modules', 'collectors', 'objectives', 'run', 'data/buffers', 'serve', 'tracking']
+const FOLDERS = ['arena', 'envs', 'modules', 'collectors', 'objectives', 'run', 'data/buffers', 'serve', 'tracking']
 
 /** Types of parameters that are options by their names. */
 const IS_OPTIONS = /\b(?!DecoderConfig|LoraConfig)\w*(?:Options|Config)\b/

@@ -1,6 +1,6 @@
 /**
  * For those who have agents: agents with tools and their backends, environments with several agents,
- * simulated users, and the proxy that captures the sessions of an agent as training data.
+ * games and self-play, simulated users, and the proxy that captures the sessions of an agent as training data.
  */
 import '../engine/defaultBackend.js'
 
@@ -71,6 +71,7 @@ export {
   capturedBatch,
   type OmittedSession,
 } from '../collectors/captured.js'
+export { type RoleAdvantageOptions, roleAdvantage } from '../collectors/roleAdvantage.js'
 export { readCapture } from '../data/capture/records.js'
 export type { CapturedCall, CapturedCompletion, CapturedSession } from '../data/capture/session.js'
 export type { ChainSplit, SplitReason } from '../data/capture/splits.js'
@@ -102,8 +103,38 @@ export {
   userSimulator,
   userView,
 } from '../envs/agents/userSimulator.js'
+export {
+  defaultGamePrompt,
+  type GameEntries,
+  GameEnv,
+  type GameEnvOptions,
+  type GameEnvState,
+  type GameText,
+  type PlayedGame,
+  type PromptScene,
+  seatName,
+} from '../envs/games/gameEnv.js'
+export type { ActionReader, GameShaping, GameTransition } from '../envs/games/gameScene.js'
+export { type GameTokenState, gameTokenEnv } from '../envs/games/gameTokenEnv.js'
 export { type AgentPolicyOptions, agentPolicy } from '../modules/agentPolicy.js'
 export { type ActionsByName, type NamedPolicies, type StateOfAll, sideBySide } from '../modules/sideBySide.js'
+export { gameMetrics, playedGames } from '../run/games/gameMetrics.js'
+export {
+  type GameRunModels,
+  type GameRunParts,
+  type GameRunSettings,
+  gameRun,
+  gameSettings,
+  type PlayOptions,
+} from '../run/games/gameRun.js'
+export {
+  decisionPolicy,
+  type ModelDecision,
+  type ModelDecisionsOptions,
+  modelDecisions,
+  type NashConvOptions,
+  nashConvEvaluator,
+} from '../run/games/modelDecisions.js'
 export { type CaptureApp, type CaptureOptions, captureApp } from '../serve/capture/app.js'
 export { clientEngine } from '../serve/capture/clientEngine.js'
 export { type CaptureJournal, openJournal } from '../serve/capture/journal.js'

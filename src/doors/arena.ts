@@ -3,6 +3,10 @@
  * tournaments, and statistics with intervals.
  */
 
+export { gameNamed } from '../arena/config/games.js'
+export { applyOverrides, mergeConfigs } from '../arena/config/overrides.js'
+export { type AgentConfig, type ArenaConfig, arenaConfig, type ConfigProblem } from '../arena/config/schema.js'
+export { type ArenaSetup, type SetupWorld, setUpArena } from '../arena/config/setup.js'
 export { type LogContents, openTournamentLog, type TournamentLog } from '../arena/matches/log.js'
 export { type Pairing, planTournament, type TournamentOptions } from '../arena/matches/plan.js'
 export { type GamePlan, type PlayOptions, playGame } from '../arena/matches/playGame.js'
@@ -15,11 +19,7 @@ export {
   type TournamentResult,
 } from '../arena/matches/tournament.js'
 export { type SolveOptions, solveGame } from '../arena/players/cfr.js'
-export {
-  type LanguageModelPlayerOptions,
-  languageModelPlayer,
-  type ReplyScorer,
-} from '../arena/players/languageModel.js'
+export { type LanguageModelPlayerOptions, languageModelPlayer } from '../arena/players/languageModel.js'
 export { type MctsOptions, mctsPlayer } from '../arena/players/mcts.js'
 export { type MinimaxOptions, minimaxPlayer } from '../arena/players/minimax.js'
 export {
@@ -36,6 +36,14 @@ export {
   sceneOf,
 } from '../arena/players/player.js'
 export { humanPlayer, type MixturePart, mixturePlayer, randomPlayer, tabularPlayer } from '../arena/players/simple.js'
+export { type ArenaReport, type MeasuredExploitability, renderArenaReport } from '../arena/report/page.js'
+export {
+  type ArenaFolder,
+  type FinishedArena,
+  finishArena,
+  openArena,
+  type SessionWorld,
+} from '../arena/session/arenaSession.js'
 export {
   type Exploitability,
   type ExploitabilityOptions,

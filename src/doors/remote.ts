@@ -60,12 +60,14 @@ export type {
 } from '../modules/remote/chat/clientConfig.js'
 export { type ChatPolicy, OpenAIWrapper } from '../modules/remote/chat/openAIWrapper.js'
 export type { RegistryFailure } from '../modules/remote/chat/policyKeys.js'
-export {
-  type NamedPolicy,
-  type RegistryOptions,
-  type RegistryWorld,
-  resolvePolicy,
-} from '../modules/remote/chat/policyRegistry.js'
+export type {
+  LanguageModelRegistry,
+  NamedPolicy,
+  RegistryOptions,
+  RegistryWorld,
+  ReplyScorer,
+} from '../modules/remote/chat/policyLookup.js'
+export { resolvePolicy } from '../modules/remote/chat/policyRegistry.js'
 export type { ClientPolicy, WrapperOptions } from '../modules/remote/clientPolicy.js'
 export {
   type EnginePool,

@@ -5,6 +5,12 @@
 import '../engine/defaultBackend.js'
 
 export {
+  type ResourceFailure,
+  type ResourceScope,
+  type ResourceSpec,
+  resourceFailure,
+} from '../core/resource.js'
+export {
   SANDBOX_LIMITS,
   type Sandbox,
   type SandboxEnd,
@@ -45,6 +51,19 @@ export {
   type MLGymSessionsOptions,
   mlgymSessions,
 } from '../envs/mlgym/sessions.js'
+export {
+  type AcquireOptions,
+  type Lease,
+  type ResourcePool,
+  type ResourcePoolOptions,
+  type ResourceStats,
+  resourcePool,
+} from '../envs/resources/resourcePool.js'
+export {
+  type ToolEnvironment,
+  type ToolEnvironmentOptions,
+  toolEnvironment,
+} from '../envs/resources/toolEnvironment.js'
 export { type AskedCalls, type CallFinder, callsOfMessage, callsOfText } from '../envs/tools/askedCalls.js'
 export {
   type Browser,
@@ -69,6 +88,7 @@ export { type McpTools, type McpToolsOptions, mcpTools } from '../envs/tools/mcp
 export { MCPToolTransform } from '../envs/tools/mcpToolTransform.js'
 export { PythonInterpreter, type PythonInterpreterOptions } from '../envs/tools/pythonInterpreter.js'
 export { pythonTool } from '../envs/tools/pythonTool.js'
+export { type RemoteWorldToolOptions, remoteWorldTool } from '../envs/tools/remoteWorldTool.js'
 export { type Query, type RetrievalLimits, type RetrievalOptions, retrievalTool } from '../envs/tools/retrieval.js'
 export type { Passage, RetrievalCacheOptions, RetrievalStore } from '../envs/tools/retrievalCache.js'
 export {
@@ -89,7 +109,15 @@ export {
   SimpleToolTransform,
   type SimpleToolTransformOptions,
 } from '../envs/tools/simpleToolTransform.js'
-export { type Tool, type ToolContext, type ToolOptions, type ToolReply, tool, toolFailure } from '../envs/tools/tool.js'
+export {
+  type HeldEnvironment,
+  type Tool,
+  type ToolContext,
+  type ToolOptions,
+  type ToolReply,
+  tool,
+  toolFailure,
+} from '../envs/tools/tool.js'
 export { ToolRegistry, type ToolSpec, toolSpecs } from '../envs/tools/toolRegistry.js'
 export {
   type ToolCallOptions,
@@ -99,6 +127,7 @@ export {
   toolTransform,
 } from '../envs/tools/toolTransform.js'
 export { type WorldToolOptions, type WorldToolState, worldTool } from '../envs/tools/worldTool.js'
+export type { Episode } from '../envs/transforms/episode.js'
 export {
   type ShopGoal,
   type ShopOptions,
@@ -112,4 +141,14 @@ export {
   shopWorld,
 } from '../envs/worlds/shop.js'
 export type { TextWorld, WorldView } from '../envs/worlds/textWorld.js'
+export { worldService } from '../envs/worlds/worldService.js'
+export type { LineProcess, LineProgram } from '../live/resources/lineProcess.js'
+export {
+  type ContainerOptions,
+  containerResource,
+  processResource,
+  type ServiceSession,
+  sandboxResource,
+  serviceResource,
+} from '../live/resources/runners.js'
 export { type LiveSandboxOptions, liveSandbox } from '../live/sandbox/liveSandbox.js'

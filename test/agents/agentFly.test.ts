@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { AutoAgent, HFAgent, ReactAgent } from '../../src/agents/agents.js'
 import { AsyncVerlConfig, AsyncVLLMConfig, ClientConfig } from '../../src/agents/backends/configs.js'
 import { orThrow } from '../../src/core/failure.js'
-import { AGENT_ROWS } from '../../src/data/datasets/agentRows.js'
+import { AGENT_ROWS, type AgentRowTask } from '../../src/data/datasets/agentRows.js'
 import { collectJson } from '../../src/data/datasets/json.js'
 import { reward } from '../../src/envs/rewards/rewardFunction.js'
 import { calculator } from '../../src/envs/tools/calculator.js'
@@ -89,7 +89,7 @@ describe('tools, rewards and data', () => {
   })
 
   it('a reward takes fields of the row by name and returns parts', async () => {
-    const qa = reward(
+    const qa = reward<AgentRowTask, 'calls'>(
       ({ prediction, trajectory, answer, level }) => ({
         reward: prediction === answer ? Number(level) : 0,
         calls: trajectory.filter(({ role }) => role === 'tool').length,
@@ -100,7 +100,7 @@ describe('tools, rewards and data', () => {
       '<tool_call>{"name": "search", "arguments": {"query": "cats"}}</tool_call>',
       'soft',
     ])
-    const agent = HFAgent({ modelNameOrPath: 'small', tools: [search], rewardFn: qa as never, backendConfig })
+    const agent = HFAgent({ modelNameOrPath: 'small', tools: [search], rewardFn: qa, backendConfig })
     const { rewards, rewardExtras } = await orThrow(
       agent.run({ messages: [{ question: 'Cats?', answer: 'soft', level: 3 }] }),
     )

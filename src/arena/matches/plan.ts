@@ -1,5 +1,6 @@
 /** Which games a tournament plays: who meets whom, on which seats, with which chance. */
 import { child, type Key } from '../../core/key.js'
+import { aList, aNumber, aRecord, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
 import type { Game } from '../../envs/games/game.js'
 import type { Player } from '../players/player.js'
 import type { GamePlan } from './playGame.js'
@@ -23,6 +24,15 @@ export interface TournamentOptions {
   readonly key: Key
   /** `balanced` moves the players by one seat from game to game. `fixed` keeps their order. Default `balanced`. */
   readonly seats?: 'balanced' | 'fixed'
+}
+
+const TOURNAMENT_OPTIONS: OptionKinds<TournamentOptions> = {
+  games: aList,
+  players: aList,
+  pairing: oneOf('match', 'roundRobin', 'gauntlet'),
+  episodes: aNumber,
+  key: aRecord,
+  seats: oneOf('balanced', 'fixed'),
 }
 
 /** Returns all subsets of a size, in order. */
@@ -61,6 +71,7 @@ const rotated = <T>(items: readonly T[], by: number): readonly T[] =>
  * planTournament({ games: [anyGame(ticTacToe)], players, pairing: 'match', episodes: 4, key: keyFromSeed(1) }).length // 4
  */
 export const planTournament = (options: TournamentOptions): readonly GamePlan[] => {
+  checkOptions('planTournament', options, TOURNAMENT_OPTIONS)
   const { games, players, episodes, key, seats = 'balanced' } = options
   const names = players.map(({ name }) => name)
   const twice = names.find((name, i) => names.indexOf(name) < i)

@@ -4,6 +4,7 @@ import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { cancellation } from '../../core/cancellation.js'
 import type { Clock } from '../../core/capabilities.js'
 import type { FileFailure } from '../../core/failure.js'
+import { aFunction, aList, aNumber, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
 import { checkIllegalMoveRule, type IllegalMoveRule } from '../../envs/games/illegalMove.js'
 import { liveClock } from '../../live/clock.js'
 import type { PlayerFailure } from '../players/player.js'
@@ -40,6 +41,18 @@ export interface RunTournamentOptions {
   readonly clock?: Clock
 }
 
+const RUN_TOURNAMENT_OPTIONS: OptionKinds<RunTournamentOptions> = {
+  plans: aList,
+  illegalMove: aRecord,
+  log: aRecord,
+  parallel: aNumber,
+  maxRounds: aRecord,
+  maxFailures: aNumber,
+  signal: aRecord,
+  onEvent: aFunction,
+  clock: aRecord,
+}
+
 /** The result of a session. */
 export interface TournamentResult {
   /** All finished games, in the order of their plans. */
@@ -61,9 +74,9 @@ const isCostly = ({ reply }: { readonly reply?: string | undefined }): boolean =
  * Errors   `Left(FileFailure)` if the log cannot be written. Throws RangeError for a wrong rule, and
  *          unless `parallel` is an integer of at least 1.
  */
-export const runTournament =
-  (options: RunTournamentOptions): TaskEither<FileFailure, TournamentResult> =>
-  async () => {
+export const runTournament = (options: RunTournamentOptions): TaskEither<FileFailure, TournamentResult> => {
+  checkOptions('runTournament', options, RUN_TOURNAMENT_OPTIONS)
+  return async () => {
     const { plans, illegalMove, log, parallel = 1, maxFailures = 10, onEvent = () => {}, clock = liveClock } = options
     checkIllegalMoveRule('runTournament, illegalMove', illegalMove)
     if (!Number.isInteger(parallel) || parallel < 1)
@@ -124,3 +137,4 @@ export const runTournament =
     const status = isStopped ? 'stopped' : games.length + failed.length < total ? 'interrupted' : 'finished'
     return E.right({ games, failed, status })
   }
+}

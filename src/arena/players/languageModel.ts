@@ -8,16 +8,10 @@ import { data, raggedRow } from '../../data/tensorDict/leaf.js'
 import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { discard } from '../../engine/scope.js'
 import type { GamePromptOptions } from '../../envs/games/gameText.js'
+import type { ReplyScorer } from '../../modules/remote/chat/policyLookup.js'
 import { History, type Message, message, textOf } from '../../text/history/history.js'
 import { type MoveUsage, type Player, type PlayerFailure, playerFailure, type Scene } from './player.js'
 import { readMove } from './simple.js'
-
-/** Scores whole replies: the log-probability of each, in nats, as answers to a conversation. */
-export type ReplyScorer = (
-  history: History,
-  replies: readonly string[],
-  options: { readonly signal: AbortSignal },
-) => TE.TaskEither<PolicyFailure, readonly number[]>
 
 export interface LanguageModelPlayerOptions extends GamePromptOptions {
   readonly policy: Policy<HistoryPrompt, HistoryAction>
@@ -128,12 +122,11 @@ export const languageModelPlayer = (options: LanguageModelPlayerOptions): Player
         })
       },
     ...(scoreReplies !== undefined && {
-      probabilities: (scene, { signal }) =>
+      probabilities: (scene) =>
         pipe(
           scoreReplies(
             conversationOf(scene, options),
             scene.actionTexts.map((text) => `[${text}]`),
-            { signal },
           ),
           TE.bimap(failureOf, normalized),
         ),

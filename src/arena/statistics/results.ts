@@ -1,5 +1,6 @@
 /** The results of a tournament: players, seats, pairs, ratings, illegal moves, cost, and tests against random play. */
 import { median, quantile } from '../../bench/statistics.js'
+import { aList, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
 import type { Game } from '../../envs/games/game.js'
 import type { GameRecord, MoveRecord } from '../matches/records.js'
 import { binomialTest, type Interval, meanInterval, wilsonInterval } from './intervals.js'
@@ -94,6 +95,8 @@ export interface ResultsOptions {
   /** By the name of the player. */
   readonly prices?: Readonly<Record<string, TokenPrice>>
 }
+
+const RESULTS_OPTIONS: OptionKinds<ResultsOptions> = { games: aList, randomPlayers: aList, prices: aRecord }
 
 /** A seat in a game. */
 interface Seat {
@@ -205,6 +208,7 @@ const gameResult = (
  * arenaResults([], { games: [] }) // { games: [], ratings: [] }
  */
 export const arenaResults = (records: readonly GameRecord[], options: ResultsOptions): ArenaResults => {
+  checkOptions('arenaResults', options, RESULTS_OPTIONS)
   const byGame = groupBy(records, ({ game }) => game)
   const scores = scoredGames(records).flatMap(pairScores)
   return {

@@ -108,7 +108,7 @@ const chatMessage = z
  * the format has no field for it.
  *
  * Errors   `Left(FormatFailure)` with every problem and its path: arguments that are not a JSON
- * object, fields that would be lost.
+ *          object, fields that would be lost.
  *
  * @example
  * historyFromOpenAi([{ role: 'user', content: 'Hello' }]) // right(History([message('user', 'Hello')]))
@@ -180,7 +180,7 @@ const toOpenAi = ({ role, content, toolCalls, reasoning, toolCallId, name }: Mes
  * equal.
  *
  * Errors   `Left(FormatFailure)` with everything that the format cannot express: incomplete
- * messages, and URLs of audio and files.
+ *          messages, and URLs of audio and files.
  */
 export const historyToOpenAi = (history: History): E.Either<FormatFailure, readonly OpenAiMessage[]> => {
   const all = history.messages.toArray()

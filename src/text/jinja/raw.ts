@@ -25,7 +25,8 @@ const withoutIndent = (text: string, sign: string | undefined, starts: 'a line' 
 /**
  * Replaces the `raw` blocks of a template by expressions.
  *
- * Errors   throws SyntaxError for a block that is never closed. Cost     O(length).
+ * Errors   throws SyntaxError for a block that is never closed.
+ * Cost     O(length).
  */
 export const withoutRaw = (source: string): string => {
   const parts: string[] = []

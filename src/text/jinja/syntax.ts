@@ -26,7 +26,7 @@ const refuseBlanks = (source: string): void => {
  * Parses a template.
  *
  * Errors   throws SyntaxError if the source is not valid Jinja, uses unsupported features, or is
- * too long.
+ *          too long.
  */
 export const parseTemplate = (source: string): readonly Statement[] => {
   if (source.length > LONGEST) throw new SyntaxError(`a template of more than ${LONGEST} characters`)

@@ -65,7 +65,7 @@ interface TemplateInput {
   readonly variables: ReadonlyMap<string, TemplateValue>
   /**
    * Names of the variables that belong to the template, such as its special tokens. All others are
-   * input.
+   *          input.
    */
   readonly own?: ReadonlySet<string>
   /** The time that `strftime_now` returns. Without it the function does not exist. */
@@ -114,9 +114,10 @@ const runProgram = (
  * Compiles a template.
  *
  * Errors   throws if the source is not valid Jinja; running it throws TemplateError where Python
- * raises. Cost     bounded: a run does at most 2^20 steps, plus 256 for each character and value of
- * its input (a step reads or writes eight characters). A run that exceeds them throws
- * TemplateError. A source is at most 2^18 UTF-16 units long.
+ *          raises.
+ * Cost     bounded: a run does at most 2^20 steps, plus 256 for each character and value of its
+ *          input (a step reads or writes eight characters). A run that exceeds them throws
+ *          TemplateError. A source is at most 2^18 UTF-16 units long.
  */
 export const compileTemplate = (source: string): CompiledTemplate => {
   const program = parseTemplate(source)

@@ -98,10 +98,12 @@ const runWith =
  * Compiles a chat template. `variables` are its own, such as special tokens; `now` is its default
  * time.
  *
- * Errors   `Left(TemplateFailure)` if the source is not valid Jinja. Source   Transformers
- * `apply_chat_template`: Jinja with trimmed blocks, loop controls, `generation` blocks, its own
- * `tojson`, `raise_exception` and `strftime_now`. `docs/decisions/2026-11-21-chat-templates.md`
- * lists the differences.
+ * Errors   `Left(TemplateFailure)` if the source is not valid Jinja.
+ * Source   Transformers `apply_chat_template`: Jinja with trimmed blocks, loop controls,
+ *          `generation` blocks, its own `tojson`, `raise_exception` and `strftime_now`.
+ *          `docs/decisions/2026-11-21-chat-templates.md` lists the differences.
+ *
+ * @example
  * chatTemplate('{{ messages')._tag // 'Left'
  */
 export const chatTemplate = (
@@ -124,7 +126,7 @@ export const chatTemplate = (
  * messages, and its `generation` blocks.
  *
  * Errors   `Left(TemplateFailure)` if the template raises an exception, or renders nothing for an
- * image, audio clip, video or file of the conversation.
+ *          image, audio clip, video or file of the conversation.
  */
 export const runTemplate = (
   template: ChatTemplate,
@@ -144,8 +146,8 @@ export const runTemplate = (
  * Renders a conversation to text.
  *
  * Errors   `Left(TemplateFailure)` if the template raises an exception, if it renders nothing for a
- * part that is not text, or (`continue`) if it does not show the text of the last message. Cost
- * one run of the template; two for `continue`.
+ *          part that is not text, or (`continue`) if it does not show the text of the last message.
+ * Cost     one run of the template; two for `continue`.
  */
 export const renderText = (
   template: ChatTemplate,
@@ -280,7 +282,8 @@ const cutSpans = (spans: readonly TextSpan[], end: number): readonly TextSpan[] 
  * holds the parts that the template took from the conversation.
  *
  * Errors   `Left(TemplateFailure)` if the template raises an exception, or if its spans cannot be
- * determined. Cost     one rendering per message, plus at most three.
+ *          determined.
+ * Cost     one rendering per message, plus at most three.
  */
 export const render = (template: ChatTemplate, history: History, options: RenderOptions): Result => {
   const rendered = messagesOf(template, history, options)
@@ -306,8 +309,9 @@ export const render = (template: ChatTemplate, history: History, options: Render
  * the first `from` messages followed by this suffix.
  *
  * Errors   `Left(TemplateFailure)` if the template raises an exception, or if the later messages
- * change the text of the earlier ones, as where old thoughts are dropped; throws RangeError unless
- * `from` is between 0 and the number of messages. Cost     two renderings.
+ *          change the text of the earlier ones, as where old thoughts are dropped; throws
+ *          RangeError unless `from` is between 0 and the number of messages.
+ * Cost     two renderings.
  */
 export const renderSuffix = (
   template: ChatTemplate,

@@ -100,8 +100,8 @@ interface MessageTemplate {
  * joined text. A message with an image, audio clip, video or file is a list of parts, as is every
  * message for a template that accepts only parts.
  *
- * Errors   `Left(TemplateFailure)` for a part that the template does not render. Cost     two
- * renderings of a short message for each kind of part that is not text, and each role.
+ * Errors   `Left(TemplateFailure)` for a part that the template does not render.
+ * Cost     two renderings of a short message for each kind of part that is not text, and each role.
  */
 export const templateMessages = (
   template: MessageTemplate,

@@ -46,7 +46,8 @@ const cutAt = (output: TemplateOutput, mark: string): TemplateOutput | undefined
  * same text before it.
  *
  * Errors   `Left(TemplateFailure)` if there is no text to continue, or the template does not show
- * it. Source   Transformers `apply_chat_template(continue_final_message=True)`.
+ *          it.
+ * Source   Transformers `apply_chat_template(continue_final_message=True)`.
  */
 export const continueFinal = (
   messages: readonly object[],
@@ -67,5 +68,5 @@ export const continueFinal = (
   const [first, second] = cuts
   return first!.text === second!.text
     ? E.right(first!)
-    : refuse('the chat template shows the last message in a way that depends on what follows it')
+    : refuse('the text of the last message depends on the text after it in this chat template')
 }

@@ -174,8 +174,8 @@ const firstProven = (
  * space that the template trims.
  *
  * Errors   `Left(TemplateFailure)` if the turns of the template cannot be separated. The function
- * returns it for a text that the conversation, rendered again, does not reproduce exactly. Cost
- * about fifteen short renderings, then one rendering for each text.
+ *          returns it for a text that the conversation, rendered again, does not reproduce exactly.
+ * Cost     about fifteen short renderings, then one rendering for each text.
  */
 export const inverseOf = (
   template: ChatTemplate,
@@ -210,7 +210,7 @@ export const inverseOf = (
  * Parses the conversation of a text. If its last message has no end, the message is incomplete.
  *
  * Errors   `Left(TemplateFailure)` if the template has no inverse, or this text has none: see
- * `inverseOf`.
+ *          `inverseOf`.
  */
 export const fromText = (template: ChatTemplate, text: string, options: GrammarOptions = {}): Result<ParsedText> =>
   pipe(

@@ -204,7 +204,8 @@ const SEQUENCES: readonly (readonly string[])[] = [
  * Derives the text that a template writes around contents.
  *
  * Errors   `Left(TemplateFailure)` if it refuses conversations of a user and an assistant, if the
- * text between two roles depends on the position in the conversation, or if that text is empty.
+ *          text between two roles depends on the position in the conversation, or if that text is
+ *          empty.
  * Cost     about fifteen short renderings.
  */
 export const grammarOf = (template: ChatTemplate, options: GrammarOptions): E.Either<TemplateFailure, Grammar> => {

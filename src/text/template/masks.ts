@@ -82,10 +82,10 @@ const fromSpans = (template: ChatTemplate, history: History, options: AssistantT
  * Renders a conversation with the ranges that the assistant wrote.
  *
  * Errors   `Left(TemplateFailure)` if the template refuses the conversation; with `tags`, if it has
- * no tags, or has them in macros; with `spans`, if the spans cannot be determined or an assistant
- * message does not begin with the generation prompt. Cost     with `tags` one rendering, with
- * `spans` about one for each pair of messages. Source   Transformers
- * `apply_chat_template(return_assistant_tokens_mask=True)`.
+ *          no tags, or has them in macros; with `spans`, if the spans cannot be determined or an
+ *          assistant message does not begin with the generation prompt.
+ * Cost     with `tags` one rendering, with `spans` about one for each pair of messages.
+ * Source   Transformers `apply_chat_template(return_assistant_tokens_mask=True)`.
  */
 export const assistantText = (template: ChatTemplate, history: History, options: AssistantTextOptions): Result =>
   options.from === 'tags' ? fromTags(template, history, options) : fromSpans(template, history, options)
@@ -94,7 +94,7 @@ export const assistantText = (template: ChatTemplate, history: History, options:
  * Marks the tokens that have a character in one of the ranges, as Transformers counts them.
  *
  * Shapes   `offsets` is `[T]`: the half-open range of the text of each token, in order; the result
- * is `[T]`, 1 or 0.
+ *          is `[T]`, 1 or 0.
  *
  * @example
  * tokenMask([{ start: 2, end: 4 }], [[0, 2], [2, 3], [3, 5], [5, 6]]) // [0, 1, 1, 0]

@@ -84,7 +84,7 @@ const escaped = (character: string): string => `\\u{${character.codePointAt(0)!.
  * Creates a finder of added tokens.
  *
  * Source   `AddedVocabulary::find_matches` of Hugging Face tokenizers: a token that is not allowed
- * at a position hides no token inside it.
+ *          at a position hides no token inside it.
  */
 export const tokenFinder = (all: readonly Sought[]): FindTokens => {
   const sought = all.filter(({ text }) => text !== '')

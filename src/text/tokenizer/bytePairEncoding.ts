@@ -269,11 +269,14 @@ const tokenizerJson = ({ tokens, merges }: Learned, specialTokens: readonly stri
  * merge.
  *
  * Errors   throws RangeError for a vocabulary smaller than bytes and special tokens or larger than
- * 2^20, and for a special token that is empty, given twice, or the character of a byte. Effects
- * those of `onProgress`. Equal texts give an equal tokenizer. Source   the merges are those of
- * `BpeTrainer` in Hugging Face tokenizers 0.23.3, in the same order (compared on GSM8K, 3837
- * merges). Cost     one pass over all distinct pairs for each merge: seconds for a few thousand
- * merges of tens of thousands of distinct words.
+ *          2^20, and for a special token that is empty, given twice, or the character of a byte.
+ * Effects  those of `onProgress`. Equal texts give an equal tokenizer.
+ * Source   the merges are those of `BpeTrainer` in Hugging Face tokenizers 0.23.3, in the same
+ *          order (compared on GSM8K, 3837 merges).
+ * Cost     one pass over all distinct pairs for each merge: seconds for a few thousand merges of
+ *          tens of thousands of distinct words.
+ *
+ * @example
  * trainBytePairEncoding(['low low lower'], { vocabularySize: 259 }).model.merges // ['l o', 'lo w', 'Ġ low']
  */
 export const trainBytePairEncoding = (texts: Iterable<string>, options: BytePairEncodingOptions): TokenizerJson => {

@@ -116,11 +116,11 @@ const segments = (text: string): readonly string[] => {
 }
 
 /**
- * Computes the changes that the rules make to a text. Returns undefined for no change.
+ * Computes the changes that the rules make to a text. Returns undefined if nothing changes.
  *
  * Source   `Precompiled` of Hugging Face tokenizers: a grapheme of fewer than six bytes as a whole,
- * then each character by itself; the first, shortest rule that matches its beginning replaces all
- * of it.
+ *          then each character by itself; the first, shortest rule that matches its beginning
+ *          replaces all of it.
  */
 export const charsmapChanges = ({ replacement }: Charsmap, text: string): readonly TextChange[] | undefined => {
   const changes: TextChange[] = []

@@ -315,7 +315,7 @@ const isOnText = (json: SimpleDecoder): boolean =>
  * Combines the decoders of a file. Without decoders, tokens are joined by blanks.
  *
  * Errors   throws RangeError for a decoder that needs tokens after one that joined them to one
- * text, and for a pattern that is not valid.
+ *          text, and for a pattern that is not valid.
  */
 export const decodingMachine = (decoders: readonly SimpleDecoder[]): DecodingMachine => {
   if (decoders.length === 0)

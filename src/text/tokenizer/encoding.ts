@@ -131,8 +131,8 @@ export const windows = (encoding: Encoding, options: TruncationOptions): readonl
  * Pads encodings to one length. The attention mask of padding is 0.
  *
  * Shapes   B encodings of any lengths give B encodings; with `length: 'longest'` all are as long as
- * the longest, rounded up to `multipleOf`. Errors   throws RangeError for a length or a multiple
- * that is not a positive integer.
+ *          the longest, rounded up to `multipleOf`.
+ * Errors   throws RangeError for a length or a multiple that is not a positive integer.
  *
  * @example
  * const tokenizer = orThrow(textTokenizer(trainBytePairEncoding([], { vocabularySize: 256 })))
@@ -166,8 +166,9 @@ const utf8Width = (text: string, at: number): number => {
  * Converts offsets in UTF-16 code units to offsets in UTF-8 bytes of the same text.
  *
  * Shapes   `offsets` is any list of positions in the text, such as `Encoding.offsets`, `[2T]`; the
- * result is as long. Errors   throws RangeError for a position outside the text. Cost     one pass
- * over the text.
+ *          result is as long.
+ * Errors   throws RangeError for a position outside the text.
+ * Cost     one pass over the text.
  *
  * @example
  * utf8Offsets('é!', [0, 1, 1, 2]) // [0, 2, 2, 3]

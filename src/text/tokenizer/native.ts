@@ -123,8 +123,8 @@ const batchesOf = (native: NativeTokenizer, own: TextTokenizer): BatchTokenizer 
  * cleaning of blanks. The TypeScript tokenizer encodes the former and decodes with the latter.
  *
  * Errors   `Left(NativeTokenizerFailure)` if the package `tokenizers` is not installed or refuses
- * the file; `Left(FormatFailure)` as `textTokenizer`. Effects  loads the package when the task
- * runs.
+ *          the file; `Left(FormatFailure)` as `textTokenizer`.
+ * Effects  loads the package when the task runs.
  *
  * @example
  * nativeTokenizer(trainBytePairEncoding([], { vocabularySize: 256 }))

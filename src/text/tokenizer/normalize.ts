@@ -147,7 +147,7 @@ const growthOf = (step: SimpleNormalizer): number => {
  * Combines the normalizers of a file.
  *
  * Errors   throws for an invalid pattern or charsmap, and RangeError for replacements that make a
- * text many times longer.
+ *          text many times longer.
  */
 export const normalizer = (steps: readonly SimpleNormalizer[]): Normalize => {
   const growth = steps.reduce((product, step) => product * growthOf(step), 1)

@@ -106,8 +106,8 @@ const shortened = (pattern: PatternJson): string => JSON.stringify(pattern).slic
  * Compiles a pattern of `tokenizer.json` to a finder of its matches.
  *
  * Errors   throws SyntaxError for an expression that cannot be translated, or whose time may grow
- * faster than quadratically. The finder throws FailureError for a text that would exceed its
- * budget.
+ *          faster than quadratically. The finder throws FailureError for a text that would exceed
+ *          its budget.
  */
 export const compilePattern = (pattern: PatternJson): FindMatches => {
   const json = { type: 'Split', pattern, behavior: 'Isolated', invert: true }

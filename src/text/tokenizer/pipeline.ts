@@ -3,7 +3,7 @@
  * it into pieces, and splits the pieces into tokens.
  *
  * Source   the order of steps and the offsets of tokens are those of Hugging Face tokenizers 0.23,
- * `Tokenizer::encode`.
+ *          `Tokenizer::encode`.
  */
 
 import type { TextRange } from '../textRange.js'
@@ -124,7 +124,7 @@ const encodingOf = (
  * Builds the pipeline of a file.
  *
  * Errors   throws RangeError or SyntaxError for parts that contradict each other, are malformed or
- * are not supported.
+ *          are not supported.
  */
 export const pipelineOf = (file: TokenizerFile): Pipeline => {
   const normalize = normalizer(file.normalizer)

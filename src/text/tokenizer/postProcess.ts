@@ -109,7 +109,7 @@ const trimOf =
  * Combines the post-processors of a file.
  *
  * Errors   throws RangeError for a template with a special token without ids, and for two
- * templates, because their nesting is not supported.
+ *          templates, because their nesting is not supported.
  */
 export const postProcessor = (steps: readonly SimplePostProcessor[], tokenOf: TokenText): PostProcessor => {
   const templates = steps.map(templateOf).filter((template) => template !== undefined)

@@ -93,8 +93,8 @@ const withSpecials = (file: TokenizerFile, config: ConfigFile): readonly AddedTo
  * texts come from tokenizer.json alone; `add_bos_token`, `add_eos_token` and `add_prefix_space` of
  * the config are ignored.
  *
- * Errors   throws RangeError for an additional special token that the vocabulary lacks. Source
- * `PreTrainedTokenizerBase.from_pretrained` and `TokenizersBackend` of Transformers 5.17.
+ * Errors   throws RangeError for an additional special token that the vocabulary lacks.
+ * Source   `PreTrainedTokenizerBase.from_pretrained` and `TokenizersBackend` of Transformers 5.17.
  */
 export const configuredTokenizer = (file: TokenizerFile, config: ConfigFile): TokenizerFile => ({
   ...file,

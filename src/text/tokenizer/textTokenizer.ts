@@ -97,7 +97,8 @@ export interface DecodeState {
  * text that a later token could change, is buffered.
  *
  * Laws     the texts of all steps and of `decodeEnd`, joined, equal `decode` of all the ids,
- * however they are split. Effects  none: the state before can be used again.
+ *          however they are split.
+ * Effects  none: the state before can be used again.
  *
  * @example
  * const tokenizer = orThrow(textTokenizer(trainBytePairEncoding([], { vocabularySize: 256 })))
@@ -181,8 +182,8 @@ const assemble = (file: TokenizerFile, settings: TokenizerSettings): TextTokeniz
  * `docs/guide/7-tokenizers.md` lists the known differences.
  *
  * Errors   `Left(FormatFailure)` naming everything that is missing, malformed, unknown or not
- * supported. Nothing is replaced by an approximation. Effects  an internal cache of the tokens of
- * up to 20,000 short pieces of text.
+ *          supported. Nothing is replaced by an approximation.
+ * Effects  an internal cache of the tokens of up to 20,000 short pieces of text.
  *
  * @example
  * orThrow(textTokenizer(trainBytePairEncoding([], { vocabularySize: 256 }))).encode('!') // [0]

@@ -109,8 +109,8 @@ const composed = (parts: readonly TextChange[]): readonly TextChange[] => {
  * Computes the changes that normalize a text.
  *
  * Source   Unicode Standard Annex 15. Origins are those of the crate
- * unicode-normalization-alignments: a composed character comes from the first of its characters; a
- * decomposed one is inserted after the first.
+ *          unicode-normalization-alignments: a composed character comes from the first of its
+ *          characters; a decomposed one is inserted after the first.
  */
 export const unicodeChanges = (text: string, form: UnicodeForm): readonly TextChange[] => {
   const parts = decomposed(text, form === 'NFC' || form === 'NFD' ? 'NFD' : 'NFKD')

@@ -96,9 +96,9 @@ const partsOf = ({ starts, ids }: Paths, unknown: number): readonly { start: num
 /**
  * Creates a unigram model.
  *
- * Errors   throws RangeError for the id of an unknown token outside the vocabulary. Cost     O(n)
- * look-ups for a piece of n characters, one of the tokens that begin at each. Source   Kudo 2018,
- * arXiv:1804.10959; the search is SentencePiece's `EncodeOptimized`.
+ * Errors   throws RangeError for the id of an unknown token outside the vocabulary.
+ * Cost     O(n) look-ups for a piece of n characters, one of the tokens that begin at each.
+ * Source   Kudo 2018, arXiv:1804.10959; the search is SentencePiece's `EncodeOptimized`.
  */
 export const unigramModel = (json: UnigramJson): Model => {
   const unknown = json.unk_id

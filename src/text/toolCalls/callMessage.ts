@@ -56,6 +56,8 @@ const argumentsOf = (written: string): E.Either<string, ToolCall['arguments']> =
  * Creates the assistant's message from a text and calls. A call without a name, or whose arguments
  * are not a JSON object, is not lost: it is appended to the text as it was written, after
  * `MALFORMED_CALL`.
+ *
+ * @example
  * messageOfCalls('', [{ name: 'add', arguments: '{"a": 1' }], { isComplete: true }).malformedCalls.length // 1
  */
 export const messageOfCalls = (
@@ -99,6 +101,8 @@ const freshId = ({ format, index }: AnswerReading, i: number): string =>
  * Reads the calls in a text. A call keeps the id that the text gives it, because tool results refer
  * to it, unless another call uses that id. Otherwise it gets an id that begins with the index of
  * the message and is unique in the conversation.
+ *
+ * @example
  * callsInText('<tool_call>{"name": "now"}</tool_call>', { format: 'hermes', index: 1 }).calls[0]?.id // 'call_1_0'
  */
 export const callsInText = (

@@ -70,6 +70,8 @@ const TAGS: Partial<Readonly<Record<ToolCallFormat, readonly string[]>>> = {
 /**
  * Returns true if text must be decoded with its special tokens to read calls in it, because tags of
  * the format are special tokens of the tokenizer.
+ *
+ * @example
  * hasSpecialTags('mistral', new Set(['[TOOL_CALLS]'])) // true
  */
 export const hasSpecialTags = (format: ToolCallFormat, specialTokens: Pick<ReadonlySet<string>, 'has'>): boolean =>
@@ -96,6 +98,8 @@ const SIGNS: readonly (readonly [signs: readonly string[], format: ToolCallForma
 
 /**
  * Returns the format that a chat template asks the model for, or 'none' if it shows no known one.
+ *
+ * @example
  * toolCallFormatOf('For each call, return JSON within <tool_call></tool_call> tags') // 'hermes'
  */
 export const toolCallFormatOf = (templateSource: string): ToolCallFormat | 'none' => {

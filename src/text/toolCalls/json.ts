@@ -95,6 +95,8 @@ const betweenParts = ({ mode, stack }: JsonState, c: string): JsonState | undefi
 /**
  * Returns the state after one more character, or undefined if no JSON text continues this way or
  * the nesting exceeds 128 levels.
+ *
+ * @example
  * stepJson(JSON_START, '{')?.mode // 'firstKey'
  * stepJson(JSON_START, '}') // undefined
  */

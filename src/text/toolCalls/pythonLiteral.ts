@@ -176,6 +176,8 @@ const afterQuotes = (state: PythonState, c: string): PythonStep | undefined => {
 /**
  * Returns the step of one more character, or undefined if no literal continues this way or JSON
  * cannot express it.
+ *
+ * @example
  * stepPython(PYTHON_START, '[')?.json // '['
  * stepPython(PYTHON_START, '*') // undefined
  */

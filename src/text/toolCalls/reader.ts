@@ -118,7 +118,8 @@ const machineOf = (format: ToolCallFormat, { tools = [] }: ToolCallReading): Cal
  * than 128 levels deep.
  *
  * Laws     however a text is split, the joined deltas are the same; without calls they are the text
- * (except for `json_call`, whose text is its message). Cost     linear in the text.
+ *          (except for `json_call`, whose text is its message).
+ * Cost     linear in the text.
  *
  * @example
  * toolCallReader('hermes').push('<tool_call>{"name": "add", ').deltas // [{ _tag: 'Call', index: 0, name: 'add' }]

@@ -167,9 +167,10 @@ const problemsOf = ({ id, name, arguments: args }: ToolCall, format: ToolCallFor
  * Writes calls in the text format of a model family. No calls give an empty text.
  *
  * Laws     `readToolCalls(written, format)` gives the calls back, and no text; for `qwen3_coder`,
- * whose text has no types, with the schemas of the tools. Errors   `Left(FormatFailure)` with every
- * problem: names that do not fit the tags of the format, a string that would end its own tag,
- * arguments that are not JSON or are nested more than 120 levels.
+ *          whose text has no types, with the schemas of the tools.
+ * Errors   `Left(FormatFailure)` with every problem: names that do not fit the tags of the format,
+ *          a string that would end its own tag, arguments that are not JSON or are nested more than
+ *          120 levels.
  *
  * @example
  * writeToolCalls([{ name: 'add', arguments: { a: 1, exact: true } }], 'pythonic') // right('[add(a=1, exact=True)]')
