@@ -28,6 +28,7 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   BrowserTransform: ['onNoCalls', 'onNoCall', 1],
   byMention: ['round', 'rounds'],
   calculator: ['number', 'numbers'],
+  capture: ['runs', 'run'],
   captureApp: ['journals', 'journal', 1],
   capturedBatch: ['groupSizes', 'groupSize', 1],
   chatBatch: ['tool', 'tools', 1],
