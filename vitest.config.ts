@@ -12,7 +12,7 @@ const NEW_PROCESS = ['test/engine/onnxruntime/reading.test.ts']
 
 /** Folders whose tests leave a process as they found it: their files take turns in one, and most of the modules are loaded once. */
 const TIDY = [
-  ...['backends', 'bench', 'collectors', 'core', 'data', 'engine', 'envs'],
+  ...['arena', 'backends', 'bench', 'collectors', 'core', 'data', 'engine', 'envs'],
   ...['live', 'modules', 'objectives', 'serve', 'run', 'testing', 'text', 'tracking'],
 ].map((name) => `test/${name}/**/*.test.ts`)
 

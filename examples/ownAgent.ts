@@ -7,7 +7,8 @@ const ask = async ({ query }: T.Task, { baseUrl }: { readonly baseUrl: string })
   const body = JSON.stringify({ model: 'gpt-4o-mini', messages: [{ role: 'user', content: query }] })
   const headers = { 'content-type': 'application/json' }
   const response = await fetch(`${baseUrl}/chat/completions`, { method: 'POST', headers, body })
-  return (await response.json()).choices[0].message.content
+  const { choices } = (await response.json()) as { choices: { message: { content: string } }[] } // as the API answers
+  return choices[0]!.message.content
 }
 
 export const recipe = T.defineRecipe({

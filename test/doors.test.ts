@@ -29,7 +29,12 @@ const FIELD_NAMES: Readonly<Record<string, string>> = {
   ...{ TensorDict: 'tensordict', ReplayBuffer: 'torchrl', RandomSampler: 'torchrl', PrioritizedSampler: 'torchrl' },
   ...{ SamplerWithoutReplacement: 'torchrl', RoundRobinWriter: 'torchrl', GAE: 'torchrl', VTrace: 'torchrl' },
   ...{ RewardSum: 'torchrl', Tokenizer: 'torchrl', MultiTurnEnv: 'verifiers' },
+  ...{ Agent: 'AgentFly', HFAgent: 'AgentFly', ReactAgent: 'AgentFly', CodeAgent: 'AgentFly', AutoAgent: 'AgentFly' },
+  ...{ ActionAgent: 'AgentFly', SearchR1Agent: 'AgentFly', BashSWEAgent: 'AgentFly', Qwen3CoderSWEAgent: 'AgentFly' },
+  ...{ FunctionCallSWEAgent: 'AgentFly', AsyncVLLMBackend: 'AgentFly', AsyncVLLMConfig: 'AgentFly' },
+  ...{ ClientBackend: 'AgentFly', ClientConfig: 'AgentFly', AsyncVerlBackend: 'AgentFly', AsyncVerlConfig: 'AgentFly' },
   ...{ OpenAIWrapper: 'named like vLLMWrapper', MultiAgentEnv: 'named like MultiTurnEnv' },
+  GameEnv: 'named like MultiTurnEnv',
 }
 
 const torchrl = new Set(

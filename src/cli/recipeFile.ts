@@ -65,6 +65,7 @@ const SHARED: Readonly<Record<string, () => Promise<unknown>>> = {
   'fp-ts/lib/function.js': () => import('fp-ts/lib/function.js'),
   'tandem-rl': () => import('../index.js'),
   'tandem-rl/agents': () => import('../doors/agents.js'),
+  'tandem-rl/arena': () => import('../doors/arena.js'),
   'tandem-rl/async': () => import('../doors/async.js'),
   'tandem-rl/bench': () => import('../doors/bench.js'),
   'tandem-rl/datasets': () => import('../doors/datasets.js'),

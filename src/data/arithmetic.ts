@@ -1,15 +1,15 @@
 /**
- * Arithmetic that a model wrote: read into a tree and evaluated, exactly or in floating point, by no means of the language that could run it as
- * a program. Whatever the text is, the work is bounded.
+ * Arithmetic in untrusted text: parsed into a tree and evaluated exactly or in floating point.
+ * Nothing can run as code, and the work is bounded for every text.
  */
 import * as E from 'fp-ts/lib/Either.js'
 import { floorOf, type Rational, rational } from './rational.js'
 
 export type Operator = '+' | '-' | '*' | '/' | '%' | '^'
 
-/** A term. `at` is where it is in the text: of an operation, where its operator is. */
+/** A term. `at` is its position in the text; for an operation, the position of the operator. */
 export type Arithmetic =
-  /** Digits, as they are written. */
+  /** Digits as they are written. */
   | { readonly _tag: 'Literal'; readonly text: string; readonly at: number }
   | { readonly _tag: 'Negation'; readonly of: Arithmetic; readonly at: number }
   | {
@@ -20,7 +20,10 @@ export type Arithmetic =
       readonly at: number
     }
 
-/** `syntax`: it is no arithmetic; `size`: it is beyond a limit; `undefined`: it has no value, such as a quotient by 0. */
+/**
+ * `syntax`: the text is not arithmetic; `size`: it exceeds a limit; `undefined`: it has no value,
+ * such as a quotient by 0.
+ */
 export interface ArithmeticFailure {
   readonly _tag: 'ArithmeticFailure'
   readonly kind: 'syntax' | 'size' | 'undefined'
@@ -28,15 +31,15 @@ export interface ArithmeticFailure {
 }
 
 export interface ArithmeticOptions {
-  /** Operators that may stand between two terms. Default: all. */
+  /** Operators that are allowed between two terms. Default: all. */
   readonly operators?: readonly Operator[]
-  /** Default `decimal`: digits may have a point among them or before them. */
+  /** Default `decimal`: digits may contain or follow a decimal point. */
   readonly numbers?: 'integer' | 'decimal'
-  /** Whether a term may have a `-` or `+` before it. Default `allow`. */
+  /** With `allow`, a term may have a `-` or `+` in front. Default `allow`. */
   readonly signs?: 'allow' | 'refuse'
-  /** UTF-16 units of the text. Default 1,000. */
+  /** The maximum number of UTF-16 units of the text. Default 1,000. */
   readonly maxLength?: number
-  /** Parentheses, signs and powers inside one another, at most 1,000. Default 100. */
+  /** The maximum nesting of parentheses, signs and powers, at most 1,000. Default 100. */
   readonly maxDepth?: number
 }
 
@@ -47,7 +50,7 @@ const failed = (kind: ArithmeticFailure['kind'], reason: string): E.Either<Arith
 
 const ALL: readonly Operator[] = ['+', '-', '*', '/', '%', '^']
 
-/** Signs of typography for the operators. */
+/** Typographic signs for the operators. */
 const SAME: ReadonlyMap<string, string> = new Map([
   ['×', '*'],
   ['·', '*'],
@@ -66,14 +69,14 @@ const tokensOf = (text: string): readonly Token[] => {
   const pattern = new RegExp(TOKEN)
   const tokens: Token[] = []
   while (pattern.lastIndex < text.length) {
-    const [, digits, sign] = pattern.exec(text)! // it matches whatever comes
+    const [, digits, sign] = pattern.exec(text)! // it matches any text
     const found = digits ?? sign
     if (found !== undefined) tokens.push({ text: SAME.get(found) ?? found, at: pattern.lastIndex - found.length })
   }
   return tokens
 }
 
-/** How tightly an operator binds. A sign binds as a product does, so that `-2^2` is `-(2^2)`. */
+/** The precedence of an operator. A sign has that of a product, so that `-2^2` is `-(2^2)`. */
 const STRENGTH: Readonly<Record<Operator, number>> = { '+': 1, '-': 1, '*': 2, '/': 2, '%': 2, '^': 3 }
 const SIGN = 2
 
@@ -87,7 +90,7 @@ interface Reading {
   readonly maxDepth: number
 }
 
-/** Where a part of the reading is. */
+/** The position of the parser. */
 interface Place {
   readonly next: number
   readonly depth: number
@@ -95,7 +98,7 @@ interface Place {
 
 type Part = Result<{ readonly tree: Arithmetic; readonly next: number }>
 
-/** A token for people: what cannot be shown is escaped. */
+/** Formats a token for messages, with unprintable characters escaped. */
 const shown = (token: Token | undefined): string =>
   token === undefined ? 'the end' : `${JSON.stringify(token.text)} at character ${token.at + 1}`
 
@@ -126,7 +129,7 @@ const readTerm = (reading: Reading, { next, depth }: Place): Part => {
   return failed('syntax', `expected a number or "(", found ${shown(token)}`)
 }
 
-/** A term, and what operators that bind more tightly than `above` make of it with the terms after it. */
+/** Reads a term, and the operations after it whose operators bind more tightly than `above`. */
 const readSum = (reading: Reading, place: Place, above: number): Part => {
   const first = readTerm(reading, place)
   if (E.isLeft(first)) return first
@@ -138,7 +141,7 @@ const readSum = (reading: Reading, place: Place, above: number): Part => {
     if (!reading.operators.includes(operator)) {
       return failed('syntax', `expected ${reading.operators.join(' or ')}, found ${shown(token)}`)
     }
-    // A power is read from the right: what binds as tightly belongs to its exponent.
+    // A power is right-associative: operators of the same precedence belong to its exponent.
     const isPower = operator === '^'
     const inner = { next: next + 1, depth: isPower ? place.depth + 1 : place.depth }
     const right = readSum(reading, inner, isPower ? STRENGTH[operator] - 1 : STRENGTH[operator])
@@ -150,11 +153,13 @@ const readSum = (reading: Reading, place: Place, above: number): Part => {
 }
 
 /**
- * Reads sums, differences, products, quotients, remainders and powers of numbers, with parentheses and signs. `^` binds most tightly and from
- * the right, then signs, then `* / %`, then `+ -`. The signs × · ÷ − are read as * * / -. White space may stand between terms.
+ * Parses sums, differences, products, quotients, remainders and powers of numbers, with parentheses
+ * and signs. `^` binds most tightly and is right-associative, then signs, then `* / %`, then `+ -`.
+ * The signs × · ÷ − are read as * * / -. White space is allowed between terms.
  *
- * Errors   `Left(ArithmeticFailure)`: `syntax` with what was expected and what stands there, `size` beyond the limits of length and depth. Throws
- *          RangeError for a `maxDepth` that the stack would not bear.
+ * Errors   `Left(ArithmeticFailure)`: `syntax` with the expected and the actual text, `size` beyond
+ *          the limits of length and depth. Throws RangeError for a `maxDepth` above 1,000, which
+ *          could overflow the stack.
  * Cost     O(length).
  *
  * @example
@@ -173,7 +178,10 @@ export const parseArithmetic = (text: string, options: ArithmeticOptions = {}): 
   return rest === undefined ? E.right(read.right.tree) : failed('syntax', `expected an operator, found ${shown(rest)}`)
 }
 
-/** The operations from a tree down its left side, the innermost first, and the term that they begin with: sums may be long. */
+/**
+ * Returns the operations down the left side of a tree, innermost first, and the first term. It is
+ * iterative, because sums may be long.
+ */
 const leftSide = (tree: Arithmetic): LeftSide => {
   const steps: Operation[] = []
   let first = tree
@@ -192,7 +200,7 @@ interface LeftSide {
 }
 
 /**
- * The numbers of a term as they are written, from left to right.
+ * Returns the numbers of a term as they are written, from left to right.
  *
  * @example
  * literalsOf(parseArithmetic('12 - (3 + 12)').right) // ['12', '3', '12']
@@ -203,7 +211,7 @@ export const literalsOf = (tree: Arithmetic): readonly string[] => {
   return [...begun, ...steps.flatMap(({ right }) => literalsOf(right))]
 }
 
-/** How values of a kind are made and combined. */
+/** The operations on one kind of value. */
 interface Values<T> {
   readonly read: (digits: string) => Result<T>
   readonly negate: (of: T) => T
@@ -257,10 +265,12 @@ const zeroProblem = (operator: Operator): Result<never> =>
   failed('undefined', operator === '%' ? 'a remainder by 0' : 'a quotient by 0')
 
 /**
- * The value as a fraction in lowest terms. `a % b` is `a - b * floor(a / b)`, which has the sign of `b`; exponents are integers; `0 ^ 0` is 1.
+ * Computes the value as a fraction in lowest terms. `a % b` is `a - b * floor(a / b)`, which has
+ * the sign of `b`; exponents are integers; `0 ^ 0` is 1.
  *
- * Errors   `Left(ArithmeticFailure)`: `undefined` for a quotient or remainder by 0, and for an exponent that is not an integer; `size` for a
- *          value, also one on the way, with more digits than `maxDigits` (default 300) in its numerator or denominator.
+ * Errors   `Left(ArithmeticFailure)`: `undefined` for a quotient or remainder by 0, and for an
+ *          exponent that is not an integer; `size` for a value or an intermediate value with more
+ *          digits than `maxDigits` (default 300) in its numerator or denominator.
  * Cost     O(operations · digits²).
  *
  * @example
@@ -281,7 +291,7 @@ export const exactValue = (
     const isUnit = base.denominator === 1n && base.numerator <= 1n && base.numerator >= -1n
     if (isUnit) return E.right(exponent.numerator % 2n === 0n ? rational(base.numerator ** 2n) : base)
     const bits = Math.max(bitsOf(base.numerator), bitsOf(base.denominator)) - 4
-    const times = Number(exponent.numerator) // far beyond the limit where it is not exact
+    const times = Number(exponent.numerator) // far beyond the limit if it is not exact
     if (Math.abs(times) * Math.max(bits, 1) > 4 * maxDigits) return tooLarge
     return within(raised(base, times))
   }
@@ -317,16 +327,18 @@ const inFloats = (operator: Operator, left: number, right: number): number => {
 }
 
 /**
- * The value in floating point, as a calculator has it: powers may have any exponent. `a % b` is `a - b * floor(a / b)`.
+ * Computes the value in floating point, like a calculator: powers may have any exponent. `a % b` is
+ * `a - b * floor(a / b)`.
  *
- * Errors   `Left(ArithmeticFailure)`: `undefined` for a quotient or remainder by 0 and for what is no real number; `size` for what is too large.
+ * Errors   `Left(ArithmeticFailure)`: `undefined` for a quotient or remainder by 0 and for a value
+ *          that is not a real number; `size` for a value that is too large.
  *
  * @example
  * floatValue(parseArithmetic('2 ^ 0.5').right).right // 1.4142135623730951
  */
 export const floatValue = (tree: Arithmetic): Result<number> => {
   const within = (value: number): Result<number> => {
-    if (Number.isNaN(value)) return failed('undefined', 'a value that is no real number')
+    if (Number.isNaN(value)) return failed('undefined', 'a value that is not a real number')
     return Number.isFinite(value) ? E.right(value) : failed('size', `a value is beyond ${Number.MAX_VALUE}`)
   }
   return evaluate<number>(

@@ -1,9 +1,65 @@
 /**
- * For those who have several speakers or an agent of their own: environments with several agents,
- * simulated users, and the proxy that captures the sessions of an agent as training data.
+ * For those who have agents: agents with tools and their backends, environments with several agents,
+ * games and self-play, simulated users, and the proxy that captures the sessions of an agent as training data.
  */
 import '../engine/defaultBackend.js'
 
+export { Agent, type AgentOptions, type AgentRunOptions, type TrainedEnvOptions } from '../agents/agent.js'
+export type { AgentEnvOptions, AgentParts, AgentState } from '../agents/agentEnv.js'
+export {
+  ActionAgent,
+  type AgentFactory,
+  AutoAgent,
+  BashSWEAgent,
+  CodeAgent,
+  FunctionCallSWEAgent,
+  HFAgent,
+  type NamedAgentOptions,
+  Qwen3CoderSWEAgent,
+  ReactAgent,
+  SearchR1Agent,
+} from '../agents/agents.js'
+export { AsyncVerlBackend } from '../agents/backends/asyncVerl.js'
+export { AsyncVLLMBackend } from '../agents/backends/asyncVLLM.js'
+export type {
+  BackendEvent,
+  BackendReply,
+  BackendSeat,
+  BackendTools,
+  GenerateRequest,
+  GenerationConfig,
+  LLMBackend,
+  LLMBackendName,
+} from '../agents/backends/backend.js'
+export { ClientBackend } from '../agents/backends/client.js'
+export {
+  AsyncVerlConfig,
+  type AsyncVerlOptions,
+  AsyncVLLMConfig,
+  type AsyncVLLMOptions,
+  type BackendConfig,
+  ClientConfig,
+  type ClientOptions,
+  type TrainerPolicy,
+} from '../agents/backends/configs.js'
+export type { BackendModel } from '../agents/backends/modelTexts.js'
+export {
+  type InputMessages,
+  inputTasks,
+  type MessagesRow,
+  type PlainMessage,
+} from '../agents/conversations.js'
+export type { ChainEvent, ChainHappening, ChainObserver, ChainPlace } from '../agents/events.js'
+export type { AgentKind, ReadReply, TextReader } from '../agents/kinds/kind.js'
+export type {
+  AgentRunResult,
+  ChainCall,
+  ChainFinish,
+  ChainSegment,
+  ChainTokens,
+  ChainTrajectory,
+  ChainTurn,
+} from '../agents/trajectory.js'
 export { agentRows } from '../collectors/agentRows.js'
 export {
   type CapturedBatch,
@@ -13,6 +69,7 @@ export {
   capturedBatch,
   type OmittedSession,
 } from '../collectors/captured.js'
+export { type RoleAdvantageOptions, roleAdvantage } from '../collectors/roleAdvantage.js'
 export type { AgentAttempt, AgentModel, CapturedAgent, OpenAgent, PlayedAttempt } from '../data/capture/agent.js'
 export { readCapture } from '../data/capture/records.js'
 export type { CapturedCall, CapturedCompletion, CapturedSession } from '../data/capture/session.js'
@@ -45,9 +102,39 @@ export {
   userSimulator,
   userView,
 } from '../envs/agents/userSimulator.js'
+export {
+  defaultGamePrompt,
+  type GameEntries,
+  GameEnv,
+  type GameEnvOptions,
+  type GameEnvState,
+  type GameText,
+  type PlayedGame,
+  type PromptScene,
+  seatName,
+} from '../envs/games/gameEnv.js'
+export type { ActionReader, GameShaping, GameTransition } from '../envs/games/gameScene.js'
+export { type GameTokenState, gameTokenEnv } from '../envs/games/gameTokenEnv.js'
 export { type AgentPolicyOptions, agentPolicy } from '../modules/agentPolicy.js'
 export { clientEngine } from '../modules/remote/clientEngine.js'
 export { type ActionsByName, type NamedPolicies, type StateOfAll, sideBySide } from '../modules/sideBySide.js'
+export { gameMetrics, playedGames } from '../run/games/gameMetrics.js'
+export {
+  type GameRunModels,
+  type GameRunParts,
+  type GameRunSettings,
+  gameRun,
+  gameSettings,
+  type PlayOptions,
+} from '../run/games/gameRun.js'
+export {
+  decisionPolicy,
+  type ModelDecision,
+  type ModelDecisionsOptions,
+  modelDecisions,
+  type NashConvOptions,
+  nashConvEvaluator,
+} from '../run/games/modelDecisions.js'
 export { type CaptureAgentOptions, type CommandAgent, capture, type RunAgent } from '../serve/capture/agent.js'
 export { type CaptureApp, type CaptureOptions, captureApp } from '../serve/capture/app.js'
 export { type CaptureJournal, openJournal } from '../serve/capture/journal.js'

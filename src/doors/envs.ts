@@ -27,9 +27,10 @@ export {
   type MakeGSM8KState,
 } from '../envs/makeGSM8KEnv.js'
 export { MATH_SYSTEM_PROMPT } from '../envs/mathEnv.js'
-export type { MultiTurnEntries, MultiTurnState, TurnResult } from '../envs/multiTurnEnv.js'
+export type { MultiTurnEntries, MultiTurnState, TurnParts, TurnResult, TurnReward } from '../envs/multiTurnEnv.js'
 export type { TokenEnvState } from '../envs/tokenEnv.js'
 export { rewardAtMost, type ThinkingEntries } from '../envs/transforms/addThinkingPrompt.js'
+export { cutReply } from '../envs/transforms/cutReply.js'
 export type {
   DrawnRow,
   Kept,
@@ -42,6 +43,7 @@ export type {
   TaskEntry,
 } from '../envs/transforms/dataLoadingPrimer.js'
 export type { FormatEntries } from '../envs/transforms/formatPenalty.js'
+export { givenMessages } from '../envs/transforms/givenMessages.js'
 export type { KeptEntries } from '../envs/transforms/keptReply.js'
 export type { KLPenaltyOptions } from '../envs/transforms/klComputation.js'
 export type { LengthEntries } from '../envs/transforms/overlongPenalty.js'
@@ -50,4 +52,5 @@ export type { LogProbRows } from '../envs/transforms/retrieveLogProb.js'
 export { type OnAnswer, type PartEntries, type RewardKey, rewardKey } from '../envs/transforms/rewardEntries.js'
 export type { NeededTask, RewardReading, RewardState, When } from '../envs/transforms/rewardTransform.js'
 export type { PromptOf, ScoreInput, TokensInput } from '../envs/transforms/scoreInput.js'
+export type { SegmentEntries } from '../envs/transforms/segments.js'
 export type { BudgetEntries } from '../envs/transforms/tokenBudget.js'

@@ -33,6 +33,7 @@ export {
   type ActionFailure,
   type GamePromptOptions,
   gamePrompt,
+  nextGamePrompt,
   parseAction,
 } from '../envs/games/gameText.js'
 export { type HexOptions, type HexPosition, hex } from '../envs/games/hex.js'
@@ -58,4 +59,11 @@ export {
 } from '../envs/games/matrixGames.js'
 export { type NimOptions, type NimPosition, nim } from '../envs/games/nim.js'
 export { type PigOptions, type PigPosition, pig } from '../envs/games/pig.js'
+export {
+  type GameStrategy,
+  minimaxStrategy,
+  policyStrategy,
+  randomStrategy,
+  type StrategyScene,
+} from '../envs/games/strategies.js'
 export { type TicTacToePosition, ticTacToe } from '../envs/games/ticTacToe.js'

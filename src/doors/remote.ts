@@ -55,17 +55,19 @@ export type {
   ChatDialect,
   ChatOptions,
   ChatTool,
-  ClientConfig,
+  OpenAIWrapperOptions,
   ToolChoice,
 } from '../modules/remote/chat/clientConfig.js'
 export { type ChatPolicy, OpenAIWrapper } from '../modules/remote/chat/openAIWrapper.js'
 export type { RegistryFailure } from '../modules/remote/chat/policyKeys.js'
-export {
-  type NamedPolicy,
-  type RegistryOptions,
-  type RegistryWorld,
-  resolvePolicy,
-} from '../modules/remote/chat/policyRegistry.js'
+export type {
+  LanguageModelRegistry,
+  NamedPolicy,
+  RegistryOptions,
+  RegistryWorld,
+  ReplyScorer,
+} from '../modules/remote/chat/policyLookup.js'
+export { resolvePolicy } from '../modules/remote/chat/policyRegistry.js'
 export type { ClientPolicy, WrapperOptions } from '../modules/remote/clientPolicy.js'
 export {
   type EnginePool,
@@ -82,9 +84,9 @@ export { type VLLMClientOptions, vLLMClient } from '../modules/remote/vllm/clien
 export { type VLLMWrapperOptions, vLLMWrapper } from '../modules/remote/vllm/vLLMWrapper.js'
 export type { WorkerProblem } from '../modules/remote/vllmWorker/diagnosis.js'
 export {
-  type AsyncVLLMConfig,
   type EngineArgument,
   engineArguments,
+  type VLLMEngineArguments,
 } from '../modules/remote/vllmWorker/engineArguments.js'
 export {
   makeVLLMWorker,

@@ -1,6 +1,6 @@
 /**
  * For those who score answers: rewards for math, code, formats, instructions and text matches, judges,
- * weighted sums, and parsers that turn replies into rewards. `rewardOf` makes a reward of a function.
+ * weighted sums, and parsers that turn replies into rewards. `reward` makes a reward of a function.
  */
 import '../engine/defaultBackend.js'
 
@@ -63,12 +63,13 @@ export type {
   Scored,
 } from '../envs/rewards/reward.js'
 export {
+  type RewardArguments,
   type RewardFunction,
-  type RewardOfOptions,
+  type RewardOptions,
   type RewardParts,
   type RewardScene,
   type RewardValue,
-  rewardOf,
+  reward,
 } from '../envs/rewards/rewardFunction.js'
 export {
   type ExactMatchOptions,
@@ -79,6 +80,7 @@ export {
   tokenF1Reward,
 } from '../envs/rewards/textMatch.js'
 export { type WeightedRewardOptions, weightedReward, weightedService } from '../envs/rewards/weightedReward.js'
+export { type WorldRewardOptions, worldReward } from '../envs/rewards/worldReward.js'
 export type {
   AnswerParts,
   CountdownRewardParserOptions,

@@ -5,6 +5,12 @@
 import '../engine/defaultBackend.js'
 
 export {
+  type ResourceFailure,
+  type ResourceScope,
+  type ResourceSpec,
+  resourceFailure,
+} from '../core/resource.js'
+export {
   SANDBOX_LIMITS,
   type Sandbox,
   type SandboxEnd,
@@ -45,6 +51,19 @@ export {
   type MLGymSessionsOptions,
   mlgymSessions,
 } from '../envs/mlgym/sessions.js'
+export {
+  type AcquireOptions,
+  type Lease,
+  type ResourcePool,
+  type ResourcePoolOptions,
+  type ResourceStats,
+  resourcePool,
+} from '../envs/resources/resourcePool.js'
+export {
+  type ToolEnvironment,
+  type ToolEnvironmentOptions,
+  toolEnvironment,
+} from '../envs/resources/toolEnvironment.js'
 export { type AskedCalls, type CallFinder, callsOfMessage, callsOfText } from '../envs/tools/askedCalls.js'
 export {
   type Browser,
@@ -61,6 +80,7 @@ export { BrowserTransform, browserTool } from '../envs/tools/browserTool.js'
 export { type CalculatorOptions, calculator } from '../envs/tools/calculator.js'
 export type { CellTool, CellToolOptions } from '../envs/tools/cellTool.js'
 export { type CodeFence, codeFences } from '../envs/tools/codeFences.js'
+export { type ContextFoldingOptions, contextFolding, type FoldingOptions } from '../envs/tools/contextFolding.js'
 export type { JavaScriptCell, JavaScriptLimits } from '../envs/tools/javascriptThread.js'
 export { type JavaScriptTool, type JavaScriptToolOptions, javascriptTool } from '../envs/tools/javascriptTool.js'
 export type { McpAddress, McpFailure, McpLimits, McpLink, McpProgram, McpServer, McpWorld } from '../envs/tools/mcp.js'
@@ -68,6 +88,7 @@ export { type McpTools, type McpToolsOptions, mcpTools } from '../envs/tools/mcp
 export { MCPToolTransform } from '../envs/tools/mcpToolTransform.js'
 export { PythonInterpreter, type PythonInterpreterOptions } from '../envs/tools/pythonInterpreter.js'
 export { pythonTool } from '../envs/tools/pythonTool.js'
+export { type RemoteWorldToolOptions, remoteWorldTool } from '../envs/tools/remoteWorldTool.js'
 export { type Query, type RetrievalLimits, type RetrievalOptions, retrievalTool } from '../envs/tools/retrieval.js'
 export type { Passage, RetrievalCacheOptions, RetrievalStore } from '../envs/tools/retrievalCache.js'
 export {
@@ -88,7 +109,15 @@ export {
   SimpleToolTransform,
   type SimpleToolTransformOptions,
 } from '../envs/tools/simpleToolTransform.js'
-export { type Tool, type ToolContext, type ToolOptions, type ToolReply, tool, toolFailure } from '../envs/tools/tool.js'
+export {
+  type HeldEnvironment,
+  type Tool,
+  type ToolContext,
+  type ToolOptions,
+  type ToolReply,
+  tool,
+  toolFailure,
+} from '../envs/tools/tool.js'
 export { ToolRegistry, type ToolSpec, toolSpecs } from '../envs/tools/toolRegistry.js'
 export {
   type ToolCallOptions,
@@ -97,4 +126,29 @@ export {
   type ToolTransformOptions,
   toolTransform,
 } from '../envs/tools/toolTransform.js'
+export { type WorldToolOptions, type WorldToolState, worldTool } from '../envs/tools/worldTool.js'
+export type { Episode } from '../envs/transforms/episode.js'
+export {
+  type ShopGoal,
+  type ShopOptions,
+  type ShopProduct,
+  type ShopState,
+  type ShopTask,
+  shopCatalogue,
+  shopScore,
+  shopSolution,
+  shopTasks,
+  shopWorld,
+} from '../envs/worlds/shop.js'
+export type { TextWorld, WorldView } from '../envs/worlds/textWorld.js'
+export { worldService } from '../envs/worlds/worldService.js'
+export type { LineProcess, LineProgram } from '../live/resources/lineProcess.js'
+export {
+  type ContainerOptions,
+  containerResource,
+  processResource,
+  type ServiceSession,
+  sandboxResource,
+  serviceResource,
+} from '../live/resources/runners.js'
 export { type LiveSandboxOptions, liveSandbox } from '../live/sandbox/liveSandbox.js'

@@ -17,7 +17,7 @@ import { appendMessage, type History, lastMessage, type Message, message, textOf
 import { type Env, type EnvFailure, endedRows, envFailure } from './base/env.js'
 import { DATASET_OPTIONS, DatasetChatEnv, type DatasetChatStateOf, type DrawnChats } from './datasetChatEnv.js'
 import type { Scored } from './rewards/reward.js'
-import { type RewardParts, type RewardValue, scoredValue } from './rewards/rewardFunction.js'
+import { weighedValue } from './rewards/scoredValue.js'
 import type { TaskEntry } from './transforms/dataLoadingPrimer.js'
 import {
   type PartEntries,
@@ -47,12 +47,23 @@ export interface TurnScene<T extends Task = Task, S = null> {
   readonly signal: AbortSignal
 }
 
+/** The reward of a turn: a number, or one number for each part. */
+export type TurnReward<P extends string> = [P] extends [never] ? number : Readonly<Record<P, number>>
+
+/** The parts of a turn's reward. */
+export interface TurnParts<P extends string> {
+  /** The names of the parts and what each weighs in the reward: 0 for a part that is only reported. Default: no parts. */
+  readonly parts?: Readonly<Record<P, number>>
+  /** The reward from which on the task counts as solved. Default 1. */
+  readonly solvedAt?: number
+}
+
 /** A reply as a record. */
 export interface TurnResult<S = null, P extends string = never> {
   /** `true` ends the episode. Default `false`. */
   readonly done?: boolean
   /** The reward of the turn: a number, or one for each of `parts`. Default 0. */
-  readonly reward?: RewardValue<P>
+  readonly reward?: TurnReward<P>
   /** The state for the next turn. Default: it stays. */
   readonly state?: S
   /** The next message for the policy. Required unless the episode ends. */
@@ -72,7 +83,7 @@ export type ReplyFunction<T extends Task, S, P extends string> = (
 
 export interface MultiTurnEnvOptions<T extends Task = Task, S = null, P extends string = never>
   extends DrawnChats<T>,
-    RewardParts<P> {
+    TurnParts<P> {
   readonly reply: ReplyFunction<T, NoInfer<S>, NoInfer<P>>
   /** Turns of the policy before an episode is truncated. */
   readonly maxTurns: number
@@ -140,7 +151,7 @@ const notJson = (value: unknown, path = 'state'): string | undefined => {
 const readReply = <S>(
   returned: unknown,
   { history, state }: { readonly history: History; readonly state: S },
-  parts: RewardParts<string>,
+  parts: TurnParts<string>,
 ): E.Either<string, Turned<S>> => {
   if (typeof returned !== 'string' && (typeof returned !== 'object' || returned === null)) {
     return E.left(`it returned ${String(returned)}: expected a text, a message or a record`)
@@ -156,7 +167,7 @@ const readReply = <S>(
   const scored: E.Either<string, Scored> =
     result.reward === undefined
       ? E.right({ reward: 0, success: false, parts: nothing })
-      : scoredValue(result.reward, parts)
+      : weighedValue(result.reward, parts)
   if (E.isLeft(scored)) return scored
   const next = result.state === undefined ? state : result.state
   const problem = notJson(next)

@@ -11,7 +11,8 @@ import { append } from './transforms/transform.js'
 export type TokenEnvState<O extends HistoryPrompt> = DeepMerge<DeepMerge<O, TextEntries>, TokenPrompt>
 
 /** The template and tokenizer of a model: `text` of `loadPretrained`. */
-export type TokenEnvText = Pick<TemplateTransformOptions, 'template' | 'endOfTurn'> & Parameters<typeof Tokenizer>[0]
+export type TokenEnvText = Pick<TemplateTransformOptions, 'template' | 'endOfTurn' | 'tools'> &
+  Parameters<typeof Tokenizer>[0]
 
 /**
  * Encodes the conversations of an environment with a model's template and tokenizer, and decodes
@@ -21,10 +22,10 @@ export type TokenEnvText = Pick<TemplateTransformOptions, 'template' | 'endOfTur
  */
 export const tokenEnv = <O extends HistoryPrompt>(
   env: Env<O, HistoryAction>,
-  { template, endOfTurn, tokenizer }: TokenEnvText,
+  { template, endOfTurn, tools, tokenizer }: TokenEnvText,
 ): Env<TokenEnvState<O>, TokenAction> =>
   pipe(
     env as unknown as Env<HistoryPrompt, HistoryAction>, // what it has besides is carried along
-    append(TemplateTransform({ template, endOfTurn })),
+    append(TemplateTransform({ template, endOfTurn, ...(tools !== undefined && { tools }) })),
     append(Tokenizer({ tokenizer })),
   ) as unknown as Env<TokenEnvState<O>, TokenAction> // both add to O

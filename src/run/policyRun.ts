@@ -14,7 +14,7 @@ import { rowLengths } from '../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
 import { own } from '../engine/scope.js'
 import type { Env } from '../envs/base/env.js'
-import { type TokenEnvState, tokenEnv } from '../envs/tokenEnv.js'
+import { type TokenEnvState, type TokenEnvText, tokenEnv } from '../envs/tokenEnv.js'
 import { KLRewardTransform } from '../envs/transforms/klRewardTransform.js'
 import { overlongPenalty } from '../envs/transforms/overlongPenalty.js'
 import { PolicyVersion } from '../envs/transforms/policyVersion.js'
@@ -79,6 +79,8 @@ export interface PolicyRunParts<O extends HistoryPrompt> {
    */
   readonly signal?: (batch: TensorDict) => ArrayLike<number>
   readonly metrics?: RecordOptions['metrics']
+  /** The tools that the model's template shows to the policy, such as `agent.toolSpecs`. Default: none. */
+  readonly tools?: readonly object[]
   /**
    * Samples instead of the in-process model, which is then used only for evaluation. Closed by the
    * run.
@@ -96,7 +98,7 @@ const rewardedEnv = <O extends HistoryPrompt>(
     text,
     env,
     reference,
-  }: Pick<PolicyRunParts<O>, 'env'> & { readonly text: ModelText; readonly reference: LogProbModel },
+  }: Pick<PolicyRunParts<O>, 'env'> & { readonly text: ModelText & TokenEnvText; readonly reference: LogProbModel },
 ) => {
   const overlong = overlongOf(settings)
   const form = rewardFormOf(settings)
@@ -155,15 +157,22 @@ const POLICY_RUN_PARTS: OptionKinds<PolicyRunParts<never>> = {
   heldOut: aList,
   signal: aFunction,
   metrics: aFunction,
+  tools: aList,
   sampler: aRecord,
 }
 
+/** The text side of a model whose template shows these tools. */
+const withTools = (text: ModelText, tools: PolicyRunParts<never>['tools']): ModelText & TokenEnvText => ({
+  ...text,
+  ...(tools !== undefined && { tools }),
+})
+
 const builtRun = async <O extends HistoryPrompt>(
   settings: PolicyRunSettings,
-  { model, env, heldOut = [], signal = partSignal, metrics, sampler: given }: PolicyRunParts<O>,
+  { model, env, heldOut = [], signal = partSignal, metrics, tools, sampler: given }: PolicyRunParts<O>,
   context: BuildContext,
 ): Promise<PolicyRun> => {
-  const { config, text } = model
+  const [{ config }, text] = [model, withTools(model.text, tools)]
   const { tasks, sampling, compute, keep } = settings
   const key = keyFromSeed(settings.seed)
   const kl = klWeightOf(settings)

@@ -5,6 +5,7 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Files } from '../core/capabilities.js'
 import type { FileFailure } from '../core/failure.js'
+import { escapeHtml, scriptJson } from '../core/html.js'
 import { liveFiles } from '../live/files.js'
 import { DEFAULT_ALARM_LIMITS, watchSteps } from './alarms.js'
 import { chartData, evenly } from './charts.js'
@@ -38,19 +39,6 @@ export interface ReportInput {
 
 /** The most steps whose trajectories are included, to keep the page small. */
 const SHOWN_STEPS = 60
-
-const ESCAPES: Readonly<Record<string, string>> = {
-  '&': '&amp;',
-  '<': '&lt;',
-  '>': '&gt;',
-  '"': '&quot;',
-  "'": '&#39;',
-}
-
-const escapeHtml = (text: string): string => text.replace(/[&<>"']/g, (character) => ESCAPES[character]!)
-
-/** Serializes JSON for a script element: it cannot close the element or open a comment. */
-const scriptJson = (value: unknown): string => JSON.stringify(value).replaceAll('<', '\\u003c')
 
 const percent = (share: number): string => `${(100 * share).toFixed(1)} %`
 

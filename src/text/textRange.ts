@@ -1,8 +1,8 @@
 /**
- * Parts of a text.
+ * Ranges of a text.
  *
- * This folder holds text: conversations, templates, tokenizers and formats of tool calls, each in
- * a folder of its own. It does not hold tensors or TensorDicts (`src/data/tensorDict`).
+ * This folder holds text: conversations, templates, tokenizers and formats of tool calls, each in a
+ * folder of its own. It does not hold tensors or TensorDicts (`src/data/tensorDict`).
  */
 
 /** A half-open range of a text, in UTF-16 code units. */
@@ -11,7 +11,7 @@ export interface TextRange {
   readonly end: number
 }
 
-/** Ranges in the order of the text, those that touch or overlap joined, empty ones left out. */
+/** Sorts ranges, joins those that touch or overlap, and drops empty ones. */
 export const joinRanges = (ranges: readonly TextRange[]): readonly TextRange[] => {
   const result: TextRange[] = []
   for (const range of ranges.filter(({ start, end }) => end > start).toSorted((a, b) => a.start - b.start)) {
@@ -22,7 +22,10 @@ export const joinRanges = (ranges: readonly TextRange[]): readonly TextRange[] =
   return result
 }
 
-/** Ranges of a text and of one that is put after it, which begins at `offset`. Both are joined already. */
+/**
+ * Joins the ranges of a text with those of a text appended at `offset`. Both lists are joined
+ * already.
+ */
 export const appendRanges = (
   first: readonly TextRange[],
   second: readonly TextRange[],
@@ -36,7 +39,7 @@ export const appendRanges = (
     : [...first.slice(0, -1), { start: last.start, end: moved[0]!.end }, ...moved.slice(1)]
 }
 
-/** The ranges as they lie between two places of their text, told from the first of them. */
+/** Cuts ranges to a part of their text, relative to the start of the part. */
 export const cutRanges = (ranges: readonly TextRange[], start: number, end: number): readonly TextRange[] =>
   ranges
     .filter((range) => range.start < end && range.end > start)

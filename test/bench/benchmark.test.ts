@@ -11,7 +11,7 @@ import { formatKey, keyFromSeed } from '../../src/core/key.js'
 import type { Policy, TokenAction, TokenPrompt } from '../../src/data/policy.js'
 import { type Env, envFailure } from '../../src/envs/base/env.js'
 import type { Answered } from '../../src/envs/rewards/reward.js'
-import { rewardOf } from '../../src/envs/rewards/rewardFunction.js'
+import { reward as rewardFrom } from '../../src/envs/rewards/rewardFunction.js'
 import { StepCounter } from '../../src/envs/transforms/stepCounter.js'
 import { append, identity, transform } from '../../src/envs/transforms/transform.js'
 import { type FakeClock, fakeClock } from '../../src/testing/fakeClock.js'
@@ -275,7 +275,7 @@ describe('rewardSubject', () => {
 
   it('counts answers over all passes', async () => {
     const clock = fakeClock()
-    const reward = rewardOf(() => {
+    const reward = rewardFrom(() => {
       clock.advance(5)
       return 1
     })
@@ -284,7 +284,7 @@ describe('rewardSubject', () => {
   })
 
   it('returns the failure of a service, and rejects an empty list', async () => {
-    const reward = rewardOf(() => {
+    const reward = rewardFrom(() => {
       throw new Error('offline')
     })
     const failed = await leftOf(benchmark({ subject: rewardSubject({ reward, answers }) }))

@@ -171,7 +171,7 @@ describe('arithmetic that a model wrote', () => {
 
   it('in floating point, has roots, and says what is no real number or too large', () => {
     expect(float('2 ^ 0.5')).toBe(Math.SQRT2)
-    expect(float('(-2) ^ 0.5')).toBe('undefined: a value that is no real number')
+    expect(float('(-2) ^ 0.5')).toBe('undefined: a value that is not a real number')
     expect(float('10 ^ 400')).toMatch(/^size: a value is beyond 1\.79/)
     expect(float('1 / (3 - 3)')).toBe('undefined: a quotient by 0')
     expect(float('0 ^ (-2)')).toBe('undefined: a quotient by 0')

@@ -5,7 +5,7 @@ import { keyFromSeed } from '../../src/core/key.js'
 import { data } from '../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import type { Capture } from '../../src/modules/remote/chat/chatAction.js'
-import type { ClientConfig } from '../../src/modules/remote/chat/clientConfig.js'
+import type { OpenAIWrapperOptions } from '../../src/modules/remote/chat/clientConfig.js'
 import { OpenAIWrapper } from '../../src/modules/remote/chat/openAIWrapper.js'
 import { History, type Message, message } from '../../src/text/history/history.js'
 
@@ -14,7 +14,7 @@ const RULES = [message('system', 'Be brief.'), message('user', '7 7 7')]
 
 interface Step {
   readonly rows: readonly (readonly Message[])[]
-  readonly config?: Partial<ClientConfig<Capture>>
+  readonly config?: Partial<OpenAIWrapperOptions<Capture>>
 }
 
 const STEPS: Readonly<Record<string, Step>> = {

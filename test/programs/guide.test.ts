@@ -78,11 +78,11 @@ const problemsOf = (path: string): readonly string[] => {
 }
 
 describe('guide', () => {
-  it('has pages in order, none over 200 lines, and all but those about commands and installation have a program', () => {
+  it('has pages in order, none over 240 lines, and all but those about commands and installation have a program', () => {
     const numbers = pages.map((page) => Number.parseInt(page.name, 10))
     expect(numbers).toEqual([...numbers].sort((one, other) => one - other))
     expect(new Set(numbers).size).toBe(pages.length)
-    for (const page of pages) expect(page.text.split('\n').length, page.name).toBeLessThanOrEqual(201)
+    for (const page of pages) expect(page.text.split('\n').length, page.name).toBeLessThanOrEqual(241)
     expect(pages.filter((page) => page.program === '').map((page) => page.name)).toEqual(['6-runs', '26-installing'])
   })
 

@@ -46,6 +46,13 @@ const DATA = [
 /** Settings of recipes with custom settings for rollouts. */
 const PLAYED = [...SMALL.filter((text) => !text.startsWith('sampling')), 'maxNewTokens=6']
 
+/** Settings of recipes of self-play. */
+const GAMES = [
+  ...SMALL.filter((text) => !text.startsWith('tasks') && !text.startsWith('sampling')),
+  'tasks.prompts=8',
+  'shown=64',
+]
+
 /** The settings of each recipe's short form. A recipe without an entry fails. `{name}` is a path in the folder of the tests. */
 const SHORT_FORMS: Readonly<Record<string, readonly string[]>> = {
   wordProblems: [...SMALL, 'model={model}'],
@@ -55,6 +62,8 @@ const SHORT_FORMS: Readonly<Record<string, readonly string[]>> = {
   calculator: [...SMALL, 'model={model}', 'shown=64', 'batch=16'],
   ifEval: [...SMALL, 'model={model}', 'dataset={ifEval.jsonl}'],
   numberGuessing: [...SMALL, 'shown=128', 'guesses=2'],
+  kuhnPoker: [...GAMES, 'selfPlay.poolShare=0.5', 'selfPlay.magnetEvery=2', 'learner.schedule=constant'],
+  ticTacToe: [...GAMES, 'selfPlay.poolEvery=1'],
   reverseText: [...SMALL, 'shown=128'],
   sft: DATA,
   dpo: DATA,

@@ -14,13 +14,16 @@ export const requireEntries = (learner: string, batch: TensorDict, reads: readon
     )
 }
 
-/** Rows of a ragged leaf, without a copy. */
+/** Returns the rows of a ragged leaf, without a copy. */
 const rowsOf = (leaf: Ragged): readonly ArrayLike<number>[] => {
   const all = raggedArray(leaf)
   return Array.from({ length: raggedLength(leaf) }, (_, i) => all.subarray(leaf.offsets[i], leaf.offsets[i + 1]))
 }
 
-/** The ragged rows under a dotted name; undefined where the batch has none. Errors: throws RangeError for an entry of another kind. */
+/**
+ * Returns the ragged rows under a dotted name, or `undefined`. Throws RangeError for an entry of
+ * another kind.
+ */
 export const findRows = (batch: TensorDict, entry: string): readonly ArrayLike<number>[] | undefined => {
   const leaf = find(batch, entry.split('.'))
   if (leaf === undefined) return undefined
@@ -29,16 +32,16 @@ export const findRows = (batch: TensorDict, entry: string): readonly ArrayLike<n
   return rowsOf(leaf)
 }
 
-/** `findRows` of an entry that `requireEntries` has checked. */
+/** Returns the rows of an entry that `requireEntries` has checked. */
 export const batchRowsAt = (batch: TensorDict, entry: string): readonly ArrayLike<number>[] => findRows(batch, entry)!
 
-/** The values of a data leaf under a dotted name; undefined where the batch has none. */
+/** Returns the values of a data leaf under a dotted name, or `undefined`. */
 export const findData = <T>(batch: TensorDict, entry: string): readonly T[] | undefined => {
   const leaf = find(batch, entry.split('.'))
   return leaf !== undefined && '_tag' in leaf && leaf._tag === 'Data' ? (leaf.items.toArray() as T[]) : undefined // by its name
 }
 
-/** Masks where some token does not count; undefined where all do. */
+/** Returns the masks, or `undefined` if they mask no token. */
 const gappy = (masks: readonly ArrayLike<number>[]): readonly ArrayLike<number>[] | undefined =>
   masks.some((row) => Array.prototype.includes.call(row, 0)) ? masks : undefined
 
@@ -56,9 +59,11 @@ export const lossMasks = (batch: TensorDict): readonly ArrayLike<number>[] | und
 }
 
 /**
- * The temperature at which all rows were sampled; 1 without `sampling`, and for greedy rows.
+ * Returns the temperature at which all rows were sampled. It is 1 without `sampling` and for greedy
+ * rows.
  *
- * Errors   throws RangeError for rows of several temperatures: their log-probabilities cannot be compared in one update.
+ * Errors   throws RangeError if the rows have different temperatures, because their
+ *          log-probabilities cannot be compared in one update.
  */
 export const temperatureOf = (batch: TensorDict): number => {
   const records = findData<{ readonly temperature: number }>(batch, 'sampling') ?? []

@@ -14,15 +14,15 @@ import { lossCase } from './lossCases.js'
 import type { BatchOf, LearnableLoss } from './lossKinds.js'
 
 export interface BatchLossOptions {
-  /** The decoder that the parameters are of. */
+  /** The configuration of the decoder that the parameters belong to. */
   readonly config: DecoderConfig
-  /** Weights that the decoder needs besides, of which no gradient is wanted. Default none. */
+  /** Other weights that the decoder needs; they get no gradient. Default: no other weights. */
   readonly frozen?: NamedTensors
-  /** For losses that choose tokens at random. */
+  /** Random key for losses that select tokens at random. */
   readonly key?: Key
 }
 
-/** Scalars by TorchRL's names. `loss` is the sum of all terms: what is differentiated. */
+/** Scalars by TorchRL's names. `loss` is the sum of all terms, and is differentiated. */
 export type LossOutput<T = unknown> = { readonly loss: tf.Tensor } & T
 
 type Scalars<N extends string> = { readonly [K in N]: tf.Tensor }
@@ -46,13 +46,14 @@ export type OutputOf<L extends LearnableLoss> = LossOutput<LossOutputs[L['kind']
 const NAME = 'batchLoss'
 
 /**
- * Makes a function of parameters and a batch from a loss: one forward pass of the whole batch, differentiable with respect to the parameters.
+ * Makes a function of parameters and a batch from a loss. It runs one forward pass of the whole
+ * batch and is differentiable with respect to the parameters.
  *
  * Shapes   all outputs are scalars.
- * Errors   throws RangeError for a batch that lacks entries, naming all of them, for rows that do not fit each other, and for a loss that
- *          draws random numbers without a key.
+ * Errors   throws RangeError for a batch with missing entries (all are listed), for rows that do
+ *          not match each other, and for a loss that draws random numbers without a key.
  * Effects  makes tensors that belong to the enclosing scope.
- * Cost     memory for all rows at once: `localLearner` computes the same in micro-batches.
+ * Cost     memory for all rows at once. `localLearner` computes the same in micro-batches.
  * Source   TorchRL's `LossModule.forward(tensordict)`.
  *
  * @example

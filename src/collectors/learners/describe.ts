@@ -1,8 +1,9 @@
-/** Settings as JSON. */
+/** Converts settings to JSON. */
 import type { Json } from '../../data/codecs/plainValues.js'
 
 /**
- * A value as JSON: functions and absent fields are left out, numbers that are not finite become text.
+ * Converts a value to JSON. Functions and absent fields are left out, and numbers that are not
+ * finite become text.
  *
  * @example
  * jsonOf({ a: 1, f: () => 1, limit: Number.POSITIVE_INFINITY }) // { a: 1, limit: 'Infinity' }

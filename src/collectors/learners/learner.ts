@@ -16,8 +16,9 @@ import type { CorrectionMetrics } from '../../objectives/rolloutCorrection.js'
 import type { CompletionEntries } from './lossKinds.js'
 
 /**
- * A learner could not do what was asked. `non-finite`: the loss or the gradient is NaN or infinite. `thread`: one of its threads could not
- * start or has ended. `state`: a checkpoint does not belong to this learner.
+ * A failed operation of a learner. `non-finite`: the loss or the gradient is NaN or infinite.
+ * `thread`: a thread could not start or has ended. `state`: a checkpoint does not belong to this
+ * learner.
  */
 export interface LearnerFailure {
   readonly _tag: 'LearnerFailure'
@@ -29,22 +30,22 @@ export interface LearnerFailure {
 
 /** The result of one update. `M` are the metrics of an optimizer step. */
 export interface Update<out M> {
-  /** Updates done, this one included. */
+  /** Number of updates done, including this one. */
   readonly version: number
   readonly learningRate: number
-  /** Those of all optimizer steps together. */
+  /** The metrics of all optimizer steps combined. */
   readonly metrics: M
   /** One entry for each optimizer step, in order. */
   readonly steps: readonly M[]
-  /** Statistics of the off-policy correction; null where none was applied. */
+  /** Statistics of the off-policy correction, or `null` without one. */
   readonly correction: CorrectionMetrics | null
 }
 
 /**
- * Computes gradients and owns what they change: weights and optimizer state.
+ * A learner: it computes gradients and owns the weights and the optimizer state.
  *
- * Two learners with equal descriptions that see equal batches in the same order have equal weights, bit for bit. So has one that was
- * restored from the files of another.
+ * Two learners with equal descriptions that train on equal batches in the same order have equal
+ * weights, bit for bit. The same holds for a learner restored from the files of another.
  */
 export interface Learner<in B, out M> {
   readonly name: string
@@ -53,24 +54,35 @@ export interface Learner<in B, out M> {
   /** Dotted names of the entries that every batch must have. */
   readonly reads: readonly string[]
   /**
-   * Learns from a batch.
+   * Trains on a batch.
    *
-   * Errors   `Left(LearnerFailure)`, with the weights of the last optimizer step that succeeded. Rejects with RangeError for a batch that
-   *          lacks entries, naming all of them, for rows that do not fit each other, and while another update is running.
+   * Errors   `Left(LearnerFailure)`; the weights are then those of the last successful optimizer
+   *          step. Rejects with RangeError for a batch with missing entries (all are listed), for
+   *          rows that do not match each other, and while another update is running.
    */
   readonly update: (batch: TensorDict<B>) => TaskEither<LearnerFailure, Update<M>>
-  /** Log-probabilities of `tokens.response` under the current weights, in nats, at the temperature of the batch. */
+  /**
+   * Computes log-probabilities of `tokens.response` under the current weights, in nats, at the
+   * temperature of the batch.
+   */
   readonly logProbs: (batch: TensorDict<CompletionEntries>) => TaskEither<LearnerFailure, Ragged<'float32'>>
-  /** All weights that a policy needs, frozen ones included. Valid until the next update; `own` keeps them longer. */
+  /**
+   * Returns all weights that a policy needs, including frozen ones. Valid until the next update;
+   * `own` keeps them longer.
+   */
   readonly weights: () => NamedTensors
-  /** Updates done. */
+  /** Returns the number of updates done. */
   readonly version: () => number
-  /** The contents of a checkpoint by file name: the model or adapter, the optimizer, and `learner.json`. */
+  /**
+   * Returns the contents of a checkpoint by file name: the model or adapter, the optimizer, and
+   * `learner.json`.
+   */
   readonly files: () => Readonly<Record<string, Uint8Array | string>>
   /**
    * Continues from the files of a checkpoint.
    *
-   * Errors   `Left` naming the file that is missing, malformed or of another model or optimizer. The learner is unchanged then.
+   * Errors   `Left` that names the missing or malformed file, or the one of another model or
+   *          optimizer. The learner is then unchanged.
    */
   readonly restore: (folder: string, files: Files) => TaskEither<FileFailure | ModelFailure | LearnerFailure, void>
   /** Ends its threads and frees its tensors. */

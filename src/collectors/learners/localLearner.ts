@@ -44,13 +44,13 @@ import { type AnyStateOptimizer, restoredState } from './optimizerState.js'
 import { checkOffPolicy, type OffPolicyOptions } from './policyRows.js'
 import { type LoraOptions, trainable } from './trainable.js'
 
-/** Optimizer steps for each batch. */
+/** The optimizer steps of a batch. */
 export interface PassOptions {
-  /** Passes over the batch. Default 1. */
+  /** Number of passes over the batch. Default 1. */
   readonly epochs?: number
-  /** Optimizer steps of each pass, on whole groups. Default 1. */
+  /** Number of optimizer steps per pass, on whole groups. Default 1. */
   readonly miniBatches?: number
-  /** Infinity for no limit. Default 1. */
+  /** Largest gradient norm; larger ones are clipped. Infinity: no limit. Default 1. */
   readonly maxGradNorm?: number
 }
 
@@ -74,7 +74,7 @@ export interface LocalLearnerOptions<L extends LearnableLoss = LearnableLoss> {
   readonly loss: L
   /** With a learning rate: `adamW({ learningRate: 1e-4 })`. */
   readonly optimizer: AnyOptimizer
-  /** Of the order of mini-batches, of random choices of the loss, and of a new adapter. */
+  /** Random key for the order of mini-batches, random choices of the loss, and a new adapter. */
   readonly key: Key
   readonly passes?: PassOptions
   readonly compute?: ComputeOptions
@@ -85,19 +85,21 @@ export interface LocalLearnerOptions<L extends LearnableLoss = LearnableLoss> {
 /** A learner whose model is in this process. */
 export interface LocalLearner<in B, out M> extends Learner<B, M> {
   /**
-   * Values of `tokens.response` under the current value head, for estimators with a value function.
+   * Returns the values of `tokens.response` under the current value head, for estimators with a
+   * value function.
    *
    * Errors   throws RangeError for a loss without a value head.
    */
   readonly values: (batch: TensorDict<CompletionEntries>) => Ragged<'float32'>
   /**
-   * The loss of a batch under the current weights and all that it measures, by TorchRL's names. Nothing is learned.
+   * Computes the loss of a batch and its measures under the current weights, by TorchRL's names,
+   * without training.
    *
-   * Errors   throws RangeError for a batch that lacks entries.
+   * Errors   throws RangeError for a batch with missing entries.
    * Cost     memory for all rows at once, without a gradient.
    */
   readonly measure: (batch: TensorDict<B>) => Readonly<Record<string, number>>
-  /** Samples completions on the learner's threads, for a policy with its weights. */
+  /** Returns a generator on the learner's threads, for a policy with its weights. */
   readonly generator: () => CompletionGenerator
 }
 
@@ -113,7 +115,7 @@ const OPTIONS: OptionKinds<LocalLearnerOptions> = {
   ...{ passes: aRecord, compute: aRecord, offPolicy: aRecord },
 }
 
-/** Errors: throws RangeError for settings that are unknown or make no sense. */
+/** Throws RangeError for unknown or invalid settings. */
 const checkLearner = (options: LocalLearnerOptions): void => {
   checkOptions(NAME, options, OPTIONS)
   const { optimizer, passes = {}, compute = {}, offPolicy, loss } = options
@@ -157,7 +159,7 @@ const describe = (options: LocalLearnerOptions, lossCaseHead: 'value' | 'none') 
   })
 }
 
-/** The threads of a learner and the step that is computed on them, started when first needed. */
+/** Starts the threads of a learner and its step on them, on first use. */
 const lazyStep = (options: LocalLearnerOptions, made: AnyLossCase, learning: LossStepOptions<object>) => {
   const { loss, model, compute = {} } = options
   const { threads: workers = 1, recompute = 'none', threadStarter } = compute
@@ -193,7 +195,7 @@ const lazyStep = (options: LocalLearnerOptions, made: AnyLossCase, learning: Los
   }
 }
 
-/** The scalars among the outputs of a loss. */
+/** Returns the scalars among the outputs of a loss. */
 const numbersOf = (outputs: object): Readonly<Record<string, number>> =>
   Object.fromEntries(
     Object.entries(outputs).flatMap(([name, value]: readonly [string, unknown]) =>
@@ -201,21 +203,25 @@ const numbersOf = (outputs: object): Readonly<Record<string, number>> =>
     ),
   )
 
-/** Rows with random numbers for a pass over them, where the loss needs any. */
+/** Adds random numbers to rows for one pass, if the loss needs them. */
 const noisy = (rows: AnyRows, key: Key, made: AnyLossCase): AnyRows =>
   made.noise === 'yes' ? withNoise(rows as AnyRows & TrainingRows, key) : rows // losses with noise have such rows
 
 /**
  * Trains a model in this process.
  *
- * One update: the batch is corrected as `offPolicy` says, cut into mini-batches of whole groups for each pass, and every mini-batch is one
- * optimizer step. Micro-batches and shared prompts change rounding alone.
+ * One update corrects the batch for off-policy data (`offPolicy`) and divides it into mini-batches
+ * of whole groups for each pass. Every mini-batch is one optimizer step. Micro-batches and shared
+ * prompts affect only rounding.
  *
- * Random numbers come from the key and the number of the update: `child(key, 'order')` for mini-batches, `child(key, 'noise')` for losses
- * that choose tokens at random, `child(key, 'adapter')` for a new adapter.
+ * Random numbers come from the key and the number of the update: `child(key, 'order')` for
+ * mini-batches, `child(key, 'noise')` for losses that select tokens at random, and
+ * `child(key, 'adapter')` for a new adapter.
  *
- * Errors   throws RangeError for settings that make no sense, all of them, and for an optimizer without a learning rate.
- * Effects  holds weights, optimizer state and compiled graphs until `close`; with `threads` starts threads at the first update.
+ * Errors   throws RangeError that lists all invalid settings, including an optimizer without a
+ *          learning rate.
+ * Effects  holds weights, optimizer state and compiled graphs until `close`. With `threads`, starts
+ *          threads at the first update.
  *
  * @example
  * typeof localLearner // 'function'
@@ -349,7 +355,10 @@ const makeLearner = (options: LocalLearnerOptions, made: AnyLossCase): LocalLear
   }
 }
 
-/** A generator that shares prompts out to the learner's threads. Errors: `generate` rejects with FailureError where no thread starts. */
+/**
+ * Makes a generator that distributes prompts over the learner's threads. `generate` rejects with
+ * FailureError if no thread starts.
+ */
 const sharedGenerator = (generator: CompletionGenerator, lazy: ReturnType<typeof lazyStep>): CompletionGenerator => ({
   ...generator,
   generate: async (...given) => {

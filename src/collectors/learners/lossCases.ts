@@ -1,4 +1,4 @@
-/** For each kind of loss: how its batches become rows, and its training step. */
+/** The conversion of batches to rows, and the training step, for each kind of loss. */
 import * as tf from '@tensorflow/tfjs-core'
 import { find, type TensorDict } from '../../data/tensorDict/tensorDict.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
@@ -56,10 +56,13 @@ export type AnyLossCase = Omit<LossCase<AnyRows, MeasuredLoss>, 'outputs'> & {
   readonly outputs: (value: tf.Tensor, measures: unknown) => Readonly<Record<string, tf.Tensor | undefined>>
 }
 
-/** Means over the steps, and sums of `tokens`. A metric that is null in some step is the mean of the others. */
+/**
+ * Combines metrics: means over the steps, and sums of `tokens`. Steps with `null` are left out of
+ * the mean.
+ */
 const combineMeans = <M extends MeasuredLoss>(steps: readonly M[]): M => {
   const [first, ...more] = steps
-  if (first === undefined) throw new RangeError('localLearner: there are no rows to learn from')
+  if (first === undefined) throw new RangeError('localLearner: there are no rows to train on')
   if (more.length === 0) return first
   const combined = Object.keys(first).map((name) => {
     const all = steps.flatMap(
@@ -71,7 +74,7 @@ const combineMeans = <M extends MeasuredLoss>(steps: readonly M[]): M => {
   return Object.fromEntries(combined) as unknown as M // the same names
 }
 
-/** Those of the policy, and means of what the value function measures. */
+/** Combines the policy's metrics, and the means of the value metrics. */
 const combinePPO = (steps: readonly PPOMetrics[]): PPOMetrics => {
   const none: ValueMetrics = { valueLoss: 0, valueCutFraction: 0, explainedVariance: null }
   const { valueLoss, valueCutFraction, explainedVariance } = steps.length === 0 ? none : combineMeans(steps)
@@ -97,7 +100,10 @@ const POLICY = [...COMPLETIONS, 'logProbs.response', 'advantage'] as const
 const sameRow = (a: ArrayLike<number>, b: ArrayLike<number>): boolean =>
   a.length === b.length && Array.prototype.every.call(a, (x, i) => x === b[i])
 
-/** Pairs from the nodes `chosen` and `rejected`. Errors: throws RangeError for a pair with two prompts. */
+/**
+ * Returns the pairs of the nodes `chosen` and `rejected`. Throws RangeError for a pair with
+ * different prompts.
+ */
 const pairRows = (batch: TensorDict): PreferenceRows => {
   const sides = { chosen: find(batch, 'chosen') as TensorDict, rejected: find(batch, 'rejected') as TensorDict } // checked by `requireEntries`
   const both = <T>(read: (side: TensorDict) => T): Preference<T> => ({
@@ -127,7 +133,7 @@ const pairRows = (batch: TensorDict): PreferenceRows => {
   }
 }
 
-/** Pairs with the numbers of `margin`. */
+/** Returns the pairs with their margins. */
 const rankedRows = (batch: TensorDict): RankedRows => {
   const { prompts, chosen, rejected } = pairRows(batch)
   const margin = find(batch, 'margin')
@@ -258,7 +264,7 @@ const distillation = (loss: DistillationLoss, config: DecoderConfig): AnyLossCas
     (lossDistillation, measures) => ({ lossDistillation, ...measures }),
   )
 
-/** The case of a loss. */
+/** Returns the case of a loss. */
 export const lossCase = (loss: LearnableLoss, config: DecoderConfig, offPolicy: OffPolicyOptions = {}): AnyLossCase => {
   switch (loss.kind) {
     case 'policy':

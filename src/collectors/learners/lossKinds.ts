@@ -1,4 +1,4 @@
-/** The losses of a learner, and what each needs of a batch. */
+/** The losses of a learner, and the batch entries that each requires. */
 import type { AdvantageEntry, ReturnsEntry } from '../../data/batch.js'
 import type { Ragged } from '../../data/tensorDict/leaf.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
@@ -20,7 +20,10 @@ import type { ValueMetrics } from '../steps/valueStep.js'
 
 type Response = TensorDict<{ readonly response: Ragged<'float32'> }>
 
-/** Prompts and completions, one row each. `masks.loss` or `masks.assistant` say which tokens count; without them all do. */
+/**
+ * Prompts and completions, one row each. `masks.loss` or `masks.assistant` mask tokens out of the
+ * loss. Default: all tokens count.
+ */
 export type CompletionEntries = {
   readonly tokens: TensorDict<{ readonly prompt: Ragged<'int32'>; readonly response: Ragged<'int32'> }>
 }
@@ -72,7 +75,7 @@ export interface LossKinds {
 /** Any loss that a learner can minimize. */
 export type LearnableLoss = LossKinds[keyof LossKinds]['loss']
 
-/** The entries that a loss needs of every batch. */
+/** The entries that every batch of a loss must have. */
 export type BatchOf<L extends LearnableLoss> = LossKinds[L['kind']]['batch']
 
 /** The metrics of an optimizer step of a loss. */

@@ -1,4 +1,4 @@
-/** Losses by description, so that other threads can make them again. */
+/** Step cases made from loss descriptions, so that other threads can make them too. */
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import { type LossDescription, lossOfDescription } from '../../objectives/lossDescription.js'
 import type { StepCaseModule } from '../parallel/messages.js'
@@ -10,7 +10,7 @@ interface DescribedCase {
 }
 
 /**
- * The training step of a described loss.
+ * Returns the step case of a described loss.
  *
  * @public by its name, in the thread
  */

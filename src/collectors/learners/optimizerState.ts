@@ -6,10 +6,10 @@ import { scope } from '../../engine/scope.js'
 import { hostArrays } from '../../modules/pretrained/pretrained.js'
 import type { Optimizer } from '../../objectives/updates/optimizer.js'
 
-/** An optimizer whose state only it looks into: records of tensors, or records of such records. */
+/** An optimizer whose state is opaque: records of tensors, or records of such records. */
 export type AnyStateOptimizer = Optimizer<object>
 
-/** Each tensor by its path: `mean.lm_head.weight`. */
+/** Returns each tensor by its path, such as `mean.lm_head.weight`. */
 const leaves = (state: object, prefix = ''): readonly (readonly [path: string, tensor: tf.Tensor])[] =>
   Object.entries(state).flatMap(([name, value]: [string, tf.Tensor | object]) =>
     value instanceof tf.Tensor ? [[prefix + name, value] as const] : leaves(value, `${prefix}${name}.`),
@@ -23,13 +23,13 @@ const withLeaves = (state: object, at: (path: string) => tf.Tensor, prefix = '')
     ]),
   )
 
-/** All numbers of a state by path. */
+/** Returns all arrays of a state by path. */
 export const stateArrays = (state: object): ReadonlyMap<string, HostArray> =>
   hostArrays(Object.fromEntries(leaves(state)))
 
 /**
- * The shapes of the state that an optimizer makes of parameters, by path. Parameters are looked at one by one, so that all of them are never
- * made at once.
+ * Returns the shapes of an optimizer's state for the given parameters, by path. Handles one
+ * parameter at a time, so that the complete state is never in memory.
  */
 export const stateShapes = (
   optimizer: AnyStateOptimizer,
@@ -43,9 +43,10 @@ export const stateShapes = (
 }
 
 /**
- * The state that an optimizer makes of parameters, with stored numbers of it. The tensors belong to the enclosing scope.
+ * Returns an optimizer's state for the given parameters, with stored values. The tensors belong to
+ * the enclosing scope.
  *
- * Errors   throws RangeError for a tensor that is not stored.
+ * Errors   throws RangeError for a tensor without a stored value.
  */
 export const restoredState = (
   optimizer: AnyStateOptimizer,

@@ -1,4 +1,4 @@
-/** Batches of a policy loss as rows, corrected where another policy sampled them. */
+/** Rows of a policy loss from batches, with the off-policy correction. */
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import {
   type CorrectionMetrics,
@@ -21,31 +21,35 @@ export interface OffPolicyOptions {
   readonly correction?: RolloutCorrectionOptions
   /** `mask` masks completions at the token limit out of the loss. Default `learn`. */
   readonly truncated?: 'learn' | 'mask'
-  /** `correct` weighs tokens of older weights by the trainer's opinion of them. Default `keep`. */
+  /**
+   * `correct` reweights stale tokens by the trainer's current log-probabilities. Default `keep`.
+   */
   readonly stale?: 'keep' | 'correct'
 }
 
-/** Errors: throws RangeError for options that contradict each other or make no sense. */
+/** Throws RangeError for contradictory or invalid options. */
 export const checkOffPolicy = (learner: string, { oldLogProbs, correction }: OffPolicyOptions): void => {
   if (correction === undefined) return
   if (oldLogProbs !== 'rescored')
     throw new RangeError(
       `${learner}: a correction compares the sampler with the trainer: set oldLogProbs to 'rescored'`,
     )
-  rolloutCorrection([], [], correction) // throws for limits that make no sense
+  rolloutCorrection([], [], correction) // throws for invalid limits
 }
 
-/** Entries that the options need besides those of the loss. */
+/** Returns the entries that the options require in addition to those of the loss. */
 export const offPolicyReads = ({ truncated, stale }: OffPolicyOptions): readonly string[] => [
   ...(truncated === 'mask' ? ['stopReason'] : []),
   ...(stale === 'correct' ? ['policyVersion'] : []),
 ]
 
-/** Log-probabilities with 0 where the mask is 0: they may be NaN there. */
+/** Sets log-probabilities to 0 where the mask is 0, because they may be NaN there. */
 const known = (rows: readonly ArrayLike<number>[], masks: readonly ArrayLike<number>[] | undefined) =>
   masks === undefined ? rows : rows.map((row, i) => Array.from(row, (x, t) => (masks[i]![t] === 1 ? x : 0)))
 
-/** The rows of a batch with `tokens`, `logProbs.response` and `advantage`. Numbers are not copied. */
+/**
+ * Returns the rows of a batch with `tokens`, `logProbs.response` and `advantage`, without copies.
+ */
 export const policyRows = (batch: TensorDict): TrainingRows => {
   const masks = lossMasks(batch)
   const sampled = known(batchRowsAt(batch, 'logProbs.response'), masks)
@@ -64,7 +68,7 @@ export const policyRows = (batch: TensorDict): TrainingRows => {
   }
 }
 
-/** Rows to learn from, and the statistics of the correction; null where none was applied. */
+/** Rows to train on, and the statistics of the correction, or `null` without one. */
 export interface PreparedRows<R> {
   readonly rows: R
   readonly correction: CorrectionMetrics | null

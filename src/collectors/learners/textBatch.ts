@@ -1,4 +1,4 @@
-/** Batches of conversations and of pairs of answers, for losses that learn without sampling. */
+/** Batches of conversations and preference pairs, for losses that train on given text. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import { type ConfigFailure, problemList } from '../../core/failure.js'
@@ -17,9 +17,9 @@ import type { PreferenceBatch } from './lossKinds.js'
 import { type MaskedBatch, preferenceBatch, tokenBatch } from './tokenBatch.js'
 
 /**
- * Makes batches of conversations, of which what the assistant wrote is learned: `sftRows` as a batch.
+ * Makes batches of conversations to train on the assistant's messages: `sftRows` as a batch.
  *
- * Errors   `Left(ConfigFailure)` as `sftRows`.
+ * Errors   `Left(ConfigFailure)` like `sftRows`.
  *
  * @example
  * typeof chatBatch // 'function'
@@ -33,10 +33,12 @@ export const chatBatch = (text: ModelText, options: Pick<SFTRowsOptions, 'from' 
 }
 
 /**
- * Makes batches of preference pairs. Prompts are rendered with the generation prompt, and answers are encoded on their own with the end of the
- * turn after them: both as a policy samples them.
+ * Makes batches of preference pairs. Prompts are rendered with the generation prompt. Answers are
+ * encoded separately, followed by the end of the turn. Both are thus tokenized as a policy samples
+ * them.
  *
- * Errors   `Left(ConfigFailure)` with all pairs whose prompt the template refuses, or that have more than `maxTokens` tokens.
+ * Errors   `Left(ConfigFailure)` that lists all pairs whose prompt the template rejects, and those
+ *          with more than `maxTokens` tokens.
  * Source   TRL's `DPOTrainer` with conversational rows of `prompt`, `chosen` and `rejected`.
  *
  * @example

@@ -1,4 +1,4 @@
-/** Batches of given tokens, for losses that learn without sampling. */
+/** Batches of given tokens, for losses that train without sampling. */
 import { type Ragged, ragged } from '../../data/tensorDict/leaf.js'
 import { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import type { CompletionEntries, PreferenceBatch } from './lossKinds.js'
@@ -7,11 +7,11 @@ import type { CompletionEntries, PreferenceBatch } from './lossKinds.js'
 export interface TokenLists {
   readonly prompts: readonly ArrayLike<number>[]
   readonly completions: readonly ArrayLike<number>[]
-  /** Per token of the completion: 1 for what is learned. Default: everything. */
+  /** Per token of the completion: 1 for trained tokens. Default: all tokens. */
   readonly masks?: readonly ArrayLike<number>[]
 }
 
-/** Prompts and completions with the tokens that are learned. */
+/** Prompts and completions with a mask of the trained tokens. */
 export type MaskedBatch = CompletionEntries & { readonly masks: TensorDict<{ readonly loss: Ragged<'bool'> }> }
 
 /** Pairs of completions as lists of token ids. */
@@ -25,7 +25,8 @@ export interface PreferenceLists {
  * Makes a batch of prompts and completions, such as those of `sftRows`.
  *
  * Shapes   `[B]`.
- * Errors   throws RangeError for masks of other lengths than the completions; TensorDictError for lists of several lengths.
+ * Errors   throws RangeError if a mask and its completion differ in length, and TensorDictError if
+ *          the lists differ in length.
  *
  * @example
  * get(tokenBatch({ prompts: [[1]], completions: [[2, 3]] }), 'tokens', 'response').values // [2, 3]
@@ -47,10 +48,10 @@ export const tokenBatch = ({ prompts, completions, masks }: TokenLists): TensorD
 }
 
 /**
- * Makes a batch of pairs of completions, one of which was preferred.
+ * Makes a batch of pairs of a preferred and a rejected completion.
  *
- * Shapes   `[B]`, one row for each pair.
- * Errors   throws TensorDictError for lists of several lengths.
+ * Shapes   `[B]`, one row per pair.
+ * Errors   throws TensorDictError if the lists differ in length.
  *
  * @example
  * preferenceBatch({ prompts: [[1]], chosen: [[2]], rejected: [[3]] }).batchShape // [1]

@@ -1,4 +1,4 @@
-/** The weights of a learner: which there are at the start, which of them are trained, and their files. */
+/** The weights of a learner: their initial values, the trained subset, and their files. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -28,11 +28,14 @@ import {
   withoutValueHead,
 } from '../../modules/valueHead.js'
 
-/** An adapter to train in place of the model's own weights: settings of a new one, or one that is there already. */
+/**
+ * An adapter to train instead of the model's own weights: the settings of a new one, or an existing
+ * one.
+ */
 export interface LoraOptions extends Partial<LoraConfig> {
   /** Continues this adapter. Its own settings apply. */
   readonly adapter?: Adapter
-  /** Name or folder of the base model, for whoever loads the adapter. */
+  /** Name or folder of the base model, recorded in the adapter's files. */
   readonly baseModel?: string
 }
 
@@ -47,9 +50,12 @@ export interface Trainable {
   /** The settings of the adapter, or `null` if all weights are trained. */
   readonly lora: LoraConfig | null
   readonly start: (saved?: ReadonlyMap<string, HostArray>) => Owned<StartWeights>
-  /** The files of what is trained: the model's folder or the adapter's, and the value head. */
+  /**
+   * Returns the files of the trained weights: the model's folder or the adapter's, and the value
+   * head.
+   */
   readonly files: (trained: NamedTensors) => Readonly<Record<string, Uint8Array | string>>
-  /** Reads what `files` wrote. */
+  /** Reads the files that `files` made. */
   readonly load: (folder: string, files: Files) => TE.TaskEither<ModelFailure, ReadonlyMap<string, HostArray>>
 }
 
@@ -61,7 +67,9 @@ interface TrainableOptions {
   readonly key: Key
 }
 
-/** Errors: throws RangeError for settings beside an adapter, and for settings that do not fit the model. */
+/**
+ * Throws RangeError for settings beside an adapter, and for settings that do not match the model.
+ */
 const adapterOf = ({ learner, model, lora, key }: TrainableOptions): Adapter | null => {
   if (lora === undefined) return null
   const { adapter, baseModel: _, ...settings } = lora
@@ -82,9 +90,9 @@ const adapterOf = ({ learner, model, lora, key }: TrainableOptions): Adapter | n
 }
 
 /**
- * The weights of a learner of a model, of an adapter on it, or of either with a value head.
+ * Returns the weights of a learner: those of a model or of an adapter, with an optional value head.
  *
- * Errors   throws RangeError for LoRA settings that do not fit the model.
+ * Errors   throws RangeError for LoRA settings that do not match the model.
  */
 export const trainable = (options: TrainableOptions): Trainable => {
   const { model, lora, head, key } = options

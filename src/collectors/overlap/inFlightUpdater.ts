@@ -1,4 +1,4 @@
-/** New weights for an engine at hand, of this thread or of another one, while requests run. */
+/** Weight updates for an in-process engine, on this or another thread, while requests run. */
 import * as E from 'fp-ts/lib/Either.js'
 import { errorMessage } from '../../core/failure.js'
 import { aRecord, checkOptions, oneOf } from '../../core/options.js'
@@ -8,24 +8,28 @@ import type { WeightUpdater } from '../weightSync.js'
 
 export interface InFlightUpdaterOptions<in W> {
   readonly engine: Pick<LLMEngine, 'loadWeights' | 'pause' | 'resume'>
-  /** The weights as the engine takes them: `decoderForms({ config })`. */
+  /** Converts the weights to the engine's format: `decoderForms({ config })`. */
   readonly weights: Pick<WeightForms<W>, 'full'>
   /**
-   * What becomes of completions that are not at their end. `recompute`: the next token is sampled as if the new weights had read all of it;
-   * `keep`: with keys and values of the old weights, which costs nothing; `finish`: nobody begins before all have ended with the old ones. Default
-   * `recompute`.
+   * Treatment of unfinished completions. `recompute`: the next token is sampled as if the new
+   * weights had processed the whole completion. `keep`: the keys and values of the old weights stay
+   * in use, which costs nothing. `finish`: new requests wait until all running ones have finished
+   * with the old weights. Default `recompute`.
    */
   readonly running?: 'recompute' | 'keep' | 'finish'
 }
 
 /**
- * Updates an engine that is not behind a wire: in one change, between two of its steps. With `recompute` and `keep` the completions that
- * run go on with the new weights, each of their tokens stamped with the version that sampled it (`mixedVersions` of the policy must not be `refuse`).
+ * Updates an in-process engine in a single change between two of its steps. With `recompute` and
+ * `keep`, running completions continue with the new weights, and each token is stamped with the
+ * version that sampled it (`mixedVersions` of the policy must not be `refuse`).
  *
- * Errors   `Left(WeightFailure)` where the weights are refused, or the engine is closed or dead: the old ones are in use.
- * Effects  those of the engine; with `finish` it is paused, and runs again whatever happens.
- * Cost     one copy of the weights, and none where the engine's thread takes it (`weights: 'move'`).
- * Source   PipelineRL's updates in flight, arXiv:2509.19128, section 3: `keep` is what it does, `recompute` what it compares with.
+ * Errors   `Left(WeightFailure)` if the engine rejects the weights, is closed or has failed. The
+ *          old weights then stay in use.
+ * Effects  those of the engine. With `finish` it is paused, and always resumed afterwards.
+ * Cost     one copy of the weights, or no copy with an engine on a thread and `weights: 'move'`.
+ * Source   PipelineRL's in-flight updates, arXiv:2509.19128, section 3. It uses `keep` and compares
+ *          it with `recompute`.
  */
 export const inFlightUpdater = <W>(options: InFlightUpdaterOptions<W>): WeightUpdater<W> => {
   checkOptions('inFlightUpdater', options, {

@@ -7,7 +7,7 @@ import type { DropCause } from '../queues/queueState.js'
 import type { RolloutPosition } from '../rollouts/rolloutBatch.js'
 
 /**
- * What becomes of groups that would be too old when their turn comes.
+ * Treatment of groups that would be too old by their turn.
  *
  * `wait`: avoids them. Groups are drawn only if all groups in flight can be trained on in time, and
  * the trainer waits for the oldest. `drop`: the trainer takes available groups and drops those that
@@ -16,24 +16,24 @@ import type { RolloutPosition } from '../rollouts/rolloutBatch.js'
  */
 export type StaleRule = 'wait' | 'drop' | 'correct'
 
-/** How far sampling runs ahead of training. Plain numbers and words. */
+/** Rules that limit how far sampling runs ahead of training. Plain numbers and words. */
 export interface OverlapRules {
-  /** Groups that a step learns from. */
+  /** Groups per training step. */
   readonly groups: number
   /**
    * Largest staleness of a group's oldest token, in updates. 0: synchronous batches.
    */
   readonly maxLag: number
   readonly stale: StaleRule
-  /** Groups that were drawn and have no end, at most: those that are learned from among them. */
+  /** Most unfinished groups, including those in training. */
   readonly ahead: number
   /**
    * The version after the last step. No groups are drawn for later steps. Infinity: endless.
    */
   readonly lastVersion: number
-  /** How many tasks there are, or Infinity. */
+  /** Number of tasks, or Infinity. */
   readonly tasks: number
-  /** More than this share of the tasks that ended, or of ten if those are fewer, may not fail. */
+  /** Largest share of finished tasks that may fail, counting at least ten finished tasks. */
   readonly maxFailureShare: number
   /**
    * Most groups without a signal to drop before one step. Further ones are trained on.
@@ -41,52 +41,52 @@ export interface OverlapRules {
   readonly refills: number
 }
 
-/** A task that was drawn and has no end. */
+/** A task that was drawn and is not finished. */
 export type LiveTask =
-  /** `since`: what new requests were sampled with when it was drawn. */
+  /** `since`: the serving version when the task was drawn. */
   | { readonly stage: 'sampling'; readonly since: number }
   /** `oldest`: the version that sampled its oldest token. */
   | { readonly stage: 'ready' | 'training'; readonly oldest: number }
 
-/** Why groups are left out. */
+/** Reasons for leaving out a group. */
 export type OverlapDrop = Extract<DropCause, 'stale' | 'failed' | 'filtered'>
 
-/** How many tasks came to which end, since the start. */
+/** Numbers of finished tasks by outcome, since the start. */
 export interface OverlapCounts {
   readonly trained: number
   readonly dropped: Readonly<Record<OverlapDrop, number>>
 }
 
-/** The whole of it: a value. */
+/** The complete state, as an immutable value. */
 export interface OverlapState {
   readonly rules: OverlapRules
-  /** Updates done. */
+  /** Number of updates done. */
   readonly version: number
-  /** What new requests are sampled with: at most `version`. */
+  /** The version that samples new requests; at most `version`. */
   readonly serving: number
-  /** The version that is on its way to the engine; null if none is. */
+  /** The version that is being pushed to the engine, or `null`. */
   readonly pushing: number | null
-  /** The number of the next task. Smaller ones were drawn. */
+  /** The next task number. All smaller tasks were drawn. */
   readonly next: number
-  /** Tasks that were drawn before the start and have no end: they are drawn first. */
+  /** Unfinished tasks from before the start. They are drawn first. */
   readonly again: readonly number[]
   readonly live: ImmutableMap<number, LiveTask>
   readonly counts: OverlapCounts
-  /** Groups without a signal that were left out since the last step. */
+  /** Groups without a signal that were dropped since the last step. */
   readonly filtered: number
-  /** `halted`: too much failed. Nothing more is drawn or learned from. */
+  /** `halted`: too many tasks failed. No task is drawn or trained on any more. */
   readonly mode: 'running' | 'stopped' | 'halted'
 }
 
-/** Where an overlapped trainer begins. */
+/** The starting point of an overlapped trainer. */
 export interface OverlapStart {
-  /** Updates done before. Default 0. */
+  /** Number of updates done before. Default 0. */
   readonly version?: number
   /** Default: the beginning. */
   readonly position?: RolloutPosition
 }
 
-/** The rules that make sense of what was given: `ahead` is `(maxLag + 1) * groups` unless given. */
+/** The rules that a caller sets. `ahead` defaults to `(maxLag + 1) * groups`. */
 export type GivenRules = Pick<OverlapRules, 'groups'> & Partial<OverlapRules>
 
 const isNatural = (value: number): boolean => Number.isSafeInteger(value) && value >= 0
@@ -142,7 +142,7 @@ export const overlapState = (given: GivenRules, start: OverlapStart = {}): Overl
   }
 }
 
-/** Where to go on: what was drawn and has no end is drawn again, in its order. */
+/** Returns the position to resume from. Unfinished tasks are drawn again, in order. */
 export const overlapPosition = ({ next, live, again }: OverlapState): RolloutPosition => ({
   next,
   open: [...[...live.keys()].sort((a, b) => a - b), ...again],

@@ -1,35 +1,37 @@
-/** Overlapped training as a machine: an event in, the next state and what is to be done out. Nothing here waits, and nothing has an effect. */
+/**
+ * Overlapped training as a pure state machine: takes an event, returns the next state and actions.
+ */
 import type { LiveTask, OverlapDrop, OverlapState } from './overlapState.js'
 
-/** A share of failures is taken of as many tasks, if fewer have ended. */
+/** Fewest finished tasks that the share of failures is computed from. */
 const FEWEST_ENDED = 10
 
-/** What happened. */
+/** An event of overlapped training. */
 export type OverlapEvent =
-  /** Nothing yet: to be told first. */
+  /** The first event. */
   | { readonly _tag: 'Begun' }
   /** A group is complete; `oldest` is the version that sampled its oldest token. */
   | { readonly _tag: 'Sampled'; readonly task: number; readonly oldest: number; readonly signal: 'yes' | 'no' }
   | { readonly _tag: 'Failed'; readonly task: number }
-  /** The groups of the last `Train` were learned from. */
+  /** The groups of the last `Train` were trained on. */
   | { readonly _tag: 'Trained' }
-  /** Requests are sampled with a version from now on. */
+  /** New requests are sampled with `version` from now on. */
   | { readonly _tag: 'Pushed'; readonly version: number }
   | { readonly _tag: 'Stopped' }
 
-/** A group that is learned from, and how old it is then. */
+/** A group in a training step, with its staleness. */
 export interface TrainedTask {
   readonly task: number
-  /** Updates between its oldest token and the weights that learn from it. */
+  /** Updates between its oldest token and the weights that are trained on it. */
   readonly lag: number
 }
 
-/** What is to be done, in order. */
+/** An action to perform. Actions are performed in order. */
 export type OverlapAction =
   | { readonly _tag: 'Sample'; readonly task: number }
-  /** The work is called off. */
+  /** Cancels the sampling of the task. */
   | { readonly _tag: 'Cancel'; readonly task: number }
-  /** The group is not wanted. */
+  /** Frees the group, which is not used. */
   | { readonly _tag: 'Discard'; readonly task: number }
   | { readonly _tag: 'Train'; readonly tasks: readonly TrainedTask[] }
   | { readonly _tag: 'Push'; readonly version: number }
@@ -38,18 +40,20 @@ type Moved = readonly [state: OverlapState, actions: readonly OverlapAction[]]
 
 const isTraining = ({ live }: OverlapState): boolean => live.some(({ stage }) => stage === 'training')
 
-/** The version that learns from what is not learned from yet, at the earliest. */
+/** Returns the earliest version that can be trained on groups not yet in training. */
 const nextVersion = (state: OverlapState): number => state.version + (isTraining(state) ? 1 : 0)
 
 const ageOf = (task: LiveTask): number => (task.stage === 'sampling' ? task.since : task.oldest)
 
-/** The last versions that may learn from tasks that nobody learns from yet. */
+/** Returns, for each task not yet in training, the last version that may be trained on it. */
 const deadlines = ({ live, rules }: OverlapState, except: ReadonlySet<number> = new Set()): readonly number[] =>
   [...live]
     .filter(([task, { stage }]) => stage !== 'training' && !except.has(task))
     .map(([, task]) => ageOf(task) + rules.maxLag)
 
-/** Whether steps from `first` on, of so many groups each, can meet all deadlines. */
+/**
+ * Returns true if steps of `groups` groups each, starting at version `first`, meet all deadlines.
+ */
 const isInTime = (times: readonly number[], first: number, groups: number): boolean =>
   [...times].sort((a, b) => a - b).every((deadline, i) => i + 1 <= (deadline - first + 1) * groups)
 
@@ -62,7 +66,7 @@ const drop = (state: OverlapState, task: number, why: OverlapDrop): OverlapState
   }
 }
 
-/** Too many failed. */
+/** Returns true if too many tasks failed. */
 const isTooMuch = ({ counts: { trained, dropped }, rules }: OverlapState): boolean => {
   const ended = trained + dropped.stale + dropped.failed + dropped.filtered
   return dropped.failed > rules.maxFailureShare * Math.max(ended, FEWEST_ENDED)
@@ -84,7 +88,7 @@ const onFailed = (state: OverlapState, task: number): OverlapState => {
 
 const onTrained = (state: OverlapState): OverlapState => {
   const trained = state.live.filter(({ stage }) => stage === 'training')
-  if (trained.size === 0) throw new RangeError('overlapStep: nothing is being learned from, so nothing can have been')
+  if (trained.size === 0) throw new RangeError('overlapStep: no groups are in training')
   const { counts, version, live } = state
   return {
     ...state,
@@ -96,7 +100,7 @@ const onTrained = (state: OverlapState): OverlapState => {
 }
 
 const onPushed = (state: OverlapState, version: number): OverlapState => {
-  if (state.pushing !== version) throw new RangeError(`overlapStep: version ${version} was not on its way`)
+  if (state.pushing !== version) throw new RangeError(`overlapStep: version ${version} was not being pushed`)
   return { ...state, serving: version, pushing: null }
 }
 
@@ -117,11 +121,11 @@ const moved = (state: OverlapState, event: OverlapEvent): Moved => {
   }
 }
 
-/** Calls off what is sampled, where nothing goes on. Its tasks stay open. */
+/** Cancels all sampling after a stop. The tasks stay open. */
 const callOff = (state: OverlapState): readonly OverlapAction[] =>
   [...state.live].flatMap(([task, { stage }]) => (stage === 'sampling' ? [{ _tag: 'Cancel' as const, task }] : []))
 
-/** Drops what no step can learn from in time. */
+/** Drops groups that no step can train on in time. */
 const evict = (state: OverlapState): Moved => {
   if (state.rules.stale === 'correct') return [state, []]
   const first = nextVersion(state)
@@ -146,7 +150,7 @@ const mayDraw = (state: OverlapState): boolean => {
   if (!hasTask(state) || live.size >= Math.min(rules.ahead, (rules.lastVersion - version) * rules.groups)) return false
   const [first, deadline] = [nextVersion(state), serving + rules.maxLag]
   if (deadline < first) return false
-  if (rules.stale === 'drop') return state.pushing === null // newer weights are on their way: what is drawn before them is dropped sooner
+  if (rules.stale === 'drop') return state.pushing === null // groups drawn before a push are dropped sooner
   return rules.stale === 'correct' || isInTime([...deadlines(state), deadline], first, rules.groups)
 }
 
@@ -165,7 +169,7 @@ const draw = (state: OverlapState): Moved => {
   return [next, drawn.map((task) => ({ _tag: 'Sample', task }))]
 }
 
-/** The groups of the next step: those that are oldest, or nothing as long as they are to be waited for. */
+/** Returns the oldest groups for the next step, or an empty list while it must wait for groups. */
 const chosen = (state: OverlapState): readonly TrainedTask[] => {
   const { live, rules, version } = state
   if (isTraining(state) || version >= rules.lastVersion) return []
@@ -189,20 +193,26 @@ const train = (state: OverlapState): Moved => {
 }
 
 /**
- * What follows from an event.
+ * Returns the state after an event, and the actions to perform.
  *
- * A step learns from `groups` groups, the oldest first, and gives the next version, which goes to the engine as soon as no other is on its
- * way. Tasks are drawn while fewer than `ahead` are underway, and only if the next step is at most `maxLag` updates after the version that
- * is served. With `wait` the lag of a task is bounded before it is drawn: with the tasks of all
- * deadlines `d` (served version plus `maxLag`) at most `(d - v + 1) * groups`, for the version `v` of the next step, the oldest-first order meets all
- * of them, as long as the trainer goes on only if what it leaves can still be met. An engine that samples with older weights than it was given makes
- * groups that come too late in spite of that: they are dropped.
+ * A step trains on the `groups` oldest groups and makes the next version. The version is pushed to
+ * the engine as soon as no other push is running. Tasks are drawn while fewer than `ahead` are
+ * unfinished, and only if the next step is at most `maxLag` updates after the serving version.
  *
- * Errors   throws RangeError for events that cannot be: `Trained` without training, `Pushed` of what was not pushed.
+ * With `wait` the lag of a task is bounded before it is drawn. Every task has a deadline: the
+ * serving version plus `maxLag`. For the version `v` of the next step, at most
+ * `(d - v + 1) * groups` tasks may have a deadline of `d` or earlier. The oldest-first order then
+ * meets all deadlines, if the trainer starts a step only when the remaining deadlines can still be
+ * met. If an engine samples with older weights than it was given, its groups can still be too late.
+ * They are dropped.
+ *
+ * Errors   throws RangeError for impossible events: `Trained` without training, or `Pushed` for a
+ *          version that was not being pushed.
  * Effects  none.
- * Cost     `ahead * log(ahead)` for each event, and for each task that is drawn.
- * Source   AReaL's staleness control (Fu et al. 2025, arXiv:2505.24298, equation 3), which bounds the count of what was drawn; here each deadline is
- *          bounded, so that no group is learned from too late whatever finishes first. prime-rl's `max_off_policy_steps` is `drop`.
+ * Cost     `ahead * log(ahead)` per event and per drawn task.
+ * Source   AReaL's staleness control (Fu et al. 2025, arXiv:2505.24298, equation 3), which bounds
+ *          the number of drawn tasks. Here each deadline is bounded, so no group is trained on too
+ *          late, whatever order groups finish in. `drop` is prime-rl's `max_off_policy_steps`.
  */
 export const overlapStep = (state: OverlapState, event: OverlapEvent): Moved => {
   const [next, actions] = moved(state, event)
@@ -216,6 +226,6 @@ export const overlapStep = (state: OverlapState, event: OverlapEvent): Moved => 
   )
 }
 
-/** Whether nothing more comes: the last step is done, or all tasks have ended. */
+/** Returns true if the last step is done or all tasks are finished. */
 export const isOver = (state: OverlapState): boolean =>
   state.version >= state.rules.lastVersion || (state.live.size === 0 && !hasTask(state))

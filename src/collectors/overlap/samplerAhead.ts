@@ -23,14 +23,14 @@ import {
 } from './overlapState.js'
 import { isOver, type OverlapAction, type OverlapEvent, overlapStep, type TrainedTask } from './overlapStep.js'
 
-/** How the sampling of a group ended. */
+/** The outcome of sampling a group. */
 export type PlayedTask<G> =
   | {
       readonly _tag: 'Played'
       readonly group: G
       /** The version that sampled its oldest token. */
       readonly oldest: number
-      /** `no` for a group that teaches nothing: others are sampled for it, as far as `refills` goes. */
+      /** `no` for a group without a signal. Others are sampled instead, up to `refills`. */
       readonly signal: 'yes' | 'no'
     }
   | { readonly _tag: 'Failed'; readonly failure: Failure }
@@ -38,30 +38,35 @@ export type PlayedTask<G> =
 
 /** A group that is being sampled. */
 export interface PlayingTask<G> {
-  /** Resolves, never rejects, when nothing of it goes on. */
+  /** Resolves when all work on the group has stopped. Never rejects. */
   readonly outcome: Promise<PlayedTask<G>>
   readonly cancel: () => void
 }
 
-/** Where groups come from: environments and a policy (`rolloutGroups`), workers, or anything that samples task by task. */
+/**
+ * A source of groups: environments and a policy (`rolloutGroups`), workers, or any other sampler.
+ */
 export interface GroupSource<G> {
-  /** Begins to sample the group of a task, counted from 0. Equal tasks and weights give equal groups, whenever they begin. Throws for a wrong set-up. */
+  /**
+   * Starts sampling the group of a task. Tasks are counted from 0. Equal tasks and weights give
+   * equal groups, whenever they start. Throws for an invalid setup.
+   */
   readonly play: (task: number) => PlayingTask<G>
-  /** Frees a group that nobody learns from. */
+  /** Frees a group that is not trained on. */
   readonly discard: (group: G) => void
 }
 
-/** Seconds since the step before. */
+/** Seconds since the previous step. */
 export interface OverlapSeconds {
-  /** In which nobody learned, because there was nothing to learn from. */
+  /** Time in which the trainer was idle for lack of groups. */
   readonly waiting: number
-  /** In which something was sampled. */
+  /** Time in which groups were being sampled. */
   readonly sampling: number
-  /** In which something was sampled and somebody learned, as seen from the thread that learns. */
+  /** Time in which sampling and training both ran, as seen from the training thread. */
   readonly both: number
 }
 
-/** A group whose turn has come. It belongs to whoever took it. */
+/** A group of a training step. The caller owns it. */
 export interface TakenTask<G> extends TrainedTask {
   readonly group: G
 }
@@ -69,67 +74,70 @@ export interface TakenTask<G> extends TrainedTask {
 /** The groups of a step. */
 export interface TakenStep<G> {
   readonly _tag: 'Step'
-  /** The version that is to learn from them. */
+  /** The version that this step trains. */
   readonly version: number
   /** In order of their tasks. */
   readonly groups: readonly TakenTask<G>[]
-  /** What was dropped since the step before. */
+  /** Groups dropped since the previous step. */
   readonly dropped: OverlapCounts['dropped']
-  /** Why tasks failed since the step before. */
+  /** Failures of tasks since the previous step. */
   readonly failures: readonly Failure[]
   readonly seconds: OverlapSeconds
-  /** Where to go on after the step: all that was drawn and has no end is open, but for what the step learns from. */
+  /** The position to resume from after the step. Unfinished tasks outside the step stay open. */
   readonly position: RolloutPosition
 }
 
-/** Nothing more comes. */
+/** The end of sampling. */
 export interface OverlapEnd {
   readonly _tag: 'End'
-  /** `complete`: the last step is done, or all tasks have ended. */
+  /** `complete`: the last step is done, or all tasks are finished. */
   readonly why: 'complete' | 'stopped'
   readonly version: number
   readonly position: RolloutPosition
   readonly counts: OverlapCounts
 }
 
-/** It cannot go on. */
+/** Sampling stopped because of a failure. */
 export interface OverlapStopped extends Omit<OverlapEnd, '_tag' | 'why'> {
   readonly _tag: 'OverlapStopped'
   readonly reason: string
   readonly cause?: Failure
 }
 
-/** Gives the engine the weights of a version; answers with the version that it samples with from then on. */
+/** Pushes the weights of a version to the engine. Returns the version that it now samples with. */
 export type PushVersion = (version: number) => TaskEither<WeightFailure, number>
 
-/** Sampling that goes on by itself. */
+/** A sampler that runs ahead of training. */
 export interface SamplerAhead<G> {
   /**
-   * The groups of the next step, when they are there; or the end. Asking again after the end gives the end again. Rejects with what `play`
-   * throws.
+   * Resolves with the next step's groups, or `End`. After `End`, every later call returns `End`.
+   * Rejects with any error that `play` throws.
    */
   readonly take: TaskEither<OverlapStopped, TakenStep<G> | OverlapEnd>
-  /** The groups that were taken were learned from: there is a next version, which is pushed. Throws RangeError if none were taken. */
+  /**
+   * Marks the taken groups as trained on. The next version is then pushed. Throws RangeError if no
+   * groups were taken.
+   */
   readonly trained: () => void
-  /** Where to go on: tasks that were drawn and neither learned from nor dropped are open, those that are being learned from among them. */
+  /** Returns the position to resume from. Drawn tasks stay open until trained on or dropped. */
   readonly position: () => RolloutPosition
-  /** Calls everything off, waits for the push that is underway, and frees what was not taken. */
+  /** Cancels all sampling, waits for a running push, and frees the groups that were not taken. */
   readonly close: () => Promise<OverlapEnd>
 }
 
 export interface SamplerAheadOptions extends OverlapStart {
   /**
-   * Called with a version that was just trained, or, where the push before it took longer than a step, with the last that was. One push is
-   * underway at a time.
+   * Pushes the latest trained version. If a push takes longer than a step, the versions in between
+   * are skipped. Only one push runs at a time.
    */
   readonly push: PushVersion
-  /** Aborting it ends sampling; a step that was taken may still be learned from. */
+  /** Stops sampling when aborted. A step that was taken may still be trained on. */
   readonly signal?: AbortSignal
   readonly clock?: Clock
 }
 
 interface Stopwatch {
-  /** Adds the time since the last call to what was going on. */
+  /** Adds the time since the last call to each activity that was running. */
   readonly note: (now: Readonly<Record<'waiting' | 'sampling' | 'learning', boolean>>) => void
   /** The sums since the last call. */
   readonly read: () => OverlapSeconds
@@ -172,18 +180,21 @@ const SAMPLE_AHEAD_OPTIONS: OptionKinds<SamplerAheadOptions> = {
 }
 
 /**
- * Begins to sample groups, as far ahead of training as the rules allow, and gives them out step by step.
+ * Starts sampling groups as far ahead of training as the rules allow, and returns them step by
+ * step.
  *
- * Which groups a step learns from, how old they are at most and what becomes of those that are older: see `overlapStep`. Groups come from the
- * source while nobody waits for them, also while a step is learned from, unless that keeps this thread busy: what is sampled elsewhere goes on.
+ * The selection of groups for a step and the treatment of stale groups follow `overlapStep`.
+ * Sampling continues between calls of `take` and during training, unless training blocks the thread
+ * that samples.
  *
- * Errors   throws RangeError for rules that make no sense. `take` gives `Left(OverlapStopped)` when too much failed or a push did.
- * Effects  those of the source and of pushes, at once and until `close`.
+ * Errors   throws RangeError for invalid rules. `take` returns `Left(OverlapStopped)` after too
+ *          many failures or a failed push.
+ * Effects  those of the source and of pushes, from now until `close`.
  * Cost     memory of at most `ahead` groups.
  *
- * @example
- * const source = { play: () => ({ outcome: new Promise(() => {}), cancel: () => {} }), discard: () => {} }
- * sampleAhead(source, { groups: 2, maxLag: 1 }, { push: (version) => async () => right(version) }).position() // { next: 4, open: [0, 1, 2, 3] }
+ * @example const source = { play: () => ({ outcome: new Promise(() => {}), cancel: () => {} }),
+ * discard: () => {} } sampleAhead(source, { groups: 2, maxLag: 1 }, { push: (version) => async ()
+ * => right(version) }).position() // { next: 4, open: [0, 1, 2, 3] }
  */
 export const sampleAhead = <G>(
   source: GroupSource<G>,
@@ -195,7 +206,7 @@ export const sampleAhead = <G>(
   let state: OverlapState = overlapState(rules, start)
   const watch = stopwatch(clock)
   const playing = new Map<number, PlayingTask<G>>()
-  /** Groups that are complete and were not taken. */
+  /** Complete groups that were not taken. */
   const there = new Map<number, G>()
   let step: readonly TrainedTask[] | null = null
   let isTaken = false
@@ -203,7 +214,7 @@ export const sampleAhead = <G>(
   let pushing: Promise<void> = Promise.resolve()
   let failures: Failure[] = []
   let told = state.counts.dropped
-  /** Why it cannot go on: an error of a program, or a failure. */
+  /** The failure, or the thrown error, that stopped sampling. */
   let broken: { readonly error: unknown } | { readonly cause: Failure } | undefined
   let wake: (() => void) | undefined
 
@@ -316,7 +327,7 @@ export const sampleAhead = <G>(
     return { ...taken, position: { next, open: open.filter(isOpen) } }
   }
 
-  /** What there is to say now; undefined as long as there is nothing. */
+  /** Returns the result of `take`, or `undefined` if it is not available yet. */
   const news = (): E.Either<OverlapStopped, TakenStep<G> | OverlapEnd> | undefined => {
     if (broken !== undefined && 'error' in broken) throw broken.error
     if (broken !== undefined || state.mode === 'halted') return E.left(stopped())
@@ -331,7 +342,7 @@ export const sampleAhead = <G>(
 
   return {
     take: async () => {
-      if (isAsked || isTaken) throw new Error('sampleAhead: take is asked for before the step before it has ended')
+      if (isAsked || isTaken) throw new Error('sampleAhead: take was called before the previous step ended')
       note()
       isAsked = true
       try {
@@ -348,7 +359,7 @@ export const sampleAhead = <G>(
       }
     },
     trained: () => {
-      if (!isTaken) throw new RangeError('sampleAhead: nothing was taken, so nothing can have been learned from')
+      if (!isTaken) throw new RangeError('sampleAhead: trained was called without a taken step')
       note()
       step = null
       isTaken = false

@@ -1,4 +1,4 @@
-/** Rows of which some tokens were sampled by older weights than those that learn from them. */
+/** Rows with tokens that older weights sampled than the ones being trained. */
 import type { Data, Ragged } from '../../data/tensorDict/leaf.js'
 import { raggedRow } from '../../data/tensorDict/leaf.js'
 import { find, get, type TensorDict } from '../../data/tensorDict/tensorDict.js'
@@ -13,8 +13,9 @@ type Stamped = {
 }
 
 /**
- * How many updates ago each token of some rows was sampled, for those who are about to learn version `version + 1`. Where the policy
- * stamped each token (`versions.response`: `mixedVersions` is `each`) by its own stamp, else by that of the row, which is its oldest token's.
+ * Returns the staleness of each token in updates, for training version `version + 1`. Uses the
+ * version of each token (`versions.response`, with `mixedVersions: 'each'`) if recorded, otherwise
+ * the version of the row, which is that of its oldest token.
  *
  * Errors   throws RangeError for a token that is newer than `version`.
  */
@@ -39,25 +40,27 @@ export const tokenLags = <O>(
   })
 }
 
-/** Each token alone, its weight cut off at 2: as verl truncates. */
+/** Weights per token, truncated at 2, as in verl. */
 const BY_TOKEN: RolloutCorrectionOptions = { weights: { level: 'token', limit: 2 } }
 
-/** What is known of the tokens of rows: a number for each token of each completion. */
+/** Data about the tokens of rows: one number for each token of each completion. */
 export interface StaleTokens {
-  /** The trainer's own log-probabilities, at the temperature of the rows. What they are where the lag is 0 does not matter. */
+  /** The trainer's own log-probabilities, at the rows' temperature. Ignored where the lag is 0. */
   readonly own: readonly ArrayLike<number>[]
-  /** Updates since it was sampled: `tokenLags`. */
+  /** Updates since each token was sampled: `tokenLags`. */
   readonly lags: readonly ArrayLike<number>[]
 }
 
 /**
- * Rows whose stale tokens count by what the trainer thinks of them now: their ratio is taken against the trainer's own log-probability `own`, and
- * they are weighted by `min(pi_own / pi_sampled, limit)`. Tokens of lag 0 are left as they are, with weight 1, so that rows without a stale
- * token train as they would without this, bit for bit.
+ * Corrects the stale tokens of rows for the difference between the sampling weights and the current
+ * ones. Their ratio is taken against the trainer's own log-probability `own`, and their loss is
+ * weighted by `min(pi_own / pi_sampled, limit)`. Tokens of lag 0 keep weight 1 and their ratio, so
+ * rows without stale tokens train exactly as without this correction, bit for bit.
  *
- * Errors   throws RangeError for lists that do not fit the rows, and for limits that make no sense.
+ * Errors   throws RangeError for lists that do not match the rows, and for invalid limits.
  * Effects  none.
- * Source   decoupled PPO: Hilton et al. 2022, arXiv:2110.00641; AReaL, arXiv:2505.24298, equation 5.
+ * Source   decoupled PPO: Hilton et al. 2022, arXiv:2110.00641; AReaL, arXiv:2505.24298, equation
+ *          5.
  *
  * @example
  * const rows = { prompts: [[1]], completions: [[2, 3]], oldLogProbs: [[-2, -2]], advantages: [1], temperature: 1 }

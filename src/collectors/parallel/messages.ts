@@ -21,13 +21,13 @@ export interface StepCaseModule {
   readonly input: unknown
 }
 
-/** What a replica is started with. */
+/** The input of a new replica. */
 export interface ReplicaInput {
   readonly config: DecoderConfig
   readonly stepCase: StepCaseModule
   readonly recompute: Recompute
   readonly backend: BackendName
-  /** Threads inside one operation; null for the backend's own number. */
+  /** Threads inside one operation, or `null` for the backend's default. */
   readonly threads: number | null
 }
 
@@ -60,21 +60,21 @@ export type ReplicaJob =
       readonly counts: StepPlan<string>['counts']
     }
 
-/** What each kind of job gives. */
+/** The result of each kind of job. */
 export interface ReplicaResults {
   readonly Generate: readonly Completion[]
   readonly Gradients: PlainGradients
 }
 
-/** From the owner to a replica. */
+/** A message from the owner to a replica. */
 export type ReplicaMessage =
-  /** Weights that are new or have changed; others stay. */
+  /** New and changed weights. Others stay as they are. */
   | { readonly _tag: 'Weights'; readonly weights: Readonly<Record<string, PlainTensor>> }
   | { readonly _tag: 'Job'; readonly number: number; readonly job: ReplicaJob }
-  /** Frees everything; answered by `Closed`. */
+  /** Frees everything. The reply is `Closed`. */
   | { readonly _tag: 'Close' }
 
-/** From a replica to its owner. */
+/** A message from a replica to its owner. */
 export type ReplicaNews =
   /** Intra-op threads of the thread's backend, or `null` if it does not report them. */
   | { readonly _tag: 'Ready'; readonly threads: number | null }

@@ -1,7 +1,9 @@
 import type { CompletionGenerator, CompletionRequest } from '../../modules/generation/generator.js'
 import type { Replicas } from './replicas.js'
 
-/** The part of a request that a worker does: neighboring prompts, as many as others have, or one more. */
+/**
+ * Returns a worker's part of a request: neighboring prompts, in parts that differ by at most one.
+ */
 const shareOf = (request: CompletionRequest, worker: number, workers: number): CompletionRequest => {
   const { prompts, group, keys, options } = request
   const start = (i: number): number => Math.floor((i * prompts.length) / workers)
@@ -10,13 +12,15 @@ const shareOf = (request: CompletionRequest, worker: number, workers: number): C
 }
 
 /**
- * A generator that shares prompts out to replicas: each samples the completions of some of them.
+ * Makes a generator that distributes prompts over replicas.
  *
- * Every completion draws from its own key, and all replicas hold the same weights: what is sampled depends on the number of workers by
- * rounding only, and not at all on which of them is faster.
+ * Every completion draws from its own key, and all replicas hold the same weights. The number of
+ * workers therefore changes the samples by rounding only, and the workers' speed does not matter.
  *
- * Errors   those of `own`, the generator of this thread; rejects with FailureError of ThreadFailure when a thread has ended.
- * Effects  sends weights that the replicas do not have. `release` frees what `own` compiled; the replicas stay.
+ * Errors   those of `own`, the generator of this thread. Rejects with FailureError of ThreadFailure
+ *          if a thread has ended.
+ * Effects  sends the replicas the weights that they lack. `release` frees what `own` compiled; the
+ *          replicas stay.
  */
 export const parallelGenerator = (own: CompletionGenerator, replicas: Replicas): CompletionGenerator => ({
   generate: async (params, request, pause) => {

@@ -19,13 +19,13 @@ import type { PlainGradients } from './messages.js'
 import { tensorsOfPlain, treeOf } from './plainTensors.js'
 import type { Replicas } from './replicas.js'
 
-/** A training step that waits for threads. */
+/** A training step that waits for its threads. */
 export interface ParallelStep<S, R, M> extends Pick<LossStep<S, R, M>, 'init' | 'release'> {
   /**
-   * As `LossStep.update`.
+   * Like `LossStep.update`.
    *
-   * Errors   `Left(ThreadFailure)` when a thread has ended; rejects with RangeError and NonFiniteLoss as `LossStep.update` throws them.
-   *          Nothing is changed then.
+   * Errors   `Left(ThreadFailure)` if a thread has ended. Rejects with the RangeError and
+   *          NonFiniteLoss that `LossStep.update` throws. In both cases the state is unchanged.
    */
   readonly update: (
     state: TrainerState<S>,
@@ -34,7 +34,7 @@ export interface ParallelStep<S, R, M> extends Pick<LossStep<S, R, M>, 'init' | 
   ) => TaskEither<ThreadFailure, ReturnType<LossStep<S, R, M>['update']>>
 }
 
-/** A step of this thread alone, for those who wait for threads. */
+/** Adapts a step of this thread to the interface of a parallel one. */
 export const inThisThread = <S, R, M>(step: LossStep<S, R, M>): ParallelStep<S, R, M> => ({
   ...step,
   update:
@@ -49,18 +49,22 @@ const isThreadFailure = (error: unknown): error is FailureError & { readonly fai
   error instanceof FailureError && error.failure._tag === 'ThreadFailure'
 
 /**
- * Makes a training step that shares the micro-batches of a mini-batch out to replicas: data parallelism. With W workers, micro-batch `i` is
- * worker `i mod W`'s, and there is a multiple of W of them where there are as many groups; micro-batches are as even as groups allow.
+ * Makes a training step that distributes the micro-batches of a mini-batch over replicas (data
+ * parallelism). With W workers, worker `i mod W` computes micro-batch `i`. The number of
+ * micro-batches is a multiple of W if there are enough groups, and their sizes are as even as
+ * groups allow.
  *
  *     g = ((g_0 + g_1) + g_2) + ...
  *
- * Gradients are added up here in the order of the micro-batches, whichever comes first: equal rows, settings and number of workers give equal
- * parameters bit for bit, and another number of workers changes rounding alone. What an objective decides over the whole mini-batch is
- * computed in this thread.
+ * This thread adds the gradients in the order of the micro-batches, whatever order they arrive in.
+ * Equal rows, settings and numbers of workers therefore give equal parameters, bit for bit. Another
+ * number of workers changes rounding only. Quantities of the whole mini-batch are computed in this
+ * thread.
  *
- * Errors   throws RangeError as `lossStep`.
- * Effects  as `lossStep`; the replicas stay after `release`.
- * Cost     each worker computes one W-th of the gradients; one copy of the gradients of each micro-batch crosses to this thread.
+ * Errors   throws RangeError like `lossStep`.
+ * Effects  those of `lossStep`. The replicas stay after `release`.
+ * Cost     each worker computes 1/W of the gradients. The gradients of each micro-batch are copied
+ *          to this thread once.
  * Source   Sergeev and Del Balso 2018, arXiv:1802.05799, with a reduction of fixed order.
  */
 export const parallelStep = <S, R, K extends string, X, M extends MeasuredLoss>(
@@ -79,7 +83,7 @@ export const parallelStep = <S, R, K extends string, X, M extends MeasuredLoss>(
       }),
     )
 
-  /** Gradients of all micro-batches, or what went wrong with each. */
+  /** Returns the gradients of all micro-batches, or the error of each. */
   const gradients = async (
     { params }: TrainerState<S>,
     { micros, counts }: StepPlan<K>,
@@ -98,7 +102,7 @@ export const parallelStep = <S, R, K extends string, X, M extends MeasuredLoss>(
       ),
     )
     const theirs = await others
-    return micros.map((_, i) => (asked[i] === undefined ? mine[i] : theirs[i]) as Result<X>) // the one that is there
+    return micros.map((_, i) => (asked[i] === undefined ? mine[i] : theirs[i]) as Result<X>) // whichever was computed
   }
 
   const sum = (parts: readonly GradOutput<X>[]): GradOutput<X>['grads'] =>

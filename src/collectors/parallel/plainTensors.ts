@@ -1,4 +1,4 @@
-/** Tensors as plain values, and back. */
+/** Conversions between tensors and plain values. */
 import * as tf from '@tensorflow/tfjs-core'
 import { flatten, type Tree, unflatten } from '../../core/tree.js'
 import type { NamedTensors } from '../../data/weights.js'
@@ -9,14 +9,17 @@ const DTYPES: readonly string[] = ['float32', 'int32', 'bool'] satisfies readonl
 
 const isPlainDtype = (dtype: string): dtype is PlainTensor['dtype'] => DTYPES.includes(dtype)
 
-/** The numbers of a tensor; they may be the tensor's own. Errors: throws TypeError for strings and complex numbers. */
+/**
+ * Returns the data of a tensor, without a copy where possible. Throws TypeError for strings and
+ * complex numbers.
+ */
 export const plainTensor = (tensor: tf.Tensor): PlainTensor => {
   const { dtype, shape } = tensor
   if (!isPlainDtype(dtype)) throw new TypeError(`a tensor of dtype ${dtype} cannot be sent to a thread`)
   return { data: tensor.dataSync() as PlainTensor['data'], shape, dtype } // the arrays of these dtypes
 }
 
-/** A tensor of these numbers, which belongs to the enclosing scope. */
+/** Makes a tensor that belongs to the enclosing scope. */
 const tensorOf = ({ data, shape, dtype }: PlainTensor): tf.Tensor => tf.tensor(data, [...shape], dtype)
 
 export const plainTensors = (tensors: NamedTensors): Readonly<Record<string, PlainTensor>> =>
@@ -25,9 +28,9 @@ export const plainTensors = (tensors: NamedTensors): Readonly<Record<string, Pla
 export const tensorsOfPlain = (plain: Readonly<Record<string, PlainTensor>>): NamedTensors =>
   Object.fromEntries(Object.entries(plain).map(([name, tensor]) => [name, tensorOf(tensor)]))
 
-/** Tensors in nested records and lists, as plain values. */
+/** Converts tensors in nested records and lists to plain values. */
 export const plainTree = (tree: unknown): PlainTree => {
-  const { shape, leaves } = flatten(tree as Tree<tf.Tensor>, isTensor) // throws for what is none
+  const { shape, leaves } = flatten(tree as Tree<tf.Tensor>, isTensor) // throws for any other leaf
   return { shape, leaves: leaves.map(plainTensor) }
 }
 

@@ -35,10 +35,10 @@ const stepCaseOf = async <C>({ module, exportName, input }: StepCaseModule): Pro
   const exported: Readonly<Record<string, unknown>> = await import(module)
   const make = exported[exportName]
   if (typeof make !== 'function') throw new TypeError(`${module} exports no function '${exportName}'`)
-  return make(input) as C // what the function promises
+  return make(input) as C // the type that the function promises
 }
 
-/** Numbers that no other value shares, so that their buffers can be moved. */
+/** Copies the gradients, so that their buffers can be transferred. */
 const moved = (gradients: PlainGradients): PlainGradients => ({
   ...gradients,
   grads: Object.fromEntries(
@@ -49,7 +49,7 @@ const moved = (gradients: PlainGradients): PlainGradients => ({
 const buffersOf = (result: ReplicaResults[ReplicaJob['_tag']]): readonly ArrayBuffer[] =>
   'grads' in result ? Object.values(result.grads).map(({ data }) => data.buffer as ArrayBuffer /* of a slice */) : []
 
-/** What a replica holds and does. Mutable: it lives as long as its thread. */
+/** Makes a replica's weights, generator and gradients. Mutable; lives as long as its thread. */
 const makeReplica = (config: DecoderConfig, stepCase: AnyCase, { recompute }: Pick<ReplicaInput, 'recompute'>) => {
   const held = new Map<string, Owned<NamedTensors>>()
   const generator = makeGenerator(config)
@@ -92,7 +92,7 @@ const makeReplica = (config: DecoderConfig, stepCase: AnyCase, { recompute }: Pi
 }
 
 /**
- * What the thread runs.
+ * Runs a replica on the current thread.
  *
  * Errors   rejects, which ends the thread, if the module of the case cannot be imported or its
  *          function throws.
@@ -100,7 +100,7 @@ const makeReplica = (config: DecoderConfig, stepCase: AnyCase, { recompute }: Pi
  * @public by its name, in the thread
  */
 export const runReplica = async (port: ThreadPort, given: unknown): Promise<void> => {
-  const input = given as ReplicaInput // what `startReplicas` gave
+  const input = given as ReplicaInput // from `startReplicas`
   const { config, backend, threads } = input
   // A new thread starts the default engine on first use, with threads for the whole machine.
   const { backend: active, threads: activeThreads } = engineReport()

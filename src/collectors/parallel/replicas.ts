@@ -1,5 +1,5 @@
 /**
- * Several models with the same weights, on threads of their own.
+ * Copies of a model with the same weights, each on its own thread.
  *
  * This folder holds copies of a model on threads of their own, which share the work of generation
  * and gradients. It does not hold threads themselves (`src/live/threads.ts`) or the optimizer step
@@ -30,31 +30,36 @@ import { REPLICA_PROGRAM } from './replica.js'
 
 export interface ReplicasOptions {
   readonly config: DecoderConfig
-  /** What makes the case of the step in every thread: see `policyStepCase`. */
+  /** The module that makes the step case in every thread: see `policyStepCase`. */
   readonly stepCase: StepCaseModule
-  /** All that compute: this thread and `workers - 1` others. */
+  /** Number of computing threads: this one and `workers - 1` others. */
   readonly workers: number
-  /** Default none. */
+  /** Default `none`. */
   readonly recompute?: Recompute
-  /** Threads inside one operation, of each of the others. Default: as many as in this thread. */
+  /** Threads inside one operation in each other thread. Default: as many as in this thread. */
   readonly threadsEach?: number
-  /** Longest wait for a thread to begin. Default ten minutes. */
+  /** Longest wait for a thread to start. Default ten minutes. */
   readonly startLimitMs?: number
-  /** Default: real ones. */
+  /** Default: real threads. */
   readonly threads?: Threads
 }
 
-/** Threads with the same weights. They are counted from 1: 0 is the thread that asks. */
+/** Threads with the same weights. They are counted from 1; 0 is the calling thread. */
 export interface Replicas {
   readonly workers: number
-  /** Sends weights to all of them: those tensors that they do not have yet. Jobs that come later are done with these. */
+  /** Sends all of them the tensors that they lack. Later jobs use these weights. */
   readonly hold: (weights: NamedTensors) => void
-  /** Rejects with what the job threw, and with FailureError of ThreadFailure when its thread has ended. */
+  /**
+   * Rejects with the job's error, or with FailureError of ThreadFailure if its thread has ended.
+   */
   readonly run: <T extends ReplicaJob['_tag']>(
     worker: number,
     job: Extract<ReplicaJob, { readonly _tag: T }>,
   ) => Promise<ReplicaResults[T]>
-  /** Resolves when all threads are gone. Jobs that are under way are done first, as far as ten seconds reach; later ones are rejected. */
+  /**
+   * Resolves when all threads have ended. Running jobs get up to ten seconds to finish; later ones
+   * are rejected.
+   */
   readonly close: () => Promise<void>
 }
 
@@ -63,14 +68,14 @@ interface Pending {
   readonly reject: (error: Error) => void
 }
 
-/** One thread, with the jobs that it has not answered. Mutable. */
+/** A thread with its unanswered jobs. Mutable. */
 interface Member {
   readonly post: (message: ReplicaMessage) => void
   readonly ask: (job: ReplicaJob) => Promise<ReplicaResults[ReplicaJob['_tag']]>
   readonly close: () => Promise<void>
 }
 
-/** Longest wait of `close` for what a thread is doing. */
+/** Longest wait of `close` for a running job. */
 const CLOSE_LIMIT_MS = 10_000
 
 const member = (thread: Thread): { readonly member: Member; readonly hear: (news: ReplicaNews) => void } => {
@@ -130,7 +135,10 @@ const startMember =
     return failure === undefined ? E.right(made.member) : E.left(failure)
   }
 
-/** The backend that this thread uses. Errors: throws where it is none that other threads could choose. */
+/**
+ * Returns the backend of this thread. Throws RangeError for a backend that other threads cannot
+ * select.
+ */
 const backendHere = (): BackendName => {
   const { backend } = engineReport()
   if (!isBackendName(backend)) throw new RangeError(`startReplicas: no backend is chosen yet: call selectBackend first`)
@@ -138,12 +146,12 @@ const backendHere = (): BackendName => {
 }
 
 /**
- * Starts the threads. Each loads the backend of this thread, and the case of the step from its module.
+ * Starts the threads. Each loads this thread's backend, and the step case from its module.
  *
- * Errors   `Left(ThreadFailure)`: one of them did not begin; the others are ended. Throws RangeError for a number of workers that is no
- *          positive integer, and before a backend is chosen.
- * Effects  `workers - 1` threads, which keep the process alive until `close`.
- * Cost     each holds the weights once more, and computes beside the others.
+ * Errors   `Left(ThreadFailure)` if a thread failed to start; the others are then ended. Throws
+ *          RangeError if `workers` is not a positive integer, and if no backend has been selected.
+ * Effects  starts `workers - 1` threads, which keep the process alive until `close`.
+ * Cost     each thread holds a copy of the weights and computes in parallel.
  */
 export const startReplicas =
   (options: ReplicasOptions): TaskEither<ThreadFailure, Replicas> =>
@@ -165,7 +173,7 @@ export const startReplicas =
       await closeAll()
       return failed
     }
-    /** What all of them have. The tensors are looked at for their identity only. */
+    /** The weights that all threads have. Tensors are compared by identity. */
     const sent = new Map<string, tf.Tensor>()
     let closing: Promise<void> | undefined
     return E.right({
@@ -182,7 +190,7 @@ export const startReplicas =
       run: async (worker, job) => {
         const one = members[worker - 1]
         if (one === undefined) throw new RangeError(`replicas: there is no worker ${worker} of ${workers}`)
-        return one.ask(job) as never // a thread answers a job with what its kind gives
+        return one.ask(job) as never // the result type of the job
       },
       close: () => (closing ??= closeAll()),
     })

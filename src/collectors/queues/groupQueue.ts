@@ -1,9 +1,10 @@
 /**
- * Groups of rollouts on their way from many workers to one trainer: which are wanted, which are being made, which are complete.
+ * A queue of rollout groups between many workers and one trainer.
  *
- * The queue is a value, and every operation is pure: time and versions are arguments. A task that was drawn is queued, leased, ready or in
- * training until it ends, once, as trained or as dropped for a reason (`ledger`). A wrong call of a remote party, such as a rollout that
- * comes twice or after its task has ended, is refused and changes nothing.
+ * The queue is a value, and every operation is pure: time and versions are arguments. A drawn task
+ * is queued, leased, ready or in training until it is settled, exactly once, as trained or dropped
+ * (`ledger`). An invalid call of a remote party, such as a second delivery of a rollout or one
+ * after its task was settled, is refused and changes nothing.
  */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
@@ -26,9 +27,9 @@ import {
 } from './queueState.js'
 
 /**
- * An empty queue.
+ * Makes an empty queue.
  *
- * Errors   throws RangeError with all settings that are wrong.
+ * Errors   throws RangeError that lists all invalid settings.
  *
  * @example
  * groupQueue({ groupSize: 8, capacity: 64 }).settings.order // 'completion'
@@ -59,11 +60,12 @@ export const groupQueue = <T, R>(
 }
 
 /**
- * Puts a task into the queue: its group is wanted from now on. Its ticket is the number of tasks drawn before it.
+ * Adds a task to the queue. Its ticket is the number of tasks drawn before it.
  *
- * Errors   `Left(QueueRefusal)` of kind `full` while the queue holds as many tasks as it may: back-pressure.
+ * Errors   `Left(QueueRefusal)` of kind `full` while the queue holds `capacity` tasks
+ *          (back-pressure).
  * Effects  none.
- * Cost     O(groupSize), and the logarithm of the tasks that are held.
+ * Cost     O(groupSize), plus the logarithm of the number of tasks in the queue.
  *
  * @example
  * addTask(groupQueue({ groupSize: 8, capacity: 64 }), 'task').right[0] // 0
@@ -74,7 +76,7 @@ export const addTask = <T, R>(
 ): E.Either<QueueRefusal, readonly [ticket: number, next: GroupQueueState<T, R>]> => {
   const { settings, nextTicket: ticket } = queue
   if (queue.pending.size >= settings.capacity)
-    return refuseQueueChange('full', `the queue holds ${queue.pending.size} tasks, as many as it may`)
+    return refuseQueueChange('full', `the queue is full: it holds ${queue.pending.size} tasks`)
   const places = Array.from({ length: settings.groupSize }, (): Place<R> => ({ _tag: 'Open', attempts: 0 }))
   const group: PendingGroup<T, R> = { task, places, stage: 'filling' }
   const next = {
@@ -86,28 +88,29 @@ export const addTask = <T, R>(
   return E.right([ticket, next])
 }
 
-/** A rollout that a worker is to make. What it brings back names it. */
+/** A rollout assigned to a worker, which names it on delivery. */
 export interface RolloutLease<T> extends Spot {
-  /** No two leases have the same number. */
+  /** Unique number of the lease. */
   readonly lease: number
   readonly task: T
   /** Counted from 1. */
   readonly attempt: number
-  /** The moment, on the clock of the queue's owner, when it is open again. */
+  /** The time, on the clock of the queue's owner, at which the lease expires. */
   readonly expires: number
 }
 
-/** Who asks, and when. */
+/** The worker that requests a lease, and the time. */
 export interface LeaseRequest {
   readonly worker: string
-  /** Milliseconds of the clock of the queue's owner. */
+  /** Milliseconds on the clock of the queue's owner. */
   readonly now: number
 }
 
 /**
- * Gives a worker the first open rollout of the task that was drawn first.
+ * Leases the first open rollout of the earliest task to a worker.
  *
- * Errors   `Left(QueueRefusal)` of kind `empty` if no rollout is open, `invalid` for a clock that shows no number.
+ * Errors   `Left(QueueRefusal)` of kind `empty` if no rollout is open, and `invalid` if `now` is
+ *          not a finite number.
  * Effects  none.
  *
  * @example
@@ -133,12 +136,12 @@ export const leaseRollout = <T, R>(
   ])
 }
 
-/** What names a lease: see `RolloutLease`. */
+/** The identity of a lease: see `RolloutLease`. */
 export type LeaseName = Pick<RolloutLease<unknown>, 'ticket' | 'place' | 'lease'>
 
 type LeasedPlace = Extract<Place<never>, { readonly _tag: 'Leased' }>
 
-/** The place of a lease that still holds, or why there is none. */
+/** Returns the place of a valid lease, or the reason for refusing it. */
 const leasedPlace = <T, R>(
   queue: GroupQueueState<T, R>,
   { ticket, place, lease }: LeaseName,
@@ -155,24 +158,24 @@ const leasedPlace = <T, R>(
   const found = queue.pending.get(ticket)?.places[place]
   if (found === undefined) return refuseQueueChange('settled', `task ${ticket} has ended`)
   if (found._tag === 'Filled')
-    return refuseQueueChange('delivered', `rollout ${place} of task ${ticket} is there already`)
+    return refuseQueueChange('delivered', `rollout ${place} of task ${ticket} was already delivered`)
   if (found._tag === 'Leased' && found.lease === lease) return E.right(found)
-  return refuseQueueChange('superseded', `lease ${lease} of rollout ${place} of task ${ticket} does not hold any more`)
+  return refuseQueueChange('superseded', `lease ${lease} of rollout ${place} of task ${ticket} is no longer valid`)
 }
 
-/** A rollout that is done. */
+/** A finished rollout. */
 export interface DeliveredRollout<R> extends LeaseName {
   readonly rollout: R
-  /** The version of the weights that sampled it; of the oldest of its tokens, if there were several. */
+  /** The version of the weights that sampled its oldest token. */
   readonly policyVersion: number
 }
 
 /**
- * Puts a rollout into its group. When it is the last one, the group is ready.
+ * Adds a rollout to its group. The last one makes the group ready.
  *
- * Errors   `Left(QueueRefusal)`, and nothing is changed, unless the lease still holds: `delivered` for what is there already, `superseded`
- *          after the lease has run out, `settled` after the task has ended, `unknown` for what was never given; `invalid` for a version that
- *          is no natural number.
+ * Errors   `Left(QueueRefusal)` without any change: `delivered` for a second delivery, `superseded`
+ *          after the lease has expired, `settled` after the task was settled, `unknown` for a lease
+ *          that was never given, and `invalid` if `policyVersion` is not a natural number.
  * Effects  none.
  *
  * @example
@@ -190,7 +193,7 @@ export const deliverRollout = <T, R>(
 }
 
 /**
- * Says that a rollout failed: it is open again, or its task is dropped (`failed`) if it was tried as often as it may be.
+ * Reports a failed rollout. It is open again; after `maxAttempts` its task is dropped (`failed`).
  *
  * Errors   those of `deliverRollout`.
  * Effects  none.
@@ -205,7 +208,8 @@ export const failRollout = <T, R>(
   )
 
 /**
- * Gives a lease back unused, as a worker that is told to end does: the rollout is open again, and the attempt does not count.
+ * Returns an unused lease, for example when a worker shuts down. The rollout is open again, and the
+ * attempt does not count.
  *
  * Errors   those of `deliverRollout`.
  * Effects  none.
@@ -220,7 +224,7 @@ export const returnRollout = <T, R>(
   )
 
 /**
- * Keeps a lease for another `leaseMs` from `now`: the worker lives.
+ * Renews the lease of a live worker for another `leaseMs` from `now`.
  *
  * Errors   those of `deliverRollout`.
  * Effects  none.
@@ -236,11 +240,11 @@ export const renewLease = <T, R>(
 }
 
 /**
- * Opens all rollouts again whose leases have run out at `now`: their workers are thought dead. A task with one that was tried as often as it
- * may be is dropped (`abandoned`).
+ * Reopens all rollouts whose leases have expired at `now`, because their workers are presumed dead.
+ * A task with a rollout that has used all its attempts is dropped (`abandoned`).
  *
- * Effects  none. What a dead worker delivers after all is refused.
- * Cost     a look at every rollout of the queue.
+ * Effects  none. Later deliveries of these leases are refused.
+ * Cost     visits every rollout in the queue.
  *
  * @example
  * expireLeases(groupQueue({ groupSize: 8, capacity: 64 }), 0).pending.size // 0
@@ -256,7 +260,7 @@ export const expireLeases = <T, R>(queue: GroupQueueState<T, R>, now: number): G
     .reduce(
       (next, { worker, ...spot }) =>
         next.pending.has(spot.ticket)
-          ? giveUp(next, spot, { cause: 'abandoned', reason: `nothing was heard of worker '${worker}'` })
+          ? giveUp(next, spot, { cause: 'abandoned', reason: `worker '${worker}' stopped responding` })
           : next,
       queue,
     )

@@ -1,4 +1,4 @@
-/** One reader and writer of a shared queue's record: what it knows, and how it adds to it. */
+/** A client of a shared queue's log: it tracks the state of the queue and appends events. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Timers } from '../../core/capabilities.js'
@@ -17,50 +17,53 @@ import { type LogRecord, type QueueFailure, type QueueLog, queueFailure, type Ro
 import type { QueueRefusal } from './queueState.js'
 import { eventFromText, eventText, openingFromText, sharedQueueFromText, sharedQueueText } from './sharedQueueJson.js'
 
-/** How a client goes about its work. */
+/** The settings of a client. */
 export interface ClientRules {
-  /** Its name; no other one may ever have it. */
+  /** Its name, which must be unique for all time. */
   readonly client: string
-  /** Milliseconds of pauses, after which a call that gets no answer fails. */
+  /** Milliseconds of retries after which an unanswered call fails. */
   readonly patienceMs: number
-  /** Records between two snapshots. */
+  /** Records between snapshots. */
   readonly snapshotEvery: number
   readonly key: Key
   readonly timers: Timers
 }
 
-/** What a client knows after it has read. */
+/** The queue as known after a read. */
 export interface KnownQueue {
-  /** The place of the last record that it has read. */
+  /** The place of the last record read. */
   readonly place: string
   readonly shared: SharedQueue
-  /** The place of the snapshot that there is. */
+  /** The place of the current snapshot. */
   readonly base: string | null
   readonly sinceSnapshot: number
-  /** Milliseconds of the log's clock. */
+  /** Milliseconds on the log's clock. */
   readonly now: number
 }
 
 type Event<K extends keyof QueueAnswers> = Extract<QueueEvent, { readonly _tag: K }>
 
 export interface QueueClient {
-  /** Reads what is new. */
+  /** Reads new records. */
   readonly read: TaskEither<QueueFailure, KnownQueue>
-  /** Makes an event happen, once, and gives its answer. What would be refused, or would change nothing, is not recorded. */
+  /**
+   * Records an event once and returns its answer. Events that are refused or change nothing are not
+   * recorded.
+   */
   readonly happen: <K extends keyof QueueAnswers>(
     event: Event<K>,
     rollout?: RolloutBytes,
   ) => TaskEither<QueueFailure | QueueRefusal, QueueAnswers[K]>
-  /** Puts a snapshot in the place of old records, if there are enough of them. */
+  /** Replaces old records by a snapshot, if there are enough of them. */
   readonly compact: TaskEither<QueueFailure, void>
-  /** Repeats work that gets no answer. */
+  /** Retries calls that get no answer. */
   readonly patiently: <T>(work: TaskEither<QueueFailure, T>) => TaskEither<QueueFailure, T>
-  /** The last place that was read. */
+  /** The place of the last record read. */
   readonly place: () => string
   readonly close: () => void
 }
 
-/** What is known while it is being read. */
+/** The state of a read in progress. */
 interface Known {
   readonly place: string | null
   readonly shared: SharedQueue | undefined
@@ -71,7 +74,7 @@ interface Known {
 const damaged = (reason: string): E.Either<QueueFailure, never> =>
   queueFailure('damaged', `the queue's records cannot be read: ${reason}`)
 
-/** What is known after one record more. */
+/** Applies one more record to a read. */
 const withRecord = (known: Known, { place, at, text }: LogRecord): E.Either<QueueFailure, Known> => {
   const sinceSnapshot = known.sinceSnapshot + 1
   if (known.shared === undefined) {
@@ -94,7 +97,7 @@ const withSnapshot = (text: string, place: string): E.Either<QueueFailure, Known
 const FIRST_PAUSE_MS = 20
 const LONGEST_PAUSE_MS = 5000
 
-/** Pauses double, with jitter, and are taken until patience is used up. */
+/** Retries with pauses that double, with jitter, until `patienceMs` is used up. */
 const repeated =
   ({ patienceMs, timers, key }: ClientRules, isClosed: () => boolean) =>
   <T>(work: TaskEither<QueueFailure, T>): TaskEither<QueueFailure, T> =>
@@ -111,17 +114,17 @@ const repeated =
     }
   }
 
-/** Runs one thing after the other, in the order in which they were asked for. */
+/** Runs calls one after the other, in the order in which they were made. */
 export const inTurn = (): (<T>(work: () => Promise<T>) => Promise<T>) => {
   let last: Promise<unknown> = Promise.resolve()
   return (work) => {
     const mine = last.then(work)
-    last = mine.catch(() => undefined) // whoever asked for it is told
+    last = mine.catch(() => undefined) // the caller gets the error
     return mine
   }
 }
 
-/** Reads everything after what is known, a piece at a time. */
+/** Reads all new records, in chunks. */
 const readOn = async (
   log: QueueLog,
   known: Known,
@@ -152,10 +155,10 @@ const readOn = async (
 const isSameQueue = (one: LeaseQueue, other: LeaseQueue): boolean => one === other
 
 /**
- * A client of a log.
+ * Makes a client of a log.
  *
- * Effects  reads and writes the log, one call after the other.
- * Cost     a call reads what others did since the last one.
+ * Effects  reads and writes the log, one call at a time.
+ * Cost     each call reads the records that others appended since the last call.
  */
 export const queueClient = (log: QueueLog, rules: ClientRules): QueueClient => {
   const known = cell<Known>({ place: null, shared: undefined, base: null, sinceSnapshot: 0 })
@@ -187,7 +190,7 @@ export const queueClient = (log: QueueLog, rules: ClientRules): QueueClient => {
     const after = await read()
     if (E.isLeft(after)) return after
     const memory = after.right.shared.clients.get(rules.client)
-    return memory?.event === mine ? memory.answer : queueFailure('lost', 'what was recorded is not in the record')
+    return memory?.event === mine ? memory.answer : queueFailure('lost', 'a recorded event is missing from the log')
   }
 
   const compact = async (): Promise<E.Either<QueueFailure, void>> => {

@@ -1,8 +1,9 @@
 /**
- * A group queue that many processes share: what they do to it are events, and the queue is what the events make of it, one after the other.
+ * The events of a group queue that many processes share. The queue's state is the result of
+ * applying the events in order.
  *
- * The function is pure, so that all who read the same events have the same queue. An event that a client sends twice, because an answer was
- * lost on its way, counts once: clients number their events.
+ * The function is pure, so all readers of the same events have the same queue. Clients number their
+ * events, so an event that is sent twice because its answer was lost counts once.
  */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
@@ -30,17 +31,20 @@ import {
 } from './queueState.js'
 import { dropTask, evictStale, forgetSettled, returnTaken, settleGroup, takeGroups } from './takeGroups.js'
 
-/** How a task ended. */
+/** The outcome of a task. */
 export interface TaskEnd {
   readonly ticket: number
   readonly how: Settled
 }
 
-/** What can be done to a shared queue. Those of the trainer are refused from everybody but the last one who began. */
+/** An event of a shared queue. Events of trainers are accepted only from the latest trainer. */
 export type QueueEvent =
-  /** A trainer begins, or goes on: `ends` is what its checkpoint knows and the queue may not; `trained` is how many groups it has learned from in all. */
+  /**
+   * A trainer starts or resumes. `ends`: outcomes that its checkpoint has and the queue may lack.
+   * `trained`: number of groups it has trained on in all.
+   */
   | { readonly _tag: 'Begin'; readonly ends: readonly TaskEnd[]; readonly trained: number }
-  /** The next task; its ticket has to be the next one, so that no task is added twice. */
+  /** Adds the next task. The ticket must be the next one, so that no task is added twice. */
   | { readonly _tag: 'Add'; readonly ticket: number; readonly task: Json }
   | { readonly _tag: 'Take'; readonly count: number }
   | { readonly _tag: 'Settle'; readonly ends: readonly TaskEnd[] }
@@ -52,7 +56,7 @@ export type QueueEvent =
   | ({ readonly _tag: 'Fail'; readonly reason: string } & LeaseName)
   | ({ readonly _tag: 'Return' } & LeaseName)
 
-/** What an event is answered with. */
+/** The answer to each event. */
 export interface QueueAnswers {
   readonly Begin: null
   /** The ticket of the task. */
@@ -61,10 +65,10 @@ export interface QueueAnswers {
   readonly Take: readonly number[]
   readonly Settle: null
   readonly Drop: null
-  /** How many groups were evicted. */
+  /** The number of evicted groups. */
   readonly Evict: number
   readonly Lease: RolloutLease<Json>
-  /** The leases of those named that do not hold any more. */
+  /** The given leases that are no longer valid. */
   readonly Renew: readonly number[]
   readonly Deliver: null
   readonly Fail: null
@@ -73,41 +77,41 @@ export interface QueueAnswers {
 
 export type QueueAnswer = QueueAnswers[keyof QueueAnswers]
 
-/** What a client did last, so that it can learn how that went, and do it no second time. */
+/** The last event of a client and its answer, so that the client can retry without repeating it. */
 export interface ClientMemory {
   readonly event: number
   readonly answer: E.Either<QueueRefusal, QueueAnswer>
 }
 
-/** A rollout that is there is the lease that brought it: its bytes are kept elsewhere. */
+/** A queue that stores, for each delivered rollout, its lease. The bytes are stored separately. */
 export type LeaseQueue = GroupQueueState<Json, number>
 
-/** A queue that is shared: a value. */
+/** The state of a shared queue, as an immutable value. */
 export interface SharedQueue {
   readonly queue: LeaseQueue
-  /** The client that is the trainer. */
+  /** The client that is currently the trainer. */
   readonly trainer: string | null
-  /** Those that did something lately, the last one last. */
+  /** Recently active clients, the latest one last. */
   readonly clients: OrderedMap<string, ClientMemory>
 }
 
-/** An event as it was recorded. */
+/** A recorded event. */
 export interface RecordedEvent {
   readonly client: string
-  /** Counted by the client, upwards. */
+  /** The client's own number of the event, ascending. */
   readonly event: number
-  /** Milliseconds of the clock of the record. */
+  /** Milliseconds on the log's clock. */
   readonly at: number
   readonly what: QueueEvent
 }
 
-/** Clients that are remembered. One that did nothing while so many others did has no call underway. */
+/** Most clients to remember. A client displaced by so many others has no call in progress. */
 const CLIENTS = 4096
 
-/** Ended tasks whose fates are remembered. */
+/** Most outcomes of tasks to remember. */
 const FATES = 4096
 
-/** A shared queue without a task. Errors: those of `groupQueue`. */
+/** Makes a shared queue without tasks. Errors: those of `groupQueue`. */
 export const sharedQueue = (settings: Parameters<typeof groupQueue>[0]): SharedQueue => ({
   queue: groupQueue(settings),
   trainer: null,
@@ -127,7 +131,9 @@ const isSame = (one: Settled, other: Settled): boolean =>
     ? other._tag === one._tag && other.step === one.step
     : other._tag === one._tag && other.cause === one.cause && other.reason === one.reason
 
-/** All of the ends, or none. To say how a task ended for the second time changes nothing. */
+/**
+ * Settles all of the tasks, or none of them. Settling a task again is accepted and changes nothing.
+ */
 const settleAll = (queue: LeaseQueue, ends: readonly TaskEnd[]): E.Either<QueueRefusal, LeaseQueue> =>
   ends.reduce<E.Either<QueueRefusal, LeaseQueue>>(
     (next, { ticket, how }) =>
@@ -142,8 +148,10 @@ const settleAll = (queue: LeaseQueue, ends: readonly TaskEnd[]): E.Either<QueueR
   )
 
 /**
- * What a checkpoint knows and the queue does not is told to it; what an earlier trainer took and no checkpoint knows comes back. A queue that
- * has never heard of a group that was trained has lost something, and one that knows of more is ahead of the checkpoint.
+ * Starts a trainer: applies the outcomes that its checkpoint has and the queue lacks, and makes
+ * ready again the groups that an earlier trainer took and the checkpoint does not have. If the
+ * queue has trained fewer groups than the checkpoint, it has lost data; if more, it is ahead of the
+ * checkpoint. Both are refused.
  */
 const begin = (queue: LeaseQueue, { ends, trained }: Extract<QueueEvent, { _tag: 'Begin' }>): Done<null> => {
   const strange = ends.filter(({ ticket }) => ticket >= queue.nextTicket).map(({ ticket }) => ticket)
@@ -154,7 +162,7 @@ const begin = (queue: LeaseQueue, { ends, trained }: Extract<QueueEvent, { _tag:
     return stage === 'training' || stage === 'ready' ? settle(next, ticket, how) : next
   }, queue)
   if (told.counts.trained !== trained) {
-    const reason = `the queue has ${told.counts.trained} groups that were trained, the checkpoint ${trained}: they are not of one run`
+    const reason = `the queue has ${told.counts.trained} trained groups, the checkpoint ${trained}: they are not of one run`
     return refuseQueueChange('superseded', reason)
   }
   return E.right([null, returnTaken(told)])
@@ -200,7 +208,7 @@ const HANDLERS: {
   },
   Deliver: (queue, { ticket, place, lease, policyVersion }) => {
     const found = queue.pending.get(ticket)?.places[place]
-    const isThere = found?._tag === 'Filled' && found.rollout === lease // it says so for the second time
+    const isThere = found?._tag === 'Filled' && found.rollout === lease // a repeated delivery
     return isThere
       ? E.right([null, queue])
       : done(deliverRollout(queue, { ticket, place, lease, rollout: lease, policyVersion }))
@@ -209,13 +217,14 @@ const HANDLERS: {
   Return: (queue, { ticket, place, lease }) => done(returnRollout(queue, { ticket, place, lease })),
 }
 
-/** What only the trainer may do. */
+/** The events that only the trainer may send. */
 const OF_TRAINER: readonly QueueEvent['_tag'][] = ['Add', 'Take', 'Settle', 'Drop', 'Evict']
 
 /**
- * What an event would be answered, and the queue after it.
+ * Returns the answer to an event, and the queue after it.
  *
- * Errors   `Left(QueueRefusal)`, and nothing is changed: those of the operation; `superseded` for a trainer when another one has begun since.
+ * Errors   `Left(QueueRefusal)` without any change: those of the operation, and `superseded` for a
+ *          trainer after another one has started.
  * Effects  none.
  */
 export const answerEvent = (
@@ -229,10 +238,11 @@ export const answerEvent = (
 }
 
 /**
- * The queue after an event. An event that is refused changes nothing but what its client knows; one that was there before changes nothing.
+ * Applies an event. A refused event changes only its client's memory; a repeated one changes
+ * nothing.
  *
  * Effects  none.
- * Cost     that of the operation; a look at every rollout for `Lease` and `Take`.
+ * Cost     that of the operation. `Lease` and `Take` visit every rollout.
  */
 export const applyEvent = (shared: SharedQueue, recorded: RecordedEvent): SharedQueue => {
   const { client, event, what } = recorded

@@ -31,7 +31,7 @@ export const storedEnd = z.discriminatedUnion('_tag', [
   z.object({ _tag: z.literal('Trained'), step: z.number() }),
   z.object({ _tag: z.literal('Dropped'), cause: storedCause, reason: z.string() }),
 ])
-/** The settings of a queue; which numbers are right is asked of `settingProblems`. */
+/** The settings of a queue. `settingProblems` checks their values. */
 export const storedQueueSettings = z.object({
   groupSize: z.number(),
   capacity: z.number(),
@@ -57,9 +57,11 @@ const byTicket = <V>(map: ImmutableMap<number, V>): readonly (readonly [number, 
   [...map].sort(([a], [b]) => a - b)
 
 /**
- * A queue as JSON: the whole of its state. Tasks and rollouts may be what `encodeValue` writes.
+ * Converts the complete state of a queue to JSON. Tasks and rollouts may be any values that
+ * `encodeValue` accepts.
  *
- * Errors   `Left(FormatFailure)` with all values in tasks and rollouts that cannot be written.
+ * Errors   `Left(FormatFailure)` that lists all values in tasks and rollouts that cannot be
+ *          encoded.
  * Effects  none.
  */
 export const groupQueueToJson = <T, R>(queue: GroupQueueState<T, R>): E.Either<FormatFailure, Json> =>
@@ -85,10 +87,10 @@ export const groupQueueToJson = <T, R>(queue: GroupQueueState<T, R>): E.Either<F
 
 const stageProblems = (ticket: number, { stage, places }: StoredQueue['pending'][number][1]): readonly string[] => {
   const isFilled = places.every(({ _tag }) => _tag === 'Filled')
-  return isFilled === (stage !== 'filling') ? [] : [`task ${ticket} is ${stage} but its rollouts say otherwise`]
+  return isFilled === (stage !== 'filling') ? [] : [`task ${ticket} is ${stage} but its rollouts do not match`]
 }
 
-/** What no queue can have come to. */
+/** Returns the contradictions in a state that no queue can reach. */
 const contradictions = (queue: StoredQueue): readonly string[] => {
   const { settings, nextTicket, nextLease, pending, ready, counts } = queue
   const tickets = [...pending, ...queue.settled].map(([ticket]) => ticket)
@@ -99,9 +101,9 @@ const contradictions = (queue: StoredQueue): readonly string[] => {
   const ended = counts.trained + DROP_CAUSES.reduce((sum, each) => sum + counts.dropped[each], 0)
   return [
     ...settingProblems(settings),
-    ...(new Set(tickets).size === tickets.length ? [] : ['a task comes twice']),
+    ...(new Set(tickets).size === tickets.length ? [] : ['duplicate task']),
     ...(tickets.every((ticket) => ticket < nextTicket) ? [] : [`a task is not below nextTicket, ${nextTicket}`]),
-    ...(new Set(leases).size === leases.length ? [] : ['a lease comes twice']),
+    ...(new Set(leases).size === leases.length ? [] : ['duplicate lease']),
     ...(leases.every((lease) => lease < nextLease) ? [] : [`a lease is not below nextLease, ${nextLease}`]),
     ...pending.flatMap(([ticket, { places }]) =>
       places.length === settings.groupSize ? [] : [`task ${ticket} has ${places.length} rollouts`],
@@ -132,10 +134,11 @@ const rebuilt = <T, R>({ format: _, ...queue }: StoredQueue): GroupQueueState<T,
 }
 
 /**
- * The queue that JSON of `groupQueueToJson` stands for. What tasks and rollouts must be is for the caller to check with the two functions.
+ * Restores a queue from the JSON of `groupQueueToJson`. The caller's two functions check the tasks
+ * and rollouts.
  *
- * Errors   `Left(FormatFailure)` with what is wrong: another format, fields that are not what they must be, a state that no queue can have
- *          come to, such as a task that comes twice or counts that do not add up. Never throws.
+ * Errors   `Left(FormatFailure)` with all problems: another format, invalid fields, or an
+ *          impossible state such as a duplicate task or counts that do not add up. Never throws.
  * Effects  none.
  */
 export const groupQueueFromJson = <T, R>(
@@ -149,9 +152,9 @@ export const groupQueueFromJson = <T, R>(
   if (!parsed.success)
     return fail(problemList(parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`)))
   const strange = parsed.data.pending.flatMap(([ticket, { task, places }]) => [
-    ...(is.task(task) ? [] : [`the task of ticket ${ticket} is none`]),
+    ...(is.task(task) ? [] : [`the task of ticket ${ticket} is invalid`]),
     ...places.flatMap((each, i) =>
-      each._tag === 'Filled' && !is.rollout(each.rollout) ? [`rollout ${i} of task ${ticket} is none`] : [],
+      each._tag === 'Filled' && !is.rollout(each.rollout) ? [`rollout ${i} of task ${ticket} is invalid`] : [],
     ),
   ])
   const problems = [...contradictions(parsed.data), ...strange]

@@ -1,110 +1,119 @@
-/** The record of a shared queue: what happened, in one order for all, and the bytes of rollouts beside it. */
+/**
+ * The log of a shared queue: its events in one order for all clients, and the bytes of rollouts.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Clock, Timers } from '../../core/capabilities.js'
 import type { PackageFailure } from '../../data/codecs/optionalPackage.js'
 import { liveClock, liveTimers } from '../../live/clock.js'
 
-/** A queue that cannot be used, or not now. */
+/** A queue that is permanently or temporarily unusable. */
 export interface QueueFailure {
   readonly _tag: 'QueueFailure'
-  readonly kind: /** No answer came. What was asked for may have been done, or be done yet. */
+  readonly kind: /** No answer arrived. The request may or may not take effect, now or later. */
     | 'unreachable'
-    /** There is no queue of that name. */
+    /** No queue has this name. */
     | 'absent'
-    /** There is another queue of that name. */
+    /** The queue of this name was made with other settings. */
     | 'other'
-    /** What was there is there no more: a server that was started without its data. */
+    /** Recorded data is missing, for example because a server restarted without its data. */
     | 'lost'
-    /** There is no room for more. Nothing was done. */
+    /** The server has no space left. Nothing was changed. */
     | 'memory'
-    /** What is there is none of a queue's records. */
+    /** The stored data is not a valid queue log. */
     | 'damaged'
-    /** The server says no, and will say so again. */
+    /** The server refuses the request permanently. */
     | 'refused'
     /** A package is missing. */
     | 'package'
-    /** Nothing has happened for a long time. */
+    /** Nothing happened for a long time. */
     | 'silent'
-    /** The queue was closed here. */
+    /** The queue was closed by this client. */
     | 'closed'
   readonly reason: string
   readonly cause?: PackageFailure
 }
 
-/** A failure, as the result of an operation. */
+/** Returns a failure as the result of an operation. */
 export const queueFailure = (kind: QueueFailure['kind'], reason: string): E.Either<QueueFailure, never> =>
   E.left({ _tag: 'QueueFailure', kind, reason })
 
 /** One record. */
 export interface LogRecord {
-  /** Where it stands: later ones come after it. What it looks like is the log's own affair. */
+  /** Its position in the order of records. The format depends on the log. */
   readonly place: string
-  /** When it was recorded, in milliseconds of the log's clock. */
+  /** The time of recording, in milliseconds on the log's clock. */
   readonly at: number
   readonly text: string
 }
 
-/** All records up to a place as one text. */
+/** The state up to a place as a single text, which replaces all records up to there. */
 export interface LogSnapshot {
   readonly place: string
   readonly text: string
 }
 
 export interface LogRead {
-  /** Milliseconds of the log's clock. */
+  /** Milliseconds on the log's clock. */
   readonly now: number
-  /** What the reader has to begin with, because the records that it has not read are no longer there one by one. */
+  /** The snapshot to start from, present if records that the reader lacks were compacted. */
   readonly snapshot?: LogSnapshot
-  /** The place of the snapshot that there is now; null without one. */
+  /** The place of the current snapshot, or `null`. */
   readonly base: string | null
   readonly records: readonly LogRecord[]
-  /** Whether there were more than were read at once. */
+  /** True if more records are available. */
   readonly hasMore: boolean
 }
 
-/** The bytes of a rollout, under a name that no other one has. */
+/** The bytes of a rollout, under a unique name. */
 export interface RolloutBytes {
   readonly name: string
   readonly bytes: Uint8Array
 }
 
 /**
- * A record that many processes write and read.
+ * A log that many processes write and read.
  *
- * Whatever fails with `unreachable` may be repeated. A record that is appended twice is there twice: who reads it has to know.
+ * Calls that fail with `unreachable` may be retried. An append that is retried can add its record
+ * twice, and readers must handle that.
  */
 export interface QueueLog {
-  /** Begins the log, unless there is one. */
+  /** Creates the log if it does not exist. */
   readonly create: (text: string) => TaskEither<QueueFailure, void>
-  /** What came after a place, or what there is; `lost` if the place is not there any more and no snapshot has it. */
+  /**
+   * Returns the records after a place, or from the start. Fails with `lost` if the place was
+   * deleted and no snapshot covers it.
+   */
   readonly read: (after: string | null) => TaskEither<QueueFailure, LogRead>
-  /** Adds a record at the end, together with the bytes of a rollout: both or none. */
+  /** Appends a record together with the bytes of a rollout, atomically. */
   readonly append: (text: string, rollout?: RolloutBytes) => TaskEither<QueueFailure, void>
-  /** Puts a snapshot in the place of all records up to its own, unless the one that there is is not `base`: then nothing is done. */
+  /**
+   * Replaces all records up to the snapshot's place by the snapshot. Does nothing if `base` is not
+   * the place of the current snapshot.
+   */
   readonly compact: (snapshot: LogSnapshot, base: string | null) => TaskEither<QueueFailure, void>
-  /** Undefined where there is nothing of that name. */
+  /** Returns the bytes of each name, or `undefined` for names without bytes. */
   readonly rollouts: (names: readonly string[]) => TaskEither<QueueFailure, readonly (Uint8Array | undefined)[]>
   readonly rolloutNames: TaskEither<QueueFailure, readonly string[]>
   readonly forget: (names: readonly string[]) => TaskEither<QueueFailure, void>
-  /** Waits until there is a record after a place, or for so long. */
+  /** Waits for a record after a place, for at most `limitMs`. */
   readonly changed: (after: string, limitMs: number) => TaskEither<QueueFailure, ChangedQueue>
-  /** To be called once; what waits ends. */
+  /** Ends all waits. Must be called once only. */
   readonly close: () => Promise<void>
 }
 
-/** Whether there is something new, or the time was over. */
+/** `changed` for a new record, `silent` after a timeout. */
 export type ChangedQueue = 'changed' | 'silent'
 
-/** Records that are read at a time. */
+/** Most records in one read. */
 export const READ_AT_ONCE = 1000
 
 const orderOf = (place: string): number => Number(place)
 
 /**
- * A log in the memory of this process, for all queues that are opened on it.
+ * Makes a log in the memory of this process, shared by all queues that are opened on it.
  *
- * Effects  none outside: it holds what it is given.
+ * Effects  none outside the process: it keeps the data that it receives.
  */
 export const memoryQueueLog = (
   options: { readonly clock?: Pick<Clock, 'now'>; readonly timers?: Timers } = {},
@@ -173,6 +182,6 @@ export const memoryQueueLog = (
   }
 }
 
-/** A place that is gone, with no snapshot in its stead. */
+/** Returns the failure for a place that was deleted without a snapshot. */
 export const lost = (after: string): E.Either<QueueFailure, never> =>
   queueFailure('lost', `the queue's records after ${after} are gone: it was deleted, or its server has lost data`)

@@ -1,24 +1,29 @@
-/** What a group queue is made of, and the changes that its operations share. For the files of this folder. */
+/**
+ * The state of a group queue, and the changes that its operations share. Internal to this folder.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import type { Map as ImmutableMap, List } from 'immutable'
 
-/** How a queue works. Plain numbers and words, so that they are saved with it. */
+/** The settings of a queue. Plain numbers and words, so that they can be saved with it. */
 export interface GroupQueueSettings {
   /** Rollouts in a group. */
   readonly groupSize: number
-  /** Tasks that the queue holds at most, from their draw until they are trained or dropped: then it is full. */
+  /** Most tasks that the queue holds, from their draw until they are trained or dropped. */
   readonly capacity: number
-  /** After so many milliseconds without a word, what a worker was given is open again. */
+  /** Milliseconds without a sign of life from the worker after which a lease expires. */
   readonly leaseMs: number
-  /** How often one rollout is tried before its task is dropped. */
+  /** Number of attempts at a rollout before its task is dropped. */
   readonly maxAttempts: number
-  /** Updates that a rollout may be behind: a group with an older one is evicted. */
+  /** Largest staleness of a rollout in updates. Groups with an older one are evicted. */
   readonly maxLag: number
-  /** `completion`: groups come out as they are complete. `task`: in the order in which tasks were drawn, whatever finishes first. */
+  /**
+   * `completion`: groups come out in order of completion. `task`: in the order in which tasks were
+   * drawn.
+   */
   readonly order: 'completion' | 'task'
 }
 
-/** One rollout of a group: open, given to a worker, or there. */
+/** One rollout of a group: open, leased to a worker, or delivered. */
 export type Place<R> =
   | { readonly _tag: 'Open'; readonly attempts: number }
   | {
@@ -30,90 +35,90 @@ export type Place<R> =
     }
   | { readonly _tag: 'Filled'; readonly rollout: R; readonly policyVersion: number }
 
-/** A task that is neither trained nor dropped, with its rollouts. */
+/** A task that is not settled, with its rollouts. */
 export interface PendingGroup<T, R> {
   readonly task: T
   readonly places: readonly Place<R>[]
-  /** `training`: taken, and not settled yet. */
+  /** `training`: taken by the trainer and not settled yet. */
   readonly stage: 'filling' | 'ready' | 'training'
 }
 
-/** Why a task was dropped. */
+/** The reason for dropping a task. */
 export type DropCause =
   /** A rollout was sampled too many updates ago. */
   | 'stale'
-  /** A rollout failed as often as it may be tried. */
+  /** A rollout failed in all its attempts. */
   | 'failed'
-  /** Workers that had a rollout were not heard of again, as often as it may be tried. */
+  /** The workers of a rollout stopped responding in all its attempts. */
   | 'abandoned'
-  /** The group has nothing to learn from. */
+  /** The group has no signal to train on. */
   | 'filtered'
-  /** Nobody wants it any more. */
+  /** The task was cancelled. */
   | 'cancelled'
 
-/** All causes, for those who count or check them. */
+/** All causes. */
 export const DROP_CAUSES: readonly DropCause[] = ['stale', 'failed', 'abandoned', 'filtered', 'cancelled']
 
-/** How a task ended. */
+/** The outcome of a task. */
 export type Settled =
   | { readonly _tag: 'Trained'; readonly step: number }
   | { readonly _tag: 'Dropped'; readonly cause: DropCause; readonly reason: string }
 
-/** Tasks that ended, by how. */
+/** Numbers of settled tasks by outcome. */
 interface SettledCounts {
   readonly trained: number
   readonly dropped: Readonly<Record<DropCause, number>>
 }
 
-/** The whole of a queue: a value. `T` is a task, `R` a rollout. */
+/** The complete state of a queue, as an immutable value. `T` is a task, `R` a rollout. */
 export interface GroupQueueState<T, R> {
   readonly _tag: 'GroupQueueState'
   readonly settings: GroupQueueSettings
-  /** The number of the next task: all smaller ones have been drawn. */
+  /** The number of the next task. All smaller numbers have been drawn. */
   readonly nextTicket: number
   readonly nextLease: number
   readonly pending: ImmutableMap<number, PendingGroup<T, R>>
-  /** Open places as `ticket * groupSize + place`, ascending: what is given next is the first. */
+  /** Open places as `ticket * groupSize + place`, ascending. The first is leased next. */
   readonly openings: List<number>
   /** Tickets of complete groups, in order of completion. */
   readonly ready: List<number>
-  /** How tasks ended that have not been forgotten. */
+  /** Outcomes of the settled tasks that are still remembered. */
   readonly settled: ImmutableMap<number, Settled>
   readonly counts: SettledCounts
 }
 
-/** What a queue does not do, and why. Nothing has changed. */
+/** A refused operation. The queue is unchanged. */
 export interface QueueRefusal {
   readonly _tag: 'QueueRefusal'
-  readonly kind: /** As many tasks as it holds: try again when one has ended. */
+  readonly kind: /** The queue is at capacity. Retry after a task was settled. */
     | 'full'
-    /** There is nothing to give. */
+    /** No rollout is open. */
     | 'empty'
-    /** No such task or rollout was ever given. */
+    /** The task or the lease does not exist. */
     | 'unknown'
-    /** The rollout was given to another one since, or is open again. */
+    /** The lease is no longer valid: the rollout was leased again, or is open again. */
     | 'superseded'
-    /** It is there already. */
+    /** The rollout was already delivered. */
     | 'delivered'
-    /** The task has ended. */
+    /** The task was already settled. */
     | 'settled'
-    /** The group has not been taken. */
+    /** The group was not taken. */
     | 'not-taken'
     /** The group is in training. */
     | 'taken'
-    /** What came is not what it must be. */
+    /** An argument is invalid. */
     | 'invalid'
   readonly reason: string
 }
 
-/** A refusal, as the result of an operation. */
+/** Returns a refusal as the result of an operation. */
 export const refuseQueueChange = (kind: QueueRefusal['kind'], reason: string): E.Either<QueueRefusal, never> =>
   E.left({ _tag: 'QueueRefusal', kind, reason })
 
-/** Whether a number is 0, 1, 2 and so on. */
+/** Returns true for 0, 1, 2 and so on. */
 export const isNatural = (value: unknown): value is number => Number.isSafeInteger(value) && Number(value) >= 0
 
-/** All that is wrong with settings. */
+/** Returns all problems with the settings. */
 export const settingProblems = (settings: GroupQueueSettings): readonly string[] => {
   const { groupSize, capacity, leaseMs, maxAttempts, maxLag, order } = settings
   const counts = { groupSize, capacity, maxAttempts }
@@ -129,23 +134,23 @@ export const settingProblems = (settings: GroupQueueSettings): readonly string[]
   ]
 }
 
-/** A place of a pending group. */
+/** The position of a rollout: a task and a place in its group. */
 export interface Spot {
   readonly ticket: number
   readonly place: number
 }
 
-/** An open place as the number that stands for it in `openings`. */
+/** Returns the number of an open place in `openings`. */
 export const openingOf = ({ ticket, place }: Spot, { groupSize }: GroupQueueSettings): number =>
   ticket * groupSize + place
 
-/** The place that a number of `openings` stands for. */
+/** Returns the place for a number of `openings`. */
 export const spotOf = (opening: number, { groupSize }: GroupQueueSettings): Spot => ({
   ticket: Math.floor(opening / groupSize),
   place: opening % groupSize,
 })
 
-/** The queue with another place in a group. */
+/** Returns the queue with a place of a group replaced. */
 export const setPlace = <T, R>(
   queue: GroupQueueState<T, R>,
   { ticket, place }: Spot,
@@ -162,7 +167,7 @@ export const setPlace = <T, R>(
   }
 }
 
-/** The queue without a pending task, which ended. */
+/** Settles a pending task. */
 export const settle = <T, R>(queue: GroupQueueState<T, R>, ticket: number, settled: Settled): GroupQueueState<T, R> => {
   const { stage, places } = queue.pending.get(ticket)!
   const { trained, dropped } = queue.counts
@@ -181,7 +186,7 @@ export const settle = <T, R>(queue: GroupQueueState<T, R>, ticket: number, settl
   }
 }
 
-/** The queue with a place open again, tried so often. */
+/** Reopens a place after the given number of attempts. */
 export const reopen = <T, R>(queue: GroupQueueState<T, R>, spot: Spot, attempts: number): GroupQueueState<T, R> => {
   const opening = openingOf(spot, queue.settings)
   const at = queue.openings.findIndex((other) => other > opening)
@@ -191,7 +196,7 @@ export const reopen = <T, R>(queue: GroupQueueState<T, R>, spot: Spot, attempts:
   }
 }
 
-/** The queue with a place open again that was leased; without its task if it has been tried as often as it may be. */
+/** Reopens a leased place, or drops its task if all attempts are used up. */
 export const giveUp = <T, R>(
   queue: GroupQueueState<T, R>,
   spot: Spot,

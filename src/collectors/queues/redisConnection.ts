@@ -1,4 +1,4 @@
-/** A connection to a Redis server that opens when it is needed, and again after it broke. */
+/** A connection to a Redis server that opens on demand and reconnects after it breaks. */
 
 import type { ErrorReply, RedisClientOptions } from '@redis/client'
 import * as E from 'fp-ts/lib/Either.js'
@@ -12,23 +12,29 @@ import { type QueueFailure, queueFailure } from './queueLog.js'
 /** A command with its arguments. */
 export type RedisCommand = readonly (string | Uint8Array)[]
 
-/** What Redis answers; texts are bytes. */
+/** A reply of Redis. Texts are bytes. */
 export type RedisReply = null | number | Uint8Array | readonly RedisReply[]
 
 export interface RedisConnection {
-  /** Sends commands at once, in order; the first error is the failure of all. `waitMs`: how long the server may take on purpose. */
+  /**
+   * Sends commands in one batch, in order. If one fails, all fail with the first error. `waitMs`:
+   * time that the server may block on purpose.
+   */
   readonly send: (
     commands: readonly RedisCommand[],
     options?: { readonly waitMs?: number },
   ) => TaskEither<QueueFailure, readonly RedisReply[]>
-  /** To be called once. Commands underway fail. */
+  /** Closes the connection. Commands in progress fail. Must be called once only. */
   readonly close: () => void
 }
 
 export interface RedisConnectionOptions {
-  /** `redis://[user:password@]host[:port][/database]`, `rediss://` with TLS, or `unix:/path` for a socket. */
+  /**
+   * `redis://[user:password@]host[:port][/database]`, `rediss://` with TLS, or `unix:/path` for a
+   * socket.
+   */
   readonly url: string
-  /** Longest time for an answer, that of connecting included. */
+  /** Longest wait for an answer, including the connection. */
   readonly answerMs: number
   readonly timers: Timers
   /** Resolves with the exports of `@redis/client`. Default: imports it. */
@@ -41,10 +47,10 @@ type Library = typeof import('@redis/client')
 const library = (load: () => Promise<unknown>) =>
   optionalPackage('@redis/client', 'a queue in Redis', load as () => Promise<Library>) // cast: see `load`
 
-/** What a server says while it will soon say something else. */
+/** Errors that a server reports only temporarily. */
 const PASSING = /^(LOADING|BUSY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|READONLY|NOREPLICAS)\b/
 
-/** What it says when there is no room, in memory or on its disk. */
+/** Errors of a server without space, in memory or on disk. */
 const NO_ROOM = /^(OOM|MISCONF)\b|because of: (OOM|MISCONF)\b/
 
 const saidNo = ({ message }: ErrorReply): QueueFailure => {
@@ -52,7 +58,7 @@ const saidNo = ({ message }: ErrorReply): QueueFailure => {
   return { _tag: 'QueueFailure', kind, reason: `Redis: ${message}` }
 }
 
-/** The address without user and password. */
+/** Returns the address without user and password. */
 const shownAddress = (url: string): string => {
   if (!URL.canParse(url)) return 'the address'
   const { protocol, host, pathname } = new URL(url)
@@ -60,9 +66,9 @@ const shownAddress = (url: string): string => {
 }
 
 /**
- * The address of a server as the client takes it.
+ * Converts an address to options of the client.
  *
- * Errors   throws TypeError for an address that cannot be used, without its password.
+ * Errors   throws TypeError for an invalid address. The message leaves out the password.
  */
 const addressOf = (url: string): Pick<RedisClientOptions, 'url' | 'socket'> => {
   if (url.startsWith('unix:'))
@@ -74,7 +80,7 @@ const addressOf = (url: string): Pick<RedisClientOptions, 'url' | 'socket'> => {
 
 type Client = ReturnType<typeof clientOf>
 
-/** A client that connects once, keeps nothing for later and gives bytes. */
+/** Makes a client that does not reconnect or queue commands, and returns bytes. */
 const clientOf = ({ createClient, RESP_TYPES }: Library, { url }: RedisConnectionOptions) => {
   const { socket, ...address } = addressOf(url)
   const client = createClient({
@@ -86,16 +92,17 @@ const clientOf = ({ createClient, RESP_TYPES }: Library, { url }: RedisConnectio
     maintNotifications: 'disabled',
     commandOptions: { typeMapping: { [RESP_TYPES.BLOB_STRING]: Buffer } },
   })
-  client.on('error', () => {}) // each command is told what became of it
+  client.on('error', () => {}) // each command reports its own error
   return client
 }
 
 /**
  * Makes a connection, which opens with the first command.
  *
- * Errors   throws TypeError for an address that cannot be used. `send` gives `Left(QueueFailure)`: `package`, `unreachable` for anything that
- *          may pass, `memory`, `refused`.
- * Effects  talks to the server. A connection that broke, or did not answer in time, is dropped; the next command opens another one.
+ * Errors   throws TypeError for an invalid address. `send` returns `Left(QueueFailure)`: `package`,
+ *          `unreachable` for anything temporary, `memory` or `refused`.
+ * Effects  talks to the server. A connection that breaks or does not answer in time is dropped, and
+ *          the next command opens a new one.
  */
 export const redisConnection = (options: RedisConnectionOptions): RedisConnection => {
   const { url, answerMs, timers, load = () => importPackage('@redis/client') } = options

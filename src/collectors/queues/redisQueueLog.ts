@@ -1,4 +1,4 @@
-/** The record of a shared queue as a Redis stream. */
+/** The log of a shared queue, stored as a Redis stream. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -17,29 +17,35 @@ import {
 import { type RedisCommand, type RedisConnectionOptions, type RedisReply, redisConnection } from './redisConnection.js'
 
 export interface RedisQueueLogOptions {
-  /** `redis://[user:password@]host[:port][/database]`, `rediss://` with TLS, or `unix:/path` for a socket. */
+  /**
+   * `redis://[user:password@]host[:port][/database]`, `rediss://` with TLS, or `unix:/path` for a
+   * socket.
+   */
   readonly url: string
-  /** The name of the queue: keys begin with `tandem:{name}:`. */
+  /** The name of the queue. Its keys start with `tandem:{name}:`. */
   readonly name: string
-  /** Longest time for an answer, that of connecting included. Default 30,000. */
+  /** Longest wait for an answer in milliseconds, including the connection. Default 30,000. */
   readonly answerMs?: number
   readonly timers?: Timers
   /** Loads the package. Default: imports `@redis/client`. */
   readonly load?: RedisConnectionOptions['load']
 }
 
-/** The first record has this place, so that it can be there but once. */
+/** The place of the first record. It is fixed, so that the record can be added only once. */
 const FIRST = '0-1'
 
 const CREATE = `if redis.call('EXISTS', KEYS[1]) == 0 then redis.call('XADD', KEYS[1], '${FIRST}', 't', ARGV[1]) end return 1`
 
-/** What is read belongs to one moment. No transaction: a server without room refuses those even for reading. */
+/**
+ * Reads a consistent state. A script, because a server without space refuses transactions even for
+ * reads.
+ */
 const READ = `
 local text = ARGV[1] == '-' and redis.call('HGET', KEYS[2], 'text')
 local entries = redis.call('XRANGE', KEYS[1], ARGV[1], '+', 'COUNT', ARGV[2])
 return { redis.call('HGET', KEYS[2], 'place'), text, entries, redis.call('TIME') }`
 
-/** Nothing is done unless the snapshot that there is is the one that the writer has seen. */
+/** Does nothing if the current snapshot is not the one that the writer has seen. */
 const COMPACT = `
 if (redis.call('HGET', KEYS[2], 'place') or '') ~= ARGV[1] then return 0 end
 redis.call('HSET', KEYS[2], 'place', ARGV[2], 'text', ARGV[3])
@@ -51,7 +57,7 @@ const textOf = (reply: RedisReply | undefined): string | undefined =>
 
 const listOf = (reply: RedisReply | undefined): readonly RedisReply[] => (Array.isArray(reply) ? reply : [])
 
-/** An id of the stream as two numbers: milliseconds, and which one of that millisecond. */
+/** Splits an id of the stream into its milliseconds and its number within that millisecond. */
 const partsOf = (place: string): readonly [ms: number, nth: number] => {
   const [ms, nth] = place.split('-').map(Number)
   return [ms ?? Number.NaN, nth ?? Number.NaN]
@@ -73,7 +79,7 @@ const millisecondsOf = (reply: RedisReply | undefined): number => {
   return (seconds ?? 0) * 1000 + Math.floor((microseconds ?? 0) / 1000)
 }
 
-/** Rollouts that are asked for at a time: an answer is kept in memory as a whole. */
+/** Most rollouts per request. Replies are held in memory as a whole. */
 const ROLLOUTS_AT_ONCE = 64
 
 const chunks = <T>(list: readonly T[]): readonly (readonly T[])[] =>
@@ -81,7 +87,7 @@ const chunks = <T>(list: readonly T[]): readonly (readonly T[])[] =>
     list.slice(i * ROLLOUTS_AT_ONCE, (i + 1) * ROLLOUTS_AT_ONCE),
   )
 
-/** What a read found, from a snapshot on if there is one that the reader has to begin with. */
+/** Returns the result of a read, starting with a snapshot if the reader needs one. */
 const readOf = (
   after: string | null,
   [base, text, entries, time]: readonly (RedisReply | undefined)[],
@@ -110,15 +116,17 @@ const REDIS_QUEUE_LOG_OPTIONS: OptionKinds<RedisQueueLogOptions> = {
 }
 
 /**
- * A queue's log as a stream of a Redis server, 6.2 or newer: `XADD` gives events their order and their time, everybody reads them in that
- * order, and rollouts are the fields of a hash beside it. Nothing in it can be changed by two at a time.
+ * Makes a queue's log on a stream of a Redis server, version 6.2 or newer. `XADD` gives events
+ * their order and time, all clients read them in that order, and rollouts are fields of a hash.
+ * All changes are atomic.
  *
- * What was answered is kept as Redis keeps it: with `appendonly yes` it outlives the server's process. A server that comes back without
- * what was there is noticed: `lost`.
+ * Durability is that of Redis: with `appendonly yes` acknowledged events survive a restart of the
+ * server. Data that is missing after a restart is detected: `lost`.
  *
- * Errors   throws TypeError for an address that cannot be used. Operations give `Left(QueueFailure)`: `package` without `@redis/client`,
- *          `unreachable`, `memory` for a server that has no room, `refused`, `absent`, `lost`.
- * Effects  opens one connection with the first call, and another one to wait for changes.
+ * Errors   throws TypeError for an invalid address. Operations return `Left(QueueFailure)`:
+ *          `package` without `@redis/client`, `unreachable`, `memory` for a server without space,
+ *          `refused`, `absent` or `lost`.
+ * Effects  opens a connection with the first call, and a second one to wait for changes.
  * Source   Redis Streams.
  *
  * @example
@@ -138,7 +146,7 @@ export const redisQueueLog = (options: RedisQueueLogOptions): QueueLog => {
       main.send([each]),
       TE.map(([reply]) => reply ?? null),
     )
-  /** All or none, and nothing of others between them. */
+  /** Runs commands in one transaction. */
   const together = (commands: readonly RedisCommand[]): TE.TaskEither<QueueFailure, readonly RedisReply[]> =>
     pipe(
       main.send([['MULTI'], ...commands, ['EXEC']]),

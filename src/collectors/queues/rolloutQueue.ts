@@ -1,5 +1,5 @@
 /**
- * The queue between a trainer and its workers, in any processes.
+ * The queue between a trainer and its workers, in one or several processes.
  *
  * This folder holds the queue that a trainer and its workers share: its state, its log, and its
  * storage in Redis. It does not hold the workers themselves (`../workers`).
@@ -21,83 +21,89 @@ import { type ChangedQueue, type QueueFailure, type QueueLog, queueFailure } fro
 import type { DropCause, GroupQueueSettings, QueueRefusal } from './queueState.js'
 import { openingText } from './sharedQueueJson.js'
 
-/** A queue that cannot be used now, or that refuses what is asked of it. */
+/** A queue that is unusable, or a call that it refuses. */
 export type QueueProblem = QueueFailure | QueueRefusal
 
-/** A rollout as a worker brings it. */
+/** A finished rollout to deliver. */
 export interface FinishedRollout extends LeaseName {
   readonly bytes: Uint8Array
-  /** The version of the weights that sampled it; of the oldest of its tokens, if there were several. */
+  /** The version of the weights that sampled its oldest token. */
   readonly policyVersion: number
 }
 
-/** What workers do. All may be repeated after a failure: what was done already is not done again. */
+/** The calls of workers. All may be retried after a failure without taking effect twice. */
 export interface WorkerQueue {
-  /** The first open rollout. One that was given to this client before, in an answer that was lost, is given again. */
+  /** Leases the first open rollout. A lease whose answer was lost is returned again. */
   readonly lease: TE.TaskEither<QueueProblem, RolloutLease<Json>>
-  /** Keeps leases; gives those that do not hold any more. */
+  /** Renews leases. Returns the ones that are no longer valid. */
   readonly renew: (leases: readonly LeaseName[]) => TE.TaskEither<QueueProblem, readonly number[]>
   readonly deliver: (rollout: FinishedRollout) => TE.TaskEither<QueueProblem, void>
   readonly fail: (lease: LeaseName, reason: string) => TE.TaskEither<QueueProblem, void>
-  /** Gives a lease back unused: the attempt does not count. */
+  /** Returns an unused lease. The attempt does not count. */
   readonly giveBack: (lease: LeaseName) => TE.TaskEither<QueueProblem, void>
 }
 
-/** A complete group, taken: the bytes of its rollouts by place. */
+/** A complete group that the trainer has taken, with the bytes of its rollouts by place. */
 export interface TakenRollouts {
   readonly ticket: number
   readonly task: Json
   readonly rollouts: readonly { readonly bytes: Uint8Array; readonly policyVersion: number }[]
 }
 
-/** What the trainer does. All may be repeated after a failure. Another client that begins takes its place. */
+/**
+ * The calls of the trainer. All may be retried after a failure. A new trainer replaces the previous
+ * one.
+ */
 export interface TrainerQueue {
   /**
-   * Begins, or goes on from a checkpoint: `ends` is how groups ended that the checkpoint knows, and `trained` how many it has learned from in
-   * all. Groups that were taken and are not among them are ready again.
+   * Starts, or resumes from a checkpoint. `ends`: outcomes of groups in the checkpoint. `trained`:
+   * number of groups it has trained on in all. Taken groups without an outcome are ready again.
    */
   readonly begin: (ends: readonly TaskEnd[], trained: number) => TE.TaskEither<QueueProblem, void>
-  /** Adds the next task; `ticket` is its number. */
+  /** Adds the next task, whose number is `ticket`. */
   readonly add: (ticket: number, task: Json) => TE.TaskEither<QueueProblem, void>
-  /** Up to so many complete groups. */
+  /** Takes up to `count` complete groups. */
   readonly take: (count: number) => TE.TaskEither<QueueProblem, readonly TakenRollouts[]>
-  /** Says how taken groups ended. Their bytes are forgotten. */
+  /** Settles taken groups and deletes their bytes. */
   readonly settle: (ends: readonly TaskEnd[]) => TE.TaskEither<QueueProblem, void>
   readonly drop: (ticket: number, cause: DropCause, reason: string) => TE.TaskEither<QueueProblem, void>
-  /** Drops groups that are too old at a version of the weights; gives how many. */
+  /** Drops groups that are too stale at a version of the weights. Returns their number. */
   readonly evict: (version: number) => TE.TaskEither<QueueProblem, number>
 }
 
 export interface RolloutQueue extends WorkerQueue, TrainerQueue {
-  /** The name of this client in the queue. */
+  /** The unique name of this client in the queue. */
   readonly client: string
-  /** The queue as it is now: what `ledger` and `taskOutcome` look at. */
+  /** Reads the current state of the queue, for `ledger` and `taskOutcome`. */
   readonly look: TE.TaskEither<QueueFailure, LeaseQueue>
-  /** Waits until something has happened in the queue since the last call, or for so long. */
+  /** Waits for an event since the last call, for at most `limitMs`. */
   readonly changed: (limitMs: number) => TE.TaskEither<QueueFailure, ChangedQueue>
-  /** To be called once. Leases stay until they run out. */
+  /** Closes the queue. Leases stay until they expire. Must be called once only. */
   readonly close: () => Promise<void>
 }
 
 export interface RolloutQueueOptions {
-  /** Makes the queue with these, if there is none; another one is a failure. Default: there has to be one. */
+  /**
+   * Creates the queue with these settings if it does not exist. A queue with other settings is a
+   * failure. Default: the queue must exist.
+   */
   readonly settings?: Pick<GroupQueueSettings, 'groupSize' | 'capacity'> & Partial<GroupQueueSettings>
-  /** What this client is called in the queue, besides a name of its own. Default `client`. */
+  /** Prefix of this client's unique name in the queue. Default `client`. */
   readonly name?: string
   readonly ids?: Ids
-  /** For how long a call is repeated that gets no answer. Default 60,000. */
+  /** Milliseconds for which a call without an answer is retried. Default 60,000. */
   readonly patienceMs?: number
-  /** Events between two snapshots. Default 1000. */
+  /** Events between snapshots. Default 1000. */
   readonly snapshotEvery?: number
-  /** Of pauses. Default: another one in every process. */
+  /** Random key for the jitter of pauses. Default: different in every process. */
   readonly key?: Key
   readonly timers?: Timers
 }
 
-/** What names a lease, and nothing else of it. */
+/** Returns only the identity of a lease. */
 const plainName = ({ ticket, place, lease }: LeaseName): LeaseName => ({ ticket, place, lease })
 
-/** The name of a rollout's bytes. */
+/** Returns the name of a rollout's bytes. */
 const bytesName = ({ ticket, place, lease }: LeaseName): string => `${ticket}/${place}/${lease}`
 
 const leaseNameOf = (text: string): LeaseName => {
@@ -105,7 +111,7 @@ const leaseNameOf = (text: string): LeaseName => {
   return { ticket: ticket!, place: place!, lease: lease! }
 }
 
-/** Whether nobody will ask for bytes any more: their lease was given, and neither holds nor was fulfilled. */
+/** Returns true if bytes are no longer needed: their lease is neither current nor delivered. */
 const isForgettable = ({ nextLease, pending }: LeaseQueue, { ticket, place, lease }: LeaseName): boolean => {
   const found = pending.get(ticket)?.places[place]
   const isLeased = found?._tag === 'Leased' && found.lease === lease
@@ -113,10 +119,10 @@ const isForgettable = ({ nextLease, pending }: LeaseQueue, { ticket, place, leas
   return lease < nextLease && !isLeased && !isFilled
 }
 
-/** The worker's calls. */
+/** Makes the calls of workers. */
 const workerCalls = (client: QueueClient, name: string): WorkerQueue => {
   const inHand = new Set<number>()
-  /** A lease of this client that it never heard of. */
+  /** Returns a lease of this client whose answer was lost. */
   const missed = (queue: LeaseQueue): RolloutLease<Json> | undefined => {
     for (const [ticket, { task, places }] of queue.pending)
       for (const [place, each] of places.entries()) {
@@ -125,7 +131,7 @@ const workerCalls = (client: QueueClient, name: string): WorkerQueue => {
       }
     return undefined
   }
-  /** What becomes of a lease when the queue has said something about it: it is no longer this client's affair. */
+  /** Ends the client's hold on a lease once the queue has accepted or refused a call about it. */
   const over = <A>(lease: LeaseName, said: TE.TaskEither<QueueProblem, A>): TE.TaskEither<QueueProblem, void> =>
     pipe(
       said,
@@ -168,7 +174,7 @@ const workerCalls = (client: QueueClient, name: string): WorkerQueue => {
   }
 }
 
-/** What is there of a group, by place. */
+/** Returns the delivered rollouts of a group, by place. */
 const filledOf = (
   queue: LeaseQueue,
   ticket: number,
@@ -182,7 +188,7 @@ const filledOf = (
 const namesOf = (queue: LeaseQueue, tickets: readonly number[]): readonly string[] =>
   tickets.flatMap((ticket) => filledOf(queue, ticket).map(({ name }) => name))
 
-/** The bytes of taken groups. */
+/** Reads the bytes of taken groups. */
 const takenFrom =
   (log: QueueLog, client: QueueClient) =>
   (
@@ -195,11 +201,11 @@ const takenFrom =
       TE.chainEitherK((found) => {
         const bytes = new Map(names.map((name, i) => [name, found[i]]))
         const missing = names.filter((name) => bytes.get(name) === undefined)
-        if (missing.length > 0) return queueFailure('lost', `rollouts are gone: ${problemList(missing)}`)
+        if (missing.length > 0) return queueFailure('lost', `rollouts are missing: ${problemList(missing)}`)
         return E.right(
           tickets.map((ticket) => ({
             ticket,
-            task: queue.pending.get(ticket)!.task, // they are in training, which this client alone ends
+            task: queue.pending.get(ticket)!.task, // they are in training, and only this client settles them
             rollouts: filledOf(queue, ticket).map(({ name, policyVersion }) => ({
               bytes: bytes.get(name)!,
               policyVersion,
@@ -210,7 +216,7 @@ const takenFrom =
     )
   }
 
-/** Forgets the bytes that nobody will ask for. */
+/** Deletes the bytes that are no longer needed. */
 const sweep = (log: QueueLog, client: QueueClient): TE.TaskEither<QueueFailure, void> =>
   pipe(
     client.patiently(log.rolloutNames),
@@ -223,7 +229,7 @@ const sweep = (log: QueueLog, client: QueueClient): TE.TaskEither<QueueFailure, 
     TE.chain((names) => (names.length === 0 ? TE.right(undefined) : client.patiently(log.forget(names)))),
   )
 
-/** The trainer's calls. */
+/** Makes the calls of the trainer. */
 const trainerCalls = (log: QueueLog, client: QueueClient): TrainerQueue => {
   const inHand = new Set<number>()
   const rolloutsOf = takenFrom(log, client)
@@ -251,7 +257,10 @@ const trainerCalls = (log: QueueLog, client: QueueClient): TrainerQueue => {
         return groups
       }),
     )
-  /** A queue that has no room left, not even for this, has some when it forgets what is settled. */
+  /**
+   * Settles tasks. If the queue has no space left even for that, deletes the bytes of settled tasks
+   * first.
+   */
   const settle = (ends: readonly TaskEnd[]): TE.TaskEither<QueueProblem, null> => {
     const event = { _tag: 'Settle', ends } as const
     const makeRoom = pipe(
@@ -335,16 +344,19 @@ const OPEN_ROLLOUT_QUEUE_OPTIONS: OptionKinds<RolloutQueueOptions> = {
 }
 
 /**
- * Opens a queue on its log: everybody who does shares it.
+ * Opens a queue on its log. All clients of the log share the queue.
  *
- * What is asked of it happens once, however often connections break: a call that gets no answer is repeated, and counts once. A rollout that
- * a worker has is somebody else's when its lease has run out; what comes of it late is refused. Time is the log's.
+ * Every call takes effect once, even if connections break: an unanswered call is retried and counts
+ * once. When a worker's lease expires, its rollout is leased to another worker, and a late delivery
+ * is refused. Time is that of the log.
  *
- * Errors   `Left(QueueFailure)`: `absent` or, with settings, `other` for a queue that was made with other ones; throws RangeError with all
- *          settings that are wrong. Calls give `Left(QueueFailure)`, or `Left(QueueRefusal)` as the operations of `groupQueue` do.
+ * Errors   `Left(QueueFailure)`: `absent`, or with settings `other` for a queue with other
+ *          settings. Throws RangeError that lists all invalid settings. Calls return
+ *          `Left(QueueFailure)`, or `Left(QueueRefusal)` like the operations of `groupQueue`.
  * Effects  reads and writes the log.
- * Cost     each call reads what all others did since the last one: events, not rollouts, whose bytes the trainer alone reads.
- * Source   a log as the only truth, Kreps 2013; leases, Gray and Cheriton 1989.
+ * Cost     each call reads the events of all others since the last call. Only the trainer reads the
+ *          bytes of rollouts.
+ * Source   a log as the only source of truth, Kreps 2013; leases, Gray and Cheriton 1989.
  *
  * @example
  * openRolloutQueue(memoryQueueLog(), { settings: { groupSize: 8, capacity: 64 } })

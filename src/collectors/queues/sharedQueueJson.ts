@@ -1,4 +1,4 @@
-/** Shared queues and the records of one, as text. */
+/** Conversions between shared queues, their events, and text. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import { OrderedMap } from 'immutable'
@@ -44,20 +44,20 @@ const parsed = <T>(text: string, schema: z.ZodType<T>): E.Either<FormatFailure, 
     : fail(problemList(found.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`)))
 }
 
-/** A record as text, without its time, which is the log's. */
+/** Encodes an event as text, without its time, which the log adds. */
 export const eventText = ({ client, event, what: done }: Omit<RecordedEvent, 'at'>): string =>
   JSON.stringify({ client, event, what: done })
 
-/** The record that a text of `eventText` is. Errors: `Left(FormatFailure)` with what is wrong; never throws. */
+/** Decodes a text of `eventText`. Errors: `Left(FormatFailure)` with all problems; never throws. */
 export const eventFromText = (text: string): E.Either<FormatFailure, Omit<RecordedEvent, 'at'>> =>
   parsed(text, recorded)
 
 const opening = z.object({ format: z.literal(FORMAT), settings: storedQueueSettings })
 
-/** The first record of a queue. */
+/** Encodes the first record of a queue. */
 export const openingText = (given: GroupQueueSettings): string => JSON.stringify({ format: FORMAT, settings: given })
 
-/** The settings of the queue that a first record begins. */
+/** Decodes the settings in the first record of a queue. */
 export const openingFromText = (text: string): E.Either<FormatFailure, GroupQueueSettings> =>
   pipe(
     parsed(text, opening),
@@ -91,14 +91,17 @@ const stored = z.object({
 const isJson = (value: unknown): value is Json => json.safeParse(value).success
 const isNumber = (value: unknown): value is number => typeof value === 'number'
 
-/** A shared queue as text: the whole of its state. Errors: those of `groupQueueToJson`. */
+/** Encodes the complete state of a shared queue. Errors: those of `groupQueueToJson`. */
 export const sharedQueueText = ({ queue, trainer, clients }: SharedQueue): E.Either<FormatFailure, string> =>
   pipe(
     groupQueueToJson(queue),
     E.map((written) => JSON.stringify({ format: FORMAT, queue: written, trainer, clients: [...clients] })),
   )
 
-/** The shared queue that a text of `sharedQueueText` is. Errors: `Left(FormatFailure)` with what is wrong; never throws. */
+/**
+ * Decodes a text of `sharedQueueText`. Errors: `Left(FormatFailure)` with all problems; never
+ * throws.
+ */
 export const sharedQueueFromText = (text: string): E.Either<FormatFailure, SharedQueue> =>
   pipe(
     parsed(text, stored),

@@ -1,4 +1,6 @@
-/** The trainer's side of a group queue: complete groups come out whole and end once; the ledger says what became of each task. */
+/**
+ * The trainer's operations on a group queue: taking, settling and dropping groups, and the ledger.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import {
@@ -16,7 +18,7 @@ import {
 export interface TakenGroup<T, R> {
   readonly ticket: number
   readonly task: T
-  /** One for each place, in order of the places, whoever came first. */
+  /** One for each place, in order of places. */
   readonly rollouts: readonly { readonly rollout: R; readonly policyVersion: number }[]
 }
 
@@ -25,7 +27,10 @@ const filled = <T, R>({ places }: PendingGroup<T, R>): TakenGroup<T, R>['rollout
     place._tag === 'Filled' ? [{ rollout: place.rollout, policyVersion: place.policyVersion }] : [],
   )
 
-/** Ready tickets in the order in which they come out: none behind a task that is not ready, if the order is that of the tasks. */
+/**
+ * Returns the ready tickets that may come out, in order. In task order, those after an unfinished
+ * task must wait.
+ */
 const takable = <T, R>({ settings, ready, pending }: GroupQueueState<T, R>): readonly number[] => {
   if (settings.order === 'completion') return ready.toArray()
   const first = pending.reduce(
@@ -39,7 +44,8 @@ const takable = <T, R>({ settings, ready, pending }: GroupQueueState<T, R>): rea
 }
 
 /**
- * Takes up to `count` complete groups, whole. They are in training until `settleGroup` says how they ended, or `returnTaken` puts them back.
+ * Takes up to `count` complete groups. They are in training until `settleGroup` settles them or
+ * `returnTaken` puts them back.
  *
  * Errors   throws RangeError unless `count` is a natural number.
  * Effects  none.
@@ -75,9 +81,10 @@ const pendingGroup = <T, R>(
 }
 
 /**
- * Says how a group that was taken ended.
+ * Settles a taken group.
  *
- * Errors   `Left(QueueRefusal)`, and nothing is changed: `settled` for the second time, `not-taken`, `unknown`.
+ * Errors   `Left(QueueRefusal)` without any change: `settled` for a second outcome, `not-taken`,
+ *          `unknown`.
  * Effects  none.
  *
  * @example
@@ -97,7 +104,7 @@ export const settleGroup = <T, R>(
     ),
   )
 
-/** Puts all groups back that were taken and not settled, before the others: the trainer that had them is gone. */
+/** Puts all taken and unsettled groups back in front, after their trainer has gone. */
 export const returnTaken = <T, R>(queue: GroupQueueState<T, R>): GroupQueueState<T, R> => {
   const taken = [...queue.pending.filter(({ stage }) => stage === 'training').keys()].sort((a, b) => a - b)
   const pending = queue.pending.withMutations((map) => {
@@ -107,10 +114,10 @@ export const returnTaken = <T, R>(queue: GroupQueueState<T, R>): GroupQueueState
 }
 
 /**
- * Drops a task that was not taken; what its workers still bring is refused.
+ * Drops a task that was not taken. Later deliveries of its rollouts are refused.
  *
- * Errors   `Left(QueueRefusal)`, and nothing is changed: `settled` for the second time, `taken` for a group in training, which
- *          `settleGroup` ends, `unknown`.
+ * Errors   `Left(QueueRefusal)` without any change: `settled` for a settled task, `unknown`, and
+ *          `taken` for a group in training, which only `settleGroup` can settle.
  * Effects  none.
  */
 export const dropTask = <T, R>(
@@ -128,7 +135,8 @@ export const dropTask = <T, R>(
   )
 
 /**
- * Drops all groups (`stale`) that have a rollout more than `maxLag` updates older than `version`. Groups in training stay.
+ * Drops all groups (`stale`) with a rollout more than `maxLag` updates older than `version`. Groups
+ * in training stay.
  *
  * Errors   throws RangeError unless `version` is a natural number.
  * Effects  none.
@@ -145,22 +153,22 @@ export const evictStale = <T, R>(queue: GroupQueueState<T, R>, version: number):
   }, queue)
 }
 
-/** What became of a task. */
+/** The status of a task. */
 export type TaskOutcome =
   | Settled
-  /** Wanted; some of its rollouts may be there. */
+  /** Waiting for a worker; some of its rollouts may be delivered. */
   | { readonly _tag: 'Queued'; readonly filled: number }
-  /** Workers make some of its rollouts. */
+  /** Workers hold leases of some of its rollouts. */
   | { readonly _tag: 'Leased'; readonly filled: number; readonly workers: readonly string[] }
   | { readonly _tag: 'Ready' }
   | { readonly _tag: 'Training' }
-  /** It ended, and how was forgotten. */
+  /** Settled, and the outcome was deleted. */
   | { readonly _tag: 'Forgotten' }
   /** Never drawn. */
   | { readonly _tag: 'Unknown' }
 
 /**
- * What became of the task with a ticket.
+ * Returns the status of a task.
  *
  * @example
  * taskOutcome(groupQueue({ groupSize: 8, capacity: 64 }), 0) // { _tag: 'Unknown' }
@@ -178,7 +186,7 @@ export const taskOutcome = <T, R>(queue: GroupQueueState<T, R>, ticket: number):
     : { _tag: 'Queued', filled: there }
 }
 
-/** How many tasks are where. */
+/** Numbers of tasks by status. */
 export interface Ledger {
   readonly drawn: number
   readonly queued: number
@@ -190,9 +198,9 @@ export interface Ledger {
 }
 
 /**
- * How many tasks are where: `drawn` is the sum of all the others.
+ * Counts tasks by status. `drawn` is the sum of all the others.
  *
- * Cost     a look at every task that has not ended.
+ * Cost     visits every unsettled task.
  *
  * @example
  * ledger(groupQueue({ groupSize: 8, capacity: 64 })).drawn // 0
@@ -209,7 +217,10 @@ export const ledger = <T, R>(queue: GroupQueueState<T, R>): Ledger => {
   }
 }
 
-/** Forgets how tasks ended, so that the queue does not grow with the run. The counts stay, and what comes late is refused as before. */
+/**
+ * Deletes outcomes, so that the queue does not grow with the run. The counts stay, and late
+ * deliveries are still refused.
+ */
 export const forgetSettled = <T, R>(queue: GroupQueueState<T, R>): GroupQueueState<T, R> => ({
   ...queue,
   settled: queue.settled.clear(),

@@ -15,17 +15,20 @@ export interface TaughtRows {
   readonly completions: readonly ArrayLike<number>[]
   /** Per token, in nats. */
   readonly teacherLogProbs: readonly ArrayLike<number>[]
-  /** Per token: 1 for a token to learn from. Default: all. */
+  /** Per token: 1 for trained tokens. Default: all tokens. */
   readonly masks?: readonly ArrayLike<number>[]
   /** The temperature at which both models are compared. Default 1. */
   readonly temperature?: number
 }
 
-/** Means over the tokens that count, before the update. */
+/** Means over the trained tokens, before the update. */
 export interface DistillationMetrics extends MeasuredLoss {
   /** The estimate of the divergence, in nats. */
   readonly kl: number
-  /** Share of tokens to which the teacher gives probability 1 exactly: near 1 it did not score them at all. */
+  /**
+   * Share of tokens with teacher probability exactly 1. A share near 1 means that the teacher did
+   * not score them.
+   */
   readonly teacherZeros: number
 }
 

@@ -8,7 +8,7 @@ import { rowLogits, rowLogProbs, summed } from './readout.js'
 import type { StepLoss } from './stepGradients.js'
 import type { StepTokenRows } from './tokenRows.js'
 
-/** Something for each of two completions of a prompt. */
+/** A value for each of two completions of a prompt. */
 export interface Preference<T> {
   readonly chosen: T
   readonly rejected: T
@@ -17,19 +17,22 @@ export interface Preference<T> {
 /** Pairs of completions. All lists have one element for each pair. */
 export interface PreferenceRows extends Preference<readonly ArrayLike<number>[]> {
   readonly prompts: readonly ArrayLike<number>[]
-  /** Per token under the reference model: see `withReference`. */
+  /** Per token: log-probability under the reference model. See `withReference`. */
   readonly refLogProbs?: Preference<readonly ArrayLike<number>[]>
-  /** Per token: 1 for what counts. Default: everything does. */
+  /** Per token: 1 for trained tokens. Default: all tokens. */
   readonly masks?: Preference<readonly ArrayLike<number>[]>
 }
 
-/** Means over the pairs, before the update. Rewards are `beta` times the log-ratio of a whole completion. */
+/**
+ * Means over the pairs, before the update. Rewards are `beta` times the log-ratio of a whole
+ * completion.
+ */
 export interface DPOMetrics extends MeasuredLoss {
   readonly chosenReward: number
   readonly rejectedReward: number
-  /** The difference of both. */
+  /** Difference of the two rewards. */
   readonly margin: number
-  /** Share of pairs whose chosen completion has the larger reward. */
+  /** Share of pairs whose chosen completion has the higher reward. */
   readonly accuracy: number
   /** Log-probability of a whole completion, in nats. */
   readonly chosenLogProb: number
@@ -38,7 +41,9 @@ export interface DPOMetrics extends MeasuredLoss {
 
 type Measure = Exclude<keyof DPOMetrics, 'loss' | 'gradNorm' | 'margin'>
 
-/** Pairs as neighbors, the chosen one first, so that each pair shares its prompt and stays together. */
+/**
+ * Interleaves pairs, the chosen one first, so that each pair shares its prompt and stays together.
+ */
 export const interleaved = ({
   chosen,
   rejected,
@@ -61,7 +66,7 @@ const tokenRows = ({ prompts, chosen, rejected, refLogProbs, masks }: Preference
   }
 }
 
-/** One side of interleaved rows: `[2 B, T]` to `[B, T]`. */
+/** Returns one side of interleaved rows: `[2 B, T]` to `[B, T]`. */
 export const sideOf = (x: tf.Tensor, side: 'chosen' | 'rejected'): tf.Tensor => {
   const [rows, length] = x.shape as [number, number] // [2 B, T] by contract
   const pairs = tf.reshape(x, [rows / 2, 2, length])

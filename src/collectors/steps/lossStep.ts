@@ -1,4 +1,4 @@
-/** One optimizer step of any loss on rows of tokens: pure in, pure out. */
+/** A pure optimizer step of any loss on rows of tokens. */
 
 import * as tf from '@tensorflow/tfjs-core'
 import { notAWeight, refuse } from '../../core/options.js'
@@ -29,7 +29,7 @@ import {
 } from './tokenRows.js'
 import { makeChooser, type WholeChoice } from './wholeChoice.js'
 
-/** Everything that training changes: weights that are not frozen, and what the optimizer remembers of them. */
+/** The state that training changes: trained weights, and the optimizer's state. */
 export interface TrainerState<S> {
   readonly params: NamedTensors
   readonly optimizer: S
@@ -39,27 +39,35 @@ export interface TrainerState<S> {
 export interface LossStepOptions<S> {
   readonly config: DecoderConfig
   readonly optimizer: Optimizer<S>
-  /** Infinity for no limit. Default 1. */
+  /** Largest gradient norm; larger ones are clipped. Infinity: no limit. Default 1. */
   readonly maxGradNorm?: number
-  /** About how many tokens are computed in one run; gradients of several runs are added up. Infinity for one run. Default 4096. */
+  /**
+   * Approximate tokens per forward and backward pass. The gradients of several passes are added.
+   * Infinity: one pass. Default 4096.
+   */
   readonly microBatchTokens?: number
   /**
-   * Weights that the model needs and that the step leaves alone, such as the base of an adapter and its scalings. No gradient of them is
-   * computed. They are kept until `release`.
+   * Weights that the model needs but the step does not train, such as the base of an adapter and
+   * its scalings. They get no gradient. They are kept until `release`.
    */
   readonly frozen?: NamedTensors
-  /** What is computed again for the gradient instead of being kept: less memory for about a third more time. Default none. */
+  /**
+   * Activations to recompute in the backward pass. Saves memory, takes about a third more time.
+   * Default `none`.
+   */
   readonly recompute?: Recompute
 }
 
 /** A training step on rows `R` that measures `M`. */
 export interface LossStep<S, R, M> {
-  /** Parameters with a fresh optimizer. The tensors belong to the enclosing scope. */
+  /** Returns parameters with a fresh optimizer state. The tensors belong to the enclosing scope. */
   readonly init: (params: NamedTensors) => TrainerState<S>
   /**
-   * One step. Tensors of `state` are not freed: the caller owns them, and the result.
+   * Performs one step. Does not free the tensors of `state`. The caller owns them and the result.
    *
-   * Errors   throws RangeError for rows that do not fit each other, for no rows, and for a learning rate that is negative or not finite; throws NonFiniteLoss for NaN, before anything is changed.
+   * Errors   throws RangeError for rows that do not match each other, for an empty batch, and for a
+   *          learning rate that is negative or not finite. Throws NonFiniteLoss for NaN, before any
+   *          change.
    */
   readonly update: (
     state: TrainerState<S>,
@@ -69,24 +77,33 @@ export interface LossStep<S, R, M> {
   readonly release: () => void
 }
 
-/** What every step measures. */
+/** The metrics of every step. */
 export interface MeasuredLoss {
   readonly loss: number
-  /** Before it is clipped. */
+  /** Norm before clipping. */
   readonly gradNorm: number
 }
 
-/** What makes a step of a loss: rows `R`, whose lists have the names `K`, and measures `X` of micro-batches that become `M`. */
+/**
+ * The definition of a loss's step: rows `R` with lists named `K`, and measures `X` of
+ * micro-batches, which are combined to `M`.
+ */
 export interface StepCase<R, K extends string, X, M extends MeasuredLoss> {
-  /** For messages. */
+  /** The name in error messages. */
   readonly name: string
-  /** Throws RangeError for rows that it cannot bring into form; how lists fit is checked afterwards. */
+  /**
+   * Converts rows. Throws RangeError for rows that cannot be converted; matching lengths are
+   * checked later.
+   */
   readonly rows: (rows: R) => StepTokenRows<K>
-  /** The loss of a micro-batch, divided by the counts of the whole mini-batch, so that micro-batches add up. */
+  /**
+   * The loss of a micro-batch, divided by the counts of the whole mini-batch, so that micro-batches
+   * add up.
+   */
   readonly loss: StepLoss<K, X>
-  /** The tokens that count, `[B, T]`, where they are not those of the mask. */
+  /** The trained tokens, `[B, T]`, if they differ from those of the mask. */
   readonly counted?: (readout: Readout, rows: Omit<RowTensors<K>, 'counts'>) => tf.Tensor
-  /** What the loss decides over the whole mini-batch, if it does. */
+  /** A decision of the loss that needs the whole mini-batch. */
   readonly choice?: WholeChoice<K>
   readonly metrics: (parts: readonly StepPart<X>[], gradNorm: number) => M
 }
@@ -94,7 +111,7 @@ export interface StepCase<R, K extends string, X, M extends MeasuredLoss> {
 /** The loss or the gradient is NaN or infinite. */
 export class NonFiniteLoss extends Error {
   constructor(loss: number, gradNorm: number) {
-    super(`the loss is ${loss} and the gradient norm ${gradNorm}: lower the learning rate, or look at the batch`)
+    super(`the loss is ${loss} and the gradient norm ${gradNorm}: lower the learning rate, or check the batch`)
     this.name = 'NonFiniteLoss'
   }
 }
@@ -110,7 +127,7 @@ interface LearnOutput<S> {
   readonly norm: tf.Tensor
 }
 
-/** Errors: throws RangeError for settings that make no sense, all of them. */
+/** Throws RangeError that lists all invalid settings. */
 const checkOptions = (
   step: string,
   { maxGradNorm, microBatchTokens }: Required<Pick<LossStepOptions<unknown>, 'maxGradNorm' | 'microBatchTokens'>>,
@@ -120,14 +137,14 @@ const checkOptions = (
     !(microBatchTokens >= 1) && `microBatchTokens must be at least 1, got ${microBatchTokens}`,
   ])
 
-/** Names that are to be trained and frozen at once: none may be. */
+/** Throws RangeError if a name is both trained and frozen. */
 const checkApart = (step: string, params: NamedTensors, frozen: NamedTensors): void => {
   const both = Object.keys(params).filter((name) => Object.hasOwn(frozen, name))
   if (both.length > 0)
     throw new RangeError(`${step}: ${both.map((name) => `'${name}'`).join(', ')} cannot be trained: it is frozen`)
 }
 
-/** The tokens that count in a micro-batch, compiled. */
+/** Compiles the number of trained tokens of a micro-batch. */
 const compiledCount = <R, K extends string, X, M extends MeasuredLoss>(
   { counted }: StepCase<R, K, X, M>,
   config: DecoderConfig,
@@ -136,29 +153,30 @@ const compiledCount = <R, K extends string, X, M extends MeasuredLoss>(
     tf.sum(counted?.({ states: completionStates(params, config, rows.batch), weights: params }, rows) ?? rows.mask),
   )
 
-/** Counts as a loss reads them. They belong to the enclosing scope. */
+/** Makes tensors of the counts, for a loss. They belong to the enclosing scope. */
 export const countTensors = ({ tokens, completions }: StepPlan<string>['counts']): LossCounts => ({
   tokens: tf.scalar(tokens),
   completions: tf.scalar(completions),
 })
 
-/** A mini-batch in micro-batches, and what its gradients are divided by. */
+/** A mini-batch divided into micro-batches, and the divisors of its gradients. */
 export interface StepPlan<K extends string> {
   readonly micros: readonly StepTokenRows<K>[]
   readonly counts: { readonly tokens: number; readonly completions: number }
 }
 
-/** What an update needs besides the state. */
+/** The numbers that an update needs besides the state. */
 interface StepNumbers {
   readonly counts: LossCounts
   readonly learningRate: tf.Tensor
 }
 
-/** The parts that an update is put together from: in one thread, or with gradients from several. */
+/** The building blocks of an update, for one thread or for gradients of several threads. */
 export interface StepPieces<S, R, K extends string, X, M> {
   readonly init: LossStep<S, R, M>['init']
   /**
-   * Checks an update and cuts its rows, into a multiple of `multipleOf` micro-batches where there are as many groups.
+   * Checks an update and divides its rows into micro-batches. Their number is a multiple of
+   * `multipleOf` if there are enough groups.
    *
    * Errors   those of `LossStep.update`.
    */
@@ -167,13 +185,16 @@ export interface StepPieces<S, R, K extends string, X, M> {
     given: { readonly rows: R; readonly learningRate: number },
     multipleOf: number,
   ) => StepPlan<K>
-  /** Gradients of a micro-batch. The results belong to the enclosing scope. */
+  /** Computes the gradients of a micro-batch. The results belong to the enclosing scope. */
   readonly run: (params: NamedTensors, rows: StepTokenRows<K>, counts: LossCounts) => GradOutput<X>
-  /** The sum of two sets of gradients. The result belongs to the enclosing scope. */
+  /** Adds two sets of gradients. The result belongs to the enclosing scope. */
   readonly add: (a: NamedTensors, b: NamedTensors) => NamedTensors
-  /** Clips gradients and changes the state by them. */
+  /** Clips gradients and updates the state. */
   readonly learn: (input: LearnInput<S>) => LearnOutput<S>
-  /** Gradients and change in one graph, for a mini-batch that is one micro-batch; undefined where that cannot be. */
+  /**
+   * Computes gradients and update in one graph, for a single micro-batch, or `undefined` if the
+   * step cannot.
+   */
   readonly whole:
     | ((
         state: TrainerState<S>,
@@ -181,7 +202,7 @@ export interface StepPieces<S, R, K extends string, X, M> {
         numbers: StepNumbers,
       ) => LearnOutput<S> & { readonly parts: readonly StepPart<X>[] })
     | undefined
-  /** Errors: throws NonFiniteLoss. */
+  /** Returns the result of an update. Throws NonFiniteLoss. */
   readonly conclude: (
     learned: LearnOutput<S> & { readonly parts: readonly StepPart<X>[] },
   ) => ReturnType<LossStep<S, R, M>['update']>
@@ -189,9 +210,10 @@ export interface StepPieces<S, R, K extends string, X, M> {
 }
 
 /**
- * Makes the parts of a training step.
+ * Makes the building blocks of a training step.
  *
- * Errors   throws RangeError for a `maxGradNorm` that is not positive and `microBatchTokens` below 1, all reasons at once.
+ * Errors   throws RangeError that lists all problems: a `maxGradNorm` that is not positive, or
+ *          `microBatchTokens` below 1.
  * Effects  keeps `frozen` and the compiled graphs until `release`.
  */
 export const stepPieces = <S, R, K extends string, X, M extends MeasuredLoss>(
@@ -214,7 +236,7 @@ export const stepPieces = <S, R, K extends string, X, M extends MeasuredLoss>(
     return { state: { params: next.params, optimizer: next.state }, norm: clipped.norm }
   }
   const compiledLearn = jit(learn, { memory: recompute === 'none' ? 'automatic' : 'returned' })
-  /** Forward, backward and optimizer in one graph: the gradients never leave it. */
+  /** Forward pass, backward pass and optimizer in one graph, so that gradients never leave it. */
   const compiledWhole = jit((input: Omit<GradInput<K>, 'params'> & Omit<LearnInput<S>, 'grads'>) => {
     const { state, learningRate, ...rows } = input
     const { grads, ...part } = wholeGradients(config, stepCase.loss)({ ...rows, params: state.params })
@@ -225,14 +247,20 @@ export const stepPieces = <S, R, K extends string, X, M extends MeasuredLoss>(
   const countPart = (params: NamedTensors, rows: StepTokenRows<K>): number =>
     scope(() => count({ params: { ...frozen, ...params }, ...tensorsOf(rows) }).dataSync()[0]!)
 
-  /** The tokens that count, of the whole mini-batch. Which ones do is known beforehand, unless the loss decides. */
+  /**
+   * Counts the trained tokens of the mini-batch. The mask determines them, unless the loss selects
+   * tokens.
+   */
   const tokensThatCount = (params: NamedTensors, micros: readonly StepTokenRows<K>[]): number =>
     micros.reduce(
       (sum, micro) => sum + (stepCase.counted === undefined ? learnedTokens(micro) : countPart(params, micro)),
       0,
     )
 
-  /** Rows in micro-batches. What the loss decides over all of them is decided before, unless one run sees them all. */
+  /**
+   * Divides rows into micro-batches. Decisions over the whole mini-batch are made first, unless
+   * there is only one micro-batch.
+   */
   const inMicroBatches = (
     params: NamedTensors,
     rows: StepTokenRows<K>,
@@ -287,11 +315,13 @@ export const stepPieces = <S, R, K extends string, X, M extends MeasuredLoss>(
 /**
  * Makes a training step: forward and backward pass in micro-batches, gradient clipping, optimizer.
  *
- * Gradients are normalized by the tokens and rows of the whole mini-batch, so that the size of micro-batches changes nothing but rounding. Rows
- * with one prompt share its computation, forward and backward. What is frozen has neither gradients nor optimizer state, and is no part of
- * the trainer's state.
+ * Gradients are normalized by the tokens and rows of the whole mini-batch, so the size of
+ * micro-batches affects only rounding. Rows with the same prompt share its computation, forward and
+ * backward. Frozen weights have no gradients or optimizer state and are not part of the trainer's
+ * state.
  *
- * Errors   throws RangeError for a `maxGradNorm` that is not positive and `microBatchTokens` below 1, all reasons at once.
+ * Errors   throws RangeError that lists all problems: a `maxGradNorm` that is not positive, or
+ *          `microBatchTokens` below 1.
  * Effects  keeps `frozen` and the compiled graphs until `release`.
  */
 export const lossStep = <S, R, K extends string, X, M extends MeasuredLoss>(
@@ -300,7 +330,7 @@ export const lossStep = <S, R, K extends string, X, M extends MeasuredLoss>(
 ): LossStep<S, R, M> => {
   const pieces = stepPieces(stepCase, options)
 
-  /** Gradients of each micro-batch, added up; one set of them is alive at a time. */
+  /** Adds up the gradients of the micro-batches, and frees each set once it is added. */
   const accumulate = (
     params: NamedTensors,
     micros: readonly StepTokenRows<K>[],

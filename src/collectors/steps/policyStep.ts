@@ -1,5 +1,5 @@
 /**
- * The optimizer step of a policy loss, and the rows that it learns from.
+ * The optimizer step of a policy loss, and the rows that it trains on.
  *
  * This folder holds one optimizer step of each loss: the rows that it reads, micro-batches,
  * gradients and metrics. It does not hold the losses (`src/objectives`) or the state between

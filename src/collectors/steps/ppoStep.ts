@@ -1,4 +1,4 @@
-/** PPO with a value head on the policy's own decoder as a training step, and the rows that it learns from. */
+/** The training step and rows of PPO, with a value head on the policy's own decoder. */
 import * as tf from '@tensorflow/tfjs-core'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import type { PolicyLoss } from '../../objectives/policyLoss.js'
@@ -10,15 +10,15 @@ import { combineMetrics, type PolicyMeasures, type StepMetrics } from './stepMet
 import type { TrainingRows } from './stepRows.js'
 import { type ValueList, type ValueMeasures, type ValueMetrics, valueMetrics, valueTerms } from './valueStep.js'
 
-/** Rows of a policy loss with an advantage for each token, and what its value is to become. */
+/** Rows of a policy loss with advantages and target values for each token. */
 export interface PPORows extends TrainingRows {
-  /** Per token. */
+  /** Per token: its target value. */
   readonly returns: readonly ArrayLike<number>[]
-  /** Per token: its value when it was sampled. */
+  /** Per token: its value at the time of sampling. */
   readonly oldValues: readonly ArrayLike<number>[]
 }
 
-/** `loss` is all of it. */
+/** The metrics of policy and value. `loss` is the total. */
 export type PPOMetrics = StepMetrics & ValueMetrics
 
 interface PPOMeasures {

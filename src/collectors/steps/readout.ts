@@ -1,4 +1,4 @@
-/** What losses read from the states of a decoder, and how the measures of micro-batches are put together. */
+/** Readouts of a decoder's states for losses, and sums of measures over micro-batches. */
 import * as tf from '@tensorflow/tfjs-core'
 import { gatherLogProbs } from '../../engine/ops/logProbs.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
@@ -9,21 +9,24 @@ import type { RowTensors } from './tokenRows.js'
 
 type Tokens = Pick<RowTensors<string>, 'batch' | 'inverseTemperature' | 'mask'>
 
-/** Logits that are divided by the temperature, `[B * T, V]`: their log-softmax is what the sampler drew from. */
+/**
+ * Computes logits divided by the temperature, `[B * T, V]`. Their log-softmax is the sampler's
+ * distribution.
+ */
 export const rowLogits = (
   config: DecoderConfig,
   { states, weights }: Readout,
   { inverseTemperature }: Pick<Tokens, 'inverseTemperature'>,
 ): tf.Tensor => tf.mul(logitsOf(weights, config, states), inverseTemperature)
 
-/** The tokens of the completions, `[B * T]`. */
+/** Returns the tokens of the completions, `[B * T]`. */
 export const rowIds = ({ batch }: Pick<Tokens, 'batch'>): tf.Tensor => tf.reshape(batch.completionIds, [-1])
 
-/** Log-probability of each token from its logits, `[B, T]`. Nats. */
+/** Computes the log-probability of each token from its logits, `[B, T]`, in nats. */
 export const rowLogProbs = (logits: tf.Tensor, rows: Pick<Tokens, 'batch' | 'mask'>): tf.Tensor =>
   tf.reshape(gatherLogProbs(logits, rowIds(rows)), rows.mask.shape)
 
-/** Sums over the micro-batches of scalars that are parts of the whole mini-batch's. Optional ones are in all parts or in none. */
+/** Sums scalars over the micro-batches. Optional ones must be in all parts or in no part. */
 export const summed = <X extends { readonly [N in keyof X]?: tf.Tensor }>(
   parts: readonly StepPart<X>[],
 ): { readonly [N in keyof X]: number } & { readonly loss: number } => {

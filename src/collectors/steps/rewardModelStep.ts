@@ -1,4 +1,4 @@
-/** The training step of a reward model: a value head that is read at the end of each completion. */
+/** The training step of a reward model: a value head, read at the end of each completion. */
 import * as tf from '@tensorflow/tfjs-core'
 import { stateValues } from '../../modules/valueHead.js'
 import type { RewardModelLoss } from '../../objectives/rewardModelLoss.js'
@@ -9,7 +9,7 @@ import { summed } from './readout.js'
 /** Pairs of completions. All lists have one element for each pair. */
 export interface RankedRows extends Preference<readonly ArrayLike<number>[]> {
   readonly prompts: readonly ArrayLike<number>[]
-  /** By how much the chosen completion is to lead. Default 0. */
+  /** The lead that the chosen completion should have. Default 0. */
   readonly margins?: readonly number[]
 }
 
@@ -17,15 +17,15 @@ export interface RankedRows extends Preference<readonly ArrayLike<number>[]> {
 export interface RewardModelMetrics extends MeasuredLoss {
   readonly chosenReward: number
   readonly rejectedReward: number
-  /** The difference of both. */
+  /** Difference of the two rewards. */
   readonly margin: number
-  /** Share of pairs whose chosen completion has the larger reward. */
+  /** Share of pairs whose chosen completion has the higher reward. */
   readonly accuracy: number
 }
 
 type Measure = 'chosenReward' | 'rejectedReward' | 'accuracy'
 
-/** A completion with one token more: the state that would predict it has read all of the others. */
+/** Appends one token to a completion. The state that predicts it has processed all the others. */
 const withEnd = (row: ArrayLike<number>): ArrayLike<number> => [...Array.from(row), 0]
 
 const atEnd = (row: ArrayLike<number>): ArrayLike<number> => Array.from(row, (_, t) => (t === row.length - 1 ? 1 : 0))

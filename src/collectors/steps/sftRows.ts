@@ -1,26 +1,28 @@
-/** Rows of given conversations, of which chosen tokens are learned. */
+/** Rows of given conversations with masks of the trained tokens. */
 import * as E from 'fp-ts/lib/Either.js'
 import { type ConfigFailure, problemList } from '../../core/failure.js'
 import { aList, aNumber, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
 import { type MaskedTokens, type MaskedTokensOptions, maskedTokens } from '../../data/applyChatTemplate.js'
 import type { History } from '../../text/history/history.js'
 
-/** Rows to learn from as they are. All lists have one element for each row. */
+/** Rows for supervised training. All lists have one element per row. */
 export interface SFTRows {
-  /** At least one token each: the first token of a completion is predicted from it. */
+  /** At least one token each, from which the first token of the completion is predicted. */
   readonly prompts: readonly ArrayLike<number>[]
   readonly completions: readonly ArrayLike<number>[]
-  /** Per token of the completion: 1 for what is learned. Default: everything is learned. */
+  /** Per token of the completion: 1 for trained tokens. Default: all tokens. */
   readonly masks?: readonly ArrayLike<number>[]
   /** Per token of the completion, for losses with a reference model. */
   readonly refLogProbs?: readonly ArrayLike<number>[]
 }
 
 /**
- * Conversations as rows: what comes before the first token that is learned is the prompt, which neighbors share; what comes after the last one is
- * left out. The first token of a conversation is never learned: nothing predicts it.
+ * Converts conversations to rows. The prompt of a row ends before the first trained token; adjacent
+ * rows share equal prompts. Tokens after the last trained one are left out. The first token of a
+ * conversation is never trained on, because nothing predicts it.
  *
- * Errors   throws RangeError, naming all of them, for conversations whose mask has another length or leaves nothing to learn.
+ * Errors   throws RangeError that lists all conversations whose mask has another length or no
+ *          trained token.
  *
  * @example
  * maskedRows([{ ids: [5, 6, 7, 8, 9], mask: [0, 0, 1, 0, 0] }]) // { prompts: [[5, 6]], completions: [[7]], masks: [[1]] }
@@ -33,7 +35,7 @@ export const maskedRows = (conversations: readonly MaskedTokens[]): Required<Omi
     const last = on.lastIndexOf(1)
     if (tokens.length !== on.length)
       problems.push(`conversation ${i} has ${tokens.length} tokens but ${on.length} in its mask`)
-    else if (first < 0) problems.push(`conversation ${i} has no token to learn`)
+    else if (first < 0) problems.push(`conversation ${i} has no token to train on`)
     return {
       prompt: tokens.slice(0, first),
       completion: tokens.slice(first, last + 1),
@@ -63,13 +65,16 @@ const SFT_ROWS_OPTIONS: OptionKinds<SFTRowsOptions> = {
 }
 
 /**
- * Conversations as rows for supervised fine-tuning: rendered with the model's template, encoded whole, and what the assistant wrote is learned, in
- * every turn, with `endOfTurn` where it is given. Special tokens in what messages say are text, as in `encodeRendered`.
+ * Converts conversations to rows for supervised fine-tuning. Each is rendered with the model's
+ * template and encoded as a whole. The assistant's messages of every turn are trained on, with
+ * `endOfTurn` if given. Special tokens in the text of messages are treated as text, as in
+ * `encodeRendered`.
  *
- * Errors   `Left(ConfigFailure)` with all conversations that the template refuses, that have more than `maxTokens` tokens, or that have
- *          nothing to learn.
+ * Errors   `Left(ConfigFailure)` that lists all conversations that the template rejects, that have
+ *          more than `maxTokens` tokens, or that have no token to train on.
  * Effects  none.
- * Source   TRL's `SFTTrainer` with `assistant_only_loss`; Transformers `apply_chat_template(return_assistant_tokens_mask=True)`.
+ * Source   TRL's `SFTTrainer` with `assistant_only_loss`; Transformers
+ *          `apply_chat_template(return_assistant_tokens_mask=True)`.
  *
  * @example
  * const tokenizer = orThrow(textTokenizer(trainBytePairEncoding([], { vocabularySize: 256 })))
@@ -87,7 +92,7 @@ export const sftRows = (
     const masked = maskedTokens(history, options)
     if (E.isLeft(masked)) problems.push(`${nameOf(i)}: ${masked.left.reason}`)
     else if (!Array.from(masked.right.mask).some((on, t) => t > 0 && on === 1))
-      problems.push(`${nameOf(i)}: the assistant wrote nothing that could be learned`)
+      problems.push(`${nameOf(i)}: the assistant has no text to train on`)
     else return [masked.right]
     return []
   })

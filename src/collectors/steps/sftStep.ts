@@ -10,13 +10,13 @@ import type { SFTRows } from './sftRows.js'
 import type { StepLoss } from './stepGradients.js'
 import type { StepTokenRows } from './tokenRows.js'
 
-/** Means over the tokens that are learned, before the update. */
+/** Means over the trained tokens, before the update. */
 export interface SFTMetrics extends MeasuredLoss {
   /** Negative log-likelihood of a token, in nats. */
   readonly nll: number
-  /** Share of tokens that the model would have chosen first. */
+  /** Share of tokens to which the model gives the highest probability. */
   readonly accuracy: number
-  /** k3, in nats; null without a reference. */
+  /** k3 estimate, in nats, or `null` without a reference. */
   readonly klToRef: number | null
   readonly tokens: number
 }

@@ -1,4 +1,4 @@
-/** The rows of any training step: checked, cut into micro-batches, as tensors. */
+/** The rows of any training step: checked, divided into micro-batches, and converted to tensors. */
 import * as tf from '@tensorflow/tfjs-core'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import {
@@ -14,28 +14,34 @@ import type { LossCounts } from '../../objectives/tokenLosses/aggregation.js'
 /** One number for each row, or one for each token of each row. */
 type RowList = readonly number[] | readonly ArrayLike<number>[]
 
-/** Completions, with what a loss needs besides under the names `K`. What has `group` neighbors is never torn apart by micro-batches. */
+/**
+ * Completions, and the lists `K` that a loss needs. Micro-batches do not split `group` adjacent
+ * rows.
+ */
 export interface StepTokenRows<K extends string> {
   readonly groups: PromptGroups
-  /** One for each row, as all lists. */
+  /** One per row, like all lists. */
   readonly completions: readonly ArrayLike<number>[]
-  /** Per token: 1 for what is learned, 0 for what only stands between. Default: everything is learned. */
+  /** Per token: 1 for trained tokens, 0 for others. Default: all tokens. */
   readonly masks?: readonly ArrayLike<number>[]
-  /** At which log-probabilities are computed. */
+  /** The temperature at which log-probabilities are computed. */
   readonly temperature: number
   readonly lists: { readonly [N in K]?: RowList }
 }
 
-/** A micro-batch, as a loss reads it. B rows, T places. */
+/** A micro-batch as tensors: B rows, T positions. */
 export interface RowTensors<K extends string> {
   readonly batch: CompletionBatch
   /** `[]` */
   readonly inverseTemperature: tf.Tensor
   /** `[B, T]` */
   readonly mask: tf.Tensor
-  /** `[B, T]`, or `[B, 1]` for what has one number for each row; what is made for a micro-batch has its own shapes. */
+  /**
+   * `[B, T]`, or `[B, 1]` for lists with one number per row. Entries made for a micro-batch have
+   * their own shapes.
+   */
   readonly lists: { readonly [N in K]?: tf.Tensor }
-  /** Of the whole mini-batch. */
+  /** Counts of the whole mini-batch. */
   readonly counts: LossCounts
 }
 
@@ -47,7 +53,7 @@ const listsOf = <K extends string>({ lists }: StepTokenRows<K>): readonly (reado
 const mapLists = <K extends string, X>(rows: StepTokenRows<K>, f: (list: RowList) => X): { readonly [N in K]?: X } =>
   Object.fromEntries(listsOf(rows).map(([name, list]) => [name, f(list)])) as { readonly [N in K]?: X } // the same names
 
-/** What a list lacks, if it does. */
+/** Returns the problem of a list, if any. */
 const misfit = (name: string, list: RowList, completions: StepTokenRows<string>['completions']): readonly string[] => {
   if (list.length !== completions.length) return [`${completions.length} completions but ${list.length} ${name}`]
   if (isPerRow(list)) return []
@@ -55,7 +61,7 @@ const misfit = (name: string, list: RowList, completions: StepTokenRows<string>[
   return i < 0 ? [] : [`row ${i} has ${completions[i]!.length} tokens but ${list[i]!.length} ${name}`]
 }
 
-/** The first element of rows that is not as it must be. */
+/** Returns the first element of the rows that violates the condition. */
 const firstWrong = (
   rows: readonly ArrayLike<number>[],
   holds: (x: number) => boolean,
@@ -65,10 +71,13 @@ const firstWrong = (
   return undefined
 }
 
-/** Errors: throws RangeError with all problems: no rows, lists that do not fit, tokens outside of the vocabulary, masks that are none. */
+/**
+ * Throws RangeError that lists all problems: no rows, lists that do not match, tokens outside the
+ * vocabulary, invalid masks.
+ */
 export const checkTokenRows = (name: string, rows: StepTokenRows<string>, vocabularySize: number): void => {
   const { groups, completions, masks, temperature } = rows
-  if (completions.length === 0) throw new RangeError(`${name}: there are no rows to learn from`)
+  if (completions.length === 0) throw new RangeError(`${name}: there are no rows to train on`)
   const isToken = (id: number): boolean => Number.isInteger(id) && id >= 0 && id < vocabularySize
   const prompts = groups.prompts.length * groups.group
   const badToken = firstWrong([...groups.prompts, ...completions], isToken)
@@ -77,14 +86,14 @@ export const checkTokenRows = (name: string, rows: StepTokenRows<string>, vocabu
     ...(prompts === completions.length ? [] : [`${completions.length} completions but ${prompts} prompts`]),
     ...(masks === undefined ? [] : misfit('masks', masks, completions)),
     ...listsOf(rows).flatMap(([list, values]) => misfit(list, values, completions)),
-    ...(badToken === undefined ? [] : [`token ${badToken.value} is none of the ${vocabularySize} of the model`]),
+    ...(badToken === undefined ? [] : [`token ${badToken.value} is not in the vocabulary of ${vocabularySize}`]),
     ...(badMask === undefined ? [] : [`row ${badMask.row} has ${badMask.value} in its mask, not 0 or 1`]),
     ...(temperature > 0 && Number.isFinite(temperature) ? [] : [`temperature must be positive, got ${temperature}`]),
   ]
   if (problems.length > 0) throw new RangeError(`${name}: ${problems.join('; ')}`)
 }
 
-/** Rows of groups `from .. to - 1`. */
+/** Returns the rows of groups `from .. to - 1`. */
 const groupsBetween = <K extends string>(rows: StepTokenRows<K>, from: number, to: number): StepTokenRows<K> => {
   const { groups, completions, masks, temperature } = rows
   const [first, end] = [from * groups.group, to * groups.group]
@@ -97,15 +106,18 @@ const groupsBetween = <K extends string>(rows: StepTokenRows<K>, from: number, t
   }
 }
 
-/** How rows are cut into micro-batches. */
+/** The sizes of micro-batches. */
 interface MicroBatchCut {
-  /** About so many tokens each. */
+  /** Approximate number of tokens in each. */
   readonly tokens: number
-  /** Their number is a multiple of this, where there are as many groups. */
+  /** The number of micro-batches is a multiple of this if there are enough groups. */
   readonly multipleOf: number
 }
 
-/** Rows in runs of about `tokens` tokens, whole groups each, as even as groups allow. The runs together are the rows, in order. */
+/**
+ * Divides rows into micro-batches of about `tokens` tokens: whole groups, as even as possible, in
+ * order.
+ */
 export const microBatches = <K extends string>(
   rows: StepTokenRows<K>,
   { tokens, multipleOf }: MicroBatchCut,
@@ -117,7 +129,7 @@ export const microBatches = <K extends string>(
   return Array.from({ length: count }, (_, i) => groupsBetween(rows, start(i), start(i + 1)))
 }
 
-/** The tokens that are learned. */
+/** Counts the trained tokens. */
 export const learnedTokens = ({ completions, masks }: Pick<StepTokenRows<never>, 'completions' | 'masks'>): number =>
   (masks ?? completions).reduce(
     (sum, row) => sum + (masks === undefined ? row.length : Array.from(row).reduce((n, on) => n + on, 0)),
@@ -130,7 +142,10 @@ const padded = (rows: readonly ArrayLike<number>[], { completionLength }: Packed
   return tf.tensor2d(values, [rows.length, completionLength])
 }
 
-/** Mask and lists of rows, without what a model reads. They belong to the enclosing scope. */
+/**
+ * Makes the mask and list tensors of rows, without the model's inputs. They belong to the enclosing
+ * scope.
+ */
 export const listTensors = <K extends string>(
   rows: StepTokenRows<K>,
   packed: PackedCompletions = packCompletions(rows.groups, rows.completions),
@@ -143,7 +158,10 @@ export const listTensors = <K extends string>(
   }
 }
 
-/** The tensors of rows, prompts shared by their groups. They belong to the enclosing scope. */
+/**
+ * Makes the tensors of rows, with prompts shared by their groups. They belong to the enclosing
+ * scope.
+ */
 export const tensorsOfRows = <K extends string>(
   rows: StepTokenRows<K>,
   config: DecoderConfig,
@@ -156,7 +174,7 @@ export const tensorsOfRows = <K extends string>(
   }
 }
 
-/** The numbers of a tensor `[B, T]`, as many of each row as its completion has tokens. */
+/** Returns the numbers of a tensor `[B, T]`: for each row, as many as its completion has tokens. */
 export const tokenNumbers = (
   values: tf.Tensor,
   completions: readonly ArrayLike<number>[],

@@ -1,4 +1,4 @@
-/** One optimizer step of a value function with a backbone of its own. */
+/** The optimizer step of a value function with its own backbone. */
 import * as tf from '@tensorflow/tfjs-core'
 import { masked, maskedSum } from '../../engine/masked.js'
 import type { Readout } from '../../modules/transformer/layerwise.js'
@@ -9,36 +9,39 @@ import type { MeasuredLoss, StepCase } from './lossStep.js'
 import { summed } from './readout.js'
 import type { RowTensors, StepTokenRows } from './tokenRows.js'
 
-/** What a value function learns from. All lists have one element for each row. */
+/** The training rows of a value function. All lists have one element per row. */
 export interface ValueRows {
   readonly prompts: readonly ArrayLike<number>[]
   readonly completions: readonly ArrayLike<number>[]
-  /** Per token: what its value is to become. */
+  /** Per token: its target value. */
   readonly returns: readonly ArrayLike<number>[]
-  /** Per token: its value when it was sampled. */
+  /** Per token: its value at the time of sampling. */
   readonly oldValues?: readonly ArrayLike<number>[]
-  /** Per token: 1 for what counts. Default: everything does. */
+  /** Per token: 1 for trained tokens. Default: all tokens. */
   readonly masks?: readonly ArrayLike<number>[]
 }
 
 /** The lists of a value function. */
 export type ValueList = 'returns' | 'oldValues'
 
-/** Means over the tokens that count, before the update. */
+/** Means over the trained tokens, before the update. */
 export interface ValueMetrics {
   readonly valueLoss: number
-  /** Share of tokens whose gradient the range of the values took away. */
+  /** Share of tokens without a gradient because of the value clip range. */
   readonly valueCutFraction: number
-  /** `1 - Var(R - V) / Var(R)`: 1 for a perfect value function, 0 for a constant one; null where all returns are alike. */
+  /**
+   * `1 - Var(R - V) / Var(R)`: 1 for a perfect value function, 0 for a constant one, `null` if all
+   * returns are equal.
+   */
   readonly explainedVariance: number | null
 }
 
-/** Parts of the means of the whole mini-batch. */
+/** Shares of the means of the whole mini-batch. */
 export type ValueMeasures = Readonly<
   Record<'valueLoss' | 'valueCutFraction' | 'error' | 'squaredError' | 'target' | 'squaredTarget', tf.Tensor>
 >
 
-/** The value loss of a micro-batch, and its measures. */
+/** Computes the value loss of a micro-batch, and its measures. */
 export const valueTerms = (
   { states, weights }: Readout,
   { mask, lists, counts }: RowTensors<ValueList>,
@@ -60,10 +63,10 @@ export const valueTerms = (
   }
 }
 
-/** Below this share of the mean square a variance is rounding. */
+/** A variance below this share of the mean square is treated as rounding. */
 const ROUNDING = 1e-6
 
-/** The metrics of measures that are added up. */
+/** Computes metrics from summed measures. */
 export const valueMetrics = (sums: { readonly [N in keyof ValueMeasures]: number }): ValueMetrics => {
   const { error, squaredError, target, squaredTarget } = sums
   const variance = squaredTarget - target ** 2

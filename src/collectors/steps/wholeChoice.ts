@@ -1,4 +1,4 @@
-/** What a loss decides over a whole mini-batch, so that its micro-batches add up to it. */
+/** Decisions of a loss over a whole mini-batch, so that its micro-batches add up to it. */
 import type * as tf from '@tensorflow/tfjs-core'
 import type { NamedTensors } from '../../data/weights.js'
 import { jit } from '../../engine/jit.js'
@@ -10,15 +10,18 @@ import { listTensors, type RowTensors, type StepTokenRows, tensorsOfRows, tokenN
 
 /** A decision for each token that depends on all tokens of the mini-batch. */
 export interface WholeChoice<K extends string> {
-  /** The list in which micro-batches get it. Without the list, the loss decides for itself. */
+  /**
+   * The list in which micro-batches receive the decision. Without the list, the loss decides
+   * itself.
+   */
   readonly list: K
-  /** What it depends on besides the lists, `[B, T]`, read from a micro-batch. */
+  /** The input of the decision besides the lists, `[B, T]`, read from a micro-batch. */
   readonly read: (readout: Readout, rows: Omit<RowTensors<K>, 'counts'>) => tf.Tensor
-  /** The decision for all rows of the mini-batch, `[B, T]`, from what was read of them. */
+  /** Decides for all rows of the mini-batch, `[B, T]`, from the readings. */
   readonly decide: (read: tf.Tensor, rows: Pick<RowTensors<K>, 'mask' | 'lists'>) => tf.Tensor
 }
 
-/** Rows with the decision among their lists. */
+/** Adds the decision to the lists of rows. */
 export interface Chooser<K extends string> {
   readonly choose: (
     params: NamedTensors,
@@ -29,7 +32,8 @@ export interface Chooser<K extends string> {
 }
 
 /**
- * Compiles a decision: one forward pass of each micro-batch, and what was read of all of them on the host.
+ * Compiles a decision. It runs one forward pass per micro-batch and collects the readings on the
+ * host.
  *
  * Effects  keeps the compiled graph until `release`.
  */

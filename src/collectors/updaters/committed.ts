@@ -1,4 +1,4 @@
-/** What an updater remembers of its pushes: the weights in use, those under them, and those that may go. */
+/** The pushes that an updater keeps track of: weights in use, their base, and obsolete ones. */
 
 import type { Task } from 'fp-ts/lib/Task.js'
 import type { Changing } from '../../core/changing.js'
@@ -9,15 +9,15 @@ import type { ExpectedWeights } from './serverRun.js'
 import type { UpdaterSettings } from './settings.js'
 import type { BaseWeights } from './transaction.js'
 
-/** Weights that all servers took. */
+/** Weights that all servers loaded. */
 export interface Committed {
   readonly serving: ServingWeights
   readonly expected: ExpectedWeights
-  /** Null for whole weights. */
+  /** `null` for whole weights. */
   readonly adapter: AdapterWeights | null
 }
 
-/** Whole weights that all servers took. */
+/** Whole weights that all servers loaded. */
 interface CommittedBase extends BaseWeights {
   readonly remove: Task<void>
 }
@@ -25,22 +25,24 @@ interface CommittedBase extends BaseWeights {
 interface PushesState<W> {
   readonly settings: UpdaterSettings<W>
   readonly members: readonly Member[]
-  /** Names of adapters that were sent to some server. */
+  /** Names of adapters that were sent to any server. */
   readonly names: Set<string>
-  /** What new requests are sampled with. */
+  /** The weights that sample new requests. */
   readonly current: Committed
-  /** The base weights under it. */
+  /** The base weights of `current`. */
   readonly base: CommittedBase
   /** Adapters that running requests may use, newest first. */
   readonly adapters: readonly string[]
-  /** Base weights of earlier pushes whose folders are there, newest first. */
+  /** Base weights of earlier pushes whose folders still exist, newest first. */
   readonly bases: readonly CommittedBase[]
 }
 
-/** A mutable value: what the pushes of an updater share. */
+/** The mutable state that the pushes of an updater share. */
 export type Pushes<W> = Changing<PushesState<W>>
 
-/** Before the first push: what the servers are said to have. */
+/**
+ * Returns the state before the first push, with the weights that the servers are declared to have.
+ */
 export const noPushes = <W>(settings: UpdaterSettings<W>, members: readonly Member[]): Pushes<W> => {
   const { version, source } = settings.start
   const expected: ExpectedWeights = { version, adapter: null, probes: null }
@@ -51,14 +53,20 @@ export const noPushes = <W>(settings: UpdaterSettings<W>, members: readonly Memb
   }
 }
 
-/** The member of a client. Errors: throws RangeError for a client that the updater was not given. */
+/**
+ * Returns the member of a client. Throws RangeError for a client that does not belong to the
+ * updater.
+ */
 export const memberOf = <W>({ members }: Pushes<W>, client: EngineClient): Member => {
   const member = members.find((other) => other.client === client)
-  if (member === undefined) throw new RangeError(`engineUpdater: ${client.name} is none of its clients`)
+  if (member === undefined) throw new RangeError(`engineUpdater: ${client.name} is not one of its clients`)
   return member
 }
 
-/** Base weights that all servers have now, and the folders that nobody can need any more. Older adapters are for other base weights. */
+/**
+ * Records base weights that all servers now have. Returns the obsolete ones, whose folders may be
+ * removed. Adapters for other base weights become obsolete too.
+ */
 export const commitBase = <W>(pushes: Pushes<W>, next: Committed, base: CommittedBase): readonly CommittedBase[] => {
   const { maxStaleness } = pushes.settings.sync
   const bases = [base, ...pushes.bases]
@@ -70,7 +78,10 @@ export const commitBase = <W>(pushes: Pushes<W>, next: Committed, base: Committe
   return bases.slice(maxStaleness + 1)
 }
 
-/** An adapter that all servers have now. Those outside of the window are to be unloaded. */
+/**
+ * Records an adapter that all servers now have. Adapters outside the window are marked for
+ * unloading.
+ */
 export const commitAdapter = <W>(pushes: Pushes<W>, next: Committed, name: string): void => {
   const { maxStaleness } = pushes.settings.sync
   const adapters = [name, ...pushes.adapters]

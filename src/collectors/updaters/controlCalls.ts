@@ -1,25 +1,28 @@
-/** Control calls that end: with a deadline, a signal, and no second try before the engine has told its state. */
+/**
+ * Control calls with a deadline and a signal, which are retried only after the engine has reported
+ * its state.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Clock, Timers } from '../../core/capabilities.js'
 import { errorMessage } from '../../core/failure.js'
 import type { EngineClient, EngineFailure, EngineState } from '../../data/engineClient.js'
 
-/** What calls need of the world. */
+/** The capabilities that calls need. */
 export interface CallWorld {
   readonly clock: Clock
   readonly timers: Timers
 }
 
-/** Time for several calls together. */
+/** A time limit for several calls together. */
 export interface Budget {
-  /** Milliseconds, 0 when it is over or was cancelled. */
+  /** Remaining milliseconds; 0 after the deadline or cancellation. */
   readonly left: () => number
   readonly signal: AbortSignal | undefined
   readonly world: CallWorld
 }
 
-/** A budget that begins now. */
+/** Makes a budget that starts now. */
 export const budgetOf = (ms: number, world: CallWorld, signal?: AbortSignal): Budget => {
   const end = world.clock.now() + ms
   return { left: () => (signal?.aborted === true ? 0 : Math.max(0, end - world.clock.now())), signal, world }
@@ -28,7 +31,7 @@ export const budgetOf = (ms: number, world: CallWorld, signal?: AbortSignal): Bu
 const failed = (engine: string, kind: EngineFailure['kind'], reason: string): E.Either<EngineFailure, never> =>
   E.left({ _tag: 'EngineFailure', engine, kind, reason })
 
-/** Resolves when the budget is over, to why. */
+/** Resolves with the reason when the budget ends. */
 const overOf = (budget: Budget): { readonly over: Promise<string>; readonly forget: () => void } => {
   let forget = (): void => {}
   const over = new Promise<string>((resolve) => {
@@ -44,9 +47,11 @@ const overOf = (budget: Budget): { readonly over: Promise<string>; readonly forg
 }
 
 /**
- * The answer of a call, if it comes in time. Not sent at all when the budget is over.
+ * Returns the response of a call if it arrives in time. The call is not sent if the budget is used
+ * up.
  *
- * Errors   those of the call; `refused` if it was not sent; `unknown` if the budget ended before the answer came, or the call threw.
+ * Errors   those of the call; `refused` if it was not sent; `unknown` if the budget ended before
+ *          the response, or the call threw.
  */
 export const bounded = async <A>(
   engine: string,
@@ -64,7 +69,7 @@ export const bounded = async <A>(
   }
 }
 
-/** What the state of an engine says about a call whose answer is missing. */
+/** The effect of a call without a response, according to the engine's state. */
 export type Happened = 'yes' | 'no' | 'unclear'
 
 /** A call that changes an engine. */
@@ -73,17 +78,18 @@ export interface Change {
   readonly happened: (state: EngineState) => Happened
 }
 
-/** The engine said no: what it has is as it was. */
+/** Returns true if the engine refused the call, so that its state is unchanged. */
 const isCertain = ({ kind }: EngineFailure): boolean => kind === 'refused' || kind === 'missing'
 
 /**
- * Changes an engine, once.
+ * Changes an engine exactly once.
  *
- * Where the answer is missing the engine is asked for its state, and the call is sent a second time only if the state says that the first did
- * nothing. Answers `unclear` where the state cannot tell.
+ * If the response is missing, the engine's state is requested. The call is repeated only if the
+ * state shows that the first one had no effect. Returns `unclear` if the state does not show it.
  *
- * Errors   `Left(EngineFailure)`: `refused` and `missing` changed nothing; after the others nobody knows.
- * Effects  `askMs` bounds each question for the state, whatever is left of the budget.
+ * Errors   `Left(EngineFailure)`. After `refused` and `missing` the engine is unchanged; after
+ *          other kinds its state is unknown.
+ * Effects  `askMs` limits each request for the state, regardless of the remaining budget.
  */
 export const changeOnce = async (
   client: EngineClient,
@@ -103,6 +109,6 @@ export const changeOnce = async (
   if (seen === null || budget.left() <= 0) return first
   const second = await bounded(client.name, call, budget)
   if (E.isRight(second)) return E.right('done')
-  // A first call that was slow rather than lost makes the engine refuse the second.
+  // If the first call was slow rather than lost, the engine refuses the second one.
   return (await ask()) === 'yes' ? E.right('done') : E.left({ ...second.left, kind: first.left.kind })
 }

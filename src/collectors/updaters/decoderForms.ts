@@ -1,4 +1,6 @@
-/** A decoder's parameters in the forms that servers take: its adapter, or all of them in a folder or as numbers. */
+/**
+ * A decoder's parameters in the formats of servers: an adapter, a checkpoint folder, or numbers.
+ */
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Files } from '../../core/capabilities.js'
@@ -27,36 +29,41 @@ import type { PlacedWeights, WeightForms } from './settings.js'
 export interface DecoderFormsOptions {
   readonly config: DecoderConfig
   /**
-   * Whole weights go into folders `v3` in it, which servers read, with these files of the text side. Without it they go through the call
-   * itself, as numbers: SGLang and engines of this process take that.
+   * Folder for whole weights, and the tokenizer files stored with them. Each version gets a
+   * subfolder such as `v3`, which servers read. Without it, the weights are sent as numbers in the
+   * call, which SGLang and in-process engines support.
    */
   readonly checkpoints?: {
     readonly folder: string
     readonly text: ModelText
-    /** How numbers are stored: as the servers hold them. Default F32. */
+    /** The number format of checkpoints, which should match the servers'. Default F32. */
     readonly float?: PretrainedFilesOptions['float']
     /**
-     * `own`: with an output projection beside the embedding that the model shares with it, for servers that serve an untied copy
-     * (`untieEmbeddings`). vLLM 0.32 on CPUs needs that: it goes on with the old projection of a tied model. Default `as trained`.
+     * `own`: writes an output projection even if the model shares it with the embedding, for
+     * servers of an untied copy (`untieEmbeddings`). vLLM 0.32 on CPUs needs it, because it keeps
+     * the old projection of a tied model. Default `as trained`.
      */
     readonly projection?: 'as trained' | 'own'
   }
   readonly files?: Files
 }
 
-/** The forms of a decoder. `release` frees what scoring compiled. */
+/** The formats of a decoder. `release` frees the compiled scorer. */
 export interface DecoderForms extends WeightForms<Params> {
   readonly release: () => void
 }
 
-/** A single number of a tensor. */
+/** Returns the only number of a tensor. */
 const scalarOf = (params: Params, name: string): number => {
   const tensor = params[name]
   if (tensor === undefined) throw new RangeError(`decoderForms: parameter '${name}' is missing`)
   return tensor.dataSync()[0]!
 }
 
-/** The adapter in parameters that carry one, and the parameters under it. Each module has the scale that its scalar says. */
+/**
+ * Splits parameters into an adapter and its base. The scale of each module comes from its scaling
+ * scalar.
+ */
 const splitLora = (params: Params): { readonly base: Params; readonly lora: LoraParams } => {
   const entries = Object.entries(params)
   const ofLora = entries.filter(([name]) => moduleOfLora(name) !== undefined)
@@ -94,12 +101,13 @@ const refusal = (failure: Failure): WeightFailure => ({
 })
 
 /**
- * A decoder's parameters as servers take them. Parameters with an adapter are base, matrices and scalings, as `withLora` makes them.
+ * Converts a decoder's parameters to the formats of servers. Parameters with an adapter consist of
+ * base, matrices and scalings, as made by `withLora`.
  *
  * Shapes   rows of probes `[T]` give `[T - 1]` log-probabilities, at temperature 1.
- * Errors   throws RangeError for an adapter that lacks a tensor.
- * Effects  writes checkpoint folders, each whole or not at all, and removes them. Compiles the scorer. Parameters are not changed: an adapter
- *          is merged into a copy.
+ * Errors   throws RangeError if a tensor of the adapter is missing.
+ * Effects  writes checkpoint folders atomically, and removes them. Compiles the scorer. Parameters
+ *          are unchanged: an adapter is merged into a copy.
  * Cost     a whole push copies all numbers once, and once more for their bytes.
  */
 export const decoderForms = (options: DecoderFormsOptions): DecoderForms => {
@@ -125,7 +133,7 @@ export const decoderForms = (options: DecoderFormsOptions): DecoderForms => {
         files.writeFolder(path, pretrainedFiles(projection === 'own' ? untieEmbeddings(model) : model, { float })),
         TE.bimap(refusal, () => ({
           source: { _tag: 'Folder', path },
-          // A folder that stays is no reason to doubt the push; the next run replaces it.
+          // A folder that cannot be removed does not fail the push. The next run replaces it.
           remove: async () => void (await files.remove(path)()),
         })),
       )

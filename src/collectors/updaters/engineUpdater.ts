@@ -98,7 +98,7 @@ export const engineUpdater = <W>(options: EngineUpdaterOptions<W>): EngineUpdate
   let last: PushReport | null = null
   let line: Promise<unknown> = Promise.resolve()
 
-  /** Works one after the other; one that throws does not hold up the next. */
+  /** Runs calls one after the other. A failed call does not block the next one. */
   const inLine = <A>(work: () => Promise<A>): Promise<A> => {
     const result = line.then(work)
     line = result.catch(() => undefined)

@@ -1,30 +1,34 @@
-/** A server of an updater, from push to push: whether it has weights that are known, and which adapters have still to go. */
+/** A server of an updater across pushes: its status, and adapters that remain to be unloaded. */
 import type { EngineClient, ServingWeights } from '../../data/engineClient.js'
 
-/** `lost`: which weights it has is not known. Its client refuses requests until weights are loaded and verified there. */
+/**
+ * `lost`: its weights are unknown. Its client refuses requests until weights are loaded and
+ * verified.
+ */
 export interface ServerStatus {
   readonly server: string
   readonly status: 'current' | 'lost'
-  /** Why it is lost; null otherwise. */
+  /** The reason for `lost`, otherwise `null`. */
   readonly reason: string | null
 }
 
-/** A mutable value. */
+/** The mutable record of a server. */
 export interface Member {
   readonly client: EngineClient
   readonly status: () => ServerStatus
-  /** Adapters that nobody is to use any more, and that may be loaded. */
+  /** Obsolete adapters that may still be loaded. */
   readonly leftovers: Set<string>
-  /** The server has these weights: requests are sampled with them from now on. */
+  /** Marks the weights as verified and starts sampling requests with them. */
   readonly serve: (weights: ServingWeights) => void
-  /** Nobody may sample there. */
+  /** Marks the server as lost and stops sampling on it. */
   readonly lose: (reason: string) => void
 }
 
 /**
- * A server that is believed to have the weights that its client serves.
+ * Makes the member of a server that is assumed to have the weights its client serves.
  *
- * Effects  serves weights at the client, and makes it refuse requests. `onStatus` is called when the status changes.
+ * Effects  serves weights at the client, and can make it refuse requests. `onStatus` is called when
+ *          the status changes.
  */
 export const makeMember = (client: EngineClient, onStatus: (status: ServerStatus) => void): Member => {
   let lost: { readonly reason: string; readonly allow: () => void } | null = null

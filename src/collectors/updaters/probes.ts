@@ -1,4 +1,4 @@
-/** Probes: rows of token ids whose log-probabilities tell whether an engine has the weights that it should have. */
+/** Probes: rows of token ids whose log-probabilities verify the weights of an engine. */
 import * as E from 'fp-ts/lib/Either.js'
 import { child, type Key, keyFromSeed, uniformInteger } from '../../core/key.js'
 import type { EngineClient } from '../../data/engineClient.js'
@@ -7,19 +7,19 @@ import { collectEvents, type Generated } from '../../modules/generation/generate
 import { DEFAULT_SAMPLING } from '../../modules/generation/sampling/params.js'
 import type { ProbeGap } from './report.js'
 
-/** Which rows are drawn. */
+/** The shape of the probes to draw. */
 export interface ProbeShape {
   readonly count: number
   readonly vocabularySize: number
-  /** Tokens of a row, at most; at least 2. */
+  /** Most tokens in a row; at least 2. */
   readonly longest: number
 }
 
 /**
- * Rows of random length and random ids.
+ * Draws rows of random lengths and ids.
  *
  * Shapes   `count` rows of 2 to `longest` ids below `vocabularySize`.
- * Errors   throws RangeError for a vocabulary or a row that holds nothing to predict.
+ * Errors   throws RangeError for an empty vocabulary or rows without a token to predict.
  *
  * @example
  * drawProbes(keyFromSeed(1), { count: 20, vocabularySize: 64, longest: 24 }).length // 20
@@ -36,27 +36,30 @@ export const drawProbes = (
   })
 }
 
-/** Rows, and the trainer's log-probabilities of each token but the first, in nats. */
+/** Rows, and the trainer's log-probabilities of each token except the first, in nats. */
 export interface ExpectedProbes {
   readonly rows: readonly (readonly number[])[]
   readonly logProbs: readonly ArrayLike<number>[]
 }
 
-/** Which weights of an engine are probed. The salt has been used by nobody: no prefix cache hides what it computes. */
+/**
+ * The weights of an engine to probe. The salt must be unused, so that no prefix cache affects the
+ * result.
+ */
 export interface ProbedWeights {
   readonly adapter: string | null
   readonly cacheSalt: string
 }
 
-/** What an engine said about probes. */
+/** The results of an engine for the probes. */
 export interface Probed {
-  /** One row for each probe, one number for each token but the first, NaN where it gave none. */
+  /** Per probe, one number for each token except the first, or NaN if missing. */
   readonly logProbs: readonly Float64Array[]
-  /** Versions that its answers were stamped with. */
+  /** The versions that stamped the responses. */
   readonly versions: ReadonlySet<number>
 }
 
-/** The numbers of a prompt. */
+/** Returns the log-probabilities of a prompt's tokens. */
 const numbersOf = (found: Generated['promptLogProbs'], row: readonly number[]): Float64Array =>
   Float64Array.from(row.slice(1), (id, t) => {
     const entry = found?.[t + 1]
@@ -64,9 +67,9 @@ const numbersOf = (found: Generated['promptLogProbs'], row: readonly number[]): 
   })
 
 /**
- * How far an engine's numbers are from those expected.
+ * Compares an engine's log-probabilities with the expected ones.
  *
- * Shapes   as many rows on both sides, of equal lengths.
+ * Shapes   equal numbers of rows on both sides, of equal lengths.
  *
  * @example
  * probeGap([[-1, -2]], [[-1, -2.5]]) // { worst: 0.5, mean: 0.25, probe: 0 }
@@ -94,10 +97,10 @@ const requestOf = (prompt: readonly number[], { adapter, cacheSalt }: ProbedWeig
 })
 
 /**
- * Asks an engine for the log-probabilities of all probes.
+ * Requests the log-probabilities of all probes from an engine.
  *
- * Errors   `Left` with the reason if the engine fails at one of them.
- * Cost     one prompt and one token for each probe.
+ * Errors   `Left` with the reason if a probe fails.
+ * Cost     one prompt and one token per probe.
  */
 export const probe = async (
   client: Pick<EngineClient, 'generate'>,

@@ -1,4 +1,4 @@
-/** One push: the check of the servers, the change at all of them, and what is cleaned up after it. */
+/** A single push: the check of the servers, the change of weights, and the cleanup. */
 import * as E from 'fp-ts/lib/Either.js'
 import { problemList } from '../../core/failure.js'
 import type { EngineAbilities, EngineState, ServingWeights } from '../../data/engineClient.js'
@@ -23,13 +23,13 @@ interface Found {
   readonly state: EngineState
 }
 
-/** Notes what is wrong with a server that answers. */
+/** Records the problem of a responding server, if any. */
 const judge = async <W>(pushes: Pushes<W>, { member, run }: Part, found: Found): Promise<void> => {
   const { state, abilities } = found
   const { version, adapter } = pushes.current.expected
   const isLost = (): boolean => member.status().status === 'lost'
   if (abilities.promptLogProbs === 'no') {
-    run.problem ??= 'it gives no log-probabilities of prompts, so that nothing can be verified'
+    run.problem ??= 'it gives no log-probabilities of prompts, which are needed to verify the weights'
     return
   }
   if (adapter !== null && !state.adapters.includes(adapter)) member.lose(`it has lost the adapter ${adapter}`)
@@ -40,11 +40,11 @@ const judge = async <W>(pushes: Pushes<W>, { member, run }: Part, found: Found):
   if (isLost()) await resumeServer(run, 'check')
   else {
     run.paused = 'no'
-    run.problem ??= 'it is paused, and not by this updater: resume it, or let `recover` do it'
+    run.problem ??= 'it was paused by someone else: resume it, or call `recover`'
   }
 }
 
-/** In which form the weights go to servers that can do so much. Problems are noted. */
+/** Chooses the form of the weights according to the servers' abilities. Problems are recorded. */
 const wayFor = <W>(pushes: Pushes<W>, weights: W, found: ReadonlyMap<ServerRun, Found>): Way => {
   const { how, weights: forms } = pushes.settings
   const takesAll = (way: Way): boolean => [...found.values()].every(({ abilities }) => abilities.updates.includes(way))
@@ -53,20 +53,22 @@ const wayFor = <W>(pushes: Pushes<W>, weights: W, found: ReadonlyMap<ServerRun, 
   for (const [run, { abilities }] of found) {
     if (!abilities.updates.includes(chosen)) {
       run.problem ??=
-        chosen === 'adapter' ? 'it takes no adapters' : 'it takes no whole weights (vLLM: VLLM_SERVER_DEV_MODE=1)'
+        chosen === 'adapter'
+          ? 'it does not support adapters'
+          : 'it does not support loading weights (vLLM: VLLM_SERVER_DEV_MODE=1)'
     } else if (chosen === 'full' && abilities.control === 'no') run.problem ??= 'it cannot be paused'
   }
   return chosen
 }
 
-/** The serving of a push. The salt is one that nobody has used. */
+/** Returns the serving of a push. Its cache salt is unused. */
 const servingOf = <W>({ settings }: Pushes<W>, version: number, adapter: string | null): ServingWeights => ({
   version,
   adapter,
   cacheSalt: adapter !== null || settings.sync.cache === 'salt' ? `v${version}-${settings.run.world.ids.fresh()}` : '',
 })
 
-/** A name for an adapter that no server has heard of. */
+/** Returns an adapter name that no server has seen. */
 const freshName = <W>({ settings, names }: Pushes<W>, version: number, states: readonly EngineState[]): string => {
   const taken = new Set([...names, ...states.flatMap(({ adapters }) => adapters)])
   const plain = `${settings.sync.adapterPrefix}-v${version}`
@@ -75,7 +77,7 @@ const freshName = <W>({ settings, names }: Pushes<W>, version: number, states: r
   return name
 }
 
-/** A push that is under way. */
+/** A push in progress. */
 interface Going<W> {
   readonly pushes: Pushes<W>
   readonly weights: W
@@ -87,7 +89,7 @@ interface Going<W> {
 const membersOf = <W>({ parts }: Going<W>, runs: readonly ServerRun[]): readonly Part[] =>
   parts.filter(({ run }) => runs.includes(run))
 
-/** From now on, in one turn of the event loop, all servers of the push are sampled from with its weights. */
+/** Switches all servers of the push to its weights, in one turn of the event loop. */
 const switchAll = <W>(going: Going<W>, serving: ServingWeights): void => {
   for (const { member } of membersOf(going, going.tx.active)) member.serve(serving)
 }
@@ -120,7 +122,7 @@ const byAdapter = async <W>(going: Going<W>, states: readonly EngineState[]): Pr
   return done
 }
 
-/** The base weights that each server has before they are replaced, with the numbers by which they are known again. */
+/** Returns each server's current base weights, with the probe results that identify them. */
 const previousOf = async <W>({ pushes, tx }: Going<W>): Promise<ReadonlyMap<ServerRun, BaseWeights>> => {
   const { base, settings } = pushes
   const withNumbers = async (run: ServerRun): Promise<readonly [ServerRun, BaseWeights]> => {
@@ -145,7 +147,7 @@ const byWhole = async <W>(going: Going<W>): Promise<E.Either<WeightFailure, bool
   let old: readonly { readonly remove: () => Promise<void> }[] = []
   const done = await pushFull(tx, {
     next: { source, expected },
-    previous: (run) => previous.get(run)!, // made for every active one
+    previous: (run) => previous.get(run)!, // every active one has an entry
     commit: () => {
       old = commitBase(pushes, { serving, expected, adapter: null }, { source, expected, remove })
       switchAll(going, serving)
@@ -156,7 +158,7 @@ const byWhole = async <W>(going: Going<W>): Promise<E.Either<WeightFailure, bool
   return E.right(done)
 }
 
-/** Unloads adapters that are outside of the window and that no request of ours uses. The rest waits for a later push. */
+/** Unloads obsolete adapters that no request of ours uses. Those in use wait for a later push. */
 const retire = async <W>(going: Going<W>): Promise<void> => {
   await Promise.all(
     membersOf(going, going.tx.active).map(async ({ member, run }) => {
@@ -201,13 +203,13 @@ const failureOf = (report: PushReport): PushFailure => {
   }
 }
 
-/** What a push ends with; the report is null where nothing came of it before servers were asked. */
+/** The result of a push. The report is null if it ended before any server was contacted. */
 export type PushResult = E.Either<PushFailure, { readonly version: number; readonly report: PushReport }>
 
 /**
- * Gives all servers new weights, or none.
+ * Gives all servers the new weights, or none of them.
  *
- * Errors   `Left(PushFailure)` naming each server with a problem, and what it has now.
+ * Errors   `Left(PushFailure)` that names each server with a problem, and its current weights.
  */
 export const pushWeights = async <W>(
   pushes: Pushes<W>,

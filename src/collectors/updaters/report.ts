@@ -1,31 +1,32 @@
-/** What a push of weights did: as a whole, and at each server. */
+/** The report of a push of weights, in total and per server. */
 import type { WeightFailure } from '../../data/weights.js'
 
-/** Parts of a push, in their order. An adapter is loaded without pausing anybody. */
+/** The phases of a push, in order. An adapter is loaded without pausing servers. */
 export type PushPhase = 'check' | 'pause' | 'load' | 'resume' | 'verify' | 'undo' | 'retire'
 
-/** How far a server's log-probabilities of the probes are from the trainer's, in nats. */
+/** The gap between a server's log-probabilities of the probes and the trainer's, in nats. */
 export interface ProbeGap {
-  /** The largest difference. Infinite where the server gives no number. */
+  /** The largest difference. Infinite if a number is missing. */
   readonly worst: number
   /** The mean of all absolute differences. */
   readonly mean: number
-  /** Number of the probe that has the largest. */
+  /** Index of the probe with the largest difference. */
   readonly probe: number
 }
 
 /**
- * What came of a push at one server. `committed`: it samples with the new weights. `unchanged`: it has the old ones still, `restored`: again.
- * `lost`: which weights it has is not known, or it is gone; its client refuses requests until weights are loaded and verified there.
+ * The outcome of a push at one server. `committed`: it samples with the new weights. `unchanged`:
+ * it kept the old weights. `restored`: the old weights were loaded again. `lost`: it is gone, or
+ * its weights are unknown; its client refuses requests until weights are loaded and verified.
  */
 export interface ServerReport {
   readonly server: string
   readonly outcome: 'committed' | 'unchanged' | 'restored' | 'lost'
-  /** What went wrong here; null if nothing did. */
+  /** The problem at this server, or `null`. */
   readonly problem: string | null
-  /** Of the new weights; null if it did not come to that. */
+  /** The gap of the new weights, or `null` if they were not probed. */
   readonly gap: ProbeGap | null
-  /** Of each phase that it went through. */
+  /** Duration of each phase that it went through. */
   readonly milliseconds: Readonly<Partial<Record<PushPhase, number>>>
 }
 
@@ -33,15 +34,15 @@ export interface ServerReport {
 export interface PushReport {
   readonly version: number
   readonly how: 'adapter' | 'full'
-  /** Whether new requests are sampled with the new weights. */
+  /** `committed` if new requests are sampled with the new weights. */
   readonly outcome: 'committed' | 'failed'
-  /** From its start to its end, writing files and computing the trainer's numbers included. */
+  /** Total duration, including writing files and computing the trainer's log-probabilities. */
   readonly milliseconds: number
   readonly servers: readonly ServerReport[]
 }
 
-/** A push that failed: the old weights are in use. */
+/** A failed push. The old weights stay in use. */
 export interface PushFailure extends WeightFailure {
-  /** Null if nothing was sent to any server. */
+  /** `null` if no server was contacted. */
   readonly report: PushReport | null
 }

@@ -1,4 +1,4 @@
-/** One server in one push: what is done to it, how long that takes, and what is known of it afterwards. */
+/** One server during one push: the calls to it, their duration, and its state afterwards. */
 
 import * as E from 'fp-ts/lib/Either.js'
 import type { Ids } from '../../core/capabilities.js'
@@ -17,39 +17,41 @@ import {
 import { type ExpectedProbes, type Probed, probe, probeGap } from './probes.js'
 import type { ProbeGap, PushPhase } from './report.js'
 
-/** How far log-probabilities of probes may be from the trainer's, in nats. */
+/** Largest allowed gap between log-probabilities of probes and the trainer's, in nats. */
 export interface ProbeTolerance {
-  /** Of any token. */
+  /** For any token. */
   readonly worst: number
-  /** On average. */
+  /** For the mean over all tokens. */
   readonly mean: number
 }
 
-/** What the servers of one push share. */
+/** The settings that the servers of one push share. */
 export interface RunSettings {
   readonly world: CallWorld & { readonly ids: Ids }
-  /** Bounds each short call: health, state, resuming, unloading. */
+  /** Time limit of each short call: health, state, resuming, unloading. */
   readonly callMs: number
   readonly tolerance: ProbeTolerance
   readonly pause: PauseMode
   readonly cache: 'clear' | 'keep'
 }
 
-/** What a server is expected to have. */
+/** The weights that a server should have. */
 export interface ExpectedWeights {
   readonly version: number
   readonly adapter: string | null
-  /** Null where nobody has computed the numbers: then only the version is compared. */
+  /** `null` if the log-probabilities were not computed. Only the version is then compared. */
   readonly probes: ExpectedProbes | null
 }
 
-/** What is known of a server during one push. */
+/** The state of a server during one push. */
 interface ServerRunState {
   readonly client: EngineClient
   readonly settings: RunSettings
-  /** `perhaps` after a call whose answer is missing. */
+  /** `perhaps` after a call without a response. */
   readonly paused: 'no' | 'perhaps' | 'yes'
-  /** Whether its base weights are other ones than before. `unanswered`: they may still become other ones, however late. */
+  /**
+   * State of its base weights. `unanswered`: a load without a response may still take effect later.
+   */
   readonly base: 'old' | 'perhaps new' | 'unanswered' | 'new'
   /** The adapter that may have been loaded. */
   readonly adapter: string | null
@@ -58,16 +60,16 @@ interface ServerRunState {
   readonly milliseconds: Map<PushPhase, number>
 }
 
-/** A mutable value, for the time of one push. */
+/** The mutable state of a server during one push. */
 export type ServerRun = Changing<ServerRunState>
 
-/** A server before anything was done to it. */
+/** Returns the initial state of a server. */
 export const serverRun = (client: EngineClient, settings: RunSettings): ServerRun => ({
   ...{ client, settings, paused: 'no', base: 'old', adapter: null, problem: null, gap: null },
   milliseconds: new Map(),
 })
 
-/** Runs a part of a push and adds its time to the phase. */
+/** Runs a part of a push and adds its duration to the phase. */
 const timed = async <A>(run: ServerRun, phase: PushPhase, work: () => Promise<A>): Promise<A> => {
   const { clock } = run.settings.world
   const start = clock.now()
@@ -78,7 +80,7 @@ const timed = async <A>(run: ServerRun, phase: PushPhase, work: () => Promise<A>
   }
 }
 
-/** Notes the first problem of a server. */
+/** Records the first problem of a server. */
 const complain = (run: ServerRun, what: string): false => {
   run.problem ??= what
   return false
@@ -88,14 +90,14 @@ const said = (what: string, { kind, reason }: EngineFailure): string => `${what}
 
 const shortBudget = ({ settings }: ServerRun): Budget => budgetOf(settings.callMs, settings.world)
 
-/** A short call: it does not change what the server samples with. */
+/** Makes a short call, which does not change the server's weights. */
 const ask = async <A>(run: ServerRun, task: Parameters<typeof bounded<A>>[1]): Promise<E.Either<EngineFailure, A>> =>
   bounded(run.client.name, task, shortBudget(run))
 
 const change = (run: ServerRun, { call, happened }: Change, budget: Budget) =>
   changeOnce(run.client, { call, happened }, { ...budget, askMs: run.settings.callMs })
 
-/** What a server that answers says of itself; a problem is noted otherwise. */
+/** Returns the abilities and state of a server, or records a problem. */
 export const checkServer = (
   run: ServerRun,
 ): Promise<{ readonly abilities: EngineAbilities; readonly state: EngineState } | null> =>
@@ -107,13 +109,13 @@ export const checkServer = (
     const health = await ask(run, run.client.health)
     if (E.isLeft(health)) return noted('it is not healthy', health.left)
     const abilities = await ask(run, run.client.connect)
-    if (E.isLeft(abilities)) return noted('it does not say what it is', abilities.left)
+    if (E.isLeft(abilities)) return noted('it does not report its abilities', abilities.left)
     const state = await ask(run, run.client.state)
-    if (E.isLeft(state)) return noted('it does not tell its state', state.left)
+    if (E.isLeft(state)) return noted('it does not report its state', state.left)
     return { abilities: abilities.right, state: state.right }
   })
 
-/** Whether a server answers at all. */
+/** Returns true if a server responds. */
 export const isAlive = async (run: ServerRun): Promise<boolean> =>
   E.isRight(await ask(run, run.client.health)) && E.isRight(await ask(run, run.client.state))
 
@@ -124,7 +126,7 @@ const pausedIs =
     return (isPaused ? 'paused' : 'running') === wanted ? 'yes' : 'no'
   }
 
-/** Pauses a server. False, with a problem noted, where it cannot be known that it is paused. */
+/** Pauses a server. Returns false and records a problem if it is not known to be paused. */
 export const pauseServer = (run: ServerRun, phase: 'pause' | 'undo', budget: Budget): Promise<boolean> =>
   timed(run, phase, async () => {
     const { pause: mode, cache } = run.settings
@@ -134,14 +136,17 @@ export const pauseServer = (run: ServerRun, phase: 'pause' | 'undo', budget: Bud
       run.paused = 'yes'
       return true
     }
-    if (E.isRight(done)) return complain(run, 'it does not say whether it is paused')
+    if (E.isRight(done)) return complain(run, 'it does not report whether it is paused')
     return complain(run, said('it was not paused', done.left))
   })
 
-/** How often resuming is tried: it does nothing to a server that runs. */
+/** Number of attempts to resume. Resuming a running server has no effect. */
 const RESUMES = 2
 
-/** Resumes a server that may be paused. False, with a problem noted, where it may still be paused. */
+/**
+ * Resumes a server that may be paused. Returns false and records a problem if it may still be
+ * paused.
+ */
 export const resumeServer = (run: ServerRun, phase: 'check' | 'resume' | 'undo'): Promise<boolean> =>
   timed(run, phase, async () => {
     if (run.paused === 'no') return true
@@ -157,7 +162,7 @@ export const resumeServer = (run: ServerRun, phase: 'check' | 'resume' | 'undo')
     return complain(run, said('it was not resumed', last!))
   })
 
-/** Gives a server other base weights. */
+/** Loads other base weights on a server. */
 export const loadBase = (
   run: ServerRun,
   weights: { readonly source: WeightSource; readonly version: number; readonly phase: 'load' | 'undo' },
@@ -166,7 +171,7 @@ export const loadBase = (
   timed(run, weights.phase, async () => {
     const { source, version } = weights
     run.base = 'perhaps new'
-    // Loads that the server may be busy with still, or may begin later.
+    // Loads that the server may still be running, or may start later.
     let open = 0
     const load = run.client.loadWeights(source, { version })
     const call: Change['call'] = async () => {
@@ -185,12 +190,12 @@ export const loadBase = (
     )
     if (open > 0) run.base = 'unanswered'
     if (E.isLeft(loaded)) return complain(run, said('the weights were not loaded', loaded.left))
-    // Where the state cannot tell, the probes do.
+    // If the state does not show the result, the probes do.
     if (run.base !== 'unanswered' && loaded.right === 'done') run.base = 'new'
     return true
   })
 
-/** Gives a server an adapter under a name that was never used. */
+/** Loads an adapter on a server, under an unused name. */
 export const loadAdapterAt = (
   run: ServerRun,
   {
@@ -213,7 +218,7 @@ export const loadAdapterAt = (
     return E.isRight(loaded) || complain(run, said(`the adapter ${name} was not loaded`, loaded.left))
   })
 
-/** Takes an adapter away. False where it may still be there. */
+/** Unloads an adapter. Returns false if it may still be loaded. */
 export const unloadAdapterAt = (run: ServerRun, name: string, phase: 'undo' | 'retire'): Promise<boolean> =>
   timed(run, phase, async () => {
     const state = await ask(run, run.client.state)
@@ -232,26 +237,26 @@ export const unloadAdapterAt = (run: ServerRun, name: string, phase: 'undo' | 'r
 
 const shown = (nats: number): string => (Number.isFinite(nats) ? nats.toExponential(2) : 'no number')
 
-/** Why probed weights are not those expected; null if they are. */
+/** Returns the problem with probed weights, or `null`. */
 const probeProblem = (run: ServerRun, gap: ProbeGap): string | null => {
   const { worst, mean } = run.settings.tolerance
   if (gap.worst <= worst && gap.mean <= mean) return null
   return `probe ${gap.probe} is off by ${shown(gap.worst)} nats, ${shown(gap.mean)} on average; allowed are ${worst} and ${mean}`
 }
 
-/** The version that a server reports, if it reports another one. */
+/** Returns a problem if the server reports another version. */
 const versionProblem = (
   { version, adapter }: ExpectedWeights,
   state: EngineState,
   stamps: readonly number[],
 ): string | null => {
   if (adapter !== null)
-    return state.adapters.includes(adapter) ? null : `the adapter ${adapter} is not there after it was loaded`
+    return state.adapters.includes(adapter) ? null : `the adapter ${adapter} is missing after it was loaded`
   const told = [...(state.version === null ? [] : [state.version]), ...stamps].find((other) => other !== version)
   return told === undefined ? null : `it reports version ${told}, not ${version}`
 }
 
-/** What a server says about probes: asked with a salt that nobody has used, with which it is asked at once, held or not. */
+/** Probes a server with an unused salt. Such requests are sent even while others are held. */
 const askProbes = async (
   run: ServerRun,
   { rows, adapter }: { readonly rows: ExpectedProbes['rows']; readonly adapter: string | null },
@@ -266,8 +271,8 @@ const askProbes = async (
 }
 
 /**
- * The numbers of the base weights that a server has, whatever they are, so that going back to them can be verified. Null, with a problem noted,
- * where it does not tell.
+ * Probes the current base weights of a server, whatever they are, so that restoring them can be
+ * verified. Returns `null` and records a problem if the server does not respond.
  */
 export const learnProbes = (
   run: ServerRun,
@@ -281,7 +286,10 @@ export const learnProbes = (
     return null
   })
 
-/** Whether a server has the weights that it should have: by the version that it reports and by the probes. The reason otherwise. */
+/**
+ * Returns the reason why a server does not have the expected weights, by reported version and
+ * probes, or `null`.
+ */
 const compare = async (
   run: ServerRun,
   expected: ExpectedWeights,
@@ -289,11 +297,11 @@ const compare = async (
 ): Promise<string | null> => {
   const { client } = run
   const state = await ask(run, client.state)
-  if (E.isLeft(state)) return said('it does not tell its state', state.left)
+  if (E.isLeft(state)) return said('it does not report its state', state.left)
   const wrong = versionProblem(expected, state.right, [])
   if (wrong !== null || expected.probes === null) return wrong
   const abilities = await ask(run, client.connect)
-  if (E.isLeft(abilities)) return said('it does not say what it is', abilities.left)
+  if (E.isLeft(abilities)) return said('it does not report its abilities', abilities.left)
   const { rows, logProbs } = expected.probes
   const probed = await askProbes(run, { rows, adapter: expected.adapter }, budget)
   if (E.isLeft(probed)) return probed.left
@@ -303,7 +311,10 @@ const compare = async (
   return probeProblem(run, gap) ?? versionProblem(expected, state.right, stamps)
 }
 
-/** Compares what a server has with what it should have. False, with a problem noted, if they differ. */
+/**
+ * Verifies the weights of a server. Returns false and records a problem if they are not the
+ * expected ones.
+ */
 export const verifyServer = (
   run: ServerRun,
   expected: ExpectedWeights,

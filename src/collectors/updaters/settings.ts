@@ -1,4 +1,4 @@
-/** What an updater is told: where the weights go, in which form, and how carefully. */
+/** The settings of an updater: servers, form of the weights, and verification. */
 import type { Task } from 'fp-ts/lib/Task.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Ids } from '../../core/capabilities.js'
@@ -14,48 +14,63 @@ import { drawProbes } from './probes.js'
 import type { ProbeTolerance, RunSettings } from './serverRun.js'
 import type { OnLost } from './transaction.js'
 
-/** Whole weights where servers find them. */
+/** Whole weights at a place that servers can read. */
 export interface PlacedWeights {
   readonly source: WeightSource
-  /** Takes them away, when no server can need them any more. */
+  /** Removes them once no server needs them any more. */
   readonly remove: Task<void>
 }
 
-/** What a trainer's weights are to servers. All of it may read the weights only until the push has ended. */
+/**
+ * Conversions of a trainer's weights for servers. The weights may be read only until the push has
+ * ended.
+ */
 export interface WeightForms<in W> {
-  /** How many ids there are: probes are drawn from them. */
+  /** Size of the vocabulary from which probes are drawn. */
   readonly vocabularySize: number
-  /** `yes` for an adapter on weights that the servers have. */
+  /** Returns `yes` if the weights contain an adapter for the servers' base weights. */
   readonly hasAdapter: (weights: W) => 'yes' | 'no'
   readonly adapter: (weights: W) => AdapterWeights
   readonly full: (weights: W, version: number) => TaskEither<WeightFailure, PlacedWeights>
-  /** The trainer's log-probabilities of every token but the first, in nats: one row for each row. */
+  /**
+   * Computes the trainer's log-probabilities of every token except the first, in nats, row by row.
+   */
   readonly score: (weights: W, rows: readonly (readonly number[])[]) => readonly ArrayLike<number>[]
 }
 
-/** How pushes are done. */
+/** The settings of pushes. */
 export interface SyncSettings {
   /**
-   * What becomes of running requests while base weights are replaced. With `wait` each completion has one version; with `keep` it goes on with
-   * the new weights, and each of its tokens is stamped.
+   * Treatment of running requests while base weights are replaced. With `wait` each completion has
+   * one version. With `keep` it continues with the new weights, and each token is stamped with its
+   * version.
    */
   readonly pause: PauseMode
-  /** Prefixes of other weights: forgotten, or told apart by a salt in each request, so that those of old requests can still be of use. */
+  /**
+   * Treatment of cached prefixes. `reset` clears them. `salt` separates versions by a salt in each
+   * request, so that old requests can still use theirs.
+   */
   readonly cache: 'reset' | 'salt'
-  /** How many pushes old the weights of a running request may be: so many old adapters stay loaded. A server needs two more slots. */
+  /**
+   * Largest age of a running request's weights, in pushes. As many old adapters stay loaded, and a
+   * server needs two more slots.
+   */
   readonly maxStaleness: number
-  /** Adapters are named `PREFIX-v3`. A name is never used twice. */
+  /** Adapters are named `PREFIX-v3`. Names are never reused. */
   readonly adapterPrefix: string
   readonly onLost: OnLost
-  /** Milliseconds for a push, from the health check to the last probe. */
+  /** Time limit of a push in milliseconds, from the health check to the last probe. */
   readonly pushMs: number
-  /** Milliseconds for bringing one server back to what it was. */
+  /** Time limit in milliseconds for restoring one server. */
   readonly undoMs: number
-  /** Milliseconds for a call that is over at once: health, state, resuming, unloading. */
+  /** Time limit in milliseconds for short calls: health, state, resuming, unloading. */
   readonly callMs: number
 }
 
-/** Every completion has one version, the prefix cache is emptied, requests may be one push old, and a server that is gone fails the push. */
+/**
+ * Defaults: one version per completion, a cleared prefix cache, requests at most one push old, and
+ * a lost server fails the push.
+ */
 const DEFAULT_SYNC: SyncSettings = {
   pause: 'wait',
   cache: 'reset',
@@ -67,32 +82,46 @@ const DEFAULT_SYNC: SyncSettings = {
   callMs: 30_000,
 }
 
-/** Numbers of 32 bits agree to a thousandth of a nat everywhere. */
+/** 32-bit implementations agree to a thousandth of a nat. */
 const TOLERANCE: ProbeTolerance = { worst: 1e-3, mean: 1e-3 }
 
-/** Rows of ids and how exactly servers must agree about them. */
+/** The probes and the required accuracy. */
 export interface VerifyOptions {
-  /** At least one, each of at least 2 ids. Default: 20 rows of random ids and lengths, the same in every run. */
+  /**
+   * At least one, each of at least 2 ids. Default: 20 rows of random ids and lengths, the same in
+   * every run.
+   */
   readonly probes?: readonly (readonly number[])[]
-  /** Default 1e-3 nats for any token, which is for F32. BF16 wants something like `{ worst: 1, mean: 0.05 }`. */
+  /**
+   * Default 1e-3 nats for any token, which suits F32. BF16 needs about `{ worst: 1, mean: 0.05 }`.
+   */
   readonly tolerance?: ProbeTolerance
 }
 
 export interface EngineUpdaterOptions<in W> {
   readonly clients: readonly EngineClient[]
   readonly weights: WeightForms<W>
-  /** `auto`: as an adapter where the weights have one and all servers take it, else whole. */
+  /**
+   * `auto`: pushes an adapter if the weights have one and all servers support it, otherwise whole
+   * weights.
+   */
   readonly how?: 'auto' | 'adapter' | 'full'
-  /** What the servers have before the first push. Without a source, a first push of whole weights cannot be undone. */
+  /**
+   * The weights that servers have before the first push. Without a source, a first push of whole
+   * weights cannot be undone.
+   */
   readonly start?: { readonly version?: number; readonly source?: WeightSource }
   readonly verify?: VerifyOptions
   readonly sync?: Partial<SyncSettings>
-  /** Told when a server is lost, and when it has known weights again: a pool withdraws and restores it. */
+  /**
+   * Called when a server is lost and when it has verified weights again, for example to withdraw
+   * and restore it in a pool.
+   */
   readonly onStatus?: (status: ServerStatus) => void
   readonly world?: Partial<CallWorld & { readonly ids: Ids }>
 }
 
-/** Options with everything filled in. */
+/** Options with all defaults filled in. */
 export interface UpdaterSettings<in W>
   extends Omit<Required<EngineUpdaterOptions<W>>, 'start' | 'verify' | 'sync' | 'world'> {
   readonly start: { readonly version: number; readonly source: WeightSource | null }
@@ -126,7 +155,8 @@ const checkSync = ({ maxStaleness, pushMs, undoMs, callMs }: SyncSettings): void
 /**
  * Completes the options of an updater.
  *
- * Errors   throws RangeError without a client, for two clients of one name, and for probes, a staleness or times that are none.
+ * Errors   throws RangeError if there is no client, if two clients have the same name, and for
+ *          invalid probes, staleness or times.
  */
 export const updaterSettings = <W>(options: EngineUpdaterOptions<W>): UpdaterSettings<W> => {
   const { clients, weights, how = 'auto', start = {}, verify = {}, onStatus = () => {} } = options
@@ -147,7 +177,7 @@ export const updaterSettings = <W>(options: EngineUpdaterOptions<W>): UpdaterSet
       callMs: sync.callMs,
       tolerance: verify.tolerance ?? TOLERANCE,
       pause: sync.pause,
-      // Frozen requests would go on with keys and values of the old weights.
+      // Frozen requests would otherwise continue with keys and values of the old weights.
       cache: sync.cache === 'reset' || sync.pause === 'keep' ? 'clear' : 'keep',
     },
   }

@@ -1,4 +1,7 @@
-/** A push to several servers as one change: all that take part get the weights, or all keep those they had. */
+/**
+ * An atomic push to several servers: either all of them get the weights, or all keep their old
+ * ones.
+ */
 import type { Changing } from '../../core/changing.js'
 import type { AdapterWeights, WeightSource } from '../../data/generation.js'
 import type { Budget } from './controlCalls.js'
@@ -14,29 +17,29 @@ import {
   verifyServer,
 } from './serverRun.js'
 
-/** What to do about a server that is gone: fail the push, or go on without the server. */
+/** The reaction to a lost server: fail the push, or continue without the server. */
 export type OnLost = 'fail' | 'withdraw'
 
 interface TransactionState {
-  /** Those that take part still. */
+  /** The servers that still take part. */
   readonly active: readonly ServerRun[]
-  /** Those of which nobody knows what they would sample with, and why. */
+  /** The servers with unknown weights, with the reason. */
   readonly lost: Map<ServerRun, string>
-  /** Those that had no known weights before: they hold nobody up. */
+  /** The servers that were lost before the push. They do not block it. */
   readonly wereLost: ReadonlySet<ServerRun>
   readonly onLost: OnLost
   readonly budget: Budget
-  /** Time to undo it: not cut short by the caller's signal. */
+  /** Time limit of an undo. The caller's signal does not shorten it. */
   readonly undoBudget: () => Budget
 }
 
-/** The servers of a push, and time for it. A mutable value. */
+/** The mutable state of a push: its servers and time limits. */
 export type Transaction = Changing<TransactionState>
 
-/** Base weights that servers had before, or are to have. */
+/** Base weights that servers had before, or should get. */
 export interface BaseWeights {
   readonly expected: ExpectedWeights
-  /** Null where nobody knows from where to load them. */
+  /** `null` if their source is unknown. */
   readonly source: WeightSource | null
 }
 
@@ -44,16 +47,17 @@ const each = async (runs: readonly ServerRun[], work: (run: ServerRun) => Promis
   await Promise.all(runs.map(work))
 }
 
-/** Takes a server out of a push. */
+/** Removes a server from a push. */
 const lose = (tx: Transaction, run: ServerRun): void => {
-  tx.lost.set(run, run.problem ?? 'which weights it has is not known')
+  tx.lost.set(run, run.problem ?? 'its weights are unknown')
   tx.active = tx.active.filter((other) => other !== run)
 }
 
 /**
- * Whether a push goes on after a step: if nothing went wrong, or only at servers that are gone and may be left out.
+ * Returns true if a push can continue after a step: all servers succeeded, or only lost ones failed
+ * and may be left out.
  *
- * Effects  servers that are left out are lost.
+ * Effects  marks servers that are left out as lost.
  */
 export const goesOn = async (tx: Transaction): Promise<boolean> => {
   const failing = tx.active.filter(({ problem }) => problem !== null)
@@ -65,7 +69,7 @@ export const goesOn = async (tx: Transaction): Promise<boolean> => {
   return true
 }
 
-/** An adapter that is pushed, with the numbers that prove it. */
+/** An adapter to push, with the probes that verify it. */
 export interface AdapterPush {
   readonly name: string
   readonly adapter: AdapterWeights
@@ -73,9 +77,10 @@ export interface AdapterPush {
 }
 
 /**
- * Loads an adapter on all servers and verifies it there, under a name that no request uses yet. True if it may be used everywhere.
+ * Loads an adapter on all servers under an unused name, and verifies it. Returns true if all
+ * servers can use it.
  *
- * Effects  nobody is paused. If it may not be used, it is unloaded wherever it may have been loaded.
+ * Effects  pauses no server. On failure the adapter is unloaded wherever it may have been loaded.
  */
 export const pushAdapter = async (tx: Transaction, { name, adapter, expected }: AdapterPush): Promise<boolean> => {
   const all = tx.active
@@ -88,7 +93,7 @@ export const pushAdapter = async (tx: Transaction, { name, adapter, expected }: 
   return false
 }
 
-/** Loads base weights on a server that runs, and verifies them. */
+/** Loads base weights on a running server, and verifies them. */
 export const reloadBase = async (run: ServerRun, { expected, source }: BaseWeights, budget: Budget): Promise<boolean> =>
   source !== null &&
   (run.paused === 'yes' || (await pauseServer(run, 'undo', budget))) &&
@@ -97,39 +102,40 @@ export const reloadBase = async (run: ServerRun, { expected, source }: BaseWeigh
   (await verifyServer(run, expected, { phase: 'undo', budget }))
 
 /**
- * Gives a server the base weights back that it had. True if it is known to have them.
+ * Restores the previous base weights of a server. Returns true if it is known to have them.
  *
- * Numbers that are right now prove nothing while a load may still come: the old weights are loaded then, behind it.
+ * Matching probes prove nothing while an unanswered load may still take effect. The old weights are
+ * then loaded again after it.
  */
 const restoreBase = async (run: ServerRun, previous: BaseWeights, budget: Budget): Promise<boolean> => {
   const { expected } = previous
-  // A server that said no, or that was never reached, has them still.
+  // A server that refused the load, or was never reached, still has them.
   if (run.base === 'perhaps new' && expected.probes !== null && (await resumeServer(run, 'undo'))) {
     if (await verifyServer(run, expected, { phase: 'undo', budget })) return true
   }
   return reloadBase(run, previous, budget)
 }
 
-/** Brings a server back to what it was before the push; it is lost if that cannot be done. */
+/** Restores a server to its state before the push, or marks it as lost. */
 const undoAt = async (tx: Transaction, run: ServerRun, previous: BaseWeights): Promise<void> => {
-  // Whoever is gone is not waited for: what it has when it comes back is not known.
+  // A server that does not respond is not waited for. Its weights are unknown if it returns.
   if (run.problem !== null && !(await isAlive(run))) return lose(tx, run)
   const restored = run.base === 'old' || (await restoreBase(run, previous, tx.undoBudget()))
   const resumed = await resumeServer(run, 'undo')
   if (!restored || !resumed) lose(tx, run)
 }
 
-/** Base weights that are pushed over others. */
+/** A push of base weights. */
 export interface FullPush {
   readonly next: BaseWeights & { readonly source: WeightSource }
   readonly previous: (run: ServerRun) => BaseWeights
-  /** Called when all servers have the weights, before anybody may go on. */
+  /** Called when all servers have the weights, before requests are released. */
   readonly commit: () => void
-  /** Called before anybody may go on, for `lost` servers: requests are to be refused there. */
+  /** Called before requests are released, so that `lost` servers refuse them. */
   readonly refuse: () => void
 }
 
-/** Runs the steps one after the other, each at all servers, for as long as the push goes on. */
+/** Runs the steps one after the other, each on all servers, as long as the push can continue. */
 const steps = async (tx: Transaction, works: readonly ((run: ServerRun) => Promise<unknown>)[]): Promise<boolean> => {
   for (const work of works) {
     await each(tx.active, work)
@@ -139,11 +145,13 @@ const steps = async (tx: Transaction, works: readonly ((run: ServerRun) => Promi
 }
 
 /**
- * Replaces the base weights of all servers: pause, load, resume, verify, each at all of them before the next. True if all have them.
+ * Replaces the base weights of all servers: pause, load, resume, verify. Each step completes on all
+ * of them before the next one. Returns true if all have the weights.
  *
- * Effects  our clients hold new requests of policies all the while, so that none is sampled with other weights than it is stamped with. If
- *          something fails, every server that may have changed gets its old weights back, and proves it; one that cannot is lost. Every
- *          server that may be paused is resumed, whatever happens.
+ * Effects  our clients hold new requests meanwhile, so that every request is sampled with the
+ *          weights of its stamp. On failure, every server that may have changed gets its old
+ *          weights back and is verified; if that fails, it is lost. Every server that may be paused
+ *          is resumed in any case.
  */
 export const pushFull = async (tx: Transaction, push: FullPush): Promise<boolean> => {
   const { next, previous, commit, refuse } = push
@@ -164,7 +172,8 @@ export const pushFull = async (tx: Transaction, push: FullPush): Promise<boolean
     return done
   } finally {
     for (const release of releases) release()
-    // Those that were left out may come back, and must not be found paused. Nobody waits for them.
+    // Servers that were left out may return, and must not stay paused. A push does not wait for
+    // them.
     await each([...tx.lost.keys()], (run) => resumeServer(run, 'undo'))
   }
 }

@@ -1,4 +1,4 @@
-/** TorchRL's `vLLMUpdater`: a decoder's weights into vLLM servers. */
+/** TorchRL's `vLLMUpdater`: pushes a decoder's weights to vLLM servers. */
 import { aRecord, checkOptions } from '../../core/options.js'
 import type { Params } from '../../modules/transformer/params.js'
 import { type DecoderFormsOptions, decoderForms } from './decoderForms.js'
@@ -6,7 +6,10 @@ import { type EngineUpdater, engineUpdater, UPDATER_OPTIONS } from './engineUpda
 import type { EngineUpdaterOptions } from './settings.js'
 
 export type VLLMUpdaterOptions = Omit<EngineUpdaterOptions<Params>, 'weights'> & {
-  /** The decoder, and where its checkpoints go: a folder that the servers see. Only adapters can be pushed without one. */
+  /**
+   * The decoder, and a folder for its checkpoints that the servers can read. Without a folder only
+   * adapters can be pushed.
+   */
   readonly model: DecoderFormsOptions
 }
 
@@ -15,23 +18,26 @@ export interface vLLMUpdater extends EngineUpdater<Params> {
   readonly release: () => void
 }
 
-/** How far a server that holds 16 bits may be from the trainer. */
+/** Largest gap for a server with 16-bit weights. */
 const HALF_TOLERANCE = { worst: 1, mean: 0.05 }
 
 /**
- * Pushes a decoder's parameters into servers that speak as vLLM does, `tandem serve` among them.
+ * Pushes a decoder's parameters to servers with vLLM's protocol, including `tandem serve`.
  *
- * Parameters with an adapter go as one, under a name of its own for each push: start the servers with `--enable-lora`, `--max-loras` of at least
- * `maxStaleness + 2`, and `VLLM_ALLOW_RUNTIME_LORA_UPDATING=1`. Others go as a checkpoint folder that the servers read (`reload_weights`), for
- * which they need `VLLM_SERVER_DEV_MODE=1`. The probes are scored by the project's own scorer; where checkpoints are stored in 16 bits, the
- * tolerance is 0.05 nats on average unless told otherwise.
+ * An adapter is pushed under a new name each time. Start the servers with `--enable-lora`,
+ * `--max-loras` of at least `maxStaleness + 2`, and `VLLM_ALLOW_RUNTIME_LORA_UPDATING=1`. Whole
+ * weights are pushed as a checkpoint folder that the servers read (`reload_weights`), for which
+ * they need `VLLM_SERVER_DEV_MODE=1`. The project's own scorer computes the expected values of the
+ * probes. For checkpoints in 16 bits, the default tolerance is 0.05 nats on average.
  *
- * vLLM 0.32 on CPUs goes on with the old output projection of a model that shares it with the embedding: whole weights of such a model fail
- * the probes there, and are undone. Serve an untied copy (`untieEmbeddings`) and set `model.checkpoints.projection` to `own`.
+ * vLLM 0.32 on CPUs keeps the old output projection of a model that shares it with the embedding.
+ * Whole weights of such a model fail the probes and are undone. Serve an untied copy
+ * (`untieEmbeddings`) and set `model.checkpoints.projection` to `own`.
  *
- * Errors   as `engineUpdater`.
- * Effects  as `engineUpdater`; writes checkpoint folders and removes them when they are outside of the window.
- * Source   TorchRL's `vLLMUpdater`, `vLLMUpdaterV2` and `VLLMWeightSyncScheme`, which broadcast tensors over NCCL and verify nothing.
+ * Errors   those of `engineUpdater`.
+ * Effects  those of `engineUpdater`. Writes checkpoint folders, and removes the obsolete ones.
+ * Source   TorchRL's `vLLMUpdater`, `vLLMUpdaterV2` and `VLLMWeightSyncScheme`, which broadcast
+ *          tensors over NCCL without verification.
  */
 export const vLLMUpdater = (options: VLLMUpdaterOptions): vLLMUpdater => {
   checkOptions('vLLMUpdater', options, { ...UPDATER_OPTIONS, model: aRecord })

@@ -1,4 +1,4 @@
-/** One rollout that a worker was given. */
+/** Plays the rollout of a lease. */
 import * as E from 'fp-ts/lib/Either.js'
 import { ABORTED } from '../../core/cancellation.js'
 import { child, type Key } from '../../core/key.js'
@@ -15,20 +15,25 @@ import {
   unlessCalledOff,
 } from '../rollouts/rollout.js'
 
-/** How leases are played. */
+/** The settings for playing leases. */
 export interface LeaseRules<O, P> extends RolloutRules<O, P> {
-  /** The environment of a task: its batch is one group. Equal tasks must give equal environments, in every worker. */
+  /**
+   * Returns the environment of a task, whose batch is one group. Equal tasks must give equal
+   * environments in every worker.
+   */
   readonly env: (task: Json, ticket: number) => Env<O, P>
   readonly key: Key
 }
 
 /**
- * Plays the rollout of a lease: the same one, whichever worker plays it, and however often.
+ * Plays the rollout of a lease. The rollout is the same on every worker and in every attempt.
  *
- * Member `i` of ticket `t` draws from `child(child(child(key, t), 'member'), i)`, after a reset with `child(child(key, t), 'reset')`: what
- * `LLMCollector` plays as task `t` of `concurrent` rollouts.
+ * Member `i` of ticket `t` draws from `child(child(child(key, t), 'member'), i)`, after a reset
+ * with `child(child(key, t), 'reset')`. This equals task `t` of an `LLMCollector` with `concurrent`
+ * rollouts.
  *
- * Errors   `Left(RolloutCause)`, or `ABORTED` when the signal aborts; rejects as environment and policy do.
+ * Errors   `Left(RolloutCause)`, or `ABORTED` when the signal aborts. Rejects like environment and
+ *          policy.
  */
 export const playLease = async <O, P>(
   { ticket, place, task }: Pick<RolloutLease<Json>, 'ticket' | 'place' | 'task'>,

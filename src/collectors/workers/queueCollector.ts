@@ -1,4 +1,7 @@
-/** The trainer's end of a shared queue: tasks go in, batches of whole groups come out, and a checkpoint knows what became of them. */
+/**
+ * The trainer's side of a shared queue: adds tasks, returns batches of whole groups, and tracks
+ * outcomes for checkpoints.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -18,15 +21,15 @@ import { joinGroups } from '../rollouts/rolloutBatch.js'
 import type { CollectedBatch } from '../rollouts/turnRows.js'
 import { decodeRollout } from './rolloutBytes.js'
 
-/** What a checkpoint knows of the queue: plain JSON. */
+/** The state of the queue in a checkpoint, as plain JSON. */
 export interface QueuePosition {
-  /** Groups that were learned from, in all. */
+  /** Number of groups trained on in all. */
   readonly trained: number
-  /** How those ended of which the queue may not know yet. */
+  /** Outcomes that the queue may not have recorded yet. */
   readonly ends: readonly TaskEnd[]
 }
 
-/** The position at the beginning of a run. */
+/** The position at the start of a run. */
 export const QUEUE_START: QueuePosition = { trained: 0, ends: [] }
 
 const natural = z.int().min(0)
@@ -48,9 +51,9 @@ const positionSchema: z.ZodType<QueuePosition> = z.object({
 })
 
 /**
- * The position that a checkpoint has.
+ * Parses the position of a checkpoint.
  *
- * Errors   `Left(FormatFailure)` with what is wrong. Never throws.
+ * Errors   `Left(FormatFailure)` with all problems. Never throws.
  *
  * @example
  * parseQueuePosition({ trained: 0, ends: [] }) // right({ trained: 0, ends: [] })
@@ -68,13 +71,16 @@ export const parseQueuePosition = (json: unknown): E.Either<FormatFailure, Queue
 
 export interface QueueCollectorOptions {
   readonly queue: TrainerQueue & Pick<RolloutQueue, 'look' | 'changed'>
-  /** The task with a number, counted from 0, as workers are told it; undefined after the last one. Equal numbers must give equal tasks. */
+  /**
+   * Returns task `ticket`, counted from 0, as sent to workers, or `undefined` after the last one.
+   * Equal numbers must give equal tasks.
+   */
   readonly tasks: (ticket: number) => Json | undefined
-  /** Groups of a batch. */
+  /** Number of groups per batch. */
   readonly groups: number
-  /** Where the checkpoint stood. Default: the beginning. */
+  /** The position in the checkpoint. Default: the start of a run. */
   readonly position?: QueuePosition
-  /** Collecting fails when nothing has happened in the queue for so long. Default 600,000. */
+  /** Milliseconds without any event in the queue after which collecting fails. Default 600,000. */
   readonly silenceMs?: number
 }
 
@@ -82,40 +88,46 @@ export interface QueueCollectorOptions {
 export interface QueueBatch<O, P = TokenAction> {
   readonly _tag: 'Batch'
   readonly batch: Owned<CollectedBatch<O, P>>
-  /** The tickets of its groups, in their order: what `end` is told about. */
+  /** The tickets of its groups, in order, for `end`. */
   readonly tickets: readonly number[]
-  /** Trajectories of the batch that were cut off because their tokens were used up. */
+  /** Trajectories of the batch that were cut off at the token budget. */
   readonly cut: readonly number[]
-  /** Turns that were played for it. */
+  /** Number of turns played for it. */
   readonly turns: number
 }
 
-/** All tasks have ended, or wait to be told as ended. */
+/** The end of collecting: no tasks are left, except those in batches. */
 export interface QueueEnd {
   readonly _tag: 'End'
 }
 
 export interface QueueCollector<O, P = TokenAction> {
-  /** The next batch for a trainer whose weights have a version; the last one may have fewer groups. To be asked for one at a time. */
+  /**
+   * Returns the next batch for a trainer with weights of a version. The last one may have fewer
+   * groups. Allows one call at a time.
+   */
   readonly next: (version: number) => TE.TaskEither<QueueProblem, QueueBatch<O, P> | QueueEnd>
-  /** Says how groups of a batch ended. The queue is told when that is stored. */
+  /** Records the outcomes of a batch's groups. `stored` sends them to the queue. */
   readonly end: (ends: readonly TaskEnd[]) => void
-  /** What belongs into the checkpoint now. */
+  /** Returns the position to save in the checkpoint. */
   readonly position: () => QueuePosition
-  /** To be called when a position has been stored for good: the queue is told what ended, and forgets those groups. */
+  /** Sends the outcomes in a durably saved position to the queue, and forgets these groups. */
   readonly stored: (position: QueuePosition) => TE.TaskEither<QueueProblem, void>
-  /** Frees groups that were taken and not given out: a trainer that goes on from a checkpoint gets them again. */
+  /**
+   * Frees the taken groups that are not in a batch. A trainer that resumes from a checkpoint gets
+   * them again.
+   */
   readonly release: () => void
 }
 
-/** A group whose rollouts were read. */
+/** A group with decoded rollouts. */
 interface ReadGroup<O, P> {
   readonly task: number
   readonly members: readonly PlayedRollout<O, P>[]
   readonly turns: number
 }
 
-/** Reads the rollouts of a group; a group with one that is damaged is not learned from. */
+/** Decodes the rollouts of a group. A group with a damaged rollout is dropped. */
 const readGroup = <O, P = TokenAction>({ ticket, rollouts }: TakenRollouts): E.Either<TaskEnd, ReadGroup<O, P>> => {
   const read = rollouts.map(({ bytes }) => decodeRollout<O, P>(bytes))
   const members = read.flatMap((each) => (E.isRight(each) ? [each.right] : []))
@@ -130,7 +142,7 @@ const readGroup = <O, P = TokenAction>({ ticket, rollouts }: TakenRollouts): E.E
   })
 }
 
-/** Draws tasks until the queue is full or there are no more. */
+/** Draws tasks until the queue is full or no tasks are left. */
 const fill =
   ({ queue, tasks }: QueueCollectorOptions): TE.TaskEither<QueueProblem, 'full' | 'complete'> =>
   async () => {
@@ -146,14 +158,14 @@ const fill =
     }
   }
 
-/** The longest wait at a time: leases run out without a word. */
+/** Longest single wait in milliseconds, because leases expire without an event. */
 const LONGEST_WAIT_MS = 5000
 
-/** What a collector holds between its calls. */
+/** The state of a collector between calls. */
 interface Held<O, P> {
-  /** Groups that were taken and not given out. */
+  /** Groups that were taken and are not in a batch yet. */
   readonly hand: readonly ReadGroup<O, P>[]
-  /** Tickets that were given out and have no end. */
+  /** Tickets in batches, without an outcome. */
   readonly given: ReadonlySet<number>
   readonly position: QueuePosition
 }
@@ -167,7 +179,7 @@ const withEnds = <O, P = TokenAction>(held: Held<O, P>, ends: readonly TaskEnd[]
   },
 })
 
-/** Takes what is complete into the hand, up to so many groups. */
+/** Takes complete groups, until there are enough for a batch. */
 const takeInto =
   <O, P>({ queue, groups }: QueueCollectorOptions, held: Cell<Held<O, P>>): TE.TaskEither<QueueProblem, void> =>
   async () => {
@@ -181,7 +193,7 @@ const takeInto =
     return E.right(undefined)
   }
 
-/** Gives out what is in the hand. */
+/** Makes a batch of the taken groups. */
 const give = <O, P = TokenAction>(held: Cell<Held<O, P>>): QueueBatch<O, P> => {
   const { hand, given } = held.get()
   const { tasks, ...joined } = joinGroups(hand)
@@ -189,7 +201,7 @@ const give = <O, P = TokenAction>(held: Cell<Held<O, P>>): QueueBatch<O, P> => {
   return { _tag: 'Batch', ...joined, tickets: tasks }
 }
 
-/** The next batch, when there are enough groups, or no more will come. */
+/** Returns the next batch once there are enough groups or no more will come. */
 const nextBatch =
   <O, P>(
     options: QueueCollectorOptions,
@@ -236,18 +248,21 @@ const COLLECT_FROM_QUEUE_OPTIONS: OptionKinds<QueueCollectorOptions> = {
 }
 
 /**
- * Begins to collect from a shared queue as its trainer, or goes on from a checkpoint.
+ * Starts to collect from a shared queue as its trainer, or resumes from a checkpoint.
  *
- * In this order nothing is lost and nothing is trained twice, whenever the trainer dies: learn from a batch; `end` its groups; write a
- * checkpoint that has `position` beside the weights that learned from it; when that is on disk, `stored`. A trainer that goes on from the
- * checkpoint tells the queue what it knows to have ended; groups that were taken and are not in it, since the weights that learned from
- * them are gone, come out again. Until `stored`, ended groups count as held: the capacity has to be larger than what is learned from
- * between two checkpoints.
+ * The following order loses nothing and trains on nothing twice, whenever the trainer dies: train
+ * on a batch, call `end` for its groups, write a checkpoint with `position` and the trained
+ * weights, and call `stored` once it is on disk. A trainer that resumes sends the outcomes in its
+ * checkpoint to the queue. Taken groups that are not in the checkpoint come out again, because the
+ * weights trained on them are gone. Ended groups count toward the capacity until `stored`, so the
+ * capacity must exceed the groups trained on between two checkpoints.
  *
- * Errors   throws RangeError with all options that are wrong; `Left(QueueRefusal)` of kind `superseded` for a checkpoint of another run, or
- *          one that is older than what the queue was told; `Left(QueueFailure)`. `next` fails with kind `silent` if nothing happens, and
- *          `full` if no task can be drawn because of groups that are not stored. A group with a damaged rollout is dropped.
- * Effects  draws tasks into the queue; a batch is the caller's to release.
+ * Errors   throws RangeError that lists all invalid options. `Left(QueueRefusal)` of kind
+ *          `superseded` for a checkpoint of another run, or one that is older than the outcomes
+ *          recorded in the queue; `Left(QueueFailure)`. `next` fails with kind `silent` after
+ *          `silenceMs` without an event, and with `full` if groups that are not stored fill the
+ *          queue. A group with a damaged rollout is dropped.
+ * Effects  draws tasks into the queue. The caller must release the batches.
  */
 export const collectFromQueue = <O, P = TokenAction>(
   options: QueueCollectorOptions,
@@ -268,7 +283,7 @@ export const collectFromQueue = <O, P = TokenAction>(
       const strange = ends.filter(({ ticket }) => !given.has(ticket)).map(({ ticket }) => ticket)
       if (strange.length > 0 || new Set(ends.map(({ ticket }) => ticket)).size < ends.length)
         throw new RangeError(
-          `end: expected groups that were given out and have no end, got ${ends.map(({ ticket }) => ticket).join(', ')}`,
+          `end: expected groups of batches that have not ended yet, got ${ends.map(({ ticket }) => ticket).join(', ')}`,
         )
       held.update((now) => withEnds(now, ends))
     },

@@ -1,4 +1,4 @@
-/** A rollout as bytes, from the worker that played it to the trainer that learns from it. */
+/** Conversions between rollouts and bytes, for the transfer from worker to trainer. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import type { FormatFailure } from '../../core/failure.js'
@@ -12,9 +12,9 @@ import type { PlayedRollout } from '../rollouts/rollout.js'
 import type { CollectedBatch } from '../rollouts/turnRows.js'
 
 /**
- * A rollout as bytes: `decodeRollout` gives it back, equal in every bit.
+ * Encodes a rollout as bytes. `decodeRollout` restores it, equal in every bit.
  *
- * Errors   throws TensorDictError with all values that cannot be written.
+ * Errors   throws TensorDictError that lists all values that cannot be encoded.
  * Effects  reads the tensors.
  */
 export const encodeRollout = <O, P = TokenAction>({ rows, turns, isCut }: PlayedRollout<O, P>): Uint8Array =>
@@ -26,9 +26,9 @@ const metaOf = (td: TensorDict, name: string): unknown => {
 }
 
 /**
- * The rollout that bytes of `encodeRollout` are.
+ * Decodes the bytes of `encodeRollout`.
  *
- * Errors   `Left(FormatFailure)` for bytes that are damaged, or are no rollout. Never throws.
+ * Errors   `Left(FormatFailure)` for damaged bytes, or bytes of something else. Never throws.
  * Effects  makes tensors, which the result owns.
  */
 export const decodeRollout = <O, P = TokenAction>(bytes: Uint8Array): E.Either<FormatFailure, PlayedRollout<O, P>> =>
@@ -44,15 +44,15 @@ export const decodeRollout = <O, P = TokenAction>(bytes: Uint8Array): E.Either<F
           typeof isCut === 'boolean'
         return isRollout
           ? E.right({ rows: own(rows as CollectedBatch<O, P>), turns, isCut }) // as it was written
-          : E.left({ _tag: 'FormatFailure', format: 'tandem rollout', reason: 'the TensorDict is no rollout' })
+          : E.left({ _tag: 'FormatFailure', format: 'tandem rollout', reason: 'the TensorDict is not a rollout' })
       }),
     ),
   )
 
-/** The oldest weights that sampled any token of a rollout. */
+/** Returns the oldest weight version that sampled a token of a rollout. */
 export const rolloutVersion = <O, P = TokenAction>(rows: CollectedBatch<O, P>): number => {
   const plain = rows as TensorDict
-  const tokens = find(plain, ['versions', 'response']) as Ragged<'int32'> | undefined // where somebody knows each token's
+  const tokens = find(plain, ['versions', 'response']) as Ragged<'int32'> | undefined // if tokens are stamped
   const found = find(plain, ['policyVersion']) as Data<number> | undefined // by its name
   const each = found?.items.toArray() ?? [0] // policies without versions have constant weights
   const sampled =

@@ -23,41 +23,53 @@ import { encodeRollout, rolloutVersion } from './rolloutBytes.js'
 
 export interface RolloutWorkerOptions<O, P = TokenAction> {
   readonly queue: WorkerQueue & Pick<RolloutQueue, 'look' | 'changed'>
-  /** The environment of a task: its batch is one group. Equal tasks must give equal environments, in every worker. */
+  /**
+   * Returns the environment of a task, whose batch is one group. Equal tasks must give equal
+   * environments in every worker.
+   */
   readonly env: LeaseRules<O, P>['env']
   readonly policy: Policy<O, P>
-  /** The same in all workers. */
+  /** Random key, the same in all workers. */
   readonly key: Key
   readonly limits?: WorkerLimits
-  /** Aborting it ends the work: leases are given back. */
+  /** Stops the worker when aborted. Its leases are returned. */
   readonly signal?: AbortSignal
-  /** Told of each rollout that is over. */
+  /** Called after each rollout. */
   readonly onRollout?: (event: WorkerEvent) => void
   readonly time?: { readonly clock?: Clock; readonly timers?: Timers }
 }
 
 export interface WorkerLimits {
-  /** Rollouts that are played at a time. Default 8. */
+  /** Most rollouts played at a time. Default 8. */
   readonly slots?: number
-  /** Default 64. */
+  /** Most turns per rollout. Default 64. */
   readonly maxTurns?: number
-  /** A rollout whose policy has sampled so many tokens is cut off. Default: none. */
+  /** Most tokens that the policy samples per rollout, which is then cut off. Default: no limit. */
   readonly tokenBudget?: number
-  /** For one rollout, its reset included. Default: none. */
+  /** Time limit of one rollout in milliseconds, including its reset. Default: no limit. */
   readonly deadlineMs?: number
-  /** The worker stops after so many rollouts in a row that failed: it, or its engine, is broken. Default 20. */
+  /**
+   * Consecutive failures after which the worker stops, because it or its engine is broken. Default
+   * 20.
+   */
   readonly failuresInRow?: number
-  /** The pause after a failure; it doubles with each one in a row, up to 64 times. Default 100. */
+  /**
+   * Pause after a failure in milliseconds. It doubles with each consecutive failure, up to 64
+   * times. Default 100.
+   */
   readonly pauseMs?: number
 }
 
-/** How a rollout ended for its worker. `late`: the queue had given it to somebody else by then. */
+/**
+ * The outcome of a rollout for its worker. `Late`: the lease had expired and the queue refused the
+ * delivery.
+ */
 export type WorkerEvent =
   | { readonly _tag: 'Delivered'; readonly lease: RolloutLease<Json>; readonly bytes: number }
   | { readonly _tag: 'Failed' | 'Late'; readonly lease: RolloutLease<Json>; readonly reason: string }
   | { readonly _tag: 'Returned'; readonly lease: RolloutLease<Json> }
 
-/** What a worker did. */
+/** The numbers of a worker's rollouts by outcome. */
 export interface WorkerReport {
   readonly delivered: number
   readonly failed: number
@@ -65,12 +77,12 @@ export interface WorkerReport {
   readonly returned: number
 }
 
-/** A worker that cannot go on. */
+/** A worker that stopped because of an error. */
 export interface WorkerStopped {
   readonly _tag: 'WorkerStopped'
   readonly reason: string
   readonly report: WorkerReport
-  /** If the queue cannot be used. */
+  /** The failure of the queue, if that was the reason. */
   readonly cause?: QueueProblem
 }
 
@@ -100,13 +112,13 @@ const limitProblems = (limits: Limits): readonly string[] => {
   ]
 }
 
-/** A rollout that is being played. */
+/** A rollout in progress. */
 interface Playing {
   readonly lease: RolloutLease<Json>
   readonly controller: AbortController
 }
 
-/** A worker at work. */
+/** The state of a running worker. */
 interface Shift<O, P> {
   readonly queue: RolloutWorkerOptions<O, P>['queue']
   readonly rules: LeaseRules<O, P>
@@ -114,7 +126,7 @@ interface Shift<O, P> {
   readonly timers: Timers
   readonly tell: (event: WorkerEvent) => void
   readonly playing: Map<number, Playing>
-  /** Aborts when the worker is to end, for whatever reason. */
+  /** Aborts when the worker must stop, for any reason. */
   readonly over: AbortController
   readonly count: Changing<WorkerReport>
   readonly state: { inRow: number; broken: Pick<WorkerStopped, 'reason' | 'cause'> | undefined }
@@ -125,7 +137,7 @@ const stopFor = <O, P>({ state, over }: Shift<O, P>, why: Pick<WorkerStopped, 'r
   over.abort()
 }
 
-/** A queue that cannot be used ends the work; what it refuses is an answer. */
+/** Stops the worker if the queue failed. A refusal is a normal result. */
 const orStop = <O, P, T>(shift: Shift<O, P>, result: E.Either<QueueProblem, T>): 'done' | 'refused' | 'broken' => {
   if (E.isRight(result)) return 'done'
   if (result.left._tag === 'QueueRefusal') return 'refused'
@@ -152,7 +164,7 @@ const played = async <O, P>(
   try {
     const result = await playLease(lease, rules, controller.signal)
     if (result === ABORTED)
-      return isLate && !over.signal.aborted ? { reason: `not over within ${limits.deadlineMs} ms` } : ABORTED
+      return isLate && !over.signal.aborted ? { reason: `not finished within ${limits.deadlineMs} ms` } : ABORTED
     if (E.isLeft(result)) return { reason: describe(result.left) }
     using rows = result.right.rows
     return { bytes: encodeRollout(result.right), policyVersion: rolloutVersion(rows.value) }
@@ -163,11 +175,11 @@ const played = async <O, P>(
   }
 }
 
-/** Brings a rollout back, or says why there is none. */
+/** Delivers a rollout, or reports its failure. */
 const bring = async <O, P>(shift: Shift<O, P>, { lease }: Playing, outcome: Outcome): Promise<void> => {
   const { queue, tell, count, state, limits } = shift
   if (outcome === ABORTED) {
-    if (state.broken?.cause !== undefined) return // nobody can be told: the lease runs out
+    if (state.broken?.cause !== undefined) return // the queue is unusable: the lease expires
     if (orStop(shift, await queue.giveBack(lease)()) !== 'done') return
     count.returned++
     tell({ _tag: 'Returned', lease })
@@ -191,7 +203,7 @@ const bring = async <O, P>(shift: Shift<O, P>, { lease }: Playing, outcome: Outc
     stopFor(shift, { reason: `${state.inRow} rollouts in a row failed, the last one because: ${outcome.reason}` })
 }
 
-/** Plays a lease in the background; resolves, never rejects, when its place is free. */
+/** Plays a lease in the background. Resolves when its slot is free, and never rejects. */
 const begin = async <O, P>(shift: Shift<O, P>, lease: RolloutLease<Json>): Promise<void> => {
   const mine = { lease, controller: new AbortController() }
   shift.playing.set(lease.lease, mine)
@@ -200,7 +212,10 @@ const begin = async <O, P>(shift: Shift<O, P>, lease: RolloutLease<Json>): Promi
   shift.playing.delete(lease.lease)
 }
 
-/** Keeps the leases of what is being played, three times in the life of one. What is somebody else's by now is called off. */
+/**
+ * Renews the leases of running rollouts, three times per lease period. Cancels rollouts whose lease
+ * is lost.
+ */
 const beat = <O, P>(shift: Shift<O, P>, leaseMs: number): (() => void) => {
   let silence = (): void => {}
   const next = (): void => {
@@ -218,10 +233,10 @@ const beat = <O, P>(shift: Shift<O, P>, leaseMs: number): (() => void) => {
   return () => silence()
 }
 
-/** The longest wait for a change of the queue: leases run out without one. */
+/** Longest single wait in milliseconds, because leases expire without an event. */
 const LONGEST_WAIT_MS = 5000
 
-/** Leases and plays until the end. */
+/** Leases and plays rollouts until the worker stops. */
 const work = async <O, P>(shift: Shift<O, P>, leaseMs: number): Promise<void> => {
   const { queue, limits, over, state, timers } = shift
   const places = new Set<Promise<void>>()
@@ -259,16 +274,19 @@ const RUN_ROLLOUT_WORKER_OPTIONS: OptionKinds<RolloutWorkerOptions<never, never>
 }
 
 /**
- * Works for a queue until it is told to end: leases rollouts, plays them, keeps its leases with a heartbeat and brings back what was played.
+ * Runs a worker until it is stopped: leases rollouts, plays them, renews its leases with a
+ * heartbeat, and delivers the results.
  *
- * A worker may die at any moment: what it had is given to another one when its leases have run out, and that one plays the same rollout,
- * since randomness belongs to task and member. A rollout that fails is told to the queue, which gives it out again, as often as it may be
- * tried; after a failure the worker waits, longer with each one in a row.
+ * A worker may die at any moment. When its leases expire, another worker plays the same rollouts,
+ * because their randomness depends only on task and member. A failed rollout is reported to the
+ * queue, which leases it again until its attempts are used up. After a failure the worker pauses,
+ * longer with each consecutive one.
  *
- * Errors   throws RangeError with all limits that are wrong; `Left(WorkerStopped)` if the queue cannot be used, or too many rollouts in a
- *          row failed. Leases are given back, as far as the queue can be told.
- * Effects  those of environment and policy; listens to the signal until the end.
- * Cost     memory of the rollouts that are being played.
+ * Errors   throws RangeError that lists all invalid limits. `Left(WorkerStopped)` if the queue is
+ *          unusable, or after too many consecutive failures. Leases are returned if the queue can
+ *          be reached.
+ * Effects  those of environment and policy; listens to the signal until it ends.
+ * Cost     memory of the rollouts in progress.
  * Source   rollout workers of verl and of prime-rl, which lose the group of a worker that dies.
  */
 export const runRolloutWorker = <O, P>(

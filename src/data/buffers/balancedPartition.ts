@@ -1,19 +1,28 @@
 import { checkOptions, oneOf } from '../../core/options.js'
 
-/** Rows cut into a given number of parts of nearly equal sums: the largest differencing method of Karmarkar and Karp. */
+/**
+ * Splits rows into a given number of parts with nearly equal sums: the largest differencing method
+ * of Karmarkar and Karp.
+ */
 
-/** Rows that are in one part, in the order in which they came together. */
+/** The rows of one part, in the order in which they were joined. */
 interface Part {
   readonly sum: number
   readonly rows: readonly number[]
 }
 
-/** One way to cut some of the rows: the parts that have rows, largest first. All other parts are empty. */
+/**
+ * A partition of some of the rows: the parts that have rows, largest first. All other parts are
+ * empty.
+ */
 type Cut = readonly Part[]
 
 const sign = (n: number): number => (n > 0 ? 1 : n < 0 ? -1 : 0)
 
-/** By sum, then by the number of rows, then by the rows themselves: different parts never tie. */
+/**
+ * Compares parts by sum, then by the number of rows, then by the rows themselves. Different parts
+ * never tie.
+ */
 const compareParts = (a: Part, b: Part): number => {
   if (a.sum !== b.sum) return a.sum - b.sum
   if (a.rows.length !== b.rows.length) return a.rows.length - b.rows.length
@@ -23,10 +32,10 @@ const compareParts = (a: Part, b: Part): number => {
 
 const largestFirst = (parts: readonly Part[]): Cut => [...parts].sort((a, b) => compareParts(b, a))
 
-/** How far the largest part is above the smallest one, of `count` parts. */
+/** Returns the difference between the largest and the smallest of `count` parts. */
 const spreadOf = (cut: Cut, count: number): number => cut[0]!.sum - (cut.length < count ? 0 : cut.at(-1)!.sum)
 
-/** The largest parts of one cut with the smallest ones of the other. */
+/** Joins the largest parts of one partition with the smallest parts of the other. */
 const joinCuts = (a: Cut, b: Cut, count: number): Cut => {
   const paired = a.map((part, i) => {
     const other = b[count - 1 - i]
@@ -35,13 +44,13 @@ const joinCuts = (a: Cut, b: Cut, count: number): Cut => {
   return largestFirst([...paired, ...b.slice(0, Math.max(0, count - a.length))])
 }
 
-/** Cuts in the order in which they are joined: the one that is joined next is the last. */
+/** Orders partitions by urgency: the one to join next is last. */
 const byUrgency =
   (count: number) =>
   (a: Cut, b: Cut): number =>
     sign(spreadOf(a, count) - spreadOf(b, count)) || compareParts(a[0]!, b[0]!)
 
-/** Where a cut belongs among sorted ones. */
+/** Returns the position at which a partition is inserted into a sorted list. */
 const placeOf = (cuts: readonly Cut[], cut: Cut, compare: (a: Cut, b: Cut) => number): number => {
   let low = 0
   let high = cuts.length
@@ -53,9 +62,12 @@ const placeOf = (cuts: readonly Cut[], cut: Cut, compare: (a: Cut, b: Cut) => nu
   return low
 }
 
-/** How many rows each part has. */
+/** Options for the number of rows in each part. */
 export interface PartitionOptions {
-  /** `free`: as many as the sums want, at least one. `equal`: the same for all parts. Default `free`. */
+  /**
+   * `free`: at least one row in each part, any number. `equal`: the same number in all parts.
+   * Default `free`.
+   */
   readonly rows?: 'free' | 'equal'
 }
 
@@ -73,15 +85,20 @@ const problemsOf = (lengths: readonly number[], parts: number, rows: 'free' | 'e
 }
 
 /**
- * Cuts rows into parts whose sums of lengths are nearly equal, by differencing (Karmarkar and Karp): of all cuts, at first one for each
- * row, the two with the largest spread are joined, largest parts to smallest ones, until one is left.
+ * Splits rows into parts with nearly equal sums of lengths, by differencing (Karmarkar and Karp).
+ * It starts with one partition for each row and joins the two partitions with the largest spread,
+ * largest parts to smallest ones, until one is left.
  *
- * Shapes   one length for each row; one list of row numbers, ascending, for each part. Each row is in exactly one part, and each part has one.
- * Errors   throws RangeError, with all problems, for lengths that are no natural numbers, for fewer rows than parts, and for `equal` unless
- *          the parts divide the rows.
+ * Shapes   one length for each row; one list of row numbers, ascending, for each part. Each row is
+ *          in exactly one part, and each part has at least one row.
+ * Errors   throws RangeError, with all problems, for lengths that are not natural numbers, for
+ *          fewer rows than parts, and for `equal` unless the number of parts divides the number of
+ *          rows.
  * Effects  none. Equal arguments give equal results.
- * Cost     O(n (n + k)) for n rows and k parts at worst; 10,000 rows in 1,000 parts take less than a second.
- * Source   Karmarkar and Karp 1982, "The differencing method of set partitioning"; the same parts as verl's `karmarkar_karp`.
+ * Cost     O(n (n + k)) for n rows and k parts at worst; 10,000 rows in 1,000 parts take less than
+ *          a second.
+ * Source   Karmarkar and Karp 1982, "The differencing method of set partitioning"; the same parts
+ *          as verl's `karmarkar_karp`.
  *
  * @example
  * balancedPartition([30, 16, 15, 4], 2) // [[0, 3], [1, 2]]

@@ -1,32 +1,41 @@
-/** Which tasks to draw next: those that the policy solves sometimes teach most. */
+/**
+ * A curriculum that prefers tasks that the policy solves sometimes, because these have the most
+ * learning signal.
+ */
 import { Map as ImmutableMap } from 'immutable'
 import { type Key, uniform } from '../../core/key.js'
 import { aNumber, checkOptions } from '../../core/options.js'
 
 export interface CurriculumOptions {
-  /** How fast old results are forgotten: the share of a new one in the mean, above 0 and at most 1. Default 0.3. */
+  /**
+   * The weight of a new result in the running mean, above 0 and at most 1. Larger values forget old
+   * results faster. Default 0.3.
+   */
   readonly rate?: number
-  /** The least weight of a task, from 0 to 1: what is always or never solved is tried again now and then. Default 0.05. */
+  /**
+   * The minimum weight of a task, from 0 to 1, so that tasks that are always or never solved are
+   * still tried occasionally. Default 0.05.
+   */
   readonly floor?: number
 }
 
-/** What is known of a task. */
+/** The statistics of a task. */
 export interface TaskRecord {
-  /** Exponential mean of its success, from 0 to 1. */
+  /** The exponential mean of its success, from 0 to 1. */
   readonly success: number
-  /** How many results there were. */
+  /** The number of results. */
   readonly seen: number
 }
 
-/** Success by task: a value. */
+/** The success of each task, as an immutable value. */
 export interface Curriculum extends Required<CurriculumOptions> {
   readonly tasks: ImmutableMap<string, TaskRecord>
 }
 
 /**
- * A curriculum that knows of no task.
+ * Creates a curriculum without results.
  *
- * Errors   throws RangeError with all settings that are wrong.
+ * Errors   throws RangeError with all invalid settings.
  *
  * @example
  * taskWeight(curriculum(), 'a task') // 1
@@ -44,8 +53,8 @@ export const curriculum = (options: CurriculumOptions = {}): Curriculum => {
 }
 
 /**
- * The curriculum after a result of a task: `s_n = (1 - a_n) s_(n-1) + a_n success`, where `a_n = rate / (1 - (1 - rate)^n)`, so that the first
- * results are a plain mean and no start value has a say.
+ * Adds a result of a task: `s_n = (1 - a_n) s_(n-1) + a_n success`, where `a_n = rate / (1 - (1 -
+ * rate)^n)`, so that the first results are a plain mean and the start value has no influence.
  *
  * Units    `success` is the share of a group that was solved, from 0 to 1.
  * Errors   throws RangeError for a success outside of 0 .. 1.
@@ -63,9 +72,11 @@ export const observe = (state: Curriculum, task: string, success: number): Curri
 }
 
 /**
- * How much a task is wanted: `max(floor, 4 s (1 - s))`, 1 where half of the rollouts succeed; 1 for a task that was never tried.
+ * Returns the sampling weight of a task: `max(floor, 4 s (1 - s))`, which is 1 if half of the
+ * rollouts succeed, and 1 for a task that was never tried.
  *
- * Source   the variance of the reward, as in "learnability": Rutherford et al. 2024, arXiv:2408.15099.
+ * Source   the variance of the reward, as in "learnability": Rutherford et al. 2024,
+ *          arXiv:2408.15099.
  *
  * @example
  * taskWeight(observe(curriculum(), 'a', 0.5), 'a') // 1
@@ -75,18 +86,19 @@ export const taskWeight = ({ floor, tasks }: Curriculum, task: string): number =
   return known === undefined ? 1 : Math.max(floor, 4 * known.success * (1 - known.success))
 }
 
-/** How many tasks, and where the randomness comes from. */
+/** The number of tasks to draw, and the random key. */
 export interface TaskDraw {
   readonly count: number
   readonly key: Key
 }
 
 /**
- * Draws different tasks, one after the other, each with a probability in proportion to its weight among those that are left. Tasks of weight 0
- * come only when no others are left.
+ * Draws distinct tasks one after the other, each with a probability proportional to its weight
+ * among the remaining tasks. Tasks of weight 0 are drawn only when no others are left.
  *
  * Errors   throws RangeError unless `count` is a natural number and at most the number of tasks.
- * Effects  none. A task's luck depends on the key and its place in the list, so that results of others change nothing about it.
+ * Effects  none. The random number of a task depends on the key and its index in the list, so
+ *          results of other tasks do not change it.
  * Cost     O(n log n) for n tasks.
  * Source   Efraimidis and Spirakis 2006: the tasks of the smallest `-ln(u) / weight`.
  *

@@ -2,22 +2,28 @@
 import { aList, checkOptions, oneOf } from '../../core/options.js'
 import { balancedPartition } from './balancedPartition.js'
 
-/** How rows are packed. */
+/** Options for packing rows. */
 export interface PackRowsOptions {
-  /** `sum`: the tokens of its rows. `padded`: its rows times the longest of them, as in a rectangle. Default `sum`. */
+  /**
+   * `sum`: the tokens of its rows. `padded`: the number of rows times the longest of them, as in a
+   * rectangle. Default `sum`.
+   */
   readonly cost?: 'sum' | 'padded'
-  /** A name for each row, such as its group: rows of one name stay in one micro-batch, next to each other. Default: each row for itself. */
+  /**
+   * A name for each row, such as its group. Rows with the same name stay adjacent in one
+   * micro-batch. Default: each row by itself.
+   */
   readonly together?: readonly (string | number)[]
 }
 
-/** What is known of rows together. */
+/** The size of several rows. */
 interface Size {
   readonly count: number
   readonly tokens: number
   readonly longest: number
 }
 
-/** Rows that are packed as one. */
+/** Rows that are packed together. */
 interface Unit extends Size {
   readonly rows: readonly number[]
 }
@@ -43,7 +49,7 @@ const unitsOf = (lengths: readonly number[], names: readonly (string | number)[]
   }))
 }
 
-/** Each unit, in the order given, into the first bin that has room; a new bin where none has. */
+/** Puts each unit, in the given order, into the first bin that has room, or into a new bin. */
 const firstFit = (units: readonly Unit[], fits: (size: Size) => boolean): readonly (readonly Unit[])[] => {
   const bins: { readonly members: Unit[]; size: Size }[] = []
   for (const unit of units) {
@@ -69,7 +75,7 @@ const requirePackable = (lengths: readonly number[], maxTokens: number, names: P
   if (problems.length > 0) throw new RangeError(`packRows: ${problems.join('; ')}`)
 }
 
-/** Bins of equal loads, as many as asked for. */
+/** Splits units into `count` bins of nearly equal load. */
 const balanced = (units: readonly Unit[], count: number): readonly (readonly Unit[])[] =>
   balancedPartition(
     units.map(({ tokens }) => tokens),
@@ -77,18 +83,23 @@ const balanced = (units: readonly Unit[], count: number): readonly (readonly Uni
   ).map((part) => part.map((i) => units[i]!))
 
 /**
- * Packs ragged rows into micro-batches that cost at most `maxTokens` each, few and of nearly equal cost.
+ * Packs ragged rows into few micro-batches of nearly equal cost, at most `maxTokens` each.
  *
- * First-fit decreasing says how many micro-batches do. Then, for `cost: 'sum'`, differencing (`balancedPartition`) spreads the rows evenly
- * over the fewest that any packing could have, or over that many, whichever is the first that keeps the bound; else first-fit's own stand.
+ * First-fit decreasing gives the number of micro-batches. Then, for `cost: 'sum'`, differencing
+ * (`balancedPartition`) spreads the rows evenly over the fewest micro-batches that any packing
+ * could have, or over that number, whichever first keeps the bound. If neither does, the result of
+ * first-fit is used.
  *
- * Shapes   one length for each row; one list of row numbers for each micro-batch, in the order of their first rows. Each row is in exactly one.
- * Errors   throws RangeError, with all problems, for lengths that are no natural numbers, a bound below 1, names that are not one for each row.
- *          Rows that alone cost more than the bound are no error: they have a micro-batch of their own, and no row is lost.
+ * Shapes   one length for each row; one list of row numbers for each micro-batch, in the order of
+ *          their first rows. Each row is in exactly one.
+ * Errors   throws RangeError, with all problems, for lengths that are not natural numbers, a bound
+ *          below 1, or a number of names other than the number of rows. A row that alone exceeds
+ *          the bound is not an error: it gets a micro-batch of its own, and no row is lost.
  * Effects  none. Equal arguments give equal results: no randomness.
  * Cost     O(n m) for n rows and m micro-batches, and twice `balancedPartition`.
- * Source   Johnson 1973 for first-fit decreasing: at most 11/9 of the fewest bins, and 6/9. verl's `rearrange_micro_batches` takes the
- *          fewest that any packing could have and lets them overflow.
+ * Source   Johnson 1973 for first-fit decreasing: at most 11/9 of the fewest bins, and 6/9. verl's
+ *          `rearrange_micro_batches` takes the fewest that any packing could have and lets them
+ *          overflow.
  *
  * @example
  * packRows([5, 1, 4, 2], 6) // [[0, 1], [2, 3]]

@@ -1,41 +1,46 @@
-/** Rows drawn by priority, with the weights that make up for it. */
+/** Prioritized sampling of rows, with the importance weights that correct for it. */
 import * as E from 'fp-ts/lib/Either.js'
 import { uniform } from '../../core/key.js'
 import { aNumber, checkOptions, oneOf } from '../../core/options.js'
 import type { Sampler } from './sampler.js'
 import { type SumTree, setWeight, slotAt, sumTree, weightAt, weightsOf } from './sumTree.js'
 
-/** How strongly priorities count, and how much of that is made up for. */
+/** Settings of prioritization and of its correction. */
 export interface PrioritizedOptions {
-  /** Exponent of priorities: 0 draws uniformly, 1 in proportion. */
+  /** Exponent of the priorities: 0 draws uniformly, 1 in proportion. */
   readonly alpha: number
-  /** Exponent of the importance weights: 0 makes up for nothing, 1 for all. */
+  /** Exponent of the importance weights: 0 corrects nothing, 1 everything. */
   readonly beta: number
-  /** Added to every priority, so that each row can be drawn: more than 0. Default 1e-8. */
+  /** Added to every priority, so that each row can be drawn. Must be above 0. Default 1e-8. */
   readonly epsilon?: number
-  /** `independent`: each draw from the whole. `stratified`: one from each of as many equal shares of the sum as there are draws. Default `independent`. */
+  /**
+   * `independent`: each draw is from all rows. `stratified`: one draw from each of `count` equal
+   * shares of the sum. Default `independent`.
+   */
   readonly draws?: 'independent' | 'stratified'
 }
 
 /** Priorities of rows, raised to alpha. */
 export interface PriorityState {
   readonly tree: SumTree
-  /** The largest priority that was ever given: rows that are new have it. 1 before there is one. */
+  /** The largest priority so far, which new rows get. 1 before the first. */
   readonly maxPriority: number
 }
 
 /** New priorities of rows, one for each slot. */
 export interface PriorityUpdate {
   readonly slots: readonly number[]
-  /** At least 0: an error, a loss, an advantage without its sign. */
+  /** At least 0: an error, a loss, an absolute advantage. */
   readonly priorities: readonly number[]
 }
 
 export interface PrioritizedSampler extends Sampler<PriorityState> {
   /**
-   * The state with other priorities. Of a slot that comes twice the last one counts.
+   * Replaces priorities. If a slot occurs twice, its last priority counts.
    *
-   * Errors   throws RangeError, with all problems, for slots that have no row, priorities that are not one for each slot, negative, infinite or NaN.
+   * Errors   throws RangeError, with all problems, for slots without a row, for a number of
+   *          priorities other than the number of slots, and for priorities that are negative,
+   *          infinite or NaN.
    */
   readonly updatePriority: (state: PriorityState, update: PriorityUpdate) => PriorityState
 }
@@ -70,16 +75,18 @@ const stateFrom = (value: unknown, size: number): E.Either<string, PriorityState
 }
 
 /**
- * Draws row i with probability `P(i) = w_i / sum(w)`, `w_i = (priority_i + epsilon)^alpha`. The importance weight of a draw is
- * `(P(i) / min(P))^-beta`, which is `(N P(i))^-beta` divided by the largest of them over the whole buffer.
+ * Draws row i with probability `P(i) = w_i / sum(w)`, `w_i = (priority_i + epsilon)^alpha`. The
+ * importance weight of a draw is `(P(i) / min(P))^-beta`, which is `(N P(i))^-beta` divided by the
+ * largest of them over the whole buffer.
  *
- * Rows that are new have the largest priority so far, so that each is likely to be drawn once.
+ * New rows get the largest priority so far, so that each is likely to be drawn once.
  *
- * Errors   throws RangeError, with all problems, for settings that are negative or not finite; from `draw` if a weight is so
- *          small that it is 0, or their sum so large that it is infinite.
+ * Errors   throws RangeError, with all problems, for settings that are negative or not finite; from
+ *          `draw` if a weight underflows to 0, or if their sum overflows.
  * Effects  none.
  * Cost     O(log N) for a draw and for a new priority; O(N) when the buffer grows.
- * Source   Schaul et al. 2016, arXiv:1511.05952, section 3.3, 3.4 and, for `stratified`, appendix B.2.1; TorchRL `PrioritizedSampler`.
+ * Source   Schaul et al. 2016, arXiv:1511.05952, section 3.3, 3.4 and, for `stratified`, appendix
+ *          B.2.1; TorchRL `PrioritizedSampler`.
  *
  * @example
  * PrioritizedSampler({ alpha: 0.6, beta: 0.4 }).initial.maxPriority // 1

@@ -1,4 +1,4 @@
-/** Samples of whole groups: the same number of rows of each. */
+/** A sampler of groups, with the same number of rows from each. */
 import * as tf from '@tensorflow/tfjs-core'
 import { child, type Key, permutation, uniformInteger } from '../../core/key.js'
 import { aList, aRecord, aText, checkOptions, eitherOf, oneOf } from '../../core/options.js'
@@ -6,25 +6,31 @@ import { isLeaf, raggedRow } from '../tensorDict/leaf.js'
 import { find, type TensorDict } from '../tensorDict/tensorDict.js'
 import { type Drawn, type Sampler, STATELESS, type StoredRows } from './sampler.js'
 
-/** Which rows of a group are chosen. */
+/** The choice of rows in a group. */
 export type GroupStrategy =
-  /** Any. */
+  /** At random. */
   | 'random'
-  /** Those that were written last. */
+  /** The newest rows. */
   | 'recency'
-  /** Those of the highest reward. */
+  /** The rows with the highest rewards. */
   | 'reward'
-  /** Those whose rewards have the largest variance; of several such choices the one with the highest rewards. */
+  /**
+   * The rows whose rewards have the largest variance; of several such choices, the one with the
+   * highest rewards.
+   */
   | 'variance'
 
 export interface PromptGroupOptions {
-  /** `groups`: so many groups in a sample, of as many rows as fit. `rows`: so many rows of each group, of as many groups as fit. */
+  /**
+   * `groups`: the number of groups in a sample, with as many rows as fit. `rows`: the number of
+   * rows of each group, with as many groups as fit.
+   */
   readonly shape: { readonly groups: number } | { readonly rows: number }
   /** Default `random`. */
   readonly strategy?: GroupStrategy
-  /** The entry that names a row's group: Data of strings or numbers. Default `groupId`. */
+  /** The entry with the id of a row's group: Data of strings or numbers. Default `groupId`. */
   readonly groupKey?: string | readonly string[]
-  /** The entry with a row's reward: the mean is taken of several. Default `next.reward`. */
+  /** The entry with a row's reward. Several rewards are averaged. Default `next.reward`. */
   readonly rewardKey?: string | readonly string[]
 }
 
@@ -38,7 +44,7 @@ const nameOf = (row: TensorDict, key: string | readonly string[]): string | numb
   throw new RangeError(`PromptGroupSampler: ${String(key)} must be data of strings or numbers`)
 }
 
-/** The reward of a row: a number, or the mean of several. For the files of this folder. */
+/** Returns the reward of a row: a number, or the mean of several. Internal to this folder. */
 export const groupReward = (operation: string, row: TensorDict, key: string | readonly string[]): number => {
   const entry = find(row, key)
   if (entry !== undefined && isLeaf(entry)) {
@@ -55,7 +61,10 @@ const ascending =
   (a: number, b: number): number =>
     of(a) - of(b) || a - b
 
-/** The `count` slots of the largest variance: some of the lowest rewards and some of the highest. `slots` are ascending by reward. */
+/**
+ * Returns the `count` slots whose rewards have the largest variance: some of the lowest and some of
+ * the highest. `slots` are ascending by reward.
+ */
 const mostVarying = (slots: readonly number[], count: number, of: (slot: number) => number): readonly number[] => {
   const choices = Array.from({ length: count + 1 }, (_, low) => {
     const chosen = [...slots.slice(0, low), ...slots.slice(slots.length - (count - low))]
@@ -84,7 +93,9 @@ const shapeOf = (
   return 'groups' in shape ? { groups: size, rows: count / size } : { groups: count / size, rows: size }
 }
 
-/** `count` of some things in an order drawn from the key; all of them and then any again where they are too few. */
+/**
+ * Draws `count` items in a random order. If there are too few, all are used before any is repeated.
+ */
 const drawOf = <X>(items: readonly X[], count: number, key: Key): readonly X[] => {
   const order = Array.from(permutation(child(key, 'order'), items.length), (i) => items[i]!)
   const again = Math.max(0, count - items.length)
@@ -95,15 +106,18 @@ const drawOf = <X>(items: readonly X[], count: number, key: Key): readonly X[] =
 }
 
 /**
- * Draws groups with the same probability each, and the same number of rows from each, by a strategy. Rows are not used up.
+ * Draws groups with equal probability, and the same number of rows from each group, by a strategy.
+ * Rows stay in the buffer.
  *
- * Where there are too few groups, or a group has too few rows, some come again: `repeated` of the sample says how many rows.
+ * If there are too few groups, or too few rows in a group, some are repeated; `repeated` in the
+ * sample counts these rows.
  *
- * Errors   throws RangeError for a shape that is no natural number; from `draw` for a count that it does not divide, and for entries that are
- *          missing or of another kind.
+ * Errors   throws RangeError for a shape that is not a natural number; from `draw` for a count that
+ *          it does not divide, and for entries that are missing or of another kind.
  * Effects  reads the rewards, which computes them, for `reward` and `variance`.
- * Cost     a look at every row of the buffer for each sample.
- * Source   TorchRL `PromptGroupSampler`; the choice by variance is that of RePO, Li et al. 2025, arXiv:2506.09340.
+ * Cost     O(rows of the buffer) for each sample.
+ * Source   TorchRL `PromptGroupSampler`; the choice by variance is that of RePO, Li et al. 2025,
+ *          arXiv:2506.09340.
  *
  * @example
  * PromptGroupSampler({ shape: { rows: 8 } }).initial // null

@@ -1,5 +1,6 @@
 /**
- * Keeps rows for several updates: written to slots, drawn by a sampler.
+ * Replay buffers, which keep rows for several updates: a writer puts them into slots, a sampler
+ * draws from them.
  *
  * This folder holds buffers of rows and the samplers that draw from them. It does not hold batches
  * that wait for their group, which the collector keeps (`src/collectors/rollouts`).
@@ -11,29 +12,31 @@ import { type TensorDict, TensorDictError } from '../tensorDict/tensorDict.js'
 import { groupReward } from './promptGroupSampler.js'
 import type { Drawn, DrawRequest, Sampler, StoredRows } from './sampler.js'
 
-/** Where a row goes: a slot, or nowhere. The rows so far fill slots 0 .. n - 1. */
+/** Chooses the slot of a row, or drops the row. The rows so far fill slots 0 .. n - 1. */
 export type Writer = (stored: StoredRows, row: TensorDict, place: WritePlace) => number | undefined
 
-/** What a writer knows beside the rows. */
+/** The state of the buffer that a writer receives besides the rows. */
 export interface WritePlace {
   readonly capacity: number
-  /** Rows that were kept before this one, those that are gone included. */
+  /** The number of rows that were kept before this one, including those that were replaced. */
   readonly written: number
 }
 
 /**
- * Writes one slot after the other and begins again at the first: a ring, in which a row replaces the oldest one.
+ * Writes slots in order and starts over at the first: a ring buffer, in which a new row replaces
+ * the oldest.
  *
  * Source   TorchRL `RoundRobinWriter`.
  */
 export const RoundRobinWriter: Writer = (_, __, { capacity, written }) => written % capacity
 
 /**
- * Keeps the rows of the highest reward: in a full buffer a row replaces the one of the lowest reward, if its own is higher.
+ * Keeps the rows with the highest rewards: in a full buffer, a row replaces the one with the lowest
+ * reward if its own is higher.
  *
  * Errors   throws RangeError for rows without a reward.
  * Effects  reads the rewards.
- * Cost     a look at every row of a full buffer for each row that is written.
+ * Cost     O(rows) for each row written to a full buffer.
  * Source   TorchRL `TensorDictMaxValueWriter`.
  */
 export const maxValueWriter =
@@ -45,22 +48,25 @@ export const maxValueWriter =
     return groupReward('maxValueWriter', row, rewardKey) > rewards[worst]! ? worst : undefined
   }
 
-/** What is in a buffer: a value. `S` is the schema of the rows, `P` the sampler's state. */
+/**
+ * The contents of a buffer, as an immutable value. `S` is the schema of the rows, `P` the sampler's
+ * state.
+ */
 export interface ReplayBufferState<S, P> extends StoredRows {
   readonly rows: readonly TensorDict<S>[]
-  /** Rows that were kept since the beginning. */
+  /** The number of rows that were kept so far, including replaced ones. */
   readonly written: number
   readonly sampler: P
 }
 
 /** Rows drawn from a buffer. */
 export interface Sampled<S> extends Drawn {
-  /** `[count]`, or fewer where the sampler says so, in the order of `slots`. */
+  /** `[count]`, or fewer if the sampler returns fewer, in the order of `slots`. */
   readonly rows: TensorDict<S>
 }
 
 export interface ReplayBufferOptions<P> {
-  /** Rows that it holds at most. */
+  /** The maximum number of rows. */
   readonly capacity: number
   readonly sampler: Sampler<P>
   /** Default `RoundRobinWriter`. */
@@ -72,21 +78,25 @@ export interface ReplayBuffer<P> extends Required<ReplayBufferOptions<P>> {
   /** The empty buffer. */
   readonly initial: <S>() => ReplayBufferState<S, P>
   /**
-   * The buffer with the rows of a batch written, and the slot of each; undefined for a row that was not kept.
+   * Writes the rows of a batch. Returns the slot of each row (undefined for a row that was not
+   * kept) and the new state.
    *
    * Shapes   `[B]`.
-   * Errors   throws TensorDictError for more or fewer batch axes than one, RangeError where the writer does.
-   * Effects  makes tensors, where rows have some, that belong to the enclosing scope: `own` the state to keep it.
+   * Errors   throws TensorDictError unless there is exactly one batch axis, RangeError where the
+   *          writer does.
+   * Effects  creates tensors, for rows with tensors, that belong to the enclosing scope: `own` the
+   *          state to keep it.
    */
   readonly extend: <S>(
     state: ReplayBufferState<S, P>,
     rows: TensorDict<S>,
   ) => readonly [slots: readonly (number | undefined)[], next: ReplayBufferState<S, P>]
   /**
-   * Rows by the sampler. The buffer keeps them.
+   * Draws rows with the sampler. They stay in the buffer.
    *
-   * Errors   throws RangeError for a count below 1 and for an empty buffer; TensorDictError if rows differ in keys, kinds or shapes.
-   * Effects  makes tensors that belong to the enclosing scope.
+   * Errors   throws RangeError for a count below 1 and for an empty buffer; TensorDictError if rows
+   *          differ in keys, kinds or shapes.
+   * Effects  creates tensors that belong to the enclosing scope.
    */
   readonly sample: <S>(
     state: ReplayBufferState<S, P>,
@@ -98,9 +108,11 @@ const put = <X>(list: readonly X[], slot: number, item: X): readonly X[] =>
   slot === list.length ? [...list, item] : list.with(slot, item)
 
 /**
- * A replay buffer: rows of TensorDicts in slots, a writer that says where rows go, a sampler that says which ones come out.
+ * Creates a replay buffer: rows of TensorDicts in slots, a writer that chooses the slots, a sampler
+ * that draws rows.
  *
- * Nothing is hidden: what is in it is a state that `extend` and `sample` take and give; randomness is a key. `encodeReplayBuffer` saves it.
+ * The contents are an explicit state that `extend` and `sample` take and return; randomness is a
+ * key. `encodeReplayBuffer` saves the state.
  *
  * Errors   throws RangeError unless the capacity is a natural number from 1.
  * Cost     `extend` copies the list of slots for each row it keeps; rows are shared.

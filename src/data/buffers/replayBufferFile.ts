@@ -1,4 +1,4 @@
-/** Replay buffers as files: the rows and all that the samplers know. */
+/** Files of replay buffers: the rows and the state of the samplers. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import type { FormatFailure } from '../../core/failure.js'
@@ -14,10 +14,11 @@ import type { ReplayBuffer, ReplayBufferState } from './replayBuffer.js'
 const FORMAT = 'tandem replay buffer 1'
 
 /**
- * What is in a buffer as the bytes of a TensorDict file: `rows`, and `about` with what is known of them.
+ * Encodes a buffer as the bytes of a TensorDict file: `rows`, and `about` with the remaining state.
  *
- * Errors   throws what `encodeTensorDict` throws, and TensorDictError if rows differ in keys, kinds or shapes.
- * Effects  reads the tensors; those that it makes belong to the enclosing scope.
+ * Errors   throws what `encodeTensorDict` throws, and TensorDictError if rows differ in keys, kinds
+ *          or shapes.
+ * Effects  reads the tensors; those that it creates belong to the enclosing scope.
  */
 export const encodeReplayBuffer = <S, P>(
   buffer: ReplayBuffer<P>,
@@ -35,7 +36,7 @@ const isWrites = (value: unknown, written: number, size: number): value is reado
   new Set(value).size === size &&
   value.every((write) => Number.isSafeInteger(write) && write >= 0 && write < written)
 
-/** What `about` says, as far as it can be true of so many rows. */
+/** Validates the contents of `about` against the number of rows. */
 const checkedAbout = <P>(
   { capacity, sampler }: ReplayBuffer<P>,
   about: unknown,
@@ -57,12 +58,13 @@ const checkedAbout = <P>(
 }
 
 /**
- * Reads what `encodeReplayBuffer` wrote, for a buffer of the same kind: the same rows in the same slots, and the same samples for the same
- * keys. `refine` gives the rows their type.
+ * Reads a file of `encodeReplayBuffer` for a buffer of the same kind: the same rows in the same
+ * slots, and the same samples for the same keys. `refine` restores the type of the rows.
  *
- * Errors   `Left(FormatFailure)` for what `decodeTensorDict` refuses, for a file of something else, for more rows than the buffer holds, and for
- *          a state that its sampler does not have. Never throws.
- * Effects  makes tensors, where rows have some, that belong to the enclosing scope.
+ * Errors   `Left(FormatFailure)` for bytes that `decodeTensorDict` refuses, for a file of another
+ *          format, for more rows than the capacity, and for a state that is invalid for the
+ *          sampler. Never throws.
+ * Effects  creates tensors, for rows with tensors, that belong to the enclosing scope.
  */
 export const decodeReplayBuffer = <P>(
   buffer: ReplayBuffer<P>,

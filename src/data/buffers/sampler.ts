@@ -1,4 +1,4 @@
-/** Which rows of a buffer a sample has: uniform samplers, and what all samplers are. */
+/** The interface of samplers, which choose the rows of a sample, and the uniform samplers. */
 import * as E from 'fp-ts/lib/Either.js'
 import { type Key, permutation, uniformInteger } from '../../core/key.js'
 import { checkOptions, oneOf } from '../../core/options.js'
@@ -6,41 +6,47 @@ import type { TensorDict } from '../tensorDict/tensorDict.js'
 
 /** Rows by slot. */
 export interface StoredRows {
-  /** One row each, of batch shape `[1]`. */
+  /** One row in each slot, of batch shape `[1]`. */
   readonly rows: readonly TensorDict[]
-  /** How many rows had been written when each was: larger is newer. */
+  /** The number of rows written before each row: larger is newer. */
   readonly writes: readonly number[]
 }
 
-/** What a sampler chose. */
+/** The choice of a sampler. */
 export interface Drawn {
   readonly slots: readonly number[]
-  /** Importance weights, one for each slot, at most 1; for samplers that do not draw uniformly. */
+  /**
+   * Importance weights, one for each slot, at most 1. Present for samplers that do not draw
+   * uniformly.
+   */
   readonly weights?: readonly number[]
-  /** How many rows come another time because there were too few. */
+  /** The number of repeated rows, if there were too few. */
   readonly repeated?: number
 }
 
-/** How many rows are wanted, and where the randomness comes from. */
+/** The number of rows to draw, and the random key. */
 export interface DrawRequest {
   readonly count: number
   readonly key: Key
 }
 
-/** A way to choose rows. Its state is an argument and a result; `P` is made of plain values, or `plain` makes it so. */
+/**
+ * A strategy for choosing rows. Its state is an argument and a result. `P` consists of plain
+ * values, or `plain` converts it.
+ */
 export interface Sampler<P> {
   readonly initial: P
-  /** The state after rows were written to slots. */
+  /** Returns the state after rows were written to slots. */
   readonly written: (state: P, slots: readonly number[], stored: StoredRows) => P
-  /** Slots of a buffer that has rows. */
+  /** Draws slots of a buffer that has rows. */
   readonly draw: (state: P, stored: StoredRows, request: DrawRequest) => readonly [Drawn, P]
-  /** The state as plain values, for files. */
+  /** Converts the state to plain values, for files. */
   readonly plain: (state: P) => unknown
-  /** The state that plain values stand for, with so many rows; `Left` with what is wrong. */
+  /** Restores the state from plain values, for a buffer with `size` rows. `Left` is the problem. */
   readonly fromPlain: (value: unknown, size: number) => E.Either<string, P>
 }
 
-/** The parts of a sampler that has no state. */
+/** The members of a sampler without state. */
 export const STATELESS: Pick<Sampler<null>, 'initial' | 'written' | 'plain' | 'fromPlain'> = {
   initial: null,
   written: () => null,
@@ -49,7 +55,7 @@ export const STATELESS: Pick<Sampler<null>, 'initial' | 'written' | 'plain' | 'f
 }
 
 /**
- * Draws each row with the same probability, again and again.
+ * Draws each row with the same probability, with replacement.
  *
  * Source   TorchRL `RandomSampler`.
  *
@@ -64,13 +70,16 @@ export const RandomSampler = (): Sampler<null> => ({
   ],
 })
 
-/** Slots that have not been drawn in this pass, ascending. */
+/** The slots that have not been drawn in this pass, ascending. */
 export interface PassState {
   readonly left: readonly number[]
 }
 
 export interface WithoutReplacementOptions {
-  /** What becomes of the last rows of a pass, if they are fewer than wanted. `keep`: a smaller sample. `drop`: the next pass begins. Default `keep`. */
+  /**
+   * The treatment of the last rows of a pass, if they are fewer than `count`. `keep`: returns a
+   * smaller sample. `drop`: begins the next pass. Default `keep`.
+   */
   readonly last?: 'keep' | 'drop'
 }
 
@@ -79,7 +88,8 @@ const isSlotList = (value: unknown, size: number): value is readonly number[] =>
   value.every((slot, i) => Number.isInteger(slot) && slot < size && slot > (i === 0 ? -1 : value[i - 1]))
 
 /**
- * Draws each row once before any comes again: in passes over the buffer, each in an order of its own. What is written during a pass joins it.
+ * Draws each row once before any is repeated: in passes over the buffer, each in a random order.
+ * Rows that are written during a pass join it.
  *
  * Source   TorchRL `SamplerWithoutReplacement`, which begins a new pass with each write.
  *

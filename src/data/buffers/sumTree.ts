@@ -1,12 +1,15 @@
-/** Weights of slots in a tree of sums: a slot by its share of the whole, and new weights, in logarithmic time. Immutable; versions share what is equal. */
+/**
+ * A persistent tree of sums over the weights of slots: sampling in proportion and new weights take
+ * logarithmic time. Versions share equal parts.
+ */
 
-/** How many parts a node has at most. */
+/** The maximum number of children of a node. */
 const WIDTH = 32
 
 interface Inner {
   readonly sum: number
   readonly min: number
-  /** How many slots each part has; the last one may have fewer. */
+  /** The number of slots in each child; the last one may have fewer. */
   readonly span: number
   readonly size: number
   readonly parts: readonly SumTree[]
@@ -19,7 +22,10 @@ interface Leaf {
   readonly weights: readonly number[]
 }
 
-/** Weights of slots 0 .. size - 1. Equal weights give equal trees, bit for bit, whatever was there before. */
+/**
+ * The weights of slots 0 .. size - 1. Equal weights give equal trees, bit for bit, regardless of
+ * history.
+ */
 export type SumTree = Inner | Leaf
 
 const leaf = (weights: readonly number[]): Leaf => ({
@@ -49,7 +55,7 @@ const grow = (nodes: readonly SumTree[], span: number): SumTree =>
       )
 
 /**
- * The tree of weights.
+ * Builds the tree of weights.
  *
  * @example
  * sumTree([1, 2, 3]).sum // 6
@@ -57,22 +63,25 @@ const grow = (nodes: readonly SumTree[], span: number): SumTree =>
 export const sumTree = (weights: readonly number[]): SumTree =>
   weights.length === 0 ? leaf([]) : grow(inRuns(weights).map(leaf), WIDTH)
 
-/** The weights, by slot. */
+/** Returns the weights by slot. */
 export const weightsOf = (tree: SumTree): readonly number[] =>
   'weights' in tree ? tree.weights : tree.parts.flatMap(weightsOf)
 
-/** The weight of a slot. */
+/** Returns the weight of a slot. */
 export const weightAt = (tree: SumTree, slot: number): number =>
   'weights' in tree ? tree.weights[slot]! : weightAt(tree.parts[Math.floor(slot / tree.span)]!, slot % tree.span)
 
-/** The tree with another weight for a slot that it has. */
+/** Replaces the weight of an existing slot. */
 export const setWeight = (tree: SumTree, slot: number, weight: number): SumTree => {
   if ('weights' in tree) return leaf(tree.weights.with(slot, weight))
   const i = Math.floor(slot / tree.span)
   return inner(tree.parts.with(i, setWeight(tree.parts[i]!, slot % tree.span, weight)), tree.span)
 }
 
-/** The part in which a mass falls, and how much of it is left there. Rounding never leads to a part that weighs nothing. */
+/**
+ * Returns the child that contains a mass, and the remaining mass in it. Rounding never leads to a
+ * child of weight 0.
+ */
 const fall = (sums: readonly number[], mass: number): readonly [part: number, rest: number] => {
   const last = sums.findLastIndex((sum) => sum > 0)
   let rest = mass
@@ -83,7 +92,10 @@ const fall = (sums: readonly number[], mass: number): readonly [part: number, re
   return [last, rest]
 }
 
-/** The slot in which a mass falls: the first whose weight, with all before it, is more than the mass. Never one of weight 0. */
+/**
+ * Returns the slot that contains a mass: the first whose cumulative weight exceeds it. Never one of
+ * weight 0.
+ */
 export const slotAt = (tree: SumTree, mass: number): number => {
   if ('weights' in tree) return fall(tree.weights, mass)[0]
   const [i, rest] = fall(

@@ -1,17 +1,17 @@
-/** The best trajectories of each group, for learning from them alone. */
+/** Selection of the best trajectories of each group, for learning from them alone. */
 import { Map as ImmutableMap, List } from 'immutable'
 import { aNumber, checkOptions } from '../../core/options.js'
 
 /** A finished trajectory with its reward. */
 export interface RewardedMember<T> {
-  /** The explicit id of the group: prompts are never compared. */
+  /** The explicit id of the group. Prompts are never compared. */
   readonly groupId: string
-  /** One number: of several rewards take their mean. */
+  /** A single number; average several rewards first. */
   readonly reward: number
   readonly value: T
 }
 
-/** What became of a trajectory. */
+/** The result of adding a trajectory. */
 export type TopKOutcome<T> =
   | { readonly _tag: 'Waiting'; readonly groupId: string; readonly size: number }
   /** The group is complete: its best members, best first. */
@@ -20,7 +20,7 @@ export type TopKOutcome<T> =
       readonly _tag: 'Dropped'
       readonly groupId: string
       readonly members: readonly RewardedMember<T>[]
-      /** No reward is above the median, as when all are equal; or one is NaN or infinite. */
+      /** No reward is above the median, as when all are equal; or a reward is NaN or infinite. */
       readonly reason: 'none-above-median' | 'not-finite'
     }
 
@@ -28,13 +28,13 @@ export type TopKOutcome<T> =
 export type TopKQueue<T> = ImmutableMap<string, List<RewardedMember<T>>>
 
 export interface TopKRewardSelectorOptions {
-  /** Trajectories in a group. */
+  /** The number of trajectories in a group. */
   readonly groupSize: number
-  /** How many of them are selected at most. */
+  /** The maximum number of selected trajectories. */
   readonly topK: number
 }
 
-/** The selection as a state machine: pure, the queue is an argument and a result. */
+/** The selection as a pure state machine: the queue is an argument and a result. */
 export interface TopKRewardSelector {
   readonly initial: <T>() => TopKQueue<T>
   readonly push: <T>(
@@ -43,7 +43,7 @@ export interface TopKRewardSelector {
   ) => readonly [outcome: TopKOutcome<T>, next: TopKQueue<T>]
 }
 
-/** The middle of some numbers, the lower one of two. */
+/** Returns the median, the lower of the two middle values for an even count. */
 const lowerMedian = (numbers: readonly number[]): number =>
   [...numbers].sort((a, b) => a - b)[Math.floor((numbers.length - 1) / 2)]!
 
@@ -58,12 +58,16 @@ const select = <T>(groupId: string, members: readonly RewardedMember<T>[], topK:
 }
 
 /**
- * Collects trajectories into groups and keeps of each group the `topK` best that are above its median, the lower one of an even number; best
- * first, of equal ones the first to come. Expert iteration learns from them.
+ * Collects trajectories into groups and selects the `topK` best of each group that are above its
+ * median (the lower one for an even number). The best come first; equal rewards keep their order of
+ * arrival. Expert iteration learns from them.
  *
- * Errors   throws RangeError, with all problems, unless both numbers are natural, and `topK` from 1 to `groupSize`.
- * Effects  none. Every trajectory is in the queue or in the outcome that ends its group, where it is selected or not.
- * Source   TorchRL `TopKRewardSelector`, which keeps a group after its selection and gives it again with the next trajectory.
+ * Errors   throws RangeError, with all problems, unless both numbers are natural, and `topK` from 1
+ *          to `groupSize`.
+ * Effects  none. Every trajectory is in the queue or in the outcome that ends its group, selected
+ *          or not.
+ * Source   TorchRL `TopKRewardSelector`, which keeps a group after its selection and returns it
+ *          again with the next trajectory.
  *
  * @example
  * TopKRewardSelector({ groupSize: 4, topK: 2 }).initial().size // 0

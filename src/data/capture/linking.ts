@@ -1,4 +1,4 @@
-/** Which call of a session goes on from which: token by token, never by what texts look like. */
+/** Links each call of a session to the call that it continues, by comparing tokens, never text. */
 import type { CapturedCall, CapturedCompletion } from './session.js'
 
 /** A completion in the tree of a session. */
@@ -6,7 +6,7 @@ export interface LinkedCall {
   readonly call: CapturedCall
   readonly completion: number
   readonly sampled: CapturedCompletion
-  /** The prompt and what was sampled after it. */
+  /** The prompt followed by the sampled tokens. */
   readonly full: Int32Array
   readonly parent: LinkedCall | null
 }
@@ -15,20 +15,23 @@ export interface LinkedCall {
 export interface CallForest {
   /** The completions that are `ok`, in the order of calls. */
   readonly nodes: readonly LinkedCall[]
-  /** Where each call goes on from, by its index; null for one that begins anew. */
+  /**
+   * The completion that each call continues, by the call's index; null for a call that starts a
+   * conversation.
+   */
   readonly parents: ReadonlyMap<number, LinkedCall | null>
 }
 
 const START = 0x811c9dc5
 
-/** One more token in a hash. */
+/** Adds a token to a hash. */
 const mix = (hash: number, id: number): number => Math.imul(hash ^ id, 0x01000193)
 
 const hashOf = (ids: Int32Array): number => ids.reduce(mix, START)
 
 const place = (length: number, hash: number): string => `${length}:${hash}`
 
-/** Whether `ids` begin with `start`. */
+/** Returns true if `ids` begin with `start`. */
 const beginsWith = (ids: Int32Array, start: Int32Array): boolean => {
   if (start.length > ids.length) return false
   for (let i = 0; i < start.length; i++) if (ids[i] !== start[i]) return false
@@ -36,7 +39,7 @@ const beginsWith = (ids: Int32Array, start: Int32Array): boolean => {
 }
 
 /**
- * How many tokens two lists have in common from the beginning.
+ * Returns the length of the common prefix of two lists of tokens.
  *
  * @example
  * commonStart(Int32Array.of(1, 2, 3), Int32Array.of(1, 2, 4)) // 2
@@ -57,7 +60,10 @@ const fullOf = (prompt: Int32Array, ids: Int32Array): Int32Array => {
 
 type Seed = Omit<LinkedCall, 'parent'>
 
-/** The completions whose tokens a prompt may begin with: from the longest to the shortest, those that came first last. */
+/**
+ * Returns the completions whose tokens may be a prefix of a prompt, from the longest to the
+ * shortest. Among equals, later completions come first.
+ */
 const candidates = (prompt: Int32Array, known: ReadonlyMap<string, readonly Seed[]>, lengths: ReadonlySet<number>) => {
   const found: Seed[] = []
   let hash = START
@@ -69,12 +75,12 @@ const candidates = (prompt: Int32Array, known: ReadonlyMap<string, readonly Seed
 }
 
 /**
- * Links the calls of a session. Call B goes on from completion A if B's prompt begins with A's prompt and all of A's tokens; of several A the
- * longest, and of equal ones the last that nothing goes on from yet. Only completions that are `ok` and of calls that came before are gone on
- * from.
+ * Links the calls of a session. Call B continues completion A if B's prompt begins with A's prompt
+ * and all of A's tokens. Of several candidates the longest wins, and of equal ones the last without
+ * a continuation so far. Only completions of earlier calls that are `ok` can be continued.
  *
- * Laws     the order of `calls` does not matter; every node has its parent's tokens at its beginning.
- * Cost     linear in the tokens of all calls, as long as few prompts are equal.
+ * Laws     the order of `calls` does not matter; every node begins with its parent's tokens.
+ * Cost     linear in the tokens of all calls, if few prompts are equal.
  */
 export const linkCalls = (calls: readonly CapturedCall[]): CallForest => {
   const ordered = calls.toSorted((a, b) => a.index - b.index)

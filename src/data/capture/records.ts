@@ -1,4 +1,4 @@
-/** Captured sessions as lines of JSON: one line for each thing that happened, so that a file of them only ever grows. */
+/** Captured sessions as JSON Lines: one line for each event, so that a file is append-only. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { ByteSource } from '../../core/byteSource.js'
@@ -6,18 +6,18 @@ import type { FileFailure, FormatFailure } from '../../core/failure.js'
 import { readJsonLines } from '../codecs/jsonl.js'
 import type { CapturedCall, CapturedCompletion, CapturedReward, CapturedSession, SessionEnd } from './session.js'
 
-/** Something that happened to a session. */
+/** An event of a session. */
 export type CaptureRecord =
   | { readonly type: 'session'; readonly session: Omit<CapturedSession, 'calls' | 'reward' | 'end'> }
   | { readonly type: 'call'; readonly call: CapturedCall }
   | { readonly type: 'reward'; readonly session: string; readonly reward: CapturedReward }
   | { readonly type: 'end'; readonly session: string; readonly end: SessionEnd }
-  /** Nobody wants the session any more. */
+  /** The session is no longer needed. */
   | { readonly type: 'dropped'; readonly session: string }
 
 const int32 = z.array(z.int()).transform((ids) => Int32Array.from(ids))
 
-/** JSON has no NaN: null stands for it. */
+/** Reads null as NaN, which JSON does not have. */
 const float32 = z.array(z.number().nullable()).transform((xs) => Float32Array.from(xs, (x) => x ?? Number.NaN))
 
 const completion = z
@@ -36,7 +36,7 @@ const completion = z
   })
   .refine(
     ({ ids, logProbs, versions }) => ids.length === logProbs.length && ids.length === versions.length,
-    'there are not as many log-probabilities and versions as tokens',
+    'expected one log-probability and one version for each token',
   )
 
 const sampling = z.object({
@@ -74,10 +74,10 @@ const call = z.object({
   completions: z.array(completion),
 })
 
-/** What a run was worth, as a file tells it. */
+/** The schema of the reward of a run. */
 const rewardSchema = z.object({ total: z.number(), parts: z.record(z.string(), z.number()) })
 
-/** How a session ended, as a file tells it. */
+/** The schema of the end of a session. */
 const endSchema = z.object({ status: z.enum(['ok', 'failed']), reason: z.string().nullable() })
 
 const record: z.ZodType<CaptureRecord> = z.discriminatedUnion('type', [
@@ -91,7 +91,7 @@ const record: z.ZodType<CaptureRecord> = z.discriminatedUnion('type', [
   z.object({ type: z.literal('dropped'), session: z.string() }),
 ])
 
-/** A completion as JSON writes it. */
+/** Converts a completion to JSON. */
 const completionJson = (one: CapturedCompletion): object => ({
   ...one,
   ids: Array.from(one.ids),
@@ -99,7 +99,7 @@ const completionJson = (one: CapturedCompletion): object => ({
   versions: Array.from(one.versions),
 })
 
-/** A call as JSON writes it. */
+/** Converts a call to JSON. */
 export const callJson = (one: CapturedCall): object => ({
   ...one,
   prompt: Array.from(one.prompt),
@@ -107,7 +107,7 @@ export const callJson = (one: CapturedCall): object => ({
 })
 
 /**
- * A record as a line of JSON with its line feed: `readCapture` reads it back equal.
+ * Formats a record as a line of JSON with its line feed. `readCapture` reads it back equal.
  *
  * @example
  * recordLine({ type: 'dropped', session: 'a' }) // '{"type":"dropped","session":"a"}\n'
@@ -115,7 +115,7 @@ export const callJson = (one: CapturedCall): object => ({
 export const recordLine = (one: CaptureRecord): string =>
   `${JSON.stringify(one.type === 'call' ? { ...one, call: callJson(one.call) } : one)}\n`
 
-/** Sessions by id, and what is said of those that there are not. */
+/** Sessions by id. */
 type Sessions = Map<string, CapturedSession>
 
 const sessionOf = (one: CaptureRecord): string => {
@@ -123,7 +123,7 @@ const sessionOf = (one: CaptureRecord): string => {
   return one.type === 'call' ? one.call.session : one.session
 }
 
-/** What a record makes of the sessions before it. Answers with what is wrong with it. */
+/** Applies a record to the sessions. Returns the problem if the record is not valid. */
 const take = (sessions: Sessions, one: CaptureRecord): string | undefined => {
   const id = sessionOf(one)
   const session = sessions.get(id)
@@ -132,7 +132,7 @@ const take = (sessions: Sessions, one: CaptureRecord): string | undefined => {
     sessions.set(id, { ...one.session, calls: [], reward: null, end: null })
     return undefined
   }
-  if (session === undefined) return `there is no session '${id}' before`
+  if (session === undefined) return `no session '${id}' was started before`
   if (one.type === 'dropped') sessions.delete(id)
   else if (one.type === 'call') sessions.set(id, { ...session, calls: [...session.calls, one.call] })
   else if (one.type === 'reward') sessions.set(id, { ...session, reward: one.reward })
@@ -140,21 +140,22 @@ const take = (sessions: Sessions, one: CaptureRecord): string | undefined => {
   return undefined
 }
 
-/** What a file of records holds. */
+/** The contents of a file of records. */
 export interface ReadCapture {
-  /** In the order in which they began, with their calls by index. */
+  /** Sessions in the order of their start, with their calls by index. */
   readonly sessions: readonly CapturedSession[]
-  /** Bytes of whole records: a file that is cut to them can be appended to. */
+  /** The number of bytes of whole records. A file truncated to it can be appended to. */
   readonly wholeBytes: number
-  /** Whether the last record lacks its line feed, which has to be there before another one. */
+  /** `missing` if the last record lacks its line feed, which is required before the next one. */
   readonly lineFeed: 'there' | 'missing'
 }
 
 /**
- * The sessions in a file of records. A last line that is cut off, as by a crash in the middle of a write, is left out: it is what `wholeBytes`
- * does not count.
+ * Reads the sessions in a file of records. An incomplete last line, as after a crash during a
+ * write, is skipped and not counted in `wholeBytes`.
  *
- * Errors   `Left(FormatFailure)` for a bad line before the last, or one that speaks of no session; `Left(FileFailure)`.
+ * Errors   `Left(FormatFailure)` for a malformed line before the last, or one without its session;
+ *          `Left(FileFailure)`.
  * Effects  reads the source.
  */
 export const readCapture = async (source: ByteSource): Promise<E.Either<FormatFailure | FileFailure, ReadCapture>> => {
@@ -184,7 +185,7 @@ export const readCapture = async (source: ByteSource): Promise<E.Either<FormatFa
   return E.right({ sessions: sorted, wholeBytes, lineFeed })
 }
 
-/** Whether the last byte is a line feed: then the last line is not one that was cut off. */
+/** Returns true if the last byte is a line feed, so that the last line is complete. */
 const endsLine = async (source: ByteSource): Promise<boolean> => {
   const last = await source.read(source.size - 1, source.size)()
   return E.isRight(last) && last.right[0] === 0x0a

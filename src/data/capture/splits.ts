@@ -1,23 +1,27 @@
-/** Where a conversation went on in other tokens than it had: found, named and placed, so that it can be mended at its source. */
+/**
+ * Detects conversations that continued with different tokens, with the reason and the position, so
+ * that the cause can be fixed.
+ */
 import { type CallForest, commonStart, type LinkedCall } from './linking.js'
 import type { CapturedAnswer, CapturedCall } from './session.js'
 
 /**
- * `retokenised`: the same messages, but the tokens of the model's own answer came out differently. `rerendered`: the same messages, but what
- * stands before the answer is rendered differently, as where a template drops old thoughts, or where other tools are told. `answer-edited`:
- * the client changed the answer. `history-edited`: the client changed, folded or left out earlier messages.
+ * `retokenised`: the same messages, but the model's own answer has different tokens. `rerendered`:
+ * the same messages, but the text before the answer is rendered differently, as when a template
+ * drops old thoughts or the list of tools changes. `answer-edited`: the client changed the answer.
+ * `history-edited`: the client changed, merged or dropped earlier messages.
  */
 export type SplitReason = 'retokenised' | 'rerendered' | 'answer-edited' | 'history-edited'
 
-/** A call whose messages go on from an earlier call and whose tokens do not. */
+/** A call whose messages continue an earlier call but whose tokens do not. */
 export interface ChainSplit {
   readonly call: number
   /** The call whose tokens it should have begun with. */
   readonly after: { readonly call: number; readonly completion: number }
   readonly reason: SplitReason
-  /** Of the first token that differs. */
+  /** The index of the first token that differs. */
   readonly position: number
-  /** Null where one of the two ends there. */
+  /** Null if one of the two ends there. */
   readonly expected: number | null
   readonly got: number | null
   /** The next tokens of both, as text; '' without a decoder. */
@@ -25,7 +29,7 @@ export interface ChainSplit {
   readonly gotText: string
 }
 
-/** How many tokens of the text around a difference are told. */
+/** The number of tokens after a difference that are reported as text. */
 const WINDOW = 12
 
 const textOf = (content: unknown): string =>
@@ -37,7 +41,7 @@ const textOf = (content: unknown): string =>
       ? content
       : ''
 
-/** Arguments as JSON without its spaces, where they are JSON. */
+/** Normalizes JSON arguments by removing white space. Other text is unchanged. */
 const tidy = (text: string): string => {
   try {
     return JSON.stringify(JSON.parse(text))
@@ -53,7 +57,7 @@ const callKey = (called: unknown): unknown => {
   return [inner?.name, typeof inner?.arguments === 'string' ? tidy(inner.arguments) : inner?.arguments]
 }
 
-/** A message as a text that is the same for messages that say the same. Ids of calls do not count. */
+/** Returns a text that is equal for messages with equal contents. Ids of calls do not count. */
 const messageKey = (message: object): string => {
   const { role, content, tool_calls: calls } = message as Readonly<Record<string, unknown>> // any object has these, or undefined
   return JSON.stringify([role, textOf(content), Array.isArray(calls) ? calls.map(callKey) : []])
@@ -62,7 +66,7 @@ const messageKey = (message: object): string => {
 const answerKey = ({ text, calls }: CapturedAnswer): string =>
   JSON.stringify(['assistant', text, calls.map(({ name, arguments: args }) => [name, tidy(args)])])
 
-/** What a call had heard and said. */
+/** The messages and the answer of a call. */
 interface Heard {
   readonly node: LinkedCall
   readonly keys: readonly string[]
@@ -75,7 +79,7 @@ const sharedKeys = (a: readonly string[], b: readonly string[]): number => {
 
 const ASSISTANT = '["assistant",'
 
-/** Whether something that the model had said comes up again, at another place. */
+/** Returns true if an earlier answer of the model occurs again at another position. */
 const comesUpAgain = (before: readonly string[], now: readonly string[], shared: number): boolean => {
   const later = new Set(now.slice(shared))
   return before.slice(shared).some((key) => key.startsWith(ASSISTANT) && later.has(key))
@@ -92,7 +96,10 @@ const reasonOf = (
   return comesUpAgain(keys, now, shared) ? 'history-edited' : undefined
 }
 
-/** Without messages all that can be told is that a prompt leaves the tokens of an answer. */
+/**
+ * Finds a split without messages: the only evidence is a prompt that diverges from the tokens of an
+ * answer.
+ */
 const splitOfTokens = (call: CapturedCall, earlier: readonly LinkedCall[], parent: LinkedCall | null) => {
   const at = earlier
     .filter((node) => node.call.messages === null && node.call.prompt.length > (parent?.full.length ?? 0))
@@ -131,9 +138,11 @@ const splitOfMessages = (
 }
 
 /**
- * The calls of a session that go on from an earlier call in messages, but not in tokens, with the place of the first difference.
+ * Finds the calls of a session that continue an earlier call in messages, but not in tokens, with
+ * the position of the first difference.
  *
- * A call that says the same as an earlier one, that goes on from it token by token, or that begins another conversation, is no split.
+ * A call that repeats an earlier one, that continues it token by token, or that begins another
+ * conversation, is not a split.
  *
  * Cost     each call is compared with all before it: messages first, tokens only of the nearest.
  */

@@ -1,13 +1,16 @@
-/** From the calls of a session to trajectories: one row of tokens for each conversation, ready for a loss. */
+/**
+ * Conversion of a session's calls to trajectories: one row of tokens for each conversation, ready
+ * for a loss.
+ */
 import { type CallForest, type LinkedCall, linkCalls } from './linking.js'
 import type { CapturedCall, CapturedSampling, CapturedSession, CompletionStatus } from './session.js'
 import { type ChainSplit, chainSplits } from './splits.js'
 
-/** A completion that a trajectory learns from. */
+/** A completion in a trajectory that is learned from. */
 export interface TrajectoryTurn {
   readonly call: number
   readonly completion: number
-  /** Its tokens are `start .. end - 1` of the trajectory. */
+  /** The range of its tokens in the trajectory is `start .. end - 1`. */
   readonly start: number
   readonly end: number
   readonly finishReason: 'stop' | 'length'
@@ -19,22 +22,27 @@ export interface TrajectoryTurn {
 export interface CapturedTrajectory {
   readonly session: string
   readonly ids: Int32Array
-  /** 1 where the policy sampled the token and this trajectory learns it; 0 for everything else. */
+  /**
+   * 1 for tokens that the policy sampled and that are learned in this trajectory; 0 for all others.
+   */
   readonly mask: Uint8Array
-  /** Nats, of logits / temperature; NaN where the mask is 0. */
+  /** In nats, of logits / temperature; NaN where the mask is 0. */
   readonly logProbs: Float32Array
   /** Version of the weights that sampled the token; -1 where the mask is 0. */
   readonly versions: Int32Array
   /** At least one, in order. */
   readonly turns: readonly TrajectoryTurn[]
-  /** Tokens that the policy sampled and another trajectory learns: where this one branched off. Half-open ranges. */
+  /**
+   * Half-open ranges of sampled tokens that are learned in another trajectory, from which this one
+   * branched off.
+   */
   readonly shared: readonly { readonly start: number; readonly end: number }[]
   readonly status: 'ok' | 'failed'
-  /** Why it is not `ok`. */
+  /** The reason if the status is not `ok`. */
   readonly reason: string | null
 }
 
-/** A completion that no trajectory has. */
+/** A completion that is in no trajectory. */
 interface UnusedCompletion {
   readonly call: number
   readonly completion: number
@@ -42,7 +50,7 @@ interface UnusedCompletion {
   readonly reason: string
 }
 
-/** Everything that came of a session. */
+/** The result of converting a session. */
 export interface SessionTrajectories {
   readonly trajectories: readonly CapturedTrajectory[]
   readonly splits: readonly ChainSplit[]
@@ -51,11 +59,12 @@ export interface SessionTrajectories {
 
 export interface TrajectoryOptions {
   /**
-   * Tokens that several conversations have in common, as where an agent tries two ways from one point. `once`: the first conversation learns
-   * them, for the others they are context. `each`: all learn them. Default `once`.
+   * The treatment of tokens that several conversations share, as when an agent tries two ways from
+   * one point. `once`: they are learned in the first conversation and are context in the others.
+   * `each`: they are learned in all. Default `once`.
    */
   readonly shared?: 'once' | 'each'
-  /** Writes the texts of splits. */
+  /** Decodes token ids for the texts of splits. */
   readonly decode?: (ids: Int32Array) => string
 }
 
@@ -71,20 +80,25 @@ const childrenOf = ({ nodes }: CallForest): Children => {
   return children
 }
 
-/** From the first node of a conversation to `node`. */
+/** Returns the path from the first node of a conversation to `node`. */
 const lineTo = (node: LinkedCall): readonly LinkedCall[] => {
   const line: LinkedCall[] = []
   for (let at: LinkedCall | null = node; at !== null; at = at.parent) line.push(at)
   return line.reverse()
 }
 
-/** A conversation: its nodes from the first to the last, and how many of them are context. */
+/**
+ * A conversation: its nodes from first to last, and the number of leading nodes that are context.
+ */
 interface Line {
   readonly nodes: readonly LinkedCall[]
   readonly context: number
 }
 
-/** Every leaf is the end of a conversation. With `once` each node is learned in the conversation that its first children lead to. */
+/**
+ * Returns the conversations, each ending in a leaf. With `once`, a node is learned in the
+ * conversation that its first children lead to.
+ */
 const linesOf = (forest: CallForest, children: Children, shared: 'once' | 'each'): readonly Line[] =>
   forest.nodes
     .filter((node) => !children.has(node))
@@ -95,21 +109,24 @@ const linesOf = (forest: CallForest, children: Children, shared: 'once' | 'each'
       return { nodes, context: Math.max(branch, 0) }
     })
 
-/** Why the last node of a conversation is no end of its own: what should have followed failed. */
+/**
+ * Returns the failure of the call that should have followed the last node of a conversation, or
+ * null.
+ */
 const cutShort = (leaf: LinkedCall, calls: readonly CapturedCall[], { parents }: CallForest): string | null => {
   const failed = calls.find((call) => parents.get(call.index) === leaf && isLost(call))
-  return failed === undefined ? null : `call ${failed.index}, which goes on from it, ${lossOf(failed)}`
+  return failed === undefined ? null : `call ${failed.index}, which continues it, ${lossOf(failed)}`
 }
 
-/** Whether nothing of a call can be used. */
+/** Returns true if no completion of a call can be used. */
 const isLost = ({ completions }: CapturedCall): boolean => completions.every(({ status }) => status !== 'ok')
 
 const lossOf = ({ completions: [first] }: CapturedCall): string =>
   first === undefined ? 'has no completion' : `is ${first.status}: ${first.reason}`
 
-/** Why nothing of a session can be learned from, whatever its conversations look like. */
+/** Returns the reason why a whole session cannot be used for learning, or null. */
 const sessionLoss = ({ calls, end }: CapturedSession): string | null => {
-  if (end?.status === 'failed') return `the session failed: ${end.reason ?? 'no reason was told'}`
+  if (end?.status === 'failed') return `the session failed: ${end.reason ?? 'no reason was given'}`
   const last = calls.toSorted((a, b) => a.index - b.index).at(-1)
   return last !== undefined && isLost(last) ? `the last call of the session ${lossOf(last)}` : null
 }
@@ -145,16 +162,18 @@ const trajectoryOf = (session: string, { nodes, context }: Line, reason: string 
 }
 
 /**
- * The conversations of a session, each as one row of tokens.
+ * Converts a session to its conversations, each as one row of tokens.
  *
- * A call whose prompt begins with all tokens of an earlier call and its answer goes on from it; what goes on from nothing begins a
- * conversation, and where several go on from one answer, each is a conversation. The mask is 1 on sampled tokens only: prompts, results of
- * tools and what templates write have 0. Completions that failed, were aborted or lack log-probabilities are in none (`unused`), and a
- * conversation that such a call cut short has the status `failed`, as has every conversation of a session whose last call brought nothing.
+ * A call whose prompt begins with all tokens of an earlier call and its answer continues that call.
+ * A call that continues none begins a conversation, and if several calls continue one answer, each
+ * is a conversation. The mask is 1 on sampled tokens only: prompts, tool results and template text
+ * have 0. Completions that failed, were aborted or lack log-probabilities are excluded (`unused`).
+ * A conversation that such a call cut short has the status `failed`, and so has every conversation
+ * of a session whose last call produced nothing.
  *
- * Laws     the order of `session.calls` does not matter; with `once` every token of a completion that is `ok` has mask 1 in exactly one
- *          trajectory, and no other token has.
- * Cost     linear in tokens, apart from looking for splits.
+ * Laws     the order of `session.calls` does not matter; with `once`, every token of an `ok`
+ *          completion has mask 1 in exactly one trajectory, and no other token has.
+ * Cost     linear in tokens, apart from the search for splits.
  */
 export const sessionTrajectories = (session: CapturedSession, options: TrajectoryOptions = {}): SessionTrajectories => {
   const { shared = 'once', decode } = options

@@ -10,21 +10,24 @@ import type { RowFailure, RowProblem } from '../task.js'
 import { rowFailure } from '../task.js'
 
 export interface JsonLinesOptions<T> {
-  /** What every row must be; the values are what the schema makes of them. */
+  /** The schema of every row. It also transforms the values. */
   readonly schema: z.ZodType<T>
-  /** The name that a failure gives, such as the path of the file. */
+  /** The name for failures, such as the path of the file. */
   readonly source: string
 }
 
 const BYTE_ORDER_MARK = '\uFEFF'
 
-/** JSON's own white space, less the line feed that ends the line. The carriage return of CRLF is part of it. */
+/**
+ * JSON's white space without the line feed that ends the line. It includes the carriage return of
+ * CRLF.
+ */
 const BLANK = /^[ \t\r]*$/
 
-/** Bad rows after which reading stops. */
+/** The number of bad rows after which reading stops. */
 export const MOST_PROBLEMS = 100
 
-/** Everything that a schema has against a value, in one sentence. */
+/** Formats all issues of a schema check in one sentence. */
 export const describeIssues = (error: z.ZodError): string =>
   error.issues
     .map(({ path, message }) => (path.length === 0 ? message : `${path.map(String).join('.')}: ${message}`))
@@ -38,12 +41,13 @@ const parseLine = <T>(line: string, schema: z.ZodType<T>): E.Either<string, T> =
 }
 
 /**
- * The rows of a JSON Lines text, in order.
+ * Reads the rows of a JSON Lines text, in order.
  *
- * A byte order mark at the start and CRLF line ends are accepted. Lines of white space hold no row, but they count: the row
- * number of a failure is the line number in the file.
+ * A byte order mark at the start and CRLF line ends are accepted. Lines of white space hold no row,
+ * but they count: the row number of a failure is the line number in the file.
  *
- * Errors   `Left(RowFailure)` for the lines that are not JSON or not what the schema asks for: the first, and the others up to 100.
+ * Errors   `Left(RowFailure)` for the lines that are not JSON or that the schema refuses: the
+ *          first, and the others up to 100.
  * Effects  none: it reads no file.
  *
  * @example
@@ -67,34 +71,37 @@ export const parseJsonLines = <T>(
   return first === undefined ? E.right(rows) : E.left(rowFailure(source, { first, others }))
 }
 
-/** A row of a file and the line that it stands on, counted from 1. */
+/** A row of a file with its line number, counted from 1. */
 export interface NumberedRow<T> {
   readonly line: number
   readonly value: T
-  /** Bytes of the file up to the end of the line, its line feed included. */
+  /** The number of bytes of the file up to the end of the line, including its line feed. */
   readonly end: number
 }
 
 export interface ReadJsonLinesOptions<T> extends Pick<JsonLinesOptions<T>, 'schema'> {
-  /** Bytes that are read at a time. Default 1 MiB. */
+  /** The number of bytes per read. Default 1 MiB. */
   readonly chunkBytes?: number
-  /** A longer line is a failure, and is not kept in memory. Default 256 MiB. */
+  /**
+   * The maximum length of a line. A longer line is a failure, and is not kept in memory. Default
+   * 256 MiB.
+   */
   readonly maxLineBytes?: number
 }
 
-/** A line as it stands in a file: its bytes, or how many there were if they were too many. */
+/** A raw line of a file: its bytes, or only its length if it is too long. */
 interface RawLine {
   readonly bytes: Uint8Array | undefined
   readonly length: number
   /** False for a last line without a line feed. */
   readonly isWhole: boolean
-  /** Where it ends in the file, with its line feed. */
+  /** The position of its end in the file, including its line feed. */
   readonly end: number
 }
 
 const LINE_FEED = 0x0a
 
-/** Lines of a source, split at line feeds; no more than a line and a chunk are in memory. */
+/** Splits a source at line feeds, with at most a line and a chunk in memory. */
 async function* rawLines(
   source: ByteSource,
   { chunkBytes, maxLineBytes }: { readonly chunkBytes: number; readonly maxLineBytes: number },
@@ -144,13 +151,15 @@ const decodeLine = ({ bytes, length, isWhole }: RawLine, limit: number): E.Eithe
 }
 
 /**
- * The rows of a JSON Lines file of any size, one after the other, each with its line number.
+ * Reads the rows of a JSON Lines file of any size one after the other, each with its line number.
  *
- * A bad line is a `Left` in its place, and the lines after it follow: nothing is lost. A last line that is cut off is such a `Left`,
- * and says so. Byte order mark, CRLF and lines of white space are treated as in `parseJsonLines`.
+ * A bad line is a `Left` in its place, and reading continues after it, so no row is lost. A
+ * truncated last line is such a `Left`, and its reason mentions the truncation. Byte order mark,
+ * CRLF and lines of white space are treated as in `parseJsonLines`.
  *
- * Errors   yields `Left(RowFailure)` for a line that is not UTF-8, not JSON, not what the schema asks for, or too long; yields
- *          `Left(FileFailure)` and ends if the file cannot be read on. Throws RangeError for a limit that is no positive integer.
+ * Errors   yields `Left(RowFailure)` for a line that is not UTF-8, not JSON, refused by the schema,
+ *          or too long; yields `Left(FileFailure)` and ends if the file cannot be read further.
+ *          Throws RangeError for a limit that is not a positive integer.
  * Effects  reads the source.
  * Cost     linear; memory for a chunk and a line.
  */
@@ -192,9 +201,10 @@ export async function* readJsonLines<T>(
 }
 
 /**
- * All rows of a JSON Lines file of any size.
+ * Reads all rows of a JSON Lines file of any size.
  *
- * Errors   `Left(RowFailure)` with the first bad line and the others up to 100, `Left(FileFailure)` if the file cannot be read.
+ * Errors   `Left(RowFailure)` with the first bad line and the others up to 100, `Left(FileFailure)`
+ *          if the file cannot be read.
  * Effects  reads the source.
  */
 export const collectJsonLines =

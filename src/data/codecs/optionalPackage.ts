@@ -1,8 +1,11 @@
-/** Packages that only some programs need: loaded when they are asked for, and a failure that says how to get them otherwise. */
+/**
+ * Optional packages, loaded on demand. If one is missing, the failure names the command that
+ * installs it.
+ */
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { errorMessage } from '../../core/failure.js'
 
-/** A package that is needed is not installed, or does not load. */
+/** A required package is not installed, or does not load. */
 export interface PackageFailure {
   readonly _tag: 'PackageFailure'
   readonly package: string
@@ -10,9 +13,10 @@ export interface PackageFailure {
 }
 
 /**
- * An optional package.
+ * Loads an optional package.
  *
- * Errors   `Left(PackageFailure)` that names the package, what needs it and the command that installs it.
+ * Errors   `Left(PackageFailure)` that names the package, the feature that needs it, and the
+ *          command that installs it.
  * Effects  `load` imports.
  *
  * @example

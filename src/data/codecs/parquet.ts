@@ -17,25 +17,28 @@ import { checkColumn, chunkRange, type Decompress, levelsOf, rowGroupRows } from
 
 export type ParquetFailure = FormatFailure | FileFailure | PackageFailure
 
-/** What a Parquet file holds, from its footer. */
+/** The description of a Parquet file, from its footer. */
 export interface ParquetInfo {
   readonly rows: number
   /** Names of the columns, in order. */
   readonly columns: readonly string[]
-  /** Texts that the writer put into the footer. */
+  /** Key-value texts that the writer put into the footer. */
   readonly metadata: Readonly<Record<string, string>>
 }
 
 export interface ReadParquetOptions<T> {
-  /** What every row must be: a record with a field for each column that is read. */
+  /** The schema of every row: a record with a field for each column that is read. */
   readonly schema: z.ZodType<T>
   /** Columns to read. Default: all. */
   readonly columns?: readonly string[]
   /** The first row to read, counted from 0, and the row after the last. Default: all. */
   readonly range?: readonly [start: number, end: number]
-  /** How 64-bit integers are given: as numbers, where one that is no safe integer is a failure, or as bigints. Default 'number'. */
+  /**
+   * The type of 64-bit integers: numbers, where an unsafe integer is a failure, or bigints. Default
+   * 'number'.
+   */
   readonly int64?: 'number' | 'bigint'
-  /** A file that claims to have more rows is refused. Default 2^26. */
+  /** The maximum number of rows. A file that claims more is refused. Default 2^26. */
   readonly maxRows?: number
 }
 
@@ -53,7 +56,7 @@ const loadLibrary: TE.TaskEither<PackageFailure, Library> = optionalPackage(
   }),
 )
 
-/** Codecs that hyparquet knows by itself. */
+/** Codecs that hyparquet supports by itself. */
 const BUILT_IN: readonly string[] = ['UNCOMPRESSED', 'SNAPPY']
 
 const decompressor = ({ main }: Library, codecs: readonly string[]): TE.TaskEither<PackageFailure, Decompress> => {
@@ -73,7 +76,7 @@ const decompressor = ({ main }: Library, codecs: readonly string[]): TE.TaskEith
       ({ compressors, decompressZstd }): Decompress =>
         (codec, bytes, length) => {
           if (codec === 'SNAPPY') return snappy(codec, bytes, length)
-          if (codec === 'ZSTD') return decompressZstd(bytes, new Uint8Array(length)) // without it, the frame says how much is allocated
+          if (codec === 'ZSTD') return decompressZstd(bytes, new Uint8Array(length)) // without the length, the frame determines the allocation
           const decompress = compressors[codec]
           if (decompress === undefined) throw new ParquetProblem(`compression ${codec} is not supported`)
           return decompress(bytes, length)
@@ -96,13 +99,19 @@ const fileOf = (source: ByteSource) => ({
   },
 })
 
-/** The library reads fields of a damaged footer that are not there: its TypeError says nothing about the file. */
+/**
+ * Describes an error. The library reads missing fields of a damaged footer; its TypeError does not
+ * describe the file.
+ */
 const problemOf = (error: unknown): string => {
   if (error instanceof TypeError) return 'a part that must be there is missing'
   return errorMessage(error)
 }
 
-/** Everything that the library or the guard throws is about the file; the source's own failures pass through. */
+/**
+ * Runs a read. Errors of the library and the guard become a failure of the file; failures of the
+ * source pass through.
+ */
 const attempt = <T>(source: ByteSource, run: () => Promise<T>): TE.TaskEither<FormatFailure | FileFailure, T> =>
   TE.tryCatch(run, (error) => {
     if (error instanceof FailureError && error.failure._tag === 'FileFailure') return error.failure as FileFailure // by its tag
@@ -110,7 +119,7 @@ const attempt = <T>(source: ByteSource, run: () => Promise<T>): TE.TaskEither<Fo
     return {
       _tag: 'FormatFailure',
       format: 'Parquet',
-      reason: `${source.name} is no Parquet file, or is damaged: ${problem}`,
+      reason: `${source.name} is not a Parquet file, or is damaged: ${problem}`,
     }
   })
 
@@ -143,7 +152,7 @@ const openParquet = (source: ByteSource): TE.TaskEither<ParquetFailure, Opened> 
     TE.chainW((library) =>
       attempt(source, async () => {
         if (source.size < 12) throw new ParquetProblem(`it has ${source.size} bytes`)
-        const metadata = await library.main.parquetMetadataAsync(fileOf(source), { geoparquet: false }) // its search never ends where a count of children is negative
+        const metadata = await library.main.parquetMetadataAsync(fileOf(source), { geoparquet: false }) // its search is endless for a negative count of children
         const tree = library.main.parquetSchema(metadata)
         requireNames(tree)
         return { library, metadata, tree }
@@ -152,10 +161,10 @@ const openParquet = (source: ByteSource): TE.TaskEither<ParquetFailure, Opened> 
   )
 
 /**
- * What a Parquet file says about itself. Only its footer is read.
+ * Reads the description of a Parquet file. Only its footer is read.
  *
- * Errors   `Left(FormatFailure)` for bytes that are no Parquet file, `Left(FileFailure)` from the source, `Left(PackageFailure)` if
- *          hyparquet is not installed.
+ * Errors   `Left(FormatFailure)` for bytes that are not a Parquet file, `Left(FileFailure)` from
+ *          the source, `Left(PackageFailure)` if hyparquet is not installed.
  * Effects  reads the source.
  */
 export const parquetInfo = (source: ByteSource): TE.TaskEither<ParquetFailure, ParquetInfo> =>
@@ -170,7 +179,7 @@ export const parquetInfo = (source: ByteSource): TE.TaskEither<ParquetFailure, P
     ),
   )
 
-/** The part of a file that is asked for. */
+/** The selected part of a file. */
 interface Selection {
   readonly columns: readonly string[]
   readonly start: number
@@ -182,7 +191,7 @@ const selectionOf = <T>({ tree, metadata }: Opened, options: ReadParquetOptions<
   const { columns = known } = options
   const missing = columns.filter((name) => !known.includes(name))
   if (missing.length > 0)
-    throw new ParquetProblem(`there is no column ${missing.join(', ')}; the columns are ${known.join(', ')}`)
+    throw new ParquetProblem(`missing columns ${missing.join(', ')}; the columns are ${known.join(', ')}`)
   const rows = Number(metadata.num_rows)
   const [start, end] = options.range ?? [0, rows]
   if (![start, end].every(Number.isSafeInteger) || start < 0 || end < start || end > rows) {
@@ -264,7 +273,10 @@ const readGroup = async (
   return rows
 }
 
-/** Values without bigints (unless they are wanted) and without undefined. Gives the path of the first integer that is too large. */
+/**
+ * Converts values: without bigints (unless requested) and without undefined. `Left` is the path of
+ * the first integer that is too large.
+ */
 const plainValue = (value: unknown, int64: 'number' | 'bigint', path: string): E.Either<string, unknown> => {
   if (value === undefined) return E.right(null)
   if (typeof value === 'bigint') {
@@ -272,7 +284,7 @@ const plainValue = (value: unknown, int64: 'number' | 'bigint', path: string): E
     const number = Number(value)
     return Number.isSafeInteger(number)
       ? E.right(number)
-      : E.left(`${path}: ${value} is no safe integer; read 64-bit integers as bigints`)
+      : E.left(`${path}: ${value} is not a safe integer; read 64-bit integers as bigints`)
   }
   if (typeof value !== 'object' || value === null || value instanceof Date || value instanceof Uint8Array)
     return E.right(value)
@@ -301,7 +313,7 @@ const parseRow = <T>(
   return parsed.success ? E.right(parsed.data) : E.left(describeIssues(parsed.error))
 }
 
-/** After so many bad rows nobody reads on. */
+/** The number of bad rows after which reading stops. */
 const MOST_PROBLEMS = 100
 
 const readRows = async <T>(
@@ -335,17 +347,21 @@ const readRows = async <T>(
 }
 
 /**
- * The rows of a Parquet file: records with a field for each column, as the schema makes them.
+ * Reads the rows of a Parquet file: records with a field for each column, transformed by the
+ * schema.
  *
- * Missing values are null. 64-bit integers are numbers unless bigints are asked for. Lists are arrays, structs are records, byte
- * columns that are not marked as text are Uint8Arrays, dates and timestamps are Dates. Snappy needs nothing else; gzip, zstd, brotli
- * and LZ4 need the package hyparquet-compressors.
+ * Missing values are null. 64-bit integers are numbers unless bigints are requested. Lists are
+ * arrays, structs are records, byte columns that are not marked as text are Uint8Arrays, dates and
+ * timestamps are Dates. Snappy needs nothing else; gzip, zstd, brotli and LZ4 need the package
+ * hyparquet-compressors.
  *
- * Errors   `Left(FormatFailure)` for bytes that are no Parquet file, are cut off or damaged, and for columns or rows that are not
- *          there; `Left(RowFailure)`, with row numbers, for rows that the schema refuses; `Left(FileFailure)` from the source;
- *          `Left(PackageFailure)` naming what to install.
- * Effects  reads the source: the footer and the columns asked for, row group by row group.
- * Cost     pages are decompressed twice, once to check their counts: a damaged file neither loops nor allocates more than it holds.
+ * Errors   `Left(FormatFailure)` for bytes that are not a Parquet file, are truncated or damaged,
+ *          and for missing columns or rows; `Left(RowFailure)`, with row numbers, for rows that the
+ *          schema refuses; `Left(FileFailure)` from the source; `Left(PackageFailure)` naming the
+ *          package to install.
+ * Effects  reads the source: the footer and the selected columns, row group by row group.
+ * Cost     pages are decompressed twice, once to check their counts, so a damaged file neither
+ *          loops nor allocates more than it holds.
  */
 export const readParquet = <T>(
   source: ByteSource,

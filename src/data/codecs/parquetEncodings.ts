@@ -1,15 +1,18 @@
-/** Parquet's encodings, walked without decoding: are there as many values as a page says, and bytes for all of them? */
+/**
+ * Walks Parquet's encodings without decoding them, to check that a page holds as many values as it
+ * declares, and bytes for all of them.
+ */
 import type { ColumnMetaData } from 'hyparquet'
 
-/** What is wrong with a Parquet file. The reader makes a failure of it. */
+/** A problem of a Parquet file. The reader converts it to a failure. */
 export class ParquetProblem extends Error {}
 
-/** Throws ParquetProblem unless something holds. */
+/** Throws ParquetProblem unless the condition holds. */
 export const demand: (holds: unknown, problem: string) => asserts holds = (holds, problem) => {
   if (!holds) throw new ParquetProblem(problem)
 }
 
-/** Bytes of encoded values and a place in them, which moves as they are walked: the one thing here that changes. */
+/** Bytes of encoded values with a read position, which is the only mutable state here. */
 export type ByteCursor = { readonly bytes: Uint8Array; at: number }
 
 const readVarInt = (cursor: ByteCursor): number => {
@@ -24,7 +27,10 @@ const readVarInt = (cursor: ByteCursor): number => {
   throw new ParquetProblem('a length has more than 32 bits')
 }
 
-/** Walks a run-length and bit-packed hybrid: it must hold `count` values of `width` bits. Returns how many equal `counted`. */
+/**
+ * Walks a run-length and bit-packed hybrid, which must hold `count` values of `width` bits. Returns
+ * the number of values equal to `counted`.
+ */
 export const walkHybrid = (
   cursor: ByteCursor,
   { width, count, counted }: { readonly width: number; readonly count: number; readonly counted?: number },
@@ -65,10 +71,10 @@ const packedAt = (bytes: Uint8Array, bit: number, width: number): number => {
   return value
 }
 
-/** Bits that levels up to the highest take. */
+/** Returns the number of bits of levels up to the highest. */
 export const bitWidth = (level: number): number => 32 - Math.clz32(level)
 
-/** The length of levels that stands before them. */
+/** Reads the length that precedes levels. */
 export const readLength = (cursor: ByteCursor): number => {
   demand(cursor.at + 4 <= cursor.bytes.length, 'levels are cut off')
   const { bytes, at } = cursor
@@ -76,7 +82,10 @@ export const readLength = (cursor: ByteCursor): number => {
   return bytes[at]! + bytes[at + 1]! * 2 ** 8 + bytes[at + 2]! * 2 ** 16 + bytes[at + 3]! * 2 ** 24
 }
 
-/** The widest physical value is a byte array, which needs 4 bytes for its length; the narrowest are bits. */
+/**
+ * Returns the minimum size of values. The widest physical value is a byte array, which needs 4
+ * bytes for its length; the narrowest are bits.
+ */
 const minBytes = (type: ColumnMetaData['type'], values: number): number => {
   switch (type) {
     case 'BOOLEAN':
@@ -93,7 +102,9 @@ const minBytes = (type: ColumnMetaData['type'], values: number): number => {
   }
 }
 
-/** Values of a data page, as its encoding stores them: enough bytes for all of them, and no count that runs past them. */
+/**
+ * Checks the encoded values of a data page: enough bytes for all of them, and no count beyond them.
+ */
 export const checkValues = (
   cursor: ByteCursor,
   values: number,
@@ -113,7 +124,7 @@ export const checkValues = (
       return
     }
     case 'RLE':
-      demand(type === 'BOOLEAN', 'run-length encoding of values that are no booleans')
+      demand(type === 'BOOLEAN', 'run-length encoding of values that are not booleans')
       if (values > 0) {
         readLength(cursor)
         walkHybrid(cursor, { width: 1, count: values })

@@ -1,10 +1,12 @@
 /**
- * What a Parquet file says about itself, checked before it is decoded.
+ * Checks of a Parquet file's metadata and pages before decoding.
  *
- * The decoder trusts the counts in a file: a wrong one makes it loop or allocate without end. Here every page of every column
- * that is to be read is walked first, and its counts are compared with those of the column, of the row group and with the bytes.
+ * The decoder trusts the counts in a file: a wrong one makes it loop or allocate without end. Here
+ * every page of every column to read is walked first, and its counts are compared with those of the
+ * column, of the row group and with the bytes.
  *
- * Source   the Parquet format, sections on data pages, RLE / bit-packing hybrid and delta encodings.
+ * Source   the Parquet format, sections on data pages, RLE / bit-packing hybrid and delta
+ *          encodings.
  */
 import type { ColumnMetaData, FileMetaData, PageHeader, SchemaTree } from 'hyparquet'
 import { crc32 } from './crc32.js'
@@ -18,10 +20,10 @@ import {
   walkHybrid,
 } from './parquetEncodings.js'
 
-/** Makes a page of at most `length` bytes out of a compressed one; throws if it cannot. */
+/** Decompresses a page to at most `length` bytes, or throws. */
 export type Decompress = (codec: ColumnMetaData['codec'], bytes: Uint8Array, length: number) => Uint8Array
 
-/** How a column is nested: the highest levels that its values can have. */
+/** The nesting of a column: the highest levels that its values can have. */
 export interface ColumnLevels {
   readonly definition: number
   readonly repetition: number
@@ -38,14 +40,17 @@ export interface ColumnBytes {
 const isCount = (value: unknown): value is number =>
   typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
 
-/** A count of the metadata as a number. Throws ParquetProblem for one that is negative, missing or above 2^53. */
+/**
+ * Converts a count of the metadata to a number. Throws ParquetProblem if it is negative, missing or
+ * above 2^53.
+ */
 const countOf = (value: unknown, name: string): number => {
   const count = typeof value === 'bigint' ? Number(value) : value
   demand(isCount(count), `${name} is ${String(value)}`)
   return count
 }
 
-/** The highest levels of a column, which lies at a path of the schema. */
+/** Returns the highest levels of the column at a path of the schema. */
 export const levelsOf = (root: SchemaTree, path: readonly string[]): ColumnLevels => {
   let [node, definition, repetition]: [SchemaTree | undefined, number, number] = [root, 0, 0]
   for (const name of path) {
@@ -57,7 +62,7 @@ export const levelsOf = (root: SchemaTree, path: readonly string[]): ColumnLevel
   return { definition, repetition }
 }
 
-/** Where a column chunk lies in its file. Throws ParquetProblem if that is not inside. */
+/** Returns the range of a column chunk in its file. Throws ParquetProblem if it is not inside. */
 export const chunkRange = (meta: ColumnMetaData, fileSize: number): readonly [start: number, end: number] => {
   const data = countOf(meta.data_page_offset, 'the offset of the data')
   const dictionary =
@@ -68,12 +73,15 @@ export const chunkRange = (meta: ColumnMetaData, fileSize: number): readonly [st
   return [start, end]
 }
 
-/** Rows of each row group, which add up to those of the file. Throws ParquetProblem if they do not. */
+/**
+ * Returns the rows of each row group. Throws ParquetProblem unless they add up to the rows of the
+ * file.
+ */
 export const rowGroupRows = (metadata: FileMetaData, maxRows: number): readonly number[] => {
   const rows = metadata.row_groups.map(({ num_rows }, i) => countOf(num_rows, `the number of rows of row group ${i}`))
   const total = countOf(metadata.num_rows, 'the number of rows')
   const sum = rows.reduce((a, b) => a + b, 0)
-  demand(sum === total, `the row groups have ${sum} rows, the file says ${total}`)
+  demand(sum === total, `the row groups have ${sum} rows, the file declares ${total}`)
   demand(total <= maxRows, `${total} rows are more than the ${maxRows} that are allowed; raise maxRows`)
   return rows
 }
@@ -88,11 +96,11 @@ const unpack = (
     return bytes
   }
   const page = decompress(column.meta.codec, bytes, length)
-  demand(page.length === length, `a page has ${page.length} bytes where its header says ${length}`)
+  demand(page.length === length, `a page has ${page.length} bytes where its header declares ${length}`)
   return page
 }
 
-/** A data page of the first kind: levels and values are compressed together. */
+/** Checks a data page of version 1, with levels and values compressed together. */
 const checkPageV1 = (
   column: ColumnBytes,
   page: Uint8Array,
@@ -117,7 +125,7 @@ const checkPageV1 = (
   checkValues(cursor, present, { encoding: header.encoding, type: meta.type })
 }
 
-/** A data page of the second kind: levels are not compressed. */
+/** Checks a data page of version 2, whose levels are not compressed. */
 const checkPageV2 = (
   column: ColumnBytes,
   {
@@ -145,7 +153,7 @@ const checkPageV2 = (
           { width: bitWidth(levels.definition), count, counted: levels.definition },
         )
       : count
-  demand(present === count - nulls, `${count - present} nulls where the page says ${nulls}`)
+  demand(present === count - nulls, `${count - present} nulls where the page declares ${nulls}`)
   const body = bytes.subarray(repetition + definition)
   const length = header.uncompressed_page_size - repetition - definition
   const values = page.is_compressed === false ? body : unpack(column, body, { length, decompress })
@@ -189,7 +197,7 @@ const checkPage = (
   }
 }
 
-/** What the walk needs of the library. */
+/** The parts of the library that the walk needs. */
 export interface PageReader {
   readonly header: (reader: { view: DataView; offset: number }) => PageHeader
   readonly decompress: Decompress
@@ -198,9 +206,9 @@ export interface PageReader {
 /**
  * Walks all pages of a column chunk.
  *
- * Errors   throws ParquetProblem at the first count that does not agree with the others or with the bytes; RangeError from a header
- *          that is cut off.
- * Cost     that of decompressing the chunk; no page is larger than the chunk says it is.
+ * Errors   throws ParquetProblem at the first count that does not agree with the others or with the
+ *          bytes; RangeError from a truncated header.
+ * Cost     that of decompressing the chunk. No page may be larger than the chunk declares.
  */
 export const checkColumn = (column: ColumnBytes, { header: readHeader, decompress }: PageReader): void => {
   const { bytes, meta, rows } = column
@@ -211,7 +219,7 @@ export const checkColumn = (column: ColumnBytes, { header: readHeader, decompres
   const reader = { view: new DataView(bytes.buffer, bytes.byteOffset, bytes.length), offset: 0 }
   let seen = 0
   while (reader.offset < bytes.length) {
-    if (seen === expected && bytes.length - reader.offset <= 1) break // the decoder leaves a last byte alone
+    if (seen === expected && bytes.length - reader.offset <= 1) break // the decoder ignores a last byte
     const header = readHeader(reader)
     const size = countOf(header.compressed_page_size, 'the size of a page')
     const length = countOf(header.uncompressed_page_size, 'the size of a page')

@@ -1,7 +1,7 @@
 /** Types of Parquet columns, and their form in the file's own schema. */
 import type { SchemaElement } from 'hyparquet'
 
-/** What a column or a part of it holds. Nothing is null unless it is `nullable`. */
+/** The type of a column or a part of it. Only `nullable` parts may be null. */
 export type ParquetType =
   | 'bool'
   | 'int32'
@@ -52,7 +52,7 @@ export const schemaElements = (
   ]
 }
 
-/** A value for the writer, or what is wrong with it and where. */
+/** A value for the writer, with its problems and their paths. */
 export interface TypedValue {
   readonly value: unknown
   readonly problems: readonly string[]
@@ -89,7 +89,7 @@ const shown = (value: unknown): string =>
       ? `a list of ${value.length}`
       : String(value)
 
-/** Checks a value against a type, and puts it into the form that the writer wants. */
+/** Checks a value against a type, and converts it for the writer. */
 export const toTyped = (value: unknown, type: ParquetType, path: string): TypedValue => {
   const wrong = (expected: string): TypedValue => ({
     value: null,
@@ -118,7 +118,7 @@ export const toTyped = (value: unknown, type: ParquetType, path: string): TypedV
   }
 }
 
-/** Names that the library cannot carry inside a struct, and structs without fields. */
+/** Lists names that the library cannot store inside a struct, and structs without fields. */
 export const typeProblems = (type: ParquetType, path: string): readonly string[] => {
   if (typeof type === 'string') return []
   if ('nullable' in type) {

@@ -1,37 +1,41 @@
 /**
- * JavaScript values as JSON, and back, exactly: what JSON would drop or change is marked, or refused.
+ * Lossless JSON for JavaScript values: values that JSON would drop or change are marked, or
+ * refused.
  *
- * JSON's own values stand for themselves, so that other programs can read them. What JSON does not have is a record with a field `$type`
- * and one more: numbers such as NaN and -0, bigints, undefined, dates, typed arrays, immutable Lists, History; and records that have a
- * field of that name themselves. NaN is one value: bits inside it that a typed array may hold are not kept.
+ * JSON's own values are written as they are, so that other programs can read them. Other values
+ * become a record with a field `$type` and one more: numbers such as NaN and -0, bigints,
+ * undefined, dates, typed arrays, immutable Lists, History; and records that have a field of that
+ * name themselves. NaN is one value: the payload bits of NaNs in a typed array are not kept.
  */
 import * as E from 'fp-ts/lib/Either.js'
 import { List } from 'immutable'
 import { z } from 'zod'
 import { History, type Message } from '../../text/history/history.js'
 
-/** What JSON.stringify writes without loss. */
+/** A value that JSON.stringify writes without loss. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json }
 
-/** How values of a kind of one's own become plain ones, and back. */
+/** Converts values of a custom type to plain values and back. */
 export interface ValueCodec<T = unknown> {
-  /** Stands in the file: a file that was written with another codec is refused. */
+  /** The name in the file. A file that was written with another codec is refused. */
   readonly name: string
-  /** `Left` says why a value cannot be written. */
+  /** Converts a value to a plain one. `Left` is the reason why it cannot be written. */
   readonly encode: (value: T) => E.Either<string, unknown>
-  /** `Left` says why a plain value is none of this kind. */
+  /** Restores a value. `Left` is the reason why the plain value is not of this type. */
   readonly decode: (plain: unknown) => E.Either<string, T>
 }
 
-/** The name that stands in a file where no codec was used. */
+/** The codec name of files without a codec. */
 export const PLAIN = 'plain'
 
 const MARK = '$type'
 
-/** Deeper values are refused, both ways: they could overflow the stack. */
+/**
+ * The maximum nesting of values, in both directions, because deeper ones could overflow the stack.
+ */
 const MAX_DEPTH = 500
 
-/** Reading the digits of a bigint takes more than linear time. */
+/** The maximum number of digits of a bigint, because parsing them takes more than linear time. */
 const MOST_DIGITS = 10_000
 const BIGGEST = 10n ** BigInt(MOST_DIGITS - 1)
 
@@ -64,13 +68,13 @@ const messagesSchema = z.array(
   }),
 )
 
-/** A value that cannot be written, and where it is. */
+/** A value that cannot be written, and its path. */
 export interface UnwritableValue {
   readonly path: readonly string[]
   readonly reason: string
 }
 
-/** Where a value is: under a key of what holds it. The root has no place. */
+/** The position of a value under a key of its holder. The root has no position. */
 interface Place {
   readonly holder: object
   readonly key: string
@@ -103,7 +107,10 @@ const isPlainRecord = (value: object): boolean => {
   return prototype === Object.prototype || prototype === null
 }
 
-/** A record that History would make again: another one of this tag is written as the record that it is. */
+/**
+ * Returns true for a record that History would create. Any other record with this tag is written as
+ * a record.
+ */
 const isHistory = (value: object): value is History =>
   '_tag' in value &&
   value._tag === 'History' &&
@@ -112,7 +119,7 @@ const isHistory = (value: object): value is History =>
   Object.keys(value).length === 2 &&
   messagesSchema.safeParse(value.messages.toArray()).success
 
-/** Where the values that cannot be written are gathered. */
+/** Reports a value that cannot be written. */
 type Refuse = (at: At, reason: string) => null
 
 const numberToJson = (value: number): Json =>
@@ -141,7 +148,7 @@ const recordToJson = (value: object, convert: (item: unknown, key: string) => Js
   return Object.hasOwn(value, MARK) ? { [MARK]: 'record', fields } : fields
 }
 
-/** The JSON of an object; a text says what it is if it cannot be written. */
+/** Converts an object to JSON, or returns a description of it if it cannot be written. */
 const objectToJson = (value: object, at: At, refuse: Refuse): Json | string => {
   if (contains(value, at)) return 'a value that contains itself'
   if (depthOf(at) >= MAX_DEPTH) return `a value more than ${MAX_DEPTH} levels deep`
@@ -184,10 +191,11 @@ const toJson = (value: unknown, at: At, refuse: Refuse): Json => {
 }
 
 /**
- * A value as JSON.
+ * Converts a value to JSON.
  *
- * Errors   `Left` with every value inside that cannot be written: functions, symbols, objects of other classes (subclasses of arrays too),
- *          values that contain themselves, more than 500 levels, bigints of 10,000 digits, keys that JSON would drop.
+ * Errors   `Left` with every value inside that cannot be written: functions, symbols, objects of
+ *          other classes (including subclasses of arrays), values that contain themselves, more
+ *          than 500 levels, bigints of 10,000 digits, keys that JSON would drop.
  * Effects  none.
  *
  * @example
@@ -202,7 +210,7 @@ export const encodeValue = (value: unknown): E.Either<readonly UnwritableValue[]
   return problems.length > 0 ? E.left(problems) : E.right(json)
 }
 
-/** A place in JSON that does not say what it should. It never leaves this file. */
+/** A malformed place in JSON. It never leaves this file. */
 class ValueProblem extends Error {}
 
 const fail = (at: At, problem: string): never => {
@@ -210,7 +218,9 @@ const fail = (at: At, problem: string): never => {
   throw new ValueProblem(`${path.length > 0 ? `${path.join('.')}: ` : ''}${problem}`)
 }
 
-/** What stands behind a mark, and the value that it makes of it; undefined: this is none. */
+/**
+ * The content of a mark. `decode` returns its value, or undefined for content that does not fit.
+ */
 interface Mark {
   readonly field?: string
   readonly decode: (content: unknown, at: At) => { readonly value: unknown } | undefined
@@ -282,7 +292,7 @@ const MARKS: Readonly<Record<string, Mark>> = {
   ),
 }
 
-/** What is no object: levels are not counted for it. */
+/** Marks that are not objects and do not count as levels. */
 const SCALARS: readonly unknown[] = ['undefined', 'number', 'bigint']
 
 const decodeMarked = (record: Readonly<Record<string, unknown>>, at: At): unknown => {
@@ -293,7 +303,7 @@ const decodeMarked = (record: Readonly<Record<string, unknown>>, at: At): unknow
   const fields = Object.keys(rest)
   const isRight = field === undefined ? fields.length === 0 : fields.length === 1 && fields[0] === field
   const found = isRight ? decode(field && rest[field], at) : undefined
-  return found === undefined ? fail(at, `a ${MARK} ${JSON.stringify(type)} that is none`) : found.value
+  return found === undefined ? fail(at, `a ${MARK} ${JSON.stringify(type)} with invalid content`) : found.value
 }
 
 const recordFromJson = (record: object, at: At): unknown =>
@@ -302,7 +312,7 @@ const recordFromJson = (record: object, at: At): unknown =>
 const fromJson = (json: unknown, at: At): unknown => {
   if (json === null || typeof json === 'boolean' || typeof json === 'string' || Number.isFinite(json)) return json
   if (typeof json !== 'object' || !(Array.isArray(json) || isPlainRecord(json)))
-    return fail(at, `${typeof json === 'number' ? `the number ${json}` : `a ${typeof json}`}, which is no JSON`)
+    return fail(at, `${typeof json === 'number' ? `the number ${json}` : `a ${typeof json}`}, which is not JSON`)
   const type: unknown = Object.hasOwn(json, MARK) ? Object.getOwnPropertyDescriptor(json, MARK)?.value : undefined
   if (depthOf(at) >= MAX_DEPTH && !SCALARS.includes(type ?? null)) return fail(at, `more than ${MAX_DEPTH} levels`)
   if (Array.isArray(json)) return listFromJson(json, at)
@@ -312,9 +322,9 @@ const fromJson = (json: unknown, at: At): unknown => {
 }
 
 /**
- * The value that JSON from `encodeValue` stands for.
+ * Restores a value from the JSON of `encodeValue`.
  *
- * Errors   `Left` with the place and what is wrong there. Never throws, also for JSON that somebody else wrote.
+ * Errors   `Left` with the path and the problem. Never throws, also for JSON from other sources.
  * Effects  none.
  *
  * @example

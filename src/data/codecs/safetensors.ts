@@ -1,8 +1,9 @@
 /**
  * The safetensors file format: an 8-byte length, a JSON header, raw little-endian numbers.
  *
- * Source: format description of huggingface/safetensors, and version 0.8 of its implementation as the judge of what is well-formed. Nothing
- * in a file is ever executed, and no more is allocated than the file is long.
+ * Source: the format description of huggingface/safetensors, and version 0.8 of its implementation
+ * as the reference for well-formed files. Nothing in a file is ever executed, and allocation is
+ * bounded by the length of the file.
  */
 import * as E from 'fp-ts/lib/Either.js'
 import type { FormatFailure } from '../../core/failure.js'
@@ -21,19 +22,19 @@ import {
   storedBytes,
 } from './storage.js'
 
-/** Numbers in memory with a shape, row-major, as the engine computes with them. */
+/** Numbers in memory with a shape, row-major, in the types of the engine. */
 export interface HostArray {
   readonly shape: readonly number[]
   readonly data: Float32Array | Int32Array
 }
 
 export interface SafetensorsFile {
-  /** In the order of their data. */
+  /** Arrays in the order of their data. */
   readonly arrays: ReadonlyMap<string, StoredArray>
   readonly metadata: Readonly<Record<string, string>>
 }
 
-/** An array to be written. Without a `type` it is stored as it is held. */
+/** An array to write. Without a `type` it is stored in the type of its data. */
 export interface WritableArray {
   readonly shape: readonly number[]
   readonly data: HostNumbers
@@ -42,15 +43,17 @@ export interface WritableArray {
 
 export interface SafetensorsOptions {
   readonly metadata?: Readonly<Record<string, string>>
-  /** How Float32Arrays without a type of their own are stored. 16 bits round. */
+  /** The stored type of Float32Arrays without a type of their own. 16-bit types round. */
   readonly float?: 'F32' | 'F16' | 'BF16'
 }
 
 /**
- * Reads a whole file that is in memory. `readSafetensors` reads one from disk, `openSafetensors` parts of it.
+ * Reads a whole file that is in memory. `readSafetensors` reads a file from disk, and
+ * `openSafetensors` parts of one.
  *
  * Errors   `Left(FormatFailure)`, naming the tensor, for everything that `parseHeader` refuses.
- * Effects  none. With `memory: 'share'` the arrays lie in `bytes` wherever alignment permits; by default they are copies.
+ * Effects  none. With `memory: 'share'` the arrays are views of `bytes` where alignment permits; by
+ *          default they are copies.
  *
  * @example
  * decodeSafetensors(encodeSafetensors(new Map([['x', { shape: [2], data: Int8Array.of(1, -1) }]]))).right.arrays.get('x').type // 'I8'
@@ -74,15 +77,18 @@ export const decodeSafetensors = (
   return E.right({ arrays, metadata })
 }
 
-/** Numbers of a type that was read at run time. `data` is what `numbersFrom` gave for the type. */
+/**
+ * Creates an array of a type that was read at run time. `data` is the result of `numbersFrom` for
+ * the type.
+ */
 export const storedArray = (type: StorageType, shape: readonly number[], data: HostNumbers): StoredArray =>
   ({ type, shape, data }) as StoredArray // by the caller's promise
 
 const LONE_SURROGATE = /\p{Surrogate}/u
 
-/** What keeps an array from being written; undefined if nothing does. */
+/** Returns the reason why an array cannot be written, or undefined. */
 const problemOf = (name: string, { shape, data, type }: WritableArray): string | undefined => {
-  if (name === METADATA) return 'the format keeps this name for itself'
+  if (name === METADATA) return 'the format reserves this name'
   if (LONE_SURROGATE.test(name)) return 'the name has half of a surrogate pair, which UTF-8 cannot hold'
   const elements = shape.every((size) => Number.isInteger(size) && size >= 0) ? elementCount(shape) : undefined
   if (elements !== data.length)
@@ -92,7 +98,7 @@ const problemOf = (name: string, { shape, data, type }: WritableArray): string |
   return undefined
 }
 
-/** Throws, listing all of them, if arrays cannot be written. */
+/** Throws RangeError with all problems if arrays cannot be written. */
 export const requireWritable = (operation: string, arrays: ReadonlyMap<string, WritableArray>): void => {
   const problems = [...arrays].flatMap(([name, array]) => {
     const problem = problemOf(name, array)
@@ -102,7 +108,7 @@ export const requireWritable = (operation: string, arrays: ReadonlyMap<string, W
 }
 
 const withType = ({ shape, data, type }: WritableArray, float: 'F32' | 'F16' | 'BF16'): StoredArray =>
-  storedArray(type ?? (data instanceof Float32Array ? float : plainType(data)!), shape, data) // has one, checked by `requireWritable`
+  storedArray(type ?? (data instanceof Float32Array ? float : plainType(data)!), shape, data) // checked by `requireWritable`
 
 const rank = new Map(STORAGE_TYPES.map((type, i) => [type, i]))
 
@@ -112,7 +118,10 @@ const compareBytes = (a: Uint8Array, b: Uint8Array): number => {
   return a.length - b.length
 }
 
-/** As the reference lays out its files: larger types first, so that all are aligned, then by the UTF-8 of their names. */
+/**
+ * Sorts arrays like the reference implementation: larger types first, so that all are aligned, then
+ * by the UTF-8 of their names.
+ */
 export const inFileOrder = (
   arrays: ReadonlyMap<string, WritableArray>,
   float: 'F32' | 'F16' | 'BF16' = 'F32',
@@ -124,7 +133,7 @@ export const inFileOrder = (
     .map(({ name, array }) => [name, array])
 }
 
-/** How many bytes the numbers of an array take in a file. */
+/** Returns the number of bytes of an array in a file. */
 export const byteLength = ({ type, data }: StoredArray): number => data.length * storageBytes(type)
 
 const headerBytes = (
@@ -140,23 +149,25 @@ const headerBytes = (
     offset = end
   }
   const text = new TextEncoder().encode(`{${fields.join()}}`)
-  const padded = Math.ceil(text.length / 8) * 8 // blanks, so that the data is aligned
+  const padded = Math.ceil(text.length / 8) * 8 // padding with blanks aligns the data
   const bytes = new Uint8Array(LENGTH_BYTES + padded).fill(0x20, LENGTH_BYTES + text.length)
   new DataView(bytes.buffer).setBigUint64(0, BigInt(padded), true)
   bytes.set(text, LENGTH_BYTES)
   return bytes
 }
 
-/** A file in pieces, which can be gone through more than once. */
+/** A file in pieces that can be iterated more than once. */
 export interface FileInParts extends Iterable<Uint8Array> {
   readonly byteLength: number
 }
 
 /**
- * A file in pieces, for writing without a second copy of the numbers: larger types first, then by name, as the reference does it. Equal
- * arrays give equal bytes, whatever the order they come in.
+ * Splits a file into pieces, for writing without a second copy of the numbers: larger types first,
+ *          then by name, like the reference implementation. Equal arrays give equal bytes, whatever
+ *          their order.
  *
- * Errors   throws RangeError, naming every array at fault, if one does not fit its shape or its type, or if its name cannot be written.
+ * Errors   throws RangeError with the name of every array that does not fit its shape or its type,
+ *          or whose name cannot be written.
  */
 export const safetensorsParts = (
   arrays: ReadonlyMap<string, WritableArray>,
@@ -178,7 +189,7 @@ export const safetensorsParts = (
   }
 }
 
-/** The pieces of a file as one array. */
+/** Joins the pieces of a file. */
 export const joinParts = (parts: FileInParts): Uint8Array => {
   const file = new Uint8Array(parts.byteLength)
   let place = 0
@@ -190,7 +201,8 @@ export const joinParts = (parts: FileInParts): Uint8Array => {
 }
 
 /**
- * Writes a file into memory. `decodeSafetensors` reads it back exactly, or rounded where `float` or a type asks for 16 bits.
+ * Writes a file into memory. `decodeSafetensors` reads it back exactly, or rounded for 16-bit
+ * types.
  *
  * Errors   those of `safetensorsParts`.
  *

@@ -3,7 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { keyFromSeed } from '../../core/key.js'
-import { aRecord, checkOptions } from '../../core/options.js'
+import { aRecord, checkOptions, oneOf } from '../../core/options.js'
 import type { HistoryAction, HistoryPrompt, TokenPrompt } from '../../data/policy.js'
 import { dataSpec, raggedSpec } from '../../data/spec.js'
 import { select } from '../../data/tensorDict/edit.js'
@@ -33,6 +33,12 @@ export interface AgentSpeech {
 export interface AgentTemplateOptions {
   /** Of every agent; or of each by its name. */
   readonly speech: AgentSpeech | { readonly byAgent: Readonly<Record<string, AgentSpeech>> }
+  /**
+   * `continued`: an agent goes on with the tokens of its turns before. `fresh`: each prompt is rendered
+   * by itself, for views that show one turn alone (`GameEnv` with `memory: 'turn'`). Default
+   * `continued`.
+   */
+  readonly prompts?: 'continued' | 'fresh'
 }
 
 /** What an agent had read when it wrote last, and what it wrote: where its tokens go on. */
@@ -179,9 +185,26 @@ const tokensAt = (state: TensorDict, i: number): TensorDict<Tokens> =>
 export const agentTemplate = (
   options: AgentTemplateOptions,
 ): Transform<null, Asked, Tokens, DeepMerge<TextResponse, HistoryAction>, TokenResponse> => {
-  checkOptions('agentTemplate', options, { speech: aRecord })
+  checkOptions('agentTemplate', options, { speech: aRecord, prompts: oneOf('continued', 'fresh') })
+  const { speech, prompts = 'continued' } = options
+  const everyone = 'byAgent' in speech ? undefined : speakerOf(speech)
   const speakers = speakersOf(options)
   const agentsOf = (td: TensorDict): readonly string[] => get(td as TensorDict<Asked>, 'agent').items.toArray() // needed of the state
+  /** What the agents read from the beginning. Elements of one speech are read together. */
+  const readFresh = (td: TensorDict<Asked>): TE.TaskEither<EnvFailure, TensorDict<Tokens>> => {
+    if (everyone !== undefined)
+      return pipe(
+        everyone.reset(td, everyone.initial, UNUSED_KEY),
+        TE.map(([added]) => added),
+      )
+    const [agents, histories] = [agentsOf(td), get(td, 'history', 'prompt').items]
+    return () =>
+      joinAll(agents.length, (i) => {
+        const speaker = speakers(agents[i]!)
+        if (speaker === undefined) return TE.left(noSpeech(agents[i]!))
+        return readOne(speaker, histories.get(i)!, { thread: undefined, isDone: false })
+      })
+  }
   return transform<null, Asked, Tokens, DeepMerge<TextResponse, HistoryAction>, TokenResponse>({
     name: NAME,
     initial: null,
@@ -195,12 +218,8 @@ export const agentTemplate = (
     },
     takes: { removes: { history: {} }, adds: { tokens: { response: raggedSpec('int32') } } },
     reset: (td) => async () => {
-      const [agents, histories] = [agentsOf(td), get(td, 'history', 'prompt').items]
-      const read = await joinAll(agents.length, (i) => {
-        const speaker = speakers(agents[i]!)
-        if (speaker === undefined) return TE.left(noSpeech(agents[i]!))
-        return readOne(speaker, histories.get(i)!, { thread: undefined, isDone: false })
-      })
+      const agents = agentsOf(td)
+      const read = await readFresh(td)()
       return E.map(
         (tokens: TensorDict<Tokens>) =>
           [
@@ -215,6 +234,10 @@ export const agentTemplate = (
     step:
       (next, { previous, action }) =>
       async () => {
+        if (prompts === 'fresh') {
+          const none = (tokens: TensorDict<Tokens>) => [tokens, null] as const
+          return E.map(none)(await readFresh(next)())
+        }
         const [writers, agents, histories] = [agentsOf(previous), agentsOf(next), get(next, 'history', 'prompt').items]
         const [before, over] = [threadsIn(previous), endedRows(previous, 'done')]
         const threads = writers.map((writer, i): Threads => {
@@ -232,6 +255,7 @@ export const agentTemplate = (
         return E.map((tokens: TensorDict<Tokens>) => [withThreads(tokens, threads), null] as const)(read)
       },
     inverse: (action, td) => {
+      if (everyone !== undefined) return everyone.inverse(action, td as never) as never // it reads the action alone, and adds what both of its halves add
       const parts: TensorDict<DeepMerge<TextResponse, HistoryAction>>[] = []
       for (const [i, agent] of agentsOf(td).entries()) {
         const speaker = speakers(agent)

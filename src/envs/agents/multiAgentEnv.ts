@@ -133,7 +133,7 @@ const placesOf = (
   const [queries, turns, current] = [get(state, 'query').items, get(state, 'turns').items, get(state, 'agent').items]
   return queries.toArray().map((query, i) => {
     const said = turns.get(i)! // one for each element
-    const next = order(said, agents)
+    const next = order(said, agents, query)
     const agent = current.get(i)! // one for each element
     return { query, turns: said, agent, sees: next === 'end' ? said.length : next.sees }
   })
@@ -190,7 +190,7 @@ export const MultiAgentEnv = (options: MultiAgentEnvOptions): Env<MultiAgentStat
     const turns = [...before, { agent, message: written, saw: sees }]
     const { rewards = {}, end } = judge({ query, agents: names, turns })
     checkRewards(rewards, names)
-    const next = order(turns, names)
+    const next = order(turns, names, query)
     const isOver = end !== undefined || next === 'end'
     return {
       place: { query, turns, ...(isOver ? { agent, sees: turns.length } : next) },
@@ -218,9 +218,11 @@ export const MultiAgentEnv = (options: MultiAgentEnvOptions): Env<MultiAgentStat
       if (queries === undefined) {
         return TE.left(envFailure(NAME, `reset needs 'query', ${batchSize} strings, in its request`))
       }
-      const first = order([], names)
-      if (first === 'end') return TE.left(envFailure(NAME, 'the order of turns has no first one'))
-      const places = queries.map((query): Place => ({ query, turns: [], ...first }))
+      const places = queries.flatMap((query): readonly Place[] => {
+        const first = order([], names, query)
+        return first === 'end' ? [] : [{ query, turns: [], ...first }]
+      })
+      if (places.length < batchSize) return TE.left(envFailure(NAME, 'the order of turns has no first one'))
       const state = stateOf(
         places,
         places.map(() => nothing),

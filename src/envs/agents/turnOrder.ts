@@ -16,8 +16,8 @@ export interface NextTurn {
   readonly sees: number
 }
 
-/** The next turn of a conversation, or its end. Equal turns, equal answer. */
-export type TurnOrder = (turns: readonly AgentTurn[], agents: readonly string[]) => NextTurn | 'end'
+/** Returns the next turn of a conversation, or its end. Pure: equal arguments give equal results. */
+export type TurnOrder = (turns: readonly AgentTurn[], agents: readonly string[], query: string) => NextTurn | 'end'
 
 export interface RoundsOptions {
   /** The conversation ends after so many turns of each. Default: it has no end by itself. */
@@ -37,7 +37,7 @@ const requireRounds = (name: string, { rounds }: RoundsOptions): number => {
  * Errors   throws RangeError unless `rounds` is at least 1.
  *
  * @example
- * roundRobin()([], ['ann', 'bob']) // { agent: 'ann', sees: 0 }
+ * roundRobin()([], ['ann', 'bob'], '') // { agent: 'ann', sees: 0 }
  */
 export const roundRobin = (options: RoundsOptions = {}): TurnOrder => {
   checkOptions('roundRobin', options, { rounds: aNumber })
@@ -54,7 +54,7 @@ export const roundRobin = (options: RoundsOptions = {}): TurnOrder => {
  * Errors   throws RangeError unless `rounds` is at least 1.
  *
  * @example
- * simultaneous()([{ agent: 'ann', message: message('assistant', 'rock'), saw: 0 }], ['ann', 'bob']) // { agent: 'bob', sees: 0 }
+ * simultaneous()([{ agent: 'ann', message: message('assistant', 'rock'), saw: 0 }], ['ann', 'bob'], '') // { agent: 'bob', sees: 0 }
  */
 export const simultaneous = (options: RoundsOptions = {}): TurnOrder => {
   checkOptions('simultaneous', options, { rounds: aNumber })
@@ -86,7 +86,7 @@ const mentionOf = (text: string, name: string): number => {
  * Cost     linear in the last message for each agent.
  *
  * @example
- * byMention()([{ agent: 'ann', message: message('assistant', 'Ask @cat.'), saw: 0 }], ['ann', 'bob', 'cat']) // { agent: 'cat', sees: 1 }
+ * byMention()([{ agent: 'ann', message: message('assistant', 'Ask @cat.'), saw: 0 }], ['ann', 'bob', 'cat'], '') // { agent: 'cat', sees: 1 }
  */
 export const byMention = (options: RoundsOptions = {}): TurnOrder => {
   checkOptions('byMention', options, { rounds: aNumber })

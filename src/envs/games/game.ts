@@ -216,10 +216,20 @@ export const replayGame = <P>(game: Game<P>, history: readonly number[]): GameSt
 export const drawChance = <P>(game: Game<P>, state: GameState<P>, key: Key): number => {
   const outcomes = game.chance(state)
   if (outcomes.length === 0) throw new RangeError(`${game.name}: it is not the turn of chance`)
+  return outcomes[
+    drawIndex(
+      outcomes.map(({ probability }) => probability),
+      key,
+    )
+  ]!.action
+}
+
+/** Draws an index with its probability. The probabilities add up to 1. */
+export const drawIndex = (probabilities: readonly number[], key: Key): number => {
   let rest = uniform(key)
-  for (const { action, probability } of outcomes) {
+  for (const [index, probability] of probabilities.entries()) {
     rest -= probability
-    if (rest < 0) return action
+    if (rest < 0) return index
   }
-  return outcomes.at(-1)!.action // the probabilities add up to a little less than 1
+  return probabilities.findLastIndex((each) => each > 0) // they add up to a little less than 1
 }

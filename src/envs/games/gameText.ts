@@ -24,6 +24,23 @@ export interface ActionFailure {
 
 const LONGEST = 100
 
+const PROMPT_OPTIONS = { actions: oneOf('listed', 'hidden') }
+
+/** What a player sees, and its legal actions. */
+const sightOf = <P>(
+  where: string,
+  { game, state, player }: { readonly game: Game<P>; readonly state: GameState<P>; readonly player: number },
+  options: GamePromptOptions,
+): readonly string[] => {
+  const actions = game.legalActions(state, player)
+  if (actions.length === 0) throw new RangeError(`${where}: it is not the turn of player ${player}`)
+  const listed = actions.map((action) => `[${game.actionText(state, player, action)}]`).join(', ')
+  return [
+    game.observation(state, player).trimEnd(),
+    ...(options.actions === 'hidden' ? [] : [`Your actions: ${listed}.`]),
+  ]
+}
+
 /**
  * Returns what a language model reads before it moves: the rules, what the player sees, and the format
  * of the answer.
@@ -38,17 +55,31 @@ export const gamePrompt = <P>(
   state: GameState<P>,
   { player, ...options }: GamePromptOptions & { readonly player: number },
 ): string => {
-  checkOptions('gamePrompt', options, { actions: oneOf('listed', 'hidden') })
-  const actions = game.legalActions(state, player)
-  if (actions.length === 0) throw new RangeError(`gamePrompt: it is not the turn of player ${player}`)
-  const listed = actions.map((action) => `[${game.actionText(state, player, action)}]`).join(', ')
+  checkOptions('gamePrompt', options, PROMPT_OPTIONS)
   return [
     game.rules,
     `You are player ${player}. You see:`,
-    game.observation(state, player).trimEnd(),
-    ...(options.actions === 'hidden' ? [] : [`Your actions: ${listed}.`]),
+    ...sightOf('gamePrompt', { game, state, player }, options),
     'Think first. Then write your action in square brackets, once, at the end of your answer.',
   ].join('\n')
+}
+
+/**
+ * Returns what a language model reads before a later move of a game: what the player sees now, without
+ * the rules.
+ *
+ * Errors   throws RangeError if it is not the player's turn.
+ *
+ * @example
+ * nextGamePrompt(matchingPennies, matchingPennies.initial, { player: 1 }).includes('Your actions: [Heads], [Tails].') // true
+ */
+export const nextGamePrompt = <P>(
+  game: Game<P>,
+  state: GameState<P>,
+  { player, ...options }: GamePromptOptions & { readonly player: number },
+): string => {
+  checkOptions('nextGamePrompt', options, PROMPT_OPTIONS)
+  return ['You see:', ...sightOf('nextGamePrompt', { game, state, player }, options)].join('\n')
 }
 
 /** Ignores case and white space. */

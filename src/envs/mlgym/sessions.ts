@@ -1,8 +1,8 @@
 /** Sessions as a cache of what was run in them: a state is its commands, and a session is where they have been run already. */
 import * as E from 'fp-ts/lib/Either.js'
-import { ABORTED } from '../../core/cancellation.js'
-import { limiter } from '../../core/limiter.js'
 import { aNumber, aRecord, checkOptions } from '../../core/options.js'
+import type { ResourceFailure } from '../../core/resource.js'
+import { type Lease, resourcePool } from '../resources/resourcePool.js'
 import {
   type MLGym,
   type MLGymFailure,
@@ -50,7 +50,11 @@ interface Moved<T> {
 
 const nameOf = ({ id, request, commands }: MLGymPlace): string => JSON.stringify([id, request, commands])
 
-const CANCELLED = mlgymFailure('infrastructure', 'nobody waits for the command any more')
+/** Longest wait for a container: commands train models, for up to three hours each. */
+const WAIT_MS = 24 * 3_600_000
+
+const asMLGymFailure = (failure: MLGymFailure | ResourceFailure): MLGymFailure =>
+  failure._tag === 'MLGymFailure' ? failure : mlgymFailure('infrastructure', failure.reason)
 
 /**
  * Sessions of MLGym for environments whose state is a value: each command is run in the session that stands where the state is. So an episode can be
@@ -66,94 +70,61 @@ const CANCELLED = mlgymFailure('infrastructure', 'nobody waits for the command a
 export const mlgymSessions = (options: MLGymSessionsOptions): MLGymSessions => {
   checkOptions('mlgymSessions', options, { mlgym: aRecord, maxSessions: aNumber })
   const { mlgym, maxSessions = 8 } = options
-  const places = limiter(maxSessions)
-  /** Sessions that wait, the longest unused first. */
-  const waiting = new Map<string, MLGymSession>()
-  const ending = new Set<Promise<void>>()
-  let inUse = 0
-  let isClosed = false
+  const pool = resourcePool<MLGymSession, MLGymRequest, MLGymFailure>(
+    { name: 'MLGym', start: (request) => mlgym.open(request), end: (session) => session.close() },
+    // `mlgym` limits the time of a start; a container is kept until its place is needed.
+    { limit: maxSessions, startMs: WAIT_MS, waitMs: WAIT_MS, idleMs: Number.POSITIVE_INFINITY },
+  )
 
-  const end = (session: MLGymSession): Promise<void> => {
-    const ended = session.close().finally(() => ending.delete(ended))
-    ending.add(ended)
-    return ended
-  }
-
-  const makeRoom = async (): Promise<void> => {
-    while (waiting.size > 0 && waiting.size + inUse > maxSessions) {
-      const [name, oldest] = waiting.entries().next().value!
-      waiting.delete(name)
-      await end(oldest)
+  /** Runs the commands of a place in a new session, and returns what went wrong, if anything did. */
+  const replayed = async (
+    { tag, resource }: Lease<MLGymSession>,
+    { commands }: MLGymPlace,
+  ): Promise<E.Either<MLGymFailure, never> | undefined> => {
+    if (tag !== null) return undefined
+    for (const command of commands) {
+      const reply = await resource.step(command)()
+      if (E.isLeft(reply)) return reply
+      if (!reply.right.done) continue
+      const reason = `'${command}', run again, ended the episode: ${reply.right.observation}`
+      return E.left(mlgymFailure('infrastructure', reason))
     }
-  }
-
-  /** The session of a place, for this caller alone. */
-  const take = async (place: MLGymPlace): Promise<E.Either<MLGymFailure, MLGymSession>> => {
-    const name = nameOf(place)
-    const known = waiting.get(name)
-    if (known !== undefined) {
-      waiting.delete(name)
-      return E.right(known)
-    }
-    await makeRoom()
-    const opened = await mlgym.open(place.request)()
-    if (E.isLeft(opened)) return opened
-    for (const command of place.commands) {
-      const reply = await opened.right.step(command)()
-      if (E.isRight(reply) && !reply.right.done) continue
-      await end(opened.right)
-      return E.isLeft(reply)
-        ? reply
-        : E.left(
-            mlgymFailure('infrastructure', `'${command}', run again, ended the episode: ${reply.right.observation}`),
-          )
-    }
-    return opened
-  }
-
-  const leave = async (place: MLGymPlace, session: MLGymSession): Promise<void> => {
-    // A second session at one place, as a replay makes it, is one too many.
-    if (isClosed || waiting.has(nameOf(place))) return end(session)
-    waiting.set(nameOf(place), session)
-    await makeRoom()
+    return undefined
   }
 
   /** Runs `f` in the session of a place, and says where that stands afterwards; it ends if `f` fails or says so. */
   const using = async <T>(
     place: MLGymPlace,
-    signal: AbortSignal,
+    signal: AbortSignal | undefined,
     f: (session: MLGymSession) => Promise<E.Either<MLGymFailure, Moved<T>>>,
   ): Promise<E.Either<MLGymFailure, T>> => {
-    const run = async (): Promise<E.Either<MLGymFailure, T>> => {
-      inUse++
-      const session = await take(place)
-      const moved = E.isLeft(session) ? session : await f(session.right)
-      inUse--
-      if (E.isLeft(session)) return session
-      if (E.isLeft(moved) || moved.right.next === 'over') await end(session.right)
-      else await leave(moved.right.next, session.right)
-      return E.map(({ value }: Moved<T>) => value)(moved)
+    const request = { args: place.request, tag: nameOf(place), ...(signal !== undefined && { signal }) }
+    const acquired = await pool.acquire(request)()
+    if (E.isLeft(acquired)) return E.left(asMLGymFailure(acquired.left))
+    const lease = acquired.right
+    const moved = (await replayed(lease, place)) ?? (await f(lease.resource))
+    if (E.isLeft(moved) || moved.right.next === 'over') await lease.end()
+    else {
+      const name = nameOf(moved.right.next)
+      await pool.take(name)?.end() // a second session at one place, as a replay makes it, is one too many
+      lease.keep(name)
     }
-    const done = await places.run(run, signal)
-    return done === ABORTED ? E.left(CANCELLED) : done
+    return E.map(({ value }: Moved<T>) => value)(moved)
   }
 
   return {
-    open: (place, signal = new AbortController().signal) =>
-      using(place, signal, async (session) => E.right({ value: session.opened, next: place })),
-    step: (place, command, signal = new AbortController().signal) =>
+    open: (place, signal) => using(place, signal, async (session) => E.right({ value: session.opened, next: place })),
+    step: (place, command, signal) =>
       using(place, signal, async (session) =>
         E.map((reply: MLGymReply) => ({
           value: reply,
           next: reply.done ? ('over' as const) : { ...place, commands: [...place.commands, command] },
         }))(await session.step(command)()),
       ),
-    alive: () => waiting.size + inUse,
-    close: async () => {
-      isClosed = true
-      const left = [...waiting.values()]
-      waiting.clear()
-      await Promise.all([...left.map(end), ...ending])
+    alive: () => {
+      const { idle, leased, starting } = pool.stats()
+      return idle + leased + starting
     },
+    close: pool.close,
   }
 }

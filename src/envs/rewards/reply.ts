@@ -2,8 +2,12 @@
 import { textOf } from '../../text/history/history.js'
 import type { Answered } from './reward.js'
 
-/** The text of the assistant's last message; '' if there is none. */
-export const replyOf = ({ history }: Pick<Answered, 'history'>): string => {
+/**
+ * Returns the answer of a conversation: the observation of the tool call that ended it, or the text of
+ * the assistant's last message, or '' without either.
+ */
+export const replyOf = ({ history, finish }: Pick<Answered, 'history' | 'finish'>): string => {
+  if (finish !== undefined) return finish
   const last = history.messages.findLast(({ role }) => role === 'assistant')
   return last === undefined ? '' : textOf(last)
 }

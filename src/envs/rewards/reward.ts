@@ -10,11 +10,17 @@ import type { Key } from '../../core/key.js'
 import type { PolicyFailure } from '../../data/policy.js'
 import type { Task } from '../../data/task.js'
 import type { History } from '../../text/history/history.js'
+import type { Episode } from '../transforms/episode.js'
 
-/** A conversation about a task. What the policy wrote last is its last assistant message. */
+/** A conversation about a task. */
 export interface Answered<out T extends Task = Task> {
   readonly task: T
+  /** The messages, up to the policy's last one and the tool results behind it. */
   readonly history: History
+  /** The observation of the tool call that ended the episode (`status: 'finish'`). Default: none. */
+  readonly finish?: string | undefined
+  /** The states of the tools, by name. Default: no tools. */
+  readonly tools?: Readonly<Record<string, unknown>> | undefined
 }
 
 /** What an answer is worth. */
@@ -46,6 +52,8 @@ export interface RewardFailure {
 
 export interface ScoreContext {
   readonly key: Key
+  /** The conversation and its group; undefined outside of environments. */
+  readonly episode?: Episode | undefined
   /** Aborted when nobody waits any more. */
   readonly signal: AbortSignal
 }

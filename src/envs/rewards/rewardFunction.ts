@@ -1,106 +1,142 @@
-/** Rewards from plain functions. */
+/** Rewards from plain functions, whose arguments are found by name. */
 import * as E from 'fp-ts/lib/Either.js'
 import { namedMessage } from '../../core/failure.js'
-import { aNumber, aRecord, aText, checkOptions, unknownName } from '../../core/options.js'
+import { aList, aNumber, aRecord, aText, checkOptions, type OptionKinds } from '../../core/options.js'
 import type { Task } from '../../data/task.js'
-import type { History } from '../../text/history/history.js'
+import type { Message } from '../../text/history/history.js'
+import type { ToolEnvironment } from '../resources/toolEnvironment.js'
 import { replyOf } from './reply.js'
-import type { RewardFailure, RewardService, ScoreContext, Scored } from './reward.js'
+import type { Answered, RewardFailure, RewardService, ScoreContext, Scored } from './reward.js'
+import { scoredValue } from './scoredValue.js'
 
-/** Further arguments of a reward function, besides the answer and the task. */
-export interface RewardScene extends ScoreContext {
-  /** The whole conversation. The answer is the text of its last assistant message. */
-  readonly history: History
+/** The arguments of a reward function that are not fields of the row. They hide fields of the same name; `task` has those. */
+export interface RewardArguments<T extends Task = Task, R = undefined> extends ScoreContext {
+  /** The environment of the conversation, which it shares with the tools that hold the same one. */
+  readonly environment: R
+  /** The text of the last assistant message, or the result of the tool call that ended the episode. */
+  readonly prediction: string
+  /** The messages of the conversation, tool results included. */
+  readonly trajectory: readonly Message[]
+  /** The states of the tools, by name. */
+  readonly tools: Readonly<Record<string, unknown>>
+  /** The whole row. */
+  readonly task: T
 }
 
-/** A number, or one number for each named part. */
-export type RewardValue<P extends string> = [P] extends [never] ? number : Readonly<Record<P, number>>
+type RowOf<T> = T extends { readonly row: infer R } ? (R extends object ? R : unknown) : unknown
 
-/** A reward as a plain function, synchronous or not. `P` are the names of its parts; without parts it returns the reward. */
-export type RewardFunction<T extends Task = Task, P extends string = never> = (
-  answer: string,
-  task: T,
-  scene: RewardScene,
+/** The arguments of a reward function by name: those of every reward, the fields of the task, and those of its `row`. */
+export type RewardScene<T extends Task = Task, R = undefined> = RewardArguments<T, R> &
+  Omit<T, keyof RewardArguments> &
+  Omit<RowOf<T>, keyof RewardArguments | keyof T>
+
+/** The reward, or a record with the reward and its named parts. */
+export type RewardValue<P extends string> = [P] extends [never]
+  ? number
+  : { readonly reward: number } & Readonly<Record<P, number>>
+
+/** A reward as a plain function of named arguments, synchronous or not. `P` are the names of its parts. */
+export type RewardFunction<T extends Task = Task, P extends string = never, R = undefined> = (
+  scene: RewardScene<T, R>,
 ) => RewardValue<P> | Promise<RewardValue<P>>
 
 export interface RewardParts<P extends string> {
-  /** The names of the parts and what each weighs in the reward: 0 for a part that is only reported. Default: no parts. */
-  readonly parts?: Readonly<Record<P, number>>
+  /** The names of the parts that the function returns beside `reward`. Default: none. */
+  readonly parts?: readonly P[]
   /** The reward from which on the task counts as solved. Default 1. */
   readonly solvedAt?: number
+  /** Fields that rows may lack: they are `undefined` then. Default: none, and a missing field is a failure. */
+  readonly optional?: readonly string[]
 }
 
-export interface RewardOfOptions<P extends string> extends RewardParts<P> {
+export interface RewardOptions<P extends string, R = undefined> extends RewardParts<P> {
+  /** An environment of tools: the function gets that of its conversation as `environment`. Default: none. */
+  readonly environment?: ToolEnvironment<R>
   /** Default: the name of the function, or `reward`. */
   readonly name?: string
 }
 
-/** A number or a record of parts as a score; a string that says what is wrong with it. */
-export const scoredValue = (
-  value: unknown,
-  { parts = {}, solvedAt = 1 }: { readonly parts?: Readonly<Record<string, number>>; readonly solvedAt?: number },
-): E.Either<string, Scored> => {
-  const names = Object.keys(parts)
-  if (names.length === 0)
-    return typeof value === 'number' && Number.isFinite(value)
-      ? E.right({ reward: value, success: value >= solvedAt, parts: {} })
-      : E.left(`it returned ${shown(value)}: expected a finite number, or a record with 'parts' set`)
-  if (typeof value !== 'object' || value === null) {
-    return E.left(`it returned ${shown(value)}: expected a record of its parts ${names.join(', ')}`)
-  }
-  const given: Readonly<Record<string, unknown>> = { ...value }
-  const problems = [
-    ...names.flatMap((name) =>
-      typeof given[name] === 'number' && Number.isFinite(given[name])
-        ? []
-        : [`the part '${name}' must be a finite number, got ${shown(given[name])}`],
-    ),
-    ...Object.keys(given).flatMap((name) => (names.includes(name) ? [] : [unknownName('part', name, names)])),
-  ]
-  if (problems.length > 0) return E.left(problems.join('; '))
-  const scores = given as Readonly<Record<string, number>> // checked: each is a number
-  const reward = names.reduce((sum, name) => sum + parts[name]! * scores[name]!, 0)
-  return E.right({ reward, success: reward >= solvedAt, parts: scores })
+/** The options of reward functions, for `checkOptions`. */
+export const PARTS_OPTIONS: OptionKinds<RewardParts<string>> = { parts: aList, solvedAt: aNumber, optional: aList }
+
+/** A reward function read a field that its row lacks. */
+class MissingField extends Error {}
+
+const hasField = (record: unknown, name: string): record is Readonly<Record<string, unknown>> =>
+  typeof record === 'object' && record !== null && Object.hasOwn(record, name)
+
+/** The arguments by name. A name that is neither an argument nor a field throws, with the names of the fields. */
+const sceneOf = <T extends Task, R>(own: RewardArguments<T, R>, optional: readonly string[]): RewardScene<T, R> => {
+  const { task } = own
+  const row = 'row' in task ? task.row : undefined
+  const holderOf = (name: string) => [own, task, row].find((each) => hasField(each, name))
+  const scene = new Proxy(own, {
+    has: (_, name) => typeof name === 'string' && holderOf(name) !== undefined,
+    get: (_, name) => {
+      if (typeof name !== 'string') return undefined
+      const holder = holderOf(name)
+      if (holder !== undefined) return (holder as Readonly<Record<string, unknown>>)[name] // it has this field
+      if (optional.includes(name)) return undefined
+      const fields = [
+        ...new Set([task, row].flatMap((each) => (typeof each === 'object' ? Object.keys(each ?? {}) : []))),
+      ]
+      throw new MissingField(
+        `the row has no field '${name}'; it has ${fields.join(', ')} (environments keep whole rows with keep: 'task')`,
+      )
+    },
+  })
+  return scene as unknown as RewardScene<T, R> // the proxy has the fields of the task as well
 }
 
-const shown = (value: unknown): string =>
-  typeof value === 'number' || value === undefined || value === null ? String(value) : `a value of type ${typeof value}`
-
 /**
- * Makes a reward of a plain function, for `rewardTransform`, `weightedService` and the law kits.
+ * Makes a reward of a plain function, for `rewardTransform`, `weightedService` and the law kits. The
+ * function takes one record and picks its arguments by name: `prediction`, `trajectory`, `tools`,
+ * `task`, `key`, `signal`, and every field of the row. It returns the reward, or a record with
+ * `reward` and the declared `parts`.
  *
- * The function returns the reward, or with `parts` a number for each part. The reward is then
- * $\sum_p w_p x_p$ with the given weights.
- *
- * Errors   `score` returns `Left(RewardFailure)` if the function throws, rejects, or returns an
- *          invalid value. Throws RangeError for unknown options.
+ * Errors   `score` returns `Left(RewardFailure)` if the function throws, rejects, returns an invalid
+ *          value, or reads a field that the row lacks. A field that the row type lacks does not
+ *          compile. Throws RangeError for unknown options.
+ * Source   AgentFly `@reward`, whose arguments are matched by name as well.
  *
  * @example
- * rewardOf((answer, task) => ({ right: answer === task.answer ? 1 : 0, brief: answer.length < 9 ? 1 : 0 }), { parts: { right: 1, brief: 0.1 } }).partNames // ['right', 'brief']
+ * reward(({ prediction, answer }) => (prediction === answer ? 1 : 0), { name: 'equal' }).name // 'equal'
  */
-export const rewardOf = <T extends Task = Task, const P extends string = never>(
-  f: RewardFunction<T, NoInfer<P>>,
-  options: RewardOfOptions<P> = {},
+export const reward = <T extends Task = Task, const P extends string = never, R = undefined>(
+  f: RewardFunction<T, NoInfer<P>, NoInfer<R>>,
+  options: RewardOptions<P, R> = {},
 ): RewardService<T, P> => {
-  if (typeof f !== 'function') throw new RangeError(`rewardOf: the reward must be a function, got ${typeof f}`)
-  checkOptions('rewardOf', options, { name: aText, parts: aRecord, solvedAt: aNumber })
-  const name = options.name ?? (f.name === '' ? 'reward' : f.name)
+  if (typeof f !== 'function') throw new RangeError(`reward: the reward must be a function, got ${typeof f}`)
+  checkOptions('reward', options, { ...PARTS_OPTIONS, name: aText, environment: aRecord })
+  const { parts = [], optional = [], environment: held, name = f.name === '' ? 'reward' : f.name } = options
   const failed = (id: string, reason: string): E.Either<RewardFailure, never> =>
     E.left({ _tag: 'RewardFailure', rewardName: name, reason: `task ${id}: ${reason}` })
+  const argumentsOf = (answered: Answered<T>, context: ScoreContext, environment: R): RewardArguments<T, R> => ({
+    ...context,
+    environment,
+    prediction: replyOf(answered),
+    trajectory: answered.history.messages.toArray(),
+    tools: answered.tools ?? {},
+    task: answered.task,
+  })
   return {
     name,
-    partNames: Object.keys(options.parts ?? {}) as readonly string[] as readonly P[], // the keys of a record of P
+    partNames: parts,
     range: [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY],
-    score:
-      ({ task, history }, context) =>
-      async () => {
+    score: (answered, context) => async () => {
+      const { id } = answered.task
+      const run = async (environment: R): Promise<E.Either<RewardFailure, Scored>> => {
         try {
-          const value = await f(replyOf({ history }), task, { history, ...context })
+          const value = await f(sceneOf(argumentsOf(answered, context, environment), optional))
           const scored = scoredValue(value, options)
-          return E.isLeft(scored) ? failed(task.id, scored.left) : scored
+          return E.isLeft(scored) ? failed(id, scored.left) : scored
         } catch (error) {
-          return failed(task.id, `it threw ${namedMessage(error)}`)
+          return failed(id, error instanceof MissingField ? error.message : `it threw ${namedMessage(error)}`)
         }
-      },
+      }
+      if (held === undefined) return run(undefined as R) // without an environment R is undefined
+      const used = await held.use(context.episode, context.signal, run)
+      return E.isLeft(used) ? failed(id, used.left.reason) : used.right
+    },
   }
 }

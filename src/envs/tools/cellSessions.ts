@@ -8,6 +8,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Ids, Timers } from '../../core/capabilities.js'
+import type { ResourceFailure } from '../../core/resource.js'
 import type {
   Sandbox,
   SandboxEnd,
@@ -16,8 +17,8 @@ import type {
   SandboxSession,
   SandboxText,
 } from '../../core/sandbox.js'
-import { liveTimers } from '../../live/clock.js'
 import { liveIds } from '../../live/ids.js'
+import { type Lease, resourcePool } from '../resources/resourcePool.js'
 
 /** A program that reads cells, and how a cell is written to it. Behind its output it writes the mark, and then its status as a line. */
 export interface CellProgram {
@@ -41,71 +42,59 @@ export type CellResult =
 
 export interface CellSessionsOptions {
   readonly sandbox: Sandbox
-  /** Programs that are kept between cells: the one that waits longest is ended for another. */
+  /** Most programs that are kept between cells: the one that waits for longest is ended for another. */
   readonly maxIdle: number
-  /** A program that waits so long is ended. */
+  /** Milliseconds after which a waiting program is ended. */
   readonly idleMs: number
   readonly timers?: Timers
   readonly ids?: Ids
 }
 
+/** A cell could not be run. */
+type CellFailure = SandboxFailure | ResourceFailure
+
 /** Sessions by what they did. */
 export interface CellSessions {
-  /** Runs `code` after `earlier`. `forget`: nobody will go on from here. */
+  /** Runs `code` after `earlier`. `forget`: no later cell goes on from here. */
   readonly run: (
     earlier: readonly string[],
     code: string,
     options: { readonly signal: AbortSignal; readonly after: 'keep' | 'forget' },
-  ) => TaskEither<SandboxFailure, CellResult>
-  /** Programs that wait. */
+  ) => TaskEither<CellFailure, CellResult>
+  /** Number of programs that wait. */
   readonly idle: () => number
   /** Ends those that wait. Resolves when nothing of them is left. */
   readonly close: () => Promise<void>
 }
 
-interface Idle {
-  readonly history: string
-  readonly session: SandboxSession
-  readonly cancel: () => void
-}
+type Asked = E.Either<CellFailure, CellResult>
 
-type Asked = E.Either<SandboxFailure, CellResult>
+/** The tag of a program that ran these cells. */
+const tagOf = (cells: readonly string[]): string => JSON.stringify(cells)
 
-/** Sessions of a program. Effects: keeps programs running, until they are taken, evicted or closed. */
+/**
+ * Sessions of a program: a pool of programs, each kept under the cells that it ran.
+ *
+ * Effects  keeps programs running, until they are taken, evicted or closed.
+ */
 export const cellSessions = (cell: CellProgram, options: CellSessionsOptions): CellSessions => {
-  const { sandbox, maxIdle, idleMs, timers = liveTimers, ids = liveIds } = options
-  const idle = new Set<Idle>() // in the order in which they came
-  const ending = new Set<Promise<void>>()
-
-  const end = (session: SandboxSession): void => {
-    const gone = session.close()
-    ending.add(gone)
-    void gone.then(() => ending.delete(gone))
-  }
-
-  const leave = (each: Idle): void => {
-    idle.delete(each)
-    each.cancel()
-  }
-
-  const evict = (each: Idle): void => {
-    leave(each)
-    end(each.session)
-  }
-
-  const keep = (history: string, session: SandboxSession): void => {
-    const each: Idle = { history, session, cancel: timers.after(idleMs, () => evict(each)) }
-    idle.add(each)
-    for (const oldest of [...idle].slice(0, Math.max(0, idle.size - maxIdle))) evict(oldest)
-  }
-
-  const taken = (history: string): SandboxSession | undefined => {
-    for (const each of [...idle].filter((one) => one.history === history)) {
-      leave(each)
-      if (each.session.isAlive()) return each.session
-    }
-    return undefined
-  }
+  const { sandbox, maxIdle, idleMs, timers, ids = liveIds } = options
+  const pool = resourcePool<SandboxSession, void, SandboxFailure>(
+    {
+      name: cell.program.command,
+      start: () => sandbox.open(cell.program),
+      end: (session) => session.close(),
+      isAlive: (session) => session.isAlive(),
+    },
+    // The sandbox limits how many programs run, and their time.
+    {
+      limit: Number.POSITIVE_INFINITY,
+      startMs: Number.POSITIVE_INFINITY,
+      maxIdle,
+      idleMs,
+      ...(timers !== undefined && { timers }),
+    },
+  )
 
   const ask = async (session: SandboxSession, code: string, signal: AbortSignal): Promise<Asked> => {
     const mark = ids.fresh()
@@ -121,41 +110,37 @@ export const cellSessions = (cell: CellProgram, options: CellSessionsOptions): C
     })
   }
 
-  /** A session that did `earlier`. */
-  const restored = async (
+  /** Runs the earlier cells in a new program, and returns what went wrong, if anything did. */
+  const replayed = async (
+    { tag, resource }: Lease<SandboxSession>,
     earlier: readonly string[],
     signal: AbortSignal,
-  ): Promise<E.Either<SandboxFailure, SandboxSession | number>> => {
-    const live = taken(JSON.stringify(earlier))
-    if (live !== undefined) return E.right(live)
-    const opened = await sandbox.open(cell.program)()
-    if (E.isLeft(opened)) return opened
+  ): Promise<Asked | undefined> => {
+    if (tag !== null) return undefined
     for (const [i, code] of earlier.entries()) {
-      const again = await ask(opened.right, code, signal)
+      const again = await ask(resource, code, signal)
       if (E.isLeft(again)) return again
-      if (again.right._tag !== 'Ran') return E.right(i)
+      if (again.right._tag !== 'Ran') return E.right({ _tag: 'Lost', cell: i })
     }
-    return opened
+    return undefined
   }
 
   return {
     run:
       (earlier, code, { signal, after }) =>
       async () => {
-        const session = await restored(earlier, signal)
-        if (E.isLeft(session)) return session
-        if (typeof session.right === 'number') return E.right({ _tag: 'Lost', cell: session.right })
-        const asked = await ask(session.right, code, signal)
+        const acquired = await pool.acquire({ args: undefined, tag: tagOf(earlier), signal })()
+        if (E.isLeft(acquired)) return acquired
+        const lease = acquired.right
+        const lost = await replayed(lease, earlier, signal)
+        const asked = lost ?? (await ask(lease.resource, code, signal))
         // What it left running would go on between cells: then the list is run again.
         const isQuiet = E.isRight(asked) && asked.right._tag === 'Ran' && asked.right.running === 0
-        if (isQuiet && after === 'keep') keep(JSON.stringify([...earlier, code]), session.right)
-        else await session.right.close()
+        if (isQuiet && after === 'keep') lease.keep(tagOf([...earlier, code]))
+        else await lease.end()
         return asked
       },
-    idle: () => idle.size,
-    close: async () => {
-      for (const each of [...idle]) evict(each)
-      await Promise.all([...ending])
-    },
+    idle: () => pool.stats().idle,
+    close: pool.drain,
   }
 }

@@ -8,6 +8,7 @@ import { child, type Key } from '../../core/key.js'
 import type { Limiter } from '../../core/limiter.js'
 import type { ContentPart, ToolCall } from '../../text/history/history.js'
 import type { ToolFailure } from '../base/toolFailure.js'
+import type { Episode } from '../transforms/episode.js'
 import { clipped } from './clipped.js'
 import { type Tool, type ToolReply, toolFailure } from './tool.js'
 import { type ToolRegistry, unknownTool } from './toolRegistry.js'
@@ -36,6 +37,11 @@ export interface LateCall {
   readonly outcome: 'ok' | ToolFailure['kind']
 }
 
+/** The start or the end of a call. */
+export type CallNotice =
+  | { readonly type: 'start'; readonly call: ToolCall }
+  | { readonly type: 'end'; readonly call: ToolCall; readonly outcome: CallOutcome }
+
 export interface RunCallsOptions {
   /**
    * `sequence`: one after the other. `parallel`: at once; calls of one tool that remembers something run one after the other all the same, for
@@ -49,6 +55,8 @@ export interface RunCallsOptions {
   readonly timers: Timers
   /** How many calls run at a time, of this message and of all others that share it. */
   readonly limiter: Limiter
+  /** Called when a call starts and when it ends, for observers. Calls that are skipped have no event. */
+  readonly onCall?: (event: CallNotice) => void
   /** Told of each reply that came after its time, and was dropped. */
   readonly onLate: (late: LateCall) => void
 }
@@ -58,6 +66,8 @@ export interface CallsToRun {
   readonly calls: readonly ToolCall[]
   readonly states: ToolStates
   readonly key: Key
+  /** The conversation. Default: none. */
+  readonly episode?: Episode | undefined
   /** When it aborts nobody waits any more. */
   readonly signal: AbortSignal
 }
@@ -93,7 +103,7 @@ const calledOff = (tool: string): Ended => E.left(toolFailure(tool, 'infrastruct
 const runOne = async (
   tool: Tool,
   call: ToolCall,
-  { state, key, signal }: Parameters<Tool['call']>[1],
+  { signal, ...context }: Parameters<Tool['call']>[1],
   options: RunCallsOptions,
 ): Promise<Ended> => {
   const { timeoutMs, timers, limiter, onLate } = options
@@ -104,7 +114,7 @@ const runOne = async (
       rung = true
       own.stop()
     })
-    const work = attempt(tool, call, { state, key, signal: own.signal })
+    const work = attempt(tool, call, { ...context, signal: own.signal })
     try {
       const ended = await unlessAborted(work, own.signal)
       if (ended !== ABORTED) return ended
@@ -158,7 +168,7 @@ const stopAfter = ({ outcome }: Observation, { order, onError }: RunCallsOptions
 export const runCalls =
   (registry: ToolRegistry, given: CallsToRun, options: RunCallsOptions): TaskEither<ToolFailure, RanCalls> =>
   async () => {
-    const { calls, key } = given
+    const { calls, key, episode } = given
     const all = cancellation({ signal: given.signal })
     const observations = new Map<number, Observation>()
     let failure: ToolFailure | undefined
@@ -170,7 +180,7 @@ export const runCalls =
       if (tool === undefined) return [failedWith(call, 'unknown', unknownTool(registry, call.name)), states]
       const part = all.part()
       const state = Object.hasOwn(states, tool.name) ? states[tool.name] : tool.initial
-      const ended = await runOne(tool, call, { state, key: child(key, i), signal: part.signal }, options)
+      const ended = await runOne(tool, call, { state, key: child(key, i), episode, signal: part.signal }, options)
       part.release()
       if (E.isRight(ended)) {
         const { content, status, state: after } = ended.right
@@ -196,7 +206,9 @@ export const runCalls =
           observations.set(i, failedWith(calls[i]!, 'skipped', `not run, because a call before it ${stop}`))
           continue
         }
+        options.onCall?.({ type: 'start', call: calls[i]! })
         const [observation, after] = await run(i, states)
+        options.onCall?.({ type: 'end', call: calls[i]!, outcome: observation.outcome })
         observations.set(i, observation)
         states = after
         stop = stopAfter(observation, options)

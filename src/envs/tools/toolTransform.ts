@@ -14,13 +14,23 @@ import { merge } from '../../data/tensorDict/merge.js'
 import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { scope } from '../../engine/scope.js'
 import { liveTimers } from '../../live/clock.js'
-import { appendMessage, type History, type Message, message, toolResult } from '../../text/history/history.js'
+import {
+  appendMessage,
+  type ContentPart,
+  type History,
+  type Message,
+  message,
+  textOf,
+  toolResult,
+} from '../../text/history/history.js'
 import { type EnvFailure, endedRows, envFailure } from '../base/env.js'
 import type { ToolFailure } from '../base/toolFailure.js'
+import { type Episode, episodesOf, itemsOf } from '../transforms/episode.js'
 import { type StepContext, type Transform, transform } from '../transforms/transform.js'
 import { type AskedCalls, type CallFinder, callsOfMessage } from './askedCalls.js'
 import { clipped } from './clipped.js'
 import {
+  type CallNotice,
   type LateCall,
   type Observation,
   type RanCalls,
@@ -44,6 +54,8 @@ export type ToolEntries = {
     readonly rounds: Data<number>
     /** The randomness of the episode's calls, as `formatKey` writes it. */
     readonly keys: Data<string>
+    /** The text of the result that ended the episode (`status: 'finish'`); null before. */
+    readonly finish: Data<string | null>
   }>
 }
 
@@ -62,12 +74,16 @@ export interface ToolCallOptions {
   readonly onNoCall?: 'terminate' | 'continue'
   /** The role of the messages with results. Default `tool`. */
   readonly role?: string
+  /** Text in front of each result, such as `Observation: `. Default: none. */
+  readonly prefix?: string
   readonly limits?: ToolLimits
   /** Limits calls at a time, also across transforms that share it. Default: 8 calls of this transform. */
   readonly limiter?: Limiter
   readonly timers?: Timers
   /** Called for each reply that arrives after its time limit and is dropped. Default: none. */
   readonly onLate?: (late: LateCall) => void
+  /** Called when a call starts and when it ends, for observers. Default: none. */
+  readonly onCall?: (event: CallNotice) => void
 }
 
 export interface ToolTransformOptions extends ToolCallOptions {
@@ -88,6 +104,7 @@ interface Settings {
   readonly read: CallFinder
   readonly onNoCall: 'terminate' | 'continue'
   readonly role: string
+  readonly prefix: string
   readonly maxCalls: number
   readonly maxRounds: number
   readonly run: RunCallsOptions
@@ -95,24 +112,29 @@ interface Settings {
 
 const settingsOf = (options: ToolTransformOptions): Settings => {
   const { name, registry, read = callsOfMessage, onNoCall = 'terminate', role = 'tool', limits = {} } = options
+  const { prefix = '' } = options
   const { calls: maxCalls = 16, rounds: maxRounds = 32, timeoutMs = 60_000 } = limits
   const { order = 'parallel', onError = 'continue', timers = liveTimers, onLate = () => {} } = options
   const problems = Object.entries({ maxCalls, maxRounds, timeoutMs }).flatMap(([key, value]) =>
     value >= 1 ? [] : [`${key} must be at least 1, got ${value}`],
   )
   if (problems.length > 0) throw new RangeError(`${name}: ${problems.join('; ')}`)
-  const run = { order, onError, timeoutMs, timers, onLate, limiter: options.limiter ?? limiter(8) }
-  return { name, registry, read, onNoCall, role, maxCalls, maxRounds, run }
+  const { onCall } = options
+  const common = { order, onError, timeoutMs, timers, onLate, limiter: options.limiter ?? limiter(8) }
+  const run = { ...common, ...(onCall && { onCall }) }
+  return { name, registry, read, onNoCall, role, prefix, maxCalls, maxRounds, run }
 }
 
 /** The kinds of `ToolCallOptions`, for `checkOptions`. */
 export const TOOL_CALL_OPTIONS: OptionKinds<ToolCallOptions> = {
   onNoCall: oneOf('terminate', 'continue'),
   role: aText,
+  prefix: aText,
   limits: aRecord,
   limiter: aRecord,
   timers: aRecord,
   onLate: aFunction,
+  onCall: aFunction,
 }
 
 /** What is known of one batch element of a state. */
@@ -123,11 +145,13 @@ interface Row {
   readonly rounds: number
   readonly states: ToolStates
   readonly key: Key
+  readonly finish: string | null
+  readonly episode: Episode
 }
 
 type End = 'none' | 'terminated' | 'truncated'
 
-const entriesOf = (rows: readonly Row[], batchShape: readonly number[]): TensorDict<ToolEntries> =>
+const entriesOf = (rows: readonly Omit<Row, 'episode'>[], batchShape: readonly number[]): TensorDict<ToolEntries> =>
   TensorDict(
     {
       history: { prompt: data(rows.map(({ history }) => history)) },
@@ -137,6 +161,7 @@ const entriesOf = (rows: readonly Row[], batchShape: readonly number[]): TensorD
         states: data(rows.map(({ states }) => states)),
         rounds: data(rows.map(({ rounds }) => rounds)),
         keys: data(rows.map(({ key }) => formatKey(key))),
+        finish: data(rows.map(({ finish }) => finish)),
       },
     },
     batchShape,
@@ -146,8 +171,10 @@ const entriesOf = (rows: readonly Row[], batchShape: readonly number[]): TensorD
 const rowsOf = (previous: TensorDict<ToolEntries>, next: TensorDict<HistoryPrompt>): readonly Row[] => {
   const tools = get(previous, 'tools')
   const [states, rounds, keys] = [get(tools, 'states').items, get(tools, 'rounds').items, get(tools, 'keys').items]
+  const finishes = get(tools, 'finish').items
   const [calls, errors] = [get(previous, 'toolCalls').items, get(previous, 'toolErrors').items]
   const histories = get(next, 'history', 'prompt').items
+  const episodes = episodesOf(previous, keys.toArray())
   // Every leaf has one value for each batch element, and the keys were written by `formatKey`.
   return histories.toArray().map((history, i) => ({
     history,
@@ -156,6 +183,8 @@ const rowsOf = (previous: TensorDict<ToolEntries>, next: TensorDict<HistoryPromp
     rounds: rounds.get(i)!,
     states: states.get(i)!,
     key: parseKey(keys.get(i)!)!,
+    finish: finishes.get(i)!,
+    episode: episodes[i]!,
   }))
 }
 
@@ -178,18 +207,21 @@ const ended = (next: TensorDict, ends: readonly End[]): TensorDict => {
   )
 }
 
-/** What follows the policy's message: a result for each call, and a word about each that could not be read. */
+/** The messages that follow the policy's: a result for each call, and an error for each that could not be read. */
 const answers = (
   observations: readonly Observation[],
   { calls, malformed }: AskedCalls,
-  { maxCalls, role }: Pick<Settings, 'maxCalls' | 'role'>,
-): readonly Message[] => [
-  ...observations.map(({ call, content }) => ({ ...toolResult(call, content), role })),
-  ...calls
-    .slice(maxCalls)
-    .map((call) => ({ ...toolResult(call, `error: not run: a message may have ${maxCalls} calls`), role })),
-  ...malformed.map((reason) => message(role, `error: a call could not be read: ${clipped(reason, REASON_LENGTH)}`)),
-]
+  { maxCalls, role, prefix }: Pick<Settings, 'maxCalls' | 'role' | 'prefix'>,
+): readonly Message[] => {
+  const skipped = `error: not run: a message may have ${maxCalls} calls`
+  const results = [
+    ...observations.map(({ call, content }) => toolResult(call, content)),
+    ...calls.slice(maxCalls).map((call) => toolResult(call, skipped)),
+    ...malformed.map((reason) => message(role, `error: a call could not be read: ${clipped(reason, REASON_LENGTH)}`)),
+  ]
+  const front: readonly ContentPart[] = prefix === '' ? [] : [{ type: 'text', text: prefix }]
+  return results.map((result) => ({ ...result, role, content: [...front, ...result.content] }))
+}
 
 const REASON_LENGTH = 500
 
@@ -204,10 +236,11 @@ const play = (
   const count = asked.calls.length + asked.malformed.length
   if (count === 0) return TE.right([row, onNoCall === 'terminate' ? 'terminated' : 'none'])
   if (row.rounds >= maxRounds) return TE.right([row, 'truncated'])
-  const calls = asked.calls.slice(0, maxCalls)
-  const run = runCalls(registry, { calls, states: row.states, key: child(row.key, row.rounds), signal }, options.run)
+  const { states: before, episode, rounds } = row
+  const given = { calls: asked.calls.slice(0, maxCalls), states: before, key: child(row.key, rounds), episode, signal }
+  const run = runCalls(registry, given, options.run)
   return TE.map(({ observations, states }: RanCalls): readonly [Row, End] => {
-    const isFinished = observations.some(({ outcome }) => outcome === 'finish')
+    const last = observations.find(({ outcome }) => outcome === 'finish')
     const good = observations.filter(({ outcome }) => outcome === 'ok' || outcome === 'finish').length
     const told = answers(observations, asked, options)
     return [
@@ -218,8 +251,9 @@ const play = (
         errors: row.errors + count - good,
         rounds: row.rounds + 1,
         states,
+        finish: last === undefined ? null : textOf(message(options.role, last.content)),
       },
-      isFinished ? 'terminated' : 'none',
+      last !== undefined ? 'terminated' : 'none',
     ]
   })(run)
 }
@@ -254,6 +288,18 @@ const playAll = async (
   )
   all.release()
   return failure === undefined ? E.right(played) : E.left(failure)
+}
+
+/** Gives back what tools hold for the episodes of a state, if any of them holds something. */
+const releaseOf = ({ tools }: ToolRegistry): { readonly release?: (state: TensorDict) => void } => {
+  const holders = [...tools.values()].flatMap(({ release }) => (release === undefined ? [] : [release]))
+  if (holders.length === 0) return {}
+  return {
+    release: (state) => {
+      const chains = itemsOf<string>(state, 'tools', 'keys')?.toArray() ?? []
+      for (const episode of episodesOf(state, chains)) for (const release of holders) release(episode)
+    },
+  }
 }
 
 /**
@@ -315,15 +361,23 @@ export const toolTransform = (options: ToolTransformOptions): Transform<null, Hi
         states: dataSpec<ToolStates>('ToolStates'),
         rounds: dataSpec<number>('number'),
         keys: dataSpec<string>('string'),
+        finish: dataSpec<string | null>('string | null'),
       },
     },
     reset: (td, _, key) => {
       const own = child(key, name)
-      const rows = get(td, 'history', 'prompt').items.map(
-        (history, i): Row => ({ history, calls: 0, errors: 0, rounds: 0, states: {}, key: child(own, i) }),
-      )
+      const rows = get(td, 'history', 'prompt').items.map((history, i) => ({
+        history,
+        calls: 0,
+        errors: 0,
+        rounds: 0,
+        states: {},
+        key: child(own, i),
+        finish: null,
+      }))
       return TE.right([entriesOf(rows.toArray(), td.batchShape), null])
     },
     step,
+    ...releaseOf(settings.registry),
   })
 }

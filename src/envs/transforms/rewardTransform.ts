@@ -1,27 +1,24 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { child, type Key, keyFromSeed } from '../../core/key.js'
-import {
-  aFunction,
-  aNumber,
-  aRecord,
-  aText,
-  checkOptions,
-  eitherOf,
-  type OptionKinds,
-  oneOf,
-} from '../../core/options.js'
+import { child, formatKey, type Key, keyFromSeed } from '../../core/key.js'
+import { aFunction, aRecord, aText, checkOptions, eitherOf, type OptionKinds, oneOf } from '../../core/options.js'
 import { dataSpec } from '../../data/spec.js'
 import type { Task } from '../../data/task.js'
 import type { Data } from '../../data/tensorDict/leaf.js'
-import { find, get, type TensorDict } from '../../data/tensorDict/tensorDict.js'
+import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { scope } from '../../engine/scope.js'
 import { appendMessage, History, lastMessage, type Message, message, textOf } from '../../text/history/history.js'
 import { type EnvFailure, endedRows, envFailure, type StepBetween } from '../base/env.js'
 import type { Answered, AnyReward, RewardFailure, Scored } from '../rewards/reward.js'
-import { type RewardFunction, type RewardParts, rewardOf } from '../rewards/rewardFunction.js'
+import {
+  PARTS_OPTIONS,
+  type RewardFunction,
+  type RewardParts,
+  reward as rewardOfFunction,
+} from '../rewards/rewardFunction.js'
 import type { TaskColumns, TaskEntry } from './dataLoadingPrimer.js'
+import { type Episode, episodesOf, itemsOf, tasksOf } from './episode.js'
 import { HISTORY_MODE, type InputMode, responsesOf } from './responses.js'
 import {
   isAnswer,
@@ -61,7 +58,7 @@ export interface RewardReading {
 export interface RewardTransformOptions<T extends Task = Task, P extends string = string>
   extends RewardReading,
     RewardParts<P> {
-  /** A reward of this library or a plain function. `parts` and `solvedAt` are for functions. */
+  /** A reward of this library, or a function as `reward` takes it, which `parts`, `solvedAt` and `optional` are for. */
   readonly reward: AnyReward<T, P> | RewardFunction<T, NoInfer<P>>
 }
 
@@ -81,9 +78,8 @@ export const READING_OPTIONS: OptionKinds<RewardReading> = {
 
 const REWARD_OPTIONS: OptionKinds<RewardTransformOptions> = {
   ...READING_OPTIONS,
+  ...PARTS_OPTIONS,
   reward: eitherOf(aFunction, aRecord),
-  parts: aRecord,
-  solvedAt: aNumber,
 }
 
 /** The random stream of an episode, and how many turns of it were scored. */
@@ -98,22 +94,8 @@ const COLUMNS = {
   taskId: dataSpec<string>('string'),
 }
 
-/** The tasks of a state: whole ones where it keeps them, their columns where it does not. */
-const tasksOf = (td: TensorDict): readonly Task[] => {
-  // Casts: by the schemas of the primer, and the transform's spec asks for the columns.
-  if (find(td, ['task']) !== undefined) return get(td as TensorDict<TaskEntry>, 'task').items.toArray()
-  const columns = td as TensorDict<TaskColumns>
-  const [queries, answers] = [get(columns, 'query').items, get(columns, 'answer').items]
-  return get(columns, 'taskId')
-    .items.map((id, i) => ({ id, query: queries.get(i)!, answer: answers.get(i)! }))
-    .toArray()
-}
-
-const historiesOf = (td: TensorDict): Data<History>['items'] | undefined => {
-  const entry = find(td, ['history', 'prompt'])
-  const isData = entry !== undefined && '_tag' in entry && entry._tag === 'Data'
-  return isData ? (entry as Data<History>).items : undefined // conversations, by the schemas of `data/policy.ts`
-}
+/** Conversations, by the schemas of `data/policy.ts`. */
+const historiesOf = (td: TensorDict): Data<History>['items'] | undefined => itemsOf<History>(td, 'history', 'prompt')
 
 /** Returns `true` if the policy's message received no reply, so the conversation has ended. */
 const isLast = ({ previous, next }: StepBetween, i: number): boolean => {
@@ -126,11 +108,41 @@ const isLast = ({ previous, next }: StepBetween, i: number): boolean => {
 const promptOf = (previous: TensorDict, task: Task, i: number): History =>
   historiesOf(previous)?.get(i) ?? History([message('user', task.query)])
 
+/** The conversation with the answer, and the tool results behind it if the state has them. */
+const answeredHistory = (between: StepBetween, said: Message, task: Task, i: number): History => {
+  const before = promptOf(between.previous, task, i)
+  const told = historiesOf(between.next)
+    ?.get(i)
+    ?.messages.slice(before.messages.size + 1)
+  const results = told?.takeWhile(({ role, toolCallId }) => role === 'tool' || toolCallId !== undefined)
+  return (results?.toArray() ?? []).reduce(appendMessage, appendMessage(before, said))
+}
+
+/** What tools left in a state, for rewards. */
+const toolsOf = (next: TensorDict, i: number): Pick<Answered, 'finish' | 'tools'> => {
+  const finish = itemsOf<string | null>(next, 'tools', 'finish')?.get(i) ?? undefined
+  const tools = itemsOf<Readonly<Record<string, unknown>>>(next, 'tools', 'states')?.get(i)
+  return { ...(finish !== undefined && { finish }), ...(tools !== undefined && { tools }) }
+}
+
 const without = (endOfTurn: string | undefined, reply: Message): Message => {
   const text = textOf(reply)
   return endOfTurn !== undefined && endOfTurn !== '' && text.endsWith(endOfTurn)
     ? { ...reply, content: [{ type: 'text', text: text.slice(0, -endOfTurn.length) }] }
     : reply
+}
+
+/** What the scores of a step share. */
+interface Scoring {
+  readonly key: Key
+  readonly signal: AbortSignal | undefined
+  readonly episodes: readonly Episode[]
+}
+
+/** The episodes of a step: their names are those of the tools' episodes, or of the reward's own streams. */
+const scoredEpisodes = (next: TensorDict, key: Key): readonly Episode[] => {
+  const chains = itemsOf<string>(next, 'tools', 'keys')?.toArray()
+  return episodesOf(next, chains ?? Array.from({ length: next.batchShape[0] ?? 0 }, (_, i) => formatKey(child(key, i))))
 }
 
 /** Scores elements, services at the same time; the first failure ends the others. `null` for those that are not due. */
@@ -139,7 +151,7 @@ const scoreAll =
     name: string,
     reward: AnyReward<T>,
     answers: readonly (Answered<T> | null)[],
-    { key, signal: outer }: { readonly key: Key; readonly signal: AbortSignal | undefined },
+    { key, signal: outer, episodes }: Scoring,
   ): TE.TaskEither<EnvFailure, readonly (Scored | null)[]> =>
   async () => {
     const controller = new AbortController()
@@ -148,7 +160,7 @@ const scoreAll =
       envFailure(name, `the reward ${rewardName} could not be had: ${reason}`, cause)
     const one = async (answered: Answered<T> | null, i: number): Promise<E.Either<EnvFailure, Scored | null>> => {
       if (answered === null) return E.right(null)
-      const scored = reward.score(answered, { key: child(key, i), signal })
+      const scored = reward.score(answered, { key: child(key, i), signal, episode: episodes[i] })
       if (typeof scored !== 'function') return E.right(scored)
       const result = E.mapLeft(failureOf)(await scored())
       if (E.isLeft(result)) controller.abort()
@@ -179,7 +191,7 @@ export const rewarding = <T extends Task, P extends string>(
     const answers = responses.map((response, i): Answered<T> | null => {
       if (over[i] === true || (when === 'end' && ended[i] === false && last[i] === false)) return null
       const said = without(inputMode._tag === 'history' ? undefined : endOfTurn, response)
-      return { task: tasks[i]!, history: appendMessage(promptOf(previous, tasks[i]!, i), said) }
+      return { task: tasks[i]!, history: answeredHistory(between, said, tasks[i]!, i), ...toolsOf(next, i) }
     })
     /** The elements that their score ends. */
     const endsOf = (scores: readonly (Scored | null)[]): readonly boolean[] =>
@@ -188,7 +200,7 @@ export const rewarding = <T extends Task, P extends string>(
         return when === 'turn' && hasAnswerPart ? isAnswer(score) : ended[i] === false && last[i] === true
       })
     return pipe(
-      scoreAll(name, reward, answers, { key: child(key, turn), signal }),
+      scoreAll(name, reward, answers, { key: child(key, turn), signal, episodes: scoredEpisodes(next, key) }),
       TE.map((scores) => {
         const added = scope(() => rewarded(between, scores, { keys, ends: endsOf(scores) }))
         return [added as never, { key, turn: turn + 1 }] as const // the keys are those of the parts
@@ -221,19 +233,23 @@ export const rewarding = <T extends Task, P extends string>(
  * Source   TorchRL's reward parsers, made one.
  *
  * @example
- * rewardTransform({ reward: (answer, task) => (answer === task.answer ? 1 : 0), when: 'turn' }).name // 'rewardTransform(reward)'
+ * rewardTransform({ reward: ({ prediction, answer }) => (prediction === answer ? 1 : 0), when: 'turn' }).name // 'rewardTransform(reward)'
  */
 export const rewardTransform = <T extends Task = Task, const P extends string = never>(
   options: RewardTransformOptions<T, P>,
 ): Rewarding<T, P> => {
   checkOptions('rewardTransform', options, REWARD_OPTIONS)
-  const { reward, parts, solvedAt, ...reading } = options
-  if (typeof reward !== 'function' && (parts !== undefined || solvedAt !== undefined)) {
+  const { reward, parts, solvedAt, optional, ...reading } = options
+  const own = {
+    ...(parts !== undefined && { parts }),
+    ...(solvedAt !== undefined && { solvedAt }),
+    ...(optional !== undefined && { optional }),
+  }
+  if (typeof reward !== 'function' && Object.keys(own).length > 0) {
     throw new RangeError(
-      `rewardTransform: parts and solvedAt are for functions, and ${reward.name} is a reward with its own`,
+      `rewardTransform: parts, solvedAt and optional are for functions, and ${reward.name} is a reward with its own`,
     )
   }
-  const own = { ...(parts !== undefined && { parts }), ...(solvedAt !== undefined && { solvedAt }) }
-  const value = typeof reward === 'function' ? rewardOf(reward, own) : reward
+  const value = typeof reward === 'function' ? rewardOfFunction(reward, own) : reward
   return rewarding(`rewardTransform(${value.name})`, value, reading)
 }

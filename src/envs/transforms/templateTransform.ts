@@ -19,6 +19,7 @@ import { appendRanges, cutRanges, type TextRange } from '../../text/textRange.js
 import type { TextTokenizer } from '../../text/tokenizer/textTokenizer.js'
 import { type EnvFailure, envFailure } from '../base/env.js'
 import { isOpen, keptOf } from './keptReply.js'
+import { foldedRows } from './segments.js'
 import { type Transform, transform } from './transform.js'
 
 /** The conversation as the model reads it, with the message that each part belongs to. */
@@ -118,7 +119,8 @@ const doneRows = (td: TensorDict): ArrayLike<number> => {
  * the start of the assistant's turn. On step, it is the previous prompt, the completion as sampled,
  * and the text that the template adds after it; the policy's text is never rendered again. Ended
  * episodes keep their text. If an environment changes the end of a reply and reports the kept part
- * in `history.kept` (`AddThinkingPrompt`), the text continues from there. The inverse makes
+ * in `history.kept` (`AddThinkingPrompt`), the text continues from there. A conversation that
+ * `contextFolding` has folded is rendered anew. The inverse makes
  * `history.response`, an assistant message without the end-of-turn marker, which is incomplete if
  * the marker was not reached.
  *
@@ -156,6 +158,7 @@ export const TemplateTransform = (
       const done = doneRows(next)
       const [keptBefore, kept] = [keptOf(previous), keptOf(next)]
       const histories = get(next, 'history', 'prompt').items.toArray()
+      const isFolded = foldedRows(previous, next)
       const continued = continueAll(options, histories, (i) => ({
         soFar: get(before, 'prompt').items.get(i)! + written.get(i)!.slice(0, kept(i) ?? undefined),
         start: get(before, 'prompt').items.get(i)!.length,
@@ -163,6 +166,7 @@ export const TemplateTransform = (
         plainText: get(before, 'plainText').items.get(i)!,
         reply: asked.get(i)!.messages.size - (isOpen(asked.get(i)!, keptBefore(i)) ? 1 : 0),
         isDone: done[i] === 1,
+        isFolded: isFolded(i),
         generationPrompt: isOpen(histories[i]!, kept(i)) ? 'continue' : 'add',
       }))
       return TE.fromEither(E.map((r: readonly Rendered[]) => [entriesOf(r, next.batchShape), null] as const)(continued))
@@ -187,6 +191,8 @@ interface Written {
   /** The index of the message that the policy wrote. */
   readonly reply: number
   readonly isDone: boolean
+  /** The conversation begins anew with a summary. */
+  readonly isFolded: boolean
   readonly generationPrompt: RenderOptions['generationPrompt']
 }
 
@@ -199,6 +205,12 @@ const continueAll = (
   const results: Rendered[] = []
   for (const [i, history] of histories.entries()) {
     const written = writtenAt(i)
+    if (written.isFolded) {
+      const fresh = renderOne(rendering, history)
+      if (E.isLeft(fresh)) return failed(`conversation ${i}: ${fresh.left.reason}`, fresh.left)
+      results.push(fresh.right)
+      continue
+    }
     const end = written.soFar.length
     const reply = { start: written.start, end, message: written.reply, role: history.messages.get(written.reply)!.role }
     const soFar = { text: written.soFar, spans: [...written.spans, reply], plainText: written.plainText }

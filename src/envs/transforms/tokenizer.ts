@@ -16,6 +16,7 @@ import {
   type TokenSpan,
 } from '../../text/tokenizer/textTokenizer.js'
 import { keptOf } from './keptReply.js'
+import { foldedRows } from './segments.js'
 import { TEXT_OPTIONS, TEXT_SPECS, type TextEntries } from './templateTransform.js'
 import { type Transform, transform } from './transform.js'
 
@@ -135,7 +136,9 @@ export const Tokenizer = (options: {
       const before = previous as TensorDict<TokenPrompt & TextEntries>
       const acted = action as TensorDict<TokenResponse & TextResponse>
       const kept = keptOf(next)
+      const isFolded = foldedRows(previous, next)
       const encoded = renderedIn(next).map((rendered, i) => {
+        if (isFolded(i)) return encodeRendered(tokenizer, rendered)
         const whole = {
           ids: raggedRow(get(acted, 'tokens', 'response'), i),
           text: get(acted, 'text', 'response').items.get(i)!,

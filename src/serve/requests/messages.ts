@@ -26,7 +26,7 @@ const tool = z.object({
  */
 const ROLES = ['system', 'developer', 'user', 'assistant', 'tool', 'function', 'ipython'] as const
 
-/** What a conversation consists of, on the endpoints for chat and for tokens. */
+/** The fields of a conversation, for the endpoints of chat and tokenization. */
 export const chatFields = {
   messages: z.array(z.looseObject({ role: z.enum(ROLES) })),
   tools: z.array(tool).nullish(),
@@ -41,7 +41,7 @@ export const chatFields = {
 /** The schema of a conversation. */
 export const chatSchema = z.object(chatFields)
 
-/** A conversation as a request has it. */
+/** The conversation in a request. */
 export type ChatFields = z.infer<typeof chatSchema>
 
 /** A rendered conversation. */
@@ -49,23 +49,23 @@ export interface Conversation {
   readonly ids: Int32Array
   readonly text: string
   readonly history: History
-  /** Whose turn it is to write. */
+  /** The role of the next message. */
   readonly role: string
 }
 
-/** How a model reads and writes text. */
+/** The text side of a model: tokenizer and chat template. */
 export interface PromptText {
   readonly tokenizer: TextTokenizer
   readonly template: ChatTemplate
 }
 
-/** Makes tokens of the conversation of a request. */
+/** Renders and encodes the conversation of a request. */
 export type ReadConversation = (text: PromptText, fields: ChatFields) => E.Either<ApiFailure, Conversation>
 
-/** Kinds of parts that a model of text reads: text, and the thoughts of an assistant. */
+/** Kinds of content parts that a text model supports: text, and an assistant's reasoning. */
 const TEXTUAL: readonly unknown[] = ['text', 'thinking']
 
-/** The place of the first part that a model of text cannot read. */
+/** Returns the path of the first content part that a text model does not support. */
 const mediaIn = (messages: ChatFields['messages']): string | undefined => {
   for (const [i, { content }] of messages.entries()) {
     const parts: readonly unknown[] = Array.isArray(content) ? content : []
@@ -116,8 +116,8 @@ const checkFields = (fields: ChatFields): ApiFailure | undefined => {
  * Encodes the conversation of a request. Control tokens are recognized only in text of the
  * template, never in messages.
  *
- * Errors   `Left(ApiFailure)`, 400: messages of a wrong form or with images, an empty list of
- *          tools, a template of the client's own, and whatever the model's template refuses.
+ * Errors   `Left(ApiFailure)`, 400: invalid messages or messages with images, an empty list of
+ *          tools, a template of the client, and any error of the model's template.
  */
 export const conversation: ReadConversation = ({ tokenizer, template }, fields) => {
   const refused = checkFields(fields)
@@ -146,7 +146,7 @@ export const conversation: ReadConversation = ({ tokenizer, template }, fields) 
   })
 }
 
-/** The text of the last message, where the answer is by the same author: what `echo` repeats. */
+/** Returns the text of the last message if the answer has the same author. `echo` repeats it. */
 export const echoedText = ({ history, role }: Conversation): string => {
   const last = lastMessage(history)
   return last?.role === role ? textOf(last) : ''

@@ -1,11 +1,12 @@
 /**
  * Conversations as values.
  *
- * This folder holds conversations as values, and their JSON. It does not hold their text for a
- * model (`../template`).
+ * This folder holds conversations as immutable values, and their JSON form. It does not render them
+ * to text for a model (`../template`).
  *
- * A thing is said in one place: tool calls are in `toolCalls` and nowhere in the content, thoughts are in `reasoning`, and whether a
- * message is finished is `isComplete`, never the presence of a token in its text.
+ * Each fact has one place: tool calls are in `toolCalls` and never in the content, thoughts are in
+ * `reasoning`, and `isComplete` records whether a message is finished, whatever tokens its text
+ * contains.
  */
 import { hash, is, List } from 'immutable'
 
@@ -15,7 +16,7 @@ export interface TextPart {
   readonly text: string
 }
 
-/** The bytes of an image, a sound, a video or a file: a URL, or base64. */
+/** The bytes of an image, audio clip, video or file: a URL, or base64. */
 export type MediaSource = { readonly url: string } | { readonly base64: string; readonly mediaType: string }
 
 export interface ImagePart {
@@ -45,20 +46,20 @@ export type MediaPart = ImagePart | AudioPart | VideoPart | FilePart
 
 export type ContentPart = TextPart | MediaPart
 
-/** A call of a tool that an assistant's message asks for. */
+/** A tool call in an assistant message. */
 export interface ToolCall {
   readonly id?: string
   readonly name: string
-  /** JSON values. Their order is kept, and counts for equality: templates print it. */
+  /** JSON values. Their order is kept and matters for equality, because templates print it. */
   readonly arguments: Readonly<Record<string, unknown>>
 }
 
-/** What a message has besides its role and its content. */
+/** The fields of a message besides its role and content. */
 export interface MessageDetails {
   readonly toolCalls: readonly ToolCall[]
-  /** False while the author has not finished: a completion that ran into its token limit. */
+  /** False if the author has not finished, as when a completion ran into its token limit. */
   readonly isComplete: boolean
-  /** What the author thought before the content. */
+  /** The author's thoughts before the content. */
   readonly reasoning?: string
   /** The id of the tool call that this message answers. */
   readonly toolCallId?: string
@@ -66,7 +67,10 @@ export interface MessageDetails {
   readonly name?: string
 }
 
-/** One turn of a conversation. Roles are the template's own: system, user, assistant, tool in practice. */
+/**
+ * One turn of a conversation. The template defines the roles; usually system, user, assistant and
+ * tool.
+ */
 export interface Message extends MessageDetails {
   readonly role: string
   readonly content: readonly ContentPart[]
@@ -79,7 +83,7 @@ export interface History {
 }
 
 /**
- * A message of text, or of parts.
+ * Creates a message from text or from content parts.
  *
  * @example
  * textOf(message('user', 'What is 2 + 2?')) // 'What is 2 + 2?'
@@ -97,7 +101,8 @@ export const message = (
 })
 
 /**
- * The result of a tool call, as a message that names the call and the tool.
+ * Creates the tool message that returns the result of a call. It carries the call's id and the
+ * tool's name.
  *
  * @example
  * toolResult({ id: 'c1', name: 'add', arguments: {} }, '4').toolCallId // 'c1'
@@ -105,12 +110,12 @@ export const message = (
 export const toolResult = ({ id, name }: ToolCall, content: string | readonly ContentPart[]): Message =>
   message('tool', content, { name, ...(id !== undefined && { toolCallId: id }) })
 
-/** The text of all text parts of a message. */
+/** Returns the text of all text parts of a message. */
 export const textOf = ({ content }: Message): string =>
   content.map((part) => (part.type === 'text' ? part.text : '')).join('')
 
 /**
- * A conversation.
+ * Creates a conversation.
  *
  * @example
  * History([message('user', 'Hello')]).messages.size // 1
@@ -118,7 +123,7 @@ export const textOf = ({ content }: Message): string =>
 export const History = (messages: Iterable<Message>): History => ({ _tag: 'History', messages: List(messages) })
 
 /**
- * The conversation with one more message.
+ * Appends a message to a conversation.
  *
  * @example
  * appendMessage(History([]), message('user', 'Hello')).messages.size // 1
@@ -128,13 +133,16 @@ export const appendMessage = (history: History, next: Message): History => ({
   messages: history.messages.push(next),
 })
 
-/** The messages of both, in order. */
+/** Concatenates two conversations. */
 export const extendHistory = (history: History, more: History): History => ({
   ...history,
   messages: history.messages.concat(more.messages),
 })
 
-/** The first `count` messages. Errors: throws RangeError unless `count` is between 0 and the number of messages. */
+/**
+ * Returns the first `count` messages. Errors: throws RangeError unless `count` is between 0 and the
+ * number of messages.
+ */
 export const truncateHistory = (history: History, count: number): History => {
   if (!Number.isInteger(count) || count < 0 || count > history.messages.size) {
     throw new RangeError(`truncate: ${count} is not between 0 and the ${history.messages.size} messages there are`)
@@ -143,7 +151,7 @@ export const truncateHistory = (history: History, count: number): History => {
 }
 
 /**
- * The conversation with this message in front. A system message that is there already is replaced.
+ * Puts a system message in front of a conversation, or replaces the one that is there.
  *
  * @example
  * withSystem(History([message('user', 'Hello')]), message('system', 'Be brief.')).messages.size // 2
@@ -153,19 +161,19 @@ export const withSystem = (history: History, system: Message): History => {
   return { ...history, messages: rest.unshift(system) }
 }
 
-/** The last message; undefined if there is none. */
+/** Returns the last message, or undefined if the conversation is empty. */
 export const lastMessage = (history: History): Message | undefined => history.messages.last()
 
-/** The conversation with another last message. Errors: throws RangeError if there is none to replace. */
+/** Replaces the last message. Errors: throws RangeError if the conversation is empty. */
 export const replaceLast = (history: History, last: Message): History => {
   if (history.messages.isEmpty()) throw new RangeError('replaceLast: the conversation has no message')
   return { ...history, messages: history.messages.set(-1, last) }
 }
 
 /**
- * The conversation in which the last message, which is incomplete, goes on with `text`.
+ * Appends `text` to the last message, which must be incomplete.
  *
- * Errors   throws RangeError if there is no message, or if the last one is complete.
+ * Errors   throws RangeError if the conversation is empty or its last message is complete.
  *
  * @example
  * textOf(lastMessage(continueLast(History([message('assistant', '2 + ', { isComplete: false })]), '2'))) // '2 + 2'
@@ -192,8 +200,9 @@ export const continueLast = (
 }
 
 /**
- * What is wrong with the tool calls of a conversation: an id that two calls have, a result that names no earlier call, two results of one
- * call. None if a model's server would accept them.
+ * Lists the problems with the tool calls of a conversation: an id that two calls share, a result
+ * that names no earlier call, two results of one call. Returns an empty list if a model server
+ * would accept them.
  */
 export const toolCallProblems = (history: History): readonly string[] => {
   const called = new Set<string>()
@@ -213,7 +222,7 @@ export const toolCallProblems = (history: History): readonly string[] => {
   return problems
 }
 
-/** A message as text in which equal messages, and only those, are equal. */
+/** Serializes a message. Two messages are equal exactly if their texts are equal. */
 const canonical = (item: Message): string =>
   JSON.stringify([
     item.role,
@@ -233,13 +242,13 @@ const canonical = (item: Message): string =>
     ),
   ])
 
-/** Equal roles, parts, tool calls and details. The order of the arguments of a call counts. */
+/** Compares roles, parts, tool calls and details. The order of a call's arguments counts. */
 export const sameMessage = (a: Message, b: Message): boolean => a === b || canonical(a) === canonical(b)
 
-/** Equal messages in the same order. */
+/** Compares two conversations message by message. */
 export const sameHistory = (a: History, b: History): boolean =>
   is(a.messages, b.messages) ||
   (a.messages.size === b.messages.size && a.messages.every((item, i) => sameMessage(item, b.messages.get(i)!)))
 
-/** An integer that is the same for equal conversations. Cost: linear in their text. */
+/** Returns an integer that is the same for equal conversations. Cost: linear in their text. */
 export const hashHistory = (history: History): number => hash(history.messages.map(canonical).join('\n'))

@@ -1,4 +1,4 @@
-/** Conversations as plain JSON, exactly: what is written is read back equal. */
+/** Conversations as plain JSON, without loss: written conversations are read back equal. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { FormatFailure } from '../../core/failure.js'
@@ -14,7 +14,7 @@ const isJson = (value: unknown): boolean => {
 const isRecord = (value: unknown): value is object =>
   typeof value === 'object' && value !== null && [Object.prototype, null].includes(Object.getPrototypeOf(value) as null) // either is plain
 
-/** A JSON object, taken as it is: no key is renamed, reordered or lost. */
+/** A JSON object, unchanged: no key is renamed, reordered or lost. */
 export const jsonObject = z.custom<Readonly<Record<string, unknown>>>(
   (value) => isRecord(value) && !Array.isArray(value) && isJson(value),
   'expected a JSON object',
@@ -45,14 +45,14 @@ const messageSchema = z.strictObject({
   name: z.string().exactOptional(),
 })
 
-/** All problems of JSON that is not what a schema asks for, with their paths. */
+/** Converts all problems of a schema check to a failure, with their paths. */
 export const problemsOf = (format: string, { issues }: z.ZodError): FormatFailure => {
   const flat = issues.map(({ path, message }) => `${path.length === 0 ? '' : `${path.join('.')}: `}${message}`)
   return { _tag: 'FormatFailure', format, reason: flat.join('; ') }
 }
 
 /**
- * The messages of a conversation as plain JSON.
+ * Returns the messages of a conversation as plain JSON.
  *
  * @example
  * historyToJson(History([]))  // []
@@ -60,9 +60,9 @@ export const problemsOf = (format: string, { issues }: z.ZodError): FormatFailur
 export const historyToJson = (history: History): readonly Message[] => history.messages.toArray()
 
 /**
- * A conversation from what `historyToJson` gave, before or after it went through a file.
+ * Reads a conversation from the result of `historyToJson`, directly or from a file.
  *
- * Errors   `Left(FormatFailure)` with every problem and its path, for unknown fields too.
+ * Errors   `Left(FormatFailure)` with every problem and its path, including unknown fields.
  *
  * @example
  * historyFromJson([]) // right(History([]))

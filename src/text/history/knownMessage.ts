@@ -1,11 +1,11 @@
-/** Messages of OpenAI's chat format as clients send them: with fields that say nothing. */
+/** Messages of OpenAI's chat format as clients send them: with fields that carry nothing. */
 
 const KNOWN = ['role', 'content', 'reasoning_content', 'tool_calls', 'tool_call_id', 'name'] as const
 
-/** A call whose arguments are an empty text has none. */
+/** Returns the supported fields of a call. Empty text counts as no arguments. */
 const knownCall = (call: unknown): unknown => {
   if (typeof call !== 'object' || call === null || !('function' in call)) return call
-  const { id, type, function: called } = call as Readonly<Record<string, unknown>> // an object, as just seen
+  const { id, type, function: called } = call as Readonly<Record<string, unknown>> // an object, as checked
   if (typeof called !== 'object' || called === null) return call
   const { name, arguments: args } = called as Readonly<Record<string, unknown>> // likewise
   return {
@@ -16,7 +16,7 @@ const knownCall = (call: unknown): unknown => {
 }
 
 /**
- * Returns the supported fields of a message. vLLM names thoughts `reasoning`, others
+ * Returns the supported fields of a message. vLLM calls the reasoning `reasoning`, others
  * `reasoning_content`.
  */
 export const knownMessage = (message: Readonly<Record<string, unknown>>): object => {

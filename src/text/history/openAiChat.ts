@@ -1,4 +1,4 @@
-/** Conversations in the chat format of OpenAI's API, which most servers of models speak. */
+/** Conversations in the chat format of OpenAI's API, which most model servers accept. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { errorMessage, type FormatFailure } from '../../core/failure.js'
@@ -75,7 +75,7 @@ const call = z
     }),
   )
 
-/** Fields that servers add and that say nothing. */
+/** Fields that servers add without content. */
 const empty = z.union([z.null(), z.tuple([])]).optional()
 
 const chatMessage = z
@@ -104,9 +104,11 @@ const chatMessage = z
   })
 
 /**
- * A conversation from messages in OpenAI's chat format. All messages are complete: the format cannot say otherwise.
+ * Reads a conversation from messages in OpenAI's chat format. All messages are complete, because
+ * the format has no field for it.
  *
- * Errors   `Left(FormatFailure)` with every problem and its path: arguments that are not a JSON object, fields that would be lost.
+ * Errors   `Left(FormatFailure)` with every problem and its path: arguments that are not a JSON
+ *          object, fields that would be lost.
  *
  * @example
  * historyFromOpenAi([{ role: 'user', content: 'Hello' }]) // right(History([message('user', 'Hello')]))
@@ -116,7 +118,7 @@ export const historyFromOpenAi = (messages: unknown): E.Either<FormatFailure, Hi
   return parsed.success ? E.right(History(parsed.data)) : E.left(problemsOf(FORMAT, parsed.error))
 }
 
-/** A message as OpenAI's chat format has it. */
+/** A message in OpenAI's chat format. */
 export type OpenAiMessage = Readonly<Record<string, unknown>> & { readonly role: string }
 
 const urlOf = (source: MediaSource): string =>
@@ -141,16 +143,16 @@ const partToOpenAi = (item: ContentPart): object => {
   }
 }
 
-/** What the format cannot say of a message. */
+/** Lists the parts of a message that the format cannot express. */
 const problems = ({ content, isComplete }: Message, i: number): readonly string[] => [
-  ...(isComplete ? [] : [`${i}: the message is incomplete, which the format cannot say`]),
+  ...(isComplete ? [] : [`${i}: the message is incomplete, which the format cannot express`]),
   ...content.flatMap((item, j) => {
-    if (item.type === 'file' && 'url' in item.source) return [`${i}.content.${j}: the format has no URLs of files`]
+    if (item.type === 'file' && 'url' in item.source) return [`${i}.content.${j}: the format does not allow file URLs`]
     if (item.type !== 'audio') return []
-    if ('url' in item.source) return [`${i}.content.${j}: the format has no addresses of sounds`]
+    if ('url' in item.source) return [`${i}.content.${j}: the format does not allow audio URLs`]
     return item.source.mediaType.startsWith('audio/')
       ? []
-      : [`${i}.content.${j}: '${item.source.mediaType}' is no sound`]
+      : [`${i}.content.${j}: '${item.source.mediaType}' is not an audio type`]
   }),
 ]
 
@@ -174,10 +176,11 @@ const toOpenAi = ({ role, content, toolCalls, reasoning, toolCallId, name }: Mes
 }
 
 /**
- * The messages of a conversation in OpenAI's chat format: `historyFromOpenAi` reads them back equal.
+ * Converts a conversation to OpenAI's chat format. `historyFromOpenAi` reads the messages back
+ * equal.
  *
- * Errors   `Left(FormatFailure)` with everything that the format cannot say: incomplete messages, and URLs of sounds
- *          and files.
+ * Errors   `Left(FormatFailure)` with everything that the format cannot express: incomplete
+ *          messages, and URLs of audio and files.
  */
 export const historyToOpenAi = (history: History): E.Either<FormatFailure, readonly OpenAiMessage[]> => {
   const all = history.messages.toArray()

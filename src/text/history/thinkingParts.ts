@@ -3,7 +3,7 @@ import { z } from 'zod'
 
 const textPart = z.looseObject({ type: z.literal('text'), text: z.string() })
 
-/** A part of thoughts: text, or parts of text. Other kinds of parts in it are not read. */
+/** A part with thoughts: text, or parts of text. Other kinds of parts in it are ignored. */
 export const thinkingPart = z.looseObject({
   type: z.literal('thinking'),
   thinking: z.union([z.string(), z.array(z.union([textPart, z.looseObject({ type: z.string() })]))]),

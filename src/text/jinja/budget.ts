@@ -1,6 +1,6 @@
 /**
- * Limits the work of one run of a template. Nested loops, doubling macros and values that contain each other end with a
- * failure instead of a stalled process.
+ * Limits the work of one run of a template. Nested loops, doubling macros and values that contain
+ * each other end in a failure instead of a stalled process.
  */
 import { workCounter } from '../../core/workBudget.js'
 import { TemplateError } from './templateError.js'

@@ -1,23 +1,23 @@
-/** A place in the tokens of a template: what a parser reads from. */
+/** The position of a parser in the tokens of a template. */
 import type { tokenize } from '@huggingface/jinja'
 
 type Token = ReturnType<typeof tokenize>[number]
 export type TokenType = Token['type']
 
-/** Reads tokens from the left. It is the one thing of a parse that moves. */
+/** Reads tokens from the left. The cursor is the only mutable state of a parse. */
 export interface Cursor {
-  /** Whether the token at the place, or some places further on, is of a type and has a text. */
+  /** Returns true if the token at the cursor, or `ahead` tokens later, has this type and text. */
   readonly is: (type: TokenType, value?: string, ahead?: number) => boolean
-  /** Goes over a token if it is there. */
+  /** Skips a token if it is next. */
   readonly skip: (type: TokenType, value?: string) => boolean
-  /** The text of a token that must be there, and the place after it. */
+  /** Consumes a required token and returns its text. */
   readonly expect: (type: TokenType, value?: string) => string
   readonly isEnd: () => boolean
-  /** A refusal that names what was found. */
+  /** Creates the error for an unexpected token, with the token that was found. */
   readonly unexpected: (wanted: string) => SyntaxError
 }
 
-/** A cursor before the first token. */
+/** Creates a cursor before the first token. */
 export const cursorOf = (tokens: readonly Token[]): Cursor => {
   let at = 0
   const is: Cursor['is'] = (type, value, ahead = 0) => {
@@ -45,6 +45,6 @@ export const cursorOf = (tokens: readonly Token[]): Cursor => {
   }
 }
 
-/** Whether the next token is one of these words. */
+/** Returns true if the next token is one of these words. */
 export const isWord = (cursor: Cursor, ...words: readonly string[]): boolean =>
   words.some((word) => cursor.is('Identifier', word))

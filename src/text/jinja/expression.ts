@@ -1,4 +1,4 @@
-/** The value of an expression. */
+/** The evaluator of expressions. */
 import { templateWork } from './budget.js'
 import { applyFilter } from './filters.js'
 import { addTexts, filterResult } from './markup.js'
@@ -40,13 +40,13 @@ const CONSTANTS: ReadonlyMap<string, TemplateValue> = new Map<string, TemplateVa
   ['None', null],
 ])
 
-/** How an expression is named in a message. */
+/** Returns the name of an expression for error messages. */
 const nameOf = (node: Expression): string => {
   if (node.type === 'Identifier') return node.value
   return node.type === 'MemberExpression' && !node.computed ? nameOf(node.property) : 'a value'
 }
 
-/** Methods that change their value: the sandbox that Transformers renders in refuses them. */
+/** Methods that mutate their value. The sandbox that Transformers renders in refuses them. */
 const CHANGING = new Set(['append', 'extend', 'insert', 'pop', 'remove', 'clear', 'update', 'setdefault', 'popitem'])
 
 const dictMethod = (dict: Dict, name: string): TemplateValue => {
@@ -102,7 +102,10 @@ const itemOf = (object: TemplateValue, key: TemplateValue): TemplateValue => {
   return itemsOf(object).at(index)
 }
 
-/** The role of a message is the program's word, as the template is: templates make control tokens of it. */
+/**
+ * Returns true for the role of a watched message. A role is the program's own word, like the
+ * template: templates make control tokens of it.
+ */
 const isRole = (object: TemplateValue, key: TemplateValue, { run }: Scope): boolean =>
   key === 'role' && run.watched.has(object)
 
@@ -159,7 +162,7 @@ const valuesOf = ({ positional, named }: TracedArguments): Arguments => ({
 const originsOf = ({ positional, named }: TracedArguments): readonly ValueOrigin[] =>
   [...positional, ...named.values()].map(({ origin }) => origin)
 
-/** What a function makes of arguments. */
+/** Calls a function. */
 export const apply = (target: TracedValue, args: TracedArguments, name: string): TracedValue => {
   const { value, origin } = target
   if (!isCallable(value)) {
@@ -171,14 +174,14 @@ export const apply = (target: TracedValue, args: TracedArguments, name: string):
     : value.trace(args)
 }
 
-/** The function of a call and its arguments. */
+/** Evaluates the function of a call and its arguments. */
 export const traceCall = (node: CallNode, scope: Scope): readonly [TracedValue, TracedArguments, string] => [
   trace(node.callee, scope),
   traceArguments(node.args, scope),
   nameOf(node.callee),
 ]
 
-/** The value of a filter. */
+/** Applies a filter. */
 export const filtered = (input: TracedValue, filter: FilterName, scope: Scope): TracedValue => {
   const callee = filter.type === 'Identifier' ? filter : filter.callee
   if (callee.type !== 'Identifier') throw new TemplateError('a filter must have a name')
@@ -187,13 +190,15 @@ export const filtered = (input: TracedValue, filter: FilterName, scope: Scope): 
   return filterResult(callee.value, input, derived(result, [input.origin, ...originsOf(args)]))
 }
 
-/** A key of a dict that is written in a template. */
+/** Checks a dict key that is written in a template. */
 const keyOf = (key: TemplateValue): TemplateValue => {
   if (typeof key === 'object' && key !== null) throw new TemplateError(`a ${typeName(key)} as a key is not supported`)
   return key
 }
 
-/** Whether each operand stands to the next as its operator says. What follows the first that does not is not asked. */
+/**
+ * Evaluates a chain of comparisons. Operands after the first false comparison are not evaluated.
+ */
 const holds = ({ operand, rest }: ComparisonNode, scope: Scope): boolean => {
   let left = evaluate(operand, scope)
   return rest.every(({ operator, right: node }) => {
@@ -232,7 +237,7 @@ const traceBinary = (
     : derived(calculate(operator, left.value, right.value), [left.origin, right.origin])
 }
 
-/** A list, a tuple or a dict that the template makes. */
+/** Builds a list, a tuple or a dict of the template. */
 const traceParts = (
   nodes: readonly Expression[],
   make: (items: readonly TemplateValue[]) => TemplateValue,
@@ -249,7 +254,7 @@ const traceDict = (entries: readonly (readonly [Expression, Expression])[], scop
   traceParts(entries.flat(), (items) => new Map(entries.map((_, i) => [keyOf(items[2 * i]), items[2 * i + 1]])), scope)
 
 /**
- * The value of an expression, and where it comes from.
+ * Evaluates an expression, with the origin of its value.
  *
  * Errors   throws TemplateError where Python's Jinja raises.
  */
@@ -293,9 +298,9 @@ const traced = (node: Expression, scope: Scope): TracedValue => {
       if (isTruthy(evaluate(node.condition, scope))) return trace(node.trueExpr, scope)
       return node.falseExpr === undefined ? ownText(undefined) : trace(node.falseExpr, scope)
     default:
-      throw new TemplateError(`a ${node.type} is no value`)
+      throw new TemplateError(`a ${node.type} is not a value`)
   }
 }
 
-/** The value of an expression alone. */
+/** Evaluates an expression without its origin. */
 export const evaluate = (node: Expression, scope: Scope): TemplateValue => trace(node, scope).value

@@ -42,7 +42,7 @@ const asJson: Filter = (value, args) => {
 
 const lengthOf: Filter = (value) => itemsOf(value).length
 
-/** The value at a dotted path, `a.0.b`: entries of dicts, items of lists. */
+/** Returns the value at a dotted path, `a.0.b`: entries of dicts, items of lists. */
 const attributeOf = (value: TemplateValue, path: TemplateValue): TemplateValue =>
   String(path)
     .split('.')
@@ -54,7 +54,7 @@ const attributeOf = (value: TemplateValue, path: TemplateValue): TemplateValue =
 
 const folded = (value: TemplateValue): TemplateValue => (typeof value === 'string' ? value.toLowerCase() : value)
 
-/** Sorted by a key, equal keys in their old order, which `reverse` keeps too. */
+/** Sorts items by a key. Equal keys keep their order, also with `reverse`. */
 const sortedBy = (
   items: readonly TemplateValue[],
   args: Arguments,
@@ -96,7 +96,7 @@ const unique: Filter = (value, args) => {
 }
 
 const map: Filter = (value, { positional: [name, ...rest], named }) => {
-  if (!isTruthy(value)) return [] // as Jinja's, which asks before it iterates: None has no items
+  if (!isTruthy(value)) return [] // like Jinja's, which tests the value before it iterates: None has no items
   const path = named.get('attribute')
   if (path !== undefined) {
     return itemsOf(value).map((item) => attributeOf(item, path) ?? named.get('default'))
@@ -104,7 +104,7 @@ const map: Filter = (value, { positional: [name, ...rest], named }) => {
   return itemsOf(value).map((item) => applyFilter(print(name), item, { positional: rest, named }))
 }
 
-/** `select`, `reject` and their forms with an attribute. */
+/** Implements `select`, `reject` and their forms with an attribute. */
 const choose =
   (keep: 'passing' | 'failing', by: 'item' | 'attribute'): Filter =>
   (value, { positional }) => {
@@ -145,7 +145,7 @@ const asFloat: Filter = (value, args) => {
   return number === undefined || Number.isNaN(number) ? (argument(args, 0, 'default') ?? float(0)) : float(number)
 }
 
-/** Half to even, as Python rounds. */
+/** Rounds half to even, as Python does. */
 const round: Filter = (value, args) => {
   const digits = numberOf(argument(args, 0, 'precision')) ?? 0
   const method = argument(args, 1, 'method') ?? 'common'
@@ -256,7 +256,7 @@ const spendOn = (value: TemplateValue): void => {
   else if (isTuple(value)) templateWork.spend(value.items.length)
 }
 
-/** The value of a filter. Errors: throws TemplateError for a filter that is not known, or where Jinja raises. */
+/** Applies a filter. Errors: throws TemplateError for an unknown filter, or where Jinja raises. */
 export const applyFilter = (name: string, value: TemplateValue, args: Arguments): TemplateValue => {
   const filter = Object.hasOwn(FILTERS, name) ? FILTERS[name] : undefined
   if (filter === undefined) throw new TemplateError(`No filter named '${name}'`)

@@ -17,7 +17,7 @@ import {
   typeName,
 } from './value.js'
 
-/** Longer strings and lists are refused: no conversation needs them. */
+/** The maximum length of a repeated string or list. No conversation needs a longer one. */
 const MAX_REPEATED = 10_000_000
 
 const unsupported = (operator: string, left: TemplateValue, right: TemplateValue): TemplateError =>
@@ -56,7 +56,10 @@ const repeated = (value: TemplateValue, count: number): TemplateValue => {
 
 const isRepeatable = (value: TemplateValue): boolean => typeof value === 'string' || isList(value) || isTuple(value)
 
-/** The value of `left operator right` for the operators of arithmetic. Errors: throws TemplateError where Python raises. */
+/**
+ * Computes `left operator right` for an arithmetic operator. Errors: throws TemplateError where
+ * Python raises.
+ */
 export const calculate = (operator: string, left: TemplateValue, right: TemplateValue): TemplateValue => {
   const [a, b] = [numberOf(left), numberOf(right)]
   if (a !== undefined && b !== undefined) {
@@ -76,7 +79,7 @@ export const calculate = (operator: string, left: TemplateValue, right: Template
   throw unsupported(operator, left, right)
 }
 
-/** Python's `in`. */
+/** Implements Python's `in`. */
 export const isIn = (item: TemplateValue, container: TemplateValue): boolean => {
   if (typeof container === 'string') {
     if (typeof item !== 'string') throw new TemplateError(`'in <string>' requires string, not ${typeName(item)}`)
@@ -87,7 +90,7 @@ export const isIn = (item: TemplateValue, container: TemplateValue): boolean => 
   return itemsOf(container).some((other) => isEqual(item, other))
 }
 
-/** Whether two operands of a comparison stand to each other as its operator says. Errors: throws TemplateError where Python raises. */
+/** Evaluates one comparison. Errors: throws TemplateError where Python raises. */
 export const compared = (operator: string, left: TemplateValue, right: TemplateValue): boolean => {
   switch (operator) {
     case '==':
@@ -107,11 +110,11 @@ export const compared = (operator: string, left: TemplateValue, right: TemplateV
     case 'not in':
       return !isIn(left, right)
     default:
-      throw new TemplateError(`the comparison '${operator}' is not known`)
+      throw new TemplateError(`unknown comparison '${operator}'`)
   }
 }
 
-/** Python's slicing of strings (by code points), lists and tuples. */
+/** Slices strings (by code points), lists and tuples as Python does. */
 export const sliceValue = (
   value: TemplateValue,
   range: readonly [TemplateValue, TemplateValue, TemplateValue],

@@ -1,10 +1,11 @@
 /**
- * Where values come from: what the template wrote itself, and what was given to it. A message may hold the text of a control token; only
- * the template's own text may become one.
+ * The origin of values: the template's own text, or its input. A message may contain the text of a
+ * control token, but only the template's own text may become one.
  *
- * Text that is joined keeps the origin of its parts exactly. What a filter or a method makes of both keeps it where it can be told: a
- * part that the template wrote is found again in the result by its text, if nothing that was given has that text and it is not there more
- * often than the template wrote it. All else counts as given.
+ * Joined text keeps the origin of its parts exactly. The result of a filter or a method on mixed
+ * text keeps it where it can be recovered: a part that the template wrote is searched in the
+ * result, and counts as own if no input has the same text and it occurs no more often than the
+ * template wrote it. Everything else counts as input.
  */
 
 import { appendRanges, joinRanges, type TextRange } from '../textRange.js'
@@ -22,7 +23,7 @@ import {
   type ValueOrigin,
 } from './value.js'
 
-/** All texts in a value. */
+/** Returns all texts in a value. */
 const textsIn = (value: TemplateValue): readonly string[] => {
   templateWork.spend(1)
   if (typeof value === 'string') return [value]
@@ -32,17 +33,17 @@ const textsIn = (value: TemplateValue): readonly string[] => {
   return isList(value) ? value.flatMap(textsIn) : []
 }
 
-/** A value that the template made of nothing but its own text. */
+/** Marks a value as made from nothing but the template's own text. */
 export const ownText = (value: TemplateValue): TracedValue => ({
   value,
   origin: { kind: 'own', given: [], pieces: () => ({ own: textsIn(value), given: [] }) },
 })
 
-/** Numbers, booleans and nothing carry no text. */
+/** Returns true if the value carries text: numbers, booleans and null do not. */
 const hasText = (value: TemplateValue): boolean =>
   typeof value === 'string' || (typeof value === 'object' && value !== null && numberOf(value) === undefined)
 
-/** A value that was given to the template. */
+/** Marks a value as input of the template. */
 export const given = (value: TemplateValue): TracedValue =>
   hasText(value)
     ? {
@@ -55,7 +56,7 @@ export const given = (value: TemplateValue): TracedValue =>
       }
     : ownText(value)
 
-/** The parts of a text inside the ranges, and between them. */
+/** Returns the parts of a text inside the ranges, and between them. */
 const piecesAt = (text: string, ranges: readonly TextRange[]): Pieces => {
   templateWork.spend(ranges.length)
   const starts = [0, ...ranges.map(({ end }) => end)]
@@ -65,7 +66,9 @@ const piecesAt = (text: string, ranges: readonly TextRange[]): Pieces => {
   }
 }
 
-/** A text of which these ranges were given: in order, apart from each other, none empty. */
+/**
+ * Traces a text by the ranges that are input. The ranges must be in order, separate and not empty.
+ */
 export const tracedText = (text: string, joined: readonly TextRange[]): TracedValue => {
   const isWhole = text !== '' && joined[0]?.start === 0 && joined[0].end === text.length
   if (isWhole) return given(text)
@@ -73,7 +76,7 @@ export const tracedText = (text: string, joined: readonly TextRange[]): TracedVa
   return { value: text, origin: { kind: 'both', given: joined, pieces: () => piecesAt(text, joined) } }
 }
 
-/** A value as it is printed. */
+/** Returns the printed form of a value. */
 export const printed = ({
   value,
   origin,
@@ -83,7 +86,7 @@ export const printed = ({
   return { text, given: derived(text, [origin]).origin.given }
 }
 
-/** One value after another, as they are printed. */
+/** Concatenates the printed forms of two values. */
 export const joinPrinted = (first: TracedValue, second: TracedValue): TracedValue => {
   const [left, right] = [printed(first), printed(second)]
   templateWork.spend(left.given.length + right.given.length)
@@ -106,7 +109,7 @@ const placesOf = (text: string, part: string): readonly TextRange[] => {
   return places
 }
 
-/** The ranges between these. */
+/** Returns the ranges between these. */
 const gaps = (ranges: readonly TextRange[], length: number): readonly TextRange[] =>
   [{ start: 0, end: 0 }, ...ranges]
     .map(({ end }, i) => ({ start: end, end: ranges[i]?.start ?? length }))
@@ -117,7 +120,7 @@ const isWithin = (part: string, text: string): boolean => {
   return text.includes(part)
 }
 
-/** Where in a text the template's own parts are found again. */
+/** Finds the template's own parts in a text. */
 const recognized = (text: string, { own: parts, given: others }: Pieces): readonly TextRange[] => {
   const trimmed = parts.map((part) => part.trim()).filter((part) => part !== '')
   const all = [...new Set(trimmed)].flatMap((part) => {
@@ -128,7 +131,7 @@ const recognized = (text: string, { own: parts, given: others }: Pieces): readon
   return joinRanges(all)
 }
 
-/** What an operation made of values that come from these places. */
+/** Traces the result of an operation by the origins of its operands. */
 export const derived = (value: TemplateValue, origins: readonly ValueOrigin[]): TracedValue => {
   templateWork.spend(origins.length)
   if (!hasText(value) || origins.every(({ kind }) => kind === 'own')) return ownText(value)

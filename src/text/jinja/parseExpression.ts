@@ -1,8 +1,8 @@
 /**
- * Expressions, with the grammar of Python's Jinja.
+ * The parser of expressions, with the grammar of Python's Jinja.
  *
- * From the loosest to the tightest: `if else`, `or`, `and`, `not`, comparisons (which chain), `+ -`, `~`, `* / // %`, `**`, signs, then filters,
- * tests, members and calls.
+ * Precedence, from lowest to highest: `if else`, `or`, `and`, `not`, comparisons (which chain), `+
+ * -`, `~`, `* / // %`, `**`, signs, then filters, tests, members and calls.
  *
  * Source   `jinja2.parser` 3.1.6.
  */
@@ -13,7 +13,7 @@ type Parse = (cursor: Cursor) => Expression
 
 const identifier = (value: string): IdentifierNode => ({ type: 'Identifier', value })
 
-/** Operators of one strength, grouped from the left. */
+/** Parses left-associative operators of one precedence. */
 const leftToRight =
   (operand: Parse, isOperator: (cursor: Cursor) => string | undefined): Parse =>
   (cursor) => {
@@ -24,13 +24,13 @@ const leftToRight =
     return left
   }
 
-/** The first of these operators, if it comes next; it is read. */
+/** Consumes the next token if it is one of these operators. */
 const reading =
   (type: TokenType, ...values: readonly string[]) =>
   (cursor: Cursor): string | undefined =>
     values.find((value) => cursor.skip(type, value))
 
-/** Items between commas, up to a closing bracket; a comma may stand before it. */
+/** Parses items between commas, up to a closing bracket. A trailing comma is allowed. */
 const commaSeparated = <T>(cursor: Cursor, close: TokenType, item: () => T): readonly T[] => {
   const items: T[] = []
   while (!cursor.is(close)) {
@@ -55,7 +55,10 @@ const argumentOf = (cursor: Cursor): Expression => {
   return { type: 'KeywordArgumentExpression', key, value: parseExpression(cursor) }
 }
 
-/** The order in which Python wants arguments: by position, `*`, by name, `**`; each but the first may follow what is by name. */
+/**
+ * Returns true if arguments are in Python's order: positional, `*`, by name, `**`. Arguments by
+ * name may precede each but the first.
+ */
 const isOrdered = (args: readonly Expression[]): boolean =>
   args.every(({ type }, i) => {
     const before = args.slice(0, i).map((argument) => argument.type)
@@ -71,7 +74,7 @@ const parseArguments = (cursor: Cursor): readonly Expression[] => {
   return args
 }
 
-/** The parameters of a macro or of the body of a call, with their defaults. */
+/** Parses the parameters of a macro or of a call block, with their defaults. */
 export const parseParameters = (cursor: Cursor): Parameters => {
   cursor.expect('OpenParen')
   const all = commaSeparated(cursor, 'CloseParen', (): Parameters[number] => {
@@ -93,7 +96,7 @@ const parseCall = (cursor: Cursor, callee: Expression): CallNode => ({
 
 const isPartEnd = (cursor: Cursor): boolean => cursor.is('CloseSquareBracket') || cursor.is('Comma')
 
-/** What stands in the brackets of a member: an index, or the bounds of a slice. */
+/** Parses the subscript of a member: an index, or the bounds of a slice. */
 const parseIndex = (cursor: Cursor): Expression => {
   const bound = (): Expression | undefined =>
     isPartEnd(cursor) || cursor.is('Colon') ? undefined : parseExpression(cursor)
@@ -121,7 +124,7 @@ const parseMember = (cursor: Cursor, object: Expression): Expression => {
   return { type: 'MemberExpression', object, property, computed: true }
 }
 
-/** Members and calls after an operand. */
+/** Parses the members and calls after an operand. */
 const parsePostfix = (cursor: Cursor, operand: Expression): Expression => {
   let node = operand
   for (;;) {
@@ -131,13 +134,13 @@ const parsePostfix = (cursor: Cursor, operand: Expression): Expression => {
   }
 }
 
-/** The name of a filter or a test, with its arguments if it has brackets. */
+/** Parses the name of a filter or a test, with its arguments if it has parentheses. */
 const parseFilterName = (cursor: Cursor): FilterName => {
   const name = identifier(cursor.expect('Identifier'))
   return cursor.is('OpenParen') ? parseCall(cursor, name) : name
 }
 
-/** Filters in a row; `first` says whether the first has its bar before it. */
+/** Parses a row of filters. `first` is 'bar' if the first filter has its bar in front. */
 export const parseFilters = (cursor: Cursor, first: 'bar' | 'no bar'): readonly FilterName[] => {
   const filters = first === 'no bar' ? [parseFilterName(cursor)] : []
   while (cursor.skip('Pipe')) filters.push(parseFilterName(cursor))
@@ -151,7 +154,7 @@ const isTestArgument = (cursor: Cursor): boolean =>
   cursor.is('OpenCurlyBracket') ||
   (cursor.is('Identifier') && !isWord(cursor, 'else', 'or', 'and'))
 
-/** `is [not] name`, with arguments in brackets or one without. */
+/** Parses `is [not] name`, with arguments in parentheses or one without. */
 const parseTest = (cursor: Cursor, operand: Expression): Expression => {
   cursor.expect('Identifier', 'is')
   const negate = cursor.skip('Identifier', 'not')
@@ -175,7 +178,7 @@ const parseFiltersAndTests = (cursor: Cursor, operand: Expression): Expression =
 const literal = (text: string): Expression =>
   text.includes('.') ? { type: 'FloatLiteral', value: Number(text) } : { type: 'IntegerLiteral', value: Number(text) }
 
-/** A literal, a name, or what stands in brackets. */
+/** Parses a literal, a name, or an expression in brackets. */
 export const parsePrimary: Parse = (cursor) => {
   if (cursor.is('Identifier')) return identifier(cursor.expect('Identifier'))
   if (cursor.is('NumericLiteral')) return literal(cursor.expect('NumericLiteral'))
@@ -210,7 +213,7 @@ export const parsePrimary: Parse = (cursor) => {
 
 const SIGNS = ['-', '+'] as const
 
-/** An operand without its filters: signs bind less than members and more than filters. */
+/** Parses an operand without its filters: signs bind less than members and more than filters. */
 const parseSigned: Parse = (cursor) => {
   const value = SIGNS.find((sign) => cursor.skip('UnaryOperator', sign) || cursor.skip('AdditiveBinaryOperator', sign))
   return value === undefined
@@ -249,10 +252,13 @@ const parseNot: Parse = (cursor) =>
 
 const parseAnd = leftToRight(parseNot, reading('Identifier', 'and'))
 
-/** An expression without `if else`, as conditions and what loops go over are. */
+/** Parses an expression without `if else`, for conditions and iterables of loops. */
 export const parseOr = leftToRight(parseAnd, reading('Identifier', 'or'))
 
-/** An expression. Errors: throws SyntaxError for what Python's Jinja does not parse. */
+/**
+ * Parses an expression. Errors: throws SyntaxError for expressions that Python's Jinja does not
+ * parse.
+ */
 export const parseExpression: Parse = (cursor) => {
   let node = parseOr(cursor)
   while (cursor.skip('Identifier', 'if')) {
@@ -266,7 +272,7 @@ export const parseExpression: Parse = (cursor) => {
 const isTupleEnd = (cursor: Cursor): boolean =>
   cursor.is('CloseParen') || cursor.is('CloseStatement') || cursor.is('CloseExpression')
 
-/** One expression, or several between commas: a tuple. */
+/** Parses one expression, or several between commas as a tuple. */
 export const parseTuple = (cursor: Cursor, item: Parse): Expression => {
   const first = item(cursor)
   if (!cursor.is('Comma')) return first

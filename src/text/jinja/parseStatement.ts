@@ -1,5 +1,6 @@
 /**
- * Statements, with the grammar of Python's Jinja and its loop controls. What is not known is refused by name.
+ * The parser of statements, with the grammar of Python's Jinja and its loop controls. Unknown
+ * statements are refused by name.
  *
  * Source   `jinja2.parser` 3.1.6, and the `generation` blocks of Transformers.
  */
@@ -7,13 +8,16 @@ import { type Cursor, isWord } from './cursor.js'
 import { parseExpression, parseFilters, parseOr, parseParameters, parsePrimary, parseTuple } from './parseExpression.js'
 import type { Expression, Statement } from './tree.js'
 
-/** What surrounds a statement: `break` and `continue` stand directly in the loop that they end. */
+/**
+ * The surroundings of a statement: `break` and `continue` must be directly in the loop that they
+ * end.
+ */
 type Around = 'loop' | 'no loop'
 
 const isTag = (cursor: Cursor, ...names: readonly string[]): boolean =>
   cursor.is('OpenStatement') && names.some((name) => cursor.is('Identifier', name, 1))
 
-/** Statements up to a tag with one of these names, which stays. */
+/** Parses statements up to a tag with one of these names, without consuming the tag. */
 const parseUntil = (cursor: Cursor, around: Around, ...ends: readonly string[]): readonly Statement[] => {
   const body: Statement[] = []
   while (!isTag(cursor, ...ends)) {
@@ -33,7 +37,7 @@ const tag = (cursor: Cursor, name: string): void => {
   closeTag(cursor)
 }
 
-/** The rest of a tag, the statements after it, and its end tag. */
+/** Parses the rest of a tag, the statements after it, and its end tag. */
 const parseBody = (cursor: Cursor, around: Around, end: string): readonly Statement[] => {
   closeTag(cursor)
   const body = parseUntil(cursor, around, end)
@@ -80,7 +84,7 @@ const parseFor = (cursor: Cursor, around: Around): Statement => {
   return { ...node, defaultBlock: [] }
 }
 
-/** A name, or a field of a namespace. */
+/** Parses a name, or a field of a namespace. */
 const parseSetName = (cursor: Cursor): Expression => {
   const object = parsePrimary(cursor)
   if (!cursor.skip('Dot')) return object
@@ -107,12 +111,12 @@ const parseCallBlock = (cursor: Cursor): Statement => {
 }
 
 const parseControl = (cursor: Cursor, around: Around, type: 'Break' | 'Continue'): Statement => {
-  if (around === 'no loop') throw new SyntaxError(`'${type.toLowerCase()}' stands directly in no loop`)
+  if (around === 'no loop') throw new SyntaxError(`'${type.toLowerCase()}' is not directly in a loop`)
   closeTag(cursor)
   return { type }
 }
 
-/** The name of the tag that stands for `generation`, which the lexer would delete. */
+/** The name of the tag that replaces `generation`, which the lexer would delete. */
 export const GENERATION = 'generation_block'
 
 const parseTag = (cursor: Cursor, around: Around): Statement => {
@@ -143,7 +147,7 @@ const parseTag = (cursor: Cursor, around: Around): Statement => {
     case 'continue':
       return parseControl(cursor, around, 'Continue')
     default:
-      throw new SyntaxError(`the statement '${name}' is not known, or not supported here`)
+      throw new SyntaxError(`the statement '${name}' is unknown, or not supported here`)
   }
 }
 
@@ -159,7 +163,10 @@ const parseOne = (cursor: Cursor, around: Around): Statement => {
   return { type: 'Output', value }
 }
 
-/** All statements of a template. Errors: throws SyntaxError for what Python's Jinja does not parse, or is not supported. */
+/**
+ * Parses all statements of a template. Errors: throws SyntaxError for statements that Python's
+ * Jinja does not parse, or that are not supported.
+ */
 export const parseStatements = (cursor: Cursor): readonly Statement[] => {
   const program: Statement[] = []
   while (!cursor.isEnd()) program.push(parseOne(cursor, 'no loop'))

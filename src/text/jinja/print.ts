@@ -1,9 +1,9 @@
-/** How Python prints values: `str`, `repr` and `json.dumps`. */
+/** Python's formats of values: `str`, `repr` and `json.dumps`. */
 import { templateWork } from './budget.js'
 import { TemplateError } from './templateError.js'
 import { type Dict, isDict, isFloatValue, isList, isTuple, numberOf, type TemplateValue, typeName } from './value.js'
 
-/** A float's shortest digits, with an exponent where Python writes one. */
+/** Prints a float's shortest digits, with an exponent where Python writes one. */
 const printFloat = (value: number): string => {
   if (Number.isNaN(value)) return 'nan'
   if (!Number.isFinite(value)) return value > 0 ? 'inf' : '-inf'
@@ -20,7 +20,7 @@ const printFloat = (value: number): string => {
       : value.toString()
 }
 
-/** Small numbers that JavaScript writes with an exponent and Python without. */
+/** Prints small numbers that JavaScript writes with an exponent and Python without. */
 const fixed = (value: number): string => {
   const [digits, exponent] = value.toExponential().split('e') as [string, string]
   return value.toFixed(digits.replace(/[-.]/g, '').length - 1 - Number(exponent))
@@ -43,7 +43,7 @@ const reprString = (text: string): string => {
   templateWork.spendCharacters(text.length)
   const quote = text.includes("'") && !text.includes('"') ? '"' : "'"
   const body = text.replace(
-    /\\|['"]|[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}]|(?! )\p{Zs}/gu, // what Python does not print as it is
+    /\\|['"]|[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}]|(?! )\p{Zs}/gu, // characters that Python escapes
     (char) => (char === quote ? `\\${quote}` : char === "'" || char === '"' ? char : (ESCAPES[char] ?? escapeOf(char))),
   )
   return `${quote}${body}${quote}`
@@ -51,7 +51,7 @@ const reprString = (text: string): string => {
 
 const reprDict = (dict: Dict): string => `{${[...dict].map(([key, item]) => `${repr(key)}: ${repr(item)}`).join(', ')}}`
 
-/** Python's `repr`. */
+/** Implements Python's `repr`. */
 export const repr = (value: TemplateValue): string => {
   templateWork.spend(1)
   if (typeof value === 'string') return reprString(value)
@@ -66,7 +66,7 @@ export const repr = (value: TemplateValue): string => {
   throw new TemplateError(`a ${typeName(value)} has no printed form`)
 }
 
-/** Python's `str`, as `{{ }}` prints a value. An undefined value prints nothing. */
+/** Implements Python's `str`, as `{{ }}` prints a value. An undefined value prints nothing. */
 export const print = (value: TemplateValue): string =>
   typeof value === 'string' ? value : value === undefined ? '' : repr(value)
 
@@ -98,7 +98,10 @@ const jsonKey = (key: TemplateValue): string => {
 
 const jsonFloat = (text: string): string => ({ nan: 'NaN', inf: 'Infinity', '-inf': '-Infinity' })[text] ?? text
 
-/** Python's `json.dumps`. Errors: throws TemplateError for what is not JSON, an undefined value among it. */
+/**
+ * Implements Python's `json.dumps`. Errors: throws TemplateError for values that are not JSON, such
+ * as undefined.
+ */
 export const toJson = (value: TemplateValue, options: JsonOptions, depth = 0): string => {
   if (typeof value === 'string') return jsonString(value, options)
   if (value === null || typeof value === 'boolean') return String(value)

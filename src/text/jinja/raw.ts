@@ -1,9 +1,12 @@
-/** `raw` blocks, which the lexer does not know, as strings that are printed. */
+/** Rewriting of `raw` blocks, which the lexer does not support, as printed strings. */
 
 const RAW_START = /\{%([-+]?)\s*raw\s*(-?)%\}/y
 const RAW_END = /\{%([-+]?)\s*endraw\s*([-+]?)%\}/g
 
-/** The text as a string literal of a template, with nothing in it that the lexer could take for a tag. */
+/**
+ * Returns the text as a string literal of a template, without anything that the lexer could take
+ * for a tag.
+ */
 const literal = (text: string): string => {
   const body = text.replace(/[{}'\\\n]/g, (c) =>
     c === '\n' ? '\\n' : `\\x${c.charCodeAt(0).toString(16).padStart(2, '0')}`,
@@ -11,7 +14,7 @@ const literal = (text: string): string => {
   return `'${body}'`
 }
 
-/** A text without the blanks that begin the line of the tag behind it, as with `lstrip_blocks`. */
+/** Removes the blanks that begin the line of the tag after a text, as with `lstrip_blocks`. */
 const withoutIndent = (text: string, sign: string | undefined, starts: 'a line' | 'inside a line'): string => {
   if (sign === '-') return text.trimEnd()
   const line = text.lastIndexOf('\n') + 1
@@ -20,7 +23,7 @@ const withoutIndent = (text: string, sign: string | undefined, starts: 'a line' 
 }
 
 /**
- * A template with its `raw` blocks as expressions.
+ * Replaces the `raw` blocks of a template by expressions.
  *
  * Errors   throws SyntaxError for a block that is never closed.
  * Cost     O(length).

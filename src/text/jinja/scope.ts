@@ -1,19 +1,21 @@
-/** Where names are looked up while a template runs, and what is written down on the way. */
+/** The scopes of names while a template runs, and the records of the run. */
 
 import { joinRanges, type TextRange } from '../textRange.js'
 import { templateWork } from './budget.js'
 import { ownText } from './origin.js'
 import type { TemplateValue, TracedValue } from './value.js'
 
-/** Text that grows. Only the main one is the result; blocks, macros and calls have their own. */
+/**
+ * An append-only text. Only the main writer is the result; blocks, macros and calls have their own.
+ */
 export interface TemplateWriter {
-  /** Adds a text; `given` are its ranges that the template did not write itself. */
+  /** Adds a text. `given` holds its ranges that are input, not the template's own text. */
   readonly write: (text: string, given: readonly TextRange[]) => void
   readonly text: () => string
   readonly given: () => readonly TextRange[]
 }
 
-/** A sink without text. */
+/** Creates an empty writer. */
 export const emptySink = (): TemplateWriter => {
   let all = ''
   const ranges: TextRange[] = []
@@ -30,12 +32,15 @@ export const emptySink = (): TemplateWriter => {
   }
 }
 
-/** What one item of a watched list wrote in a loop over it. */
+/** The range that one item of a watched list wrote in a loop over it. */
 export interface ItemRange extends TextRange {
   readonly item: number
 }
 
-/** What a `generation` block wrote; `isNested` if it stands in a macro or a block, so that its place in the result is not known. */
+/**
+ * The range of a `generation` block. `isNested` is true in a macro or another block, where the
+ * position in the result is unknown.
+ */
 export interface GenerationRange extends TextRange {
   readonly isNested: boolean
 }
@@ -57,7 +62,7 @@ export interface Scope {
 
 export const inside = (parent: Scope): Scope => ({ run: parent.run, variables: new Map(), parent })
 
-/** The value of a name: that of the nearest scope that has it. */
+/** Looks up a name in the nearest scope that has it. */
 export const lookUp = (scope: Scope, name: string): TracedValue => {
   for (let at: Scope | undefined = scope; at !== undefined; at = at.parent) {
     const found = at.variables.get(name)

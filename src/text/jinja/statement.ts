@@ -1,4 +1,4 @@
-/** What statements do: they write to a sink and set names in a scope. */
+/** The interpreter of statements, which write to a sink and set names in a scope. */
 import { templateWork } from './budget.js'
 import { apply, evaluate, filtered, trace, traceCall } from './expression.js'
 import { derived, given, ownText, printed, tracedText } from './origin.js'
@@ -26,12 +26,12 @@ import {
   type ValueOrigin,
 } from './value.js'
 
-/** Cost of a loop iteration or a macro call, which makes a scope with a dozen names. */
+/** The cost of a loop iteration or a macro call, which creates a scope with about twelve names. */
 const SCOPE_STEPS = 10
 
 type Signal = 'go on' | 'break' | 'continue'
 
-/** What statements write, as a text. */
+/** Returns the text that statements write. */
 const written = (nodes: readonly Statement[], scope: Scope): TracedValue => {
   const sink = emptySink()
   execute(nodes, scope, sink)
@@ -60,7 +60,7 @@ const assign = (target: Expression, assigned: TracedValue, scope: Scope): void =
   } else throw new TemplateError(`cannot assign to a ${target.type}`)
 }
 
-/** What statements write, through filters in a row. */
+/** Returns the text that statements write, after a row of filters. */
 const writtenThrough = (
   { filters, body }: { readonly filters: readonly FilterName[]; readonly body: readonly Statement[] },
   scope: Scope,
@@ -82,7 +82,10 @@ const loopValue = (items: readonly TemplateValue[], i: number): TemplateValue =>
     ['cycle', callable('cycle', ({ positional }) => positional[i % positional.length])],
   ])
 
-/** The items of a loop; the condition of `for ... if` is asked first, with the name of the loop and no `loop`. */
+/**
+ * Returns the items of a loop. The condition of `for ... if` is evaluated first, with the loop
+ * variable but without `loop`.
+ */
 const loopItems = ({ iterable, loopvar, condition }: ForNode, scope: Scope): readonly TracedValue[] => {
   const { value, origin } = trace(iterable, scope)
   const found = itemsOf(value)
@@ -96,7 +99,10 @@ const loopItems = ({ iterable, loopvar, condition }: ForNode, scope: Scope): rea
   })
 }
 
-/** Runs the body for each item in a scope of its own, and writes down what watched items wrote to the result. */
+/**
+ * Runs the body for each item in a scope of its own, and records the text that watched items wrote
+ * to the result.
+ */
 const loop = (node: ForNode, scope: Scope, sink: TemplateWriter): void => {
   const items = loopItems(node, scope)
   if (items.length === 0) execute(node.defaultBlock, inside(scope), sink)
@@ -123,7 +129,7 @@ const loop = (node: ForNode, scope: Scope, sink: TemplateWriter): void => {
 const parameterName = (parameter: IdentifierNode | KeywordNode): string =>
   parameter.type === 'Identifier' ? parameter.value : parameter.key.value
 
-/** Gives names their arguments, or their defaults. */
+/** Binds arguments or defaults to the parameters of a macro. */
 const bind = (parameters: Parameters, { positional, named }: TracedArguments, scope: Scope): void => {
   const names = parameters.map(parameterName)
   for (const [i, parameter] of parameters.entries()) {
@@ -168,7 +174,7 @@ const callBlock = ({ call, callerArgs, body }: CallBlockNode, scope: Scope, sink
   write(apply(target, { ...args, named: new Map([...args.named, ['caller', caller]]) }, name), sink)
 }
 
-/** A `generation` block: its text, and where it stands. */
+/** Runs a `generation` block and records its range. */
 const generation = (body: readonly Statement[], scope: Scope, sink: TemplateWriter): void => {
   const { main, generations } = scope.run
   const { text, given: ranges } = printed(written(body, inside(scope)))

@@ -12,7 +12,7 @@ const padded = (value: number, width = 2): string => String(value).padStart(widt
 const dayOfYear = (date: Date): number =>
   Math.floor((date.getTime() - Date.UTC(date.getUTCFullYear(), 0, 1)) / 86_400_000) + 1
 
-/** Each directive's text. All fields are read in UTC. */
+/** The text of each directive. All fields are in UTC. */
 const DIRECTIVES: Readonly<Record<string, (date: Date) => string>> = {
   a: (date) => DAYS[date.getUTCDay()]!.slice(0, 3),
   A: (date) => DAYS[date.getUTCDay()]!,
@@ -49,9 +49,10 @@ const DIRECTIVES: Readonly<Record<string, (date: Date) => string>> = {
 }
 
 /**
- * A moment in a format of `strftime`. The fields are those of the moment in UTC; as in a Python date without time zone, `%Z` is empty.
+ * Formats a time like Python's `strftime`, in UTC. As for a Python date without time zone, `%Z` is
+ * empty.
  *
- * Errors   throws TemplateError for a directive that is not known.
+ * Errors   throws TemplateError for an unknown directive.
  *
  * @example
  * strftime(new Date(0), '%d %b %Y') // '01 Jan 1970'
@@ -59,6 +60,6 @@ const DIRECTIVES: Readonly<Record<string, (date: Date) => string>> = {
 export const strftime = (date: Date, format: string): string =>
   format.replace(/%(-?.|$)/gs, (whole, directive: string) => {
     const write = Object.hasOwn(DIRECTIVES, directive) ? DIRECTIVES[directive] : undefined
-    if (write === undefined) throw new TemplateError(`strftime: directive '${whole}' is not known`)
+    if (write === undefined) throw new TemplateError(`strftime: unknown directive '${whole}'`)
     return write(date)
   })

@@ -6,9 +6,9 @@ import { type Arguments, callable, isTuple, itemsOf, numberOf, type TemplateValu
 
 const SPACE = '[\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]' // Python's str.isspace
 
-const LINE_END = '(?:\\r\\n|[\\n\\r\\v\\f\\x1c-\\x1e\\x85\\u2028\\u2029])' // where Python's str.splitlines cuts
+const LINE_END = '(?:\\r\\n|[\\n\\r\\v\\f\\x1c-\\x1e\\x85\\u2028\\u2029])' // the line boundaries of Python's str.splitlines
 
-/** The argument at a position or of a name. */
+/** Returns the argument at a position or with a name. */
 export const argument = ({ positional, named }: Arguments, position: number, name: string): TemplateValue =>
   position < positional.length ? positional[position] : named.get(name)
 
@@ -19,7 +19,7 @@ const classOf = (chars: TemplateValue): string => {
   return typeof chars === 'string' && chars !== '' ? `[${escaped(chars)}]` : '(?!)'
 }
 
-/** Python's `strip`, on one side or both: of white space, or of a set of characters. */
+/** Implements Python's `strip`, on one side or both, for white space or for a set of characters. */
 export const strip = (text: string, chars: TemplateValue, side: 'left' | 'right' | 'both' = 'both'): string => {
   templateWork.spendCharacters(text.length)
   const set = new RegExp(classOf(chars), 'u')
@@ -67,7 +67,10 @@ const split = (text: string, args: Arguments, side: 'left' | 'right'): readonly 
     : [parts.slice(0, parts.length - limit).join(by), ...parts.slice(parts.length - limit)]
 }
 
-/** Python's `replace`: the first `count` occurrences, all if it is negative or not given. */
+/**
+ * Implements Python's `replace`: replaces the first `count` occurrences, or all if `count` is
+ * negative or absent.
+ */
 export const replaceText = (text: string, args: Arguments): string => {
   const [from, to] = [
     textArgument(argument(args, 0, 'old'), 'replace'),
@@ -89,7 +92,7 @@ const hasAffix = (args: Arguments, test: (affix: string) => boolean, method: str
     : test(textArgument(affix, method))
 }
 
-/** Texts with a separator between them. */
+/** Joins texts with a separator. */
 export const joined = (parts: readonly string[], separator: string): string => {
   for (const part of parts) templateWork.spendCharacters(1 + part.length + separator.length)
   return parts.join(separator)
@@ -97,7 +100,7 @@ export const joined = (parts: readonly string[], separator: string): string => {
 
 const lowered = (text: string): string => text.toLowerCase()
 
-/** First letter large, the rest small. */
+/** Capitalizes the first letter and lowers the rest. */
 export const capitalize = (text: string): string => {
   const [first = '', ...rest] = Array.from(text)
   return first.toUpperCase() + lowered(rest.join(''))
@@ -122,7 +125,7 @@ const pointIndex = (text: string, unit: number): number => (unit < 0 ? -1 : Arra
 const everyChar = (text: string, pattern: RegExp): boolean =>
   text !== '' && Array.from(text).every((c) => pattern.test(c))
 
-/** `'{} {name}'.format(...)` without format specifications. */
+/** Implements `'{} {name}'.format(...)` without format specifications. */
 const formatted = (text: string, { positional, named }: Arguments): string => {
   let next = 0
   return text.replace(/\{\{|\}\}|\{(\w*)(![rs])?\}|[{}]/g, (whole, field: string | undefined, conversion?: string) => {
@@ -130,7 +133,7 @@ const formatted = (text: string, { positional, named }: Arguments): string => {
     if (field === undefined) throw new TemplateError(`format: '${text}' is not supported`)
     const index = field === '' ? next++ : Number(field)
     const value = Number.isInteger(index) ? positional[index] : named.get(field)
-    if (value === undefined) throw new TemplateError(`format: there is no argument '${field}'`)
+    if (value === undefined) throw new TemplateError(`format: missing argument '${field}'`)
     const part = conversion === '!r' ? repr(value) : print(value)
     templateWork.spendCharacters(part.length)
     return part
@@ -200,7 +203,7 @@ const METHODS: Readonly<Record<string, Method>> = {
   format: formatted,
 }
 
-/** A method of a string; undefined if there is none of this name. */
+/** Returns a method of a string, or undefined for an unknown name. */
 export const stringMethod = (text: string, name: string): TemplateValue => {
   const method = Object.hasOwn(METHODS, name) ? METHODS[name] : undefined
   if (method === undefined) return undefined
@@ -210,7 +213,7 @@ export const stringMethod = (text: string, name: string): TemplateValue => {
   })
 }
 
-/** `'%s and %d' % values`: the conversions s, r, d and i without flags. */
+/** Implements `'%s and %d' % values`: the conversions s, r, d and i without flags. */
 export const percentFormat = (text: string, values: TemplateValue): string => {
   const items = isTuple(values) ? values.items : [values]
   let next = 0

@@ -1,14 +1,17 @@
-/** The syntax tree of a template. The lexer is that of `@huggingface/jinja`; the parser is ours, because the library's groups otherwise than Python. */
+/**
+ * The syntax tree of a template. The lexer is that of `@huggingface/jinja`; the parser is ours,
+ * because the library's precedences differ from Python's.
+ */
 import { tokenize } from '@huggingface/jinja'
 import { cursorOf } from './cursor.js'
 import { GENERATION, parseStatements } from './parseStatement.js'
 import { withoutRaw } from './raw.js'
 import type { Statement } from './tree.js'
 
-/** Longest source, in UTF-16 units. The largest published templates have about 50,000. */
+/** The longest source, in UTF-16 units. The largest published templates have about 50,000. */
 const LONGEST = 2 ** 18
 
-/** Longest run of white space, in which the lexer is quadratic. */
+/** The longest run of white space, in which the lexer is quadratic. */
 const LONGEST_BLANK = 500
 
 const refuseBlanks = (source: string): void => {
@@ -20,9 +23,10 @@ const refuseBlanks = (source: string): void => {
 }
 
 /**
- * The syntax tree of a template.
+ * Parses a template.
  *
- * Errors   throws SyntaxError if the source is not valid Jinja, has what is not supported, or is too long.
+ * Errors   throws SyntaxError if the source is not valid Jinja, uses unsupported features, or is
+ *          too long.
  */
 export const parseTemplate = (source: string): readonly Statement[] => {
   if (source.length > LONGEST) throw new SyntaxError(`a template of more than ${LONGEST} characters`)

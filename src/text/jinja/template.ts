@@ -1,12 +1,13 @@
 /**
- * Jinja templates, run with Python's rules: the environment in which Transformers renders chat templates.
+ * Jinja templates with Python's rules: the environment in which Transformers renders chat
+ * templates.
  *
- * This folder holds Jinja as chat templates use it. It does not hold anything about conversations
+ * This folder holds Jinja as chat templates use it. It holds nothing about conversations
  * (`../template`).
  *
- * The syntax tree is that of `@huggingface/jinja`; its evaluator is not used, because it prints values as JSON, ignores the argument of
- * `strip`, keeps the names that a loop sets from one turn to the next, and can tell neither where a message nor where a
- * `generation` block went.
+ * The syntax tree is that of `@huggingface/jinja`. Its evaluator is not used, because it prints
+ * values as JSON, ignores the argument of `strip`, keeps the names that a loop sets from one
+ * iteration to the next, and cannot locate a message or a `generation` block in the output.
  */
 
 import type { TextRange } from '../textRange.js'
@@ -21,7 +22,7 @@ import { TemplateError } from './templateError.js'
 import type { Statement } from './tree.js'
 import { type Callable, callable, isDict, isList, itemsOf, type TemplateValue, type TracedValue } from './value.js'
 
-/** Ranges that are longer are refused, as in Jinja's sandbox. */
+/** The longest range, as in Jinja's sandbox. */
 const MAX_RANGE = 100_000
 
 const range = callable('range', ({ positional }) => {
@@ -59,30 +60,33 @@ const raise = callable('raise_exception', ({ positional: [message] }) => {
 const strftimeNow = (now: Date): Callable =>
   callable('strftime_now', ({ positional: [format] }) => strftime(now, print(format)))
 
-/** What a template is run with. */
+/** The input of one run of a template. */
 interface TemplateInput {
   readonly variables: ReadonlyMap<string, TemplateValue>
-  /** Names of the variables that belong to the template, such as its special tokens. All others are given. */
+  /**
+   * Names of the variables that belong to the template, such as its special tokens. All others are
+   *          input.
+   */
   readonly own?: ReadonlySet<string>
-  /** The moment that `strftime_now` tells; without it the function does not exist. */
+  /** The time that `strftime_now` returns. Without it the function does not exist. */
   readonly now?: Date
-  /** The items of this list are watched: what loops over them write is reported. */
+  /** The watched list: the output reports the text that loops write for each of its items. */
   readonly watched?: readonly TemplateValue[]
 }
 
 export interface TemplateOutput {
   readonly text: string
-  /** What each watched item wrote, in the order of the text. */
+  /** The range that each watched item wrote, in the order of the text. */
   readonly items: readonly ItemRange[]
   readonly generations: readonly GenerationRange[]
-  /** What the template took from its variables, and did not write itself. */
+  /** The ranges that the template took from its input. */
   readonly given: readonly TextRange[]
 }
 
-/** A template that is ready to run. */
+/** A compiled template. */
 export type CompiledTemplate = (input: TemplateInput) => TemplateOutput
 
-/** Characters and values in JSON: what the budget of a run is measured by. */
+/** Counts the characters and values of JSON input, the measure of a run's budget. */
 const sizeOf = (value: TemplateValue): number => {
   if (typeof value === 'string') return 1 + value.length
   if (isDict(value)) return [...value].reduce((sum, [key, item]) => sum + sizeOf(key) + sizeOf(item), 1)
@@ -109,9 +113,11 @@ const runProgram = (
 /**
  * Compiles a template.
  *
- * Errors   throws if the source is not valid Jinja; running it throws TemplateError where Python raises.
- * Cost     bounded: a run does at most 2^20 steps, and 256 for each character and value that it is given (a step reads or writes eight
- *          characters). What does more throws TemplateError. A source is at most 2^18 UTF-16 units long.
+ * Errors   throws if the source is not valid Jinja; running it throws TemplateError where Python
+ *          raises.
+ * Cost     bounded: a run does at most 2^20 steps, plus 256 for each character and value of its
+ *          input (a step reads or writes eight characters). A run that exceeds them throws
+ *          TemplateError. A source is at most 2^18 UTF-16 units long.
  */
 export const compileTemplate = (source: string): CompiledTemplate => {
   const program = parseTemplate(source)

@@ -1,4 +1,7 @@
-/** A failure of a template: where Python would raise, or where its budget of work is used up. It is caught where templates are rendered. */
+/**
+ * A failure of a template: Python would raise, or the budget of work is exhausted. It is caught
+ * where templates are rendered.
+ */
 export class TemplateError extends Error {
   constructor(message: string) {
     super(message)

@@ -1,4 +1,4 @@
-/** Jinja's tests: what may stand after `is`. */
+/** Jinja's tests: the names that may follow `is`. */
 import { isIn } from './operators.js'
 import { TemplateError } from './templateError.js'
 import {
@@ -64,13 +64,16 @@ const TESTS: Readonly<Record<string, Test>> = {
   '<=': (value, other) => compare(value, other) <= 0,
 }
 
-/** Tests of a value alone; the others compare it with their argument. */
+/** Tests without an argument. The others compare the value with their argument. */
 const ALONE: ReadonlySet<string> = new Set([
   ...['defined', 'undefined', 'none', 'boolean', 'true', 'false', 'string', 'number', 'integer', 'float', 'mapping'],
   ...['sequence', 'iterable', 'callable', 'odd', 'even', 'lower', 'upper'],
 ])
 
-/** Whether a value passes a test. Errors: throws TemplateError for a test that is not known, or is given too much or too little. */
+/**
+ * Returns true if a value passes a test. Errors: throws TemplateError for an unknown test, or for
+ * too many or too few arguments.
+ */
 export const passes = (name: string, value: TemplateValue, args: readonly TemplateValue[]): boolean => {
   const test = Object.hasOwn(TESTS, name) ? TESTS[name] : undefined
   if (test === undefined) throw new TemplateError(`No test named '${name}'`)

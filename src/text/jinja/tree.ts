@@ -27,14 +27,14 @@ export interface KeywordNode {
   readonly value: Expression
 }
 
-/** Operands that are compared, each with the one after it: `a < b < c` holds if both do. */
+/** A chain of comparisons, each operand with the next: `a < b < c` holds if both do. */
 export interface ComparisonNode {
   readonly type: 'Comparison'
   readonly operand: Expression
   readonly rest: readonly { readonly operator: string; readonly right: Expression }[]
 }
 
-/** `is [not] name`, with arguments or without. */
+/** A test `is [not] name`, with or without arguments. */
 export interface TestNode {
   readonly type: 'TestExpression'
   readonly operand: Expression
@@ -86,7 +86,7 @@ export interface ForNode {
   readonly type: 'For'
   readonly loopvar: Expression
   readonly iterable: Expression
-  /** Which items the loop takes; undefined for all. */
+  /** The condition that selects items; undefined for all. */
   readonly condition: Expression | undefined
   readonly body: readonly Statement[]
   readonly defaultBlock: readonly Statement[]

@@ -1,9 +1,12 @@
-/** The values that templates compute with, and how Python compares and prints them. */
+/** The values that templates compute with, compared and printed as in Python. */
 import type { TextRange } from '../textRange.js'
 import { templateWork } from './budget.js'
 import { TemplateError } from './templateError.js'
 
-/** A whole number that Python would call a float: it prints as `1.0`. Every other float is a plain number. */
+/**
+ * A whole number that is a float in Python: it prints as `1.0`. Every other float is a plain
+ * number.
+ */
 export interface WholeFloat {
   readonly _tag: 'Float'
   readonly value: number
@@ -14,11 +17,11 @@ export interface Tuple {
   readonly items: readonly TemplateValue[]
 }
 
-/** What `namespace()` makes: the only value that a template may assign to. */
+/** The result of `namespace()`, the only value that a template may assign to. */
 export interface Namespace {
   readonly _tag: 'Namespace'
   readonly fields: Map<string, TemplateValue>
-  /** Where fields come from that were set after it was made. */
+  /** The origins of fields that were set after the namespace was created. */
   readonly origins: Map<string, ValueOrigin>
 }
 
@@ -31,25 +34,25 @@ export interface Callable {
   readonly _tag: 'Callable'
   readonly name: string
   readonly call: (args: Arguments) => TemplateValue
-  /** The same for arguments whose origin is known: macros tell where each part of their text comes from. */
+  /** The same for arguments with a known origin. Macros use it to trace each part of their text. */
   readonly trace?: (args: TracedArguments) => TracedValue
 }
 
-/** Texts that a template wrote, and texts that were given to it. */
+/** Texts that a template wrote, and texts of its input. */
 export interface Pieces {
   readonly own: readonly string[]
   readonly given: readonly string[]
 }
 
-/** Where a value comes from: the template itself, what was given to it, or both. */
+/** The origin of a value: the template itself, its input, or both. */
 export interface ValueOrigin {
   readonly kind: 'own' | 'given' | 'both'
-  /** Of a text: the ranges that were given. */
+  /** For a text: the ranges that are input. */
   readonly given: readonly TextRange[]
   readonly pieces: () => Pieces
 }
 
-/** A value and where it comes from. */
+/** A value with its origin. */
 export interface TracedValue {
   readonly value: TemplateValue
   readonly origin: ValueOrigin
@@ -64,7 +67,10 @@ export interface TracedArguments {
 
 export type Dict = ReadonlyMap<TemplateValue, TemplateValue>
 
-/** Python's None is `null`; a name that is not there is `undefined`. Dicts are maps, lists are arrays. */
+/**
+ * A value of a template. Python's None is `null`; an undefined name is `undefined`. Dicts are maps,
+ * lists are arrays.
+ */
 export type TemplateValue =
   | undefined
   | null
@@ -94,21 +100,21 @@ const isWholeFloat = (value: TemplateValue): value is WholeFloat => tagOf(value)
 export const tuple = (items: readonly TemplateValue[]): Tuple => ({ _tag: 'Tuple', items })
 export const callable = (name: string, call: Callable['call']): Callable => ({ _tag: 'Callable', name, call })
 
-/** A float with this value. */
+/** Creates a float. */
 export const float = (value: number): TemplateValue => (Number.isInteger(value) ? { _tag: 'Float', value } : value)
 
-/** Whether Python would call the number a float. */
+/** Returns true if the number is a float in Python. */
 export const isFloatValue = (value: TemplateValue): boolean =>
   isWholeFloat(value) || (typeof value === 'number' && !Number.isInteger(value))
 
-/** The number that a value counts as; undefined if it is none. Booleans count as 0 and 1. */
+/** Returns the numeric value, or undefined for other values. Booleans count as 0 and 1. */
 export const numberOf = (value: TemplateValue): number | undefined => {
   if (typeof value === 'number') return value
   if (typeof value === 'boolean') return value ? 1 : 0
   return isWholeFloat(value) ? value.value : undefined
 }
 
-/** The name of a value's type, as in Python's messages. */
+/** Returns the name of a value's type, as in Python's messages. */
 export const typeName = (value: TemplateValue): string => {
   if (value === undefined) return 'Undefined'
   if (value === null) return 'NoneType'
@@ -120,7 +126,10 @@ export const typeName = (value: TemplateValue): string => {
   return isTuple(value) ? 'tuple' : value._tag
 }
 
-/** The value of plain JSON. Entries that are undefined are left out. Errors: throws TemplateError for what is not JSON. */
+/**
+ * Converts plain JSON to a value. Undefined entries are left out. Errors: throws TemplateError for
+ * input that is not JSON.
+ */
 export const toValue = (json: unknown): TemplateValue => {
   if (json === null || typeof json === 'string' || typeof json === 'boolean' || typeof json === 'number') return json
   if (Array.isArray(json)) return json.map(toValue)
@@ -143,7 +152,7 @@ export const isTruthy = (value: TemplateValue): boolean => {
 const sameItems = (a: readonly TemplateValue[], b: readonly TemplateValue[]): boolean =>
   a.length === b.length && a.every((item, i) => isEqual(item, b[i]))
 
-/** Python's `==`: numbers by value, lists and dicts by contents. */
+/** Implements Python's `==`: numbers by value, lists and dicts by contents. */
 export const isEqual = (a: TemplateValue, b: TemplateValue): boolean => {
   templateWork.spend(1)
   if (typeof a === 'string' && typeof b === 'string') templateWork.spendCharacters(Math.min(a.length, b.length))
@@ -165,7 +174,10 @@ const byCodePoint = (a: string, b: string): number => {
   return i >= y.length ? 1 : x[i]!.codePointAt(0)! - y[i]!.codePointAt(0)!
 }
 
-/** Negative, zero or positive, as `a` is smaller, equal or larger. Errors: throws TemplateError where Python has no order. */
+/**
+ * Orders two values: negative, zero or positive. Errors: throws TemplateError where Python has no
+ * order.
+ */
 export const compare = (a: TemplateValue, b: TemplateValue): number => {
   templateWork.spend(1)
   const [x, y] = [numberOf(a), numberOf(b)]
@@ -182,7 +194,10 @@ export const compare = (a: TemplateValue, b: TemplateValue): number => {
 const itemsIfSequence = (value: TemplateValue): readonly TemplateValue[] | undefined =>
   isList(value) ? value : isTuple(value) ? value.items : undefined
 
-/** The items of anything that Python iterates over: characters of a string, keys of a dict. Undefined has none. */
+/**
+ * Returns the items of any Python iterable: characters of a string, keys of a dict. Undefined has
+ * no items.
+ */
 export const itemsOf = (value: TemplateValue): readonly TemplateValue[] => {
   if (value === undefined) return []
   if (typeof value === 'string') {

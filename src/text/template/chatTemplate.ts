@@ -1,13 +1,15 @@
 /**
- * Rendering a conversation with the model's own Jinja template, as Transformers renders it, with spans: which part of the text belongs to
- * which message.
+ * Rendering a conversation with the model's own Jinja template, as Transformers renders it, with a
+ * span of the text for each message.
  *
  * This folder holds chat templates: conversations to text with spans, and back. It does not hold
  * the template language (`../jinja`) or token ids (`../tokenizer`).
  *
- * Spans are told in two exact ways. Where the text of a conversation begins with the text of each of its beginnings, a message is what it
- * adds. A template that changes earlier messages (that drops old thoughts, or the end of a turn) is watched instead: what it writes in its
- * loop over the messages while it is at one of them belongs to that message. A template that allows neither is refused, not guessed at.
+ * Spans are computed in two exact ways. If the text of a conversation begins with the text of each
+ * of its prefixes, the span of a message is the text that it adds. A template that changes earlier
+ * messages (drops old thoughts, or the end of a turn) is watched instead: the text that it writes
+ * for a message in its loop over the messages is the span of that message. A template that allows
+ * neither is refused; spans are never guessed.
  */
 import * as E from 'fp-ts/lib/Either.js'
 import { errorMessage, type TemplateFailure } from '../../core/failure.js'
@@ -29,36 +31,43 @@ export interface TemplateVariables {
 
 export interface RenderOptions {
   /**
-   * How the text ends. `add`: with the beginning of the assistant's turn, for the policy to go on from. `omit`: with the last message as the
-   * template ends it. `continue`: with the text of the last message, left open for its author to go on.
+   * The end of the text. `add`: the opening of the assistant's turn, for the policy to complete.
+   * `omit`: the last message as the template ends it. `continue`: the text of the last message,
+   * left open for its author to continue.
    */
   readonly generationPrompt: 'add' | 'omit' | 'continue'
-  /** The tools that the assistant may call: JSON schemas, as templates know them. */
+  /** The tools that the assistant may call, as the JSON schemas that templates expect. */
   readonly tools?: readonly object[]
   /** Documents for templates that answer from them. */
   readonly documents?: readonly object[]
-  /** Further variables of the template, such as `enable_thinking`; they win over those of the template. */
+  /**
+   * Further variables of the template, such as `enable_thinking`. They override those of the
+   * template.
+   */
   readonly variables?: TemplateVariables
-  /** The moment that `strftime_now` tells, read in UTC; the template's own unless told. Without either it does not exist: no clock is asked. */
+  /**
+   * The time that `strftime_now` returns, in UTC. Default: the time of the template. Without
+   * either, the function does not exist; the clock is never read.
+   */
   readonly now?: Date
 }
 
 export interface ChatTemplate {
   readonly source: string
-  /** Whether messages reach the template as text, as lists of parts, or either way. */
+  /** The form in which messages reach the template: text, lists of parts, or either. */
   readonly contentForm: ContentForm
   /** Renders messages in the form of the model hubs. `Left(TemplateFailure)` if the template raises an exception. */
   readonly run: (messages: readonly object[], options: RenderOptions) => E.Either<TemplateFailure, TemplateOutput>
 }
 
-/** A refusal of a template. */
+/** Returns a template failure. */
 export const refuseTemplate = (reason: string): E.Either<TemplateFailure, never> =>
   E.left({ _tag: 'TemplateFailure', reason })
 
-/** What every template has. None of it can be taken by a variable. */
+/** The variables that every template has. Other variables cannot override them. */
 const inputOf = (messages: readonly object[], options: RenderOptions): Readonly<Record<string, unknown>> => ({
   messages,
-  tools: options.tools ?? null, // Python's None, as Transformers gives it
+  tools: options.tools ?? null, // Python's None, which Transformers passes
   documents: options.documents ?? null,
   add_generation_prompt: options.generationPrompt === 'add',
 })
@@ -86,11 +95,13 @@ const runWith =
   }
 
 /**
- * Compiles a template. `variables` are its own, such as special tokens; `now` is the moment that it tells where a rendering names none.
+ * Compiles a chat template. `variables` are its own, such as special tokens; `now` is its default
+ * time.
  *
  * Errors   `Left(TemplateFailure)` if the source is not valid Jinja.
- * Source   Transformers `apply_chat_template`: Jinja with trimmed blocks, loop controls, `generation` blocks, its own `tojson`,
- *          `raise_exception` and `strftime_now`. What differs is in `docs/decisions/2026-11-21-chat-templates.md`.
+ * Source   Transformers `apply_chat_template`: Jinja with trimmed blocks, loop controls,
+ *          `generation` blocks, its own `tojson`, `raise_exception` and `strftime_now`.
+ *          `docs/decisions/2026-11-21-chat-templates.md` lists the differences.
  *
  * @example
  * chatTemplate('{{ messages')._tag // 'Left'
@@ -111,10 +122,11 @@ export const chatTemplate = (
 }
 
 /**
- * What a template makes of a conversation: its text, what each message wrote in a loop over the messages, and its `generation` blocks.
+ * Runs a template on a conversation. Returns its text, the text of each message in a loop over the
+ * messages, and its `generation` blocks.
  *
- * Errors   `Left(TemplateFailure)` if the template raises an exception, or renders nothing for an image, a
- *          sound, a video or a file of the conversation.
+ * Errors   `Left(TemplateFailure)` if the template raises an exception, or renders nothing for an
+ *          image, audio clip, video or file of the conversation.
  */
 export const runTemplate = (
   template: ChatTemplate,
@@ -131,12 +143,11 @@ export const runTemplate = (
 }
 
 /**
- * The text of a conversation.
+ * Renders a conversation to text.
  *
- * Errors   `Left(TemplateFailure)` if the template raises an exception, if it renders nothing for a part
- *          that is not text, or (`continue`) if it does not show the text of the last message.
+ * Errors   `Left(TemplateFailure)` if the template raises an exception, if it renders nothing for a
+ *          part that is not text, or (`continue`) if it does not show the text of the last message.
  * Cost     one run of the template; two for `continue`.
- *
  */
 export const renderText = (
   template: ChatTemplate,
@@ -145,9 +156,11 @@ export const renderText = (
 ): E.Either<TemplateFailure, string> =>
   E.map(({ text }: TemplateOutput) => text)(runTemplate(template, history, options))
 
-/** A half-open range of the text, in UTF-16 code units, and the message it was rendered from. */
+/**
+ * A half-open range of the text, in UTF-16 code units, with the message that it was rendered from.
+ */
 export interface TextSpan extends TextRange {
-  /** Index of the message; the generation prompt counts as part of the message to come. */
+  /** Index of the message. The generation prompt belongs to the next message. */
   readonly message: number
   readonly role: string
 }
@@ -157,8 +170,8 @@ export interface Rendered {
   /** In order, without gaps. */
   readonly spans: readonly TextSpan[]
   /**
-   * What the template took from messages, tools and documents and did not write itself: text in which no control token may be
-   * recognized. Roles are not among it.
+   * Text that the template took from messages, tools and documents. No control token may be
+   * recognized in it. Roles are not part of it.
    */
   readonly plainText: readonly TextRange[]
 }
@@ -167,7 +180,7 @@ type Result = E.Either<TemplateFailure, Rendered>
 
 type Spanned = E.Either<TemplateFailure, Omit<Rendered, 'plainText'>>
 
-/** The rendering of the messages, each with what it adds to those before it. */
+/** Renders the messages, each as the text that it adds to those before it. */
 const byBeginnings = (template: ChatTemplate, history: History, options: RenderOptions): Spanned => {
   const spans: TextSpan[] = []
   let text = ''
@@ -176,7 +189,7 @@ const byBeginnings = (template: ChatTemplate, history: History, options: RenderO
     if (E.isLeft(longer)) return longer
     if (!longer.right.startsWith(text)) {
       return refuseTemplate(
-        `message ${i} changes how the messages before it are rendered, so the spans of this template cannot be told`,
+        `message ${i} changes how the messages before it are rendered, so the spans of this template cannot be determined`,
       )
     }
     if (longer.right.length > text.length)
@@ -186,15 +199,15 @@ const byBeginnings = (template: ChatTemplate, history: History, options: RenderO
   return E.right({ text, spans })
 }
 
-/** Ranges that are not inside another one, in the order of the text. */
+/** Returns the ranges that are not inside another one, in the order of the text. */
 const outermost = (ranges: readonly ItemRange[]): readonly ItemRange[] =>
   ranges
     .toSorted((a, b) => a.start - b.start || b.end - a.end)
     .filter((range, i, all) => !all.slice(0, i).some((other) => other.end >= range.end))
 
 /**
- * The rendering with what the template wrote at each message. Text before the first of them belongs to the first message of the conversation,
- * text between two to the one before it.
+ * Renders the messages by watching the template's loop. Text before the first range belongs to the
+ * first message, and text between two ranges to the one before it.
  */
 const byWatching = (template: ChatTemplate, history: History, options: RenderOptions): Spanned => {
   const output = runTemplate(template, history, { ...options, generationPrompt: 'omit' })
@@ -213,7 +226,7 @@ const byWatching = (template: ChatTemplate, history: History, options: RenderOpt
   return E.right({ text, spans: joined(spans) })
 }
 
-/** Neighbors of one message become one span. */
+/** Merges neighboring spans of one message. */
 const joined = (spans: readonly TextSpan[]): readonly TextSpan[] =>
   spans.flatMap((span, i) => {
     if (spans[i - 1]?.message === span.message) return []
@@ -221,7 +234,7 @@ const joined = (spans: readonly TextSpan[]): readonly TextSpan[] =>
     return [{ ...span, end: spans.at(next === -1 ? -1 : next - 1)!.end }]
   })
 
-/** The rendering of the messages alone. If neither way works, the reason is that of the first. */
+/** Renders the messages alone. If neither way works, the failure of the first is returned. */
 const messagesOf = (template: ChatTemplate, history: History, options: RenderOptions): Spanned => {
   const simple = byBeginnings(template, history, options)
   if (E.isRight(simple)) return simple
@@ -232,7 +245,10 @@ const messagesOf = (template: ChatTemplate, history: History, options: RenderOpt
 const promptSpan = (start: number, end: number, message: number): readonly TextSpan[] =>
   end > start ? [{ start, end, message, role: 'assistant' }] : []
 
-/** Where the template's loop over the messages ends in the text; the text up to there must be the same with a generation prompt as without. */
+/**
+ * Returns the end of the template's loop over the messages in the text. The text up to there must
+ * be the same with and without a generation prompt.
+ */
 const endOfLoop = (
   template: ChatTemplate,
   history: History,
@@ -249,22 +265,25 @@ const endOfLoop = (
   return isSame && end > 0
     ? E.right(end)
     : refuseTemplate(
-        `message ${history.messages.size} changes how the messages before it are rendered, so the spans of this template cannot be told`,
+        `message ${history.messages.size} changes how the messages before it are rendered, so the spans of this template cannot be determined`,
       )
 }
 
-/** Spans up to a place in the text. */
+/** Cuts spans at a position of the text. */
 const cutSpans = (spans: readonly TextSpan[], end: number): readonly TextSpan[] =>
   spans.filter(({ start }) => start < end).map((span) => ({ ...span, end: Math.min(span.end, end) }))
 
 /**
- * The text of a conversation with a span for each message, and one for the generation prompt if there is one.
+ * Renders a conversation with a span for each message, and one for the generation prompt if
+ * present.
  *
- * Text that a template puts into the turn of another message, such as a system message in the first user turn, belongs to that turn; a
- * message that writes nothing has no span. `plainText` are the parts that the template took from the conversation.
+ * Text that a template moves into the turn of another message, such as a system message in the
+ * first user turn, belongs to that turn. A message that writes nothing has no span. `plainText`
+ * holds the parts that the template took from the conversation.
  *
- * Errors   `Left(TemplateFailure)` if the template raises an exception, or if its spans cannot be told.
- * Cost     one rendering for each message, three more at most.
+ * Errors   `Left(TemplateFailure)` if the template raises an exception, or if its spans cannot be
+ *          determined.
+ * Cost     one rendering per message, plus at most three.
  */
 export const render = (template: ChatTemplate, history: History, options: RenderOptions): Result => {
   const rendered = messagesOf(template, history, options)
@@ -286,10 +305,12 @@ export const render = (template: ChatTemplate, history: History, options: Render
 }
 
 /**
- * The text that the messages from index `from` on add: `renderText` of the whole is that of the first `from` messages and this suffix.
+ * Renders the text that the messages from index `from` on add. `renderText` of the whole is that of
+ * the first `from` messages followed by this suffix.
  *
- * Errors   `Left(TemplateFailure)` if the template raises an exception, or if the later messages change the text of the earlier ones, as
- *          where old thoughts are dropped; throws RangeError unless `from` is between 0 and the number of messages.
+ * Errors   `Left(TemplateFailure)` if the template raises an exception, or if the later messages
+ *          change the text of the earlier ones, as where old thoughts are dropped; throws
+ *          RangeError unless `from` is between 0 and the number of messages.
  * Cost     two renderings.
  */
 export const renderSuffix = (

@@ -72,16 +72,16 @@ const templateMessage = (item: Message, form: 'text' | 'parts', thoughts: string
   ...(item.name !== undefined && { name: item.name }),
 })
 
-/** Returns the first part for which the template has no place, or `undefined`. */
+/** Returns the first part that the template does not render, or `undefined`. */
 const refusedPart = (template: MessageTemplate, all: readonly Message[]): string | undefined => {
   const taken = new Set<string>()
   for (const [i, { role, content }] of all.entries()) {
     for (const part of content.filter(isMedia)) {
       const what = `message ${i} has ${WITH_ARTICLE[part.type]}`
-      if (template.contentForm === 'text') return `${what}, and the chat template takes only text`
+      if (template.contentForm === 'text') return `${what}, and the chat template accepts only text`
       const kind = `${role}: ${part.type}`
       if (taken.has(kind)) continue
-      if (drops(template.run, role, part)) return `${what}, for which the chat template has no place`
+      if (drops(template.run, role, part)) return `${what}, which the chat template does not render`
       taken.add(kind)
     }
   }
@@ -96,9 +96,9 @@ interface MessageTemplate {
 }
 
 /**
- * Makes the messages of a conversation for a template. A template that takes text gets joined text.
- * A message with an image, a sound, a video or a file is a list of parts, as is every message for a
- * template that takes nothing else.
+ * Converts a conversation to the messages that a template expects. A template that takes text gets
+ * joined text. A message with an image, audio clip, video or file is a list of parts, as is every
+ * message for a template that accepts only parts.
  *
  * Errors   `Left(TemplateFailure)` for a part that the template does not render.
  * Cost     two renderings of a short message for each kind of part that is not text, and each role.

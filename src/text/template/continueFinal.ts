@@ -1,16 +1,16 @@
-/** A conversation whose last message stays open, for its author to go on. */
+/** Rendering of a conversation whose last message stays open for its author to continue. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TemplateFailure } from '../../core/failure.js'
 import type { TemplateOutput } from '../jinja/template.js'
 
 const refuse = (reason: string): E.Either<TemplateFailure, never> => E.left({ _tag: 'TemplateFailure', reason })
 
-/** Characters for private use: no conversation has them, or it is refused. */
+/** Private-use characters. A conversation that contains them is refused. */
 const MARKS = ['\ue0c0', '\ue0c1'] as const
 
 type Marked = { readonly text: string; readonly messages: readonly object[] }
 
-/** The messages with a mark and a space after the last text of the last one, and that text. */
+/** Adds a mark and a space after the last text of the last message, and returns that text too. */
 const withMark = (messages: readonly object[], mark: string): Marked | undefined => {
   const last = messages.at(-1)
   if (last === undefined || !('content' in last)) return undefined
@@ -25,7 +25,10 @@ const withMark = (messages: readonly object[], mark: string): Marked | undefined
   return { text, messages: replaced(parts.with(at, { ...parts[at], text: `${text}${mark} ` })) }
 }
 
-/** The output up to the mark. Where the template trims the text, the space before the mark goes too. */
+/**
+ * Cuts the output at the mark. If the template trims the text, the space before the mark is dropped
+ * too.
+ */
 const cutAt = (output: TemplateOutput, mark: string): TemplateOutput | undefined => {
   const at = output.text.lastIndexOf(mark)
   if (at === -1) return undefined
@@ -37,11 +40,13 @@ const cutAt = (output: TemplateOutput, mark: string): TemplateOutput | undefined
 }
 
 /**
- * What a template makes of messages of which the last goes on.
+ * Renders messages with the last one left open.
  *
- * The end of the text is found with a mark that is put after it. A second run with another mark must give the same text before it.
+ * A mark after the text locates its end in the output. A second run with another mark must give the
+ * same text before it.
  *
- * Errors   `Left(TemplateFailure)` if there is no text to go on from, or the template does not show it.
+ * Errors   `Left(TemplateFailure)` if there is no text to continue, or the template does not show
+ *          it.
  * Source   Transformers `apply_chat_template(continue_final_message=True)`.
  */
 export const continueFinal = (
@@ -63,5 +68,5 @@ export const continueFinal = (
   const [first, second] = cuts
   return first!.text === second!.text
     ? E.right(first!)
-    : refuse('the chat template shows the last message in a way that depends on what follows it')
+    : refuse('the text of the last message depends on the text after it in this chat template')
 }

@@ -1,4 +1,7 @@
-/** Text back to a conversation, where the template allows it, with a proof: the conversation, rendered again, is the text. */
+/**
+ * Parsing of rendered text back to a conversation. A result is proven: rendering the conversation
+ * again gives the same text.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import type { TemplateFailure } from '../../core/failure.js'
@@ -14,7 +17,7 @@ import {
   parseObject,
 } from './grammar.js'
 
-/** A conversation and the way its text ends: `renderText` with this `generationPrompt` gives the text again. */
+/** A conversation and the `generationPrompt` with which `renderText` gives the text again. */
 export interface ParsedText {
   readonly history: History
   /** `add`: with a generation prompt. `continue`: in the last message, which is incomplete. */
@@ -23,18 +26,23 @@ export interface ParsedText {
 
 type Result<T> = E.Either<TemplateFailure, T>
 
-/** What follows a content: the next turn, the end of the text, or nothing because the text breaks off. */
+/**
+ * The end of a content: the next turn, the end of the text, or nothing because the text breaks off.
+ */
 interface Stop {
   readonly at: number
   readonly length: number
   readonly next: { readonly role: string } | 'add' | 'omit' | 'continue'
 }
 
-/** The stop that comes first; of those at one place, an ending of the text before a turn, and the longest. */
+/**
+ * Returns the first stop. At one position, an end of the text wins over a turn, and then the
+ * longest stop.
+ */
 const earliest = (stops: readonly Stop[]): Stop | undefined =>
   stops.toSorted((a, b) => a.at - b.at || b.length - a.length || (typeof a.next === 'string' ? -1 : 1))[0]
 
-/** The stops after `from`, in or after a content of a role. */
+/** Returns the stops after `from`, in or after the content of a role. */
 const stopsOf = (
   grammar: Grammar,
   text: string,
@@ -58,7 +66,9 @@ interface ReadCalls {
   readonly end: number
 }
 
-/** The calls that are written from `start` on, where the first object begins; undefined if there is none. */
+/**
+ * Reads the calls from `start` on, where the first object begins. Returns undefined without a call.
+ */
 const readCalls = (
   text: string,
   start: number,
@@ -72,7 +82,7 @@ const readCalls = (
     const [called, given] = [object?.[name], object?.[args]]
     if (typeof called !== 'string' || typeof given !== 'object' || given === null || Array.isArray(given))
       return undefined
-    calls.push({ name: called, arguments: given as ToolCall['arguments'] }) // an object of parsed JSON
+    calls.push({ name: called, arguments: given as ToolCall['arguments'] }) // parsed from a JSON object
     if (between === undefined || !text.startsWith(between, end)) return { calls, end }
     at = end + between.length
   }
@@ -83,7 +93,7 @@ interface Turn {
   readonly stop: Stop
 }
 
-/** An assistant's message that ends with calls before `limit`, if there is one. */
+/** Reads an assistant message that ends with calls, if there is one. */
 const turnWithCalls = (grammar: Grammar, text: string, from: number): Turn | undefined => {
   const { calls: how } = grammar
   if (how === undefined) return undefined
@@ -97,7 +107,7 @@ const turnWithCalls = (grammar: Grammar, text: string, from: number): Turn | und
   return { message: message('assistant', text.slice(from, at), { toolCalls: read.calls }), stop }
 }
 
-/** The message whose content begins at `from`. */
+/** Reads the message whose content begins at `from`. */
 const readTurn = (
   grammar: Grammar,
   text: string,
@@ -114,7 +124,7 @@ const readMessages = (grammar: Grammar, text: string): Result<ParsedText> => {
   const [first] = [...grammar.begin]
     .filter(([, mark]) => text.startsWith(mark))
     .sort(([, a], [, b]) => b.length - a.length)
-  if (first === undefined) return refuseTemplate('the text does not begin as the chat template begins it')
+  if (first === undefined) return refuseTemplate('the text does not begin like the chat template')
   const messages: Message[] = []
   let place = { role: first[0], from: first[1].length }
   for (;;) {
@@ -125,7 +135,10 @@ const readMessages = (grammar: Grammar, text: string): Result<ParsedText> => {
   }
 }
 
-/** The parsed conversation, unless a content holds a marker of the template: the proof alone would not see that it was not read to its end. */
+/**
+ * Refuses a parsed conversation whose content holds a marker of the template. The proof alone
+ * cannot detect such an incomplete parse.
+ */
 const withoutMarkers = (grammar: Grammar, parsed: ParsedText): Result<ParsedText> => {
   const markers = [...grammar.markers]
   for (const [i, item] of parsed.history.messages.entries()) {
@@ -136,7 +149,10 @@ const withoutMarkers = (grammar: Grammar, parsed: ParsedText): Result<ParsedText
   return E.right(parsed)
 }
 
-/** The readings of a text: what stands before the last answer may be the template's, or the answer's own. */
+/**
+ * Returns the readings of a text. The text before the last answer may belong to the template or to
+ * the answer.
+ */
 const readings = ({ lastOpening }: Grammar, parsed: ParsedText): readonly [ParsedText, ...ParsedText[]] => {
   const last = lastMessage(parsed.history)
   if (last?.role !== 'assistant' || lastOpening === '' || !textOf(last).startsWith(lastOpening)) return [parsed]
@@ -144,20 +160,21 @@ const readings = ({ lastOpening }: Grammar, parsed: ParsedText): readonly [Parse
   return [{ ...parsed, history: replaceLast(parsed.history, { ...last, content }) }, parsed]
 }
 
-/** The first reading that has a proof, or the reason why the last one has none. */
+/** Returns the first reading that has a proof, or the failure of the last one. */
 const firstProven = (
   [first, ...rest]: readonly [ParsedText, ...ParsedText[]],
   prove: (parsed: ParsedText) => Result<ParsedText>,
 ): Result<ParsedText> => rest.reduce((result, reading) => (E.isRight(result) ? result : prove(reading)), prove(first))
 
 /**
- * The inverse of a template, if it has one: a function from texts to conversations. Nothing is known of the family of the template: what it
- * writes around contents is told by rendering.
+ * Derives the inverse of a template, a function from text to conversation. Nothing is assumed about
+ * the template's family: the text around contents is found by rendering.
  *
- * What a text does not say is not in the conversation: ids of calls, the borders of parts, white space that the template trims.
+ * The conversation lacks what the text does not contain: ids of calls, the borders of parts, white
+ * space that the template trims.
  *
- * Errors   `Left(TemplateFailure)` if the turns of the template cannot be told apart; from the function, for a text that the conversation, rendered
- *          again, does not give exactly.
+ * Errors   `Left(TemplateFailure)` if the turns of the template cannot be separated. The function
+ *          returns it for a text that the conversation, rendered again, does not reproduce exactly.
  * Cost     about fifteen short renderings, then one rendering for each text.
  */
 export const inverseOf = (
@@ -172,7 +189,7 @@ export const inverseOf = (
         (again) => again === text,
         (): TemplateFailure => ({
           _tag: 'TemplateFailure',
-          reason: 'the conversation that was read from the text does not give the text again',
+          reason: 'the conversation that was read from the text renders to a different text',
         }),
       ),
       E.map(() => parsed),
@@ -190,9 +207,10 @@ export const inverseOf = (
 }
 
 /**
- * The conversation whose text this is. A last message that is not ended is incomplete.
+ * Parses the conversation of a text. If its last message has no end, the message is incomplete.
  *
- * Errors   `Left(TemplateFailure)` if the template has no inverse, or none for this text: see `inverseOf`.
+ * Errors   `Left(TemplateFailure)` if the template has no inverse, or this text has none: see
+ *          `inverseOf`.
  */
 export const fromText = (template: ChatTemplate, text: string, options: GrammarOptions = {}): Result<ParsedText> =>
   pipe(

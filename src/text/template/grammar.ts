@@ -1,8 +1,9 @@
 /**
- * What a template writes around contents, told by rendering conversations of known words and cutting the texts at those words.
+ * The text that a template writes around contents, found by rendering conversations of known words
+ * and cutting the output at those words.
  *
- * The text of a conversation with contents c1 ... cn is then: what begins the first turn, c1, what stands between the roles of c1 and c2, c2,
- * ..., cn, what ends the last turn.
+ * A conversation with contents c1 ... cn then renders to: the opening of the first turn, c1, the
+ * text between the roles of c1 and c2, c2, ..., cn, the end of the last turn.
  */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TemplateFailure } from '../../core/failure.js'
@@ -11,33 +12,36 @@ import { type ChatTemplate, type RenderOptions, refuseTemplate, renderText } fro
 
 export type GrammarOptions = Omit<RenderOptions, 'generationPrompt'>
 
-/** How tool calls are written: JSON objects between fixed texts. */
+/** The format of tool calls: JSON objects between fixed texts. */
 export interface CallGrammar {
-  /** What stands before the first call, after content and without content. */
+  /** The text before the first call, after content and without content. */
   readonly head: string
   readonly bareHead: string
-  /** Between two calls; undefined if a message can have only one. */
+  /** The text between two calls; undefined if a message can have only one. */
   readonly between: string | undefined
   /** The names of the fields of a call's object. */
   readonly fields: readonly [name: string, args: string]
 }
 
-/** The role of an assistant's message as far as it ends with tool calls. */
+/** The role of an assistant message that ends with tool calls. */
 export const CALLING = 'assistant with calls'
 
 export interface Grammar {
-  /** What begins the text, by the role of the first message. */
+  /** The opening of the text, by the role of the first message. */
   readonly begin: ReadonlyMap<string, string>
-  /** What stands between two contents, by their roles. */
+  /** The text between two contents, by their roles. */
   readonly between: ReadonlyMap<string, ReadonlyMap<string, string>>
-  /** What ends the text, by the role of the last message. */
+  /** The end of the text, by the role of the last message. */
   readonly end: ReadonlyMap<string, string>
-  /** What ends the text with the generation prompt. */
+  /** The end of the text with the generation prompt. */
   readonly prompt: ReadonlyMap<string, string>
   readonly calls: CallGrammar | undefined
-  /** What stands before the content of an answer at the end of the conversation and not before earlier ones: empty thoughts. */
+  /**
+   * The text before the content of the last answer that earlier answers do not have: empty
+   * thoughts.
+   */
   readonly lastOpening: string
-  /** What looks like a special token around contents and in calls. */
+  /** Text around contents and in calls that looks like a special token. */
   readonly markers: ReadonlySet<string>
 }
 
@@ -53,7 +57,10 @@ const probeCall = (i: number): ToolCall => ({ name: `name${i}zq`, arguments: { [
 const probeMessage = ({ role, calls = 0 as never, content }: Turn, i: number): Message =>
   message(role, content ?? word(i), { toolCalls: Array.from({ length: calls as number }, (_, n) => probeCall(n)) })
 
-/** The parts of the text between the words; undefined if the template refuses, or does not show each word once and in order. */
+/**
+ * Returns the parts of the text between the words, or undefined if the template refuses or does not
+ * show each word once and in order.
+ */
 type Probe = (turns: readonly Turn[], ending?: 'add' | 'omit') => readonly string[] | undefined
 
 const probeWith =
@@ -67,7 +74,7 @@ const probeWith =
     return words.join() === expected.join() ? parts : undefined
   }
 
-/** Texts by role or pair of roles, and the first contradiction among them. */
+/** Texts by role or pair of roles, with the first contradiction among them. */
 interface Facts {
   readonly set: (map: Map<string, string>, key: string, text: string) => void
   readonly contradiction: () => string | undefined
@@ -85,7 +92,10 @@ const facts = (): Facts => {
   }
 }
 
-/** The end of the JSON object that begins at `start`: the index after its last brace; -1 if it has none. */
+/**
+ * Returns the end of the JSON object that begins at `start`: the index after its last brace, or -1
+ * if the object is not closed.
+ */
 export const objectEnd = (text: string, start: number): number => {
   let depth = 0
   let isQuoted = false
@@ -104,15 +114,15 @@ export const objectEnd = (text: string, start: number): number => {
   return -1
 }
 
-/** The value of a text that is a JSON object; undefined if it is not. */
+/** Parses a JSON object. Returns undefined for any other text. */
 export const parseObject = (text: string): Readonly<Record<string, unknown>> | undefined => {
   try {
     const value: unknown = JSON.parse(text)
     return typeof value === 'object' && value !== null && !Array.isArray(value)
-      ? (value as Readonly<Record<string, unknown>>) // an object that is no array
+      ? (value as Readonly<Record<string, unknown>>) // the checks above leave only objects
       : undefined
   } catch {
-    return undefined // the caller asks whether it is one
+    return undefined // the caller expects undefined for other text
   }
 }
 
@@ -122,7 +132,7 @@ interface FoundCall {
   readonly fields: readonly [string, string]
 }
 
-/** The object with a probe's call in a text. */
+/** Finds the object with a probe's call in a text. */
 const findCall = (text: string, i: number): FoundCall | undefined => {
   const { name, arguments: args } = probeCall(i)
   for (let start = text.indexOf('{'); start !== -1; start = text.indexOf('{', start + 1)) {
@@ -148,7 +158,10 @@ const nestedMap = (map: Map<string, Map<string, string>>, key: string): Map<stri
   return inner
 }
 
-/** How calls are written, and what follows them; undefined if not as JSON objects between fixed texts. */
+/**
+ * Derives the format of calls and the text after them. Returns undefined if calls are not JSON
+ * objects between fixed texts.
+ */
 const callGrammar = (probe: Probe, told: Told): CallGrammar | undefined => {
   const roles = [{ role: 'user' }, { role: 'assistant', calls: 1 }, { role: 'tool' }, { role: 'assistant' }] as const
   const after = probe(roles)?.[2]
@@ -170,7 +183,7 @@ const callGrammar = (probe: Probe, told: Told): CallGrammar | undefined => {
   return { head, bareHead: bare.slice(opening.length, bareFound.start), between, fields: found.fields }
 }
 
-/** What stands around calls, however they are written, with content and without. */
+/** Returns the texts around calls in any format, with content and without. */
 const callTexts = (probe: Probe): readonly string[] =>
   [{}, { content: '' as const }].flatMap((content) => {
     const turns = [{ role: 'user' }, { role: 'assistant', calls: 1, ...content } as const]
@@ -179,7 +192,7 @@ const callTexts = (probe: Probe): readonly string[] =>
 
 const TURNS = ['user', 'assistant', 'user', 'assistant', 'user'] as const
 
-/** Conversations whose texts say what stands between roles: alternating ones, and some with results of tools. */
+/** Conversations that show the text between roles: alternating ones, and some with tool results. */
 const SEQUENCES: readonly (readonly string[])[] = [
   TURNS,
   ['system', ...TURNS],
@@ -188,10 +201,11 @@ const SEQUENCES: readonly (readonly string[])[] = [
 ]
 
 /**
- * What a template writes around contents.
+ * Derives the text that a template writes around contents.
  *
- * Errors   `Left(TemplateFailure)` if it refuses conversations of a user and an assistant, if what it writes between two roles depends on the
- *          place in the conversation, or if it writes nothing between them.
+ * Errors   `Left(TemplateFailure)` if it refuses conversations of a user and an assistant, if the
+ *          text between two roles depends on the position in the conversation, or if that text is
+ *          empty.
  * Cost     about fifteen short renderings.
  */
 export const grammarOf = (template: ChatTemplate, options: GrammarOptions): E.Either<TemplateFailure, Grammar> => {
@@ -219,7 +233,9 @@ export const grammarOf = (template: ChatTemplate, options: GrammarOptions): E.Ei
     return refuseTemplate('the chat template does not show the contents of a user and an assistant one by one')
   const varying = contradiction()
   if (varying !== undefined)
-    return refuseTemplate(`what the chat template writes before a turn of '${varying}' depends on its place`)
+    return refuseTemplate(
+      `the text that the chat template writes before a turn of '${varying}' depends on its position`,
+    )
   if ([...told.between.values()].some((inner) => [...inner.values()].includes(''))) {
     return refuseTemplate('the chat template writes nothing between two turns')
   }

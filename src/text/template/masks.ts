@@ -1,11 +1,14 @@
-/** Which parts of a rendered conversation the assistant wrote: what supervised training counts. */
+/**
+ * The parts of a rendered conversation that the assistant wrote, on which supervised training
+ * computes its loss.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TemplateFailure } from '../../core/failure.js'
 import { type History, truncateHistory } from '../history/history.js'
 import type { TextRange } from '../textRange.js'
 import { type ChatTemplate, type RenderOptions, refuseTemplate, render, runTemplate } from './chatTemplate.js'
 
-/** A rendered conversation and the ranges of it that the assistant wrote, in order. */
+/** A rendered conversation with the ranges that the assistant wrote, in order. */
 export interface AssistantText {
   readonly text: string
   readonly ranges: readonly TextRange[]
@@ -13,17 +16,19 @@ export interface AssistantText {
 
 export interface AssistantTextOptions extends RenderOptions {
   /**
-   * Where the ranges come from. `tags`: the `generation` blocks of the template. `spans`: the spans of the assistant's messages without the
-   * generation prompt that the policy would have been given.
+   * The source of the ranges. `tags`: the `generation` blocks of the template. `spans`: the spans
+   * of the assistant's messages without the generation prompt that the policy would have received.
    */
   readonly from: 'tags' | 'spans'
-  /** With `spans`: the text that ends a turn. What the template adds after it is not counted. */
+  /**
+   * With `spans`: the text that ends a turn. Text that the template adds after it is not included.
+   */
   readonly endOfTurn?: string
 }
 
 type Result = E.Either<TemplateFailure, AssistantText>
 
-/** Whether a template marks with `generation` blocks what the assistant writes. */
+/** Returns true if the template marks the assistant's text with `generation` blocks. */
 export const hasGenerationTags = ({ source }: Pick<ChatTemplate, 'source'>): boolean =>
   /\{%-?\s*generation\s*-?%\}/.test(source)
 
@@ -33,11 +38,11 @@ const fromTags = (template: ChatTemplate, history: History, options: RenderOptio
   if (E.isLeft(output)) return output
   const { text, generations } = output.right
   return generations.some(({ isNested }) => isNested)
-    ? refuseTemplate('a generation block stands in a macro or in a block, so its place in the text cannot be told')
+    ? refuseTemplate('a generation block is inside a macro or another block, so its position in the text is unknown')
     : E.right({ text, ranges: generations.map(({ start, end }) => ({ start, end })) })
 }
 
-/** What the template puts before the answer to the first `count` messages. */
+/** Renders the text that the template puts before the answer to the first `count` messages. */
 const promptAfter = (
   template: ChatTemplate,
   history: History,
@@ -62,7 +67,7 @@ const fromSpans = (template: ChatTemplate, history: History, options: AssistantT
     if (E.isLeft(prompt)) return prompt
     if (!text.startsWith(prompt.right, start)) {
       return refuseTemplate(
-        `message ${message} does not begin with the generation prompt, so what the assistant wrote cannot be told`,
+        `message ${message} does not begin with the generation prompt, so the text of the assistant cannot be determined`,
       )
     }
     const written = text.slice(start + prompt.right.length, end)
@@ -74,10 +79,11 @@ const fromSpans = (template: ChatTemplate, history: History, options: AssistantT
 }
 
 /**
- * A rendered conversation with the ranges that the assistant wrote.
+ * Renders a conversation with the ranges that the assistant wrote.
  *
- * Errors   `Left(TemplateFailure)` if the template refuses the conversation; with `tags`, if it has none, or has them in macros; with
- *          `spans`, if the spans cannot be told or an assistant's message does not begin with the generation prompt.
+ * Errors   `Left(TemplateFailure)` if the template refuses the conversation; with `tags`, if it has
+ *          no tags, or has them in macros; with `spans`, if the spans cannot be determined or an
+ *          assistant message does not begin with the generation prompt.
  * Cost     with `tags` one rendering, with `spans` about one for each pair of messages.
  * Source   Transformers `apply_chat_template(return_assistant_tokens_mask=True)`.
  */
@@ -85,9 +91,10 @@ export const assistantText = (template: ChatTemplate, history: History, options:
   options.from === 'tags' ? fromTags(template, history, options) : fromSpans(template, history, options)
 
 /**
- * Which tokens lie in ranges of a text: those that have a character in one, as Transformers counts them.
+ * Marks the tokens that have a character in one of the ranges, as Transformers counts them.
  *
- * Shapes   `offsets` is `[T]`: the half-open range of the text that each token stands for, in order; the result is `[T]`, 1 or 0.
+ * Shapes   `offsets` is `[T]`: the half-open range of the text of each token, in order; the result
+ *          is `[T]`, 1 or 0.
  *
  * @example
  * tokenMask([{ start: 2, end: 4 }], [[0, 2], [2, 3], [3, 5], [5, 6]]) // [0, 1, 1, 0]

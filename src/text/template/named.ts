@@ -26,8 +26,8 @@ const configSchema = z.looseObject({
 type Config = z.infer<typeof configSchema>
 
 /**
- * The special tokens by the names that templates know: the seven usual ones, those with a name in `extra_special_tokens`, and every other
- * entry whose name ends with `_token` and that is a token.
+ * Returns the special tokens by the names that templates use: the seven usual ones, those with a
+ * name in `extra_special_tokens`, and every other token in an entry whose name ends with `_token`.
  */
 const variablesOf = ({ extra_special_tokens: extra, ...config }: Config): TemplateVariables => {
   const named = Object.entries(extra === null || extra === undefined || Array.isArray(extra) ? {} : extra)
@@ -41,12 +41,17 @@ const variablesOf = ({ extra_special_tokens: extra, ...config }: Config): Templa
 }
 
 export interface TemplateChoice {
-  /** The name of the template, where the model has several. Without it: `tool_use` if it exists and tools are given, else `default`. */
+  /**
+   * The name of the template, if the model has several. Default: `tool_use` if it exists and
+   * `tools` are present, otherwise `default`.
+   */
   readonly name?: string
   readonly tools?: readonly object[]
-  /** The contents of `chat_template.jinja`: it wins over the config, and is the template 'default'. */
+  /**
+   * The contents of `chat_template.jinja`. It overrides the config and is the template 'default'.
+   */
   readonly file?: string
-  /** The contents of the files of `additional_chat_templates` by the names of their templates. */
+  /** The contents of the files of `additional_chat_templates`, by the names of their templates. */
   readonly others?: Readonly<Record<string, string>>
 }
 
@@ -69,14 +74,14 @@ const choose = (named: z.infer<typeof templates>, { name, tools }: TemplateChoic
     name === undefined ? ((tools === undefined ? undefined : find('tool_use')) ?? find('default')) : find(name)
   const names = named.map((item) => `'${item.name}'`).join(', ')
   return found === undefined
-    ? refuse(`there is no chat template '${name ?? 'default'}', but ${names || 'none'}`)
+    ? refuse(`no chat template '${name ?? 'default'}'; the model has ${names || 'none'}`)
     : E.right(found)
 }
 
 /**
- * The source of a model's chat template and its special tokens, from the parsed `tokenizer_config.json`.
+ * Selects a model's chat template from the parsed `tokenizer_config.json`, with its special tokens.
  *
- * Errors   `Left(TemplateFailure)` with every problem of the config, and for a template that is not there.
+ * Errors   `Left(TemplateFailure)` with every problem of the config, and for a missing template.
  * Source   Transformers 5.17 `PreTrainedTokenizerBase.get_chat_template` and `special_tokens_map`.
  *
  * @example

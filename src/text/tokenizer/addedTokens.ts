@@ -1,4 +1,4 @@
-/** Tokens outside the model: texts are searched for them before anything is cut. */
+/** Tokens outside the model. They are searched in a text before it is split. */
 import { type AlignedText, originEnd, originStart, sliceAligned } from './alignedText.js'
 import { tokenizerWork } from './budget.js'
 import type { AddedTokenJson } from './files.js'
@@ -11,7 +11,7 @@ export interface Section {
   readonly id: number | undefined
 }
 
-/** What is looked for: the text of a token as it is found, and the token. */
+/** A search entry: the token and the text that is searched for it. */
 export interface Sought {
   readonly text: string
   readonly token: AddedTokenJson
@@ -37,7 +37,7 @@ const trieOf = (all: readonly Sought[]): Node => {
   return root
 }
 
-/** The longest that begins at a place. */
+/** Returns the longest match that begins at a position. */
 const longestAt = (root: Node, text: string, start: number): Sought | undefined => {
   let longest: Sought | undefined
   let node = root.children.get(text.charCodeAt(start))
@@ -53,7 +53,7 @@ const longestAt = (root: Node, text: string, start: number): Sought | undefined 
 const STARTS_WITH_WORD = new RegExp(`^[${WORD_CHARACTERS}]`, 'u')
 const ENDS_WITH_WORD = new RegExp(`[${WORD_CHARACTERS}]$`, 'u')
 
-/** Whether a token stands where it may: some only as a word of its own. */
+/** Returns true if a token may match at this position: some match only whole words. */
 const isAllowed = ({ single_word }: AddedTokenJson, text: string, [start, end]: readonly [number, number]): boolean =>
   !single_word ||
   !(ENDS_WITH_WORD.test(text.slice(Math.max(0, start - 2), start)) || STARTS_WITH_WORD.test(text.slice(end)))
@@ -72,18 +72,19 @@ const spaceAfter = (text: string, end: number): number => {
   return at
 }
 
-/** Whether special tokens in a range of the original are only text. */
+/** Returns true if special tokens in a range of the original are plain text. */
 export type IsPlain = (start: number, end: number) => boolean
 
-/** Cuts a text at the tokens in it: at each place the longest, from the left. */
+/** Splits a text at the tokens in it: the longest at each position, from the left. */
 export type FindTokens = (text: AlignedText, isPlain: IsPlain) => readonly Section[]
 
 const escaped = (character: string): string => `\\u{${character.codePointAt(0)!.toString(16)}}`
 
 /**
- * Finds added tokens.
+ * Creates a finder of added tokens.
  *
- * Source   `AddedVocabulary::find_matches` of Hugging Face tokenizers: a token that may not stand where it is hides none inside it.
+ * Source   `AddedVocabulary::find_matches` of Hugging Face tokenizers: a token that is not allowed
+ *          at a position hides no token inside it.
  */
 export const tokenFinder = (all: readonly Sought[]): FindTokens => {
   const sought = all.filter(({ text }) => text !== '')

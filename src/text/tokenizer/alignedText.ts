@@ -1,8 +1,9 @@
 /**
- * A text that remembers the original it was made of: of each UTF-16 code unit, the range of the original that it came from.
+ * A text that keeps, for each UTF-16 code unit, the range of the original that it came from.
  *
- * The rules are those of `NormalizedString` of the Rust library: a character that is replaced keeps its range, an inserted one takes
- * the range of the character before it, a removed one disappears with its range.
+ * The rules are those of `NormalizedString` of the Rust library: a replaced character keeps its
+ * range, an inserted one takes the range of the character before it, a removed one disappears with
+ * its range.
  */
 
 import { tokenizerWork } from './budget.js'
@@ -16,16 +17,19 @@ interface Alignment {
 
 export interface AlignedText {
   readonly text: string
-  /** Index of the text's first unit in the alignment; without one, in the original, of which the text is a part as it is. */
+  /**
+   * Index of the text's first unit in the alignment, or in the original if the text is an unchanged
+   * part of it.
+   */
   readonly at: number
-  /** Made when it is first asked for: ids alone need none. */
+  /** Computed on first use: ids alone need no alignment. */
   readonly alignment: (() => Alignment) | undefined
 }
 
-/** The whole of an original. It must have no lone surrogates. */
+/** Wraps a whole original text. It must have no lone surrogates. */
 export const original = (text: string): AlignedText => ({ text, at: 0, alignment: undefined })
 
-/** A part, by its range of units. */
+/** Returns a part, by its range of units. */
 export const sliceAligned = ({ text, at, alignment }: AlignedText, start: number, end: number): AlignedText => ({
   text: text.slice(start, end),
   at: at + start,
@@ -35,26 +39,32 @@ export const sliceAligned = ({ text, at, alignment }: AlignedText, start: number
 const isLowSurrogate = (unit: number): boolean => unit >= 0xdc00 && unit < 0xe000
 const isHighSurrogate = (unit: number): boolean => unit >= 0xd800 && unit < 0xdc00
 
-/** Where the origin of the unit at an index begins. */
+/** Returns the start of the origin of the unit at an index. */
 export const originStart = ({ text, at, alignment }: AlignedText, index: number): number =>
   alignment === undefined
     ? at + index - (isLowSurrogate(text.charCodeAt(index)) ? 1 : 0)
     : alignment().starts[at + index]!
 
-/** Where the origin of the unit at an index ends. */
+/** Returns the end of the origin of the unit at an index. */
 export const originEnd = ({ text, at, alignment }: AlignedText, index: number): number =>
   alignment === undefined
     ? at + index + (isHighSurrogate(text.charCodeAt(index)) ? 2 : 1)
     : alignment().ends[at + index]!
 
-/** Collects the origins of a new text, character by character, each with the index of the unit of the old text whose origin it takes. */
+/**
+ * Collects the origins of a new text, character by character. Each takes the origin of a unit of
+ * the old text.
+ */
 interface Rewriting {
   readonly push: (characters: string, from: number) => void
-  /** A part of the old text as it is. */
+  /** Copies a part of the old text unchanged. */
   readonly copy: (start: number, end: number) => void
 }
 
-/** The alignment that a function writes over an old text. `from` -1 means before the first character: an empty range at the beginning. */
+/**
+ * Computes the alignment that `write` produces over an old text. A `from` of -1 means before the
+ * first character: an empty range at the beginning.
+ */
 const alignmentOf = (old: AlignedText, write: (result: Rewriting) => void): Alignment => {
   const starts: number[] = []
   const ends: number[] = []
@@ -78,7 +88,7 @@ const alignmentOf = (old: AlignedText, write: (result: Rewriting) => void): Alig
   return { starts: Int32Array.from(starts), ends: Int32Array.from(ends) }
 }
 
-/** A new text over an old one, and how its origins are written when they are asked for. */
+/** Creates a new text over an old one. Its origins are computed on first use. */
 const rewritten = (old: AlignedText, text: string, write: (result: Rewriting) => void): AlignedText => {
   let made: Alignment | undefined
   const alignment = (): Alignment => {
@@ -88,7 +98,10 @@ const rewritten = (old: AlignedText, text: string, write: (result: Rewriting) =>
   return { text, at: 0, alignment }
 }
 
-/** The text with each character replaced by others; the first of them takes its place, the rest are inserted after it. */
+/**
+ * Replaces each character. The first new character takes its place, and the rest are inserted after
+ * it.
+ */
 export const mapCharacters = (old: AlignedText, change: (character: string) => string): AlignedText => {
   const changed = Array.from(old.text, change)
   return rewritten(old, changed.join(''), (result) => {
@@ -100,7 +113,7 @@ export const mapCharacters = (old: AlignedText, change: (character: string) => s
   })
 }
 
-/** The text with each match replaced by a content, which comes from the match's last character. */
+/** Replaces each match by a content, which takes the origin of the match's last character. */
 export const substitute = (old: AlignedText, find: FindMatches, content: string): AlignedText => {
   const replaced = replaceMatches(old.text, find, content)
   if (replaced === undefined) return old
@@ -115,7 +128,7 @@ export const substitute = (old: AlignedText, find: FindMatches, content: string)
   })
 }
 
-/** The text with another text before it, which takes the origin of the first character. An empty text stays empty. */
+/** Prepends a text, which takes the origin of the first character. An empty text stays empty. */
 export const prepend = (old: AlignedText, text: string): AlignedText => {
   if (old.text === '' || text === '') return old
   tokenizerWork.spendCharacters(text.length)
@@ -125,13 +138,16 @@ export const prepend = (old: AlignedText, text: string): AlignedText => {
   })
 }
 
-/** One character's place in a rewriting by changes: 0 replaces, 1 inserts, -n replaces and removes the n that follow. */
+/**
+ * One character of a rewriting by changes: 0 replaces, 1 inserts, -n replaces and removes the next
+ * n.
+ */
 export interface TextChange {
   readonly character: string
   readonly change: number
 }
 
-/** Rewrites by a list of changes, read from the left. */
+/** Applies a list of changes from the left. */
 export const applyChanges = (old: AlignedText, changes: readonly TextChange[]): AlignedText =>
   rewritten(old, changes.map(({ character }) => character).join(''), (result) => {
     const { text } = old

@@ -11,7 +11,10 @@ export const tokenizerWork = workCounter(
     }),
 )
 
-/** Returns what encoding or decoding returns, or the failure of a text that needs more work than its budget. */
+/**
+ * Runs an encoding or a decoding. Returns a failure for a text that needs more work than its
+ * budget.
+ */
 export const tokenized = <T>(run: () => T): E.Either<Failure, T> => {
   try {
     return E.right(run())

@@ -33,9 +33,12 @@ interface AddedToken {
 }
 
 export interface BytePairEncodingOptions {
-  /** How many tokens there are in all: 256 bytes, the learned ones, the special ones. */
+  /** The total number of tokens: 256 bytes, the learned ones, the special ones. */
   readonly vocabularySize: number
-  /** Tokens that no text is cut into and that are never cut. They get the last ids, in this order. */
+  /**
+   * Tokens that are never split and never produced from plain text. They get the last ids, in this
+   * order.
+   */
   readonly specialTokens?: readonly string[]
   /** Called after each merge. */
   readonly onProgress?: (progress: TokenizerProgress) => void
@@ -51,14 +54,15 @@ export interface TokenizerProgress {
 /** GPT-2's pieces with single digits: contractions, words, digits, punctuation, white space. */
 const PIECE = String.raw`'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 
-/** The same as tokenizer libraries read it: JavaScript's own \s is another set. */
+/** The same pattern as tokenizer libraries read it: JavaScript's own \s is another set. */
 const PIECES = new RegExp(PIECE.replaceAll('\\s', '\\p{White_Space}').replaceAll('\\S', '\\P{White_Space}'), 'gu')
 
 const isPrintable = (byte: number): boolean =>
   (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae
 
 /**
- * GPT-2's characters for the 256 bytes: a printable byte is its own Latin-1 character, the n-th of the others is U+0100 + n.
+ * Returns GPT-2's characters for the 256 bytes: a printable byte is its own Latin-1 character, the
+ * n-th of the others is U+0100 + n.
  *
  * @example
  * byteCharacters()[0x20] // 'Ġ'
@@ -69,25 +73,31 @@ export const byteCharacters = (): readonly string[] => {
   return bytes.map((byte) => String.fromCharCode(isPrintable(byte) ? byte : 0x100 + others.indexOf(byte)))
 }
 
-/** Larger than any id, so that a pair of ids is one number, and pairs compare as their first and then their second id. */
+/**
+ * A bound above every id, so that one number encodes a pair of ids and pairs compare by their first
+ * and then their second id.
+ */
 const ID_LIMIT = 2 ** 20
 
-/** A distinct piece of the texts: its symbols now, and how often it occurs. */
+/** A distinct piece of the texts: its current symbols, and its number of occurrences. */
 interface Piece {
   symbols: readonly number[]
   readonly count: number
 }
 
-/** Where the pairs of neighboring symbols are. The counts change as pieces are rewritten. */
+/**
+ * The positions and counts of pairs of neighboring symbols. The counts change as pieces are
+ * rewritten.
+ */
 interface Pairs {
   readonly counts: Map<number, number>
-  /** Pieces in which the pair is, or was. */
+  /** Pieces that contain the pair, or once did. */
   readonly pieces: Map<number, Set<Piece>>
 }
 
 const escapePattern = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&')
 
-/** How often each piece occurs outside the special tokens. */
+/** Counts each piece outside the special tokens. */
 const countPieces = (texts: Iterable<string>, specialTokens: readonly string[]): ReadonlyMap<string, number> => {
   const longestFirst = [...specialTokens].sort((a, b) => b.length - a.length)
   const special = new RegExp(longestFirst.map(escapePattern).join('|'))
@@ -120,7 +130,10 @@ const removePiece = ({ counts }: Pairs, piece: Piece): void => {
   }
 }
 
-/** The most frequent pair that may be merged; of equals the one with the smallest ids, so that the order of texts is nothing. */
+/**
+ * Returns the most frequent pair that may be merged. A tie goes to the smallest ids, so the order
+ * of texts does not matter.
+ */
 const mostFrequent = (counts: ReadonlyMap<number, number>, mayMerge: (pair: number) => boolean): number | undefined => {
   let best: number | undefined
   let most = 0
@@ -132,7 +145,7 @@ const mostFrequent = (counts: ReadonlyMap<number, number>, mayMerge: (pair: numb
   return best
 }
 
-/** The symbols with every `left`, `right` replaced by `merged`, from the left. */
+/** Replaces every `left`, `right` by `merged`, from the left. */
 const merge = (symbols: readonly number[], pair: number, merged: number): readonly number[] => {
   const result: number[] = []
   for (let i = 0; i < symbols.length; i++) {
@@ -155,7 +168,7 @@ interface LearnOptions {
   readonly onToken: (tokens: number) => void
 }
 
-/** Merges the most frequent pair until there are `size` tokens, or no pair that may be merged. */
+/** Merges the most frequent pair until there are `size` tokens, or no pair is left to merge. */
 const learn = (
   pieces: readonly Piece[],
   alphabet: readonly string[],
@@ -205,7 +218,7 @@ const checkOptions = (vocabularySize: number, specialTokens: readonly string[], 
   }
 }
 
-/** The file around what was learned. */
+/** Builds the file from the learned tokens and merges. */
 const tokenizerJson = ({ tokens, merges }: Learned, specialTokens: readonly string[]): TokenizerJson => ({
   version: '1.0',
   truncation: null,
@@ -244,20 +257,24 @@ const tokenizerJson = ({ tokens, merges }: Learned, specialTokens: readonly stri
 })
 
 /**
- * A tokenizer that spends its vocabulary on the most frequent byte sequences of the texts.
+ * Trains a tokenizer that spends its vocabulary on the most frequent byte sequences of the texts.
  *
- * Ids 0 to 255 are the bytes, in the order of their characters; then the learned tokens, in the order of their merges; then the
- * special tokens. Every text can be encoded and decoded again. A digit is always a token of its own. Special tokens in the texts
- * are cut out, and teach nothing. The order of the texts does not matter: of equally frequent pairs the one with the smaller
- * ids is merged.
+ * Ids 0 to 255 are the bytes, in the order of their characters; then the learned tokens, in the
+ * order of their merges; then the special tokens. Every text can be encoded and decoded again. A
+ * digit is always a token of its own. Special tokens in the texts are cut out and not learned from.
+ * The order of the texts does not matter: of equally frequent pairs, the one with the smaller ids
+ * is merged.
  *
- * The vocabulary has exactly `vocabularySize` tokens, or fewer if no piece is left with a pair to merge.
+ * The vocabulary has exactly `vocabularySize` tokens, or fewer if no piece has a pair left to
+ * merge.
  *
- * Errors   throws RangeError for a vocabulary smaller than bytes and special tokens or larger than 2^20, and for a special token
- *          that is empty, given twice, or the character of a byte.
+ * Errors   throws RangeError for a vocabulary smaller than bytes and special tokens or larger than
+ *          2^20, and for a special token that is empty, given twice, or the character of a byte.
  * Effects  those of `onProgress`. Equal texts give an equal tokenizer.
- * Source   the merges are those of `BpeTrainer` in Hugging Face tokenizers 0.23.3, in the same order (compared on GSM8K, 3837 merges).
- * Cost     one look at all distinct pairs for each merge: seconds for some thousand merges of some ten thousand distinct words.
+ * Source   the merges are those of `BpeTrainer` in Hugging Face tokenizers 0.23.3, in the same
+ *          order (compared on GSM8K, 3837 merges).
+ * Cost     one pass over all distinct pairs for each merge: seconds for a few thousand merges of
+ *          tens of thousands of distinct words.
  *
  * @example
  * trainBytePairEncoding(['low low lower'], { vocabularySize: 259 }).model.merges // ['l o', 'lo w', 'Ġ low']

@@ -1,4 +1,4 @@
-/** Byte pair encoding: the pair of neighbors that was learned first is merged first, from the left. */
+/** Byte pair encoding: merges the pair of neighbors that was learned first, from the left. */
 
 import { tokenizerWork } from './budget.js'
 import { byteCharacters } from './bytePairEncoding.js'
@@ -32,7 +32,7 @@ const readMerges = (json: BytePairJson, { ids }: Vocabulary): Merges => {
   return { ranks, merged }
 }
 
-/** A smallest-first heap of numbers. */
+/** Creates a min-heap of numbers. */
 const heap = () => {
   const items: number[] = []
   const put = (place: number, item: number): void => {
@@ -68,7 +68,10 @@ const heap = () => {
   }
 }
 
-/** A rank and a position in one number, so that numbers compare as ranks, and equal ranks as positions. */
+/**
+ * Packs a rank and a position into one number. Numbers compare by rank, and equal ranks by
+ * position.
+ */
 const POSITIONS = 2 ** 30
 
 /** The symbols of a piece before any merge. */
@@ -101,7 +104,7 @@ const mergeAll = (
     const left = item % POSITIONS
     const id = merged[Math.floor(item / POSITIONS)]!
     const rank = ids[left]! < 0 ? undefined : rankAt(left)
-    if (rank === undefined || merged[rank] !== id) continue // one of the two was merged meanwhile
+    if (rank === undefined || merged[rank] !== id) continue // one of the two has been merged since
     const right = next[left]!
     ids[left] = id
     ends[left] = ends[right]!
@@ -116,7 +119,7 @@ const mergeAll = (
   return Int32Array.from(tokens)
 }
 
-/** A symbol as the vocabulary spells it, and its range of the piece. */
+/** A symbol in the spelling of the vocabulary, with its range of the piece. */
 interface Spelled {
   readonly text: string
   readonly start: number
@@ -146,7 +149,10 @@ interface Spelling {
   readonly unknown: number | undefined
 }
 
-/** The symbols that a piece begins with; what the vocabulary lacks becomes bytes, or the unknown token, or nothing. */
+/**
+ * Returns the initial symbols of a piece. Text that the vocabulary lacks becomes bytes, the unknown
+ * token, or nothing.
+ */
 const symbolsOf = (json: BytePairJson, { spell, idOf, unknown }: Spelling, piece: string): Symbols => {
   const symbols: Symbols = { ids: [], starts: [], ends: [] }
   const add = (id: number, start: number, end: number): void => {
@@ -188,10 +194,10 @@ const symbolsOf = (json: BytePairJson, { spell, idOf, unknown }: Spelling, piece
 }
 
 /**
- * A byte pair encoding.
+ * Creates a byte pair encoding model.
  *
  * Errors   throws RangeError for a merge of tokens, or an unknown token, that the vocabulary lacks.
- * Cost     of a piece of n characters O(n log n).
+ * Cost     O(n log n) for a piece of n characters.
  */
 export const bytePairModel = (json: BytePairJson, alphabet: 'characters' | 'bytes'): Model => {
   const vocabulary = vocabularyOf(Object.entries(json.vocab))

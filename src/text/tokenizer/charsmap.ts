@@ -1,8 +1,14 @@
-/** SentencePiece's compiled normalization rules: a double-array trie from UTF-8 bytes to places in a list of replacements. */
+/**
+ * SentencePiece's compiled normalization rules: a double-array trie from UTF-8 bytes to positions
+ * in a list of replacements.
+ */
 import type { TextChange } from './alignedText.js'
 import { tokenizerWork } from './budget.js'
 
-/** The rules: what a piece of text becomes; undefined if no rule begins it. */
+/**
+ * Normalization rules. `replacement` returns undefined if no rule matches the beginning of the
+ * piece.
+ */
 export interface Charsmap {
   readonly replacement: (piece: string) => string | undefined
 }
@@ -20,7 +26,7 @@ const offsetOf = (unit: number): number => ((unit >>> 10) << ((unit & 0x200) >>>
 /**
  * Reads the rules from their base64 text in `tokenizer.json`.
  *
- * Errors   throws RangeError for a text that is not base64, or shorter than its trie says.
+ * Errors   throws RangeError for a text that is not base64, or too short for its trie.
  */
 export const readCharsmap = (base64: string): Charsmap => {
   let bytes: Uint8Array
@@ -69,10 +75,16 @@ export const readCharsmap = (base64: string): Charsmap => {
   }
 }
 
-/** Longer graphemes are looked up character by character. */
+/**
+ * The longest grapheme that is looked up as a whole; longer ones are looked up character by
+ * character.
+ */
 const LONGEST_GRAPHEME_BYTES = 5
 
-/** The changes of replacing a part by another text. Removing more than there is left is forgotten, as the Rust library forgets it. */
+/**
+ * Appends the changes that replace a part by another text. As in the Rust library, removals beyond
+ * the end are ignored.
+ */
 const pushReplacement = (changes: TextChange[], part: string, replacement: string): void => {
   const characters = Array.from(replacement)
   const added = characters.length - Array.from(part).length
@@ -83,7 +95,10 @@ const pushReplacement = (changes: TextChange[], part: string, replacement: strin
   if (added < 0 && last !== undefined) changes[changes.length - 1] = { ...last, change: last.change + added }
 }
 
-/** What graphemes of more than one character can be in: the rest of a text is printable ASCII, each a grapheme of its own. */
+/**
+ * Text that can contain graphemes of more than one character. The rest is printable ASCII, each
+ * character a grapheme of its own.
+ */
 const OTHERS = /(?:[ -~]?[^ -~]+)+[ -~]?/gu
 
 const graphemes = new Intl.Segmenter('en', { granularity: 'grapheme' })
@@ -101,10 +116,11 @@ const segments = (text: string): readonly string[] => {
 }
 
 /**
- * The changes that the rules make to a text; undefined if they make none.
+ * Computes the changes that the rules make to a text. Returns undefined if nothing changes.
  *
- * Source   `Precompiled` of Hugging Face tokenizers: a grapheme of fewer than six bytes as a whole, then each character by itself; the
- *          first, shortest rule that begins it replaces all of it.
+ * Source   `Precompiled` of Hugging Face tokenizers: a grapheme of fewer than six bytes as a whole,
+ *          then each character by itself; the first, shortest rule that matches its beginning
+ *          replaces all of it.
  */
 export const charsmapChanges = ({ replacement }: Charsmap, text: string): readonly TextChange[] | undefined => {
   const changes: TextChange[] = []

@@ -1,21 +1,27 @@
 /**
- * The decoders of `tokenizer.json` as machines that read tokens and give text as soon as it is certain.
+ * The decoders of `tokenizer.json` as machines that read tokens and emit text as soon as it is
+ * final.
  *
- * A whole decoding is the same machine, given all tokens at once and then the end: so that what a stream gives is what decoding gives.
+ * A whole decoding feeds the same machine all tokens at once and then the end, so streaming and
+ * decoding give the same text.
  */
 import { joinBytes } from '../../core/joinBytes.js'
 import { byteCharacters } from './bytePairEncoding.js'
 import type { SimpleDecoder } from './files.js'
 import { compilePattern, replaceMatches } from './pattern.js'
 
-/** An immutable machine: what it gives for the tokens, and the machine for those after them. */
+/**
+ * An immutable machine. `push` returns the machine after the tokens, with the text that they emit.
+ */
 export interface DecodingMachine {
   readonly push: (tokens: readonly string[]) => readonly [DecodingMachine, readonly string[]]
-  /** What it held back, now that nothing follows. */
+  /** Returns the text that is still buffered at the end of the tokens. */
   readonly finish: () => readonly string[]
 }
 
-/** A function of a token that remembers its results: there are as many as the vocabulary has tokens. */
+/**
+ * Memoizes a function of a token. There are at most as many results as tokens in the vocabulary.
+ */
 const remembered = <T>(change: (token: string) => T): ((token: string) => T) => {
   const known = new Map<string, T>()
   return (token) => {
@@ -27,7 +33,7 @@ const remembered = <T>(change: (token: string) => T): ((token: string) => T) => 
   }
 }
 
-/** Tokens that change one by one. */
+/** Creates a machine that changes each token by itself. */
 const each = (change: (token: string) => string): DecodingMachine => {
   const machine: DecodingMachine = {
     push: (tokens) => [machine, tokens.map(change)],
@@ -36,7 +42,7 @@ const each = (change: (token: string) => string): DecodingMachine => {
   return machine
 }
 
-/** Tokens that change one by one, the first otherwise than the rest. */
+/** Creates a machine that changes the first token differently from the rest. */
 const firstAndRest = (first: (token: string) => string, rest: (token: string) => string): DecodingMachine => ({
   push: (tokens) =>
     tokens.length === 0
@@ -45,7 +51,7 @@ const firstAndRest = (first: (token: string) => string, rest: (token: string) =>
   finish: () => [],
 })
 
-/** One machine after another. */
+/** Feeds the output of one machine to another. */
 const chained = (first: DecodingMachine, second: DecodingMachine): DecodingMachine => ({
   push: (tokens) => {
     const [nextFirst, between] = first.push(tokens)
@@ -58,21 +64,27 @@ const chained = (first: DecodingMachine, second: DecodingMachine): DecodingMachi
   },
 })
 
-/** How many bytes a sequence has that begins with this one; 0 if none does. */
+/**
+ * Returns the length in bytes of the UTF-8 sequence that begins with this byte, or 0 if it cannot
+ * begin one.
+ */
 const sequenceLength = (lead: number): number => {
   if (lead >= 0xc2 && lead <= 0xdf) return 2
   if (lead >= 0xe0 && lead <= 0xef) return 3
   return lead >= 0xf0 && lead <= 0xf4 ? 4 : 0
 }
 
-/** Whether a second byte may follow a lead: no overlong forms, no surrogates, nothing above U+10FFFF. */
+/**
+ * Returns true if a second byte may follow a lead: no overlong forms, no surrogates, nothing above
+ * U+10FFFF.
+ */
 const isSecond = (lead: number, second: number): boolean => {
   const least = lead === 0xe0 ? 0xa0 : lead === 0xf0 ? 0x90 : 0x80
   const most = lead === 0xed ? 0x9f : lead === 0xf4 ? 0x8f : 0xbf
   return second >= least && second <= most
 }
 
-/** How many bytes at the end may become a character with bytes to come. */
+/** Returns the number of bytes at the end that later bytes may complete to a character. */
 const incompleteTail = (bytes: Uint8Array): number => {
   for (let length = 1; length <= Math.min(3, bytes.length); length++) {
     const lead = bytes[bytes.length - length]!
@@ -87,7 +99,10 @@ const utf8 = new TextDecoder('utf-8', { ignoreBOM: true })
 const strictUtf8 = new TextDecoder('utf-8', { ignoreBOM: true, fatal: true })
 const encoder = new TextEncoder()
 
-/** The bytes of tokens that are spelled with GPT-2's characters. A token with any other character stands for itself. */
+/**
+ * Returns the bytes of tokens that are spelled with GPT-2's characters. A token with any other
+ * character is encoded as UTF-8.
+ */
 const bytesOfTokens = (): ((token: string) => Uint8Array) => {
   const bytes = new Map(byteCharacters().map((character, byte) => [character, byte]))
   return remembered((token) => {
@@ -96,7 +111,7 @@ const bytesOfTokens = (): ((token: string) => Uint8Array) => {
   })
 }
 
-/** Bytes to text. Half a character waits for its rest; what can be none is U+FFFD. */
+/** Decodes bytes to text. An incomplete character is buffered; an invalid one becomes U+FFFD. */
 const byteLevel = (bytesOf: (token: string) => Uint8Array, held: Uint8Array): DecodingMachine => ({
   push: (tokens) => {
     const bytes = joinBytes([held, ...tokens.map(bytesOf)])
@@ -113,7 +128,10 @@ const byteOf = (token: string): number | undefined => {
   return digits === undefined ? undefined : Number.parseInt(digits, 16)
 }
 
-/** A run of bytes is text if it is valid UTF-8 as a whole, otherwise one U+FFFD for each byte. */
+/**
+ * Decodes a run of bytes: to text if the whole run is valid UTF-8, otherwise to one U+FFFD for each
+ * byte.
+ */
 const textOfRun = (run: readonly number[]): readonly string[] => {
   if (run.length === 0) return []
   try {
@@ -123,7 +141,7 @@ const textOfRun = (run: readonly number[]): readonly string[] => {
   }
 }
 
-/** Tokens for single bytes wait for the end of their run. */
+/** Buffers tokens for single bytes until the end of their run. */
 const byteFallback = (run: readonly number[]): DecodingMachine => ({
   push: (tokens) => {
     const result: string[] = []
@@ -159,7 +177,7 @@ const CONTRACTIONS: readonly (readonly [string, string])[] = [
   [" 're", "'re"],
 ]
 
-/** A text as an English reader would space it: no blank before a full stop, a comma or an ending such as 's. */
+/** Removes the blank before a full stop, a comma or an English ending such as 's. */
 const cleanUp = (text: string): string => CONTRACTIONS.reduce((result, [from, to]) => result.replaceAll(from, to), text)
 
 const wordPiece = ({ prefix, cleanup }: Extract<SimpleDecoder, { readonly type: 'WordPiece' }>): DecodingMachine => {
@@ -175,7 +193,10 @@ const metaspace = (json: Extract<SimpleDecoder, { readonly type: 'Metaspace' }>)
   return firstAndRest(isPrefixed ? (token) => token.replaceAll(json.replacement, '') : rest, rest)
 }
 
-/** A suffix ends a word: a blank, but not after the last token, which is held until it is known not to be the last. */
+/**
+ * Replaces the suffix that ends a word by a blank, except in the last token. Each token is buffered
+ * until another follows.
+ */
 const endOfWord = (suffix: string, held: string | undefined): DecodingMachine => ({
   push: (tokens) => {
     const all = [...(held === undefined ? [] : [held]), ...tokens]
@@ -190,7 +211,10 @@ interface Stripping {
   readonly stop: number
 }
 
-/** What is left between the contents at both ends of a text, of which at most `start` and `stop` are taken away. */
+/**
+ * Returns the range of a text without the stripped contents at its ends, at most `start` and `stop`
+ * of them.
+ */
 const between = (text: string, { content, start, stop }: Stripping): { readonly from: number; readonly to: number } => {
   const width = content.length
   let from = 0
@@ -200,7 +224,9 @@ const between = (text: string, { content, start, stop }: Stripping): { readonly 
   return { from, to }
 }
 
-/** Strips the ends of the text that all tokens are together. What may have to go is held back. */
+/**
+ * Strips the ends of the joined text of all tokens. Text that may have to be removed is buffered.
+ */
 const stripWhole = (stripping: Stripping, held: string): DecodingMachine => ({
   push: (tokens) => {
     const text = held + tokens.join('')
@@ -217,11 +243,15 @@ const stripWhole = (stripping: Stripping, held: string): DecodingMachine => ({
 
 const SPACINGS: readonly (readonly [string, string])[] = CONTRACTIONS.filter(([from]) => from !== ' do not')
 
-/** No spacing reaches over the place after any other character. */
+/**
+ * The longest end of a text that a spacing rule could still change. No rule crosses any other
+ * character.
+ */
 const OPEN_END = /(?<![ 'nvr])[ 'nvr]+$/
 
 /**
- * Text without the blanks before full stops, commas and endings, through all tokens. What a later token could change waits.
+ * Removes the blanks before full stops, commas and endings in the joined text of all tokens. Text
+ * that a later token could change is buffered.
  *
  * Source   `clean_up_tokenization` of Transformers 5.17.
  */
@@ -240,13 +270,13 @@ const cleaning = (held: string): DecodingMachine => {
   }
 }
 
-/** A machine whose whole text is cleaned. */
+/** Creates a machine whose whole text is cleaned. */
 export const cleaned = (machine: DecodingMachine): DecodingMachine => chained(machine, cleaning(''))
 
-/** Where the tokens of a decoder are: still apart, or already pieces of one text. */
+/** The form of a decoder's input: separate tokens, or pieces of one text. */
 type Stage = 'tokens' | 'text'
 
-/** The machine of a decoder; undefined for one that changes nothing. */
+/** Returns the machine of a decoder, or undefined for a decoder that changes nothing. */
 const compile = (json: SimpleDecoder, stage: Stage): DecodingMachine | undefined => {
   switch (json.type) {
     case 'ByteLevel':
@@ -275,16 +305,17 @@ const compile = (json: SimpleDecoder, stage: Stage): DecodingMachine | undefined
   }
 }
 
-/** What may follow where the tokens have become one text. */
+/** Returns true if the decoder can follow one that joined the tokens to one text. */
 const isOnText = (json: SimpleDecoder): boolean =>
   json.type === 'Strip' ||
   json.type === 'Fuse' ||
   (json.type === 'Replace' && 'String' in json.pattern && json.pattern.String.length === 1)
 
 /**
- * The decoders of a file as one; without any, tokens are joined by blanks.
+ * Combines the decoders of a file. Without decoders, tokens are joined by blanks.
  *
- * Errors   throws RangeError for a decoder that needs tokens after one that made them one text, and for a pattern that is not valid.
+ * Errors   throws RangeError for a decoder that needs tokens after one that joined them to one
+ *          text, and for a pattern that is not valid.
  */
 export const decodingMachine = (decoders: readonly SimpleDecoder[]): DecodingMachine => {
   if (decoders.length === 0)

@@ -1,11 +1,17 @@
-/** The tokens of a text with all that is known of them: cut to a length, framed by a template, filled up to a length. */
+/**
+ * The tokens of a text with their offsets, types and masks: truncated, framed by a template,
+ * padded.
+ */
 
 /** Columns of one row for each token. */
 export interface Encoding {
   readonly ids: Int32Array
-  /** Of token t the UTF-16 code units [offsets[2t], offsets[2t + 1]) of its text; 0, 0 for a token that no text gave. */
+  /**
+   * The UTF-16 code units [offsets[2t], offsets[2t + 1]) of the text for token t; 0, 0 for a token
+   * that was added.
+   */
   readonly offsets: Int32Array
-  /** What the template says of the text that a token is of: 0, and often 1 in the second text. */
+  /** The type ids that the template assigns: 0, and usually 1 for the second text. */
   readonly typeIds: Int32Array
   /** The text that a token came from: 0, or 1 for the second text, or -1 for tokens that were added. */
   readonly texts: Int32Array
@@ -15,24 +21,24 @@ export interface Encoding {
   readonly specialTokensMask: Int32Array
 }
 
-/** Where tokens are taken away or filled in. */
+/** The side on which tokens are removed or added. */
 export type Side = 'left' | 'right'
 
 export interface TruncationOptions {
-  /** How many tokens there may be, those of the template included. */
+  /** The maximum number of tokens, including those of the template. */
   readonly maxLength: number
-  /** Where tokens are cut off. 'right' unless told. */
+  /** The side on which tokens are cut off. Default: 'right'. */
   readonly side?: Side
-  /** How many tokens neighboring windows share. 0 unless told. */
+  /** The number of tokens that neighboring windows share. Default: 0. */
   readonly stride?: number
 }
 
 export interface PaddingOptions {
   readonly id: number
   readonly typeId?: number
-  /** 'right' unless told; a policy that generates wants 'left'. */
+  /** Default: 'right'. Policies that generate need 'left'. */
   readonly side?: Side
-  /** To the longest of the batch unless told. Longer encodings stay as they are. */
+  /** The target length. Default: the longest of the batch. Longer encodings are not changed. */
   readonly length?: number | 'longest'
   /** The length is rounded up to a multiple of this. */
   readonly multipleOf?: number
@@ -59,15 +65,15 @@ const joined = (arrays: readonly Int32Array[]): Int32Array => {
   return all
 }
 
-/** One encoding after another. */
+/** Concatenates encodings. */
 export const concatenateEncodings = (parts: readonly Encoding[]): Encoding =>
   build((name) => joined(parts.map((part) => part[name])), joined(parts.map(({ offsets }) => offsets)))
 
-/** The tokens from `start` to `end`. */
+/** Returns the tokens from `start` to `end`. */
 const sliceEncoding = (whole: Encoding, start: number, end: number): Encoding =>
   build((name) => whole[name].slice(start, end), whole.offsets.slice(2 * start, 2 * end))
 
-/** Tokens of a text. */
+/** Creates the encoding of the tokens of a text. */
 export const textEncoding = (ids: Int32Array, offsets: Int32Array, text: 0 | 1): Encoding => ({
   ids,
   offsets,
@@ -77,7 +83,7 @@ export const textEncoding = (ids: Int32Array, offsets: Int32Array, text: 0 | 1):
   specialTokensMask: new Int32Array(ids.length),
 })
 
-/** Tokens of a template. */
+/** Creates the encoding of tokens that a template adds. */
 export const addedEncoding = (ids: readonly number[], typeId: number): Encoding => ({
   ids: Int32Array.from(ids),
   offsets: new Int32Array(2 * ids.length),
@@ -94,9 +100,10 @@ const requireCount = (value: number, name: string, least: number): void => {
 }
 
 /**
- * An encoding in windows of at most `maxLength` tokens: the first is what truncation keeps, the others are what it cuts off.
+ * Splits an encoding into windows of at most `maxLength` tokens. Truncation keeps the first window
+ * and cuts off the others.
  *
- * Neighbors share `stride` tokens. From the side 'left' the first window is the end of the text.
+ * Neighbors share `stride` tokens. With the side 'left', the first window is the end of the text.
  *
  * Errors   throws RangeError unless 0 <= stride < maxLength.
  *
@@ -121,9 +128,10 @@ export const windows = (encoding: Encoding, options: TruncationOptions): readonl
 }
 
 /**
- * Encodings of one length, filled up with padding that attention does not see.
+ * Pads encodings to one length. The attention mask of padding is 0.
  *
- * Shapes   B encodings of any lengths give B encodings; with `length: 'longest'` all are as long as the longest, rounded up to `multipleOf`.
+ * Shapes   B encodings of any lengths give B encodings; with `length: 'longest'` all are as long as
+ *          the longest, rounded up to `multipleOf`.
  * Errors   throws RangeError for a length or a multiple that is not a positive integer.
  *
  * @example
@@ -155,10 +163,11 @@ const utf8Width = (text: string, at: number): number => {
 }
 
 /**
- * Offsets in UTF-16 code units as offsets in UTF-8 bytes of the same text.
+ * Converts offsets in UTF-16 code units to offsets in UTF-8 bytes of the same text.
  *
- * Shapes   `offsets` is any list of places of the text, such as `Encoding.offsets`, `[2T]`; the result is as long.
- * Errors   throws RangeError for a place outside the text.
+ * Shapes   `offsets` is any list of positions in the text, such as `Encoding.offsets`, `[2T]`; the
+ *          result is as long.
+ * Errors   throws RangeError for a position outside the text.
  * Cost     one pass over the text.
  *
  * @example

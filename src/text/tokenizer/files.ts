@@ -1,4 +1,7 @@
-/** What `tokenizer.json` and `tokenizer_config.json` may hold: every part that is known here, by its type; any other is refused by name. */
+/**
+ * The schemas of `tokenizer.json` and `tokenizer_config.json`: each supported part by its type.
+ * Other parts are refused by name.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { FormatFailure } from '../../core/failure.js'
@@ -8,12 +11,12 @@ const oneCharacter = z.string().refine((text) => [...text.slice(0, 3)].length ==
 
 const pattern = z.union([z.object({ String: z.string() }), z.object({ Regex: z.string() })])
 
-/** What is searched: a literal text, or an expression in Oniguruma's syntax. */
+/** A search pattern: a literal text, or an expression in Oniguruma's syntax. */
 export type PatternJson = z.infer<typeof pattern>
 
 const behavior = z.enum(['Removed', 'Isolated', 'MergedWithPrevious', 'MergedWithNext', 'Contiguous'])
 
-/** What becomes of the matches of a split. */
+/** The treatment of the matches of a split. */
 export type SplitBehavior = z.infer<typeof behavior>
 
 const prependScheme = z.enum(['always', 'first', 'never'])
@@ -60,7 +63,7 @@ const specialPiece = z.object({ SpecialToken: z.object({ id: z.string(), type_id
 const sequencePiece = z.object({ Sequence: z.object({ id: z.enum(['A', 'B']), type_id: z.int() }) })
 const templatePiece = z.union([specialPiece, sequencePiece])
 
-/** A place of a template: a special token, or one of the texts. */
+/** A slot of a template: a special token, or one of the texts. */
 export type TemplatePiece = z.infer<typeof templatePiece>
 
 const tokenAndId = z.tuple([z.string(), z.int()])
@@ -160,7 +163,7 @@ const model = z.discriminatedUnion('type', [
   z.object({ type: z.literal('WordLevel'), unk_token: z.string(), vocab: vocabulary }),
 ])
 
-/** How pieces of a text become tokens, with the vocabulary. */
+/** The model that turns pieces of a text into tokens, with its vocabulary. */
 export type ModelJson = z.infer<typeof model>
 
 const addedToken = z.object({
@@ -173,7 +176,7 @@ const addedToken = z.object({
   special: z.boolean().default(false),
 })
 
-/** A token outside the model: texts are searched for it before they are cut. */
+/** A token outside the model. It is searched in texts before they are split. */
 export type AddedTokenJson = z.infer<typeof addedToken>
 
 const sequence = <T extends z.ZodType, K extends string>(simple: T, field: K) => {
@@ -209,7 +212,10 @@ const tokenizerFile = z.object({
   model: z.unknown(),
 })
 
-/** `tokenizer.json`, with its sequences unrolled: the parts in the order in which they act. */
+/**
+ * The contents of `tokenizer.json` with sequences flattened: the parts in the order in which they
+ * act.
+ */
 export type TokenizerFile = Omit<z.infer<typeof tokenizerFile>, 'model'> & { readonly model: ModelJson }
 
 const tokenText = z
@@ -233,13 +239,13 @@ const configFile = z.object({
   truncation_side: z.enum(['left', 'right']).nullish(),
 })
 
-/** `tokenizer_config.json`, as far as it is used. */
+/** The fields of `tokenizer_config.json` that are used. */
 export type ConfigFile = z.infer<typeof configFile>
 
 const failure = (format: string, reason: string): E.Either<FormatFailure, never> =>
   E.left({ _tag: 'FormatFailure', format, reason })
 
-/** Older files leave the model's type out; their fields tell it. */
+/** Adds the type of the model that older files leave out, from their fields. */
 const withType = (json: unknown): unknown => {
   if (typeof json !== 'object' || json === null || 'type' in json) return json
   if ('merges' in json) return { ...json, type: 'BPE' }
@@ -250,7 +256,10 @@ const withType = (json: unknown): unknown => {
 const typeOf = (json: unknown): string =>
   typeof json === 'object' && json !== null && 'type' in json ? `the model '${String(json.type)}': ` : 'the model: '
 
-/** Reads the parsed contents of `tokenizer.json`. Errors: `Left(FormatFailure)` with all that is unknown, missing or malformed. */
+/**
+ * Reads the parsed contents of `tokenizer.json`. Errors: `Left(FormatFailure)` with everything that
+ * is unknown, missing or malformed.
+ */
 export const parseTokenizerFile = (json: object): E.Either<FormatFailure, TokenizerFile> => {
   const file = tokenizerFile.safeParse(json)
   const cut = model.safeParse(withType('model' in json ? json.model : undefined))
@@ -262,7 +271,10 @@ export const parseTokenizerFile = (json: object): E.Either<FormatFailure, Tokeni
   return failure('tokenizer.json', problems.join('\n'))
 }
 
-/** Reads the parsed contents of `tokenizer_config.json`. Errors: `Left(FormatFailure)` with all that is malformed. */
+/**
+ * Reads the parsed contents of `tokenizer_config.json`. Errors: `Left(FormatFailure)` with
+ * everything that is malformed.
+ */
 export const parseConfigFile = (json: object): E.Either<FormatFailure, ConfigFile> => {
   const file = configFile.safeParse(json)
   return file.success ? E.right(file.data) : failure('tokenizer_config.json', z.prettifyError(file.error))

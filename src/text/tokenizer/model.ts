@@ -1,4 +1,4 @@
-/** What all models have: a vocabulary, and tokens for a piece of text. */
+/** The common interface of all models: a vocabulary, and the tokens of a piece of text. */
 
 /** Token ids of a piece with their ranges of it, in UTF-16 code units: id, start, end; id, start, end; ... */
 type PieceTokens = Int32Array
@@ -8,13 +8,15 @@ export interface Vocabulary {
   readonly tokens: ReadonlyMap<number, string>
 }
 
-/** Cuts a piece into tokens. Ids of `forbidden` are never given: what spells them is cut further. */
+/**
+ * Splits a piece into tokens. Ids of `forbidden` are never produced; their text is split further.
+ */
 export type CutPiece = (piece: string) => PieceTokens
 
 export interface Model {
   readonly vocabulary: Vocabulary
   readonly cutter: (forbidden: ReadonlySet<number>) => CutPiece
-  /** Given for what no other token spells, if there is one. */
+  /** The id for text that no other token spells, if the model has one. */
   readonly unknown: number | undefined
 }
 
@@ -23,13 +25,13 @@ export const vocabularyOf = (pairs: Iterable<readonly [string, number]>): Vocabu
   return { ids, tokens: new Map(Array.from(ids, ([token, id]) => [id, token])) }
 }
 
-/** The text of a token that stands for one byte. */
+/** Returns the text of the token for a single byte. */
 export const byteToken = (byte: number): string => `<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`
 
 const CACHED_PIECES = 20_000
 const LONGEST_CACHED_PIECE = 64
 
-/** The same cut with a memory of short pieces, which is emptied when it is full. */
+/** Adds a cache for short pieces, which is cleared when it is full. */
 export const remembering = (cut: CutPiece): CutPiece => {
   const known = new Map<string, PieceTokens>()
   return (piece) => {

@@ -1,7 +1,9 @@
 /**
- * Whole batches of texts, by the TypeScript tokenizer or by the Rust library: the same results behind one interface.
+ * Tokenization of whole batches, in TypeScript or in the Rust library: one interface, the same
+ * results.
  *
- * The Rust library is the npm package `tokenizers`, an optional peer: it is loaded when it is asked for. It works on all cores.
+ * The Rust library is the npm package `tokenizers`, an optional peer dependency that is loaded on
+ * demand. It uses all cores.
  */
 
 import * as E from 'fp-ts/lib/Either.js'
@@ -14,7 +16,7 @@ import { parseConfigFile, parseTokenizerFile, type TokenizerFile } from './files
 import { configuredTokenizer } from './settings.js'
 import { type EncodeOptions, type SpecialTokensInText, type TextTokenizer, textTokenizer } from './textTokenizer.js'
 
-/** The native library is missing, or refused. */
+/** The native library is missing or raised an error. */
 export interface NativeTokenizerFailure {
   readonly _tag: 'NativeTokenizerFailure'
   readonly reason: string
@@ -33,7 +35,7 @@ export interface BatchTokenizer {
 }
 
 /**
- * A tokenizer for batches. Cost: one text after another, in this thread.
+ * Creates a batch tokenizer from a text tokenizer. Cost: one text after another, in this thread.
  *
  * @example
  * const tokenizer = orThrow(textTokenizer(trainBytePairEncoding([], { vocabularySize: 256 })))
@@ -58,11 +60,14 @@ const load: TE.TaskEither<NativeTokenizerFailure, Library> = TE.tryCatch(
   (error) => failure("the native tokenizer needs the package 'tokenizers' (npm install tokenizers)", error),
 )
 
-/** The file for the native library, with what the config changes, and without padding and truncation of its own. */
+/**
+ * Returns the file for the native library, with the changes of the config and without padding and
+ * truncation.
+ */
 const nativeJson = (raw: object, file: TokenizerFile): string =>
   JSON.stringify({ ...raw, truncation: null, padding: null, added_tokens: file.added_tokens })
 
-/** By place of a code point its place in UTF-16 code units. */
+/** Maps the position of each code point to its position in UTF-16 code units. */
 const unitPlaces = (text: string): Int32Array => {
   const places = new Int32Array(text.length + 1)
   let [count, at] = [0, 0]
@@ -111,13 +116,14 @@ const batchesOf = (native: NativeTokenizer, own: TextTokenizer): BatchTokenizer 
 })
 
 /**
- * The Rust library's tokenizer from the same files as `textTokenizer`, with the same results.
+ * Creates the Rust library's tokenizer from the same files as `textTokenizer`, with the same
+ * results.
  *
- * Plain text, in which no special tokens are recognized, is encoded by the TypeScript tokenizer, and texts whose blanks are cleaned up are
- * decoded by it: the package has neither.
+ * The package supports neither plain text, in which no special tokens are recognized, nor the
+ * cleaning of blanks. The TypeScript tokenizer encodes the former and decodes with the latter.
  *
- * Errors   `Left(NativeTokenizerFailure)` if the package `tokenizers` is not installed or refuses the file; `Left(FormatFailure)` as
- *          `textTokenizer`.
+ * Errors   `Left(NativeTokenizerFailure)` if the package `tokenizers` is not installed or refuses
+ *          the file; `Left(FormatFailure)` as `textTokenizer`.
  * Effects  loads the package when the task runs.
  *
  * @example

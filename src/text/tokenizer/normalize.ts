@@ -1,4 +1,4 @@
-/** The normalizers of `tokenizer.json` on texts that remember their original. */
+/** The normalizers of `tokenizer.json`, on texts that keep the positions of their original. */
 import { pipe } from 'fp-ts/lib/function.js'
 import {
   type AlignedText,
@@ -16,10 +16,10 @@ import { classOf, MARK, NONSPACING_MARK, REMOVED_BY_BERT } from './oldUnicode.js
 import { compilePattern } from './pattern.js'
 import { type UnicodeForm, unicodeChanges } from './unicodeForm.js'
 
-/** A change of a text before it is cut. */
+/** A change of a text before it is split. */
 export type Normalize = (text: AlignedText) => AlignedText
 
-/** Shorter runs of combining characters are sorted quickly. */
+/** The length below which the sorting of combining characters is fast. */
 const SHORT_RUN = 1024
 
 /** Charges the sorting of combining characters, whose time grows with the square of their number. */
@@ -51,13 +51,16 @@ const CHINESE =
 
 const WHITE_SPACE = /\p{White_Space}/u
 
-/** Steps one after another. */
+/** Runs steps one after another. */
 const inOrder =
   (steps: readonly Normalize[]): Normalize =>
   (text) =>
     steps.reduce((result, step) => step(result), text)
 
-/** A blank before and after; the character itself comes second, so that it counts as inserted. */
+/**
+ * Puts a blank before and after each Chinese character. The character comes second, so that it
+ * counts as inserted.
+ */
 const spaced: Normalize = (old) => {
   if (!CHINESE.test(old.text)) return old
   return mapCharacters(old, (character) => (CHINESE.test(character) ? ` ${character} ` : character))
@@ -73,7 +76,7 @@ const bert = (json: Extract<SimpleNormalizer, { readonly type: 'BertNormalizer' 
     ...(json.lowercase ? [lowercase] : []),
   ])
 
-/** Without the white space at its ends. */
+/** Strips the white space at the ends of a text. */
 const strip =
   (ends: { readonly left: number; readonly right: number }): Normalize =>
   (old) => {
@@ -141,7 +144,7 @@ const growthOf = (step: SimpleNormalizer): number => {
 }
 
 /**
- * The normalizers of a file as one.
+ * Combines the normalizers of a file.
  *
  * Errors   throws for an invalid pattern or charsmap, and RangeError for replacements that make a
  *          text many times longer.
@@ -153,5 +156,5 @@ export const normalizer = (steps: readonly SimpleNormalizer[]): Normalize => {
   return pipe(steps.map(compile), inOrder)
 }
 
-/** The text alone. */
+/** Returns only the normalized text. */
 export const normalizeText = (normalize: Normalize, text: string): string => normalize(original(text)).text

@@ -1,11 +1,13 @@
 /**
- * Classes of characters as the Rust library of Hugging Face has them, whose tables are of Unicode 8 to 13.
+ * Character classes of the Rust library of Hugging Face, whose tables are of Unicode 8 to 13.
  *
- * JavaScript's properties are those of its own, newer Unicode. The tables list by code point, in hexadecimal, what the two disagree about;
- * `npm run check:tokenizers` compares all code points.
+ * JavaScript's properties are those of its own, newer Unicode. The tables list the code points that
+ * differ, in hexadecimal; `npm run check:tokenizers` compares all code points.
  */
 
-/** Code points and ranges of them, in hexadecimal, as the inside of a regular expression's class. */
+/**
+ * Converts code points and ranges, in hexadecimal, to the inside of a regular expression's class.
+ */
 export const classOf = (ranges: string): string =>
   ranges
     .trim()
@@ -18,7 +20,7 @@ export const classOf = (ranges: string): string =>
     )
     .join('')
 
-/** Characters that are new to a class. */
+/** Creates a class without the characters that are new to it. */
 const without = (inside: string, ranges: string): RegExp => new RegExp(`[${inside}](?<![${classOf(ranges)}])`, 'u')
 
 const NEW_NONSPACING_MARKS = `
@@ -52,16 +54,19 @@ const NEW_PUNCTUATION = `
 const NEW_CONTROLS = `
   890-891 8e2 110cd 13430-1343f`
 
-/** A mark that takes no room of its own: \p{Mn}. */
+/** Nonspacing marks: \p{Mn}. */
 export const NONSPACING_MARK = without(String.raw`\p{Mn}\u{1734}\u{1171e}`, NEW_NONSPACING_MARKS)
 
 /** Any mark: \p{M}. */
 export const MARK = without(String.raw`\p{M}\u{1cf2}\u{1cf3}`, NEW_MARKS)
 
-/** Punctuation, with ASCII's symbols: each is a piece of its own to BERT. */
+/** Punctuation and ASCII symbols: BERT makes each a piece of its own. */
 export const PUNCTUATION = without(String.raw`\p{P}!-/:-@\x5b-\x60\x7b-\x7e\u{166d}\u{111c9}`, NEW_PUNCTUATION)
 
-/** What BERT removes: controls, formats, private use, NUL and U+FFFD, but not tab and the ends of lines. */
+/**
+ * The characters that BERT removes: controls, formats, private use, NUL and U+FFFD, but not tab and
+ * line ends.
+ */
 export const REMOVED_BY_BERT = without(String.raw`\p{Cc}\p{Cf}\p{Co}\u{fffd}`, `9 a d ${NEW_CONTROLS}`)
 
 /** The inside of the class of Rust's \w. */

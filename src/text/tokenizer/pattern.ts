@@ -1,4 +1,4 @@
-/** Expressions in Oniguruma's syntax as JavaScript's, translated by `@huggingface/tokenizers`. */
+/** Oniguruma expressions as JavaScript expressions, translated by `@huggingface/tokenizers`. */
 import * as library from '@huggingface/tokenizers'
 import { tokenizerWork } from './budget.js'
 import type { PatternJson } from './files.js'
@@ -11,7 +11,7 @@ interface Translator {
 
 const { SplitPreTokenizer } = library as unknown as Translator // see `Translator`
 
-/** A half-open range of a text, and whether a pattern matched there. */
+/** A half-open range of a text, with a flag for the matches of a pattern. */
 export interface Found {
   readonly start: number
   readonly end: number
@@ -27,10 +27,10 @@ export const matchesOf =
   (text) =>
     text.matchAll(expression)
 
-/** Characters that an attempt reads in the time of one step. */
+/** Characters that an attempt may read for the cost of one step. */
 const READ_PER_STEP = 2
 
-/** Characters that may be read without counting them: a fraction of a second. */
+/** Characters that may be read without charging the budget: a fraction of a second. */
 const UNCOUNTED = 2 ** 26
 
 /** Returns `true` if no run in the text can make matching read more than `UNCOUNTED` characters. */
@@ -44,7 +44,7 @@ const isShort = (text: string, { ways, rescans }: Guard): boolean => {
   )
 }
 
-/** By place of a text, where the run of a class that begins there ends. */
+/** Returns, for each position of a text, the end of the run of a class that begins there. */
 const runEnds = (text: string, characters: readonly string[]): Int32Array => {
   const expression = new RegExp(`^(?:${characters.join('|')})$`, 'u')
   const known = new Map<number, boolean>()
@@ -64,7 +64,9 @@ const runEnds = (text: string, characters: readonly string[]): Int32Array => {
   return ends
 }
 
-/** Returns a bound of the characters that an attempt at a place reads, beyond a bounded match. */
+/**
+ * Returns a bound on the characters that an attempt at a position reads, beyond a bounded match.
+ */
 const readAhead = (text: string, rescans: readonly Rescan[]): ((at: number) => number) => {
   const runs = rescans.map(({ characters, offset }) =>
     Number.isFinite(offset)
@@ -75,7 +77,10 @@ const readAhead = (text: string, rescans: readonly Rescan[]): ((at: number) => n
     runs.reduce((most, { ends, offset }) => Math.max(most, ends[Math.min(text.length, at + offset)]! - at), 0)
 }
 
-/** Attempts one place after another, and charges to the budget what each attempt may read. */
+/**
+ * Attempts a match at each position, and charges the characters that each attempt may read to the
+ * budget.
+ */
 const countedMatches = function* (text: string, expression: RegExp, { ways, rescans }: Guard): ReturnType<FindMatches> {
   const sticky = new RegExp(expression.source, `${expression.flags}y`)
   const ahead = readAhead(text, rescans)
@@ -89,7 +94,7 @@ const countedMatches = function* (text: string, expression: RegExp, { ways, resc
   }
 }
 
-/** Finds the matches of an expression, on long runs at the expense of the budget of the text. */
+/** Finds the matches of an expression. Long runs are charged to the budget of the text. */
 const guardedMatches = (expression: RegExp, guard: Guard): FindMatches => {
   const plain = matchesOf(expression)
   return (text) => (isShort(text, guard) ? plain(text) : countedMatches(text, expression, guard))
@@ -98,7 +103,7 @@ const guardedMatches = (expression: RegExp, guard: Guard): FindMatches => {
 const shortened = (pattern: PatternJson): string => JSON.stringify(pattern).slice(0, 200)
 
 /**
- * Finds what a pattern of `tokenizer.json` finds.
+ * Compiles a pattern of `tokenizer.json` to a finder of its matches.
  *
  * Errors   throws SyntaxError for an expression that cannot be translated, or whose time may grow
  *          faster than quadratically. The finder throws FailureError for a text that would exceed
@@ -118,7 +123,9 @@ export const compilePattern = (pattern: PatternJson): FindMatches => {
   }
 }
 
-/** The text in order: matches and what is between them. An empty match is a range too. */
+/**
+ * Splits a text into matches and the text between them, in order. An empty match is a range too.
+ */
 export const findAll = (text: string, matches: FindMatches): readonly Found[] => {
   const found: Found[] = []
   let end = 0
@@ -131,7 +138,10 @@ export const findAll = (text: string, matches: FindMatches): readonly Found[] =>
   return found
 }
 
-/** The text with each match replaced by a content, which is charged to the budget of the text; undefined without a match. */
+/**
+ * Replaces each match by a content, whose length is charged to the budget of the text. Returns
+ * undefined without a match.
+ */
 export const replaceMatches = (text: string, matches: FindMatches, content: string): string | undefined => {
   let result: string | undefined
   let end = 0

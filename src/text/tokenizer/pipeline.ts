@@ -1,7 +1,9 @@
 /**
- * A text's way to token ids: added tokens are found, what is between them is normalized, cut into pieces, and the pieces into tokens.
+ * The pipeline from text to token ids: finds added tokens, normalizes the text between them, splits
+ * it into pieces, and splits the pieces into tokens.
  *
- * Source   the order of steps, and where tokens come from, as in Hugging Face tokenizers 0.23, `Tokenizer::encode`.
+ * Source   the order of steps and the offsets of tokens are those of Hugging Face tokenizers 0.23,
+ *          `Tokenizer::encode`.
  */
 
 import type { TextRange } from '../textRange.js'
@@ -16,13 +18,19 @@ import { preTokenizer } from './preTokenize.js'
 import { unigramModel } from './unigramModel.js'
 import { wordLevelModel, wordPieceModel } from './wordModels.js'
 
-/** How a text is read: its special tokens are recognized, or it is plain text in which none can stand, as a whole or in ranges. */
+/**
+ * The treatment of special tokens in a text: recognized, or plain text in the whole text or in
+ * ranges.
+ */
 export type TextReading = 'recognize' | 'plainText' | { readonly plainText: readonly TextRange[] }
 
 export interface Pipeline {
-  /** The ids of a text. */
+  /** Returns the ids of a text. */
   readonly ids: (text: string, reading: TextReading) => Int32Array
-  /** The tokens of a text with their offsets; `index` says whether it is the first or the second of a pair. */
+  /**
+   * Returns the tokens of a text with their offsets. `index` is 0 for the first and 1 for the
+   * second text of a pair.
+   */
   readonly encode: (text: string, reading: TextReading, index: 0 | 1) => Encoding
   readonly idOf: (token: string) => number | undefined
   readonly tokenOf: (id: number) => string | undefined
@@ -43,7 +51,7 @@ const modelOf = (json: ModelJson, alphabet: 'characters' | 'bytes'): Model => {
   }
 }
 
-/** A way to read a text: what it is cut at before anything else, and what cuts the pieces. */
+/** One way to read a text: the sections to split off first, and the splitter of pieces. */
 interface Reading {
   readonly sections: (text: string) => readonly Section[]
   readonly cut: CutPiece
@@ -52,13 +60,15 @@ interface Reading {
 const everywhere: IsPlain = () => true
 const nowhere: IsPlain = () => false
 
-/** A special token is text if any part of it is in a plain range. */
+/** Returns a test for plain ranges: a special token is plain text if any part of it is in one. */
 const within =
   (ranges: readonly TextRange[]): IsPlain =>
   (start, end) =>
     ranges.some((range) => start < range.end && end > range.start)
 
-/** Special tokens first: of two tokens with the same text, the special one is found. */
+/**
+ * Lists special tokens first, so that of two tokens with the same text the special one is found.
+ */
 const soughtIn = (tokens: readonly AddedTokenJson[], textOf: (token: AddedTokenJson) => string): readonly Sought[] =>
   [...tokens.filter(({ special }) => special), ...tokens.filter(({ special }) => !special)].map((token) => ({
     text: textOf(token),
@@ -82,10 +92,10 @@ const lazy = <T>(make: () => T): (() => T) => {
   }
 }
 
-/** Lone surrogates are no text: each becomes U+FFFD, as in UTF-8. */
+/** Replaces each lone surrogate by U+FFFD, as in UTF-8. */
 const wellFormed = (text: string): string => text.replace(/\p{Surrogate}/gu, '\ufffd')
 
-/** Ids and offsets, collected. */
+/** Collects ids and offsets. */
 const encodingOf = (
   sections: readonly Section[],
   index: 0 | 1,
@@ -111,9 +121,10 @@ const encodingOf = (
 }
 
 /**
- * The pipeline of a file.
+ * Builds the pipeline of a file.
  *
- * Errors   throws RangeError or SyntaxError for parts that contradict each other, are malformed or are not supported.
+ * Errors   throws RangeError or SyntaxError for parts that contradict each other, are malformed or
+ *          are not supported.
  */
 export const pipelineOf = (file: TokenizerFile): Pipeline => {
   const normalize = normalizer(file.normalizer)

@@ -4,8 +4,8 @@ import { addedEncoding, concatenateEncodings, type Encoding } from './encoding.j
 import type { SimplePostProcessor, TemplatePiece } from './files.js'
 
 /**
- * Returns the text of a token as the trimming of offsets reads it. `found` is the part of the text that the token came from:
- * an added token that takes the blanks around it is read with them.
+ * Returns the text of a token for the trimming of offsets. `found` is the part of the text that the
+ * token came from, so an added token that matches the blanks around it includes them.
  */
 type TokenText = (id: number, found: string) => string
 
@@ -15,7 +15,9 @@ interface Trimming {
   readonly leadingBlank: 'added' | 'in the text'
 }
 
-/** Blanks and tokens as the offsets' trimming counts them: the blank itself, or the character that stands for it. */
+/**
+ * The blanks that trimming counts in tokens: white space, or the character that encodes a blank.
+ */
 const BLANK = /[\u0120\p{White_Space}]/u
 
 const countBlanks = (characters: readonly string[]): number => {
@@ -23,7 +25,7 @@ const countBlanks = (characters: readonly string[]): number => {
   return other < 0 ? characters.length : other
 }
 
-/** A place some characters further on in a text, or back. */
+/** Moves a position by a number of characters, forward or back. */
 const moved = (text: string, place: number, characters: number): number => {
   let at = place
   for (let i = 0; i < characters; i++) at += text.codePointAt(at)! > 0xffff ? 2 : 1
@@ -31,7 +33,10 @@ const moved = (text: string, place: number, characters: number): number => {
   return at
 }
 
-/** Offsets without the blanks at the ends of their tokens. A single blank that was put before the text is not in it. */
+/**
+ * Trims blanks from the offsets of tokens. A single blank that was inserted before the text is not
+ * trimmed.
+ */
 const trimmed = (encoding: Encoding, { text, tokenOf, leadingBlank }: Trimming): Encoding => {
   const offsets = encoding.offsets.slice()
   encoding.ids.forEach((id, i) => {
@@ -48,7 +53,7 @@ const trimmed = (encoding: Encoding, { text, tokenOf, leadingBlank }: Trimming):
   return { ...encoding, offsets }
 }
 
-/** Places for the special tokens and the texts, in order. */
+/** Slots for the special tokens and the texts, in order. */
 interface Template {
   readonly single: readonly TemplatePiece[]
   readonly pair: readonly TemplatePiece[]
@@ -58,7 +63,7 @@ interface Template {
 const special = (id: string, typeId = 0): TemplatePiece => ({ SpecialToken: { id, type_id: typeId } })
 const text = (id: 'A' | 'B', typeId = 0): TemplatePiece => ({ Sequence: { id, type_id: typeId } })
 
-/** The template of a post-processor; undefined if it only trims. */
+/** Returns the template of a post-processor, or undefined if it only trims. */
 const templateOf = (json: SimplePostProcessor): Template | undefined => {
   if (json.type === 'ByteLevel') return undefined
   if (json.type === 'TemplateProcessing') {
@@ -82,16 +87,16 @@ const templateOf = (json: SimplePostProcessor): Template | undefined => {
 }
 
 export interface PostProcessor {
-  /** How many tokens the template adds. */
+  /** Returns the number of tokens that the template adds. */
   readonly added: (texts: 1 | 2) => number
   readonly trim: (encoding: Encoding, text: string) => Encoding
-  /** The texts in their places, with or without the template's special tokens. */
+  /** Puts the texts in their slots, with or without the template's special tokens. */
   readonly frame: (encodings: readonly Encoding[], template: 'add' | 'omit') => Encoding
 }
 
 const PLAIN: Template = { single: [text('A')], pair: [text('A'), text('B', 1)], idsOf: () => [] }
 
-/** Trimming first, as each processor does it before it adds tokens. */
+/** Returns the trimming of one processor, which runs before it adds tokens. */
 const trimOf =
   (json: SimplePostProcessor, tokenOf: TokenText) =>
   (encoding: Encoding, text: string): Encoding => {
@@ -101,10 +106,10 @@ const trimOf =
   }
 
 /**
- * The post-processors of a file as one.
+ * Combines the post-processors of a file.
  *
- * Errors   throws RangeError for a template with a special token without ids, and for two templates: which one frames the other is
- *          not supported.
+ * Errors   throws RangeError for a template with a special token without ids, and for two
+ *          templates, because their nesting is not supported.
  */
 export const postProcessor = (steps: readonly SimplePostProcessor[], tokenOf: TokenText): PostProcessor => {
   const templates = steps.map(templateOf).filter((template) => template !== undefined)

@@ -1,4 +1,7 @@
-/** The pre-tokenizers of `tokenizer.json`: where a text is cut before the model cuts the pieces into tokens. */
+/**
+ * The pre-tokenizers of `tokenizer.json`, which split a text into pieces before the model splits
+ * the pieces into tokens.
+ */
 
 import { type AlignedText, mapCharacters, originStart, prepend, sliceAligned, substitute } from './alignedText.js'
 import { byteCharacters } from './bytePairEncoding.js'
@@ -6,12 +9,14 @@ import type { SimplePreTokenizer, SplitBehavior } from './files.js'
 import { PUNCTUATION, WORD_CHARACTERS } from './oldUnicode.js'
 import { compilePattern, type FindMatches, type Found, findAll, matchesOf } from './pattern.js'
 
-/** Cuts a piece into pieces, none of them empty. */
+/** Splits a piece into pieces that are not empty. */
 type Cut = (piece: AlignedText) => readonly AlignedText[]
 
 export interface PreTokenizer {
   readonly cut: (section: AlignedText) => readonly AlignedText[]
-  /** What the model is given: the characters of a piece, or its UTF-8 bytes as GPT-2's characters. */
+  /**
+   * The input of the model: the characters of a piece, or its UTF-8 bytes as GPT-2's characters.
+   */
   readonly alphabet: 'characters' | 'bytes'
 }
 
@@ -20,7 +25,7 @@ interface Range {
   readonly end: number
 }
 
-/** Joins each range to the one before it where that is asked for. */
+/** Joins each range to the one before it where `joins` returns 'join'. */
 const joinBack = (
   found: readonly Found[],
   joins: (here: Found, before: Found | undefined) => 'join' | 'apart',
@@ -35,7 +40,7 @@ const joinBack = (
     return ranges
   }, [])
 
-/** A match goes with what follows it; of several in a row, the last one does. */
+/** Joins a match with the text after it. Of several matches in a row, only the last one joins. */
 const joinNext = (found: readonly Found[]): readonly Range[] =>
   found
     .reduceRight<Range[]>((ranges, here, i) => {
@@ -64,7 +69,7 @@ const rangesOf = (found: readonly Found[], behavior: SplitBehavior): readonly Ra
   }
 }
 
-/** Cuts at the matches of an expression; `matches` says whether those or what is between them are the delimiters. */
+/** Splits at the matches of an expression, or with 'remain' at the text between them. */
 const split =
   (find: FindMatches, behavior: SplitBehavior, matches: 'delimit' | 'remain' = 'delimit'): Cut =>
   (piece) => {
@@ -75,7 +80,7 @@ const split =
       .map(({ start, end }) => sliceAligned(piece, start, end))
   }
 
-/** Each match of an expression and each gap is a piece: `split` by `Isolated`, without the detour. */
+/** Makes each match of an expression and each gap a piece: a faster `split` by `Isolated`. */
 const isolate =
   (find: FindMatches): Cut =>
   (piece) => {
@@ -176,7 +181,8 @@ const compile = (json: SimplePreTokenizer): Cut => {
 }
 
 /**
- * Combines the pre-tokenizers of a file. Those after a ByteLevel cut characters that stand for bytes, as in Falcon's files.
+ * Combines the pre-tokenizers of a file. Those after a ByteLevel split the characters that
+ * represent bytes, as in Falcon's files.
  *
  * Errors   throws for a pattern that is not valid.
  */

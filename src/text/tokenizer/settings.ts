@@ -1,32 +1,34 @@
-/** What `tokenizer_config.json` says of a tokenizer, and what that changes in `tokenizer.json`. */
+/** The settings in `tokenizer_config.json`, and their effect on `tokenizer.json`. */
 import type { Side } from './encoding.js'
 import type { AddedTokenJson, ConfigFile, ModelJson, TokenizerFile } from './files.js'
 
 const ROLES = ['bos', 'eos', 'pad', 'unk', 'sep', 'cls', 'mask'] as const
 
-/** What a special token is for. */
+/** The purpose of a special token. */
 export type TokenRole = (typeof ROLES)[number]
 
 export interface TokenizerSettings {
   /** The text of the token for each use that the files name. */
   readonly roles: Readonly<Partial<Record<TokenRole, string>>>
-  /** The most tokens that the model was made for; undefined if the files do not say. */
+  /** The maximum number of tokens of the model; undefined if the files do not define it. */
   readonly maxLength: number | undefined
   readonly paddingSide: Side
   readonly truncationSide: Side
-  /** Whether decoding leaves out the blanks before full stops, commas and endings such as 's. */
+  /**
+   * With 'decoding', decoding removes the blanks before full stops, commas and endings such as 's.
+   */
   readonly cleanUpSpaces: 'decoding' | 'never'
 }
 
 /** Transformers writes 10^30 for no limit. */
 const NO_LIMIT = 2 ** 53
 
-/** As Transformers 5.17 has it: BPE models are left alone, for their blanks are their own, unless the config insists. */
+/** Decides as Transformers 5.17 does: BPE models keep their blanks unless the config insists. */
 const cleansSpaces = (config: ConfigFile, model: ModelJson['type']): boolean =>
   config.clean_up_tokenization_spaces === true &&
   (model !== 'BPE' || config.clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output === true)
 
-/** What the config says, for a kind of model. */
+/** Reads the settings for a type of model. */
 export const tokenizerSettingsOf = (config: ConfigFile, model: ModelJson['type']): TokenizerSettings => {
   const maxLength = config.model_max_length ?? NO_LIMIT
   return {
@@ -50,7 +52,7 @@ const modelIdOf = (file: TokenizerFile, token: string): number | undefined => {
   return place < 0 ? undefined : place
 }
 
-/** A token of the model that the config calls special, as Transformers adds it. */
+/** Creates the added token for a special token of the config, as Transformers does. */
 const addedSpecial = (content: string, id: number): AddedTokenJson => ({
   id,
   content,
@@ -61,7 +63,10 @@ const addedSpecial = (content: string, id: number): AddedTokenJson => ({
   special: true,
 })
 
-/** Added tokens with those that the config calls special. Errors: throws RangeError for one that has no id. */
+/**
+ * Adds the special tokens of the config to the added tokens. Errors: throws RangeError for one that
+ * has no id.
+ */
 const withSpecials = (file: TokenizerFile, config: ConfigFile): readonly AddedTokenJson[] => {
   const additional = (config.additional_special_tokens ?? []).map((token) =>
     typeof token === 'string' ? token : token.content,
@@ -84,8 +89,9 @@ const withSpecials = (file: TokenizerFile, config: ConfigFile): readonly AddedTo
 }
 
 /**
- * The file as the config changes it: tokens that the config names are special. What is put around texts is what tokenizer.json says;
- * `add_bos_token`, `add_eos_token` and `add_prefix_space` of the config do not count where there is a tokenizer.json.
+ * Applies the config to the file: tokens that the config names become special. The tokens around
+ * texts come from tokenizer.json alone; `add_bos_token`, `add_eos_token` and `add_prefix_space` of
+ * the config are ignored.
  *
  * Errors   throws RangeError for an additional special token that the vocabulary lacks.
  * Source   `PreTrainedTokenizerBase.from_pretrained` and `TokenizersBackend` of Transformers 5.17.

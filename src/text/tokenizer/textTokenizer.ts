@@ -17,12 +17,16 @@ import { configuredTokenizer, type TokenizerSettings, tokenizerSettingsOf } from
 
 export interface EncodeOptions {
   /**
-   * 'recognize' gives the text `<|im_end|>` the id of that token: for text that a template rendered. 'plainText' never gives the id of a
-   * special token: for text from elsewhere, which must not end a turn or begin another. `{ plainText }` lists the ranges of such text in
-   * one that is otherwise trusted. 'recognize' unless told.
+   * The treatment of special tokens in the text. 'recognize' encodes `<|im_end|>` as that token:
+   * for text that a template rendered. 'plainText' never gives the id of a special token: for text
+   * from elsewhere, which must not end a turn or begin another. `{ plainText }` lists the ranges of
+   * such text in one that is otherwise trusted. Default: 'recognize'.
    */
   readonly specialTokens?: TextReading
-  /** Whether the special tokens of the post-processor, such as one for the beginning, are put around the text. 'omit' unless told. */
+  /**
+   * With 'add', the special tokens of the post-processor, such as a beginning-of-text token, are
+   * put around the text. Default: 'omit'.
+   */
   readonly template?: 'add' | 'omit'
 }
 
@@ -31,14 +35,14 @@ export interface EncodingOptions extends EncodeOptions {
   readonly second?: string
 }
 
-/** A token outside the model: texts are searched for it before they are cut. */
+/** A token outside the model. It is searched in texts before they are split. */
 export interface AddedToken {
   readonly id: number
   readonly content: string
   readonly kind: 'special' | 'ordinary'
 }
 
-/** Whether decoding leaves special tokens out. */
+/** The treatment of special tokens when decoding. */
 export type SpecialTokensInText = 'keep' | 'skip'
 
 export interface TextTokenizer {
@@ -48,44 +52,52 @@ export interface TextTokenizer {
   readonly specialTokens: ReadonlyMap<string, number>
   readonly addedTokens: readonly AddedToken[]
   readonly settings: TokenizerSettings
-  /** All tokens as the files write them, and their ids. */
+  /** All tokens as the files write them, with their ids. */
   readonly vocabulary: ReadonlyMap<string, number>
   /**
-   * Returns the ids of a text. Special tokens in it are recognized, and none are added, unless the options say otherwise.
+   * Returns the ids of a text. By default, special tokens in it are recognized and none are added.
    *
    * Errors   like all methods that encode or decode, throws FailureError with the tag `TokenizerFailure` for a text on which the
    *          files of the model need more work than their budget: 2^20 steps, and 256 for each character.
    */
   readonly encode: (text: string, options?: EncodeOptions) => Int32Array
-  /** The ids of a text with offsets, masks and types. */
+  /** Returns the ids of a text with offsets, masks and types. */
   readonly encoding: (text: string, options?: EncodingOptions) => Encoding
-  /** The windows of at most `maxLength` tokens of a text, each with the template: the first is what truncation keeps. */
+  /**
+   * Returns the windows of a text of at most `maxLength` tokens, each with the template. Truncation
+   * keeps the first.
+   */
   readonly encodingWindows: (
     text: string,
     truncation: TruncationOptions,
     options?: EncodeOptions,
   ) => readonly Encoding[]
-  /** The text of ids. An incomplete UTF-8 sequence becomes U+FFFD; an id that is no token gives nothing. */
+  /**
+   * Returns the text of ids. An incomplete UTF-8 sequence becomes U+FFFD; an unknown id adds
+   * nothing.
+   */
   readonly decode: (ids: ArrayLike<number>, specialTokens: SpecialTokensInText) => string
-  /** The id of exactly this token; undefined if it is not in the vocabulary. */
+  /** Returns the id of exactly this token, or undefined if it is not in the vocabulary. */
   readonly idOf: (token: string) => number | undefined
-  /** The token with this id, as the files write it; undefined if there is none. */
+  /** Returns the token with this id, as the files write it, or undefined for an unknown id. */
   readonly tokenOf: (id: number) => string | undefined
-  /** Decoding before the first token, for `decodeNext` and `decodeEnd`. */
+  /** Returns the state before the first token, for `decodeNext` and `decodeEnd`. */
   readonly decodeStart: (specialTokens: SpecialTokensInText) => DecodeState
 }
 
-/** Where a decoding is: an immutable value. */
+/** The state of a streaming decoder: an immutable value. */
 export interface DecodeState {
-  /** The tokens of ids as the decoder wants them. */
+  /** Returns the tokens of ids in the form that the decoder expects. */
   readonly tokensOf: (ids: ArrayLike<number>) => readonly string[]
   readonly machine: DecodingMachine
 }
 
 /**
- * The text that is certain with these ids, and the state after them. Half a character, and what a later token could change, waits.
+ * Decodes more ids. Returns the state after them and the text that is final. Half a character, and
+ * text that a later token could change, is buffered.
  *
- * Laws     the texts of all steps and of `decodeEnd` are, joined, what `decode` gives for all the ids, wherever they are cut.
+ * Laws     the texts of all steps and of `decodeEnd`, joined, equal `decode` of all the ids,
+ *          however they are split.
  * Effects  none: the state before can be used again.
  *
  * @example
@@ -99,7 +111,7 @@ export const decodeNext = (state: DecodeState, ids: ArrayLike<number>): readonly
   return [{ ...state, machine }, texts.join('')]
 }
 
-/** The text that still waits, now that no ids follow. Half a character becomes U+FFFD. */
+/** Returns the buffered text at the end of the ids. Half a character becomes U+FFFD. */
 export const decodeEnd = (state: DecodeState): string =>
   tokenizerWork.withBudget(0, () => state.machine.finish().join(''))
 
@@ -147,7 +159,7 @@ const assemble = (file: TokenizerFile, settings: TokenizerSettings): TextTokeniz
       const room = truncation.maxLength - added
       if (room < 1) {
         throw new RangeError(
-          `encodingWindows: maxLength ${truncation.maxLength} leaves no room beside ${added} added tokens`,
+          `encodingWindows: maxLength ${truncation.maxLength} leaves no room for text besides ${added} added tokens`,
         )
       }
       const inner = windows(encodingOf(text, specialTokens, 0), { ...truncation, maxLength: room })
@@ -164,12 +176,14 @@ const assemble = (file: TokenizerFile, settings: TokenizerSettings): TextTokeniz
 }
 
 /**
- * Makes a tokenizer from the parsed contents of `tokenizer.json` and `tokenizer_config.json`.
+ * Creates a tokenizer from the parsed contents of `tokenizer.json` and `tokenizer_config.json`.
  *
- * Ids, offsets and texts are those of the Rust library of Hugging Face; `docs/guide/7-tokenizers.md` lists the known differences.
+ * Ids, offsets and texts are those of the Rust library of Hugging Face;
+ * `docs/guide/7-tokenizers.md` lists the known differences.
  *
- * Errors   `Left(FormatFailure)` naming what is missing, malformed, unknown or not supported: nothing is replaced by something similar.
- * Effects  none outside: it remembers how some thousand pieces of text were cut.
+ * Errors   `Left(FormatFailure)` naming everything that is missing, malformed, unknown or not
+ *          supported. Nothing is replaced by an approximation.
+ * Effects  an internal cache of the tokens of up to 20,000 short pieces of text.
  *
  * @example
  * orThrow(textTokenizer(trainBytePairEncoding([], { vocabularySize: 256 }))).encode('!') // [0]
@@ -192,7 +206,10 @@ export const textTokenizer = (
   }
 }
 
-/** A half-open range of token ids, whose message it is, and whether the policy sampled it. */
+/**
+ * A half-open range of token ids, with its message and its origin: rendered, or sampled by the
+ * policy.
+ */
 export interface TokenSpan {
   readonly start: number
   readonly end: number
@@ -201,13 +218,16 @@ export interface TokenSpan {
   readonly origin: 'rendered' | 'sampled'
 }
 
-/** Token ids of a rendered conversation and, where they can be told, the spans of its messages among them. */
+/** Token ids of a rendered conversation with the spans of its messages. */
 export interface EncodedText {
   readonly ids: Int32Array
   readonly spans: readonly TokenSpan[]
 }
 
-/** The index of the span that a token lies in; -1 if it reaches over a border. `at` is the span of the token before it. */
+/**
+ * Returns the index of the span that contains a token, or -1 if the token crosses a border. `at` is
+ * the span of the token before it.
+ */
 const ownerOf = ([start, end]: readonly [number, number], { spans }: Rendered, at: number): number => {
   const owner = spans.findIndex((span, i) => i >= at && start < span.end)
   return owner >= 0 && start >= spans[owner]!.start && end <= spans[owner]!.end ? owner : -1
@@ -216,9 +236,11 @@ const ownerOf = ([start, end]: readonly [number, number], { spans }: Rendered, a
 /**
  * Encodes a rendered conversation with its spans.
  *
- * The text is encoded whole, as the model was trained; offsets tell which tokens are of which part. Tokens that reach over a border are
- * a span of their own, with the message -1 and the role `mixed`. Parts without a token of their own have no span. Special tokens are
- * recognized only in what the template wrote, not in what messages gave it, unless `specialTokens` says otherwise.
+ * The text is encoded as a whole, as in the model's training, and offsets assign the tokens to its
+ * parts. Tokens that cross a border are a span of their own, with the message -1 and the role
+ * `mixed`. Parts without a token of their own have no span. By default, special tokens are
+ * recognized only in the template's own text, not in text from messages; `specialTokens` overrides
+ * this.
  *
  * @example
  * const tokenizer = orThrow(textTokenizer(trainBytePairEncoding([], { vocabularySize: 256 })))

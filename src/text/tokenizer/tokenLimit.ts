@@ -1,13 +1,13 @@
-/** Limits on the tokens of a text that hold without encoding all of a text that is far too long. */
+/** Token limits of a text that are checked without encoding all of an oversized text. */
 import type { TextTokenizer } from './textTokenizer.js'
 
-/** UTF-16 units that are encoded at a time. */
+/** The number of UTF-16 units that are encoded at a time. */
 export const SLICE = 8192
 
-/** Tokens at each border of a slice that the whole text may not have. */
+/** The number of tokens at each border of a slice that the whole text may lack. */
 const BORDER = 2
 
-/** A slice of a text: its UTF-16 units, and tokens that the text has at least by it. */
+/** A slice of a text: its UTF-16 units, and a lower bound on the tokens that it adds. */
 interface Slice {
   readonly units: number
   readonly tokens: number
@@ -23,12 +23,12 @@ export function* tokensBySlice(text: string, { encode }: Pick<TextTokenizer, 'en
 
 const inWords = (count: number): string => count.toLocaleString('en-US')
 
-/** Describes a number of tokens beyond a limit; undefined if it is not beyond. */
+/** Describes a number of tokens beyond a limit. Returns undefined within the limit. */
 export const excess = (tokens: number, limit: number | undefined): string | undefined =>
   limit === undefined || tokens <= limit ? undefined : `has ${inWords(tokens)} tokens, the limit is ${inWords(limit)}`
 
 /**
- * Describes texts that have more tokens than a limit together; undefined for texts that may fit.
+ * Describes texts that together exceed a token limit. Returns undefined for texts that may fit.
  *
  * Cost     that of encoding as many tokens as the limit. Short texts are not encoded.
  */

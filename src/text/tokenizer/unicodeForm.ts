@@ -1,10 +1,16 @@
-/** Unicode normalization forms that tell of each character what became of it. JavaScript's own `normalize` gives the text alone. */
+/**
+ * Unicode normalization forms that report the change of each character. JavaScript's own
+ * `normalize` returns only the text.
+ */
 import type { TextChange } from './alignedText.js'
 
 /** A form of Unicode normalization. */
 export type UnicodeForm = 'NFC' | 'NFD' | 'NFKC' | 'NFKD'
 
-/** Whether a character of a decomposed text combines with the starter before it: its canonical combining class is not 0. */
+/**
+ * Returns true if a character of a decomposed text combines with the starter before it: its
+ * canonical combining class is not 0.
+ */
 const isCombining = (character: string): boolean => {
   if (!/^\p{M}$/u.test(character)) return false
   if (character === '\u0334') return true // class 1; characters of higher classes are sorted behind it
@@ -12,11 +18,17 @@ const isCombining = (character: string): boolean => {
   return `\u0345${character}`.normalize('NFD').startsWith(character) // class 1: sorted before class 240
 }
 
-/** Whether the first of two combining characters keeps the second from the starter before them: their classes are equal. */
+/**
+ * Returns true if the first of two combining characters blocks the second from the starter before
+ * them: their classes are equal.
+ */
 const isBlocking = (first: string, second: string): boolean =>
   first === second || `${second}${first}`.normalize('NFD') === `${second}${first}`
 
-/** The characters of a run of combining characters in canonical order; equal ones keep their order. */
+/**
+ * Sorts a run of combining characters into canonical order. Characters of equal class keep their
+ * order.
+ */
 const sorted = (run: readonly TextChange[]): readonly TextChange[] => {
   if (run.length < 2) return run
   const left = new Map<string, TextChange[]>()
@@ -56,17 +68,20 @@ const decomposed = (text: string, form: 'NFD' | 'NFKD'): readonly TextChange[] =
   return result
 }
 
-/** The character that two are together; undefined if there is none. */
+/** Returns the composition of two characters, or undefined if they do not compose. */
 const composition = (first: string, second: string): string | undefined => {
   const both = `${first}${second}`.normalize('NFC')
   return both.length === (both.codePointAt(0)! > 0xffff ? 2 : 1) ? both : undefined
 }
 
-/** A starter takes in what follows and combines with it, until another starter stands alone. */
+/**
+ * Composes each starter with the characters that follow and combine with it, until another starter
+ * that does not.
+ */
 const composed = (parts: readonly TextChange[]): readonly TextChange[] => {
   const result: TextChange[] = []
   let starter: TextChange | undefined
-  let between: TextChange[] = [] // combining characters after the starter that it did not take in
+  let between: TextChange[] = [] // combining characters after the starter that did not compose with it
   const flush = (): void => {
     if (starter !== undefined) result.push(starter)
     for (const change of between) result.push(change)
@@ -91,10 +106,11 @@ const composed = (parts: readonly TextChange[]): readonly TextChange[] => {
 }
 
 /**
- * The changes that bring a text into a form.
+ * Computes the changes that normalize a text.
  *
- * Source   Unicode Standard Annex 15. Where characters come from is told as the crate unicode-normalization-alignments tells it: what is
- *          composed comes from the first of its characters, what is decomposed is inserted after the first.
+ * Source   Unicode Standard Annex 15. Origins are those of the crate
+ *          unicode-normalization-alignments: a composed character comes from the first of its
+ *          characters; a decomposed one is inserted after the first.
  */
 export const unicodeChanges = (text: string, form: UnicodeForm): readonly TextChange[] => {
   const parts = decomposed(text, form === 'NFC' || form === 'NFD' ? 'NFD' : 'NFKD')

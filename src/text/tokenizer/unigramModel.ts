@@ -1,4 +1,7 @@
-/** Unigram: of all ways to spell a piece with tokens, the one whose scores have the largest sum. */
+/**
+ * The Unigram model: of all ways to spell a piece with tokens, it takes the one with the largest
+ * sum of scores.
+ */
 import { tokenizerWork } from './budget.js'
 import type { ModelJson } from './files.js'
 import { byteToken, type CutPiece, type Model, remembering, vocabularyOf } from './model.js'
@@ -29,10 +32,10 @@ const trieOf = (ids: ReadonlyMap<string, number>, forbidden: ReadonlySet<number>
   return root
 }
 
-/** How much worse than the worst token an unknown character is. */
+/** The score of an unknown character below that of the worst token. */
 const UNKNOWN_PENALTY = 10
 
-/** The best way to each place of a piece: where its last token begins, and which it is. */
+/** The best path to each position of a piece: the start and the id of its last token. */
 interface Paths {
   readonly starts: Int32Array
   readonly ids: Int32Array
@@ -44,7 +47,7 @@ interface Scored {
   readonly unknown: number
 }
 
-/** From the left, the best way to each place. */
+/** Computes the best path to each position, from the left. */
 const bestPaths = (piece: string, root: Node, { scores, unknownScore, unknown }: Scored): Paths => {
   const best = new Float64Array(piece.length + 1)
   const starts = new Int32Array(piece.length + 1).fill(-1)
@@ -75,7 +78,7 @@ const bestPaths = (piece: string, root: Node, { scores, unknownScore, unknown }:
   return { starts, ids }
 }
 
-/** The parts of the best way; unknown characters in a row are one part. */
+/** Returns the parts of the best path. Unknown characters in a row are one part. */
 const partsOf = ({ starts, ids }: Paths, unknown: number): readonly { start: number; end: number }[] => {
   const parts: { start: number; end: number }[] = []
   let isUnknown = false
@@ -91,10 +94,10 @@ const partsOf = ({ starts, ids }: Paths, unknown: number): readonly { start: num
 }
 
 /**
- * A unigram model.
+ * Creates a unigram model.
  *
  * Errors   throws RangeError for the id of an unknown token outside the vocabulary.
- * Cost     of a piece of n characters O(n) look-ups of the tokens that begin at each.
+ * Cost     O(n) look-ups for a piece of n characters, one of the tokens that begin at each.
  * Source   Kudo 2018, arXiv:1804.10959; the search is SentencePiece's `EncodeOptimized`.
  */
 export const unigramModel = (json: UnigramJson): Model => {

@@ -1,4 +1,7 @@
-/** Models that look pieces up in a list of words: WordPiece, from the left the longest; WordLevel, whole. */
+/**
+ * Models that look pieces up in a list of words. WordPiece takes the longest match from the left,
+ * WordLevel the whole piece.
+ */
 import { tokenizerWork } from './budget.js'
 import type { ModelJson } from './files.js'
 import { type Model, remembering, vocabularyOf } from './model.js'
@@ -12,7 +15,8 @@ const unknownOf = (json: Json<'WordPiece' | 'WordLevel'>): number => {
 }
 
 /**
- * WordPiece. A piece that cannot be spelled to its end, or that is too long, is one unknown token.
+ * Creates a WordPiece model. A piece that cannot be spelled to its end, or that is too long, is one
+ * unknown token.
  *
  * Errors   throws RangeError if the vocabulary lacks the unknown token.
  */
@@ -54,7 +58,9 @@ export const wordPieceModel = (json: Json<'WordPiece'>): Model => {
   }
 }
 
-/** Whole words. Errors: throws RangeError if the vocabulary lacks the unknown token. */
+/**
+ * Creates a WordLevel model. Errors: throws RangeError if the vocabulary lacks the unknown token.
+ */
 export const wordLevelModel = (json: Json<'WordLevel'>): Model => {
   const vocabulary = vocabularyOf(Object.entries(json.vocab))
   const unknown = unknownOf(json)

@@ -1,4 +1,6 @@
-/** Messages of what a model wrote: the calls of tools that can be called, and those that stay text because nobody could. */
+/**
+ * Messages from model output. Calls without a name or with malformed arguments stay in the text.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import { parseJson } from '../../core/json.js'
 import { type History, type Message, type MessageDetails, message, type ToolCall } from '../history/history.js'
@@ -7,24 +9,27 @@ import type { ToolCallFormat } from './format.js'
 import { MAX_DEPTH } from './json.js'
 import { readToolCalls, type ToolCallReading } from './reader.js'
 
-/** Stands in a message's text before a call whose arguments are no JSON object, where an environment can find it. */
+/**
+ * The prefix in a message's text before a call whose arguments are not a JSON object. Environments
+ * search for it.
+ */
 export const MALFORMED_CALL = '[malformed tool call]'
 
 /** A call as a model wrote it. */
 export interface WrittenCall {
   readonly id?: string
   readonly name: string
-  /** JSON text, or what should have been. */
+  /** JSON text, possibly malformed. */
   readonly arguments: string
 }
 
-/** A message, and why calls in it are only text. */
+/** A message, with the reasons why some calls in it stay text. */
 export interface ReadCalls {
   readonly message: Message
   readonly malformedCalls: readonly string[]
 }
 
-/** Whether brackets outside of strings are nested more deeply. */
+/** Returns true if brackets outside of strings are nested more deeply than `levels`. */
 const isDeeperThan = (json: string, levels: number): boolean => {
   let [depth, place]: [number, 'text' | 'string' | 'escape'] = [0, 'text']
   for (let i = 0; i < json.length && depth <= levels; i++) {
@@ -48,8 +53,9 @@ const argumentsOf = (written: string): E.Either<string, ToolCall['arguments']> =
 }
 
 /**
- * The assistant's message of a text and calls. A call without a name, or whose arguments are no JSON object, is not lost: it follows the text,
- * as it was written, after `MALFORMED_CALL`.
+ * Creates the assistant's message from a text and calls. A call without a name, or whose arguments
+ * are not a JSON object, is not lost: it is appended to the text as it was written, after
+ * `MALFORMED_CALL`.
  *
  * @example
  * messageOfCalls('', [{ name: 'add', arguments: '{"a": 1' }], { isComplete: true }).malformedCalls.length // 1
@@ -63,7 +69,7 @@ export const messageOfCalls = (
   const malformedCalls: string[] = []
   let whole = text
   for (const { id, name, arguments: args } of written) {
-    const read = name === '' ? E.left('it names no tool') : argumentsOf(args)
+    const read = name === '' ? E.left('it has no tool name') : argumentsOf(args)
     if (E.isRight(read)) {
       toolCalls.push({ ...(id !== undefined && { id }), name, arguments: read.right })
     } else {
@@ -74,26 +80,27 @@ export const messageOfCalls = (
   return { message: message('assistant', whole === '' ? [] : whole, { toolCalls, ...details }), malformedCalls }
 }
 
-/** How the calls of an answer are read and named. */
+/** Options for reading the calls of an answer and for their ids. */
 export interface AnswerReading extends ToolCallReading {
   readonly format: ToolCallFormat
-  /** Of the answer in its conversation. */
+  /** The index of the answer in its conversation. */
   readonly index: number
-  /** Ids that calls of the conversation have already. */
+  /** Ids that other calls of the conversation use. */
   readonly taken?: ReadonlySet<string>
 }
 
-/** The ids that the calls of a conversation have. */
+/** Returns the ids of all calls in a conversation. */
 export const callIds = ({ messages }: History): ReadonlySet<string> =>
   new Set(messages.flatMap(({ toolCalls }) => toolCalls.flatMap(({ id }) => (id === undefined ? [] : [id]))))
 
-/** Mistral's templates refuse ids that are not of nine letters and digits. */
+/** Creates an id. Mistral's templates accept only ids of nine letters and digits. */
 const freshId = ({ format, index }: AnswerReading, i: number): string =>
   format === 'mistral' ? index.toString(36).padStart(5, '0') + i.toString(36).padStart(4, '0') : `call_${index}_${i}`
 
 /**
- * Calls in a text. The id that the text gives a call is its own, for the results that answer it name it, unless another call has it; else it gets
- * one that no other message of the conversation gives its calls, for it begins with the index of the message.
+ * Reads the calls in a text. A call keeps the id that the text gives it, because tool results refer
+ * to it, unless another call uses that id. Otherwise it gets an id that begins with the index of
+ * the message and is unique in the conversation.
  *
  * @example
  * callsInText('<tool_call>{"name": "now"}</tool_call>', { format: 'hermes', index: 1 }).calls[0]?.id // 'call_1_0'

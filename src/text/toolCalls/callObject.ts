@@ -1,8 +1,8 @@
-/** One call of a tool, written as a JSON object with a name and arguments. */
+/** One tool call, written as a JSON object with a name and arguments. */
 import { isBlank, JSON_START, type JsonState, stepJson } from './json.js'
 import { argumentsEvent, BROKEN, type CallEvent, done, item, more, type Part, type PartStep } from './part.js'
 
-/** The keys that an object says things under. The id is said under none if it is undefined. */
+/** The keys of a call's object. Without `id`, the format has no ids. */
 export interface CallKeys {
   readonly name: string
   readonly arguments: readonly string[]
@@ -11,23 +11,23 @@ export interface CallKeys {
 
 type Role = 'key' | 'name' | 'arguments' | 'id' | 'other'
 
-/** Where the reading of a call is. */
+/** The state of reading a call. */
 interface CallState {
   readonly keys: CallKeys
   readonly json: JsonState
   readonly role: Role
-  /** Of the key, the name or the id that is being read. */
+  /** The text so far of the key, name or id that is being read. */
   readonly text: string
   readonly key: string
-  /** Null until it is read: before that, nothing of the call is told. */
+  /** Null until it is read. No event of the call is emitted before that. */
   readonly name: string | null
   readonly arguments: 'absent' | 'open' | 'complete'
-  /** What came before the name. */
+  /** Events from before the name. */
   readonly early: readonly CallEvent[]
   readonly earlyText: string
 }
 
-/** What a value of the top level says; undefined if a call cannot have such a value. */
+/** Returns the role of a top-level value, or undefined if a call cannot have it. */
 const roleOf = ({ key, keys, name, arguments: args }: CallState, c: string): Role | undefined => {
   if (key === keys.name && name === null) return c === '"' ? 'name' : undefined
   if (keys.arguments.includes(key) && args === 'absent') return c === '{' ? 'arguments' : undefined
@@ -36,11 +36,11 @@ const roleOf = ({ key, keys, name, arguments: args }: CallState, c: string): Rol
 
 const open = (state: CallState, events: readonly CallEvent[] = []): PartStep => more((c) => step(state, c), events)
 
-/** Tells an event, or keeps it until the name is known. */
+/** Emits an event, or buffers it until the name is known. */
 const tell = (state: CallState, event: CallEvent): PartStep =>
   state.name === null ? open({ ...state, early: [...state.early, event] }) : open(state, [event])
 
-/** A key, a name or an id is complete. */
+/** Handles the end of a key, a name or an id. */
 const said = (state: CallState): PartStep => {
   const text = String(JSON.parse(state.text))
   const next: CallState = { ...state, role: 'other', text: '' }
@@ -73,7 +73,7 @@ const grow = (state: CallState, c: string): PartStep => {
   return json.mode === (role === 'key' ? 'colon' : 'next') ? said(next) : open(next)
 }
 
-/** The object is complete. A call without arguments has an empty object of them. */
+/** Handles the end of the object. A call without arguments gets an empty object. */
 const close = (state: CallState): PartStep =>
   state.name === null
     ? BROKEN
@@ -104,7 +104,7 @@ const STATE: Omit<CallState, 'keys'> = {
   earlyText: '',
 }
 
-/** `{"name": ..., "arguments": {...}}`, with its keys in any order, and others. */
+/** Reads `{"name": ..., "arguments": {...}}`, with its keys in any order and with other keys. */
 export const callObject = (keys: CallKeys): Part => item((c) => (c === '{' ? step({ ...STATE, keys }, c) : BROKEN))
 
 const argumentsFrom =
@@ -116,5 +116,5 @@ const argumentsFrom =
     return json.mode === 'end' ? done('', [...events, { _tag: 'End' }]) : more(argumentsFrom(json), events)
   }
 
-/** The JSON object of the arguments of a call that is told, and its end. */
+/** Reads the JSON object of the arguments of an emitted call, and its end. */
 export const argumentsObject: Part = (c) => (c === '{' ? argumentsFrom(JSON_START)(c) : BROKEN)

@@ -1,11 +1,11 @@
 /**
- * The formats in which models write tool calls, and which of them a chat template teaches.
+ * The formats in which models write tool calls, and the detection of the format in a chat template.
  *
- * This folder holds the formats in which models write calls of tools: writing and reading them. It
- * does not hold the tools (`src/envs/tools`).
+ * This folder holds the formats of tool calls: writing and reading them. It does not hold the tools
+ * (`src/envs/tools`).
  */
 
-/** The formats of calls, named as vLLM names its parsers where it has them. */
+/** The formats of tool calls, with vLLM's parser names where they exist. */
 export const TOOL_CALL_FORMATS = [
   'hermes',
   'llama3_json',
@@ -25,7 +25,7 @@ export const TOOL_CALL_FORMATS = [
 ] as const
 
 /**
- * How calls are written.
+ * A format of tool calls.
  *
  * | Format | Written by | A call |
  * | --- | --- | --- |
@@ -42,19 +42,19 @@ export const TOOL_CALL_FORMATS = [
  * | `internlm` | InternLM 2 | `<|action_start|><|plugin|>{"name": ..., "parameters": {...}}<|action_end|>` |
  * | `cohere_command3` | Command R7B, A | `<|START_ACTION|>[{"tool_call_id": ..., "tool_name": ..., "parameters": {...}}]<|END_ACTION|>` |
  * | `xml_block` | TorchRL's `XMLBlockParser` | `<tool name="..." tag="...">{...}</tool>` |
- * | `json_block` | many without training | an object, or a list of them, in a fence of json |
+ * | `json_block` | many models without training for tools | an object, or a list of them, in a fence of json |
  * | `json_call` | TorchRL's `JSONCallParser` | the answer is `{"message": ..., "tools": [{"tool": ..., "args": {...}}]}` |
  */
 export type ToolCallFormat = (typeof TOOL_CALL_FORMATS)[number]
 
-/** DeepSeek's tags have full-width bars, and a block for each blank. */
+/** Returns a tag of DeepSeek: with full-width bars, and a block character for each blank. */
 export const deepSeekTag = (words: string): string => `<\uff5c${words.replaceAll(' ', '\u2581')}\uff5c>`
 
 const DEEPSEEK_TAGS = ['tool calls begin', 'tool call begin', 'tool sep', 'tool call end', 'tool calls end'].map(
   deepSeekTag,
 )
 
-/** Tags that a tokenizer may hold for special tokens. */
+/** Tags that may be special tokens of a tokenizer. */
 const TAGS: Partial<Readonly<Record<ToolCallFormat, readonly string[]>>> = {
   hermes: ['<tool_call>', '</tool_call>'],
   llama4_pythonic: ['<|python_start|>', '<|python_end|>'],
@@ -68,7 +68,8 @@ const TAGS: Partial<Readonly<Record<ToolCallFormat, readonly string[]>>> = {
 }
 
 /**
- * Whether a text that is read for calls must be decoded with its special tokens, for tags of the format are among those of the tokenizer.
+ * Returns true if text must be decoded with its special tokens to read calls in it, because tags of
+ * the format are special tokens of the tokenizer.
  *
  * @example
  * hasSpecialTags('mistral', new Set(['[TOOL_CALLS]'])) // true
@@ -76,7 +77,10 @@ const TAGS: Partial<Readonly<Record<ToolCallFormat, readonly string[]>>> = {
 export const hasSpecialTags = (format: ToolCallFormat, specialTokens: Pick<ReadonlySet<string>, 'has'>): boolean =>
   (TAGS[format] ?? []).some((tag) => specialTokens.has(tag))
 
-/** What tells a format: all of it is in the template. In the order of asking, for the later ones are part of what others write too. */
+/**
+ * The signs of each format: a template has the format if it contains all of them. The order
+ * matters, because other formats contain the later signs too.
+ */
 const SIGNS: readonly (readonly [signs: readonly string[], format: ToolCallFormat | 'none'])[] = [
   [[deepSeekTag('tool call begin'), '```json'], 'deepseek_v3'],
   [[deepSeekTag('tool call begin')], 'deepseek_v31'],
@@ -93,7 +97,7 @@ const SIGNS: readonly (readonly [signs: readonly string[], format: ToolCallForma
 ]
 
 /**
- * The format that a chat template asks the model for; 'none' where it shows no known one.
+ * Returns the format that a chat template asks the model for, or 'none' if it shows no known one.
  *
  * @example
  * toolCallFormatOf('For each call, return JSON within <tool_call></tool_call> tags') // 'hermes'

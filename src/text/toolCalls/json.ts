@@ -1,4 +1,4 @@
-/** JSON that arrives in pieces: a pushdown automaton over its characters. */
+/** Incremental JSON: a pushdown automaton over its characters. */
 
 type Mode =
   | 'value'
@@ -14,7 +14,7 @@ type Mode =
   | 'scalar'
   | 'end'
 
-/** Where the reading of one JSON value is. */
+/** The state of reading one JSON value. */
 export interface JsonState {
   readonly mode: Mode
   /** Open brackets, outermost first. */
@@ -23,16 +23,22 @@ export interface JsonState {
   readonly token: string
 }
 
-/** Before the first character of a value. */
+/** The state before the first character of a value. */
 export const JSON_START: JsonState = { mode: 'value', stack: '', token: '' }
 
-/** What may stand between the parts of a JSON text. */
+/** Returns true for the white space of JSON. */
 export const isBlank = (c: string): boolean => c === ' ' || c === '\n' || c === '\r' || c === '\t'
 
-/** Brackets in brackets that are still read: nobody writes more, and whatever walks through the value later may do so level by level. */
+/**
+ * The maximum nesting of brackets. No real call needs more, and later code may walk through the
+ * value recursively.
+ */
 export const MAX_DEPTH = 128
 
-/** A piece of a string, in JSON, without the quotes around it. Halves of characters stay what they are, for their other half may come. */
+/**
+ * Escapes a piece of a string for JSON, without quotes. Lone surrogates are kept, because their
+ * other half may follow.
+ */
 export const inJson = (text: string): string =>
   text
     .split('')
@@ -44,7 +50,7 @@ const SCALAR_CHARACTER = /[-+.0-9a-zA-Z]/
 
 const at = (mode: Mode, stack: string, token = ''): JsonState => ({ mode, stack, token })
 
-/** A value has ended. */
+/** Returns the state after a value. */
 const after = (stack: string): JsonState => at(stack === '' ? 'end' : 'next', stack)
 
 const closed = (stack: string): JsonState => after(stack.slice(0, -1))
@@ -87,7 +93,8 @@ const betweenParts = ({ mode, stack }: JsonState, c: string): JsonState | undefi
 }
 
 /**
- * The state after one more character; undefined if no JSON text goes on so, or none that is nested as JSON of calls is: 128 levels at most.
+ * Returns the state after one more character, or undefined if no JSON text continues this way or
+ * the nesting exceeds 128 levels.
  *
  * @example
  * stepJson(JSON_START, '{')?.mode // 'firstKey'

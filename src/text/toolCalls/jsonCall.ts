@@ -7,9 +7,9 @@ import { BROKEN, blanks, type CallEvent, done, more, type Part, type PartStep, s
 interface State {
   readonly json: JsonState
   readonly key: string
-  /** Of the key or the message that is being read; null elsewhere. */
+  /** The text so far of the key or the message that is being read; null elsewhere. */
   readonly text: string | null
-  /** What was said and is not told yet. */
+  /** Message text that is not emitted yet. */
   readonly message: string
   /** The call that is being read. */
   readonly call: Part | null
@@ -20,7 +20,7 @@ const open = (state: State, events: readonly CallEvent[] = []): PartStep => more
 
 const textEvent = (text: string): readonly CallEvent[] => (text === '' ? [] : [{ _tag: 'Text', text }])
 
-/** A call goes on; the message is told before it. */
+/** Continues a call. The message is emitted before it. */
 const inCall = (state: State, call: Part, c: string): PartStep => {
   const next = call(c)
   const isTold = next.events.some(({ _tag }) => _tag === 'Call')
@@ -32,7 +32,7 @@ const inCall = (state: State, call: Part, c: string): PartStep => {
 
 const CALL = callObject({ name: 'tool', arguments: ['args'], id: 'tag' })
 
-/** A value of the top level begins: a message is text, the tools are a list. */
+/** Begins a top-level value: the message is text, the tools are a list. */
 const beginValue = (state: State, c: string): PartStep => {
   if (state.key === 'message')
     return c === '"' ? open({ ...state, text: c, known: 'something' }, [{ _tag: 'Begin' }]) : BROKEN
@@ -63,5 +63,5 @@ const step = (before: State, c: string): PartStep => {
 
 const START: State = { json: JSON_START, key: '', text: null, message: '', call: null, known: 'nothing' }
 
-/** The automaton. */
+/** The machine of the `json_call` format. */
 export const jsonCall: CallMachine = wholeAnswer(sequence(blanks, (c) => (c === '{' ? step(START, c) : BROKEN)))

@@ -1,21 +1,23 @@
-/** Calls that are JSON objects with a name and arguments, between what announces and ends them. */
+/**
+ * Formats whose calls are JSON objects with a name and arguments, between opening and closing tags.
+ */
 import { argumentsObject, type CallKeys, callObject } from './callObject.js'
 import { deepSeekTag } from './format.js'
 import { type CallMachine, markedCalls, wholeAnswer } from './machine.js'
 import { BROKEN, blanks, either, item, list, literal, named, optional, type Part, sequence, tagged } from './part.js'
 
-/** Names and arguments as most families write them. */
+/** The keys of most model families. */
 const NAMED: CallKeys = { name: 'name', arguments: ['arguments', 'parameters'] }
-/** Mistral's calls have ids. */
+/** The keys of Mistral's calls, which have ids. */
 const NAMED_WITH_ID: CallKeys = { ...NAMED, id: 'id' }
 const COHERE_KEYS: CallKeys = { name: 'tool_name', arguments: ['parameters'], id: 'tool_call_id' }
 
 const call = callObject(NAMED)
 
-/** One object, or a list of them. */
+/** Reads one object, or a list of them. */
 const oneOrMore = (object: Part): Part => either((c) => (c === '[' ? list(object) : object))
 
-/** The name, which is told with the first character of the arguments, and the arguments. */
+/** Reads the arguments, and emits the name with their first character. */
 const nameAndArguments =
   (name: string): Part =>
   (c) => {
@@ -37,7 +39,7 @@ const separated: Part = sequence(
   }),
 )
 
-/** What may stand before the first object: Llama 4's template closes its tag at once. */
+/** The tags that may precede the first object. Llama 4's template closes its tag at once. */
 const llamaTag: Part = tagged([
   ['<|python_tag|>', blanks],
   ['<|python_start|>', sequence(blanks, optional('<', sequence(literal('<|python_end|>'), blanks)))],
@@ -52,8 +54,9 @@ export const llama3Json: CallMachine = wholeAnswer(sequence(blanks, optional('<'
 const granite: Part = sequence(blanks, oneOrMore(call), blanks, literal('<|/tool_call|>'))
 
 /**
- * Granite 3: `<|tool_call|>[{...}, ...]`. Phi-4-mini's own template closes it with `<|/tool_call|>`. Source: vLLM's parser of Granite 3.0 and 3.1,
- * which knows `<tool_call>[` too.
+ * Granite 3: `<|tool_call|>[{...}, ...]`. Phi-4-mini's own template closes it with
+ * `<|/tool_call|>`. Source: vLLM's parser of Granite 3.0 and 3.1, which also accepts
+ * `<tool_call>[`.
  */
 export const granite3: CallMachine = markedCalls([
   { tag: '<|tool_call|>', block: granite },
@@ -81,7 +84,7 @@ export const cohere: CallMachine = markedCalls([
 
 const mistralObject = callObject(NAMED_WITH_ID)
 
-/** After the name: the id, if there is one, then the arguments. */
+/** Reads the rest after the name: an optional id, then the arguments. */
 const mistralRest = (name: string): Part =>
   either((c) => {
     const args = nameAndArguments(name)
@@ -92,7 +95,7 @@ const mistralRest = (name: string): Part =>
     ])
   })
 
-/** Tells the id after the call that begins with the first character. */
+/** Emits the id after the call that begins with the first character. */
 const withId =
   (part: Part, id: string): Part =>
   (c) => {
@@ -123,7 +126,10 @@ export const jsonBlock: CallMachine = markedCalls([
 const CALL_BEGIN = deepSeekTag('tool call begin')
 const SEPARATOR = deepSeekTag('tool sep')
 
-/** Calls in their tags, and all of them in tags again. `body` goes on after a call's opening tag. */
+/**
+ * Creates the machine of calls in their tags, between outer tags. `body` reads the text after a
+ * call's opening tag.
+ */
 const deepSeekCalls = (body: Part): CallMachine => {
   const rest: Part = sequence(body, blanks, literal(deepSeekTag('tool call end')), blanks, (c) => next(c))
   const next: Part = item(

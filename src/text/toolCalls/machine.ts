@@ -1,51 +1,51 @@
-/** Automata that read calls of tools character by character. */
+/** Automata that read tool calls character by character. */
 import { isBlank } from './json.js'
 import type { CallEvent, Part, PartStep } from './part.js'
 
-/** What became certain of a text that may contain calls. */
+/** An event of reading a text that may contain calls, emitted as soon as it is final. */
 export type ToolDelta =
   | { readonly _tag: 'Text'; readonly text: string }
   /** A call begins. */
   | { readonly _tag: 'Call'; readonly index: number; readonly name: string }
-  /** The id that the text gives a call, if it does. */
+  /** The id of a call, if the text contains one. */
   | { readonly _tag: 'Id'; readonly index: number; readonly id: string }
-  /** More of the JSON text of a call's arguments. */
+  /** The next part of the JSON text of a call's arguments. */
   | { readonly _tag: 'Arguments'; readonly index: number; readonly text: string }
 
-/** What announces calls, and what follows it. */
+/** A tag that announces calls, and the part that follows it. */
 export interface Opener {
   readonly tag: string
   readonly block: Part
 }
 
-/** In text, after `calls` calls. */
+/** The state in text, after `calls` calls. */
 interface InText {
   readonly mode: 'text'
   readonly calls: number
-  /** Blanks after calls, which belong to nobody if calls follow. Null elsewhere. */
+  /** Blanks after calls, which are dropped if more calls follow. Null elsewhere. */
   readonly gap: string | null
-  /** What may become a tag. */
+  /** Text that may become a tag. */
   readonly held: string
 }
 
-/** In what a tag announced. */
+/** The state in a block that a tag announced. */
 interface InBlock {
   readonly mode: 'block'
   readonly calls: number
   readonly part: Part
-  /** What was read and is not part of a call that is told. */
+  /** Text that was read and is not part of an emitted call. */
   readonly raw: string
-  /** Up to here, `raw` is what announced the block. */
+  /** The length of the part of `raw` that announced the block. */
   readonly opened: number
-  /** Where in `raw` what may become a call begins. */
+  /** The index in `raw` of the possible start of a call. */
   readonly begun: number | null
-  /** `before` all calls, `in` one that is told, `after` one. */
+  /** `before` all calls, `in` an emitted call, or `after` one. */
   readonly place: 'before' | 'in' | 'after'
 }
 
 export type MachineState = InText | InBlock
 
-/** One step of a machine over characters. `again` is read before what follows. */
+/** One step of a machine. `again` is read once more before the rest. */
 export interface MachineStep {
   readonly state: MachineState
   readonly deltas: readonly ToolDelta[]
@@ -80,7 +80,7 @@ const stepText = (state: InText, c: string, openers: readonly Opener[]): Machine
   }
 }
 
-/** The block after an event, which happened with the last character of `raw`. */
+/** Returns the block after an event of the last character of `raw`. */
 const afterEvent = (state: InBlock, event: CallEvent): InBlock => {
   switch (event._tag) {
     case 'Begin':
@@ -107,7 +107,10 @@ const deltaOf = (event: CallEvent, index: number): readonly ToolDelta[] => {
   }
 }
 
-/** No block goes on so: what was told stays told, what was not is text, and read again for other calls. */
+/**
+ * Leaves a malformed block. Emitted events stay emitted; the rest becomes text and is read again
+ * for other calls.
+ */
 const broken = (
   { place, calls, raw, opened }: InBlock,
   c: string,
@@ -135,7 +138,10 @@ const stepBlock = (before: InBlock, c: string): MachineStep => {
   return { ...rest, deltas: [...deltas, ...textDelta(text)] }
 }
 
-/** Where in a text, from `at` on, a machine does more than to pass the text on. All tags of a format begin with one character. */
+/**
+ * Returns the first position in a text, from `at` on, where a machine does more than pass the text
+ * on. All tags of a format begin with one character.
+ */
 export const plainUntil = (
   state: MachineState,
   text: string,
@@ -147,24 +153,30 @@ export const plainUntil = (
   return next === -1 ? text.length : next
 }
 
-/** The machine with one more character. */
+/** Reads one more character. */
 export const stepMachine = (state: MachineState, c: string, { openers }: CallMachine): MachineStep =>
   state.mode === 'text' ? stepText(state, c, openers) : stepBlock(state, c)
 
-/** What is left when the text ends. Blanks after calls, and what is missing of the end of a block, are nothing. */
+/**
+ * Returns the events at the end of the text. Blanks after calls, and a missing end of a block, are
+ * ignored.
+ */
 export const endMachine = (state: MachineState): readonly ToolDelta[] => {
   if (state.mode === 'text') return state.held === '' ? [] : textDelta((state.gap ?? '') + state.held)
   const { place, raw, begun } = state
   return place === 'before' ? textDelta(raw) : textDelta(begun === null ? '' : raw.slice(begun))
 }
 
-/** Calls anywhere in a text, after one of some tags. */
+/** Creates a machine for calls anywhere in a text, after one of some tags. */
 export const markedCalls = (openers: readonly Opener[]): CallMachine => ({
   openers,
   start: { mode: 'text', calls: 0, gap: null, held: '' },
 })
 
-/** Calls that the whole answer is written as: what does not begin so has none. */
+/**
+ * Creates a machine for formats in which the whole answer is calls. An answer with another
+ * beginning has no calls.
+ */
 export const wholeAnswer = (block: Part): CallMachine => ({
   openers: [],
   start: { mode: 'block', calls: 0, part: block, raw: '', opened: 0, begun: null, place: 'before' },

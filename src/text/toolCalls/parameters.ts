@@ -21,7 +21,9 @@ const FUNCTION = '<function='
 const CLOSE = '</parameter>'
 const ENDS = [CLOSE, `\n${CLOSE}`]
 
-/** Whether a text is an object or a list of JSON, nested as arguments may be. */
+/**
+ * Returns true if a text is a JSON object or list, nested at most as deeply as arguments may be.
+ */
 const isJson = (text: string): boolean => {
   let state: JsonState | undefined = JSON_START
   for (const c of text.split('')) state = state === undefined ? undefined : stepJson(state, c)
@@ -30,7 +32,7 @@ const isJson = (text: string): boolean => {
 
 const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?$/
 
-/** The JSON of a text as a value of one type; undefined if it is none. */
+/** Converts a text to JSON of one type. Returns undefined if it does not fit. */
 const jsonAs = (text: string, type: string): string | undefined => {
   switch (type) {
     case 'null':
@@ -52,19 +54,19 @@ const jsonAs = (text: string, type: string): string | undefined => {
 
 const ORDER = ['null', 'integer', 'number', 'boolean', 'object', 'array']
 
-/** The JSON of a text as the first of its types that it fits; a string if it fits none. */
+/** Converts a text to JSON of the first of its types that it fits, or else to a string. */
 const jsonOf = (text: string, types: readonly string[]): string => {
   const trimmed = text.trim()
   const found = ORDER.flatMap((type) => (types.includes(type) ? [jsonAs(trimmed, type)] : []))
   return found.find((json) => json !== undefined) ?? `"${inJson(text)}"`
 }
 
-/** A value being read: told as it comes if it is a string, at its end otherwise. */
+/** A value being read. A string is emitted as it arrives, any other value at its end. */
 interface Value {
   readonly types: readonly string[]
   readonly isFirst: boolean
   readonly held: string
-  /** Not told yet. */
+  /** Text that is not emitted yet. */
   readonly text: string
 }
 
@@ -90,7 +92,7 @@ const valueFrom =
       : more(valueFrom({ ...next, text: value.text + passed }))
   }
 
-/** The arguments, and the end of the function. */
+/** Reads the arguments and the end of the function. */
 const argumentsFrom = (types: (key: string) => readonly string[], separator: '{' | ', '): Part => {
   const end: readonly CallEvent[] = [...argumentsEvent(separator === '{' ? '{}' : '}'), { _tag: 'End' }]
   const parameter = named('>', (key) => {
@@ -108,8 +110,9 @@ const argumentsFrom = (types: (key: string) => readonly string[], separator: '{'
 }
 
 /**
- * The automaton. Without a type a value is a string; the outer tag may be missing. Source: the chat templates of Qwen3-Coder, Qwen 3.5 and Nemotron 3,
- * vLLM's `Qwen3EngineToolParser`.
+ * Creates the machine of the `qwen3_coder` format. A value without a type is a string; the outer
+ * tag may be missing. Source: the chat templates of Qwen3-Coder, Qwen 3.5 and Nemotron 3, vLLM's
+ * `Qwen3EngineToolParser`.
  */
 export const qwen3Coder = (types: ArgumentTypes): CallMachine => {
   const body = named('>', (name) =>

@@ -1,47 +1,53 @@
-/** Parts of the text that calls are written in, as machines over its characters that can be put one after another. */
+/** Parsers of the parts of tool calls, as composable machines over characters. */
 import { isBlank } from './json.js'
 
-/** What became certain of the calls in a part. */
+/** An event of reading the calls in a part, emitted as soon as it is final. */
 export type CallEvent =
-  /** What begins with this character may become a call. */
+  /** A call may begin with this character. */
   | { readonly _tag: 'Begin' }
   | { readonly _tag: 'Call'; readonly name: string }
   | { readonly _tag: 'Id'; readonly id: string }
   | { readonly _tag: 'Arguments'; readonly text: string }
-  /** With this character the call is complete, or the list of calls: what comes now is of no call that was told. */
+  /**
+   * The call, or the list of calls, ends with this character. Later text does not belong to an
+   * emitted call.
+   */
   | { readonly _tag: 'End' }
-  /** Something said beside the calls. */
+  /** Text beside the calls. */
   | { readonly _tag: 'Text'; readonly text: string }
 
-/** What one more character makes of a part. `Done`: `again` is not of the part any more. `Broken`: no such part goes on so. */
+/**
+ * The result of one more character. `Done`: the part ended, and `again` does not belong to it.
+ * `Broken`: the text is not such a part.
+ */
 export type PartStep =
   | { readonly _tag: 'More'; readonly part: Part; readonly events: readonly CallEvent[] }
   | { readonly _tag: 'Done'; readonly again: string; readonly events: readonly CallEvent[] }
   | { readonly _tag: 'Broken'; readonly events: readonly CallEvent[] }
 
-/** A part of a text, as what its next character makes of it. */
+/** A part of a text, as a function of its next character. */
 export type Part = (c: string) => PartStep
 
 export const more = (part: Part, events: readonly CallEvent[] = []): PartStep => ({ _tag: 'More', part, events })
 export const done = (again = '', events: readonly CallEvent[] = []): PartStep => ({ _tag: 'Done', again, events })
 export const BROKEN: PartStep = { _tag: 'Broken', events: [] }
 
-/** More of the arguments of a call; nothing for no text. */
+/** Emits more of the arguments of a call, or nothing for an empty text. */
 export const argumentsEvent = (text: string): readonly CallEvent[] => (text === '' ? [] : [{ _tag: 'Arguments', text }])
 
 const after = (events: readonly CallEvent[], step: PartStep): PartStep =>
   events.length === 0 ? step : { ...step, events: [...events, ...step.events] }
 
-/** Exactly this text. */
+/** Reads exactly this text. */
 export const literal =
   (text: string): Part =>
   (c) =>
     c !== text[0] ? BROKEN : text.length === 1 ? done() : more(literal(text.slice(1)))
 
-/** Any number of blanks. */
+/** Reads any number of blanks. */
 export const blanks: Part = (c) => (isBlank(c) ? more(blanks) : done(c))
 
-/** A part that has read `text`, which is short. */
+/** Feeds a short text to a part. */
 const fed = (part: Part, text: string): PartStep => {
   if (text === '') return more(part)
   const step = part(text[0]!)
@@ -55,13 +61,13 @@ const followed = (step: PartStep, next: () => Part): PartStep => {
   return step._tag === 'Done' ? after(step.events, fed(next(), step.again)) : step
 }
 
-/** Parts one after another. */
+/** Reads parts one after another. */
 export const sequence = (first: Part, ...rest: readonly Part[]): Part => {
   const [second, ...others] = rest
   return second === undefined ? first : (c) => followed(first(c), () => sequence(second, ...others))
 }
 
-/** The part, and what it tells when it is complete. */
+/** Reads a part and emits events when it is complete. */
 export const telling =
   (part: Part, events: readonly CallEvent[]): Part =>
   (c) => {
@@ -70,19 +76,19 @@ export const telling =
     return step._tag === 'Done' ? { ...step, events: [...step.events, ...events] } : step
   }
 
-/** What may become a call, which begins with the part's first character. */
+/** Reads a part that may become a call, which begins with the part's first character. */
 export const item =
   (part: Part): Part =>
   (c) =>
     after([{ _tag: 'Begin' }], part(c))
 
-/** The part that the next character, which it reads too, decides on; undefined for none. */
+/** Chooses the part by its first character; undefined means no part. */
 export const either =
   (choose: (c: string) => Part | undefined): Part =>
   (c) =>
     choose(c)?.(c) ?? BROKEN
 
-/** The part, or nothing if another character than `first` follows. */
+/** Reads the part if the next character is `first`, and otherwise nothing. */
 export const optional =
   (first: string, part: Part): Part =>
   (c) =>
@@ -91,11 +97,17 @@ export const optional =
 const NAME_LENGTH = 256
 const NAME_CHARACTER = /^[^<>[\]{}"\n\r]$/
 
-/** Whether a name may stand between tags: others cannot be told from what is around them. */
+/**
+ * Returns true if a name is safe between tags. Other names cannot be separated from the text around
+ * them.
+ */
 export const isTagName = (name: string): boolean =>
   name.trim() !== '' && name.length <= NAME_LENGTH && name.split('').every((c) => NAME_CHARACTER.test(c))
 
-/** A name up to one of the characters `stops`, and the part that goes on with that character. */
+/**
+ * Reads a name up to one of the characters `stops`, and then the part that begins with that
+ * character.
+ */
 export const named =
   (stops: string, next: (name: string) => Part, before = ''): Part =>
   (c) => {
@@ -103,7 +115,10 @@ export const named =
     return before.length < NAME_LENGTH && NAME_CHARACTER.test(c) ? more(named(stops, next, before + c)) : BROKEN
   }
 
-/** One of some tags, none of which begins with another, and the part that goes on from there: nothing for null. */
+/**
+ * Reads one of several tags, none of which is a prefix of another, and then the part after it
+ * (`null`: nothing).
+ */
 export const tagged =
   (choices: readonly (readonly [tag: string, next: Part | null])[], before = ''): Part =>
   (c) => {
@@ -113,10 +128,10 @@ export const tagged =
     return choices.some(([tag]) => tag.startsWith(text)) ? more(tagged(choices, text)) : BROKEN
   }
 
-/** The end of a list. */
+/** Reads the end of a list. */
 export const listEnd: Part = telling(literal(']'), [{ _tag: 'End' }])
 
-/** `[item, item, ...]`, not empty. */
+/** Reads `[item, item, ...]`, not empty. */
 export const list = (part: Part): Part => {
   const next: Part = either((c) => (c === ',' ? sequence(literal(','), blanks, part, blanks, next) : listEnd))
   return sequence(literal('['), blanks, part, blanks, next)

@@ -1,4 +1,7 @@
-/** Literals of Python that arrive in pieces, as JSON: numbers, strings, True, False, None, lists, tuples and dicts with keys of text. */
+/**
+ * Incremental conversion of Python literals to JSON: numbers, strings, True, False, None, lists,
+ * tuples and dicts with string keys.
+ */
 import { inJson, isBlank, MAX_DEPTH } from './json.js'
 
 type Mode =
@@ -14,21 +17,21 @@ type Mode =
   | 'scalar'
   | 'end'
 
-/** Where the reading of one literal is. */
+/** The state of reading one literal. */
 export interface PythonState {
   readonly mode: Mode
   /** Open brackets, outermost first: `[`, `{`, `(`, and `t` for a tuple that has a comma. */
   readonly stack: string
-  /** Of a string: its quote, once or three times. */
+  /** The quote of a string, once or three times. */
   readonly quote: string
   readonly role: 'key' | 'value'
-  /** What the next item has before it. */
+  /** The separator before the next item. */
   readonly separator: '' | ', '
   /** Characters so far of a number, a word, an escape, or of the quotes that may end a string. */
   readonly token: string
 }
 
-/** Before the first character of a literal. */
+/** The state before the first character of a literal. */
 export const PYTHON_START: PythonState = {
   mode: 'value',
   stack: '',
@@ -38,7 +41,10 @@ export const PYTHON_START: PythonState = {
   token: '',
 }
 
-/** The state after a character, and the JSON that it made certain. `again`: the literal ended before the character. */
+/**
+ * The state after a character, and the JSON that became final. `again`: the literal ended before
+ * the character.
+ */
 export interface PythonStep {
   readonly state: PythonState
   readonly json: string
@@ -47,7 +53,7 @@ export interface PythonStep {
 
 const at = (state: PythonState, mode: Mode, json = ''): PythonStep => ({ state: { ...state, mode, token: '' }, json })
 
-/** A value has ended. */
+/** Ends a value. */
 const ended = (state: PythonState, json: string): PythonStep =>
   at({ ...state, role: 'value' }, state.stack === '' ? 'end' : 'next', json)
 
@@ -55,7 +61,10 @@ const SCALAR_CHARACTER = /[-+.0-9a-zA-Z_]/
 const WORDS = new Map(['True', 'true', 'False', 'false'].map((word) => [word, word.toLowerCase()]))
 const NUMBER = /^[-+]?(?:(0|[1-9]\d*)(\.\d*)?|(\.\d+))(?:[eE]([-+]?)(\d+))?$/
 
-/** The JSON of a number or a word; undefined for others. Digits may be grouped with `_`. */
+/**
+ * Converts a number or a word to JSON. Returns undefined for other text. Digits may be grouped with
+ * `_`.
+ */
 const scalarJson = (token: string): string | undefined => {
   const word = WORDS.get(token) ?? (['None', 'null'].includes(token) ? 'null' : undefined)
   if (word !== undefined) return word
@@ -106,7 +115,7 @@ const inEscape = (state: PythonState, c: string): PythonStep | undefined => {
   return at(state, 'string', inJson(ESCAPES.get(c) ?? ('\'"\\'.includes(c) ? c : `\\${c}`)))
 }
 
-/** A step, and one more character. */
+/** Applies one more character after a step. */
 const then = (before: PythonStep, c: string): PythonStep | undefined => {
   if (before.state.mode === 'end') return { ...before, again: true }
   const step = stepPython(before.state, c)
@@ -130,7 +139,7 @@ const beginValue = (state: PythonState, c: string): PythonStep | undefined => {
 
 const CLOSING: Readonly<Record<string, string>> = { '[': ']', '{': '}', '(': ')', t: ')' }
 
-/** A bracket closes. Parentheses around one value are no tuple. */
+/** Closes a bracket. Parentheses around one value are not a tuple. */
 const close = (state: PythonState, c: string): PythonStep | undefined => {
   const { stack, mode } = state
   const top = stack.at(-1) ?? ''
@@ -154,7 +163,10 @@ const betweenParts = (state: PythonState, c: string): PythonStep | undefined => 
   return mode === 'value' || mode === 'first' ? beginValue(state, c) : undefined
 }
 
-/** After the first quote of a string: another one makes it empty, and a third one opens a long string. */
+/**
+ * Handles the character after the quotes of a string: a second quote makes it empty, and a third
+ * opens a long string.
+ */
 const afterQuotes = (state: PythonState, c: string): PythonStep | undefined => {
   const { mode, quote } = state
   if (mode === 'opened') return c === quote ? at(state, 'empty') : inString({ ...state, mode: 'string' }, c)
@@ -162,7 +174,8 @@ const afterQuotes = (state: PythonState, c: string): PythonStep | undefined => {
 }
 
 /**
- * The step of one more character; undefined if no literal goes on so, or none that JSON has.
+ * Returns the step of one more character, or undefined if no literal continues this way or JSON
+ * cannot express it.
  *
  * @example
  * stepPython(PYTHON_START, '[')?.json // '['

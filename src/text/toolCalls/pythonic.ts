@@ -1,4 +1,4 @@
-/** Calls as a list of Python's: `[get_weather(city="Paris"), now()]`, with literals as arguments. */
+/** Calls as a Python list: `[get_weather(city="Paris"), now()]`, with literals as arguments. */
 import { type CallMachine, wholeAnswer } from './machine.js'
 import {
   argumentsEvent,
@@ -21,20 +21,23 @@ import { PYTHON_START, type PythonState, stepPython } from './pythonLiteral.js'
 const NAME_LENGTH = 256
 const FIRST_CHARACTER = /^[A-Za-z_\u0080-\uffff]$/
 
-/** Whether a character may stand in a name: letters, digits, `_`, and `.` in names of functions. */
+/**
+ * Returns true if a name may continue with this character: letters, digits, `_`, and `.` in
+ * function names.
+ */
 const goesOn = (before: string, c: string, dots: '.' | ''): boolean =>
   before === '' || before.endsWith('.')
     ? FIRST_CHARACTER.test(c)
     : FIRST_CHARACTER.test(c) || /\d/.test(c) || c === dots
 
-/** Whether Python has such a name; `dots` for one of a function in a module. */
+/** Returns true for a valid Python name. `dots` allows the name of a function in a module. */
 export const isPythonName = (name: string, dots: '.' | ''): boolean =>
   name !== '' &&
   name.length <= NAME_LENGTH &&
   !name.endsWith('.') &&
   name.split('').every((c, i) => goesOn(name.slice(0, i), c, dots))
 
-/** A name, and the part that goes on with the character after it. */
+/** Reads a name, and then the part that begins with the character after it. */
 const identifier =
   (dots: '.' | '', next: (name: string) => Part, before = ''): Part =>
   (c) => {
@@ -54,7 +57,7 @@ const literalFrom =
 
 const CLOSED: readonly CallEvent[] = [{ _tag: 'Arguments', text: '}' }, { _tag: 'End' }]
 
-/** `key=value`, which `before` is told ahead of, and what follows. */
+/** Reads `key=value` and the rest, after emitting `before`. */
 const keyword = (before: readonly CallEvent[], separator: '{' | ', '): Part =>
   identifier('', (key) =>
     sequence(
@@ -73,7 +76,10 @@ const afterValue: Part = either((c) => {
   return sequence(literal(','), blanks, next)
 })
 
-/** A call is told when its first argument has a name, or when there is none: a link in brackets is no call. */
+/**
+ * Reads a call. It is emitted when its first argument has a name, or when it has no arguments,
+ * because a link in brackets is not a call.
+ */
 const call: Part = item(
   identifier('.', (name) => {
     const told: CallEvent = { _tag: 'Call', name }
@@ -83,7 +89,7 @@ const call: Part = item(
   }),
 )
 
-/** After a call: the end, or a comma, which may be the last thing too. */
+/** Reads the rest after a call: the end, or a comma, which may be trailing. */
 const afterCall: Part = sequence(
   blanks,
   either((c) => {

@@ -1,4 +1,4 @@
-/** Reading the calls of tools out of a model's text while it is written. */
+/** Streaming extraction of tool calls from a model's text. */
 import type { ToolCallFormat } from './format.js'
 import { jsonCall } from './jsonCall.js'
 import {
@@ -19,22 +19,23 @@ import { llama4Pythonic, pythonic } from './pythonic.js'
 import { argumentTypes } from './schemas.js'
 import { xmlBlock } from './xmlBlock.js'
 
-/** A text being read, as an immutable value. */
+/** An immutable reader in the middle of a text. */
 export interface ToolCallReader {
   readonly push: (text: string) => { readonly reader: ToolCallReader; readonly deltas: readonly ToolDelta[] }
   readonly end: () => readonly ToolDelta[]
 }
 
-/** What helps to read calls. */
+/** Options for reading calls. */
 export interface ToolCallReading {
   /**
-   * The tools that can be called: JSON schemas, as templates know them. The text of `qwen3_coder` has no types: an argument is what its
-   * schema says, and a string where none says anything.
+   * The tools that can be called, as the JSON schemas that templates expect. The text of
+   * `qwen3_coder` has no types, so each argument takes the type in its schema, or string by
+   * default.
    */
   readonly tools?: readonly object[]
 }
 
-/** Two neighbors as one; undefined if they are of different kinds. */
+/** Merges two neighboring deltas. Returns undefined if they are of different kinds. */
 const merge = (a: ToolDelta | undefined, b: ToolDelta): ToolDelta | undefined => {
   if (a?._tag === 'Text' && b._tag === 'Text') return { ...a, text: a.text + b.text }
   const isOneCall = a?._tag === 'Arguments' && b._tag === 'Arguments' && a.index === b.index
@@ -54,7 +55,7 @@ const joined = (deltas: readonly ToolDelta[]): readonly ToolDelta[] => {
 const readerOf = (machine: CallMachine, state: MachineState): ToolCallReader => ({
   push: (text) => {
     const deltas: ToolDelta[] = []
-    const waiting = [{ text, at: 0 }] // what is read again comes before the rest
+    const waiting = [{ text, at: 0 }] // text that is read again comes before the rest
     let now = state
     for (let top = waiting.at(-1); top !== undefined; top = waiting.at(-1)) {
       const plain = plainUntil(now, top.text, { at: top.at, machine })
@@ -111,11 +112,13 @@ const machineOf = (format: ToolCallFormat, { tools = [] }: ToolCallReading): Cal
 }
 
 /**
- * A reader of the calls in a text. A call is told when its name is known; its arguments follow as they are written, as JSON text in every
- * format. What does not become a call stays text: tags without JSON, JSON without a name or with arguments that are no object, brackets more
- * than 128 deep.
+ * Creates a reader of the calls in a text. A call is emitted when its name is known. Its arguments
+ * follow as they arrive, as JSON text in every format. Text that does not become a call stays text:
+ * tags without JSON, JSON without a name or with arguments that are not an object, brackets more
+ * than 128 levels deep.
  *
- * Laws     however a text is cut, the joined deltas are the same; without calls they are the text (but `json_call`, whose text is its message).
+ * Laws     however a text is split, the joined deltas are the same; without calls they are the text
+ *          (except for `json_call`, whose text is its message).
  * Cost     linear in the text.
  *
  * @example
@@ -129,22 +132,22 @@ export const toolCallReader = (format: ToolCallFormat, reading: ToolCallReading 
 
 /** A call that was found in a text. */
 export interface FoundCall {
-  /** The id that the text gives it, if it does. */
+  /** The id of the call, if the text contains one. */
   readonly id?: string
   readonly name: string
-  /** JSON text as far as it was written: a text that was cut off may end in the middle of it. */
+  /** The JSON text of the arguments. If the text was cut off, it may end in the middle. */
   readonly arguments: string
 }
 
-/** A whole text in which the calls were found. */
+/** A whole text, split into its calls and the rest. */
 export interface ReadText {
-  /** What is not part of a call. */
+  /** The text outside the calls. */
   readonly text: string
   readonly calls: readonly FoundCall[]
 }
 
 /**
- * The calls in a whole text, and the text around them.
+ * Reads the calls in a whole text, and the text around them.
  *
  * Cost     linear in the text.
  *

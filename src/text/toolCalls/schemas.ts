@@ -1,6 +1,9 @@
-/** What the schemas of tools say about the types of arguments, for formats whose text does not. */
+/** The types of arguments from the schemas of tools, for formats whose text has no types. */
 
-/** The JSON types that an argument of a tool may have, also where a schema names Python's (`float`, `dict`); none where nothing is said. */
+/**
+ * The JSON types that an argument of a tool may have, including schemas with Python's names
+ * (`float`, `dict`). Empty if the schema has no type.
+ */
 export type ArgumentTypes = (tool: string, argument: string) => readonly string[]
 
 const field = (value: unknown, name: string): unknown =>
@@ -14,7 +17,7 @@ const typeOfValue = (value: unknown): string => {
   return typeof value
 }
 
-/** The types of a schema, and of the schemas that it is a choice of. */
+/** Returns the types of a schema, and of the schemas that it is a choice of. */
 const typesOf = (schema: unknown): readonly string[] => {
   const type = field(schema, 'type')
   const values = [...listOf(field(schema, 'enum')), ...[field(schema, 'const')].filter((value) => value !== undefined)]
@@ -29,7 +32,7 @@ const typesOf = (schema: unknown): readonly string[] => {
   ]
 }
 
-/** Names that schemas of Python tools give to the types of JSON, with what may stand in brackets behind them: `list[int]`. */
+/** Names of JSON types in schemas of Python tools, including generic forms such as `list[int]`. */
 const ALIASES: readonly (readonly [type: string, names: RegExp])[] = [
   ['string', /^(?:str|text|char|varchar)$/],
   ['integer', /^(?:u?int(?:eger)?\d*|long|short|unsigned)$/],
@@ -40,13 +43,16 @@ const ALIASES: readonly (readonly [type: string, names: RegExp])[] = [
   ['null', /^(?:none|nonetype|null)$/],
 ]
 
-/** The type of JSON that a schema's word names; the word itself if it names none. */
+/** Returns the JSON type of a schema's type name, or the name itself if it is unknown. */
 const jsonType = (name: string): string => {
   const lowered = name.toLowerCase()
   return ALIASES.find(([, names]) => names.test(lowered))?.[0] ?? name
 }
 
-/** The types of arguments by the tools that a conversation offers, as chat templates know them: with `function` around, or without. */
+/**
+ * Looks up the types of arguments in the tools of a conversation, with or without `function` around
+ * each, as in chat templates.
+ */
 export const argumentTypes = (tools: readonly object[]): ArgumentTypes => {
   const functions = tools.map((tool) => field(tool, 'function') ?? tool)
   return (name, argument) => {

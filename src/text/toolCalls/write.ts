@@ -1,4 +1,4 @@
-/** Calls of tools as text, as a model of some family writes them. */
+/** Rendering of tool calls in the format of a model family. */
 import * as E from 'fp-ts/lib/Either.js'
 import { errorMessage, type FormatFailure, problemList } from '../../core/failure.js'
 import type { ToolCall } from '../history/history.js'
@@ -6,7 +6,7 @@ import { deepSeekTag, type ToolCallFormat } from './format.js'
 import { isTagName } from './part.js'
 import { isPythonName } from './pythonic.js'
 
-/** How values of JSON are written: with the words of JSON, or with those of Python. */
+/** The spelling of JSON constants: JSON's or Python's. */
 interface Words {
   readonly true: string
   readonly false: string
@@ -16,15 +16,18 @@ interface Words {
 const JSON_WORDS: Words = { true: 'true', false: 'false', null: 'null' }
 const PYTHON_WORDS: Words = { true: 'True', false: 'False', null: 'None' }
 
-/** Levels of lists and objects in arguments: what stands around them has some too. */
+/** The maximum nesting of lists and objects in arguments. The text around them adds some levels. */
 const MAX_LEVELS = 120
 
 const numberText = (value: number): string => {
-  if (!Number.isFinite(value)) throw new RangeError(`${value} is no number of JSON`)
+  if (!Number.isFinite(value)) throw new RangeError(`${value} is not a JSON number`)
   return Object.is(value, -0) ? '-0.0' : String(value)
 }
 
-/** A value in the spacing of Python's json. Errors: throws RangeError for what JSON cannot say, or is nested too deeply. */
+/**
+ * Writes a value with the spacing of Python's json. Errors: throws RangeError for values that JSON
+ * cannot express or that are nested too deeply.
+ */
 const valueText = (value: unknown, words: Words, level = 0): string => {
   if (level > MAX_LEVELS) throw new RangeError(`more than ${MAX_LEVELS} levels of lists and objects`)
   if (value === null) return words.null
@@ -32,7 +35,7 @@ const valueText = (value: unknown, words: Words, level = 0): string => {
   if (typeof value === 'number') return numberText(value)
   if (typeof value === 'string') return JSON.stringify(value)
   if (Array.isArray(value)) return `[${value.map((each) => valueText(each, words, level + 1)).join(', ')}]`
-  if (typeof value !== 'object') throw new RangeError(`a ${typeof value} is no value of JSON`)
+  if (typeof value !== 'object') throw new RangeError(`a ${typeof value} is not a JSON value`)
   const fields = Object.entries(value).map(
     ([key, each]) => `${JSON.stringify(key)}: ${valueText(each, words, level + 1)}`,
   )
@@ -41,7 +44,10 @@ const valueText = (value: unknown, words: Words, level = 0): string => {
 
 const json = (value: unknown): string => valueText(value, JSON_WORDS)
 
-/** An object of a name and arguments under some keys, and the id if there is one and a key for it. */
+/**
+ * Writes an object with a name and arguments under these keys, and with the id if both the call and
+ * the format have one.
+ */
 const objectText = (call: ToolCall, [name, args, id]: readonly [string, string, string?]): string => {
   const tail = id === undefined || call.id === undefined ? '' : `, "${id}": ${JSON.stringify(call.id)}`
   return `{"${name}": ${JSON.stringify(call.name)}, "${args}": ${json(call.arguments)}${tail}}`
@@ -74,7 +80,7 @@ const deepSeekText = (calls: readonly string[], between: string): string =>
     deepSeekTag('tool calls end'),
   ].join('')
 
-/** `</` in strings is written `<\/`, for readers that look for the end of the block alone. */
+/** Writes `</` in strings as `<\/`, for readers that search only for the end of the block. */
 const xmlText = ({ id, name, arguments: args }: ToolCall): string =>
   `<tool name="${name}"${id === undefined ? '' : ` tag="${id}"`}>${json(args).replaceAll('</', '<\\/')}</tool>`
 
@@ -128,7 +134,7 @@ const textOf = (calls: readonly ToolCall[], format: ToolCallFormat): string => {
   }
 }
 
-/** What a format has no way to say of a call. */
+/** Lists the parts of a call that a format cannot express. */
 const problemsOf = ({ id, name, arguments: args }: ToolCall, format: ToolCallFormat): readonly string[] => {
   if (name === '') return ['a call has no name']
   const keys = Object.keys(args)
@@ -158,12 +164,13 @@ const problemsOf = ({ id, name, arguments: args }: ToolCall, format: ToolCallFor
 }
 
 /**
- * The text of calls, as a model of the format's family writes them; nothing for no call.
+ * Writes calls in the text format of a model family. No calls give an empty text.
  *
- * Laws     `readToolCalls(written, format)` gives the calls back, and no text; with the schemas of the tools for `qwen3_coder`, whose text has no
- *          types.
- * Errors   `Left(FormatFailure)` with every problem: names that the tags of the format cannot hold, a string that would end its own tag,
- *          arguments that are no JSON or are nested more than 120 levels.
+ * Laws     `readToolCalls(written, format)` gives the calls back, and no text; for `qwen3_coder`,
+ *          whose text has no types, with the schemas of the tools.
+ * Errors   `Left(FormatFailure)` with every problem: names that do not fit the tags of the format,
+ *          a string that would end its own tag, arguments that are not JSON or are nested more than
+ *          120 levels.
  *
  * @example
  * writeToolCalls([{ name: 'add', arguments: { a: 1, exact: true } }], 'pythonic') // right('[add(a=1, exact=True)]')

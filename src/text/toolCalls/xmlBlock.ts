@@ -6,7 +6,7 @@ import { argumentsEvent, BROKEN, done, isTagName, more, type Part } from './part
 const CLOSE = '</tool>'
 const HEADER_LENGTH = 600
 
-/** What was read of a body: undefined JSON is none any more. */
+/** The part of a body that was read. `json` is undefined if the body is not JSON. */
 interface Body {
   readonly json: JsonState | undefined
   readonly held: string
@@ -15,10 +15,10 @@ interface Body {
 
 const TEXT_MODES: readonly string[] = ['string', 'stringEscape', 'keyString', 'keyEscape']
 
-/** The closing tag counts where it is in no string of JSON. */
+/** Returns true if a closing tag ends the body: inside a string of the JSON it does not. */
 const mayClose = ({ json }: Body): boolean => json === undefined || !TEXT_MODES.includes(json.mode)
 
-/** The body with a character that is not of the closing tag. */
+/** Adds a character that does not belong to the closing tag to the body. */
 const grown = ({ json, isEmpty, held }: Body, c: string): Body => ({
   json: json === undefined ? undefined : stepJson(json, c),
   isEmpty: isEmpty && isBlank(c),
@@ -40,7 +40,7 @@ const bodyFrom =
     return done('', [...argumentsEvent(body.isEmpty ? '{}' : passed), { _tag: 'End' }])
   }
 
-/** The attributes up to `>`, and the body. */
+/** Reads the attributes up to `>`, and the body. */
 const header =
   (before: string): Part =>
   (c) => {
@@ -53,5 +53,8 @@ const header =
     ])
   }
 
-/** The automaton. A body that is no JSON is what the call's arguments are, as it was written. */
+/**
+ * The machine of the `xml_block` format. A body that is not JSON becomes the call's arguments as it
+ * was written.
+ */
 export const xmlBlock: CallMachine = markedCalls([{ tag: '<tool', block: header('') }])

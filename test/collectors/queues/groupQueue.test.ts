@@ -95,7 +95,7 @@ describe('a group queue', () => {
   it('is full while it holds as many tasks as it may, also those in training', () => {
     const [, taken] = takeGroups(allMade(withTasks(1, { capacity: 1 })), 1)
     expect(addTask(taken, 'b')).toEqual(
-      E.left({ _tag: 'QueueRefusal', kind: 'full', reason: 'the queue holds 1 tasks, as many as it may' }),
+      E.left({ _tag: 'QueueRefusal', kind: 'full', reason: 'the queue is full: it holds 1 tasks' }),
     )
     expect(E.isRight(addTask(orThrow(settleGroup(taken, 0, { _tag: 'Trained', step: 3 })), 'b'))).toBe(true)
   })
@@ -131,7 +131,7 @@ describe('a group queue', () => {
     expect(taskOutcome(expireLeases(leased(withTasks(1, { maxAttempts: 1, leaseMs: 5 }))[1], 5), 0)).toEqual({
       _tag: 'Dropped',
       cause: 'abandoned',
-      reason: "nothing was heard of worker 'w', in attempt 1",
+      reason: "worker 'w' stopped responding, in attempt 1",
     })
   })
 
@@ -202,11 +202,7 @@ describe('the JSON of a group queue', () => {
   it.each([
     ['no record', 7, 'expected object'],
     ['another format', { ...json, format: 'x' }, 'format'],
-    [
-      'a task twice',
-      { ...json, pending: [...(json.pending as []), (json.pending as [unknown])[0]] },
-      'a task comes twice',
-    ],
+    ['a task twice', { ...json, pending: [...(json.pending as []), (json.pending as [unknown])[0]] }, 'duplicate task'],
     ['fewer tasks than drawn', { ...json, pending: [] }, '0 held and 0 ended are not 3 drawn'],
     ['a lease of the future', { ...json, nextLease: 0 }, 'a lease is not below nextLease, 0'],
     ['tickets of the future', { ...json, nextTicket: 1 }, 'a task is not below nextTicket, 1'],
@@ -227,7 +223,9 @@ describe('the JSON of a group queue', () => {
     const never = (value: unknown): value is string => value === undefined
     const full = orThrow(groupQueueToJson(allMade(withTasks(1))))
     expect(groupQueueFromJson(full, { task: never, rollout: never })).toMatchObject({
-      left: { reason: 'the task of ticket 0 is none; rollout 0 of task 0 is none; rollout 1 of task 0 is none' },
+      left: {
+        reason: 'the task of ticket 0 is invalid; rollout 0 of task 0 is invalid; rollout 1 of task 0 is invalid',
+      },
     })
   })
 

@@ -124,7 +124,7 @@ describe('dpoStep', () => {
     const pair = { prompts: [[1]], chosen: [[1, 2]], rejected: [[3]] }
     expect(update({ ...pair, masks: { chosen: [[1]], rejected: [[1]] } })).toThrow('row 0 has 2 tokens but 1 masks')
     expect(update(pair)).toThrow('refLogProbs')
-    expect(update({ prompts: [], chosen: [], rejected: [] })).toThrow('there are no rows to learn from')
+    expect(update({ prompts: [], chosen: [], rejected: [] })).toThrow('there are no rows to train on')
     step.release()
   })
 

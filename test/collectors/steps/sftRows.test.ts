@@ -75,7 +75,7 @@ describe('maskedRows', () => {
       { ids: [1], mask: [0, 1] },
     ]
     expect(() => maskedRows(given)).toThrow(
-      'maskedRows: conversation 0 has no token to learn; conversation 2 has 1 tokens but 2 in its mask',
+      'maskedRows: conversation 0 has no token to train on; conversation 2 has 1 tokens but 2 in its mask',
     )
   })
 })

@@ -114,12 +114,12 @@ describe('sftStep', () => {
     const step = sftStep({ config, optimizer: adamW() })
     using state = own(scope(() => step.init(params())))
     const update = (rows: SFTRows) => () => step.update(state.value, rows, 0.1)
-    expect(update({ prompts: [], completions: [] })).toThrow('sftStep: there are no rows to learn from')
+    expect(update({ prompts: [], completions: [] })).toThrow('sftStep: there are no rows to train on')
     expect(
       update({ prompts: [[1]], completions: [[99], [2]], masks: [[0.5], [1]], refLogProbs: [[0], [0, 0]] }),
     ).toThrow(
       'sftStep: 2 completions but 1 prompts; row 1 has 1 tokens but 2 refLogProbs; ' +
-        `token 99 is none of the ${config.vocabularySize} of the model; row 0 has 0.5 in its mask, not 0 or 1`,
+        `token 99 is not in the vocabulary of ${config.vocabularySize}; row 0 has 0.5 in its mask, not 0 or 1`,
     )
     const other = sftStep({ config, optimizer: adamW(), loss: SFTLoss({ lossFunction: 'minor_sft' }) })
     expect(() => other.update(state.value, { prompts: [[1]], completions: [[2]] }, 0.1)).toThrow('refLogProbs')

@@ -123,7 +123,7 @@ describe('engineUpdater', () => {
   it('refuses to touch a server that somebody else paused', async () => {
     const { servers, push } = scriptedSetup({ how: 'full' })
     servers[0]!.truth.isPaused = true
-    expect(requireLeft(await push(1)).reason).toContain('it is paused, and not by this updater')
+    expect(requireLeft(await push(1)).reason).toContain('it was paused by someone else')
     expect(servers[0]!.truth.done).toEqual([])
   })
 

@@ -211,7 +211,7 @@ describe('rollout workers', () => {
     })
     await expect.poll(() => time.waits()).toContain(77_000)
     time.pass(77_000)
-    await expect.poll(() => worker.events).toMatchObject([{ _tag: 'Failed', reason: 'not over within 77000 ms' }])
+    await expect.poll(() => worker.events).toMatchObject([{ _tag: 'Failed', reason: 'not finished within 77000 ms' }])
     expect(ledger(orThrow(await queue.look()))).toMatchObject({ drawn: 1, dropped: { failed: 1 } })
     expect(orThrow(await worker.stop())).toMatchObject({ failed: 1 })
   })

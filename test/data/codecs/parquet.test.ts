@@ -76,7 +76,7 @@ describe('readParquet', () => {
 
   it('gives 64-bit integers as numbers where that is exact, else names the row; or as bigints', async () => {
     expect(sentence(await leftOf(read(golden('tooBig'))))).toBe(
-      'a.parquet, row 2: big: 9007199254740992 is no safe integer; read 64-bit integers as bigints',
+      'a.parquet, row 2: big: 9007199254740992 is not a safe integer; read 64-bit integers as bigints',
     )
     expect(await rightOf(read(golden('tooBig'), { int64: 'bigint' }))).toEqual([
       { big: 1n },
@@ -99,7 +99,7 @@ describe('readParquet', () => {
       { question: 'What is 1 + 1?', answer: 'It is one more.\n#### 2' },
     ])
     const failure = await leftOf(readParquet(source, { schema: anything, columns: ['query'] }))
-    expect(sentence(failure)).toMatch(/there is no column query; the columns are question, answer$/)
+    expect(sentence(failure)).toMatch(/missing columns query; the columns are question, answer$/)
     expect(sentence(await leftOf(readParquet(source, { schema: anything, range: [2, 9] })))).toMatch(
       /rows 2 to 9 are not among its 4$/,
     )
@@ -184,7 +184,7 @@ describe('a damaged file', () => {
       /a part that must be there is missing$/,
     ],
     ['an empty footer', new TextEncoder().encode('PAR1\0\0\0\0PAR1'), /a part that must be there is missing$/],
-    ['text', new TextEncoder().encode('{"question":"Why?"}'), /is no Parquet file/],
+    ['text', new TextEncoder().encode('{"question":"Why?"}'), /is not a Parquet file/],
   ])('of %s is refused by name', async (_, bytes, reason) => {
     expect(sentence(await leftOf(read(bytes)))).toMatch(reason)
   })

@@ -93,13 +93,15 @@ describe('encodeValue and decodeValue', () => {
 
   it('refuse marks that say nothing, with their place, and never throw', () => {
     expect(decodeValue({ a: [{ $type: 'number', value: 'one' }] })).toEqual(
-      E.left('a.0: a $type "number" that is none'),
+      E.left('a.0: a $type "number" with invalid content'),
     )
-    expect(decodeValue({ $type: 'bigint', value: '1n' })).toEqual(E.left('a $type "bigint" that is none'))
+    expect(decodeValue({ $type: 'bigint', value: '1n' })).toEqual(E.left('a $type "bigint" with invalid content'))
     expect(decodeValue({ $type: 'Function' })).toEqual(E.left('unknown $type "Function"'))
     expect(decodeValue({ $type: 'History', messages: [{ role: 'user' }] })).toMatchObject({ _tag: 'Left' })
-    expect(decodeValue({ $type: 'record', fields: [['a']] })).toEqual(E.left('a $type "record" that is none'))
-    expect(decodeValue({ $type: 'Int32Array', values: ['a'] })).toEqual(E.left('a $type "Int32Array" that is none'))
+    expect(decodeValue({ $type: 'record', fields: [['a']] })).toEqual(E.left('a $type "record" with invalid content'))
+    expect(decodeValue({ $type: 'Int32Array', values: ['a'] })).toEqual(
+      E.left('a $type "Int32Array" with invalid content'),
+    )
     const marks = fc.record(
       { $type: fc.constantFrom('number', 'bigint', 'Date', 'List', 'History', 'record', 'Uint8Array', 'x', 7) },
       {},

@@ -152,7 +152,7 @@ describe('encodeSafetensors and decodeSafetensors', () => {
       new RangeError(
         [
           'safetensors: "w": 3 elements, shape [2,2] needs 4',
-          '"__metadata__": the format keeps this name for itself',
+          '"__metadata__": the format reserves this name',
           '"\\ud800": the name has half of a surrogate pair, which UTF-8 cannot hold',
           '"n": 0 elements, shape [-1] needs sizes that are natural numbers',
           '"t": Float32Array does not hold I64',
@@ -237,7 +237,7 @@ describe('a file that is not valid', () => {
 
   it.each<[string, Uint8Array, RegExp]>([
     ['no bytes', new Uint8Array(0), /0 bytes/],
-    ['a header length beyond the file', fileOf('{}').fill(0xff, 0, 8), /cut off or not safetensors/],
+    ['a header length beyond the file', fileOf('{}').fill(0xff, 0, 8), /truncated or not safetensors/],
     ['a header that is not JSON', fileOf('{'), /not JSON/],
     ['a header that is a list', fileOf([]), /not a JSON object/],
     ['a header that is null', fileOf('null'), /not a JSON object/],
@@ -262,7 +262,7 @@ describe('a file that is not valid', () => {
     [
       'offsets beyond the data',
       fileOf(entry({ data_offsets: [0, 8], shape: [2] }), [0, 0, 0, 0]),
-      /only 4: it is cut off/,
+      /only 4: it is truncated/,
     ],
     ['metadata that are not text', fileOf({ __metadata__: { n: 1 } }), /__metadata__/],
   ])('is Left for %s', (_what, bytes, reason) => {
@@ -281,7 +281,7 @@ describe('a file that is not valid', () => {
       const total = lengths.reduce((a, b) => a + b, 0)
       const result = decodeSafetensors(fileOf(Object.fromEntries(entries.reverse()), new Array<number>(total).fill(7)))
       expect(E.isRight(result)).toBe(shift === 0)
-      if (E.isLeft(result)) expect(result.left.reason).toMatch(/overlaps|belong to no|belong to none|cut off/)
+      if (E.isLeft(result)) expect(result.left.reason).toMatch(/overlaps|belong to no|belong to none|truncated/)
     })
     fc.assert(law)
   })

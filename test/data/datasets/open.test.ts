@@ -63,7 +63,7 @@ describe('openDataset', () => {
       /other.parquet, row 1: question: .*; answer: /,
     )
     writeFileSync(path('empty.jsonl'), '')
-    expect(sentence(await leftOf(openDataset(path('empty.jsonl'), GSM8K)))).toMatch(/there are no rows/)
+    expect(sentence(await leftOf(openDataset(path('empty.jsonl'), GSM8K)))).toMatch(/no rows/)
     expect(sentence(await leftOf(openDataset(path('none.parquet'), GSM8K)))).toMatch(
       /none.parquet: there is no such file/,
     )
@@ -131,7 +131,7 @@ describe('a plain name of the hub', () => {
 
   it('that is neither a file nor on the hub is refused with what was tried', async () => {
     expect(sentence(await leftOf(openDataset('owner/missing', GSM8K, { hub })))).toMatch(
-      /there is no file 'owner\/missing', and on the hub: .*owner\/missing/,
+      /no file 'owner\/missing', and on the hub: .*owner\/missing/,
     )
     // A path of rows is not looked up on the hub: the folder is misspelt more often.
     expect(await leftOf(openDataset('owner/rows.jsonl', GSM8K, { hub }))).toMatchObject({ _tag: 'FileFailure' })

@@ -71,7 +71,7 @@ describe('agentView', () => {
         let known: readonly AgentTurn[] = []
         const left = new Map<string, History>()
         for (const text of written) {
-          const next = order(known, ['ann', 'bob', 'cat'])
+          const next = order(known, ['ann', 'bob', 'cat'], '')
           if (next === 'end') return
           const view = agentView({ query: 'Q', turns: known, ...next }, others)
           const before = left.get(next.agent)

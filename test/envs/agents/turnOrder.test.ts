@@ -15,7 +15,7 @@ const ABC = ['ann', 'bob', 'cat']
 const playOrder = (order: TurnOrder, agents: readonly string[], texts: readonly string[]): readonly AgentTurn[] => {
   let turns: readonly AgentTurn[] = []
   for (const text of texts) {
-    const next = order(turns, agents)
+    const next = order(turns, agents, '')
     if (next === 'end') return turns
     turns = [...turns, { agent: next.agent, message: message('assistant', text), saw: next.sees }]
   }
@@ -47,8 +47,8 @@ describe('orders of turns', () => {
           const before = turns.slice(0, i).findLast((turn) => turn.agent === agent)
           expect(saw).toBeGreaterThanOrEqual(before?.saw ?? 0)
         }
-        if (turns.length === rounds * agents.length) expect(make({ rounds })(turns, agents)).toBe('end')
-        else expect(make()(turns, agents)).not.toBe('end')
+        if (turns.length === rounds * agents.length) expect(make({ rounds })(turns, agents, '')).toBe('end')
+        else expect(make()(turns, agents, '')).not.toBe('end')
       }),
     )
   })
@@ -85,19 +85,19 @@ describe('orders of turns', () => {
     ['mail ann@cat.org', 'cat'],
     ['@CAT', 'bob'],
   ])('by mention: after ann said %j, it is the turn of %s', (text, agent) => {
-    expect(byMention()([said('ann', text)], ABC)).toEqual({ agent, sees: 1 })
+    expect(byMention()([said('ann', text)], ABC, '')).toEqual({ agent, sees: 1 })
   })
 
   it('by mention: names of any characters are found as they are spelled', () => {
     const names = ['a.*', '$&', 'über', 'x']
-    expect(names.map((name) => byMention()([said('x', `to @${name}`)], names))).toEqual(
+    expect(names.map((name) => byMention()([said('x', `to @${name}`)], names, ''))).toEqual(
       ['a.*', '$&', 'über', 'a.*'].map((agent) => ({ agent, sees: 1 })),
     )
   })
 
   it('by mention: a long message of mentions is read in time', () => {
     const text = '@catt '.repeat(100_000)
-    expect(byMention()([said('ann', text)], ABC)).toEqual({ agent: 'bob', sees: 1 })
+    expect(byMention()([said('ann', text)], ABC, '')).toEqual({ agent: 'bob', sees: 1 })
   })
 
   it.each([roundRobin, simultaneous, byMention])('refuses no rounds', (make) => {

@@ -168,7 +168,7 @@ describe('MLGymWrapper', () => {
     ).toThrow(
       'MLGymWrapper: there is no task; maxSteps must be at least 1, got 0; maxWrong must be at least 1, got 0; rewardWrongFormat must be a number, got NaN',
     )
-    expect(() => makeMLGym({ tasks: ['a'], maxSessions: 0 })).toThrow('limit must be an integer of at least 1')
+    expect(() => makeMLGym({ tasks: ['a'], maxSessions: 0 })).toThrow('limit must be at least 1, got 0')
   })
 
   it('is played by a policy of tokens through both collectors, and what it reads is not learned', async () => {

@@ -83,18 +83,19 @@ describe('mlgymSessions', () => {
   it('who does not wait any more gets no place', async () => {
     const mlgym = countingMLGym()
     const sessions = mlgymSessions({ mlgym })
-    expect(failureOf(await sessions.open(place('x'), AbortSignal.abort())).reason).toBe(
-      'nobody waits for the command any more',
-    )
+    expect(failureOf(await sessions.open(place('x'), AbortSignal.abort()))).toMatchObject({
+      kind: 'infrastructure',
+      reason: "the resource 'MLGym': nobody waits for it any more",
+    })
     expect(mlgym.counts().opened).toBe(0)
   })
 
-  it('what is in use when it is closed ends afterwards', async () => {
+  it('calls off a start when it is closed, and leaves no container behind', async () => {
     const mlgym = countingMLGym()
     const sessions = mlgymSessions({ mlgym })
     const late = sessions.open(place('x'))
     await sessions.close()
-    orThrow(await late)
+    expect(failureOf(await late).reason).toBe("the resource 'MLGym': its start was called off")
     expect(mlgym.counts().alive).toBe(0)
   })
 })

@@ -1,7 +1,8 @@
 import fc from 'fast-check'
+import * as TE from 'fp-ts/lib/TaskEither.js'
 import { afterAll, expect, it } from 'vitest'
 import { keyFromSeed } from '../../../src/core/key.js'
-import type { SandboxEnd } from '../../../src/core/sandbox.js'
+import type { Sandbox, SandboxEnd, SandboxSession } from '../../../src/core/sandbox.js'
 import { SANDBOX_LIMITS } from '../../../src/core/sandbox.js'
 import { cellObservation } from '../../../src/envs/tools/cellObservation.js'
 import type { CellTool, CellToolOptions } from '../../../src/envs/tools/cellTool.js'
@@ -145,8 +146,20 @@ describeWithPython('the tool python', () => {
 
   it('ends a cell when nobody waits any more', async () => {
     const abort = new AbortController()
-    const asked = call(tool, 'import time; time.sleep(1000)', tool.initial, abort.signal)
-    abort.abort()
+    const sandbox = liveSandbox()
+    const abortsWhenAsked: Sandbox = {
+      ...sandbox,
+      open: (program) =>
+        TE.map((session: SandboxSession) => ({
+          ...session,
+          ask: (...question: Parameters<SandboxSession['ask']>) => {
+            setImmediate(() => abort.abort())
+            return session.ask(...question)
+          },
+        }))(sandbox.open(program)),
+    }
+    const sleeping = pythonTool({ sandbox: abortsWhenAsked })
+    const asked = call(sleeping, 'import time; time.sleep(1000)', sleeping.initial, abort.signal)
     expect((await asked).content).toBe('[stopped: the call was called off]')
   })
 

@@ -12,6 +12,7 @@ import { DatasetChatEnv } from '../../../src/envs/datasetChatEnv.js'
 import { gsm8kAnswerReward } from '../../../src/envs/rewards/gsm8k.js'
 import { replyOf } from '../../../src/envs/rewards/reply.js'
 import type { Reward, RewardService, Scored } from '../../../src/envs/rewards/reward.js'
+import type { RewardScene } from '../../../src/envs/rewards/rewardFunction.js'
 import { calculator } from '../../../src/envs/tools/calculator.js'
 import { SimpleToolTransform } from '../../../src/envs/tools/simpleToolTransform.js'
 import { ToolRegistry } from '../../../src/envs/tools/toolRegistry.js'
@@ -235,9 +236,9 @@ describe('rewardTransform', () => {
     /** Right answers of a function that counts its calls. */
     const counted = () => {
       const asked: string[] = []
-      const reward = (answer: string, task: Task): number => {
-        asked.push(answer)
-        return task.answer.endsWith(answer) ? 1 : 0
+      const reward = ({ prediction, answer }: RewardScene): number => {
+        asked.push(prediction)
+        return answer.endsWith(prediction) ? 1 : 0
       }
       return { asked, reward }
     }
@@ -304,11 +305,11 @@ describe('rewardTransform', () => {
           chats(),
           append(
             rewardTransform({
-              reward: async (answer, task, { history }) => ({
-                right: task.answer.endsWith(answer) ? 1 : 0,
-                'turn.count': history.messages.size,
-              }),
-              parts: { right: 1, 'turn.count': 0.25 },
+              reward: async ({ prediction, answer, trajectory }) => {
+                const right = answer.endsWith(prediction) ? 1 : 0
+                return { reward: right + 0.25 * trajectory.length, right, 'turn.count': trajectory.length }
+              },
+              parts: ['right', 'turn.count'],
             }),
           ),
         )
@@ -326,7 +327,7 @@ describe('rewardTransform', () => {
         const source = taskList('levels', [{ id: 'a', query: 'One?', answer: '1', level: 3 }])
         const env = pipe(
           DatasetChatEnv({ source, prompts: 1, keep: 'task' }),
-          append(rewardTransform({ reward: (_answer, task: Task & { readonly level: number }) => task.level })),
+          append(rewardTransform({ reward: ({ level }: RewardScene<Task & { readonly level: number }>) => level })),
         )
         const next = keep(await answered(env.step(keep(await answered(env.reset(empty(1), key))), replies('x'))))
         expect(Array.from(get(next, 'reward').dataSync())).toEqual([3])
@@ -351,8 +352,8 @@ describe('rewardTransform', () => {
     })
 
     it('fails the step where parts are missing or unknown, with the names', async () => {
-      const reward = () => ({ rigt: 1 }) as never
-      const env = pipe(chats(), append(rewardTransform({ reward, parts: { right: 1 } })))
+      const reward = () => ({ reward: 1, rigt: 1 }) as never
+      const env = pipe(chats(), append(rewardTransform({ reward, parts: ['right'] })))
       const state = await answered(env.reset(empty(2), key))
       expect((await refused(env.step(state, replies('a', 'b')))).reason).toMatch(
         /the part 'right' must be a finite number, got undefined; unknown part 'rigt': did you mean 'right'/,
@@ -361,8 +362,8 @@ describe('rewardTransform', () => {
     })
 
     it('refuses parts for a reward that has its own, and unknown options', () => {
-      expect(() => rewardTransform({ reward: exact, parts: { a: 1 } } as never)).toThrow(
-        /parts and solvedAt are for functions/,
+      expect(() => rewardTransform({ reward: exact, parts: ['a'] } as never)).toThrow(
+        /parts, solvedAt and optional are for functions/,
       )
       expect(() => rewardTransform({ rewards: exact } as never)).toThrow(
         "unknown option 'rewards': did you mean 'reward'?",

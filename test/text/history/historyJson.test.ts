@@ -125,7 +125,7 @@ describe('the chat format of OpenAI', () => {
     const byId = [{ role: 'user', content: [{ type: 'file', file: { file_id: 'file-1' } }] }]
     expect(reasonOf(historyFromOpenAi(byId))).toContain('0.content')
     const byUrl = History([message('user', [{ type: 'file', source: { url: 'https://a.b/c.pdf' } }])])
-    expect(reasonOf(historyToOpenAi(byUrl))).toBe('0.content.0: the format has no URLs of files')
+    expect(reasonOf(historyToOpenAi(byUrl))).toBe('0.content.0: the format does not allow file URLs')
   })
 
   it('reads what servers answer, with fields that say nothing', () => {
@@ -182,7 +182,7 @@ describe('the chat format of OpenAI', () => {
       message('user', [{ type: 'audio', source: { url: 'https://a.b/c.wav' } }]),
     ])
     expect(reasonOf(historyToOpenAi(history))).toBe(
-      '0: the message is incomplete, which the format cannot say; 1.content.0: the format has no addresses of sounds',
+      '0: the message is incomplete, which the format cannot express; 1.content.0: the format does not allow audio URLs',
     )
   })
 })

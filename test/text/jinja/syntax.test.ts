@@ -38,11 +38,11 @@ describe('the grammar of templates', () => {
 
   it.each([
     ['{% for a in [1] recursive %}{% endfor %}', "a loop that is 'recursive' is not supported"],
-    ['{% with a = 1 %}{% endwith %}', "the statement 'with' is not known, or not supported here"],
+    ['{% with a = 1 %}{% endwith %}', "the statement 'with' is unknown, or not supported here"],
     ['{% raw %}{{ 1 }}', "a 'raw' block has no 'endraw'"],
-    ['{% include "a" %}', "the statement 'include' is not known, or not supported here"],
+    ['{% include "a" %}', "the statement 'include' is unknown, or not supported here"],
     ['{{ 1e5 }}', "expected CloseExpression, found 'e5'"],
-    ['{% for a in [1] %}{% set b %}{% break %}{% endset %}{% endfor %}', "'break' stands directly in no loop"],
+    ['{% for a in [1] %}{% set b %}{% break %}{% endset %}{% endfor %}', "'break' is not directly in a loop"],
     ['{{ [1, 2][] }}', "expected an index, found '}}'"],
     ['{{ {(1, 2): 5} }}', 'a tuple as a key is not supported'],
   ])('refuses by name what Python takes and we do not: %s', (source, reason) => {

@@ -196,7 +196,7 @@ describe('render', () => {
     ['has another text in place of the generation prompt', `{% if add_generation_prompt %}A{% else %}B{% endif %}`, 3],
   ])('refuses a template that %s, naming the message', (_, source, index) => {
     expect(refusal(source)).toBe(
-      `message ${index} changes how the messages before it are rendered, so the spans of this template cannot be told`,
+      `message ${index} changes how the messages before it are rendered, so the spans of this template cannot be determined`,
     )
   })
 

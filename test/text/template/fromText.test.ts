@@ -71,15 +71,13 @@ describe('fromText', () => {
     [
       'whose turns depend on their place',
       '{% for m in messages %}<{{ loop.index }}>{{ m.content }}{% endfor %}',
-      /depends on its place/,
+      /depends on its position/,
     ],
   ])('refuses a template %s', (_, source, reason) => {
     expect(reasonOf(inverseOf(orThrow(chatTemplate(source))))).toMatch(reason)
   })
 
   it('refuses a text of another template', () => {
-    expect(reasonOf(fromText(chatMl, '[INST] Hello [/INST]'))).toBe(
-      'the text does not begin as the chat template begins it',
-    )
+    expect(reasonOf(fromText(chatMl, '[INST] Hello [/INST]'))).toBe('the text does not begin like the chat template')
   })
 })

@@ -60,11 +60,11 @@ describe('assistantText', () => {
     })
   })
 
-  it('refuses tags in a macro, whose place in the text is not known', () => {
+  it('refuses tags in a macro, whose position in the text is unknown', () => {
     const source =
       '{% macro show(m) %}>{% generation %}{{ m.content }}{% endgeneration %}{% endmacro %}{% for m in messages %}{{ show(m) }}{% endfor %}'
     const result = assistantText(orThrow(chatTemplate(source)), chat, { from: 'tags', generationPrompt: 'omit' })
-    expect(result).toMatchObject({ left: { reason: expect.stringContaining('in a macro') } })
+    expect(result).toMatchObject({ left: { reason: expect.stringContaining('inside a macro') } })
   })
 
   it('refuses spans whose answers do not begin with the generation prompt', () => {

@@ -192,8 +192,8 @@ describe('what cannot be written', () => {
     ['deepseek_v3', { name: 'a\nb', arguments: {} }, '"a\\nb" cannot be written as a name'],
     ['xml_block', { id: 'a"b', name: 'f', arguments: {} }, '"a\\"b" cannot be written as a name'],
     ['qwen3_coder', { name: 'f', arguments: { a: 'x</parameter>' } }, "the text of 'a' would end its own tag"],
-    ['hermes', { name: 'f', arguments: { a: Number.NaN } }, 'NaN is no number of JSON'],
-    ['mistral', { name: 'f', arguments: { a: undefined } }, 'a undefined is no value of JSON'],
+    ['hermes', { name: 'f', arguments: { a: Number.NaN } }, 'NaN is not a JSON number'],
+    ['mistral', { name: 'f', arguments: { a: undefined } }, 'a undefined is not a JSON value'],
   ])('%s: %j is refused', (format, each, reason) => {
     expect(writeToolCalls([each], format)).toEqual(E.left({ _tag: 'FormatFailure', format, reason }))
   })

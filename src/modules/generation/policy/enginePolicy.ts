@@ -1,5 +1,5 @@
 /**
- * Makes a policy of any engine: in this process, on a thread, behind a server, or a pool of them.
+ * Makes a policy of any engine: in this process, on a thread, on a server, or a pool of them.
  *
  * This folder holds engines as policies: requests for the rows of a batch, and their answers as
  * actions. It does not hold the wrappers that users call (`../../remote`).
@@ -12,7 +12,7 @@ import { errorMessage } from '../../../core/failure.js'
 import { type Limiter, limiter } from '../../../core/limiter.js'
 import { aRecord, aText, checkOptions, eitherOf, type OptionKinds, oneOf } from '../../../core/options.js'
 import type { EngineAbilities, EngineClient } from '../../../data/engineClient.js'
-import type { GenerationFailure, GenerationRequest, SamplingParams } from '../../../data/generation.js'
+import type { GenerationEvent, GenerationFailure, GenerationRequest, SamplingParams } from '../../../data/generation.js'
 import type {
   ActOptions,
   LogProbModel,
@@ -32,10 +32,16 @@ import { type PlannedRequest, planRequests, type Truncation } from './requestPla
 import { scoreRequests } from './scoreRequests.js'
 import { missingTemperedLogProbs } from './temperedLogProbs.js'
 
-/** What a policy needs of an engine: an `EngineClient`, an `enginePool`, or `localClient` of an `LLMEngine`. */
+/**
+ * The part of an engine that a policy uses: an `EngineClient`, an `enginePool`, or `localClient` of
+ * an `LLMEngine`.
+ */
 export type PolicyEngine = Pick<EngineClient, 'name' | 'connect' | 'generate'>
 
-/** How a policy samples; how many completions, their keys and what is told of them are not its to choose. */
+/**
+ * The sampling settings of a policy. It sets the number of completions, their keys and the reported
+ * log-probabilities itself.
+ */
 export type EngineSampling = Partial<
   Omit<SamplingParams, 'n' | 'key' | 'topLogProbs' | 'promptLogProbs' | 'logProbsMode' | 'maxTokens'>
 > & {
@@ -47,11 +53,15 @@ export interface EnginePolicyOptions {
   readonly engine: PolicyEngine
   readonly sampling?: EngineSampling
   /**
-   * Default `refuse`. What is cut is not in the action: log-probabilities are those after what was kept, so that whoever trains on them has
-   * to cut the prompt alike.
+   * Treatment of prompts that are too long. Tokens that are cut off are not part of the action.
+   * Log-probabilities are conditioned on the kept tokens only, so training must cut the prompt in
+   * the same way. Default `refuse`.
    */
   readonly truncate?: Truncation
-  /** Default `refuse`: such a row has log-probabilities of several policies. With `each` actions have `versions.response`, one for each token. */
+  /**
+   * Treatment of rows with several weight versions, whose log-probabilities belong to several
+   * policies. With `each`, actions have `versions.response`, one per token. Default `refuse`.
+   */
   readonly mixedVersions?: MixedVersions
   /** Default: the name of the engine. */
   readonly name?: string
@@ -60,24 +70,27 @@ export interface EnginePolicyOptions {
 }
 
 export interface EnginePolicyLimits {
-  /** Requests of this policy at a time, over all its calls. Default 256. */
+  /** Most concurrent requests of this policy, over all its calls. Default 256. */
   readonly maxConcurrent?: number
-  /** Completions of one request. Default: as many as the engine decodes at a time. */
+  /** Most completions per request. Default: as many as the engine decodes at a time. */
   readonly maxPerRequest?: number
-  /** For one call of `act` or `score`, from its start to its end. Default: none besides those of the engine. */
+  /**
+   * Time limit of one call of `act` or `score` in milliseconds. Default: only the limits of the
+   * engine.
+   */
   readonly deadlineMs?: number
 }
 
-/** An engine's policy. It scores too, where the engine tells log-probabilities of prompts. */
+/** The policy of an engine. It also scores if the engine reports log-probabilities of prompts. */
 export interface EnginePolicy extends Policy<TokenPrompt, TokenAction>, LogProbModel {
   readonly name: string
-  /** The same engine with other sampling settings. */
+  /** Returns a policy of the same engine with other sampling settings. */
   readonly withSampling: (sampling: EngineSampling) => EnginePolicy
 }
 
 type Kind = NonNullable<PolicyFailure['kind']>
 
-/** What all calls of a policy share. */
+/** The state that all calls of a policy share. */
 interface Shared {
   readonly name: string
   readonly engine: PolicyEngine
@@ -93,11 +106,11 @@ const policyFailure = (policy: string, kind: Kind, reason: string): PolicyFailur
   reason,
 })
 
-/** Whether asking again could help. */
+/** Returns `asked` for failures that a retry cannot fix, otherwise `infrastructure`. */
 const kindOf = ({ kind }: GenerationFailure): Kind =>
   kind === 'invalid' || kind === 'unauthorized' ? 'asked' : 'infrastructure'
 
-/** The failure of a call that was called off; null if it was not. */
+/** Returns the failure of a cancelled call, or null if it was not cancelled. */
 const calledOff = ({ name, deadlineMs }: Shared, work: Cancellation): PolicyFailure | null => {
   switch (work.why()) {
     case 'caller':
@@ -110,7 +123,10 @@ const calledOff = ({ name, deadlineMs }: Shared, work: Cancellation): PolicyFail
   }
 }
 
-/** Runs `f` so that it ends when the caller or the deadline says so. Other people's code may throw, against its type. */
+/**
+ * Runs `f` until the caller or the deadline cancels it. Converts errors that an engine throws
+ * against its type.
+ */
 const bounded = async <T>(
   shared: Shared,
   { signal }: ActOptions,
@@ -120,7 +136,7 @@ const bounded = async <T>(
   const work = cancellation({ signal, deadlineMs })
   try {
     const connected = work.signal.aborted ? ABORTED : await unlessAborted(engine.connect(), work.signal)
-    if (connected === ABORTED) return E.left(calledOff(shared, work)!) // nobody else aborts it before `f` is called
+    if (connected === ABORTED) return E.left(calledOff(shared, work)!) // only the caller or the deadline can abort before `f`
     if (E.isLeft(connected)) {
       const { kind, reason } = connected.left
       return E.left(policyFailure(name, kind === 'refused' || kind === 'missing' ? 'asked' : 'infrastructure', reason))
@@ -136,29 +152,52 @@ const bounded = async <T>(
   }
 }
 
-/** The answer to one request, or why there is none. A stream may throw, against its type. */
+/** A request, and the observer of its completions. */
+interface Asked {
+  readonly request: Omit<GenerationRequest, 'id'>
+  readonly onTokens?: ((completion: number, ids: readonly number[]) => void) | undefined
+}
+
+/** Yields the events of a request and reports new tokens to the observer. */
+async function* reported(
+  events: AsyncIterable<GenerationEvent>,
+  onTokens: Asked['onTokens'],
+): AsyncGenerator<GenerationEvent, void> {
+  for await (const event of events) {
+    if (event._tag === 'Tokens')
+      onTokens?.(
+        event.index,
+        event.tokens.map(({ id }) => id),
+      )
+    yield event
+  }
+}
+
+/**
+ * Returns the answer to one request, or its failure. Handles streams that throw against their type.
+ */
 const askOne = async (
   { engine, ids }: Shared,
-  request: Omit<GenerationRequest, 'id'>,
+  { request, onTokens }: Asked,
   signal: AbortSignal,
 ): Promise<E.Either<GenerationFailure, Generated>> => {
   try {
     const events = engine.generate({ ...request, id: ids.fresh() }, { signal })
-    return await collectEvents(untilAborted(events, signal), request.sampling.n)
+    return await collectEvents(reported(untilAborted(events, signal), onTokens), request.sampling.n)
   } catch (error) {
     const reason = `the engine ${engine.name} broke its contract: ${errorMessage(error)}`
     return E.left({ _tag: 'GenerationFailure', kind: 'internal', reason })
   }
 }
 
-/** The answers to all requests, or the first failure, which ends the others. */
+/** Returns the answers to all requests, or the first failure, which cancels the others. */
 const askAll = async (
   shared: Shared,
-  requests: readonly Omit<GenerationRequest, 'id'>[],
+  requests: readonly Asked[],
   work: Cancellation,
 ): Promise<E.Either<PolicyFailure, readonly Generated[]>> => {
   const failures: PolicyFailure[] = []
-  const ask = async (request: Omit<GenerationRequest, 'id'>): Promise<readonly Generated[]> => {
+  const ask = async (request: Asked): Promise<readonly Generated[]> => {
     const { signal, release } = work.part()
     try {
       const answer = await shared.places.run(() => askOne(shared, request, signal), signal)
@@ -173,10 +212,10 @@ const askAll = async (
   }
   const answers = (await Promise.all(requests.map(ask))).flat()
   if (answers.length === requests.length) return E.right(answers)
-  return E.left(failures[0] ?? policyFailure(shared.name, 'cancelled', 'called off before it began'))
+  return E.left(failures[0] ?? policyFailure(shared.name, 'cancelled', 'cancelled before it started'))
 }
 
-/** The rows of an answer: each its own completion, or all the one of temperature 0. */
+/** Returns the rows of an answer: one completion each, or the same one for all at temperature 0. */
 const rowsOfAnswer = ({ rows }: PlannedRequest, answer: readonly ActionRow[]): readonly ActionRow[] =>
   answer.length === rows ? answer : Array.from({ length: rows }, () => answer[0]!)
 
@@ -218,7 +257,7 @@ const actionOf = (
 const rowsOf = (rows: Ragged<'int32'>): readonly Int32Array[] =>
   Array.from({ length: raggedLength(rows) }, (_, i) => raggedRow(rows, i))
 
-/** Default number of new tokens, as of `TransformersWrapper`. */
+/** Default number of new tokens, the same as in `TransformersWrapper`. */
 const MAX_TOKENS = 128
 
 const sampler =
@@ -239,7 +278,13 @@ const sampler =
         ...{ sampling, key, truncate, maxPerRequest, abilities },
       })
       if (E.isLeft(plan)) return refuse(plan.left)
-      const requests = plan.right.map(({ request }) => request)
+      const { onTokens } = how
+      const requests = plan.right.map(
+        ({ request, row }): Asked => ({
+          request,
+          onTokens: onTokens && ((completion, ids) => onTokens(row + completion, ids)),
+        }),
+      )
       const answers = await askAll(shared, requests, work)
       if (E.isLeft(answers)) return answers
       const rules = { sampling, mixedVersions, abilities }
@@ -261,7 +306,11 @@ const scoring =
     bounded(shared, {}, async (work, abilities) => {
       const plan = scoreRequests(rowsOf(prompts), rowsOf(completions), { temperature, abilities })
       if (E.isLeft(plan)) return E.left(policyFailure(shared.name, 'asked', plan.left))
-      const answers = await askAll(shared, plan.right, work)
+      const answers = await askAll(
+        shared,
+        plan.right.map((request) => ({ request })),
+        work,
+      )
       if (E.isLeft(answers)) return answers
       const rows = E.traverseArrayWithIndex((i: number, { promptLogProbs }: Generated) =>
         scoredRow(promptLogProbs, plan.right[i]!.prompt, raggedRow(prompts, i).length),
@@ -282,20 +331,25 @@ const ENGINE_POLICY_OPTIONS: OptionKinds<EnginePolicyOptions> = {
 }
 
 /**
- * A policy over anything that generates: what `TransformersWrapper` is for a model of this process, for an engine of any place.
+ * Makes a policy of any engine, like `TransformersWrapper` for an in-process model.
  *
- * It reads `tokens.prompt` and samples `tokens.response` with `logProbs.response`: log-probabilities at the temperature used (at 1 for
- * temperature 0), before anything is cut. Neighbouring rows with equal prompts are one request, whose prompt is computed once. Row i draws
- * as completion i of the key, whatever else is in the batch: the very draws of `TransformersWrapper`, where the engine is one of Tandem.
- * Servers that draw by a seed of their own draw alike for equal seeds as far as they promise it.
+ * It reads `tokens.prompt` and samples `tokens.response` with `logProbs.response`:
+ * log-probabilities at the sampling temperature (at 1 for temperature 0), before any cut.
+ * Neighboring rows with equal prompts are one request, whose prompt is computed once. Row i draws
+ * as completion i of the key, independent of the rest of the batch. On Tandem's engines, these are
+ * the same draws as in `TransformersWrapper`. Servers that draw from their own seed repeat draws
+ * for equal seeds as far as they guarantee it.
  *
  * Defaults temperature 1, no cuts, 128 new tokens.
- * Errors   `Left(PolicyFailure)`. `asked`: wrong settings or prompts, and settings whose log-probabilities the engine cannot tell (raw ones:
- *          only at temperature 1 or 0; processed ones: only without cuts and penalties; SGLang's: only without penalties).
- *          `infrastructure`: whatever the engine does wrong; no row is made up. `cancelled`: by the signal. When one request fails, the
- *          others are cancelled.
- * Effects  requests to the engine, at most `maxConcurrent` at a time; the signal and the deadline end them.
- * Source   TorchRL `vLLMWrapper` in tokens mode, whose log-probabilities at other temperatures are not those of what was sampled.
+ * Errors   `Left(PolicyFailure)`. `asked`: invalid settings or prompts, and settings whose
+ *          log-probabilities the engine cannot report (raw ones: only at temperature 1 or 0;
+ *          processed ones: only without cuts and penalties; SGLang's: only without penalties).
+ *          `infrastructure`: any error of the engine; rows are never made up. `cancelled`: by the
+ *          signal. If one request fails, the others are cancelled.
+ * Effects  sends at most `maxConcurrent` requests to the engine at a time. The signal and the
+ *          deadline cancel them.
+ * Source   TorchRL `vLLMWrapper` in tokens mode, whose log-probabilities at other temperatures are
+ *          not those of the sampled distribution.
  */
 export const enginePolicy = (options: EnginePolicyOptions): EnginePolicy => {
   checkOptions('enginePolicy', options, ENGINE_POLICY_OPTIONS)

@@ -18,7 +18,13 @@ import { type Capture, type CapturedTurn, type ChatOutput, type ChatTurn, output
 import { type FailureKind, type FailureMaker, failureMaker, kindOfStatus, replyFailure } from './chatFailures.js'
 import { chatReply, tokensOf } from './chatReply.js'
 import { captureFields, seedOf } from './chatRequest.js'
-import { CHAT_OPTIONS, type ChatOptions, type ChatSettings, type ClientConfig, chatSettings } from './clientConfig.js'
+import {
+  CHAT_OPTIONS,
+  type ChatOptions,
+  type ChatSettings,
+  chatSettings,
+  type OpenAIWrapperOptions,
+} from './clientConfig.js'
 
 /** What is asked of a language model: the call options of the AI SDK's specification, as far as they are used here. */
 interface LanguageModelCall {
@@ -63,7 +69,7 @@ export interface AISDKConfig<C extends Capture = Capture> extends ChatOptions {
   readonly maxConcurrent?: number
   /** What must never be shown: the provider's key. */
   readonly secrets?: readonly string[]
-  /** As of `ClientConfig`. Adapters are chosen with the model, so that only version and salt are read. */
+  /** As of `OpenAIWrapperOptions`. Adapters are chosen with the model, so that only version and salt are read. */
   readonly weights?: () => ServingWeights
   readonly world?: Partial<AIWorld>
 }
@@ -84,7 +90,7 @@ const RETRY = { attempts: 4, baseMs: 250, capMs: 20_000, share: 1, floor: 0 } as
 const optionsName = ({ provider }: LanguageModel): string => provider.split('.')[0]!.trim()
 
 /** The settings that a chat server would be asked with: what makes captured log-probabilities wrong there does so here. */
-const asClient = (config: AISDKConfig): ClientConfig => {
+const asClient = (config: AISDKConfig): OpenAIWrapperOptions => {
   const { model, capture, seeds = 'from-key', providerOptions: given = {} } = config
   const fields = [
     'temperature',

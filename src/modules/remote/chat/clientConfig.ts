@@ -1,4 +1,4 @@
-/** How a chat server is asked: AgentFly's `ClientConfig`, and what it left out. */
+/** How a chat server is asked: the options of AgentFly's `ClientConfig`, and others. */
 
 import type { Transport } from '../../../core/http.js'
 import { aList, aNumber, aRecord, eitherOf, type OptionKinds, oneOf } from '../../../core/options.js'
@@ -73,7 +73,7 @@ export const CHAT_OPTIONS: OptionKinds<ChatOptions> = {
 }
 
 /** A chat server, and how it is asked. The defaults are AgentFly's. */
-export interface ClientConfig<C extends Capture = Capture> extends ChatOptions {
+export interface OpenAIWrapperOptions<C extends Capture = Capture> extends ChatOptions {
   readonly model: string
   /** What is kept of the answers. Default `text`. */
   readonly capture?: C
@@ -171,7 +171,7 @@ const problemsOf = (settings: ChatSettings): readonly string[] => {
  *
  * Errors   throws RangeError with every setting that cannot be, or under which captured log-probabilities would not be those of the samples.
  */
-export const chatSettings = (config: ClientConfig): ChatSettings => {
+export const chatSettings = (config: OpenAIWrapperOptions): ChatSettings => {
   const { temperature = 1, topP = 1, maxNewTokens = 1024, timeoutSeconds = 600, dialect = {} } = config
   const settings: ChatSettings = {
     model: config.model,
@@ -194,6 +194,6 @@ export const chatSettings = (config: ClientConfig): ChatSettings => {
     weights: config.weights ?? (() => BASE_WEIGHTS),
   }
   const problems = problemsOf(settings)
-  if (problems.length > 0) throw new RangeError(`ClientConfig: ${problems.join('; ')}`)
+  if (problems.length > 0) throw new RangeError(`OpenAIWrapperOptions: ${problems.join('; ')}`)
   return settings
 }

@@ -33,8 +33,8 @@ describe('an answer that cannot be', () => {
   it.each<readonly [string, readonly (GenerationEvent | Error)[], string]>([
     ['NaN for a log-probability', one({ temperedLogProb: Number.NaN }), 'token 1 has no log-probability'],
     ['a log-probability above 0', one({ temperedLogProb: 0.5 }), 'above 0'],
-    ['-9999 for a log-probability', one({ temperedLogProb: -9999 }), 'where they have none'],
-    ['-Infinity for a log-probability', one({ temperedLogProb: Number.NEGATIVE_INFINITY }), 'where they have none'],
+    ['-9999 for a log-probability', one({ temperedLogProb: -9999 }), 'for missing numbers'],
+    ['-Infinity for a log-probability', one({ temperedLogProb: Number.NEGATIVE_INFINITY }), 'for missing numbers'],
     ['an id outside of the vocabulary', one({ id: 100 }), 'token 1 has id 100'],
     ['a version that is none', one({ version: Number.NaN }), 'version NaN'],
     ['two versions in a completion', one({ version: 1 }), 'from version 0 to 1'],

@@ -6,7 +6,7 @@ import { data, raggedRows } from '../../../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../../../src/data/tensorDict/tensorDict.js'
 import type { Capture } from '../../../../src/modules/remote/chat/chatAction.js'
 import { seedOf } from '../../../../src/modules/remote/chat/chatRequest.js'
-import type { ClientConfig } from '../../../../src/modules/remote/chat/clientConfig.js'
+import type { OpenAIWrapperOptions } from '../../../../src/modules/remote/chat/clientConfig.js'
 import { OpenAIWrapper } from '../../../../src/modules/remote/chat/openAIWrapper.js'
 import { History, message, textOf } from '../../../../src/text/history/history.js'
 import { type Fault, type FaultProxy, faultProxy, rewriteJson } from '../../../kit/faultProxy.js'
@@ -27,7 +27,7 @@ const asked = (...texts: readonly string[]): TensorDict<HistoryPrompt> =>
 /** A policy over a server behind a proxy, with the requests that the server saw. */
 const over = async <C extends Capture>(
   app: Parameters<typeof listen>[0],
-  config: Partial<ClientConfig<C>> = {},
+  config: Partial<OpenAIWrapperOptions<C>> = {},
   fault?: (nth: number) => Fault | undefined,
 ) => {
   const { url } = await listen(app)
@@ -38,7 +38,7 @@ const over = async <C extends Capture>(
     maxNewTokens: 64,
     maxRequestsPerMinute: 10_000,
     ...config,
-  } as ClientConfig<C>) // `config` may be without what is given here
+  } as OpenAIWrapperOptions<C>) // `config` may be without what is given here
   closing.push(policy.close, proxy.close)
   return { policy, proxy }
 }

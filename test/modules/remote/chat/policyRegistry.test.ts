@@ -3,17 +3,19 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
+import { createProviderRegistry } from 'ai'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Environment } from '../../../../src/core/capabilities.js'
 import type { Hub } from '../../../../src/core/hub.js'
 import { keyFromSeed } from '../../../../src/core/key.js'
-import { data } from '../../../../src/data/tensorDict/leaf.js'
-import { get, TensorDict } from '../../../../src/data/tensorDict/tensorDict.js'
+import { type Data, data, type Ragged, raggedRow } from '../../../../src/data/tensorDict/leaf.js'
+import { find, get, TensorDict } from '../../../../src/data/tensorDict/tensorDict.js'
 import { EMBEDDED_MODEL } from '../../../../src/live/embeddedModel.js'
 import { liveEnvironment } from '../../../../src/live/environment.js'
 import { liveFiles } from '../../../../src/live/files.js'
-import { type RegistryOptions, resolvePolicy } from '../../../../src/modules/remote/chat/policyRegistry.js'
+import type { RegistryOptions, RegistryWorld } from '../../../../src/modules/remote/chat/policyLookup.js'
+import { resolvePolicy } from '../../../../src/modules/remote/chat/policyRegistry.js'
 import { History, message, textOf } from '../../../../src/text/history/history.js'
 import { useEngine } from '../../../kit/engine.js'
 import { leftOf, rightOf } from '../../../kit/results.js'
@@ -67,10 +69,10 @@ describe('policies by name', () => {
     )
     expect(await answerOf('vllm_mine', options({}, { vllmModels }))).toBe('four')
     const unknown = await leftOf(resolvePolicy('vllm_x', options({ VLLM_MODELS_PATH: vllmModels })))
-    expect(unknown.reason).toContain("no model 'x'; it has mine, other")
-    expect((await leftOf(resolvePolicy('vllm_other', options({}, { vllmModels })))).reason).toContain('has no url')
-    await writeFile(vllmModels, 'models:\n  - name: mine')
-    expect((await leftOf(resolvePolicy('vllm_mine', options({}, { vllmModels })))).reason).toContain('YAML is not read')
+    expect(unknown.reason).toContain('has mine, other')
+    expect((await leftOf(resolvePolicy('vllm_other', options({}, { vllmModels })))).reason).toContain(
+      'has no url and no model_path',
+    )
   })
 
   it('finds an entry of the registry file by each of its names, and asks the server for the first', async () => {
@@ -80,7 +82,7 @@ describe('policies by name', () => {
     for (const name of ['vllm_cat', 'vllm_mine', 'vllm_yours'])
       expect(await answerOf(name, options({}, { vllmModels }))).toBe('four')
     const unknown = await leftOf(resolvePolicy('vllm_x', options({}, { vllmModels })))
-    expect(unknown.reason).toContain('it has cat, mine, yours')
+    expect(unknown.reason).toContain('has cat, mine, yours')
     await writeFile(vllmModels, JSON.stringify([{ name: [], url }]))
     expect((await leftOf(resolvePolicy('vllm_x', options({}, { vllmModels }))))._tag).toBe('FormatFailure')
   })
@@ -160,7 +162,92 @@ describe('policies by name', () => {
     expect(missing.reason).toContain('npm install @ai-sdk/groq')
     expect(missing.reason).not.toContain('planted-k')
     expect((await leftOf(resolvePolicy('litellm_nobody/x', options()))).reason).toContain('together_ai')
-    expect((await leftOf(resolvePolicy('litellm_x', options()))).reason).toContain('litellm_PROVIDER/MODEL')
+    // A name without a provider is OpenAI's.
+    expect((await leftOf(resolvePolicy('litellm_gpt-4', options()))).reason).toContain('OPENAI_API_KEY')
+  })
+
+  it.each(['TOGETHER_API_KEY', 'TOGETHERAI_API_KEY'])('takes the key of a provider from %s', async (variable) => {
+    const makes: string[] = []
+    const createTogetherAI = ({ apiKey }: { readonly apiKey: string }) => {
+      makes.push(apiKey)
+      return createOpenAICompatible({ name: 'together', baseURL: 'http://127.0.0.1:9/v1', apiKey }).chatModel
+    }
+    const world = {
+      environment: environment({ [variable]: 'k' }),
+      packages: { load: async () => ({ createTogetherAI }) },
+    }
+    await (await rightOf(resolvePolicy('litellm_together_ai/a/b', options({}, { world })))).close()
+    expect(makes).toEqual(['k'])
+  })
+
+  it('asks a registry of the AI SDK, which may know any number of providers', async () => {
+    const { url } = await listen(served(saying('four')))
+    const mine = createOpenAICompatible({ name: 'mine', baseURL: `${url}/v1` })
+    const providers = createProviderRegistry({ mine })
+    expect(await answerOf('litellm_mine/cat', options({}, { providers }))).toBe('four')
+    expect((await leftOf(resolvePolicy('litellm_nobody/x', options({}, { providers })))).reason).toContain("'nobody:x'")
+  })
+
+  it('reads registry files of YAML, with names as the seed has them', async () => {
+    const { url } = await listen(served(saying('four')))
+    const vllmModels = join(folder, 'models.yaml')
+    await writeFile(vllmModels, `models:\n  - name: vllm_mine  # a comment\n    url: ${url}/v1\n    served_name: cat\n`)
+    expect(await answerOf('vllm_mine', options({}, { vllmModels }))).toBe('four')
+    await writeFile(vllmModels, 'models: [')
+    expect(await leftOf(resolvePolicy('vllm_mine', options({}, { vllmModels })))).toMatchObject({
+      ...{ _tag: 'FormatFailure', where: vllmModels },
+    })
+  })
+
+  it('starts a server for an entry with a model_path, and ends it with the policy', async () => {
+    const vllmModels = join(folder, 'paths.yaml')
+    await writeFile(
+      vllmModels,
+      'models:\n  - name: vllm_local\n    model_path: /models/x\n    tokenizer_path: /models/t\n',
+    )
+    const { url } = await listen(served(saying('four'), { model: { names: ['local'], root: '/' } }))
+    const told: unknown[] = []
+    const startServer: RegistryWorld['startServer'] = (config) => {
+      told.push(config)
+      const stop = async () => void told.push('stopped')
+      return TE.right({ url, stop } as never) // the registry needs nothing else
+    }
+    expect(await answerOf('vllm_local', options({}, { vllmModels, world: { startServer } }))).toBe('four')
+    expect(told).toEqual([{ model: '/models/x', tokenizer: '/models/t', servedModelName: 'local' }, 'stopped'])
+    const failing: RegistryWorld['startServer'] = () =>
+      TE.left({ _tag: 'WorkerFailure', kind: 'executable', reason: 'vLLM is not installed', log: [] })
+    const failure = await leftOf(
+      resolvePolicy('vllm_local', options({}, { vllmModels, world: { startServer: failing } })),
+    )
+    expect(failure.reason).toBe('vLLM is not installed')
+  })
+
+  it('allows only the names of a list, if there is one', async () => {
+    const { url } = await listen(served(saying('four'), { model: { names: ['groq/cat'], root: '/' } }))
+    const litellmModels = join(folder, 'litellm.yaml')
+    await writeFile(litellmModels, 'models:\n  - litellm_groq/cat\n')
+    const proxy = { LITELLM_BASE_URL: `${url}/v1` }
+    expect(await answerOf('litellm_groq/cat', options(proxy, { litellmModels }))).toBe('four')
+    const { reason } = await leftOf(
+      resolvePolicy('litellm_groq/cta', options({ ...proxy, LITELLM_MODELS_PATH: litellmModels })),
+    )
+    expect(reason).toContain("did you mean 'groq/cat'?")
+  })
+
+  it('scores replies with a model in this process: equal to what it samples', async () => {
+    const policy = await rightOf(resolvePolicy(`hf_${EMBEDDED_MODEL}`, options()))
+    const history = History([message('user', '2 + 2')])
+    const scores = await rightOf(policy.scoreReplies!(history, ['4', 'four', '4']))
+    expect(scores[0]).toBeCloseTo(scores[2]!, 5)
+    expect(scores[0]).not.toBeCloseTo(scores[1]!, 1)
+    const state = TensorDict({ history: { prompt: data([history]) } }, [1])
+    const action = await rightOf(policy.act(state, keyFromSeed(4)))
+    const text = textOf(get(action, 'history', 'response').items.get(0)!)
+    const logProbs = find(action, ['logProbs', 'response']) as Ragged<'float32'> // of a policy over tokens
+    const sampled = raggedRow(logProbs, 0).reduce((sum, each) => sum + each, 0)
+    const isWhole = (find(action, 'stopReason') as Data<string>).items.get(0) === 'stop'
+    if (isWhole) expect((await rightOf(policy.scoreReplies!(history, [text])))[0]).toBeCloseTo(sampled, 2)
+    await policy.close()
   })
 
   it('loads a model into this process', async () => {

@@ -171,7 +171,7 @@ describe('a stream', () => {
       { version: '4', start: 1, end: 3 },
     ]
     const end = piece([3], { finish_reason: 'stop', weight_versions: spans })
-    expect(failureIn(await streamed(piece([1, 2]), end, '[DONE]')).reason).toContain('of version 0, and then 4')
+    expect(failureIn(await streamed(piece([1, 2]), end, '[DONE]')).reason).toContain('version 0, and then 4')
     const whole = answered(answer([choice([1, 2, 3], { weight_versions: spans })]))
     const { completions } = orThrow(await collectEvents(whole.generate(requestOf()), 1))
     expect(completions[0]!.tokens.map(({ version }) => version)).toEqual([0, 4, 4])

@@ -1,0 +1,121 @@
+/** The environment of an agent: its conversations, tools, reward and limits. */
+import { pipe } from 'fp-ts/lib/function.js'
+import type { AgentTask } from '../data/datasets/agentRows.js'
+import type { HistoryAction, HistoryPrompt } from '../data/policy.js'
+import type { TaskSource } from '../data/task.js'
+import type { DeepMerge } from '../data/tensorDict/merge.js'
+import type { Env } from '../envs/base/env.js'
+import { DatasetChatEnv, type DatasetChatStateOf, type DrawnChats } from '../envs/datasetChatEnv.js'
+import type { AnyReward } from '../envs/rewards/reward.js'
+import { type CallFinder, callsOfMessage, callsOfText } from '../envs/tools/askedCalls.js'
+import { contextFolding } from '../envs/tools/contextFolding.js'
+import type { Tool } from '../envs/tools/tool.js'
+import { ToolRegistry, toolSpecs } from '../envs/tools/toolRegistry.js'
+import { type ToolCallOptions, type ToolEntries, toolTransform } from '../envs/tools/toolTransform.js'
+import { cutReply } from '../envs/transforms/cutReply.js'
+import { givenMessages } from '../envs/transforms/givenMessages.js'
+import type { RewardEntries } from '../envs/transforms/rewardEntries.js'
+import { rewardTransform } from '../envs/transforms/rewardTransform.js'
+import type { SegmentEntries } from '../envs/transforms/segments.js'
+import { type StepCount, StepCounter } from '../envs/transforms/stepCounter.js'
+import { append, type Transform } from '../envs/transforms/transform.js'
+import { type Message, textOf } from '../text/history/history.js'
+import { messageOfCalls } from '../text/toolCalls/callMessage.js'
+import type { ToolCallFormat } from '../text/toolCalls/format.js'
+import type { AgentKind, ReadReply } from './kinds/kind.js'
+
+/** The states of an agent's environment. `segment` exists if the agent folds its context, and `success` if it has a reward. */
+export type AgentState = DeepMerge<
+  DeepMerge<DatasetChatStateOf<AgentTask, 'task'>, ToolEntries>,
+  StepCount & Partial<RewardEntries> & Partial<Pick<SegmentEntries, 'segment'>>
+>
+
+/** The parts of an agent that its environment is made of. */
+export interface AgentParts {
+  readonly kind: AgentKind
+  readonly tools: readonly Tool[]
+  readonly systemPrompt: string | undefined
+  readonly reward: AnyReward<AgentTask> | undefined
+  /** Ends the conversation if it returns `true` for a reply. */
+  readonly stopWhen: ((reply: string) => boolean) | undefined
+  readonly toolOptions: Omit<ToolCallOptions, 'role' | 'prefix' | 'onNoCall'>
+  readonly triggerTurns: number | undefined
+}
+
+/** The conversations to draw, and the limit of turns. */
+export interface AgentEnvOptions extends Omit<DrawnChats<AgentTask>, 'systemPrompt'> {
+  /** Turns of the policy before an episode is truncated. Default 8. */
+  readonly maxTurns?: number
+}
+
+/** Default number of turns. */
+export const MAX_TURNS = 8
+
+/** Reads a reply: the agent's stop rule first, then its format. */
+export const readerOf = ({ kind, tools, stopWhen }: AgentParts): ((text: string) => ReadReply) => {
+  const read = kind.reader?.(tools)
+  return (text) => {
+    if (stopWhen?.(text) === true) return { calls: [], end: 'terminal' }
+    return read?.(text) ?? { calls: [], end: 'continue' }
+  }
+}
+
+/** Finds the calls of a reply, for the transforms of the environment. */
+const finderOf = (parts: AgentParts, format: ToolCallFormat | undefined): CallFinder => {
+  const read = readerOf(parts)
+  const native =
+    format === undefined ? callsOfMessage : callsOfText(format, { tools: toolSpecs(ToolRegistry(parts.tools)) })
+  return (reply, malformed) => {
+    const found = read(textOf(reply))
+    if (found.end === 'terminal') return { calls: [], malformed: [] }
+    if (parts.kind.reader === undefined) return native(reply, malformed)
+    const { message, malformedCalls } = messageOfCalls('', found.calls, { isComplete: true })
+    return { calls: message.toolCalls, malformed: malformedCalls }
+  }
+}
+
+/** An environment of conversations, whatever else its states have. */
+type Chats = Env<HistoryPrompt, HistoryAction>
+
+/** Puts a transform around an environment. Each transform checks what it needs of the states. */
+const around = (env: Chats, added: unknown): Chats =>
+  pipe(env, append(added as Transform<null, HistoryPrompt, HistoryPrompt>)) // further entries pass through
+
+/**
+ * The environment of an agent. `format` is how its policy writes native calls in text; without it,
+ * they are in the `toolCalls` of messages.
+ */
+export const agentEnv = (
+  parts: AgentParts,
+  { maxTurns = MAX_TURNS, ...drawn }: AgentEnvOptions,
+  format: ToolCallFormat | undefined,
+): Env<AgentState, HistoryAction> => {
+  const { kind, tools, systemPrompt, reward, toolOptions, triggerTurns } = parts
+  const read = finderOf(parts, format)
+  const asked = DatasetChatEnv<AgentTask, 'task'>({
+    ...drawn,
+    keep: 'task',
+    ...(systemPrompt !== undefined && { systemPrompt }),
+  })
+  const tooled = toolTransform({
+    ...{ ...toolOptions, ...kind.results, read },
+    ...{ name: `${kind.name}Tools`, registry: ToolRegistry(tools), onNoCall: 'terminate' },
+  })
+  const folding = kind.folding && {
+    ...kind.folding,
+    ...(triggerTurns !== undefined && { triggerTurns }),
+    read: (reply: Message) => read(reply, undefined),
+  }
+  const layers: readonly unknown[] = [
+    givenMessages(),
+    ...(kind.cutAfter === undefined ? [] : [cutReply({ after: kind.cutAfter })]),
+    tooled,
+    ...(folding === undefined ? [] : [contextFolding(folding)]),
+    StepCounter({ maxSteps: maxTurns }),
+    ...(reward === undefined ? [] : [rewardTransform({ reward, onAnswer: 'continue' })]),
+  ]
+  return layers.reduce<Chats>(around, asked as unknown as Chats) as unknown as Env<AgentState, HistoryAction> // by the entries of its parts
+}
+
+/** A source over these tasks. */
+export type AgentSource = TaskSource<AgentTask>

@@ -1,0 +1,152 @@
+/** The configurations of backends, under AgentFly's names. */
+import { aList, aNumber, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
+import type { EngineClient } from '../../data/engineClient.js'
+import type { Policy, TokenAction, TokenPrompt } from '../../data/policy.js'
+import type { PolicyEngine } from '../../modules/generation/policy/enginePolicy.js'
+import type { ModelText } from '../../modules/pretrained/pretrained.js'
+import type { Capture } from '../../modules/remote/chat/chatAction.js'
+import type { ChatDialect } from '../../modules/remote/chat/clientConfig.js'
+import type { VLLMEngineArguments } from '../../modules/remote/vllmWorker/engineArguments.js'
+import type { VLLMWorkerOptions } from '../../modules/remote/vllmWorker/vllmWorker.js'
+
+/** Defaults of sampling, which a run may replace. */
+interface SamplingDefaults {
+  /** Default 1. */
+  readonly temperature?: number
+  /** Default 1024. */
+  readonly maxNewTokens?: number
+}
+
+/** Where a vLLM server is, or how it is started. */
+export interface AsyncVLLMOptions extends SamplingDefaults {
+  /** The address of a running server, such as `http://127.0.0.1:8000`. Default: one is started. */
+  readonly url?: string
+  readonly apiKey?: string
+  /** The name of the model on a running server. Default: the agent's model. */
+  readonly servedModelName?: string
+  /** How a server is started. */
+  readonly worker?: VLLMWorkerOptions
+  /** Clients of engines, instead of an address. */
+  readonly clients?: readonly EngineClient[]
+  /** Template and tokenizer. Default: those of the agent's model. */
+  readonly text?: ModelText
+}
+
+export interface AsyncVLLMConfig extends AsyncVLLMOptions {
+  readonly backend: 'async_vllm'
+  readonly engine: Omit<VLLMEngineArguments, 'model'>
+}
+
+const SAMPLING_KINDS: OptionKinds<SamplingDefaults> = { temperature: aNumber, maxNewTokens: aNumber }
+
+const VLLM_KINDS: OptionKinds<AsyncVLLMOptions> = {
+  ...SAMPLING_KINDS,
+  url: aText,
+  apiKey: aText,
+  servedModelName: aText,
+  worker: aRecord,
+  clients: aList,
+  text: aRecord,
+}
+
+/**
+ * Configures a vLLM engine: its arguments, such as `gpuMemoryUtilization`, and where it runs. Without
+ * `url`, a server is started on this computer.
+ *
+ * Errors   throws RangeError for unknown options of the second argument. Engine arguments are checked
+ *          when the server starts.
+ * Source   AgentFly `AsyncVLLMConfig`.
+ *
+ * @example
+ * AsyncVLLMConfig({ gpuMemoryUtilization: 0.8, maxModelLen: 8192 }).backend // 'async_vllm'
+ */
+export const AsyncVLLMConfig = (
+  engine: Omit<VLLMEngineArguments, 'model'> = {},
+  options: AsyncVLLMOptions = {},
+): AsyncVLLMConfig => {
+  checkOptions('AsyncVLLMConfig', options, VLLM_KINDS)
+  return { backend: 'async_vllm', engine, ...options }
+}
+
+export interface ClientOptions extends SamplingDefaults {
+  /** Default `http://localhost:8000/v1`. */
+  readonly baseUrl?: string
+  /** Default `EMPTY`, which local servers accept. */
+  readonly apiKey?: string
+  /** Default 100. */
+  readonly maxRequestsPerMinute?: number
+  /** Seconds for a request, retries included. Default 600. */
+  readonly timeout?: number
+  /** `tokens` keeps ids and log-probabilities, which vLLM and `tandem serve` return. Default `text`. */
+  readonly capture?: Capture
+  readonly dialect?: ChatDialect
+  /** The name of the model on the server. Default: the agent's model. */
+  readonly model?: string
+}
+
+export interface ClientConfig extends ClientOptions {
+  readonly backend: 'client'
+}
+
+/**
+ * Configures a client of a server with OpenAI's chat protocol.
+ *
+ * Errors   throws RangeError for unknown options.
+ * Source   AgentFly `ClientConfig`.
+ *
+ * @example
+ * ClientConfig({ baseUrl: 'http://localhost:8000/v1', timeout: 300 }).timeout // 300
+ */
+export const ClientConfig = (options: ClientOptions = {}): ClientConfig => {
+  checkOptions<ClientOptions>('ClientConfig', options, {
+    ...SAMPLING_KINDS,
+    ...{ baseUrl: aText, apiKey: aText, maxRequestsPerMinute: aNumber, timeout: aNumber },
+    ...{ capture: oneOf('text', 'tokens'), dialect: aRecord, model: aText },
+  })
+  return { backend: 'client', ...options }
+}
+
+/** A policy of token ids that can be sampled with other settings, such as `TransformersWrapper`. */
+export interface TrainerPolicy extends Policy<TokenPrompt, TokenAction> {
+  readonly withSampling?: (sampling: {
+    readonly temperature?: number
+    readonly maxNewTokens?: number
+    readonly topP?: number
+  }) => Policy<TokenPrompt, TokenAction>
+}
+
+export interface AsyncVerlOptions extends SamplingDefaults {
+  /** The trainer's engine: its policy of token ids, or a client of its engine. Default: none, for agents that are only trained. */
+  readonly engine?: TrainerPolicy | PolicyEngine
+  /** Template and tokenizer. Default: those of the agent's model. */
+  readonly text?: ModelText
+}
+
+export interface AsyncVerlConfig extends AsyncVerlOptions {
+  readonly backend: 'async_verl'
+}
+
+/**
+ * Configures the engine of a trainer, in this process or elsewhere. An agent whose environment is
+ * trained (`agent.env`) needs no engine.
+ *
+ * Errors   throws RangeError for unknown options.
+ * Source   AgentFly `AsyncVerlConfig`, whose engine is set later by `set_llm_engine`.
+ *
+ * @example
+ * AsyncVerlConfig({ maxNewTokens: 512 }).backend // 'async_verl'
+ */
+export const AsyncVerlConfig = (options: AsyncVerlOptions = {}): AsyncVerlConfig => {
+  checkOptions<AsyncVerlOptions>('AsyncVerlConfig', options, { ...SAMPLING_KINDS, engine: aRecord, text: aRecord })
+  return { backend: 'async_verl', ...options }
+}
+
+/** A configuration of any backend. */
+export type BackendConfig = AsyncVLLMConfig | ClientConfig | AsyncVerlConfig
+
+/** The default configuration of each backend. */
+export const DEFAULT_CONFIGS = {
+  async_vllm: () => AsyncVLLMConfig(),
+  client: () => ClientConfig(),
+  async_verl: () => AsyncVerlConfig(),
+} as const

@@ -1,0 +1,42 @@
+/** Template and tokenizer of a backend's model. */
+import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import type { Failure } from '../../core/failure.js'
+import { loadText, type ModelText } from '../../modules/pretrained/pretrained.js'
+import type { ChatTemplate } from '../../text/template/chatTemplate.js'
+
+/** The model of an agent, by name or folder, and its chat template. */
+export interface BackendModel {
+  readonly modelNameOrPath: string
+  /**
+   * A template, or the name of one. The family of the model, such as `qwen2.5`, names the model's own
+   * template. Default: the model's own.
+   */
+  readonly template?: string | ChatTemplate
+}
+
+/** `qwen` of `qwen2.5-vl`. */
+const familyOf = (template: string): string => /^[a-z]+/i.exec(template)?.[0].toLowerCase() ?? ''
+
+/**
+ * Loads template and tokenizer, unless they are given.
+ *
+ * Errors   as `loadText`: an unknown model, or one without a template of this name.
+ */
+export const modelText = (
+  { modelNameOrPath, template }: BackendModel,
+  given: ModelText | undefined,
+): TE.TaskEither<Failure, ModelText> => {
+  const withTemplate = (text: ModelText): ModelText => (typeof template === 'object' ? { ...text, template } : text)
+  if (given !== undefined) return TE.right(withTemplate(given))
+  const isOwn =
+    typeof template !== 'string' ||
+    (familyOf(template) !== '' && modelNameOrPath.toLowerCase().includes(familyOf(template)))
+  return pipe(
+    loadText(modelNameOrPath, undefined, isOwn ? {} : { templateName: template as string }), // else it is not a string
+    TE.bimap(
+      (failure): Failure => failure,
+      ({ text }) => withTemplate(text),
+    ),
+  )
+}

@@ -1,0 +1,125 @@
+/**
+ * Statistics of games: intervals, ratings, seat effects, baselines of random play, exploitability.
+ *
+ * This folder holds what is computed from finished games and from policies. It does not hold how games
+ * are played (`../matches`) or how results are shown (`../report`).
+ */
+import { studentQuantile } from '../../bench/statistics.js'
+
+/** An estimate and its 95 % interval. */
+export interface Interval {
+  readonly estimate: number
+  readonly low: number
+  readonly high: number
+}
+
+const CONFIDENCE = 0.95
+
+/** The standard normal quantile of a two-sided 95 % interval. */
+export const Z95 = 1.959963984540054
+
+/**
+ * Computes Wilson's 95 % interval of a share. Without trials, it is from 0 to 1.
+ *
+ * Errors   throws RangeError unless `0 <= successes <= trials`.
+ * Source   Wilson 1927, "Probable inference, the law of succession, and statistical inference".
+ *
+ * @example
+ * wilsonInterval(28, 50).low.toFixed(3) // '0.423'
+ */
+export const wilsonInterval = (successes: number, trials: number): Interval => {
+  if (!(successes >= 0 && successes <= trials))
+    throw new RangeError(`wilsonInterval: successes must be from 0 to ${trials}, got ${successes}`)
+  if (trials === 0) return { estimate: Number.NaN, low: 0, high: 1 }
+  const share = successes / trials
+  const weight = Z95 ** 2 / trials
+  const middle = (share + weight / 2) / (1 + weight)
+  const margin = (Z95 * Math.sqrt((share * (1 - share)) / trials + weight / (4 * trials))) / (1 + weight)
+  // The bounds are exactly 0 and 1 at the ends, where rounding would miss them.
+  return {
+    estimate: share,
+    low: successes === 0 ? 0 : Math.max(0, middle - margin),
+    high: successes === trials ? 1 : Math.min(1, middle + margin),
+  }
+}
+
+/**
+ * Computes the mean of independent values from a bounded range, with Student's 95 % interval.
+ *
+ * Equal values have no spread to estimate an interval from. The interval then allows for the share of
+ * other values that `n` draws miss with a probability of 5 %: $1 - 0.05^{1/n}$.
+ *
+ * Errors   throws RangeError without values.
+ *
+ * @example
+ * meanInterval([1, 0, 1, 0], [0, 1]).estimate // 0.5
+ */
+export const meanInterval = (values: readonly number[], [lowest, highest]: readonly [number, number]): Interval => {
+  const count = values.length
+  if (count === 0) throw new RangeError('meanInterval: expected at least one value, got none')
+  const mean = values.reduce((sum, value) => sum + value, 0) / count
+  const squares = values.reduce((sum, value) => sum + (value - mean) ** 2, 0)
+  const margin =
+    squares <= 1e-12 * count
+      ? (1 - (1 - CONFIDENCE) ** (1 / count)) * (highest - lowest)
+      : studentQuantile(count - 1, CONFIDENCE) * Math.sqrt(squares / (count - 1) / count)
+  return { estimate: mean, low: Math.max(lowest, mean - margin), high: Math.min(highest, mean + margin) }
+}
+
+/** The logarithms of 0!, 1!, ..., n!. */
+const logFactorials = (n: number): Float64Array => {
+  const logs = new Float64Array(n + 1)
+  for (let i = 1; i <= n; i++) logs[i] = logs[i - 1]! + Math.log(i)
+  return logs
+}
+
+/** The probabilities of 0 to `trials` successes. */
+const binomial = (trials: number, probability: number): Float64Array => {
+  const logs = logFactorials(trials)
+  return Float64Array.from({ length: trials + 1 }, (_, successes) => {
+    const failures = trials - successes
+    if ((probability === 0 && successes > 0) || (probability === 1 && failures > 0)) return 0
+    const log =
+      logs[trials]! -
+      logs[successes]! -
+      logs[failures]! +
+      (successes === 0 ? 0 : successes * Math.log(probability)) +
+      (failures === 0 ? 0 : failures * Math.log1p(-probability))
+    return Math.exp(log)
+  })
+}
+
+/** The distribution of the sum of two independent counts. */
+const convolved = (a: Float64Array, b: Float64Array): Float64Array => {
+  const sum = new Float64Array(a.length + b.length - 1)
+  for (let i = 0; i < a.length; i++) for (let j = 0; j < b.length; j++) sum[i + j]! += a[i]! * b[j]!
+  return sum
+}
+
+/** Trials with the same probability of success. */
+export interface Trials {
+  readonly trials: number
+  readonly probability: number
+}
+
+/**
+ * Computes the exact two-sided p-value of a number of successes over several groups of trials: the
+ * probability of all totals that are at most as likely as the one observed.
+ *
+ * Cost     quadratic in the number of trials.
+ *
+ * @example
+ * binomialTest(9, [{ trials: 10, probability: 0.5 }]).toFixed(4) // '0.0215'
+ */
+export const binomialTest = (successes: number, groups: readonly Trials[]): number => {
+  const chances = groups
+    .map(({ trials, probability }) => binomial(trials, probability))
+    .reduce(convolved, Float64Array.of(1))
+  if (!Number.isInteger(successes) || successes < 0 || successes >= chances.length)
+    throw new RangeError(`binomialTest: successes must be an integer from 0 to ${chances.length - 1}, got ${successes}`)
+  const observed = chances[successes]! * (1 + 1e-9)
+  return Math.min(
+    1,
+    chances.reduce((sum, chance) => sum + (chance <= observed ? chance : 0), 0),
+  )
+}

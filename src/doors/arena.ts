@@ -1,0 +1,73 @@
+/**
+ * For those who let players meet: random, search, solved, human and language-model players, matches and
+ * tournaments, and statistics with intervals.
+ */
+
+export { gameNamed } from '../arena/config/games.js'
+export { applyOverrides, mergeConfigs } from '../arena/config/overrides.js'
+export { type AgentConfig, type ArenaConfig, arenaConfig, type ConfigProblem } from '../arena/config/schema.js'
+export { type ArenaSetup, type SetupWorld, setUpArena } from '../arena/config/setup.js'
+export { type LogContents, openTournamentLog, type TournamentLog } from '../arena/matches/log.js'
+export { type Pairing, planTournament, type TournamentOptions } from '../arena/matches/plan.js'
+export { type GamePlan, type PlayOptions, playGame } from '../arena/matches/playGame.js'
+export type { GameRecord, MoveRecord, PendingMove } from '../arena/matches/records.js'
+export {
+  type FailedGame,
+  type RunTournamentOptions,
+  runTournament,
+  type TournamentEvent,
+  type TournamentResult,
+} from '../arena/matches/tournament.js'
+export { type SolveOptions, solveGame } from '../arena/players/cfr.js'
+export { type LanguageModelPlayerOptions, languageModelPlayer } from '../arena/players/languageModel.js'
+export { type MctsOptions, mctsPlayer } from '../arena/players/mcts.js'
+export { type MinimaxOptions, minimaxPlayer } from '../arena/players/minimax.js'
+export {
+  anyGame,
+  type IllegalAttempt,
+  type MoveContext,
+  type MoveUsage,
+  type OpenPosition,
+  type Player,
+  type PlayerFailure,
+  type PlayerMove,
+  playerFailure,
+  type Scene,
+  sceneOf,
+} from '../arena/players/player.js'
+export { humanPlayer, type MixturePart, mixturePlayer, randomPlayer, tabularPlayer } from '../arena/players/simple.js'
+export { type ArenaReport, type MeasuredExploitability, renderArenaReport } from '../arena/report/page.js'
+export {
+  type ArenaFolder,
+  type FinishedArena,
+  finishArena,
+  openArena,
+  type SessionWorld,
+} from '../arena/session/arenaSession.js'
+export {
+  type Exploitability,
+  type ExploitabilityOptions,
+  measureExploitability,
+} from '../arena/statistics/exploitability.js'
+export {
+  binomialTest,
+  type Interval,
+  meanInterval,
+  type Trials,
+  wilsonInterval,
+} from '../arena/statistics/intervals.js'
+export type { PairScore } from '../arena/statistics/outcomes.js'
+export { type OutcomeShares, type RandomBaseline, randomBaseline } from '../arena/statistics/randomPlay.js'
+export { type Rating, ratingsOf } from '../arena/statistics/ratings.js'
+export {
+  type ArenaResults,
+  arenaResults,
+  type GameResult,
+  type MoveTally,
+  type PairResult,
+  type PlayerResult,
+  type RandomTest,
+  type ResultsOptions,
+  type Tally,
+  type TokenPrice,
+} from '../arena/statistics/results.js'

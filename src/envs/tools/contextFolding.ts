@@ -1,0 +1,126 @@
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import { aFunction, aNumber, aText, checkOptions, type OptionKinds } from '../../core/options.js'
+import type { HistoryAction, HistoryPrompt } from '../../data/policy.js'
+import { dataSpec } from '../../data/spec.js'
+import { data } from '../../data/tensorDict/leaf.js'
+import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
+import {
+  appendMessage,
+  type History,
+  lastMessage,
+  type Message,
+  message,
+  replaceLast,
+} from '../../text/history/history.js'
+import { endedRows } from '../base/env.js'
+import { type SegmentEntries, segmentNumbers } from '../transforms/segments.js'
+import { type Transform, transform } from '../transforms/transform.js'
+import { type AskedCalls, callsOfMessage } from './askedCalls.js'
+
+export interface FoldingOptions {
+  /** The tool whose call folds the conversation. Default `summarize`. */
+  readonly tool?: string
+  /** The argument of the call that is the summary. Default `summary`. */
+  readonly argument?: string
+  /** Text that is added to the last message after `triggerTurns` turns. Default: none. */
+  readonly notice?: string
+  /** Turns of a segment before the notice is shown. Default: it is never shown. */
+  readonly triggerTurns?: number
+}
+
+export interface ContextFoldingOptions extends FoldingOptions {
+  /** Finds the calls of a reply. Default: those of its `toolCalls`. */
+  readonly read?: (reply: Message) => AskedCalls
+}
+
+const FOLDING_OPTIONS: OptionKinds<ContextFoldingOptions> = {
+  tool: aText,
+  argument: aText,
+  notice: aText,
+  triggerTurns: aNumber,
+  read: aFunction,
+}
+
+/** The messages before the first reply, and the summary. */
+const folded = (history: History, summary: string): History => {
+  const reply = history.messages.findIndex(({ role }) => role === 'assistant')
+  const head: History = { ...history, messages: history.messages.take(reply < 0 ? history.messages.size : reply) }
+  return appendMessage(head, message('user', `Summary of the conversation so far:\n${summary}`))
+}
+
+const withNotice = (history: History, notice: string): History => {
+  const last = lastMessage(history)
+  return last === undefined
+    ? history
+    : replaceLast(history, { ...last, content: [...last.content, { type: 'text', text: notice }] })
+}
+
+/**
+ * Folds the context of long conversations: a call of the summarizing tool replaces everything after
+ * the question by its summary, and a new segment begins. Each turn keeps the tokens that it read, so
+ * that the turns before a summary are trained on as they were played. `segmentRows` divides the
+ * reward among the segments.
+ *
+ * Place it around the tools, which also run the call, and inside of `TemplateTransform`. A call that
+ * ends the episode folds nothing.
+ *
+ * Errors   throws RangeError unless `triggerTurns` is an integer of at least 1.
+ * Source   AgentFly's context folding, which keeps the first reply as well.
+ *
+ * @example
+ * contextFolding({ triggerTurns: 8, notice: ' Summarize now.' }).name // 'contextFolding'
+ */
+export const contextFolding = (options: ContextFoldingOptions = {}): Transform<null, HistoryPrompt, SegmentEntries> => {
+  checkOptions('contextFolding', options, FOLDING_OPTIONS)
+  const { tool = 'summarize', argument = 'summary', notice = '', triggerTurns } = options
+  const { read = (reply) => callsOfMessage(reply, undefined) } = options
+  if (triggerTurns !== undefined && (!Number.isInteger(triggerTurns) || triggerTurns < 1))
+    throw new RangeError(`contextFolding: triggerTurns must be an integer of at least 1, got ${triggerTurns}`)
+  const entriesOf = (
+    rows: readonly { readonly history: History; readonly segment: number; readonly turns: number }[],
+  ): TensorDict<SegmentEntries> =>
+    TensorDict(
+      {
+        history: { prompt: data(rows.map(({ history }) => history)) },
+        segment: data(rows.map(({ segment }) => segment)),
+        segmentTurns: data(rows.map(({ turns }) => turns)),
+      },
+      [rows.length],
+    )
+  const summaryOf = (reply: Message): string | undefined => {
+    const summary = read(reply).calls.find(({ name }) => name === tool)?.arguments[argument]
+    return typeof summary === 'string' ? summary : undefined
+  }
+  return transform<null, HistoryPrompt, SegmentEntries>({
+    name: 'contextFolding',
+    initial: null,
+    needs: {
+      observation: { history: { prompt: dataSpec<History>('History') } },
+      action: { history: { response: dataSpec<Message>('Message') } },
+    },
+    adds: {
+      history: { prompt: dataSpec<History>('History') },
+      segment: dataSpec<number>('number'),
+      segmentTurns: dataSpec<number>('number'),
+    },
+    reset: (td) => {
+      const histories = get(td, 'history', 'prompt').items.toArray()
+      return TE.right([entriesOf(histories.map((history) => ({ history, segment: 0, turns: 0 }))), null])
+    },
+    step: (next, { previous, action }) => {
+      const [segments, turnsBefore] = [segmentNumbers(previous, 'segment'), segmentNumbers(previous, 'segmentTurns')]
+      const replies = get(action as TensorDict<HistoryAction>, 'history', 'response').items // needed of the action
+      const over = endedRows(next, 'done')
+      const rows = get(next, 'history', 'prompt')
+        .items.toArray()
+        .map((history, i) => {
+          const [segment, turns] = [segments[i]!, turnsBefore[i]! + 1] // added by `reset` or the step before
+          if (over[i] === true) return { history, segment, turns }
+          const summary = summaryOf(replies.get(i)!)
+          if (summary !== undefined) return { history: folded(history, summary), segment: segment + 1, turns: 0 }
+          return { history: turns === triggerTurns ? withNotice(history, notice) : history, segment, turns }
+        })
+      return TE.right([entriesOf(rows), null])
+    },
+  })
+}

@@ -1,0 +1,75 @@
+import * as E from 'fp-ts/lib/Either.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import { aList, checkOptions } from '../../core/options.js'
+import type { HistoryAction, HistoryPrompt } from '../../data/policy.js'
+import { dataSpec } from '../../data/spec.js'
+import { type Data, data } from '../../data/tensorDict/leaf.js'
+import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { type History, type Message, textOf } from '../../text/history/history.js'
+import { allKept, KEPT_SPEC, type KeptEntries } from './keptReply.js'
+import { type Transform, transform } from './transform.js'
+
+/** The action with its messages as they are kept, and the kept length of each; `null` if it is whole. */
+type CutAction = HistoryAction & { readonly keptReply: Data<number | null> }
+
+/** The end of the first of these texts in a text. `undefined` if none is in it. */
+const endOfFirst = (text: string, marks: readonly string[]): number | undefined => {
+  const ends = marks.flatMap((mark) => {
+    const at = text.indexOf(mark)
+    return at < 0 ? [] : [at + mark.length]
+  })
+  return ends.length === 0 ? undefined : Math.min(...ends)
+}
+
+const cutAt = (reply: Message, length: number): Message => ({
+  ...reply,
+  content: [{ type: 'text', text: textOf(reply).slice(0, length) }],
+  isComplete: true,
+})
+
+/**
+ * Cuts each reply of the policy behind the first of the given texts, such as `</search>`. Tools,
+ * rewards and the following turns see the kept part. The row of the turn keeps all sampled tokens.
+ * Place it directly around the environment, inside of tools and of `TemplateTransform`.
+ *
+ * Errors   throws RangeError without texts, or for an empty one.
+ *
+ * @example
+ * cutReply({ after: ['</search>', '</answer>'] }).name // 'cutReply'
+ */
+export const cutReply = (options: {
+  readonly after: readonly string[]
+}): Transform<null, HistoryPrompt, KeptEntries, CutAction, HistoryAction> => {
+  checkOptions('cutReply', options, { after: aList })
+  const { after } = options
+  if (after.length === 0 || after.includes(''))
+    throw new RangeError(`cutReply: after must be texts, got ${JSON.stringify(after)}`)
+  return transform<null, HistoryPrompt, KeptEntries, CutAction, HistoryAction>({
+    name: 'cutReply',
+    initial: null,
+    needs: {
+      observation: { history: { prompt: dataSpec<History>('History') } },
+      action: { history: { response: dataSpec<Message>('Message') } },
+    },
+    adds: { history: { kept: KEPT_SPEC } },
+    reset: (td) => TE.right([TensorDict({ history: { kept: allKept(td.batchShape[0] ?? 0) } }, td.batchShape), null]),
+    step: (next, { action }) => {
+      const kept = get(action as TensorDict<CutAction>, 'keptReply') // added by `inverse`
+      return TE.right([TensorDict({ history: { kept } }, next.batchShape), null])
+    },
+    inverse: (action) => {
+      const rows = get(action, 'history', 'response').items.map((reply) => {
+        const text = textOf(reply)
+        const end = endOfFirst(text, after)
+        return end === undefined || end === text.length
+          ? { reply, kept: null }
+          : { reply: cutAt(reply, end), kept: end }
+      })
+      const entries = {
+        history: { response: data(rows.map(({ reply }) => reply)) },
+        keptReply: data(rows.map(({ kept }) => kept)),
+      }
+      return E.right(TensorDict(entries, action.batchShape))
+    },
+  })
+}

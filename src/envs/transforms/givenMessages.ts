@@ -1,0 +1,38 @@
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import type { HistoryPrompt } from '../../data/policy.js'
+import { dataSpec } from '../../data/spec.js'
+import type { Task } from '../../data/task.js'
+import { data } from '../../data/tensorDict/leaf.js'
+import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { History, type Message, withSystem } from '../../text/history/history.js'
+import type { TaskEntry } from './dataLoadingPrimer.js'
+import { type Transform, transform } from './transform.js'
+
+/**
+ * Starts episodes with the messages of their tasks, where a task has `messages`, instead of with its
+ * question alone. A system message of the environment replaces that of the task.
+ *
+ * @example
+ * givenMessages().name // 'givenMessages'
+ */
+export const givenMessages = (): Transform<null, HistoryPrompt & TaskEntry, HistoryPrompt> =>
+  transform<null, HistoryPrompt & TaskEntry, HistoryPrompt>({
+    name: 'givenMessages',
+    initial: null,
+    needs: {
+      observation: { history: { prompt: dataSpec<History>('History') }, task: dataSpec<Task>('Task') },
+      action: {},
+    },
+    adds: { history: { prompt: dataSpec<History>('History') } },
+    reset: (td) => {
+      const tasks = get(td, 'task').items
+      const histories = get(td, 'history', 'prompt').items.map((asked, i) => {
+        const { messages } = tasks.get(i)! as Task & { readonly messages?: readonly Message[] } // a field of the row
+        if (messages === undefined) return asked
+        const first = asked.messages.first()
+        const given = History(messages)
+        return first?.role === 'system' ? withSystem(given, first) : given
+      })
+      return TE.right([TensorDict({ history: { prompt: data(histories) } }, td.batchShape), null])
+    },
+  })

@@ -1,0 +1,182 @@
+/**
+ * The exact policy of a language model in a small game, by the probabilities of its replies.
+ *
+ * This folder holds training in games: runs of self-play, pools of old weights, metrics, and exact
+ * evaluation. It does not hold games
+ * (`src/envs/games`).
+ */
+import { orThrow } from '../../core/failure.js'
+import { aFunction, aNumber, aRecord, checkOptions } from '../../core/options.js'
+import type { LogProbModel } from '../../data/policy.js'
+import { ragged, raggedRows } from '../../data/tensorDict/leaf.js'
+import { type GamePolicy, nashConv } from '../../envs/games/exactValues.js'
+import { type Game, type GameState, playersOf } from '../../envs/games/game.js'
+import { defaultGamePrompt, type PromptScene } from '../../envs/games/gameEnv.js'
+import type { ModelText } from '../../modules/pretrained/pretrained.js'
+import { History, message } from '../../text/history/history.js'
+import { render } from '../../text/template/chatTemplate.js'
+import { encodeRendered } from '../../text/tokenizer/textTokenizer.js'
+import type { Evaluator } from '../evaluation.js'
+
+/** A decision of a game, and the probabilities of a model in it. */
+export interface ModelDecision {
+  readonly player: number
+  readonly informationState: string
+  /** The probability of each legal action among them, in order. */
+  readonly probabilities: readonly number[]
+  /** The texts of the actions. */
+  readonly actions: readonly string[]
+  /** The probability that the reply is one of the legal actions. */
+  readonly legal: number
+}
+
+export interface ModelDecisionsOptions<P> {
+  readonly game: Game<P>
+  readonly model: LogProbModel
+  readonly text: ModelText
+  /** The prompt of a decision, as in training. Default: that of `GameEnv`. */
+  readonly prompt?: (scene: PromptScene<P>) => string
+  /** The reply for the text of an action. Default: in square brackets. */
+  readonly reply?: (action: string) => string
+  /** Default 1. */
+  readonly temperature?: number
+}
+
+/** A decision with one of the states in which it is made. */
+interface Decision<P> {
+  readonly state: GameState<P>
+  readonly player: number
+  readonly informationState: string
+}
+
+/** Returns every decision of a game once. */
+const decisionsOf = <P>(game: Game<P>): readonly Decision<P>[] => {
+  const found = new Map<string, Decision<P>>()
+  const visit = (state: GameState<P>): void => {
+    const turn = game.turn(state)
+    if (turn === 'over') return
+    if (turn === 'chance') {
+      for (const { action } of game.chance(state)) visit(game.apply(state, action))
+      return
+    }
+    const movers = turn === 'simultaneous' ? playersOf(game) : [turn]
+    for (const player of movers) {
+      const informationState = game.informationState(state, player)
+      const name = `${player} ${informationState}`
+      if (!found.has(name)) found.set(name, { state, player, informationState })
+    }
+    const joint = movers.reduce<readonly (readonly number[])[]>(
+      (before, player) => before.flatMap((own) => game.legalActions(state, player).map((action) => [...own, action])),
+      [[]],
+    )
+    for (const actions of joint) visit(game.apply(state, turn === 'simultaneous' ? actions : actions[0]!))
+  }
+  visit(game.initial)
+  return [...found.values()]
+}
+
+const bracketed = (action: string): string => `[${action}]`
+
+/**
+ * Returns the probabilities of a model in every decision of a game, by scoring the reply of each legal
+ * action. Each decision is a conversation of one prompt, as in `GameEnv` with `memory: 'turn'`.
+ *
+ * Errors   rejects with FailureError if the model fails or the template refuses a prompt.
+ * Cost     visits every history, and scores each action of each decision: for small games.
+ */
+export const modelDecisions = async <P>(options: ModelDecisionsOptions<P>): Promise<readonly ModelDecision[]> => {
+  checkOptions<ModelDecisionsOptions<never>>('modelDecisions', options as never, {
+    ...{ game: aRecord, model: aRecord, text: aRecord, prompt: aFunction, reply: aFunction, temperature: aNumber },
+  })
+  const { game, model, text, prompt = defaultGamePrompt, reply = bracketed, temperature = 1 } = options
+  const { template, tokenizer, endOfTurn } = text
+  const decisions = decisionsOf(game).map((decision) => {
+    const { state, player } = decision
+    const asked = prompt({ game, state, player, feedback: null, place: 'opening' })
+    const rendered = orThrow(render(template, History([message('user', asked)]), { generationPrompt: 'add' }))
+    const actions = game.legalActions(state, player).map((action) => game.actionText(state, player, action))
+    return { ...decision, ids: encodeRendered(tokenizer, rendered).ids, actions }
+  })
+  const rows = decisions.flatMap(({ ids, actions }) =>
+    actions.map((action) => ({ ids, reply: [...tokenizer.encode(reply(action)), tokenizer.idOf(endOfTurn)!] })),
+  )
+  const scored = orThrow(
+    await model.score(
+      ragged(
+        'int32',
+        rows.map(({ ids }) => ids),
+      ),
+      ragged(
+        'int32',
+        rows.map((row) => row.reply),
+      ),
+      temperature,
+    )(),
+  )
+  const each = raggedRows(scored).map((row) => Math.exp(row.reduce((sum, logProb) => sum + logProb, 0)))
+  let at = 0
+  return decisions.map(({ player, informationState, actions }) => {
+    const own = each.slice(at, at + actions.length)
+    at += actions.length
+    const legal = own.reduce((sum, p) => sum + p, 0)
+    return { player, informationState, actions, legal, probabilities: own.map((p) => p / legal) }
+  })
+}
+
+/**
+ * Returns the decisions of a model as a `GamePolicy`, for `nashConv` and `bestResponse`.
+ *
+ * Errors   the policy throws RangeError for a decision that is not in the list.
+ */
+export const decisionPolicy = (decisions: readonly ModelDecision[]): GamePolicy => {
+  const table = new Map(
+    decisions.map(({ player, informationState, probabilities }) => [`${player} ${informationState}`, probabilities]),
+  )
+  return ({ player, informationState }) => {
+    const found = table.get(`${player} ${informationState}`)
+    if (found === undefined)
+      throw new RangeError(`decisionPolicy: there is no decision of player ${player} in '${informationState}'`)
+    return found
+  }
+}
+
+export interface NashConvOptions<P> extends ModelDecisionsOptions<P> {
+  /** Default `equilibrium`. */
+  readonly name?: string
+}
+
+/**
+ * Makes an evaluator of how far a model is from an equilibrium of a game: `nashConv` of its exact policy,
+ * and `legal`, the mean probability that its reply is a legal action. Each result is a decision.
+ *
+ * Cost     as `modelDecisions` and `nashConv`.
+ */
+export const nashConvEvaluator = <P>({ name = 'equilibrium', ...options }: NashConvOptions<P>): Evaluator => {
+  const { game } = options
+  return {
+    ...{ name, score: 'nashConv', measure: 'loss', tasks: decisionsOf(game).length },
+    run: async function* () {
+      const decisions = await modelDecisions(options)
+      const results = decisions.map(({ player, informationState, actions, probabilities, legal }) => ({
+        taskId: `${player} ${informationState}`,
+        query: informationState,
+        completion: actions.map((action, i) => `${action} ${probabilities[i]!.toFixed(3)}`).join(', '),
+        score: legal,
+        parts: Object.fromEntries(probabilities.map((probability, i) => [`p${i}`, probability])),
+        ...{ tokens: 0, turns: 1 },
+      }))
+      yield { results, done: results.length, tasks: results.length }
+    },
+    scoresOf: (results) => {
+      const table = new Map(results.map(({ taskId, parts }) => [taskId, Object.values(parts)]))
+      const policy: GamePolicy = ({ player, informationState }) => table.get(`${player} ${informationState}`)!
+      return {
+        nashConv: nashConv(
+          game,
+          playersOf(game).map(() => policy),
+        ),
+        legal: results.reduce((sum, { score }) => sum + score, 0) / results.length,
+      }
+    },
+  }
+}

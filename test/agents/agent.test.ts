@@ -1,0 +1,269 @@
+/** Chains of agents: what they play, what they tell, and what becomes of failures. */
+import * as E from 'fp-ts/lib/Either.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import { describe, expect, it } from 'vitest'
+import { z } from 'zod'
+import type { AgentOptions } from '../../src/agents/agent.js'
+import {
+  ActionAgent,
+  type AgentFactory,
+  AutoAgent,
+  CodeAgent,
+  HFAgent,
+  ReactAgent,
+  SearchR1Agent,
+} from '../../src/agents/agents.js'
+import { ClientConfig } from '../../src/agents/backends/configs.js'
+import type { ChainEvent } from '../../src/agents/events.js'
+import { orThrow } from '../../src/core/failure.js'
+import { liveTensors } from '../../src/engine/scope.js'
+import { calculator } from '../../src/envs/tools/calculator.js'
+import { tool, toolFailure } from '../../src/envs/tools/tool.js'
+import { textOf } from '../../src/text/history/history.js'
+import { END, PLAIN_TEMPLATE, saying, scriptedBackend, smallText } from '../kit/chains.js'
+import { useEngine } from '../kit/engine.js'
+
+useEngine()
+
+const ask = [{ role: 'user', content: 'What is 6 * 7?' }]
+const model = 'small'
+
+const said = (answers: readonly string[], make: AgentFactory, options: Partial<AgentOptions> = {}) =>
+  make({ modelNameOrPath: model, tools: [calculator()], backendConfig: scriptedBackend(answers), ...options })
+
+const CALL = '<tool_call>{"name": "calculator", "arguments": {"expression": "6 * 7"}}</tool_call>'
+
+describe('a chain', () => {
+  it('of HFAgent calls tools in the format of the template, token by token', async () => {
+    const agent = said([CALL, 'It is 42.'], HFAgent, {
+      rewardFn: ({ prediction }) => (prediction.includes('42') ? 1 : 0),
+    })
+    const before = liveTensors()
+    const { trajectories, rewards } = await orThrow(agent.run({ messages: ask, maxTurns: 3 }))
+    expect(liveTensors()).toEqual(before)
+    expect(rewards).toEqual([1])
+    const [chain] = trajectories
+    expect(chain).toMatchObject({ finishReason: 'no_tool_calls', chainIdx: 0, groupIdx: 0, failure: null })
+    expect(chain!.messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'tool', 'assistant'])
+    expect(chain!.messages.map(textOf).slice(2)).toEqual(['42', 'It is 42.'])
+    expect(chain!.calls).toMatchObject([{ name: 'calculator', outcome: 'ok' }])
+    const { tokenizer } = smallText()
+    const { ids, mask, logProbs } = chain!.segments[0]!.tokens!
+    const own = ids.filter((_, t) => mask[t] === 1)
+    expect(tokenizer.decode(own, 'keep')).toBe(`${CALL}${END}It is 42.${END}`)
+    expect(logProbs.filter((x) => !Number.isNaN(x))).toEqual(own.map(() => -1))
+    expect(tokenizer.decode(ids, 'keep')).toContain('[tool]42[end][assistant]It is 42.')
+    expect(tokenizer.decode(ids, 'keep')).toContain('"name": "calculator"') // the template shows the tools
+  })
+
+  it('of ReactAgent, CodeAgent and SearchR1Agent calls tools by text, with the tools in the system prompt', async () => {
+    const react = said(['Thought: ?\nAction: calculator\nInput: 6 * 7', 'Final Answer: 42'], ReactAgent)
+    const code = said(['```python\n6 * 7\n```', '42'], CodeAgent)
+    const search = said(['<search>6 * 7</search> and <search>1</search>', '<answer>42</answer>!'], SearchR1Agent)
+    for (const [agent, finishReason, result] of [
+      [react, 'terminal', 'Observation: 42'],
+      [code, 'no_tool_calls', 'Output: 42'],
+      [search, 'terminal', '42'],
+    ] as const) {
+      const { trajectories } = await orThrow(agent.run({ messages: ask }))
+      expect(trajectories[0]).toMatchObject({ finishReason, failure: null })
+      expect(trajectories[0]!.messages.map(({ role }) => role)).toEqual([
+        'system',
+        'user',
+        'assistant',
+        'user',
+        'assistant',
+      ])
+      expect(textOf(trajectories[0]!.messages[3]!)).toBe(result)
+    }
+    expect(react.systemPrompt).toContain('"name":"calculator"')
+  })
+
+  it('is cut behind the first closing tag, and keeps the tokens that were sampled', async () => {
+    const agent = said(['<search>6 * 7</search> I found 43.', '<answer>42</answer>'], SearchR1Agent)
+    const [chain] = (await orThrow(agent.run({ messages: ask }))).trajectories
+    expect(textOf(chain!.messages[2]!)).toBe('<search>6 * 7</search>')
+    const { tokenizer } = smallText()
+    expect(tokenizer.decode(chain!.turns[0]!.tokens!.response, 'keep')).toBe(`<search>6 * 7</search> I found 43.${END}`)
+    expect(tokenizer.decode(chain!.turns[1]!.tokens!.prompt, 'keep')).not.toContain('43')
+    const { ids, mask } = chain!.segments[0]!.tokens!
+    expect(
+      tokenizer.decode(
+        ids.filter((_, t) => mask[t] === 1),
+        'keep',
+      ),
+    ).toBe(`<search>6 * 7</search><answer>42</answer>${END}`)
+  })
+
+  it('folds its context into segments', async () => {
+    const act = '<action>{"name": "calculator", "arguments": {"expression": "6 * 7"}}</action>'
+    const agent = said([act, '<summarize>It is 42.</summarize>', 'end task'], ActionAgent, { contextTriggerTurns: 1 })
+    const [chain] = (await orThrow(agent.run({ messages: ask }))).trajectories
+    expect(chain!.failure).toBe(null)
+    expect(chain).toMatchObject({ finishReason: 'terminal' })
+    expect(chain!.turns.map(({ segment }) => segment)).toEqual([0, 0, 1])
+    const [first, second] = chain!.segments
+    expect(textOf(first!.messages[3]!)).toMatch(/^Result: 42\n\nThe conversation is long/)
+    expect(second!.messages.map(textOf).slice(1)).toEqual([
+      'What is 6 * 7?',
+      'Summary of the conversation so far:\nIt is 42.',
+      'end task',
+    ])
+    const { tokenizer } = smallText()
+    expect(tokenizer.decode(second!.tokens!.ids, 'keep')).not.toContain('Result: 42')
+    expect(first!.tokens!.mask.filter((m) => m === 1)).toHaveLength(
+      tokenizer.encode(`${act}${END}<summarize>It is 42.</summarize>${END}`).length,
+    )
+  })
+
+  it('ends at its turns, its tokens, a finishing tool or the stop rule', async () => {
+    const endless = Array.from({ length: 9 }, () => CALL)
+    const reason = async (options: Partial<AgentOptions>, maxTurns: number) => {
+      const agent = said(endless, HFAgent, options)
+      return (await orThrow(agent.run({ messages: ask, maxTurns, generation: { maxNewTokens: 10 } }))).trajectories[0]!
+    }
+    expect(await reason({}, 2)).toMatchObject({ finishReason: 'max_turns', turns: { length: 2 } })
+    expect(await reason({ maxModelLen: 700 }, 9)).toMatchObject({ finishReason: 'max_model_len' })
+    expect(await reason({ stopWhen: (text) => text.includes('6 * 7') }, 9)).toMatchObject({
+      finishReason: 'terminal',
+      calls: [],
+    })
+    const done = tool({
+      name: 'calculator',
+      description: 'Ends.',
+      parameters: { expression: z.string() },
+      initial: null,
+      run: () => TE.right({ content: 'done', status: 'finish', state: null }),
+    })
+    expect(await reason({ tools: [done] }, 9)).toMatchObject({
+      finishReason: 'terminal',
+      calls: [{ outcome: 'finish' }],
+    })
+  })
+})
+
+describe('a run', () => {
+  it('plays numChains for each prompt, whatever the concurrency', async () => {
+    const rows = ['1 + 1', '2 + 2'].map((query, i) => ({
+      messages: [{ role: 'user', content: query }],
+      answer: String(2 * i + 2),
+    }))
+    const answers = (maxConcurrentChains: number) => {
+      const agent = said(
+        Array.from({ length: 6 }, () => '2'),
+        HFAgent,
+        {
+          rewardFn: ({ prediction, answer }) => (prediction === answer ? 1 : 0),
+        },
+      )
+      return orThrow(agent.run({ messages: rows, numChains: 3, maxConcurrentChains }))
+    }
+    const one = await answers(1)
+    expect(one.rewards).toEqual([1, 1, 1, 0, 0, 0])
+    expect(one.trajectories.map(({ groupIdx, chainIdx }) => [groupIdx, chainIdx])).toEqual([
+      [0, 0],
+      [0, 1],
+      [0, 2],
+      [1, 0],
+      [1, 1],
+      [1, 2],
+    ])
+    expect(new Set(one.trajectories.map(({ groupId }) => groupId)).size).toBe(2)
+    expect(new Set(one.trajectories.map(({ chainId }) => chainId)).size).toBe(6)
+    expect((await answers(6)).rewards).toEqual(one.rewards)
+  })
+
+  it('marks a chain that fails, and goes on with the others', async () => {
+    const flaky = tool({
+      name: 'calculator',
+      description: 'Fails once.',
+      parameters: { expression: z.string() },
+      initial: null,
+      run: ({ expression }) =>
+        expression === '0'
+          ? TE.left(toolFailure('calculator', 'infrastructure', 'the server is gone'))
+          : TE.right({ content: '1', state: null }),
+    })
+    const broken = '<tool_call>{"name": "calculator", "arguments": {"expression": "0"}}</tool_call>'
+    const agent = said(['fine', broken, 'fine', 'fine'], HFAgent, { tools: [flaky], rewardFn: () => 1 })
+    const before = liveTensors()
+    const { trajectories, rewards } = await orThrow(agent.run({ messages: ask, numChains: 4, maxConcurrentChains: 1 }))
+    expect(rewards).toEqual([1, null, 1, 1])
+    expect(trajectories[1]).toMatchObject({ finishReason: 'failed', failure: { _tag: 'EnvFailure' } })
+    expect(liveTensors()).toEqual(before)
+  })
+
+  it('marks chains whose reward throws', async () => {
+    const agent = said(['a', 'b'], HFAgent, {
+      rewardFn: ({ prediction }) => {
+        if (prediction === 'a') throw new Error('no judge')
+        return 1
+      },
+    })
+    const { trajectories } = await orThrow(agent.run({ messages: ask, numChains: 2, maxConcurrentChains: 1 }))
+    expect(trajectories.map(({ finishReason }) => finishReason)).toEqual(['failed', 'no_tool_calls'])
+    expect(trajectories[0]!.failure!.reason).toContain('no judge')
+  })
+
+  it('tells its events in order', async () => {
+    const events: ChainEvent[] = []
+    const agent = said([CALL, '42'], HFAgent, { rewardFn: () => 0.5 })
+    await orThrow(agent.run({ messages: ask, observers: [(event) => events.push(event)] }))
+    expect(events.map(({ type }) => type)).toEqual([
+      ...['chain_start', 'generation_start', 'generation_chunk', 'generation_end', 'tool_call_start', 'tool_call_end'],
+      ...['observation', 'generation_start', 'generation_chunk', 'generation_end', 'reward', 'chain_end'],
+    ])
+    expect(events.find(({ type }) => type === 'tool_call_end')).toMatchObject({ turn: 1, outcome: 'ok' })
+  })
+
+  it('is called off by its signal', async () => {
+    const controller = new AbortController()
+    controller.abort()
+    const { trajectories } = await orThrow(said(['a'], HFAgent).run({ messages: ask, signal: controller.signal }))
+    expect(trajectories[0]!.finishReason).toBe('failed')
+  })
+})
+
+describe('bad input', () => {
+  it('is refused by name', async () => {
+    expect(() => said([], HFAgent, { tools: [calculator(), calculator()] })).toThrow("2 tools are named 'calculator'")
+    expect(() => said([], HFAgent, { backend: 'client' })).toThrow(
+      "backend is 'client', and backendConfig is one of 'async_verl'",
+    )
+    expect(() => said([], CodeAgent, { contextTriggerTurns: 2 })).toThrow('contextTriggerTurns is for agents that fold')
+    expect(() => HFAgent({ modelNameOrPath: 'a', tool: [] } as never)).toThrow("did you mean 'tools'?")
+    expect(() => AutoAgent.fromConfig({ agentType: 'reakt', modelNameOrPath: 'a' })).toThrow("did you mean 'react'?")
+    expect(() => said([], HFAgent).run({ messages: ask, numChains: 0 })).toThrow(
+      'numChains must be an integer of at least 1, got 0',
+    )
+  })
+
+  it('without a format of tool calls is a failure that says what to do', async () => {
+    const text = smallText(PLAIN_TEMPLATE)
+    const agent = said([], HFAgent, { backendConfig: scriptedBackend(['a'], text) })
+    const result = await agent.run({ messages: ask })()
+    expect(result).toMatchObject({ left: { _tag: 'NoToolFormat' } })
+    expect(() =>
+      agent.env({ source: { name: 'none', size: 1, at: () => E.left(null as never) }, prompts: 1, text }),
+    ).toThrow('set toolParserName')
+    const named = said([], HFAgent, { backendConfig: scriptedBackend(['a'], text), toolParserName: 'hermes' })
+    expect(E.isRight(await named.run({ messages: ask })())).toBe(true)
+  })
+
+  it('of messages names the row', async () => {
+    const rows = [{ messages: ask }, { messages: [] }, { messages: [{ content: 'a' }] }]
+    const result = await said([], HFAgent).run({ messages: rows as never })()
+    expect(result).toMatchObject({
+      left: { _tag: 'RowFailure', row: 2, reason: expect.stringContaining('row 3') as string },
+    })
+  })
+
+  it('without an engine fails with what to give', async () => {
+    const agent = HFAgent({ modelNameOrPath: 'embedded', backend: 'async_verl' })
+    expect(await agent.run({ messages: ask })()).toMatchObject({
+      left: { reason: expect.stringContaining('it has no engine') as string },
+    })
+    expect(ClientConfig().backend).toBe('client')
+    expect(saying([]).name).toBe('ScriptedPolicy')
+  })
+})

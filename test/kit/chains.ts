@@ -1,0 +1,34 @@
+/** The text side of a small model, and agents on scripted policies. */
+import { AsyncVerlConfig } from '../../src/agents/backends/configs.js'
+import { orThrow } from '../../src/core/failure.js'
+import type { ModelText } from '../../src/modules/pretrained/pretrained.js'
+import { scriptedPolicy } from '../../src/testing/scriptedPolicy.js'
+import { chatTemplate } from '../../src/text/template/chatTemplate.js'
+import { trainBytePairEncoding } from '../../src/text/tokenizer/bytePairEncoding.js'
+import { textTokenizer } from '../../src/text/tokenizer/textTokenizer.js'
+
+/** A template that teaches Hermes' format of tool calls. */
+const TEMPLATE = `{%- if tools %}{{- 'Call tools by <tool_call></tool_call>: ' + (tools | tojson) + '\\n' }}{% endif %}
+{%- for m in messages %}{{- '[' + m.role + ']' + m.content + '[end]' }}{% endfor %}
+{%- if add_generation_prompt %}{{- '[assistant]' }}{% endif %}`
+
+/** A template without tools. */
+export const PLAIN_TEMPLATE = TEMPLATE.slice(TEMPLATE.indexOf('\n') + 1)
+
+export const END = '[end]'
+
+/** The text side of a model with bytes as tokens. */
+export const smallText = (template: string = TEMPLATE): ModelText => ({
+  tokenizer: orThrow(textTokenizer(trainBytePairEncoding([], { vocabularySize: 257, specialTokens: [END] }))),
+  template: orThrow(chatTemplate(template)),
+  endOfTurn: END,
+  files: {},
+})
+
+/** A policy that says these texts, one for each call. */
+export const saying = (texts: readonly string[], text: ModelText = smallText()) =>
+  scriptedPolicy({ answers: texts.map((each) => [...text.tokenizer.encode(`${each}${END}`)]) })
+
+/** The backend of a trainer whose engine says these texts. */
+export const scriptedBackend = (texts: readonly string[], text: ModelText = smallText()) =>
+  AsyncVerlConfig({ engine: saying(texts, text), text })
