@@ -80,6 +80,7 @@ const PACKAGES = {
   'quickjs-emscripten': ['envs/tools/javascript'],
   '@cortex-js/compute-engine': ['envs/rewards/math'],
   eld: ['envs/rewards/ifEval'],
+  'chess.js': ['envs/games/chess'],
   undici: ['live/transport'],
   'eventsource-parser': ['live/transport'],
 }
