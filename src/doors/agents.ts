@@ -51,6 +51,8 @@ export {
 } from '../agents/conversations.js'
 export type { ChainEvent, ChainHappening, ChainObserver, ChainPlace } from '../agents/events.js'
 export type { AgentKind, ReadReply, TextReader } from '../agents/kinds/kind.js'
+export { agentMetrics } from '../agents/metrics.js'
+export { type ChainProgress, consoleObserver, progressLine, progressObserver } from '../agents/observers.js'
 export type {
   AgentRunResult,
   ChainCall,

@@ -22,7 +22,7 @@ export interface RedisQueueLogOptions {
    * socket.
    */
   readonly url: string
-  /** The name of the queue: keys begin with `tandem:{name}:`. */
+  /** The name of the queue. Its keys start with `tandem:{name}:`. */
   readonly name: string
   /** Longest wait for an answer in milliseconds, including the connection. Default 30,000. */
   readonly answerMs?: number

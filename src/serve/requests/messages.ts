@@ -77,7 +77,7 @@ const knownCall = (call: unknown): unknown => {
 }
 
 /**
- * Returns the supported fields of a message. vLLM names thoughts `reasoning`, others
+ * Returns the supported fields of a message. vLLM calls the reasoning `reasoning`, others
  * `reasoning_content`.
  */
 const knownMessage = (message: Readonly<Record<string, unknown>>): object => {

@@ -28,7 +28,7 @@ interface Accepted {
 /** One choice of a stream. */
 export interface Chunk {
   readonly choice: object
-  /** Token counts so far, sent if the client asks for continuous usage. */
+  /** Token counts so far, sent if the client requests continuous usage. */
   readonly usage: TokenUsage
   /** More fields of the frame. */
   readonly fields?: object
