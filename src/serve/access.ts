@@ -5,7 +5,7 @@
 const digest = async (text: string): Promise<Uint8Array> =>
   new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text)))
 
-/** Equal digests; every byte is looked at, whichever differ. */
+/** Compares digests. The comparison always reads every byte. */
 const isSame = (a: Uint8Array, b: Uint8Array): boolean => {
   let difference = 0
   for (let i = 0; i < a.length; i++) difference |= a[i]! ^ b[i]!
@@ -13,8 +13,9 @@ const isSame = (a: Uint8Array, b: Uint8Array): boolean => {
 }
 
 /**
- * Returns the key of a request, or `undefined`: `Authorization: Bearer KEY`, or Anthropic's
- * `x-api-key: KEY`.
+ * Returns true if a header contains one of the keys as `Bearer KEY`.
+ *
+ * Cost     independent of the given key, because its digest is compared with those of all keys.
  */
 export const givenKey = (headers: Headers): string | undefined => {
   const [, bearer] = /^bearer (.*)$/i.exec(headers.get('authorization') ?? '') ?? []

@@ -200,10 +200,10 @@ const requireRecall = <P>(game: Game<P>, walks: readonly Walk<P>[]): void => {
 }
 
 /**
- * Returns the laws of a game: legal actions lead to states and others are refused; the game ends and
- * has returns exactly then; claimed zero sums; chance; replay and undo; states of JSON values that no
- * function changes; views that tell a player no more than its information state; perfect recall; action
- * texts that `parseAction` reads.
+ * Returns the laws of a game: legal actions lead to states and others are rejected; the game ends,
+ * and has returns only then; claimed zero sums; chance; replay and undo; states of JSON values that
+ * no function changes; views that reveal no more than a player's information state; perfect recall;
+ * action texts that `parseAction` can parse.
  *
  * @example
  * gameLaws(ticTacToe).length // 10
@@ -235,9 +235,9 @@ export const gameLaws = <P>(game: Game<P>, options: GameLawOptions = {}): readon
       ),
   })
   return [
-    law('turns: exactly those who move have legal actions, in ascending order', each(requireTurns)),
+    law('turns: exactly the players who move have legal actions, in ascending order', each(requireTurns)),
     law('moves: legal moves lead to states, and others throw RangeError', each(requireMoves)),
-    law('ends: the game ends, and has returns exactly then', each(requireReturns)),
+    law('ends: the game ends, and has returns only then', each(requireReturns)),
     law('sum: the returns of a zero-sum game add up to 0', each(requireSum)),
     law('chance: the probabilities of the outcomes add up to 1', each(requireChance)),
     law('replay: every history gives its state, so that a shorter one undoes moves', (walk) =>

@@ -1,4 +1,4 @@
-/** The checkpoint of a learner: optimizer and counters beside the weights. */
+/** The checkpoint of a learner: optimizer and counters, in addition to the weights. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'

@@ -190,7 +190,7 @@ export const startReplicas =
       run: async (worker, job) => {
         const one = members[worker - 1]
         if (one === undefined) throw new RangeError(`replicas: there is no worker ${worker} of ${workers}`)
-        return one.ask(job) as never // a thread answers a job with what its kind gives
+        return one.ask(job) as never // the result type of the job
       },
       close: () => (closing ??= closeAll()),
     })

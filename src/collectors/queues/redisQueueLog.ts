@@ -17,9 +17,12 @@ import {
 import { type RedisCommand, type RedisConnectionOptions, type RedisReply, redisConnection } from './redisConnection.js'
 
 export interface RedisQueueLogOptions {
-  /** `redis://[user:password@]host[:port][/database]`, `rediss://` with TLS, or `unix:/path` for a socket. */
+  /**
+   * `redis://[user:password@]host[:port][/database]`, `rediss://` with TLS, or `unix:/path` for a
+   * socket.
+   */
   readonly url: string
-  /** The name of the queue: keys begin with `tandem:{name}:`. */
+  /** The name of the queue. Its keys start with `tandem:{name}:`. */
   readonly name: string
   /** Longest wait for an answer in milliseconds, including the connection. Default 30,000. */
   readonly answerMs?: number

@@ -96,7 +96,7 @@ export interface QueueBatch<O, P = TokenAction> {
   readonly turns: number
 }
 
-/** The end of collecting: all tasks have ended, or only lack a call of `end`. */
+/** The end of collecting: no tasks are left, except those in batches. */
 export interface QueueEnd {
   readonly _tag: 'End'
 }

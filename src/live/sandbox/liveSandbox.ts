@@ -62,10 +62,10 @@ const problemsOf = ({ command, args, files = {}, env = {}, limits = {} }: Sandbo
     isPlain(name) ? [] : [`a file must have a relative path inside the folder, got ${JSON.stringify(name)}`],
   ),
   ...textsOf({ command, args, env }).flatMap((text) =>
-    text.includes('\0') ? [`a command has no character 0, got ${JSON.stringify(text.slice(0, 40))}`] : [],
+    text.includes('\0') ? [`a command must not contain the character 0, got ${JSON.stringify(text.slice(0, 40))}`] : [],
   ),
   ...(textsOf({ command, args, env }).join('').length > MAX_COMMAND_LENGTH
-    ? [`a command has at most ${MAX_COMMAND_LENGTH} characters, with its arguments and variables`]
+    ? [`a command must have at most ${MAX_COMMAND_LENGTH} characters, with its arguments and variables`]
     : []),
 ]
 
@@ -103,9 +103,9 @@ const NOT_RUN: SandboxEnd = {
  *
  * In bubblewrap a program sees the system's folders, read-only, and one empty folder of its own, in
  * memory. It has no network, and no access to other processes, or to variables and files of this
- * process or its user. It runs as an unprivileged user, in separate namespaces, without capabilities, with a
- * filter of system calls. However it ends, all processes that it started end with it, and its files
- * are removed, even if this process is killed.
+ * process or its user. It runs as an unprivileged user, in separate namespaces, without
+ * capabilities, with a filter of system calls. However it ends, all processes that it started end
+ * with it, and its files are removed, even if this process is killed.
  *
  * Errors   calls return `Left(SandboxFailure)` with the packages or permissions to add if
  *          bubblewrap or namespaces are unavailable. Programs run without isolation only if

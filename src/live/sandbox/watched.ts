@@ -7,7 +7,7 @@ import type { SandboxLimits } from '../../core/sandbox.js'
 /** Page size of the supported processors. Exact memory use is read before a program is killed. */
 const PAGE_BYTES = 4096
 
-/** Kernel memory of a file, besides its contents. */
+/** Kernel memory of a file in addition to its contents. */
 const BYTES_PER_FILE = 1024
 
 /** Reads a file of /proc. Returns '' if its process has ended or is not accessible. */

@@ -66,7 +66,7 @@ const isGarbled = (code: string): boolean =>
   code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH' ||
   code === 'UND_ERR_INFO'
 
-/** Classifies an error of the connection. `told`: the part of the answer that had arrived. */
+/** Classifies an error of the connection, given the part of the answer that had arrived. */
 const troubleOf = (error: Error, line: Line['state'], told: 'unsent' | 'nothing' | 'something'): Trouble => {
   const message = messageOf(error)
   const code = codeOf(error)
@@ -96,7 +96,7 @@ const flatHeaders = (
   )
 
 /** Makes the error that undici reports for a dropped connection. It is never thrown. */
-const dropped = (): Error => new Error('the request was given up')
+const dropped = (): Error => new Error('the request was dropped')
 
 /** The state of one exchange. */
 interface Controls {

@@ -62,7 +62,7 @@ const watchSilence = (
 }
 
 /**
- * Sends a request. `open` is called when a response with status 2xx begins, and returns the
+ * Sends a request. `open` is called when a response with status 2xx starts, and returns the
  * destination of its bytes. `failed` is called once for all other outcomes.
  */
 export const receive = (

@@ -1,6 +1,4 @@
-/**
- * The scheduler of an engine, which decides when requests are computed. Mutable; no function waits.
- */
+/** The mutable scheduler of an engine, which decides when requests are computed. */
 import { type Either, isLeft, tryCatch } from 'fp-ts/lib/Either.js'
 import { errorMessage } from '../../core/failure.js'
 import type { GenerationFailure } from '../../data/generation.js'
@@ -17,10 +15,7 @@ import type { Row, SampledTicket, Ticket } from './ticket.js'
 export interface SchedulerLimits {
   /** Most rows that are decoded or computed at the same time. */
   readonly maxConcurrent: number
-  /**
-   * Most bytes for keys and values: lanes, prompts being computed, and the prefix cache in the
-   * rest.
-   */
+  /** Most bytes for keys and values, in lanes, in prompts being computed and in the cache. */
   readonly memoryBytes: number
   /** Most prompt tokens computed between two decoding steps. */
   readonly prefillTokens: number
@@ -39,10 +34,7 @@ export interface Scheduler {
   readonly submit: (ticket: Ticket) => void
   /** Returns true if a step would do anything for requests that arrived before `barrier`. */
   readonly hasWork: (barrier: number) => boolean
-  /**
-   * Computes some prompt tokens, and one more token of each row. Requests from `barrier` on are not
-   * started.
-   */
+  /** Computes some prompt tokens, and a token of each row. Starts no requests from `barrier` on. */
   readonly step: (barrier: number) => void
   /** Aborts the unfinished requests for which `which` is true. Returns their number. */
   readonly abort: (which: (ticket: Ticket) => boolean) => number
@@ -51,10 +43,7 @@ export interface Scheduler {
   readonly forget: (ticket: Ticket) => void
   /** Drops keys and values of running requests, which are then computed again. */
   readonly recompute: () => void
-  /**
-   * Keeps keys and values of running requests although they belong to other weights, and stops
-   * sharing them.
-   */
+  /** Keeps keys and values of running requests although they are stale, and stops sharing them. */
   readonly keepStale: () => void
   readonly clearCache: () => void
   readonly tickets: () => readonly Ticket[]
@@ -242,10 +231,7 @@ export const makeScheduler = ({ runner, weights, metrics, limits }: SchedulerPar
     cache?.trim(cacheRoom())
   }
 
-  /**
-   * Samples a token for a row. All rows are sampled first, because the runner's next call discards
-   * the scores.
-   */
+  /** Samples a token. All rows are sampled first: the runner's next call discards the scores. */
   const choose = (row: Row, scores: NextToken): Choice => ({ row, sampled: row.choose(scores, weights.version()) })
 
   const deliver = ({ row, sampled }: Choice): void => {
@@ -259,9 +245,7 @@ export const makeScheduler = ({ runner, weights, metrics, limits }: SchedulerPar
     if (!row.isOpen() && lanes.has(row)) lanes.remove(row)
   }
 
-  /**
-   * Caches keys and values of a prompt for other requests, even if all its completions have ended.
-   */
+  /** Caches keys and values of a prompt for other requests, even after all completions ended. */
   const rememberPrompt = (job: PrefillJob): void => {
     const { space, tokens } = job.need
     if (cache === null || staleJobs.has(job) || tokens.length < job.cachedTokens() + BLOCK_SIZE) return

@@ -1,7 +1,4 @@
-/**
- * Models in Hugging Face's folder layout: config.json, model.safetensors, tokenizer.json,
- * tokenizer_config.json, chat template.
- */
+/** Models in Hugging Face's folder layout: config, weights, tokenizer files, chat template. */
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
@@ -56,17 +53,11 @@ const readArrays = (files: Files, folder: string): TE.TaskEither<ModelFailure, R
 /** Computed tables in older files: frequencies, and causal masks of the GPT families. */
 const BUFFER = /\.(rotary_emb\.inv_freq|attn\.(attention\.)?(bias|masked_bias))$/
 
-/**
- * Returns true for names in files that are not parameters: computed tables, and the output
- * projection if it is the embedding.
- */
+/** Returns true for computed tables, and for the output projection if it is the embedding. */
 const isRedundant = (name: string, config: DecoderConfig): boolean =>
   BUFFER.test(name) || (config.tiedEmbeddings && name === 'lm_head.weight')
 
-/**
- * Adds the common prefix of all names if it is missing (`h.0...` for `transformer.h.0...`), as in
- * files of models without a head.
- */
+/** Adds the prefix of all names (`transformer.`), which files of models without a head lack. */
 const withPrefix = <A>(arrays: ReadonlyMap<string, A>, config: DecoderConfig): ReadonlyMap<string, A> => {
   const prefix = config.embedding.name.slice(0, config.embedding.name.lastIndexOf('.') + 1)
   const bare = `${config.embedding.name}.weight`.slice(prefix.length)
@@ -94,10 +85,7 @@ const NO_END = "'eos_token' is missing: it ends the policy's turn; a fallbackFor
 const TEMPLATE_FOLDER = 'additional_chat_templates'
 const EXTENSION = '.jinja'
 
-/**
- * Reads the files in the folder of additional templates, by template name. Returns no templates if
- * the folder is missing.
- */
+/** Reads the additional templates, by name. Returns no templates if their folder is missing. */
 const readTemplates = (files: Files, folder: string): TE.TaskEither<ModelFailure, Readonly<Record<string, string>>> =>
   pipe(
     files.list(pathIn(folder, TEMPLATE_FOLDER)),
@@ -133,10 +121,7 @@ export interface TextOptions {
   readonly templateName?: string
   /** The date for templates that need one. Without it, such templates fail to render. */
   readonly now?: Date
-  /**
-   * The format of a model without a chat template, such as a base model. Default: such a model is
-   * rejected.
-   */
+  /** The format of a model without a chat template. Default: such a model is rejected. */
   readonly fallbackFormat?: FallbackFormat
 }
 
@@ -202,10 +187,7 @@ const readText = (files: Files, folder: string, options: LoadOptions): TE.TaskEi
   )
 }
 
-/**
- * Checks that the model has an embedding for all ids of the tokenizer, and that the tokenizer has
- * the end of turn.
- */
+/** Checks that the model has embeddings for all ids, and the tokenizer the end of turn. */
 export const checkFit = (folder: string, config: DecoderConfig, text: ModelText): E.Either<ModelFailure, ModelText> => {
   const { vocabularySize } = text.tokenizer
   if (vocabularySize > config.vocabularySize) {
@@ -213,7 +195,7 @@ export const checkFit = (folder: string, config: DecoderConfig, text: ModelText)
       fileProblem(
         folder,
         'tokenizer.json',
-        `the tokenizer has ids up to ${vocabularySize - 1}, the model only ${config.vocabularySize} of them`,
+        `the tokenizer has ids up to ${vocabularySize - 1}, but the model has only ${config.vocabularySize}`,
       ),
     )
   }
@@ -288,10 +270,7 @@ const LOAD_OPTIONS: OptionKinds<LoadOptions> = {
   onProgress: aFunction,
 }
 
-/**
- * Loads the config and the text side of a model by name, without its arrays, for clients of an
- * engine. Errors: those of `loadPretrained`.
- */
+/** Like `loadPretrained` without the arrays, for clients of an engine. */
 export const loadText = (
   name: string,
   files: Files = liveFiles,
@@ -311,10 +290,10 @@ export const loadText = (
  *
  * The name is a folder in Hugging Face's layout, a run folder (its best checkpoint, else its
  * newest), `OWNER/NAME` or `hub:OWNER/NAME` for a hub repository (with `@REVISION` for another
- * revision than `main`), or `embedded` for the built-in model. A folder that exists
- * comes before a repository of the same name. The template is `chat_template.jinja`, or that of
- * tokenizer_config.json, or one of `additional_chat_templates`, by its name. A base model without any
- * needs `fallbackFormat`: its end of turn becomes an end token of the config.
+ * revision than `main`), or `embedded` for the built-in model. An existing folder takes precedence
+ * over a repository of the same name. The template is `chat_template.jinja`, or that of
+ * tokenizer_config.json, or one of `additional_chat_templates`, by its name. A base model without a
+ * template needs `fallbackFormat`, whose end of turn becomes an end token of the config.
  *
  * Errors   `Left(ModelFailure)`: an unknown name, with all attempts; a missing, truncated or
  *          malformed file; an unsupported architecture or setting; a parameter that is missing,

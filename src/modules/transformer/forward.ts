@@ -33,7 +33,10 @@ export interface LayerCache {
 export interface Past {
   /** One entry per layer. A group axis of 1 means that all completions of a prompt share it. */
   readonly layers: readonly LayerCache[]
-  /** Added to the scores, broadcast to `[P, K, G, R, T, C]`: 0 where attention is allowed, `MASKED` where it is not. */
+  /**
+   * Added to the scores, broadcast to `[P, K, G, R, T, C]`: 0 where attention is allowed, `MASKED`
+   * elsewhere.
+   */
   readonly bias?: tf.Tensor
   /** Positions of the C keys, `[P, G or 1, C]` int32. Used only for layers with a window. */
   readonly positions: tf.Tensor
@@ -151,10 +154,7 @@ const residual = (
   return tf.add(x, after === null ? y : normalize(params, prefix, after, y))
 }
 
-/**
- * Computes outputs of given widths, from one projection each or from one that has them side by
- * side.
- */
+/** Computes outputs of given widths, from one projection each, or from a joint one. */
 const project = (
   { params, prefix }: Layer,
   projections: readonly Projection[],
@@ -182,10 +182,7 @@ const tableNamed = (tables: RotaryTables, name: string): RotaryTable => {
   return table
 }
 
-/**
- * Rotates the first features of each head in `[N, heads * H]` by the angles of its position
- * `[N, 1]`.
- */
+/** Rotates the first features of each head in `[N, heads * H]` by its position `[N, 1]`. */
 const turn = (x: tf.Tensor, headSize: number, positions: tf.Tensor, table: RotaryTable): tf.Tensor => {
   const [rows, all] = x.shape as [number, number] // [N, heads * H]
   const width = 2 * table.cos.shape[1]!
@@ -254,10 +251,7 @@ export interface DecoderLayer {
   readonly layer: number
 }
 
-/**
- * Computes a layer's output from its input `x` `[N, D]`. Throws if a parameter is missing, and
- * names it.
- */
+/** Computes a layer's output from its input `x` `[N, D]`. Throws if a parameter is missing. */
 export const decoderLayer = (
   params: Params,
   { config, layer: index }: DecoderLayer,
@@ -283,9 +277,10 @@ export const finalNorm = (params: Params, config: DecoderConfig, x: tf.Tensor): 
  * With rotary positions, they must be below the length of the tables.
  *
  * Errors   throws if a parameter is missing or shapes do not match, and names them.
- * Source   the model classes of Hugging Face Transformers 5.17: GPT-2, GPT-Neo, Llama (arXiv:2302.13971), Mistral (arXiv:2310.06825), Qwen2
- *          (arXiv:2407.10671), Qwen3 (arXiv:2505.09388), Gemma 2 (arXiv:2408.00118), Gemma 3 (arXiv:2503.19786), Phi-3 (arXiv:2404.14219),
- *          OLMo 2 (arXiv:2501.00656), SmolLM3.
+ * Source   the model classes of Hugging Face Transformers 5.17: GPT-2, GPT-Neo, Llama
+ *          (arXiv:2302.13971), Mistral (arXiv:2310.06825), Qwen2 (arXiv:2407.10671), Qwen3
+ *          (arXiv:2505.09388), Gemma 2 (arXiv:2408.00118), Gemma 3 (arXiv:2503.19786), Phi-3
+ *          (arXiv:2404.14219), OLMo 2 (arXiv:2501.00656), SmolLM3.
  */
 export const forwardTokens = (params: Params, config: DecoderConfig, tokens: Tokens): tf.Tensor => {
   const layers = Array.from({ length: config.layers }, (_, layer) => ({ config, layer }))

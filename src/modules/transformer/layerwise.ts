@@ -55,7 +55,10 @@ export interface Layerwise<R, X> {
   readonly release: () => void
 }
 
-/** Hidden states of all positions between two layers: prompts `[P * Tp, D]`, completions `[P * G * Tr, D]`. */
+/**
+ * Hidden states of all positions between two layers: prompts `[P * Tp, D]`, completions
+ * `[P * G * Tr, D]`.
+ */
 type States = BatchStates
 
 /** The names of states among the differentiated tensors. */

@@ -80,7 +80,8 @@ export interface PackedCompletions {
 }
 
 /**
- * Pads prompts on the left and completions on the right, both to multiples of `CAPACITY_STEP`, so that few graphs are compiled.
+ * Pads prompts on the left and completions on the right, both to multiples of `CAPACITY_STEP`, so
+ * that few graphs are compiled.
  *
  * Errors   throws RangeError unless there are `group` completions for each prompt.
  */

@@ -104,8 +104,9 @@ export interface RotaryTableOptions {
  * computed again.
  *
  * Effects  makes two tensors per table, which belong to the enclosing scope.
- * Source   Su et al. 2021, arXiv:2104.09864; scaling as in `modeling_rope_utils.py` of Transformers 5.17: linear and dynamic NTK, YaRN
- *          (arXiv:2309.00071), LongRoPE (arXiv:2402.13753), Llama 3.1.
+ * Source   Su et al. 2021, arXiv:2104.09864; scaling as in `modeling_rope_utils.py` of Transformers
+ *          5.17: linear and dynamic NTK, YaRN (arXiv:2309.00071), LongRoPE (arXiv:2402.13753),
+ *          Llama 3.1.
  */
 export const rotaryTables = (config: DecoderConfig, length: number, options: RotaryTableOptions = {}): RotaryTables =>
   Object.fromEntries(

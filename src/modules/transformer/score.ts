@@ -7,8 +7,8 @@ import type { Params } from './params.js'
 import type { RotaryTables } from './rotaryTables.js'
 
 /**
- * Prompts with G completions each. P prompts, Tp prompt positions, Tr completion positions. Prompts are padded on the left,
- * completions on the right.
+ * Prompts with G completions each. P prompts, Tp prompt positions, Tr completion positions. Prompts
+ * are padded on the left, completions on the right.
  */
 export interface CompletionBatch {
   /** `[P, Tp]` int32 */

@@ -6,7 +6,8 @@
 /**
  * Checks rows of ids.
  *
- * Errors   throws RangeError for the first id that is not an integer from 0 to `vocabularySize - 1`, with its row and place.
+ * Errors   throws RangeError for the first id that is not an integer from 0 to
+ *          `vocabularySize - 1`, with its row and position.
  * Errors   throws RangeError for the first id that is not an integer from 0 to
  *          `vocabularySize - 1`, with its row and position.
  */

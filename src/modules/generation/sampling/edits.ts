@@ -50,7 +50,8 @@ const penalize = (logits: Float32Array, params: SamplingParams, { promptCounts, 
  *
  * Shapes   logits and the result `[V]`; excluded tokens have -Infinity.
  * Cost     O(V) for the copy, plus the number of changed tokens.
- * Source   vLLM's logits processors: bias, then repetition penalty, then frequency and presence penalty.
+ * Source   vLLM's logits processors: bias, then repetition penalty, then frequency and presence
+ *          penalty.
  *
  * @example
  * const context = { promptCounts: countTokens([]), outputCounts: countTokens([1]), banned: [0] }

@@ -121,8 +121,8 @@ export const abortSGLang = (server: SGLangServer, name: string | null): Promise<
   changeSGLang(server, { path: '/abort_request', json: name === null ? { abort_all: true } : { rid: name } })
 
 /**
- * Checks the health of the server. `/health` samples a token, which is impossible while paused. For a
- * paused server, its model info is read instead.
+ * Checks the health of the server. `/health` samples a token, which is impossible while paused. For
+ * a paused server, its model info is read instead.
  */
 export const serverHealth = async (server: SGLangServer, isPaused: 'paused' | 'running'): Promise<ChangedServer> => {
   if (isPaused === 'running') {

@@ -44,7 +44,8 @@ const clientsOf = (options: VLLMWrapperOptions): readonly EngineClient[] => {
  * Errors   those of `enginePolicy`. Throws TypeError for an invalid address or invalid generation
  *          options.
  * Effects  sends HTTP requests until `close`.
- * Source   TorchRL `vLLMWrapper`, which records raw log-probabilities at any temperature, and AgentFly's `AsyncVLLMBackend`.
+ * Source   TorchRL `vLLMWrapper`, which records raw log-probabilities at any temperature, and
+ *          AgentFly's `AsyncVLLMBackend`.
  *
  * @example
  * const policy = vLLMWrapper({ url: 'http://127.0.0.1:8000', model: 'policy', generateKwargs: { maxNewTokens: 64 } })

@@ -1,9 +1,4 @@
-/**
- * Resources that tools and rewards use: processes, containers, sessions of services.
- *
- * This folder holds the pool under all of them, its scopes and the types. It does not hold the
- * runners that start processes and containers (`src/live/resources`).
- */
+/** Resources that tools and rewards use, such as processes, containers and sessions, as types. The real ones are in `src/live/resources`. */
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 
 /**
