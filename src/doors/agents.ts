@@ -127,7 +127,7 @@ export {
   type GameRunSettings,
   gameRun,
   gameSettings,
-  type PlayOptions,
+  type GamePlayOptions,
 } from '../run/games/gameRun.js'
 export {
   decisionPolicy,
