@@ -1,7 +1,7 @@
 /**
  * Copies of a model with the same weights, each on its own thread.
  *
- * This folder holds copies of a model on threads of their own, which share the work of generation
+ * This folder holds copies of a model on separate threads, which share the work of generation
  * and gradients. It does not hold threads themselves (`src/live/threads.ts`) or the optimizer step
  * that the copies take part in (`../steps`).
  */

@@ -79,7 +79,7 @@ const millisecondsOf = (reply: RedisReply | undefined): number => {
   return (seconds ?? 0) * 1000 + Math.floor((microseconds ?? 0) / 1000)
 }
 
-/** Most rollouts per request. Replies are held in memory as a whole. */
+/** Maximum number of rollouts per request. Replies are held in memory as a whole. */
 const ROLLOUTS_AT_ONCE = 64
 
 const chunks = <T>(list: readonly T[]): readonly (readonly T[])[] =>

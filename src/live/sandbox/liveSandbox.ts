@@ -30,7 +30,7 @@ export interface LiveSandboxOptions {
    * network. Use it only for programs that are trusted as much as this one.
    */
   readonly isolation?: Sandbox['isolation']
-  /** Most programs that run at the same time; others wait. Default: four per processor. */
+  /** Maximum number of concurrent programs; others wait. Default: four per processor. */
   readonly concurrent?: number
 }
 

@@ -32,7 +32,7 @@ export const lengthClass = (length: number): number => {
 export interface Computing {
   /** Number of tokens left to compute; at least 1. */
   readonly remaining: number
-  /** Most tokens per call, because the scores of all their positions are needed and take memory. */
+  /** Maximum number of tokens per call: the scores of all their positions are held in memory. */
   readonly limit: number
 }
 
