@@ -2,8 +2,8 @@
  * A policy that runs a model in this process.
  *
  * This folder holds policies and models: here those of this process, and in subfolders the decoder,
- * generation, adapters, model folders and servers. It does not hold losses
- * (`src/objectives`) or training (`src/collectors`).
+ * generation, adapters, model folders and servers. It does not hold losses (`src/objectives`) or
+ * training (`src/collectors`).
  */
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'

@@ -25,7 +25,7 @@ export const givenKey = (headers: Headers): string | undefined => {
 /**
  * Returns `true` if the given key is one of the keys.
  *
- * Cost     the same for every key that is tried: digests are compared, with all keys.
+ * Cost     independent of the given key, because its digest is compared with those of all keys.
  */
 export const isAuthorized = async (given: string | undefined, keys: readonly string[]): Promise<boolean> => {
   if (given === undefined) return false

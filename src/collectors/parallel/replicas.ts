@@ -38,7 +38,7 @@ export interface ReplicasOptions {
   readonly recompute?: Recompute
   /** Threads inside one operation in each other thread. Default: as many as in this thread. */
   readonly threadsEach?: number
-  /** Longest wait for a thread to start. Default ten minutes. */
+  /** Maximum wait for a thread to start. Default ten minutes. */
   readonly startLimitMs?: number
   /** Default: real threads. */
   readonly threads?: Threads
@@ -75,7 +75,7 @@ interface Member {
   readonly close: () => Promise<void>
 }
 
-/** Longest wait of `close` for a running job. */
+/** Maximum wait of `close` for a running job. */
 const CLOSE_LIMIT_MS = 10_000
 
 const member = (thread: Thread): { readonly member: Member; readonly hear: (news: ReplicaNews) => void } => {

@@ -24,7 +24,7 @@ export interface RedisQueueLogOptions {
   readonly url: string
   /** The name of the queue. Its keys start with `tandem:{name}:`. */
   readonly name: string
-  /** Longest wait for an answer in milliseconds, including the connection. Default 30,000. */
+  /** Maximum wait for an answer in milliseconds, including the connection. Default 30,000. */
   readonly answerMs?: number
   readonly timers?: Timers
   /** Loads the package. Default: imports `@redis/client`. */

@@ -233,7 +233,7 @@ const beat = <O, P>(shift: Shift<O, P>, leaseMs: number): (() => void) => {
   return () => silence()
 }
 
-/** Longest single wait in milliseconds, because leases expire without an event. */
+/** Maximum single wait in milliseconds, because leases expire without an event. */
 const LONGEST_WAIT_MS = 5000
 
 /** Leases and plays rollouts until the worker stops. */

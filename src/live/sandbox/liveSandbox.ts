@@ -38,7 +38,8 @@ export interface LiveSandboxOptions {
 const never = (): AbortSignal => new AbortController().signal
 
 /**
- * Most UTF-16 units of a command with its arguments and variables. Pass more in files or as input.
+ * Maximum number of UTF-16 units of a command with its arguments and variables. Pass more in files
+ * or as input.
  */
 const MAX_COMMAND_LENGTH = 100_000
 

@@ -26,7 +26,7 @@ export interface TokenChoice {
 
 export interface GenerationOptions extends TokenChoice {
   readonly maxNewTokens: number
-  /** Fewest tokens of a completion. Stop tokens cannot be sampled before. */
+  /** Minimum number of tokens of a completion. Stop tokens cannot be sampled before. */
   readonly minNewTokens?: number
   readonly stopTokens: readonly number[]
 }

@@ -13,7 +13,6 @@ const FACTOR = 4
  * row costs at most four times its own length.
  *
  * Errors   throws RangeError unless `length` is a positive integer.
- * Errors   throws RangeError unless `length` is a positive integer.
  *
  * @example
  * [1, 64, 65, 256, 257].map(lengthClass) // [0, 0, 1, 1, 2]

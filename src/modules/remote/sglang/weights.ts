@@ -35,7 +35,7 @@ export interface UpdateOptions extends TensorOptions {
 /** Maximum number of characters of a string in V8, with a margin. */
 const MOST_CHARACTERS = 2 ** 29 - 2 ** 20
 
-/** Returns the most bytes of tensors per call, with a copy for each rank. */
+/** Returns the maximum number of bytes of tensors per call, with a copy for each rank. */
 const callBytes = ({ maxCallBytes, ranks }: TensorOptions): number =>
   Math.min(maxCallBytes, Math.floor((MOST_CHARACTERS * 3) / 4 / ranks))
 
