@@ -62,6 +62,7 @@ describe('tournaments of equal players', () => {
     expect(shares[0]).toBeGreaterThanOrEqual(0.95 - slack)
     expect(shares[0]).toBeLessThanOrEqual(0.95 + slack)
     expect(shares[1]).toBeGreaterThanOrEqual(0.95 - slack)
+    expect(shares[2]).toBeGreaterThanOrEqual(0.95 - slack)
   })
 })
 
