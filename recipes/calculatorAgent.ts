@@ -12,11 +12,11 @@ import { calculator } from 'tandem-rl/tools'
 
 const settings = T.withDefaults(T.policySettings.omit({ model: true }), {
   ...{ steps: 16, tasks: { prompts: 16, group: 8 }, sampling: { maxNewTokens: 24 }, learner: { learningRate: 2e-3 } },
-  keep: { evalTasks: 100 },
+  keep: { evalTasks: 72 },
 }).extend({
   agent: T.z.enum(['react', 'code']).default('react').describe('how the agent writes calls'),
   turns: T.z.number().int().positive().default(3).describe('turns per conversation'),
-  shown: T.z.number().int().positive().default(6400).describe('conversations for training the start model'),
+  shown: T.z.number().int().positive().default(12_800).describe('conversations for training the start model'),
 })
 
 type Chosen = T.z.output<typeof settings>
@@ -40,9 +40,9 @@ const TEXTS = [
   'Final Answer: ',
 ]
 
-/** Sums of digits: every fifth of the thousand is held out for evaluation. */
-const sums = Array.from({ length: 1000 }, (_, i) => {
-  const [a, b, c] = [Math.floor(i / 100), Math.floor(i / 10) % 10, i % 10]
+/** Sums whose values have two digits: every fifth of the 360 is held out for evaluation. */
+const sums = Array.from({ length: 360 }, (_, i) => {
+  const [a, b, c] = [4 + Math.floor(i / 60), 4 + (Math.floor(i / 10) % 6), i % 10]
   return {
     id: `${a}*${b}+${c}`,
     query: `What is ${a}*${b}+${c}?`,
@@ -68,7 +68,7 @@ const conversationOf = ({ id, query, answer }: T.Task, chosen: Chosen, key: T.Ke
   const { call, result, answer: final } = WRITTEN[chosen.agent]
   const asked = History([message('user', query)])
   if (T.uniform(key) < 0.6)
-    return appendMessage(asked, message('assistant', final(String(T.uniformInteger(key, 91, 1)))))
+    return appendMessage(asked, message('assistant', final(String(16 + T.uniformInteger(key, 75, 1)))))
   return [
     message('assistant', call(id)),
     message('user', `${result}${answer}`),
@@ -84,11 +84,11 @@ const startModel = (chosen: Chosen, { onProgress }: T.BuildContext) => {
     T.makeModel(
       {
         family: 'qwen3',
-        sizes: { hiddenSize: 64, layers: 2, heads: 4 },
+        sizes: { hiddenSize: 64, layers: 1, heads: 4 },
         tokenizer: { texts: TEXTS, vocabularySize: 420, format: FORMAT },
         key: T.child(T.keyFromSeed(chosen.seed), 'model'),
         stages: [
-          { name: 'calls', conversation, conversations: chosen.shown, batch: 64, learningRate: 3e-3, warmUpSteps: 20 },
+          { name: 'calls', conversation, conversations: chosen.shown, batch: 32, learningRate: 5e-3, warmUpSteps: 20 },
         ],
       },
       (event) => {

@@ -73,6 +73,7 @@ export {
 } from '../collectors/captured.js'
 export { type RoleAdvantageOptions, roleAdvantage } from '../collectors/roleAdvantage.js'
 export type { AgentAttempt, AgentModel, CapturedAgent, OpenAgent, PlayedAttempt } from '../data/capture/agent.js'
+export { segmentRows } from '../collectors/segmentRows.js'
 export { readCapture } from '../data/capture/records.js'
 export type { CapturedCall, CapturedCompletion, CapturedSession } from '../data/capture/session.js'
 export type { ChainSplit, SplitReason } from '../data/capture/splits.js'
