@@ -75,9 +75,12 @@ const PACKAGES = {
   '@modelcontextprotocol/sdk': ['envs/tools/mcp'],
   'playwright-core': ['envs/tools/browser'],
   keyv: ['envs/tools/retrieval'],
+  minisearch: ['envs/tools/localIndex'],
+  'chess.js': ['envs/worlds/chess'],
   'quickjs-emscripten': ['envs/tools/javascript'],
   '@cortex-js/compute-engine': ['envs/rewards/math'],
   eld: ['envs/rewards/ifEval'],
+  'chess.js': ['envs/games/chess'],
   undici: ['live/transport'],
   'eventsource-parser': ['live/transport'],
 }

@@ -34,7 +34,7 @@ export const readBodyBytes = async (request: Request, maxBytes: number): Promise
       parts.push(value)
     }
   } catch {
-    return E.left(apiFailure(400, 'The request body broke off.'))
+    return E.left(apiFailure(400, 'The request body is incomplete.'))
   }
   return E.right(joinBytes(parts))
 }
