@@ -249,6 +249,9 @@ const OTHERWISE: Readonly<Record<string, string>> = {
   rotaryTables: 'is the inside of a forward pass',
   makeRunner: 'is the inside of an engine',
   withDefaults: 'refuses defaults of settings that the schema does not have',
+  gameNamed: 'passes options to the factory of the game, which refuses unknown ones',
+  openArena: 'takes a configuration that arenaConfig has checked',
+  setUpArena: 'takes a configuration that arenaConfig has checked',
 }
 
 /** Folders whose factories are in the list. */

@@ -10,7 +10,7 @@ import { anyGame, type Player } from '../../src/arena/players/player.js'
 import { randomPlayer, tabularPlayer } from '../../src/arena/players/simple.js'
 import { measureExploitability } from '../../src/arena/statistics/exploitability.js'
 import { binomialTest, groupedShare, meanInterval, wilsonInterval } from '../../src/arena/statistics/intervals.js'
-import { type PairScore, scoreOf } from '../../src/arena/statistics/outcomes.js'
+import { outcomeOf, type PairScore, scoreOf } from '../../src/arena/statistics/outcomes.js'
 import { randomBaseline } from '../../src/arena/statistics/randomPlay.js'
 import { ratingsOf } from '../../src/arena/statistics/ratings.js'
 import { arenaResults } from '../../src/arena/statistics/results.js'
@@ -203,6 +203,10 @@ describe('results', () => {
 
   it('compare returns where a game is not zero-sum or has three players, and count truncated games apart', async () => {
     expect([10, 0, 0].map((_, seat) => scoreOf([10, 0, 0], seat))).toEqual([1, 0.25, 0.25])
+    expect([[1], [0]].map((returns) => [outcomeOf(returns, 0), scoreOf(returns, 0)])).toEqual([
+      ['win', 1],
+      ['loss', 0],
+    ])
     const three = anyGame(matchingPennies3)
     const games = await played(three, [randomPlayer('a'), randomPlayer('b'), randomPlayer('c')], 9)
     const { players, seats } = arenaResults(games, { games: [three] }).games[0]!

@@ -15,8 +15,11 @@ import {
   rockPaperScissors,
   stagHunt,
 } from '../../envs/games/matrixGames.js'
+import { negotiation } from '../../envs/games/negotiation.js'
 import { nim } from '../../envs/games/nim.js'
+import { phantomTicTacToe } from '../../envs/games/phantomTicTacToe.js'
 import { pig } from '../../envs/games/pig.js'
+import { twentyQuestions, wordGuess } from '../../envs/games/secretGames.js'
 import { ticTacToe } from '../../envs/games/ticTacToe.js'
 import { anyGame } from '../players/player.js'
 
@@ -53,6 +56,10 @@ const GAMES: Readonly<Record<string, MakeGame>> = {
   breakthrough: (options) => anyGame(breakthrough(options)),
   nim: (options) => anyGame(nim(options)),
   pig: (options) => anyGame(pig(options)),
+  negotiation: (options) => anyGame(negotiation(options)),
+  phantom_ttt: fixed(anyGame(phantomTicTacToe)),
+  word_guess: (options) => anyGame(wordGuess(options)),
+  twenty_questions: (options) => anyGame(twentyQuestions(options)),
 }
 
 /** The names of all games. */

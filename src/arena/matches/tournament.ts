@@ -100,7 +100,7 @@ export const runTournament = (options: RunTournamentOptions): TaskEither<FileFai
       broken ??= result.left
       work.stop()
     }
-    /** Plays a game. After a failure of infrastructure, it goes on from the last move, at most twice. */
+    /** Plays a game, and continues it up to twice after a failure of infrastructure. */
     const attempt = async (plan: GamePlan): Promise<E.Either<PlayerFailure, GameRecord>> => {
       const known = new Map(log?.contents.pending.get(plan.id))
       const onMove = async (decision: number, move: MoveRecord): Promise<void> => {

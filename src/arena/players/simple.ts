@@ -1,7 +1,8 @@
 /** Players without search: random, tables of probabilities, scripts, and mixtures. */
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { child, type Key, uniform, uniformInteger } from '../../core/key.js'
+import { child, uniformInteger } from '../../core/key.js'
 import type { GamePolicy } from '../../envs/games/exactValues.js'
+import { drawIndex } from '../../envs/games/game.js'
 import { type Player, type PlayerMove, playerFailure, type Scene } from './player.js'
 
 /**
@@ -15,16 +16,6 @@ export const randomPlayer = (name = 'random'): Player => ({
   move: ({ legalActions }, { key }) => TE.right({ action: legalActions[uniformInteger(key, legalActions.length)]! }),
   probabilities: ({ legalActions }) => TE.right(legalActions.map(() => 1 / legalActions.length)),
 })
-
-/** Draws an index with the given probabilities. */
-const drawIndex = (probabilities: readonly number[], key: Key): number => {
-  let rest = uniform(key)
-  for (const [i, probability] of probabilities.entries()) {
-    rest -= probability
-    if (rest < 0) return i
-  }
-  return probabilities.findLastIndex((probability) => probability > 0) // they add up to a little less than 1
-}
 
 const decisionOf = ({ player, informationState, legalActions }: Scene) => ({ player, informationState, legalActions })
 

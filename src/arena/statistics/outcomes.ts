@@ -19,8 +19,12 @@ const scoreBetween = (own: number, other: number): number => {
   return own > other ? 1 : 0
 }
 
-/** Returns the outcome of a seat: a win needs a higher return than everybody else's. */
+/**
+ * Returns the outcome of a seat: a win needs a higher return than everybody else's. A single player
+ * wins with a return above 0.
+ */
 export const outcomeOf = (returns: readonly number[], seat: number): GameOutcome => {
+  if (returns.length === 1) return returns[0]! > 0 ? 'win' : 'loss'
   const scores = returns.map((other, i) => (i === seat ? 1 : scoreBetween(returns[seat]!, other)))
   const lowest = Math.min(...scores)
   return lowest === 1 ? 'win' : lowest === 0.5 ? 'draw' : 'loss'
@@ -28,6 +32,7 @@ export const outcomeOf = (returns: readonly number[], seat: number): GameOutcome
 
 /** Returns the score of a seat against all others: from 0 to 1, and 0.5 on average. */
 export const scoreOf = (returns: readonly number[], seat: number): number => {
+  if (returns.length === 1) return returns[0]! > 0 ? 1 : 0
   const others = returns.filter((_, i) => i !== seat)
   return others.reduce((sum, other) => sum + scoreBetween(returns[seat]!, other), 0) / Math.max(1, others.length)
 }
