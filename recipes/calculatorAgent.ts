@@ -11,12 +11,12 @@ import { appendMessage, History, message } from 'tandem-rl/text'
 import { calculator } from 'tandem-rl/tools'
 
 const settings = T.withDefaults(T.policySettings.omit({ model: true }), {
-  ...{ steps: 20, tasks: { prompts: 16, group: 8 }, sampling: { maxNewTokens: 32 }, learner: { learningRate: 2e-3 } },
-  keep: { evalTasks: 100 },
+  ...{ steps: 16, tasks: { prompts: 16, group: 8 }, sampling: { maxNewTokens: 24 }, learner: { learningRate: 2e-3 } },
+  keep: { evalTasks: 72 },
 }).extend({
   agent: T.z.enum(['react', 'code']).default('react').describe('how the agent writes calls'),
   turns: T.z.number().int().positive().default(3).describe('turns per conversation'),
-  shown: T.z.number().int().positive().default(16_000).describe('conversations for training the start model'),
+  shown: T.z.number().int().positive().default(12_800).describe('conversations for training the start model'),
 })
 
 type Chosen = T.z.output<typeof settings>
@@ -40,13 +40,18 @@ const TEXTS = [
   'Final Answer: ',
 ]
 
-/** A sum or a product of two numbers of two digits. Even indices are used for training, odd ones for evaluation. */
-const sumAt = (index: number) => {
-  const key = T.child(T.child(T.keyFromSeed(0), 'sums'), index)
-  const [a, b] = [10 + T.uniformInteger(key, 90, 0), 10 + T.uniformInteger(key, 90, 1)]
-  const [sign, value] = T.uniform(key, 2) < 0.5 ? ['*', a * b] : ['+', a + b]
-  return { id: `${a}${sign}${b}`, query: `What is ${a}${sign}${b}?`, answer: String(value) }
-}
+/** Sums whose values have two digits: every fifth of the 360 is held out for evaluation. */
+const sums = Array.from({ length: 360 }, (_, i) => {
+  const [a, b, c] = [4 + Math.floor(i / 60), 4 + (Math.floor(i / 10) % 6), i % 10]
+  return {
+    id: `${a}*${b}+${c}`,
+    query: `What is ${a}*${b}+${c}?`,
+    answer: String(a * b + c),
+    isHeldOut: (a + b + c) % 5 === 0,
+  }
+})
+
+const [heldOut, training] = [sums.filter((sum) => sum.isHeldOut), sums.filter((sum) => !sum.isHeldOut)]
 
 /** How each agent writes a call and an answer, and what it reads after a call. */
 const WRITTEN = {
@@ -63,7 +68,7 @@ const conversationOf = ({ id, query, answer }: T.Task, chosen: Chosen, key: T.Ke
   const { call, result, answer: final } = WRITTEN[chosen.agent]
   const asked = History([message('user', query)])
   if (T.uniform(key) < 0.6)
-    return appendMessage(asked, message('assistant', final(String(20 + T.uniformInteger(key, 5000, 1)))))
+    return appendMessage(asked, message('assistant', final(String(16 + T.uniformInteger(key, 75, 1)))))
   return [
     message('assistant', call(id)),
     message('user', `${result}${answer}`),
@@ -73,15 +78,18 @@ const conversationOf = ({ id, query, answer }: T.Task, chosen: Chosen, key: T.Ke
 
 const startModel = (chosen: Chosen, { onProgress }: T.BuildContext) => {
   const key = T.child(T.keyFromSeed(chosen.seed), 'habits')
-  const conversation = (i: number) => conversationOf(sumAt(2 * i), chosen, T.child(key, i))
+  const conversation = (i: number) =>
+    conversationOf(training[T.uniformInteger(T.child(key, i), training.length, 2)]!, chosen, T.child(key, i))
   return T.orThrow(
     T.makeModel(
       {
         family: 'qwen3',
-        sizes: { hiddenSize: 64, layers: 2, heads: 4 },
-        tokenizer: { texts: TEXTS, vocabularySize: 300, format: FORMAT },
+        sizes: { hiddenSize: 64, layers: 1, heads: 4 },
+        tokenizer: { texts: TEXTS, vocabularySize: 420, format: FORMAT },
         key: T.child(T.keyFromSeed(chosen.seed), 'model'),
-        stages: [{ name: 'calls', conversation, conversations: chosen.shown, batch: 64, learningRate: 5e-3 }],
+        stages: [
+          { name: 'calls', conversation, conversations: chosen.shown, batch: 32, learningRate: 5e-3, warmUpSteps: 20 },
+        ],
       },
       (event) => {
         if (event.type === 'step' && event.step % 50 === 0)
@@ -108,18 +116,18 @@ export const recipe = T.defineRecipe({
     const agent = agentOf(chosen)
     const env = (source: T.TaskSource) => (tasks: T.TaskContext) =>
       agent.env({ source, ...tasks, maxTurns: chosen.turns })
-    const training = T.endlessTasks('sums', (i) => sumAt(2 * i))
-    const heldOut = T.endlessTasks('held-out sums', (i) => sumAt(2 * i + 1))
-    return T.policyRun(chosen, { model, env: env(training), heldOut: [{ env: env(heldOut) }] }, context)
+    const source = T.shuffled(T.taskList('sums', training), T.child(T.keyFromSeed(chosen.seed), 'order'))
+    const evaluated = T.taskList('held-out sums', heldOut)
+    return T.policyRun(chosen, { model, env: env(source), heldOut: [{ env: env(evaluated) }] }, context)
   },
   agent: async (chosen, context) => {
     const { config, arrays, text } = await startModel(chosen, context)
-    const engine = T.TransformersWrapper({ config, params: makeParams(arrays), sampling: chosen.sampling })
     const { maxNewTokens, temperature } = chosen.sampling
+    const engine = T.TransformersWrapper({ config, params: makeParams(arrays) })
     const agent = agentOf(chosen, AsyncVerlConfig({ engine, text, maxNewTokens, temperature }))
     return {
       agent,
-      messages: (index) => ({ question: sumAt(2 * index + 1).query, answer: sumAt(2 * index + 1).answer }),
+      messages: (index) => ({ ...heldOut[index % heldOut.length]! }),
       maxTurns: chosen.turns,
     }
   },

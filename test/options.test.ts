@@ -32,6 +32,7 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   worldTool: ['nam', 'name', 1],
   shopCatalogue: ['type', 'types'],
   calculator: ['number', 'numbers'],
+  capture: ['runs', 'run'],
   captureApp: ['journals', 'journal', 1],
   capturedBatch: ['groupSizes', 'groupSize', 1],
   chatBatch: ['tool', 'tools', 1],

@@ -59,7 +59,10 @@ export const COMMANDS: readonly CommandEntry[] = [
     name: 'agent',
     summary: 'Play the agent of a recipe and print its events.',
     group: 'Evaluate:',
-    examples: ['tandem agent run calculatorAgent'],
+    examples: [
+      'tandem agent run calculatorAgent --agent code',
+      'tandem agent run calculatorAgent --prompts 8 --chains 4 --json',
+    ],
     load: async (args) => (await import('./agent.js')).agentCommand(args),
   },
   {

@@ -262,7 +262,9 @@ export interface PlainArray {
 export interface AdapterWeights {
   readonly rank: number
   readonly alpha: number
-  /** Name -> values, `MODULE.lora_A.weight` `[rank, in]` and `MODULE.lora_B.weight` `[out, rank]`. */
+  /**
+   * Values by name, `MODULE.lora_A.weight` `[rank, in]` and `MODULE.lora_B.weight` `[out, rank]`.
+   */
   readonly tensors: ReadonlyMap<string, PlainArray>
 }
 
