@@ -77,11 +77,10 @@ const PACKAGES = {
   keyv: ['envs/tools/retrieval'],
   minisearch: ['envs/tools/localIndex'],
   typescript: ['envs/tools/documentedTool'],
-  'chess.js': ['envs/worlds/chess'],
   'quickjs-emscripten': ['envs/tools/javascript'],
   '@cortex-js/compute-engine': ['envs/rewards/math'],
   eld: ['envs/rewards/ifEval'],
-  'chess.js': ['envs/games/chess'],
+  'chess.js': ['envs/games/chess', 'envs/worlds/chess'],
   undici: ['live/transport'],
   'eventsource-parser': ['live/transport'],
 }

@@ -23,6 +23,7 @@ export {
   type SandboxText,
   type SandboxWait,
 } from '../core/sandbox.js'
+export type { Episode } from '../envs/base/episode.js'
 export type { ToolFailure } from '../envs/base/toolFailure.js'
 export { type CommandBlock, commandBlock, guardMultiLine, type MultiLineCommands } from '../envs/mlgym/commandBlock.js'
 export { type MakeMLGymOptions, makeMLGym } from '../envs/mlgym/makeMLGym.js'
@@ -131,7 +132,6 @@ export {
   toolTransform,
 } from '../envs/tools/toolTransform.js'
 export { type WorldToolOptions, type WorldToolState, worldTool } from '../envs/tools/worldTool.js'
-export type { Episode } from '../envs/transforms/episode.js'
 export { type ChessPuzzle, type ChessState, chessWorld } from '../envs/worlds/chess.js'
 export {
   type HouseholdGoal,

@@ -10,7 +10,7 @@ import type { Key } from '../../core/key.js'
 import type { PolicyFailure } from '../../data/policy.js'
 import type { Task } from '../../data/task.js'
 import type { History } from '../../text/history/history.js'
-import type { Episode } from '../transforms/episode.js'
+import type { Episode } from '../base/episode.js'
 
 /** A conversation about a task. */
 export interface Answered<out T extends Task = Task> {

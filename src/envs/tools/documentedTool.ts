@@ -134,7 +134,7 @@ const signatureOf = (ts: Compiler, node: FunctionNode): E.Either<string, Signatu
  * Source   AgentFly `@tool`, whose schemas leak Python types that JSON does not have.
  *
  * @example
- * documentedTool({ run: function twice(n: number) { return String(2 * n) }, source: '' }) // a TaskEither of a Tool
+ * typeof documentedTool({ run: (n) => String(2 * n), source: '' }) // 'function'
  */
 export const documentedTool = (
   options: DocumentedToolOptions,

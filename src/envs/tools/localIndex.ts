@@ -23,7 +23,7 @@ type Library = typeof import('minisearch')
  * Errors   `Left(PackageFailure)` if `minisearch` is not installed.
  *
  * @example
- * bm25Index([{ text: 'The Nile is 6,650 km long.' }]) // a TaskEither of a PassageIndex
+ * typeof bm25Index([{ text: 'The Nile is 6,650 km long.' }]) // 'function'
  */
 export const bm25Index = (
   passages: readonly Passage[],
@@ -63,7 +63,7 @@ const dot = (a: readonly number[], b: readonly number[]): number => a.reduce((su
  * Cost     one product of vectors for each passage and query: for up to some 100,000 passages.
  *
  * @example
- * denseIndex([{ text: 'one' }], async (texts) => texts.map((text) => [text.length])) // a TaskEither of a PassageIndex
+ * typeof denseIndex([{ text: 'one' }], async (texts) => texts.map((text) => [text.length])) // 'function'
  */
 export const denseIndex = (passages: readonly Passage[], embed: Embed): TE.TaskEither<string, PassageIndex> => {
   const vectorsOf = (

@@ -14,9 +14,9 @@ import type { Key } from '../../core/key.js'
 import { aFunction, aNumber, anything, aRecord, aText, checkOptions, type OptionKinds } from '../../core/options.js'
 import type { ResourceSpec } from '../../core/resource.js'
 import type { ContentPart, ToolCall } from '../../text/history/history.js'
+import type { Episode } from '../base/episode.js'
 import type { ToolFailure } from '../base/toolFailure.js'
 import { type ToolEnvironment, toolEnvironment } from '../resources/toolEnvironment.js'
-import type { Episode } from '../transforms/episode.js'
 
 /** The result of a call. */
 export interface ToolReply<S = unknown> {

@@ -24,8 +24,9 @@ import {
   toolResult,
 } from '../../text/history/history.js'
 import { type EnvFailure, endedRows, envFailure } from '../base/env.js'
+import type { Episode } from '../base/episode.js'
 import type { ToolFailure } from '../base/toolFailure.js'
-import { type Episode, episodesOf, itemsOf } from '../transforms/episode.js'
+import { dataItems, episodesOf } from '../transforms/episode.js'
 import { type StepContext, type Transform, transform } from '../transforms/transform.js'
 import { type AskedCalls, type CallFinder, callsOfMessage } from './askedCalls.js'
 import { clipped } from './clipped.js'
@@ -296,7 +297,7 @@ const releaseOf = ({ tools }: ToolRegistry): { readonly release?: (state: Tensor
   if (holders.length === 0) return {}
   return {
     release: (state) => {
-      const chains = itemsOf<string>(state, 'tools', 'keys')?.toArray() ?? []
+      const chains = dataItems<string>(state, 'tools', 'keys')?.toArray() ?? []
       for (const episode of episodesOf(state, chains)) for (const release of holders) release(episode)
     },
   }

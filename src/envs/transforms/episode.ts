@@ -2,27 +2,18 @@
 import type { Task } from '../../data/task.js'
 import type { Data } from '../../data/tensorDict/leaf.js'
 import { find, get, type TensorDict } from '../../data/tensorDict/tensorDict.js'
+import type { Episode } from '../base/episode.js'
 import type { TaskColumns, TaskEntry } from './dataLoadingPrimer.js'
 
-/** The episode that a tool call or a reward belongs to. */
-export interface Episode {
-  /** Names the conversation. A retried conversation has the same name. */
-  readonly chain: string
-  /** Names the group of conversations about one draw of a task; the chain itself without groups. */
-  readonly group: string
-  /** The task: its whole row if the environment keeps it (`keep: 'task'`), its columns otherwise. */
-  readonly task: Task | undefined
-}
-
 /** The values of a `Data` leaf, if a state has it. The caller states their type. */
-export const itemsOf = <T>(td: TensorDict, ...path: readonly string[]): Data<T>['items'] | undefined => {
+export const dataItems = <T>(td: TensorDict, ...path: readonly string[]): Data<T>['items'] | undefined => {
   const entry = find(td, path)
   const isData = entry !== undefined && '_tag' in entry && entry._tag === 'Data'
   return isData ? (entry as Data<T>).items : undefined // by the schema of the entry, which the caller knows
 }
 
 /** The tasks of a state: whole ones if it keeps them, their columns otherwise. */
-export const tasksOf = (td: TensorDict): readonly Task[] => {
+export const stateTasks = (td: TensorDict): readonly Task[] => {
   // Casts: by the schemas of the primer, whose entries these are.
   if (find(td, ['task']) !== undefined) return get(td as TensorDict<TaskEntry>, 'task').items.toArray()
   const columns = td as TensorDict<TaskColumns>
@@ -35,7 +26,7 @@ export const tasksOf = (td: TensorDict): readonly Task[] => {
 /** The episodes of a state's elements, with the given names of their chains. */
 export const episodesOf = (td: TensorDict, chains: readonly string[]): readonly Episode[] => {
   const hasTasks = find(td, ['task']) !== undefined || find(td, ['taskId']) !== undefined
-  const tasks = hasTasks ? tasksOf(td) : []
-  const groups = itemsOf<string>(td, 'groupId')
+  const tasks = hasTasks ? stateTasks(td) : []
+  const groups = dataItems<string>(td, 'groupId')
   return chains.map((chain, i) => ({ chain, group: groups?.get(i) ?? chain, task: tasks[i] }))
 }

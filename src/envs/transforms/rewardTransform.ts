@@ -10,6 +10,7 @@ import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { scope } from '../../engine/scope.js'
 import { appendMessage, History, lastMessage, type Message, message, textOf } from '../../text/history/history.js'
 import { type EnvFailure, endedRows, envFailure, type StepBetween } from '../base/env.js'
+import type { Episode } from '../base/episode.js'
 import type { Answered, AnyReward, RewardFailure, Scored } from '../rewards/reward.js'
 import {
   PARTS_OPTIONS,
@@ -18,7 +19,7 @@ import {
   reward as rewardOfFunction,
 } from '../rewards/rewardFunction.js'
 import type { TaskColumns, TaskEntry } from './dataLoadingPrimer.js'
-import { type Episode, episodesOf, itemsOf, tasksOf } from './episode.js'
+import { dataItems, episodesOf, stateTasks } from './episode.js'
 import { HISTORY_MODE, type InputMode, responsesOf } from './responses.js'
 import {
   isAnswer,
@@ -95,7 +96,7 @@ const COLUMNS = {
 }
 
 /** Conversations, by the schemas of `data/policy.ts`. */
-const historiesOf = (td: TensorDict): Data<History>['items'] | undefined => itemsOf<History>(td, 'history', 'prompt')
+const historiesOf = (td: TensorDict): Data<History>['items'] | undefined => dataItems<History>(td, 'history', 'prompt')
 
 /** Returns `true` if the policy's message received no reply, so the conversation has ended. */
 const isLast = ({ previous, next }: StepBetween, i: number): boolean => {
@@ -120,8 +121,8 @@ const answeredHistory = (between: StepBetween, said: Message, task: Task, i: num
 
 /** What tools left in a state, for rewards. */
 const toolsOf = (next: TensorDict, i: number): Pick<Answered, 'finish' | 'tools'> => {
-  const finish = itemsOf<string | null>(next, 'tools', 'finish')?.get(i) ?? undefined
-  const tools = itemsOf<Readonly<Record<string, unknown>>>(next, 'tools', 'states')?.get(i)
+  const finish = dataItems<string | null>(next, 'tools', 'finish')?.get(i) ?? undefined
+  const tools = dataItems<Readonly<Record<string, unknown>>>(next, 'tools', 'states')?.get(i)
   return { ...(finish !== undefined && { finish }), ...(tools !== undefined && { tools }) }
 }
 
@@ -141,7 +142,7 @@ interface Scoring {
 
 /** The episodes of a step: their names are those of the tools' episodes, or of the reward's own streams. */
 const scoredEpisodes = (next: TensorDict, key: Key): readonly Episode[] => {
-  const chains = itemsOf<string>(next, 'tools', 'keys')?.toArray()
+  const chains = dataItems<string>(next, 'tools', 'keys')?.toArray()
   return episodesOf(next, chains ?? Array.from({ length: next.batchShape[0] ?? 0 }, (_, i) => formatKey(child(key, i))))
 }
 
@@ -187,7 +188,7 @@ export const rewarding = <T extends Task, P extends string>(
     const between = { previous, next }
     const [over, ended] = [endedRows(previous, 'done'), endedRows(next, 'done')]
     const last = responses.map((_, i) => onAnswer === 'terminate' && isLast(between, i))
-    const tasks = tasksOf(next) as readonly T[] // whole tasks are the reward's, and columns only where it takes any task
+    const tasks = stateTasks(next) as readonly T[] // whole tasks are the reward's, and columns only where it takes any task
     const answers = responses.map((response, i): Answered<T> | null => {
       if (over[i] === true || (when === 'end' && ended[i] === false && last[i] === false)) return null
       const said = without(inputMode._tag === 'history' ? undefined : endOfTurn, response)

@@ -88,7 +88,7 @@ const startOf = (lib: Library, args: unknown): E.Either<string, WorldView<ChessS
  * Source   AgentFly's chess tools and `chess_puzzle_reward`, whose move quality asks an engine.
  *
  * @example
- * chessWorld() // a TaskEither of a TextWorld
+ * typeof chessWorld() // 'function'
  */
 export const chessWorld = (
   load: () => Promise<unknown> = () => importPackage('chess.js'),
