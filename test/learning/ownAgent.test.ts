@@ -95,10 +95,10 @@ describe('20 steps of GRPO raise the reward of an agent', () => {
       gaps!.push(event.update.maxLogProbGap!)
       expect(event.metrics).toEqual({ failedAttempts: 0, omittedGroups: 0, splitConversations: 0, lateCalls: 0 })
     }
-    console.log(JSON.stringify({ name, rewards, calls, gap: Math.max(...gaps!) }))
     expect(Math.max(...gaps!)).toBeLessThanOrEqual(3e-5)
     for (const session of sessions) expectOwnTokens(session)
     if (steps < settings.steps) return
+    // Seed 1, first two and last four steps: AI SDK 0.47 to 0.80, LangGraph 0.47 to 0.79, Anthropic 0.50 to 0.72.
     expect(mean(rewards!.slice(-4))).toBeGreaterThan(mean(rewards!.slice(0, 2)) + 0.15)
     expect(mean(calls!.slice(-4))).toBeGreaterThan(mean(calls!.slice(0, 2)) + 0.15)
   })

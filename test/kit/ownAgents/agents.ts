@@ -49,8 +49,13 @@ export const openAIAgents: AskAgent = async (question, baseURL) => {
       }),
     ],
   })
-  const { finalOutput } = await run(agent, question, { maxTurns: MOST_TURNS + 3 })
-  return finalOutput ?? ''
+  try {
+    const { finalOutput } = await run(agent, question, { maxTurns: MOST_TURNS + 3 })
+    return finalOutput ?? ''
+  } catch (error) {
+    if (error instanceof AgentsError) return '' // such as a call of an unknown tool: a wrong answer
+    throw error
+  }
 }
 
 /** LangGraph's agent, which speaks the chat API. */
