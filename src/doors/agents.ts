@@ -51,6 +51,8 @@ export {
 } from '../agents/conversations.js'
 export type { ChainEvent, ChainHappening, ChainObserver, ChainPlace } from '../agents/events.js'
 export type { AgentKind, ReadReply, TextReader } from '../agents/kinds/kind.js'
+export { agentMetrics } from '../agents/metrics.js'
+export { type ChainProgress, consoleObserver, progressLine, progressObserver } from '../agents/observers.js'
 export type {
   AgentRunResult,
   ChainCall,
@@ -71,6 +73,7 @@ export {
 } from '../collectors/captured.js'
 export { type RoleAdvantageOptions, roleAdvantage } from '../collectors/roleAdvantage.js'
 export type { AgentAttempt, AgentModel, CapturedAgent, OpenAgent, PlayedAttempt } from '../data/capture/agent.js'
+export { segmentRows } from '../collectors/segmentRows.js'
 export { readCapture } from '../data/capture/records.js'
 export type { CapturedCall, CapturedCompletion, CapturedSession } from '../data/capture/session.js'
 export type { ChainSplit, SplitReason } from '../data/capture/splits.js'
@@ -125,7 +128,7 @@ export {
   type GameRunSettings,
   gameRun,
   gameSettings,
-  type PlayOptions,
+  type GamePlayOptions,
 } from '../run/games/gameRun.js'
 export {
   decisionPolicy,
