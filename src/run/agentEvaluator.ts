@@ -44,8 +44,7 @@ const countUp = (): (() => number) => {
 }
 
 /**
- * Makes an evaluator that plays tasks with an agent. Attempts that fail as often as they may are left
- * out.
+ * Makes an evaluator that plays tasks with an agent. Attempts whose last try fails are left out.
  *
  * Errors   `run` throws FailureError if all attempts of a part fail.
  */

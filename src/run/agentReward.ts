@@ -9,7 +9,7 @@ import type { AnyReward } from '../envs/rewards/reward.js'
 import { type RewardFunction, reward } from '../envs/rewards/rewardFunction.js'
 import { appendMessage, History, message } from '../text/history/history.js'
 
-/** A plain function of named arguments, as `reward` takes it, or any reward of `tandem-rl/rewards`. */
+/** A function of named arguments, as `reward` takes it, or a reward of `tandem-rl/rewards`. */
 export type AgentReward<T extends Task = Task> = AnyReward<T> | RewardFunction<T>
 
 const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
@@ -65,8 +65,8 @@ const scoreOf = async <T extends Task>(
 /**
  * Scores an attempt.
  *
- * Errors   `Left` with the reason if the reward fails, or if there is none and the program returned
- *          no number. A failed reward is never 0.
+ * Errors   `Left` with the reason if the reward fails, or if no reward is given and the program
+ *          returned no number. A failed reward is never 0.
  */
 export const scoreAttempt = async <T extends Task>(
   given: AgentReward<T> | undefined,

@@ -35,7 +35,7 @@ export interface ScoredAttempt {
   readonly task: Task
 }
 
-/** How attempts are played. */
+/** The rules for playing and scoring attempts. */
 export interface AttemptRules<T extends Task> {
   readonly agent: OpenAgent<T>
   readonly reward: AgentReward<T> | undefined
@@ -79,7 +79,7 @@ interface AgentKL {
   readonly form: RewardKLForm
 }
 
-/** Where the attempts of a run come from, and how they become batches. */
+/** The source of a run's attempts, and the settings of its batches. */
 export interface AgentSessions<T extends Task> extends AttemptRules<T> {
   readonly tasks: TaskSource<T>
   readonly key: Key
@@ -189,7 +189,7 @@ const lossOf = (played: readonly E.Either<FailedAttempt, ScoredAttempt>[]): stri
 }
 
 /**
- * Returns a function that collects the batch at a position, and tells its counts. A group with a
+ * Returns a function that collects the batch at a position and reports its counts. A group with a
  * failed attempt is left out.
  *
  * Errors   `Left(EnvFailure)` with the first reason if no group is left, or a task cannot be read.

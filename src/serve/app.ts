@@ -43,7 +43,7 @@ import {
   worldSize,
 } from './routes/control.js'
 import { generate } from './routes/generate.js'
-import { countTokens, messages } from './routes/messages.js'
+import { countMessageTokens, messages } from './routes/messages.js'
 import { listModels, loadAdapterRoute, unloadAdapter } from './routes/models.js'
 import { responses } from './routes/responses.js'
 import { detokenize, tokenize } from './routes/tokenize.js'
@@ -95,7 +95,7 @@ const ENDPOINTS: readonly Endpoint[] = [
   post('/v1/chat/completions', (served, { body, request }) => chatCompletions(served, body, request)),
   post('/v1/responses', (served, { body, request }) => responses(served, body, request)),
   post('/v1/messages', (served, { body, request }) => messages(served, body, request)),
-  post('/v1/messages/count_tokens', (served, { body }) => countTokens(served, body)),
+  post('/v1/messages/count_tokens', (served, { body }) => countMessageTokens(served, body)),
   post('/inference/v1/generate', (served, { body, request }) => generate(served, body, request)),
   post('/tokenize', (served, { body }) => tokenize(served, body)),
   post('/detokenize', (served, { body }) => detokenize(served, body)),

@@ -64,17 +64,19 @@ const watched = (options: CaptureAgentOptions) => {
   return { agent: { ...agent, open }, sessions }
 }
 
-/** Checks that the mask has the tokens of the model's messages, and no other. */
-const expectOwnTokens = (session: CapturedSession): void => {
-  const decode = (ids: Int32Array): string => model.text.tokenizer.decode(ids, 'keep')
-  const { trajectories, splits } = sessionTrajectories(session)
+/** Checks that the mask has the tokens that the model sampled, and none of a user, a tool or the template. */
+const expectOwnTokens = ({ calls, ...session }: CapturedSession): void => {
+  const { trajectories, splits } = sessionTrajectories({ ...session, calls })
   expect([splits, trajectories.length]).toEqual([[], 1])
   const { ids, mask } = trajectories[0]!
-  const sampled = session.calls.flatMap(({ completions }) => completions.map((one) => decode(one.ids)))
-  expect(decode(ids.filter((_, i) => mask[i] === 1))).toBe(sampled.join(''))
-  expect(decode(ids.filter((_, i) => mask[i] === 0))).toMatch(
-    /^[a-z]{3} [a-z]{3}\?<\|answer\|>(?:<\|result\|>[0-3]<\|answer\|>)*$/,
-  )
+  const sampled = calls.flatMap(({ completions }) => [...completions[0]!.ids])
+  const read = calls.flatMap(({ prompt }, i) => {
+    const before = calls[i - 1]
+    return [...prompt.slice(before === undefined ? 0 : before.prompt.length + before.completions[0]!.ids.length)]
+  })
+  expect([...ids].filter((_, i) => mask[i] === 1)).toEqual(sampled)
+  expect([...ids].filter((_, i) => mask[i] === 0)).toEqual(read)
+  expect(model.text.tokenizer.decode(Int32Array.from(read), 'keep')).toMatch(/^[a-z]{3} [a-z]{3}\?<\|answer\|>/)
 }
 
 describe('20 steps of GRPO raise the reward of an agent', () => {
@@ -95,10 +97,11 @@ describe('20 steps of GRPO raise the reward of an agent', () => {
       gaps!.push(event.update.maxLogProbGap!)
       expect(event.metrics).toEqual({ failedAttempts: 0, omittedGroups: 0, splitConversations: 0, lateCalls: 0 })
     }
-    console.log(JSON.stringify({ name, rewards, calls, gap: Math.max(...gaps!) }))
     expect(Math.max(...gaps!)).toBeLessThanOrEqual(3e-5)
     for (const session of sessions) expectOwnTokens(session)
     if (steps < settings.steps) return
+    // Seed 1, first two and last four steps: AI SDK 0.47 to 0.80, LangGraph 0.47 to 0.79, Anthropic
+    // and the process, token for token alike, 0.50 to 0.72.
     expect(mean(rewards!.slice(-4))).toBeGreaterThan(mean(rewards!.slice(0, 2)) + 0.15)
     expect(mean(calls!.slice(-4))).toBeGreaterThan(mean(calls!.slice(0, 2)) + 0.15)
   })

@@ -12,7 +12,6 @@ import { child, type Key } from '../../core/key.js'
 import { aList, aRecord, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
 import { callJson } from '../../data/capture/records.js'
 import type { CapturedSession, SessionEnd } from '../../data/capture/session.js'
-import { sessionTrajectories } from '../../data/capture/trajectories.js'
 import { liveCalendar, liveClock } from '../../live/clock.js'
 import { liveIds } from '../../live/ids.js'
 import { givenKey, isAuthorized } from '../access.js'
@@ -23,6 +22,7 @@ import { parseFields } from '../requests/fields.js'
 import { DEFAULT_LIMITS, type ServeOptions } from '../requests/served.js'
 import { answerCall, type CaptureCallOptions } from './calls.js'
 import { type CaptureJournal, noJournal } from './journal.js'
+import { summary, trajectoriesJson } from './sessionJson.js'
 import {
   type CaptureLimits,
   DEFAULT_CAPTURE_LIMITS,
@@ -124,27 +124,6 @@ const SAMPLING = [
   ...['/v1/completions', '/inference/v1/generate'],
 ]
 
-const summary = ({ session, running }: LiveSession): object => ({
-  session_id: session.id,
-  group_id: session.group,
-  metadata: session.metadata,
-  created: session.createdAt,
-  calls: session.calls.length,
-  tokens: session.calls.flatMap(({ completions }) => completions).reduce((sum, { ids }) => sum + ids.length, 0),
-  running,
-  reward: session.reward,
-  end: session.end,
-})
-
-const trajectoriesJson = (session: CapturedSession, decode: (ids: Int32Array) => string): object => {
-  const { trajectories, ...rest } = sessionTrajectories(session, { decode })
-  const rows = trajectories.map(({ ids, mask, logProbs, versions, ...row }) => ({
-    ...row,
-    ...{ ids: Array.from(ids), mask: Array.from(mask), logProbs: Array.from(logProbs), versions: Array.from(versions) },
-  }))
-  return { session_id: session.id, reward: session.reward, end: session.end, trajectories: rows, ...rest }
-}
-
 /** Clients of Anthropic's API add `/v1` to the base address, which ends with it already. */
 const oneVersion = (path: string): string => path.replace(/^\/v1\/v1\//, '/v1/')
 
@@ -184,7 +163,7 @@ const unauthorized = (): E.Either<ApiFailure, never> =>
  */
 export const captureApp = (serve: ServeOptions, options: CaptureOptions = {}): CaptureApp => {
   checkOptions('captureApp', options, CAPTURE_OPTIONS)
-  const { unknown = 'create', journal = noJournal, clock = liveClock } = options
+  const { unknown = 'create', continuation = 'tokens', sampling = {}, journal = noJournal, clock = liveClock } = options
   const world = { calendar: liveCalendar, ids: liveIds, report: console.error, ...serve.world }
   const apiKeys = serve.access?.apiKeys ?? []
   const maxBytes = serve.limits?.maxBodyBytes ?? DEFAULT_LIMITS.maxBodyBytes
@@ -200,7 +179,6 @@ export const captureApp = (serve: ServeOptions, options: CaptureOptions = {}): C
       restored: (options.restored ?? []).map((session) => ({ session, secret: world.ids.fresh() })),
     },
   )
-  const { continuation = 'tokens', sampling = {} } = options
   const calls: CaptureCallOptions = { serve, sessions, clock, calendar: world.calendar, continuation, sampling }
   const decode = (ids: Int32Array): string => serve.text.tokenizer.decode(ids, 'keep')
 

@@ -12,7 +12,7 @@ import { type TokenUsage, usageJson, type WholeCompletion, type WholePrompt } fr
 import { type Served, unixSeconds } from '../requests/served.js'
 import { type Chunk, type ChunkWriter, type Endpoint, endpoint, streamed, writingOf } from './answer.js'
 import { chatLogProbs, promptLogProbsJson, type TokenWriting } from './logProbs.js'
-import { type ChoiceProgress, callId, firstProgress, readAnswer, readMore } from './reading.js'
+import { type ChoiceProgress, callId, firstProgress, readMore, readReply } from './reading.js'
 
 const heading = (served: Served, { job, model }: ChatRequest, object: string) => ({
   id: job.id,
@@ -46,7 +46,7 @@ const answerJson = (served: Served, asked: ChatRequest, whole: WholePrompt): obj
   return {
     ...heading(served, asked, 'chat.completion'),
     choices: whole.completions.map(({ text, tokens, finishReason, stopReason }, index) => {
-      const answer = readAnswer(asked, text)
+      const answer = readReply(asked, text)
       return {
         index,
         message: messageOf(served, asked, answer),

@@ -107,7 +107,7 @@ export const messages: Endpoint = endpoint(
  *
  * Errors   `Left(ApiFailure)`, 400, as for `messages`.
  */
-export const countTokens = (served: Served, body: unknown): E.Either<ApiFailure, Response> => {
+export const countMessageTokens = (served: Served, body: unknown): E.Either<ApiFailure, Response> => {
   const chat = E.chain((translated: object) => parseFields(chatSchema, translated))(chatOfCount(body))
   if (E.isLeft(chat)) return chat
   return E.map(({ ids }: { readonly ids: Int32Array }) => jsonResponse({ input_tokens: ids.length }))(

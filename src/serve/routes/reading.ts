@@ -9,7 +9,7 @@ const toldDeltas = (deltas: readonly ToolDelta[], { tools }: ChatRequest): reado
   tools?.calls === 'first' ? deltas.filter((delta) => delta._tag === 'Text' || delta.index === 0) : deltas
 
 /** Reads the text and the calls of tools out of a whole completion. */
-export const readAnswer = (asked: ChatRequest, text: string): ReadText => {
+export const readReply = (asked: ChatRequest, text: string): ReadText => {
   if (asked.tools === null) return { text, calls: [] }
   const read = readToolCalls(text, asked.tools.format, asked.tools)
   return asked.tools.calls === 'first' ? { ...read, calls: read.calls.slice(0, 1) } : read

@@ -5,7 +5,7 @@ import type { ChatRequest } from '../requests/chat.js'
 import type { ApiFailure } from '../requests/failure.js'
 import { failureOf, type RunningJob, type TokenUsage, type WholePrompt } from '../requests/generation.js'
 import type { Served } from '../requests/served.js'
-import { callId, firstProgress, readAnswer, readMore } from './reading.js'
+import { callId, firstProgress, readMore, readReply } from './reading.js'
 
 /** A part of a reply: text, or a call with its arguments as JSON. */
 export type ReplyBlock =
@@ -31,7 +31,7 @@ export const wholeReply = (
   { prompt: { completions, cachedTokens }, prefix }: { readonly prompt: WholePrompt; readonly prefix: string },
 ): WholeReply => {
   const { text: all, tokens, finishReason, stopReason } = completions[0]! // one was asked for
-  const { text, calls } = readAnswer(asked, all)
+  const { text, calls } = readReply(asked, all)
   return {
     blocks: [
       ...(text === '' ? [] : [{ kind: 'text' as const, text }]),

@@ -1,11 +1,11 @@
-/** Agents as people write them, each with its library. They know a base address and nothing of Tandem. */
+/** Agents as people write them, one per library. They get a base address, and know nothing of Tandem. */
 
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import Anthropic from '@anthropic-ai/sdk'
 import { tool as langchainTool } from '@langchain/core/tools'
 import { createReactAgent } from '@langchain/langgraph/prebuilt'
 import { ChatOpenAI } from '@langchain/openai'
-import { Agent, tool as agentsTool, OpenAIResponsesModel, run, setTracingDisabled } from '@openai/agents'
+import { Agent, AgentsError, tool as agentsTool, OpenAIResponsesModel, run, setTracingDisabled } from '@openai/agents'
 import { tool as aiTool, generateText, stepCountIs, streamText } from 'ai'
 import OpenAI from 'openai'
 import { z } from 'zod'
@@ -49,8 +49,13 @@ export const openAIAgents: AskAgent = async (question, baseURL) => {
       }),
     ],
   })
-  const { finalOutput } = await run(agent, question, { maxTurns: MOST_TURNS + 3 })
-  return finalOutput ?? ''
+  try {
+    const { finalOutput } = await run(agent, question, { maxTurns: MOST_TURNS + 3 })
+    return finalOutput ?? ''
+  } catch (error) {
+    if (error instanceof AgentsError) return '' // such as a call of an unknown tool: a wrong answer
+    throw error
+  }
 }
 
 /** LangGraph's agent, which speaks the chat API. */

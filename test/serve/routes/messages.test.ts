@@ -1,0 +1,111 @@
+/** `/v1/messages`: Anthropic's form of requests, answers, streams and errors. */
+import { describe, expect, it } from 'vitest'
+import { type Json, post, saying, scripted, served, tokenizer } from '../../kit/served.js'
+
+const PATH = '/v1/messages'
+const USER = { role: 'user', content: 'hi' }
+const TOOL = { name: 'weather', input_schema: { type: 'object' } }
+const withTools = { features: { toolCalls: 'hermes' } } as const
+const CALL = 'Look:<tool_call>{"name": "weather", "arguments": {"city": "Oslo"}}</tool_call>'
+
+/** The named events of a stream. */
+const eventsOf = (text: string): readonly Json[] =>
+  text
+    .split('\n\n')
+    .filter((frame) => frame !== '')
+    .map((frame) => {
+      const [name, json] = frame.split('\n').map((line) => line.replace(/^(?:event|data): /, ''))
+      const event = JSON.parse(json!) as Json // frames are objects
+      expect(event.type).toBe(name)
+      return event
+    })
+
+describe('a message', () => {
+  it('has the form of Anthropic, with text and calls', async () => {
+    const { json } = await post(served(saying(CALL), withTools), PATH, {
+      max_tokens: 99,
+      messages: [USER],
+      tools: [TOOL],
+    })
+    expect(json).toMatchObject({
+      ...{ type: 'message', role: 'assistant', model: 'cat', stop_reason: 'tool_use', stop_sequence: null },
+      content: [
+        { type: 'text', text: 'Look:' },
+        { type: 'tool_use', id: expect.stringMatching(/^toolu_/), name: 'weather', input: { city: 'Oslo' } },
+      ],
+      usage: { cache_creation_input_tokens: 0 },
+    })
+  })
+
+  it('is streamed as blocks that hold the same', async () => {
+    const app = served(saying(CALL), withTools)
+    const { text } = await post(app, PATH, { max_tokens: 99, messages: [USER], tools: [TOOL], stream: true })
+    const events = eventsOf(text)
+    const [first, last] = [events[0]!.type, events.at(-1)!.type]
+    expect([first, last]).toEqual(['message_start', 'message_stop'])
+    const deltas = events.flatMap(({ type, delta }) => (type === 'content_block_delta' ? [delta as Json] : []))
+    expect(deltas.map((delta) => delta.text ?? '').join('')).toBe('Look:')
+    expect(JSON.parse(deltas.map((delta) => delta.partial_json ?? '').join(''))).toEqual({ city: 'Oslo' })
+    expect(events.filter(({ type }) => type === 'content_block_start')).toHaveLength(2)
+    expect(events.at(-2)).toMatchObject({ type: 'message_delta', delta: { stop_reason: 'tool_use' } })
+  })
+
+  it('reads systems, results of tools and unfinished answers as the template shows them', async () => {
+    const engine = scripted()
+    const app = served(engine, withTools)
+    const messages = [
+      USER,
+      {
+        role: 'assistant',
+        content: [
+          { type: 'text', text: 'Look' },
+          { type: 'tool_use', id: 't', name: 'weather', input: {} },
+        ],
+      },
+      {
+        role: 'user',
+        content: [
+          { type: 'tool_result', tool_use_id: 't', content: [{ type: 'text', text: 'rain' }] },
+          { type: 'text', text: 'So?' },
+        ],
+      },
+    ]
+    const system = [{ type: 'text', text: 'Be brief.' }]
+    expect((await post(app, PATH, { max_tokens: 9, system, messages, tools: [TOOL] })).status).toBe(200)
+    const prompt = tokenizer.decode(engine.seen.at(-1)!.prompt, 'keep')
+    for (const part of ['system\nBe brief.', 'tool\nrain', 'user\nSo?', '<tool_call>{"name": "weather"'])
+      expect(prompt).toContain(part)
+    await post(app, PATH, { max_tokens: 9, messages: [USER, { role: 'assistant', content: 'It' }] })
+    expect(tokenizer.decode(engine.seen.at(-1)!.prompt, 'keep')).toMatch(/assistant\nIt$/)
+  })
+
+  it('that cannot be is refused in the form of Anthropic', async () => {
+    const app = served(saying('x'), { access: { apiKeys: ['k'] } })
+    const key = { 'x-api-key': 'k' }
+    const image = { role: 'user', content: [{ type: 'image', source: {} }] }
+    const refused = [
+      [await post(app, PATH, { messages: [USER] }, key), 400, 'invalid_request_error', 'max_tokens'],
+      [
+        await post(app, PATH, { max_tokens: 1, messages: [image] }, key),
+        400,
+        'invalid_request_error',
+        'messages.0.content.0',
+      ],
+      [await post(app, PATH, { max_tokens: 1, messages: [USER], model: 'dog' }, key), 404, 'not_found_error', 'dog'],
+      [await post(app, PATH, { max_tokens: 1, messages: [USER] }), 401, 'authentication_error', 'Unauthorized'],
+    ] as const
+    for (const [{ status, json }, expected, type, text] of refused) {
+      expect([status, json]).toEqual([
+        expected,
+        { type: 'error', error: { type, message: expect.stringContaining(text) } },
+      ])
+    }
+  })
+
+  it('that is cut has no arguments, and counts its tokens', async () => {
+    const cut = await post(served(saying(CALL), withTools), PATH, { max_tokens: 60, messages: [USER], tools: [TOOL] })
+    expect(cut.json).toMatchObject({ stop_reason: 'max_tokens', usage: { output_tokens: 60 } })
+    const counted = await post(served(saying('x')), `${PATH}/count_tokens`, { messages: [USER] })
+    expect(counted.json.input_tokens).toBeGreaterThan(3)
+  })
+})
