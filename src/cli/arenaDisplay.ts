@@ -1,4 +1,6 @@
-/** Progress and results of `tandem arena`: a bar on a terminal, lines otherwise, JSON with `--json`. */
+/**
+ * Progress and results of `tandem arena`: a bar on a terminal, lines otherwise, JSON with `--json`.
+ */
 import cliProgress from 'cli-progress'
 import type { ArenaConfig } from '../arena/config/schema.js'
 import type { GameRecord } from '../arena/matches/records.js'

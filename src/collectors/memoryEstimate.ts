@@ -223,7 +223,7 @@ export const requireMemory = (
   if (estimate.total <= availableBytes) return E.right(estimate)
   const ways = waysOut(request).join(', or ')
   const reason =
-    `training would take ${formatEstimate(estimate)}; available are ${formatBytes(availableBytes)}. ` +
+    `training would take ${formatEstimate(estimate)}; only ${formatBytes(availableBytes)} are available. ` +
     `Try ${ways}; or --memory ignore to continue anyway`
   return E.left({ _tag: 'MemoryFailure', neededBytes: estimate.total, availableBytes, reason })
 }

@@ -1,6 +1,6 @@
 /**
- * For those who let players meet: random, search, solved, human and language-model players, matches and
- * tournaments, and statistics with intervals.
+ * For those who let players meet: random, search, solved, human and language-model players, matches
+ * and tournaments, and statistics with intervals.
  */
 
 export { gameNamed } from '../arena/config/games.js'

@@ -64,6 +64,7 @@ export {
   type ToolEnvironmentOptions,
   toolEnvironment,
 } from '../envs/resources/toolEnvironment.js'
+export { answerTool, summarizeTool } from '../envs/tools/answerTools.js'
 export { type AskedCalls, type CallFinder, callsOfMessage, callsOfText } from '../envs/tools/askedCalls.js'
 export {
   type Browser,
@@ -83,6 +84,7 @@ export { type CodeFence, codeFences } from '../envs/tools/codeFences.js'
 export { type ContextFoldingOptions, contextFolding, type FoldingOptions } from '../envs/tools/contextFolding.js'
 export type { JavaScriptCell, JavaScriptLimits } from '../envs/tools/javascriptThread.js'
 export { type JavaScriptTool, type JavaScriptToolOptions, javascriptTool } from '../envs/tools/javascriptTool.js'
+export { bm25Index, denseIndex, type Embed, type PassageIndex } from '../envs/tools/localIndex.js'
 export type { McpAddress, McpFailure, McpLimits, McpLink, McpProgram, McpServer, McpWorld } from '../envs/tools/mcp.js'
 export { type McpTools, type McpToolsOptions, mcpTools } from '../envs/tools/mcpTools.js'
 export { MCPToolTransform } from '../envs/tools/mcpToolTransform.js'
@@ -128,6 +130,23 @@ export {
 } from '../envs/tools/toolTransform.js'
 export { type WorldToolOptions, type WorldToolState, worldTool } from '../envs/tools/worldTool.js'
 export type { Episode } from '../envs/transforms/episode.js'
+export { type ChessPuzzle, type ChessState, chessWorld } from '../envs/worlds/chess.js'
+export {
+  type HouseholdGoal,
+  type HouseholdState,
+  type HouseholdTask,
+  householdSolution,
+  householdTasks,
+  householdWorld,
+} from '../envs/worlds/household.js'
+export {
+  type LaboratoryGoal,
+  type LaboratoryState,
+  type LaboratoryTask,
+  laboratorySolution,
+  laboratoryTasks,
+  laboratoryWorld,
+} from '../envs/worlds/laboratory.js'
 export {
   type ShopGoal,
   type ShopOptions,

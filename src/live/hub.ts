@@ -151,7 +151,7 @@ const listCached = async (setup: Setup, repo: HubRepo, why: string): Promise<Hub
   const commit = await cachedCommit(setup.cache, repo)
   const files = commit === undefined ? [] : await cachedFiles(setup.cache, repo, commit)
   return commit === undefined || files.length === 0
-    ? refuseFile(repo, 'not-cached', `${why}, and the cache ${setup.cache} has nothing of revision ${repo.revision}`)
+    ? refuseFile(repo, 'not-cached', `${why}, and the cache ${setup.cache} has no files of revision ${repo.revision}`)
     : { commit, files, origin: 'cache' }
 }
 

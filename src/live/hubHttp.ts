@@ -196,8 +196,7 @@ export const askJson = async (
     let length = 0
     for await (const part of partsOf(response, repo, { connection, watch })) {
       length += part.length
-      if (length > MOST_JSON)
-        refuseFile(repo, 'protocol', `an answer of more than ${MOST_JSON} bytes where a list of files should be`)
+      if (length > MOST_JSON) refuseFile(repo, 'protocol', `the list of files has more than ${MOST_JSON} bytes`)
       parts.push(part)
     }
     const json = parseJson(Buffer.concat(parts).toString('utf8'))

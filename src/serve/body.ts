@@ -16,7 +16,7 @@ const tooLarge = (maxBytes: number): Read<never> =>
   E.left(apiFailure(413, `The request body is larger than ${maxBytes} bytes.`))
 
 /** Reads the bytes of a body. Fails as soon as there are more than allowed. */
-const readBytes = async (request: Request, maxBytes: number): Promise<Read<Uint8Array>> => {
+export const readBodyBytes = async (request: Request, maxBytes: number): Promise<Read<Uint8Array>> => {
   if (Number(request.headers.get('content-length') ?? 0) > maxBytes) return tooLarge(maxBytes)
   if (request.body === null) return E.right(new Uint8Array())
   const parts: Uint8Array[] = []
@@ -34,7 +34,7 @@ const readBytes = async (request: Request, maxBytes: number): Promise<Read<Uint8
       parts.push(value)
     }
   } catch {
-    return E.left(apiFailure(400, 'The request body broke off.'))
+    return E.left(apiFailure(400, 'The request body is incomplete.'))
   }
   return E.right(joinBytes(parts))
 }
@@ -66,6 +66,16 @@ const textOf = (bytes: Uint8Array): Read<string> =>
     () => apiFailure(400, 'The request body is not UTF-8.'),
   )
 
+/** The JSON value of bytes. Errors: `Left(ApiFailure)` for bytes that are not UTF-8 or JSON, and for more than 128 levels. */
+export const parseJsonBody = (bytes: Uint8Array): Read<unknown> => {
+  const text = textOf(bytes)
+  if (E.isLeft(text)) return text
+  if (jsonDepth(text.right) > MAX_DEPTH) {
+    return E.left(apiFailure(400, `The request body is nested deeper than ${MAX_DEPTH} levels.`))
+  }
+  return E.mapLeft((reason: string) => apiFailure(400, `The request body is ${reason}`))(parseJson(text.right))
+}
+
 const isJson = (contentType: string | null): boolean => {
   const [type = ''] = (contentType ?? '').split(';')
   return type.trim().toLowerCase() === 'application/json'
@@ -86,12 +96,6 @@ export const readJsonBody = async (
   if (!isJson(request.headers.get('content-type'))) {
     return E.left(apiFailure(400, "Unsupported Media Type: Only 'application/json' is allowed"))
   }
-  const bytes = await readBytes(request, maxBytes)
-  if (E.isLeft(bytes)) return bytes
-  const text = textOf(bytes.right)
-  if (E.isLeft(text)) return text
-  if (jsonDepth(text.right) > MAX_DEPTH) {
-    return E.left(apiFailure(400, `The request body is nested deeper than ${MAX_DEPTH} levels.`))
-  }
-  return E.mapLeft((reason: string) => apiFailure(400, `The request body is ${reason}`))(parseJson(text.right))
+  const bytes = await readBodyBytes(request, maxBytes)
+  return E.isLeft(bytes) ? bytes : parseJsonBody(bytes.right)
 }

@@ -1,8 +1,8 @@
 /**
  * Statistics of games: intervals, ratings, seat effects, baselines of random play, exploitability.
  *
- * This folder holds what is computed from finished games and from policies. It does not hold how games
- * are played (`../matches`) or how results are shown (`../report`).
+ * This folder holds what is computed from finished games and from policies. It does not hold how
+ * games are played (`../matches`) or how results are shown (`../report`).
  */
 import { studentQuantile } from '../../bench/statistics.js'
 
@@ -46,8 +46,8 @@ export const wilsonInterval = (successes: number, trials: number): Interval => {
 /**
  * Computes the mean of independent values from a bounded range, with Student's 95 % interval.
  *
- * Equal values have no spread to estimate an interval from. The interval then allows for the share of
- * other values that `n` draws miss with a probability of 5 %: $1 - 0.05^{1/n}$.
+ * Equal values have no spread to estimate an interval from. The interval then allows for the share
+ * of other values that `n` draws miss with a probability of 5 %: $1 - 0.05^{1/n}$.
  *
  * Errors   throws RangeError without values.
  *

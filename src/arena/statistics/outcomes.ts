@@ -1,8 +1,8 @@
 /** Wins, draws and losses of games, by seat and between pairs of players. */
 import type { GameRecord } from '../matches/records.js'
 
-/** What a player got out of a game. */
-export type Outcome = 'win' | 'draw' | 'loss'
+/** The outcome of a game for one player. */
+export type GameOutcome = 'win' | 'draw' | 'loss'
 
 /** A game with a result. */
 export type ScoredGame = GameRecord & { readonly returns: readonly number[] }
@@ -20,7 +20,7 @@ const scoreBetween = (own: number, other: number): number => {
 }
 
 /** Returns the outcome of a seat: a win needs a higher return than everybody else's. */
-export const outcomeOf = (returns: readonly number[], seat: number): Outcome => {
+export const outcomeOf = (returns: readonly number[], seat: number): GameOutcome => {
   const scores = returns.map((other, i) => (i === seat ? 1 : scoreBetween(returns[seat]!, other)))
   const lowest = Math.min(...scores)
   return lowest === 1 ? 'win' : lowest === 0.5 ? 'draw' : 'loss'

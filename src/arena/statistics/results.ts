@@ -1,4 +1,7 @@
-/** The results of a tournament: players, seats, pairs, ratings, illegal moves, cost, and tests against random play. */
+/**
+ * The results of a tournament: players, seats, pairs, ratings, illegal moves, cost, and tests
+ * against random play.
+ */
 import { median, quantile } from '../../bench/statistics.js'
 import { aList, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
 import type { Game } from '../../envs/games/game.js'
@@ -24,7 +27,7 @@ export interface Tally {
   readonly score: number
 }
 
-/** How a player moved. */
+/** The moves of a player. */
 export interface MoveTally {
   readonly moves: number
   /** Illegal moves, retries included. */
@@ -200,7 +203,8 @@ const gameResult = (
 
 /**
  * Computes the results of finished games. A win needs a higher return than everybody else's in the
- * game; a forfeit is a loss. Intervals are at 95 %. Truncated games are counted and have no outcome.
+ * game; a forfeit is a loss. Intervals are at 95 %. Truncated games are counted and have no
+ * outcome.
  *
  * Cost     for each game, the enumeration of `randomBaseline`.
  *

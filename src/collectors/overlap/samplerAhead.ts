@@ -255,7 +255,7 @@ export const sampleAhead = <G>(
     if (state.live.has(task))
       failures = [
         ...failures,
-        outcome._tag === 'Failed' ? outcome.failure : { _tag: 'Cancelled', reason: `task ${task} was called off` },
+        outcome._tag === 'Failed' ? outcome.failure : { _tag: 'Cancelled', reason: `task ${task} was cancelled` },
       ]
     dispatch({ _tag: 'Failed', task })
   }
@@ -307,7 +307,7 @@ export const sampleAhead = <G>(
     const cause = broken !== undefined && 'cause' in broken ? broken.cause : last
     const reason =
       state.mode === 'halted'
-        ? `${state.counts.dropped.failed} groups failed, more than the share of ${state.rules.maxFailureShare}`
+        ? `${state.counts.dropped.failed} groups failed, more than the allowed share of ${state.rules.maxFailureShare}`
         : 'the weights could not be pushed'
     return { _tag: 'OverlapStopped', reason, ...(cause && { cause }), ...here() }
   }

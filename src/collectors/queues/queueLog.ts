@@ -184,4 +184,7 @@ export const memoryQueueLog = (
 
 /** Returns the failure for a place that was deleted without a snapshot. */
 export const lost = (after: string): E.Either<QueueFailure, never> =>
-  queueFailure('lost', `the queue's records after ${after} are gone: it was deleted, or its server has lost data`)
+  queueFailure(
+    'lost',
+    `the queue's records after ${after} are missing: the queue was deleted, or its server has lost data`,
+  )

@@ -134,7 +134,7 @@ export const redisConnection = (options: RedisConnectionOptions): RedisConnectio
       drop(client)
       if (error instanceof lib.ErrorReply) return E.left(saidNo(error))
       const why = errorMessage(error)
-      return queueFailure('unreachable', `${shownAddress(url)} does not answer: ${why}`)
+      return queueFailure('unreachable', `${shownAddress(url)} does not respond: ${why}`)
     } finally {
       silence()
     }

@@ -62,10 +62,10 @@ const problemsOf = ({ command, args, files = {}, env = {}, limits = {} }: Sandbo
     isPlain(name) ? [] : [`a file must have a relative path inside the folder, got ${JSON.stringify(name)}`],
   ),
   ...textsOf({ command, args, env }).flatMap((text) =>
-    text.includes('\0') ? [`a command has no character 0, got ${JSON.stringify(text.slice(0, 40))}`] : [],
+    text.includes('\0') ? [`a command must not contain the character 0, got ${JSON.stringify(text.slice(0, 40))}`] : [],
   ),
   ...(textsOf({ command, args, env }).join('').length > MAX_COMMAND_LENGTH
-    ? [`a command has at most ${MAX_COMMAND_LENGTH} characters, with its arguments and variables`]
+    ? [`a command must have at most ${MAX_COMMAND_LENGTH} characters, with its arguments and variables`]
     : []),
 ]
 

@@ -247,7 +247,7 @@ export const enginePool = (clients: readonly EngineClient[], options: EnginePool
   const named = (wanted: string): Member => {
     const member = members.find(({ client }) => client.name === wanted)
     if (member === undefined)
-      throw new RangeError(`enginePool: there is no member '${wanted}', but ${names.join(', ')}`)
+      throw new RangeError(`enginePool: there is no member '${wanted}' (members: ${names.join(', ')})`)
     return member
   }
 
@@ -274,7 +274,7 @@ export const enginePool = (clients: readonly EngineClient[], options: EnginePool
     const away = members.flatMap(({ client, withdrawn }) =>
       withdrawn === null ? [] : [`${client.name} is withdrawn: ${withdrawn.reason}`],
     )
-    return failed('unreachable', `no engine of ${name} can answer: ${[...new Set([...reasons, ...away])].join('; ')}`)
+    return failed('unreachable', `no engine of ${name} is available: ${[...new Set([...reasons, ...away])].join('; ')}`)
   }
 
   /**

@@ -179,7 +179,9 @@ describe('sampleAhead', () => {
       { push: pushed },
     )
     const stopped = await failing.take()
-    expect(stopped).toMatchObject({ left: { reason: '6 groups failed, more than the share of 0.5', cause: NO } })
+    expect(stopped).toMatchObject({
+      left: { reason: '6 groups failed, more than the allowed share of 0.5', cause: NO },
+    })
     expect(await failing.take()).toEqual(stopped)
     await failing.close()
   })
