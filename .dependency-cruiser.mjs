@@ -76,6 +76,7 @@ const PACKAGES = {
   'playwright-core': ['envs/tools/browser'],
   keyv: ['envs/tools/retrieval'],
   minisearch: ['envs/tools/localIndex'],
+  typescript: ['envs/tools/documentedTool'],
   'chess.js': ['envs/worlds/chess'],
   'quickjs-emscripten': ['envs/tools/javascript'],
   '@cortex-js/compute-engine': ['envs/rewards/math'],

@@ -31,7 +31,7 @@ export const recipe = T.defineRecipe({
       agent: capture({ name: 'agent', run: agent, timeoutMs: 1000 * settings.timeout }),
       tasks: T.wordProblems(T.child(T.keyFromSeed(settings.seed), 'tasks'), { split: 'rl' }),
       reward: gsm8kAnswerReward(),
-      heldOut: [{ tasks: T.heldOutProblems(), measure: 'success' as const }],
+      heldOut: [{ tasks: T.heldOutProblems() }],
     }
     return T.policyRun(settings, { model, ...parts }, context)
   },

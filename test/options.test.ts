@@ -177,6 +177,8 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   rankingReward: ['judges', 'judge'],
   thinkReward: ['partials', 'partial', 1],
   toolUseReward: ['partials', 'partial', 1],
+  fileTools: ['sandboxs', 'sandbox'],
+  documentedTool: ['sources', 'source'],
   retrievalTool: ['transports', 'transport'],
   RetrieveKL: ['references', 'reference'],
   RetrieveLogProb: ['models', 'model'],

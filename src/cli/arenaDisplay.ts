@@ -48,7 +48,7 @@ const resultOfGame = ({ game, games, players, pairs, seats }: GameResult): reado
 ]
 
 /** Describes the results in lines of text. */
-export const resultLines = ({ results, exploitability, report, noTables }: FinishedArena): readonly string[] => [
+const resultLines = ({ results, exploitability, report, noTables }: FinishedArena): readonly string[] => [
   ...results.games.flatMap(resultOfGame),
   ...(results.ratings.length > 0 ? ['ratings'] : []),
   ...results.ratings.map(

@@ -128,7 +128,7 @@ const heldPart = ({ config, recompute }: MemoryRequest, run: EstimatedBatch): nu
   return FLOAT * largest > KEPT_FROM ? KEPT : RETURNED
 }
 
-/** The part of a batch that is computed in one run, with padding. */
+/** Returns the part of a batch that is computed in one run, with padding. */
 const oneRun = ({ batch, microBatchTokens }: MemoryRequest): EstimatedBatch => {
   const [promptTokens, completionTokens] = [padded(batch.promptTokens), padded(batch.completionTokens)]
   const fitting = Math.floor(microBatchTokens / (promptTokens + batch.group * completionTokens))

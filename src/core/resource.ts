@@ -1,9 +1,13 @@
-/** Resources that tools and rewards use, such as processes, containers and sessions, as types. The real ones are in `src/live/resources`. */
+/**
+ * The types of resources that tools and rewards use, such as processes, containers and sessions.
+ * The real ones are in `src/live/resources`.
+ */
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 
 /**
- * A resource could not be had. `start`: it does not start, or not in time. `dead`: it ended while it was in use. `busy`: none was free in
- * time. `cancelled`: the signal aborted. `closed`: the pool is closed.
+ * A failure to provide a resource. `start`: it does not start, or not in time. `dead`: it ended
+ * while it was in use. `busy`: none was free in time. `cancelled`: the signal aborted. `closed`:
+ * the pool is closed.
  */
 export interface ResourceFailure {
   readonly _tag: 'ResourceFailure'
@@ -13,7 +17,7 @@ export interface ResourceFailure {
   readonly reason: string
 }
 
-/** Makes a failure of a resource. */
+/** Creates a failure of a resource. */
 export const resourceFailure = (resource: string, kind: ResourceFailure['kind'], reason: string): ResourceFailure => ({
   _tag: 'ResourceFailure',
   resource,
@@ -23,19 +27,26 @@ export const resourceFailure = (resource: string, kind: ResourceFailure['kind'],
 })
 
 /**
- * How to start, check and end a resource. `R` is what its users get, `A` are the arguments of a start, and `F` is how a start fails.
+ * The life cycle of a resource: start, check, reset, end. `R` is the type of the resource, `A` are
+ * the arguments of a start, and `F` is the failure of a start.
  */
 export interface ResourceSpec<R, A = void, F extends { readonly reason: string } = ResourceFailure> {
   readonly name: string
-  /** Starts one. When the signal aborts, it ends what it began. */
+  /** Starts a resource. When the signal aborts, it ends the partial start. */
   readonly start: (args: A, signal: AbortSignal) => TaskEither<F, R>
-  /** Ends one. Resolves when nothing of it is left. */
+  /** Ends a resource. Resolves when it has ended completely. */
   readonly end: (resource: R) => Promise<void>
-  /** Returns `false` for one that has died. Called before an idle one is given out. Default: it lives. */
+  /**
+   * Returns `false` for a dead resource. Called before an idle one is reused. Default: always
+   * alive.
+   */
   readonly isAlive?: (resource: R) => boolean | Promise<boolean>
-  /** Prepares a used one for the next user. Default: a used one is ended, and a new one is started. */
+  /** Prepares a used resource for the next user. Default: it is ended, and a new one is started. */
   readonly reset?: (resource: R) => TaskEither<F, void>
 }
 
-/** How long a resource belongs to its user: one call, one conversation, the group of a task, or the whole run. */
+/**
+ * The lifetime of a resource with its user: one call, one conversation, the group of a task, or the
+ * whole run.
+ */
 export type ResourceScope = 'call' | 'chain' | 'group' | 'run'

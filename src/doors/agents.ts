@@ -72,8 +72,8 @@ export {
   type OmittedSession,
 } from '../collectors/captured.js'
 export { type RoleAdvantageOptions, roleAdvantage } from '../collectors/roleAdvantage.js'
-export { segmentRows } from '../collectors/segmentRows.js'
 export type { AgentAttempt, AgentModel, CapturedAgent, OpenAgent, PlayedAttempt } from '../data/capture/agent.js'
+export { segmentRows } from '../collectors/segmentRows.js'
 export { readCapture } from '../data/capture/records.js'
 export type { CapturedCall, CapturedCompletion, CapturedSession } from '../data/capture/session.js'
 export type { ChainSplit, SplitReason } from '../data/capture/splits.js'
@@ -123,12 +123,12 @@ export { clientEngine } from '../modules/remote/clientEngine.js'
 export { type ActionsByName, type NamedPolicies, type StateOfAll, sideBySide } from '../modules/sideBySide.js'
 export { gameMetrics, playedGames } from '../run/games/gameMetrics.js'
 export {
-  type GamePlayOptions,
   type GameRunModels,
   type GameRunParts,
   type GameRunSettings,
   gameRun,
   gameSettings,
+  type GamePlayOptions,
 } from '../run/games/gameRun.js'
 export {
   decisionPolicy,

@@ -51,6 +51,7 @@ export {
 } from '../arena/statistics/exploitability.js'
 export {
   binomialTest,
+  groupedShare,
   type Interval,
   meanInterval,
   type Trials,

@@ -5,7 +5,7 @@
  */
 import '../engine/defaultBackend.js'
 
-export type { AgentReward, AgentScene } from '../run/agentReward.js'
+export type { AgentReward } from '../run/agentReward.js'
 export type { AgentHeldOut, AgentRunParts } from '../run/agentRun.js'
 export { ALARM_KINDS, type Alarm, type AlarmKind, type AlarmLimits, DEFAULT_ALARM_LIMITS } from '../run/alarms.js'
 export { type BatchMetrics, batchMetrics, type TrajectoryNumbers, trajectoryNumbers } from '../run/batchMetrics.js'

@@ -17,6 +17,14 @@ export {
   tinkerClient,
 } from '../tinker/client/tinkerClient.js'
 export type { ChunkLimits, LossRequest, TinkerTrainer } from '../tinker/client/trainer.js'
+export {
+  type ExactBackward,
+  exactBackward,
+  forwardLogProbs,
+  type LogProbGradient,
+} from '../tinker/learner/exactRoute.js'
+export { type TinkerLearnerOptions, tinkerLearner } from '../tinker/learner/tinkerLearner.js'
+export { type TinkerPolicy, type TinkerPolicyOptions, tinkerPolicy } from '../tinker/learner/tinkerPolicy.js'
 export type { AdamParams, TinkerLora } from '../tinker/protocol/jsonWire.js'
 export {
   type Datum,

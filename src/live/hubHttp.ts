@@ -180,7 +180,7 @@ export const ask = async (
   }
 }
 
-/** Most bytes of a JSON response. */
+/** Maximum number of bytes of a JSON response. */
 const MOST_JSON = 2 ** 26
 
 /** Returns the JSON of a response, and its headers. */

@@ -4,28 +4,13 @@ import { namedMessage } from '../core/failure.js'
 import type { Key } from '../core/key.js'
 import { callHistory } from '../data/capture/history.js'
 import type { CapturedReward, CapturedSession } from '../data/capture/session.js'
-import type { RowTask, Task } from '../data/task.js'
+import type { Task } from '../data/task.js'
 import type { AnyReward } from '../envs/rewards/reward.js'
-import { appendMessage, History, lastMessage, message, textOf } from '../text/history/history.js'
+import { type RewardFunction, reward } from '../envs/rewards/rewardFunction.js'
+import { appendMessage, History, message } from '../text/history/history.js'
 
-/** What a reward function reads: the fields of the row, and what the agent did. */
-export type AgentScene<T extends Task = Task> = T &
-  (T extends RowTask<infer Row> ? Row : unknown) & {
-    /** The text that the program returned, or else the last message of the model. */
-    readonly prediction: string
-    /** The last conversation of the attempt. */
-    readonly trajectory: History
-    /** The value that the program returned. */
-    readonly result: unknown
-  }
-
-/** A reward, or a reward with named parts, which are only reported. */
-type RewardNumbers = number | ({ readonly reward: number } & Readonly<Record<string, number>>)
-
-/** A function of the scene, or any reward of `tandem-rl/rewards`. */
-export type AgentReward<T extends Task = Task> =
-  | AnyReward<T>
-  | ((scene: AgentScene<T>) => RewardNumbers | Promise<RewardNumbers>)
+/** A plain function of named arguments, as `reward` takes it, or any reward of `tandem-rl/rewards`. */
+export type AgentReward<T extends Task = Task> = AnyReward<T> | RewardFunction<T>
 
 const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -50,12 +35,6 @@ export const lastConversation = ({ calls }: CapturedSession): History => {
   return (last && callHistory(last)) ?? History([])
 }
 
-const predictionOf = (trajectory: History, result: unknown): string => {
-  if (typeof result === 'string') return result
-  const last = lastMessage(trajectory)
-  return last?.role === 'assistant' ? textOf(last) : ''
-}
-
 /** An attempt that is to be scored. */
 interface Scoring<T extends Task> {
   readonly task: T
@@ -64,20 +43,23 @@ interface Scoring<T extends Task> {
   readonly key: Key
 }
 
-const serviceScore = async <T extends Task>(
-  reward: AnyReward<T>,
+/** The conversation with the text that the program returned as its last message. */
+const answered = (session: CapturedSession, result: unknown): History => {
+  const talk = lastConversation(session)
+  return typeof result === 'string' ? appendMessage(talk, message('assistant', result)) : talk
+}
+
+const scoreOf = async <T extends Task>(
+  given: AgentReward<T>,
   { task, session, result, key }: Scoring<T>,
 ): Promise<E.Either<string, CapturedReward>> => {
-  const talk = lastConversation(session)
-  const history = typeof result === 'string' ? appendMessage(talk, message('assistant', result)) : talk
-  const scored = reward.score({ task, history }, { key, signal: new AbortController().signal })
+  const service: AnyReward<T> = typeof given === 'function' ? reward<T>(given) : given
+  const context = { key, signal: new AbortController().signal }
+  const scored = service.score({ task, history: answered(session, result) }, context)
   const value = typeof scored === 'function' ? await scored() : E.right(scored)
-  return E.isLeft(value)
-    ? E.left(value.left.reason)
-    : E.right({
-        total: value.right.reward,
-        parts: { ...value.right.parts, success: value.right.success ? 1 : 0 },
-      })
+  if (E.isLeft(value)) return E.left(value.left.reason)
+  const { reward: total, success, parts } = value.right
+  return E.right({ total, parts: { ...parts, success: success ? 1 : 0 } })
 }
 
 /**
@@ -87,21 +69,14 @@ const serviceScore = async <T extends Task>(
  *          no number. A failed reward is never 0.
  */
 export const scoreAttempt = async <T extends Task>(
-  reward: AgentReward<T> | undefined,
+  given: AgentReward<T> | undefined,
   attempt: Scoring<T>,
 ): Promise<E.Either<string, CapturedReward>> => {
-  const { task, session, result } = attempt
-  if (reward === undefined)
-    return E.mapLeft(
-      (reason: string) => `the program must return its reward, as there is no reward function: ${reason}`,
-    )(readReward(result))
   try {
-    if (typeof reward !== 'function') return await serviceScore(reward, attempt)
-    const trajectory = lastConversation(session)
-    const row = 'row' in task && isRecord(task.row) ? task.row : {}
-    const scene = { ...row, ...task, prediction: predictionOf(trajectory, result), trajectory, result }
-    const value = await reward(scene as AgentScene<T>) // the task's fields, and those of its row
-    return E.mapLeft((reason: string) => `the reward failed: ${reason}`)(readReward(value))
+    if (given !== undefined)
+      return E.mapLeft((reason: string) => `the reward failed: ${reason}`)(await scoreOf(given, attempt))
+    const none = 'the program must return its reward, as there is no reward function'
+    return E.mapLeft((reason: string) => `${none}: ${reason}`)(readReward(attempt.result))
   } catch (error) {
     return E.left(`the reward failed: ${namedMessage(error)}`)
   }

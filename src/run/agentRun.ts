@@ -42,7 +42,10 @@ import type { BuildContext } from './recipe.js'
 import { type AnyRun, closing, defineRun, type RecordOptions } from './run.js'
 import type { BatchSource } from './source.js'
 
-/** An evaluation of the agent on held-out tasks. Decoding is greedy unless `temperature` is set. */
+/**
+ * An evaluation of the agent on held-out tasks. Decoding is greedy unless `temperature` is set. The
+ * measure is success, or the return if the program returns its reward.
+ */
 export interface AgentHeldOut<T extends Task>
   extends Pick<EvaluatorOptions<never>, 'name' | 'tries' | 'measure' | 'batch'> {
   readonly tasks: TaskSource<T>
@@ -250,8 +253,17 @@ const builtRun = async <T extends Task>(
         kl: { reference, form: rewardFormOf(settings) },
       },
     })
+    const measured = reward === undefined ? 'return' : 'success'
     const evaluate = heldOut.map(({ tasks: source, count = keep.evalTasks, temperature = 0, ...rest }) =>
-      agentEvaluator({ ...rest, source, tasks: count, temperature, maxNewTokens: sampling.maxNewTokens, rules }),
+      agentEvaluator({
+        measure: measured,
+        ...rest,
+        source,
+        tasks: count,
+        temperature,
+        maxNewTokens: sampling.maxNewTokens,
+        rules,
+      }),
     )
     const run: AnyRun = defineRun({
       data: data as BatchSource<PolicyBatch>, // rows of captured sessions, with advantages

@@ -10,7 +10,7 @@ import { type Law, require } from './law.js'
 export interface GameLawOptions {
   /** Number of random games per law. Default 20. */
   readonly numRuns?: number
-  /** Most moves of a game. Default 10,000. */
+  /** Maximum number of moves of a game. Default 10,000. */
   readonly longest?: number
 }
 

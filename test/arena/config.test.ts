@@ -1,7 +1,9 @@
 /** Configurations: the keys of the seed, overrides, and what is refused with which advice. */
+import { readFileSync } from 'node:fs'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
+import { parse } from 'yaml'
 import { GAME_NAMES, gameNamed } from '../../src/arena/config/games.js'
 import { applyOverrides, mergeConfigs } from '../../src/arena/config/overrides.js'
 import { type ArenaConfig, arenaConfig } from '../../src/arena/config/schema.js'
@@ -96,6 +98,14 @@ describe('a configuration', () => {
       fallback: 'random',
     })
     expect(problem({ illegal_move: 'loss' })).toContain('illegal_move')
+  })
+})
+
+describe('the configuration of the guide', () => {
+  it('is valid, and its games can be planned', async () => {
+    const [, example] = /```yaml\n([\s\S]*?)```/.exec(readFileSync('docs/guide/32-arena.md', 'utf8'))!
+    const { plans } = await rightOf(setUpArena(config(parse(example!) as object), world()))
+    expect(plans).toHaveLength(2 * 3 * 30)
   })
 })
 

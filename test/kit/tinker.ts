@@ -10,16 +10,19 @@ import { type TinkerApp, type TinkerServerOptions, tinkerApp } from '../../src/t
 import { byteConfig, byteText } from './small.js'
 
 /** A tiny model of bytes with random weights. */
-const tinkerModel = (): Pretrained => {
+export const tinkerModel = (): Pretrained => {
   const config = byteConfig()
   return { config, text: byteText(), arrays: scope(() => hostArrays(initialParams(config, keyFromSeed(3), 0.3))) }
 }
 
 /** A server of one model, `toy`, whose checkpoints are removed when it is closed. */
-export const tinkerServer = (changes: Partial<TinkerServerOptions> = {}): TinkerApp => {
+export const tinkerServer = (
+  changes: Partial<TinkerServerOptions> = {},
+): TinkerApp & { readonly checkpoints: string } => {
   const checkpoints = mkdtempSync(join(tmpdir(), 'tinker-'))
   const app = tinkerApp({ models: { toy: tinkerModel() }, checkpoints, key: keyFromSeed(1), ...changes })
   return {
+    checkpoints,
     fetch: app.fetch,
     close: async () => {
       await app.close()

@@ -26,11 +26,8 @@ export const mergeConfigs = (below: Value, above: Value): Value => {
 /**
  * Reads a typed value: `true`, `false`, `null` (also `True`, `None`), numbers, and JSON lists,
  * records and quoted strings. Everything else is text.
- *
- * @example
- * typedValue('1') // 1
  */
-export const typedValue = (text: string): unknown => {
+const typedValue = (text: string): unknown => {
   if (/^(true|false)$/i.test(text)) return text.toLowerCase() === 'true'
   if (/^(null|none)$/i.test(text)) return null
   if (/^-?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text)) return Number(text)

@@ -38,16 +38,16 @@ export interface PairScore {
   readonly b: string
   /** 1 if `a` did better, 0 if `b` did, 0.5 if neither. */
   readonly score: number
-  /** Games with equal rounds are not independent. */
+  /** Games with equal rounds share their chance, and are not independent. */
   readonly round: string
 }
 
 /** Compares all players of a game by pairs, in the order of their names. */
-export const pairScores = ({ game, matchup, round, seats, returns }: ScoredGame): readonly PairScore[] =>
+export const pairScores = ({ game, round, seats, returns }: ScoredGame): readonly PairScore[] =>
   seats.flatMap((first, i) =>
     seats.slice(i + 1).map((second, j): PairScore => {
       const score = scoreBetween(returns[i]!, returns[i + 1 + j]!)
-      const at = { round: `${game} | ${matchup} | ${round}` }
+      const at = { round: `${game} | ${round}` }
       return first < second ? { a: first, b: second, score, ...at } : { a: second, b: first, score: 1 - score, ...at }
     }),
   )

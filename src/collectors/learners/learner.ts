@@ -17,13 +17,13 @@ import type { CompletionEntries } from './lossKinds.js'
 
 /**
  * A failed operation of a learner. `non-finite`: the loss or the gradient is NaN or infinite.
- * `thread`: a thread could not start or has ended. `state`: a checkpoint does not belong to this
- * learner.
+ * `thread`: a thread could not start or has ended. `state`: a checkpoint or a batch does not belong
+ * to this learner. `server`: the server that trains failed.
  */
 export interface LearnerFailure {
   readonly _tag: 'LearnerFailure'
   readonly learner: string
-  readonly kind: 'non-finite' | 'thread' | 'state'
+  readonly kind: 'non-finite' | 'thread' | 'state' | 'server'
   readonly reason: string
   readonly cause?: Failure
 }

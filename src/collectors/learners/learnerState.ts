@@ -57,7 +57,7 @@ const readCounters = (files: Files, folder: string): TE.TaskEither<ReadFailure, 
     ),
   )
 
-/** The arrays of an optimizer whose state has these shapes. */
+/** Returns an optimizer's arrays after checking their names, shapes and type. */
 const checkedOptimizer = (
   folder: string,
   shapes: ReadonlyMap<string, readonly number[]>,
@@ -78,7 +78,7 @@ const checkedOptimizer = (
   return E.right(checked)
 }
 
-/** The shapes that the tensors of a checkpoint must have, by name. */
+/** Returns the problems of saved tensors: missing, extra, or of another shape. */
 const misfits = (
   start: ReadonlyMap<string, readonly number[]>,
   saved: ReadonlyMap<string, HostArray>,

@@ -68,7 +68,8 @@ interface TrainableOptions {
 }
 
 /**
- * Throws RangeError for settings beside an adapter, and for settings that do not match the model.
+ * Throws RangeError for settings given together with an adapter, and for settings that do not match
+ * the model.
  */
 const adapterOf = ({ learner, model, lora, key }: TrainableOptions): Adapter | null => {
   if (lora === undefined) return null

@@ -3,7 +3,7 @@
  */
 import type { LiveTask, OverlapDrop, OverlapState } from './overlapState.js'
 
-/** Fewest finished tasks that the share of failures is computed from. */
+/** Minimum number of finished tasks in the share of failures. */
 const FEWEST_ENDED = 10
 
 /** An event of overlapped training. */

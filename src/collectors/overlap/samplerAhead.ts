@@ -1,7 +1,7 @@
 /**
  * Samples groups while others are trained on, as `overlapStep.ts` decides.
  *
- * This folder holds sampling that runs beside training: groups that are played ahead, and the
+ * This folder holds sampling that runs during training: groups that are played ahead, and the
  * rules for stale ones. It does not hold the play of a group (`../rollouts`) or the push of
  * weights (`../updaters`).
  */

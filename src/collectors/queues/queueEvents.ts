@@ -105,10 +105,13 @@ export interface RecordedEvent {
   readonly what: QueueEvent
 }
 
-/** Most clients to remember. A client displaced by so many others has no call in progress. */
+/**
+ * Maximum number of clients to remember. A client displaced by that many others has no call in
+ * progress.
+ */
 const CLIENTS = 4096
 
-/** Most outcomes of tasks to remember. */
+/** Maximum number of outcomes of tasks to remember. */
 const FATES = 4096
 
 /** Makes a shared queue without tasks. Errors: those of `groupQueue`. */

@@ -105,7 +105,7 @@ export interface QueueLog {
 /** `changed` for a new record, `silent` after a timeout. */
 export type ChangedQueue = 'changed' | 'silent'
 
-/** Most records in one read. */
+/** Maximum number of records in one read. */
 export const READ_AT_ONCE = 1000
 
 const orderOf = (place: string): number => Number(place)

@@ -34,7 +34,7 @@ export interface RedisConnectionOptions {
    * socket.
    */
   readonly url: string
-  /** Longest wait for an answer, including the connection. */
+  /** Maximum wait for an answer, including the connection. */
   readonly answerMs: number
   readonly timers: Timers
   /** Resolves with the exports of `@redis/client`. Default: imports it. */

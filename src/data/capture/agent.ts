@@ -1,4 +1,4 @@
-/** The contract of an agent that is trained from outside: a program that talks to a server. */
+/** The contract of an agent that is trained from outside: a program that calls a server. */
 import type { Key } from '../../core/key.js'
 import type { ChatTemplate } from '../../text/template/chatTemplate.js'
 import type { TextTokenizer } from '../../text/tokenizer/textTokenizer.js'
@@ -7,7 +7,7 @@ import type { LLMEngine } from '../generation.js'
 import type { Task } from '../task.js'
 import type { CapturedSession } from './session.js'
 
-/** The model that an agent talks to. */
+/** The model that an agent uses. */
 export interface AgentModel {
   readonly engine: LLMEngine
   readonly text: { readonly tokenizer: TextTokenizer; readonly template: ChatTemplate }
@@ -22,9 +22,9 @@ export interface AgentAttempt<out T extends Task = Task> {
   readonly task: T
   /** Random key of the attempt's sampling. */
   readonly key: Key
-  /** Sampling temperature of every call, whatever the program requests. */
+  /** Sampling temperature of every call. The program's requests cannot change it. */
   readonly temperature: number
-  /** Largest number of tokens per call. */
+  /** The maximum number of tokens per call. */
   readonly maxNewTokens: number
 }
 
@@ -40,9 +40,9 @@ export interface PlayedAttempt {
 export interface OpenAgent<in T extends Task = Task> {
   /** Plays an attempt within the agent's time limit. Never rejects. */
   readonly play: (attempt: AgentAttempt<T>) => Promise<PlayedAttempt>
-  /** Forgets sessions. */
+  /** Drops sessions. */
   readonly drop: (ids: readonly string[]) => Promise<void>
-  /** Number of calls that programs made after their end, and that were refused. */
+  /** The number of calls that programs made after their end, which were refused. */
   readonly lateCalls: () => number
   /** Aborts running attempts and closes the server. The engine stays open. */
   readonly close: () => Promise<void>
@@ -54,6 +54,6 @@ export interface CapturedAgent<in T extends Task = Task> {
   readonly name: string
   /** The settings of the agent, stored in the run folder. */
   readonly description: Json
-  /** Starts the server that the program talks to. Throws FailureError if it cannot listen. */
+  /** Starts the server that the program calls. Throws FailureError if it cannot listen. */
   readonly open: (model: AgentModel) => Promise<OpenAgent<T>>
 }

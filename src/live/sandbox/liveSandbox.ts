@@ -30,7 +30,7 @@ export interface LiveSandboxOptions {
    * network. Use it only for programs that are trusted as much as this one.
    */
   readonly isolation?: Sandbox['isolation']
-  /** Most programs that run at the same time; others wait. Default: four per processor. */
+  /** Maximum number of concurrent programs; others wait. Default: four per processor. */
   readonly concurrent?: number
 }
 
@@ -38,7 +38,8 @@ export interface LiveSandboxOptions {
 const never = (): AbortSignal => new AbortController().signal
 
 /**
- * Most UTF-16 units of a command with its arguments and variables. Pass more in files or as input.
+ * Maximum number of UTF-16 units of a command with its arguments and variables. Pass more in files
+ * or as input.
  */
 const MAX_COMMAND_LENGTH = 100_000
 

@@ -50,8 +50,8 @@ const treeOf = (pid: number): Tree => {
 }
 
 /**
- * Private pages of a process by the kernel's cheap count, which counts pages shared with children
- * for each of them.
+ * Returns the bytes of private pages of a process. The kernel's cheap count is used, which counts
+ * pages shared with children once per process.
  */
 const ownBytes = (pid: number): number => {
   const [, resident = 0, shared = 0] = read(`/proc/${pid}/statm`).split(' ').map(Number)

@@ -143,7 +143,7 @@ const gather = (): {
   }
 }
 
-/** Most bytes to read of an answer other than 2xx. */
+/** Maximum number of bytes to read of an answer other than 2xx. */
 const REFUSAL_BYTES = 2 ** 16
 const EXCERPT = 2000
 

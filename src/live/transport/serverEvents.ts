@@ -91,7 +91,7 @@ const eventParser = (maxChars: number, onEvent: (event: ServerEvent) => void): P
   }
 }
 
-/** A queue of unread items. While it is not empty, reading from the connection is paused. */
+/** Makes a queue of unread items. While it is not empty, reading from the connection is paused. */
 const itemQueue = (
   begun: Begun,
   maxChars: number,

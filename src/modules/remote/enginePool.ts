@@ -111,7 +111,7 @@ const verdict = ({ kind }: GenerationFailure): 'well' | 'ill' | 'gone' => {
   }
 }
 
-/** The default decision about readmission. */
+/** Readmits a member that reports its expected weights, unless it was withdrawn by order. */
 const reportsItsWeights: Readmission = (client, by) => async () => {
   if (by === 'order') return E.left({ reason: 'withdrawn by order' })
   const state = await client.state()

@@ -104,7 +104,7 @@ export const endpoint =
     return E.map((begun: RunningJob) => eventStream(frames(begun, stream), begun.stop))(await afterFirst(running))
   }
 
-/** The format of tokens in an answer. Without log-probabilities no tokens are written. */
+/** Returns the format of tokens in an answer. Without log-probabilities no tokens are written. */
 export const writingOf = (
   served: Served,
   { logProbs, tokensAs }: { readonly logProbs: number | null; readonly tokensAs: TokenWriting['tokens'] },

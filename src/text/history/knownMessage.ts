@@ -1,4 +1,4 @@
-/** Messages of OpenAI's chat format as clients send them: with fields that carry nothing. */
+/** Messages of OpenAI's chat format as clients send them, including fields without content. */
 
 const KNOWN = ['role', 'content', 'reasoning_content', 'tool_calls', 'tool_call_id', 'name'] as const
 
