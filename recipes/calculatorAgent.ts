@@ -11,7 +11,7 @@ import { appendMessage, History, message } from 'tandem-rl/text'
 import { calculator } from 'tandem-rl/tools'
 
 const settings = T.withDefaults(T.policySettings.omit({ model: true }), {
-  ...{ steps: 16, tasks: { prompts: 16, group: 8 }, sampling: { maxNewTokens: 24 }, learner: { learningRate: 2e-3 } },
+  ...{ steps: 8, tasks: { prompts: 16, group: 8 }, sampling: { maxNewTokens: 24 }, learner: { learningRate: 2e-3 } },
   keep: { evalTasks: 72 },
 }).extend({
   agent: T.z.enum(['react', 'code']).default('react').describe('how the agent writes calls'),
@@ -38,6 +38,7 @@ const TEXTS = [
   'Output: ',
   '```python\n\n```',
   'Final Answer: ',
+  'It is ',
 ]
 
 /** Sums whose values have two digits: every fifth of the 360 is held out for evaluation. */
@@ -60,7 +61,11 @@ const WRITTEN = {
     result: 'Observation: ',
     answer: (value: string) => `Final Answer: ${value}`,
   },
-  code: { call: (sum: string) => `\`\`\`python\n${sum}\n\`\`\``, result: 'Output: ', answer: (value: string) => value },
+  code: {
+    call: (sum: string) => `\`\`\`python\n${sum}\n\`\`\``,
+    result: 'Output: ',
+    answer: (value: string) => `It is ${value}`,
+  },
 } as const
 
 /** A conversation for training the start model: three of five guess, the others call the tool. */
@@ -104,7 +109,7 @@ const agentOf = (chosen: Chosen, backendConfig = AsyncVerlConfig()) =>
   AutoAgent.fromConfig<AgentTask>({
     ...{ agentType: chosen.agent, modelNameOrPath: 'tiny', systemPrompt: '', backendConfig },
     tools: [calculator({ name: 'code_interpreter' })],
-    rewardFn: ({ prediction, answer }) => (prediction.replace('Final Answer:', '').trim() === answer ? 1 : 0),
+    rewardFn: ({ prediction, answer }) => (prediction.replace(/^(?:Final Answer:|It is) /, '') === answer ? 1 : 0),
   })
 
 export const recipe = T.defineRecipe({
