@@ -124,7 +124,7 @@ export {
   type GameRunSettings,
   gameRun,
   gameSettings,
-  type PlayOptions,
+  type RunGame,
 } from '../run/games/gameRun.js'
 export {
   decisionPolicy,

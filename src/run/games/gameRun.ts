@@ -65,11 +65,11 @@ export interface GameRunModels {
 }
 
 /** The games of a run, without what the settings choose. */
-export type PlayOptions<P> = Omit<GameEnvOptions<P>, 'prompts' | 'repeats' | 'start' | 'casts'>
+export type RunGame<P> = Omit<GameEnvOptions<P>, 'prompts' | 'repeats' | 'start' | 'casts'>
 
 export interface GameRunParts<P> {
   readonly model: Pretrained
-  readonly play: PlayOptions<P>
+  readonly play: RunGame<P>
   /** Who plays besides old weights, as in `GameEnv`. Default: `player` in all seats. */
   readonly casts?: readonly (readonly string[])[]
   /** Makes the evaluators. Default: none. */
