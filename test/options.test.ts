@@ -21,6 +21,7 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   agentTemplate: ['speechs', 'speech'],
   aiSDKWrapper: ['captures', 'capture'],
   algorithmLoss: ['clipHighs', 'clipHigh', 1],
+  arenaResults: ['price', 'prices', 1],
   balancedPartition: ['row', 'rows', 2],
   batchAdvantage: ['setting', 'settings', 1],
   batchLoss: ['configs', 'config', 1],
@@ -31,6 +32,7 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   worldTool: ['nam', 'name', 1],
   shopCatalogue: ['type', 'types'],
   calculator: ['number', 'numbers'],
+  capture: ['runs', 'run'],
   captureApp: ['journals', 'journal', 1],
   capturedBatch: ['groupSizes', 'groupSize', 1],
   chatBatch: ['tool', 'tools', 1],
@@ -101,6 +103,7 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   klPenalizedRewards: ['coefficients', 'coefficient', 1],
   KLRewardTransform: ['coefficients', 'coefficient'],
   kuhnPoker: ['player', 'players'],
+  languageModelPlayer: ['actoins', 'actions'],
   leducPoker: ['player', 'players'],
   liarsDice: ['side', 'sides'],
   lion: ['weightDecays', 'weightDecay'],
@@ -128,6 +131,9 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   MCAdvantage: ['groupSizes', 'groupSize'],
   mcpTools: ['server', 'servers'],
   MCPToolTransform: ['onNoCalls', 'onNoCall', 1],
+  mctsPlayer: ['simulation', 'simulations'],
+  measureExploitability: ['sample', 'samples', 2],
+  minimaxPlayer: ['depths', 'depth'],
   mlflowSink: ['experiments', 'experiment'],
   mlgymSessions: ['maxSession', 'maxSessions'],
   MLGymWrapper: ['batchSizes', 'batchSize'],
@@ -148,6 +154,8 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   overlongReward: ['longests', 'longest', 1],
   packRows: ['togethers', 'together', 2],
   pig: ['player', 'players'],
+  planTournament: ['seat', 'seats'],
+  playGame: ['maxRound', 'maxRounds', 1],
   policyLoss: ['aggregations', 'aggregation'],
   policyRun: ['samplers', 'sampler', 1],
   ppoLoss: ['valueCoefficients', 'valueCoefficient'],
@@ -164,6 +172,13 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   ReplayBuffer: ['capacitys', 'capacity'],
   resolvePolicy: ['vllmModel', 'vllmModels', 1],
   resourcePool: ['limits', 'limit', 1],
+  toolEnvironment: ['poolSizes', 'poolSize', 1],
+  remoteWorldTool: ['transports', 'transport'],
+  rankingReward: ['judges', 'judge'],
+  thinkReward: ['partials', 'partial', 1],
+  toolUseReward: ['partials', 'partial', 1],
+  fileTools: ['sandboxs', 'sandbox'],
+  documentedTool: ['sources', 'source'],
   retrievalTool: ['transports', 'transport'],
   RetrieveKL: ['references', 'reference'],
   RetrieveLogProb: ['models', 'model'],
@@ -177,8 +192,10 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   rolloutGroups: ['policys', 'policy'],
   roundRobin: ['round', 'rounds'],
   rowBatches: ['names', 'name'],
+  runTournament: ['plan', 'plans'],
   serveApp: ['engines', 'engine'],
   serveMetrics: ['ports', 'port', 1],
+  solveGame: ['iteration', 'iterations', 1],
   splitRows: ['heldOuts', 'heldOut'],
   runRolloutWorker: ['policys', 'policy'],
   rowSettings: ['column', 'columns'],
@@ -235,7 +252,7 @@ const OTHERWISE: Readonly<Record<string, string>> = {
 }
 
 /** Folders whose factories are in the list. */
-const FOLDERS = ['envs', 'modules', 'collectors', 'objectives', 'run', 'data/buffers', 'serve', 'tracking']
+const FOLDERS = ['arena', 'envs', 'modules', 'collectors', 'objectives', 'run', 'data/buffers', 'serve', 'tracking']
 
 /** Types of parameters that are options by their names. */
 const IS_OPTIONS = /\b(?!DecoderConfig|LoraConfig)\w*(?:Options|Config)\b/

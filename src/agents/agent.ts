@@ -21,6 +21,7 @@ import {
   type OptionKinds,
   oneOf,
 } from '../core/options.js'
+import type { AgentRowTask, AgentTask } from '../data/datasets/agentRows.js'
 import type { HistoryAction } from '../data/policy.js'
 import type { Env } from '../envs/base/env.js'
 import type { AnyReward } from '../envs/rewards/reward.js'
@@ -36,13 +37,13 @@ import type { BackendSeat, GenerationConfig, LLMBackend, LLMBackendName } from '
 import { type BackendConfig, DEFAULT_CONFIGS } from './backends/configs.js'
 import { makeBackend } from './backends/makeBackend.js'
 import { playChains } from './chains.js'
-import { type AgentTask, type InputMessages, inputTasks } from './conversations.js'
+import { type InputMessages, inputTasks } from './conversations.js'
 import type { ChainObserver } from './events.js'
 import type { AgentKind } from './kinds/kind.js'
 import { type AgentRunResult, runResult } from './trajectory.js'
 
 /** The options of every agent, under AgentFly's names. */
-export interface AgentOptions<T extends AgentTask = AgentTask> {
+export interface AgentOptions<T extends AgentTask = AgentRowTask> {
   /** A folder or a name on the hub; the name on the server for the backend `client`. */
   readonly modelNameOrPath: string
   readonly tools?: readonly Tool[]
@@ -242,7 +243,7 @@ const MAX_NEW_TOKENS = 1024
  * const shout: AgentKind = { name: 'shout', tools: 'native', systemPrompt: 'Shout.', results: { role: 'tool' } }
  * Agent(shout, { modelNameOrPath: 'Qwen/Qwen2.5-3B-Instruct' }).systemPrompt // 'Shout.'
  */
-export const Agent = <T extends AgentTask = AgentTask>(kind: AgentKind, options: AgentOptions<T>): Agent => {
+export const Agent = <T extends AgentTask = AgentRowTask>(kind: AgentKind, options: AgentOptions<T>): Agent => {
   const { name } = kind
   checkOptions(`Agent ${name}`, options as AgentOptions<never>, AGENT_OPTIONS)
   const parts = partsOf(kind, name, options)

@@ -1,5 +1,6 @@
 /** The environment of an agent: its conversations, tools, reward and limits. */
 import { pipe } from 'fp-ts/lib/function.js'
+import type { AgentTask } from '../data/datasets/agentRows.js'
 import type { HistoryAction, HistoryPrompt } from '../data/policy.js'
 import type { TaskSource } from '../data/task.js'
 import type { DeepMerge } from '../data/tensorDict/merge.js'
@@ -21,7 +22,6 @@ import { append, type Transform } from '../envs/transforms/transform.js'
 import { type Message, textOf } from '../text/history/history.js'
 import { messageOfCalls } from '../text/toolCalls/callMessage.js'
 import type { ToolCallFormat } from '../text/toolCalls/format.js'
-import type { AgentTask } from './conversations.js'
 import type { AgentKind, ReadReply } from './kinds/kind.js'
 
 /** The states of an agent's environment. `segment` exists if the agent folds its context, and `success` if it has a reward. */

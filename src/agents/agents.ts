@@ -1,7 +1,7 @@
 /** The kinds of agents by name. */
 import { unknownName } from '../core/options.js'
+import type { AgentRowTask, AgentTask } from '../data/datasets/agentRows.js'
 import { Agent, type AgentOptions } from './agent.js'
-import type { AgentTask } from './conversations.js'
 import { ACTION } from './kinds/action.js'
 import { BASH_SWE, CODE } from './kinds/fenced.js'
 import type { AgentKind } from './kinds/kind.js'
@@ -11,7 +11,7 @@ import { SEARCH } from './kinds/search.js'
 import { FUNCTION_SWE, QWEN3_CODER_SWE } from './kinds/swe.js'
 
 /** Makes an agent. */
-export type AgentFactory = <T extends AgentTask = AgentTask>(options: AgentOptions<T>) => Agent
+export type AgentFactory = <T extends AgentTask = AgentRowTask>(options: AgentOptions<T>) => Agent
 
 const of =
   (kind: AgentKind): AgentFactory =>
@@ -125,7 +125,7 @@ const KNOWN: Readonly<Record<string, AgentFactory>> = {
 }
 
 /** The options of an agent with the name of its kind. */
-export interface NamedAgentOptions<T extends AgentTask = AgentTask> extends AgentOptions<T> {
+export interface NamedAgentOptions<T extends AgentTask = AgentRowTask> extends AgentOptions<T> {
   readonly agentType: string
   /** Further kinds by name. */
   readonly agents?: Readonly<Record<string, AgentFactory>>
@@ -143,7 +143,7 @@ export interface NamedAgentOptions<T extends AgentTask = AgentTask> extends Agen
 export const AutoAgent = {
   /** Names that `fromConfig` accepts. */
   names: Object.keys(KNOWN) as readonly string[],
-  fromConfig: <T extends AgentTask = AgentTask>({
+  fromConfig: <T extends AgentTask = AgentRowTask>({
     agentType,
     agents = {},
     ...options

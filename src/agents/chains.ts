@@ -7,6 +7,7 @@ import type { Clock } from '../core/capabilities.js'
 import { type Failure, namedMessage } from '../core/failure.js'
 import { child, type Key } from '../core/key.js'
 import { limiter } from '../core/limiter.js'
+import type { AgentRowTask } from '../data/datasets/agentRows.js'
 import type { ActOptions, HistoryAction, HistoryPrompt, Policy, TokenAction } from '../data/policy.js'
 import { raggedRow } from '../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
@@ -23,7 +24,6 @@ import type { ToolCallFormat } from '../text/toolCalls/format.js'
 import { type AgentParts, type AgentSource, agentEnv } from './agentEnv.js'
 import type { BackendSeat } from './backends/backend.js'
 import { type ReadRows, readRows, type ThrownChain } from './chainRows.js'
-import type { AgentTask } from './conversations.js'
 import type { ChainHappening, ChainObserver, ChainPlace } from './events.js'
 import type { ChainCall, ChainTrajectory } from './trajectory.js'
 
@@ -33,7 +33,7 @@ export interface ChainRules {
   readonly seat: BackendSeat
   /** How the policy writes native calls in text. */
   readonly format: ToolCallFormat | undefined
-  readonly tasks: readonly AgentTask[]
+  readonly tasks: readonly AgentRowTask[]
   readonly numChains: number
   readonly maxTurns: number
   readonly maxConcurrentChains: number
@@ -184,36 +184,36 @@ const play = async (chain: Chain, rules: ChainRules): Promise<Played> => {
 const thrown = (error: unknown): ThrownChain => ({ _tag: 'ThrownChain', reason: namedMessage(error), error })
 
 /** The trajectory of a chain that has ended in whatever way. */
-const trajectoryOf = (chain: Chain, played: Played, row: AgentTask, totalMs: number): ChainTrajectory => {
+const trajectoryOf = (chain: Chain, played: Played, { row }: AgentRowTask, totalMs: number): ChainTrajectory => {
   const { place, calls } = chain
   if (E.isLeft(played)) {
     return {
-      ...{ ...place, calls, row: { ...row }, messages: [], segments: [], turns: [] },
+      ...{ ...place, calls, row, messages: [], segments: [], turns: [] },
       ...{ reward: null, rewardExtras: {}, finishReason: 'failed', failure: played.left },
       timings: { totalMs, generationMs: 0 },
     }
   }
   const generationMs = played.right.turns.reduce((sum, turn) => sum + turn.generationMs, 0)
   return {
-    ...{ ...place, ...played.right, calls, failure: null, row: { ...row } },
+    ...{ ...place, ...played.right, calls, failure: null, row },
     timings: { totalMs, generationMs },
   }
 }
 
 const playChain = async (chain: Chain, rules: ChainRules): Promise<ChainTrajectory> => {
   const { clock, tasks } = rules
-  const row = tasks[chain.place.groupIdx]!
+  const task = tasks[chain.place.groupIdx]!
   const started = clock.now()
   const { emit } = chain
   const played = await (async (): Promise<Played> => {
     try {
-      emit({ type: 'chain_start', row: { ...row } })
+      emit({ type: 'chain_start', row: task.row })
       return await play(chain, rules)
     } catch (error) {
       return E.left(thrown(error))
     }
   })()
-  const trajectory = trajectoryOf(chain, played, row, clock.now() - started)
+  const trajectory = trajectoryOf(chain, played, task, clock.now() - started)
   const { reward, rewardExtras: extras, failure, finishReason, timings } = trajectory
   if (reward !== null && rules.parts.reward !== undefined) emit({ type: 'reward', reward, extras })
   if (failure !== null) emit({ type: 'error', failure })

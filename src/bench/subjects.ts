@@ -85,6 +85,7 @@ const playSteps =
     try {
       for (let episode = 0; count < steps; episode++) {
         const own = child(key, episode)
+        env.release?.(held)
         const first = await env.reset(episode === 0 ? start : nextRequest(held), child(own, 'reset'))()
         if (E.isLeft(first)) return first
         hold(first.right)
@@ -103,6 +104,7 @@ const playSteps =
       }
       return E.right(count)
     } finally {
+      env.release?.(held)
       discard(held)
     }
   }

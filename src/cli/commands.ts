@@ -6,6 +6,10 @@ export interface CommandEntry {
   readonly name: string
   /** One sentence for `tandem --help`. */
   readonly summary: string
+  /** Heading in `tandem --help`. */
+  readonly group: 'Train:' | 'Evaluate:' | 'Serve:' | 'Play:' | 'Start:'
+  /** Command lines for the end of the command's help. */
+  readonly examples: readonly string[]
   /** Imports the command and makes its options. Those of recipes depend on the arguments. */
   readonly load: (args: readonly string[]) => Promise<Command>
 }
@@ -14,31 +18,75 @@ export const COMMANDS: readonly CommandEntry[] = [
   {
     name: 'train',
     summary: 'Train a model with a recipe.',
+    group: 'Train:',
+    examples: [
+      'tandem train --out runs/first --steps 60',
+      'tandem train gsm8k --model Qwen/Qwen2.5-0.5B-Instruct --lora-rank 8',
+      'tandem train ./my-recipe.ts --set learner.learningRate=3e-5',
+      'tandem train --resume runs/first --steps 90',
+    ],
     load: async (args) => (await import('./train.js')).trainCommand(args),
   },
   {
     name: 'eval',
     summary: 'Evaluate a model with the evaluators of a recipe.',
+    group: 'Evaluate:',
+    examples: ['tandem eval runs/first --eval-tasks 500', 'tandem eval wordProblems --model embedded'],
     load: async (args) => (await import('./eval.js')).evalCommand(args),
+  },
+  {
+    name: 'arena',
+    summary: 'Play games between language models, search players, solved tables, random players and people.',
+    group: 'Play:',
+    examples: [
+      'tandem arena --override agents.player_0.type=mcts num_episodes=20 parallel_episodes=2',
+      'tandem arena games.yaml --override mode=llm_vs_llm agents.player_1.model=hf_gpt2 --out runs/games',
+      'tandem arena --resume runs/games',
+    ],
+    load: async () => (await import('./arena.js')).arenaCommand(),
   },
   {
     name: 'bench',
     summary: 'Benchmark the steps of a recipe.',
+    group: 'Evaluate:',
+    examples: [
+      'tandem bench wordProblems --measured 10',
+      'tandem bench wordProblems --against ./my-recipe.ts --rounds 5',
+    ],
     load: async (args) => (await import('./bench.js')).benchCommand(args),
+  },
+  {
+    name: 'agent',
+    summary: 'Play the agent of a recipe and print its events.',
+    group: 'Evaluate:',
+    examples: [
+      'tandem agent run calculatorAgent --agent code',
+      'tandem agent run calculatorAgent --prompts 8 --chains 4 --json',
+    ],
+    load: async (args) => (await import('./agent.js')).agentCommand(args),
   },
   {
     name: 'sample',
     summary: 'Sample completions of a question.',
+    group: 'Evaluate:',
+    examples: [
+      'tandem sample --model runs/first --count 4 --temperature 0.8',
+      'tandem sample --recipe numberGuessing --count 2',
+    ],
     load: async () => (await import('./sample.js')).sampleCommand(),
   },
   {
     name: 'replay',
     summary: 'Repeat one step of a run and print the differences. The run is not changed.',
+    group: 'Evaluate:',
+    examples: ['tandem replay runs/first 12'],
     load: async () => (await import('./replay.js')).replayCommand(),
   },
   {
     name: 'serve',
     summary: "Serve a model over HTTP with vLLM's protocol: completions, chat, tokens in and out.",
+    group: 'Serve:',
+    examples: ['tandem serve models/word-problems --port 8000', 'tandem serve runs/first --dev --enable-lora'],
     load: async () => {
       const [{ serveCommand }, { startServedEngine }] = await Promise.all([
         import('./serve.js'),
@@ -50,11 +98,15 @@ export const COMMANDS: readonly CommandEntry[] = [
   {
     name: 'worker',
     summary: 'Play rollouts of a recipe for a remote trainer.',
+    group: 'Train:',
+    examples: ['tandem worker gsm8k --queue redis://127.0.0.1:6379 --queue-name run-1 --on http://127.0.0.1:8000'],
     load: async (args) => (await import('./worker.js')).workerCommand(args),
   },
   {
     name: 'capture',
     summary: "Record agents' sessions: a proxy for any OpenAI client that stores tokens exactly as sampled.",
+    group: 'Serve:',
+    examples: ['tandem capture --upstream http://127.0.0.1:8000 --model-folder models/policy --out calls.jsonl'],
     load: async () => {
       const [{ captureCommand }, { connectUpstream }, { startServedEngine }] = await Promise.all([
         import('./capture.js'),
@@ -67,12 +119,16 @@ export const COMMANDS: readonly CommandEntry[] = [
   {
     name: 'init',
     summary: 'Create a small project: a recipe, an environment, a reward, and tests of their laws.',
+    group: 'Start:',
+    examples: ['tandem init my-project'],
     load: async () => (await import('./init.js')).initCommand(),
   },
   {
     name: 'doctor',
     summary:
       'Test the installed tensor backends and their speed, and print how to install others. Fails if the default does not work.',
+    group: 'Start:',
+    examples: ['tandem doctor', 'tandem doctor --model Qwen/Qwen2.5-0.5B-Instruct'],
     load: async () => (await import('./doctor.js')).doctorCommand(),
   },
 ]

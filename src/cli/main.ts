@@ -28,8 +28,9 @@ const [, , name, ...args] = process.argv
 
 /** Only the command that runs is loaded; of the others `--help` shows the summary. */
 const commandOf = async (entry: CommandEntry): Promise<Command> => {
-  if (entry.name !== name) return new Command(entry.name).description(entry.summary)
-  const command = (await entry.load(args)).name(entry.name)
+  if (entry.name !== name) return new Command(entry.name).description(entry.summary).helpGroup(entry.group)
+  const command = (await entry.load(args)).name(entry.name).helpGroup(entry.group)
+  command.addHelpText('after', `\nExamples:\n${entry.examples.map((line) => `  ${line}`).join('\n')}`)
   return command.description() === '' ? command.description(entry.summary) : command
 }
 

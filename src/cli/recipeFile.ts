@@ -81,6 +81,7 @@ const SHARED: Readonly<Record<string, () => Promise<unknown>>> = {
   'tandem-rl/serve': () => import('../doors/serve.js'),
   'tandem-rl/tensordict': () => import('../doors/tensordict.js'),
   'tandem-rl/text': () => import('../doors/text.js'),
+  'tandem-rl/tinker': () => import('../doors/tinker.js'),
   'tandem-rl/tools': () => import('../doors/tools.js'),
   'tandem-rl/tracking': () => import('../doors/tracking.js'),
 }

@@ -47,6 +47,9 @@ const argumentOf = ({ kind }: SettingLeaf): string => {
 
 const defaultText = (value: unknown): string => (value === null ? 'off' : JSON.stringify(value))
 
+/** The heading of a setting in help texts: that of its group, such as `Settings (sampling):`. */
+const groupOf = ({ path }: SettingLeaf): string => (path.length > 1 ? `Settings (${path[0]}):` : 'Settings:')
+
 /** Returns the flags of a recipe's settings. */
 export const recipeFlags = ({ settings }: Pick<Recipe, 'settings'>): readonly Flag[] => {
   const leaves = settingLeaves(settings)
@@ -54,7 +57,8 @@ export const recipeFlags = ({ settings }: Pick<Recipe, 'settings'>): readonly Fl
     const name = flagName(leaf, leaves)
     const words = leaf.kind.includes(' | ') && !leaf.kind.includes('integer') ? ` (${leaf.kind})` : ''
     const help = `${leaf.description}${words} [${leaf.path.join('.')}, default ${defaultText(leaf.default)}]`
-    return { leaf, attribute: camel(name), option: new Option(`--${name} ${argumentOf(leaf)}`, help) }
+    const option = new Option(`--${name} ${argumentOf(leaf)}`, help).helpGroup(groupOf(leaf))
+    return { leaf, attribute: camel(name), option }
   })
 }
 

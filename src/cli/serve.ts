@@ -48,6 +48,8 @@ interface ServedEngine {
 export type StartServedEngine = (model: ModelToServe, options: ServedEngineOptions) => TaskEither<Failure, ServedEngine>
 
 interface ServeFlags extends EngineOptions, ListenFlags {
+  readonly tinker?: true
+  readonly tinkerCheckpoints: string
   readonly servedModelName?: readonly string[]
   readonly apiKey?: readonly string[]
   readonly allowedOrigins?: readonly string[]
@@ -74,6 +76,10 @@ const warn = ({ host, dev }: ServeFlags, keys: readonly string[]): void => {
 
 const start = async (given: string, flags: ServeFlags, startServed: StartServedEngine): Promise<void> => {
   const keys = keysOf(flags)
+  if (flags.tinker === true) {
+    const { serveTinker } = await import('./serveTinker.js') // trains, which the other server does not
+    return serveTinker(given, { ...flags, keys })
+  }
   const model = await loadModel(given)
   const { engine, readAdapter } = await orFail(
     startServed(model, {
@@ -124,6 +130,8 @@ export const serveCommand = (startServed: StartServedEngine): Command => {
     .option('--api-key <keys...>', 'require one of these keys (default: variable TANDEM_API_KEY)')
     .option('--allowed-origins <origins...>', "origins of web pages that may send requests, or '*' (default: none)")
     .option('--dev', 'enable endpoints that pause the engine and change its weights; they require no key')
+    .option('--tinker', 'train and sample by the Tinker protocol instead')
+    .option('--tinker-checkpoints <folder>', 'folder for checkpoints of --tinker', 'tinker-checkpoints')
     .option('--enable-lora', 'enable endpoints that load and unload LoRA adapters')
     .addOption(new Option('--max-model-len <n>', 'most tokens of prompt and completion').argParser(positiveInteger))
     .addOption(new Option('--max-num-seqs <n>', 'most requests decoded at a time').argParser(positiveInteger))

@@ -57,7 +57,7 @@ export interface ListenFlags {
 /** Starts listening. If that fails, closes the engine, which would keep the process alive. */
 export const listening = async (
   app: { readonly fetch: (request: Request) => Promise<Response> },
-  engine: LLMEngine,
+  engine: Pick<LLMEngine, 'close'>,
   { host, port, allowedHosts = [] }: ListenFlags,
 ): Promise<HttpServer> => {
   const refusal = (status: number, reason: string): string => JSON.stringify(errorBody(apiFailure(status, reason)))
@@ -70,7 +70,11 @@ export const listening = async (
 }
 
 /** Serves until a signal arrives, then lets requests finish. A second signal exits at once. */
-export const untilStopped = (server: HttpServer, engine: LLMEngine, graceMs: number): Promise<void> =>
+export const untilStopped = (
+  server: HttpServer,
+  engine: Pick<LLMEngine, 'abort' | 'close'>,
+  graceMs: number,
+): Promise<void> =>
   new Promise((done, reject) => {
     let isStopping = false
     const onSignal = (signal: NodeJS.Signals): void => {

@@ -58,7 +58,9 @@ export interface CapturedBatchOptions extends TrajectoryOptions {
    * `conversations`.
    */
   readonly rows?: 'conversations' | 'turns'
-  /** Groups with another number of usable sessions are left out. Default: every size is accepted. */
+  /**
+   * Groups with another number of usable sessions are left out. Default: every size is accepted.
+   */
   readonly groupSize?: number
 }
 

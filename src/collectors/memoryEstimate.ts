@@ -128,7 +128,7 @@ const heldPart = ({ config, recompute }: MemoryRequest, run: EstimatedBatch): nu
   return FLOAT * largest > KEPT_FROM ? KEPT : RETURNED
 }
 
-/** The part of a batch that is computed in one run, with padding. */
+/** Returns the part of a batch that is computed in one run, with padding. */
 const oneRun = ({ batch, microBatchTokens }: MemoryRequest): EstimatedBatch => {
   const [promptTokens, completionTokens] = [padded(batch.promptTokens), padded(batch.completionTokens)]
   const fitting = Math.floor(microBatchTokens / (promptTokens + batch.group * completionTokens))
@@ -140,8 +140,8 @@ const oneRun = ({ batch, microBatchTokens }: MemoryRequest): EstimatedBatch => {
  * overhead of the allocator.
  *
  * Cost     O(layers).
- * Source   `npm run bench:memory` compares it with the peak of a learner's steps: 0.93 to 1.10 times
- *          the peak in eleven of twelve cases, 1.21 times in one with recomputed layers.
+ * Source   `npm run bench:memory` compares it with the peak of a learner's steps: 0.93 to 1.10
+ *          times the peak in eleven of twelve cases, 1.21 times in one with recomputed layers.
  */
 export const memoryEstimate = (request: MemoryRequest): MemoryEstimate => {
   const { config, trained, stateNumbers, recompute, threads = 0 } = request
@@ -223,7 +223,7 @@ export const requireMemory = (
   if (estimate.total <= availableBytes) return E.right(estimate)
   const ways = waysOut(request).join(', or ')
   const reason =
-    `training would take ${formatEstimate(estimate)}; available are ${formatBytes(availableBytes)}. ` +
+    `training would take ${formatEstimate(estimate)}; only ${formatBytes(availableBytes)} are available. ` +
     `Try ${ways}; or --memory ignore to continue anyway`
   return E.left({ _tag: 'MemoryFailure', neededBytes: estimate.total, availableBytes, reason })
 }

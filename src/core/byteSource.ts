@@ -2,12 +2,12 @@
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { FileFailure } from './failure.js'
 
-/** A fixed number of bytes under a name. It holds nothing open: every read stands for itself. */
+/** A fixed number of bytes with a name. It keeps nothing open: every read is independent. */
 export interface ByteSource {
-  /** What a failure calls it, such as the path of a file. */
+  /** The name in failures, such as the path of a file. */
   readonly name: string
   readonly size: number
-  /** Bytes `start .. end - 1`. Asking outside `0 .. size` is a wrong call: throws RangeError. */
+  /** Reads bytes `start .. end - 1`. Throws RangeError for a range outside `0 .. size`. */
   readonly read: (start: number, end: number) => TE.TaskEither<FileFailure, Uint8Array>
 }
 
@@ -19,7 +19,7 @@ export const requireRange = ({ name, size }: Omit<ByteSource, 'read'>, start: nu
 }
 
 /**
- * Bytes in memory as a source. They are not copied.
+ * Wraps bytes in memory as a source. They are not copied.
  *
  * Effects  none.
  *

@@ -1,21 +1,24 @@
-/** Work that can be called off: one signal made of several reasons, and waits that end with it. */
+/** Cancellation of work: one signal that combines several reasons, and waits that end with it. */
 
-/** A signal of its own for one piece of work. */
+/** The cancellation of one piece of work. */
 export interface Cancellation {
-  /** Aborts for the first reason that there is. */
+  /** Aborts for the first of the reasons. */
   readonly signal: AbortSignal
-  /** A signal for one of many parts, which aborts with all of them: so many listeners on one signal would be slow, and Node warns of them. */
+  /**
+   * Creates a signal for one of many parts, which aborts with all of them. Many listeners on one
+   * signal would be slow, and Node warns about them.
+   */
   readonly part: () => { readonly signal: AbortSignal; readonly release: () => void }
-  /** Calls the work off, because part of it failed. */
+  /** Cancels the work, because part of it failed. */
   readonly stop: () => void
-  /** Why the signal aborted; null while it has not. */
+  /** Returns the reason of the abort, or null before it. */
   readonly why: () => 'caller' | 'deadline' | 'stopped' | null
-  /** To be called when the work is over: nothing of it stays with the caller's signal or the clock. */
+  /** Removes the listener from the caller's signal and the timer. Call it when the work is over. */
   readonly release: () => void
 }
 
 /**
- * Makes a signal that aborts with the caller's, after a time, or when told.
+ * Creates a signal that aborts with the caller's signal, at a deadline, or when `stop` is called.
  *
  * Effects  a listener on the caller's signal and a timer, until `release`.
  */
@@ -52,11 +55,12 @@ export const cancellation = (
   }
 }
 
-/** What a wait gives that was called off. */
+/** The result of a cancelled wait. */
 export const ABORTED = Symbol('aborted')
 
 /**
- * Waits for a promise, or until the signal aborts. A promise that nobody waits for any longer may reject in silence.
+ * Waits for a promise, or until the signal aborts. After the abort, a rejection of the promise is
+ * ignored.
  *
  * Errors   rejects as the promise does.
  */
@@ -69,10 +73,12 @@ export const unlessAborted = <T>(promise: Promise<T>, signal: AbortSignal): Prom
   })
 
 /**
- * The items of a stream until it ends or the signal aborts, whatever the stream does about the signal.
+ * Yields the items of a stream until it ends or the signal aborts, whether or not the stream
+ * handles the signal.
  *
  * Errors   throws what the stream throws.
- * Effects  a stream that is left early is told so by `return`, whose end is not waited for: one that hangs would hang its reader.
+ * Effects  a stream that is left early gets a call of `return`, which is not awaited, because a
+ *          hanging one would block its reader.
  */
 export async function* untilAborted<T>(items: AsyncIterable<T>, signal: AbortSignal): AsyncGenerator<T, void> {
   const reader = items[Symbol.asyncIterator]()
@@ -88,6 +94,6 @@ export async function* untilAborted<T>(items: AsyncIterable<T>, signal: AbortSig
       yield next.value
     }
   } finally {
-    if (!isOver) Promise.resolve(reader.return?.()).catch(() => {}) // it was told to end: how it ends is its own affair
+    if (!isOver) Promise.resolve(reader.return?.()).catch(() => {}) // the end of an abandoned stream is not awaited, and its errors are ignored
   }
 }

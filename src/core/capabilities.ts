@@ -16,11 +16,11 @@ export type FileContents = Uint8Array | string | Iterable<Uint8Array>
 
 /** An open file for random access. It remains the same file even if its name is reused. */
 export interface OpenFile {
-  /** Bytes, when it was opened. */
+  /** The number of bytes when it was opened. */
   readonly size: number
-  /** Fills `target` with the bytes from `position` on. A file that ends before is a failure. */
+  /** Fills `target` with the bytes from `position` on. Fails if the file ends before. */
   readonly read: (target: Uint8Array, position: number) => TaskEither<FileFailure, void>
-  /** To be called once, after the last read. */
+  /** Closes the file. Call it once, after the last read. */
   readonly close: TaskEither<FileFailure, void>
 }
 
@@ -29,22 +29,22 @@ export interface Files {
   readonly readBytes: (path: string) => TaskEither<FileFailure, Uint8Array>
   readonly readText: (path: string) => TaskEither<FileFailure, string>
   readonly open: (path: string) => TaskEither<FileFailure, OpenFile>
-  /** The whole file or nothing: a crash or a full disk leaves the old contents. */
+  /** Writes the whole file or nothing: a crash or a full disk leaves the old contents. */
   readonly write: (path: string, contents: FileContents) => TaskEither<FileFailure, void>
   /**
    * Writes a folder atomically: it appears under its name only when every byte is on disk. File
    * names may include subfolders. An existing folder of that name is replaced.
    */
   readonly writeFolder: (path: string, files: Readonly<Record<string, FileContents>>) => TaskEither<FileFailure, void>
-  /** Adds to the end of a file, which is made if there is none. */
+  /** Appends to a file, which is created if it is missing. */
   readonly append: (path: string, contents: string | Uint8Array, access?: 'private') => TaskEither<FileFailure, void>
-  /** Cuts a file to its first `length` bytes. A file that is shorter is a failure. */
+  /** Truncates a file to its first `length` bytes. Fails if the file is shorter. */
   readonly truncate: (path: string, length: number) => TaskEither<FileFailure, void>
   readonly makeFolder: (path: string) => TaskEither<FileFailure, void>
-  /** Names in a folder, sorted; none if the folder does not exist. */
+  /** Returns the names in a folder, sorted; an empty list if the folder does not exist. */
   readonly list: (path: string) => TaskEither<FileFailure, readonly string[]>
   readonly exists: (path: string) => TaskEither<FileFailure, boolean>
-  /** Removes a file, or a folder with everything in it. No failure if there is none. */
+  /** Removes a file, or a folder with everything in it. Does nothing if it does not exist. */
   readonly remove: (path: string) => TaskEither<FileFailure, void>
 }
 
@@ -54,7 +54,7 @@ export interface Locks {
   readonly take: (path: string) => TaskEither<LockFailure, { readonly release: () => Promise<void> }>
 }
 
-/** Names that nobody has used before. */
+/** Unique names that were never used before. */
 export interface Ids {
   readonly fresh: () => string
 }
@@ -64,9 +64,11 @@ export interface Calendar {
   readonly today: () => Date
 }
 
-/** What the process may use of the machine. */
+/** The resources of the machine that the process may use. */
 export interface Machine {
-  /** Memory in bytes: what is built in, or less where a container has a limit. */
+  /**
+   * Returns the memory in bytes: the installed memory, or the limit of a container if it is lower.
+   */
   readonly memoryBytes: () => number
 }
 
@@ -74,17 +76,20 @@ export interface Machine {
 export interface Usage {
   /** Processor time of all threads so far, in ms. */
   readonly cpuMs: () => number
-  /** Bytes in main memory. */
+  /** Returns the bytes in main memory. */
   readonly residentBytes: () => number
-  /** Bytes in use on the JavaScript heap, after a garbage collection if Node runs with `--expose-gc`. */
+  /**
+   * Returns the bytes in use on the JavaScript heap, after a garbage collection if Node runs with
+   * `--expose-gc`.
+   */
   readonly heapBytes: () => number
 }
 
 /** Time, and turns of the event loop. */
 export interface Clock {
-  /** Milliseconds since some fixed moment. Never goes back. */
+  /** Returns milliseconds since a fixed time. Never goes back. */
   readonly now: () => number
-  /** Lets timers, signals and input be handled. */
+  /** Yields to the event loop, so that timers, signals and input are handled. */
   readonly breathe: () => Promise<void>
 }
 
@@ -94,28 +99,28 @@ export interface Timers {
   readonly after: (ms: number, fire: () => void) => () => void
 }
 
-/** Where text for people goes. */
+/** A stream for human-readable text. */
 export interface Output {
-  /** Resolves when the text is handed on; nobody reading it is a failure. */
+  /** Resolves when the text is handed on. Fails if the reader has closed. */
   readonly write: (text: string) => TaskEither<OutputFailure, void>
 }
 
-/** What the process was told from outside. */
+/** The environment of the process. */
 export interface Environment {
   readonly variables: Readonly<Record<string, string | undefined>>
-  /** The variables that the text of a `.env` file sets. */
+  /** Parses the variables of a `.env` file. */
   readonly parse: (text: string) => Readonly<Record<string, string | undefined>>
 }
 
 /** Packages that may be installed or not. */
 export interface Packages {
-  /** The exports of a package; rejects if it cannot be imported. */
+  /** Returns the exports of a package. Rejects if it cannot be imported. */
   readonly load: (name: string) => Promise<Readonly<Record<string, unknown>>>
 }
 
 /** The memory of this machine. */
 export interface Memory {
-  /** Bytes that this process may still take. */
+  /** Returns the number of bytes that this process may still allocate. */
   readonly free: () => number
 }
 
@@ -126,7 +131,7 @@ export interface ThreadPort {
    * Throws for values that cannot be cloned.
    */
   readonly post: (message: unknown, transfer?: readonly ArrayBuffer[]) => void
-  /** To be called once: messages that came before wait for it. */
+  /** Sets the listener. Call it once; messages that arrived before are delivered then. */
   readonly listen: (listener: (message: unknown) => void) => void
 }
 
@@ -142,7 +147,7 @@ export interface ThreadProgram {
 
 /** A running thread, seen from the one that started it. */
 export interface Thread extends ThreadPort {
-  /** Resolves, never rejects, when the thread is gone: to why. */
+  /** Resolves, and never rejects, when the thread has ended, with the reason. */
   readonly ended: Promise<ThreadFailure>
   /**
    * Ends the thread when `done` settles, at the latest after `limitMs`. Resolves when the thread
@@ -167,21 +172,21 @@ export interface ThreadOptions {
 
 /** Threads with an event loop and a heap of their own. */
 export interface Threads {
-  /** Starts a program. What goes wrong in it, its import included, is told by `ended`. */
+  /** Starts a program. Errors in it, including a failed import, are reported by `ended`. */
   readonly start: (program: ThreadProgram, options: ThreadOptions) => TaskEither<ThreadFailure, Thread>
 }
 
-/** A program as a process of its own. */
+/** A program to run as a process. */
 export interface ProcessProgram {
   readonly command: string
   readonly args: readonly string[]
-  /** Besides the variables of this process, or in their place; null takes one away. */
+  /** Variables that are added to those of this process or replace them; null removes one. */
   readonly env?: Readonly<Record<string, string | null>>
-  /** Each line that it writes to its output or its errors. */
+  /** Called with each line of its output and its errors. */
   readonly onLine?: (line: string) => void
 }
 
-/** How a process came to its end. */
+/** The end of a process. */
 export interface ProcessEnd {
   /** Null if a signal ended it. */
   readonly code: number | null
@@ -191,7 +196,7 @@ export interface ProcessEnd {
 /** A running process, with all processes that it starts. */
 export interface RunningProcess {
   readonly pid: number
-  /** Resolves, never rejects, when it has ended and its last line is told. */
+  /** Resolves, and never rejects, when the process has ended and its last line was reported. */
   readonly ended: Promise<ProcessEnd>
   /**
    * Signals all of them to end, and kills the remaining ones after `graceMs`. Resolves when the
@@ -200,28 +205,30 @@ export interface RunningProcess {
   readonly stop: (graceMs: number) => Promise<ProcessEnd>
 }
 
-/** A program that is talked to: bytes go to its input, and come from its output and its errors. */
+/** A program with two-way communication: bytes to its input, and from its output and its errors. */
 export interface TalkingProgram extends Omit<ProcessProgram, 'onLine'> {
-  /** Bytes of its output, as they come. */
+  /** Called with the bytes of its output as they arrive. */
   readonly onOutput: (bytes: Uint8Array) => void
-  /** Bytes of its errors, as they come. */
+  /** Called with the bytes of its errors as they arrive. */
   readonly onErrors: (bytes: Uint8Array) => void
-  /** Where it works. Default: the folder of this process. */
+  /** The working folder. Default: the folder of this process. */
   readonly folder?: string
 }
 
 export interface TalkingProcess extends RunningProcess {
-  /** Resolves when the system has taken the text; a program that reads no more is a failure. */
+  /**
+   * Resolves when the system has taken the text. Fails if the program no longer reads its input.
+   */
   readonly write: (text: string) => TaskEither<ProcessFailure, void>
-  /** Says that nothing more will come. */
+  /** Closes the input of the process. */
   readonly endInput: () => void
 }
 
 /** Starts other programs. They and their children always end with this process. */
 export interface Processes {
   readonly start: (program: ProcessProgram) => TaskEither<ProcessFailure, RunningProcess>
-  /** Starts one to talk with. */
+  /** Starts a program with two-way communication. */
   readonly converse: (program: TalkingProgram) => TaskEither<ProcessFailure, TalkingProcess>
-  /** A port of this computer that nobody listens on now: `wanted`, or any. */
+  /** Returns a free port of this computer: `wanted`, or any. */
   readonly freePort: (wanted?: number) => TaskEither<ProcessFailure, number>
 }

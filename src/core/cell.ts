@@ -1,14 +1,17 @@
-/** One mutable place for an immutable value: where state is shared by the functions of a module, and said to be. */
+/**
+ * A mutable cell for an immutable value. It marks explicitly where functions of a module share
+ * state.
+ */
 
 export interface Cell<T> {
   readonly get: () => T
   readonly set: (value: T) => void
-  /** Puts `f` of the value in its place. */
+  /** Replaces the value by `f` of it. */
   readonly update: (f: (value: T) => T) => void
 }
 
 /**
- * A cell that holds `initial`.
+ * Creates a cell that holds `initial`.
  *
  * Effects  a mutable value.
  *

@@ -1,4 +1,4 @@
 /** Digests of contents, as a capability. */
 
-/** The SHA-256 of text (as UTF-8) or bytes, in hexadecimal digits. */
+/** Returns the SHA-256 of text (as UTF-8) or bytes, in hexadecimal digits. */
 export type Digest = (contents: Uint8Array | string) => string

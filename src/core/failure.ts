@@ -5,7 +5,7 @@
 import { type Either, isLeft, type Right } from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 
-/** What every expected failure has. */
+/** The fields of every expected failure. */
 export interface Failure {
   readonly _tag: string
   readonly reason: string
@@ -20,7 +20,7 @@ const isFailure = (value: unknown): value is Failure =>
   'reason' in value &&
   typeof value.reason === 'string'
 
-/** The cause of a failure as the end of its sentence, unless it only repeats the reason. */
+/** Returns the cause of a failure as the end of its sentence, unless it only repeats the reason. */
 const causeOf = (failure: Failure): string => {
   const cause: unknown = 'cause' in failure ? failure.cause : undefined
   return isFailure(cause) && cause.reason !== failure.reason ? `: ${describe(cause)}` : ''
@@ -84,7 +84,7 @@ export const orThrow = <R extends Result>(result: R): ValueOf<R> => {
 }
 
 /**
- * Several problems as one reason: the first five, and how many more there are.
+ * Joins several problems to one reason: the first five, and the number of the others.
  *
  * @example
  * problemList(['no name', 'no rank']) // 'no name; no rank'
@@ -98,7 +98,7 @@ export interface ConfigFailure {
   readonly reason: string
 }
 
-/** Bytes or text that are not what their format promises. */
+/** Bytes or text that do not follow their format. */
 export interface FormatFailure {
   readonly _tag: 'FormatFailure'
   readonly format: string
@@ -107,13 +107,13 @@ export interface FormatFailure {
   readonly reason: string
 }
 
-/** A chat template that is invalid, raises an exception, or cannot do what is asked. */
+/** A chat template that is invalid, raises an exception, or does not support the request. */
 export interface TemplateFailure {
   readonly _tag: 'TemplateFailure'
   readonly reason: string
 }
 
-/** The file system refused. */
+/** A failure of the file system. */
 export interface FileFailure {
   readonly _tag: 'FileFailure'
   readonly operation: string
@@ -125,7 +125,7 @@ export interface FileFailure {
   readonly reason: string
 }
 
-/** Makes the failure of an operation on a path. */
+/** Creates the failure of an operation on a path. */
 export const fileFailure = (
   operation: string,
   path: string,
@@ -140,7 +140,7 @@ export interface LockFailure {
   readonly reason: string
 }
 
-/** Text was not handed on: nobody reads it any more. */
+/** A failure to hand on text, because the reader has closed. */
 export interface OutputFailure {
   readonly _tag: 'OutputFailure'
   /** The system's error code, such as EPIPE. */
@@ -160,7 +160,7 @@ export interface ModelFailure {
   readonly reason: string
 }
 
-/** Makes the failure of a model's folder, or of one of its files. */
+/** Creates the failure of a model's folder, or of one of its files. */
 export const modelFailure = (folder: string, reason: string, file?: string): ModelFailure => ({
   _tag: 'ModelFailure',
   folder,
@@ -169,16 +169,16 @@ export const modelFailure = (folder: string, reason: string, file?: string): Mod
   reason,
 })
 
-/** A thread could not be started, or is gone. */
+/** A thread that could not be started, or has ended. */
 export interface ThreadFailure {
   readonly _tag: 'ThreadFailure'
-  /** `refused`: the program itself said no, for the reason in `cause`. */
+  /** `refused`: the program itself refused to run, for the reason in `cause`. */
   readonly kind: 'start' | 'refused' | 'timeout' | 'exit' | 'error' | 'memory'
   readonly reason: string
   readonly cause?: Failure
 }
 
-/** A process could not be started. */
+/** A process that could not be started. */
 export interface ProcessFailure {
   readonly _tag: 'ProcessFailure'
   readonly command: string

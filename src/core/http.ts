@@ -1,9 +1,10 @@
-/** Requests to servers over HTTP, as types. The real transport is in `src/live/transport`. */
+/** The types of HTTP requests to servers. The real transport is in `src/live/transport`. */
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 
 /**
- * What sending a request twice would do. `safe`: nothing, it only reads. `fresh`: the work is done anew and the first answer is lost, as in
- * sampling. `never`: it changes the server, so that a request whose answer is missing may not be sent again before somebody has looked.
+ * The effect of sending a request twice. `safe`: none, it only reads. `fresh`: the work is repeated
+ * and the first response is lost, as in sampling. `never`: it changes the server, so a request
+ * without response must not be repeated before its effect was checked.
  */
 export type Repeat = 'safe' | 'fresh' | 'never'
 
@@ -12,25 +13,31 @@ export interface HttpRequest {
   /** Path and query, such as `/v1/models`. */
   readonly path: string
   readonly headers?: Readonly<Record<string, string>>
-  /** Sent as JSON. A function makes the value anew for each attempt, for instance with a request id that no other attempt has. */
+  /**
+   * Sent as JSON. A function creates the value for each attempt, for instance with a request id
+   * that no other attempt has.
+   */
   readonly json?: unknown | ((attempt: number) => unknown)
   readonly repeat: Repeat
-  /** Milliseconds for everything: waiting for a turn, all attempts, the pauses between them, and the answer to its last byte. */
+  /**
+   * The time limit in milliseconds for the whole request: waiting for a slot, all attempts, the
+   * pauses between them, and the response to its last byte.
+   */
   readonly deadlineMs?: number
   /** Aborting it closes the connection, which ends the work on the server. */
   readonly signal?: AbortSignal
-  /** Tokens that the request will cost, for limits of tokens in a minute. */
+  /** The number of tokens that the request will cost, for limits of tokens per minute. */
   readonly tokens?: number
 }
 
-/** An answer with a status of 2xx. */
+/** A response with a 2xx status. */
 export interface HttpReply {
   readonly status: number
-  /** Names in small letters. */
+  /** Names in lower case. */
   readonly headers: Readonly<Record<string, string>>
-  /** Origin of the server that answered. */
+  /** The origin of the server that responded. */
   readonly server: string
-  /** 1 if the first attempt brought it. */
+  /** The number of attempts, 1 if the first one succeeded. */
   readonly attempts: number
   readonly text: string
 }
@@ -41,19 +48,24 @@ export interface ServerEvent {
   readonly data: string
 }
 
-/** An answer that is still arriving. */
+/** A response that is still arriving. */
 export interface HttpEvents extends Omit<HttpReply, 'text'> {
-  /** It never throws: what breaks the stream is its last item. Leaving it closes the connection. To be read once. */
+  /**
+   * Never throws: an error is the last item of the stream. Leaving the stream closes the
+   * connection. It can be read once.
+   */
   readonly events: AsyncIterable<{ readonly _tag: 'Event'; readonly event: ServerEvent } | HttpFailure>
 }
 
 /**
- * Why a request got no answer of use.
+ * The reason why a request failed.
  *
- * `unreachable`: no connection. `reset`: the connection broke. `timeout`: the deadline passed, or the server was silent for too long.
- * `cancelled`: by the caller's signal. `status`: an answer other than 2xx. `malformed`: bytes that are not HTTP, not the promised length,
- * not UTF-8 or not server-sent events. `too-large`: more bytes than the limit. `overloaded`: too many requests wait already.
- * `open-circuit`: the server failed so often that it is left alone for a while. `closed`: the transport was closed.
+ * `unreachable`: no connection. `reset`: the connection broke. `timeout`: the deadline passed, or
+ * the server was silent for too long. `cancelled`: by the caller's signal. `status`: a status other
+ * than 2xx. `malformed`: bytes that are not HTTP, not of the declared length, not UTF-8 or not
+ * server-sent events. `too-large`: more bytes than the limit. `overloaded`: too many requests are
+ * waiting. `open-circuit`: the server failed so often that no requests are sent for a while.
+ * `closed`: the transport was closed.
  */
 export type HttpFailureKind =
   | 'unreachable'
@@ -70,20 +82,23 @@ export type HttpFailureKind =
 export interface HttpFailure {
   readonly _tag: 'HttpFailure'
   readonly kind: HttpFailureKind
-  /** Origin, without credentials. */
+  /** The origin, without credentials. */
   readonly server: string
   readonly path: string
   readonly status?: number
-  /** Of an answer other than 2xx: its beginning, with secrets left out. */
+  /** The beginning of a response with a status other than 2xx, without secrets. */
   readonly body?: string
-  /** Whether the server may have acted: `no` if it cannot have seen the whole request or said that it refused it. */
+  /**
+   * `no` if the server cannot have acted on the request, because it did not receive all of it or
+   * reported that it refused it.
+   */
   readonly acted: 'no' | 'perhaps'
   readonly attempts: number
-  /** What happened and what to do, in one sentence, with secrets left out. */
+  /** The error and the remedy in one sentence, without secrets. */
   readonly reason: string
 }
 
-/** Counters since the start and gauges of now. */
+/** Counters since the start, and current gauges. */
 export interface TransportState {
   readonly server: string
   readonly circuit: 'closed' | 'open' | 'half-open'
@@ -97,41 +112,46 @@ export interface TransportState {
 
 /** Sends requests to one server. */
 export interface Transport {
-  /** The whole answer. */
+  /** Returns the whole response. */
   readonly send: (request: HttpRequest) => TaskEither<HttpFailure, HttpReply>
-  /** An answer of server-sent events. Attempts are repeated only until an answer begins. */
+  /**
+   * Returns a response of server-sent events. Attempts are repeated only until a response begins.
+   */
   readonly events: (request: HttpRequest) => TaskEither<HttpFailure, HttpEvents>
   readonly state: () => TransportState
-  /** Ends what is underway with `closed`, and closes all connections. */
+  /** Ends running requests with `closed`, and closes all connections. */
   readonly close: () => Promise<void>
 }
 
-/** Requests in the form of the web's `fetch`, for libraries that want one, on connections of their own. */
+/**
+ * Requests in the form of the web's `fetch`, on connections of their own, for libraries that
+ * require it.
+ */
 export interface WebFetch {
   readonly fetch: typeof globalThis.fetch
-  /** Cuts all connections. */
+  /** Closes all connections. */
   readonly close: () => Promise<void>
 }
 
-/** Where a connection is to go. `any`: a tunnel, of which nobody knows what goes through it. */
+/** The destination of a connection. `any`: a tunnel with unknown contents. */
 export interface GateDestination {
   readonly scheme: 'http' | 'https' | 'any'
   readonly host: string
   readonly port: number
 }
 
-/** A proxy that connects to some places only. */
+/** A proxy that connects only to allowed destinations. */
 export interface Gate {
   readonly url: string
-  /** Cuts all connections. To be called once. */
+  /** Closes all connections. Call it once. */
   readonly close: () => Promise<void>
 }
 
-/** A gate could not be opened. */
+/** A failure to open a gate. */
 export interface GateFailure {
   readonly _tag: 'GateFailure'
   readonly reason: string
 }
 
-/** Opens a gate. What it does not allow is cut off without an answer. */
+/** Opens a gate. Connections to other destinations are closed without a response. */
 export type OpenGate = (allows: (to: GateDestination) => boolean) => TaskEither<GateFailure, Gate>

@@ -1,4 +1,4 @@
-/** What programs may ask of the Hugging Face hub, as types. The real one is in `src/live/hub.ts`. */
+/** The types of requests to the Hugging Face hub. The real one is in `src/live/hub.ts`. */
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 
 /** A repository at a revision: a branch, a tag or a commit. */
@@ -15,21 +15,24 @@ export interface HubFile {
   readonly size: number
 }
 
-/** The files of a repository at one commit. `origin` says who told: the hub, or the local cache while the hub cannot be reached. */
+/**
+ * The files of a repository at one commit. `origin` is the source of the list: the hub, or the
+ * local cache if the hub cannot be reached.
+ */
 export interface HubListing {
   readonly commit: string
   readonly files: readonly HubFile[]
   readonly origin: 'hub' | 'cache'
 }
 
-/** How far a download is. */
+/** The progress of a download. */
 export interface HubProgress {
   readonly path: string
   readonly bytes: number
   readonly totalBytes: number
 }
 
-/** Why the hub gave nothing. `reason` says what to do. */
+/** A failure of the hub. `reason` includes the remedy. */
 export interface HubFailure {
   readonly _tag: 'HubFailure'
   readonly kind:
@@ -51,9 +54,9 @@ export interface HubFailure {
 
 /** The hub with its cache on disk. */
 export interface Hub {
-  /** Files of a repository, at the commit that its revision stands for now. */
+  /** Lists the files of a repository, at the current commit of its revision. */
   readonly list: (repo: HubRepo) => TaskEither<HubFailure, HubListing>
-  /** Path of a local copy of a file. What has been downloaded once is not downloaded again. */
+  /** Returns the path of a local copy of a file, downloading it unless it is in the cache. */
   readonly download: (
     repo: HubRepo,
     path: string,

@@ -1,7 +1,7 @@
 /**
- * Bytes one after another. A single part is given back as it is, not copied.
+ * Concatenates bytes. A single part is returned as it is, not copied.
  *
- * Cost  one copy of all bytes.
+ * Cost     one copy of all bytes.
  *
  * @example
  * joinBytes([Uint8Array.of(1), Uint8Array.of(2, 3)]) // Uint8Array.of(1, 2, 3)

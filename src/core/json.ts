@@ -3,7 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { errorMessage } from './failure.js'
 
 /**
- * The value of a JSON text. Of two equal keys the last one counts.
+ * Parses a JSON text. Of two equal keys the last one counts.
  *
  * Errors   `Left` with one sentence for text that is not JSON.
  *

@@ -1,13 +1,14 @@
 /**
  * Splittable random keys: randomness as a value.
  *
- * A key is 64 bits. `child(key, label)` derives an independent key, so that every group, chain, agent and step has a
- * stream of its own and no result depends on the order in which work is scheduled. Numbers come from the counter-based
- * generator Threefry-2x32 with 20 rounds (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"), the one
- * that JAX uses: there is no hidden state to save, and a key written to a checkpoint is the whole state.
+ * A key is 64 bits. `child(key, label)` derives an independent key, so that every group, chain,
+ * agent and step has a stream of its own and no result depends on the order in which work is
+ * scheduled. Numbers come from the counter-based generator Threefry-2x32 with 20 rounds (Salmon et
+ * al. 2011, "Parallel random numbers: as easy as 1, 2, 3"), which JAX also uses: there is no hidden
+ * state to save, and a key written to a checkpoint is the whole state.
  */
 
-/** A point in the tree of random streams. Serialise it with `formatKey`. */
+/** A point in the tree of random streams. Serialize it with `formatKey`. */
 export interface Key {
   readonly _tag: 'Key'
   readonly high: number
@@ -20,7 +21,7 @@ const ROTATIONS = [
 ] as const
 
 /**
- * One Threefry-2x32 block: 64 pseudo-random bits as two unsigned 32-bit words.
+ * Computes one Threefry-2x32 block: 64 pseudo-random bits as two unsigned 32-bit words.
  *
  * Source   Salmon et al. 2011, section 4.2; constants and known answers of the Random123 library.
  * Cost     20 rounds of 32-bit additions, rotations and exclusive ors.
@@ -49,7 +50,10 @@ export const threefry = (
   return [x0 >>> 0, x1 >>> 0]
 }
 
-/** FNV-1a over UTF-16 code units, twice with different offsets: enough to keep the labels of one parent apart. */
+/**
+ * Hashes a label with FNV-1a over UTF-16 code units, twice with different offsets, which is enough
+ * to separate the labels of one parent.
+ */
 const hashLabel = (label: string): readonly [number, number] => {
   let a = 0x811c9dc5
   let b = 0x9747b28c
@@ -62,7 +66,7 @@ const hashLabel = (label: string): readonly [number, number] => {
 }
 
 /**
- * The root key of a run.
+ * Creates the root key of a run.
  *
  * Errors   throws RangeError unless `seed` is an integer between 0 and 2^53 - 1.
  *
@@ -77,8 +81,8 @@ export const keyFromSeed = (seed: number): Key => {
 }
 
 /**
- * The key of a named or numbered child. Equal arguments give equal keys; different labels give independent streams.
- * A number and the string that spells it are different labels.
+ * Derives the key of a named or numbered child. Equal arguments give equal keys; different labels
+ * give independent streams. A number and the string that spells it are different labels.
  *
  * Errors   throws RangeError if a numeric label is not an integer between 0 and 2^53 - 1.
  */
@@ -86,7 +90,7 @@ export const child = (key: Key, label: string | number): Key => {
   if (typeof label === 'number' && (!Number.isSafeInteger(label) || label < 0)) {
     throw new RangeError(`child: a numeric label must be an integer from 0 to 2^53 - 1, got ${label}`)
   }
-  // The two kinds of label enter different key lanes, so that child(key, 1) and child(key, '1') differ.
+  // The two kinds of label enter different key lanes, so child(key, 1) and child(key, '1') differ.
   const [counterHigh, counterLow] =
     typeof label === 'number' ? [Math.floor(label / 2 ** 32), label >>> 0] : hashLabel(label)
   const lane = typeof label === 'number' ? 0x5bd1e995 : 0x27d4eb2f
@@ -94,18 +98,18 @@ export const child = (key: Key, label: string | number): Key => {
   return { _tag: 'Key', high, low }
 }
 
-/** 16 hexadecimal digits; `parseKey` reads them back. */
+/** Formats a key as 16 hexadecimal digits, which `parseKey` reads. */
 export const formatKey = (key: Key): string =>
   [key.high, key.low].map((word) => word.toString(16).padStart(8, '0')).join('')
 
-/** The inverse of `formatKey`, or undefined if `text` is not 16 hexadecimal digits. */
+/** Parses the text of `formatKey`. Returns undefined unless `text` has 16 hexadecimal digits. */
 export const parseKey = (text: string): Key | undefined =>
   /^[0-9a-f]{16}$/.test(text)
     ? { _tag: 'Key', high: Number.parseInt(text.slice(0, 8), 16), low: Number.parseInt(text.slice(8), 16) }
     : undefined
 
 /**
- * The `index`-th uniform number of a key, in [0, 1) with 53 random bits.
+ * Returns the `index`-th uniform number of a key, in [0, 1) with 53 random bits.
  *
  * @example
  * uniform(keyFromSeed(1), 3) === uniform(keyFromSeed(1), 3) // true
@@ -115,12 +119,12 @@ export const uniform = (key: Key, index = 0): number => {
   return ((a >>> 5) * 2 ** 26 + (b >>> 6)) / 2 ** 53
 }
 
-/** `count` uniform numbers in [0, 1): element i is `uniform(key, i)`. */
+/** Returns `count` uniform numbers in [0, 1): element i is `uniform(key, i)`. */
 export const uniforms = (key: Key, count: number): Float64Array =>
   Float64Array.from({ length: count }, (_, i) => uniform(key, i))
 
 /**
- * The `index`-th uniform integer of a key, in [0, bound).
+ * Returns the `index`-th uniform integer of a key, in [0, bound).
  *
  * Errors   throws RangeError unless `bound` is an integer from 1 to 2^31.
  */
@@ -131,7 +135,10 @@ export const uniformInteger = (key: Key, bound: number, index = 0): number => {
   return Math.floor(uniform(key, index) * bound)
 }
 
-/** `count` standard normal numbers (Box and Muller 1958); element i depends on the key and i alone. */
+/**
+ * Returns `count` standard normal numbers (Box and Muller 1958). Element i depends only on the key
+ * and i.
+ */
 export const normals = (key: Key, count: number): Float32Array =>
   Float32Array.from({ length: count }, (_, i) => {
     const pair = i >> 1
@@ -141,7 +148,7 @@ export const normals = (key: Key, count: number): Float32Array =>
   })
 
 /**
- * A uniform random permutation of 0 .. size - 1 (Fisher and Yates, Durstenfeld 1964).
+ * Returns a uniform random permutation of 0 .. size - 1 (Fisher and Yates, Durstenfeld 1964).
  *
  * @example
  * [...permutation(keyFromSeed(0), 5)].sort() // [0, 1, 2, 3, 4]

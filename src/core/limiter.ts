@@ -1,16 +1,16 @@
-/** A bounded number of things at a time. */
+/** A limit on concurrent work. */
 import { ABORTED, unlessAborted } from './cancellation.js'
 
-/** Gives out a bounded number of places, in the order in which they were asked for. */
+/** Grants a bounded number of slots, in the order of the requests. */
 export interface Limiter {
-  /** Runs `f` when a place is free, or does not run it if the signal aborts before. */
+  /** Runs `f` when a slot is free, or does not run it if the signal aborts before. */
   readonly run: <T>(f: () => Promise<T>, signal: AbortSignal) => Promise<T | typeof ABORTED>
-  /** Places in use. */
+  /** Returns the number of slots in use. */
   readonly active: () => number
 }
 
 /**
- * Makes a limiter.
+ * Creates a limiter.
  *
  * Errors   throws RangeError unless `limit` is an integer of at least 1. `run` rejects as `f` does.
  * Effects  a mutable value: it counts.
@@ -32,7 +32,7 @@ export const limiter = (limit: number): Limiter => {
       return
     }
     line.delete(next)
-    next() // takes the place over
+    next() // hands the slot over
   }
 
   const enter = async (signal: AbortSignal): Promise<'in' | typeof ABORTED> => {
@@ -47,7 +47,7 @@ export const limiter = (limit: number): Limiter => {
       line.add(mine)
     })
     const entered = await unlessAborted(turn, signal)
-    // The turn may have come in the moment of the abort: then the place goes to the next in line.
+    // The turn may have come at the moment of the abort. Then the slot goes to the next in line.
     if (entered === ABORTED && !line.delete(mine!)) leave()
     return entered
   }

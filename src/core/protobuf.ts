@@ -6,33 +6,33 @@ export interface MessageWriter {
   readonly float: (field: number, value: number) => void
   readonly double: (field: number, value: number) => void
   readonly text: (field: number, value: string) => void
-  /** The array must stay as it is until `finish`. */
+  /** Writes an array, which must not change until `finish`. */
   readonly bytes: (field: number, value: Uint8Array) => void
   readonly message: (field: number, write: (writer: MessageWriter) => void) => void
 }
 
-/** Grows as it is written to. One writer makes one message. */
+/** A growing buffer. One writer creates one message. */
 export interface ProtobufWriter extends MessageWriter {
   readonly finish: () => Uint8Array
 }
 
 const encoder = new TextEncoder()
 
-/** Arrays of more bytes are not copied while a message is written. */
+/** The size up to which arrays are copied while a message is written. */
 const COPIED_BYTES = 1024
 
-/** A message as it is written: arrays that make it up, one after another. */
+/** A message in progress: the arrays that it consists of. */
 interface Pieces {
   readonly writer: MessageWriter
-  /** Everything that was written. Nothing is to be written afterwards. */
+  /** Returns everything that was written. Nothing may be written afterwards. */
   readonly all: () => { readonly pieces: readonly Uint8Array[]; readonly length: number }
 }
 
 const messagePieces = (): Pieces => {
   const pieces: Uint8Array[] = []
-  let before = 0 // bytes of the pieces
+  let before = 0 // the size of the pieces
   let buffer = new Uint8Array(64)
-  let [start, end] = [0, 0] // of what was written to the buffer since the last piece
+  let [start, end] = [0, 0] // the part of the buffer that was written since the last piece
 
   const add = (piece: Uint8Array): void => {
     pieces.push(piece)
@@ -59,7 +59,7 @@ const messagePieces = (): Pieces => {
       buffer[end++] = rest
       return
     }
-    let rest = BigInt.asUintN(64, BigInt(value)) // negative numbers take ten bytes, as protobuf asks
+    let rest = BigInt.asUintN(64, BigInt(value)) // negative numbers take ten bytes, as protobuf requires
     while (rest > 127n) {
       buffer[end++] = Number(rest & 127n) | 128
       rest >>= 7n
@@ -124,7 +124,10 @@ const messagePieces = (): Pieces => {
   }
 }
 
-/** A writer of one protobuf message. Effects: none outside the writer. Cost: linear in the bytes written; long arrays are copied once, by `finish`. */
+/**
+ * Creates a writer of one protobuf message. Effects: none outside the writer. Cost: linear in the
+ * bytes written; long arrays are copied once, by `finish`.
+ */
 export const protobufWriter = (): ProtobufWriter => {
   const message = messagePieces()
   return {

@@ -1,6 +1,6 @@
-/** A bounded memory of what was seen lately: an immutable map from integers, whose oldest entries are forgotten. */
+/** A bounded, immutable map from integers that drops its oldest entries. */
 
-/** A node of a trie: 32 branches by five bits of the hash, of which only those that exist are held. */
+/** A trie node: 32 branches by five bits of the key, of which only existing ones are stored. */
 interface Branches<T> {
   readonly bits: number
   readonly nodes: readonly Trie<T>[]
@@ -13,7 +13,7 @@ interface Leaf<T> {
 
 type Trie<T> = Branches<T> | Leaf<T>
 
-/** Two generations: the older one is forgotten as a whole when the younger one is full. */
+/** Two generations of entries. The older one is dropped as a whole when the younger one is full. */
 export interface RecentMap<T> {
   readonly capacity: number
   readonly size: number
@@ -25,10 +25,10 @@ const isLeaf = <T>(node: Trie<T>): node is Leaf<T> => 'key' in node
 
 const WIDTH = 5
 
-/** Five bits of a key. Keys have 53 of them. */
+/** Returns five bits of a key. Keys have 53 bits. */
 const digit = (key: number, depth: number): number => Math.floor(key / 2 ** (WIDTH * depth)) & 31
 
-/** Number of ones. */
+/** Returns the number of ones. */
 const ones = (bits: number): number => {
   let count = 0
   for (let left = bits; left !== 0; left &= left - 1) count++
@@ -59,7 +59,7 @@ const insert = <T>(node: Trie<T> | undefined, leaf: Leaf<T>, depth = 0): Trie<T>
 }
 
 /**
- * A memory of nothing, that holds the `capacity` entries that were remembered last, and at most twice as many.
+ * Creates an empty map. It keeps at least the `capacity` latest entries, and at most twice as many.
  *
  * Errors   throws RangeError unless `capacity` is a positive integer.
  */
@@ -69,11 +69,11 @@ export const recentMap = <T>(capacity: number): RecentMap<T> => {
   return { capacity, size: 0, young: undefined, old: undefined }
 }
 
-/** What is remembered of a key, an integer from 0 to 2^53 - 1. */
+/** Returns the value of a key, an integer from 0 to 2^53 - 1, or undefined. */
 export const recall = <T>(map: RecentMap<T>, key: number): T | undefined => find(map.young, key) ?? find(map.old, key)
 
 /**
- * The memory with an entry more, or a newer one.
+ * Adds or replaces an entry.
  *
  * Cost     O(log n) time and memory.
  */

@@ -1,6 +1,6 @@
-/** Numbers that change with the step: learning rates and coefficients. */
+/** Schedules: numbers that change with the step, such as learning rates and coefficients. */
 
-/** The value at a step, counted from 0. */
+/** Returns the value at a step, counted from 0. */
 export type Schedule = (step: number) => number
 
 const requireSteps = (name: string, steps: number): void => {
@@ -8,10 +8,11 @@ const requireSteps = (name: string, steps: number): void => {
 }
 
 /**
- * The same value at every step.
+ * Returns the same value at every step.
  *
  * Equation $v_s = c$
- * When     for a coefficient, and for a learning rate in short runs; after a `warmUp` for one that is to go on without a known end.
+ * When     for a coefficient, and for a learning rate in short runs; after a `warmUp` for a run
+ *          without a fixed length.
  * Used by  Transformers `constant`
  *
  * @example
@@ -23,12 +24,12 @@ export const constant =
     value
 
 /**
- * From `start` to `end` in `steps` equal steps, and `end` from then on.
+ * Changes from `start` to `end` in `steps` equal steps, and stays at `end`.
  *
  * Equation $v_s = a + (b - a) \min(1, s / n)$ with a the start, b the end and n the steps
- * When     to end a run of known length, most often at 0; for a coefficient that is to fade.
+ * When     to end a run of known length, most often at 0; for a coefficient that should fade.
  * Used by  Transformers `linear`, its default `lr_scheduler_type`
- * Errors   throws RangeError for a number of steps that is no whole number of at least 1.
+ * Errors   throws RangeError unless `steps` is an integer of at least 1.
  *
  * @example
  * linear(1, 0, 4)(1) // 0.75
@@ -39,10 +40,10 @@ export const linear = (start: number, end: number, steps: number): Schedule => {
 }
 
 /**
- * Half a cosine from `start` to `end` over `steps`, and `end` from then on.
+ * Follows half a cosine from `start` to `end` over `steps`, and stays at `end`.
  *
  * Equation $v_s = b + \frac{a - b}{2} (1 + \cos(\pi \min(1, s / n)))$ with a the start, b the end and n the steps
- * When     as `linear`; it stays near its start for longer, and lands softly.
+ * When     as `linear`; it stays near its start for longer, and approaches its end slowly.
  * Used by  Transformers `cosine`
  * Errors   as `linear`.
  * Source   Loshchilov and Hutter 2017, arXiv:1608.03983, equation 5, without restarts.
@@ -56,11 +57,12 @@ export const cosine = (start: number, end: number, steps: number): Schedule => {
 }
 
 /**
- * Rises to the value that `after` has at its step 0 during `steps` steps, then follows `after`. Step 0 is not 0: it is the first of the
- * `steps` equal parts.
+ * Rises during `steps` steps to the value of `after` at its step 0, then follows `after`. Step 0 is
+ * not 0: it is the first of the `steps` equal parts.
  *
  * Equation $v_s = u_0 \frac{s + 1}{n}$ for the n steps, then $u_{s - n}$, with u the schedule `after`
- * When     in front of a schedule of the learning rate: the moments of an optimizer are of few gradients at first.
+ * When     before a schedule of the learning rate, because the moments of an optimizer are based on
+ *          few gradients at first.
  * Used by  Transformers `warmup_steps`, whose step 0 is 0
  * Errors   as `linear`.
  *

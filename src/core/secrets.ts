@@ -30,7 +30,7 @@ const FORMS: readonly (readonly [RegExp, string])[] = [
   ],
 ]
 
-/** A secret as it may stand in a text: plainly, in an address, in JSON. */
+/** Returns the forms in which a secret may occur in a text: plain, in a URL, in JSON. */
 const spellings = (secret: string): readonly string[] => [
   secret,
   encodeURIComponent(secret.replaceAll(/\p{Surrogate}/gu, '\ufffd')),

@@ -17,7 +17,7 @@ const rotateMix = (v: Words, a: number, by: number, b: number): void => {
   v[a + 1] = ((high << by) | (low >>> (32 - by))) ^ v[b + 1]!
 }
 
-/** v[a] rotated by 32: its halves change places. */
+/** Rotates v[a] by 32: swaps its halves. */
 const swapHalves = (v: Words, a: number): void => {
   const low = v[a]!
   v[a] = v[a + 1]!
@@ -47,7 +47,7 @@ const absorb = (v: Words, low: number, high: number): void => {
   v[1] = v[1]! ^ high
 }
 
-/** The constants of the paper, xored with the key. */
+/** Returns the constants of the paper, xored with the key. */
 const begin = (key: DataView): Words => {
   const [low0, high0, low1, high1] = [0, 4, 8, 12].map((at) => key.getInt32(at, true)) as [
     number,
@@ -62,17 +62,19 @@ const begin = (key: DataView): Words => {
 
 const viewOf = (bytes: Uint8Array): DataView => new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 
-/** A key of zeros: hashes for looking things up, not against people who choose what is hashed. */
+/** A key of zeros, for hashes that need no protection against chosen inputs. */
 const NO_SECRET = new Uint8Array(16)
 
 const hex = (word: number): string => (word >>> 0).toString(16).padStart(8, '0')
 
 /**
- * SipHash-2-4 of bytes under a key of 16 bytes, as 16 hexadecimal digits, the highest first.
+ * Computes SipHash-2-4 of bytes under a key of 16 bytes, as 16 hexadecimal digits, the highest
+ * first.
  *
  * Errors   throws RangeError unless the key has 16 bytes.
  * Cost     linear in the bytes; no allocation that grows with them.
- * Source   Aumasson and Bernstein 2012, "SipHash: a fast short-input PRF", section 2; golden values of OpenSSL.
+ * Source   Aumasson and Bernstein 2012, "SipHash: a fast short-input PRF", section 2; golden values
+ *          of OpenSSL.
  *
  * @example
  * sipHash(Uint8Array.from([1, 2, 3])) === sipHash(Uint8Array.from([1, 2, 3])) // true

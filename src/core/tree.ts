@@ -1,4 +1,7 @@
-/** Trees of leaves in nested readonly records and arrays: what a compiled tensor function takes and returns. */
+/**
+ * Trees of leaves in nested readonly records and arrays: arguments and results of compiled tensor
+ * functions.
+ */
 
 /** A leaf, or a record or an array of trees. */
 export type Tree<L> = L | readonly Tree<L>[] | { readonly [key: string]: Tree<L> }
@@ -11,7 +14,10 @@ export type TreeShape =
 
 const LEAF: TreeShape = { _tag: 'Leaf' }
 
-/** A plain record: not a Map, a promise, a typed array or another object whose content is not in its own fields. */
+/**
+ * Returns true for a plain record: not a Map, a promise, a typed array or another object whose
+ * content is not in its own fields.
+ */
 const isRecord = (value: unknown): value is object => {
   if (typeof value !== 'object' || value === null) return false
   const prototype: unknown = Object.getPrototypeOf(value)
@@ -21,10 +27,11 @@ const isRecord = (value: unknown): value is object => {
 const kindOf = (value: unknown): string => (value === null ? 'null' : (value?.constructor?.name ?? typeof value))
 
 /**
- * Splits a tree into its shape and its leaves; `unflatten` puts them together again. Records are walked in key order of
- * insertion.
+ * Splits a tree into its shape and its leaves. `unflatten` rebuilds it. Records are traversed in
+ *          insertion order of their keys.
  *
- * Errors   throws TypeError, naming the path, at a value that is neither a leaf nor a record nor an array.
+ * Errors   throws TypeError, with the path, for a value that is neither a leaf nor a record nor an
+ *          array.
  */
 export const flatten = <L>(
   tree: Tree<L>,
@@ -50,7 +57,10 @@ export const flatten = <L>(
   return { shape: walk(tree, 'tree'), leaves }
 }
 
-/** The inverse of `flatten`. Errors: throws RangeError unless there is one leaf for each place. */
+/**
+ * Rebuilds a tree from its shape and leaves: the inverse of `flatten`. Errors: throws RangeError
+ * unless there is one leaf for each place.
+ */
 export const unflatten = <L>(shape: TreeShape, leaves: readonly L[]): Tree<L> => {
   let next = 0
   const build = (node: TreeShape): Tree<L> => {
@@ -72,7 +82,7 @@ export const unflatten = <L>(shape: TreeShape, leaves: readonly L[]): Tree<L> =>
   return tree
 }
 
-/** One string for each shape: equal strings, equal shapes. */
+/** Formats a shape as text. Equal texts mean equal shapes. */
 export const formatShape = (shape: TreeShape): string => {
   switch (shape._tag) {
     case 'Leaf':

@@ -14,7 +14,7 @@ import { excess, farBeyond } from '../text/tokenizer/tokenLimit.js'
 import { filledRows, type Ragged, ragged, toPadded } from './tensorDict/leaf.js'
 import { get, TensorDict } from './tensorDict/tensorDict.js'
 
-/** The tokens of a conversation, and 1 for each that the assistant wrote. */
+/** The tokens of a conversation, and a mask that is 1 for those that the assistant wrote. */
 export interface MaskedTokens {
   readonly ids: ArrayLike<number>
   readonly mask: ArrayLike<number>
@@ -39,7 +39,10 @@ export interface MaskedTokensOptions
   readonly template: ChatTemplate
   /** Source of the assistant mask: see `assistantText`. Default `spans`. */
   readonly from?: AssistantTextOptions['from']
-  /** The side on which conversations of more than `maxTokens` tokens are cut. Default: they are refused. */
+  /**
+   * The side on which conversations of more than `maxTokens` tokens are truncated. Default: they
+   * are refused.
+   */
   readonly truncate?: Side
 }
 
@@ -61,7 +64,10 @@ export type ChatTokens = {
   readonly masks: TensorDict<{
     /** 1 for every token. */
     readonly attention: Ragged<'bool'>
-    /** 1 for the tokens that the assistant wrote, with the end of its turn if `endOfTurn` is given. */
+    /**
+     * 1 for the tokens that the assistant wrote, including the end of its turn if `endOfTurn` is
+     * given.
+     */
     readonly assistant: Ragged<'bool'>
   }>
 }
@@ -88,7 +94,10 @@ const MASKED_TOKENS_OPTIONS: OptionKinds<MaskedTokensOptions> = {
 
 const tooLong = (reason: string): E.Either<Failure, never> => E.left({ _tag: 'LengthFailure', reason })
 
-/** Renders and encodes a conversation. Special tokens in the contents of messages are text, as in `encodeRendered`. */
+/**
+ * Renders and encodes a conversation. Special tokens in the contents of messages are text, as in
+ * `encodeRendered`.
+ */
 export const maskedTokens = (history: History, options: MaskedTokensOptions): E.Either<Failure, MaskedTokens> => {
   const { tokenizer, template, from = 'spans', truncate, ...rest } = options
   const { maxTokens = tokenizer.settings.maxLength, generationPrompt = 'omit', ...rendering } = rest
@@ -110,7 +119,7 @@ export const maskedTokens = (history: History, options: MaskedTokensOptions): E.
   const { ids, offsets } =
     truncate === undefined || maxTokens === undefined
       ? encoding.right
-      : windows(encoding.right, { maxLength: maxTokens, side: truncate })[0]! // there is always a first window
+      : windows(encoding.right, { maxLength: maxTokens, side: truncate })[0]! // the first window always exists
   const pairs = Array.from(ids, (_, t) => [offsets[2 * t]!, offsets[2 * t + 1]!] as const)
   return E.right({ ids, mask: tokenMask(written.right.ranges, pairs) })
 }
@@ -173,10 +182,10 @@ const checkPadding = ({ length }: ChatPadding): void => {
  * Shapes   `[B]`, one row per conversation. With `padding`, tensors `[B, T]`.
  * Errors   `Left(ConfigFailure)` with every conversation that the template refuses, whose assistant
  *          mask cannot be computed, or that has more than `maxTokens` tokens and is not truncated.
- * Effects  with `padding`, makes three tensors that belong to the enclosing scope.
+ * Effects  with `padding`, creates three tensors that belong to the enclosing scope.
  * Source   Transformers `apply_chat_template` with `return_dict`, `return_assistant_tokens_mask`,
- *          `padding` and `truncation`; TorchRL `History.apply_chat_template`. A turn that is cut keeps
- *          its part of the mask.
+ *          `padding` and `truncation`; TorchRL `History.apply_chat_template`. A truncated turn
+ *          keeps its part of the mask.
  *
  * @example
  * const tokenizer = orThrow(textTokenizer(trainBytePairEncoding([], { vocabularySize: 256 })))

@@ -1,135 +1,175 @@
 /**
- * What a generation engine is asked for and answers: types that the in-process engine, the worker and the server share.
+ * Requests and responses of a generation engine: types that the in-process engine, the worker and
+ * the server share.
  *
- * Values of this file survive `structuredClone`, so that a request may cross a thread.
+ * Values of this file survive `structuredClone`, so that a request may cross threads.
  */
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Key } from '../core/key.js'
 import type { WeightFailure } from './weights.js'
 
 /**
- * How one request is sampled: vLLM's `SamplingParams`, with off written as a value instead of a missing field.
+ * The sampling parameters of one request: vLLM's `SamplingParams`, with a value for "off" instead
+ * of a missing field.
  *
- * Order of effects on the logits of a row: logit bias and allowed tokens; end tokens banned below `minTokens`; repetition, then frequency
- * and presence penalty; temperature; min-p; top-k and top-p (vLLM's order).
+ * Order of effects on the logits of a row: logit bias and allowed tokens; end tokens banned below
+ * `minTokens`; repetition, then frequency and presence penalty; temperature; min-p; top-k and top-p
+ * (vLLM's order).
  */
 export interface SamplingParams {
-  /** Completions of the prompt, which is computed once for all. */
+  /** The number of completions of the prompt, which is prefilled once for all. */
   readonly n: number
-  /** Null: as many as the context holds. */
+  /** Null: as many as the context allows. */
   readonly maxTokens: number | null
-  /** So many tokens come before one may end the completion: until then end and stop tokens are banned, and stop strings are not searched. */
+  /**
+   * The minimum number of tokens of a completion. Before that, end and stop tokens are banned, and
+   * stop strings are not searched.
+   */
   readonly minTokens: number
-  /** 0 takes the most probable token, without cuts. */
+  /** 0 takes the most probable token, without top-k, top-p or min-p. */
   readonly temperature: number
-  /** Keep the k most probable tokens; 0 keeps all. */
+  /** Keeps the k most probable tokens; 0 keeps all. */
   readonly topK: number
-  /** Keep the smallest set of most probable tokens whose probability reaches p; 1 keeps all. */
+  /** Keeps the smallest set of most probable tokens whose probability reaches p; 1 keeps all. */
   readonly topP: number
-  /** Keep tokens at least this probable relative to the most probable one; 0 keeps all. */
+  /** Keeps tokens at least this probable relative to the most probable one; 0 keeps all. */
   readonly minP: number
-  /** Positive logits of tokens in prompt or output are divided by it, negative ones multiplied. 1 is off. */
+  /**
+   * Divides positive logits of tokens in prompt or output, and multiplies negative ones. 1 is off.
+   */
   readonly repetitionPenalty: number
-  /** Subtracted from the logit of each token that the output has. */
+  /** Subtracted from the logit of each token that is in the output. */
   readonly presencePenalty: number
   /** Subtracted from the logit of each token, times its count in the output. */
   readonly frequencyPenalty: number
-  /** Token id -> added to its logit. */
+  /** The bias that is added to the logit of each token id. */
   readonly logitBias: ReadonlyMap<number, number>
-  /** Only these may be sampled; null allows all. */
+  /** The only tokens that may be sampled; null allows all. */
   readonly allowedTokens: readonly number[] | null
   /** Texts that end a completion. */
   readonly stop: readonly string[]
-  /** Whether the text ends before or after the stop string. Token ids always contain what was sampled. */
+  /**
+   * With `include`, the text contains the stop string. Token ids always contain all sampled tokens.
+   */
   readonly stopText: 'exclude' | 'include'
   /** Token ids that end a completion, besides the model's end tokens. */
   readonly stopTokens: readonly number[]
   readonly endTokens: 'stop' | 'ignore'
-  /** Completion i draws its t-th token with `uniform(child(key, firstCompletion + i), t)`, whatever else is in the batch. */
+  /**
+   * The random key. Completion i draws its t-th token with `uniform(child(key, firstCompletion +
+   * i), t)`, whatever else is in the batch.
+   */
   readonly key: Key
-  /** How many of the most probable tokens are reported besides the sampled one; null reports no alternatives. */
+  /**
+   * The number of most probable tokens to report besides the sampled one; null reports no
+   * alternatives.
+   */
   readonly topLogProbs: number | null
   /** The same for prompt tokens; null computes no log-probabilities of the prompt. */
   readonly promptLogProbs: number | null
-  /** What ranks, `topLogProbs` and `promptLogProbs` are taken from; nothing is cut in a prompt. */
+  /**
+   * The distribution for ranks, `topLogProbs` and `promptLogProbs`. Prompt distributions are never
+   * truncated.
+   */
   readonly logProbsMode: LogProbsMode
 }
 
 /**
- * Raw: log-softmax of the model's logits. Tempered: of logits / temperature (at temperature 0: of the logits), before any token is cut:
- * what a policy loss recomputes. Processed: of what the token was drawn from, after penalties, bias and cuts.
+ * The distribution of log-probabilities. Raw: log-softmax of the model's logits. Tempered: of
+ * logits / temperature (at temperature 0: of the logits), before truncation, which a policy loss
+ * recomputes. Processed: of the distribution that the token was drawn from, after penalties, bias
+ * and truncation.
  */
 export type LogProbsMode = 'raw' | 'tempered' | 'processed'
 
-/** One of the most probable tokens at a place. */
+/** One of the most probable tokens at a position. */
 export interface TokenLogProb {
   readonly id: number
-  /** Nats. */
+  /** In nats. */
   readonly logProb: number
   /** 1 for the most probable token. */
   readonly rank: number
 }
 
-/** A sampled token, with everything known about it at the moment of sampling. */
+/** A sampled token with its statistics. */
 export interface GeneratedToken {
   readonly id: number
-  /** The three are NaN where an engine behind a wire does not tell them, and follow from none that it tells. */
+  /**
+   * The three log-probabilities are NaN if a remote engine does not report them and they cannot be
+   * derived from those that it reports.
+   */
   readonly rawLogProb: number
   readonly temperedLogProb: number
   readonly processedLogProb: number
-  /** Rank of the token by `logProbsMode`, 1 for the most probable; 0 where nobody asked for log-probabilities. */
+  /**
+   * Rank of the token by `logProbsMode`, 1 for the most probable; 0 if log-probabilities were not
+   * requested.
+   */
   readonly rank: number
-  /** The `topLogProbs` most probable tokens, most probable first, fewer where fewer have a chance; empty where not asked for. */
+  /**
+   * The `topLogProbs` most probable tokens, most probable first; fewer if fewer have a nonzero
+   * probability, and empty if not requested.
+   */
   readonly top: readonly TokenLogProb[]
   /** Version of the weights that sampled it. */
   readonly version: number
 }
 
-/** What the prompt's places say about the prompt. The first token has no predecessor: null. */
+/** The log-probabilities of the prompt tokens. The first token has no predecessor: null. */
 export type PromptLogProbs = readonly (PromptTokenLogProb | null)[]
 
 export interface PromptTokenLogProb extends TokenLogProb {
-  /** The most probable tokens at this place. */
+  /** The most probable tokens at this position. */
   readonly top: readonly TokenLogProb[]
 }
 
 export type FinishReason = 'stop' | 'length' | 'abort' | 'error'
 
 export interface GenerationRequest {
-  /** Unique among the requests that are not finished. */
+  /** Unique among unfinished requests. */
   readonly id: string
   /** Token ids, at least one. */
   readonly prompt: Int32Array
   readonly sampling: SamplingParams
   /** Name of a loaded adapter; null for the base weights. */
   readonly adapter: string | null
-  /** Requests with different salts share no cached prefix; '' is the common one. */
+  /** Requests with different salts never share a cached prefix; '' is the shared default. */
   readonly cacheSalt: string
   /**
-   * Number of the first completion among all that are drawn with `sampling.key`, so that several requests may share a key and no two
-   * completions draw alike. Events count from 0 all the same. Behind a wire it is added to the seed. Default 0.
+   * The index of the first completion among all that are drawn with `sampling.key`, so that several
+   * requests may share a key and no two completions draw the same numbers. Events still count from
+   * 0. For a remote engine it is added to the seed. Default 0.
    */
   readonly firstCompletion?: number
-  /** Requests of one conversation go to the same replica, where there are several. Default: whoever has most of the prompt in its cache. */
+  /**
+   * Requests of one conversation go to the same replica, if there are several. Default: the replica
+   * with the longest cached prefix of the prompt.
+   */
   readonly conversation?: string
 }
 
-/** What happened to one request, in order. Each completion ends with `Finished`; the stream of a request ends with its last one. */
+/**
+ * An event of one request, in order. Each completion ends with `Finished`; the stream of a request
+ * ends with the last `Finished`.
+ */
 export type GenerationEvent =
-  /** Once, before the first token. */
+  /** Emitted once, before the first token. */
   | {
       readonly _tag: 'Started'
-      /** Prompt tokens whose keys and values were already there. */
+      /** The number of prompt tokens whose keys and values were cached. */
       readonly cachedTokens: number
-      /** Null unless asked for. */
+      /** Null unless requested. */
       readonly promptLogProbs: PromptLogProbs | null
     }
-  /** New tokens of one completion, and the text that became certain with them (a stop string may hold text back). */
+  /**
+   * New tokens of one completion, and the text that became final with them (a stop string may delay
+   * text).
+   */
   | {
       readonly _tag: 'Tokens'
       readonly index: number
       readonly tokens: readonly GeneratedToken[]
-      /** '' where the engine has no tokenizer. */
+      /** '' if the engine has no tokenizer. */
       readonly text: string
     }
   | {
@@ -139,14 +179,15 @@ export type GenerationEvent =
       /** The stop string or stop token id that ended it; null for end tokens, length and abort. */
       readonly stopReason: string | number | null
     }
-  /** The request was refused or the engine failed: nothing more follows. */
+  /** The request was refused or the engine failed. It is the last event. */
   | { readonly _tag: 'Failed'; readonly failure: GenerationFailure }
 
 /**
- * A request was not accepted, or the engine died under it.
+ * A refused request, or a failure of the engine during it.
  *
- * Of an engine behind a wire besides: `unreachable` (no connection, or it broke), `timeout` (the deadline passed), `unauthorized`, `protocol`
- * (an answer that cannot be: other counts of tokens and log-probabilities, NaN, another model).
+ * Remote engines also have `unreachable` (no connection, or it broke), `timeout` (the deadline
+ * passed), `unauthorized`, and `protocol` (an invalid response: different numbers of tokens and
+ * log-probabilities, NaN, another model).
  */
 export interface GenerationFailure {
   readonly _tag: 'GenerationFailure'
@@ -160,18 +201,18 @@ export interface GenerationFailure {
     | 'timeout'
     | 'unauthorized'
     | 'protocol'
-  /** Names the field and its value for `invalid`. */
+  /** For `invalid`, names the field and its value. */
   readonly reason: string
 }
 
-/** What to do with running requests when the engine pauses: end them, let them finish, or freeze them. */
+/** The treatment of running requests during a pause: end them, let them finish, or freeze them. */
 export type PauseMode = 'abort' | 'wait' | 'keep'
 
-/** Counters since the start and gauges of now. */
+/** Counters since the start, and current gauges. */
 export interface EngineMetrics {
   readonly running: number
   readonly waiting: number
-  /** Share of the memory for keys and values that is in use, 0 to 1. */
+  /** The fraction of the KV cache memory that is in use, 0 to 1. */
   readonly cacheUsage: number
   readonly prefixQueries: number
   readonly prefixHits: number
@@ -179,7 +220,10 @@ export interface EngineMetrics {
   readonly generatedTokens: number
   readonly preemptions: number
   readonly finished: Readonly<Record<FinishReason, number>>
-  /** Upper bounds in seconds -> count of observations at most that large, cumulative; with sum and count. */
+  /**
+   * Counts of observations at most as large as each upper bound in seconds, cumulative; with sum
+   * and count.
+   */
   readonly timeToFirstToken: Histogram
   readonly interTokenLatency: Histogram
   readonly queueTime: Histogram
@@ -193,17 +237,17 @@ export interface Histogram {
   readonly count: number
 }
 
-/** What an engine serves. */
+/** The limits and the vocabulary of an engine. */
 export interface EngineInfo {
-  /** Prompt and completion together. */
+  /** The maximum number of tokens of prompt and completion together. */
   readonly maxModelLength: number
   readonly vocabularySize: number
-  /** Requests decoded at the same time, at most. */
+  /** The maximum number of requests that are decoded at the same time. */
   readonly maxConcurrent: number
   readonly endTokens: readonly number[]
 }
 
-/** Numbers by parameter name, or a checkpoint folder that the engine reads itself. */
+/** Weights by parameter name, or a checkpoint folder that the engine reads itself. */
 export type WeightSource =
   | { readonly _tag: 'Arrays'; readonly arrays: ReadonlyMap<string, PlainArray> }
   | { readonly _tag: 'Folder'; readonly path: string }
@@ -214,47 +258,50 @@ export interface PlainArray {
   readonly data: Float32Array
 }
 
-/** A LoRA adapter as plain numbers, ready to cross a thread. */
+/** A LoRA adapter as plain numbers, which can cross threads. */
 export interface AdapterWeights {
   readonly rank: number
   readonly alpha: number
-  /** Name -> values, `MODULE.lora_A.weight` `[rank, in]` and `MODULE.lora_B.weight` `[out, rank]`. */
+  /**
+   * Values by name, `MODULE.lora_A.weight` `[rank, in]` and `MODULE.lora_B.weight` `[out, rank]`.
+   */
   readonly tensors: ReadonlyMap<string, PlainArray>
 }
 
 /**
  * A generation engine: in this thread, on a worker, or behind a server.
  *
- * Requests are decoded together (continuous batching) and each has a stream of its own. Breaking out of the stream, or its `signal`,
- * cancels the request and frees its slot.
+ * Requests are decoded together (continuous batching), and each has a stream of its own. Leaving
+ * the loop over the stream, or aborting its `signal`, cancels the request and frees its slot.
  */
 export interface LLMEngine {
   readonly info: EngineInfo
-  /** Events of the request. It never throws: what goes wrong is a `Failed` event. */
+  /** Returns the events of the request. Never throws: an error is a `Failed` event. */
   readonly generate: (
     request: GenerationRequest,
     options?: { readonly signal?: AbortSignal },
   ) => AsyncIterable<GenerationEvent>
-  /** Ends requests (all without `ids`) with finish reason `abort`; resolves to how many there were. */
+  /** Ends requests (all without `ids`) with finish reason `abort`. Resolves with their number. */
   readonly abort: (ids?: readonly string[]) => Promise<number>
   /** Resolves when the mode's condition holds. New requests wait until `resume`. */
   readonly pause: (options: { readonly mode: PauseMode; readonly cache: 'clear' | 'keep' }) => Promise<void>
   readonly resume: () => Promise<void>
   readonly isPaused: () => Promise<boolean>
-  /** A name that is in use is refused. The adapter can be used when this resolves. */
+  /** Loads an adapter, which can be used when this resolves. A name that is in use is refused. */
   readonly loadAdapter: (name: string, adapter: AdapterWeights) => TaskEither<WeightFailure, void>
-  /** Requests that use it finish first; new ones are refused at once. */
+  /** Unloads an adapter. Requests that use it finish first; new ones are refused immediately. */
   readonly unloadAdapter: (name: string) => TaskEither<WeightFailure, void>
   readonly adapters: () => Promise<readonly string[]>
   /**
-   * Replaces the base weights between two decoding steps, all or none. Running requests go on with the new ones, each token stamped with
-   * the version that sampled it. Their keys and values stay (`keep`) or are computed again (`recompute`); the prefix cache is emptied.
+   * Replaces the base weights between two decoding steps, all or none. Running requests continue
+   * with the new weights, each token stamped with the version that sampled it. Their keys and
+   * values are kept (`keep`) or recomputed (`recompute`); the prefix cache is cleared.
    */
   readonly loadWeights: (
     weights: WeightSource,
     options: { readonly version: number; readonly running: 'keep' | 'recompute' },
   ) => TaskEither<WeightFailure, number>
-  /** Forgets keys and values of finished prompts. */
+  /** Drops the keys and values of finished prompts. */
   readonly resetPrefixCache: () => Promise<void>
   readonly version: () => Promise<number>
   readonly metrics: () => Promise<EngineMetrics>

@@ -14,17 +14,20 @@ export type GradSchema<S> = Flat<{
     : S[K]
 }>
 
-/** The value of a loss, its gradients, and what else it computed. */
+/** The value of a loss, its gradients, and its auxiliary results. */
 export interface GradientsOf<S, X> {
   readonly value: tf.Tensor
-  /** Like the parameters, without what is no float tensor: zeros for a leaf that the value does not depend on. */
+  /**
+   * Like the parameters, with only the float tensors. The gradient is zero for a leaf that the
+   * value does not depend on.
+   */
   readonly grads: TensorDict<GradSchema<S>>
   readonly aux: X
 }
 
 const isFloat = (entry: unknown): entry is tf.Tensor => entry instanceof tf.Tensor && entry.dtype === 'float32'
 
-/** The nodes of `td` with the given tensors in the place of its float leaves, in order, and nothing else. */
+/** Builds the nodes of `td` with only its float leaves, replaced by the given tensors, in order. */
 const floatTree = (td: TensorDict, tensors: Iterator<tf.Tensor>): TensorDict =>
   nodeOf(
     OrderedMap(
@@ -39,12 +42,12 @@ const floatTree = (td: TensorDict, tensors: Iterator<tf.Tensor>): TensorDict =>
     td.batchShape,
   )
 
-/** What `aux` may be: its tensors survive, and everything else in its TensorDicts. */
+/** The type of `aux`. Its tensors survive, and so do all entries of its TensorDicts. */
 export type Auxiliary = tf.Tensor | TensorDict | readonly Auxiliary[] | { readonly [key: string]: Auxiliary }
 
 const isAuxLeaf = (value: unknown): value is tf.Tensor | TensorDict => value instanceof tf.Tensor || isTensorDict(value)
 
-/** The tensors of `aux`, and how to put others in their places. */
+/** Returns the tensors of `aux`, and a function that replaces them. */
 const tensorsOfAux = (
   aux: Auxiliary,
 ): { readonly tensors: readonly tf.Tensor[]; readonly rebuild: (tensors: readonly tf.Tensor[]) => Auxiliary } => {
@@ -66,14 +69,16 @@ const tensorsOfAux = (
 /**
  * Differentiates a scalar function of the float leaves of a TensorDict.
  *
- * `loss` gets `params` with other handles on the same values where a tensor is at several paths: each path has a gradient of its
- * own. It returns the scalar `value` and `aux`: tensors and TensorDicts in records and lists, which are passed through without a
- * gradient.
+ * If a tensor is at several paths of `params`, `loss` gets distinct handles on the same values, so
+ * that each path has a gradient of its own. `loss` returns the scalar `value` and `aux`: tensors
+ * and TensorDicts in records and lists, which are passed through without a gradient.
  *
- * Shapes   `value` is a scalar; `grads` has the nodes of `params` and the paths and shapes of its float32 leaves. Integer and
- *          boolean tensors, ragged rows, data and meta have no gradient and no key there.
+ * Shapes   `value` is a scalar; `grads` has the nodes of `params` and the paths and shapes of its
+ *          float32 leaves. Integer and boolean tensors, ragged rows, data and meta have no gradient
+ *          and no key there.
  * Errors   throws what `loss` throws.
- * Effects  makes tensors that belong to the enclosing scope, `aux` among them. Nothing is left behind if `loss` throws.
+ * Effects  creates tensors that belong to the enclosing scope, including those of `aux`. If `loss`
+ *          throws, no tensor remains.
  * Cost     one pass forward and one backward; a copy of each tensor that is at several paths.
  * Source   laws 80 to 82.
  *

@@ -1,4 +1,4 @@
-/** TensorDicts from plain values: by a spec, from typed arrays, or zeros. */
+/** Creation of TensorDicts: from plain values by a spec, from typed arrays, or as zeros. */
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { OrderedMap } from 'immutable'
@@ -17,14 +17,14 @@ import {
   type TensorDictProblem,
 } from './tensorDict/tensorDict.js'
 
-/** Plain values that are not what a spec says. */
+/** The failure of plain values that do not fit a spec. */
 export interface NestedFailure {
   readonly _tag: 'NestedFailure'
   readonly reason: string
   readonly problems: readonly TensorDictProblem[]
 }
 
-/** A leaf that can be made, or what is wrong. */
+/** A function that creates a leaf, or the problems of its values. */
 type Reading = E.Either<readonly TensorDictProblem[], () => Entry>
 
 const kindOf = (value: unknown): string => {
@@ -37,10 +37,13 @@ const numberProblem = (value: unknown, type: RaggedType): string | undefined => 
   if (typeof value !== 'number') return `expected ${type}, got ${kindOf(value)}`
   if (type === 'float32') return undefined
   const [low, high] = type === 'bool' ? [0, 1] : [-(2 ** 31), 2 ** 31 - 1]
-  return Number.isInteger(value) && value >= low && value <= high ? undefined : `${value} is no ${type}`
+  return Number.isInteger(value) && value >= low && value <= high ? undefined : `${value} is not ${type}`
 }
 
-/** Collects the numbers of nested lists of a shape into `into`; gives the first problem. */
+/**
+ * Collects the numbers of nested lists of a shape into `into`. Returns the first problem, or
+ * undefined.
+ */
 const collect = (
   value: unknown,
   shape: readonly number[],
@@ -113,7 +116,7 @@ const readNode = (
   })
   const problems = [
     ...readings.flatMap(([, reading]) => (E.isLeft(reading) ? reading.left : [])),
-    ...unknownNames.map((name) => ({ path: [...path, name], reason: 'the spec does not name it' })),
+    ...unknownNames.map((name) => ({ path: [...path, name], reason: 'not in the spec' })),
   ]
   if (problems.length > 0) return E.left(problems)
   return E.right(() => {
@@ -125,13 +128,16 @@ const readNode = (
 }
 
 /**
- * A TensorDict of plain values, as JSON has them, by a spec: nested lists of numbers for tensors, a list of lists for ragged rows, a list for
- * data, anything for meta, records for nodes. Bools may be true and false or 1 and 0.
+ * Creates a TensorDict of plain values, such as parsed JSON, by a spec: nested lists of numbers for
+ * tensors, a list of lists for ragged rows, a list for data, anything for meta, records for nodes.
+ * Bools may be true and false or 1 and 0.
  *
- * Errors   `Left(NestedFailure)` naming every key that is missing or not in the spec, and for each leaf the first thing that is wrong: a
- *          length, a kind, a number that the dtype cannot hold. What data and meta hold is taken on trust.
- *          Throws TensorDictError for a batch shape that is none.
- * Effects  makes tensors that belong to the enclosing scope, and none before all values are checked.
+ * Errors   `Left(NestedFailure)` naming every key that is missing or not in the spec, and for each
+ *          leaf the first problem: a length, a kind, a number that the dtype cannot hold. The
+ *          contents of data and meta are not checked. Throws TensorDictError for an invalid batch
+ *          shape.
+ * Effects  creates tensors that belong to the enclosing scope, and none before all values are
+ *          checked.
  * Source   law 87: the inverse of `toNested`.
  *
  * @example
@@ -167,12 +173,14 @@ const dtypeOf = (array: Float32Array | Int32Array | Uint8Array): RaggedType =>
   array instanceof Float32Array ? 'float32' : array instanceof Int32Array ? 'int32' : 'bool'
 
 /**
- * A TensorDict of typed arrays, which are copied: later writes to them change nothing. An array of as many numbers as the batch has
- * elements becomes a tensor of the batch shape; one of `n` times as many gets a last axis of `n`.
+ * Creates a TensorDict of typed arrays, which are copied, so that later writes to them have no
+ * effect. An array with one number for each batch element becomes a tensor of the batch shape; one
+ * with `n` times as many gets a last axis of size `n`.
  *
- * Shapes   `[...batchShape]` or `[...batchShape, n]`; for a batch of nothing, `[...batchShape]`.
- * Errors   throws TensorDictError, naming every array whose length is no multiple of the batch, and every value that is no such array.
- * Effects  makes tensors that belong to the enclosing scope.
+ * Shapes   `[...batchShape]` or `[...batchShape, n]`; for an empty batch, `[...batchShape]`.
+ * Errors   throws TensorDictError, naming every array whose length is not a multiple of the batch
+ *          size, and every value that is not such an array.
+ * Effects  creates tensors that belong to the enclosing scope.
  * Source   law 73.
  *
  * @example
@@ -215,17 +223,19 @@ export const fromArrays = <const A extends Arrays>(
   })
 }
 
-/** What `zeros` puts where there is no zero. */
+/** Values for leaves that have no zero. */
 export interface ZerosOptions {
   /** The value of a meta leaf, and of each element of a data leaf. */
   readonly value?: (of: string, path: readonly string[]) => unknown
 }
 
 /**
- * The TensorDict of zeros that a spec describes: tensors of 0 (bools false), ragged rows without elements.
+ * Creates a TensorDict of zeros by a spec: tensors of 0 (bools false), ragged rows without
+ * elements.
  *
- * Errors   throws TensorDictError, naming every data and meta leaf, unless `options.value` says what they hold: they have no zero.
- * Effects  makes tensors that belong to the enclosing scope.
+ * Errors   throws TensorDictError, naming every data and meta leaf, unless `options.value` returns
+ *          their values, because they have no zero.
+ * Effects  creates tensors that belong to the enclosing scope.
  *
  * @example
  * toNested(zeros({ reward: tensorSpec('float32'), ids: raggedSpec('int32') }, [2])) // { reward: [0, 0], ids: [[], []] }
@@ -271,7 +281,7 @@ export const zeros = <const P extends Spec>(
   return scope(() => {
     const result = walk(spec, [...batchShape], [])
     if (problems.length > 0)
-      throw new TensorDictError('zeros', problems[0]!.path, { problems, hint: 'say what they hold by options.value' })
+      throw new TensorDictError('zeros', problems[0]!.path, { problems, hint: 'pass their values with options.value' })
     return result as TensorDict<Infer<P>> // made by the spec
   })
 }

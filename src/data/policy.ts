@@ -1,4 +1,4 @@
-/** What environments, policies and collectors exchange: types that siblings share. */
+/** Types that environments, policies and collectors exchange. */
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Failure } from '../core/failure.js'
 import type { Key } from '../core/key.js'
@@ -7,10 +7,13 @@ import type { TokenSpan } from '../text/tokenizer/textTokenizer.js'
 import type { Data, Ragged } from './tensorDict/leaf.js'
 import type { TensorDict } from './tensorDict/tensorDict.js'
 
-/** Why a completion ended: a stop token was sampled, the token limit was reached, or the episode was cut off from outside. */
+/**
+ * The end of a completion: a stop token was sampled, or the token limit was reached or the episode
+ * was cut off from outside.
+ */
 export type StopReason = 'stop' | 'length'
 
-/** How tokens were sampled, as it was done. */
+/** The sampling parameters that were used. */
 export interface SamplingRecord {
   /** 0 for the most probable token at each step. */
   readonly temperature: number
@@ -20,7 +23,7 @@ export interface SamplingRecord {
   readonly minNewTokens: number
 }
 
-/** Token ids of the turn that the policy is to write after. */
+/** Token ids of the prompt for the policy's next turn. */
 export type TokenPrompt = {
   readonly tokens: TensorDict<{
     readonly prompt: Ragged<'int32'>
@@ -28,7 +31,7 @@ export type TokenPrompt = {
   }>
 }
 
-/** What a policy that speaks tokens returns, stamped by the engine that sampled. */
+/** The output of a token policy, stamped by the engine that sampled it. */
 export type TokenAction = {
   readonly tokens: TensorDict<{ readonly response: Ragged<'int32'> }>
   readonly logProbs: TensorDict<{ readonly response: Ragged<'float32'> }>
@@ -38,7 +41,7 @@ export type TokenAction = {
 }
 
 export type TextPrompt = { readonly text: TensorDict<{ readonly prompt: Data<string> }> }
-/** What was written, special tokens included. */
+/** The output of a text policy, including special tokens. */
 export type TextAction = {
   readonly text: TensorDict<{ readonly response: Data<string> }>
   readonly stopReason: Data<StopReason>
@@ -48,8 +51,9 @@ export type HistoryPrompt = { readonly history: TensorDict<{ readonly prompt: Da
 export type HistoryAction = { readonly history: TensorDict<{ readonly response: Data<Message> }> }
 
 /**
- * A policy could not answer. `asked`: what it was asked for cannot be answered, now or later. `infrastructure`: a server or an engine failed,
- * which says nothing about the policy and is no reason for a reward of 0. `cancelled`: by the caller's signal.
+ * A failure of a policy. `asked`: the request cannot be answered, now or later. `infrastructure`: a
+ * server or an engine failed, which is not evidence about the policy and must not lead to a reward
+ * of 0. `cancelled`: by the caller's signal.
  */
 export interface PolicyFailure {
   readonly _tag: 'PolicyFailure'
@@ -61,28 +65,38 @@ export interface PolicyFailure {
 }
 
 export interface ActOptions {
-  /** Aborting it gives `Left` of kind `cancelled`, and frees what the policy holds elsewhere. Policies in this process may ignore it. */
+  /**
+   * Aborting it gives `Left` of kind `cancelled`, and frees remote resources of the policy.
+   * Policies in this process may ignore it.
+   */
   readonly signal?: AbortSignal
-  /** Called with new token ids of a row as they are sampled, by policies of token ids that stream. */
+  /** Called by streaming token policies with new token ids of a row as they are sampled. */
   readonly onTokens?: (row: number, ids: readonly number[]) => void
   /** Called with new text of a row as it is sampled, by policies of messages that stream. */
   readonly onText?: (row: number, text: string) => void
 }
 
 /**
- * Writes the next turn of every batch element. Equal arguments, equal answer, for policies that sample from the key alone.
+ * Writes the next turn of every batch element. Policies that sample from the key alone give equal
+ * results for equal arguments.
  *
- * `In` is what it reads, `Out` what it adds.
+ * `In` is the schema of the input, `Out` the schema of the result.
  */
 export interface Policy<in In, out Out> {
   readonly name: string
   readonly act: (td: TensorDict<In>, key: Key, options?: ActOptions) => TaskEither<PolicyFailure, TensorDict<Out>>
 }
 
-/** Log-probabilities of given completions under some model: what a KL penalty asks of a reference. */
+/**
+ * A model that returns log-probabilities of given completions, such as the reference of a KL
+ * penalty.
+ */
 export interface LogProbModel {
   readonly name: string
-  /** One row for each completion, one number for each of its tokens, in nats, at the temperature that sampled it. */
+  /**
+   * Returns one row for each completion, with one number for each of its tokens, in nats, at the
+   * temperature that sampled it.
+   */
   readonly score: (
     prompts: Ragged<'int32'>,
     completions: Ragged<'int32'>,

@@ -15,7 +15,7 @@ const divisor = (a: bigint, b: bigint): bigint => {
 }
 
 /**
- * A fraction, in lowest terms.
+ * Creates a fraction in lowest terms.
  *
  * Errors   throws RangeError for the denominator 0.
  *
@@ -28,14 +28,15 @@ export const rational = (numerator: bigint, denominator = 1n): Rational => {
   return { numerator: numerator / common, denominator: denominator / common }
 }
 
-/** The greatest integer that is not above the fraction. */
+/** Returns the greatest integer that is not above the fraction. */
 export const floorOf = ({ numerator, denominator }: Rational): bigint => {
   const quotient = numerator / denominator
   return numerator % denominator < 0n ? quotient - 1n : quotient
 }
 
 /**
- * The fraction as a decimal number, rounded to so many places, a half away from zero; zeros at the end are left out.
+ * Formats the fraction as a decimal number, rounded to `places` places, a half away from zero,
+ * without trailing zeros.
  *
  * @example
  * decimalOf(rational(-2n, 3n), 4) // '-0.6667'

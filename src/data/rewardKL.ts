@@ -1,8 +1,8 @@
-/** Estimates of a divergence in the reward: numbers alone, without gradients. */
+/** Estimators of the KL divergence in the reward: plain numbers, without gradients. */
 
 /**
- * With `d = log pi - log q`: `k1` is `d`, `abs` `|d|`, `k2` `d^2 / 2`, `k3` `e^-d - 1 + d`, `k3-limited` the same with `-d` limited to 20 and the
- * value to 10.
+ * An estimator. With `d = log pi - log q`: `k1` is `d`, `abs` `|d|`, `k2` `d^2 / 2`, `k3` `e^-d - 1
+ * + d`, `k3-limited` the same with `-d` limited to 20 and the value to 10.
  */
 export type RewardKLForm = (typeof REWARD_KL_FORMS)[number]
 
@@ -12,9 +12,11 @@ const LARGEST_LOG = 20
 const LARGEST_VALUE = 10
 
 /**
- * The divergence of one token that `pi` sampled, from `difference = log pi - log q`. Nats.
+ * Estimates the divergence for one token that `pi` sampled, from `difference = log pi - log q`. In
+ * nats.
  *
- * Source   Schulman 2020, "Approximating KL divergence"; verl `kl_penalty`, whose `low_var_kl` is `k3-limited`.
+ * Source   Schulman 2020, "Approximating KL divergence"; verl `kl_penalty`, whose `low_var_kl` is
+ *          `k3-limited`.
  *
  * @example
  * rewardKL('k2', 2) // 2

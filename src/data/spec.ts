@@ -1,4 +1,7 @@
-/** Specs: what a TensorDict contains, as a value. Environments state them, transforms map them, tests check them. */
+/**
+ * Specs: the contents of a TensorDict, as a value. Environments declare them, transforms map them,
+ * tests check them.
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import type { Data, Leaf, Meta, Ragged, RaggedType } from './tensorDict/leaf.js'
@@ -6,12 +9,12 @@ import { type Entry, type Flat, isTensorDict, type TensorDict } from './tensorDi
 
 declare const LEAF: unique symbol
 
-/** What one leaf is. `L` exists in the types alone. */
+/** The spec of one leaf. `L` exists only in the types. */
 export type LeafSpec<L extends Leaf = Leaf> = { readonly [LEAF]?: L } & (
   | {
       readonly _tag: 'TensorSpec'
       readonly dtype: 'float32' | 'int32' | 'bool'
-      /** Axes behind the batch shape. */
+      /** The axes after the batch shape. */
       readonly shape: readonly number[]
     }
   | { readonly _tag: 'RaggedSpec'; readonly type: RaggedType }
@@ -19,15 +22,15 @@ export type LeafSpec<L extends Leaf = Leaf> = { readonly [LEAF]?: L } & (
   | { readonly _tag: 'MetaSpec'; readonly of: string }
 )
 
-/** A node with more batch axes than the one that it is in. */
+/** A node with more batch axes than its parent. */
 export interface NodeSpec<out P extends Spec = Spec> {
   readonly _tag: 'NodeSpec'
-  /** Batch axes behind those of the node that it is in. */
+  /** The batch axes after those of its parent. */
   readonly axes: readonly number[]
   readonly entries: P
 }
 
-/** Entries by name; a record is a node with the batch shape of the node that it is in. */
+/** Entries by name. A record is a node with the batch shape of its parent. */
 export type Spec = { readonly [key: string]: LeafSpec | NodeSpec | Spec }
 
 /** The schema that a spec describes. */
@@ -39,43 +42,46 @@ export type Infer<P> = Flat<{
       : TensorDict<Infer<P[K]>>
 }>
 
-/** What was promised and what is there. */
+/** The difference between a spec and a TensorDict. */
 export interface SpecMismatch {
   readonly _tag: 'SpecMismatch'
-  /** The transform or environment that noticed. */
+  /** The transform or environment that found it. */
   readonly where: string
   readonly problems: readonly string[]
 }
 
-/** Numbers of one dtype with `shape` behind the batch axes. */
+/** Creates the spec of a tensor of one dtype, with `shape` after the batch axes. */
 export const tensorSpec = (
   dtype: 'float32' | 'int32' | 'bool',
   shape: readonly number[] = [],
 ): LeafSpec<tf.Tensor> => ({ _tag: 'TensorSpec', dtype, shape })
 
-/** Rows of any length. */
+/** Creates the spec of ragged rows. */
 export const raggedSpec = <T extends RaggedType>(type: T): LeafSpec<Ragged<T>> => ({ _tag: 'RaggedSpec', type })
 
-/** One value of a named type for each batch element; the name is for readers, the type parameter for the compiler. */
+/**
+ * Creates the spec of one value of a named type for each batch element. The name is for readers,
+ * the type parameter for the compiler.
+ */
 export const dataSpec = <T>(of: string): LeafSpec<Data<T>> => ({ _tag: 'DataSpec', of })
 
-/** One value of a named type for the node. */
+/** Creates the spec of one value of a named type for the node. */
 export const metaSpec = <T>(of: string): LeafSpec<Meta<T>> => ({ _tag: 'MetaSpec', of })
 
-/** A node with `axes` more batch axes than the node that it is in. */
+/** Creates the spec of a node with `axes` more batch axes than its parent. */
 export const nodeSpec = <P extends Spec>(axes: readonly number[], entries: P): NodeSpec<P> => ({
   _tag: 'NodeSpec',
   axes,
   entries,
 })
 
-/** Whether a part of a spec is a leaf. */
+/** Returns true if a part of a spec is a leaf. */
 export const isLeafSpec = (spec: LeafSpec | NodeSpec | Spec): spec is LeafSpec =>
   typeof spec._tag === 'string' && spec._tag !== 'NodeSpec'
 
 const isNodeSpec = (spec: LeafSpec | NodeSpec | Spec): spec is NodeSpec => spec._tag === 'NodeSpec'
 
-/** A node of a spec, with no more axes where it is a record. */
+/** Converts a record to a node without further axes. */
 export const nodeOfSpec = (spec: NodeSpec | Spec): NodeSpec => (isNodeSpec(spec) ? spec : nodeSpec([], spec))
 
 const leafProblem = (spec: LeafSpec, entry: Entry, batchShape: readonly number[]): string | undefined => {
@@ -111,7 +117,7 @@ const problemsOf = (spec: Spec, td: TensorDict, path: string): readonly string[]
     if (!isTensorDict(entry)) return [`${place}: expected a node`]
     const { axes, entries } = nodeOfSpec(part)
     const expected = [...td.batchShape, ...axes]
-    // a record asks for no more than the batch axes of its parent, which every node has
+    // a record requires only the batch axes of its parent, which every node has
     const wrong = axes.length > 0 && entry.batchShape.join() !== expected.join()
     return wrong
       ? [`${place}: expected a node of batch shape [${expected.join(', ')}], got [${entry.batchShape.join(', ')}]`]
@@ -119,7 +125,8 @@ const problemsOf = (spec: Spec, td: TensorDict, path: string): readonly string[]
   })
 
 /**
- * Gives a TensorDict the type of a spec, if it contains all that the spec names. More entries are allowed.
+ * Narrows a TensorDict to the type of a spec, if it contains every entry of the spec. Other entries
+ * are allowed.
  *
  * Errors   `Left(SpecMismatch)` listing every missing entry and every wrong kind, dtype or shape.
  */
@@ -129,7 +136,7 @@ export const refine = <P extends Spec>(
   where: string,
 ): E.Either<SpecMismatch, TensorDict<Infer<P>>> => {
   const problems = problemsOf(spec, td, '')
-  // The cast is what the check has just shown; what is inside Data and Meta is taken on trust.
+  // The cast is what was checked above; the contents of Data and Meta are not checked.
   return problems.length > 0 ? E.left({ _tag: 'SpecMismatch', where, problems }) : E.right(td as TensorDict<Infer<P>>)
 }
 
@@ -150,13 +157,19 @@ const missing = (needed: Spec, offered: Spec, path: string): readonly string[] =
       : missing(wanted.entries, had.entries, place)
   })
 
-/** `offered`, if it has all that `needed` names. Errors: `Left(SpecMismatch)` listing what it lacks. */
+/**
+ * Returns `offered`, if it has every entry of `needed`. Errors: `Left(SpecMismatch)` listing the
+ * missing ones.
+ */
 export const requireSpec = (needed: Spec, offered: Spec, where: string): E.Either<SpecMismatch, Spec> => {
   const problems = missing(needed, offered, '')
   return problems.length > 0 ? E.left({ _tag: 'SpecMismatch', where, problems }) : E.right(offered)
 }
 
-/** Both specs; nodes with the same batch axes on both sides are merged, otherwise `right` wins. */
+/**
+ * Merges two specs. Nodes with the same batch axes on both sides are merged, otherwise `right`
+ * overrides.
+ */
 export const mergeSpecs = (left: Spec, right: Spec): Spec => ({
   ...left,
   ...Object.fromEntries(
@@ -190,8 +203,8 @@ const specOfLeaf = (leaf: Leaf, batchAxes: number): LeafSpec => {
 }
 
 /**
- * The spec that says all there is to say of a TensorDict: keys, kinds, dtypes, feature shapes, the batch axes that nodes add. What data and
- * meta hold is not looked at: it is 'unknown'.
+ * Returns the full spec of a TensorDict: keys, kinds, dtypes, feature shapes, the batch axes that
+ * nodes add. The contents of data and meta are not inspected: their type is 'unknown'.
  *
  * @example
  * specOf(TensorDict({ reward: tf.zeros([2, 3]) }, [2])) // { reward: { _tag: 'TensorSpec', dtype: 'float32', shape: [3] } }
@@ -218,8 +231,8 @@ const equalSpecs = (a: Spec, b: Spec): boolean => {
 }
 
 /**
- * Whether two TensorDicts have one spec: the same keys in any order, kinds, dtypes, feature shapes and batch axes of nodes. Batch shapes
- * and values may differ.
+ * Returns true if two TensorDicts have the same spec: the same keys in any order, kinds, dtypes,
+ * feature shapes and batch axes of nodes. Batch shapes and values may differ.
  *
  * Source   law 67.
  */

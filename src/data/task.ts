@@ -1,8 +1,11 @@
-/** Tasks and where they come from. A dataset is a task source: rows with an id, validated, in an order fixed by a key. */
+/**
+ * Tasks and their sources. A dataset is a task source: validated rows with an id, in an order fixed
+ * by a key.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import { child, type Key, permutation } from '../core/key.js'
 
-/** One problem: what the policy is asked, and the reference answer as the dataset has it. */
+/** One problem: the query for the policy, and the reference answer as the dataset has it. */
 export interface Task {
   /** Unique in its source. */
   readonly id: string
@@ -10,33 +13,33 @@ export interface Task {
   readonly answer: string
 }
 
-/** A task that keeps what its dataset says about it beside question and answer. */
+/** A task with its dataset row. */
 export interface RowTask<out Row> extends Task {
   readonly row: Row
 }
 
-/** One row that cannot be used, and all that is wrong with it. */
+/** A row that cannot be used, with all its problems. */
 export interface RowProblem {
   /** Counted from 1. */
   readonly row: number
   readonly reason: string
 }
 
-/** Rows that cannot be used: the first of them, and the others that were found. */
+/** A failure of rows that cannot be used: the first of them, and the others that were found. */
 export interface RowFailure extends RowProblem {
   readonly _tag: 'RowFailure'
   readonly source: string
-  /** What `row` counts: lines of a text, unless it says otherwise. */
+  /** The unit that `row` counts. Default: lines of a text. */
   readonly unit?: 'row'
   readonly others?: readonly RowProblem[]
   /** The source and the row in words: `train.jsonl, line 3`. */
   readonly where: string
 }
 
-/** Bad rows that are quoted in one sentence. */
+/** The maximum number of bad rows in one message. */
 const QUOTED = 3
 
-/** The failure of some rows, with the first of them in front. */
+/** Creates the failure of some rows, with the first of them in front. */
 export const rowFailure = (
   source: string,
   {
@@ -62,16 +65,19 @@ export const rowFailure = (
   }
 }
 
-/** Rows by position. `at` is pure: the same index gives the same row, so that a run resumes by remembering a number. */
+/**
+ * Rows by index. `at` is pure: the same index gives the same row, so a run resumes from a number
+ * alone.
+ */
 export interface RowSource<out Row> {
   readonly name: string
-  /** Number of rows. An endless source has a row at every index. */
+  /** The number of rows. An endless source has a row at every index. */
   readonly size: number | 'endless'
-  /** The row at `index`, counted from 0. Finite sources start again after the last row. */
+  /** Returns the row at `index`, counted from 0. Finite sources start again after the last row. */
   readonly at: (index: number) => E.Either<RowFailure, Row>
 }
 
-/** Tasks by position. */
+/** Tasks by index. */
 export type TaskSource<T extends Task = Task> = RowSource<T>
 
 const checkIndex = (name: string, index: number): void => {
@@ -80,13 +86,13 @@ const checkIndex = (name: string, index: number): void => {
   }
 }
 
-/** A source over these rows, which begins again after the last. */
+/** Creates a source over these rows, which starts again after the last. */
 const cycled = <Row>(name: string, rows: readonly Row[]): RowSource<Row> => ({
   name,
   size: rows.length,
   at: (index) => {
     checkIndex(name, index)
-    return E.right(rows[index % rows.length]!) // there is at least one
+    return E.right(rows[index % rows.length]!) // rows are not empty
   },
 })
 
@@ -94,10 +100,10 @@ const cycled = <Row>(name: string, rows: readonly Row[]): RowSource<Row> => ({
 export type IdentifiedRow<R> = Readonly<Omit<R, 'id'>> & { readonly id: string }
 
 /**
- * A finite source over rows of any columns, such as rows of token ids. A row's `id` is its own, as
- * text, or the name of the source and its index.
+ * Creates a finite source over rows of any columns, such as rows of token ids. A row's `id` is its
+ * own, as text, or the name of the source and its index.
  *
- * Errors   throws RangeError if there is no row, if a row is not a record, or if an id is neither a
+ * Errors   throws RangeError if `rows` is empty, if a row is not a record, or if an id is neither a
  *          string nor a number; and (from `at`) for a negative or fractional index.
  *
  * @example
@@ -118,19 +124,21 @@ export const rowList = <R extends object>(name: string, rows: readonly R[]): Row
   return cycled(name, identified)
 }
 
-/** A row as a caller writes it: a question, what else the row has, and an id and an answer if there are any. */
+/**
+ * A row as a caller writes it: a question, optionally an id and an answer, and any other fields.
+ */
 export interface PlainTask {
   readonly id?: string
   readonly query: string
   readonly answer?: string
 }
 
-/** The task that a row is: its fields, with an id and an answer. */
+/** The task of a row: its fields, with an id and an answer. */
 export type TaskOf<R extends PlainTask> = R extends Task ? R : Task & Readonly<Omit<R, keyof Task>>
 
 /**
- * Makes a finite source of rows. A missing `id` becomes the name of the source and the index, and a
- * missing `answer` an empty text. Other fields are kept for rewards.
+ * Creates a finite source of rows. A missing `id` becomes the name of the source and the index, and
+ * a missing `answer` an empty text. Other fields are kept for rewards.
  *
  * Errors   throws RangeError, with the invalid rows, if there are no rows, or a query, id or answer
  *          is not a string; `at` throws it for a negative or fractional index.
@@ -150,7 +158,7 @@ export const taskList = <R extends PlainTask>(name: string, rows: readonly R[]):
   return cycled(name, tasks as unknown as readonly TaskOf<R>[]) // the rows, with ids and answers
 }
 
-/** A source that makes its tasks: `make` must be pure. */
+/** Creates a source that computes its tasks. `make` must be pure. */
 export const endlessTasks = <T extends Task>(name: string, make: (index: number) => T): TaskSource<T> => ({
   name,
   size: 'endless',
@@ -161,13 +169,13 @@ export const endlessTasks = <T extends Task>(name: string, make: (index: number)
 })
 
 /**
- * The same rows in another order, which is a new permutation in every epoch. An endless source is returned as it is: its order
- * is random already.
+ * Shuffles a source, with a new permutation in every epoch. An endless source is returned
+ * unchanged: its order is random already.
  */
 export const shuffled = <Row>(source: RowSource<Row>, key: Key): RowSource<Row> => {
   const { size } = source
   if (size === 'endless') return source
-  const orders = new Map<number, Uint32Array>() // the last epoch asked for: a cache, not state
+  const orders = new Map<number, Uint32Array>() // the last requested epoch: a cache, not state
   const orderOf = (epoch: number): Uint32Array => {
     const known = orders.get(epoch)
     if (known !== undefined) return known

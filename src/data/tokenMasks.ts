@@ -1,14 +1,18 @@
-/** Which tokens of a conversation are learned, from what is known of their origin. */
+/** The choice of the tokens of a conversation that are learned, by their origin. */
 import type { TokenSpan } from '../text/tokenizer/textTokenizer.js'
 
-/** Whether the token at a place of the conversation is learned. `span` tells whose it is. */
+/** Returns true if the token at this index of the conversation is learned. `span` is its span. */
 export type MaskChoice = (span: TokenSpan, place: number) => boolean
 
-/** What the policy sampled, the end of its turn with it, and nothing else: neither what the template added nor what others wrote. */
+/**
+ * Chooses the tokens that the policy sampled, including the end of its turn, and excludes text of
+ * the template and of other authors.
+ */
 export const sampledTokens: MaskChoice = ({ origin }) => origin === 'sampled'
 
 /**
- * All tokens of messages with these roles, whoever wrote them: for conversations that are given, as in supervised fine-tuning.
+ * Chooses all tokens of messages with these roles, whatever their origin: for given conversations,
+ * as in supervised fine-tuning.
  *
  * @example
  * tokensOfRoles('assistant')({ start: 0, end: 1, message: 0, role: 'user', origin: 'rendered' }, 0) // false
@@ -19,15 +23,19 @@ export const tokensOfRoles =
     roles.includes(role)
 
 /**
- * The mask of a conversation: 1 for each token that the choice takes.
+ * Computes the mask of a conversation: 1 for each chosen token.
  *
  * Equation $m_t = 1$ where the choice takes the message, the role and the origin of token t, else 0
- * When     always: the end-of-turn token that the policy sampled is trained, what a template or a tool wrote is not. A choice is any function.
+ * When     always: the end-of-turn token that the policy sampled is trained; text of templates and
+ *          tools is not. A choice is any function.
  * Used by  every loss; TorchRL `masking_strategy`, verl `response_mask`
- * Shapes   `spans` in order, without overlap, within the `length` tokens; the result has that length. A token of no span is 0.
- * Errors   throws RangeError for spans out of order or outside of the conversation, with the first one.
+ * Shapes   `spans` in order, without overlap, within the `length` tokens; the result has that
+ *          length. A token outside all spans is 0.
+ * Errors   throws RangeError for spans out of order or outside of the conversation, with the first
+ *          one.
  * Effects  none. Cost: one call of `choice` for each token that has a span.
- * Source   TorchRL's `masking_strategy` and assistant masks, which a template's text is searched for; here the tokens know it.
+ * Source   TorchRL's `masking_strategy` and assistant masks, which search the template's text; here
+ *          the origin of each token is recorded.
  *
  * @example
  * maskOfSpans([{ start: 1, end: 3, message: 1, role: 'assistant', origin: 'sampled' }], 4) // [0, 1, 1, 0]

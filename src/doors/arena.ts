@@ -1,8 +1,12 @@
 /**
- * For those who let players meet: random, search, solved, human and language-model players, matches and
- * tournaments, and statistics with intervals.
+ * For those who let players meet: random, search, solved, human and language-model players, matches
+ * and tournaments, and statistics with intervals.
  */
 
+export { gameNamed } from '../arena/config/games.js'
+export { applyOverrides, mergeConfigs } from '../arena/config/overrides.js'
+export { type AgentConfig, type ArenaConfig, arenaConfig, type ConfigProblem } from '../arena/config/schema.js'
+export { type ArenaSetup, type SetupWorld, setUpArena } from '../arena/config/setup.js'
 export { type LogContents, openTournamentLog, type TournamentLog } from '../arena/matches/log.js'
 export { type Pairing, planTournament, type TournamentOptions } from '../arena/matches/plan.js'
 export { type GamePlan, type PlayOptions, playGame } from '../arena/matches/playGame.js'
@@ -32,6 +36,14 @@ export {
   sceneOf,
 } from '../arena/players/player.js'
 export { humanPlayer, type MixturePart, mixturePlayer, randomPlayer, tabularPlayer } from '../arena/players/simple.js'
+export { type ArenaReport, type MeasuredExploitability, renderArenaReport } from '../arena/report/page.js'
+export {
+  type ArenaFolder,
+  type FinishedArena,
+  finishArena,
+  openArena,
+  type SessionWorld,
+} from '../arena/session/arenaSession.js'
 export {
   type Exploitability,
   type ExploitabilityOptions,
@@ -39,6 +51,7 @@ export {
 } from '../arena/statistics/exploitability.js'
 export {
   binomialTest,
+  groupedShare,
   type Interval,
   meanInterval,
   type Trials,

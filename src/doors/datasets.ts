@@ -3,6 +3,7 @@
  * the Hugging Face Hub, mapped to columns, validated with row numbers, and turned into tasks.
  */
 export type { Hub, HubFailure, HubFile, HubListing, HubProgress, HubRepo } from '../core/hub.js'
+export { AGENT_ROWS, type AgentRowTask, type AgentTask, agentTask } from '../data/datasets/agentRows.js'
 export { CONVERSATION_ROW, PREFERENCE_ROW, type PreferencePair } from '../data/datasets/conversationRows.js'
 export { finalAnswer, GSM8K, type Gsm8kRow, type Gsm8kTasksOptions } from '../data/datasets/gsm8k.js'
 export { IFEVAL, type IfEvalRow, type Instruction } from '../data/datasets/ifEval.js'

@@ -1,4 +1,6 @@
-/** Kernels that the wasm backend lacks or gets wrong, borrowed from tfjs's cpu backend. */
+/**
+ * Kernels that the wasm backend lacks or computes incorrectly, borrowed from tfjs's cpu backend.
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import { cpuBackend } from './onnxruntime/fallback.js'
 import { copyArray, onnxType } from './onnxruntime/storage.js'
@@ -8,19 +10,25 @@ const calls = new Map<string, number>()
 /** Kernels that choose between wasm's own and a borrowed one. */
 const completed = new WeakSet<tf.KernelFunc>()
 
-/** How often each borrowed kernel has run. */
+/** Returns the number of calls of each borrowed kernel. */
 export const borrowedCalls = (): Readonly<Record<string, number>> => Object.fromEntries(calls)
 
-/** wasm copies bytes, and trusts that they are of the dtype; the cpu backend may keep numbers in an array of another kind. */
+/**
+ * Converts values to the array class of their dtype. wasm copies bytes and trusts the class; the
+ * cpu backend may use another one.
+ */
 const exactArray = (values: tf.TypedArray, dtype: tf.DataType): tf.TypedArray => {
   const type = onnxType(dtype)
   return type === undefined ? values : (copyArray(values, type) as tf.TypedArray) // no dtype of tfjs becomes int64
 }
 
-/** The kernel `name` of the cpu backend on the values of another backend. Strings and complex numbers are not carried over. */
+/**
+ * Wraps the cpu kernel `name` for the values of another backend. Strings and complex numbers are
+ * not supported.
+ */
 const borrowed = (name: string, kernel: tf.KernelFunc): tf.KernelFunc => {
   return ({ inputs, attrs, backend }) => {
-    const own = backend as tf.KernelBackend // tfjs hands every kernel the backend that it is registered for
+    const own = backend as tf.KernelBackend // tfjs passes every kernel the backend that it is registered for
     const cpu = cpuBackend()
     calls.set(name, (calls.get(name) ?? 0) + 1)
     const move = ({ dataId, shape, dtype }: tf.TensorInfo): tf.TensorInfo => ({
@@ -44,7 +52,7 @@ const borrowed = (name: string, kernel: tf.KernelFunc): tf.KernelFunc => {
     })
     const list = Array.isArray(results) ? results : [results]
     const returned = list.map(({ dataId, shape, dtype }) => {
-      const values = cpu.readSync(dataId) as tf.TypedArray // strings are not carried over
+      const values = cpu.readSync(dataId) as tf.TypedArray // strings are not supported
       return { dataId: own.write(exactArray(values, dtype), shape, dtype), shape, dtype }
     })
     for (const info of new Set([...list, ...infos])) {
@@ -57,8 +65,8 @@ const borrowed = (name: string, kernel: tf.KernelFunc): tf.KernelFunc => {
 type Arguments = Parameters<tf.KernelFunc>[0]
 
 /**
- * Calls that kernels of wasm 4.22 get wrong: gathers within a batch take from other rows, those of empty operands have a wrong
- * shape, and one-hot rows have ones in wrong places.
+ * Calls that kernels of wasm 4.22 compute incorrectly: gathers within a batch take from other rows,
+ * gathers of empty operands have a wrong shape, and one-hot rows have ones in wrong places.
  */
 const WRONG_ON_WASM: Readonly<Record<string, (call: Arguments) => boolean>> = {
   GatherV2: ({ inputs, attrs }) => {
@@ -69,8 +77,9 @@ const WRONG_ON_WASM: Readonly<Record<string, (call: Arguments) => boolean>> = {
 }
 
 /**
- * Completes the kernels of the wasm backend with those of the cpu backend: all that it lacks, and the calls that it gets wrong.
- * Such a call reads its operands, which is slow, and is right: without them there is no gradient of `gather`.
+ * Completes the kernels of the wasm backend with those of the cpu backend: missing kernels, and
+ * calls that it computes incorrectly. Such a call reads its operands, which is slow but correct:
+ * without them there is no gradient of `gather`.
  *
  * Effects  registers kernels with tfjs. A second call changes nothing more.
  */
@@ -85,7 +94,7 @@ export const completeWasm = (): void => {
       const chosen: tf.KernelFunc = (call) => (isWrong(call) ? ours : own.kernelFunc)(call)
       completed.add(chosen)
       tf.unregisterKernel(kernelName, 'wasm')
-      tf.registerKernel({ ...own, kernelFunc: chosen }) // with what wasm's own does when the backend starts
+      tf.registerKernel({ ...own, kernelFunc: chosen }) // keeps wasm's own setup function
     }
   }
 }

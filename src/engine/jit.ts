@@ -18,34 +18,37 @@ import { scope } from './scope.js'
 
 export const isTensor = (value: unknown): value is tf.Tensor => value instanceof tf.Tensor
 
-/** A function that was recorded for arguments of some structure, types and sizes. */
+/** A function recorded for arguments of one structure, with their types and sizes. */
 interface Entry {
   readonly backend: RecordingBackend
   readonly traced: Pick<Traced, 'feedParameters' | 'outputs'>
-  /** The graph in which these arguments are constants; nothing where no result needs computing. */
+  /**
+   * Compiles the graph with these arguments as constants. Returns undefined if no result needs
+   * computing.
+   */
   readonly compile: (bound: ReadonlyMap<number, tf.Tensor>) => CompiledGraph | undefined
-  /** The graph without constant arguments, compiled when it is first asked for. */
+  /** Returns the graph without constant arguments, compiled on first use. */
   readonly plain: () => CompiledGraph | undefined
   readonly release: () => void
   /** Returns the bytes of the compiled graph. */
   readonly ownBytes: () => number
   readonly shape: TreeShape
-  /** Whether one graph serves several sizes. */
+  /** `vary` if one graph serves several sizes. */
   readonly sizes: 'fixed' | 'vary'
 }
 
-/** A compiled function some of whose arguments are constants. */
+/** A compiled function with some arguments as constants. */
 export interface Bound<A, B> {
   /**
    * Errors   throws Error unless the constant tensors are among the arguments, in the places of the
    *          first call.
    */
   (input: A): B
-  /** Frees the graphs with the constants. It is not to be called afterwards. */
+  /** Frees the graphs with the constants. Do not call the function afterwards. */
   readonly release: () => void
 }
 
-/** A function of trees of tensors, with a way to free what it compiled. */
+/** A compiled function of trees of tensors, with a method that frees its graphs. */
 export interface Jitted<A, B> {
   (input: A): B
   /**
@@ -60,13 +63,13 @@ export interface Jitted<A, B> {
   readonly bind: (tensors: readonly tf.Tensor[]) => Bound<A, B>
   /** Frees the compiled graphs. The function still works: it compiles again when called. */
   readonly release: () => void
-  /** How many graphs have been compiled, one for each combination of input shapes. */
+  /** Returns the number of compiled graphs, one for each combination of input shapes. */
   readonly compiles: () => number
 }
 
 const NO_GRAPH: readonly OnnxTensor[] = []
 
-/** Parameters that are constants, by their place among the leaves of the arguments. */
+/** Parameters that are constants, by their index among the leaves of the arguments. */
 const NOTHING_BOUND: ReadonlyMap<number, tf.Tensor> = new Map()
 
 /**
@@ -79,10 +82,11 @@ export interface VaryingAxes {
 }
 
 export interface JitOptions<A> {
-  /** Graphs kept, at least 1. Default 32. */
+  /** The maximum number of graphs, at least 1. Default 32. */
   readonly cacheSize?: number
   /**
-   * Limit of the graphs' bytes. Above it, least recently used graphs are released. Default 256 MiB.
+   * The maximum number of bytes of the graphs. Above it, least recently used graphs are released.
+   * Default 256 MiB.
    */
   readonly cacheBytes?: number
   /**
@@ -186,7 +190,7 @@ const compileEntry = <A, B>(
   }
 }
 
-/** A graph, and the parameters that are constants in it. */
+/** A graph, with the parameters that are constants in it. */
 interface Runnable {
   readonly compiled: CompiledGraph | undefined
   readonly bound: ReadonlyMap<number, tf.Tensor>
@@ -288,7 +292,7 @@ export const jit = <A, B>(f: (input: A) => B, options: JitOptions<A> = {}): Jitt
     const key = keyOf(given)
     const known = entries.get(key)
     if (known !== undefined && known.backend === backend) {
-      entries.delete(key) // moves the entry to the young end of the insertion order
+      entries.delete(key) // moves the entry to the end of the insertion order
       entries.set(key, known)
       return known
     }
@@ -301,7 +305,7 @@ export const jit = <A, B>(f: (input: A) => B, options: JitOptions<A> = {}): Jitt
     return entry
   }
 
-  /** Calls of compiled graphs by `graphOf`; where nothing is compiled, `f` runs as it is. */
+  /** Returns a function that calls the graphs of `graphOf`. If nothing is compiled, it runs `f`. */
   const calling =
     (graphOf: (entry: Entry, leaves: readonly tf.Tensor[]) => Runnable) =>
     (input: A): B => {
@@ -351,7 +355,7 @@ export const jit = <A, B>(f: (input: A) => B, options: JitOptions<A> = {}): Jitt
 }
 
 /**
- * A tensor over `data` without a copy where the backend allows it.
+ * Creates a tensor over `data`, without a copy if the backend allows it.
  *
  * The caller must not write to `data` until the tensor is disposed and all operations recorded on
  * it have run. Use it for buffers that a loop updates between calls of a compiled function, such as

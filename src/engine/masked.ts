@@ -1,10 +1,13 @@
 /**
- * Sums and means over chosen elements. Elements under the mask do not matter, whatever they are: NaN and infinities included.
- * Masks are float32, 1 for an element that counts and 0 for one that does not.
+ * Sums and means over unmasked elements. Masked elements have no effect, including NaN and
+ * infinities. Masks are float32, 1 for an unmasked element and 0 for a masked one.
  */
 import * as tf from '@tensorflow/tfjs-core'
 
-/** `x` where the mask is 1 and 0 elsewhere. Shapes: x and mask are equal, or broadcast together. */
+/**
+ * Returns `x` where the mask is 1 and 0 elsewhere. Shapes: x and mask are equal, or broadcast
+ * together.
+ */
 export const masked = (x: tf.Tensor, mask: tf.Tensor): tf.Tensor => {
   const shape = tf.backend_util.assertAndGetBroadcastShape([...x.shape], [...mask.shape])
   const chosen = tf.greater(tf.add(mask, tf.zeros(shape)), 0)
@@ -12,18 +15,20 @@ export const masked = (x: tf.Tensor, mask: tf.Tensor): tf.Tensor => {
   return tf.where(chosen, spread, tf.zerosLike(spread))
 }
 
-/** Sum over all elements that count; 0 if none does. A scalar. */
+/** Sums all unmasked elements; 0 without any. A scalar. */
 export const maskedSum = (x: tf.Tensor, mask: tf.Tensor): tf.Tensor => tf.sum(masked(x, mask))
 
-/** Mean over all elements that count; 0 if none does. A scalar. */
+/** Averages all unmasked elements; 0 without any. A scalar. */
 export const maskedMean = (x: tf.Tensor, mask: tf.Tensor): tf.Tensor =>
   tf.div(maskedSum(x, mask), tf.maximum(tf.sum(mask), 1))
 
-/** Mean over the elements of each row that count; 0 for a row without any. Shapes: `[B, T]` to `[B]`. */
+/**
+ * Averages the unmasked elements of each row; 0 for a row without any. Shapes: `[B, T]` to `[B]`.
+ */
 export const maskedRowMean = (x: tf.Tensor, mask: tf.Tensor): tf.Tensor =>
   tf.div(tf.sum(masked(x, mask), -1), tf.maximum(tf.sum(mask, -1), 1))
 
-/** `log sum exp` over the elements that count; the lowest float32 if none does. A scalar. */
+/** Computes `log sum exp` over the unmasked elements; the lowest float32 without any. A scalar. */
 export const maskedLogSumExp = (x: tf.Tensor, mask: tf.Tensor): tf.Tensor => {
   const lowest = -3.4028234663852886e38
   const safe = tf.add(masked(x, mask), tf.mul(tf.sub(1, mask), lowest))

@@ -1,23 +1,23 @@
 /**
- * Where owned values come from, for finding leaks. Off unless asked for: then every `own` remembers who called it, and a value that is
- * garbage before its release is reported. For the files of the engine.
+ * A debug mode for finding leaks of owned values, off by default. Every `own` records its caller,
+ * and a value that is garbage collected before its release is reported. Internal to the engine.
  */
 
-/** A value that is owned, or was collected without having been released: what `liveOwned` lists. */
+/** An owned value, or one that was collected without a release, as `liveOwned` lists it. */
 export interface OwnedSite {
-  /** The first line outside of this package that led to `own`. */
+  /** The first stack line outside of this package that led to `own`. */
   readonly site: string
-  /** How many tensors it keeps alive. */
+  /** The number of tensors that it keeps alive. */
   readonly tensors: number
 }
 
 /** Settings of the debug mode of ownership. */
 export interface OwnershipDebugging {
-  /** What is told of a value that was collected without a release; `console.warn` says it otherwise. */
+  /** Called with a value that was collected without a release. Default: `console.warn`. */
   readonly report?: (leak: OwnedSite) => void
 }
 
-/** Lines of a stack to look through for one of the caller's. */
+/** The number of stack lines to search for one of the caller's. */
 const FRAMES = 60
 
 /** The folder of this package's code: `src`, or `dist` once it is built. */
@@ -25,14 +25,15 @@ const home = decodeURIComponent(new URL('..', import.meta.url).pathname)
 
 const isForeign = (place: string): boolean => place.startsWith('node:') || place.includes('/node_modules/')
 
-/** Where a line of a stack points: `file:line:column`. */
+/** Returns the location in a stack line: `file:line:column`. */
 const placeOf = (line: string): string | undefined => {
   const place = /\(?((?:file:\/\/|node:|\/|[A-Za-z]:[\\/])[^()]*:\d+:\d+)\)?$/.exec(line.trim())?.[1]
   return place === undefined ? undefined : decodeURIComponent(place.replace(/^file:\/\//, '')).replaceAll('\\', '/')
 }
 
 /**
- * The first line outside of this package in a stack trace; the first line of all if there is none, and nothing for a trace without lines.
+ * Returns the first location outside of this package in a stack trace, or else the first of all, or
+ * undefined for a trace without locations.
  *
  * @example
  * siteIn('Error\n    at f (file:///home/me/app.ts:3:7)\n    at node:internal/x:1:1') // '/home/me/app.ts:3:7'
@@ -57,7 +58,7 @@ const warn = ({ site, tensors }: OwnedSite): void => {
 const start = ({ report = warn }: OwnershipDebugging = {}): FinalizationRegistry<OwnedSite> =>
   new FinalizationRegistry((leak) => report(leak))
 
-// One switch for the process: what is owned is global, as tensors are.
+// One switch for the process: ownership is global, like tensors.
 let leaks: FinalizationRegistry<OwnedSite> | undefined = /^(1|true|on)$/i.test(process.env.TANDEM_DEBUG_OWNERSHIP ?? '')
   ? start()
   : undefined
@@ -65,11 +66,13 @@ let leaks: FinalizationRegistry<OwnedSite> | undefined = /^(1|true|on)$/i.test(p
 const live = new Set<OwnedSite>()
 
 /**
- * Turns the debug mode of ownership on or off, for values that are owned from now on. While it is on, use after release, a second
- * release and values that were never released name the line that owned them. The environment variable TANDEM_DEBUG_OWNERSHIP=1
- * turns it on from the start.
+ * Turns the debug mode of ownership on or off, for values that are owned from now on. While it is
+ * on, errors of use after release, of a second release and of values that were never released name
+ * the line that owned them. The environment variable TANDEM_DEBUG_OWNERSHIP=1 turns it on at the
+ * start.
  *
- * Effects  a switch of the process. When it is on, a value that is collected without a release is reported, some time after.
+ * Effects  a switch of the process. When it is on, a value that is collected without a release is
+ *          reported some time later.
  * Cost     a stack trace for each `own` when it is on; nothing when it is off.
  *
  * @example
@@ -80,23 +83,27 @@ export const debugOwnership = (mode: 'on' | 'off', options: OwnershipDebugging =
 }
 
 /**
- * The values that are owned at this moment and were owned in debug mode, oldest first: where, and how many tensors.
+ * Lists the currently owned values that were owned in debug mode, oldest first, with their
+ * locations and numbers of tensors.
  *
  * @example
  * liveOwned() // []
  */
 export const liveOwned = (): readonly OwnedSite[] => [...live]
 
-/** What is known of an owned value. */
+/** The record of an owned value. */
 export interface OwnedRecord {
-  /** For messages: where the value was owned, or nothing when the debug mode was off. */
+  /** For messages: the location where the value was owned, or '' if the debug mode was off. */
   readonly origin: string
   readonly forget: () => void
 }
 
 const NOTHING: OwnedRecord = { origin: '', forget: () => {} }
 
-/** Remembers, in debug mode, an owned value by the function that releases it: once that is garbage, nothing can release it. */
+/**
+ * Records an owned value, in debug mode, by the function that releases it: once that function is
+ * garbage, nothing can release the value.
+ */
 export const recordOwned = (release: () => void, tensors: number): OwnedRecord => {
   const registry = leaks
   if (registry === undefined) return NOTHING

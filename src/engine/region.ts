@@ -1,15 +1,19 @@
 /// <reference lib="esnext.disposable" preserve="true" />
-/** Ownership in asynchronous programs: of one value for one use, and of many until the end of a pipeline. */
+/**
+ * Ownership in asynchronous programs: of one value for one use, and of many until the end of a
+ * pipeline.
+ */
 import { type Either, isLeft } from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { type Owned, own, scope } from './scope.js'
 
 /**
- * Acquires an owned value, uses it, and releases it, whatever happened in between: a bracket. `cleanUp`, if given, runs between use and
- * release. What the result shares with the value is freed with it: `own` it in `use` if it is to live on.
+ * Acquires an owned value, uses it, and releases it in any case: a bracket. `cleanUp`, if given,
+ * runs between use and release. Tensors that the result shares with the value are freed with it:
+ * `own` the result in `use` to keep them.
  *
- * Errors   the `Left` of the first that failed: acquiring, using, cleaning up. If the promise of `use` or `cleanUp` rejects, so does this
- *          one, after the release.
+ * Errors   the `Left` of the first step that failed: acquiring, using, cleaning up. If the promise
+ *          of `use` or `cleanUp` rejects, so does this one, after the release.
  * Effects  those of the three. Nothing is owned afterwards.
  *
  * @example
@@ -30,26 +34,36 @@ export const useOwned =
     return isLeft(result) || cleaned === undefined || !isLeft(cleaned) ? result : cleaned
   }
 
-/** Owner of all that an asynchronous program makes on its way. It ends with a `using` or `await using` declaration, or `release`. */
+/**
+ * The owner of everything that an asynchronous program creates. It ends with a `using` or `await
+ * using` declaration, or `release`.
+ */
 export interface Region extends Disposable, AsyncDisposable {
-  /** Takes the tensors of a value into ownership until the end of the region, and gives the value. Throws if the region has ended. */
+  /**
+   * Owns the tensors of a value until the end of the region, and returns the value. Throws if the
+   * region has ended.
+   */
   readonly own: <T>(value: T) => T
-  /** Runs a synchronous step in a scope and owns its result. Throws if the region has ended; then the step is not run. */
+  /**
+   * Runs a synchronous step in a scope and owns its result. Throws if the region has ended, without
+   * running the step.
+   */
   readonly step: typeof scope
   /** Calls `cleanUp` at the end of the region. Throws if the region has ended. */
   readonly defer: (cleanUp: () => void) => void
   /**
-   * Ends the region: undoes everything, the latest first. What throws does not keep the rest from being undone; an AggregateError
-   * says all of it, or the error itself if there is one. Throws if called twice.
+   * Ends the region: undoes everything, the latest first. Errors do not stop the rest from being
+   * undone; they are thrown together as an AggregateError, or as the error itself if there is only
+   * one. Throws if called twice.
    */
   readonly release: () => void
 }
 
 /**
- * A region, for a pipeline of steps with waits in between: each step runs in a scope, and its result lives until the end of the region.
- * What is to live longer is owned by somebody else as well.
+ * Creates a region, for a pipeline of steps with waits in between. Each step runs in a scope, and
+ * its result lives until the end of the region. Values that should live longer need another owner.
  *
- * Effects  owns what is given to it until it ends.
+ * Effects  owns the values that it receives until it ends.
  *
  * @example
  * const here = region()

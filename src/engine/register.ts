@@ -54,7 +54,10 @@ export const RULES: RuleTable = {
 
 type Kernel = (inputs: KernelInputs, attributes: KernelAttributes) => tf.TensorInfo | tf.TensorInfo[]
 
-/** Empty tensors have little to compute and many special cases: the cpu backend knows them. */
+/**
+ * Returns true if an input is empty. The cpu backend handles the many special cases of empty
+ * tensors.
+ */
 const hasEmpty = (inputs: KernelInputs): boolean =>
   Object.values(inputs).some((info) => info !== undefined && sizeOf(info.shape) === 0)
 
@@ -68,7 +71,7 @@ const ruleKernel =
     return Array.isArray(result) ? result.map((v) => backend.makeInfo(v)) : backend.makeInfo(result as never) // one Value
   }
 
-/** Kernels that make tensors from numbers or give the same data another handle. */
+/** Kernels that create tensors from numbers, or another handle on the same data. */
 export const directKernels = (backend: RecordingBackend): Readonly<Record<string, Kernel>> => {
   const filled = (shape: readonly number[], value: number, dtype: tf.DataType): tf.TensorInfo | undefined => {
     if (dtype !== 'float32' && dtype !== 'int32' && dtype !== 'bool') return undefined
@@ -121,10 +124,10 @@ export const directKernels = (backend: RecordingBackend): Readonly<Record<string
 
 const RECORDING = new WeakMap<tf.KernelBackend, RecordingBackend>()
 
-/** The recording side of the backend that tfjs now uses; undefined if that is another backend. */
+/** Returns the recording side of tfjs's current backend; undefined if that is another backend. */
 export const activeRecordingBackend = (): RecordingBackend | undefined => RECORDING.get(tf.backend())
 
-/** Threads: 2, or as many as there are cores if fewer. */
+/** Returns the default options. Threads: 2, or the number of cores if lower. */
 export const defaultRuntimeOptions = (): RuntimeOptions => ({
   threads: Math.min(2, availableParallelism()),
   spinning: 'on',

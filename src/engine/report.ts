@@ -2,12 +2,12 @@ import * as tf from '@tensorflow/tfjs-core'
 import { borrowedCalls } from './borrowed.js'
 import { activeRecordingBackend } from './register.js'
 
-/** Which backend is active, and what it has done so far. */
+/** The active backend and its statistics. */
 export interface EngineReport {
   readonly backend: string
   readonly version: string
   readonly threads: number | null
-  /** Graphs compiled. */
+  /** The number of compiled graphs. */
   readonly compiles: number
   /** Number of live compiled graphs, and the approximate bytes they hold between runs. */
   readonly graphs: number

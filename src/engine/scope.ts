@@ -1,18 +1,20 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 /**
- * Who frees which tensor. No other file calls `tidy`, `keep` or `dispose`.
+ * Ownership of tensors, which decides when a tensor is freed. No other file calls `tidy`, `keep` or
+ * `dispose`.
  *
- * A value that holds tensors (a TensorDict, a record of parameters) owns nothing. `scope(f)` frees what `f` made and did
- * not return. `own(value)` keeps the tensors of a value until it is released, across any number of awaits and scopes. A
- * tensor may be owned several times, by values that share it; it is freed when the last of them is released.
+ * A value that holds tensors (a TensorDict, a record of parameters) owns nothing. `scope(f)` frees
+ * the tensors that `f` created and did not return. `own(value)` keeps the tensors of a value until
+ * it is released, across any number of awaits and scopes. A tensor may be owned several times, by
+ * values that share it; it is freed when the last of them is released.
  */
 import * as tf from '@tensorflow/tfjs-core'
 import { recordOwned } from './ownership.js'
 
-/** Values that contain tensors without being plain records: they list them under this symbol. */
+/** The symbol of a method that lists the tensors of a value that is not a plain record. */
 export const TENSORS: unique symbol = Symbol.for('tandem.tensors')
 
-/** What `tensorsOf` looks into: see `TENSORS`. */
+/** A value whose tensors `tensorsOf` finds: see `TENSORS`. */
 export interface HoldsTensors {
   readonly [TENSORS]: () => Iterable<unknown>
 }
@@ -20,8 +22,8 @@ export interface HoldsTensors {
 const holdsTensors = (value: object): value is HoldsTensors => TENSORS in value
 
 /**
- * Every tensor reachable from `value` through records, arrays, maps and values with a `TENSORS` method, each once. Typed
- * arrays, strings and other leaves are not looked into.
+ * Returns every tensor reachable from `value` through records, arrays, maps and values with a
+ * `TENSORS` method, each once. Typed arrays, strings and other leaves are not searched.
  */
 export const tensorsOf = (value: unknown): readonly tf.Tensor[] => {
   const found = new Set<tf.Tensor>()
@@ -56,10 +58,11 @@ export const tensorsOf = (value: unknown): readonly tf.Tensor[] => {
 type NotPromise<T> = T extends PromiseLike<unknown> ? never : T
 
 /**
- * Runs `f` and frees every tensor that it made, except those in its result. The result may be any value that `tensorsOf`
- * sees through. If `f` throws, everything it made is freed.
+ * Runs `f` and frees every tensor that it created, except those in its result. The result may be
+ * any value that `tensorsOf` can search. If `f` throws, all its tensors are freed.
  *
- * Errors   throws TypeError if `f` returns a promise: tensors made after its first `await` would escape the scope.
+ * Errors   throws TypeError if `f` returns a promise: tensors created after its first `await` would
+ *          escape the scope.
  *
  * @example
  * scope(() => tf.add(tf.scalar(1), tf.scalar(2))).dataSync() // [3]
@@ -78,7 +81,10 @@ export const scope = <T>(f: () => NotPromise<T> & T): T => {
 const owners = new WeakMap<tf.Tensor, number>()
 let ownedNow = 0
 
-/** Values that are owned at this moment: zero when nothing leaks. `liveOwned` says where they were owned, in debug mode. */
+/**
+ * Returns the number of currently owned values: zero if nothing leaks. In debug mode, `liveOwned`
+ * lists their locations.
+ */
 export const ownedCount = (): number => ownedNow
 
 /** A value whose tensors stay alive until `release`, or until the end of a `using` declaration. */
@@ -90,11 +96,12 @@ export interface Owned<T> extends Disposable {
 }
 
 /**
- * Takes the tensors of `value` into ownership: no scope frees them any more. They are the same tensors, so gradients and
- * sharing are not affected.
+ * Takes the tensors of `value` into ownership, so that no scope frees them. They are the same
+ * tensors, so gradients and sharing are not affected.
  *
  * Errors   throws if one of them has been freed already.
- * Effects  the tensors live until every owner has released them. In debug mode (`debugOwnership`) remembers who called.
+ * Effects  the tensors live until every owner has released them. In debug mode (`debugOwnership`)
+ *          the caller is recorded.
  */
 export const own = <T>(value: T): Owned<T> => {
   const tensors = tensorsOf(value)
@@ -133,15 +140,15 @@ export const own = <T>(value: T): Owned<T> => {
 }
 
 /**
- * Frees the tensors of `value` that nobody owns and that `kept` does not contain: for a step between two values that share
- * most of their tensors, outside of any scope.
+ * Frees the tensors of `value` that have no owner and that `kept` does not contain: for a step
+ * between two values that share most of their tensors, outside of any scope.
  */
 export const discard = (value: unknown, kept: unknown = []): void => {
   const keep = new Set(tensorsOf(kept))
   for (const tensor of tensorsOf(value)) if (!keep.has(tensor) && !owners.has(tensor)) tensor.dispose()
 }
 
-/** Tensors alive now, and their bytes. */
+/** Returns the number of live tensors, and their bytes. */
 export const liveTensors = (): { readonly count: number; readonly bytes: number } => {
   const { numTensors, numBytes } = tf.memory()
   return { count: numTensors, bytes: numBytes }

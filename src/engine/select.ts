@@ -23,7 +23,7 @@ export interface BackendCandidate {
   readonly packageName: string
 }
 
-/** A backend that was tried, and what came of it. */
+/** An attempt to load a backend, with its result. */
 export interface BackendAttempt extends BackendCandidate {
   /** Undefined if it loaded. */
   readonly problem?: string
@@ -41,7 +41,10 @@ export class NoBackend extends Error {
   }
 }
 
-/** libtensorflow takes its number of threads from its environment, once, when it is loaded. */
+/**
+ * Sets the number of threads for libtensorflow, which reads it from its environment once, when it
+ * is loaded.
+ */
 const loadTensorFlow = async (packageName: string, { threads }: Partial<RuntimeOptions>): Promise<string> => {
   if (threads !== undefined) process.env.TF_NUM_INTRAOP_THREADS ??= String(threads)
   await import(/* webpackIgnore: true */ /* @vite-ignore */ packageName)
@@ -65,7 +68,7 @@ const load = async ({ backend, packageName }: BackendCandidate, options: Partial
   }
 }
 
-/** `gpu`: taken only if it has found a GPU. */
+/** With `gpu`, the backend is used only if it finds a GPU. */
 type Rank = BackendCandidate & { readonly needs?: 'gpu' }
 
 /** The package of the backend that is preferred to onnxruntime if it finds a GPU. */
@@ -90,20 +93,23 @@ const ORDER: readonly Rank[] = [
 export const BACKEND_CANDIDATES: readonly BackendCandidate[] = ORDER.filter(({ needs }) => needs === undefined)
 
 export interface SelectOptions extends Partial<RuntimeOptions> {
-  /** Only this one. Default: the value of TANDEM_BACKEND, or the first of the list that loads. */
+  /**
+   * The only backend to try. Default: the value of TANDEM_BACKEND, or the first of the list that
+   * loads.
+   */
   readonly backend?: BackendName
-  /** Only from this package, for a backend that several provide. */
+  /** The only package to load the backend from, if several provide it. */
   readonly packageName?: string
 }
 
 export interface SelectedBackend extends BackendCandidate {
-  /** Those that were tried before it. */
+  /** The attempts before it. */
   readonly attempts: readonly BackendAttempt[]
 }
 
 export const isBackendName = (name: string): name is BackendName => BACKENDS.some((known) => known === name)
 
-/** The backend that TANDEM_BACKEND names. Errors: throws RangeError for a name that is none. */
+/** Returns the backend in TANDEM_BACKEND. Errors: throws RangeError for an unknown name. */
 export const backendFromEnvironment = (): BackendName | undefined => {
   const name = process.env.TANDEM_BACKEND
   if (name === undefined || name === '') return undefined
@@ -124,7 +130,7 @@ const candidatesFor = (backend: BackendName | undefined, packageName: string | u
   return found
 }
 
-/** tfjs-node's backend says whether it computes on a GPU. */
+/** Returns true if tfjs-node's backend computes on a GPU. */
 const usesGpu = (): boolean =>
   'isUsingGpuDevice' in tf.backend() && Reflect.get(tf.backend(), 'isUsingGpuDevice') === true
 
@@ -161,13 +167,13 @@ const problemOf = (error: unknown): string =>
 
 /**
  * Loads a backend and makes it the active one of tfjs. Programs that use onnxruntime with default
- * options need no call: the first tensor operation starts it.
+ * options do not need it: the first tensor operation starts onnxruntime.
  *
- * Errors   rejects with NoBackend, saying of each candidate why it did not load; a backend that was
- *          asked for by name is never replaced by another one. Rejects with RangeError if
- *          TANDEM_BACKEND is no backend, or if `packageName` provides none that is asked for.
- * Effects  sets the process-wide backend of tfjs. `threads` reaches onnxruntime, and TensorFlow
- *          through the variable TF_NUM_INTRAOP_THREADS, unless that is set already.
+ * Errors   rejects with NoBackend, with the reason why each candidate did not load; a backend that
+ *          is requested by name is never replaced by another one. Rejects with RangeError if
+ *          TANDEM_BACKEND is not a backend, or if `packageName` does not provide the requested one.
+ * Effects  sets the process-wide backend of tfjs. `threads` applies to onnxruntime, and to
+ *          TensorFlow through the variable TF_NUM_INTRAOP_THREADS, unless that is already set.
  */
 export const selectBackend = async (options: SelectOptions = {}): Promise<SelectedBackend> => {
   const { backend: wanted = backendFromEnvironment(), packageName: wantedPackage, ...runtime } = options

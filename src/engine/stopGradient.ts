@@ -1,7 +1,7 @@
 import * as tf from '@tensorflow/tfjs-core'
 
 /**
- * `x` as a constant: the same values, and no gradient flows through it.
+ * Returns `x` as a constant: the same values, without a gradient.
  *
  * Shapes   any; the result has the shape of `x`.
  * Cost     one copy.

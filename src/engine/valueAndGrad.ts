@@ -4,7 +4,7 @@ import { isTensor } from './jit.js'
 
 type Named = Readonly<Record<string, tf.Tensor>>
 
-/** The value of a function, its gradients by name, and what else it computed. */
+/** The value of a function, its gradients by name, and its auxiliary results. */
 export interface ValueAndGrad<X> {
   readonly value: tf.Tensor
   /** Like the parameters: zeros for one that the value does not depend on. */
@@ -12,7 +12,9 @@ export interface ValueAndGrad<X> {
   readonly aux: X
 }
 
-/** What tfjs's engine keeps while it records a gradient, and would leak if the function throws. */
+/**
+ * The tape of tfjs's engine while it records a gradient, which would leak if the function throws.
+ */
 interface Tape {
   readonly state: { readonly activeTape: { readonly saved?: readonly tf.Tensor[] }[] | null }
 }
@@ -27,9 +29,10 @@ const freeTape = (): void => {
 /**
  * Differentiates a scalar function of named tensors.
  *
- * `f` returns the scalar `value` and `aux`, a tree of tensors that is passed through without a gradient: metrics of the same pass.
+ * `f` returns the scalar `value` and `aux`, a tree of tensors that is passed through without a
+ * gradient, such as metrics of the same pass.
  *
- * Effects  makes tensors that belong to the enclosing scope. Nothing is left behind if `f` throws.
+ * Effects  creates tensors that belong to the enclosing scope. If `f` throws, no tensor remains.
  * Cost     one pass forward and one backward.
  *
  * @example
@@ -63,7 +66,7 @@ export const valueAndGrad = <P extends Named, X>(
   const { shape, leaves } = kept!
   const aux = unflatten(
     shape,
-    leaves.map((leaf) => tf.clone(leaf)), // a handle that the enclosing scope knows
+    leaves.map((leaf) => tf.clone(leaf)), // a handle that belongs to the enclosing scope
   ) as X
   for (const leaf of leaves) leaf.dispose()
   const grads = names.map((name, i) => [name, result.grads[i] ?? tf.zerosLike(params[name]!)] as const)

@@ -59,10 +59,12 @@ export const rollout = <O, A, B extends A>(
   return async () => {
     const made: TensorDict[] = []
     const rows: TensorDict[] = []
+    let episodes: TensorDict | undefined
     try {
       const first = await env.reset(request, child(key, 'reset'))()
       if (isLeft(first)) return first
       made.push(first.right)
+      episodes = first.right
       let state = first.right
       for (let step = 0; step < steps; step++) {
         const action = await policy.act(state, child(key, step))()
@@ -77,6 +79,7 @@ export const rollout = <O, A, B extends A>(
       }
       return right(scope(() => stack(rows, 1)) as unknown as TensorDict<RolloutSteps<O, B>>) // by the rows
     } finally {
+      if (episodes !== undefined) env.release?.(episodes)
       discard(made, request)
     }
   }

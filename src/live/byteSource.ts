@@ -23,10 +23,11 @@ const readRange = (
 }
 
 /**
- * A file as a byte source. It is opened anew for every read, so that nothing has to be closed; what is added to it later is no part of
- * the source.
+ * Makes a byte source of a file. The file is opened for every read, so nothing must be closed. Data
+ * appended later is not part of the source.
  *
- * Errors   `Left(FileFailure)` for a missing file, a folder, a refused read, and (from `read`) a file that has become shorter.
+ * Errors   `Left(FileFailure)` for a missing file, a folder, a denied read, and (from `read`) a
+ *          file that has become shorter.
  * Effects  reads the file system.
  */
 export const fileBytes = (

@@ -11,7 +11,7 @@ export const liveClock: Clock = {
 /** The date of this computer. */
 export const liveCalendar: Calendar = { today: () => new Date() }
 
-/** Node's timers hold at most so many milliseconds. */
+/** Longest delay of Node's timers in milliseconds. */
 const LONGEST_MS = 2 ** 31 - 1
 
 /** Timers of this process's event loop, which they keep alive. */

@@ -2,7 +2,7 @@
 import { parseEnv } from 'node:util'
 import type { Environment, Packages } from '../core/capabilities.js'
 
-/** Variables of this process, as they are now. */
+/** The current environment variables of this process. */
 export const liveEnvironment: Environment = {
   get variables() {
     return process.env
@@ -11,10 +11,10 @@ export const liveEnvironment: Environment = {
 }
 
 /**
- * Imports a package by its name at run time. Bundlers leave such an import alone, so that a program can be bundled without
- * the optional packages that it does not use.
+ * Imports a package by name at run time. Bundlers do not resolve such imports, so a program can be
+ * bundled without optional packages that it does not use.
  *
- * Errors   rejects as `import` does if Node does not find the package.
+ * Errors   rejects like `import` if Node does not find the package.
  */
 export const importPackage = <T>(name: string): Promise<T> => import(/* webpackIgnore: true */ /* @vite-ignore */ name)
 

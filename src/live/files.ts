@@ -42,7 +42,7 @@ const writeThrough = async (path: string, contents: FileContents): Promise<void>
   }
 }
 
-/** Makes a rename durable; not every system can sync a folder. */
+/** Makes a rename durable, on systems that can sync a folder. */
 const syncFolder = async (path: string): Promise<void> => {
   const folder = await fs.open(path, 'r').catch(() => undefined)
   if (folder === undefined) return
@@ -57,10 +57,13 @@ const syncFolder = async (path: string): Promise<void> => {
 
 let temporaries = 0
 
-/** No two writes share a name, neither of this process nor of another. */
+/** Returns a temporary name that is unique among all writes and processes. */
 export const temporaryName = (path: string): string => `${path}.tmp-${process.pid}-${temporaries++}`
 
-/** Node's own recursive `mkdir` says ENOENT where the system says EROFS. */
+/**
+ * Makes a folder and its parents. Node's recursive `mkdir` reports ENOENT instead of the system's
+ * EROFS.
+ */
 const makeFolder = async (path: string): Promise<void> => {
   try {
     await fs.mkdir(path)
@@ -79,7 +82,7 @@ const makeFolder = async (path: string): Promise<void> => {
   }
 }
 
-/** Writes a file whole or not at all. */
+/** Writes a file atomically. */
 export const writeWhole = async (path: string, contents: FileContents): Promise<void> => {
   const temporary = temporaryName(path)
   try {
@@ -113,7 +116,7 @@ const writeFolder = async (path: string, files: Readonly<Record<string, FileCont
   }
 }
 
-/** The system reads at most 2 GiB at a time. */
+/** Maximum number of bytes per read; the system's limit is 2 GiB. */
 const READ_BYTES = 2 ** 30
 
 const readAt = async (file: fs.FileHandle, target: Uint8Array, position: number): Promise<void> => {
@@ -127,7 +130,7 @@ const readAt = async (file: fs.FileHandle, target: Uint8Array, position: number)
   }
 }
 
-/** Opening a named pipe to read from it would wait until somebody writes to it. */
+/** Flags that open a named pipe without waiting for a writer. */
 const AT_ONCE = fs.constants.O_RDONLY | (fs.constants.O_NONBLOCK ?? 0) // not every system has it
 
 const openFile = async (path: string): Promise<OpenFile> => {

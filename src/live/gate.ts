@@ -1,4 +1,4 @@
-/** A gate to the network: a proxy on this computer that connects to the places that it is told to allow, and to no others. */
+/** A network gate: a local proxy that connects only to allowed destinations. */
 import { type ClientRequest, createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
@@ -20,7 +20,10 @@ const tunnelOf = (authority: string): GateDestination | undefined => {
   return found === null ? undefined : { scheme: 'any', host: found[1]!.toLowerCase(), port: Number(found[2]) }
 }
 
-/** Passes a request on. Whatever goes wrong cuts the connection: no answer of the gate can be taken for one of the other side. */
+/**
+ * Forwards a request. Any error closes the connection, so that no response of the gate can be
+ * mistaken for the server's.
+ */
 const passOn = (incoming: IncomingMessage, response: ServerResponse): void => {
   const headers = Object.entries(incoming.headers).filter(([name]) => !OWN_HEADERS.has(name))
   const outgoing: ClientRequest = request(
@@ -37,7 +40,7 @@ const passOn = (incoming: IncomingMessage, response: ServerResponse): void => {
   incoming.pipe(outgoing)
 }
 
-/** Passes bytes on, both ways. */
+/** Forwards bytes in both directions. */
 const tunnel = ({ host, port }: GateDestination, near: Duplex, first: Buffer, opened: Set<Duplex>): void => {
   const far = connect(port, host.replace(/^\[|\]$/g, ''), () => {
     near.write('HTTP/1.1 200 Connection established\r\n\r\n')
@@ -56,8 +59,8 @@ const tunnel = ({ host, port }: GateDestination, near: Duplex, first: Buffer, op
 /**
  * Opens a gate on this computer.
  *
- * Errors   `Left(GateFailure)` if no port can be had.
- * Effects  a listening socket and connections, until `close`.
+ * Errors   `Left(GateFailure)` if no port is available.
+ * Effects  keeps a listening socket and connections open until `close`.
  */
 export const liveGate: OpenGate = (allows) =>
   TE.tryCatch(

@@ -1,11 +1,11 @@
-/** A real HTTP server: sockets in front of a function from requests to responses. */
+/** The real HTTP server: sockets in front of a function from requests to responses. */
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import { isIPv6, type Socket } from 'node:net'
 import { getRequestListener } from '@hono/node-server'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { asError } from '../core/failure.js'
 
-/** A port could not be taken. */
+/** A failure to listen on a port. */
 export interface ListenFailure {
   readonly _tag: 'ListenFailure'
   readonly host: string
@@ -16,20 +16,23 @@ export interface ListenFailure {
 }
 
 export interface HttpServerOptions {
-  /** Default: this computer alone. */
+  /** Default: only this computer. */
   readonly host?: string
-  /** 0 takes a free one. */
+  /** 0 selects a free port. */
   readonly port: number
   /**
    * Further accepted names in `Host` headers if `host` is loopback. Otherwise all names are
    * accepted.
    */
   readonly names?: readonly string[]
-  /** How long a connection without a request stays open. Default 5,000, as vLLM. */
+  /**
+   * Time in milliseconds for which a connection without requests stays open. Default 5,000, as in
+   * vLLM.
+   */
   readonly keepAliveMs?: number
-  /** Longest time for a request to arrive in full. Default 300,000. */
+  /** Time limit in milliseconds for receiving a complete request. Default 300,000. */
   readonly requestMs?: number
-  /** The body for a request that is no HTTP. */
+  /** Returns the body of the response to a request that is not valid HTTP. */
   readonly refusal: (status: number, reason: string) => string
 }
 
@@ -58,13 +61,13 @@ const HINTS: Readonly<Record<string, string>> = {
 
 const codeOf = (error: Error): string => ('code' in error && typeof error.code === 'string' ? error.code : 'UNKNOWN')
 
-/** What Node found wrong with the bytes of a request, as a status. */
+/** Statuses for Node's errors about the bytes of a request. */
 const STATUS: Readonly<Record<string, readonly [number, string]>> = {
   HPE_HEADER_OVERFLOW: [431, 'Request Header Fields Too Large'],
   ERR_HTTP_REQUEST_TIMEOUT: [408, 'Request Timeout'],
 }
 
-/** Answers bytes that are no request, where somebody still listens. */
+/** Responds to bytes that are not a request, if the connection is still open. */
 const refuseSocket = (error: Error, socket: Socket, refusal: HttpServerOptions['refusal']): void => {
   if (!socket.writable || codeOf(error) === 'ECONNRESET') {
     socket.destroy()
@@ -126,7 +129,7 @@ const listening = (server: Server, host: string, port: number): TE.TaskEither<Li
     },
   )
 
-/** Waits for a promise, or for a time. */
+/** Waits for a promise, with a time limit. */
 const within = async (wait: Promise<void>, ms: number): Promise<'done' | 'late'> => {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<'late'>((resolve) => {
@@ -144,8 +147,8 @@ const within = async (wait: Promise<void>, ms: number): Promise<'done' | 'late'>
  * disconnects before the response is complete. On a loopback address, requests whose `Host` header
  * has another name are refused with 421, as a protection against DNS rebinding.
  *
- * Errors   `Left(ListenFailure)` where the port cannot be taken.
- * Effects  a listening socket, until `close`.
+ * Errors   `Left(ListenFailure)` if the port is unavailable.
+ * Effects  keeps a listening socket open until `close`.
  */
 export const liveHttpServer = (
   fetch: (request: Request) => Promise<Response>,

@@ -27,19 +27,25 @@ import { ask, askJson, type HubConnection, HubError, partsOf, refuseFile, startW
 import { claimPartial, dropPartials, leavePartial } from './hubPartial.js'
 
 export interface LiveHubOptions {
-  /** Default: HF_TOKEN. It is sent to the endpoint alone, and stands in no failure. */
+  /** Default: HF_TOKEN. Sent only to `endpoint`; never included in errors. */
   readonly token?: string
   /** Default: HF_ENDPOINT, else https://huggingface.co. */
   readonly endpoint?: string
   /** Default: HF_HUB_CACHE, else `hub` in HF_HOME, else in the user's cache. */
   readonly cacheFolder?: string
-  /** 'cache-only' asks nobody; default where HF_HUB_OFFLINE is 1. 'auto' uses the cache while the hub cannot be reached. */
+  /**
+   * 'cache-only' makes no requests; it is the default if HF_HUB_OFFLINE is 1. 'auto' uses the cache
+   * while the hub is unreachable.
+   */
   readonly network?: 'auto' | 'cache-only'
-  /** Longest time for the beginning of an answer, and then for each KiB of it. Default 10,000. */
+  /**
+   * Longest wait in milliseconds for the start of a response, and then for each KiB of it. Default
+   * 10,000.
+   */
   readonly timeoutMs?: number
-  /** How often a download that broke off goes on before it is given up. Default 4. */
+  /** Maximum number of times that an interrupted download is resumed. Default 4. */
   readonly resumes?: number
-  /** Of `timeoutMs`. Default: the real ones. */
+  /** Timers for `timeoutMs`. Default: real timers. */
   readonly timers?: Timers
 }
 
@@ -54,7 +60,7 @@ const NAME = /^[\w.-]+(?:\/[\w.-]+)?$/
 
 const setupOf = (options: LiveHubOptions, env: Readonly<Record<string, string | undefined>>): Setup => ({
   endpoint: (options.endpoint ?? (env.HF_ENDPOINT || 'https://huggingface.co')).replace(/(?<!\/)\/+$/, ''),
-  token: (options.token ?? env.HF_TOKEN)?.trim() || undefined, // an empty variable is none
+  token: (options.token ?? env.HF_TOKEN)?.trim() || undefined, // empty counts as missing
   cache: options.cacheFolder ?? defaultCacheFolder(env),
   network: options.network ?? (env.HF_HUB_OFFLINE === '1' ? 'cache-only' : 'auto'),
   timeoutMs: options.timeoutMs ?? 10_000,
@@ -80,18 +86,18 @@ const requireRepo = (repo: HubRepo): void => {
 
 const segment = (repo: HubRepo): string => `${repo.kind}s/${repo.name}`
 
-/** A commit that is the one asked for, if one was. */
+/** Checks that a commit is the requested one. */
 const requireAsked = (commit: string, repo: HubRepo): string =>
   !COMMIT.test(repo.revision) || commit === repo.revision
     ? commit
     : refuseFile(repo, 'protocol', `the hub answered for commit ${commit}, not for ${repo.revision}`)
 
-/** `{ sha }` of an answer. */
+/** Returns the `sha` of a response. */
 const commitOf = (json: unknown, repo: HubRepo): string => {
   const sha = typeof json === 'object' && json !== null && 'sha' in json ? json.sha : undefined
   return typeof sha === 'string' && COMMIT.test(sha)
     ? requireAsked(sha, repo)
-    : refuseFile(repo, 'protocol', 'the hub named no commit: is HF_ENDPOINT right?')
+    : refuseFile(repo, 'protocol', 'the response of the hub has no commit: is HF_ENDPOINT right?')
 }
 
 const fileOf = (entry: unknown, repo: HubRepo): readonly HubFile[] => {
@@ -107,14 +113,14 @@ const fileOf = (entry: unknown, repo: HubRepo): readonly HubFile[] => {
     !Number.isSafeInteger(size) ||
     size < 0
   ) {
-    return refuseFile(repo, 'protocol', 'the list of files has an entry that is none')
+    return refuseFile(repo, 'protocol', 'the list of files has an invalid entry')
   }
   return isInside(path)
     ? [{ path, size }]
     : refuseFile(repo, 'protocol', `the repository has a file '${path}' that would leave its folder`)
 }
 
-/** Pages of a list of files that are read at most. */
+/** Maximum number of pages of a list of files to read. */
 const MOST_PAGES = 1000
 
 const nextPage = (headers: Headers, repo: HubRepo, setup: Setup): string | undefined => {
@@ -133,7 +139,7 @@ const listOnline = async (setup: Setup, repo: HubRepo): Promise<HubListing> => {
   for (let page = 0; url !== undefined; page++) {
     if (page === MOST_PAGES) refuseFile(repo, 'protocol', `the list of files has more than ${MOST_PAGES} pages`)
     const { json, headers }: { readonly json: unknown; readonly headers: Headers } = await askJson(setup, repo, url)
-    if (!Array.isArray(json)) return refuseFile(repo, 'protocol', 'the list of files is none')
+    if (!Array.isArray(json)) return refuseFile(repo, 'protocol', 'the response of the hub is not a list of files')
     for (const entry of json) files.push(...fileOf(entry, repo))
     url = nextPage(headers, repo, setup)
   }
@@ -145,17 +151,17 @@ const listCached = async (setup: Setup, repo: HubRepo, why: string): Promise<Hub
   const commit = await cachedCommit(setup.cache, repo)
   const files = commit === undefined ? [] : await cachedFiles(setup.cache, repo, commit)
   return commit === undefined || files.length === 0
-    ? refuseFile(repo, 'not-cached', `${why}, and the cache ${setup.cache} has nothing of revision ${repo.revision}`)
+    ? refuseFile(repo, 'not-cached', `${why}, and the cache ${setup.cache} has no files of revision ${repo.revision}`)
     : { commit, files, origin: 'cache' }
 }
 
-/** Whether the hub could not be asked, as opposed to having said no. */
+/** Returns true if the hub could not be reached, as opposed to having refused. */
 const isAway = (error: unknown): error is HubError =>
   error instanceof HubError && ['unreachable', 'timeout'].includes(error.failure.kind)
 
 const list = async (setup: Setup, repo: HubRepo): Promise<HubListing> => {
   requireRepo(repo)
-  if (setup.network === 'cache-only') return listCached(setup, repo, 'the network is not to be used')
+  if (setup.network === 'cache-only') return listCached(setup, repo, 'network access is disabled')
   try {
     return await listOnline(setup, repo)
   } catch (error) {
@@ -166,7 +172,7 @@ const list = async (setup: Setup, repo: HubRepo): Promise<HubListing> => {
   }
 }
 
-/** A file on the hub: where it is, what it should be. */
+/** A file on the hub, with its expected size and checksum. */
 interface RemoteFile {
   readonly url: string
   readonly path: string
@@ -175,7 +181,7 @@ interface RemoteFile {
   readonly size: number
 }
 
-/** Redirects that are followed by hand, so that the headers of the hub itself are seen. */
+/** Maximum number of redirects to follow. They are followed here to read the hub's own headers. */
 const MOST_REDIRECTS = 5
 
 const describeFile = async (setup: Setup, repo: HubRepo, path: string): Promise<RemoteFile> => {
@@ -195,7 +201,7 @@ const describeFile = async (setup: Setup, repo: HubRepo, path: string): Promise<
       const { headers } = response
       const location = headers.get('location')
       if (headers.get('x-repo-commit') === null && location !== null) {
-        url = webAddress(repo, location, url).href // the repository has another name now
+        url = webAddress(repo, location, url).href // the repository was renamed
         continue
       }
       const commit = headers.get('x-repo-commit') ?? ''
@@ -208,7 +214,11 @@ const describeFile = async (setup: Setup, repo: HubRepo, path: string): Promise<
         !Number.isSafeInteger(size) ||
         size < 0
       ) {
-        return refuseFile(repo, 'protocol', `${path}: the hub did not say commit, etag and size: is HF_ENDPOINT right?`)
+        return refuseFile(
+          repo,
+          'protocol',
+          `${path}: the hub did not send commit, etag and size: is HF_ENDPOINT right?`,
+        )
       }
       return { url, path, commit: requireAsked(commit, repo), etag, size }
     }
@@ -228,7 +238,7 @@ interface Download {
 
 const sizeOf = async (path: string): Promise<number> => (await fs.stat(path).catch(() => undefined))?.size ?? 0
 
-/** Fetches what is missing of a file. Returns whether the whole of it is there now. */
+/** Downloads the missing part of a file. Returns true if the file is now complete. */
 const fetchRest = async ({ setup, repo, file, incomplete, onProgress }: Download): Promise<boolean> => {
   let have = await sizeOf(incomplete)
   if (have > file.size) {
@@ -244,7 +254,7 @@ const fetchRest = async ({ setup, repo, file, incomplete, onProgress }: Download
       response.status === 206 ? Number(/^bytes (\d+)-/.exec(response.headers.get('content-range') ?? '')?.[1] ?? -1) : 0
     if (response.status === 416 || (start !== have && start !== 0)) {
       await response.body?.cancel()
-      await fs.rm(incomplete, { force: true }) // it cannot go on from here: from the beginning, the next time
+      await fs.rm(incomplete, { force: true }) // resuming is impossible: the next attempt starts over
       return false
     }
     const out = await fs.open(incomplete, start === 0 ? 'w' : 'a')
@@ -256,7 +266,7 @@ const fetchRest = async ({ setup, repo, file, incomplete, onProgress }: Download
           refuseFile(
             repo,
             'corrupt',
-            `${file.path}: the server sends more than the ${file.size} bytes that the hub says`,
+            `${file.path}: the server sends more than the ${file.size} bytes that the hub announced`,
           )
         await out.writeFile(part)
         onProgress({ path: file.path, bytes, totalBytes: file.size })
@@ -284,11 +294,7 @@ const fetchAll = async (download: Download): Promise<void> => {
     if (resumes >= setup.resumes) {
       const have = await sizeOf(incomplete)
       if (result !== false && have === 0) throw result
-      refuseFile(
-        repo,
-        'truncated',
-        `${file.path}: only ${have} of ${file.size} bytes came; run again to go on from there`,
-      )
+      refuseFile(repo, 'truncated', `${file.path}: only ${have} of ${file.size} bytes arrived; run again to resume`)
     }
     await new Promise((resolve) =>
       setTimeout(resolve, Math.min(setup.timeoutMs, 100 * 2 ** resumes) * (0.5 + Math.random() / 2)),
@@ -296,7 +302,10 @@ const fetchAll = async (download: Download): Promise<void> => {
   }
 }
 
-/** Fetches a file to its place among the blobs, where it appears when it is whole and right. Other processes may do the same meanwhile. */
+/**
+ * Downloads a file to its place among the blobs, where it appears once complete and verified. Other
+ * processes may do the same at the same time.
+ */
 const fetchBlob = async (wanted: Omit<Download, 'incomplete'>, blob: string): Promise<void> => {
   const { repo, file } = wanted
   await fs.mkdir(dirname(blob), { recursive: true })
@@ -306,7 +315,7 @@ const fetchBlob = async (wanted: Omit<Download, 'incomplete'>, blob: string): Pr
     const sum = await checksum(incomplete, file.etag)
     if (sum !== undefined && sum !== file.etag) {
       await fs.rm(incomplete, { force: true })
-      refuseFile(repo, 'corrupt', `${file.path}: the checksum of what came is ${sum}, not ${file.etag}: run again`)
+      refuseFile(repo, 'corrupt', `${file.path}: the downloaded data has checksum ${sum}, not ${file.etag}: run again`)
     }
     await fs.rename(incomplete, blob)
     await dropPartials(blob)
@@ -343,14 +352,14 @@ const download = async (
   requireRepo(repo)
   if (!isInside(wanted.path)) refuseFile(repo, 'not-found', `'${wanted.path}' cannot be a file of a repository`)
   const cached = await downloadCached(setup, repo, wanted.path)
-  if (cached !== undefined && COMMIT.test(repo.revision)) return cached // what a commit is never changes
+  if (cached !== undefined && COMMIT.test(repo.revision)) return cached // commits never change
   if (setup.network === 'cache-only') {
     return (
       cached ??
       refuseFile(
         repo,
         'not-cached',
-        `the network is not to be used, and the cache ${setup.cache} does not have ${wanted.path}`,
+        `network access is disabled, and the cache ${setup.cache} does not have ${wanted.path}`,
       )
     )
   }
@@ -363,15 +372,17 @@ const download = async (
 }
 
 /**
- * The hub.
+ * Makes a client of the Hugging Face hub.
  *
- * A download that breaks off goes on where it was, within a call and between calls; a file is in the cache only when it has its size
- * and its checksum (SHA-256 or git's SHA-1, as its etag is). Several processes may use one cache.
+ * An interrupted download is resumed, within a call and between calls. A file enters the cache only
+ * with the right size and checksum (its etag is a SHA-256 or git's SHA-1). Several processes may
+ * share one cache.
  *
  * Errors   `Left(HubFailure)`: `unauthorized`, `gated`, `not-found` (repository, revision or file),
- *          `refused`; `unreachable` and `timeout` where nothing is cached; `truncated`, `corrupt`,
- *          `protocol` for servers that break off or lie; `not-cached`; `disk`.
- * Effects  requests to the endpoint and where it redirects, files below the cache folder. Reads the environment when it is made.
+ *          `refused`; `unreachable` and `timeout` without a cached copy; `truncated`, `corrupt` or
+ *          `protocol` for incomplete or invalid responses; `not-cached`; `disk`.
+ * Effects  sends requests to the endpoint and its redirect targets, and writes files in the cache
+ *          folder. Reads the environment when it is made.
  */
 export const liveHub = (options: LiveHubOptions = {}): Hub => {
   const setup = setupOf(options, process.env)

@@ -1,4 +1,7 @@
-/** The cache of the Hugging Face hub on disk, in the layout that Python and JavaScript share: blobs, snapshots, refs. */
+/**
+ * The cache of the Hugging Face hub on disk, in the layout that Python and JavaScript share: blobs,
+ * snapshots, refs.
+ */
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import * as fs from 'node:fs/promises'
@@ -9,17 +12,20 @@ import { temporaryName, writeWhole } from './files.js'
 
 const COMMIT = /^[0-9a-f]{40}$/
 
-/** The folder of the cache: HF_HUB_CACHE, else `hub` in HF_HOME, else in the user's cache. */
+/**
+ * Returns the folder of the cache: HF_HUB_CACHE, otherwise `hub` in HF_HOME, otherwise in the
+ * user's cache.
+ */
 export const defaultCacheFolder = (env: Readonly<Record<string, string | undefined>>): string => {
-  const home = env.HF_HOME || join(env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'huggingface') // an empty variable is none
+  const home = env.HF_HOME || join(env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'huggingface') // empty counts as missing
   return env.HF_HUB_CACHE || env.HUGGINGFACE_HUB_CACHE || join(home, 'hub')
 }
 
-/** The folder of a repository in a cache. */
+/** Returns the folder of a repository in a cache. */
 export const repoFolder = (cache: string, { kind, name }: HubRepo): string =>
   join(cache, `${kind}s--${name.replaceAll('/', '--')}`)
 
-/** Whether a path of a repository stays inside the folder that it is put into. */
+/** Returns true if a path of a repository stays inside its folder. */
 export const isInside = (path: string): boolean =>
   path !== '' &&
   !path.includes('\\') &&
@@ -32,19 +38,19 @@ const readRef = async (folder: string, revision: string): Promise<string | undef
   return text !== undefined && COMMIT.test(text.trim()) ? text.trim() : undefined
 }
 
-/** The commit that a revision stood for when it was last asked for; undefined if it never was. */
+/** Returns the last known commit of a revision, or `undefined`. */
 export const cachedCommit = (cache: string, repo: HubRepo): Promise<string | undefined> =>
   readRef(repoFolder(cache, repo), repo.revision)
 
-/** Remembers what a revision stands for. */
+/** Records the commit of a revision. */
 export const writeRef = async (cache: string, repo: HubRepo, commit: string): Promise<void> => {
   if (COMMIT.test(repo.revision)) return
   const path = join(repoFolder(cache, repo), 'refs', repo.revision)
   await fs.mkdir(dirname(path), { recursive: true })
-  await writeWhole(path, commit) // others read it meanwhile
+  await writeWhole(path, commit) // other processes may be reading it
 }
 
-/** Files of a commit that are in the cache. */
+/** Lists the cached files of a commit. */
 export const cachedFiles = async (cache: string, repo: HubRepo, commit: string): Promise<readonly HubFile[]> => {
   const snapshot = join(repoFolder(cache, repo), 'snapshots', commit)
   const names = await fs.readdir(snapshot, { recursive: true }).catch(() => [])
@@ -56,7 +62,7 @@ export const cachedFiles = async (cache: string, repo: HubRepo, commit: string):
   return found
 }
 
-/** The path of a file of a commit, if it is in the cache. */
+/** Returns the path of a file of a commit, if it is cached. */
 export const cachedFile = async (
   cache: string,
   repo: HubRepo,
@@ -66,7 +72,10 @@ export const cachedFile = async (
   return (await fs.stat(file).catch(() => undefined))?.isFile() === true ? file : undefined
 }
 
-/** The checksum that an etag is: SHA-256 of large files, git's SHA-1 of small ones; undefined for an etag that is neither. */
+/**
+ * Computes the checksum that an etag contains: SHA-256 for large files, git's SHA-1 for small ones.
+ * Returns `undefined` for other etags.
+ */
 export const checksum = async (file: string, etag: string): Promise<string | undefined> => {
   const kind = /^[0-9a-f]{64}$/.test(etag) ? 'sha256' : COMMIT.test(etag) ? 'sha1' : undefined
   if (kind === undefined) return undefined
@@ -76,7 +85,10 @@ export const checksum = async (file: string, etag: string): Promise<string | und
   return hash.digest('hex')
 }
 
-/** Puts a whole blob under the name that its commit has for it: a link, or a copy where links are refused. */
+/**
+ * Publishes a complete blob under its name in a commit, as a link, or as a copy if links are not
+ * supported.
+ */
 export const publish = async (
   cache: string,
   repo: HubRepo,
@@ -89,7 +101,7 @@ export const publish = async (
   try {
     await fs.symlink(relative(dirname(link), blob), temporary)
   } catch {
-    await fs.copyFile(blob, temporary) // links are refused; a disk that takes no copy either says so
+    await fs.copyFile(blob, temporary) // links are not supported; other errors of the disk recur here
   }
   try {
     await fs.rename(temporary, link)

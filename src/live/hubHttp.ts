@@ -1,19 +1,19 @@
-/** Requests to the Hugging Face hub: with time limits, and with every refusal as a failure that says what to do. */
+/** Requests to the Hugging Face hub, with time limits, and failures that include advice. */
 import { isRight } from 'fp-ts/lib/Either.js'
 import type { Timers } from '../core/capabilities.js'
 import type { HubFailure, HubRepo } from '../core/hub.js'
 import { parseJson } from '../core/json.js'
 
-/** What a request needs to know. */
+/** The settings of requests. */
 export interface HubConnection {
   readonly endpoint: string
   readonly token: string | undefined
-  /** Longest silence: until an answer begins, and then for each KiB of it. */
+  /** Longest silence in milliseconds: until a response starts, and then for each KiB of it. */
   readonly timeoutMs: number
   readonly timers: Timers
 }
 
-/** Thrown inside `live/hub`; becomes a Left there. */
+/** An error inside `live/hub`, which is converted to a `Left` there. */
 export class HubError extends Error {
   readonly failure: HubFailure
 
@@ -50,12 +50,12 @@ const refuseStatus = (response: Response, repo: HubRepo, { token }: HubConnectio
     return refuseFile(
       repo,
       'gated',
-      `access has to be asked for on the page of the repository; then ${TOKEN_HINT} (${said})`,
+      `request access on the page of the repository; then ${TOKEN_HINT} (${said})`,
       status,
     )
   }
   if (code === 'RepoNotFound' || (status === 401 && code === null)) {
-    // The hub says so of repositories that are private, too.
+    // The hub gives the same answer for private repositories.
     return status === 401
       ? refuseFile(
           repo,
@@ -79,7 +79,7 @@ const refuseStatus = (response: Response, repo: HubRepo, { token }: HubConnectio
   )
 }
 
-/** Why a request got no answer. */
+/** Throws the failure of a request without a response. */
 const refuseError = (error: unknown, repo: HubRepo, { endpoint, timeoutMs }: HubConnection): never => {
   if (error instanceof HubError) throw error
   if (error instanceof Error && error.name === 'TimeoutError') {
@@ -97,7 +97,7 @@ const refuseError = (error: unknown, repo: HubRepo, { endpoint, timeoutMs }: Hub
   )
 }
 
-/** A time limit that begins anew with every sign of life. */
+/** A time limit that restarts with every sign of life. */
 export interface Watch {
   readonly signal: AbortSignal
   readonly alive: () => void
@@ -119,17 +119,17 @@ export const startWatch = ({ timeoutMs, timers }: Pick<HubConnection, 'timeoutMs
   }
 }
 
-/** What to ask. */
+/** A request to the hub. */
 export interface HubRequest {
   readonly url: string
   readonly method?: 'GET' | 'HEAD'
   readonly headers?: Readonly<Record<string, string>>
   readonly redirect?: 'follow' | 'manual'
-  /** Answers that are no refusal besides 2xx. */
+  /** Statuses that are accepted in addition to 2xx. */
   readonly accepted?: readonly number[]
 }
 
-/** The address of something on the web, as the hub names it. */
+/** Parses an address that the hub sent. */
 export const webAddress = (repo: HubRepo, text: string, base?: string): URL => {
   const url = URL.canParse(text, base) ? new URL(text, base) : undefined
   if (url === undefined || !/^https?:$/.test(url.protocol) || url.username !== '' || url.password !== '')
@@ -141,15 +141,21 @@ export const webAddress = (repo: HubRepo, text: string, base?: string): URL => {
   return url
 }
 
-/** The header with the token. What is no token must not reach the messages of `fetch`, which quote it. */
+/**
+ * Returns the header with the token. Invalid tokens are rejected here, because error messages of
+ * `fetch` would quote them.
+ */
 const authorizationOf = (token: string | undefined, repo: HubRepo): Readonly<Record<string, string>> => {
   if (token === undefined) return {}
   return /^[\x21-\x7e]+$/.test(token)
     ? { authorization: `Bearer ${token}` }
-    : refuseFile(repo, 'unauthorized', 'the token has blanks or characters that none can have: check HF_TOKEN')
+    : refuseFile(repo, 'unauthorized', 'the token contains blanks or invalid characters: check HF_TOKEN')
 }
 
-/** An answer, or its failure thrown. The token goes to the hub alone: `fetch` drops it where a redirect leads elsewhere. */
+/**
+ * Returns the response, or throws its failure. Only the hub receives the token: `fetch` drops it on
+ * redirects to other hosts.
+ */
 export const ask = async (
   connection: HubConnection,
   repo: HubRepo,
@@ -174,10 +180,10 @@ export const ask = async (
   }
 }
 
-/** The most that an answer in JSON may hold. */
+/** Maximum number of bytes of a JSON response. */
 const MOST_JSON = 2 ** 26
 
-/** The JSON of an answer, and its headers. */
+/** Returns the JSON of a response, and its headers. */
 export const askJson = async (
   connection: HubConnection,
   repo: HubRepo,
@@ -190,23 +196,25 @@ export const askJson = async (
     let length = 0
     for await (const part of partsOf(response, repo, { connection, watch })) {
       length += part.length
-      if (length > MOST_JSON)
-        refuseFile(repo, 'protocol', `an answer of more than ${MOST_JSON} bytes where a list of files should be`)
+      if (length > MOST_JSON) refuseFile(repo, 'protocol', `the list of files has more than ${MOST_JSON} bytes`)
       parts.push(part)
     }
     const json = parseJson(Buffer.concat(parts).toString('utf8'))
     return isRight(json)
       ? { json: json.right, headers: response.headers }
-      : refuseFile(repo, 'protocol', `${url} answered with something else than JSON: is HF_ENDPOINT right?`)
+      : refuseFile(repo, 'protocol', `${url} did not respond with JSON: is HF_ENDPOINT right?`)
   } finally {
     watch.stop()
   }
 }
 
-/** Less than this is no sign of life: a server that sends a byte now and then would never be given up. */
+/**
+ * Bytes that count as a sign of life. With fewer, a server that sends single bytes would never time
+ * out.
+ */
 const SIGN_OF_LIFE = 1024
 
-/** The parts of an answer as they come. A connection that breaks is a failure. */
+/** Yields the parts of a response as they arrive. A broken connection is a failure. */
 export async function* partsOf(
   response: Response,
   repo: HubRepo,
@@ -227,6 +235,6 @@ export async function* partsOf(
       yield part.value
     }
   } finally {
-    await reader.cancel().catch(() => undefined) // what was not read is not wanted; a broken connection has been reported
+    await reader.cancel().catch(() => undefined) // drops the unread part; a broken connection was already reported
   }
 }

@@ -2,18 +2,18 @@
 import { availableParallelism, cpus, totalmem } from 'node:os'
 import type { Machine, Usage } from '../core/capabilities.js'
 
-/** The memory of the machine, or of the container that the process is in, whichever is less. */
+/** The memory of the machine or of the process's container, whichever is smaller. */
 export const liveMachine: Machine = {
   memoryBytes: () => {
-    const limit = process.constrainedMemory() // 0 or more than there is where nothing limits it
+    const limit = process.constrainedMemory() // 0, or more than the machine has, without a limit
     return limit > 0 ? Math.min(limit, totalmem()) : totalmem()
   },
 }
 
-/** The kind of processor, as it names itself. */
+/** Returns the model name of the processor. */
 export const processorName = (): string => cpus()[0]?.model ?? 'unknown'
 
-/** Bytes of this process that are in main memory. */
+/** Returns the resident memory of this process in bytes. */
 export const residentBytes = (): number => process.memoryUsage.rss()
 
 /** Describes this machine, for results of benchmarks. */

@@ -6,13 +6,18 @@ import type { OutputFailure } from '../core/failure.js'
 
 const failureOf = (error: Error): OutputFailure => {
   const code = 'code' in error && typeof error.code === 'string' ? error.code : 'UNKNOWN'
-  return { _tag: 'OutputFailure', code, reason: code === 'EPIPE' ? 'nobody reads the output any more' : error.message }
+  return {
+    _tag: 'OutputFailure',
+    code,
+    reason: code === 'EPIPE' ? 'the reader of the output has closed it' : error.message,
+  }
 }
 
 /**
- * Writes text to a stream. An error of the stream while text is written is a failure of that text alone, and does not end the process.
+ * Makes an output of a stream. An error of the stream fails only the text being written, and does
+ * not end the process.
  *
- * Errors   `Left(OutputFailure)` where the stream does not take the text.
+ * Errors   `Left(OutputFailure)` if the stream does not accept the text.
  *
  * @internal
  */
@@ -22,11 +27,11 @@ export const streamOutput = (stream: Writable): Output => ({
       const ignore = (): void => undefined
       stream.on('error', ignore)
       stream.write(text, (error) => {
-        setImmediate(() => stream.off('error', ignore)) // the stream says it again after this
+        setImmediate(() => stream.off('error', ignore)) // the stream emits the error once more after this
         resolve(error ? E.left(failureOf(error)) : E.right(undefined))
       })
     }),
 })
 
-/** What `console.log` writes to. */
+/** The output of this process, which `console.log` uses too. */
 export const liveOutput: Output = streamOutput(process.stdout)

@@ -1,4 +1,4 @@
-/** Real processes: `node:child_process`, in groups of their own that do not outlive this process. */
+/** Real processes: `node:child_process`, in their own groups, which end with this process. */
 import type { ChildProcess, ChildProcessByStdio } from 'node:child_process'
 import { createServer } from 'node:net'
 import { createInterface } from 'node:readline'
@@ -15,8 +15,8 @@ const REASONS: Readonly<Record<string, string>> = {
   ENOENT: 'there is no such program',
   EACCES: 'this program may not be run',
   EADDRINUSE: 'the port is in use',
-  EPIPE: 'it reads no more',
-  ERR_STREAM_DESTROYED: 'it reads no more',
+  EPIPE: 'it no longer reads its input',
+  ERR_STREAM_DESTROYED: 'it no longer reads its input',
   ERR_STREAM_WRITE_AFTER_END: 'its input was ended',
 }
 
@@ -27,23 +27,26 @@ const processFailure = (command: string, error: Error): ProcessFailure => ({
   reason: `${command}: ${REASONS[codeOf(error)] ?? error.message}`,
 })
 
-/** Sends a signal to a process and all of its group. One that is gone is no failure. */
+/** Sends a signal to a process and its group. Ignores groups that have ended. */
 const signalGroup = (pid: number, signal: NodeJS.Signals): void => {
   try {
     process.kill(-pid, signal)
   } catch {
-    // nobody of the group is left
+    // The group has ended.
   }
 }
 
-/** Groups that have to end with this process. */
+/** Groups that must end with this process. */
 const groups = new Set<number>()
 
 const endAll = (): void => {
   for (const pid of groups) signalGroup(pid, 'SIGKILL')
 }
 
-/** A signal that ends this process ends the groups too, unless somebody else here answers it: then `exit` does. */
+/**
+ * Ends the groups on a signal that ends this process. If other listeners handle the signal, `exit`
+ * does so instead.
+ */
 const onSignal = (signal: NodeJS.Signals): void => {
   if (process.listenerCount(signal) > 1) return
   endAll()
@@ -69,8 +72,8 @@ const forget = (pid: number): void => {
 }
 
 /**
- * A shell that ends a group when this process is gone in a way that lets it do nothing, such as SIGKILL: then the shell's input ends without
- * the word that all is well.
+ * A shell that ends a group after this process was killed in a way that it cannot handle, such as
+ * SIGKILL. The shell's input then ends without the final word.
  */
 const GUARD = 'read -r word; [ "$word" = over ] || { kill -TERM -"$1"; sleep 3; kill -KILL -"$1"; }'
 
@@ -79,7 +82,7 @@ const startGuard = (pid: number): ChildProcess => {
     detached: true,
     stdio: ['pipe', 'ignore', 'ignore'],
   })
-  guard.on('error', () => {}) // without a shell there is no guard: `exit` and the signals are still answered
+  guard.on('error', () => {}) // without a shell there is no guard; `exit` and signals are still handled
   guard.stdin?.on('error', () => {})
   guard.unref()
   return guard
@@ -95,7 +98,7 @@ const environmentOf = (changes: NonNullable<ProcessProgram['env']>): NodeJS.Proc
   ...Object.fromEntries(Object.entries(changes).map(([name, value]) => [name, value ?? undefined])),
 })
 
-/** Bytes of a stream, until it is closed. */
+/** Passes on the bytes of a stream until it is closed. */
 const bytesOf = (stream: Readable, onBytes: (bytes: Uint8Array) => void): Promise<void> =>
   new Promise((resolve) => {
     stream.on('data', onBytes).once('close', resolve)
@@ -107,7 +110,9 @@ interface Launched extends RunningProcess {
   readonly child: Child
 }
 
-/** Starts a child as the head of a group. `listen` says what to do with what it writes, and when that is all told. */
+/**
+ * Starts a child as the head of a group. `listen` reads its output, and resolves after all of it.
+ */
 const launch = async (
   { command, args, env = {}, folder }: Omit<ProcessProgram, 'onLine'> & Pick<TalkingProgram, 'folder'>,
   input: 'ignore' | 'pipe',
@@ -117,7 +122,7 @@ const launch = async (
   const child = spawnClosed(command, args, {
     env: environmentOf(env),
     cwd: folder,
-    detached: true, // a group of its own, so that all that it starts can be ended
+    detached: true, // in its own group, so that all its descendants can be ended
     stdio: [input, 'pipe', 'pipe'],
   }) as Child
   const begun = await new Promise<Error | null>((resolve) => {
@@ -133,7 +138,7 @@ const launch = async (
   })
   const told = listen(child)
   const ended = gone.then(async (end) => {
-    signalGroup(pid, 'SIGKILL') // children that it left behind, which would also hold its output open
+    signalGroup(pid, 'SIGKILL') // leftover children, which would also keep its output open
     await told
     guard.stdin?.end('over\n')
     forget(pid)
@@ -144,7 +149,7 @@ const launch = async (
     pid,
     ended,
     stop: async (graceMs) => {
-      if (!groups.has(pid)) return ended // its number may be another's by now
+      if (!groups.has(pid)) return ended // its id may have been reused
       signalGroup(pid, 'SIGTERM')
       const timer = setTimeout(() => signalGroup(pid, 'SIGKILL'), graceMs)
       const end = await ended
@@ -167,7 +172,7 @@ const converse: Processes['converse'] =
   ({ onOutput, onErrors, ...program }) =>
   async () =>
     E.map(({ child: { stdin }, pid, ended, stop }: Launched) => {
-      stdin?.on('error', () => {}) // each write is told what became of it
+      stdin?.on('error', () => {}) // each write reports its own error
       return {
         ...{ pid, ended, stop },
         write: (text: string): TE.TaskEither<ProcessFailure, void> =>
@@ -204,7 +209,7 @@ const freePort: Processes['freePort'] = (wanted = 0) =>
 /**
  * The processes of this computer (POSIX).
  *
- * Each is the head of a group, which ends with it: when it is stopped, when it ends by itself, when this process exits, is interrupted by
- * Ctrl-C or a signal, or is killed.
+ * Each is the head of a group, which ends with it: when it is stopped, when it ends by itself, and
+ * when this process exits, is interrupted by Ctrl-C or a signal, or is killed.
  */
 export const liveProcesses: Processes = { start, converse, freePort }

@@ -1,4 +1,4 @@
-/** Real threads: `node:worker_threads`, from TypeScript sources as from compiled files. */
+/** Real threads: `node:worker_threads`, from TypeScript sources or compiled files. */
 import { fileURLToPath } from 'node:url'
 import { isNativeError } from 'node:util/types'
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker, workerData } from 'node:worker_threads'
@@ -6,18 +6,21 @@ import * as E from 'fp-ts/lib/Either.js'
 import type { Thread, ThreadOptions, ThreadPort, ThreadProgram, Threads } from '../core/capabilities.js'
 import type { ThreadFailure } from '../core/failure.js'
 
-/** What a thread is given to begin with. */
+/** The initial data of a thread. */
 interface Boot {
   /** URL of this file. */
   readonly main: string
-  /** URL of the module that makes Node read TypeScript; null where nothing is TypeScript. */
+  /** URL of the module that makes Node read TypeScript, or null if it is not needed. */
   readonly loader: string | null
   readonly program: ThreadProgram
   readonly input: unknown
   readonly port: MessagePort
 }
 
-/** A thread begins with a text instead of a file, so that nobody has to know whether this file ends in .ts or .js. */
+/**
+ * The start of a thread, as text instead of a file, so that it works whether this file ends in .ts
+ * or .js.
+ */
 const BOOT = `
 const { workerData: { main, loader } } = require('node:worker_threads')
 const ready = loader === null ? Promise.resolve() : import(loader).then(({ register }) => register())
@@ -32,7 +35,10 @@ const failure = (kind: ThreadFailure['kind'], reason: string): ThreadFailure => 
 
 const messageOf = (error: unknown): string => (isNativeError(error) ? `${error.name}: ${error.message}` : String(error))
 
-/** An end of a `MessageChannel` of Node. What arrives there waits until somebody listens. */
+/**
+ * Makes a port from an end of Node's `MessageChannel`. Messages are buffered until `listen` is
+ * called.
+ */
 export const messagePort = (port: MessagePort): ThreadPort => ({
   post: (message, transfer = []) => port.postMessage(message, transfer),
   listen: (listener) => {
@@ -41,14 +47,15 @@ export const messagePort = (port: MessagePort): ThreadPort => ({
 })
 
 /**
- * Runs the program that a thread was started for: called in the thread, by its first text.
+ * Runs the program of a thread. Called in the thread by its start text.
  *
- * Errors   rejects, which ends the thread, where the module cannot be imported or does not export such a function.
+ * Errors   rejects, which ends the thread, if the module cannot be imported or does not export the
+ *          function.
  *
  * @public by its name, in the thread
  */
 export const runThread = async (): Promise<void> => {
-  const { program, input, port } = workerData as Boot // what `startWorker` gave
+  const { program, input, port } = workerData as Boot // from `startWorker`
   const module: Readonly<Record<string, unknown>> = await import(program.module)
   const run = module[program.exportName]
   if (typeof run !== 'function') {
@@ -67,12 +74,15 @@ const causeOf = (error: Error): ThreadFailure =>
 
 const isTypeScript = (url: string): boolean => /\.[cm]?ts$/.test(url)
 
-/** tsx, where it is installed: Node alone does not find `x.ts` for an import of `x.js`. */
+/**
+ * Returns the URL of tsx's loader if it is installed. Node alone does not find `x.ts` for an import
+ * of `x.js`.
+ */
 const typeScriptLoader = (): string | null => {
   try {
     return import.meta.resolve('tsx/esm/api')
   } catch {
-    return null // Node says by itself what it cannot import, and the thread's end carries that
+    return null // Node reports what it cannot import, and the thread's failure includes that
   }
 }
 
@@ -105,13 +115,13 @@ const startWorker = (program: ThreadProgram, { input, firstWordMs, heapMegabytes
     firstWordMs === undefined
       ? undefined
       : setTimeout(() => {
-          why ??= failure('timeout', `the thread said nothing within ${firstWordMs} ms`)
+          why ??= failure('timeout', `the thread sent no message within ${firstWordMs} ms`)
           void worker.terminate()
         }, firstWordMs)
   const ended = new Promise<ThreadFailure>((resolve) => {
     worker.once('exit', (code) => {
       clearTimeout(late)
-      // What the thread said before its end is heard before its end.
+      // Deliver the messages that the thread sent before its end.
       for (let last = receiveMessageOnPort(here); last !== undefined; last = receiveMessageOnPort(here)) {
         here.emit('message', last.message)
       }
@@ -146,10 +156,11 @@ const startWorker = (program: ThreadProgram, { input, firstWordMs, heapMegabytes
 /**
  * Threads through Node.
  *
- * Sources in TypeScript run where `tsx` is installed. A thread keeps the process alive until it ends. A crash of native code ends the whole
- * process, as anywhere.
+ * TypeScript sources need `tsx`. A thread keeps the process alive until it ends. A crash of native
+ * code ends the whole process.
  *
- * Errors   `Left(ThreadFailure)` of kind `start`: the input cannot be cloned, the module is no `file:` URL, or the system gives no thread.
+ * Errors   `Left(ThreadFailure)` of kind `start` if the input cannot be cloned, the module is not a
+ *          `file:` URL, or the system cannot start a thread.
  */
 export const liveThreads: Threads = {
   start: (program, options) => async () =>

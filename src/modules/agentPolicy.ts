@@ -9,7 +9,7 @@ import { find, type TensorDict } from '../data/tensorDict/tensorDict.js'
 import { discard, own, scope } from '../engine/scope.js'
 
 export interface AgentPolicyOptions<In, Out> {
-  /** The policy of each agent; several may have the same. */
+  /** The policy of each agent. Several agents may share one. */
   readonly policies: Readonly<Record<string, Policy<In, Out>>>
   readonly name?: string
 }
@@ -17,7 +17,7 @@ export interface AgentPolicyOptions<In, Out> {
 const failed = (policy: string, reason: string): E.Either<PolicyFailure, never> =>
   E.left({ _tag: 'PolicyFailure', policy, kind: 'asked', reason })
 
-/** The agent of each row; undefined if the state does not say. */
+/** Returns the agent of each row, or `undefined` if the state has no agents. */
 const agentsOf = (td: TensorDict): readonly string[] | undefined => {
   const entry = find(td, ['agent'])
   if (entry === undefined || !('_tag' in entry) || entry._tag !== 'Data') return undefined
@@ -25,14 +25,14 @@ const agentsOf = (td: TensorDict): readonly string[] | undefined => {
   return agents.every((agent) => typeof agent === 'string') ? agents : undefined
 }
 
-/** Rows by the policy that answers them, in order of first appearance. */
+/** Groups rows by policy, in order of first appearance. */
 const rowsByPolicy = <P>(policies: readonly P[]): ReadonlyMap<P, readonly number[]> => {
   const groups = new Map<P, number[]>()
   for (const [row, policy] of policies.entries()) groups.set(policy, [...(groups.get(policy) ?? []), row])
   return groups
 }
 
-/** The entries that all actions have: those of one policy alone are nobody's business here. */
+/** Keeps the entries that all actions have, and drops those of single policies. */
 const inCommon = <S>(parts: readonly TensorDict<S>[]): readonly TensorDict<S>[] => {
   const [first, ...others] = parts as readonly TensorDict[]
   const keys = [...first!.entries.keys()].filter((key) => others.every((other) => other.entries.has(key)))
@@ -40,14 +40,17 @@ const inCommon = <S>(parts: readonly TensorDict<S>[]): readonly TensorDict<S>[] 
 }
 
 /**
- * A policy for states of several agents: each row is answered by the policy of its `agent`. Rows of one policy are one call; calls go out at once.
+ * Makes a policy for states of several agents. Each row is sent to the policy of its `agent`. The
+ * rows of one policy are one call, and all calls start at once.
  *
- * With one policy for all, no dispatch is needed: give it itself. Actions have the entries that all policies called give.
+ * A single policy for all agents can be used directly instead. Actions have the entries that all
+ * called policies return.
  *
- * Errors   `Left(PolicyFailure)` of kind `asked` if the state has no `agent`, or names one without a policy; else the first failure of a policy.
- *          Throws RangeError if there is no policy.
- * Effects  those of the policies. Policy number `n` of the record draws from `child(key, n)`: a row's randomness belongs to its place among
- *          those of its policy.
+ * Errors   `Left(PolicyFailure)` of kind `asked` if the state has no `agent`, or names one without
+ *          a policy; otherwise the first failure of a policy. Throws RangeError if there is no
+ *          policy.
+ * Effects  those of the policies. Policy number `n` of the record draws from `child(key, n)`. A
+ *          row's randomness depends on its position among the rows of its policy.
  *
  * @example
  * agentPolicy({ policies: { ann: scriptedPolicy({ answers: [] }), bob: scriptedPolicy({ answers: [] }) } }).name // 'agentPolicy'
@@ -61,7 +64,8 @@ export const agentPolicy = <In, Out>(options: AgentPolicyOptions<In, Out>): Poli
     name,
     act: (td, key, actOptions) => async () => {
       const agents = agentsOf(td)
-      if (agents === undefined) return failed(name, "the state has no 'agent' that says whose turn it is")
+      if (agents === undefined)
+        return failed(name, "the state has no 'agent' entry, which names the agent of each turn")
       const unknown = [...new Set(agents)].filter((agent) => !Object.hasOwn(policies, agent))
       if (unknown.length > 0) return failed(name, `there is no policy of ${unknown.join(', ')}`)
       const groups = [...rowsByPolicy(agents.map((agent) => policies[agent]!))] // each has its own
@@ -69,7 +73,7 @@ export const agentPolicy = <In, Out>(options: AgentPolicyOptions<In, Out>): Poli
       const parts = await Promise.all(
         groups.map(async ([policy, rows]) => {
           using state = own(scope(() => take(td, rows)))
-          return await policy.act(state.value, child(key, distinct.indexOf(policy)), actOptions)() // the state lives until then
+          return await policy.act(state.value, child(key, distinct.indexOf(policy)), actOptions)() // keeps the state alive
         }),
       )
       const actions = parts.flatMap((part) => (E.isRight(part) ? [part.right] : []))

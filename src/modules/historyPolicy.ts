@@ -1,39 +1,61 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { type Failure, problemList } from '../core/failure.js'
 import { aList, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../core/options.js'
-import type { HistoryAction, HistoryPrompt, Policy, PolicyFailure, TokenAction, TokenPrompt } from '../data/policy.js'
+import type {
+  ActOptions,
+  HistoryAction,
+  HistoryPrompt,
+  Policy,
+  PolicyFailure,
+  TokenAction,
+  TokenPrompt,
+} from '../data/policy.js'
 import { type Data, data, type Ragged, ragged, raggedRows } from '../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
 import { type History, lastMessage, type Message } from '../text/history/history.js'
 import { type ChatTemplate, render } from '../text/template/chatTemplate.js'
 import { tokenized } from '../text/tokenizer/budget.js'
-import { type EncodedText, encodeRendered, type TextTokenizer } from '../text/tokenizer/textTokenizer.js'
+import {
+  type DecodeState,
+  decodeNext,
+  type EncodedText,
+  encodeRendered,
+  type TextTokenizer,
+} from '../text/tokenizer/textTokenizer.js'
 import { callIds, callsInText, messageOfCalls } from '../text/toolCalls/callMessage.js'
 import { TOOL_CALL_FORMATS, type ToolCallFormat, toolCallFormatOf } from '../text/toolCalls/format.js'
 
-/** What a policy of conversations over one of tokens answers: the message, and the ids it was made of. */
+/**
+ * The action of a conversation policy that runs on a token policy: the message, and its token ids.
+ */
 export type HistoryTokens = HistoryAction &
   Omit<TokenAction, 'tokens'> & {
     readonly tokens: TensorDict<{ readonly prompt: Ragged<'int32'>; readonly response: Ragged<'int32'> }>
-    /** Why calls of tools in a message are only text, for each row. */
+    /** For each row, why tool calls in the message were left as text. */
     readonly malformedCalls: Data<readonly string[]>
   }
 
 export interface HistoryPolicyOptions {
-  /** Samples the ids. */
+  /** The policy that samples tokens. */
   readonly policy: Policy<TokenPrompt, TokenAction>
   readonly tokenizer: TextTokenizer
   readonly template: ChatTemplate
-  /** Tools that the template shows to the model. */
+  /** Tools that the template presents to the model. */
   readonly tools?: readonly object[]
-  /** How the model writes calls of tools. Default: as the template teaches, where there are tools; else nothing is read as a call. */
+  /**
+   * Format of the model's tool calls. Default: the template's format if there are tools, otherwise
+   * `none`, which reads no calls.
+   */
   readonly toolCalls?: ToolCallFormat | 'none'
-  /** What stands around thoughts, such as `['<think>', '</think>']`; they become the message's `reasoning`. Default: they stay in the text. */
+  /**
+   * Markers around reasoning, such as `['<think>', '</think>']`, which becomes the message's
+   * `reasoning`. Default: it stays in the text.
+   */
   readonly thoughts?: readonly [open: string, close: string]
   readonly name?: string
 }
 
-/** What the rows of a policy share. */
+/** The settings for reading rows. */
 interface Reading {
   readonly tokenizer: TextTokenizer
   readonly toolCalls: ToolCallFormat | 'none'
@@ -49,7 +71,7 @@ interface Sampled {
   readonly end: 'stop' | 'length'
 }
 
-/** Thoughts and what follows them. A template may have opened them already, at the end of the prompt. */
+/** Separates reasoning from the following text. A template may open it at the end of the prompt. */
 const splitThoughts = (
   text: string,
   prompt: string,
@@ -67,14 +89,14 @@ const splitThoughts = (
     : { text: body.slice(end + close.length).trimStart(), reasoning: body.slice(0, end) }
 }
 
-/** The ids without the special token that ended the turn: it is not part of the message. */
+/** Removes the special token that ended the turn, which is not part of the message. */
 const withoutEnd = ({ tokenizer }: Reading, { ids, end }: Sampled): readonly number[] => {
   const last = ids.at(-1)
   const token = last === undefined ? undefined : tokenizer.tokenOf(last)
   return end === 'stop' && token !== undefined && tokenizer.specialTokens.has(token) ? ids.slice(0, -1) : ids
 }
 
-/** What a row says. */
+/** Parses the message of a row. */
 const readTurn = (
   reading: Reading,
   sampled: Sampled,
@@ -96,7 +118,7 @@ const NAME = 'historyPolicy'
 const failed = (policy: string, reason: string, cause?: Failure): E.Either<PolicyFailure, never> =>
   E.left({ _tag: 'PolicyFailure', policy, kind: 'asked', reason, ...(cause !== undefined && { cause }) })
 
-/** One rendering for each conversation, shared by equal neighbours; or every problem. */
+/** Renders and encodes conversations, once for equal neighbors. Returns all problems on failure. */
 const encodeAll = (
   histories: readonly History[],
   { tokenizer, template, tools, name = NAME }: HistoryPolicyOptions,
@@ -110,9 +132,7 @@ const encodeAll = (
       continue
     }
     if (lastMessage(history)?.isComplete === false) {
-      problems.push(
-        `conversation ${i}: the last message is unfinished, and somebody else's turn must come before the policy's`,
-      )
+      problems.push(`conversation ${i}: the last message must be finished before the policy's turn`)
       continue
     }
     const rendered = render(template, history, {
@@ -129,6 +149,19 @@ const encodeAll = (
   return problems.length === 0 ? E.right(encoded) : failed(name, problemList(problems))
 }
 
+/** Decodes the ids of a streaming policy, row by row. */
+const textHook = (tokenizer: TextTokenizer, onText: ActOptions['onText']): Pick<ActOptions, 'onTokens'> => {
+  if (onText === undefined) return {}
+  const states = new Map<number, DecodeState>()
+  return {
+    onTokens: (row, ids) => {
+      const [next, text] = decodeNext(states.get(row) ?? tokenizer.decodeStart('skip'), ids)
+      states.set(row, next)
+      if (text !== '') onText(row, text)
+    },
+  }
+}
+
 const HISTORY_POLICY_OPTIONS: OptionKinds<HistoryPolicyOptions> = {
   policy: aRecord,
   tokenizer: aRecord,
@@ -140,15 +173,21 @@ const HISTORY_POLICY_OPTIONS: OptionKinds<HistoryPolicyOptions> = {
 }
 
 /**
- * A policy of tokens as one of conversations: rendered with the model's chat template, sampled, decoded, calls of tools read. So a model in this
- * process, an engine behind a wire and a chat server are one to agents and games.
+ * Turns a token policy into a conversation policy. It renders with the model's chat template,
+ * samples, decodes, and parses tool calls. Agents and games can thus use an in-process model, a
+ * remote engine or a chat server in the same way.
  *
- * A special token that ended the turn is part of the ids and not of the message. Each call renders anew, and its ids are those that were read and
- * written in it: whoever trains on several turns of a conversation as one row keeps their ids with `TemplateTransform` and `Tokenizer`.
+ * A special token that ends the turn is part of the ids but not of the message. Each call renders
+ * the conversation again, and returns the ids that it actually read and sampled. To train on
+ * several turns of a conversation as one row, keep their ids with `TemplateTransform` and
+ * `Tokenizer`.
  *
- * Shapes   reads `history.prompt` `[B]`; gives the message, its ids and log-probabilities and the ids of the prompt, `[B]`.
- * Errors   `Left(PolicyFailure)` of kind `asked` if the template refuses or a last message is unfinished, for all conversations at once; else what the policy of tokens says.
- * Cost     one rendering and one encoding for each conversation; neighbours that are the same value share theirs.
+ * Shapes   reads `history.prompt` `[B]`; returns the message, its ids and log-probabilities and the
+ *          ids of the prompt, `[B]`.
+ * Errors   `Left(PolicyFailure)` of kind `asked` that lists all conversations that the template
+ *          rejects or whose last message is unfinished; otherwise the failures of the token policy.
+ * Cost     one rendering and one encoding per conversation. Neighbors that are the same value share
+ *          theirs.
  *
  * @example
  * const tokenizer = orThrow(textTokenizer(trainBytePairEncoding([], { vocabularySize: 256 })))
@@ -168,7 +207,8 @@ export const historyPolicy = (options: HistoryPolicyOptions): Policy<HistoryProm
       if (E.isLeft(encoded)) return encoded
       const prompts = encoded.right.map(({ ids }) => ids)
       const prompt = { prompt: ragged('int32', prompts), spans: data(encoded.right.map(({ spans }) => spans)) }
-      const action = await policy.act(TensorDict({ tokens: prompt }, td.batchShape), key, actOptions)()
+      const streamed = { ...actOptions, ...textHook(tokenizer, actOptions?.onText) }
+      const action = await policy.act(TensorDict({ tokens: prompt }, td.batchShape), key, streamed)()
       if (E.isLeft(action)) return action
       const ends = get(action.right, 'stopReason').items
       const turns = raggedRows(get(action.right, 'tokens', 'response')).map((ids, i) =>

@@ -5,17 +5,17 @@ import { merge } from '../data/tensorDict/merge.js'
 import { find, TensorDict } from '../data/tensorDict/tensorDict.js'
 import { discard } from '../engine/scope.js'
 
-/** Policies by the names under which they write. */
+/** Policies by the names under which their actions are stored. */
 export type NamedPolicies = Readonly<Record<string, Policy<never, unknown>>>
 
-/** The state that all of these policies read. */
+/** The state that all these policies read. */
 export type StateOfAll<P extends NamedPolicies> = {
   readonly [K in keyof P]: P[K] extends Policy<infer In, unknown> ? (state: In) => void : never
 }[keyof P] extends (state: infer In) => void
   ? In
   : never
 
-/** The entries of each policy under its name. */
+/** The entries of each policy, under its name. */
 export type ActionsByName<P extends NamedPolicies> = {
   readonly [K in keyof P]: P[K] extends Policy<never, infer Out> ? TensorDict<Out> : never
 }
@@ -23,18 +23,19 @@ export type ActionsByName<P extends NamedPolicies> = {
 const NAME = 'sideBySide'
 
 const taken = (names: readonly string[]): E.Either<PolicyFailure, never> => {
-  const reason = `the first policy writes ${names.join(', ')} itself: give the other policies other names`
+  const reason = `the first policy already writes ${names.join(', ')}: use other names for the other policies`
   return E.left({ _tag: 'PolicyFailure', policy: NAME, kind: 'asked', reason })
 }
 
 /**
- * A policy that acts as `policy` does, and writes what other policies answer to the same state under
- * their names: `teacher.tokens.response`.
+ * Makes a policy that acts like `policy` and stores the actions of other policies for the same
+ * state under their names, such as `teacher.tokens.response`.
  *
- * The environment plays the action of `policy`, which draws as it does alone. The others draw from
- * `child(key, name)`. All calls start at once.
+ * The environment plays the action of `policy`, which draws the same random numbers as it does
+ * alone. The others draw from `child(key, name)`. All calls start at once.
  *
- * Errors   `Left(PolicyFailure)`: the first failure of a policy, or a name that `policy` writes itself.
+ * Errors   `Left(PolicyFailure)`: the first failure of a policy, or a name that `policy` uses
+ *          itself.
  * Effects  those of the policies.
  * Source   TorchRL's wrappers with `tokens_key`, `text_key`, `history_key` and `log_probs_key`.
  *

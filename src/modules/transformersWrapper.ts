@@ -1,9 +1,9 @@
 /**
- * A model in this process as a policy.
+ * A policy that runs a model in this process.
  *
- * This folder holds policies and models: here those of this process, and in folders of their own
- * the decoder, generation, adapters, model folders and servers. It does not hold losses
- * (`src/objectives`) or training (`src/collectors`).
+ * This folder holds policies and models: here those of this process, and in subfolders the decoder,
+ * generation, adapters, model folders and servers. It does not hold losses (`src/objectives`) or
+ * training (`src/collectors`).
  */
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -33,17 +33,20 @@ import { checkWrapper } from './wrapperNames.js'
 
 export interface TransformersWrapperOptions {
   readonly config: DecoderConfig
-  /** The weights to begin with, as version 0, perhaps with an adapter (`withLora`). They are kept until other weights are loaded. */
+  /**
+   * The initial weights, version 0, with or without an adapter (`withLora`). They are kept until
+   * other weights are loaded.
+   */
   readonly params: Params
   readonly sampling?: Partial<Omit<GenerationOptions, 'stopTokens'>>
   /** Default: the model's end tokens. */
   readonly stopTokens?: readonly number[]
-  /** What samples; the policy releases it. Default: `makeGenerator`, in this thread. */
+  /** The generator, which the policy releases. Default: `makeGenerator`, in this thread. */
   readonly generator?: CompletionGenerator
   readonly clock?: Clock
 }
 
-/** A model in this process: it samples, scores, and takes new weights. */
+/** A model in this process, which samples, scores, and receives new weights. */
 export interface TransformersPolicy extends Policy<TokenPrompt, TokenAction>, LogProbModel, WeightReceiver<Params> {
   readonly name: string
   /** The same model with other sampling settings; weights and compiled graphs are shared. */
@@ -90,7 +93,7 @@ const toAction = (
   )
 }
 
-/** Which names or shapes of `params` are not those of the architecture; undefined if all are. */
+/** Returns the first parameter that does not match the architecture, or `undefined`. */
 const mismatch = (config: DecoderConfig, params: Params): string | undefined => {
   const shapes = parameterShapes(config)
   const wrong = [...shapes].find(([name, shape]) => params[name]?.shape.join() !== shape.join())
@@ -98,7 +101,7 @@ const mismatch = (config: DecoderConfig, params: Params): string | undefined => 
     return `parameter '${wrong[0]}' must be [${wrong[1].join()}], got [${params[wrong[0]]?.shape.join() ?? 'none'}]`
   const extra = Object.keys(params).filter((name) => !shapes.has(name))
   const unknown = extra.find((name) => moduleOfLora(name) === undefined)
-  if (unknown !== undefined) return `'${unknown}' is no parameter of this architecture`
+  if (unknown !== undefined) return `'${unknown}' is not a parameter of this architecture`
   return adapterMismatch(config, Object.fromEntries(extra.map((name) => [name, params[name]!])))
 }
 
@@ -120,17 +123,21 @@ const TRANSFORMERS_WRAPPER_OPTIONS: OptionKinds<TransformersWrapperOptions> = {
 }
 
 /**
- * A decoder-only transformer in this process as a policy.
+ * Makes a policy of a decoder-only transformer in this process.
  *
- * It reads `tokens.prompt` and samples `tokens.response` with `logProbs.response`: log-probabilities under the distribution at the
- * temperature used, before top-k and top-p cut it. Neighbouring rows with equal prompts share the prompt's computation. Row i draws from
- * `child(key, i)`, whatever else is in the batch. Every action is stamped with the version of the weights that sampled it.
+ * It reads `tokens.prompt` and samples `tokens.response` with `logProbs.response`:
+ * log-probabilities at the sampling temperature, before the top-k and top-p cuts. Neighboring rows
+ * with equal prompts share the prompt's computation. Row i draws from `child(key, i)`, independent
+ * of the rest of the batch. Every action is stamped with the version of the weights that sampled
+ * it.
  *
  * Defaults temperature 1, no truncation, 128 new tokens.
- * Errors   `Left(PolicyFailure)` for an empty prompt or one too long for the model; `load` gives `Left(WeightFailure)` for weights of
- *          another architecture and keeps the old ones.
+ * Errors   `Left(PolicyFailure)` for an empty prompt or one that is too long for the model. `load`
+ *          returns `Left(WeightFailure)` for weights of another architecture and keeps the old
+ *          ones.
  * Effects  keeps the weights alive until `release` or the next `load`.
- * Source   TorchRL `TransformersWrapper` in tokens mode: text and history are views that environments make.
+ * Source   TorchRL `TransformersWrapper` in tokens mode. Text and history are views that
+ *          environments make.
  */
 export const TransformersWrapper = (options: TransformersWrapperOptions): TransformersPolicy => {
   checkWrapper(NAME, options, TRANSFORMERS_WRAPPER_OPTIONS)
@@ -155,7 +162,7 @@ export const TransformersWrapper = (options: TransformersWrapperOptions): Transf
       name: NAME,
       act: (td, key) =>
         TE.tryCatch(async () => {
-          const { version, owned } = weights // a load during the call does not change what this call samples with
+          const { version, owned } = weights // a load during the call does not affect this call
           using held = own(owned.value)
           const groups = groupPrompts(rowsOf(get(td, 'tokens', 'prompt')))
           const keys = Array.from({ length: groups.prompts.length * groups.group }, (_, i) => child(key, i))

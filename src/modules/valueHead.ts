@@ -1,4 +1,4 @@
-/** A value function on a decoder: one number for each token, read from the states that predict it. */
+/** A value function on a decoder: one number per token, read from the state that predicts it. */
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
@@ -23,7 +23,7 @@ const BIAS = 'value_head.bias'
 const FILE = 'value_head.safetensors'
 
 /**
- * Names and shapes of a value head's parameters.
+ * Returns the names and shapes of a value head's parameters.
  *
  * Shapes   weight `[1, D]`, bias `[1]`.
  */
@@ -34,8 +34,9 @@ export const valueHeadShapes = ({ hiddenSize }: DecoderConfig): ReadonlyMap<stri
   ])
 
 /**
- * A fresh value head: bias 0, weights normal with standard deviation `scale`. With scale 0, the default, every value is 0 at first, so that the first
- * advantages of GAE are those of the rewards alone.
+ * Makes a new value head with bias 0 and normal weights of standard deviation `scale`. With scale
+ * 0, the default, every value is 0 at first, so the first GAE advantages depend only on the
+ * rewards.
  *
  * Effects  makes tensors that belong to the enclosing scope.
  */
@@ -47,15 +48,16 @@ export const initialValueHead = ({ hiddenSize }: DecoderConfig, key: Key, scale 
   [BIAS]: tf.zeros([1]),
 })
 
-/** The parameters of a decoder without its value head: what a policy takes. */
+/** Returns a decoder's parameters without the value head, for a policy. */
 export const withoutValueHead = (params: Params): Params =>
   Object.fromEntries(Object.entries(params).filter(([name]) => name !== WEIGHT && name !== BIAS))
 
 /**
- * Values of states: `V = states W^T + b`.
+ * Computes the values of states: `V = states W^T + b`.
  *
- * Shapes   states `[N, D]`, after the last norm; result `[N]`. Units: those of the reward. Differentiable.
- * Errors   throws RangeError where the parameters have no value head.
+ * Shapes   states `[N, D]`, after the last norm; result `[N]`. Units: those of the reward.
+ *          Differentiable.
+ * Errors   throws RangeError if the parameters have no value head.
  */
 export const stateValues = (params: Params, states: tf.Tensor): tf.Tensor => {
   const [weight, bias] = [params[WEIGHT], params[BIAS]]
@@ -64,26 +66,27 @@ export const stateValues = (params: Params, states: tf.Tensor): tf.Tensor => {
   return tf.reshape(tf.add(tf.matMul(states, weight, false, true), bias), [-1])
 }
 
-/** Completions to be valued: one prompt for each. */
+/** Completions to compute values of, with one prompt each. */
 export interface ValuedRows {
   readonly prompts: readonly ArrayLike<number>[]
   readonly completions: readonly ArrayLike<number>[]
 }
 
 export interface Valuer {
-  /** The value of each completion token before it is sampled: one row for each completion. */
+  /** Computes the value before each completion token, row by row. */
   readonly values: (params: Params, rows: ValuedRows) => readonly Float32Array[]
   readonly release: () => void
 }
 
 /**
- * Makes what values completions; graphs are compiled when first needed and kept.
+ * Makes a function that computes values of completions. Graphs are compiled on first use and kept.
  *
- * The value of a token is read where its log-probability is: from the state of the token before it. Neighboring rows with the same prompt share its
- * computation.
+ * The value of a token is read from the state of the previous token, like its log-probability.
+ * Neighboring rows with the same prompt share its computation.
  *
- * Errors   `values` throws RangeError unless there is a prompt for each completion, or without a value head.
- * Source   verl's critic and TRL's `PPOTrainer` cut their values in the same place.
+ * Errors   `values` throws RangeError without a prompt for each completion, or without a value
+ *          head.
+ * Source   verl's critic and TRL's `PPOTrainer` align values in the same way.
  */
 export const makeValuer = (config: DecoderConfig): Valuer => {
   const { read, release } = makeTokenReader(config, (params, { batch }) =>
@@ -97,9 +100,10 @@ export const makeValuer = (config: DecoderConfig): Valuer => {
 }
 
 /**
- * The file of a value head, to be written beside the model's own. For `Files.writeFolder`.
+ * Returns the file of a value head, to be written next to the model's files with
+ * `Files.writeFolder`.
  *
- * Errors   throws RangeError where the parameters have no value head.
+ * Errors   throws RangeError if the parameters have no value head.
  */
 export const valueHeadFiles = (params: Params): Readonly<Record<string, Uint8Array>> => {
   const { [WEIGHT]: weight, [BIAS]: bias } = params
@@ -110,10 +114,10 @@ export const valueHeadFiles = (params: Params): Readonly<Record<string, Uint8Arr
 }
 
 /**
- * Loads the value head of a model from a folder: arrays for `makeParams`.
+ * Loads a model's value head from a folder, as arrays for `makeParams`.
  *
- * Errors   `Left(ModelFailure)` naming the file, with all problems: missing, truncated or malformed; a tensor that is missing, extra, of another
- *          shape or not finite.
+ * Errors   `Left(ModelFailure)` that names the file and lists all problems: missing, truncated or
+ *          malformed; a tensor that is missing, extra, of another shape or not finite.
  */
 export const loadValueHead = (
   folder: string,

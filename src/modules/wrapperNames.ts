@@ -1,10 +1,10 @@
-/** Options of wrappers: TorchRL's names for what has another form here. */
+/** Checks of wrapper options, with hints for TorchRL options that have another form here. */
 import { checkOptions, type OptionKinds } from '../core/options.js'
 
 const KEYS =
   'the keys of entries are part of the types and cannot be changed: rename the entry instead, or write the entries of several policies under their names with sideBySide'
 
-/** Replacements of options, by name without case and underscores. */
+/** The replacement of each TorchRL option, by its name in lower case without underscores. */
 const ELSEWHERE: ReadonlyMap<string, string> = new Map([
   [
     'inputmode',
@@ -12,7 +12,7 @@ const ELSEWHERE: ReadonlyMap<string, string> = new Map([
   ],
   [
     'numsamples',
-    'one row has one completion. Set repeats of the environment, or repeat rows with repeatInterleave: neighbours with equal prompts share their computation',
+    'one row has one completion. Set repeats of the environment, or repeat rows with repeatInterleave: neighbors with equal prompts share their computation',
   ],
   ['returnlogprobs', 'every action has the log-probabilities of its tokens'],
   ['prefertokens', 'ids of earlier turns are always kept, and never made from text again'],

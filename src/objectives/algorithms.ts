@@ -1,4 +1,4 @@
-/** Algorithms by name: how advantages are estimated, the objective of tokens, and how tokens are added up. */
+/** Algorithms by name: an advantage estimator, a token objective, and an aggregation. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import { aNumber, anything, aRecord, checkOptions } from '../core/options.js'
@@ -30,21 +30,30 @@ import { vespo } from './tokenLosses/vespo.js'
 /** `[low, high]` for ratios within `1 - low .. 1 + high`; for GMPO log-ratios within `-low .. high`. */
 export type ClipPair = readonly [low: number, high: number]
 
-/** What an algorithm is made of. */
+/** The components of an algorithm. */
 export interface Algorithm {
   readonly title: string
   readonly source: string
-  /** Where it differs from its source. */
+  /** The difference from its source. */
   readonly differs?: string
   readonly advantage: (rows: RewardedRows) => E.Either<DegenerateGroup, TokenAdvantages>
   readonly objective: (clip: ClipPair) => TokenObjective
-  /** The range of its source; null for objectives without one. */
+  /** The clip range of its source; null for objectives without one. */
   readonly clip: ClipPair | null
-  /** How often is sampled for one batch at most, until every group has a signal. Default 1: never again. */
+  /**
+   * The maximum number of sampling rounds for one batch, until every group has a signal. Default 1:
+   * no resampling.
+   */
   readonly samplingRounds?: number
-  /** The share of the longest completion at whose end length costs something. Default 0: none. */
+  /**
+   * The share of the maximum length after which longer completions are penalized. Default 0: no
+   * penalty.
+   */
   readonly overlongShare?: number
-  /** `longest` is the length that Dr. GRPO divides by: the largest that a completion may have. */
+  /**
+   * Returns the aggregation. `longest` is the length that Dr. GRPO divides by: the maximum length
+   * of a completion.
+   */
   readonly aggregation: (longest: number) => Aggregation
 }
 
@@ -200,23 +209,24 @@ export type AlgorithmName = keyof typeof NAMED
 /** The algorithms of `tandem train`, by name. */
 export const ALGORITHMS: Readonly<Record<AlgorithmName, Algorithm>> = NAMED
 
-/** In the order of the table. */
+/** The names in the order of the table. */
 export const ALGORITHM_NAMES = Object.keys(NAMED) as readonly AlgorithmName[] // its own keys
 
-/** How an algorithm is used; null for what its source has. */
+/** Settings that override those of an algorithm; null for its own. */
 export interface AlgorithmOptions {
   readonly clipLow: number | null
   readonly clipHigh: number | null
-  /** Tokens of the longest completion that there may be. */
+  /** The maximum number of tokens of a completion. */
   readonly longest: number
-  /** A divergence in the loss. Default: none. */
+  /** A KL term in the loss. Default: none. */
   readonly kl?: KLTerm
 }
 
 /**
- * The policy loss of an algorithm.
+ * Creates the policy loss of an algorithm.
  *
- * Errors   throws RangeError for a clip range that the objective cannot have, and for any range where it has none.
+ * Errors   throws RangeError for a clip range that is invalid for the objective, and for any range
+ *          if it has none.
  *
  * @example
  * algorithmLoss('gspo', { clipLow: null, clipHigh: null, longest: 64 }).name // 'gspo'

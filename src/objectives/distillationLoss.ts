@@ -1,4 +1,4 @@
-/** Learning from the probabilities of another model. */
+/** Losses that learn from the probabilities of another model. */
 import * as tf from '@tensorflow/tfjs-core'
 import { aNumber, checkOptions, oneOf } from '../core/options.js'
 import { masked, maskedSum } from '../engine/masked.js'
@@ -16,32 +16,39 @@ import { checkTokenShapes } from './tokenShapes.js'
 
 export interface DistillationLossOptions {
   /**
-   * What `k3(x) = e^x - 1 - x` is taken of: `reverse` `x = log teacher - log student`, an estimate of `KL(student || teacher)` where the student
-   * sampled; `forward` the other way round. Default `reverse`.
+   * The argument of `k3(x) = e^x - 1 - x`: `reverse` is `x = log teacher - log student`, an
+   * estimate of `KL(student || teacher)` on tokens that the student sampled; `forward` is its
+   * negative. Default `reverse`.
    */
   readonly klDirection?: 'reverse' | 'forward'
   /** Default `seq-mean-token-mean`. */
   readonly aggregation?: Aggregation
 }
 
-/** Axes: B completions, T tokens. All float32; log-probabilities of the tokens that were sampled, in nats. */
+/** Axes: B completions, T tokens. All float32; log-probabilities of the sampled tokens, in nats. */
 export interface DistillationLossInput {
-  /** `[B, T]` under the student, where the gradient goes. */
+  /** `[B, T]` under the student; receives the gradient. */
   readonly logProbs: tf.Tensor
   /** `[B, T]`. */
   readonly teacherLogProbs: tf.Tensor
   /** `[B, T]`: 1 for a token to learn from. */
   readonly mask: tf.Tensor
-  /** What to divide by, so that micro-batches add up to the whole mini-batch. By default those of this input. */
+  /**
+   * The divisors, so that micro-batches add up to the whole mini-batch. Default: the counts of this
+   * input.
+   */
   readonly counts?: LossCounts
 }
 
 /** Scalars. */
 export interface DistillationLossOutput {
   readonly lossDistillation: tf.Tensor
-  /** Mean of the estimate over the tokens that count. */
+  /** Mean of the estimate over the unmasked tokens. */
   readonly kl: tf.Tensor
-  /** Share of tokens to which the teacher gives probability 1 exactly: near 1 it did not score these tokens at all. */
+  /**
+   * Share of tokens to which the teacher gives probability exactly 1: a value near 1 means that it
+   * did not score these tokens.
+   */
   readonly teacherZeros: tf.Tensor
 }
 
@@ -54,22 +61,25 @@ export interface DistillationLoss {
 }
 
 /**
- * On-policy distillation from the log-probabilities of sampled tokens.
+ * Implements on-policy distillation from the log-probabilities of sampled tokens.
  *
- * Per token `l = e^x - 1 - x`, which is never negative and 0 for equal models alone; its gradient is `1 - e^x` for `reverse` and `e^x - 1` for
- * `forward`. Over tokens that the student samples the expected value of `reverse` is `KL(student || teacher)`, and its expected gradient is
- * that of `KL(teacher || student)`. `vocabularyDivergence` is exact.
+ * Per token `l = e^x - 1 - x`, which is never negative, and 0 only for equal models; its gradient
+ * is `1 - e^x` for `reverse` and `e^x - 1` for `forward`. Over tokens that the student samples, the
+ * expected value of `reverse` is `KL(student || teacher)`, and its expected gradient is that of
+ * `KL(teacher || student)`. `vocabularyDivergence` is exact.
  *
  * Equation $\ell_t = e^{x_t} - 1 - x_t$ with $x_t = \log \pi_{teacher} - \log \pi$ (`reverse`), or $\log \pi - \log \pi_{teacher}$ (`forward`)
  * Gradient $\partial \ell_t / \partial \log \pi_t = 1 - e^{x_t}$, of `forward` $e^{x_t} - 1$
- * When     with a stronger model that scores what the student samples: a signal for every token, cheaper than rewards.
+ * When     with a stronger model that scores the student's samples: a signal for every token,
+ *          cheaper than rewards.
  * Used by  Qwen3 (arXiv:2505.09388), on-policy distillation; TorchRL `DistillationLoss`
  * Shapes   see `DistillationLossInput` and `DistillationLossOutput`.
- * Errors   throws RangeError for settings that are none, and for shapes that do not fit (all named).
- * Edges    without any token that counts the loss and its gradient are 0; what is under the mask never matters. A token that one of the models
- *          gives probability 0 makes the loss infinite.
- * Source   Lu and Thinking Machines Lab 2025, "On-Policy Distillation"; TorchRL `DistillationLoss`, which throws where most of the teacher's
- *          log-probabilities are 0: here that is the metric `teacherZeros`.
+ * Errors   throws RangeError for invalid settings, and for shapes that do not fit (all named).
+ * Edges    without unmasked tokens the loss and its gradient are 0; masked values have no effect. A
+ *          token of probability 0 under one of the models makes the loss infinite.
+ * Source   Lu and Thinking Machines Lab 2025, "On-Policy Distillation"; TorchRL `DistillationLoss`,
+ *          which throws if most of the teacher's log-probabilities are 0: here that is the metric
+ *          `teacherZeros`.
  *
  * @example
  * DistillationLoss({ klDirection: 'forward' }).name // 'DistillationLoss'
@@ -104,23 +114,23 @@ export const DistillationLoss = (options: DistillationLossOptions = {}): Distill
  */
 export type VocabularyDivergence = 'reverse' | 'forward' | { readonly teacherShare: number }
 
-/** `sum_v p (log p - log q)`; what p does not have adds nothing. */
+/** Computes `sum_v p (log p - log q)`; tokens with p = 0 add nothing. */
 const divergenceOf = (logP: tf.Tensor, logQ: tf.Tensor): tf.Tensor => {
   const p = tf.exp(logP)
   const difference = tf.where(tf.greater(stopGradient(p), 0), tf.sub(logP, logQ), tf.zerosLike(p))
   return tf.sum(tf.mul(p, difference), -1)
 }
 
-/** Below this a log-probability is that of nothing: its exponential is 0. */
+/** The log-probability below which a token counts as impossible: its exponential is 0. */
 const LOWEST = -1e4
 
-/** `log((1 - b) e^x + b e^y)`. */
+/** Computes `log((1 - b) e^x + b e^y)`. */
 const mixture = (x: tf.Tensor, y: tf.Tensor, share: number): tf.Tensor => {
   const floor = (logs: tf.Tensor): tf.Tensor => tf.clipByValue(logs, LOWEST, 0)
   return tf.logSumExp(tf.stack([tf.add(floor(x), Math.log(1 - share)), tf.add(floor(y), Math.log(share))]), 0)
 }
 
-/** Errors: throws RangeError for a divergence that is none. */
+/** Throws RangeError for an unknown divergence. */
 const checkDivergence = (divergence: VocabularyDivergence): void => {
   if (typeof divergence !== 'object') {
     checkOptions('vocabularyDivergence', { divergence }, { divergence: oneOf('reverse', 'forward') })
@@ -133,18 +143,19 @@ const checkDivergence = (divergence: VocabularyDivergence): void => {
 }
 
 /**
- * Exact divergence of student and teacher at each position, over the whole vocabulary.
+ * Computes the exact divergence of student and teacher at each position, over the whole vocabulary.
  *
  * Equation $\sum_v p_v \log \frac{p_v}{q_v}$ for `reverse` ($p$ the student), `forward` ($p$ the teacher); $b \, KL(q \| M) + (1 - b) KL(p \| M)$
  *          with $M = b q + (1 - b) p$
  * Gradient of `reverse` with respect to a logit of the student $p_v (\log \frac{p_v}{q_v} - KL)$, of `forward` $p_v - q_v$ with q the teacher
- * When     where the logits of the teacher are at hand: exact, without the noise of sampled tokens.
+ * When     if the logits of the teacher are available: exact, without the noise of sampled tokens.
  * Used by  GKD (arXiv:2306.13649); TRL `GKDTrainer`
  * Shapes   both logits `[..., V]`; the result has the shape without V. Nats. Differentiable.
- * Errors   throws RangeError for shapes that differ, and for a divergence that is none.
- * Edges    a logit of -Infinity is a token of probability 0: it adds nothing where the first distribution lacks it, and makes the divergence
- *          infinite where the second alone does. The Jensen-Shannon divergence is always finite.
- * Cost     some passes over the logits.
+ * Errors   throws RangeError for shapes that differ, and for an unknown divergence.
+ * Edges    a logit of -Infinity is a token of probability 0: it adds nothing if it is impossible
+ *          under the first distribution, and makes the divergence infinite if it is impossible only
+ *          under the second. The Jensen-Shannon divergence is always finite.
+ * Cost     a few passes over the logits.
  * Source   Agarwal et al. 2024, "On-Policy Distillation of Language Models" (GKD), arXiv:2306.13649, equation 1, with names for its limits.
  *
  * @example

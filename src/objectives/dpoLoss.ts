@@ -1,25 +1,35 @@
-/** Learning from pairs of completions, one of which was preferred. */
+/** The DPO loss: learning from pairs of completions, one of which was preferred. */
 import * as tf from '@tensorflow/tfjs-core'
 import { aNumber, checkOptions, oneOf } from '../core/options.js'
 import { perToken, rowSums } from './sequences.js'
 import { checkTokenShapes } from './tokenShapes.js'
 
 export interface DPOLossOptions {
-  /** `sigmoid`: DPO. `ipo`: a squared distance to a fixed lead, which does not run away where preferences are certain. Default `sigmoid`. */
+  /**
+   * `sigmoid`: DPO. `ipo`: a squared distance to a fixed lead, which stays bounded if preferences
+   * are certain. Default `sigmoid`.
+   */
   readonly form?: 'sigmoid' | 'ipo'
-  /** Strength of the pull to the reference. Default 0.1. */
+  /** Strength of the regularization toward the reference. Default 0.1. */
   readonly beta?: number
-  /** Of `sigmoid`: the share of pairs that are taken to be the wrong way round, from 0 to below 0.5. Default 0. */
+  /**
+   * For `sigmoid`: the assumed share of pairs with swapped labels, from 0 to below 0.5. Default 0.
+   */
   readonly labelSmoothing?: number
-  /** `none`: as if the reference gave all completions the same probability. Default `model`. */
+  /**
+   * `none`: treats the reference as giving all completions the same probability. Default `model`.
+   */
   readonly reference?: 'model' | 'none'
-  /** Whether log-ratios are divided by the tokens of their completion. Default `no` for `sigmoid` and `yes` for `ipo`. */
+  /**
+   * With `yes`, log-ratios are divided by the number of tokens of their completion. Default `no`
+   * for `sigmoid` and `yes` for `ipo`.
+   */
   readonly normalizeBySeqLength?: 'yes' | 'no'
 }
 
 /** One side of the pairs. Axes: B pairs, T tokens of this side. All float32; log-probabilities in nats. */
 export interface DPOSide {
-  /** `[B, T]`, where the gradient goes. */
+  /** `[B, T]`; receives the gradient. */
   readonly logProbs: tf.Tensor
   /** `[B, T]` under the reference model. */
   readonly refLogProbs?: tf.Tensor
@@ -30,11 +40,17 @@ export interface DPOSide {
 export interface DPOLossInput {
   readonly chosen: DPOSide
   readonly rejected: DPOSide
-  /** Pairs of the whole mini-batch, a scalar, so that micro-batches add up to it. By default those of this input. */
+  /**
+   * The number of pairs of the whole mini-batch, a scalar, so that micro-batches add up to it.
+   * Default: the number in this input.
+   */
   readonly pairs?: tf.Tensor
 }
 
-/** TRL's numbers. Rewards are `beta` times the log-ratio of a whole completion; no gradient is meant to flow through them. */
+/**
+ * The metrics of TRL. Rewards are `beta` times the log-ratio of a whole completion; they are not
+ * meant to be differentiated.
+ */
 export interface DPOLossOutput {
   /** A scalar. */
   readonly lossDpo: tf.Tensor
@@ -47,7 +63,7 @@ export interface DPOLossOutput {
   readonly accuracy: tf.Tensor
 }
 
-/** A loss of preferences with its settings checked. */
+/** A preference loss with validated settings. */
 export interface DPOLoss {
   readonly kind: 'dpo'
   readonly name: 'dpoLoss'
@@ -85,26 +101,29 @@ const checkInput = ({ chosen, rejected }: DPOLossInput, reference: 'model' | 'no
 }
 
 /**
- * Direct preference optimization.
+ * Implements direct preference optimization.
  *
- * With `r = sum_t m (log pi - log pi_ref)` of a completion and `h = r_chosen - r_rejected`: `sigmoid` is
- * `-(1 - e) log sigmoid(beta h) - e log sigmoid(-beta h)` with the label smoothing e; `ipo` is `(h - 1 / (2 beta))^2`, with every r divided by its
- * tokens. The loss is the mean over pairs. The gradient with respect to h is `-beta (sigmoid(-beta h) - e)`, and `2 (h - 1 / (2 beta))`.
+ * With `r = sum_t m (log pi - log pi_ref)` of a completion and `h = r_chosen - r_rejected`:
+ * `sigmoid` is `-(1 - e) log sigmoid(beta h) - e log sigmoid(-beta h)` with the label smoothing e;
+ * `ipo` is `(h - 1 / (2 beta))^2`, with every r divided by its number of tokens. The loss is the
+ * mean over pairs. The gradient with respect to h is `-beta (sigmoid(-beta h) - e)`, and `2 (h - 1
+ * / (2 beta))`.
  *
  * Equation `sigmoid`: $-(1 - e) \log \sigma(\beta h) - e \log \sigma(-\beta h)$; `ipo`: $(h - \frac{1}{2 \beta})^2$; with
  *          $h = \sum_t \log \frac{\pi}{\pi_{ref}}(chosen) - \sum_t \log \frac{\pi}{\pi_{ref}}(rejected)$
  * Gradient $\partial \ell / \partial \log \pi_t = -\beta (\sigma(-\beta h) - e)$ for tokens of the chosen completion, its opposite for the rejected
  *          one; `ipo` $\pm 2 (h - \frac{1}{2 \beta}) / L$
- * When     from pairs of preferences, without sampling. `ipo` where preferences are certain. Not where a reward can be computed: on-policy methods
- *          go further.
+ * When     for pairs of preferences, without sampling. `ipo` if preferences are certain. If a
+ *          reward can be computed, on-policy methods reach further.
  * Used by  Zephyr (arXiv:2310.16944), Tulu 3 (arXiv:2411.15124), Llama 3 (arXiv:2407.21783); TRL `DPOTrainer` with `loss_type` `sigmoid` and `ipo`
  * Shapes   see `DPOLossInput` and `DPOLossOutput`. Both sides have B rows; they need not be equally wide.
- * Errors   throws RangeError for settings that are none or do not go together, for shapes that do not fit (all named), and for a missing
- *          `refLogProbs`.
- * Edges    without a pair the loss is 0. A completion without a token that counts has `r = 0`; what is under the mask never matters. With
- *          `reference: 'none'` reference log-probabilities are not looked at.
- * Source   Rafailov et al. 2023, arXiv:2305.18290, equation 7; smoothing: Mitchell 2023, "A note on DPO with noisy preferences"; IPO: Azar et al.
- *          2023, arXiv:2310.12036, equation 17, by tokens as in TRL.
+ * Errors   throws RangeError for invalid or incompatible settings, for shapes that do not fit (all
+ *          named), and for a missing `refLogProbs`.
+ * Edges    without pairs the loss is 0. A completion without unmasked tokens has `r = 0`; masked
+ *          values have no effect. With `reference: 'none'` reference log-probabilities are ignored.
+ * Source   Rafailov et al. 2023, arXiv:2305.18290, equation 7; smoothing: Mitchell 2023, "A note on
+ *          DPO with noisy preferences"; IPO: Azar et al. 2023, arXiv:2310.12036, equation 17, by
+ *          tokens as in TRL.
  *
  * @example
  * dpoLoss({ form: 'ipo', beta: 0.5 }).needs.reference // 'yes'

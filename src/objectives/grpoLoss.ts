@@ -20,19 +20,24 @@ import { clippedSurrogate } from './tokenLosses/clippedSurrogate.js'
 import type { ClipEpsilon } from './tokenLosses/clipRange.js'
 
 export interface GRPOLossOptions {
-  /** How far the ratio may go: `e` for `1 - e .. 1 + e`, or `[low, high]` for `1 - low .. 1 + high`. Default 0.2. */
+  /**
+   * The clip range of the ratio: `e` for `1 - e .. 1 + e`, or `[low, high]` for `1 - low .. 1 +
+   * high`. Default 0.2.
+   */
   readonly clipEpsilon?: ClipEpsilon
-  /** Mean over all tokens, or mean over completions of their means. Default `token-mean`. */
+  /**
+   * The mean over all tokens, or the mean over completions of their means. Default `token-mean`.
+   */
   readonly aggregation?: 'token-mean' | 'prompt-mean'
   /** Weight of the entropy bonus. Default 0: none. */
   readonly entropyCoefficient?: number
-  /** Weight of the divergence to the reference model (k3). Default 0: none. */
+  /** Weight of the KL divergence to the reference model (k3). Default 0: none. */
   readonly klToRefCoefficient?: number
-  /** Weight of the divergence to the policy that sampled (k3). Default 0: none. */
+  /** Weight of the KL divergence to the policy that sampled (k3). Default 0: none. */
   readonly klToInferenceCoefficient?: number
-  /** Leave out tokens with `(log pi - log pi_old)^2 / 2` above this. */
+  /** Masks tokens with `(log pi - log pi_old)^2 / 2` above this threshold. */
   readonly klMaskThreshold?: number
-  /** Which of the inputs that may be absent batches will have: see `PolicyLossOptions`. */
+  /** The optional inputs that batches will have: see `PolicyLossOptions`. */
   readonly inputs?: readonly OptionalInput[]
 }
 
@@ -42,10 +47,11 @@ export type GRPOCounts = LossCounts
 export type GRPOLoss = PolicyLoss<GRPOLossOptions>
 
 /**
- * Effective sample size as a share of the tokens, in (0, 1]: `(sum w)^2 / (n sum w^2)`. 0 if no token counts.
+ * Computes the effective sample size as a share of the tokens, in (0, 1]: `(sum w)^2 / (n sum
+ * w^2)`. Returns 0 without unmasked tokens.
  *
  * Equation $\frac{(\sum_t w_t)^2}{n \sum_t w_t^2}$
- * When     as a metric of how far a batch is from the policy that is trained: near 1 on policy.
+ * When     as a metric of the distance between a batch and the trained policy: near 1 on policy.
  * Used by  TorchRL `ESS` of `GRPOLoss`
  *
  * @example
@@ -64,19 +70,22 @@ const divergences = ({ klToRefCoefficient = 0, klToInferenceCoefficient = 0 }: G
 }
 
 /**
- * The loss of GRPO.
+ * Implements the loss of GRPO.
  *
- * Per token, with the ratio `w = pi / pi_old`: `J = min(w A, clip(w, 1 - low, 1 + high) A)`; the loss is `-J`, aggregated over the tokens that
- * count. To it come, where their coefficients are not 0: `- entropyCoefficient * H` in the same aggregation, and k3 divergences to
- * the reference and to the sampling policy as means over tokens.
+ * Per token, with the ratio `w = pi / pi_old`: `J = min(w A, clip(w, 1 - low, 1 + high) A)`; the
+ * loss is `-J`, aggregated over the unmasked tokens. If their coefficients are not 0, two terms are
+ * added: `- entropyCoefficient * H` in the same aggregation, and k3 divergences to the reference
+ * and to the sampling policy as means over tokens.
  *
  * Equation $L = \operatorname{agg}_t(\max(-w_t A_t, -\operatorname{clip}(w_t, 1 - \epsilon_l, 1 + \epsilon_h) A_t)) - c_H \operatorname{agg}_t(H_t) + \sum_q c_q \operatorname{mean}_t(k_3(\log \pi_t - \log q_t))$
  * Gradient of the first term $-w_t A_t$, and 0 where the clipped term is the larger one
- * When     for code that comes from TorchRL: its names and its output. `policyLoss` has more settings.
+ * When     for code ported from TorchRL: its names and its output. `policyLoss` has more settings.
  * Used by  TorchRL `GRPOLoss`; the method: DeepSeekMath (arXiv:2402.03300), DeepSeek-R1 (arXiv:2501.12948)
  * Shapes   see `PolicyLossInput` and `PolicyLossOutput`.
- * Errors   throws RangeError for settings that make no sense, for shapes that do not fit (all named), or a term without its input.
- * Edges    without any token that counts, every loss and metric is 0 and so is the gradient; what is under the mask never matters.
+ * Errors   throws RangeError for invalid settings, for shapes that do not fit (all named), or a
+ *          term without its input.
+ * Edges    without unmasked tokens, every loss and metric is 0 and so is the gradient; masked
+ *          values have no effect.
  * Source   Shao et al. 2024, arXiv:2402.03300, equation 3; asymmetric clipping: Yu et al. 2025, arXiv:2503.14476 (DAPO), section 3.1;
  *          TorchRL `GRPOLoss`, undiluted.
  */

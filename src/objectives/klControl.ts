@@ -1,4 +1,4 @@
-/** Divergence in the reward, and controllers of its weight. */
+/** KL penalties in the reward, and controllers of their weight. */
 
 import { aNumber, checkOptions, notAWeight, oneOf, refuse } from '../core/options.js'
 import { REWARD_KL_FORMS, type RewardKLForm, rewardKL } from '../data/rewardKL.js'
@@ -11,12 +11,14 @@ export interface KLRewardOptions {
 }
 
 /**
- * Rewards minus the divergence of each token, `r_t - coefficient * kl_t`, and the mean divergence, which a controller wants to see.
+ * Subtracts the divergence of each token from its reward, `r_t - coefficient * kl_t`, and returns
+ * the mean divergence for a controller.
  *
  * Equation $r_t \leftarrow r_t - \beta k(\log \pi_t - \log q_t)$
- * When     where the divergence is to be part of the return, as in PPO for preferences. Not together with one in the loss.
+ * When     if the divergence should be part of the return, as in PPO for preferences. Do not
+ *          combine it with a KL term in the loss.
  * Used by  InstructGPT (arXiv:2203.02155); verl `use_kl_in_reward`; TorchRL `KLRewardTransform`
- * Shapes   rows of equal lengths; what is under the mask stays as it is and is not counted.
+ * Shapes   rows of equal lengths; masked values are unchanged and not counted.
  * Errors   throws RangeError for rows that do not fit each other.
  * Source   Ziegler et al. 2019, arXiv:1909.08593, equation 2; verl `apply_kl_penalty`; TorchRL `KLComputation`.
  *
@@ -47,24 +49,24 @@ export const klPenalizedRewards = (
   }
 }
 
-/** The weight of the divergence, as a pure state machine: `update` gives the next one. */
+/** The weight of the divergence as a pure state machine: `update` returns the next one. */
 export interface KLController {
   readonly coefficient: number
-  /** `kl` is the mean divergence that was observed over `count` completions. */
+  /** Updates the weight. `kl` is the mean divergence that was observed over `count` completions. */
   readonly update: (kl: number, count: number) => KLController
 }
 
-/** Throws RangeError for a divergence that is NaN, of which no weight follows, or a count that is none. */
+/** Throws RangeError if the divergence is NaN, or the count is negative or not finite. */
 const checkObserved = (name: string, kl: number, count: number): void =>
   refuse(name, [Number.isNaN(kl) && 'the divergence is NaN', notAWeight('the count of completions', count)])
 
 /**
- * The same weight for ever.
+ * Creates a controller with a constant weight.
  *
  * Equation $\beta \leftarrow \beta$
  * When     the first choice.
  * Used by  verl `kl_ctrl.type=fixed`; TorchRL `ConstantKLController`
- * Errors   throws RangeError for a weight that is negative or no number.
+ * Errors   throws RangeError for a weight that is negative or not a number.
  *
  * @example
  * ConstantKLController(0.1).update(9, 256).coefficient // 0.1
@@ -77,17 +79,20 @@ export const ConstantKLController = (coefficient: number): KLController => {
 
 export interface AdaptiveKLOptions {
   readonly initial: number
-  /** The divergence that is wanted, in nats. */
+  /** The target divergence, in nats. */
   readonly target: number
-  /** Completions over which an error of 1 changes the weight by a factor of about e. */
+  /**
+   * The number of completions over which an error of 1 changes the weight by a factor of about e.
+   */
   readonly horizon: number
 }
 
 /**
- * Follows a target: `beta <- beta (1 + clip(kl / target - 1, -0.2, 0.2) n / horizon)`.
+ * Creates a controller that tracks a target: `beta <- beta (1 + clip(kl / target - 1, -0.2, 0.2) n
+ * / horizon)`.
  *
  * Equation $\beta \leftarrow \beta (1 + \operatorname{clip}(\frac{KL}{KL_{target}} - 1, -0.2, 0.2) \frac{n}{horizon})$
- * When     where the divergence is to stay near a number over a long run.
+ * When     if the divergence should stay near a value over a long run.
  * Used by  arXiv:1909.08593; verl `kl_ctrl.type=adaptive`; TorchRL `AdaptiveKLController`
  * Errors   throws RangeError for a target or a horizon that is not positive, or a weight that is negative; `update` for a divergence that is
  *          NaN or a count that is negative.

@@ -1,4 +1,4 @@
-/** Losses as JSON and back: for run folders and other threads. */
+/** Conversion of losses to JSON and back, for run folders and other threads. */
 import type { Json } from '../data/codecs/plainValues.js'
 import { DistillationLoss } from './distillationLoss.js'
 import { type DPOLoss, dpoLoss } from './dpoLoss.js'
@@ -24,7 +24,7 @@ import { type ValueLoss, valueLoss } from './valueLoss.js'
 /** Any loss that can be described. */
 export type AnyLoss = PolicyLoss | PPOLoss | ValueLoss | SFTLoss | DPOLoss | DistillationLoss | RewardModelLoss
 
-/** The function that makes a loss, and the settings that it is called with. */
+/** The function that creates a loss, and its settings. */
 export interface LossDescription {
   readonly name: string
   readonly options: { readonly [setting: string]: Json }
@@ -32,7 +32,7 @@ export interface LossDescription {
 
 type Make<T> = (options: never) => T
 
-/** The objectives of `policyLoss`, by the name of the function that makes them. */
+/** The objectives of `policyLoss`, by the name of the function that creates them. */
 const OBJECTIVES: ReadonlyMap<string, Make<TokenObjective>> = new Map<string, Make<TokenObjective>>(
   Object.entries({
     cispo,
@@ -85,9 +85,9 @@ const describedLoss = (loss: AnyLoss): Described => {
 }
 
 /**
- * A loss as JSON.
+ * Describes a loss as JSON.
  *
- * Errors   throws RangeError for a loss with an objective of the caller's own, which has no description.
+ * Errors   throws RangeError for a loss with a custom objective, which has no description.
  *
  * @example
  * lossDescription(GRPOLoss({ clipEpsilon: 0.3 })) // { name: 'GRPOLoss', options: { clipEpsilon: 0.3 } }
@@ -101,7 +101,7 @@ export const lossDescription = (loss: AnyLoss): LossDescription => {
 const made = <T>(makers: ReadonlyMap<string, Make<T>>, { name, options }: LossDescription): T => {
   const make = makers.get(name)
   if (make === undefined)
-    throw new RangeError(`lossOfDescription: there is no '${name}', only ${[...makers.keys()].join(', ')}`)
+    throw new RangeError(`lossOfDescription: unknown name '${name}', expected one of ${[...makers.keys()].join(', ')}`)
   return make(options as never) // the makers check their settings
 }
 
@@ -131,9 +131,9 @@ const LOSSES: ReadonlyMap<string, Make<AnyLoss>> = new Map<string, Make<AnyLoss>
 )
 
 /**
- * The loss of a description: the inverse of `lossDescription`.
+ * Creates the loss of a description: the inverse of `lossDescription`.
  *
- * Errors   throws RangeError for a name or settings of no loss.
+ * Errors   throws RangeError for an unknown name or invalid settings.
  *
  * @example
  * lossOfDescription({ name: 'GRPOLoss', options: {} }).name // 'GRPOLoss'

@@ -1,4 +1,4 @@
-/** A policy loss from its parts: an objective for tokens, an aggregation, divergences, entropy. */
+/** A policy loss composed of a token objective, an aggregation, KL terms and entropy. */
 import * as tf from '@tensorflow/tfjs-core'
 import { aList, aNumber, aRecord, checkOptions, notAWeight, oneOf, refuse } from '../core/options.js'
 import { masked, maskedLogSumExp, maskedSum } from '../engine/masked.js'
@@ -15,19 +15,19 @@ import { clippedSurrogate } from './tokenLosses/clippedSurrogate.js'
 import { KL_FORMS, type KLForm, klTerm } from './tokenLosses/klForms.js'
 import { limited, type TokenObjective, type TokenTerms } from './tokenLosses/tokenObjective.js'
 
-/** A divergence that is added to the loss. */
+/** A KL divergence that is added to the loss. */
 export interface KLTerm {
   /** The reference model, or the policy that sampled. */
   readonly to: 'reference' | 'behavior'
   /** Default k3. */
   readonly form?: KLForm
-  /** 0 measures it alone. */
+  /** With 0 the divergence is only measured. */
   readonly coefficient: number
-  /** `loss` aggregates it as the objective. Default `loss`. */
+  /** `loss` uses the aggregation of the objective. Default `loss`. */
   readonly aggregation?: 'loss' | 'token-mean'
   /**
-   * `ratio` multiplies each token's divergence by `pi / pi_old`, with its gradient: unbiased where `pi_old` sampled the tokens (DeepSeek-V3.2,
-   * arXiv:2512.02556, section 3.1). Default `none`.
+   * `ratio` multiplies each token's divergence by `pi / pi_old`, with its gradient: unbiased if
+   * `pi_old` sampled the tokens (DeepSeek-V3.2, arXiv:2512.02556, section 3.1). Default `none`.
    */
   readonly correction?: 'none' | 'ratio'
 }
@@ -35,35 +35,38 @@ export interface KLTerm {
 export interface PolicyLossOptions {
   /** Default `clippedSurrogate()`. */
   readonly objective?: TokenObjective
-  /** Default: what the objective demands, else `token-mean`. */
+  /** Default: the aggregation that the objective requires, else `token-mean`. */
   readonly aggregation?: Aggregation
-  /** At most one to each of the two policies. */
+  /** At most one for each of the two policies. */
   readonly kl?: readonly KLTerm[]
   /** Weight of the entropy bonus. Default 0: none. */
   readonly entropyCoefficient?: number
-  /** `loss` aggregates the bonus as the objective. Default `loss`. */
+  /** `loss` uses the aggregation of the objective. Default `loss`. */
   readonly entropyAggregation?: 'loss' | 'token-mean'
-  /** Leave out tokens with `(log pi - log pi_old)^2 / 2` above this. */
+  /** Masks tokens with `(log pi - log pi_old)^2 / 2` above this threshold. */
   readonly klMaskThreshold?: number
   /**
-   * Which of the inputs that may be absent batches will have: then a term without its input is refused here, not at the first batch. Default: not
-   * known.
+   * The optional inputs that batches will have. If given, a term without its input is refused here,
+   * not at the first batch. Default: unknown.
    */
   readonly inputs?: readonly OptionalInput[]
 }
 
-/** Inputs that not every batch has. */
+/** The names of optional inputs. */
 export type OptionalInput = (typeof OPTIONAL_INPUTS)[number]
 
 const OPTIONAL_INPUTS = ['behaviorLogProbs', 'refLogProbs', 'entropy', 'weights', 'noise'] as const
 
 /** Axes: B completions, T tokens. All float32; log-probabilities in nats. */
 export interface PolicyLossInput {
-  /** `[B, T]` under the policy that is trained. */
+  /** `[B, T]` under the trained policy. */
   readonly logProbs: tf.Tensor
-  /** `[B, T]` under the policy that the ratio is taken against: the one that sampled, or the trainer's own before the update. */
+  /**
+   * `[B, T]` under the policy in the denominator of the ratio: the one that sampled, or the
+   * trainer's own before the update.
+   */
   readonly oldLogProbs: tf.Tensor
-  /** `[B, T]` under the policy that sampled, where `oldLogProbs` are others. */
+  /** `[B, T]` under the policy that sampled, if `oldLogProbs` are of another policy. */
   readonly behaviorLogProbs?: tf.Tensor
   /** `[B, 1]`, or `[B, T]`. */
   readonly advantages: tf.Tensor
@@ -73,29 +76,42 @@ export interface PolicyLossInput {
   readonly refLogProbs?: tf.Tensor
   /** `[B, T]`, for the bonus and the metric. */
   readonly entropy?: tf.Tensor
-  /** `[B, T]`: the objective of a token is multiplied by it, such as a weight of `rolloutCorrection`. Default 1. */
+  /**
+   * `[B, T]`: factors of the tokens' objectives, such as the weights of `rolloutCorrection`.
+   * Default 1.
+   */
   readonly weights?: tf.Tensor
   /** `[B, T]`, uniform in [0, 1), for objectives that choose tokens at random. */
   readonly noise?: tf.Tensor
-  /** `[B, T]`, the rows of `PolicyLoss.chosen` of the whole mini-batch, where this is a micro-batch. By default it chooses by itself. */
+  /**
+   * `[B, T]`, for a micro-batch: its rows of `PolicyLoss.chosen` of the whole mini-batch. By
+   * default the loss chooses among its own tokens.
+   */
   readonly chosen?: tf.Tensor
-  /** What to divide by, so that micro-batches add up to the whole mini-batch. By default those of this input. */
+  /**
+   * The divisors, so that micro-batches add up to the whole mini-batch. Default: the counts of this
+   * input.
+   */
   readonly counts?: LossCounts
 }
 
 /**
- * TorchRL's fields and ours. The losses are scalars to be added up (`totalLoss`). Metrics are means over the tokens that count: neither the
- * prompt nor padding dilutes them. TorchRL divides by all `B * T` places: multiply by `tokens / (B * T)` to compare.
+ * The fields of TorchRL and further ones. The losses are scalars to add up (`totalLoss`). Metrics
+ * are means over the unmasked tokens, undiluted by prompt and padding. TorchRL divides by all `B *
+ * T` positions: multiply by `tokens / (B * T)` to compare.
  */
 export interface PolicyLossOutput {
   readonly lossObjective: tf.Tensor
   /** Share of tokens whose ratio is outside the objective's range. */
   readonly clipFraction: tf.Tensor
-  /** Share of tokens whose gradient the range took away. */
+  /** Share of tokens whose gradient was clipped to 0. */
   readonly pgClipFraction: tf.Tensor
   /** Mean of `log pi_old - log pi`. */
   readonly klApprox: tf.Tensor
-  /** `log sum w` and `log sum w^2` of the ratios: their effective sample size is `essOf`. */
+  /**
+   * `log sum w` and `log sum w^2` of the ratios, from which `essOf` computes their effective sample
+   * size.
+   */
   readonly logSumWeights: tf.Tensor
   readonly logSumSquaredWeights: tf.Tensor
   readonly tokens: tf.Tensor
@@ -107,39 +123,43 @@ export interface PolicyLossOutput {
   readonly lossKlToInference?: tf.Tensor
 }
 
-/** A loss with its settings checked. `O` are the settings that it was made with. */
+/** A loss with validated settings. `O` is the type of its settings. */
 export interface PolicyLoss<out O = unknown> {
   readonly kind: 'policy'
   readonly name: string
   readonly options: O
-  /** What it needs besides log-probabilities, advantages and the mask. */
+  /** The inputs it needs besides log-probabilities, advantages and the mask. */
   readonly needs: {
     readonly entropy: 'differentiable' | 'metric'
     readonly reference: 'yes' | 'no'
     readonly noise: 'yes' | 'no'
   }
-  /** Whether `counted` is the mask, or depends on log-probabilities. */
+  /** `mask` if `counted` is the mask; `computed` if it depends on log-probabilities. */
   readonly counting: 'mask' | 'computed'
-  /** The tokens that count, float32 `[B, T]`: those of the mask that the threshold and the correction keep. No gradient flows into it. */
+  /**
+   * Returns the tokens of the loss, float32 `[B, T]`: those of the mask that the threshold and the
+   * correction keep. No gradient flows into it.
+   */
   readonly counted: (
     input: Pick<PolicyLossInput, 'logProbs' | 'oldLogProbs' | 'behaviorLogProbs' | 'mask'>,
   ) => tf.Tensor
-  /** Whether the objective treats a share of all tokens in another way: then `chosen` says which. */
+  /** `tokens` if the objective treats a share of all tokens differently; `chosen` returns them. */
   readonly choosing: 'none' | 'tokens'
   /**
-   * The tokens that the objective chooses, float32 `[B, T]`, for objectives that treat a share of all tokens in another way; null for all others. Chosen
-   * in the whole mini-batch, they make micro-batches add up to it.
+   * Returns the tokens that the objective treats differently, float32 `[B, T]`, or null for
+   * objectives that do not. Chosen in the whole mini-batch, they make micro-batches add up to it.
    */
   readonly chosen: (input: PolicyLossInput) => tf.Tensor | null
   readonly apply: (input: PolicyLossInput) => PolicyLossOutput
 }
 
 /**
- * The sum of all loss terms: what is differentiated.
+ * Sums all loss terms, for differentiation.
  *
- * Equation $L = L_{objective} + L_{entropy} + L_{KL,ref} + L_{KL,behavior}$, those that are there
+ * Equation $L = L_{objective} + L_{entropy} + L_{KL,ref} + L_{KL,behavior}$, of the terms that are
+ *          present
  * Gradient the sum of theirs
- * When     for what is to be differentiated.
+ * When     for the value to differentiate.
  * Used by  every training step; TorchRL sums the same fields by their prefix `loss_`
  */
 export const totalLoss = (output: PolicyLossOutput): tf.Tensor =>
@@ -191,7 +211,7 @@ const checkKinds = (name: string, options: PolicyLossOptions): void => {
     })
 }
 
-/** What terms need and batches will not have. */
+/** Lists the terms whose inputs batches will not have. */
 const missingInputs = (
   { inputs, kl = [], entropyCoefficient = 0 }: PolicyLossOptions,
   objective: TokenObjective,
@@ -227,7 +247,10 @@ const checkedAggregation = (name: string, options: PolicyLossOptions, objective:
   return aggregation
 }
 
-/** The input, or one token that does not count in place of none: broadcasts and choices fail on tensors without elements. */
+/**
+ * Returns the input, or a single masked token in place of an empty input, because broadcasts and
+ * choices fail on tensors without elements.
+ */
 const withPlaces = (input: PolicyLossInput): PolicyLossInput => {
   const [b = 0, t = 0] = input.logProbs.shape
   if (b > 0 && t > 0) return input
@@ -247,13 +270,16 @@ const withPlaces = (input: PolicyLossInput): PolicyLossInput => {
 interface Context {
   readonly input: PolicyLossInput
   readonly mask: tf.Tensor
-  /** Mean over tokens that count. */
+  /** Computes the mean over unmasked tokens. */
   readonly mean: (x: tf.Tensor) => tf.Tensor
-  /** The loss's own aggregation. */
+  /** Applies the loss's own aggregation. */
   readonly aggregate: (x: tf.Tensor) => tf.Tensor
 }
 
-/** The divergences that are asked for, and the one to the reference as a metric wherever there is one. */
+/**
+ * Computes the requested KL terms, and the one to the reference as a metric if its
+ * log-probabilities are present.
+ */
 const klTerms = ({ input, mask, mean, aggregate }: Context, asked: readonly KLTerm[]): Partial<PolicyLossOutput> => {
   const isAsked = asked.some(({ to }) => to === 'reference')
   const metric: readonly KLTerm[] =
@@ -276,21 +302,25 @@ const klTerms = ({ input, mask, mean, aggregate }: Context, asked: readonly KLTe
 }
 
 /**
- * A policy-gradient loss.
+ * Creates a policy-gradient loss.
  *
- * The objective gives a loss for each token; the aggregation makes one number of those that count. To it come, where their coefficients are not 0:
- * `- entropyCoefficient * H` and the divergences, in the same aggregation unless said otherwise.
+ * The objective gives a loss for each token, and the aggregation reduces those of the unmasked
+ * tokens to one number. If their coefficients are not 0, two terms are added: `- entropyCoefficient
+ * * H` and the KL divergences, in the same aggregation unless set otherwise.
  *
  * Equation $L = \operatorname{agg}_t(u_t \ell_t) - c_H \operatorname{agg}_t(H_t) + \sum_q c_q \operatorname{agg}_t(k(\log \pi_t - \log q_t))$
- * Gradient $\partial L / \partial \log \pi_t$ is the sum of the gradients of its parts, each times the weight that the aggregation gives to token t
- * When     always: every objective below is a part of it. Divergences and entropy have coefficients here, weights of off-policy tokens come as an
- *          input.
+ * Gradient $\partial L / \partial \log \pi_t$ is the sum of the gradients of its parts, each times
+ *          the weight that the aggregation gives to token t
+ * When     always: every objective below is a part of it. KL terms and entropy have coefficients
+ *          here; weights of off-policy tokens are an input.
  * Used by  all algorithms of `ALGORITHMS`; verl has the same parts as `policy_loss.loss_mode`, `loss_agg_mode`, `use_kl_loss` and `entropy_coeff`
  * Shapes   see `PolicyLossInput` and `PolicyLossOutput`.
- * Errors   throws RangeError for settings that make no sense, all when it is made: an aggregation that the objective cannot have, two
- *          divergences to one policy, numbers that are not finite. `apply` throws RangeError for shapes that do not fit (all named) or a term
- *          without its input.
- * Edges    without any token that counts, every loss and metric is 0 and so is the gradient; what is under the mask never matters.
+ * Errors   throws RangeError for invalid settings, all at creation: an aggregation that the
+ *          objective does not support, two divergences to one policy, numbers that are not finite.
+ *          `apply` throws RangeError for shapes that do not fit (all named) or a term without its
+ *          input.
+ * Edges    without unmasked tokens, every loss and metric is 0 and so is the gradient; masked
+ *          values have no effect.
  *
  * @example
  * policyLoss({ aggregation: 'seq-mean-token-mean', kl: [{ to: 'reference', coefficient: 0.04 }] }).needs.reference // 'yes'

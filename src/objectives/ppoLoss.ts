@@ -4,7 +4,9 @@ import { type PolicyLoss, policyLoss } from './policyLoss.js'
 import { type ValueLoss, valueLoss } from './valueLoss.js'
 
 export interface PPOLossOptions {
-  /** Default: the clipped surrogate, `policyLoss()`. An entropy bonus and divergences are settings of it. */
+  /**
+   * Default: the clipped surrogate, `policyLoss()`. An entropy bonus and KL terms are its settings.
+   */
   readonly policy?: PolicyLoss
   /** Default `valueLoss({ clipEpsilon: 0.2 })`. */
   readonly value?: ValueLoss

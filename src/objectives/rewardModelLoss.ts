@@ -1,4 +1,4 @@
-/** Learning a reward model from pairs of completions, one of which was preferred. */
+/** The loss of a reward model: learning from pairs of completions, one of which was preferred. */
 import * as tf from '@tensorflow/tfjs-core'
 import { aNumber, checkOptions, notAWeight, refuse } from '../core/options.js'
 
@@ -9,18 +9,21 @@ export interface RewardModelLossOptions {
 
 /** Axes: B pairs. All float32, in units of the reward. */
 export interface RewardModelLossInput {
-  /** `[B]`, where the gradient goes. */
+  /** `[B]`; receives the gradient. */
   readonly chosen: tf.Tensor
   readonly rejected: tf.Tensor
-  /** `[B]`: by how much the chosen completion is to lead. Default 0. */
+  /** `[B]`: the required lead of the chosen completion. Default 0. */
   readonly margin?: tf.Tensor
-  /** Pairs of the whole mini-batch, a scalar, so that micro-batches add up to it. By default those of this input. */
+  /**
+   * The number of pairs of the whole mini-batch, a scalar, so that micro-batches add up to it.
+   * Default: the number in this input.
+   */
   readonly pairs?: tf.Tensor
 }
 
-/** Scalars, but for `losses`. */
+/** Scalars, except for `losses`. */
 export interface RewardModelLossOutput {
-  /** All of it: the mean over pairs, and the centering. */
+  /** The total: the mean over pairs, and the centering. */
   readonly lossRewardModel: tf.Tensor
   /** `[B]`: the loss of each pair, without the centering. */
   readonly losses: tf.Tensor
@@ -30,7 +33,7 @@ export interface RewardModelLossOutput {
   readonly accuracy: tf.Tensor
 }
 
-/** A loss of reward models with its settings checked. */
+/** A loss of reward models with validated settings. */
 export interface RewardModelLoss {
   readonly kind: 'rewardModel'
   readonly name: 'rewardModelLoss'
@@ -47,15 +50,16 @@ const checkInput = ({ chosen, rejected, margin }: RewardModelLossInput): void =>
 }
 
 /**
- * The Bradley-Terry loss of a reward model, with a margin and centered rewards.
+ * Implements the Bradley-Terry loss of a reward model, with a margin and centered rewards.
  *
  * Equation $L = \frac{1}{B} \sum_i -\log \sigma(r^+_i - r^-_i - m_i) + \frac{c}{B} \sum_i (r^+_i + r^-_i)^2$
  * Gradient of a pair with respect to $r^+$: $-\sigma(m - r^+ + r^-) + 2 c (r^+ + r^-)$; to $r^-$: $\sigma(m - r^+ + r^-) + 2 c (r^+ + r^-)$
- * When     from pairs of preferences, for a reward that a policy is then trained with. The margin says how clear a preference is.
+ * When     for pairs of preferences, to learn a reward for training a policy. The margin expresses
+ *          how clear a preference is.
  * Used by  Llama 2 (arXiv:2307.09288), with a margin; TRL `RewardTrainer`, with `center_rewards_coefficient`
  * Shapes   see `RewardModelLossInput` and `RewardModelLossOutput`.
  * Errors   throws RangeError for a coefficient that is negative or not finite, and for shapes that do not fit (all named).
- * Edges    without a pair the loss is 0.
+ * Edges    without pairs the loss is 0.
  * Source   Bradley and Terry 1952; Ouyang et al. 2022, arXiv:2203.02155, equation 1; margin: Touvron et al. 2023, arXiv:2307.09288, equation 2;
  *          centering: Eisenstein et al. 2023, arXiv:2312.09244, section 5.1; TRL `RewardTrainer.compute_loss`.
  *

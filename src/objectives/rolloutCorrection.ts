@@ -1,20 +1,27 @@
-/** Weights for tokens that another policy sampled than the one that is trained: engines round in other ways, and policies grow old. */
+/**
+ * Corrections for tokens that were sampled by another policy than the trained one: engines round
+ * differently, and policies become stale.
+ */
 
 import { aList, aNumberOrTwo, aRecord, checkOptions, oneOf } from '../core/options.js'
 import { checkShapes, lengthsOf, type TokenAdvantages, type TokenRows, underMask } from './advantages/rows.js'
 
-/** How tokens are weighted by `w = pi_train / pi_sampler`, of the token or of the whole completion. */
+/** Weights of tokens by `w = pi_train / pi_sampler`, of the token or of the whole completion. */
 export interface CorrectionWeights {
   readonly level: 'token' | 'sequence'
-  /** A number caps the weights from above (truncated importance sampling); two make those outside 0 (IcePop). */
+  /**
+   * One number caps the weights from above (truncated importance sampling); two set weights outside
+   * the range to 0 (IcePop).
+   */
   readonly limit: number | readonly [low: number, high: number]
-  /** Divide by the mean weight, of tokens or of completions. Default `no`. */
+  /** Divides by the mean weight of tokens or of completions. Default `no`. */
   readonly normalized?: 'yes' | 'no'
 }
 
 /**
- * What is measured of a token (`token`), or of a completion: the sum, the mean or the largest of its tokens. With `x = log pi_train - log pi_sampler`
- * `k1` is `-x`, `k2` is `x^2 / 2`, `k3` is `e^x - 1 - x`.
+ * The statistic of a rejection: of a token (`token`), or of a completion: the sum, the mean or the
+ * maximum over its tokens. With `x = log pi_train - log pi_sampler`, `k1` is `-x`, `k2` is `x^2 /
+ * 2`, `k3` is `e^x - 1 - x`.
  */
 export type RejectionStatistic =
   | 'token-k1'
@@ -31,17 +38,20 @@ export type RejectionStatistic =
 
 export interface Rejection {
   readonly statistic: RejectionStatistic
-  /** For k1 bounds of the ratio, `[low, high]`, or `high` for `[1 / high, high]`; for k2 and k3 the largest value. */
+  /**
+   * For k1 the bounds of the ratio, `[low, high]`, or `high` for `[1 / high, high]`; for k2 and k3
+   * the largest value.
+   */
   readonly limit: number | readonly [low: number, high: number]
 }
 
 export interface RolloutCorrectionOptions {
   readonly weights?: CorrectionWeights
-  /** A token is kept that every one of these keeps. */
+  /** Rejections. A token is kept if each of them keeps it. */
   readonly reject?: readonly Rejection[]
 }
 
-/** Over the tokens that counted before. */
+/** Metrics over the tokens that were unmasked before. */
 export interface CorrectionMetrics {
   readonly meanWeight: number
   readonly deviation: number
@@ -56,7 +66,7 @@ export interface CorrectionMetrics {
   readonly rejected: number
 }
 
-/** What a policy loss takes as `weights` and `mask`. */
+/** The `weights` and `mask` for a policy loss. */
 export interface RolloutCorrection {
   readonly weights: TokenAdvantages
   readonly mask: TokenAdvantages
@@ -75,7 +85,7 @@ const divergence = (form: string, x: number): number => {
   return form === 'k2' ? 0.5 * x * x : Math.exp(x) - 1 - x
 }
 
-/** Whether a value of the statistic may stay. */
+/** Returns a test that is true if a value of the statistic is kept. */
 const keeps = ({ statistic, limit }: Rejection): ((value: number) => boolean) => {
   if (!statistic.endsWith('k1')) return (value) => value <= (limit as number) // checked by `checkCorrection`
   const [low, high] = typeof limit === 'number' ? [1 / limit, limit] : limit
@@ -100,7 +110,7 @@ const rejectRows = (rejection: Rejection, x: TokenAdvantages, mask: TokenRows): 
   })
 }
 
-/** The weights before any limit. */
+/** Returns the weights before any limit. */
 const rawWeights = (level: CorrectionWeights['level'], x: TokenAdvantages, mask: TokenRows): TokenAdvantages =>
   x.map((row, b) => {
     const whole = level === 'sequence' ? power(sum(row)) : 0
@@ -144,13 +154,13 @@ const metricsOf = (
 const isPair = (limit: number | readonly [number, number]): limit is readonly [number, number] =>
   typeof limit !== 'number'
 
-/** All that completions and tokens can be rejected by. */
+/** All statistics by which completions and tokens can be rejected. */
 export const REJECTION_STATISTICS: readonly RejectionStatistic[] = [
   ...(['token-k1', 'token-k2', 'token-k3', 'sequence-sum-k1', 'sequence-sum-k2', 'sequence-sum-k3'] as const),
   ...(['sequence-mean-k1', 'sequence-mean-k2', 'sequence-mean-k3', 'sequence-max-k2', 'sequence-max-k3'] as const),
 ]
 
-/** Errors: as `checkOptions`, for the settings, the weights and each rejection. */
+/** Checks the types of the settings, the weights and each rejection. Errors: as `checkOptions`. */
 const checkKinds = (options: RolloutCorrectionOptions): void => {
   checkOptions('rolloutCorrection', options, { weights: aRecord, reject: aList })
   if (options.weights !== undefined)
@@ -176,26 +186,29 @@ const checkCorrection = (options: RolloutCorrectionOptions): void => {
   const narrow = reject.find(({ statistic, limit }) => statistic.endsWith('k1') && !isPair(limit) && limit < 1)
   if (narrow !== undefined)
     throw new RangeError(
-      `rolloutCorrection: one limit L of ${narrow.statistic} stands for 1/L to L and must be at least 1, got ${String(narrow.limit)}`,
+      `rolloutCorrection: one limit L of ${narrow.statistic} means 1/L to L and must be at least 1, got ${String(narrow.limit)}`,
     )
   const wrong = reject.find(({ statistic, limit }) => !statistic.endsWith('k1') && isPair(limit))
   if (wrong !== undefined) throw new RangeError(`rolloutCorrection: ${wrong.statistic} has one limit, not two`)
 }
 
 /**
- * Weights and a mask for a batch from how far trainer and sampler are apart, for `policyLoss`.
+ * Computes weights and a mask for a batch from the difference between trainer and sampler, for
+ * `policyLoss`.
  *
- * With `x = log pi_train - log pi_sampler`: `w = e^x` of a token, or `e^(sum x)` of a completion, x and its sum limited to 20 nats. It is to be
- * taken over the whole mini-batch, before it is cut into micro-batches.
+ * With `x = log pi_train - log pi_sampler`: `w = e^x` of a token, or `e^(sum x)` of a completion,
+ * with x and its sum limited to 20 nats. Call it with the whole mini-batch, before it is split into
+ * micro-batches.
  *
  * Equation $u_t = \min(w_t, c)$ (truncated) or $w_t [l \le w_t \le h]$ (IcePop), with $w_t = \frac{\pi_{train}}{\pi_{sampler}}$ of the token, or of
  *          the completion $\exp(\sum_t \log w_t)$
- * When     where another engine samples than trains: the same weights give other log-probabilities there. By tokens the weights are biased and
- *          steady, by completions unbiased and noisy.
+ * When     if different engines sample and train, because the same weights give different
+ *          log-probabilities there. Token weights are biased and low in variance; completion
+ *          weights are unbiased and noisy.
  * Used by  Ring-1T (IcePop, arXiv:2510.18855); verl `rollout_correction`; TRL `vllm_importance_sampling_correction`
- * Shapes   `difference`, x, and `mask` are rows of equal lengths; what is under the mask never matters.
- * Errors   throws RangeError for limits that make no sense, or rows that do not fit.
- * Edges    without weights all are 1. A completion without tokens has no say.
+ * Shapes   `difference`, x, and `mask` are rows of equal lengths; masked values have no effect.
+ * Errors   throws RangeError for invalid limits, or rows that do not fit.
+ * Edges    without weights all are 1. A completion without tokens is ignored.
  * Source   truncated importance sampling: Yao et al. 2025, "Your Efficient RL Framework Secretly Brings You Off-Policy RL Training"; IcePop: Ling
  *          Team 2025, arXiv:2510.18855, section 3; verl's rollout correction.
  *

@@ -1,4 +1,4 @@
-/** Learning from given completions. */
+/** The loss of supervised fine-tuning: learning from given completions. */
 import * as tf from '@tensorflow/tfjs-core'
 import { aNumber, checkOptions, oneOf } from '../core/options.js'
 import { masked, maskedSum } from '../engine/masked.js'
@@ -9,31 +9,40 @@ import { checkTokenShapes } from './tokenShapes.js'
 
 export interface SFTLossOptions {
   /**
-   * `sft`: the negative log-likelihood. `minor_sft`: the same through a sigmoid of the lead over a reference model, so that what is learned
-   * already pulls less. Default `sft`.
+   * `sft`: the negative log-likelihood. `minor_sft`: the same through a sigmoid of the lead over a
+   * reference model, so that learned completions have a smaller gradient. Default `sft`.
    */
   readonly lossFunction?: 'sft' | 'minor_sft'
-  /** Of `minor_sft`: how soon a lead over the reference counts as learned. Default 0.1. */
+  /** For `minor_sft`: how soon a lead over the reference counts as learned. Default 0.1. */
   readonly beta?: number
-  /** Whether the log-probability of a completion is divided by its tokens. Default `yes`, and `no` for `token-mean`. */
+  /**
+   * With `yes`, the log-probability of a completion is divided by its number of tokens. Default
+   * `yes`, and `no` for `token-mean`.
+   */
   readonly normalizeBySeqLength?: 'yes' | 'no'
   /**
-   * Mean or sum over the completions, or of `sft` the mean over all tokens that count, for which no completion is divided by its own. Default `mean`.
+   * The mean or sum over the completions, or for `sft` the mean over all unmasked tokens, for which
+   * no completion is divided by its own number. Default `mean`.
    */
   readonly reduction?: 'mean' | 'sum' | 'token-mean'
-  /** Weight of the divergence to the reference model (k3), a mean over tokens. Default 0: none. */
+  /**
+   * Weight of the KL divergence to the reference model (k3), a mean over tokens. Default 0: none.
+   */
   readonly klToRefCoefficient?: number
 }
 
 /** Axes: B completions, T tokens. All float32; log-probabilities in nats. */
 export interface SFTLossInput {
-  /** `[B, T]`, where the gradient goes. */
+  /** `[B, T]`; receives the gradient. */
   readonly logProbs: tf.Tensor
-  /** `[B, T]` under the reference model, for `minor_sft` and the divergence. */
+  /** `[B, T]` under the reference model, for `minor_sft` and the KL term. */
   readonly refLogProbs?: tf.Tensor
   /** `[B, T]`: 1 for a token to learn from. */
   readonly mask: tf.Tensor
-  /** What to divide by, so that micro-batches add up to the whole mini-batch. By default those of this input. */
+  /**
+   * The divisors, so that micro-batches add up to the whole mini-batch. Default: the counts of this
+   * input.
+   */
   readonly counts?: LossCounts
 }
 
@@ -43,12 +52,12 @@ export interface SFTLossOutput {
   readonly lossSft: tf.Tensor
   /** `[B]`: the loss of each completion, not divided by their number. */
   readonly losses: tf.Tensor
-  /** Scalars: mean over the tokens that count, and its part of the loss. */
+  /** Scalars: the mean over the unmasked tokens, and its part of the loss. */
   readonly klToRef?: tf.Tensor
   readonly lossKlToRef?: tf.Tensor
 }
 
-/** A loss of given completions with its settings checked. */
+/** A loss of given completions with validated settings. */
 export interface SFTLoss {
   readonly kind: 'sft'
   readonly name: 'SFTLoss'
@@ -83,23 +92,26 @@ const checked = (options: SFTLossOptions): Required<SFTLossOptions> => {
 }
 
 /**
- * The loss of supervised fine-tuning.
+ * Implements the loss of supervised fine-tuning.
  *
- * With `S = sum_t m log pi`, by default divided by the tokens of the completion: `sft` is `-S`, `minor_sft` is `-log sigmoid(beta (S - S_ref))` with
- * the same sum of the reference's log-probabilities. The loss is their mean, or their sum, or `-sum S / N` with all N tokens that count. To it comes, where its coefficient is not 0,
- * the divergence to the reference, `k3 = e^d - 1 - d` with `d = log pi_ref - log pi`, as a mean over the tokens that count.
+ * With `S = sum_t m log pi`, by default divided by the number of tokens of the completion: `sft` is
+ * `-S`, `minor_sft` is `-log sigmoid(beta (S - S_ref))` with the same sum of the reference's
+ * log-probabilities. The loss is their mean, or their sum, or `-sum S / N` with all N unmasked
+ * tokens. If its coefficient is not 0, the divergence to the reference is added, `k3 = e^d - 1 - d`
+ * with `d = log pi_ref - log pi`, as a mean over the unmasked tokens.
  *
  * Equation `sft`: $\ell_i = -S_i$ with $S_i = \frac{1}{L_i} \sum_t m \log \pi_t$; `minor_sft`: $-\log \sigma(\beta (S_i - S_i^{ref}))$
  * Gradient $\partial \ell_i / \partial \log \pi_t = -1 / L_i$; of `minor_sft` $-\beta \, \sigma(-\beta (S_i - S_i^{ref})) / L_i$
- * When     to begin with, from good completions. `minor_sft` where they must not be learned by heart.
+ * When     as the first stage, from good completions. `minor_sft` if they must not be memorized.
  * Used by  TorchRL `SFTLoss`; TRL `SFTTrainer`, which is `token-mean`
  * Shapes   see `SFTLossInput` and `SFTLossOutput`.
- * Errors   throws RangeError for settings that are none or do not go together, for shapes that do not fit (all named), and for a missing
- *          `refLogProbs`.
- * Edges    a completion without a token that counts adds 0 and is one of B; what is under the mask never matters. A token of probability 0 makes
- *          the loss infinite.
- * Source   `token-mean` is the loss of TRL's `SFTTrainer` and of Transformers; the rest TorchRL `SFTLoss`, which sums the reference over the prompt too, and dilutes the divergence with the prompt's tokens; minor SFT: Xie et
- *          al. 2024, arXiv:2408.10642, equation 9.
+ * Errors   throws RangeError for invalid or incompatible settings, for shapes that do not fit (all
+ *          named), and for a missing `refLogProbs`.
+ * Edges    a completion without unmasked tokens adds 0 and is one of B; masked values have no
+ *          effect. A token of probability 0 makes the loss infinite.
+ * Source   `token-mean` is the loss of TRL's `SFTTrainer` and of Transformers; the rest TorchRL
+ *          `SFTLoss`, which sums the reference over the prompt too, and dilutes the divergence with
+ *          the prompt's tokens; minor SFT: Xie et al. 2024, arXiv:2408.10642, equation 9.
  *
  * @example
  * SFTLoss({ lossFunction: 'minor_sft' }).needs.reference // 'yes'

@@ -1,10 +1,10 @@
-/** Checks of the tensors that a loss or an estimator is given. */
+/** Shape checks for the tensors of a loss or an estimator. */
 import type * as tf from '@tensorflow/tfjs-core'
 
 /**
- * Refuses tensors of tokens that do not fit each other.
+ * Refuses tensors of tokens whose shapes differ.
  *
- * Shapes   all `[B, T]`; those that are undefined are not looked at.
+ * Shapes   all `[B, T]`; undefined tensors are ignored.
  * Errors   throws RangeError with the name of the function and all shapes.
  */
 export const checkTokenShapes = (name: string, tensors: Readonly<Record<string, tf.Tensor | undefined>>): void => {

@@ -1,7 +1,10 @@
-/** Weights that leave tokens out of the objective and in the counts, for `policyLoss`'s `weights`. To be taken over the whole mini-batch. */
+/**
+ * Weights that exclude tokens from the objective but not from the counts, for `policyLoss`'s
+ * `weights`. Compute them over the whole mini-batch.
+ */
 import { checkShapes, lengthsOf, type TokenAdvantages, type TokenRows, underMask } from './advantages/rows.js'
 
-/** The value below which a share `q` of sorted numbers lies, between neighbors by a straight line. */
+/** Returns the `q` quantile of sorted numbers, with linear interpolation. */
 const quantile = (sorted: readonly number[], q: number): number => {
   const place = q * (sorted.length - 1)
   const [low, high] = [sorted[Math.floor(place)]!, sorted[Math.ceil(place)]!]
@@ -9,14 +12,16 @@ const quantile = (sorted: readonly number[], q: number): number => {
 }
 
 /**
- * 1 for the share of tokens whose entropy is highest, 0 for the others: only tokens at which the policy chooses are learned.
+ * Returns 1 for the share of tokens with the highest entropy, and 0 for the others, so that only
+ * tokens at which the policy decides are learned.
  *
- * A token is kept if its entropy is at least the `1 - share` quantile of those of all tokens that count.
+ * A token is kept if its entropy is at least the `1 - share` quantile of those of all unmasked
+ * tokens.
  *
  * Equation $u_t = [H_t \ge Q_{1 - share}(H)]$
- * When     for reasoning: most tokens only continue what was decided before.
+ * When     for reasoning: most tokens only continue an earlier decision.
  * Used by  arXiv:2506.01939; TRL `top_entropy_quantile`
- * Shapes   rows of equal lengths; what is under the mask never matters and has weight 0. Entropies in nats.
+ * Shapes   rows of equal lengths; masked tokens have no effect and weight 0. Entropies in nats.
  * Errors   throws RangeError for a share outside (0, 1], or rows that do not fit each other.
  * Source   Wang et al. 2025, "Beyond the 80/20 Rule", arXiv:2506.01939, equation 5; TRL `top_entropy_quantile`.
  *
@@ -39,13 +44,14 @@ export const highEntropyWeights = (entropies: TokenRows, mask: TokenRows, share:
 }
 
 /**
- * 0 for completions with a negative advantage that the policy has moved away from, 1 for all others: what is unlikely by now and was bad tells
- * nothing.
+ * Returns 0 for completions with a negative advantage that the policy has moved away from, and 1
+ * for all others, because bad completions that have become unlikely have no learning signal.
  *
- * A completion is left out if its advantage is negative and the mean of `log pi_sampler - log pi` over its tokens is above the limit.
+ * A completion is excluded if its advantage is negative and the mean of `log pi_sampler - log pi`
+ * over its tokens is above the limit.
  *
  * Equation $u_i = 0$ where $A_i < 0$ and $\operatorname{mean}_t(\log \pi_{sampler} - \log \pi) > limit$, else 1
- * When     for old batches, next to any objective.
+ * When     for old batches, combined with any objective.
  * Used by  DeepSeek-V3.2 (arXiv:2512.02556); TRL `off_policy_mask_threshold`
  * Shapes   `difference`, `log pi - log pi_sampler`, and `mask` are rows of equal lengths, `advantages` one number for each row.
  * Errors   throws RangeError for rows that do not fit each other, or a limit that is NaN.

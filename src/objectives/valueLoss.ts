@@ -1,4 +1,4 @@
-/** What a value function learns from. */
+/** The loss of a value function. */
 import * as tf from '@tensorflow/tfjs-core'
 import { aNumber, checkOptions } from '../core/options.js'
 import { masked, maskedSum } from '../engine/masked.js'
@@ -14,7 +14,9 @@ import {
 import { checkTokenShapes } from './tokenShapes.js'
 
 export interface ValueLossOptions {
-  /** A value may leave the old one by this much before the loss stops to reward it. Default: no limit. */
+  /**
+   * The distance from the old value beyond which moving further is not rewarded. Default: no limit.
+   */
   readonly clipEpsilon?: number
   /** Default `token-mean`. */
   readonly aggregation?: Aggregation
@@ -22,26 +24,29 @@ export interface ValueLossOptions {
 
 /** Axes: B completions, T tokens. All float32. */
 export interface ValueLossInput {
-  /** `[B, T]`, where the gradient goes. */
+  /** `[B, T]`; receives the gradient. */
   readonly values: tf.Tensor
-  /** `[B, T]`, when the completions were sampled; needed with `clipEpsilon`. */
+  /** `[B, T]`: the values at sampling time; required with `clipEpsilon`. */
   readonly oldValues?: tf.Tensor
-  /** `[B, T]`, what the values are to become, such as the returns of `gae`. */
+  /** `[B, T]`: the targets of the values, such as the returns of `gae`. */
   readonly returns: tf.Tensor
   /** `[B, T]`: 1 for a token to learn from. */
   readonly mask: tf.Tensor
-  /** What to divide by, so that micro-batches add up to the whole mini-batch. By default those of this input. */
+  /**
+   * The divisors, so that micro-batches add up to the whole mini-batch. Default: the counts of this
+   * input.
+   */
   readonly counts?: LossCounts
 }
 
 /** Scalars. */
 export interface ValueLossOutput {
   readonly lossValue: tf.Tensor
-  /** Share of tokens whose gradient the range took away. */
+  /** Share of tokens whose gradient was clipped to 0. */
   readonly pgClipFraction: tf.Tensor
 }
 
-/** A value loss with its settings checked. */
+/** A value loss with validated settings. */
 export interface ValueLoss {
   readonly kind: 'value'
   readonly name: 'valueLoss'
@@ -50,18 +55,19 @@ export interface ValueLoss {
 }
 
 /**
- * The loss of PPO's value function.
+ * Implements the loss of PPO's value function.
  *
- * Per token `l = (V - R)^2 / 2`; with `clipEpsilon` e: `l = max((V - R)^2, (clip(V, V_old - e, V_old + e) - R)^2) / 2`. The gradient is `V - R`, and 0
- * where the clipped term is the larger one.
+ * Per token `l = (V - R)^2 / 2`; with `clipEpsilon` e: `l = max((V - R)^2, (clip(V, V_old - e,
+ * V_old + e) - R)^2) / 2`. The gradient is `V - R`, and 0 where the clipped term is the larger one.
  *
  * Equation $\ell_t = \frac{1}{2} \max((V_t - R_t)^2, (\operatorname{clip}(V_t, V_t^{old} - \epsilon, V_t^{old} + \epsilon) - R_t)^2)$
  * Gradient $\partial \ell_t / \partial V_t = V_t - R_t$, and 0 where the clipped term is the larger one
  * When     with `gae`. Without `clipEpsilon` the maximum is its first term.
  * Used by  PPO for InstructGPT (arXiv:2203.02155); verl `cliprange_value`; TorchRL `ClipPPOLoss` with `clip_value`
  * Shapes   see `ValueLossInput` and `ValueLossOutput`.
- * Errors   throws RangeError for settings that are none, for shapes that do not fit (all named), and for a missing `oldValues`.
- * Edges    without any token that counts the loss and its gradient are 0; what is under the mask never matters.
+ * Errors   throws RangeError for invalid settings, for shapes that do not fit (all named), and for
+ *          a missing `oldValues`.
+ * Edges    without unmasked tokens the loss and its gradient are 0; masked values have no effect.
  * Source   Schulman et al. 2017, arXiv:1707.06347, equation 9; the clip is that of OpenAI baselines `ppo2` and of verl `compute_value_loss`.
  *
  * @example
@@ -83,7 +89,8 @@ export const valueLoss = (options: ValueLossOptions = {}): ValueLoss => {
     const moved = tf.sub(value, old)
     const near = tf.add(old, tf.clipByValue(moved, -clipEpsilon, clipEpsilon))
     const clipped = tf.square(tf.sub(near, target))
-    // Inside the range both terms are the same but for rounding, which may make either the larger one.
+    // Inside the range both terms are equal except for rounding, which may make either the larger
+    // one.
     const isCut = tf.logicalAnd(tf.greater(tf.abs(moved), clipEpsilon), tf.greater(clipped, free))
     return [tf.maximum(free, clipped), stopGradient(tf.cast(isCut, 'float32'))]
   }

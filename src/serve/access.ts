@@ -5,17 +5,14 @@
 const digest = async (text: string): Promise<Uint8Array> =>
   new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text)))
 
-/** Equal digests; every byte is looked at, whichever differ. */
+/** Compares digests. The comparison always reads every byte. */
 const isSame = (a: Uint8Array, b: Uint8Array): boolean => {
   let difference = 0
   for (let i = 0; i < a.length; i++) difference |= a[i]! ^ b[i]!
   return difference === 0
 }
 
-/**
- * Returns the key of a request, or `undefined`: `Authorization: Bearer KEY`, or Anthropic's
- * `x-api-key: KEY`.
- */
+/** Returns the key of the header `authorization` (as `Bearer KEY`) or `x-api-key`, if present. */
 export const givenKey = (headers: Headers): string | undefined => {
   const [, bearer] = /^bearer (.*)$/i.exec(headers.get('authorization') ?? '') ?? []
   return bearer ?? headers.get('x-api-key') ?? undefined
@@ -24,7 +21,7 @@ export const givenKey = (headers: Headers): string | undefined => {
 /**
  * Returns `true` if the given key is one of the keys.
  *
- * Cost     the same for every key that is tried: digests are compared, with all keys.
+ * Cost     independent of the given key, because its digest is compared with those of all keys.
  */
 export const isAuthorized = async (given: string | undefined, keys: readonly string[]): Promise<boolean> => {
   if (given === undefined) return false

@@ -2,8 +2,8 @@
  * The server as a function from requests to responses: endpoints, access control and common
  * headers, without sockets.
  *
- * This folder holds the server over a generation engine, and in folders of their own its requests,
- * its routes and the proxy that captures agents. It does not hold sockets
+ * This folder holds the server over a generation engine, and in subfolders its requests, its
+ * routes and the proxy that captures agents. It does not hold sockets
  * (`src/live/httpServer.ts`) or the engine (`src/modules/generation`).
  */
 import * as E from 'fp-ts/lib/Either.js'
@@ -53,7 +53,7 @@ const PROTOCOL = '0.32.0+tandem'
 
 type Answer = E.Either<ApiFailure, Response>
 
-/** What an endpoint gets. The body is undefined where the endpoint reads none. */
+/** The input of an endpoint. The body is `undefined` for endpoints that read none. */
 interface Asked {
   readonly request: Request
   readonly query: URLSearchParams
@@ -71,7 +71,7 @@ const get = (path: string, answer: Endpoint['answer']): Endpoint => ({ method: '
 const post = (path: string, answer: Endpoint['answer']): Endpoint => ({ method: 'POST', path, reads: 'json', answer })
 const command = (path: string, answer: Endpoint['answer']): Endpoint => ({ ...post(path, answer), reads: 'nothing' })
 
-/** 200 while the engine answers. */
+/** Responds with 200 if the engine responds, otherwise with 503. */
 const health = async ({ engine }: Served): Promise<Answer> => {
   const isAlive = await engine.version().then(
     () => true,
@@ -176,31 +176,31 @@ const answerTo = async (served: Served, endpoint: Endpoint, request: Request): P
   return E.isLeft(answer) ? failureResponse(answer.left, endpoint.path) : answer.right
 }
 
-/** The error of a path or a method that is not there, as FastAPI tells it. */
+/** Makes FastAPI's response for an unknown path or method. */
 const notThere = (status: 404 | 405, type: string, allow?: string): Response => {
   const response = failureResponse({ ...apiFailure(status, type), type })
   if (allow !== undefined) response.headers.set('allow', allow)
   return response
 }
 
-/** A server without a socket. */
+/** A server without sockets. */
 export interface ServeApp {
   readonly fetch: (request: Request) => Promise<Response>
-  /** Requests that are in the engine. */
+  /** Number of requests in the engine. */
   readonly inFlight: () => number
 }
 
 /**
- * A server with vLLM's protocol over an engine, as a function from requests to responses.
+ * Makes a server with vLLM's protocol over an engine, as a function from requests to responses.
  *
- * `/v1/completions`, `/v1/chat/completions`, `/v1/responses`, `/v1/messages`, `/v1/models`, `/inference/v1/generate`, `/tokenize`,
- * `/detokenize`, `/health`, `/version`, `/metrics` and `/load`; adapters and the control of the
- * engine where they are switched on.
+ * `/v1/completions`, `/v1/chat/completions`, `/v1/responses`, `/v1/messages`, `/v1/models`,
+ * `/inference/v1/generate`, `/tokenize`, `/detokenize`, `/health`, `/version`, `/metrics` and
+ * `/load`; adapters and the control of the engine if they are enabled.
  *
- * Errors   every failure of a request is a response in vLLM's form. Throws RangeError for unknown
+ * Errors   every failure of a request is a response in vLLM's format. Throws RangeError for unknown
  *          options.
- * Effects  requests run in the engine; a client that goes away ends its requests.
- * Source   vLLM 0.32. What differs is in `docs/guide/11-serving.md`.
+ * Effects  requests run in the engine. If a client disconnects, its requests are aborted.
+ * Source   vLLM 0.32. `docs/guide/11-serving.md` describes the differences.
  */
 export const serveApp = (options: ServeOptions): ServeApp => {
   checkOptions('serveApp', options, SERVE_OPTIONS)

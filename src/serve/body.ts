@@ -1,11 +1,13 @@
-/** Bodies of requests: JSON of limited size and depth, read without trusting what the client says of it. */
+/**
+ * Request bodies: JSON of limited size and depth, checked independently of what the headers claim.
+ */
 
 import * as E from 'fp-ts/lib/Either.js'
 import { joinBytes } from '../core/joinBytes.js'
 import { parseJson } from '../core/json.js'
 import { type ApiFailure, apiFailure } from './requests/failure.js'
 
-/** Deeper JSON than any request has; what handles it may be recursive. */
+/** Maximum nesting depth of JSON. Real requests are less deep; the limit allows recursive code. */
 const MAX_DEPTH = 128
 
 type Read<T> = E.Either<ApiFailure, T>
@@ -13,8 +15,8 @@ type Read<T> = E.Either<ApiFailure, T>
 const tooLarge = (maxBytes: number): Read<never> =>
   E.left(apiFailure(413, `The request body is larger than ${maxBytes} bytes.`))
 
-/** The bytes of a body, or a failure as soon as there are more than allowed. */
-const readBytes = async (request: Request, maxBytes: number): Promise<Read<Uint8Array>> => {
+/** Reads the bytes of a body. Fails as soon as there are more than allowed. */
+export const readBodyBytes = async (request: Request, maxBytes: number): Promise<Read<Uint8Array>> => {
   if (Number(request.headers.get('content-length') ?? 0) > maxBytes) return tooLarge(maxBytes)
   if (request.body === null) return E.right(new Uint8Array())
   const parts: Uint8Array[] = []
@@ -32,13 +34,13 @@ const readBytes = async (request: Request, maxBytes: number): Promise<Read<Uint8
       parts.push(value)
     }
   } catch {
-    return E.left(apiFailure(400, 'The request body broke off.'))
+    return E.left(apiFailure(400, 'The request body is incomplete.'))
   }
   return E.right(joinBytes(parts))
 }
 
 /**
- * How deep the arrays and objects of a JSON text are nested, without parsing it.
+ * Returns the nesting depth of arrays and objects in a JSON text, without parsing it.
  *
  * @example
  * jsonDepth('[{"a": "[["}]') // 2
@@ -64,17 +66,32 @@ const textOf = (bytes: Uint8Array): Read<string> =>
     () => apiFailure(400, 'The request body is not UTF-8.'),
   )
 
+/**
+ * Parses the JSON value of bytes.
+ *
+ * Errors   `Left(ApiFailure)` for bytes that are not UTF-8 or JSON, and for more than 128 levels.
+ */
+export const parseJsonBody = (bytes: Uint8Array): Read<unknown> => {
+  const text = textOf(bytes)
+  if (E.isLeft(text)) return text
+  if (jsonDepth(text.right) > MAX_DEPTH) {
+    return E.left(apiFailure(400, `The request body is nested deeper than ${MAX_DEPTH} levels.`))
+  }
+  return E.mapLeft((reason: string) => apiFailure(400, `The request body is ${reason}`))(parseJson(text.right))
+}
+
 const isJson = (contentType: string | null): boolean => {
   const [type = ''] = (contentType ?? '').split(';')
   return type.trim().toLowerCase() === 'application/json'
 }
 
 /**
- * The JSON value of a request's body.
+ * Reads the JSON value of a request's body.
  *
- * Errors   `Left(ApiFailure)`: 413 for a body over `maxBytes`, told from its header or while it arrives; 400 for another content type, a body
- *          that breaks off, bytes that are not UTF-8, text that is not JSON, and more than 128 levels.
- * Cost     linear in the body; at most `maxBytes` are held.
+ * Errors   `Left(ApiFailure)`: 413 for a body over `maxBytes`, detected from its header or while it
+ *          arrives; 400 for another content type, an incomplete body, bytes that are not UTF-8,
+ *          text that is not JSON, and more than 128 levels.
+ * Cost     linear in the body. Holds at most `maxBytes`.
  */
 export const readJsonBody = async (
   request: Request,
@@ -83,12 +100,6 @@ export const readJsonBody = async (
   if (!isJson(request.headers.get('content-type'))) {
     return E.left(apiFailure(400, "Unsupported Media Type: Only 'application/json' is allowed"))
   }
-  const bytes = await readBytes(request, maxBytes)
-  if (E.isLeft(bytes)) return bytes
-  const text = textOf(bytes.right)
-  if (E.isLeft(text)) return text
-  if (jsonDepth(text.right) > MAX_DEPTH) {
-    return E.left(apiFailure(400, `The request body is nested deeper than ${MAX_DEPTH} levels.`))
-  }
-  return E.mapLeft((reason: string) => apiFailure(400, `The request body is ${reason}`))(parseJson(text.right))
+  const bytes = await readBodyBytes(request, maxBytes)
+  return E.isLeft(bytes) ? bytes : parseJsonBody(bytes.right)
 }

@@ -4,7 +4,7 @@ import type { EngineMetrics, FinishReason, Histogram } from '../data/generation.
 
 type Labels = Readonly<Record<string, string>>
 
-/** A metric as Prometheus's client writes it. */
+/** A metric in the format of Prometheus's client. */
 interface Family {
   readonly name: string
   readonly help: string
@@ -70,14 +70,14 @@ const histograms = (metrics: EngineMetrics, labels: Labels): readonly Family[] =
   histogram('vllm:e2e_request_latency_seconds', 'Time from arrival to end.', labels, metrics.endToEnd),
 ]
 
-/** What a server adds to the metrics of its engine. */
+/** The metrics of a server in addition to those of its engine. */
 export interface ServerGauges {
   readonly model: string
   readonly adapters: readonly string[]
 }
 
 /**
- * The metrics as text.
+ * Returns the metrics as text.
  *
  * Units    seconds, tokens, requests.
  */

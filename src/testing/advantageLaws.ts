@@ -111,9 +111,9 @@ export const ratedBatch = (turns: readonly RatedTurn[]): RatedBatch => {
 /** An advantage under test. */
 export interface AdvantageSample {
   readonly advantage: (batch: RatedBatch) => TensorDict<{ readonly advantage: Ragged<'float32'> }>
-  /** As `Advantage.over`. */
+  /** See `Advantage.over`. */
   readonly over: 'group' | 'batch'
-  /** Trajectories in a group. */
+  /** Number of trajectories in a group. */
   readonly groupSize: number
 }
 
@@ -123,7 +123,7 @@ type Rows = ReadonlyMap<string, readonly number[]>
 
 /** Returns advantages by trajectory and turn. Throws if a duplicated row has two different ones. */
 const ratedRows = (rated: TensorDict): Rows => {
-  const batch = rated as RatedBatch & TensorDict<{ readonly advantage: Ragged<'float32'> }> // what an advantage gives
+  const batch = rated as RatedBatch & TensorDict<{ readonly advantage: Ragged<'float32'> }> // from an advantage
   const [ids, turns, leaf] = [get(batch, 'trajectoryId'), get(batch, 'turn'), get(batch, 'advantage')]
   const rows = new Map<string, readonly number[]>()
   for (const [i, id] of ids.items.entries()) {
@@ -145,7 +145,7 @@ const requireSame = (expected: Rows, actual: Rows): void => {
 
 const joined = (parts: readonly Rows[]): Rows => new Map(parts.flatMap((part) => [...part]))
 
-/** Row numbers of each group. */
+/** Returns the row numbers of each group. */
 const rowsOfGroups = (batch: RatedBatch): readonly (readonly number[])[] => {
   const groups = new Map<string, number[]>()
   for (const [i, id] of get(batch, 'groupId').items.entries()) groups.set(id, [...(groups.get(id) ?? []), i])

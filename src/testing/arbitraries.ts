@@ -8,10 +8,13 @@ import { data, type Leaf, meta, type Ragged, type RaggedType, ragged } from '../
 import { batchSize, TensorDict } from '../data/tensorDict/tensorDict.js'
 import { History, type Message, message } from '../text/history/history.js'
 
-/** Keys of random streams. */
+/** Draws keys of random streams. */
 export const anyKey: fc.Arbitrary<Key> = fc.nat().map(keyFromSeed)
 
-/** Names that trip up careless code: prototypes, numbers, dots, the empty string, other alphabets. */
+/**
+ * Draws names that break careless code: prototypes, numbers, dots, the empty string, other
+ * alphabets.
+ */
 export const anyName: fc.Arbitrary<string> = fc.oneof(
   fc.constantFrom(
     'a',
@@ -45,40 +48,43 @@ const numberOf = (type: RaggedType): fc.Arbitrary<number> => {
   }
 }
 
-/** Ragged rows of one type. */
+/** Draws ragged rows of one type. */
 export const anyRagged = <T extends RaggedType>(type: T, rows: number, maxLength = 5): fc.Arbitrary<Ragged<T>> =>
   fc
     .array(fc.array(numberOf(type), { maxLength }), { minLength: rows, maxLength: rows })
     .map((lists) => ragged(type, lists))
 
-/** Messages of text. */
+/** Draws text messages. */
 export const anyMessage: fc.Arbitrary<Message> = fc
   .tuple(fc.constantFrom('system', 'user', 'assistant', 'tool'), fc.string({ maxLength: 20 }), fc.boolean())
   .map(([role, text, isComplete]) => message(role, text, { isComplete }))
 
-/** Conversations. */
+/** Draws conversations. */
 export const anyHistory: fc.Arbitrary<History> = fc.array(anyMessage, { maxLength: 5 }).map(History)
 
-/** Tasks whose answer is in GSM8K's format. */
+/** Draws tasks with answers in GSM8K's format. */
 export const anyTask: fc.Arbitrary<Task> = fc
   .tuple(fc.nat(), fc.string({ minLength: 1, maxLength: 30 }), fc.integer({ min: -5000, max: 5000 }))
   .map(([id, query, answer]) => ({ id: `task-${id}`, query, answer: `It is ${answer}.\n#### ${answer}` }))
 
 /**
- * A TensorDict as a recipe: `build` makes it, with tensors of the enclosing scope. Drawing makes no tensor, so that a failing case can be
- * shrunk and built again.
+ * A recipe of a TensorDict. `build` makes it, with tensors of the enclosing scope. Drawing makes no
+ * tensors, so a failing case can be shrunk and built again.
  */
 export interface TensorDictRecipe {
   readonly batchShape: readonly number[]
   readonly build: () => TensorDict
 }
 
-/** Which numbers tensors and ragged rows hold: any of their type, or small whole ones, with which float32 is exact. */
+/**
+ * The numbers in tensors and ragged rows: any of their type, or small integers, which are exact in
+ * float32.
+ */
 export interface TensorDictOptions {
   readonly numbers?: 'any' | 'whole'
 }
 
-/** Batch shapes of up to three axes; sizes 0 and 1 occur. */
+/** Draws batch shapes of up to three axes, including sizes 0 and 1. */
 export const anyBatchShape: fc.Arbitrary<readonly number[]> = fc.array(fc.integer({ min: 0, max: 3 }), { maxLength: 3 })
 
 type LeafPlan =
@@ -87,7 +93,10 @@ type LeafPlan =
   | { readonly _tag: 'Data' }
   | { readonly _tag: 'Meta'; readonly value: unknown }
 
-/** What TensorDicts of one structure have in common; `inner` are the batch axes that a node has behind its parent's. */
+/**
+ * The common structure of TensorDicts. `inner` are the batch axes of a node in addition to its
+ * parent's.
+ */
 export interface NodeRecipe {
   readonly _tag: 'Node'
   readonly inner: readonly number[]
@@ -138,7 +147,7 @@ const nodePlan = (depth: number): fc.Arbitrary<NodeRecipe> =>
     children: childrenPlan(depth),
   })
 
-/** Structures up to three levels deep; the root adds no batch axes. */
+/** Draws structures up to three levels deep. The root adds no batch axes. */
 export const rootPlan: fc.Arbitrary<NodeRecipe> = childrenPlan(2).map((children) => ({
   _tag: 'Node',
   inner: [],
@@ -186,7 +195,7 @@ const nodeRecipe = (batchShape: readonly number[], children: readonly Child[]): 
     ),
 })
 
-/** Values for a structure. */
+/** Draws values for a structure. */
 export const recipeOf = (
   plan: NodeRecipe,
   batchShape: readonly number[],
@@ -205,8 +214,9 @@ export const recipeOf = (
     .map((children) => nodeRecipe(batchShape, children))
 
 /**
- * TensorDicts of all leaf kinds, up to three levels deep, with the batch shapes of `shapes`. Names are adversarial, nodes may be empty, sizes
- * may be 0, and nodes may have more batch axes than their parents.
+ * Draws TensorDicts with all kinds of leaves, up to three levels deep, with batch shapes of
+ * `shapes`. Names are adversarial, nodes may be empty, sizes may be 0, and nodes may have more
+ * batch axes than their parents.
  */
 export const anyTensorDict = (
   shapes: fc.Arbitrary<readonly number[]> = anyBatchShape,

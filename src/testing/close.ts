@@ -1,13 +1,16 @@
-/** Comparing numbers, and saying where and by how much they differ. */
+/** Comparison of numbers, with a report of positions and differences. */
 import * as tf from '@tensorflow/tfjs-core'
 
-/** How far two numbers may be apart: `absolute + relative * |expected|`. Defaults 1e-6 and 1e-5. */
+/**
+ * The largest allowed difference of two numbers: `absolute + relative * |expected|`. Defaults 1e-6
+ * and 1e-5.
+ */
 export interface CloseTolerance {
   readonly absolute?: number
   readonly relative?: number
 }
 
-/** No difference at all. NaN still equals NaN, and 0 equals -0. */
+/** The tolerance 0. NaN still equals NaN, and 0 equals -0. */
 export const EXACT: Required<CloseTolerance> = { absolute: 0, relative: 0 }
 
 const withDefaults = ({ absolute = 1e-6, relative = 1e-5 }: CloseTolerance): Required<CloseTolerance> => {
@@ -22,7 +25,7 @@ const isClose = (actual: number, expected: number, { absolute, relative }: Requi
   (Number.isNaN(actual) && Number.isNaN(expected)) ||
   Math.abs(actual - expected) <= absolute + (Number.isFinite(expected) ? relative * Math.abs(expected) : 0)
 
-/** How far two numbers are apart. A number and no number are infinitely far apart. */
+/** Returns the difference of two numbers, which is infinite if only one of them is NaN. */
 const distance = (actual: number, expected: number): number => {
   const difference = Math.abs(actual - expected)
   return Number.isNaN(difference) ? Number.POSITIVE_INFINITY : difference
@@ -31,7 +34,10 @@ const distance = (actual: number, expected: number): number => {
 const toleranceText = ({ absolute, relative }: Required<CloseTolerance>): string =>
   relative === 0 ? `${absolute}` : `${absolute} + ${relative} * |expected|`
 
-/** The index of an element of a row-major array by its place: `[1, 0]` for place 2 of shape `[2, 2]`. */
+/**
+ * Returns the index of an element in a row-major array, such as `[1, 0]` for position 2 of shape
+ * `[2, 2]`.
+ */
 export const rowMajor =
   (shape: readonly number[]) =>
   (place: number): readonly number[] =>
@@ -40,16 +46,17 @@ export const rowMajor =
       return Math.floor(place / inner) % size
     })
 
-/** How a comparison is made, and how its places are called. */
+/** The options of a comparison. */
 export interface CloseComparison {
   readonly tolerance?: CloseTolerance
-  /** The index that a place has for the reader. Default: the place itself. */
+  /** Returns the index to report for a position. Default: the position itself. */
   readonly indexOf?: (place: number) => readonly number[]
 }
 
 /**
- * What is wrong with numbers that should be close, in one sentence: the first element that differs, how many do, the largest difference and
- * where it is, the tolerance. Undefined if all are close.
+ * Compares lists of numbers. Returns `undefined` if all are close, otherwise a message with the
+ * first differing element, the number of differences, the largest one with its position, and the
+ * tolerance.
  *
  * NaN equals NaN; an infinity equals only itself.
  *
@@ -81,9 +88,9 @@ export const closeProblem = (
 }
 
 /**
- * Throws, saying where, unless all elements of two lists are close.
+ * Throws unless all elements of two lists are close.
  *
- * Errors   throws Error with the text of `closeProblem`.
+ * Errors   throws Error with the message of `closeProblem`.
  *
  * @example
  * requireClose([0.1 + 0.2], [0.3])
@@ -97,12 +104,12 @@ export const requireClose = (
   if (problem !== undefined) throw new Error(problem)
 }
 
-/** Numbers as nested lists: what `tensor.arraySync()` gives. */
+/** Numbers as nested lists, like the result of `tensor.arraySync()`. */
 export type NestedNumbers = number | readonly NestedNumbers[]
 
 interface Numbers {
   readonly shape: readonly number[]
-  /** Undefined for plain lists, which have none. */
+  /** `undefined` for plain lists. */
   readonly dtype: string | undefined
   readonly values: ArrayLike<number>
 }
@@ -127,9 +134,11 @@ const numbersOf = (value: tf.Tensor | NestedNumbers): Numbers => {
 }
 
 /**
- * What is wrong with a tensor that should be close to another one, or to nested lists of numbers. Undefined if nothing is.
+ * Compares a tensor with another one, or with nested lists of numbers. Returns a message, or
+ * `undefined` if they are close.
  *
- * The shapes must be equal, and the dtypes where both have one. int32 and bool must be equal exactly.
+ * The shapes must be equal, and so must the dtypes if both have one. int32 and bool are compared
+ * exactly.
  *
  * Effects  reads the tensors, which computes them; makes none.
  */
@@ -151,9 +160,9 @@ export const tensorProblem = (
 }
 
 /**
- * Throws, saying where, unless a tensor is close to another one, or to nested lists of numbers.
+ * Throws unless a tensor is close to another one, or to nested lists of numbers.
  *
- * Errors   throws Error with the text of `tensorProblem`.
+ * Errors   throws Error with the message of `tensorProblem`.
  * Effects  reads the tensors; makes none.
  *
  * @example

@@ -1,48 +1,49 @@
-/** The laws of codecs, for any codec: laws 83 to 86. */
+/** The laws of codecs: laws 83 to 86. */
 import fc from 'fast-check'
 import { type Either, isRight } from 'fp-ts/lib/Either.js'
 import { liveTensors, scope } from '../engine/scope.js'
 import { type NumberedLaw, numbered, require } from './law.js'
 
-/** Writes values into bytes and reads them back. */
+/** A conversion of values to bytes and back. */
 export interface Codec<T> {
   readonly encode: (value: T) => Uint8Array
   readonly decode: (bytes: Uint8Array) => Either<{ readonly reason: string }, T>
   readonly equals: (a: T, b: T) => boolean
   /**
-   * What becomes of bytes with a flipped bit: `detected` if they are refused or mean the same, as with a checksum; `survived` if they may
-   * also mean something else. Bytes that are cut off must be refused in any case.
+   * Result of a flipped bit. `detected`: the bytes are rejected or decode to the same value, as
+   * with a checksum. `survived`: they may also decode to another value. Truncated bytes must always
+   * be rejected.
    */
   readonly damage: 'detected' | 'survived'
-  /** Reading parts of the bytes, for a codec that can. */
+  /** Decoding of single parts, if supported. */
   readonly parts?: CodecParts<T>
 }
 
-/** Reading parts. `P` names a part; the kit sees it as it was given. */
+/** Decoding of single parts. The law kit treats them as opaque. */
 export interface CodecParts<T> {
-  /** Names of all parts of a value. */
+  /** Returns the names of all parts of a value. */
   readonly names: (value: T) => readonly (readonly string[])[]
-  /** The part, taken from the value. */
+  /** Returns a part of the value. */
   readonly get: (value: T, name: readonly string[]) => unknown
-  /** The part, read from the bytes. */
+  /** Decodes a part from the bytes. */
   readonly decodeAt: (bytes: Uint8Array, name: readonly string[]) => Either<{ readonly reason: string }, unknown>
   readonly equals: (a: unknown, b: unknown) => boolean
 }
 
-/** A value to be made when it is needed: with tensors of the enclosing scope, if it has any. */
+/** A value that is built on demand, with its tensors in the enclosing scope. */
 export interface CodecSample<T> {
   readonly build: () => T
 }
 
 const decoded = <T>(result: Either<{ readonly reason: string }, T>): T => {
   if (isRight(result)) return result.right
-  throw new Error(`what was written is refused: ${result.left.reason}`)
+  throw new Error(`the encoded value is rejected: ${result.left.reason}`)
 }
 
 const sameBytes = (a: Uint8Array, b: Uint8Array): boolean =>
   a.length === b.length && a.every((byte, i) => byte === b[i])
 
-/** Runs a check with a value, and frees what both made. */
+/** Runs a check with a value, and frees all tensors. */
 const withValue = <T>(sample: CodecSample<T>, check: (value: T) => void): void => {
   scope(() => {
     check(sample.build())
@@ -59,7 +60,7 @@ const flipped = (bytes: Uint8Array, bit: number): Uint8Array => {
 const roundTrip = <T>({ encode, decode, equals }: Codec<T>, value: T): void => {
   const bytes = encode(value)
   const before = Uint8Array.from(bytes)
-  require(equals(decoded(decode(bytes)), value), () => 'what is read back is not equal to what was written')
+  require(equals(decoded(decode(bytes)), value), () => 'the decoded value differs from the encoded one')
   require(sameBytes(bytes, before), () => 'reading changed the bytes')
 }
 
@@ -68,7 +69,7 @@ const determinism = <T>({ encode, decode }: Codec<T>, sample: CodecSample<T>, va
   const bytes = encode(value)
   require(liveTensors().count === before, () => `writing left ${liveTensors().count - before} tensors`)
   require(sameBytes(encode(sample.build()), bytes), () => 'equal values give different bytes')
-  require(sameBytes(encode(decoded(decode(bytes))), bytes), () => 'what was read is written to other bytes')
+  require(sameBytes(encode(decoded(decode(bytes))), bytes), () => 'encoding the decoded value gives different bytes')
 }
 
 const partsLaw = <T>({ encode, decode }: Codec<T>, parts: CodecParts<T>, value: T): void => {
@@ -77,18 +78,21 @@ const partsLaw = <T>({ encode, decode }: Codec<T>, parts: CodecParts<T>, value: 
   for (const name of parts.names(value)) {
     const part = decoded(parts.decodeAt(bytes, name))
     require(parts.equals(part, parts.get(whole, name)), () =>
-      `the part ${JSON.stringify(name)} is not that of the whole`)
+      `the part ${JSON.stringify(name)} differs from that of the whole`)
   }
 }
 
 const flip = <T>({ decode, equals, damage }: Codec<T>, value: T, bytes: Uint8Array): void => {
   const result = decode(bytes)
   if (damage === 'detected' && isRight(result)) {
-    require(equals(result.right, value), () => 'a flipped bit went unnoticed: the bytes mean another value now')
+    require(equals(result.right, value), () => 'a flipped bit was not detected: the bytes decode to another value')
   }
 }
 
-/** Bits in the first bytes are flipped as often as all others together: headers are there. */
+/**
+ * Number of first bits. They are flipped as often as all others together, because headers are
+ * there.
+ */
 const FIRST_BITS = 1024
 
 const damageLaw = <T>(codec: Codec<T>, value: T, choices: readonly number[]): void => {
@@ -107,13 +111,13 @@ const damageLaw = <T>(codec: Codec<T>, value: T, choices: readonly number[]): vo
 }
 
 /**
- * Laws 83 to 86 of a codec, for values drawn from `samples`:
+ * Returns laws 83 to 86 of a codec, for values drawn from `samples`:
  *
- * 83. What was written is read back equal; reading changes nothing.
- * 84. Equal values give equal bytes, and so does what was read; writing leaves no tensor.
- * 85. A part that is read alone is that part of the whole. Only for codecs with `parts`.
- * 86. Bytes that are cut off are refused, bytes with a flipped bit are refused or mean the same (or may mean something else, if the codec
- *     says so), noise is no reason to throw.
+ * 83. Decoding returns an equal value, and does not change the bytes.
+ * 84. Equal values give equal bytes, as does a decoded value. Encoding leaves no tensors.
+ * 85. A part that is decoded alone equals that part of the whole. Only for codecs with `parts`.
+ * 86. Truncated bytes are rejected. Bytes with a flipped bit are rejected or decode to the same
+ *     value (or to another one, if `damage` allows it). Noise never makes the codec throw.
  *
  * @example
  * codecLaws({ encode: encodeTensorDict, decode: decodeTensorDict, equals, damage: 'detected' }, anyTensorDict()).length // 3

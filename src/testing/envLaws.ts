@@ -22,10 +22,10 @@ export type { EnvSample } from './playing.js'
 
 const conforms = (td: TensorDict, spec: Spec, what: string): void => {
   const result = refine(spec, td, what)
-  if (isLeft(result)) throw new Error(`${what} does not keep its spec: ${result.left.problems.join('; ')}`)
+  if (isLeft(result)) throw new Error(`${what} does not match its spec: ${result.left.problems.join('; ')}`)
 }
 
-/** Plays, checks and frees; throws if tensors are left. */
+/** Plays an episode, checks it and frees it. Throws if tensors are left. */
 const checked = async <O, A>(
   sample: EnvSample<O, A>,
   key: Key,
@@ -36,13 +36,13 @@ const checked = async <O, A>(
   await check(played)
   discard(played.states)
   const left = liveTensors().count - before
-  require(left === 0, () => `${left} tensors live on after all states were freed`)
+  require(left === 0, () => `${left} tensors leaked after all states were freed`)
 }
 
 const readable = <O, A>(sample: EnvSample<O, A>): EnvSample<O, A> =>
   shown(sample, () => `${sample.steps} steps in ${sample.env.name}`)
 
-/** Two ways on from the first state, step by step in turns, against each of them alone. */
+/** Compares two alternating continuations of the first state with each of them alone. */
 const requireFork = async <O, A>(
   sample: EnvSample<O, A>,
   key: Key,
@@ -58,12 +58,12 @@ const requireFork = async <O, A>(
     left = await stepped(sample, left, key)
     right = await stepped(sample, right, other)
   }
-  requireSame({ states, values }, left, 'when another way is gone from the first state')
-  requireSame(alone, right, 'when another way is gone from the first state')
+  requireSame({ states, values }, left, 'when the first state is also continued differently')
+  requireSame(alone, right, 'when the first state is also continued differently')
   discard([left.states, right.states, alone.states], states)
 }
 
-/** Two conversations whose steps are scheduled in any order, against each of them alone. */
+/** Compares two conversations, with steps scheduled in any order, with each of them alone. */
 const requireConcurrent = async <O, A>(
   sample: EnvSample<O, A>,
   keys: readonly [Key, Key],
@@ -90,29 +90,29 @@ const requireConcurrent = async <O, A>(
   discard(together.map(({ states }) => states))
 }
 
-/** Each state as it is read back, and what it leads to. */
+/** Stores and restores each state, and compares it and its next step. */
 const requireStorage = async <O, A>(
   { env, act }: EnvSample<O, A>,
   key: Key,
   { states }: PlayedEpisode,
 ): Promise<void> => {
   for (const [i, state] of states.entries()) {
-    const read = decodeTensorDict(encodeTensorDict(state)) // throws where a value is not JSON
-    if (isLeft(read)) throw new Error(`state ${i} cannot be read again: ${read.left.reason}`)
+    const read = decodeTensorDict(encodeTensorDict(state)) // throws for values that are not JSON
+    if (isLeft(read)) throw new Error(`state ${i} cannot be restored: ${read.left.reason}`)
     const problems = tensorDictProblems(read.right, state)
-    require(problems.length === 0, () => `state ${i} is another one when it is read:\n${listed(problems)}`)
+    require(problems.length === 0, () => `state ${i} changes when it is restored:\n${listed(problems)}`)
     if (states[i + 1] === undefined) return discard(read.right)
     const again = read.right as TensorDict<O> // equal to a state
     const action = act(again, key)
     const next = await env.step(again, action)()
-    if (isLeft(next)) throw new Error(`a step from the state ${i} that was read failed: ${next.left.reason}`)
+    if (isLeft(next)) throw new Error(`a step from the restored state ${i} failed: ${next.left.reason}`)
     const changes = tensorDictProblems(next.right, states[i + 1]!)
-    require(changes.length === 0, () => `the state ${i} that was read leads elsewhere:\n${listed(changes)}`)
+    require(changes.length === 0, () => `a step from the restored state ${i} differs:\n${listed(changes)}`)
     discard([read.right, action, next.right], states)
   }
 }
 
-/** Rows of a state as a batch of their own, with tensors of their own. */
+/** Returns rows of a state as a separate batch with its own tensors. */
 const rowsOf = <S>(td: TensorDict<S>, rows: readonly number[]): TensorDict<S> => scope(() => take(td, rows))
 
 /** Returns `true` for entries with rewards: the reward, its parts, penalties and episode sums. */
@@ -152,7 +152,7 @@ const requirePay = async <O, A>({ env, act }: EnvSample<O, A>, key: Key, { state
   }
 }
 
-/** A step with what has ended, and one without it. */
+/** Takes a step with the ended episodes, and one without them. */
 const requireEnds = async <O, A>({ env, act }: EnvSample<O, A>, key: Key, { states }: PlayedEpisode): Promise<void> => {
   for (const last of states) {
     const done = endedRows(last, 'done')
@@ -209,12 +209,12 @@ export const envLaws = <O, A>(samples: fc.Arbitrary<EnvSample<O, A>>, numRuns = 
       requireSame(played, again, 'the second time')
       discard(again.states)
     }),
-    law('spec soundness: every state has what the specs promise', (sample, _key, { states }) => {
+    law('spec soundness: every state matches the specs', (sample, _key, { states }) => {
       const { observation } = sample.env.specs
       conforms(states[0]!, observation, 'the state after reset')
       for (const state of states.slice(1)) conforms(state, mergeSpecs(observation, outcomeSpec), 'the state after step')
     }),
-    law('purity: a step does not change the state before it', async (sample, key, { states, values }) => {
+    law('purity: a step does not change the previous state', async (sample, key, { states, values }) => {
       for (const [i, state] of states.entries())
         require(!tensorsOf(state).some((x) => x.isDisposed) && playedValues(state) === values[i], () =>
           `state ${i} was changed or freed by a later step`)
@@ -225,12 +225,12 @@ export const envLaws = <O, A>(samples: fc.Arbitrary<EnvSample<O, A>>, numRuns = 
       const next = await sample.env.step(before as TensorDict<O>, action)()
       require(format(before!) === copy, () => 'the state was changed or freed')
       if (!isLeft(next)) {
-        require(equals(next.right, states[1]!), () => 'a second step from the same state went another way')
+        require(equals(next.right, states[1]!), () => 'a second step from the same state gave another result')
         discard(next.right, states)
       }
       discard(action, states)
     }),
-    law('outcome: done exactly where terminated or truncated', (_sample, _key, { states }) => {
+    law('outcome: done equals terminated or truncated', (_sample, _key, { states }) => {
       for (const state of states.slice(1)) {
         const [terminated, truncated] = [endedRows(state, 'terminated'), endedRows(state, 'truncated')]
         const isSound = endedRows(state, 'done').every(
@@ -239,22 +239,22 @@ export const envLaws = <O, A>(samples: fc.Arbitrary<EnvSample<O, A>>, numRuns = 
         require(isSound, () => 'done is not terminated or truncated')
       }
     }),
-    law('fork: two ways on from one state are what each is alone', requireFork),
+    law('fork: two continuations of one state do not affect each other', requireFork),
     {
-      name: 'concurrency: two conversations at a time are what each is alone',
+      name: 'concurrency: concurrent conversations do not affect each other',
       check: () =>
         fc.assert(
           fc.asyncProperty(readableSamples, anyKey, fc.scheduler(), async (sample, key, scheduler) => {
             const before = liveTensors().count
             await requireConcurrent(sample, [key, child(key, 'another conversation')], scheduler)
             const left = liveTensors().count - before
-            require(left === 0, () => `${left} tensors live on after all states were freed`)
+            require(left === 0, () => `${left} tensors leaked after all states were freed`)
           }),
           { numRuns },
         ),
     },
-    law('storage: a state that was written and read again plays on alike', requireStorage),
-    law('ends: what has ended stays ended, and the others play on without it', requireEnds),
-    law('pay: what has ended earns nothing more, and its ends do not change', requirePay),
+    law('storage: a stored and restored state continues in the same way', requireStorage),
+    law('ends: ended episodes stay ended, and the others continue without them', requireEnds),
+    law('pay: ended episodes get no further reward and keep their end flags', requirePay),
   ]
 }

@@ -1,11 +1,11 @@
-/** A clock that moves when it is told to. */
+/** A clock that a test advances. */
 import type { Clock } from '../core/capabilities.js'
 
-/** Time that a test moves by hand. */
+/** A manual clock. */
 export interface FakeClock extends Clock {
-  /** Moves time on, and lets those go on who waited for a moment up to then. */
+  /** Advances time, and resolves the waits for moments up to then. */
   readonly advance: (ms: number) => void
-  /** Resolved when time has come to `ms`. */
+  /** Resolves when the time reaches `ms`. */
   readonly reaches: (ms: number) => Promise<void>
 }
 
@@ -15,9 +15,10 @@ interface Waiting {
 }
 
 /**
- * A clock that begins at `startMs` and stands still but for `advance`. `breathe` gives way to promises that can go on, and takes no time.
+ * Makes a clock that starts at `startMs` and moves only by `advance`. `breathe` lets pending
+ * promises continue, and takes no time.
  *
- * Errors   `advance` throws RangeError unless it is told to move by 0 or more milliseconds: clocks never go back.
+ * Errors   `advance` throws RangeError for a negative or infinite number of milliseconds.
  *
  * @example
  * fakeClock(5).now() // 5

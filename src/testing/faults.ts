@@ -1,35 +1,38 @@
-/** Faults on purpose: any record of functions that answer with tasks (files, an environment, a policy) fails, throws or waits by plan. */
+/**
+ * Fault injection: makes functions of a record that return tasks (files, an environment, a policy)
+ * fail, throw or wait.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 
-/** What happens to a call, instead of its answer or before it. */
+/** A fault of a call. */
 export type Fault<F> =
   | { readonly _tag: 'Fail'; readonly failure: F }
-  /** The promise is rejected: what a program with an error in it does. */
+  /** Rejects the promise, like a program with a bug. */
   | { readonly _tag: 'Throw'; readonly error: Error }
-  /** The call begins when the promise is resolved. */
+  /** Starts the call when the promise resolves. */
   | { readonly _tag: 'Wait'; readonly until: () => Promise<unknown> }
 
-/** A call that is about to be made. */
+/** A call that is about to start. */
 export interface FaultyCall<C> {
   readonly operation: keyof C & string
-  /** How many calls of this operation there were before. */
+  /** Number of earlier calls of this operation. */
   readonly number: number
   readonly args: readonly unknown[]
 }
 
-/** The failures that the operations of a record can answer with. */
+/** The failures that the operations of a record can return. */
 type FailureOf<C> = {
   [K in keyof C]: C[K] extends (...args: never) => TaskEither<infer F, unknown> ? F : never
 }[keyof C]
 
-/** Which calls are disturbed, and how. Undefined: the call goes through. */
+/** Returns the fault of a call, or `undefined` for a normal call. */
 export type FaultPlan<C> = (call: FaultyCall<C>) => Fault<FailureOf<C>> | undefined
 
 /**
- * Runs a task as a fault says: not at all, after a wait, or as it is.
+ * Runs a task with a fault: not at all, after a wait, or normally.
  *
- * Errors   the promise is rejected with the error of a `Throw`.
+ * Errors   rejects with the error of a `Throw`.
  */
 export const disturbed =
   <F, T>(fault: Fault<F> | undefined, task: TaskEither<F, T>): TaskEither<F, T> =>
@@ -48,9 +51,10 @@ export const disturbed =
   }
 
 /**
- * The same record, whose calls go wrong by plan. A call is counted when its task runs, not when it is made.
+ * Returns a record whose calls have the faults of a plan. A call is counted when its task runs, not
+ * when it is made.
  *
- * Functions that give no task (the `now` of a clock), and other fields, are as they were.
+ * Functions that return no task (such as the `now` of a clock) and other fields are unchanged.
  *
  * Effects  counts calls.
  *
@@ -68,7 +72,7 @@ export const withFaults = <C extends object>(capability: C, plan: FaultPlan<C>):
         const number = counts.get(operation) ?? 0
         counts.set(operation, number + 1)
         const fault = plan({ operation, number, args })
-        return disturbed(fault, result as TaskEither<FailureOf<C>, unknown>)() // a function that a call gives is a task
+        return disturbed(fault, result as TaskEither<FailureOf<C>, unknown>)() // a function returned by a call is a task
       }
     }
   const fields = Object.entries(capability).map(([name, field]) => [
@@ -79,7 +83,7 @@ export const withFaults = <C extends object>(capability: C, plan: FaultPlan<C>):
 }
 
 /**
- * The plan by which call `number` of one operation, counted from 0, answers with a failure.
+ * Makes a plan in which call `number` of one operation, counted from 0, returns a failure.
  *
  * Errors   throws RangeError unless `number` is a natural number.
  *

@@ -8,20 +8,20 @@ import { anyKey } from './arbitraries.js'
 import { type Law, require } from './law.js'
 
 export interface GameLawOptions {
-  /** Random games for each law. Default 20. */
+  /** Number of random games per law. Default 20. */
   readonly numRuns?: number
-  /** The most moves that a game may take. Default 10,000. */
+  /** Maximum number of moves of a game. Default 10,000. */
   readonly longest?: number
 }
 
-/** A game that was played at random, on states that cannot be written to. */
+/** A random game, with frozen states. */
 interface Walk<P> {
   /** From the first state to the last. */
   readonly states: readonly GameState<P>[]
   readonly moves: readonly GameMove[]
 }
 
-/** Random games that are compared with each other. */
+/** Number of random games that are compared with each other. */
 const WALKS = 50
 
 const frozen = <T>(value: T): T => {
@@ -32,7 +32,7 @@ const frozen = <T>(value: T): T => {
   return value
 }
 
-/** A text in which equal values are equal, whatever the order of their fields. */
+/** Returns a text that is equal for equal values, regardless of the order of fields. */
 const canonical = (value: unknown): string =>
   JSON.stringify(value, (_, each: unknown) =>
     typeof each === 'object' && each !== null && !Array.isArray(each)
@@ -75,7 +75,7 @@ const throwsRangeError = (act: () => unknown): boolean => {
   }
 }
 
-/** The players who move in a state. */
+/** Returns the players who move in a state. */
 const moversOf = <P>(game: Game<P>, state: GameState<P>): readonly number[] => {
   const turn = game.turn(state)
   return turn === 'simultaneous' ? playersOf(game) : typeof turn === 'number' ? [turn] : []
@@ -156,7 +156,7 @@ const requireTexts = <P>(game: Game<P>, state: GameState<P>): void => {
     }
 }
 
-/** At most ten prefixes of a history give the states that were there. */
+/** Checks that prefixes of a history, at most ten, give the states at that time. */
 const requireReplay = <P>(game: Game<P>, { states }: Walk<P>): void => {
   const step = Math.max(1, Math.ceil(states.length / 10))
   for (let i = (states.length - 1) % step; i < states.length; i += step)
@@ -200,10 +200,10 @@ const requireRecall = <P>(game: Game<P>, walks: readonly Walk<P>[]): void => {
 }
 
 /**
- * Returns the laws of a game: legal actions lead to states and others are refused; the game ends and
- * has returns exactly then; claimed zero sums; chance; replay and undo; states of JSON values that no
- * function changes; views that tell a player no more than its information state; perfect recall; action
- * texts that `parseAction` reads.
+ * Returns the laws of a game: legal actions lead to states and others are rejected; the game ends,
+ * and has returns only then; claimed zero sums; chance; replay and undo; states of JSON values that
+ * no function changes; views that reveal no more than a player's information state; perfect recall;
+ * action texts that `parseAction` can parse.
  *
  * @example
  * gameLaws(ticTacToe).length // 10
@@ -235,9 +235,9 @@ export const gameLaws = <P>(game: Game<P>, options: GameLawOptions = {}): readon
       ),
   })
   return [
-    law('turns: exactly those who move have legal actions, in ascending order', each(requireTurns)),
+    law('turns: exactly the players who move have legal actions, in ascending order', each(requireTurns)),
     law('moves: legal moves lead to states, and others throw RangeError', each(requireMoves)),
-    law('ends: the game ends, and has returns exactly then', each(requireReturns)),
+    law('ends: the game ends, and has returns only then', each(requireReturns)),
     law('sum: the returns of a zero-sum game add up to 0', each(requireSum)),
     law('chance: the probabilities of the outcomes add up to 1', each(requireChance)),
     law('replay: every history gives its state, so that a shorter one undoes moves', (walk) =>

@@ -1,23 +1,24 @@
 /**
- * Laws as values: a name and a check that throws. Any test runner runs them: `checkLaws(it, envLaws(...))`.
+ * Laws as values: a name and a check that throws. Any test runner runs them:
+ * `checkLaws(it, envLaws(...))`.
  *
  * This folder holds the tools with which users test their own parts: law kits, arbitraries,
  * scripted parts, matchers and leak checks. It does not hold helpers of this repository's own
  * tests (`test/kit`).
  */
 
-/** Something that holds for all inputs. `check` throws, with a counterexample, if it does not. */
+/** A property that holds for all inputs. `check` throws a counterexample otherwise. */
 export interface Law {
   readonly name: string
   readonly check: () => void | Promise<void>
 }
 
-/** A law with its number in the table of laws (`docs/laws.md`). Its name begins with the number. */
+/** A law with its number in the table of laws (`docs/laws.md`). Its name starts with the number. */
 export interface NumberedLaw extends Law {
   readonly number: number
 }
 
-/** A numbered law. */
+/** Makes a numbered law. */
 export const numbered = (number: number, title: string, check: Law['check']): NumberedLaw => ({
   number,
   name: `law ${number}: ${title}`,
@@ -32,7 +33,7 @@ export const checkLaws = (
   for (const { name, check } of laws) it(name, check)
 }
 
-/** Throws, saying `problem`, unless `holds`. */
+/** Throws an error with the message `problem` unless `holds`. */
 export const require = (holds: boolean, problem: () => string): void => {
   if (!holds) throw new Error(problem())
 }

@@ -1,4 +1,4 @@
-/** Checks that nothing lives on: tensors, and values that somebody owns. */
+/** Checks for leaked tensors and owned values. */
 import { liveTensors, ownedCount } from '../engine/scope.js'
 
 interface Alive {
@@ -8,24 +8,27 @@ interface Alive {
 
 const alive = (): Alive => ({ tensors: liveTensors().count, owned: ownedCount() })
 
-/** What was made since `before` and lives on; undefined if nothing does. What was freed too much counts as well. */
+/**
+ * Returns a message about tensors and owned values that leaked since `before`, or were freed too
+ * often, or `undefined`.
+ */
 const leakProblem = (before: Alive): string | undefined => {
   const now = alive()
   const [tensors, owned] = [now.tensors - before.tensors, now.owned - before.owned]
   if (tensors === 0 && owned === 0) return undefined
   const count = (n: number, what: string): readonly string[] =>
-    n === 0 ? [] : [n > 0 ? `${n} ${what} left alive` : `${-n} ${what} of before freed`]
+    n === 0 ? [] : [n > 0 ? `${n} ${what} left alive` : `${-n} earlier ${what} freed`]
   return [...count(tensors, 'tensors'), ...count(owned, 'owned values')].join(' and ')
 }
 
-/** What a function left behind, and what it gave. */
+/** The result of a function, and its leaks. */
 export interface LeakReport<T> {
   readonly result: T
-  /** Undefined if nothing lives on. */
+  /** `undefined` without leaks. */
   readonly problem: string | undefined
 }
 
-/** Runs a function, and says what it left behind. Its failure is its caller's. */
+/** Runs a function and reports its leaks. Errors of the function are passed on. */
 export const leaksOf = async <T>(f: () => T | Promise<T>): Promise<LeakReport<T>> => {
   const before = alive()
   const result = await f()
@@ -33,11 +36,11 @@ export const leaksOf = async <T>(f: () => T | Promise<T>): Promise<LeakReport<T>
 }
 
 /**
- * Runs a function, and fails if tensors or owned values live on that it made, or if it freed some that were there before.
+ * Runs a function, and fails if it leaked tensors or owned values, or freed earlier ones.
  *
- * Its result must not contain tensors: read them first. If it throws, that is the failure.
+ * Its result must not contain tensors, so read them first. If it throws, that error is passed on.
  *
- * Errors   the promise is rejected with an Error that counts them.
+ * Errors   rejects with an Error that counts the leaks.
  *
  * @example
  * withoutLeaks(() => scope(() => tf.add(tf.ones([2]), 1).arraySync()))
@@ -48,17 +51,17 @@ export const withoutLeaks = async <T>(f: () => T | Promise<T>): Promise<T> => {
   return result
 }
 
-/** The hooks of a test runner: vitest's, jest's, node:test's. */
+/** The hooks of a test runner such as vitest, jest or node:test. */
 export interface RunnerHooks {
   readonly beforeEach: (run: () => void) => unknown
   readonly afterEach: (run: () => void) => unknown
 }
 
 /**
- * Makes every test of a file, or of a `describe`, fail that leaves tensors or owned values behind. Tests that run at the same time in one
- * process cannot be told apart.
+ * Makes every test of a file or a `describe` fail that leaks tensors or owned values. Tests that
+ * run concurrently in one process cannot be distinguished.
  *
- * Errors   the hook after a test throws Error, counting them.
+ * Errors   the hook after a test throws an Error that counts the leaks.
  *
  * @example
  * leakChecks({ beforeEach: (run) => run(), afterEach: (run) => run() })

@@ -1,4 +1,7 @@
-/** Matchers for `expect.extend` of vitest and jest. Runners without it take the `require` functions, which say the same. */
+/**
+ * Matchers for `expect.extend` of vitest and jest. For other runners, the `require` functions give
+ * the same messages.
+ */
 import type * as tf from '@tensorflow/tfjs-core'
 import type { Either } from 'fp-ts/lib/Either.js'
 import { isTensorDict, type TensorDict } from '../data/tensorDict/tensorDict.js'
@@ -7,7 +10,7 @@ import { leaksOf } from './leaks.js'
 import { leftProblem, rightProblem } from './results.js'
 import { listed, tensorDictProblems } from './sameTensorDict.js'
 
-/** What a matcher answers. */
+/** The result of a matcher. */
 export interface MatcherResult {
   readonly pass: boolean
   readonly message: () => string
@@ -25,14 +28,15 @@ const dictProblem = (received: unknown, expected: TensorDict, tolerance: CloseTo
 }
 
 /**
- * The matchers: `expect.extend(tandemMatchers)`. Messages name the path, the first index that differs, the largest difference and the
- * tolerance. NaN equals NaN.
+ * The matchers for `expect.extend(tandemMatchers)`. Messages contain the path, the first differing
+ * index, the largest difference and the tolerance. NaN equals NaN.
  *
- * `toEqualTensorDict(td)` equality as `equals` has it; `toBeCloseToTensorDict(td, tolerance)` and `toBeCloseToTensor(tensor, tolerance)`
- * up to a tolerance of float32 numbers; `toBeRight()` and `toBeLeft(tag)` for an Either; `await expect(f).toLeaveNoTensors()` for a
- * function.
+ * `toEqualTensorDict(td)` compares like `equals`. `toBeCloseToTensorDict(td, tolerance)` and
+ * `toBeCloseToTensor(tensor, tolerance)` allow a tolerance of float32 numbers. `toBeRight()` and
+ * `toBeLeft(tag)` are for an Either, and `await expect(f).toLeaveNoTensors()` is for a function.
  *
- * For their types in vitest, once in a project: `declare module 'vitest' { interface Matchers<T> extends TandemMatchers<T> {} }`.
+ * For their types in vitest, add this once to a project:
+ * `declare module 'vitest' { interface Matchers<T> extends TandemMatchers<T> {} }`.
  *
  * Effects  read tensors; make none.
  *

@@ -11,22 +11,22 @@ import { listed, tensorDictProblems } from './sameTensorDict.js'
 /** An environment, and actions for it. */
 export interface EnvSample<O, A> {
   readonly env: Env<O, A>
-  /** The request of the first reset: by default one without entries. */
+  /** Makes the request of the first reset. Default: a request without entries. */
   readonly request?: () => TensorDict
-  /** An action for a state. Tensors that it makes belong to the caller. */
+  /** Returns an action for a state. The caller owns its tensors. */
   readonly act: (state: TensorDict<O>, key: Key) => TensorDict<A>
-  /** Steps to play. */
+  /** Number of steps to play. */
   readonly steps: number
 }
 
-/** An episode that is being played, or was. */
+/** An episode, complete or in progress. */
 export interface PlayedEpisode {
   readonly states: readonly TensorDict[]
   /** The values of each state when it was returned. */
   readonly values: readonly string[]
 }
 
-/** Where randomness comes from. */
+/** The random keys of an episode. */
 export interface PlayKeys {
   readonly reset: Key
   readonly act: Key
@@ -34,14 +34,14 @@ export interface PlayKeys {
 
 export const playedValues = (state: TensorDict): string => JSON.stringify(toNested(state))
 
-/** The first state of an episode. */
+/** Resets the environment, and returns an episode with its first state. */
 export const opened = async <O, A>({ env, request }: EnvSample<O, A>, key: Key): Promise<PlayedEpisode> => {
   const first = await env.reset(request?.() ?? TensorDict({}, [env.batchSize]), key)()
   if (isLeft(first)) throw new Error(`reset failed: ${first.left.reason}`)
   return { states: [first.right], values: [playedValues(first.right)] }
 }
 
-/** The episode and its next state. */
+/** Returns the episode with its next state. */
 export const stepped = async <O, A>(
   { env, act }: EnvSample<O, A>,
   { states, values }: PlayedEpisode,
@@ -55,14 +55,14 @@ export const stepped = async <O, A>(
   return { states: [...states, next.right], values: [...values, playedValues(next.right)] }
 }
 
-/** Plays all steps. Everything that was made is in the result or freed. */
+/** Plays all steps. All values made are in the result or freed. */
 export const play = async <O, A>(sample: EnvSample<O, A>, keys: PlayKeys): Promise<PlayedEpisode> => {
   let played = await opened(sample, keys.reset)
   for (let i = 0; i < sample.steps; i++) played = await stepped(sample, played, keys.act)
   return played
 }
 
-/** Throws, with every difference, unless two episodes have equal states. */
+/** Throws with every difference unless two episodes have equal states. */
 export const requireSame = (a: PlayedEpisode, b: PlayedEpisode, when: string): void => {
   for (const [i, state] of a.states.entries()) {
     const problems = tensorDictProblems(b.states[i]!, state)

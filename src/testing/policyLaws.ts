@@ -16,23 +16,29 @@ import { withoutLeaks } from './leaks.js'
 import { listed, tensorDictProblems } from './sameTensorDict.js'
 import { shown, textOfMade } from './shown.js'
 
-/** A policy, and what it is asked. */
+/** A policy, with inputs for the laws. */
 export interface PolicySample<In, Out> {
   readonly policy: Policy<In, Out>
-  /** A fresh state, batch shape `[B]`. Tensors that it makes belong to the caller. */
+  /** Makes a new state, batch shape `[B]`. The caller owns its tensors. */
   readonly state: () => TensorDict<In>
-  /** What every action has: `tokenActionSpec`, `textActionSpec`, `historyActionSpec`, or one's own. */
+  /**
+   * The spec of all actions: `tokenActionSpec`, `textActionSpec`, `historyActionSpec`, or another
+   * one.
+   */
   readonly spec: Spec
   /**
-   * Whether an element in its place answers the same whatever else is in the batch. A policy that draws for the whole batch from one
-   * stream promises nothing. Default `independent`.
+   * `independent` if the answer to an element at its position does not depend on the rest of the
+   * batch. Use `unpromised` for a policy that draws from one stream for the whole batch. Default
+   * `independent`.
    */
   readonly rows?: 'independent' | 'unpromised'
-  /** How far numbers may be apart between a batch and a smaller one: engines add in another order. Default: not at all. */
+  /**
+   * Tolerance between a batch and a smaller one, for engines that add in another order. Default 0.
+   */
   readonly tolerance?: CloseTolerance
 }
 
-/** What every action in token ids has. */
+/** The spec of every action in token ids. */
 export const tokenActionSpec = {
   tokens: { response: raggedSpec('int32') },
   logProbs: { response: raggedSpec('float32') },
@@ -41,13 +47,13 @@ export const tokenActionSpec = {
   sampling: dataSpec('SamplingRecord'),
 } as const
 
-/** What every action in text has. */
+/** The spec of every action in text. */
 export const textActionSpec = {
   text: { response: dataSpec<string>('string') },
   stopReason: dataSpec<string>('StopReason'),
 } as const
 
-/** What every action in messages has. */
+/** The spec of every action in messages. */
 export const historyActionSpec = { history: { response: dataSpec('Message') } } as const
 
 const acted = async <In, Out>(policy: Policy<In, Out>, state: TensorDict<In>, key: Key): Promise<TensorDict<Out>> => {
@@ -56,7 +62,10 @@ const acted = async <In, Out>(policy: Policy<In, Out>, state: TensorDict<In>, ke
   return result.right
 }
 
-/** Runs `f` on a fresh state and what the policy answers to it, and frees all. `keep` takes what else is to be freed. */
+/**
+ * Runs `f` on a new state and the policy's action, and frees both. `keep` registers other values to
+ * free.
+ */
 const withAction = <In, Out>(
   { policy, state: fresh }: PolicySample<In, Out>,
   key: Key,
@@ -91,7 +100,9 @@ const raggedAt = (action: TensorDict, path: readonly string[]): Ragged | undefin
   return entry !== undefined && '_tag' in entry && entry._tag === 'Ragged' ? entry : undefined
 }
 
-/** Ids without log-probabilities, log-probabilities without ids, another number of them, or such as cannot be. */
+/**
+ * Returns the problem if ids and log-probabilities do not match, or a log-probability is invalid.
+ */
 const alignmentProblem = (action: TensorDict): string | undefined => {
   const [ids, logProbs] = [raggedAt(action, ['tokens', 'response']), raggedAt(action, ['logProbs', 'response'])]
   if (ids === undefined && logProbs === undefined) return undefined
@@ -108,7 +119,7 @@ const alignmentProblem = (action: TensorDict): string | undefined => {
 }
 
 const readable = <In, Out>(sample: PolicySample<In, Out>): PolicySample<In, Out> =>
-  shown(sample, () => `${sample.policy.name} asked with ${textOfMade(sample.state)}`)
+  shown(sample, () => `${sample.policy.name} with ${textOfMade(sample.state)}`)
 
 const lawOf =
   <In, Out>(samples: fc.Arbitrary<PolicySample<In, Out>>, numRuns: number) =>
@@ -118,8 +129,8 @@ const lawOf =
   })
 
 /**
- * The laws of a policy: determinism by key, purity, batch independence (for policies that promise it), spec soundness, ids and
- * log-probabilities one for one, no tensor left behind.
+ * Returns the laws of a policy: determinism by key, purity, batch independence (for policies that
+ * promise it), spec soundness, one log-probability per id, no leaked tensors.
  *
  * @example
  * policyLaws(fc.constant({ policy: scriptedTextPolicy({ answers: () => 'four' }), state: () => TensorDict({}, [2]), spec: textActionSpec })).length // 6
@@ -133,7 +144,7 @@ export const policyLaws = <In, Out>(samples: fc.Arbitrary<PolicySample<In, Out>>
         requireSame('the second action differs', [again, action], EXACT)
       }),
     ),
-    law('purity: the state stays as it is', (sample, key) =>
+    law('purity: the state is not changed', (sample, key) =>
       withAction(sample, key, (state) => {
         require(!tensorsOf(state).some((x) => x.isDisposed), () => 'a tensor of the state was freed')
         const fresh = own(sample.state())
@@ -144,7 +155,7 @@ export const policyLaws = <In, Out>(samples: fc.Arbitrary<PolicySample<In, Out>>
         }
       }),
     ),
-    law('rows: an element in its place answers the same, whatever else is in the batch', (sample, key) =>
+    law('rows: the answer to an element does not depend on the rest of the batch', (sample, key) =>
       withAction(sample, key, async (state, action, keep) => {
         if (sample.rows === 'unpromised') return
         for (let i = 0; i < (state.batchShape[0] ?? 0); i++) {
@@ -155,7 +166,7 @@ export const policyLaws = <In, Out>(samples: fc.Arbitrary<PolicySample<In, Out>>
         }
       }),
     ),
-    law('spec soundness: every action has what is promised, one for each element', (sample, key) =>
+    law('spec soundness: every action matches the spec, with one entry per element', (sample, key) =>
       withAction(sample, key, (state, action) => {
         const result = refine(sample.spec, action, sample.policy.name)
         require(!isLeft(result), () => `the action: ${isLeft(result) ? result.left.problems.join('; ') : ''}`)
@@ -163,13 +174,13 @@ export const policyLaws = <In, Out>(samples: fc.Arbitrary<PolicySample<In, Out>>
           `the action has batch shape [${action.batchShape.join(', ')}], the state [${state.batchShape.join(', ')}]`)
       }),
     ),
-    law('alignment: ids and log-probabilities come together, one for one', (sample, key) =>
+    law('alignment: every id has one log-probability', (sample, key) =>
       withAction(sample, key, (_, action) => {
         const problem = alignmentProblem(action)
         require(problem === undefined, () => `the action: ${problem}`)
       }),
     ),
-    law('memory: nothing lives on after state and action are freed', (sample, key) =>
+    law('memory: no tensors are left after state and action are freed', (sample, key) =>
       withAction(sample, key, (_, action) => {
         toNested(action) // reads all of it
       }),

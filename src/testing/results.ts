@@ -1,15 +1,15 @@
-/** Results that must be of one side, for tests that know which. */
+/** Access to results that must be on one side, for tests. */
 import fc from 'fast-check'
 import type { Either } from 'fp-ts/lib/Either.js'
 
-/** What is wrong with a result that should be a Right; undefined if it is one. */
+/** Returns a message if a result is not a Right, otherwise `undefined`. */
 export const rightProblem = (result: Either<unknown, unknown>): string | undefined =>
   result._tag === 'Right' ? undefined : `expected a Right, got Left(${fc.stringify(result.left)})`
 
 const tagOf = (value: unknown): unknown =>
   typeof value === 'object' && value !== null && '_tag' in value ? value._tag : undefined
 
-/** What is wrong with a result that should be a Left, of the tag if one is given; undefined if it is one. */
+/** Returns a message if a result is not a Left (with the tag, if given), otherwise `undefined`. */
 export const leftProblem = (result: Either<unknown, unknown>, tag?: string): string | undefined => {
   const expected = tag === undefined ? 'a Left' : `Left(${tag})`
   if (result._tag === 'Right') return `expected ${expected}, got Right(${fc.stringify(result.right)})`
@@ -19,9 +19,9 @@ export const leftProblem = (result: Either<unknown, unknown>, tag?: string): str
 }
 
 /**
- * The value of a result that must be a Right.
+ * Returns the value of a result that must be a Right.
  *
- * Errors   throws Error, showing the failure, if it is a Left.
+ * Errors   throws Error with the failure if it is a Left.
  *
  * @example
  * requireRight(right(3)) // 3
@@ -32,9 +32,9 @@ export const requireRight = <T>(result: Either<unknown, T>): T => {
 }
 
 /**
- * The failure of a result that must be a Left; with a tag, of that kind.
+ * Returns the failure of a result that must be a Left, with the tag if given.
  *
- * Errors   throws Error, showing what came, if it is a Right or a failure of another tag.
+ * Errors   throws Error with the result if it is a Right, or a failure with another tag.
  *
  * @example
  * requireLeft(left({ _tag: 'EnvFailure', reason: 'no' }), 'EnvFailure').reason // 'no'

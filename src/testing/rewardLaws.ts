@@ -1,4 +1,4 @@
-/** The laws of rewards: of pure ones, and of services that ask a model, a sandbox or a server. */
+/** The laws of rewards, for pure ones and for services that use a model, a sandbox or a server. */
 import fc from 'fast-check'
 import { isLeft } from 'fp-ts/lib/Either.js'
 import type { Key } from '../core/key.js'
@@ -9,23 +9,29 @@ import { anyKey } from './arbitraries.js'
 import { type Law, require } from './law.js'
 import { shown } from './shown.js'
 
-/** A reward, a task, and what answers to it deserve. */
+/** A reward, a task, and the expected scores of answers. */
 export interface RewardSample<T extends Task = Task> {
   readonly reward: Reward<T> | RewardService<T>
   readonly task: T
-  /** The right answer. */
+  /** The correct answer. */
   readonly gold: string
-  /** The reply that gives an answer. Default: the answer is the reply. */
+  /** Makes a reply with an answer. Default: the answer itself. */
   readonly reply?: (answer: string) => string
-  /** Wrong answers, which a policy that hedges would give together with the right one. */
+  /** Wrong answers, which a hedging policy would give together with the correct one. */
   readonly candidates?: readonly string[]
-  /** What the right answer gets. Default: the highest that there is. */
+  /** The reward of the correct answer. Default: the highest of the range. */
   readonly fullMarks?: number
-  /** The most that a reply may get that does not solve the task: for its form, or for a part of the answer. Default 0. */
+  /**
+   * Highest reward of a reply that does not solve the task, for its form or for a part of the
+   * answer. Default 0.
+   */
   readonly consolation?: number
-  /** Replies that deserve nothing, besides no reply and an empty one. */
+  /** Replies with reward 0, in addition to no reply and an empty one. */
   readonly worthless?: readonly string[]
-  /** Replies that do not solve the task. Default: `hostileReplies`; others where some of those would solve it. */
+  /**
+   * Replies that do not solve the task. Default: `hostileReplies`. Set others if some of those
+   * would solve it.
+   */
   readonly hostile?: readonly string[]
 }
 
@@ -33,11 +39,17 @@ export interface RewardLawOptions {
   readonly numRuns?: number
   /** Longest reply of the law of time, in characters. Default 50,000. */
   readonly longest?: number
-  /** What no reply may take longer than, in milliseconds: what hangs or explodes, not what is slow. Default 30,000. */
+  /**
+   * Time limit of a reply in milliseconds, which detects hangs and explosions rather than slowness.
+   * Default 30,000.
+   */
   readonly limitMs?: number
 }
 
-/** Texts that trip up careless readers of answers: control characters, broken unicode, huge and nested numbers, markup, code. */
+/**
+ * Texts that break careless parsers of answers: control characters, broken unicode, huge and nested
+ * numbers, markup, code.
+ */
 const HOSTILE: readonly string[] = [
   '\0',
   '\ud800',
@@ -92,7 +104,8 @@ const SEPARATORS: readonly string[] = [', ', ' or ', ' and ', ' ', '\n', ' = ', 
 const given = <T extends Task>(sample: RewardSample<T>, answer: string): string => sample.reply?.(answer) ?? answer
 
 /**
- * Replies that solve no task: hostile texts, the question, every candidate at once; each as it is and in the form of an answer.
+ * Returns replies that solve no task: hostile texts, the question, and all candidates at once, each
+ * plain and in the form of an answer.
  *
  * @example
  * hostileReplies({ task: { id: 'a', query: 'What is 2 + 2?', answer: '4' }, gold: '4' }).includes('What is 2 + 2?') // true
@@ -125,7 +138,7 @@ const scoreOf = async <T extends Task>(
   return result.right
 }
 
-/** A text in which equal scores are equal, and -0 and NaN are what they are. */
+/** Returns a text that is equal for equal scores, and distinguishes -0 and NaN. */
 const textOfScore = ({ reward, success, parts }: Scored): string =>
   fc.stringify([reward, success, Object.entries(parts).sort(([a], [b]) => (a < b ? -1 : 1))])
 
@@ -139,14 +152,16 @@ const frozen = <T>(value: T): T => {
   return value
 }
 
-/** The same in records of their own, none of which can be written to. */
+/** Returns a frozen copy. */
 const frozenCopy = <T extends Task>({ task, history: { messages } }: Answered<T>): Answered<T> =>
   Object.freeze({
     task: frozen(structuredClone(task)),
     history: History(messages.map((each) => frozen(structuredClone(each)))),
   })
 
-/** Replies that grow: from lengths at which what explodes shows, to `longest`. */
+/**
+ * Yields replies of growing length, up to `longest`, starting at lengths at which explosions show.
+ */
 const growing = function* <T extends Task>(sample: RewardSample<T>, longest: number): Generator<string> {
   const pieces = [
     'a',
@@ -176,11 +191,14 @@ const growing = function* <T extends Task>(sample: RewardSample<T>, longest: num
   }
 }
 
-/** What every law looks at. */
+/** The inputs of every law. */
 interface Drawn<T extends Task> {
   readonly sample: RewardSample<T>
   readonly key: Key
-  /** No reply, the right one, wrong ones, a hostile one, and one of no sense: with its conversation. */
+  /**
+   * Conversations with no reply, the correct one, wrong ones, a hostile one, and nonsense, each
+   * with a description.
+   */
   readonly conversations: readonly (readonly [shown: string, answered: Answered<T>])[]
 }
 
@@ -205,7 +223,7 @@ const drawn = <T extends Task>(
 
 const listed = (names: readonly string[]): string => [...names].sort().join(', ')
 
-/** What is wrong with a score of a reward. */
+/** Returns the problem with a score of a reward, if any. */
 type Problem = (reward: Omit<Reward, 'score'>, score: Scored) => string | undefined
 
 const rangeProblem: Problem = ({ range: [lowest, highest] }, { reward }) =>
@@ -241,7 +259,7 @@ const requirePure = async <T extends Task>({ sample, key, conversations }: Drawn
   for (const [what, answered] of conversations) {
     const before = textOfScore(await scoreOf(sample, answered, key))
     const after = textOfScore(await scoreOf(sample, frozenCopy(answered), key))
-    require(before === after, () => `${what} scores ${before}, and ${after} in records that are frozen`)
+    require(before === after, () => `${what} scores ${before}, and ${after} with frozen records`)
   }
 }
 
@@ -282,9 +300,11 @@ const requireTime =
   }
 
 /**
- * The laws of a reward: equal answers score equally; it keeps its range and its parts; the right answer gets full marks, no answer and a
- * worthless one nothing; hostile texts and lists of candidates solve nothing; nothing that it is given is changed; long texts take bounded
- * time. The law of time looks for what hangs or explodes: replies grow, and the first that takes longer than the limit is reported.
+ * Returns the laws of a reward. Equal answers score equally. Scores keep the range and the parts.
+ * The correct answer gets full marks; no answer and worthless ones get nothing. Hostile texts and
+ * lists of candidates solve nothing. Inputs are not changed. Long texts take bounded time: replies
+ * grow, and the first one that exceeds the time limit is reported, which detects hangs and
+ * explosions.
  *
  * @example
  * rewardLaws(fc.constant({ reward: gsm8kAnswerReward(), task: { id: 'a', query: '2 + 2?', answer: '#### 4' }, gold: '<answer>4</answer>' })).length // 8
@@ -307,12 +327,12 @@ export const rewardLaws = <T extends Task>(
   })
   return [
     law('determinism: equal answers score equally', requireSame),
-    law('range: rewards are numbers within what is said', requireEach(rangeProblem)),
-    law('parts: every score has the parts that are named', requireEach(partsProblem)),
+    law('range: rewards are within the stated range', requireEach(rangeProblem)),
+    law('parts: every score has the named parts', requireEach(partsProblem)),
     law('gold: the right answer gets full marks', requireGold),
     law('nothing: no answer and a worthless one get nothing', requireNothing),
     law('hostile: no text and no list of candidates solves the task', requireUnsolved),
-    law('purity: task and conversation stay as they are', requirePure),
+    law('purity: task and conversation are not changed', requirePure),
     law('time: long answers take bounded time', requireTime(longest, limitMs), 1),
   ]
 }

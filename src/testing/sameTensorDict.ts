@@ -1,4 +1,4 @@
-/** Comparing TensorDicts, and saying every place at which they differ. */
+/** Comparison of TensorDicts, with a report of every difference. */
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { equals } from '../data/tensorDict/compare.js'
@@ -6,7 +6,7 @@ import { type Leaf, meta, type Ragged, raggedLength, rowLengths } from '../data/
 import { type Entry, isTensorDict, TensorDict } from '../data/tensorDict/tensorDict.js'
 import { type CloseTolerance, closeProblem, EXACT, tensorProblem } from './close.js'
 
-/** More problems than these are counted, not listed. */
+/** Maximum number of problems to list. Further ones are counted. */
 const LISTED = 10
 
 const kindOf = (entry: Entry): string => {
@@ -19,7 +19,7 @@ const text = (value: unknown): string => {
   return whole.length > 120 ? `${whole.slice(0, 117)}...` : whole
 }
 
-/** Equality of values as TensorDicts have it. */
+/** Compares values like TensorDicts do. */
 const sameValue = (a: unknown, b: unknown): boolean =>
   equals(TensorDict({ value: meta(a) }, []), TensorDict({ value: meta(b) }, []))
 
@@ -86,10 +86,12 @@ const entryProblems = (
 }
 
 /**
- * Every place at which two TensorDicts differ, with its path: batch shapes, missing and additional keys, kinds, dtypes, shapes, and of
- * numbers the first difference, the largest one and the tolerance. None exactly if `equals` holds, for the tolerance 0.
+ * Returns every difference of two TensorDicts with its path: batch shapes, missing and additional
+ * keys, kinds, dtypes, shapes, and for numbers the first and the largest difference with the
+ * tolerance. With tolerance 0, the list is empty exactly if `equals` holds.
  *
- * The tolerance is for float32 alone: int32, bool, data and meta must be equal. The order of keys does not matter.
+ * The tolerance applies only to float32. int32, bool, data and meta must be equal. The order of
+ * keys does not matter.
  *
  * Effects  reads tensors; makes none.
  *
@@ -102,7 +104,7 @@ export const tensorDictProblems = (
   tolerance: CloseTolerance = EXACT,
 ): readonly string[] => entryProblems(actual, expected, [], tolerance)
 
-/** Problems as one text. */
+/** Joins problems to one text. */
 export const listed = (problems: readonly string[]): string =>
   [
     ...problems.slice(0, LISTED),
@@ -110,9 +112,9 @@ export const listed = (problems: readonly string[]): string =>
   ].join('\n')
 
 /**
- * Throws, listing every difference, unless two TensorDicts are equal.
+ * Throws with a list of all differences unless two TensorDicts are equal.
  *
- * Errors   throws Error with the lines of `tensorDictProblems`, ten at most.
+ * Errors   throws Error with at most ten lines of `tensorDictProblems`.
  *
  * @example
  * requireEqualTensorDict(TensorDict({ a: data(['x']) }, [1]), TensorDict({ a: data(['x']) }, [1]))
@@ -121,9 +123,10 @@ export const requireEqualTensorDict = (actual: TensorDict, expected: TensorDict)
   requireCloseTensorDict(actual, expected, EXACT)
 
 /**
- * Throws, listing every difference, unless two TensorDicts are equal up to a tolerance of their float32 numbers.
+ * Throws with a list of all differences unless two TensorDicts are equal up to a tolerance of their
+ * float32 numbers.
  *
- * Errors   throws Error with the lines of `tensorDictProblems`, ten at most.
+ * Errors   throws Error with at most ten lines of `tensorDictProblems`.
  *
  * @example
  * requireCloseTensorDict(TensorDict({ a: tf.ones([1]) }, [1]), TensorDict({ a: tf.fill([1], 1.01) }, [1]), { absolute: 0.1 })

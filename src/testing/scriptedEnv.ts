@@ -1,4 +1,4 @@
-/** An environment whose rewards and ends are written down. */
+/** An environment with scripted rewards and ends. */
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -11,30 +11,30 @@ import { scope } from '../engine/scope.js'
 import type { Env, Outcome } from '../envs/base/env.js'
 import type { TokenSpan } from '../text/tokenizer/textTokenizer.js'
 
-/** What happens to one batch element. */
+/** The script of one batch element. */
 export interface ScriptedEpisode {
-  /** One for each turn: the episode has as many turns as rewards. */
+  /** One reward per turn, which also sets the number of turns. */
   readonly rewards: readonly number[]
-  /** The ids that the policy is first asked with. Default `[1]`. */
+  /** The ids of the first prompt. Default `[1]`. */
   readonly prompt?: readonly number[]
-  /** How the last turn ends the episode. Default `terminated`. */
+  /** The kind of end after the last turn. Default `terminated`. */
   readonly end?: 'terminated' | 'truncated'
-  /** Default: a group of its own. */
+  /** Default: a separate group. */
   readonly groupId?: string
 }
 
-/** The states of a `scriptedEnv`: a prompt of tokens, and where the script is. */
+/** The states of a `scriptedEnv`: a prompt of tokens, and the position in the script. */
 export type ScriptedState = DeepMerge<
   TokenPrompt,
   {
     readonly groupId: Data<string>
-    /** Which of the episodes, and its turns so far. */
+    /** Index of the episode, and its number of turns so far. */
     readonly episode: Data<number>
     readonly turns: Data<number>
   }
 >
 
-/** The id that stands between two turns: what a template would add. */
+/** The id between two turns, in place of a template's tokens. */
 const SEPARATOR = 0
 
 const span = (start: number, end: number, message: number, origin: TokenSpan['origin']): TokenSpan => ({
@@ -67,10 +67,11 @@ const stateOf = (
 }
 
 /**
- * An environment for policies that speak tokens, with the given rewards and lengths, whatever is said.
+ * Makes an environment for token policies with the given rewards and lengths, independent of the
+ * actions.
  *
- * Element i plays `episodes[i]`. Its next prompt is the one before, what was sampled, and the id 0 as a turn of the user. An episode that
- * goes on after its end has reward 0 and stays done.
+ * Element i plays `episodes[i]`. Its next prompt is the previous one, the sampled ids, and the id 0
+ * as a turn of the user. An episode that continues after its end has reward 0 and stays done.
  *
  * Errors   throws RangeError if there is no episode, or one without a reward or without a prompt.
  * Effects  none: an episode can be replayed and forked.
@@ -113,7 +114,7 @@ export const scriptedEnv = (episodes: readonly ScriptedEpisode[]): Env<ScriptedS
         const spans = [span(0, prompt.length, 0, 'rendered')]
         return { episode, turns: 0, prompt, spans, groupId: groupId ?? `${episode}` }
       })
-      return TE.right(merge(request, stateOf(first)) as TensorDict<ScriptedState>) // the state's own entries win
+      return TE.right(merge(request, stateOf(first)) as TensorDict<ScriptedState>) // the state's own entries take precedence
     },
     step: (state, action) => async () => {
       const played = get(state, 'turns').items.map((turns) => turns + 1)

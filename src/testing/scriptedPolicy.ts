@@ -1,4 +1,4 @@
-/** Policies that say what a test tells them to: in token ids, in text, or in messages. */
+/** Policies with scripted answers, in token ids, text, or messages. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { ABORTED, unlessAborted } from '../core/cancellation.js'
@@ -22,7 +22,9 @@ import { scope } from '../engine/scope.js'
 import { type Message, message } from '../text/history/history.js'
 import { disturbed, type Fault } from './faults.js'
 
-/** The turn of one batch element in token ids. Ids alone have -1 nat each, and were ended by a stop token. */
+/**
+ * The turn of one batch element in token ids. Plain ids have -1 nat each and end with a stop token.
+ */
 export type ScriptedTokens =
   | readonly number[]
   | {
@@ -35,39 +37,40 @@ export type ScriptedTokens =
 /** The turn of one batch element as text. */
 export type ScriptedText = string | { readonly text: string; readonly stopReason?: StopReason }
 
-/** The turn of one batch element as a message, or as the text of an assistant's. */
+/** The turn of one batch element as a message, or as the text of an assistant message. */
 export type ScriptedMessage = string | Message
 
-/** What a scripted policy was asked. */
+/** A call of a scripted policy. */
 export interface ScriptedCall<In> {
-  /** The state, by reference: tensors in it belong to whom they belonged. */
+  /** The state, by reference. Its tensors keep their owners. */
   readonly state: TensorDict<In>
   readonly key: Key
 }
 
-/** A policy that follows a script, and knows what it was asked. */
+/** A policy that follows a script and records its calls. */
 export interface ScriptedPolicy<In, Out> extends Policy<In, Out> {
-  /** The calls so far, also those that failed. */
+  /** Returns the calls so far, including failed ones. */
   readonly calls: () => readonly ScriptedCall<In>[]
 }
 
-/** What a scripted policy says. */
+/** The script of a policy. */
 export interface PolicyScript<In, T> {
   /**
-   * A list: the turns of all elements of all calls, one after the other; a policy at its end answers `Left(PolicyFailure)`.
-   * Or a function of an element's own state, batch shape `[1]`, and its own key, `child(key, element)`: such a policy keeps `policyLaws`.
+   * A list: the turns of all elements of all calls, in order; at its end, the policy returns
+   * `Left(PolicyFailure)`. Or a function of an element's own state, batch shape `[1]`, and its key,
+   * `child(key, element)`. A policy with a function satisfies `policyLaws`.
    */
   readonly answers: readonly T[] | ((state: TensorDict<In>, key: Key) => T)
-  /** What disturbs the call with this number, counted from 0. */
+  /** Returns the fault of a call, counted from 0. */
   readonly faults?: (call: number) => Fault<PolicyFailure> | undefined
   readonly name?: string
 }
 
-/** A script in token ids, and how the engine that it plays stamps its samples. */
+/** A script in token ids, with the stamps of the simulated engine. */
 export interface TokenScript extends PolicyScript<TokenPrompt, ScriptedTokens> {
-  /** Of the weights. Default 0. */
+  /** Version of the weights. Default 0. */
   readonly policyVersion?: number
-  /** Default: temperature 1, nothing cut off, 1024 new tokens. */
+  /** Default: temperature 1, no cuts, 1024 new tokens. */
   readonly sampling?: Partial<SamplingRecord>
 }
 
@@ -75,7 +78,7 @@ const NAME = 'ScriptedPolicy'
 
 const SAMPLING: SamplingRecord = { temperature: 1, topK: null, topP: null, maxNewTokens: 1024, minNewTokens: 0 }
 
-/** A failure as a scripted policy gives it: for the faults of a script. Without a kind it is one of what was asked. */
+/** Makes a failure for the faults of a script. Without a kind, the state caused it. */
 export const policyFailure = (reason: string, policy = NAME, kind?: PolicyFailure['kind']): PolicyFailure => ({
   _tag: 'PolicyFailure',
   policy,
@@ -83,7 +86,7 @@ export const policyFailure = (reason: string, policy = NAME, kind?: PolicyFailur
   ...(kind !== undefined && { kind }),
 })
 
-/** Follows a script; `toAction` makes an action of what the elements say. */
+/** Makes a policy of a script. `toAction` makes an action of the elements' turns. */
 const scripted = <In, Out, T>(
   script: PolicyScript<In, T>,
   toAction: (turns: readonly T[]) => TensorDict<Out>,
@@ -105,7 +108,7 @@ const scripted = <In, Out, T>(
     }
     const turns = answers.slice(told, told + elements.length)
     if (turns.length < elements.length) {
-      const reason = `the script has ${answers.length} answers; ${told} were given and ${elements.length} more are asked for`
+      const reason = `the script has ${answers.length} answers; ${told} were used and ${elements.length} more are requested`
       return E.left(policyFailure(reason, name))
     }
     told += elements.length
@@ -127,7 +130,7 @@ const scripted = <In, Out, T>(
       const { signal } = options ?? {}
       if (signal === undefined) return task()
       const result = signal.aborted ? ABORTED : await unlessAborted(task(), signal)
-      return result === ABORTED ? E.left(policyFailure('the call was called off', name, 'cancelled')) : result
+      return result === ABORTED ? E.left(policyFailure('the call was cancelled', name, 'cancelled')) : result
     },
   }
 }
@@ -147,12 +150,15 @@ const tokensOf = (turn: ScriptedTokens): Tokens => {
 }
 
 /**
- * A policy that speaks token ids by a script, as an engine would: with log-probabilities and its stamp.
+ * Makes a token policy that follows a script. Like an engine, it returns log-probabilities and its
+ * stamp.
  *
- * Shapes   reads `[B]`; gives `tokens.response` and `logProbs.response` ragged `[B]`, `stopReason`, `policyVersion`, `sampling`.
- * Errors   `Left(PolicyFailure)` at the end of a list, where a fault says so, and of kind `cancelled` by the signal, also while a fault waits; throws RangeError (rejects) for a turn with another number
- *          of log-probabilities than ids, and for a state without a batch axis.
- * Effects  remembers its calls, and how much of a list it has told.
+ * Shapes   reads `[B]`; returns `tokens.response` and `logProbs.response` ragged `[B]`,
+ *          `stopReason`, `policyVersion`, `sampling`.
+ * Errors   `Left(PolicyFailure)` at the end of a list and for faults; of kind `cancelled` if the
+ *          signal aborts, also while a fault waits. Rejects with RangeError for a turn with
+ *          different numbers of log-probabilities and ids, and for a state without a batch axis.
+ * Effects  records its calls and its position in a list.
  *
  * @example
  * scriptedPolicy({ answers: [[5, 6], [7]] }).name // 'ScriptedPolicy'
@@ -176,7 +182,7 @@ export const scriptedPolicy = (script: TokenScript): ScriptedPolicy<TokenPrompt,
   })
 
 /**
- * `ScriptedPolicy` in text.
+ * Makes a text policy that follows a script.
  *
  * @example
  * scriptedTextPolicy({ answers: ['four'] }).calls() // []
@@ -196,7 +202,8 @@ export const scriptedTextPolicy = (
   })
 
 /**
- * `ScriptedPolicy` in messages; a string is a finished message of the assistant.
+ * Makes a conversation policy that follows a script. A string is a finished message of the
+ * assistant.
  *
  * @example
  * scriptedHistoryPolicy({ answers: ['four'] }).calls() // []

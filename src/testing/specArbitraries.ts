@@ -1,4 +1,4 @@
-/** fast-check arbitraries of specs, and of TensorDicts that keep a given spec. */
+/** fast-check arbitraries of specs, and of TensorDicts that satisfy a spec. */
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import {
@@ -24,7 +24,7 @@ export interface RecipeOf<S> extends TensorDictRecipe {
   readonly build: () => TensorDict<S>
 }
 
-/** What is drawn for data and meta by the name that their spec gives them. */
+/** The arbitraries of data and meta, by the type name in their spec. */
 export type ValueArbitraries = Readonly<Record<string, fc.Arbitrary<unknown>>>
 
 const KNOWN: ValueArbitraries = {
@@ -64,10 +64,13 @@ const specOf = (depth: number): fc.Arbitrary<Spec> => {
     .map((pairs) => Object.fromEntries(pairs))
 }
 
-/** Specs of all kinds of leaves, up to three levels deep, with the names that trip up careless code. */
+/**
+ * Draws specs with all kinds of leaves, up to three levels deep, with names that break careless
+ * code.
+ */
 export const anySpec: fc.Arbitrary<Spec> = specOf(2)
 
-/** The names of values, with their paths, that nobody has said how to draw. */
+/** Returns the type names without an arbitrary, with their paths. */
 const unknownValues = (spec: Spec, values: ValueArbitraries, path: readonly string[] = []): readonly string[] =>
   Object.entries(spec).flatMap(([key, part]) => {
     const place = [...path, key]
@@ -107,7 +110,7 @@ const leafOf = (spec: LeafSpec, batchShape: readonly number[], values: ValueArbi
   }
 }
 
-/** A node with its own batch shape. */
+/** Draws a node with its own batch shape. */
 const nodeRecipe = (
   { axes, entries }: NodeSpec,
   outer: readonly number[],
@@ -132,13 +135,14 @@ const entriesOf = (
 }
 
 /**
- * TensorDicts that keep a spec: all that it names and nothing else. Counterexamples show their values. Drawing makes no tensor; `build` makes those of the enclosing scope.
+ * Draws TensorDicts that satisfy a spec, without other entries. Counterexamples show their values.
+ * Drawing makes no tensors; `build` makes them in the enclosing scope.
  *
- * Values of data and meta are drawn by the name in their spec: string, number, boolean, `number | null`, History and Message are known,
- * others are given in `values`, which wins.
+ * Values of data and meta are drawn by the type name in their spec. string, number, boolean,
+ * `number | null`, History and Message are built in; `values` adds others, and takes precedence.
  *
  * Shapes   batch shapes of `batchShapes`.
- * Errors   throws RangeError, listing all of them with their paths, for names that nobody says how to draw.
+ * Errors   throws RangeError that lists all type names without an arbitrary, with their paths.
  *
  * @example
  * fc.sample(anyOfSpec({ query: dataSpec('string') }, fc.constant([2])), 1)[0].build().batchShape // [2]

@@ -1,4 +1,4 @@
-/** fast-check arbitraries of what a collector yields: groups of trajectories, turn by turn. */
+/** fast-check arbitraries of collected batches: groups of trajectories, turn by turn. */
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import type { CollectedBatch } from '../collectors/rollouts/turnRows.js'
@@ -47,7 +47,7 @@ export const anyGroupRewards = (maxSize = 6): fc.Arbitrary<readonly number[]> =>
   )
 }
 
-/** Groups with an id each. */
+/** Draws groups with an id each. */
 export const anyGroups: fc.Arbitrary<readonly RewardGroup[]> = fc
   .array(anyGroupRewards(), { maxLength: 5 })
   .map((groups) => groups.map((rewards, i) => ({ groupId: `group-${i}`, rewards })))
@@ -66,27 +66,30 @@ export interface TrajectoryRecipe extends RecipeOf<unknown> {
   readonly build: () => CollectedBatch<TrajectoryState>
 }
 
-/** What trajectories are drawn. */
+/** The options of drawn trajectories. */
 export interface AnyTrajectoryOptions {
-  /** Members of every group of a batch. Default 1 to 3. */
+  /** Number of members in every group of a batch. Default 1 to 3. */
   readonly groupSizes?: fc.Arbitrary<number>
   /** Default 3. */
   readonly maxGroups?: number
   /** Default 3. */
   readonly maxTurns?: number
-  /** Of one turn. Default: finite. */
+  /** Rewards of single turns. Default: finite. */
   readonly rewards?: fc.Arbitrary<number>
 }
 
-/** The turn of a policy: its ids are the letters' codes, and END where it stopped by itself. */
+/**
+ * The turn of a policy. Its ids are the codes of the letters, followed by END if it stopped by
+ * itself.
+ */
 interface Turn {
   readonly letters: readonly (readonly [letter: string, logProb: number])[]
   readonly endLogProb: number
   readonly stopReason: StopReason
   readonly reward: number
-  /** What the user says next; nothing if empty. */
+  /** The user's next text; empty for no message. */
   readonly asked: string
-  /** Whether new weights were loaded before it. */
+  /** True if new weights were loaded before the turn. */
   readonly isUpdated: boolean
 }
 
@@ -131,12 +134,12 @@ interface Position {
   readonly spans: readonly TokenSpan[]
 }
 
-/** Keys of resets. */
+/** Draws keys of resets. */
 const anyOrigin: fc.Arbitrary<Key> = fc.maxSafeNat().map(keyFromSeed)
 
 const codes = (text: string): readonly number[] => Array.from(text, (letter) => letter.codePointAt(0)!) // a letter has one
 
-/** The position with more ids, which are of one message. */
+/** Returns the position with more ids, which belong to one message. */
 const longer = (
   { history, ids, spans }: Position,
   more: readonly number[],
@@ -147,7 +150,7 @@ const longer = (
   spans: more.length === 0 ? spans : [...spans, { start: ids.length, end: ids.length + more.length, ...of }],
 })
 
-/** What a user says, and the header of the assistant's turn. */
+/** Adds the user's text and the header of the assistant's turn. */
 const asking = (position: Position, text: string): Position => {
   const place = position.history.messages.size
   const said =

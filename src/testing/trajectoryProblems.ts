@@ -1,4 +1,7 @@
-/** Whether a collected batch tells one story: tokens, log-probabilities, spans, masks, turns, groups, ends. */
+/**
+ * Consistency checks of a collected batch: tokens, log-probabilities, spans, masks, turns, groups,
+ * ends.
+ */
 import { isLeft } from 'fp-ts/lib/Either.js'
 import type { TokenPrompt } from '../data/policy.js'
 import { dataSpec, raggedSpec, refine } from '../data/spec.js'
@@ -11,7 +14,7 @@ import { tokenActionSpec } from './policyLaws.js'
 
 const spans = dataSpec<readonly TokenSpan[]>('TokenSpan[]')
 
-/** What every collected batch has. */
+/** The entries of every collected batch. */
 const collectedSpec = {
   ...tokenActionSpec,
   tokens: { prompt: raggedSpec('int32'), spans, response: raggedSpec('int32'), full: raggedSpec('int32') },
@@ -25,7 +28,7 @@ const collectedSpec = {
   next: { ...outcomeSpec, tokens: { prompt: raggedSpec('int32'), spans } },
 } as const
 
-/** The entries of `collectedSpec` that are looked at. */
+/** The entries of `collectedSpec` that are checked. */
 type Collected = {
   readonly tokens: TensorDict<{
     readonly prompt: Ragged<'int32'>
@@ -42,7 +45,7 @@ type Collected = {
   readonly next: TensorDict<TokenPrompt & Outcome>
 }
 
-/** The batch row by row, on the host. */
+/** One row of the batch, on the host. */
 interface Row {
   readonly prompt: readonly number[]
   readonly response: readonly number[]
@@ -91,7 +94,7 @@ const rowsOf = (td: TensorDict<Collected>): readonly Row[] => {
 const same = (a: readonly number[], b: readonly number[]): boolean =>
   closeProblem(a, b, { tolerance: EXACT }) === undefined
 
-/** Whether spans follow one another without a gap from 0 to the end. */
+/** Returns true if spans cover 0 to the end without gaps. */
 const isPartition = (parts: readonly TokenSpan[], length: number): boolean => {
   const ends = parts.map(({ end }) => end)
   return (
@@ -99,7 +102,7 @@ const isPartition = (parts: readonly TokenSpan[], length: number): boolean => {
   )
 }
 
-/** The ids under the spans that the policy sampled, one after the other. */
+/** Returns the ids in the sampled spans, in order. */
 const sampledIds = (ids: readonly number[], parts: readonly TokenSpan[]): readonly number[] =>
   parts.filter(({ origin }) => origin === 'sampled').flatMap(({ start, end }) => ids.slice(start, end))
 
@@ -124,7 +127,7 @@ const inRow = (row: Row): readonly (readonly [holds: boolean, problem: string])[
       'the sampled spans of the next prompt are not those before and the response',
     ],
     [ends.done === (ends.terminated || ends.truncated), 'done is not terminated or truncated'],
-    [row.status === 'ok', `status is ${row.status}: a failed rollout is no row`],
+    [row.status === 'ok', `status is ${row.status}: a failed rollout must not be a row`],
   ]
 }
 
@@ -147,12 +150,13 @@ const betweenRows = (row: Row, before: Row | undefined, seen: ReadonlySet<string
 }
 
 /**
- * What is wrong with a collected batch, as the collector promises it, row by row; nothing if all is well. A batch without an entry that every
- * batch has is told so, and looked at no further.
+ * Returns the inconsistencies of a collected batch, row by row. The list is empty for a valid
+ * batch. If a required entry is missing, only that is reported.
  *
- * In a row: `full` is prompt and response; there is a log-probability for each sampled id, NaN over the prompt; masks are those of the spans;
- * spans partition the ids; done is terminated or truncated. Between rows: turns count from 0, each goes on from the ids of the one before,
- * only the last one is done, members of a group are side by side.
+ * Within a row: `full` is prompt and response; every sampled id has a log-probability, NaN over the
+ * prompt; masks match the spans; spans partition the ids; done is terminated or truncated. Between
+ * rows: turns count from 0, each continues the ids of the previous one, only the last one is done,
+ * members of a group are adjacent.
  *
  * Effects  reads tensors; makes none.
  *

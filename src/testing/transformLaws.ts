@@ -1,4 +1,4 @@
-/** The laws of transforms, for any transform. */
+/** The laws of transforms. */
 
 import fc from 'fast-check'
 import { isLeft, isRight } from 'fp-ts/lib/Either.js'
@@ -16,22 +16,22 @@ import { type Law, require } from './law.js'
 import { listed, tensorDictProblems } from './sameTensorDict.js'
 import { shown } from './shown.js'
 
-/** What a transform is checked on. Each field makes fresh values with tensors that belong to the caller. */
+/** The inputs for a transform. Each field makes new values; the caller owns their tensors. */
 export interface TransformSample {
-  /** Specs of the environment inside. */
+  /** Specs of the inner environment. */
   readonly inner: EnvSpecs
-  /** A state as the environment inside returns it from `reset`. */
+  /** Makes a state as returned by `reset` of the inner environment. */
   readonly state: () => TensorDict
-  /** An action as a policy gives it to the environment with the transform. */
+  /** Makes an action of a policy for the environment with the transform. */
   readonly action: () => TensorDict
-  /** A state as the environment inside returns it from `step`. */
+  /** Makes a state as returned by `step` of the inner environment. */
   readonly next: () => TensorDict
 }
 
-// The kit sees transforms through their run-time contract: what their schemas are does not matter to the laws.
+// The kit uses transforms through their run-time contract; their schemas do not matter to the laws.
 type AnyTransform = Transform<unknown, never, unknown, unknown, never>
 
-/** Any transform, for the kit. Counterexamples show its name. */
+/** Erases the types of a transform, for the kit. Counterexamples show its name. */
 export const erased = <S, In, Out, Inner, Outer>(t: Transform<S, In, Out, Inner, Outer>): AnyTransform =>
   shown(t, () => t.name) as unknown as AnyTransform // the kit passes on the states that the transform made, and TensorDicts of the sample
 
@@ -50,16 +50,16 @@ const rightOf = <T>(
   return result.right
 }
 
-/** Fresh values of a sample. */
+/** New values of a sample. */
 interface Values {
   readonly state: TensorDict
   readonly action: TensorDict
   readonly next: TensorDict
-  /** Takes a value whose tensors are to be freed after the check, whether it passes or not. */
+  /** Registers a value whose tensors are freed after the check, whether it passes or fails. */
   readonly freeLater: <T>(value: T) => T
 }
 
-/** One reset and one step, as an environment with the transform would run them. */
+/** Runs one reset and one step, like an environment with the transform. */
 const play = async (t: AnyTransform, sample: Values, key: Key): Promise<Episode> => {
   const { freeLater } = sample
   const [added, s1]: Added<unknown, unknown> = freeLater(
@@ -74,7 +74,10 @@ const play = async (t: AnyTransform, sample: Values, key: Key): Promise<Episode>
   return { reset, full, next: merge(sample.next, later) }
 }
 
-/** Runs a check on fresh values of a sample, and frees everything, also if it throws. Throws if more tensors live afterwards than before. */
+/**
+ * Runs a check on new values of a sample, and frees everything, even if it throws. Throws if
+ * tensors are leaked.
+ */
 const withSample = async (sample: TransformSample, check: (values: Values) => Promise<void>): Promise<void> => {
   const before = liveTensors().count
   const made: unknown[] = []
@@ -91,7 +94,7 @@ const withSample = async (sample: TransformSample, check: (values: Values) => Pr
     held.release()
   }
   const left = liveTensors().count - before
-  require(left === 0, () => `${left} tensors live on after everything was freed`)
+  require(left === 0, () => `${left} tensors leaked after everything was freed`)
 }
 
 const sameEpisodes = (a: Episode, b: Episode): void => {
@@ -105,14 +108,15 @@ const rowOf = (td: TensorDict, i: number): TensorDict => scope(() => take(td, [i
 
 const conforms = (td: TensorDict, spec: Spec, what: string): void => {
   const result = refine(spec, td, what)
-  if (isLeft(result)) throw new Error(`${what} does not keep its spec: ${result.left.problems.join('; ')}`)
+  if (isLeft(result)) throw new Error(`${what} does not match its spec: ${result.left.problems.join('; ')}`)
 }
 
 /**
- * The laws of one kind of transform. `transforms` draws transforms, not one; `samples` draws what they are checked on.
+ * Returns the laws of a kind of transform. `transforms` draws transforms, and `samples` draws
+ * inputs for them.
  *
- * Laws: purity (equal inputs give equal outputs and stay as they are), spec soundness, identity, associativity, rows
- * (no element depends on the rest of the batch), memory.
+ * Laws: purity (equal inputs give equal outputs and are not changed), spec soundness, identity,
+ * associativity, rows (no element depends on the rest of the batch), memory.
  *
  * @example
  * transformLaws(fc.constant(erased(StepCounter({ maxSteps: 2 }))), fc.constant({})).map((law) => law.name.split(':')[0])[0] // 'purity'
@@ -133,7 +137,7 @@ export const transformLaws = (
         sameEpisodes(plain, other)
       })
   return [
-    law('purity: equal inputs give equal outputs, and are left as they are', (t, sample, key) =>
+    law('purity: equal inputs give equal outputs and are not changed', (t, sample, key) =>
       withSample(sample, async (values) => {
         const given = [values.state, values.action, values.next]
         const before = given.map(toNested)
@@ -143,7 +147,7 @@ export const transformLaws = (
         require(JSON.stringify(before) === JSON.stringify(after), () => 'an input was changed')
       }),
     ),
-    law('spec soundness: states and actions have what the spec promises', (t, sample, key) =>
+    law('spec soundness: states and actions match the specs', (t, sample, key) =>
       withSample(sample, async (values) => {
         const promised = t.spec(sample.inner)
         require(isRight(promised), () => `the transform refuses the sample's specs: ${JSON.stringify(promised)}`)
@@ -164,7 +168,7 @@ export const transformLaws = (
       'identity: composing with the identity on the outside changes nothing',
       wrapped((t) => erased(compose(t, identity))),
     ),
-    law('rows: an element alone gives what it gives in the batch', (t, sample, key) =>
+    law('rows: an element gives the same result alone and in a batch', (t, sample, key) =>
       withSample(sample, async (values) => {
         const whole = await play(t, values, key)
         const row = (td: TensorDict, i: number): TensorDict => values.freeLater(rowOf(td, i))

@@ -1,4 +1,4 @@
-/** What transforms are checked on, drawn from the specs of the environment inside. */
+/** Inputs for transforms, drawn from the specs of the inner environment. */
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import type { Spec } from '../data/spec.js'
@@ -10,13 +10,16 @@ import { shown, textOfMade } from './shown.js'
 import { anyOfSpec, type ValueArbitraries } from './specArbitraries.js'
 import type { TransformSample } from './transformLaws.js'
 
-/** How samples of a transform are drawn. */
+/** The options of drawn inputs. */
 export interface TransformSampleOptions {
-  /** The action that a policy gives to the environment with the transform. Default: that of the environment inside. */
+  /**
+   * Spec of the policy's action for the environment with the transform. Default: that of the inner
+   * environment.
+   */
   readonly action?: Spec
-  /** What is drawn for data and meta by the name in their spec, as in `anyOfSpec`. */
+  /** The arbitraries of data and meta by the type name in their spec, as in `anyOfSpec`. */
   readonly values?: ValueArbitraries
-  /** Batch elements. Default 1 to 3. */
+  /** Number of batch elements. Default 1 to 3. */
   readonly batchSizes?: fc.Arbitrary<number>
 }
 
@@ -44,10 +47,10 @@ const outcome = (endings: readonly Ending[]): TensorDict => {
 }
 
 /**
- * Samples for `transformLaws`: states and actions that keep the specs of the environment inside, and outcomes of a step. Counterexamples show
- * their values. Drawing makes no tensor.
+ * Draws samples for `transformLaws`: states and actions that satisfy the specs of the inner
+ * environment, and outcomes of a step. Counterexamples show their values. Drawing makes no tensors.
  *
- * Errors   throws RangeError for names of values that nobody says how to draw.
+ * Errors   throws RangeError for type names without an arbitrary.
  *
  * @example
  * fc.sample(anyTransformSample({ observation: { query: dataSpec('string') }, action: {} }), 1)[0].inner.action // {}

@@ -21,6 +21,10 @@ const FLAGS: Readonly<Record<string, readonly string[]>> = {
     ...['metrics-port', 'metrics-host', 'otel', 'track-samples', 'backend', 'threads', 'json', 'help'],
   ],
   eval: [...RECIPE_FLAGS, 'backend', 'threads', 'json', 'help'],
+  arena: [
+    ...['config', 'base-config', 'backend', 'model', 'max-tokens', 'temperature', 'log_level', 'override'],
+    ...['out', 'resume', 'json', 'print-config', 'help'],
+  ],
   replay: ['memory', 'backend', 'threads', 'json', 'help'],
   worker: [
     ...RECIPE_FLAGS,
@@ -78,6 +82,17 @@ describe('help', () => {
     expect(named.stdout).toBe(flag.stdout)
     expect(named.stdout).toContain(COMMANDS.find(({ name }) => name === 'doctor')!.summary.slice(0, 40))
   })
+
+  it.each(COMMANDS.flatMap(({ name, examples }) => examples.map((line) => [name, line] as const)))(
+    'of tandem %s has an example with existing options: %s',
+    (name, line) => {
+      const [program, command, ...words] = line.split(' ')
+      expect([program, command]).toEqual(['tandem', name])
+      const options = words.filter((word) => word.startsWith('--')).map((word) => word.slice(2))
+      // Every recipe has the options of a policy, which `gsm8k` has beside those of word problems.
+      expect(options.filter((option) => ![...FLAGS[name]!, 'model', 'lora-rank'].includes(option))).toEqual([])
+    },
+  )
 
   it('is tested for every command', () => {
     expect(Object.keys(FLAGS).sort()).toEqual(COMMANDS.map(({ name }) => name).sort())

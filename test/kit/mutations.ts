@@ -62,6 +62,6 @@ export const mutated = (
 
 /** Whether a failure is one of those that only we refuse: see `parseHeader`. */
 export const isKnownDifference = (reason: string): boolean =>
-  /for the second time|from 0 to 2\^53 - 1|more bytes than can be counted|dtype (F4|F6_E2M3|F6_E3M2|C64) is not|is not an object|'dtype' is not a text/.test(
+  /duplicate key|from 0 to 2\^53 - 1|more bytes than can be counted|dtype (F4|F6_E2M3|F6_E3M2|C64) is not|is not an object|'dtype' is not a text/.test(
     reason,
   )

@@ -214,7 +214,7 @@ describe('liveHub refuses', () => {
     const denied = await refusal('owner/private', 'unauthorized', { token: 'hf_secret' })
     expect(denied).toMatch(/the token may not read it/)
     expect(denied).not.toContain('hf_secret')
-    expect(await refusal('owner/gated', 'gated')).toMatch(/asked for on the page/)
+    expect(await refusal('owner/gated', 'gated')).toMatch(/request access on the page/)
     expect(await refusal('owner/none', 'not-found')).toMatch(/check its name/)
     expect(await refusal('owner/rows', 'not-found', {}, 'none.parquet')).toMatch(/no such file/)
     expect(sentence(await leftOf(hub().list({ ...rows, revision: 'v9' })))).toMatch(/there is no revision v9/)
@@ -276,7 +276,7 @@ describe('liveHub refuses', () => {
       return true
     })
     const reason = await refusal('owner/rows', 'truncated', { timeoutMs: 500, resumes: 0, timers })
-    expect(reason).toMatch(/only \d+ of 300000 bytes came/)
+    expect(reason).toMatch(/only \d+ of 300000 bytes arrived/)
     expectNothingCached()
   })
 
@@ -303,7 +303,7 @@ describe('liveHub refuses', () => {
       return true // and then silence
     })
     expect(await refusal('owner/rows', 'truncated', { timeoutMs: 100, resumes: 1, timers })).toMatch(
-      /only 5000 of 300000 bytes came; run again/,
+      /only 5000 of 300000 bytes arrived; run again/,
     )
     expectNothingCached()
     server.misbehave(() => false)
@@ -338,16 +338,16 @@ describe('liveHub refuses', () => {
   })
 
   it.each([
-    ['a web page', (end: (text: string) => void) => end('<html>'), /something else than JSON/],
-    ['another record', (end: (text: string) => void) => end('{"sha":7}'), /named no commit/],
-    ['nothing', (end: (text: string) => void) => end(''), /something else than JSON/],
+    ['a web page', (end: (text: string) => void) => end('<html>'), /did not respond with JSON/],
+    ['another record', (end: (text: string) => void) => end('{"sha":7}'), /has no commit/],
+    ['nothing', (end: (text: string) => void) => end(''), /did not respond with JSON/],
   ])('an endpoint that answers with %s', async (_, answer, reason) => {
     server.misbehave((__, response) => {
       answer((text) => response.end(text))
       return true
     })
     expect(sentence(await leftOf(hub().list(rows)))).toMatch(reason)
-    expect(await refusal('owner/rows', 'protocol')).toMatch(/did not say commit, etag and size/)
+    expect(await refusal('owner/rows', 'protocol')).toMatch(/did not send commit, etag and size/)
   })
 
   it('an endpoint that redirects in circles, is overloaded or broken', async () => {

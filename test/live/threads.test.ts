@@ -83,7 +83,7 @@ describe('a thread', () => {
 
   it('is ended if it says nothing for longer than it may, but not once it has said something', async () => {
     const { ended } = await start('write', { firstWordMs: 1 })
-    expect(await ended).toMatchObject({ kind: 'timeout', reason: 'the thread said nothing within 1 ms' })
+    expect(await ended).toMatchObject({ kind: 'timeout', reason: 'the thread sent no message within 1 ms' })
     const thread = await start('echo', { input: 'here', firstWordMs: 60_000 })
     expect(await hear(thread, 1)).toEqual(['here'])
   })

@@ -118,7 +118,9 @@ describe('agentPolicy', () => {
       left: { kind: 'asked', reason: 'there is no policy of eve, dan' },
     })
     expect(await of(['toString'])).toMatchObject({ left: { reason: 'there is no policy of toString' } })
-    const mute = { left: { kind: 'asked', reason: "the state has no 'agent' that says whose turn it is" } }
+    const mute = {
+      left: { kind: 'asked', reason: "the state has no 'agent' entry, which names the agent of each turn" },
+    }
     expect(await of([1])).toMatchObject(mute)
     expect(await agentPolicy({ policies }).act(TensorDict({}, [1]) as never, key)()).toMatchObject(mute) // without an agent
     expect(() => agentPolicy({ policies: {} })).toThrow('agentPolicy: there is no policy')

@@ -216,7 +216,7 @@ describe('new weights', () => {
   it.each([
     ['misses one', (params: Params) => ({ ...params, 'model.norm.weight': undefined }), "'model.norm.weight' must be"],
     ['has one of another shape', (params: Params) => ({ ...params, 'model.norm.weight': tf.zeros([3]) }), 'got [3]'],
-    ['has one more', (params: Params) => ({ ...params, extra: tf.zeros([1]) }), "'extra' is no parameter"],
+    ['has one more', (params: Params) => ({ ...params, extra: tf.zeros([1]) }), "'extra' is not a parameter"],
   ])('of which it %s are refused, and the old weights go on under their version', async (_, change, reason) => {
     await withUpdate(async (fresh, params) => {
       const [before, owned] = [await act(fresh), ownedCount()]

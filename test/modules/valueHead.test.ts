@@ -105,7 +105,7 @@ describe('the file of a value head', () => {
       ])
       await writeFile(join(folder, 'value_head.safetensors'), encodeSafetensors(arrays))
       expect(await leftOf(loadValueHead(folder, config))).toMatchObject({
-        reason: expect.stringMatching(/weight' is \[2,8\].*bias' is missing.*'other' is no parameter/s),
+        reason: expect.stringMatching(/weight' is \[2,8\].*bias' is missing.*'other' is not a parameter/s),
       })
     } finally {
       await rm(folder, { recursive: true })

@@ -121,6 +121,6 @@ describe('rowTasks', () => {
     const failure = await leftOf(
       rowTasks({ ...settings, dataset: dataset('rows.jsonl', gsm8kLines(2)), columns: { query: 'problem' } }, ROWS),
     )
-    expect(sentence(failure)).toMatch(/line 1: there is no column 'problem' for 'query': the row has question, answer/)
+    expect(sentence(failure)).toMatch(/line 1: missing column 'problem' for 'query': the row has question, answer/)
   })
 })

@@ -93,7 +93,7 @@ describe('a run with an adapter', () => {
   )
 
   it('refuses modules that the model does not have, and makes no folder', async () => {
-    await expect(follow('never', { ...LORA, loraTarget: 'c_attn' })).rejects.toThrow("'c_attn' is no projection")
+    await expect(follow('never', { ...LORA, loraTarget: 'c_attn' })).rejects.toThrow("'c_attn' is not a projection")
     expect(readdirSync(path('.'))).not.toContain('never')
   })
 

@@ -153,7 +153,11 @@ export const backendOf = <R>({ name, open, seat, close }: BackendParts<R>): LLMB
     opening ??= open()
     return opening
   }
-  const generate: LLMBackend['generate'] = (conversations, request = {}) =>
+  const replies = (
+    conversations: readonly History[],
+    request: GenerateRequest,
+    onText?: (text: string) => void,
+  ): TE.TaskEither<Failure, readonly BackendReply[]> =>
     pipe(
       opened,
       TE.chain((ready) => {
@@ -163,16 +167,17 @@ export const backendOf = <R>({ name, open, seat, close }: BackendParts<R>): LLMB
         const td: TensorDict<HistoryPrompt> = TensorDict({ history: { prompt: data(conversations) } }, [
           conversations.length,
         ])
-        return policy.act(td, key, signal === undefined ? {} : { signal }) as TE.TaskEither<
-          Failure,
-          TensorDict<HistoryAction>
-        > // PolicyFailure is a Failure
+        const hooks = {
+          ...(signal && { signal }),
+          ...(onText && { onText: (_: number, text: string) => onText(text) }),
+        }
+        return policy.act(td, key, hooks) as TE.TaskEither<Failure, TensorDict<HistoryAction>> // PolicyFailure is a Failure
       }),
       TE.map(repliesOf),
     )
-  const generateAsync: LLMBackend['generateAsync'] = (conversation, request) =>
+  const one = (conversation: History, request: GenerateRequest, onText?: (text: string) => void) =>
     pipe(
-      generate([conversation], request),
+      replies([conversation], request, onText),
       TE.map(([reply]) => reply!), // one for each conversation
     )
   return {
@@ -181,20 +186,39 @@ export const backendOf = <R>({ name, open, seat, close }: BackendParts<R>): LLMB
       opened,
       TE.map(() => undefined),
     ),
-    generate,
-    generateAsync,
+    generate: (conversations, request = {}) => replies(conversations, request),
+    generateAsync: (conversation, request = {}) => one(conversation, request),
     async *generateStreaming(conversation, request = {}) {
       const controller = new AbortController()
       const signal =
         request.signal === undefined ? controller.signal : AbortSignal.any([controller.signal, request.signal])
+      const chunks: string[] = []
+      let wake: () => void = () => {}
+      const running = one(conversation, { ...request, signal }, (text) => {
+        if (text !== '') chunks.push(text)
+        wake()
+      })()
       try {
-        const reply = await generateAsync(conversation, { ...request, signal })()
-        if (E.isLeft(reply)) {
-          yield { type: 'failed', failure: reply.left }
+        let ended: E.Either<Failure, BackendReply> | undefined
+        let hasStreamed = false
+        while (ended === undefined || chunks.length > 0) {
+          const text = chunks.shift()
+          hasStreamed ||= text !== undefined
+          if (text !== undefined) yield { type: 'chunk', text }
+          else {
+            const more = new Promise<undefined>((resolve) => {
+              wake = () => resolve(undefined)
+            })
+            ended = await Promise.race([running, more])
+          }
+        }
+        if (E.isLeft(ended)) {
+          yield { type: 'failed', failure: ended.left }
           return
         }
-        yield { type: 'chunk', text: reply.right.text }
-        yield { type: 'end', reply: reply.right }
+        const { text } = ended.right
+        if (!hasStreamed && text !== '') yield { type: 'chunk', text }
+        yield { type: 'end', reply: ended.right }
       } finally {
         controller.abort()
       }

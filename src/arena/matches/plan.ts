@@ -1,11 +1,12 @@
-/** Which games a tournament plays: who meets whom, on which seats, with which chance. */
+/** The games of a tournament: pairings, seats and chance. */
 import { child, type Key } from '../../core/key.js'
+import { aList, aNumber, aRecord, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
 import type { Game } from '../../envs/games/game.js'
 import type { Player } from '../players/player.js'
 import type { GamePlan } from './playGame.js'
 
 /**
- * Who meets whom.
+ * The pairing of players.
  *
  * - `match`: all players sit in one game; there must be as many as the game has seats.
  * - `roundRobin`: every group of players as large as the game.
@@ -21,8 +22,20 @@ export interface TournamentOptions {
   /** Games for each matchup of each game. */
   readonly episodes: number
   readonly key: Key
-  /** `balanced` moves the players by one seat from game to game. `fixed` keeps their order. Default `balanced`. */
+  /**
+   * `balanced` moves the players by one seat from game to game. `fixed` keeps their order. Default
+   * `balanced`.
+   */
   readonly seats?: 'balanced' | 'fixed'
+}
+
+const TOURNAMENT_OPTIONS: OptionKinds<TournamentOptions> = {
+  games: aList,
+  players: aList,
+  pairing: oneOf('match', 'roundRobin', 'gauntlet'),
+  episodes: aNumber,
+  key: aRecord,
+  seats: oneOf('balanced', 'fixed'),
 }
 
 /** Returns all subsets of a size, in order. */
@@ -50,8 +63,8 @@ const rotated = <T>(items: readonly T[], by: number): readonly T[] =>
   items.map((_, i) => items[(i + by) % items.length]!)
 
 /**
- * Plans a tournament. Games of the same round share the draws of chance: within a matchup, where the
- * players change seats, and between matchups.
+ * Plans a tournament. Games of the same round share the draws of chance: within a matchup, where
+ * the players change seats, and between matchups.
  *
  * Errors   throws RangeError for players with equal names, a wrong number of players, and unless
  *          `episodes` is an integer of at least 1.
@@ -61,6 +74,7 @@ const rotated = <T>(items: readonly T[], by: number): readonly T[] =>
  * planTournament({ games: [anyGame(ticTacToe)], players, pairing: 'match', episodes: 4, key: keyFromSeed(1) }).length // 4
  */
 export const planTournament = (options: TournamentOptions): readonly GamePlan[] => {
+  checkOptions('planTournament', options, TOURNAMENT_OPTIONS)
   const { games, players, episodes, key, seats = 'balanced' } = options
   const names = players.map(({ name }) => name)
   const twice = names.find((name, i) => names.indexOf(name) < i)

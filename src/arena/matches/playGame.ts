@@ -8,6 +8,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Clock } from '../../core/capabilities.js'
 import { child, type Key } from '../../core/key.js'
+import { aFunction, anything, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
 import { drawChance, type Game, type GameState, playersOf } from '../../envs/games/game.js'
 import { afterIllegalMove, forfeitReturns, type IllegalMoveRule } from '../../envs/games/illegalMove.js'
 import {
@@ -44,10 +45,22 @@ export interface PlayOptions {
   readonly clock: Pick<Clock, 'now'>
   /** The most moves of each player. Default: no limit. */
   readonly maxRounds?: number | null
-  /** Moves that were made before an interruption, by the number of the decision. They are not asked for again. */
+  /**
+   * Moves that were made before an interruption, by the number of the decision. They are not asked
+   * for again.
+   */
   readonly known?: ReadonlyMap<number, MoveRecord>
   /** Called after each move, before the next one. */
   readonly onMove?: (decision: number, move: MoveRecord) => Promise<void>
+}
+
+const PLAY_OPTIONS: OptionKinds<PlayOptions> = {
+  illegalMove: aRecord,
+  signal: aRecord,
+  clock: aRecord,
+  maxRounds: anything,
+  known: aRecord,
+  onMove: aFunction,
 }
 
 /** The turn of one player. */
@@ -132,14 +145,15 @@ const decisionsOf = async (turns: readonly Turn[], options: PlayOptions) => {
 }
 
 /**
- * Plays a game to its end. Equal plans give equal games if the players are deterministic in their keys.
+ * Plays a game to its end. Equal plans give equal games if the players are deterministic in their
+ * keys.
  *
  * Errors   `Left(PlayerFailure)` if a player cannot move or the signal aborts. The game then has no
  *          result, and can be continued with the moves so far in `known`.
  */
-export const playGame =
-  (plan: GamePlan, options: PlayOptions): TaskEither<PlayerFailure, GameRecord> =>
-  async () => {
+export const playGame = (plan: GamePlan, options: PlayOptions): TaskEither<PlayerFailure, GameRecord> => {
+  checkOptions('playGame', options, PLAY_OPTIONS)
+  return async () => {
     const { game, seats, id, matchup, episode, round } = plan
     const moves: MoveRecord[] = []
     const ended = (
@@ -174,3 +188,4 @@ export const playGame =
       state = game.apply(state, turn === 'simultaneous' ? actions : actions[0]!)
     }
   }
+}

@@ -4,12 +4,13 @@ import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { cancellation } from '../../core/cancellation.js'
 import type { Clock } from '../../core/capabilities.js'
 import type { FileFailure } from '../../core/failure.js'
+import { aFunction, aList, aNumber, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
 import { checkIllegalMoveRule, type IllegalMoveRule } from '../../envs/games/illegalMove.js'
 import { liveClock } from '../../live/clock.js'
 import type { PlayerFailure } from '../players/player.js'
 import type { TournamentLog } from './log.js'
 import { type GamePlan, playGame } from './playGame.js'
-import type { GameRecord } from './records.js'
+import type { GameRecord, MoveRecord } from './records.js'
 
 /** A game that has no result, because a player could not move. */
 export interface FailedGame {
@@ -40,6 +41,18 @@ export interface RunTournamentOptions {
   readonly clock?: Clock
 }
 
+const RUN_TOURNAMENT_OPTIONS: OptionKinds<RunTournamentOptions> = {
+  plans: aList,
+  illegalMove: aRecord,
+  log: aRecord,
+  parallel: aNumber,
+  maxRounds: aRecord,
+  maxFailures: aNumber,
+  signal: aRecord,
+  onEvent: aFunction,
+  clock: aRecord,
+}
+
 /** The result of a session. */
 export interface TournamentResult {
   /** All finished games, in the order of their plans. */
@@ -48,22 +61,26 @@ export interface TournamentResult {
   readonly status: 'finished' | 'interrupted' | 'stopped'
 }
 
+/** The most times that a game is begun or continued in a session. */
+const ATTEMPTS = 3
+
 /** Returns `true` if the player wrote text, which would cost time or money to ask for again. */
 const isCostly = ({ reply }: { readonly reply?: string | undefined }): boolean => reply !== undefined
 
 /**
- * Plays all games that the log does not have. Games of players that depend on their keys alone are the
- * same in any order, with any number at a time, and after any interruption.
+ * Plays all games that the log does not have. Games of players that depend on their keys alone are
+ * the same in any order, with any number at a time, and after any interruption.
  *
- * A game whose player fails has no result and is played again in the next session. The tournament
+ * A game whose player fails is continued from its last move, at most twice. Then it has no result,
+ * and is played again in the next session. The tournament
  * stops early after `maxFailures` of them, and at once if a player cannot play the game at all.
  *
- * Errors   `Left(FileFailure)` if the log cannot be written. Throws RangeError for a wrong rule, and
- *          unless `parallel` is an integer of at least 1.
+ * Errors   `Left(FileFailure)` if the log cannot be written. Throws RangeError for a wrong rule,
+ *          and unless `parallel` is an integer of at least 1.
  */
-export const runTournament =
-  (options: RunTournamentOptions): TaskEither<FileFailure, TournamentResult> =>
-  async () => {
+export const runTournament = (options: RunTournamentOptions): TaskEither<FileFailure, TournamentResult> => {
+  checkOptions('runTournament', options, RUN_TOURNAMENT_OPTIONS)
+  return async () => {
     const { plans, illegalMove, log, parallel = 1, maxFailures = 10, onEvent = () => {}, clock = liveClock } = options
     checkIllegalMoveRule('runTournament, illegalMove', illegalMove)
     if (!Number.isInteger(parallel) || parallel < 1)
@@ -83,15 +100,23 @@ export const runTournament =
       broken ??= result.left
       work.stop()
     }
+    /** Plays a game. After a failure of infrastructure, it goes on from the last move, at most twice. */
+    const attempt = async (plan: GamePlan): Promise<E.Either<PlayerFailure, GameRecord>> => {
+      const known = new Map(log?.contents.pending.get(plan.id))
+      const onMove = async (decision: number, move: MoveRecord): Promise<void> => {
+        known.set(decision, move)
+        if (isCostly(move)) await store(log?.addMove({ id: plan.id, decision, move }))
+      }
+      const maxRounds = options.maxRounds?.[plan.game.name] ?? null
+      const once = playGame(plan, { illegalMove, clock, signal: work.signal, maxRounds, known, onMove })
+      for (let left = ATTEMPTS; ; left--) {
+        const played = await once()
+        const isOver = E.isRight(played) || played.left.kind !== 'infrastructure'
+        if (isOver || left === 1 || work.signal.aborted) return played
+      }
+    }
     const play = async (plan: GamePlan): Promise<void> => {
-      const played = await playGame(plan, {
-        ...{ illegalMove, clock, signal: work.signal },
-        maxRounds: options.maxRounds?.[plan.game.name] ?? null,
-        known: log?.contents.pending.get(plan.id) ?? new Map(),
-        onMove: async (decision, move) => {
-          if (isCostly(move)) await store(log?.addMove({ id: plan.id, decision, move }))
-        },
-      })()
+      const played = await attempt(plan)
       if (E.isRight(played)) {
         await store(log?.addGame(played.right))
         done.set(plan.id, played.right)
@@ -109,7 +134,9 @@ export const runTournament =
       }
     }
     const open = plans.filter(({ id }) => !done.has(id))[Symbol.iterator]()
-    /** Plays one game after the other. Timers and signals are handled between games that never wait. */
+    /**
+     * Plays one game after the other. Timers and signals are handled between games that never wait.
+     */
     const lane = async (): Promise<void> => {
       for (const plan of open) {
         await clock.breathe()
@@ -124,3 +151,4 @@ export const runTournament =
     const status = isStopped ? 'stopped' : games.length + failed.length < total ? 'interrupted' : 'finished'
     return E.right({ games, failed, status })
   }
+}

@@ -17,13 +17,13 @@ import type { CompletionEntries } from './lossKinds.js'
 
 /**
  * A failed operation of a learner. `non-finite`: the loss or the gradient is NaN or infinite.
- * `thread`: a thread could not start or has ended. `state`: a checkpoint does not belong to this
- * learner.
+ * `thread`: a thread could not start or has ended. `state`: a checkpoint or a batch does not belong
+ * to this learner. `server`: the server that trains failed.
  */
 export interface LearnerFailure {
   readonly _tag: 'LearnerFailure'
   readonly learner: string
-  readonly kind: 'non-finite' | 'thread' | 'state'
+  readonly kind: 'non-finite' | 'thread' | 'state' | 'server'
   readonly reason: string
   readonly cause?: Failure
 }
@@ -54,24 +54,35 @@ export interface Learner<in B, out M> {
   /** Dotted names of the entries that every batch must have. */
   readonly reads: readonly string[]
   /**
-   * Learns from a batch.
+   * Trains on a batch.
    *
-   * Errors   `Left(LearnerFailure)`, with the weights of the last optimizer step that succeeded. Rejects with RangeError for a batch that
-   *          lacks entries, naming all of them, for rows that do not fit each other, and while another update is running.
+   * Errors   `Left(LearnerFailure)`; the weights are then those of the last successful optimizer
+   *          step. Rejects with RangeError for a batch with missing entries (all are listed), for
+   *          rows that do not match each other, and while another update is running.
    */
   readonly update: (batch: TensorDict<B>) => TaskEither<LearnerFailure, Update<M>>
-  /** Log-probabilities of `tokens.response` under the current weights, in nats, at the temperature of the batch. */
+  /**
+   * Computes log-probabilities of `tokens.response` under the current weights, in nats, at the
+   * temperature of the batch.
+   */
   readonly logProbs: (batch: TensorDict<CompletionEntries>) => TaskEither<LearnerFailure, Ragged<'float32'>>
-  /** All weights that a policy needs, frozen ones included. Valid until the next update; `own` keeps them longer. */
+  /**
+   * Returns all weights that a policy needs, including frozen ones. Valid until the next update;
+   * `own` keeps them longer.
+   */
   readonly weights: () => NamedTensors
-  /** Updates done. */
+  /** Returns the number of updates done. */
   readonly version: () => number
-  /** The contents of a checkpoint by file name: the model or adapter, the optimizer, and `learner.json`. */
+  /**
+   * Returns the contents of a checkpoint by file name: the model or adapter, the optimizer, and
+   * `learner.json`.
+   */
   readonly files: () => Readonly<Record<string, Uint8Array | string>>
   /**
    * Continues from the files of a checkpoint.
    *
-   * Errors   `Left` naming the file that is missing, malformed or of another model or optimizer. The learner is unchanged then.
+   * Errors   `Left` that names the missing or malformed file, or the one of another model or
+   *          optimizer. The learner is then unchanged.
    */
   readonly restore: (folder: string, files: Files) => TaskEither<FileFailure | ModelFailure | LearnerFailure, void>
   /** Ends its threads and frees its tensors. */

@@ -44,13 +44,13 @@ import { type AnyStateOptimizer, restoredState } from './optimizerState.js'
 import { checkOffPolicy, type OffPolicyOptions } from './policyRows.js'
 import { type LoraOptions, trainable } from './trainable.js'
 
-/** Optimizer steps for each batch. */
+/** The optimizer steps of a batch. */
 export interface PassOptions {
-  /** Passes over the batch. Default 1. */
+  /** Number of passes over the batch. Default 1. */
   readonly epochs?: number
-  /** Optimizer steps of each pass, on whole groups. Default 1. */
+  /** Number of optimizer steps per pass, on whole groups. Default 1. */
   readonly miniBatches?: number
-  /** Infinity for no limit. Default 1. */
+  /** Largest gradient norm; larger ones are clipped. Infinity: no limit. Default 1. */
   readonly maxGradNorm?: number
 }
 

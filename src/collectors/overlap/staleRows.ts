@@ -40,7 +40,7 @@ export const tokenLags = <O>(
   })
 }
 
-/** Each token alone, its weight cut off at 2: as verl truncates. */
+/** Weights per token, truncated at 2, as in verl. */
 const BY_TOKEN: RolloutCorrectionOptions = { weights: { level: 'token', limit: 2 } }
 
 /** Data about the tokens of rows: one number for each token of each completion. */
@@ -59,7 +59,8 @@ export interface StaleTokens {
  *
  * Errors   throws RangeError for lists that do not match the rows, and for invalid limits.
  * Effects  none.
- * Source   decoupled PPO: Hilton et al. 2022, arXiv:2110.00641; AReaL, arXiv:2505.24298, equation 5.
+ * Source   decoupled PPO: Hilton et al. 2022, arXiv:2110.00641; AReaL, arXiv:2505.24298, equation
+ *          5.
  *
  * @example
  * const rows = { prompts: [[1]], completions: [[2, 3]], oldLogProbs: [[-2, -2]], advantages: [1], temperature: 1 }

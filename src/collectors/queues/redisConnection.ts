@@ -29,9 +29,12 @@ export interface RedisConnection {
 }
 
 export interface RedisConnectionOptions {
-  /** `redis://[user:password@]host[:port][/database]`, `rediss://` with TLS, or `unix:/path` for a socket. */
+  /**
+   * `redis://[user:password@]host[:port][/database]`, `rediss://` with TLS, or `unix:/path` for a
+   * socket.
+   */
   readonly url: string
-  /** Longest wait for an answer, including the connection. */
+  /** Maximum wait for an answer, including the connection. */
   readonly answerMs: number
   readonly timers: Timers
   /** Resolves with the exports of `@redis/client`. Default: imports it. */
@@ -131,7 +134,7 @@ export const redisConnection = (options: RedisConnectionOptions): RedisConnectio
       drop(client)
       if (error instanceof lib.ErrorReply) return E.left(saidNo(error))
       const why = errorMessage(error)
-      return queueFailure('unreachable', `${shownAddress(url)} does not answer: ${why}`)
+      return queueFailure('unreachable', `${shownAddress(url)} does not respond: ${why}`)
     } finally {
       silence()
     }

@@ -74,15 +74,38 @@ type Hold = <T>(value: T) => T
 
 /** Plays one reset until all of its episodes are done. `hold` keeps values alive. */
 const playReset = async <O, P>(
-  { env, policy, key, maxTurns, clock }: LockstepRules<O, P>,
+  rules: LockstepRules<O, P>,
   position: CollectorPosition,
   hold: Hold,
 ): Promise<E.Either<EpisodeFailure, PlayedReset<O, P>>> => {
+  const { env, key } = rules
   const batchKey = child(key, position.batch)
   const origin = child(batchKey, 'reset')
   const reset = await env.reset(requestOf(position.remembered, env.batchSize), origin)()
   if (isLeft(reset)) return reset
-  let state = hold(reset.right)
+  const start = hold(reset.right)
+  try {
+    return await playTurns(rules, { start, origin, batchKey, position }, hold)
+  } finally {
+    env.release?.(start as TensorDict)
+  }
+}
+
+/** The start of the episodes of a reset. */
+interface ResetStart<O> {
+  readonly start: TensorDict<O>
+  readonly origin: Key
+  readonly batchKey: Key
+  readonly position: CollectorPosition
+}
+
+/** Plays episodes from their start until all are done. */
+const playTurns = async <O, P>(
+  { env, policy, maxTurns, clock }: LockstepRules<O, P>,
+  { start, origin, batchKey, position }: ResetStart<O>,
+  hold: Hold,
+): Promise<E.Either<EpisodeFailure, PlayedReset<O, P>>> => {
+  let state = start
   let rows: readonly number[] = Array.from({ length: env.batchSize }, (_, i) => i)
   const turns: CollectedBatch<O, P>[] = []
   for (let turn = 0; turn < maxTurns; turn++) {

@@ -49,7 +49,7 @@ export type Attempted<T> = E.Either<RolloutCause, T> | typeof ABORTED
 export interface RolloutRules<O, P> {
   readonly policy: Policy<O, P>
   readonly maxTurns: number
-  /** Most tokens that the policy may sample in all turns of a conversation. */
+  /** Maximum number of tokens that the policy may sample in all turns of a conversation. */
   readonly tokenBudget: number
   /** The turns of a conversation to keep. */
   readonly turns: 'all' | 'last'
@@ -130,8 +130,9 @@ export const playRollout = async <O, P>(
     return value
   }
   const release = (what: readonly Owned<unknown>[] | undefined): void => what?.forEach((owned) => owned.release())
+  const start = hold(take(group, [member]))
   try {
-    let state = hold(take(group, [member]))
+    let state = start
     let tokens = 0 // stays 0 for policies without tokens
     let rows: readonly CollectedBatch<O, P>[] = []
     for (let turn = 0; turn < maxTurns; turn++) {
@@ -162,6 +163,7 @@ export const playRollout = async <O, P>(
     }
     return E.left({ _tag: 'EndlessEpisode', maxTurns, reason: `an episode did not end within ${maxTurns} turns` })
   } finally {
+    env.release?.(start as TensorDict)
     for (const each of held) release(each)
   }
 }

@@ -23,7 +23,10 @@ export interface PreferenceRows extends Preference<readonly ArrayLike<number>[]>
   readonly masks?: Preference<readonly ArrayLike<number>[]>
 }
 
-/** Means over the pairs, before the update. Rewards are `beta` times the log-ratio of a whole completion. */
+/**
+ * Means over the pairs, before the update. Rewards are `beta` times the log-ratio of a whole
+ * completion.
+ */
 export interface DPOMetrics extends MeasuredLoss {
   readonly chosenReward: number
   readonly rejectedReward: number

@@ -165,7 +165,7 @@ export interface StepPlan<K extends string> {
   readonly counts: { readonly tokens: number; readonly completions: number }
 }
 
-/** The numbers that an update needs besides the state. */
+/** The numbers that an update needs in addition to the state. */
 interface StepNumbers {
   readonly counts: LossCounts
   readonly learningRate: tf.Tensor
@@ -330,7 +330,7 @@ export const lossStep = <S, R, K extends string, X, M extends MeasuredLoss>(
 ): LossStep<S, R, M> => {
   const pieces = stepPieces(stepCase, options)
 
-  /** Adds up the gradients of the micro-batches. At most two sets of them are in memory. */
+  /** Adds up the gradients of the micro-batches, and frees each set once it is added. */
   const accumulate = (
     params: NamedTensors,
     micros: readonly StepTokenRows<K>[],

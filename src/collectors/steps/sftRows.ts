@@ -73,7 +73,8 @@ const SFT_ROWS_OPTIONS: OptionKinds<SFTRowsOptions> = {
  * Errors   `Left(ConfigFailure)` that lists all conversations that the template rejects, that have
  *          more than `maxTokens` tokens, or that have no token to train on.
  * Effects  none.
- * Source   TRL's `SFTTrainer` with `assistant_only_loss`; Transformers `apply_chat_template(return_assistant_tokens_mask=True)`.
+ * Source   TRL's `SFTTrainer` with `assistant_only_loss`; Transformers
+ *          `apply_chat_template(return_assistant_tokens_mask=True)`.
  *
  * @example
  * const tokenizer = orThrow(textTokenizer(trainBytePairEncoding([], { vocabularySize: 256 })))

@@ -87,7 +87,10 @@ const TOLERANCE: ProbeTolerance = { worst: 1e-3, mean: 1e-3 }
 
 /** The probes and the required accuracy. */
 export interface VerifyOptions {
-  /** At least one, each of at least 2 ids. Default: 20 rows of random ids and lengths, the same in every run. */
+  /**
+   * At least one, each of at least 2 ids. Default: 20 rows of random ids and lengths, the same in
+   * every run.
+   */
   readonly probes?: readonly (readonly number[])[]
   /**
    * Default 1e-3 nats for any token, which suits F32. BF16 needs about `{ worst: 1, mean: 0.05 }`.
@@ -143,7 +146,7 @@ const checkProbes = (rows: readonly (readonly number[])[], vocabularySize: numbe
 
 const checkSync = ({ maxStaleness, pushMs, undoMs, callMs }: SyncSettings): void => {
   if (!Number.isSafeInteger(maxStaleness) || maxStaleness < 0)
-    throw new RangeError(`engineUpdater: sync.maxStaleness must be an integer from 0 on, got ${maxStaleness}`)
+    throw new RangeError(`engineUpdater: sync.maxStaleness must be an integer of at least 0, got ${maxStaleness}`)
   for (const [name, ms] of Object.entries({ pushMs, undoMs, callMs })) {
     if (!(ms > 0 && Number.isFinite(ms))) throw new RangeError(`engineUpdater: sync.${name} must be above 0, got ${ms}`)
   }

@@ -96,7 +96,7 @@ export interface QueueBatch<O, P = TokenAction> {
   readonly turns: number
 }
 
-/** The end of collecting: all tasks have ended, or only lack a call of `end`. */
+/** The end of collecting: no tasks are left, except those in batches. */
 export interface QueueEnd {
   readonly _tag: 'End'
 }
@@ -158,7 +158,7 @@ const fill =
     }
   }
 
-/** Longest single wait in milliseconds, because leases expire without an event. */
+/** Maximum single wait in milliseconds, because leases expire without an event. */
 const LONGEST_WAIT_MS = 5000
 
 /** The state of a collector between calls. */

@@ -36,7 +36,7 @@ const completion = z
   })
   .refine(
     ({ ids, logProbs, versions }) => ids.length === logProbs.length && ids.length === versions.length,
-    'there are not as many log-probabilities and versions as tokens',
+    'expected one log-probability and one version for each token',
   )
 
 const sampling = z.object({

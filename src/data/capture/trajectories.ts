@@ -115,7 +115,7 @@ const linesOf = (forest: CallForest, children: Children, shared: 'once' | 'each'
  */
 const cutShort = (leaf: LinkedCall, calls: readonly CapturedCall[], { parents }: CallForest): string | null => {
   const failed = calls.find((call) => parents.get(call.index) === leaf && isLost(call))
-  return failed === undefined ? null : `call ${failed.index}, which goes on from it, ${lossOf(failed)}`
+  return failed === undefined ? null : `call ${failed.index}, which continues it, ${lossOf(failed)}`
 }
 
 /** Returns true if no completion of a call can be used. */

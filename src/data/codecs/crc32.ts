@@ -1,6 +1,9 @@
-/** Checksums that see every flipped bit, and every burst of up to 32: those of zip and PNG, and of TFRecord files. */
+/**
+ * Checksums that detect every flipped bit, and every burst of up to 32: those of zip and PNG, and
+ * of TFRecord files.
+ */
 
-/** Bytes taken in one step. */
+/** The number of bytes per step. */
 const STEP = 8
 
 type Tables = readonly [
@@ -26,7 +29,7 @@ const tablesOf = (polynomial: number): Tables => {
   return tables as readonly Uint32Array[] as Tables // STEP of them
 }
 
-/** The checksum of bytes after those that gave `before`. */
+/** Computes the checksum of bytes that follow those of the checksum `before`. */
 const checksum = (tables: Tables, bytes: Uint8Array, before: number): number => {
   const [T0, T1, T2, T3, T4, T5, T6, T7] = tables
   const { length } = bytes
@@ -52,10 +55,12 @@ const ISO = tablesOf(0xedb88320)
 const CASTAGNOLI = tablesOf(0x82f63b78)
 
 /**
- * The CRC-32 of bytes, after those of `before`: `crc32(b, crc32(a))` is that of a and b together.
+ * Computes the CRC-32 of bytes, after those of `before`: `crc32(b, crc32(a))` is that of a and b
+ * together.
  *
  * Cost     one step for 8 bytes: 0.6 GB/s and more.
- * Source   ISO 3309, polynomial 0x04c11db7 with the bits of each byte reversed; eight tables at once as in M. Kounavis and F. Berry 2005.
+ * Source   ISO 3309, polynomial 0x04c11db7 with the bits of each byte reversed; eight tables at
+ *          once as in M. Kounavis and F. Berry 2005.
  *
  * @example
  * crc32(new TextEncoder().encode('123456789')).toString(16) // 'cbf43926'
@@ -63,7 +68,7 @@ const CASTAGNOLI = tablesOf(0x82f63b78)
 export const crc32 = (bytes: Uint8Array, before = 0): number => checksum(ISO, bytes, before)
 
 /**
- * The CRC-32C of bytes: as `crc32`, with Castagnoli's polynomial.
+ * Computes the CRC-32C of bytes: as `crc32`, with Castagnoli's polynomial.
  *
  * Cost     that of `crc32`.
  * Source   RFC 3720, appendix B.4: polynomial 0x1edc6f41 with the bits of each byte reversed.

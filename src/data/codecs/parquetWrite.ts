@@ -6,7 +6,7 @@ import { importPackage } from '../../live/environment.js'
 import { optionalPackage, type PackageFailure } from './optionalPackage.js'
 import { type ParquetType, schemaElements, toTyped, typeProblems } from './parquetTypes.js'
 
-/** A column: every row has one value. */
+/** A column, with one value for every row. */
 export interface ParquetColumn {
   readonly name: string
   readonly type: ParquetType
@@ -16,13 +16,13 @@ export interface ParquetColumn {
 export interface EncodeParquetOptions {
   /** Default 'snappy'. */
   readonly codec?: 'snappy' | 'uncompressed'
-  /** Texts in the footer of the file, by name. */
+  /** Key-value texts for the footer of the file. */
   readonly metadata?: Readonly<Record<string, string>>
-  /** Rows of a row group: what a reader reads at a time. Default 10,000. */
+  /** The number of rows in a row group, the unit of reading. Default 10,000. */
   readonly rowsPerGroup?: number
 }
 
-/** So many problems are listed. */
+/** The maximum number of problems in an error. */
 const LISTED = 20
 
 const requireColumns = (columns: readonly ParquetColumn[], rowsPerGroup: number): void => {
@@ -30,7 +30,7 @@ const requireColumns = (columns: readonly ParquetColumn[], rowsPerGroup: number)
   const repeated = names.filter((name, i) => names.indexOf(name) !== i)
   const rows = columns[0]?.values.length ?? 0
   const problems = [
-    ...(columns.length === 0 ? ['there is no column'] : []),
+    ...(columns.length === 0 ? ['no columns'] : []),
     ...repeated.map((name) => `two columns are named '${name}'`),
     ...columns
       .filter(({ values }) => values.length !== rows)
@@ -44,14 +44,16 @@ const requireColumns = (columns: readonly ParquetColumn[], rowsPerGroup: number)
 }
 
 /**
- * A Parquet file of columns.
+ * Encodes columns as a Parquet file.
  *
- * Numbers are stored exactly or not at all: a value that does not fit its type, such as 2^31 in `int32`, 0.1 in `float32` or a
- * fraction in `int64`, is a wrong call. `int64` takes safe integers and bigints. Strings must be well-formed.
+ * Numbers are stored exactly: a value that does not fit its type, such as 2^31 in `int32`, 0.1 in
+ * `float32` or a fraction in `int64`, is an error. `int64` accepts safe integers and bigints.
+ * Strings must be well-formed.
  *
- * Errors   `Left(PackageFailure)` if hyparquet-writer is not installed. Throws RangeError, listing what is wrong (the first 20
- *          values), for columns of different lengths, equal names or values that do not fit.
- * Effects  none but loading the package.
+ * Errors   `Left(PackageFailure)` if hyparquet-writer is not installed. Throws RangeError, listing
+ *          all problems (the first 20 values), for columns of different lengths, equal names or
+ *          values that do not fit.
+ * Effects  loads the package, and nothing else.
  */
 export const encodeParquet = (
   columns: readonly ParquetColumn[],

@@ -1,4 +1,6 @@
-/** safetensors files on disk: opened by their header alone, then read a tensor or some rows at a time. */
+/**
+ * safetensors files on disk: opening reads only the header, and tensors or rows are read on demand.
+ */
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Files, OpenFile } from '../../core/capabilities.js'
@@ -20,7 +22,7 @@ import {
 } from './safetensorsHeader.js'
 import { numbersFrom, type StoredArray, widenInto } from './storage.js'
 
-/** The system refused, or the file is not what it should be. Both name the path. */
+/** A failure of the file system or of the format. Both name the path. */
 export type SafetensorsReadFailure = FileFailure | FormatFailure
 
 /** A range of the first axis: rows `start .. end - 1`. */
@@ -29,20 +31,23 @@ export interface RowRange {
   readonly end: number
 }
 
-/** Tensors of a file, or of the shards of a checkpoint, that are read when asked for. */
+/** The tensors of a file, or of the shards of a checkpoint, read on demand. */
 export interface OpenSafetensors extends SafetensorsHeader {
   /**
-   * One tensor, or some of its rows: only their bytes are read.
+   * Reads one tensor, or some of its rows. Only their bytes are read.
    *
-   * Errors   throws RangeError for a name that `entries` does not have, and for rows that the first axis does not have.
-   *          `Left(FileFailure)` if the file cannot be read any more.
+   * Errors   throws RangeError for a name that is not in `entries`, and for rows outside the first
+   *          axis. `Left(FileFailure)` if the file can no longer be read.
    */
   readonly read: (name: string, rows?: RowRange) => TE.TaskEither<FileFailure, StoredArray>
-  /** To be called once, after the last read. */
+  /** Closes the files. Call it once, after the last read. */
   readonly close: TE.TaskEither<FileFailure, void>
 }
 
-/** Where rows lie and what shape they have. Throws RangeError if the tensor has no such rows. */
+/**
+ * Returns the byte range and the shape of rows. Throws RangeError for rows that the tensor does not
+ * have.
+ */
 const locate = (
   name: string,
   { type, shape, begin, end }: SafetensorsEntry,
@@ -53,7 +58,7 @@ const locate = (
   const fits = size !== undefined && Number.isInteger(rows.start) && Number.isInteger(rows.end)
   if (!fits || rows.start < 0 || rows.end < rows.start || rows.end > size) {
     throw new RangeError(
-      `read: rows ${rows.start} to ${rows.end} of ${JSON.stringify(name)} are asked for, which is [${shape.join()}]`,
+      `read: rows ${rows.start} to ${rows.end} of ${JSON.stringify(name)} are out of range, its shape is [${shape.join()}]`,
     )
   }
   const stride = size === 0 ? 0 : (end - begin) / size
@@ -65,7 +70,7 @@ const locate = (
   }
 }
 
-/** 16-bit floats read at a time, so that a tensor is never in memory twice. */
+/** The number of bytes of 16-bit floats per read, so that a tensor is never in memory twice. */
 const SLICE_BYTES = 2 ** 22
 
 const readWide = (
@@ -98,13 +103,13 @@ const readEntry = (file: OpenFile, entry: SafetensorsEntry): TE.TaskEither<FileF
   )
 }
 
-/** Throws RangeError for a name that is not there. */
+/** Returns an entry. Throws RangeError for an unknown name. */
 export const requireEntry = <T>(entries: ReadonlyMap<string, T>, name: string): T => {
   const entry = entries.get(name)
   if (entry !== undefined) return entry
   const some = [...entries.keys()].slice(0, 10).map((key) => JSON.stringify(key))
   throw new RangeError(
-    `read: there is no tensor ${JSON.stringify(name)} among ${entries.size}: ${some.join(', ')}${entries.size > 10 ? ', ...' : ''}`,
+    `read: no tensor ${JSON.stringify(name)} among ${entries.size}: ${some.join(', ')}${entries.size > 10 ? ', ...' : ''}`,
   )
 }
 
@@ -114,7 +119,7 @@ const readHeader = (file: OpenFile): TE.TaskEither<SafetensorsReadFailure, Safet
     file.read(first, 0),
     TE.chainEitherKW(() => headerLength(first, file.size)),
     TE.chainW((length) => {
-      const json = new Uint8Array(length) // no longer than the file, checked by `headerLength`
+      const json = new Uint8Array(length) // no longer than the file, as `headerLength` checked
       return pipe(
         file.read(json, LENGTH_BYTES),
         TE.chainEitherKW(() => parseSafetensorsHeader(json, file.size)),
@@ -123,13 +128,13 @@ const readHeader = (file: OpenFile): TE.TaskEither<SafetensorsReadFailure, Safet
   )
 }
 
-/** Puts the path into a failure of the format. */
+/** Adds the path to a failure of the format. */
 const at =
   (path: string) =>
   (failure: SafetensorsReadFailure): SafetensorsReadFailure =>
     failure._tag === 'FormatFailure' ? { ...failure, where: path } : failure
 
-/** Closes the file if what comes after its opening fails. */
+/** Closes the file if the step after opening it fails. */
 const closing = <E, T>(file: OpenFile, next: TE.TaskEither<E, T>): TE.TaskEither<E | FileFailure, T> =>
   pipe(
     next,
@@ -144,8 +149,10 @@ const closing = <E, T>(file: OpenFile, next: TE.TaskEither<E, T>): TE.TaskEither
 /**
  * Opens a file and reads its header.
  *
- * Errors   `Left(FileFailure)`, or `Left(FormatFailure)` for what `parseHeader` refuses. The file is closed then.
- * Effects  the file is open until `close`: it can be replaced meanwhile, and the old contents are read to the end.
+ * Errors   `Left(FileFailure)`, or `Left(FormatFailure)` for what `parseHeader` refuses. The file
+ *          is closed in these cases.
+ * Effects  the file is open until `close`. If it is replaced meanwhile, the old contents are read
+ *          to the end.
  * Cost     memory for the header. `read` takes that of its result, and 4 MB more for 16-bit floats.
  */
 export const openSafetensors = (
@@ -171,7 +178,7 @@ export const openSafetensors = (
     TE.mapLeft(at(path)),
   )
 
-/** All tensors of what is open, which is closed afterwards. */
+/** Reads all tensors of an open file or checkpoint, and closes it. */
 export const readAll = (open: OpenSafetensors): TE.TaskEither<FileFailure, SafetensorsFile> =>
   TE.bracket(
     TE.right(open),
@@ -200,7 +207,7 @@ export const readSafetensors = (
 ): TE.TaskEither<SafetensorsReadFailure, SafetensorsFile> => pipe(openSafetensors(path, files), TE.chainW(readAll))
 
 /**
- * Writes a file, whole or not at all, without a second copy of the numbers in memory.
+ * Writes a file atomically, without a second copy of the numbers in memory.
  *
  * Errors   `Left(FileFailure)`; throws what `safetensorsParts` throws.
  */

@@ -4,18 +4,18 @@ import type { FormatFailure } from '../../core/failure.js'
 import { elementCount, isStorageType, STORAGE_TYPES, type StorageType, storageBytes } from './storage.js'
 import { isJsonArray, isJsonNumber, isJsonObject, parseStrictJson, type StrictJson } from './strictJson.js'
 
-/** Where one tensor lies in the file. */
+/** The location of one tensor in the file. */
 export interface SafetensorsEntry {
   readonly type: StorageType
   readonly shape: readonly number[]
-  /** First byte, counted from the beginning of the file. */
+  /** The first byte, counted from the start of the file. */
   readonly begin: number
-  /** The byte behind the last one. */
+  /** The byte after the last one. */
   readonly end: number
 }
 
 export interface SafetensorsHeader {
-  /** In the order of their data. */
+  /** Entries in the order of their data. */
   readonly entries: ReadonlyMap<string, SafetensorsEntry>
   readonly metadata: Readonly<Record<string, string>>
 }
@@ -23,24 +23,27 @@ export interface SafetensorsHeader {
 /** Bytes before the JSON. */
 export const LENGTH_BYTES = 8
 
-/** The key that the format keeps for itself. */
+/** The key that the format reserves. */
 export const METADATA = '__metadata__'
 
-/** The reference refuses longer headers. */
+/** The maximum size of a header, as in the reference implementation. */
 const MAX_HEADER_BYTES = 100_000_000
 
 const fail = (reason: string): E.Either<FormatFailure, never> =>
   E.left({ _tag: 'FormatFailure', format: 'safetensors', reason })
 
-/** How many bytes of JSON follow the first 8 of a file of `fileBytes`. `first` holds those 8, or less if there are no more. */
+/**
+ * Returns the number of bytes of JSON after the first 8 of a file of `fileBytes`. `first` holds
+ * these 8 bytes, or fewer if the file is shorter.
+ */
 export const headerLength = (first: Uint8Array, fileBytes: number): E.Either<FormatFailure, number> => {
   if (fileBytes < LENGTH_BYTES) {
-    return fail(`the file has ${fileBytes} bytes; the length of the header alone takes ${LENGTH_BYTES}`)
+    return fail(`the file has ${fileBytes} bytes, but the length of the header alone takes ${LENGTH_BYTES}`)
   }
   const length = new DataView(first.buffer, first.byteOffset, LENGTH_BYTES).getBigUint64(0, true)
   if (length > BigInt(fileBytes - LENGTH_BYTES)) {
     return fail(
-      `the header should have ${length} bytes, but only ${fileBytes - LENGTH_BYTES} follow: the file is cut off or not safetensors`,
+      `the header should have ${length} bytes, but only ${fileBytes - LENGTH_BYTES} follow: the file is truncated or not safetensors`,
     )
   }
   if (length > BigInt(MAX_HEADER_BYTES)) return fail(`a header of ${length} bytes is longer than ${MAX_HEADER_BYTES}`)
@@ -59,7 +62,7 @@ const naturalNumber = (value: StrictJson): number | undefined => {
   return Number.isSafeInteger(number) ? number : undefined
 }
 
-/** Natural numbers; undefined if anything else is among them. */
+/** Reads a list of natural numbers. Returns undefined for any other value. */
 const naturalNumbers = (value: StrictJson | undefined): readonly number[] | undefined => {
   if (!isJsonArray(value)) return undefined
   const numbers = value.map(naturalNumber)
@@ -70,7 +73,7 @@ interface Named extends SafetensorsEntry {
   readonly name: string
 }
 
-/** An entry with its offsets as they stand in the header: from the beginning of the data. */
+/** Parses an entry with its offsets from the header, which count from the start of the data. */
 const parseEntry = (name: string, raw: StrictJson): E.Either<FormatFailure, Named> => {
   const refuse = (reason: string): E.Either<FormatFailure, never> => fail(`tensor ${JSON.stringify(name)}: ${reason}`)
   if (!isJsonObject(raw)) return refuse('the entry is not an object')
@@ -99,7 +102,10 @@ const parseMetadata = (raw: StrictJson | undefined): E.Either<FormatFailure, Rea
   return texts.length === raw.size ? E.right(Object.fromEntries(texts)) : fail(`${METADATA} is not a map of strings`)
 }
 
-/** Why the data of ordered entries do not fill `available` bytes without gap or overlap; undefined if they do. */
+/**
+ * Returns the reason why ordered entries do not fill `available` bytes without gap or overlap, or
+ * undefined.
+ */
 const coverProblem = (ordered: readonly Named[], available: number): string | undefined => {
   let covered = 0
   for (const { name, begin, end } of ordered) {
@@ -108,20 +114,22 @@ const coverProblem = (ordered: readonly Named[], available: number): string | un
       return `${who} overlaps another one: it begins at byte ${begin}, the one before ends at ${covered}`
     if (begin > covered) return `bytes ${covered} to ${begin} of the data, before ${who}, belong to no tensor`
     if (end > available)
-      return `${who} ends at byte ${end} of the data, but the file has only ${available}: it is cut off`
+      return `${who} ends at byte ${end} of the data, but the file has only ${available}: it is truncated`
     covered = end
   }
   return covered < available ? `${available - covered} bytes follow the last tensor and belong to none` : undefined
 }
 
 /**
- * Reads the JSON of a header.
+ * Parses the JSON of a header.
  *
- * Errors   `Left(FormatFailure)`, naming the tensor, for what the reference implementation refuses: text that is not UTF-8 or not JSON,
- *          missing or wrong fields, an unknown dtype, sizes that are no natural numbers, ranges that do not fit the shape, overlap, leave
- *          gaps, or do not end with the file.
- * Source   stricter than huggingface/safetensors 0.8 in four places, each of which no writer makes: a name or a metadata key that comes
- *          twice; an entry written as a list, or a dtype as an object; sizes from 2^53; and F4, F6 and C64, which are refused by name.
+ * Errors   `Left(FormatFailure)`, naming the tensor, for everything that the reference
+ *          implementation refuses: text that is not UTF-8 or not JSON, missing or wrong fields, an
+ *          unknown dtype, sizes that are not natural numbers, ranges that do not fit the shape,
+ *          overlap, leave gaps, or do not end with the file.
+ * Source   stricter than huggingface/safetensors 0.8 in four cases that no writer produces: a
+ *          duplicate name or metadata key; an entry written as a list, or a dtype as an object;
+ *          sizes from 2^53; and F4, F6 and C64, which are refused by name.
  */
 export const parseSafetensorsHeader = (
   json: Uint8Array,

@@ -1,4 +1,4 @@
-/** Checkpoints in several files: an index says which tensor is in which shard. */
+/** Checkpoints in several files, with an index from tensors to shards. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -24,7 +24,7 @@ import {
 import type { StoredArray } from './storage.js'
 import { isJsonObject, parseStrictJson } from './strictJson.js'
 
-/** The files of a checkpoint that is in one piece, and of the index of one that is not. */
+/** The file of an unsharded checkpoint, and the index of a sharded one. */
 const WHOLE = 'model.safetensors'
 const INDEX = 'model.safetensors.index.json'
 
@@ -33,7 +33,7 @@ type OpenFiles = Pick<Files, 'open' | 'readText' | 'exists'>
 const refuse = (path: string, reason: string): E.Either<FormatFailure, never> =>
   E.left({ _tag: 'FormatFailure', format: 'safetensors index', where: path, reason })
 
-/** Shard by name of the tensor. */
+/** Parses the index: the shard of each tensor by name. */
 const parseIndex = (path: string, text: string): E.Either<FormatFailure, ReadonlyMap<string, string>> => {
   const parsed = parseStrictJson(text)
   if (E.isLeft(parsed)) return refuse(path, `not JSON: ${parsed.left}`)
@@ -82,7 +82,7 @@ const openEach = (
     TE.right(new Map()),
   )
 
-/** Where index and shards disagree; undefined if they do not. */
+/** Returns the first disagreement between index and shards, or undefined. */
 const disagreement = (
   index: ReadonlyMap<string, string>,
   shards: ReadonlyMap<string, OpenSafetensors>,
@@ -94,7 +94,7 @@ const disagreement = (
     for (const name of entries.keys()) {
       const stated = index.get(name)
       if (stated !== file) {
-        return `${JSON.stringify(name)} is in ${file}, but the index ${stated === undefined ? 'does not name it' : `says ${stated}`}`
+        return `${JSON.stringify(name)} is in ${file}, but the index ${stated === undefined ? 'does not name it' : `names ${stated}`}`
       }
     }
   }
@@ -128,10 +128,12 @@ const openShards = (
   )
 
 /**
- * Opens the weights of a model folder: the shards that `model.safetensors.index.json` names, or `model.safetensors`. Only headers are read.
+ * Opens the weights of a model folder: the shards that `model.safetensors.index.json` names, or
+ * `model.safetensors`. Only headers are read.
  *
- * Errors   `Left(FileFailure)` or `Left(FormatFailure)`, naming the file: missing, malformed, a shard outside of the folder, or an index that
- *          does not agree with the shards. No file stays open then.
+ * Errors   `Left(FileFailure)` or `Left(FormatFailure)`, naming the file: missing, malformed, a
+ *          shard outside of the folder, or an index that does not match the shards. All files are
+ *          closed in these cases.
  * Effects  the files are open until `close`.
  */
 export const openCheckpoint = (
@@ -153,13 +155,13 @@ export const openCheckpoint = (
   )
 }
 
-/** How to cut a checkpoint into files. */
+/** Options for splitting a checkpoint into files. */
 export interface ShardOptions extends SafetensorsOptions {
-  /** Of the numbers of one file. A larger tensor has a file of its own. */
+  /** The maximum number of bytes of tensors in one file. A larger tensor gets a file of its own. */
   readonly maxShardBytes: number
 }
 
-/** Groups that stay below the limit, in order. */
+/** Groups tensors in order, each group below the limit. */
 const grouped = (
   ordered: readonly (readonly [string, StoredArray])[],
   limit: number,
@@ -179,11 +181,13 @@ const grouped = (
 }
 
 /**
- * The files of a checkpoint in shards, by name, with their index: `openCheckpoint` reads them back, and so does Transformers. All in one
- * `model.safetensors`, without an index, if that is not larger than a shard may be. For `Files.writeFolder`, which makes the pieces as it
- * writes them.
+ * Splits a checkpoint into shards, by file name, with their index. `openCheckpoint` and
+ *          Transformers read them back. A checkpoint that fits into one shard becomes a single
+ *          `model.safetensors` without index. Made for `Files.writeFolder`, which creates the
+ *          pieces while writing.
  *
- * Errors   throws RangeError if `maxShardBytes` is not positive, and what `safetensorsParts` throws.
+ * Errors   throws RangeError if `maxShardBytes` is not positive, and what `safetensorsParts`
+ *          throws.
  */
 export const shardedSafetensors = (
   arrays: ReadonlyMap<string, WritableArray>,

@@ -1,12 +1,15 @@
 /**
  * Numbers as files store them: types, bytes, and the arrays that hold them in memory.
  *
- * Bytes are little-endian, as are the machines that Node runs on.
+ * Bytes are little-endian, like the machines that Node runs on.
  */
 import * as E from 'fp-ts/lib/Either.js'
 import type { FormatFailure } from '../../core/failure.js'
 
-/** Which array holds the numbers of each storage type. Half precision is widened to float32; 8-bit floats stay the bytes they are. */
+/**
+ * The array type that holds each storage type in memory. Half precision is widened to float32;
+ * 8-bit floats stay raw bytes.
+ */
 export interface NumbersOf {
   readonly F64: Float64Array
   readonly F32: Float32Array
@@ -28,20 +31,20 @@ export interface NumbersOf {
   readonly F8_E5M2FNUZ: Uint8Array
 }
 
-/** How numbers are stored in a file. */
+/** The storage type of numbers in a file. */
 export type StorageType = keyof NumbersOf
 
 /** An array of any storage type. */
 export type HostNumbers = NumbersOf[StorageType]
 
-/** Numbers with the type that they have in a file, row-major: the type says which array holds them. */
+/** Numbers with their storage type, row-major. The type determines the array that holds them. */
 export type StoredArray<T extends StorageType = StorageType> = {
   readonly [K in T]: { readonly type: K; readonly shape: readonly number[]; readonly data: NumbersOf[K] }
 }[T]
 
 interface TypeInfo {
   readonly bytes: number
-  /** Numbers over the same memory. `offset` is a multiple of `bytes`. */
+  /** Creates numbers over the same memory. `offset` is a multiple of `bytes`. */
   readonly view: (buffer: ArrayBufferLike, offset: number, length: number) => HostNumbers
 }
 
@@ -54,10 +57,10 @@ const typeInfo = (
 })
 
 const BYTE = typeInfo(1, Uint8Array)
-/** Also 16-bit floats, before they are widened. */
+/** Raw 16-bit words, used for 16-bit floats before they are widened. */
 const HALF = typeInfo(2, Uint16Array)
 
-/** In the order of the reference, whose files list larger types first. */
+/** In the order of the reference implementation, whose files list larger types first. */
 const TYPES: Readonly<Record<StorageType, TypeInfo>> = {
   BOOL: BYTE,
   U8: BYTE,
@@ -79,15 +82,18 @@ const TYPES: Readonly<Record<StorageType, TypeInfo>> = {
   U64: typeInfo(8, BigUint64Array),
 }
 
-/** All storage types, smallest first, as the reference sorts them. */
+/** All storage types, smallest first, as the reference implementation sorts them. */
 export const STORAGE_TYPES: readonly StorageType[] = Object.keys(TYPES) as StorageType[] // the keys of the record above
 
 export const isStorageType = (name: string): name is StorageType => Object.hasOwn(TYPES, name)
 
-/** Bytes of one number. */
+/** Returns the number of bytes of one number. */
 export const storageBytes = (type: StorageType): number => TYPES[type].bytes
 
-/** How many numbers a shape has, counted from the left: 1 for the empty shape, undefined if an intermediate result is no safe integer. */
+/**
+ * Returns the number of elements of a shape: 1 for the empty shape, undefined if an intermediate
+ * product is not a safe integer.
+ */
 export const elementCount = (shape: readonly number[]): number | undefined => {
   let count = 1
   for (const size of shape) {
@@ -97,7 +103,7 @@ export const elementCount = (shape: readonly number[]): number | undefined => {
   return count
 }
 
-/** IEEE half precision to the bits of single precision. NaN keeps its payload. */
+/** Converts IEEE half precision to the bits of single precision. NaN keeps its payload. */
 const widenHalf = (bits: number): number => {
   const sign = (bits & 0x8000) << 16
   const exponent = (bits >> 10) & 0x1f
@@ -109,11 +115,14 @@ const widenHalf = (bits: number): number => {
   return sign | ((113 - shift) << 23) | (((fraction << shift) & 0x3ff) << 13)
 }
 
-/** Drops `shift` bits; to the nearest, ties to the even one. */
+/** Drops `shift` bits, rounding to nearest, ties to even. */
 const roundShift = (value: number, shift: number): number =>
   (value + (1 << (shift - 1)) - 1 + ((value >>> shift) & 1)) >>> shift
 
-/** The bits of single precision to IEEE half precision, to the nearest, ties to even. NaN keeps what fits of its payload. */
+/**
+ * Converts the bits of single precision to IEEE half precision, rounding to nearest, ties to even.
+ * NaN keeps the part of its payload that fits.
+ */
 const narrowHalf = (word: number): number => {
   const sign = (word >>> 16) & 0x8000
   const magnitude = word & 0x7fffffff
@@ -124,13 +133,16 @@ const narrowHalf = (word: number): number => {
   return shift > 24 ? sign : sign | roundShift((magnitude & 0x7fffff) | 0x800000, shift)
 }
 
-/** The bits of single precision to bfloat16, to the nearest, ties to even. NaN keeps what fits of its payload. */
+/**
+ * Converts the bits of single precision to bfloat16, rounding to nearest, ties to even. NaN keeps
+ * the part of its payload that fits.
+ */
 const narrowBrain = (word: number): number => {
   if ((word & 0x7fffffff) > 0x7f800000) return (word >>> 16) | ((word & 0x7f0000) === 0 ? 0x40 : 0)
   return (word + 0x7fff + ((word >>> 16) & 1)) >>> 16
 }
 
-/** The numbers of 16-bit floats: `target[i]` for each word. */
+/** Widens 16-bit floats into `target`. */
 export const widenInto = (target: Float32Array, words: Uint16Array, type: 'F16' | 'BF16'): void => {
   const bits = new Uint32Array(target.buffer, target.byteOffset, target.length)
   if (type === 'F16') for (let i = 0; i < words.length; i++) bits[i] = widenHalf(words[i]!)
@@ -146,9 +158,10 @@ const narrow = (data: Float32Array, type: 'F16' | 'BF16'): Uint16Array => {
 }
 
 /**
- * Whether no number is NaN or infinite.
+ * Returns true if no number is NaN or infinite.
  *
- * Cost     one pass, a fifth of the time of `every(Number.isFinite)`, which calls a function for each number.
+ * Cost     one pass, a fifth of the time of `every(Number.isFinite)`, which calls a function for
+ *          each number.
  *
  * @example
  * allFinite(Float32Array.of(1, -0, Infinity)) // false
@@ -158,33 +171,40 @@ export const allFinite = (data: Float32Array): boolean => {
   return true
 }
 
-/** Whether what is read may lie in the bytes that it is read from. `share` copies only where alignment or the type leave no choice. */
+/**
+ * The memory of values that are read: a copy, or views of the source bytes. `share` still copies if
+ * alignment or the type requires it.
+ */
 export type MemoryUse = 'copy' | 'share'
 
 /**
- * The numbers that bytes hold.
+ * Reads numbers from bytes.
  *
  * Errors   none: `bytes` has a whole number of elements.
- * Cost     `share` takes no memory where the type is held as it is stored and `bytes` begins at a multiple of its size.
+ * Cost     `share` takes no memory if the type is stored as it is held and `bytes` begins at a
+ *          multiple of its size.
  */
 export const numbersFrom = <T extends StorageType>(type: T, bytes: Uint8Array, memory: MemoryUse): NumbersOf[T] => {
   const { bytes: size, view } = TYPES[type]
   const place = memory === 'share' && bytes.byteOffset % size === 0 ? bytes : new Uint8Array(bytes)
   const numbers = view(place.buffer, place.byteOffset, place.byteLength / size)
-  if ((type !== 'F16' && type !== 'BF16') || !(numbers instanceof Uint16Array)) return numbers as NumbersOf[T] // TYPES holds for each type its own array
+  if ((type !== 'F16' && type !== 'BF16') || !(numbers instanceof Uint16Array)) return numbers as NumbersOf[T] // TYPES has the array of each type
   const wide = new Float32Array(numbers.length)
   widenInto(wide, numbers, type)
   return wide as NumbersOf[T] // T is one of the two
 }
 
-/** The bytes under numbers. */
+/** Returns the bytes of numbers, without a copy. */
 export const bytesOf = ({ buffer, byteOffset, byteLength }: HostNumbers): Uint8Array =>
   new Uint8Array(buffer, byteOffset, byteLength)
 
-/** Numbers narrowed at a time when they are written. */
+/** The number of values that are narrowed at a time when they are written. */
 const SLICE = 2 ** 20
 
-/** The bytes of stored numbers, in pieces: 16-bit floats are rounded a piece at a time, all others are the memory itself. */
+/**
+ * Yields the bytes of stored numbers in pieces. 16-bit floats are rounded a piece at a time; all
+ * other types are not copied.
+ */
 export function* storedBytes(array: StoredArray): Generator<Uint8Array> {
   if (array.type !== 'F16' && array.type !== 'BF16') yield bytesOf(array.data)
   else {
@@ -207,11 +227,11 @@ const PLAIN_TYPES: readonly (readonly [new (length: number) => HostNumbers, Stor
   [Uint8Array, 'U8'],
 ]
 
-/** The storage type that an array is held as; undefined for an array of another kind. */
+/** Returns the storage type of an array in memory, or undefined for an array of another class. */
 export const plainType = (data: HostNumbers): StorageType | undefined =>
   PLAIN_TYPES.find(([kind]) => data instanceof kind)?.[1]
 
-/** Whether an array is the kind that holds numbers of a storage type. */
+/** Returns true if an array is of the class that holds a storage type. */
 export const holds = (data: HostNumbers, type: StorageType): boolean => {
   const kind = plainType(data)
   if (type === 'F16' || type === 'BF16') return kind === 'F32'
@@ -219,9 +239,10 @@ export const holds = (data: HostNumbers, type: StorageType): boolean => {
 }
 
 /**
- * Whole numbers as int32, which is what the engine computes with.
+ * Converts integers to int32, the integer type of the engine.
  *
- * Errors   `Left(FormatFailure)` naming the first number that is out of range, or a type that is not of whole numbers. Nothing is rounded.
+ * Errors   `Left(FormatFailure)` naming the first number that is out of range, or a type that is
+ *          not an integer type. Nothing is rounded.
  *
  * @example
  * asInt32({ type: 'I64', shape: [2], data: BigInt64Array.of(1n, -1n) }) // right({ type: 'I32', shape: [2], data: [1, -1] })
@@ -230,7 +251,7 @@ export const asInt32 = (array: StoredArray): E.Either<FormatFailure, StoredArray
   const fail = (reason: string): E.Either<FormatFailure, never> =>
     E.left({ _tag: 'FormatFailure', format: 'int32', reason })
   const { type, shape, data } = array
-  if (type.startsWith('F') || type.startsWith('BF')) return fail(`${type} does not hold whole numbers`)
+  if (type.startsWith('F') || type.startsWith('BF')) return fail(`${type} does not hold integers`)
   const result = new Int32Array(data.length)
   for (let i = 0; i < result.length; i++) {
     result[i] = Number(data[i])

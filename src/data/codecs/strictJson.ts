@@ -1,6 +1,6 @@
 /**
- * JSON that loses nothing: `JSON.parse` lets the last of two equal keys win, sorts keys that look like numbers to the front, and takes 1.0
- * and 1 for the same.
+ * A lossless JSON parser. In contrast, `JSON.parse` keeps only the last of two equal keys, moves
+ * keys that look like numbers to the front, and does not distinguish 1.0 from 1.
  */
 import * as E from 'fp-ts/lib/Either.js'
 
@@ -21,7 +21,7 @@ export const isJsonArray = (value: StrictJson | undefined): value is readonly St
 export const isJsonObject = (value: StrictJson | undefined): value is ReadonlyMap<string, StrictJson> =>
   value instanceof Map
 
-/** As deep as the reference implementation of safetensors goes. */
+/** The maximum nesting, as in the reference implementation of safetensors. */
 const MAX_DEPTH = 127
 
 const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y
@@ -31,7 +31,7 @@ const WORDS = [
   ['false', false],
 ] as const
 
-/** What the parser throws to itself; it never leaves this file. */
+/** An internal error of the parser; it never leaves this file. */
 class Malformed extends Error {}
 
 interface Cursor {
@@ -91,7 +91,7 @@ const parseObject = (cursor: Cursor, depth: number): ReadonlyMap<string, StrictJ
     skipBlanks(cursor)
     if (cursor.text[cursor.place] !== '"') return fail('no key', cursor)
     const key = parseString(cursor)
-    if (result.has(key)) return fail(`the key ${JSON.stringify(key)} for the second time`, cursor)
+    if (result.has(key)) return fail(`duplicate key ${JSON.stringify(key)}`, cursor)
     if (!take(cursor, ':')) return fail("no ':'", cursor)
     result.set(key, parseValue(cursor, depth))
   } while (take(cursor, ','))
@@ -123,8 +123,8 @@ const parseValue = (cursor: Cursor, depth: number): StrictJson => {
 /**
  * Parses JSON.
  *
- * Errors   `Left` with what is wrong and where: also for a key that comes twice in one object, for half of a surrogate pair, for a number
- *          beyond float64, and for more than 127 levels.
+ * Errors   `Left` with the problem and its position: also for a duplicate key in one object, a lone
+ *          surrogate, a number beyond float64, and more than 127 levels.
  */
 export const parseStrictJson = (text: string): E.Either<string, StrictJson> => {
   const cursor: Cursor = { text, place: 0 }
@@ -133,7 +133,7 @@ export const parseStrictJson = (text: string): E.Either<string, StrictJson> => {
     skipBlanks(cursor)
     return cursor.place === text.length
       ? E.right(value)
-      : E.left(`something after the end at character ${cursor.place}`)
+      : E.left(`unexpected text after the end at character ${cursor.place}`)
   } catch (error) {
     if (error instanceof Malformed) return E.left(error.message)
     throw error

@@ -1,13 +1,17 @@
-/** Files of events that TensorBoard reads: records with checksums, each a message of TensorFlow's `Event`. */
+/** TensorBoard event files: records with checksums, each a message of TensorFlow's `Event`. */
 import { joinBytes } from '../../core/joinBytes.js'
 import { type MessageWriter, protobufWriter } from '../../core/protobuf.js'
 import { crc32c } from './crc32.js'
 
-/** A checksum of bytes that hold checksums themselves: turned by 15 bits, plus a constant. */
+/**
+ * Masks a checksum, for bytes that contain checksums themselves: rotated by 15 bits, plus a
+ * constant.
+ */
 const masked = (checksum: number): number => (((checksum >>> 15) | (checksum << 17)) + 0xa282ead8) >>> 0
 
 /**
- * A record of a TFRecord file: length (8 bytes), its checksum, the bytes, their checksum; little-endian.
+ * Encodes a record of a TFRecord file: length (8 bytes), its checksum, the bytes, their checksum;
+ * little-endian.
  *
  * Source   TensorFlow, `core/lib/io/record_writer.h`: the format, and the mask of the CRC-32C.
  *
@@ -24,10 +28,10 @@ export const tfRecord = (bytes: Uint8Array): Uint8Array => {
   return joinBytes([head, bytes, foot])
 }
 
-/** What an event file tells at one moment. `seconds` since 1970; `step` an integer of at least 0. */
+/** An event of an event file at one time. `seconds` since 1970; `step` an integer of at least 0. */
 export type BoardEvent = { readonly seconds: number; readonly step: number } & (
   | { readonly what: 'version' }
-  /** What earlier files of the folder tell of this step and later ones no longer counts. */
+  /** Invalidates events of this and later steps in earlier files of the folder. */
   | { readonly what: 'restart' }
   | { readonly what: 'scalars'; readonly values: Readonly<Record<string, number>> }
   | { readonly what: 'texts'; readonly values: Readonly<Record<string, string>> }
@@ -36,7 +40,9 @@ export type BoardEvent = { readonly seconds: number; readonly step: number } & (
 const FLOAT = 1
 const STRING = 7
 
-/** Writes a value of a summary: a tensor without axes, and the plugin of TensorBoard that shows it. */
+/**
+ * Writes a value of a summary: a tensor without axes, with the TensorBoard plugin that shows it.
+ */
 const summaryValue = (
   summary: MessageWriter,
   [tag, plugin]: readonly [string, string],
@@ -87,12 +93,13 @@ const writeContents = (writer: MessageWriter, event: BoardEvent): void => {
 }
 
 /**
- * An event as a record of a TensorBoard event file. A file begins with a `version`.
+ * Encodes an event as a record of a TensorBoard event file. A file begins with a `version`.
  *
  * Scalars are written in single precision. Texts are shown as Markdown.
  *
  * Errors   throws RangeError for a step that is not an integer of at least 0.
- * Source   TensorFlow, `core/util/event.proto` and `core/framework/summary.proto`; TensorBoard's `scalar` and `text` plugins.
+ * Source   TensorFlow, `core/util/event.proto` and `core/framework/summary.proto`; TensorBoard's
+ *          `scalar` and `text` plugins.
  *
  * @example
  * encodeBoardEvent({ what: 'scalars', seconds: 1, step: 2, values: { loss: 0.5 } }).length // 62

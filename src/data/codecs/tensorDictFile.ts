@@ -1,5 +1,5 @@
 /**
- * TensorDict files on disk: written atomically, read whole or one entry at a time.
+ * TensorDict files on disk: written atomically, read as a whole or one entry at a time.
  *
  * This folder holds file formats: readers and writers of safetensors, Parquet, JSON Lines,
  * TensorDict and TensorBoard files. It does not hold the file system (`src/live/files.ts`) or the
@@ -17,14 +17,14 @@ import { type Block, blocksOf, type FilePlan, headerBytes, PREAMBLE_BYTES, parse
 import { assemble, type FoundPlan, findPlan, type TensorDictReadOptions } from './tensorDictFileRead.js'
 import { type TensorDictFileOptions, tensorDictParts } from './tensorDictFileWrite.js'
 
-/** The system refused, or the file is not what it should be. Both name the path. */
+/** A failure of the file system or of the format. Both name the path. */
 export type TensorDictReadFailure = FileFailure | FormatFailure
 
 /**
- * Writes a TensorDict to a file, whole or not at all: after a crash or on a full disk the old file is there.
+ * Writes a TensorDict to a file atomically: after a crash or on a full disk the old file remains.
  *
  * Errors   `Left(FileFailure)`; throws what `encodeTensorDict` throws.
- * Effects  reads the tensors at once: they may be freed while the file is being written.
+ * Effects  reads the tensors immediately: they may be freed while the file is being written.
  */
 export const writeTensorDict = (
   path: string,
@@ -38,7 +38,7 @@ const readPlan = (file: OpenFile): TE.TaskEither<TensorDictReadFailure, FilePlan
     file.read(preamble, 0),
     TE.chainEitherKW(() => headerBytes(preamble, file.size)),
     TE.chainW((length) => {
-      const header = new Uint8Array(length) // no longer than the file, checked by `headerBytes`
+      const header = new Uint8Array(length) // no longer than the file, as `headerBytes` checked
       header.set(preamble)
       return pipe(
         file.read(header.subarray(PREAMBLE_BYTES), PREAMBLE_BYTES),
@@ -48,7 +48,7 @@ const readPlan = (file: OpenFile): TE.TaskEither<TensorDictReadFailure, FilePlan
   )
 }
 
-/** Each block in memory of its own, so that what is kept of one does not keep the others. */
+/** Reads each block into memory of its own, so that keeping one does not keep the others. */
 const readBlocks = (
   file: OpenFile,
   start: number,
@@ -57,7 +57,7 @@ const readBlocks = (
   pipe(
     blocks,
     TE.traverseSeqArray((block) => {
-      const bytes = new Uint8Array(block.end - block.begin) // inside the file, checked by `parseTree`
+      const bytes = new Uint8Array(block.end - block.begin) // inside the file, as `parseTree` checked
       return pipe(
         file.read(bytes, start + block.begin),
         TE.map(() => [block, bytes] as const),
@@ -66,7 +66,7 @@ const readBlocks = (
     TE.map((pairs) => new Map(pairs)),
   )
 
-/** What the header says of an entry, and the bytes of its blocks. */
+/** An entry of the header, with the bytes of its blocks. */
 interface FoundEntry {
   readonly found: FoundPlan
   readonly blocks: ReadonlyMap<Block, Uint8Array>
@@ -88,16 +88,18 @@ const readFrom = (file: OpenFile, path: readonly string[]): TE.TaskEither<Tensor
     ),
   )
 
-/** How to read a file. */
+/** Options for reading a file. */
 export interface TensorDictOpenOptions extends TensorDictFileOptions {
   readonly files?: Pick<Files, 'open'>
 }
 
 /**
- * Reads one entry of a file, a leaf or a whole node: only the header and the bytes of that entry are read.
+ * Reads one entry of a file, a leaf or a whole node. Only the header and the bytes of that entry
+ * are read.
  *
- * Errors   `Left(FileFailure)`, or `Left(FormatFailure)` for what `decodeTensorDictAt` refuses. The file is closed in any case.
- * Effects  makes tensors, which the result owns: release it.
+ * Errors   `Left(FileFailure)`, or `Left(FormatFailure)` for what `decodeTensorDictAt` refuses. The
+ *          file is closed in any case.
+ * Effects  creates tensors, which the result owns: release it.
  * Source   law 85.
  */
 export const readTensorDictAt = (
@@ -112,7 +114,7 @@ export const readTensorDictAt = (
       (opened) => opened.close,
     ),
     TE.chainEitherKW(({ found, blocks }) => {
-      const read: TensorDictReadOptions = { ...options, memory: 'share' } // the blocks are nobody else's
+      const read: TensorDictReadOptions = { ...options, memory: 'share' } // the blocks have no other user
       return assemble(found, (block) => blocks.get(block)!, read) // all of them were read
     }),
     TE.map(own),
@@ -123,7 +125,7 @@ export const readTensorDictAt = (
  * Reads a whole file.
  *
  * Errors   those of `readTensorDictAt`.
- * Effects  makes tensors, which the result owns: release it.
+ * Effects  creates tensors, which the result owns: release it.
  */
 export const readTensorDict = (
   file: string,

@@ -11,7 +11,7 @@
  * | 32 to ... | JSON: the tree of entries, each leaf with kind, type, shape and the blocks of its numbers or values |
  * | ... | the blocks, in the order of the tree, each at the next multiple of 64 bytes |
  *
- * Numbers are little-endian. Keys stand in lists, so that their order is kept, whatever they are.
+ * Numbers are little-endian. Keys are in lists, which keep their order for all keys.
  */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
@@ -20,9 +20,9 @@ import { parseJson } from '../../core/json.js'
 import { crc32 } from './crc32.js'
 import { elementCount } from './storage.js'
 
-/** Bytes of one leaf or of a part of it. */
+/** The bytes of one leaf or of a part of it. */
 export interface Block {
-  /** Counted from the first block. */
+  /** Counted from the start of the first block. */
   readonly begin: number
   readonly end: number
   readonly crc: number
@@ -32,14 +32,14 @@ export type NumberType = 'float32' | 'int32' | 'bool'
 
 export const NUMBER_BYTES: Readonly<Record<NumberType, number>> = { float32: 4, int32: 4, bool: 1 }
 
-/** What the header says of a leaf. */
+/** The header's description of a leaf. */
 export type LeafPlan =
   | { readonly kind: 'tensor'; readonly type: NumberType; readonly shape: readonly number[]; readonly values: Block }
   | { readonly kind: 'ragged'; readonly type: NumberType; readonly lengths: Block; readonly values: Block }
   | { readonly kind: 'data'; readonly codec: string; readonly items: Block }
   | { readonly kind: 'meta'; readonly codec: string; readonly value: Block }
 
-/** What the header says of a node. */
+/** The header's description of a node. */
 export interface NodePlan {
   readonly kind: 'node'
   readonly batchShape: readonly number[]
@@ -48,7 +48,7 @@ export interface NodePlan {
 
 export type EntryPlan = LeafPlan | NodePlan
 
-/** The blocks of an entry, in their order in the file. */
+/** Returns the blocks of an entry in their order in the file. */
 export const blocksOf = (plan: EntryPlan): readonly Block[] => {
   switch (plan.kind) {
     case 'node':
@@ -64,25 +64,25 @@ export const blocksOf = (plan: EntryPlan): readonly Block[] => {
   }
 }
 
-/** Deeper trees are refused: reading them could overflow the stack. */
+/** The maximum nesting of a tree, because reading a deeper one could overflow the stack. */
 export const MAX_LEVELS = 200
 
 const MAGIC = new TextEncoder().encode('TANDEMTD')
 const VERSION = 1
-/** Bytes before the JSON. */
+/** The number of bytes before the JSON. */
 export const PREAMBLE_BYTES = 32
 const CHECKED_FROM = 16
 const ALIGNMENT = 64
 
-/** The next place where a block may begin. */
+/** Returns the next position where a block may begin. */
 export const aligned = (place: number): number => Math.ceil(place / ALIGNMENT) * ALIGNMENT
 
-/** A file that is not what it should be. */
+/** Creates the failure of a malformed file. */
 export const failure = (reason: string): FormatFailure => ({ _tag: 'FormatFailure', format: 'TensorDict file', reason })
 
 export const failHeader = (reason: string): E.Either<FormatFailure, never> => E.left(failure(reason))
 
-/** Preamble and JSON for blocks that end at `payloadBytes`. */
+/** Encodes preamble and JSON for blocks that end at `payloadBytes`. */
 export const formatHeader = (tree: NodePlan, payloadBytes: number): Uint8Array => {
   const json = new TextEncoder().encode(JSON.stringify(tree))
   const size = aligned(PREAMBLE_BYTES + json.length)
@@ -97,7 +97,7 @@ export const formatHeader = (tree: NodePlan, payloadBytes: number): Uint8Array =
   return header
 }
 
-/** How long preamble and JSON are together, from the preamble of a file of `fileBytes`. */
+/** Returns the length of preamble and JSON together, from the preamble of a file of `fileBytes`. */
 export const headerBytes = (preamble: Uint8Array, fileBytes: number): E.Either<FormatFailure, number> => {
   if (fileBytes < PREAMBLE_BYTES)
     return failHeader(`the file has ${fileBytes} bytes, less than the first ${PREAMBLE_BYTES} of any`)
@@ -130,7 +130,7 @@ const entrySchema = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('meta'), codec: z.string(), value: blockSchema }),
 ])
 
-/** The JSON of bytes. */
+/** Parses the JSON in bytes. */
 export const jsonOfBytes = (bytes: Uint8Array): E.Either<string, unknown> =>
   E.Monad.chain(
     E.tryCatch(
@@ -140,11 +140,11 @@ export const jsonOfBytes = (bytes: Uint8Array): E.Either<string, unknown> =>
     parseJson,
   )
 
-/** A path in a sentence. */
+/** Formats a path for messages. */
 export const place = (path: readonly string[]): string =>
   path.map((key) => JSON.stringify(key)).join(' > ') || 'the root'
 
-/** What a parsed leaf asks of its node and of its blocks. */
+/** Checks a parsed leaf against its node and its blocks. Returns the problem, or undefined. */
 const leafProblem = (leaf: LeafPlan, batchShape: readonly number[]): string | undefined => {
   const rows = elementCount(batchShape)
   if (rows === undefined) return `batch shape [${batchShape.join()}] has more elements than can be counted`
@@ -174,7 +174,7 @@ const parseNode = (raw: z.infer<typeof nodeSchema>, path: readonly string[]): E.
   const entries = new Map<string, EntryPlan>()
   for (const [key, rawEntry] of raw.entries) {
     const here = [...path, key]
-    if (entries.has(key)) return failHeader(`${place(here)} comes twice`)
+    if (entries.has(key)) return failHeader(`${place(here)} is a duplicate key`)
     const entry = parseEntry(rawEntry, here, raw.batchShape)
     if (E.isLeft(entry)) return entry
     entries.set(key, entry.right)
@@ -200,7 +200,7 @@ const parseEntry = (
   return problem === undefined ? E.right(parsed.data) : failHeader(`${place(path)}: ${problem}`)
 }
 
-/** Why blocks do not lie one after the other in `payloadBytes`; undefined if they do. */
+/** Returns the reason why blocks do not follow each other in `payloadBytes`, or undefined. */
 const layoutProblem = (blocks: readonly Block[], payloadBytes: number): string | undefined => {
   let end = 0
   for (const block of blocks) {
@@ -212,17 +212,18 @@ const layoutProblem = (blocks: readonly Block[], payloadBytes: number): string |
   return end === payloadBytes ? undefined : `${payloadBytes - end} bytes follow the last block`
 }
 
-/** Where blocks lie: `headerBytes`, and the tree. */
+/** The layout of a file: the length of the header, and the tree. */
 export interface FilePlan {
   readonly headerBytes: number
   readonly tree: NodePlan
 }
 
 /**
- * The tree of a file of `fileBytes`, from its preamble and JSON.
+ * Parses the tree of a file of `fileBytes` from its preamble and JSON.
  *
- * Errors   `Left(FormatFailure)`, with the path, for a checksum that is wrong, a malformed or unknown field, a key that comes twice, shapes
- *          that do not fit batch shapes or bytes, more than 200 levels, or blocks that overlap, leave gaps or do not end with the file.
+ * Errors   `Left(FormatFailure)`, with the path, for a wrong checksum, a malformed or unknown
+ *          field, a duplicate key, shapes that do not fit batch shapes or bytes, more than 200
+ *          levels, or blocks that overlap, leave gaps or do not end with the file.
  */
 export const parseTree = (header: Uint8Array, fileBytes: number): E.Either<FormatFailure, FilePlan> => {
   const stated = new DataView(header.buffer, header.byteOffset, PREAMBLE_BYTES).getUint32(12, true)

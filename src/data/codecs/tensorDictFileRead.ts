@@ -1,4 +1,4 @@
-/** Reading TensorDict files that are in memory, whole or in part. */
+/** Reading TensorDict files in memory, whole or in part. */
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
@@ -28,13 +28,19 @@ import {
 } from './tensorDictFileHeader.js'
 import type { TensorDictFileOptions } from './tensorDictFileWrite.js'
 
-/** How to read. */
+/** Options for reading. */
 export interface TensorDictReadOptions extends TensorDictFileOptions {
-  /** `share` lets ragged rows lie in the bytes that are read, and tensors where the backend permits. By default all is copied. */
+  /**
+   * With `share`, ragged rows are views of the source bytes, and so are tensors if the backend
+   * allows it. By default everything is copied.
+   */
   readonly memory?: MemoryUse
 }
 
-/** A leaf that needs nothing but to be made. Nothing before this step makes a tensor, so that a failure leaves none. */
+/**
+ * A validated leaf that only has to be created. No earlier step creates tensors, so a failure
+ * leaves none.
+ */
 type Ready = () => Entry
 
 const checkedBytes = (block: Block, bytes: Uint8Array): E.Either<string, Uint8Array> =>
@@ -82,7 +88,7 @@ const readRagged = (
   return E.right(() => rows)
 }
 
-/** The value of a JSON that a codec may have written. */
+/** Reads a value from JSON, through its codec if there is one. */
 const readValue = (json: unknown, codec: ValueCodec | undefined): E.Either<string, unknown> =>
   pipe(
     decodeValue(json),
@@ -101,7 +107,7 @@ const findCodec = (
     : E.left(`written with the codec ${JSON.stringify(name)}, read with ${JSON.stringify(given)}`)
 }
 
-/** Bytes of a block of the file. */
+/** Returns the bytes of a block of the file. */
 export type BytesOfBlock = (block: Block) => Uint8Array
 
 const readLeaf = (
@@ -187,14 +193,17 @@ const readEntry = (
   )
 }
 
-/** An entry of the tree, where it is, and the batch elements of its node. */
+/** An entry of the tree with its path and the number of batch elements of its node. */
 export interface FoundPlan {
   readonly plan: EntryPlan
   readonly path: readonly string[]
   readonly rows: number
 }
 
-/** The entry of the tree at a path. Errors: `Left(FormatFailure)`, with the keys that there are, if there is none. */
+/**
+ * Finds the entry of the tree at a path. Errors: `Left(FormatFailure)` with the existing keys for
+ * an unknown path.
+ */
 export const findPlan = (tree: NodePlan, path: readonly string[]): E.Either<FormatFailure, FoundPlan> => {
   let plan: EntryPlan = tree
   let rows = batchSize(tree.batchShape)
@@ -212,9 +221,10 @@ export const findPlan = (tree: NodePlan, path: readonly string[]): E.Either<Form
 }
 
 /**
- * The entry that a plan describes. The tensors belong to the enclosing scope.
+ * Reads the entry that a plan describes. The tensors belong to the enclosing scope.
  *
- * Errors   `Left(FormatFailure)` for a wrong checksum, values that are no values, or another codec. No tensor is made then.
+ * Errors   `Left(FormatFailure)` for a wrong checksum, malformed values, or another codec. No
+ *          tensor is created then.
  */
 export const assemble = (
   found: FoundPlan,
@@ -233,11 +243,12 @@ const planOf = (bytes: Uint8Array): E.Either<FormatFailure, FilePlan> =>
   )
 
 /**
- * One entry of a TensorDict file, a leaf or a whole node: only the header and the bytes of that entry are looked at.
+ * Reads one entry of a TensorDict file in memory, a leaf or a whole node. Only the header and the
+ * bytes of that entry are read.
  *
- * Errors   those of `decodeTensorDict`, as far as they concern header and entry; `Left(FormatFailure)`, with the keys that there are, for a
- *          path that leads nowhere.
- * Effects  makes tensors that belong to the enclosing scope.
+ * Errors   those of `decodeTensorDict` for header and entry; `Left(FormatFailure)`, with the
+ *          existing keys, for an unknown path.
+ * Effects  creates tensors that belong to the enclosing scope.
  * Source   law 85.
  */
 export const decodeTensorDictAt = (
@@ -256,11 +267,13 @@ export const decodeTensorDictAt = (
   )
 
 /**
- * Reads what `encodeTensorDict` wrote: equal in every bit, in the order of the keys. `refine` gives it its type.
+ * Reads the bytes of `encodeTensorDict`: equal in every bit, with keys in their order. `refine`
+ * restores its type.
  *
- * Errors   `Left(FormatFailure)`, with the path, for a file that is cut off, damaged anywhere, of another version, or written with another
- *          codec; no tensor is made then. Never throws, and allocates no more than the file is long and its values are large.
- * Effects  makes tensors that belong to the enclosing scope.
+ * Errors   `Left(FormatFailure)`, with the path, for a file that is truncated, damaged anywhere, of
+ *          another version, or written with another codec; no tensor is created then. Never throws,
+ *          and allocation is bounded by the length of the file and the size of its values.
+ * Effects  creates tensors that belong to the enclosing scope.
  * Source   laws 83 and 86.
  *
  * @example

@@ -1,4 +1,7 @@
-/** Writing a TensorDict as one file: a header that says what is where, then the numbers and values. `tensorDictFileHeader.ts` has the layout. */
+/**
+ * Writing a TensorDict as one file: a header that locates everything, then the numbers and values.
+ * `tensorDictFileHeader.ts` has the layout.
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { type Leaf, type Ragged, rowLengths } from '../tensorDict/leaf.js'
@@ -19,13 +22,16 @@ import {
   type NumberType,
 } from './tensorDictFileHeader.js'
 
-/** How values that are not plain are written and read. */
+/** Codecs for values that are not plain. */
 export interface TensorDictFileOptions {
-  /** The codec of the Data or Meta leaf at a path, for each value of it. Without one, values are written as plain values. */
+  /**
+   * Returns the codec of the Data or Meta leaf at a path, for each of its values. Without a codec,
+   * values are written as plain values.
+   */
   readonly codecAt?: (path: readonly string[]) => ValueCodec | undefined
 }
 
-/** What an encoding has found so far. */
+/** The state of an encoding. */
 interface Encoding {
   readonly codecAt: (path: readonly string[]) => ValueCodec | undefined
   readonly problems: TensorDictProblem[]
@@ -56,7 +62,7 @@ const isNumberType = (type: string): type is NumberType => Object.hasOwn(NUMBER_
 const encodeTensor = (tensor: tf.Tensor, encoding: Encoding): LeafPlan | string => {
   const { dtype, shape } = tensor
   if (!isNumberType(dtype))
-    return `a tensor of ${dtype}${dtype === 'string' ? '; texts belong into data([...])' : ' has no place in a file'}`
+    return `a tensor of ${dtype}${dtype === 'string' ? '; put texts into data([...])' : ' has no place in a file'}`
   if (tensor.isDisposed) return 'a tensor that has been freed'
   return {
     kind: 'tensor',
@@ -66,13 +72,16 @@ const encodeTensor = (tensor: tf.Tensor, encoding: Encoding): LeafPlan | string 
   }
 }
 
-/** The values between the first and the last offset: rows may be a part of a larger array. */
+/**
+ * Returns the values between the first and the last offset, because rows may be part of a larger
+ * array.
+ */
 const raggedValues = ({ values, offsets }: Ragged): ArrayLike<number> => {
   const [start, end] = [offsets[0]!, offsets[offsets.length - 1]!] // there is always one offset more than rows
   if (start === 0 && end === values.length) return values
   return ArrayBuffer.isView(values)
     ? (values as Float32Array).subarray(start, end)
-    : Array.prototype.slice.call(values, start, end) // of whatever type
+    : Array.prototype.slice.call(values, start, end) // of either kind
 }
 
 const encodeRagged = (rows: Ragged, encoding: Encoding): LeafPlan => ({
@@ -82,7 +91,7 @@ const encodeRagged = (rows: Ragged, encoding: Encoding): LeafPlan => ({
   values: addBlock(encoding, bytesOf(numbersOf(rows.type, raggedValues(rows)))),
 })
 
-/** The JSON of a value at a leaf that may have a codec. */
+/** Converts a value of a leaf to JSON, through its codec if there is one. */
 const throughCodec = (value: unknown, codec: ValueCodec | undefined): E.Either<readonly UnwritableValue[], Json> => {
   const plain = codec === undefined ? E.right(value) : codec.encode(value)
   if (E.isLeft(plain)) return E.left([{ path: [], reason: plain.left }])
@@ -92,7 +101,7 @@ const throughCodec = (value: unknown, codec: ValueCodec | undefined): E.Either<r
   return unwritable(encodeValue(plain.right))
 }
 
-/** JSON of values at a leaf; problems are put on the list. */
+/** Converts the values of a leaf to JSON. Problems are added to the list. */
 const encodeValues = (values: readonly unknown[], path: readonly string[], encoding: Encoding): readonly string[] => {
   const codec = encoding.codecAt(path)
   return values.map((value, i) => {
@@ -144,12 +153,14 @@ const encodeNode = (node: TensorDict, path: readonly string[], encoding: Encodin
 }
 
 /**
- * A TensorDict as a file in pieces, for writing without a second copy of the numbers. Equal TensorDicts with equal order of keys give
- * equal bytes.
+ * Encodes a TensorDict as a file in pieces, for writing without a second copy of the numbers. Equal
+ * TensorDicts with keys in the same order give equal bytes.
  *
- * Errors   throws TensorDictError with the path of everything that cannot be written: tensors of texts or complex numbers, tensors that
- *          have been freed, values that are neither plain nor covered by a codec, more than 200 levels.
- * Effects  reads the tensors, which computes them; makes none. The pieces do not change when the tensors are freed.
+ * Errors   throws TensorDictError with the path of everything that cannot be written: tensors of
+ *          texts or complex numbers, tensors that have been freed, values that are neither plain
+ *          nor covered by a codec, more than 200 levels.
+ * Effects  reads the tensors, which computes them; creates none. The pieces do not change when the
+ *          tensors are freed.
  * Source   laws 83 and 84.
  */
 export const tensorDictParts = (td: TensorDict, options: TensorDictFileOptions = {}): FileInParts => {
@@ -173,7 +184,8 @@ export const tensorDictParts = (td: TensorDict, options: TensorDictFileOptions =
 }
 
 /**
- * A TensorDict as the bytes of a file: all kinds of leaves, nested nodes, keys in their order, every bit of every number.
+ * Encodes a TensorDict as the bytes of a file: all kinds of leaves, nested nodes, keys in their
+ * order, every bit of every number.
  *
  * Errors   those of `tensorDictParts`.
  *

@@ -1,9 +1,11 @@
 /**
- * Batches of trajectories as JSON Lines, exactly.
+ * Batches of trajectories as lossless JSON Lines.
  *
- * A batch is a header and one line for each element of its first batch axis. The header says batch shape, kinds, types and meta values, so
- * that reading needs no guess; a line has the element's entries under their nested keys. Batches follow one another: a file grows by
- * appending. NaN and infinities are strings in numeric leaves; -0 is written `-0`; values that JSON does not have are marked (`encodeValue`).
+ * A batch is a header and one line for each element of its first batch axis. The header contains
+ * batch shape, kinds, types and meta values, so that reading needs no guesses; a line has the
+ * element's entries under their nested keys. Batches follow one another, so a file grows by
+ * appending. NaN and infinities are strings in numeric leaves; -0 is written `-0`; values that JSON
+ * does not have are marked (`encodeValue`).
  */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
@@ -27,12 +29,15 @@ import {
   schemaOf,
 } from './trajectorySchema.js'
 
-/** A file of trajectories that cannot be used. */
+/** A failure to read a file of trajectories. */
 export interface TrajectoryFailure {
   readonly _tag: 'TrajectoryFailure'
-  /** `torn`: the last batch is not complete, as after a crash; everything before it is fine. `damaged`: anything else. */
+  /**
+   * `torn`: the last batch is incomplete, as after a crash, and everything before it is valid.
+   * `damaged`: anything else.
+   */
   readonly kind: 'torn' | 'damaged'
-  /** Counted from 1; 0 where there are no lines. */
+  /** The line number, counted from 1; 0 for input without lines. */
   readonly line: number
   readonly path: readonly string[]
   readonly reason: string
@@ -43,7 +48,7 @@ const fail = (line: number, reason: string, path: readonly string[] = []): E.Eit
   return E.left({ _tag: 'TrajectoryFailure', kind: 'damaged', line, path, reason: `line ${line}:${where} ${reason}` })
 }
 
-/** JSON.stringify writes -0 as 0. */
+/** Writes JSON with -0, which JSON.stringify writes as 0. */
 const stringify = (value: Json): string => {
   if (typeof value === 'number') return Object.is(value, -0) ? '-0' : String(JSON.stringify(value))
   if (typeof value !== 'object' || value === null) return JSON.stringify(value)
@@ -70,10 +75,11 @@ const elementAt = (
 }
 
 /**
- * A batch as lines: `decodeTrajectories` gives it back, equal in every bit. Texts of several batches may be joined.
+ * Encodes a batch as lines. `decodeTrajectories` reads them back equal in every bit. Texts of
+ * several batches may be joined.
  *
- * Errors   throws TensorDictError, listing every leaf and value that cannot be written (functions, objects of unknown classes, complex
- *          tensors), and for a TensorDict without a batch axis.
+ * Errors   throws TensorDictError, listing every leaf and value that cannot be written (functions,
+ *          objects of unknown classes, complex tensors), and for a TensorDict without a batch axis.
  * Effects  reads the tensors, which computes them.
  */
 export const encodeTrajectories = (td: TensorDict): string => {
@@ -94,7 +100,7 @@ export const encodeTrajectories = (td: TensorDict): string => {
   return [stringify({ _schema: headerOf(schema) }), ...lines].map((line) => `${line}\n`).join('')
 }
 
-/** A batch that is being read: its elements so far, leaf by leaf. */
+/** The state of reading a batch: its elements so far, leaf by leaf. */
 interface OpenBatch {
   readonly schema: NodeSchema
   readonly leaves: readonly { readonly place: SchemaLeaf; readonly flat: unknown[] }[]
@@ -117,7 +123,7 @@ const openBatch = (line: number, json: unknown): E.Either<TrajectoryFailure, Ope
   })
 }
 
-/** Names in an element that the header does not have. */
+/** Returns the paths in an element that the header does not have. */
 const unknownNames = (node: NodeSchema, json: unknown, path: readonly string[]): readonly (readonly string[])[] => {
   if (!isRecord(json)) return []
   const known = new Map(node.entries)
@@ -128,7 +134,7 @@ const unknownNames = (node: NodeSchema, json: unknown, path: readonly string[]):
   })
 }
 
-/** The value under nested keys; undefined if a key is missing. */
+/** Returns the value under nested keys, or undefined if a key is missing. */
 const valueAt = (json: unknown, path: readonly string[]): unknown =>
   path.reduce<unknown>((value, key) => (isRecord(value) && Object.hasOwn(value, key) ? value[key] : undefined), json)
 
@@ -162,7 +168,7 @@ const closeBatch = ({ schema, leaves, size, line }: OpenBatch): E.Either<Traject
 
 const isFull = ({ schema, size }: OpenBatch): boolean => size === schema.batchShape[0]
 
-/** The failure of a file that ends too early. */
+/** Creates the failure of a file that ends too early. */
 const tornFailure = (open: OpenBatch | undefined, line: number, reason: string): TrajectoryFailure => {
   const what =
     open === undefined
@@ -171,13 +177,16 @@ const tornFailure = (open: OpenBatch | undefined, line: number, reason: string):
   return { _tag: 'TrajectoryFailure', kind: 'torn', line, path: [], reason: `line ${line}: ${reason}: ${what}` }
 }
 
-/** A line of a file: JSON, or why it is none. */
+/** A line of a file: its JSON, or the reason why it is not JSON. */
 type TrajectoryLine = E.Either<
   { readonly line: number; readonly reason: string },
   { readonly line: number; readonly json: unknown }
 >
 
-/** One line more: the next state, and a batch if the line completes one. Makes tensors that belong to the enclosing scope. */
+/**
+ * Reads one more line. Returns the next state, and a batch if the line completes one. Creates
+ * tensors that belong to the enclosing scope.
+ */
 const step = (
   open: OpenBatch | undefined,
   line: TrajectoryLine,
@@ -208,20 +217,24 @@ const textLines = (text: string): readonly TrajectoryLine[] =>
       ]
     })
 
-/** What a text of trajectories holds. */
+/** The contents of a text of trajectories. */
 export interface SalvagedTrajectories {
   readonly batches: readonly TensorDict[]
-  /** Where the text is cut off, if it is. */
+  /** The position of the truncation, if the text is truncated. */
   readonly torn?: TrajectoryFailure
-  /** The whole elements of the batch that is cut off: a batch of fewer elements. Missing if its header is cut off. */
+  /**
+   * The complete elements of the truncated batch, as a smaller batch. Missing if its header is
+   * truncated.
+   */
   readonly rest?: TensorDict
 }
 
 /**
- * The whole batches of a text, and what is whole of the last one if the text is cut off, as after a crash.
+ * Reads the complete batches of a text, and the complete elements of the last one if the text is
+ * truncated, as after a crash.
  *
- * Errors   `Left(TrajectoryFailure)`, naming line and path, for anything wrong before the last line.
- * Effects  makes tensors that belong to the enclosing scope.
+ * Errors   `Left(TrajectoryFailure)`, with line and path, for any error before the last line.
+ * Effects  creates tensors that belong to the enclosing scope.
  */
 export const salvageTrajectories = (text: string): E.Either<TrajectoryFailure, SalvagedTrajectories> =>
   scope((): E.Either<TrajectoryFailure, SalvagedTrajectories> => {
@@ -252,12 +265,13 @@ const endOf = (
 }
 
 /**
- * The batches of a text from `encodeTrajectories`, or of several such texts joined.
+ * Reads the batches of a text from `encodeTrajectories`, or of several such texts joined.
  *
- * Errors   `Left(TrajectoryFailure)`, naming line and path: `torn` if only the end is missing (`salvageTrajectories` gives the rest),
- *          `damaged` for anything else. Never throws.
- * Effects  makes tensors that belong to the enclosing scope.
- * Source   law: `decodeTrajectories(encodeTrajectories(td))` is `[td]`, for every TensorDict with a batch axis.
+ * Errors   `Left(TrajectoryFailure)`, with line and path: `torn` if only the end is missing
+ *          (`salvageTrajectories` reads the rest), `damaged` for anything else. Never throws.
+ * Effects  creates tensors that belong to the enclosing scope.
+ * Source   law: `decodeTrajectories(encodeTrajectories(td))` is `[td]`, for every TensorDict with a
+ *          batch axis.
  */
 export const decodeTrajectories = (text: string): E.Either<TrajectoryFailure, readonly TensorDict[]> =>
   scope((): E.Either<TrajectoryFailure, readonly TensorDict[]> => {
@@ -269,7 +283,8 @@ export const decodeTrajectories = (text: string): E.Either<TrajectoryFailure, re
 const unknownRow = z.unknown()
 
 /**
- * The batches of a file of any size, one after the other. A torn end is the last `Left`; the batches before it have been given.
+ * Reads the batches of a file of any size, one after the other. A torn end is the last `Left`,
+ * after all complete batches.
  *
  * Errors   yields `Left(TrajectoryFailure)` or `Left(FileFailure)` and ends.
  * Effects  reads the source. Every batch is `Owned`: release it.

@@ -1,9 +1,11 @@
 /**
- * Batches of trajectories as Parquet: a column for each leaf, named by its path (`tokens.response`), so that pandas or pyarrow read them.
+ * Batches of trajectories as Parquet: a column for each leaf, named by its path
+ * (`tokens.response`), readable by pandas and pyarrow.
  *
- * Numbers keep their types; ragged rows are lists; tensors with axes behind the batch, and leaves of nodes with a batch shape of their
- * own, are flat lists in row-major order; data is text where all of it is text, else JSON as in `encodeValue`. The schema stands in the
- * footer under `tandem`.
+ * Numbers keep their types; ragged rows are lists; tensors with axes after the batch axes, and
+ * leaves of nodes with a batch shape of their own, are flat lists in row-major order; data is text
+ * if all of it is text, and otherwise JSON as in `encodeValue`. The schema is in the footer under
+ * `tandem`.
  */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
@@ -34,12 +36,15 @@ import {
 
 const FOOTER = 'tandem'
 
-/** How a column stores its leaf: values as they are, or as JSON. */
+/** The format of a leaf in its column: plain values, or JSON. */
 type Storage = 'plain' | 'json'
 
 const columnsSchema = z.array(z.strictObject({ name: z.string(), storage: z.enum(['plain', 'json']) }))
 
-/** Column names: paths joined by dots, with a number behind those that would be equal. A column name is no key: the footer has the paths. */
+/**
+ * Returns the column names: paths joined by dots, with a number appended to duplicates. Column
+ * names are not unique keys; the footer has the paths.
+ */
 const columnNames = (leaves: readonly SchemaLeaf[]): readonly string[] => {
   const taken = new Set<string>()
   return leaves.map(({ path }) => {
@@ -64,7 +69,7 @@ const elementType = ({ schema }: SchemaLeaf, storage: Storage): ParquetType => {
   }
 }
 
-/** Whether an element of the leaf is one value, and not a list of them. */
+/** Returns true if an element of the leaf is a single value, not a list of values. */
 const isSingle = ({ schema, batchShape }: SchemaLeaf): boolean =>
   batchShape.length === 1 && !('shape' in schema && schema.shape.length > 0)
 
@@ -87,9 +92,10 @@ const columnOf = (
 }
 
 /**
- * A batch as a Parquet file: `decodeTrajectoriesParquet` gives it back, equal in every bit.
+ * Encodes a batch as a Parquet file. `decodeTrajectoriesParquet` reads it back equal in every bit.
  *
- * Errors   `Left(PackageFailure)` if hyparquet-writer is not installed. Throws TensorDictError as `encodeTrajectories` does.
+ * Errors   `Left(PackageFailure)` if hyparquet-writer is not installed. Throws TensorDictError as
+ *          `encodeTrajectories` does.
  * Effects  reads the tensors, which computes them.
  */
 export const encodeTrajectoriesParquet = (
@@ -107,7 +113,7 @@ export const encodeTrajectoriesParquet = (
   const columns = places.map((place, i) => columnOf(names[i]!, place, found[i]!.elements))
   const footer: Json = { schema: headerOf(schema), columns: columns.map(({ name, storage }) => ({ name, storage })) }
   const size = td.batchShape[0]!
-  // A table needs a column to have rows.
+  // Without a column, a table has no rows.
   const rows: ParquetColumn = { name: 'element', type: 'int32', values: Array.from({ length: size }, (_, i) => i) }
   return encodeParquet(
     columns.length > 0 ? columns.map(({ name, type, values }) => ({ name, type, values })) : [rows],
@@ -145,10 +151,10 @@ const parseFooter = (name: string, text: string | undefined): E.Either<FormatFai
   )
 }
 
-/** The flat values of one element, from a cell. */
+/** Reads the flat values of one element from a cell. */
 const parseCell = (cell: unknown, place: SchemaLeaf, storage: Storage): E.Either<string, readonly unknown[]> => {
   const items = isSingle(place) ? [cell] : cell
-  if (!Array.isArray(items)) return E.left('no list')
+  if (!Array.isArray(items)) return E.left('not a list')
   if (storage === 'plain') return parseFlat(items, place)
   const texts = E.traverseArray((item: unknown) => parseJson(String(item)))(items)
   return E.isLeft(texts) ? texts : parseFlat(texts.right, place)
@@ -160,7 +166,7 @@ const batchOf = (
   rows: readonly Readonly<Record<string, unknown>>[],
 ): E.Either<FormatFailure | RowFailure, Owned<TensorDict>> => {
   const size = schema.batchShape[0]!
-  if (rows.length !== size) return fail(`${source.name}: ${rows.length} rows where the footer says ${size}`)
+  if (rows.length !== size) return fail(`${source.name}: ${rows.length} rows where the footer declares ${size}`)
   const leaves = new Map<string, { readonly place: SchemaLeaf; readonly flat: unknown[] }>()
   for (const [i, place] of schemaLeaves(schema).entries()) {
     const { name, storage } = columns[i]!
@@ -188,10 +194,11 @@ const batchOf = (
 }
 
 /**
- * The batch in a Parquet file from `encodeTrajectoriesParquet`.
+ * Reads the batch in a Parquet file from `encodeTrajectoriesParquet`.
  *
- * Errors   `Left(FormatFailure)` for a file that is damaged or has no trajectories, `Left(RowFailure)` naming row and column,
- *          `Left(FileFailure)` from the source, `Left(PackageFailure)` naming what to install.
+ * Errors   `Left(FormatFailure)` for a file that is damaged or has no trajectories,
+ *          `Left(RowFailure)` naming row and column, `Left(FileFailure)` from the source,
+ *          `Left(PackageFailure)` naming the package to install.
  * Effects  reads the source. The batch is `Owned`: release it.
  */
 export const decodeTrajectoriesParquet = (

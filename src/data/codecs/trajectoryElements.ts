@@ -1,4 +1,4 @@
-/** The elements of leaves: what one line of a file of trajectories says about each. */
+/** The elements of leaves, which are the values in one line of a file of trajectories. */
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { data, type Leaf, type RaggedType, ragged, raggedRow } from '../tensorDict/leaf.js'
@@ -6,7 +6,7 @@ import { batchSize, type TensorDictProblem } from '../tensorDict/tensorDict.js'
 import { decodeValue, encodeValue, type Json } from './plainValues.js'
 import type { SchemaLeaf } from './trajectorySchema.js'
 
-/** Lists in lists: `flat` in the order of a shape; one value if the shape is empty. */
+/** Nests `flat` into lists of a shape, in row-major order. An empty shape gives one value. */
 const nest = (flat: readonly Json[], shape: readonly number[]): Json => {
   if (shape.length === 0) return flat[0]!
   return shape.slice(1).reduceRight<readonly Json[]>((items, size, axis) => {
@@ -15,7 +15,9 @@ const nest = (flat: readonly Json[], shape: readonly number[]): Json => {
   }, flat)
 }
 
-/** The values of lists in lists of a shape, or what is wrong with them. Nothing is allocated that the lists do not hold. */
+/**
+ * Flattens nested lists of a shape. `Left` is the problem. Allocates no more than the lists hold.
+ */
 const unnest = (nested: unknown, shape: readonly number[]): E.Either<string, readonly unknown[]> => {
   let items: readonly unknown[] = [nested]
   for (const [axis, size] of shape.entries()) {
@@ -42,7 +44,7 @@ const toNumber = (json: unknown, dtype: RaggedType): number | undefined => {
     case 'int32':
       return typeof json === 'number' && (json | 0) === json ? json : undefined
     case 'float32':
-      if (typeof json === 'number') return json // also NaN and infinities, where the format has them
+      if (typeof json === 'number') return json // includes NaN and infinities, if the format has them
       return typeof json === 'string' && Object.hasOwn(SPECIAL, json) ? SPECIAL[json] : undefined
   }
 }
@@ -51,16 +53,19 @@ const toNumbers = (items: readonly unknown[], dtype: RaggedType): E.Either<strin
   const numbers: number[] = []
   for (const [i, item] of items.entries()) {
     const number = toNumber(item, dtype)
-    if (number === undefined) return E.left(`value ${i} is no ${dtype}: ${JSON.stringify(item)?.slice(0, 40)}`)
+    if (number === undefined) return E.left(`value ${i} is not ${dtype}: ${JSON.stringify(item)?.slice(0, 40)}`)
     numbers.push(number)
   }
   return E.right(numbers)
 }
 
-/** The values of one element of a leaf in row-major order: numbers, booleans, texts, rows of numbers, or JSON of data. */
+/**
+ * The values of one element of a leaf in row-major order: numbers, booleans, texts, rows of
+ * numbers, or JSON of data.
+ */
 export type FlatElements = readonly unknown[]
 
-/** The flat values of each element, and those that cannot be written. */
+/** The flat values of each element, and the values that cannot be written. */
 export interface LeafElements {
   readonly elements: readonly FlatElements[]
   readonly problems: readonly TensorDictProblem[]
@@ -68,7 +73,7 @@ export interface LeafElements {
 
 const toFlat = (value: number, dtype: RaggedType): unknown => (dtype === 'bool' ? value !== 0 : value)
 
-/** The elements of a leaf, one for each index of the first batch axis. Tensors are read. */
+/** Returns the elements of a leaf, one for each index of the first batch axis. Tensors are read. */
 export const flatElements = (leaf: Leaf, place: SchemaLeaf): LeafElements => {
   const { schema, batchShape, path } = place
   const size = batchShape[0]!
@@ -79,7 +84,7 @@ export const flatElements = (leaf: Leaf, place: SchemaLeaf): LeafElements => {
     return { elements: Array.from({ length: size }, (_, i) => flat.slice(i * each, (i + 1) * each)), problems }
   }
   if (leaf instanceof tf.Tensor) {
-    if (schema.kind === 'strings') return split(Array.from(leaf.dataSync() as unknown as readonly string[])) // what tfjs gives for this dtype
+    if (schema.kind === 'strings') return split(Array.from(leaf.dataSync() as unknown as readonly string[])) // tfjs returns texts for this dtype
     return split(Array.from(leaf.dataSync(), (value) => toFlat(value, leaf.dtype as RaggedType))) // the schema has no other
   }
   switch (leaf._tag) {
@@ -107,13 +112,13 @@ const jsonOf = (value: unknown): Json => {
   return typeof value === 'number' && !Number.isFinite(value) ? String(value) : (value as Json) // numbers, booleans, texts
 }
 
-/** The JSON of one element: lists in lists, as its shape is; NaN and infinities as texts. */
+/** Converts one element to JSON: nested lists of its shape, with NaN and infinities as texts. */
 export const elementJson = (flat: FlatElements, { schema, batchShape }: SchemaLeaf): Json => {
   const shape = [...batchShape.slice(1), ...('shape' in schema ? schema.shape : [])]
   return nest(schema.kind === 'data' ? (flat as readonly Json[]) : flat.map(jsonOf), shape) // data is JSON already
 }
 
-/** Reads the flat values of one element, of as many as its shape has. */
+/** Reads the flat values of one element, which must be as many as its shape has. */
 export const parseFlat = (
   flat: FlatElements,
   { schema, batchShape }: SchemaLeaf,
@@ -124,10 +129,10 @@ export const parseFlat = (
     case 'tensor':
       return toNumbers(flat, schema.dtype)
     case 'strings':
-      return flat.every((item) => typeof item === 'string') ? E.right(flat) : E.left('a value is no string')
+      return flat.every((item) => typeof item === 'string') ? E.right(flat) : E.left('a value is not a string')
     case 'ragged':
       return E.traverseArray((row: unknown) =>
-        Array.isArray(row) ? toNumbers(row, schema.dtype) : E.left('a row is no list'),
+        Array.isArray(row) ? toNumbers(row, schema.dtype) : E.left('a row is not a list'),
       )(flat)
     case 'data':
       return E.traverseArray(decodeValue)(flat)
@@ -141,7 +146,10 @@ export const parseElement = (json: unknown, place: SchemaLeaf): E.Either<string,
   return E.isLeft(flat) ? flat : parseFlat(flat.right, place)
 }
 
-/** The leaf of values from `parseElement`, all elements after one another. Makes a tensor that belongs to the enclosing scope. */
+/**
+ * Creates a leaf from values of `parseElement`, all elements concatenated. Creates a tensor that
+ * belongs to the enclosing scope.
+ */
 export const leafOf = (flat: readonly unknown[], { schema, batchShape }: SchemaLeaf, size: number): Leaf => {
   switch (schema.kind) {
     case 'tensor':

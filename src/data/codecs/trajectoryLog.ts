@@ -1,4 +1,4 @@
-/** A file of trajectories that grows batch by batch, and survives crashes. */
+/** An append-only file of trajectories that survives crashes. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -12,13 +12,13 @@ import type { TensorDict } from '../tensorDict/tensorDict.js'
 import { readJsonLines } from './jsonl.js'
 import { encodeTrajectories, type TrajectoryFailure } from './trajectories.js'
 
-/** Where a log stands: a value, made anew by every batch that is appended. */
+/** The state of a log: an immutable value, replaced by every append. */
 export interface TrajectoryLog {
   readonly path: string
-  /** Whole batches, and the bytes that they take. */
+  /** The number of complete batches, and their size in bytes. */
   readonly batches: number
   readonly wholeBytes: number
-  /** Why the end of the file is not whole, if it is not: nothing is appended until `cutTorn`. */
+  /** The failure of a torn end, if any. Nothing can be appended until `cutTorn`. */
   readonly torn?: TrajectoryFailure
 }
 
@@ -28,7 +28,7 @@ const failureAt = (kind: TrajectoryFailure['kind'], line: number, reason: string
   ...{ _tag: 'TrajectoryFailure', kind, line, path: [], reason: `line ${line}: ${reason}` },
 })
 
-/** Counts whole batches by their headers; elements are not looked into. */
+/** Counts complete batches by their headers, without reading their elements. */
 const scan = async (
   path: string,
   source: ByteSource,
@@ -58,13 +58,14 @@ const scan = async (
       ...whole,
       torn: failureAt('torn', last, `the file ends where ${left} more elements should follow`),
     })
-  return E.right({ ...whole, wholeBytes: source.size }) // with the blank lines at its end, if there are any
+  return E.right({ ...whole, wholeBytes: source.size }) // with the blank lines at its end, if any
 }
 
 /**
- * Opens a log; a file that does not exist is an empty one.
+ * Opens a log. A missing file is an empty log.
  *
- * Errors   `Left(TrajectoryFailure)` for damage before the end, `Left(FileFailure)`. A torn end is no failure here: it is in `torn`.
+ * Errors   `Left(TrajectoryFailure)` for damage before the end, `Left(FileFailure)`. A torn end is
+ *          not a failure: it is in `torn`.
  * Effects  reads the whole file, in pieces.
  */
 export const openTrajectoryLog = (
@@ -85,10 +86,11 @@ export const openTrajectoryLog = (
   )
 
 /**
- * Adds a batch at the end of a log, and gives the log after it.
+ * Appends a batch to a log, and returns the new log.
  *
- * Errors   `Left(TrajectoryFailure)` if the end of the file is torn, or if somebody else has written to the file since the log was
- *          opened; `Left(FileFailure)`, after which the file should be opened anew. Throws TensorDictError as `encodeTrajectories` does.
+ * Errors   `Left(TrajectoryFailure)` if the end of the file is torn, or if another process has
+ *          written to the file since the log was opened; `Left(FileFailure)`, after which the file
+ *          should be opened again. Throws TensorDictError as `encodeTrajectories` does.
  * Effects  appends to the file.
  */
 export const appendTrajectories = (
@@ -115,7 +117,7 @@ export const appendTrajectories = (
   )
 }
 
-/** The line feed that the last line of a log lacks, if it lacks one. */
+/** Returns the line feed that the last line of a log lacks, or an empty text. */
 const missingLineFeed = (
   log: TrajectoryLog,
   source: ByteSource,
@@ -134,10 +136,11 @@ const missingLineFeed = (
       )
 
 /**
- * Cuts the torn end off: what is left are the whole batches. Read the whole elements of the end before, with `salvageTrajectories`.
+ * Removes the torn end, leaving the complete batches. Read the complete elements of the torn batch
+ * before, with `salvageTrajectories`.
  *
  * Errors   `Left(FileFailure)`.
- * Effects  shortens the file, if its end is torn.
+ * Effects  truncates the file, if its end is torn.
  */
 export const cutTorn = (log: TrajectoryLog, files: Files = liveFiles): TE.TaskEither<FileFailure, TrajectoryLog> => {
   const { torn, ...whole } = log

@@ -1,4 +1,7 @@
-/** The shape of a TensorDict as JSON: what a file of trajectories says once, so that reading it needs no guess. */
+/**
+ * The schema of a TensorDict as JSON. A file of trajectories contains it once, so that reading
+ * needs no guesses.
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { OrderedMap } from 'immutable'
@@ -15,7 +18,7 @@ import {
 } from '../tensorDict/tensorDict.js'
 import { decodeValue, encodeValue, type Json } from './plainValues.js'
 
-/** Number types that a tensor in a file may have. */
+/** Number types of tensors in a file. */
 type TensorType = 'float32' | 'int32' | 'bool'
 
 /** A leaf or a node of a TensorDict, without its elements. */
@@ -27,7 +30,10 @@ type EntrySchema =
   | { readonly kind: 'meta'; readonly value: Json }
   | ({ readonly kind: 'node' } & NodeSchema)
 
-/** A node: its batch shape and its entries in order. `shape` of a tensor is what follows the batch shape of its node. */
+/**
+ * A node: its batch shape and its entries in order. `shape` of a tensor is the part after the batch
+ * shape of its node.
+ */
 export interface NodeSchema {
   readonly batchShape: readonly number[]
   readonly entries: readonly (readonly [name: string, schema: EntrySchema])[]
@@ -60,10 +66,10 @@ const leafSchema = (leaf: Leaf, rank: number): EntrySchema | string => {
 }
 
 /**
- * The schema of a TensorDict.
+ * Returns the schema of a TensorDict.
  *
- * Errors   throws TensorDictError, listing every leaf that cannot be written (complex tensors, meta values with functions ...), and
- *          for a TensorDict without a batch axis.
+ * Errors   throws TensorDictError, listing every leaf that cannot be written (complex tensors, meta
+ *          values with functions ...), and for a TensorDict without a batch axis.
  */
 export const schemaOf = (td: TensorDict, operation: string): NodeSchema => {
   if (td.batchShape.length === 0)
@@ -105,7 +111,7 @@ const nodeFields = { batchShape: shapeSchema, entries: z.array(z.tuple([z.string
 
 const headerSchema = z.strictObject({ format: z.literal('tandem trajectories'), version: z.literal(1), ...nodeFields })
 
-/** The first thing in a file of trajectories, or before a batch in it. */
+/** Returns the header of a batch in a file of trajectories. */
 export const headerOf = (schema: NodeSchema): Json => {
   const { batchShape, entries } = schema
   return { format: 'tandem trajectories', version: 1, batchShape, entries: entries as unknown as Json } // of JSON values only
@@ -117,7 +123,7 @@ const fail = (reason: string): E.Either<FormatFailure, never> =>
 const beginsWith = (shape: readonly number[], prefix: readonly number[]): boolean =>
   prefix.every((n, i) => shape[i] === n)
 
-/** What a schema says that no TensorDict can be. */
+/** Lists the problems of a schema that no TensorDict can have. */
 const schemaProblems = (node: NodeSchema, path: readonly string[]): readonly string[] => {
   const names = node.entries.map(([name]) => name)
   return [
@@ -136,11 +142,11 @@ const schemaProblems = (node: NodeSchema, path: readonly string[]): readonly str
   ]
 }
 
-/** Reads a header. Errors: `Left(FormatFailure)` with everything that is wrong with it. */
+/** Reads a header. Errors: `Left(FormatFailure)` with all problems. */
 export const parseTrajectoryHeader = (json: unknown): E.Either<FormatFailure, NodeSchema> => {
   const attempt = E.tryCatch(
     () => headerSchema.safeParse(json),
-    (error) => String(error), // nodes in nodes without end
+    (error) => String(error), // endlessly nested nodes
   )
   if (E.isLeft(attempt)) return fail(`the header: ${attempt.left}`)
   const parsed = attempt.right
@@ -149,12 +155,12 @@ export const parseTrajectoryHeader = (json: unknown): E.Either<FormatFailure, No
       `the header: ${parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`).join('; ')}`,
     )
   const { batchShape, entries } = parsed.data
-  if (batchShape.length === 0) return fail('the header: there is no batch axis')
+  if (batchShape.length === 0) return fail('the header: the batch axis is missing')
   const problems = schemaProblems({ batchShape, entries }, [])
   return problems.length > 0 ? fail(`the header: ${problems.join('; ')}`) : E.right({ batchShape, entries })
 }
 
-/** A leaf of a schema that has elements, and where it is. */
+/** A leaf of a schema that has elements, with its path. */
 export interface SchemaLeaf {
   readonly path: readonly string[]
   readonly schema: Exclude<EntrySchema, { readonly kind: 'node' | 'meta' }>
@@ -162,7 +168,7 @@ export interface SchemaLeaf {
   readonly batchShape: readonly number[]
 }
 
-/** All leaves that have elements, in order. */
+/** Returns all leaves that have elements, in order. */
 export const schemaLeaves = (node: NodeSchema, path: readonly string[] = []): readonly SchemaLeaf[] =>
   node.entries.flatMap(([name, schema]): readonly SchemaLeaf[] => {
     const place = [...path, name]
@@ -171,8 +177,8 @@ export const schemaLeaves = (node: NodeSchema, path: readonly string[] = []): re
   })
 
 /**
- * The TensorDict of a schema, with leaves from `leafAt`. `size` is that of the first batch axis: fewer than the schema says, where a
- * file is cut off.
+ * Builds the TensorDict of a schema, with leaves from `leafAt`. `size` is the size of the first
+ * batch axis, which is smaller than in the schema if the file is truncated.
  *
  * Errors   `Left(FormatFailure)` for a meta value that cannot be read.
  */

@@ -1,4 +1,4 @@
-/** Rows of conversations and of preference pairs, as data sets on the hub write them. */
+/** Rows of conversations and of preference pairs, in the formats of data sets on the hub. */
 import { z } from 'zod'
 import { History, message } from '../../text/history/history.js'
 
@@ -7,7 +7,7 @@ const messages = z
   .min(1)
   .transform((all) => History(all.map(({ role, content }) => message(role, content))))
 
-/** A conversation with two answers to it, one of which was preferred. */
+/** A conversation with two answers, one of which was preferred. */
 export interface PreferencePair {
   /** Ends before the assistant's turn. */
   readonly prompt: History
@@ -15,10 +15,10 @@ export interface PreferencePair {
   readonly rejected: string
 }
 
-/** A row with `messages`, each with `role` and `content`, as a conversation. */
+/** A row with `messages`, each with `role` and `content`, read as a conversation. */
 export const CONVERSATION_ROW: z.ZodType<History> = z.object({ messages }).transform((row) => row.messages)
 
-/** A text, or a list of messages whose last one is taken. */
+/** A text, or a list of messages whose last one is the answer. */
 const answer = z.union([
   z.string(),
   z
@@ -27,7 +27,10 @@ const answer = z.union([
     .transform((all) => all.at(-1)!.content),
 ])
 
-/** A row with `prompt` (a text or messages), `chosen` and `rejected` (texts, or messages of which the last one is the answer). */
+/**
+ * A row with `prompt` (a text or messages), `chosen` and `rejected` (texts, or messages whose last
+ * one is the answer).
+ */
 export const PREFERENCE_ROW: z.ZodType<PreferencePair> = z.object({
   prompt: z.union([z.string().transform((text) => History([message('user', text)])), messages]),
   chosen: answer,

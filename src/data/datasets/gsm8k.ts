@@ -1,4 +1,7 @@
-/** GSM8K (Cobbe et al. 2021, arXiv:2110.14168): grade-school word problems whose answer ends with a line `#### N`. */
+/**
+ * GSM8K (Cobbe et al. 2021, arXiv:2110.14168): grade-school word problems whose answer ends with a
+ * line `#### N`.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import { z } from 'zod'
@@ -9,16 +12,17 @@ import { type DatasetFormat, tasksOfRows } from './rows.js'
 
 const MARK = '#### '
 
-/** Digits, with thousands commas in all the right places or in none, and perhaps a fraction. */
+/** Digits, with thousands commas in all the right places or in none, and an optional fraction. */
 const NUMBER = /^-?(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d+)?$/
 
 const refuse = (reason: string): E.Either<FormatFailure, never> =>
   E.left({ _tag: 'FormatFailure', format: 'GSM8K answer', reason })
 
 /**
- * The number after `#### ` in a GSM8K answer text.
+ * Returns the number after `#### ` in a GSM8K answer text.
  *
- * Errors   `Left(FormatFailure)` unless `#### ` occurs exactly once and all that follows is one number.
+ * Errors   `Left(FormatFailure)` unless `#### ` occurs exactly once and exactly one number follows
+ *          it.
  *
  * @example
  * finalAnswer('She sold 500 + 500 = 1,000 clips.\n#### 1,000') // right(1000)
@@ -42,10 +46,12 @@ const rowSchema = z.object({
   }),
 })
 
-/** A row of GSM8K: the answer is worked out, and its last line is `#### ` and a number. */
+/**
+ * A row of GSM8K: the answer contains its derivation, and its last line is `#### ` and a number.
+ */
 export type Gsm8kRow = Readonly<z.infer<typeof rowSchema>>
 
-/** GSM8K: `question` is the query, `answer` is kept whole. */
+/** GSM8K: `question` is the query, and `answer` is kept whole. */
 export const GSM8K: DatasetFormat<Gsm8kRow, Task> = {
   name: 'gsm8k',
   schema: rowSchema,
@@ -53,15 +59,19 @@ export const GSM8K: DatasetFormat<Gsm8kRow, Task> = {
 }
 
 export interface Gsm8kTasksOptions {
-  /** The name of the source, and the first part of its task ids: `gsm8k-train` gives `gsm8k-train-0`, `gsm8k-train-1` ... */
+  /**
+   * The name of the source, and the first part of its task ids: `gsm8k-train` gives
+   * `gsm8k-train-0`, `gsm8k-train-1` ...
+   */
   readonly name?: string
 }
 
 /**
- * A task source of GSM8K rows from the text of a JSON Lines file. A task's id ends with its index, counted from 0.
+ * Creates a task source of GSM8K rows from the text of a JSON Lines file. A task's id ends with its
+ * index, counted from 0.
  *
- * Errors   `Left(RowFailure)`, with line numbers, for rows that are not `{ question, answer }` or whose answer has no final number
- *          (`finalAnswer`), and for a text without rows.
+ * Errors   `Left(RowFailure)`, with line numbers, for rows that are not `{ question, answer }` or
+ *          whose answer has no final number (`finalAnswer`), and for a text without rows.
  * Effects  none: it reads no file.
  */
 export const gsm8kTasks = (text: string, options: Gsm8kTasksOptions = {}): E.Either<RowFailure, TaskSource> => {

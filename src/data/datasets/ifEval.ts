@@ -1,10 +1,15 @@
-/** IFEval (Zhou et al. 2023, arXiv:2311.07911): prompts with instructions whose keeping a program can check. */
+/**
+ * IFEval (Zhou et al. 2023, arXiv:2311.07911): prompts with instructions that a program can check.
+ */
 import { z } from 'zod'
 import type { RowTask } from '../task.js'
 import { INSTRUCTION_ARGUMENTS, isInstructionId } from './ifEvalInstructions.js'
 import type { DatasetFormat } from './rows.js'
 
-/** Parquet files give every instruction all arguments there are; those that it does not have are null. */
+/**
+ * Removes null arguments. Parquet files give every instruction all possible arguments, and set
+ * those that it does not have to null.
+ */
 const withoutNulls = (kwargs: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> =>
   Object.fromEntries(Object.entries(kwargs).filter(([, value]) => value !== null && value !== undefined))
 
@@ -23,7 +28,7 @@ const rowSchema = z
     if (ids.length !== kwargs.length) report(['kwargs'], `${kwargs.length} for ${ids.length} instructions`)
     for (const [i, id] of ids.entries()) {
       if (!isInstructionId(id)) {
-        report(['instruction_id_list', i], `there is no instruction ${JSON.stringify(id)}`)
+        report(['instruction_id_list', i], `unknown instruction ${JSON.stringify(id)}`)
       } else if (i < kwargs.length) {
         const read = INSTRUCTION_ARGUMENTS[id].safeParse(withoutNulls(kwargs[i] ?? {}))
         for (const { path, message } of read.error?.issues ?? []) report(['kwargs', i, ...path], message)
@@ -49,9 +54,9 @@ export interface IfEvalRow {
 }
 
 /**
- * IFEval: a row whose instructions are not of the 25 kinds, or lack an argument, is refused with all that is wrong with it; the published code
- * draws an argument that is missing at random. `prompt` is the query; there is no reference answer, so that `answer` is empty, and the instructions are
- * in the row.
+ * IFEval. `prompt` is the query. There is no reference answer, so `answer` is empty; the
+ * instructions are in the row. A row with an unknown instruction or a missing argument is refused
+ * with all its problems; the published code draws a missing argument at random.
  */
 export const IFEVAL: DatasetFormat<IfEvalRow, RowTask<IfEvalRow>> = {
   name: 'ifeval',

@@ -1,20 +1,23 @@
-/** The 25 kinds of instruction of IFEval (Zhou et al. 2023, arXiv:2311.07911, table 1), and the arguments of each. */
+/**
+ * The 25 kinds of instruction of IFEval (Zhou et al. 2023, arXiv:2311.07911, table 1), and the
+ * arguments of each.
+ */
 import { z } from 'zod'
 
-/** The languages that IFEval asks for, as ISO 639-1 codes. */
+/** The languages of IFEval's instructions, as ISO 639-1 codes. */
 const LANGUAGES = [
   ...(['ar', 'bg', 'bn', 'de', 'en', 'es', 'fa', 'fi', 'fr', 'gu', 'he', 'hi', 'it', 'ja', 'kn'] as const),
   ...(['ko', 'ml', 'mr', 'ne', 'pa', 'pl', 'pt', 'ru', 'sw', 'ta', 'te', 'th', 'uk', 'ur', 'vi'] as const),
 ] as const
 
-/** A word or phrase to look for: long enough for any, and short enough that looking for it takes no time. */
+/** A word or phrase to search for, of bounded length so that the search is fast. */
 const phrase = z.string().regex(/\S/, 'must not be empty').max(256)
 const words = z.array(phrase).min(1)
 const count = z.number().int().nonnegative()
 const relation = z.enum(['less than', 'at least'])
 const none = z.strictObject({})
 
-/** The arguments by the id of the instruction, under the names that the dataset gives them. */
+/** The arguments by the id of the instruction, with the names of the dataset. */
 export const INSTRUCTION_ARGUMENTS = {
   'keywords:existence': z.strictObject({ keywords: words }),
   'keywords:frequency': z.strictObject({ keyword: phrase, frequency: count, relation }),
@@ -59,5 +62,5 @@ export type InstructionArguments = {
   readonly [I in InstructionId]: Readonly<z.output<(typeof INSTRUCTION_ARGUMENTS)[I]>>
 }
 
-/** Whether there is an instruction of this id. */
+/** Returns true if the id is an instruction. */
 export const isInstructionId = (id: string): id is InstructionId => Object.hasOwn(INSTRUCTION_ARGUMENTS, id)

@@ -47,12 +47,12 @@ const decode = (bytes: Uint8Array, name: string): E.Either<RowFailure, string> =
   )
 
 /**
- * All rows of a `.json` file. A file whose first character is `[` is one array of rows, which is
- * read as a whole. Any other file is read as JSON Lines.
+ * Reads all rows of a `.json` file. A file whose first character is `[` is one array of rows, which
+ * is read as a whole. Any other file is read as JSON Lines.
  *
  * Errors   `Left(RowFailure)` with the first bad row, counted from 1, and the others up to 100; for
- *          a text that is not JSON or not UTF-8; for an array of more than `maxBytes`, which fits
- *          as JSON Lines or Parquet. `Left(FileFailure)` if the file cannot be read.
+ *          a text that is not JSON or not UTF-8; for an array of more than `maxBytes`, which should
+ *          be JSON Lines or Parquet. `Left(FileFailure)` if the file cannot be read.
  * Effects  reads the source.
  */
 export const collectJson = <T>(

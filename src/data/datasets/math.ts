@@ -1,4 +1,7 @@
-/** MATH (Hendrycks et al. 2021, arXiv:2103.03874): competition problems whose solution boxes its answer, as in `\boxed{\frac{1}{2}}`. */
+/**
+ * MATH (Hendrycks et al. 2021, arXiv:2103.03874): competition problems with the answer boxed in the
+ * solution, as in `\boxed{\frac{1}{2}}`.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { FormatFailure } from '../../core/failure.js'
@@ -10,7 +13,10 @@ const BOX = '\\boxed'
 const refuse = (reason: string): E.Either<FormatFailure, never> =>
   E.left({ _tag: 'FormatFailure', format: 'MATH solution', reason })
 
-/** The index after the brace that closes the one at `open`; undefined if none does. A brace after a backslash is text. */
+/**
+ * Returns the index after the brace that closes the one at `open`, or undefined. A brace after a
+ * backslash is text.
+ */
 const closingBrace = (text: string, open: number): number | undefined => {
   let depth = 0
   for (let i = open; i < text.length; i++) {
@@ -26,10 +32,13 @@ const closingBrace = (text: string, open: number): number | undefined => {
 }
 
 /**
- * What the last `\boxed` of a text holds: the part between its braces, which are balanced, or the one character after a blank.
+ * Returns the content of the last `\boxed` of a text: the part between its balanced braces, or the
+ * one character after a blank.
  *
- * Errors   `Left(FormatFailure)` if there is no box, if the last one is never closed, or if it is empty.
- * Source   TorchRL `MATHRewardParser`, which takes the whole text where there is no box and drops a character of one that is not closed.
+ * Errors   `Left(FormatFailure)` if there is no box, if the last one is never closed, or if it is
+ *          empty.
+ * Source   TorchRL `MATHRewardParser`, which takes the whole text if there is no box and drops a
+ *          character of one that is not closed.
  *
  * @example
  * boxedAnswer('So \\boxed{1}, no: \\boxed{\\frac{1}{2}}.') // right('\\frac{1}{2}')
@@ -62,7 +71,9 @@ const rowSchema = z.object({
 /** A row of MATH. */
 export type MathRow = Readonly<z.infer<typeof rowSchema>>
 
-/** MATH: `problem` is the query, what the solution boxes last is the answer, and the row is kept. */
+/**
+ * MATH: `problem` is the query, the last box of the solution is the answer, and the row is kept.
+ */
 export const MATH: DatasetFormat<MathRow, RowTask<MathRow>> = {
   name: 'math',
   schema: rowSchema,

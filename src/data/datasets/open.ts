@@ -79,8 +79,8 @@ const isOfConfig = (path: string, config: string): boolean => {
 const DEFAULT_CONFIG = 'default'
 
 /**
- * The configuration that a file of a split belongs to: its first folder that is not the split, and
- * not the usual `data`.
+ * Returns the configuration of a file of a split: its first folder that is neither the split nor
+ * the usual `data`.
  */
 const configOf = (path: string, split: string): string =>
   path
@@ -94,10 +94,7 @@ const LISTED = 20
 const listed = (all: readonly string[]): string =>
   `${all.slice(0, LISTED).join(', ')}${all.length > LISTED ? ' ...' : ''}`
 
-/**
- * The files of some rows, and their name, in which a configuration and a split that were left out
- * are filled in.
- */
+/** The files of some rows, and their name with the resolved configuration and split. */
 interface FoundRows {
   readonly files: readonly string[]
   readonly name: string
@@ -141,7 +138,7 @@ const filesOf = ({ files, commit }: HubListing, wanted: HubRows): E.Either<HubFa
   )
 }
 
-/** The text that names rows on the hub: `hub:openai/gsm8k/main/train`. */
+/** Returns the text that names rows on the hub: `hub:openai/gsm8k/main/train`. */
 export const hubName = ({ repo, revision, rows }: HubRows): string => {
   const { config, split } = 'file' in rows ? { config: rows.file } : rows
   const at = revision === undefined ? '' : `@${encodeURIComponent(revision)}`
@@ -149,17 +146,18 @@ export const hubName = ({ repo, revision, rows }: HubRows): string => {
   return [`hub:${repo}${at}`, ...parts.filter((part) => part !== undefined)].join('/')
 }
 
-/** Kinds of failures of a data set that is neither reached nor in the cache. */
+/** Failures to reach a data set that is not in the cache either. */
 const AWAY: ReadonlySet<HubFailure['kind']> = new Set(['not-cached', 'unreachable', 'timeout'])
 
 /**
- * A failure with the way out where the hub cannot be reached and the cache does not have the rows.
+ * Adds a workaround to the failure if the hub cannot be reached and the cache does not have the
+ * rows.
  */
 const withWayOut = (failure: DatasetFailure): DatasetFailure =>
   failure._tag === 'HubFailure' && AWAY.has(failure.kind)
     ? {
         ...failure,
-        reason: `${failure.reason}. Download it once where the hub can be reached (\`hf download ${failure.repo} --repo-type dataset\` fills the same cache), or name a file of rows`,
+        reason: `${failure.reason}. Download it once on a machine that can reach the hub (\`hf download ${failure.repo} --repo-type dataset\` fills the same cache), or name a file of rows`,
       }
     : failure
 
@@ -195,7 +193,7 @@ const hubRowsOf = <Row>(
   )
 }
 
-/** `OWNER/NAME`, perhaps `@REVISION`, perhaps a path. */
+/** `OWNER/NAME`, optionally `@REVISION`, optionally a path. */
 const NAME = /^([\w.-]+\/[\w.-]+)(?:@([^/]+))?(?:\/(.+))?$/
 
 /**
@@ -219,7 +217,7 @@ const HUB = 'hub:'
  * configuration, split `train`), by `/CONFIG`, by `/CONFIG/SPLIT`, or by `/PATH` of a .parquet,
  * .jsonl or .json file. A slash in the revision is written %2F.
  *
- * Errors   `Left(HubFailure)` for a text that is no such name.
+ * Errors   `Left(HubFailure)` for a text that is not such a name.
  *
  * @example
  * parseHubName('hub:openai/gsm8k/main/train') // right({ repo: 'openai/gsm8k', rows: { config: 'main', split: 'train' } })
@@ -232,8 +230,8 @@ export const parseHubName = (text: string): E.Either<HubFailure, HubRows> => {
 }
 
 /**
- * Tests if a name can be that of rows on the hub, if there is no such file: `hub:...`, or
- * `OWNER/NAME` with perhaps a configuration and a split.
+ * Tests if a name can refer to rows on the hub, if the file does not exist: `hub:...`, or
+ * `OWNER/NAME` with an optional configuration and split.
  */
 export const mayBeHubName = (name: string): boolean =>
   name.startsWith(HUB) || (!isRowFile(name) && hubRowsNamed(name) !== undefined)
@@ -259,7 +257,7 @@ const namedRows = <Row>(
   if (!mayBeHubName(name)) return inFile
   const missing = (failure: DatasetFailure): DatasetFailure =>
     failure._tag === 'HubFailure'
-      ? { ...failure, reason: `there is no file '${name}', and on the hub: ${failure.reason}` }
+      ? { ...failure, reason: `no file '${name}', and on the hub: ${failure.reason}` }
       : failure
   return pipe(
     (access.files ?? liveFiles).exists(name),
@@ -273,8 +271,8 @@ const namedRows = <Row>(
  * | name | rows |
  * | --- | --- |
  * | a path that exists | `.parquet`, `.json` (one array, or JSON Lines), else JSON Lines |
- * | `OWNER/NAME[@REVISION]`, perhaps `/CONFIG` or `/CONFIG/SPLIT` | the hub or its cache |
- * | the same after `hub:` | the hub, even if there is a file of that name |
+ * | `OWNER/NAME[@REVISION]`, optionally `/CONFIG` or `/CONFIG/SPLIT` | the hub or its cache |
+ * | the same after `hub:` | the hub, even if a file of that name exists |
  * | `hub:OWNER/NAME/PATH` | one file of the repository |
  *
  * Errors   `Left` with the file and the bad lines or rows; for a file that cannot be read; for a package

@@ -1,21 +1,21 @@
-/** From rows to tasks: what every dataset does in the same way. */
+/** Conversion of rows to tasks, shared by all datasets. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { type RowFailure, type RowTask, rowFailure, type Task, type TaskSource, taskList } from '../task.js'
 
-/** The columns of a data set, and the task that each row is. */
+/** The schema of a data set, and the conversion of a row to a task. */
 export interface DatasetFormat<in out Row, out T extends Task> {
-  /** The name that sources get if nobody gives them one. */
+  /** The default name of sources. */
   readonly name: string
   readonly schema: z.ZodType<Row>
-  /** Pure. `id` is the task's. */
+  /** Converts a row. Pure; `id` is the task's id. */
   readonly task: (row: Row, id: string) => T
 }
 
 /** A row of a data set: its columns by name. */
 export type PlainRow = Readonly<Record<string, unknown>>
 
-/** An answer as text: data sets hold numbers as well. */
+/** An answer as text. Data sets may contain numbers and booleans. */
 const answerText = z.union([z.string(), z.number().transform(String), z.boolean().transform(String)])
 
 /** A row of any columns that has a `query` and, if it has one, an `answer`. */
@@ -47,15 +47,16 @@ export type Columns = Readonly<Record<string, string>>
 const isRow = (value: unknown): value is PlainRow =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** Columns that are listed in an error. */
+/** The maximum number of columns in an error message. */
 const LISTED = 10
 
 /**
- * Returns  a format that reads its fields from other columns: `withColumns(GSM8K, { question:
- *          'problem' })` reads rows with `problem` and
- * `answer`. Fields that are not named keep their column, and the row keeps every column.
+ * Returns a format that reads its fields from other columns: `withColumns(GSM8K, { question:
+ * 'problem' })` reads rows with `problem` and `answer`. Unlisted fields keep their column, and the
+ * row keeps every column.
  *
- * Errors   when rows are read: a row without such a column is refused with the columns that it has.
+ * Errors   when rows are read: a row without such a column is refused, with the columns that it
+ *          has.
  *
  * @example
  * withColumns(ROWS, { query: 'problem' }).schema.parse({ problem: '2 + 2?', answer: 4 }).query // '2 + 2?'
@@ -72,7 +73,7 @@ export const withColumns = <Row, T extends Task>(
     for (const [field, column] of missing) {
       const names = Object.keys(row)
       const list = `${names.slice(0, LISTED).join(', ')}${names.length > LISTED ? ' ...' : ''}`
-      const message = `there is no column '${column}' for '${field}': the row has ${list}`
+      const message = `missing column '${column}' for '${field}': the row has ${list}`
       context.issues.push({ code: 'custom', message, input: row })
     }
     return missing.length > 0
@@ -82,9 +83,10 @@ export const withColumns = <Row, T extends Task>(
 })
 
 /**
- * A task source over rows that fit their schema. A task's id is the name of the source and its index, counted from 0.
+ * Creates a task source over validated rows. A task's id is the name of the source and its index,
+ * counted from 0.
  *
- * Errors   `Left(RowFailure)` if there is no row.
+ * Errors   `Left(RowFailure)` if `rows` is empty.
  * Effects  none.
  */
 export const tasksOfRows = <Row, T extends Task>(
@@ -93,10 +95,10 @@ export const tasksOfRows = <Row, T extends Task>(
   format: DatasetFormat<Row, T>,
 ): E.Either<RowFailure, TaskSource<T>> =>
   rows.length === 0
-    ? E.left(rowFailure(name, { first: { row: 1, reason: 'there are no rows' } }))
+    ? E.left(rowFailure(name, { first: { row: 1, reason: 'no rows' } }))
     : E.right(
         taskList(
           name,
           rows.map((row, index) => format.task(row, `${name}-${index}`)),
-        ) as TaskSource<T>, // tasks have all that a row may lack
+        ) as TaskSource<T>, // tasks have the fields that rows may omit
       )

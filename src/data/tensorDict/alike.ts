@@ -1,4 +1,7 @@
-/** Joining TensorDicts that are alike: what keeps them from it, and how their leaves follow a plan together. */
+/**
+ * Joining of TensorDicts with the same structure: validation, and application of a plan to all
+ * leaves.
+ */
 import type * as tf from '@tensorflow/tfjs-core'
 import type { Data, Ragged } from './leaf.js'
 import { emptyTensor, innerSize, type KnownRows, replaceAxes, rowsFor, scopeFor } from './plan.js'
@@ -15,20 +18,29 @@ import {
 } from './tensorDict.js'
 import { equalValues } from './values.js'
 
-/** What to do where parts have different meta values. */
+/** The treatment of parts with different meta values. */
 export interface JoinOptions {
-  /** Gives the value of the result for different values of the parts. By default they are an error. */
+  /**
+   * Returns the value of the result for different values of the parts. By default they are an
+   * error.
+   */
   readonly resolveMeta?: (values: readonly unknown[], path: readonly string[]) => unknown
 }
 
-/** How alike TensorDicts become one: a plan over the elements of all of them, one TensorDict after the other. */
+/**
+ * A plan for joining TensorDicts. It indexes the elements of all of them, one TensorDict after the
+ * other.
+ */
 export interface JoinPlan {
   readonly to: readonly number[]
-  /** For each element of the result the number of its source element, -1 for none. */
+  /** The source element of each element of the result, -1 for none. */
   readonly rows: () => Rows
-  /** Makes what joins tensors. Called inside the scope; never given a result without elements. */
+  /**
+   * Creates the function that joins tensors. Called inside the scope, and never for a result
+   * without elements.
+   */
   readonly mover: () => (tensors: readonly tf.Tensor[]) => tf.Tensor
-  /** What a data leaf has where an element comes from nowhere. */
+  /** The value of a data leaf for an element without source. */
   readonly filler?: unknown
 }
 
@@ -55,7 +67,10 @@ const sameFrom = (a: readonly number[], b: readonly number[], [i, j]: readonly [
   return true
 }
 
-/** Whether two entries are of one kind, type and shape behind the batch axes of their roots. */
+/**
+ * Returns true if two entries agree in kind, type and the shape after the batch axes of their
+ * roots.
+ */
 const alikeEntries = (a: Entry, b: Entry | undefined, ranks: readonly [number, number]): boolean => {
   if (b === undefined) return false
   if (!('_tag' in a) || !('_tag' in b)) {
@@ -66,13 +81,16 @@ const alikeEntries = (a: Entry, b: Entry | undefined, ranks: readonly [number, n
   return a._tag === b._tag
 }
 
-/** The values of Meta leaves. */
+/** Returns the values of Meta leaves. */
 const valuesOf = (entries: readonly (Entry | undefined)[]): readonly unknown[] =>
   entries.map((entry) => (entry !== undefined && 'value' in entry ? entry.value : undefined))
 
 const agree = (values: readonly unknown[]): boolean => values.every((value) => equalValues(value, values[0]))
 
-/** What is compared: the batch ranks of the first root and of each other one, and what to do about meta values. */
+/**
+ * The input of a comparison: the batch ranks of the first root and of each other one, and the
+ * treatment of meta values.
+ */
 interface Comparison {
   readonly ranks: readonly (readonly [number, number])[]
   readonly options: JoinOptions
@@ -88,7 +106,7 @@ const allAlike = (nodes: readonly TensorDict[], key: string, { ranks }: Comparis
   return true
 }
 
-/** The keys of all nodes, each once. */
+/** Returns the keys of all nodes, each once. */
 const keysOf = (nodes: readonly TensorDict[]): Iterable<string> => {
   const { spine } = nodes[0]!
   const names = namesOf(spine)
@@ -97,7 +115,7 @@ const keysOf = (nodes: readonly TensorDict[]): Iterable<string> => {
     : new Set(nodes.flatMap((node) => [...namesOf(node.spine)]))
 }
 
-/** What the comparison of nodes has found so far: every difference, and where it is now. */
+/** The state of a comparison: every difference so far, and the current path. */
 interface Findings {
   readonly problems: TensorDictProblem[]
   readonly path: string[]
@@ -106,7 +124,7 @@ interface Findings {
 const entriesAt = (nodes: readonly TensorDict[], key: string): readonly (Entry | undefined)[] =>
   nodes.map((node) => valueAt(node.spine, key))
 
-/** Everything by which nodes differ that are to be joined, each with its path. */
+/** Collects every difference between nodes that are to be joined, with its path. */
 const compareNodes = (nodes: readonly TensorDict[], comparison: Comparison, { problems, path }: Findings): void => {
   for (const key of keysOf(nodes)) {
     path.push(key)
@@ -126,8 +144,8 @@ const compareNodes = (nodes: readonly TensorDict[], comparison: Comparison, { pr
 /**
  * Refuses TensorDicts that cannot be joined.
  *
- * Errors   throws TensorDictError, listing the problem of the batch shapes, if there is one, and every difference of keys, kinds, types,
- *          shapes behind the batch axes and meta values.
+ * Errors   throws TensorDictError, listing the problem of the batch shapes, if any, and every
+ *          difference of keys, kinds, types, shapes after the batch axes and meta values.
  */
 export const requireAlike = (
   operation: string,
@@ -142,13 +160,16 @@ export const requireAlike = (
   throw new TensorDictError(operation, [], { problems, actual: parts.map((part) => part.batchShape) })
 }
 
-/** The entry for the meta values of all parts. */
+/** Returns the entry for the meta values of all parts. */
 const joinedMeta = (entries: readonly Entry[], path: readonly string[], { resolveMeta }: JoinOptions): Entry => {
   const values = valuesOf(entries)
   return resolveMeta === undefined || agree(values) ? entries[0]! : { _tag: 'Meta', value: resolveMeta(values, path) }
 }
 
-/** A plan that is being applied, with what is computed once for all leaves: `join` is made for the first tensors. */
+/**
+ * The application of a plan, with values that are computed once for all leaves: `join` is created
+ * for the first tensors.
+ */
 interface Joining extends KnownRows {
   readonly plan: JoinPlan & JoinOptions
   readonly rank: number
@@ -168,7 +189,7 @@ const joinNodes = (nodes: readonly TensorDict[], path: readonly string[], joinin
   const [first] = nodes
   const inner = innerSize(first!.batchShape, rank)
   const spine = mapValues(first!.spine, (entry, key): Entry => {
-    const parts = nodes.map((node) => valueAt(node.spine, key)!) // `requireAlike` has seen them, all of one kind
+    const parts = nodes.map((node) => valueAt(node.spine, key)!) // `requireAlike` has checked that all are of one kind
     if (!('_tag' in entry)) return joinTensors(parts as tf.Tensor[], joining)
     switch (entry._tag) {
       case 'TensorDict':
@@ -185,9 +206,10 @@ const joinNodes = (nodes: readonly TensorDict[], path: readonly string[], joinin
 }
 
 /**
- * Applies a plan to TensorDicts that are alike (`requireAlike`). Keys are in the order of the first one.
+ * Applies a plan to TensorDicts with the same structure (`requireAlike`). Keys are in the order of
+ * the first one.
  *
- * Effects  makes tensors that belong to the enclosing scope.
+ * Effects  creates tensors that belong to the enclosing scope.
  */
 export const applyJoin = <S>(parts: readonly TensorDict<S>[], plan: JoinPlan & JoinOptions): TensorDict<S> => {
   const rank = parts[0]!.batchShape.length
@@ -195,7 +217,10 @@ export const applyJoin = <S>(parts: readonly TensorDict<S>[], plan: JoinPlan & J
   return scopeFor(parts, () => joinNodes(parts, [], joining)) as TensorDict<S> // equal schemas: the parts are alike
 }
 
-/** Batch shapes that differ, as a problem: none if they agree. `skipped` is an axis whose size does not matter. */
+/**
+ * Describes batch shapes that differ, or returns an empty list. The size of the axis `skipped` is
+ * ignored.
+ */
 export const shapeProblems = (parts: readonly TensorDict[], skipped?: number): readonly string[] => {
   const texts = new Set(
     parts.map(({ batchShape }) => shown(batchShape.map((size, axis) => (axis === skipped ? -1 : size)))),

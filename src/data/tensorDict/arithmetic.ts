@@ -1,4 +1,4 @@
-/** Arithmetic on all numbers of a TensorDict, and their dtypes. */
+/** Arithmetic on all numbers of a TensorDict, and casts of their dtypes. */
 import * as tf from '@tensorflow/tfjs-core'
 import { scope } from '../../engine/scope.js'
 import { isValueOf, type Leaf, type Ragged, type RaggedType } from './leaf.js'
@@ -6,7 +6,7 @@ import { mapLeaves, zipped } from './leaves.js'
 import { isTensorDict, type TensorDict, TensorDictError, type TensorDictProblem } from './tensorDict.js'
 import { equalValues, sameNumbers } from './values.js'
 
-/** An operation on tensors of one shape and dtype, element by element. */
+/** An elementwise operation on tensors of one shape and dtype. */
 export type ElementwiseOp = (left: tf.Tensor, right: tf.Tensor) => tf.Tensor
 
 /** An operation lifted to TensorDicts. */
@@ -14,7 +14,7 @@ export type LiftedOp = <S>(left: TensorDict<S>, right: TensorDict<NoInfer<S>> | 
 
 const tensorOf = ({ type, values }: Ragged): tf.Tensor => tf.tensor1d(Array.from(values), type)
 
-/** The rows with other numbers, one for each. */
+/** Replaces the numbers of rows. */
 const refilled = ({ offsets }: Ragged, numbers: tf.Tensor): Ragged => ({
   _tag: 'Ragged',
   type: numbers.dtype as RaggedType, // elementwise operations give no strings
@@ -27,7 +27,7 @@ const numberType = (leaf: Leaf): tf.DataType | undefined => {
   return leaf._tag === 'Ragged' ? leaf.type : undefined
 }
 
-/** Why an operation cannot be applied to two leaves; undefined if it can. */
+/** Returns the reason why an operation cannot be applied to two leaves, or undefined. */
 const pairProblem = (a: Leaf, b: Leaf): string | undefined => {
   const describe = (leaf: Leaf): string =>
     leaf instanceof tf.Tensor
@@ -46,13 +46,13 @@ const pairProblem = (a: Leaf, b: Leaf): string | undefined => {
 
 const scalarProblem = (leaf: Leaf, x: number): string | undefined => {
   const type = numberType(leaf)
-  return type === undefined || isValueOf(type, x) ? undefined : `${x} is no ${type}`
+  return type === undefined || isValueOf(type, x) ? undefined : `${x} is not ${type}`
 }
 
 interface Lifting {
   readonly operation: string
   readonly op: ElementwiseOp
-  /** Why a leaf of this dtype is refused, if it is. */
+  /** Returns the reason why a leaf of this dtype is refused, or undefined. */
   readonly refusal: (dtype: tf.DataType | undefined) => string | undefined
 }
 
@@ -91,12 +91,15 @@ const lifted =
     })
 
 /**
- * An operation on tensors as one on TensorDicts: applied to each pair of tensors, and to the numbers of each pair of ragged rows. Data and
- * meta pass through; on both sides they must be equal. A number on the right takes the dtype of each leaf.
+ * Lifts an operation on tensors to TensorDicts: it is applied to each pair of tensors, and to the
+ * numbers of each pair of ragged rows. Data and meta pass through, and must be equal on both sides.
+ * A number on the right takes the dtype of each leaf.
  *
- * Errors   the result throws TensorDictError, naming every key that one side lacks, every pair of other kinds, dtypes, shapes, row lengths,
- *          data or meta, and every leaf whose dtype cannot hold the number.
- * Effects  the result makes tensors that belong to the enclosing scope; it reads ragged numbers, which computes them.
+ * Errors   the result throws TensorDictError, naming every key that one side lacks, every pair with
+ *          different kinds, dtypes, shapes, row lengths, data or meta, and every leaf whose dtype
+ *          cannot hold the number.
+ * Effects  the result creates tensors that belong to the enclosing scope; it reads ragged numbers,
+ *          which computes them.
  * Source   law 33.
  *
  * @example
@@ -113,33 +116,39 @@ const arithmetic = (operation: string, op: ElementwiseOp): LiftedOp =>
   })
 
 /**
- * The sum, leaf by leaf: see `lift`. Bool leaves are refused.
+ * Adds two TensorDicts leaf by leaf: see `lift`. Bool leaves are refused.
  *
  * @example
  * toNested(add(TensorDict({ x: ragged('int32', [[1, 2]]) }, [1]), 10)) // { x: [[11, 12]] }
  */
 export const add: LiftedOp = arithmetic('add', (a, b) => tf.add(a, b))
 
-/** The difference, leaf by leaf: see `lift`. Bool leaves are refused. */
+/** Subtracts leaf by leaf: see `lift`. Bool leaves are refused. */
 export const sub: LiftedOp = arithmetic('sub', (a, b) => tf.sub(a, b))
 
-/** The product, leaf by leaf: see `lift`. Bool leaves are refused. */
+/** Multiplies leaf by leaf: see `lift`. Bool leaves are refused. */
 export const mul: LiftedOp = arithmetic('mul', (a, b) => tf.mul(a, b))
 
-/** The quotient, leaf by leaf: see `lift`. Of int32 it is rounded down. Bool leaves are refused. */
+/**
+ * Divides leaf by leaf: see `lift`. For int32 the quotient is rounded down. Bool leaves are
+ * refused.
+ */
 export const div: LiftedOp = arithmetic('div', (a, b) => tf.div(a, b))
 
-/** Which leaves `cast` is for. */
+/** Options for `cast`. */
 export interface CastOptions {
-  /** The dtypes that are cast: by default floating ones alone, so that token ids, counts and masks stay what they are. */
+  /**
+   * The dtypes that are cast. Default: only float32, so that token ids, counts and masks are not
+   * changed.
+   */
   readonly from?: readonly RaggedType[]
 }
 
 /**
- * Tensors and ragged rows of some dtypes as numbers of another. From float32 to int32 digits behind the point are cut; to bool, all but 0 is
- * true. Data and meta pass through.
+ * Converts tensors and ragged rows of some dtypes to another dtype. From float32 to int32 decimals
+ * are truncated; to bool, every number except 0 is true. Data and meta pass through.
  *
- * Effects  makes tensors that belong to the enclosing scope.
+ * Effects  creates tensors that belong to the enclosing scope.
  *
  * @example
  * toNested(cast(TensorDict({ x: ragged('float32', [[1.5, -1.5]]) }, [1]), 'int32')) // { x: [[1, -1]] }

@@ -20,7 +20,10 @@ import {
 const startsWithShape = (shape: readonly number[], prefix: readonly number[]): boolean =>
   prefix.length <= shape.length && prefix.every((n, i) => shape[i] === n)
 
-/** The batch shape of a node inside of a root of another batch shape: its own if that begins with the new one, otherwise the new one. */
+/**
+ * Returns the batch shape of a node under a root with another batch shape: its own if that begins
+ * with the new one, otherwise the new one.
+ */
 const shapeUnder = (node: TensorDict, batchShape: readonly number[]): readonly number[] =>
   startsWithShape(node.batchShape, batchShape) ? node.batchShape : batchShape
 
@@ -50,12 +53,14 @@ const reshaped = (node: TensorDict, batchShape: readonly number[]): TensorDict =
   )
 
 /**
- * The same leaves under another batch shape that all of them admit: fewer axes, or more where all leaves agree on them. A node that has
- * more batch axes than the new root keeps its own; a node that has fewer gets those of the root.
+ * Changes the batch shape without changing the leaves: fewer axes, or more if all leaves agree on
+ * them. A node that has more batch axes than the new root keeps its own; a node that has fewer gets
+ * those of the root.
  *
- * Shapes   `[]` fits tensors and meta always; ragged rows and data only where the number of batch elements stays the same.
+ * Shapes   `[]` always fits tensors and meta; ragged rows and data fit only if the number of batch
+ *          elements stays the same.
  * Errors   throws TensorDictError, naming every leaf that does not fit.
- * Cost     no tensor, no copy; the same object for its own batch shape.
+ * Cost     no tensor, no copy; the current batch shape returns the same object.
  * Source   law 5.
  *
  * @example
@@ -99,12 +104,14 @@ const commonPrefix = (shapes: readonly (readonly number[])[]): readonly number[]
 }
 
 /**
- * The TensorDict of entries, or of another TensorDict, under the longest batch shape that all leaves admit, of at most `maxAxes` axes. Where
- * there is no tensor, the batch has one axis, as long as the data and the ragged rows are; where there is only meta, none.
+ * Creates a TensorDict of entries, or of another TensorDict, with the longest batch shape that fits
+ * all leaves, of at most `maxAxes` axes. Without tensors, the batch has one axis, as long as the
+ * data and the ragged rows; with only meta, none.
  *
- * Errors   throws TensorDictError if no batch shape fits: where the numbers of data, of ragged rows and of tensor rows disagree.
- * Source   law 4. (TensorDict 0.14 clamps the number of axes it is asked for, and gives nodes longer batch shapes than the root; here
- *          nodes get the root's.)
+ * Errors   throws TensorDictError if no batch shape fits, because the numbers of data, of ragged
+ *          rows and of tensor rows disagree.
+ * Source   law 4. (TensorDict 0.14 clamps the requested number of axes, and gives nodes longer
+ *          batch shapes than the root; here nodes get the root's.)
  *
  * @example
  * autoBatch({ x: tf.zeros([2, 3, 4]), y: tf.zeros([2, 3]), text: data(['a', 'b']) }).batchShape // [2]

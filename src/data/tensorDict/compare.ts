@@ -1,11 +1,14 @@
-/** Comparing TensorDicts: equality, differences, hashes. These read tensors, which computes them. */
+/**
+ * Comparison of TensorDicts: equality, differences, hashes. These functions read tensors, which
+ * computes them.
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import { hash as hashOf } from 'immutable'
 import type { Data, Leaf, Meta, Ragged } from './leaf.js'
 import { type Entry, isTensorDict, type TensorDict } from './tensorDict.js'
 import { equalValues, hashNumbers, hashValue, mix, mixNamed, type Numbers, sameNumbers } from './values.js'
 
-/** One place where two TensorDicts differ, and how. */
+/** A difference between two TensorDicts at one path. */
 export interface TensorDictDifference {
   readonly path: readonly string[]
   readonly reason: string
@@ -47,7 +50,7 @@ const itemDifference = (a: readonly unknown[], b: readonly unknown[]): string | 
   return i < 0 ? undefined : `different values at element ${i}`
 }
 
-/** How two leaves of one kind, dtype and shape differ. */
+/** Describes the difference of two leaves of one kind, dtype and shape. */
 const valueDifference = (a: Leaf, b: Leaf, same: SameNumbers): string | undefined => {
   if (a === b) return undefined
   if (a instanceof tf.Tensor) return same(a.dataSync(), (b as tf.Tensor).dataSync()) // one kind, here and below
@@ -63,7 +66,10 @@ const valueDifference = (a: Leaf, b: Leaf, same: SameNumbers): string | undefine
   }
 }
 
-/** Every difference, one for each path, in the order of the left keys. Lazy: the first is cheap. */
+/**
+ * Yields every difference, one for each path, in the order of the left keys. Lazy: the first is
+ * cheap.
+ */
 function* differences(
   left: TensorDict,
   right: TensorDict,
@@ -88,7 +94,8 @@ function* differences(
 }
 
 /**
- * Every difference between two TensorDicts, each path once: keys that one of them lacks, batch shapes, kinds, dtypes, shapes, values.
+ * Lists every difference between two TensorDicts, each path once: missing keys, batch shapes,
+ * kinds, dtypes, shapes, values.
  *
  * Source   law 68: empty if and only if `equals`.
  *
@@ -100,9 +107,10 @@ export const diff = (left: TensorDict, right: TensorDict): readonly TensorDictDi
 ]
 
 /**
- * Equal batch shapes, equal keys in any order, equal leaves. Numbers are equal bit for bit (0 and -0 differ, dividing by them does), but
- * any NaN equals any other. Data and meta values are equal by immutable's `is`, or as arrays, typed arrays, lists and plain records of
- * equal values. Reflexive, symmetric, transitive.
+ * Compares two TensorDicts: equal batch shapes, equal keys in any order, equal leaves. Numbers are
+ * equal bit for bit (0 and -0 differ, because dividing by them does), but any NaN equals any other.
+ * Data and meta values are equal by immutable's `is`, or as arrays, typed arrays, lists and plain
+ * records of equal values. Reflexive, symmetric, transitive.
  *
  * Source   laws 66, 67.
  *
@@ -112,7 +120,7 @@ export const diff = (left: TensorDict, right: TensorDict): readonly TensorDictDi
 export const equals = (left: TensorDict, right: TensorDict): boolean =>
   differences(left, right, { path: [], same: bitwise }).next().done === true
 
-/** How far numbers may be apart: `|a - b| <= atol + rtol * |b|`. */
+/** The tolerance between numbers: `|a - b| <= atol + rtol * |b|`. */
 export interface Tolerance {
   readonly rtol?: number
   readonly atol?: number
@@ -130,9 +138,10 @@ const within =
   }
 
 /**
- * Every path where two TensorDicts are not close, with how many numbers are apart and the two that are most apart; empty if they are
- * close. Numbers are close if `|a - b| <= atol + rtol * |b|`, with `rtol` 1e-5 and `atol` 1e-8 by default; NaN is close to NaN, infinity
- * to itself. All else must be equal.
+ * Returns every path at which two TensorDicts are not close, with the number of differing values
+ * and the two that differ most; empty if they are close. Numbers are close if `|a - b| <= atol +
+ * rtol * |b|`, with `rtol` 1e-5 and `atol` 1e-8 by default; NaN is close to NaN, infinity to
+ * itself. Everything else must be equal.
  *
  * @example
  * const of = (x: number) => TensorDict({ loss: ragged('float32', [[x]]) }, [1])
@@ -160,7 +169,7 @@ const hashEntry = (entry: Entry): number => {
 }
 
 /**
- * A number that equal TensorDicts have in common, whatever the order of their keys.
+ * Returns a hash that is the same for equal TensorDicts, whatever the order of their keys.
  *
  * Source   law 67.
  *

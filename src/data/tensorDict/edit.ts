@@ -1,4 +1,7 @@
-/** Changes to the keys of a TensorDict. They copy spines, never leaves: untouched entries keep their identity. */
+/**
+ * Edits of the keys of a TensorDict. They copy spines, never leaves: untouched entries keep their
+ * identity.
+ */
 import { OrderedMap } from 'immutable'
 import {
   type At,
@@ -50,7 +53,10 @@ const leafOnTheWay = ({ operation, path }: Change, depth: number, present: Entry
   })
 }
 
-/** Changes the entry at a path, from its name `depth` on; the nodes on the way are new, and made where there are none. */
+/**
+ * Changes the entry at a path, from its name `depth` on. The nodes along the path are new; missing
+ * ones are created.
+ */
 const change = (td: TensorDict, what: Change, depth = 0): TensorDict => {
   const { operation, path, to } = what
   const name = path[depth]!
@@ -68,10 +74,12 @@ const change = (td: TensorDict, what: Change, depth = 0): TensorDict => {
 }
 
 /**
- * The TensorDict with an entry under a key. Nodes that are missing on the way are made, with the batch shape of the node they are in. A
- * new entry comes last. Setting what is there already returns the same object.
+ * Sets an entry under a key. Missing nodes along the path are created, with the batch shape of
+ * their parent. A new entry comes last. Setting an entry to its current value returns the same
+ * object.
  *
- * Errors   throws TensorDictError if the entry does not fit the batch shape, or if a name on the way is a leaf.
+ * Errors   throws TensorDictError if the entry does not fit the batch shape, or if a name along the
+ *          path is a leaf.
  * Cost     one new node for each name of the key; everything else is shared.
  * Source   laws 6 to 11, 70, 71.
  *
@@ -88,9 +96,11 @@ export const set = <S, const K extends TensorDictKey, const E extends Entry>(
 }
 
 /**
- * The TensorDict with one entry replaced by a function of it, in its place. A function that returns the very entry changes nothing.
+ * Replaces one entry by a function of it, in its place. A function that returns its argument
+ * changes nothing.
  *
- * Errors   throws TensorDictError if there is no such entry, or if the new one does not fit the batch shape.
+ * Errors   throws TensorDictError if the entry does not exist, or if the new one does not fit the
+ *          batch shape.
  * Source   law 14.
  *
  * @example
@@ -105,14 +115,14 @@ export const modify = <S, const K extends KeyOf<S>, const E extends Entry>(
   const problem = absence(td, path)
   if (problem !== undefined) throw new TensorDictError('modify', path, problem)
   const to = (entry: Entry | undefined): Entry => f(entry as At<S, K>) // it is there, as just checked
-  return change(td, { operation: 'modify', path, to }) as TensorDict<SetAt<S, K, E>> // E is what `f` gave
+  return change(td, { operation: 'modify', path, to }) as TensorDict<SetAt<S, K, E>> // E is the result of `f`
 }
 
-/** A node over a changed spine: the very node if nothing has changed. */
+/** Returns a node over a changed spine, or the node itself if nothing has changed. */
 const over = (td: TensorDict, spine: TensorDict['spine']): TensorDict =>
   spine === td.spine ? td : nodeOver(spine, td.batchShape)
 
-/** The nodes of a spine that a tree names in part, each replaced by what `f` makes of it. */
+/** Replaces the nodes of a spine that a tree names in part by the result of `f`. */
 const inside = (
   spine: TensorDict['spine'],
   tree: Exclude<KeyTree, 'all'>,
@@ -130,9 +140,9 @@ const without = (td: TensorDict, tree: KeyTree): TensorDict => {
 }
 
 /**
- * All but the entries under some keys. Nodes that become empty stay. Keys that are not there are ignored.
+ * Removes the entries under some keys. Nodes that become empty stay. Unknown keys are ignored.
  *
- * Source   laws 16, 17: the same object if nothing is left out.
+ * Source   laws 16, 17: the same object if nothing is removed.
  *
  * @example
  * has(exclude(TensorDict({ a: meta(1), b: meta(2) }, []), 'a'), 'a') // false
@@ -146,7 +156,8 @@ export const exclude = <S, const K extends readonly TensorDictKey[]>(
 }
 
 /**
- * The TensorDict without the entry under a key: the same object if there is none. A node that becomes empty stays.
+ * Removes the entry under a key. An unknown key returns the same object. A node that becomes empty
+ * stays.
  *
  * Source   law 13.
  *
@@ -171,11 +182,12 @@ const requireAll = (operation: string, td: TensorDict, paths: readonly Path[]): 
 }
 
 /**
- * Only the entries under some keys, in the order that they have in `td`, whatever the order of the keys. A key covers all that is inside.
+ * Keeps only the entries under some keys, in their order in `td`, whatever the order of the keys. A
+ * key covers everything inside its node.
  *
- * Errors   throws TensorDictError naming every key that is not there.
- * Source   laws 15, 16: the same object if everything is kept. (TensorDict 0.14 keeps the order of the keys, and drops the rest of a
- *          node if a key inside of it is named as well.)
+ * Errors   throws TensorDictError naming every unknown key.
+ * Source   laws 15, 16: the same object if everything is kept. (TensorDict 0.14 keeps the order of
+ *          the keys, and drops the rest of a node if a key inside of it is named as well.)
  *
  * @example
  * leafPaths(select(TensorDict({ a: meta(1), n: { b: meta(2), c: meta(3) } }, []), ['n', 'c'], 'a')) // [['a'], ['n', 'c']]
@@ -195,7 +207,7 @@ export type Partition<S, K extends readonly (readonly TensorDictKey[])[]> = read
   TensorDict<ExcludeAt<S, K[number][number]>>,
 ]
 
-/** The problem of keys of different lists that cover each other. */
+/** Lists the keys of different lists that overlap. */
 const overlaps = (lists: readonly (readonly Path[])[]): readonly TensorDictProblem[] =>
   lists.flatMap((paths, i) =>
     lists
@@ -210,9 +222,9 @@ const overlaps = (lists: readonly (readonly Path[])[]): readonly TensorDictProbl
   )
 
 /**
- * Takes a TensorDict apart by keys: `select` of each list, and what is left.
+ * Splits a TensorDict by keys: `select` of each list, and the rest.
  *
- * Errors   throws TensorDictError naming every key that is not there, and every key that two lists have in common.
+ * Errors   throws TensorDictError naming every unknown key, and every key that two lists share.
  * Source   law 18: merging all parts gives an equal TensorDict.
  *
  * @example
@@ -244,12 +256,15 @@ const renameProblem = (td: TensorDict, source: Path, target: Path): string | und
 }
 
 /**
- * One entry under another key: in its old place if only its last name changes, otherwise last where it goes. Nodes that are missing on the
- * way are made; a node that becomes empty stays. Renaming an entry to its own key changes nothing.
+ * Moves one entry to another key: in its old place if only its last name changes, otherwise last at
+ * its destination. Missing nodes along the path are created; a node that becomes empty stays.
+ * Renaming an entry to its own key changes nothing.
  *
- * Errors   throws TensorDictError if there is no such entry, if the new key is taken, leads through a leaf or into the entry itself, or if
- *          the entry does not fit the batch shape where it goes.
- * Source   law 19. (TensorDict 0.14 overwrites what is there, and loses a node that is renamed into itself.)
+ * Errors   throws TensorDictError if the entry does not exist, if the new key is taken, leads
+ *          through a leaf or into the entry itself, or if the entry does not fit the batch shape at
+ *          its destination.
+ * Source   law 19. (TensorDict 0.14 overwrites an existing entry, and loses a node that is renamed
+ *          into itself.)
  *
  * @example
  * leafPaths(rename(TensorDict({ a: meta(1), b: meta(2) }, []), 'a', ['n', 'c'])) // [['b'], ['n', 'c']]

@@ -1,4 +1,7 @@
-/** Nested keys as flat ones with a separator, and back; nodes without leaves. They move leaves, and copy none. */
+/**
+ * Flattening of nested keys with a separator and back, and removal of nodes without leaves. Leaves
+ * are moved, never copied.
+ */
 import { OrderedMap } from 'immutable'
 import { kindOf, type Path } from './keys.js'
 import { leafEntries, nodePaths } from './leaves.js'
@@ -57,7 +60,7 @@ export type WithoutEmptyNodes<S> = unknown extends S
 const requireSeparator = (operation: string, separator: string): void => {
   if (typeof separator === 'string' && separator.length > 0) return
   throw new TensorDictError(operation, [], {
-    reason: separator === '' ? 'the separator is empty' : `the separator is no string, but ${kindOf(separator)}`,
+    reason: separator === '' ? 'the separator is empty' : `the separator must be a string, got ${kindOf(separator)}`,
     expected: 'a string that is not empty',
     actual: separator,
   })
@@ -68,12 +71,15 @@ const fail = (operation: string, problems: readonly TensorDictProblem[], hint: s
 }
 
 /**
- * One node with all leaves, each under the names of its path joined by a separator. Empty nodes vanish.
+ * Flattens all leaves into one node, each under the names of its path joined by a separator. Empty
+ * nodes are dropped.
  *
- * Errors   throws TensorDictError, naming every path that could not be taken apart again (a name contains the separator, or makes one with
- *          its neighbour), every two that would have one name, and every node with leaves that has more batch axes than the root.
+ * Errors   throws TensorDictError, naming every path that could not be split again (a name contains
+ *          the separator, or forms one with its neighbor), every two paths that would have the same
+ *          name, and every node with leaves that has more batch axes than the root.
  * Cost     no tensor, no copy.
- * Source   laws 23, 24: `unflattenKeys` is the inverse. (TensorDict 0.14 takes the empty separator, and loses batch shapes of nodes.)
+ * Source   laws 23, 24: `unflattenKeys` is the inverse. (TensorDict 0.14 accepts an empty
+ *          separator, and loses batch shapes of nodes.)
  *
  * @example
  * leafPaths(flattenKeys(TensorDict({ next: { reward: meta(1) } }, []), '.')) // [['next.reward']]
@@ -97,7 +103,10 @@ export const flattenKeys = <S, const Separator extends string>(
       ...(parts.length === path.length && parts.every((part, i) => part === path[i])
         ? []
         : [
-            { path, reason: `could not be told from ${showPath(parts)} by the separator ${JSON.stringify(separator)}` },
+            {
+              path,
+              reason: `could not be distinguished from ${showPath(parts)} by the separator ${JSON.stringify(separator)}`,
+            },
           ]),
     ]
   })
@@ -107,7 +116,7 @@ export const flattenKeys = <S, const Separator extends string>(
       ? []
       : [{ path, reason: `batch shape [${node.batchShape.join(', ')}] of a node would be lost` }]
   })
-  fail('flattenKeys', [...problems, ...deeper], 'rename what collides, or select what is to be flat')
+  fail('flattenKeys', [...problems, ...deeper], 'rename colliding entries, or select the entries to flatten')
   const entries = OrderedMap(leaves.map(([path, leaf]): [string, Entry] => [path.join(separator), leaf]))
   return nodeOf(entries, td.batchShape)
 }
@@ -121,7 +130,7 @@ type Growing = Map<string, Growing | Placed>
 
 const isGrowing = (part: Growing | Placed | undefined): part is Growing => part instanceof Map
 
-/** Puts an entry at a path into a tree of maps; if something is in the way, it gives that instead. */
+/** Puts an entry at a path into a tree of maps. Returns the entry that is in the way, if any. */
 const place = (tree: Growing, parts: readonly string[], item: Placed): Growing | Placed | undefined => {
   const [name, ...rest] = parts as Path // split gives at least one part
   const present = tree.get(name)
@@ -144,10 +153,12 @@ const grown = (tree: Growing, batchShape: readonly number[]): TensorDict =>
   )
 
 /**
- * Names of the root taken apart at a separator, each part a key of a node; nodes are made as they are needed, with the root's batch shape.
- * Two separators in succession have the name `''` between them. Nodes that are there keep their inside as it is.
+ * Splits names of the root at a separator, each part a key of a node. Nodes are created as needed,
+ * with the root's batch shape. Two consecutive separators have the name `''` between them. The
+ * contents of existing nodes are not changed.
  *
- * Errors   throws TensorDictError, naming every entry whose place is taken: by the leaf or the node of another name.
+ * Errors   throws TensorDictError, naming every entry whose place is taken by the leaf or the node
+ *          of another name.
  * Cost     no tensor, no copy.
  * Source   law 25: `flattenKeys` is the inverse on a TensorDict without nodes.
  *
@@ -173,7 +184,7 @@ export const unflattenKeys = <S, const Separator extends string>(
 }
 
 /**
- * The TensorDict without nodes that hold no leaf at any depth: the same object if there is none.
+ * Removes nodes that hold no leaf at any depth. Without such nodes, returns the same object.
  *
  * @example
  * nodePaths(dropEmptyNodes(TensorDict({ a: { b: {} }, n: { c: meta(1) } }, []))) // [['n']]

@@ -1,12 +1,12 @@
-/** Choosing batch elements: by number, by range, by list, by mask. Feature axes are never touched. */
+/** Selection of batch elements: by integer, range, list or mask. Feature axes are never changed. */
 import * as tf from '@tensorflow/tfjs-core'
 import { chosen, isMask, type Mask, maskShape, readMask } from './masks.js'
 import { applyPlan, type MoveTensor, type Offsets, type Plan, reshaped, rowsOf, runOf, stridesOf } from './plan.js'
 import { batchSize, type TensorDict, TensorDictError, type TensorDictProblem } from './tensorDict.js'
 
 /**
- * Elements `start`, `start + step`, ... before `end` of an axis. Negative numbers count from the end. By default all elements,
- * or, if `step` is negative, all elements backwards.
+ * Elements `start`, `start + step`, ... before `end` of an axis. Negative numbers count from the
+ * end. Default: all elements, backwards if `step` is negative.
  */
 export interface Range {
   readonly start?: number
@@ -14,27 +14,30 @@ export interface Range {
   readonly step?: number
 }
 
-/** In place of an axis: a new axis of size 1. */
+/** An index part that inserts a new axis of size 1. */
 export const newAxis = 'newAxis'
 
-/** In place of as many whole axes as are left. */
+/** An index part for all remaining axes, unchanged. */
 export const ellipsis = 'ellipsis'
 
-/** What `index` does with an axis: an integer removes it, a range or a list keeps it, a mask takes as many axes as it has. */
+/**
+ * One part of an index. An integer removes its axis, a range or a list keeps it, and a mask covers
+ * as many axes as it has.
+ */
 export type IndexPart = number | Range | typeof newAxis | typeof ellipsis | readonly number[] | Mask
 
-/** A part that has been checked against its axes. */
+/** An index part after validation. */
 type Step =
   | { readonly kind: 'at'; readonly position: number }
   | { readonly kind: 'some'; readonly axes: number; readonly positions: readonly number[] }
   | { readonly kind: 'new' }
 
 const isList = (part: IndexPart): part is readonly number[] =>
-  Array.isArray(part) && part.every((item) => typeof item === 'number') // an empty list is one of no numbers
+  Array.isArray(part) && part.every((item) => typeof item === 'number') // an empty list counts as one of numbers
 
 const isNew = (part: IndexPart): boolean => part === newAxis
 
-/** How many batch axes a part takes. */
+/** Returns the number of batch axes that a part covers. */
 const axesOf = (part: IndexPart): number => {
   if (part === newAxis || part === ellipsis) return 0
   return part instanceof tf.Tensor ? part.rank : 1
@@ -43,7 +46,7 @@ const axesOf = (part: IndexPart): number => {
 const outOfRange = (position: number, axis: number, size: number): string =>
   `index ${position} is out of range for axis ${axis} of size ${size}`
 
-/** The positions that a range means. A string says what is wrong with it. */
+/** Returns the positions of a range, or a description of the problem. */
 const rangePositions = (range: Range, axis: number, size: number): readonly number[] | string => {
   const { step = 1 } = range
   const { start = step > 0 ? 0 : size - 1, end = step > 0 ? size : -size - 1 } = range
@@ -52,7 +55,7 @@ const rangePositions = (range: Range, axis: number, size: number): readonly numb
   }
   const first = start < 0 && range.start !== undefined ? start + size : start
   const last = end < 0 ? end + size : end
-  // Backwards, a range begins at an element and ends before one; -1 is the place before the first.
+  // A backward range begins at an element and ends before one; -1 is the position before the first.
   const [low, high] = step > 0 ? [0, size] : [-1, size - 1]
   if (first < low || first > high || last < low || last > high) {
     return `the range ${start} .. ${end} is not inside axis ${axis} of size ${size}`
@@ -67,7 +70,7 @@ const wrongAmong = (list: readonly number[], size: number): readonly number[] =>
 
 const fromEnd = (position: number, size: number): number => (position < 0 ? position + size : position)
 
-/** One part against the axes that it stands for; what is wrong goes to `problems`. */
+/** Validates one part against its axes. Problems are added to `problems`. */
 const stepOf = (
   part: IndexPart,
   place: { readonly operation: string; readonly shape: readonly number[]; readonly axis: number },
@@ -97,11 +100,11 @@ const stepOf = (
   if (typeof part !== 'object' || part === null || Array.isArray(part)) {
     return refuse(`a part is an integer, a range, newAxis, ellipsis, a list of integers or a mask, got ${String(part)}`)
   }
-  const positions = rangePositions(part as Range, axis, size) // what is left of the union
+  const positions = rangePositions(part as Range, axis, size) // the remaining case of the union
   return typeof positions === 'string' ? refuse(positions) : { kind: 'some', axes: 1, positions }
 }
 
-/** The parts with the ellipsis replaced by whole axes, and whole axes behind the last part. */
+/** Replaces the ellipsis by whole axes, and appends whole axes after the last part. */
 const completed = (operation: string, parts: readonly IndexPart[], rank: number): readonly IndexPart[] => {
   const ellipses = parts.filter((part) => part === ellipsis).length
   const lists = parts.filter((part) => isList(part) || isMask(part)).length
@@ -135,7 +138,7 @@ const stepsOf = (operation: string, shape: readonly number[], parts: readonly In
   return steps
 }
 
-/** Offsets and base of the rows that the steps choose. */
+/** Returns the rows that the steps choose. */
 const chosenRows = (shape: readonly number[], steps: readonly Step[]): Int32Array => {
   const strides = stridesOf(shape)
   let [axis, base] = [0, 0]
@@ -152,7 +155,10 @@ const chosenRows = (shape: readonly number[], steps: readonly Step[]): Int32Arra
   return rowsOf(offsets satisfies Offsets, base)
 }
 
-/** Moves tensors: one slice for all integers and contiguous ranges, one gather for each other part, one reshape. */
+/**
+ * Creates the function that moves tensors: one slice for all integers and contiguous ranges, one
+ * gather for each other part, one reshape.
+ */
 const moverOf = (shape: readonly number[], steps: readonly Step[], to: readonly number[]): MoveTensor => {
   const begin: number[] = []
   const size: number[] = []
@@ -185,13 +191,16 @@ const moverOf = (shape: readonly number[], steps: readonly Step[], to: readonly 
   }
 }
 
-/** A plan whose rows are always a list, and whether it chooses an element twice. */
+/** A plan whose rows are always a list. `choice` reports whether an element is chosen twice. */
 interface IndexPlan extends Plan {
   readonly choice: () => 'distinct' | 'repeated'
   readonly rows: () => Int32Array
 }
 
-/** Where the elements come from that `parts` choose. Errors: throws TensorDictError, listing every part that is wrong. */
+/**
+ * Returns the plan of the elements that `parts` choose. Errors: throws TensorDictError, listing
+ * every invalid part.
+ */
 export const indexPlan = (operation: string, shape: readonly number[], parts: readonly IndexPart[]): IndexPlan => {
   const steps = stepsOf(operation, shape, parts)
   const to = steps.flatMap((step) => (step.kind === 'new' ? [1] : step.kind === 'at' ? [] : [step.positions.length]))
@@ -215,15 +224,18 @@ const isWhole = (part: IndexPart): boolean =>
     Object.values(part).every((value) => value === undefined))
 
 /**
- * The batch elements that the parts choose, one part for each batch axis; axes without a part stay whole.
+ * Selects batch elements, with one part for each batch axis; axes without a part stay whole.
  *
- * Shapes   an integer removes its axis, a range or a list of L integers keeps it with the chosen elements, `newAxis` adds an axis of
- *          size 1, `ellipsis` stands for the axes that are left, a mask of k axes becomes one axis with the elements that it chooses.
- *          Each stays in its place. At most one part is a list or a mask. Negative numbers count from the end.
- * Errors   throws TensorDictError, listing every part that is out of range, and where there are more parts than batch axes, whatever
- *          the ranks of the leaves.
- * Effects  makes tensors that belong to the enclosing scope; reads a mask that is a tensor. Whole axes alone give the same object.
- * Source   laws 34 to 38. Unlike NumPy, an integer beside a list does not move axes, and a range beyond the axis is an error.
+ * Shapes   an integer removes its axis, a range or a list of L integers keeps it with the chosen
+ *          elements, `newAxis` adds an axis of size 1, `ellipsis` covers the remaining axes, a mask
+ *          of k axes becomes one axis with the elements that it chooses. Each result axis stays in
+ *          its place. At most one part is a list or a mask. Negative numbers count from the end.
+ * Errors   throws TensorDictError, listing every part that is out of range, and for more parts than
+ *          batch axes, whatever the ranks of the leaves.
+ * Effects  creates tensors that belong to the enclosing scope; reads a mask that is a tensor.
+ *          Selecting only whole axes returns the same object.
+ * Source   laws 34 to 38. Unlike in NumPy, an integer beside a list does not move axes, and a range
+ *          beyond the axis is an error.
  *
  * @example
  * index(TensorDict({ x: data(['a', 'b', 'c', 'd']) }, [2, 2]), 1, -1).batchShape // []
@@ -234,11 +246,14 @@ export const index = <S>(td: TensorDict<S>, ...parts: readonly IndexPart[]): Ten
 }
 
 /**
- * The elements for which the mask is true, in order.
+ * Selects the elements for which the mask is true, in order.
  *
- * Shapes   a mask over the first k batch axes turns them into one, whose size is the number of elements that it chooses.
- * Errors   throws TensorDictError if the mask is not of booleans, or does not match the first batch axes.
- * Effects  makes tensors that belong to the enclosing scope; reads a mask that is a tensor, which computes it.
+ * Shapes   a mask over the first k batch axes turns them into one, whose size is the number of
+ *          chosen elements.
+ * Errors   throws TensorDictError if the mask is not boolean, or does not match the first batch
+ *          axes.
+ * Effects  creates tensors that belong to the enclosing scope; reads a mask that is a tensor, which
+ *          computes it.
  *
  * @example
  * mask(TensorDict({ x: data(['a', 'b']) }, [2]), [false, true]).batchShape // [1]

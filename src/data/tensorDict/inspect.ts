@@ -1,10 +1,10 @@
-/** TensorDicts as plain values and as text. These read tensors, which computes them. */
+/** TensorDicts as plain values and as text. These functions read tensors, which computes them. */
 import * as tf from '@tensorflow/tfjs-core'
 import { scope } from '../../engine/scope.js'
 import { type Leaf, raggedLength, raggedRow, raggedRows, rowLengths } from './leaf.js'
 import { isTensorDict, type TensorDict } from './tensorDict.js'
 
-/** Nested lists of a shape that has no elements. */
+/** Returns nested lists for a shape without elements. */
 const nothingOf = ([size = 0, ...inner]: readonly number[]): readonly unknown[] =>
   Array.from({ length: size }, () => nothingOf(inner))
 
@@ -22,7 +22,8 @@ const plainLeaf = (leaf: Leaf): unknown => {
 }
 
 /**
- * Nested records of plain values: arrays for tensors and ragged rows (bools as 0 and 1), lists for data, the value for meta.
+ * Converts a TensorDict to nested records of plain values: arrays for tensors and ragged rows
+ * (bools as 0 and 1), lists for data, the value for meta.
  *
  * Source   law 87: `fromNested` is the inverse, given the spec.
  */
@@ -34,11 +35,11 @@ export const toNested = (td: TensorDict): Readonly<Record<string, unknown>> =>
       .map(([key, entry]) => [key, isTensorDict(entry) ? toNested(entry) : plainLeaf(entry)]),
   )
 
-/** How much `format` shows. */
+/** Limits of `format`. */
 export interface FormatOptions {
-  /** Numbers or values of one leaf; 4 by default. */
+  /** The maximum number of values for each leaf. Default 4. */
   readonly values?: number
-  /** Lines in all; 60 by default. */
+  /** The maximum number of lines. Default 60. */
   readonly lines?: number
 }
 
@@ -95,7 +96,7 @@ const describeLeaf = (leaf: Leaf, values: number): string => {
   }
 }
 
-/** A name as it is, unless that could be misread. */
+/** Returns a name unchanged, or quoted if it could be misread. */
 const showName = (name: string): string =>
   /^[\p{L}_][\p{L}\p{N}_]*$/u.test(name) ? cut(name) : JSON.stringify(cut(name))
 
@@ -108,10 +109,11 @@ const linesOf = (td: TensorDict, indent: string, values: number): readonly strin
   })
 
 /**
- * A tree to read: the batch shape, and for each leaf its kind, dtype, shape and first values. What is long is cut; freed tensors are marked,
- * not read.
+ * Formats a TensorDict as a readable tree: the batch shape, and for each leaf its kind, dtype,
+ * shape and first values. Long output is truncated; freed tensors are marked, not read.
  *
- * Effects  reads the first numbers of each tensor, which computes it; with `values: 0` it reads none.
+ * Effects  reads the first numbers of each tensor, which computes it; with `values: 0` it reads
+ *          none.
  *
  * @example
  * format(TensorDict({ query: data(['2 + 2?']), next: { done: meta(true) } }, [1])) // 'TensorDict [1]\n  query: data: "2 + 2?"\n  next\n    done: meta: true'

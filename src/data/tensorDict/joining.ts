@@ -1,4 +1,7 @@
-/** Several TensorDicts as one: side by side, one after the other, element by element. Feature axes are never touched. */
+/**
+ * Joining several TensorDicts into one: stacking, concatenation, elementwise choice. Feature axes
+ * are never changed.
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import { applyJoin, type JoinOptions, requireAlike, shapeProblems } from './alike.js'
 import { type IndexPart, indexPlan } from './indexing.js'
@@ -6,20 +9,21 @@ import { type Mask, maskShape, maskTensor, readMask } from './masks.js'
 import { axisOf, ownOffsets, reshaped, rowsOf, upTo } from './plan.js'
 import { batchSize, type TensorDict, TensorDictError } from './tensorDict.js'
 
-/** The first of the parts. Errors: throws TensorDictError if there is none. */
+/** Returns the first part. Errors: throws TensorDictError for an empty list. */
 export const firstOf = <S>(operation: string, parts: readonly TensorDict<S>[]): TensorDict<S> => {
   const [first] = parts
-  if (first === undefined) throw new TensorDictError(operation, [], 'there is nothing to join')
+  if (first === undefined) throw new TensorDictError(operation, [], 'no parts to join')
   return first
 }
 
 /**
- * The parts side by side along a new batch axis.
+ * Stacks TensorDicts along a new batch axis.
  *
- * Shapes   k TensorDicts of one batch shape to that shape with a new axis of size k before axis `axis`, by default in front; -1 is behind.
- * Errors   throws TensorDictError, listing every difference (batch shapes, keys, kinds, dtypes, feature shapes, meta values); if there is
- *          nothing to join; if there is no such place.
- * Effects  makes tensors that belong to the enclosing scope.
+ * Shapes   k TensorDicts of one batch shape to that shape with a new axis of size k before axis
+ *          `axis`, by default in front; -1 appends it.
+ * Errors   throws TensorDictError, listing every difference (batch shapes, keys, kinds, dtypes,
+ *          feature shapes, meta values); for an empty list; for an axis out of range.
+ * Effects  creates tensors that belong to the enclosing scope.
  * Source   laws 45, 47, 49. Dtypes are never promoted, and keys are never intersected.
  *
  * @example
@@ -42,9 +46,9 @@ export const stack = <S>(parts: readonly TensorDict<S>[], axis = 0, options: Joi
   })
 }
 
-/** Where the elements of a concatenation along `axis` come from. */
+/** Returns the source of each element of a concatenation along `axis`. */
 const concatRows = (shapes: readonly (readonly number[])[], axis: number): Int32Array => {
-  const blocks = shapes.map((shape) => batchSize(shape.slice(axis))) // elements of a part for each place before the axis
+  const blocks = shapes.map((shape) => batchSize(shape.slice(axis))) // the number of elements of a part at each index of the axes before `axis`
   const outer = batchSize(shapes[0]!.slice(0, axis))
   const rows: number[] = []
   for (let place = 0; place < outer; place++) {
@@ -58,12 +62,12 @@ const concatRows = (shapes: readonly (readonly number[])[], axis: number): Int32
 }
 
 /**
- * The elements of all parts, one part after the other, along a batch axis, by default the first.
+ * Concatenates TensorDicts along a batch axis, by default the first.
  *
- * Shapes   batch shapes that agree but for axis `axis`, whose sizes are added.
- * Errors   throws TensorDictError, listing every difference (batch shapes, keys, kinds, dtypes, feature shapes, meta values); if there is
- *          nothing to join; if there is no such axis.
- * Effects  makes tensors that belong to the enclosing scope; one part alone is returned as it is.
+ * Shapes   batch shapes that agree except for axis `axis`, whose sizes are added.
+ * Errors   throws TensorDictError, listing every difference (batch shapes, keys, kinds, dtypes,
+ *          feature shapes, meta values); for an empty list; for an unknown axis.
+ * Effects  creates tensors that belong to the enclosing scope; a single part is returned unchanged.
  * Source   laws 46, 47, 49.
  *
  * @example
@@ -94,11 +98,14 @@ export const concat = <S>(parts: readonly TensorDict<S>[], axis = 0, options: Jo
 }
 
 /**
- * Each batch element from `a` where the condition is true, and from `b` where it is not.
+ * Takes each batch element from `a` if the condition is true, and otherwise from `b`.
  *
- * Shapes   `a` and `b` have one batch shape; the condition is over its first axes, by all of an element's features.
- * Errors   throws TensorDictError, listing every difference of `a` and `b`, and if the condition does not match the batch shape.
- * Effects  makes tensors that belong to the enclosing scope; reads the condition only if a leaf lives on the host.
+ * Shapes   `a` and `b` have one batch shape; the condition covers its first axes, and applies to
+ *          all features of an element.
+ * Errors   throws TensorDictError, listing every difference of `a` and `b`, and if the condition
+ *          does not match the batch shape.
+ * Effects  creates tensors that belong to the enclosing scope; reads the condition only if a leaf
+ *          lives on the host.
  * Source   law 64. Meta values must be equal.
  *
  * @example
@@ -125,11 +132,13 @@ export const where = <S>(condition: Mask, a: TensorDict<S>, b: TensorDict<S>): T
 }
 
 /**
- * `td` with `values` in place of the batch elements that `at` chooses, as `index(td, ...at)` does.
+ * Replaces the batch elements that `index(td, ...at)` selects by `values`.
  *
  * Shapes   `values` has the batch shape of `index(td, ...at)`.
- * Errors   throws TensorDictError, listing every difference of `td` and `values`; if the index is wrong or chooses an element twice.
- * Effects  makes tensors that belong to the enclosing scope; `td` is not changed. Gradients reach `td` and `values`.
+ * Errors   throws TensorDictError, listing every difference of `td` and `values`; if the index is
+ *          invalid or chooses an element twice.
+ * Effects  creates tensors that belong to the enclosing scope; `td` is not changed. Gradients reach
+ *          `td` and `values`.
  * Source   law 43.
  *
  * @example

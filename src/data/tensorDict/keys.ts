@@ -1,7 +1,8 @@
 /**
- * Keys: a name, or a path of names from the root. Every string is a name, `''`, `'a.b'` and `'__proto__'` too: names are data, and nothing
- * in them means nesting. The types follow a path through a schema, so that a key that is not there does not compile; a TensorDict whose
- * schema is not known takes any key and is checked when it runs.
+ * Keys: a name, or a path of names from the root. Every string is a name, including `''`, `'a.b'`
+ * and `'__proto__'`: names are data, and no character in them means nesting. The types follow a
+ * path through a schema, so an unknown key does not compile; a TensorDict of unknown schema accepts
+ * any key and is checked at run time.
  */
 import type { Leaf } from './leaf.js'
 import { type ChildSchema, type Entry, type Flat, type TensorDict, TensorDictError } from './tensorDict.js'
@@ -12,7 +13,7 @@ export type Path = readonly [string, ...string[]]
 /** One name, or a path of at least one. */
 export type TensorDictKey = string | Path
 
-/** A path of one name is that name. */
+/** Shortens a path of one name to that name. */
 type Short<K> = K extends readonly [infer A] ? A : K
 
 type CheckedPath<S, P> = unknown extends S
@@ -25,7 +26,7 @@ type CheckedPath<S, P> = unknown extends S
       : readonly [keyof S & string, ...string[]]
     : never
 
-/** `K` if there is such a key; otherwise the keys that there are at the place where it goes wrong. */
+/** `K` if the key exists; otherwise the existing keys at the position of the mistake. */
 type CheckedKey<S, K> = unknown extends S
   ? K
   : K extends string
@@ -34,23 +35,26 @@ type CheckedKey<S, K> = unknown extends S
       : keyof S & string
     : CheckedPath<S, K>
 
-/** What a key can be that begins with a name of the schema. */
+/** A key that begins with a name of the schema. */
 export type KeyOf<S> = unknown extends S ? TensorDictKey : (keyof S & string) | readonly [keyof S & string, ...string[]]
 
-/** The compiler's text for a path that goes wrong behind its first name; `K` is the path with the names that there are instead. */
+/**
+ * The compiler's message for a path with a mistake after its first name. `K` is the path with the
+ * existing names at that position.
+ */
 export interface NoSuchKey<out K> {
   readonly 'no such key; there is': K
 }
 
-/** A parameter that takes `K` if there is such a key. */
+/** A parameter that accepts `K` if the key exists. */
 export type ExistingKey<S, K> = K & (K extends CheckedKey<S, K> ? unknown : NoSuchKey<CheckedKey<S, K>>)
 
-/** The same for each of a list. Written so that the compiler names the keys that there are. */
+/** The same for each key of a list, written so that the compiler names the existing keys. */
 export type ExistingKeys<S, K extends readonly TensorDictKey[]> = {
   readonly [I in keyof K]: K[I] extends CheckedKey<S, K[I]> ? K[I] : CheckedKey<S, K[I]>
 }
 
-/** The compiler's text for a path through a leaf; `K` is the name of the leaf. */
+/** The compiler's message for a path through a leaf. `K` is the name of the leaf. */
 export interface NotANode<out K> {
   readonly 'a leaf has no keys inside; it is under': K
 }
@@ -65,7 +69,7 @@ type LeafOnTheWay<S, P> = P extends readonly [infer A, ...infer R]
       : never
   : never
 
-/** A parameter that takes `K` unless it leads through a leaf. */
+/** A parameter that accepts `K` unless it leads through a leaf. */
 export type PlaceKey<S, K> = K & ([LeafOnTheWay<S, K>] extends [never] ? unknown : NotANode<LeafOnTheWay<S, K>>)
 
 /** The entry under a key. */
@@ -79,7 +83,7 @@ export type At<S, K> = unknown extends S
         : At<ChildSchema<S, A>, R>
       : Entry
 
-/** Whether a key is known only when the program runs. */
+/** True if a key is known only at run time. */
 type Wide<K> = K extends readonly string[]
   ? number extends K['length']
     ? true
@@ -90,7 +94,10 @@ type Wide<K> = K extends readonly string[]
     ? true
     : false
 
-/** A schema with an entry under a key, in nodes that are made where there are none; not known if the key is not. */
+/**
+ * The schema after setting an entry under a key, with missing nodes created. `unknown` if the key
+ * is only known at run time.
+ */
 export type SetAt<S, K, E> = true extends Wide<K> ? unknown : SetKnown<S, K, E>
 
 type SetKnown<S, K, E> = K extends string
@@ -105,10 +112,12 @@ type SetKnown<S, K, E> = K extends string
         >
     : S
 
-/** What is left of those keys that begin with a name. */
+/** The remainder of the keys that begin with a name. */
 type Behind<K, N> = K extends readonly [N, ...infer R] ? Short<R> : never
 
-/** A schema without the entries under some keys; not known if they are not. */
+/**
+ * A schema without the entries under some keys. `unknown` if the keys are only known at run time.
+ */
 export type ExcludeAt<S, K> = unknown extends S ? unknown : true extends Wide<K> ? unknown : ExcludeShort<S, Short<K>>
 
 type ExcludeShort<S, K> = Flat<{
@@ -121,7 +130,7 @@ type ExcludeShort<S, K> = Flat<{
 
 type Heads<K> = K extends readonly [infer A, ...unknown[]] ? A : K
 
-/** A schema with the entries under some keys alone. */
+/** A schema with only the entries under some keys. */
 export type SelectAt<S, K> = unknown extends S ? unknown : SelectShort<S, Short<K>>
 
 type SelectShort<S, K> = Flat<{
@@ -135,14 +144,17 @@ type SelectShort<S, K> = Flat<{
 /** A schema with one entry under another key. */
 export type RenameAt<S, A, B> = unknown extends S ? unknown : SetAt<ExcludeAt<S, A>, B, At<S, A>>
 
-/** What a value is, for the text of an error. For the other files of this folder. */
+/** Describes the type of a value for error messages. Internal to this folder. */
 export const kindOf = (value: unknown): string => {
   if (value === null) return 'null'
   if (!Array.isArray(value)) return typeof value
   return value.length === 0 ? 'an empty list' : `a list of ${[...new Set(value.map(kindOf))].join(' and ')}`
 }
 
-/** The path of a key. Errors: throws TensorDictError for what is neither a string nor a non-empty list of strings. */
+/**
+ * Returns the path of a key. Errors: throws TensorDictError unless it is a string or a non-empty
+ * list of strings.
+ */
 export const pathOf = (operation: string, key: TensorDictKey): Path => {
   const names: readonly unknown[] = typeof key === 'string' ? [key] : Array.isArray(key) ? key : []
   if (names.length > 0 && names.every((name) => typeof name === 'string')) return names as unknown as Path // just checked
@@ -153,14 +165,14 @@ export const pathOf = (operation: string, key: TensorDictKey): Path => {
   })
 }
 
-/** Whether `path` begins with `prefix` (or is it). */
+/** Returns true if `path` begins with `prefix` (or equals it). */
 export const startsWith = (path: readonly string[], prefix: readonly string[]): boolean =>
   prefix.length <= path.length && prefix.every((name, i) => path[i] === name)
 
-/** Keys as a tree: `all` where a key ends, which covers every key that goes on from there. */
+/** Keys as a tree: `all` at the end of a key, which covers every longer key. */
 export type KeyTree = 'all' | ReadonlyMap<string, KeyTree>
 
-/** The tree of some paths. */
+/** Builds the tree of some paths. */
 export const keyTree = (paths: readonly (readonly string[])[]): KeyTree => {
   if (paths.some((path) => path.length === 0)) return 'all'
   const names = [...new Set(paths.map(([name]) => name!))] // no path is empty

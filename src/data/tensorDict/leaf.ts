@@ -1,17 +1,20 @@
-/** The four kinds of leaves of a TensorDict. Which kind a value is never depends on its contents. */
+/** The four kinds of leaves of a TensorDict. The kind of a value never depends on its contents. */
 import * as tf from '@tensorflow/tfjs-core'
 import { List } from 'immutable'
 
 export type RaggedType = 'int32' | 'float32' | 'bool'
 
-/** The array that holds the numbers of a type. */
+/** The array type for the numbers of a dtype. */
 export type RaggedArray<T extends RaggedType = RaggedType> = T extends 'float32'
   ? Float32Array
   : T extends 'int32'
     ? Int32Array
     : Uint8Array
 
-/** One row of numbers for each batch element, each of its own length: row i is `values[offsets[i]] .. values[offsets[i + 1] - 1]`. */
+/**
+ * One row of numbers for each batch element, each of its own length: row i is `values[offsets[i]]
+ * .. values[offsets[i + 1] - 1]`.
+ */
 export interface Ragged<out T extends RaggedType = RaggedType> {
   readonly _tag: 'Ragged'
   readonly type: T
@@ -31,7 +34,7 @@ export interface Meta<out T = unknown> {
   readonly value: T
 }
 
-/** A tensor's leading axes are the batch shape. */
+/** A leaf. The leading axes of a tensor are the batch shape. */
 export type Leaf = tf.Tensor | Ragged | Data | Meta
 
 const allocate = (type: RaggedType, length: number): RaggedArray => {
@@ -46,7 +49,7 @@ const allocate = (type: RaggedType, length: number): RaggedArray => {
 }
 
 /**
- * Rows of numbers of any lengths. The rows are copied.
+ * Creates ragged rows from lists of numbers of any lengths. The rows are copied.
  *
  * @example
  * raggedRows(ragged('int32', [[1, 2], [], [3]])) // [[1, 2], [], [3]]
@@ -59,7 +62,10 @@ export const ragged = <T extends RaggedType>(type: T, rows: readonly ArrayLike<n
   return { _tag: 'Ragged', type, values, offsets }
 }
 
-/** Rows over arrays that are known to fit together and to be nobody else's to change. For the other files of this folder. */
+/**
+ * Wraps arrays that are known to fit together and that no other code changes. Internal to this
+ * folder.
+ */
 export const raggedOf = <T extends RaggedType>(
   type: T,
   values: ArrayLike<number>,
@@ -68,35 +74,41 @@ export const raggedOf = <T extends RaggedType>(
 
 const ARRAYS = { float32: Float32Array, int32: Int32Array, bool: Uint8Array } as const
 
-/** The values of all rows in the array of their type: the leaf's own where it has one. For reading only. */
+/**
+ * Returns the values of all rows in the array of their type: the leaf's own array if it has that
+ * type. Read only.
+ */
 export const raggedArray = (rows: Ragged): RaggedArray => {
   const { type, values } = rows
   return values instanceof ARRAYS[type] ? values : ARRAYS[type].from(values)
 }
 
-/** How many rows there are. */
+/** Returns the number of rows. */
 export const raggedLength = (rows: Ragged): number => rows.offsets.length - 1
 
-/** Row `i` as a fresh array. Errors: throws RangeError if there is no such row. */
+/** Returns row `i` as a new array. Errors: throws RangeError if `i` is out of range. */
 export const raggedRow = <T extends RaggedType>(rows: Ragged<T>, i: number): RaggedArray<T> => {
   const [start, end] = [rows.offsets[i], rows.offsets[i + 1]]
   if (start === undefined || end === undefined) {
-    throw new RangeError(`raggedRow: there is no row ${i} among ${raggedLength(rows)}`)
+    throw new RangeError(`raggedRow: no row ${i} among ${raggedLength(rows)}`)
   }
   const row = allocate(rows.type, end - start)
   for (let j = start; j < end; j++) row[j - start] = rows.values[j]!
-  return row as RaggedArray<T> // `allocate` makes the array of the type
+  return row as RaggedArray<T> // `allocate` creates the array of the type
 }
 
-/** All rows as plain lists. */
+/** Returns all rows as plain lists. */
 export const raggedRows = (rows: Ragged): readonly (readonly number[])[] =>
   Array.from({ length: raggedLength(rows) }, (_, i) => Array.from(raggedRow(rows, i)))
 
-/** The length of each row. */
+/** Returns the length of each row. */
 export const rowLengths = (rows: Ragged): readonly number[] =>
   Array.from({ length: raggedLength(rows) }, (_, i) => rows.offsets[i + 1]! - rows.offsets[i]!)
 
-/** Each row after the corresponding row of the other. Errors: throws RangeError if types or numbers of rows differ. */
+/**
+ * Appends the rows of the second to those of the first, pairwise. Errors: throws RangeError if
+ * types or numbers of rows differ.
+ */
 export const joinRows = <T extends RaggedType>(first: Ragged<T>, second: Ragged<NoInfer<T>>): Ragged<T> => {
   if (first.type !== second.type || raggedLength(first) !== raggedLength(second)) {
     throw new RangeError(
@@ -118,7 +130,7 @@ export const joinRows = <T extends RaggedType>(first: Ragged<T>, second: Ragged<
 }
 
 /**
- * Rows of the lengths of others, of one value.
+ * Creates rows with the lengths of other rows, filled with one value.
  *
  * @example
  * raggedRows(filledRows(ragged('int32', [[7, 8], [9]]), 'bool', 1)) // [[1, 1], [1]]
@@ -129,7 +141,10 @@ export const filledRows = <T extends RaggedType>(rows: Ragged, type: T, value: n
   return raggedOf(type, allocate(type, offsets.at(-1)!).fill(value), offsets)
 }
 
-/** Whether a number is a value of a type: any for float32, a whole one for int32, 0 or 1 for bool. None is for other dtypes. */
+/**
+ * Returns true if a number is a value of a dtype: any number for float32, an integer for int32, 0
+ * or 1 for bool, and none for other dtypes.
+ */
 export const isValueOf = (type: tf.DataType, value: number): boolean => {
   switch (type) {
     case 'float32':
@@ -144,9 +159,10 @@ export const isValueOf = (type: tf.DataType, value: number): boolean => {
 }
 
 /**
- * Rows of one length: `width`, or the longest row's. Short rows are filled on one side.
+ * Pads rows to one length: `width`, or the longest row's. Short rows are filled on one side.
  *
- * Errors   throws RangeError if a row is longer than `width`, or if `value` is no value of the rows' type.
+ * Errors   throws RangeError if a row is longer than `width`, or if `value` is not a value of the
+ *          rows' type.
  *
  * @example
  * padRows(ragged('int32', [[1], [2, 3]]), { side: 'left', value: 0 }).values // [0, 1, 2, 3]
@@ -158,7 +174,7 @@ export const padRows = <T extends RaggedType>(
   const lengths = rowLengths(rows)
   const longest = lengths.reduce((n, m) => Math.max(n, m), 0)
   const { side, value, width = longest } = options
-  if (!isValueOf(rows.type, value)) throw new RangeError(`padRows: ${value} is no value of ${rows.type}`)
+  if (!isValueOf(rows.type, value)) throw new RangeError(`padRows: ${value} is not a value of ${rows.type}`)
   if (longest > width) throw new RangeError(`padRows: a row has ${longest} elements, more than the width ${width}`)
   const values = allocate(rows.type, lengths.length * width).fill(value)
   const source = raggedArray(rows)
@@ -166,24 +182,25 @@ export const padRows = <T extends RaggedType>(
     const row = source.subarray(rows.offsets[i]!, rows.offsets[i + 1]!)
     values.set(row, i * width + (side === 'left' ? width - length : 0))
   }
-  return { values: values as RaggedArray<T>, width } // `allocate` makes the array of the type
+  return { values: values as RaggedArray<T>, width } // `allocate` creates the array of the type
 }
 
-/** Ragged rows as a tensor of one width, with which of its elements are in a row. */
+/** Ragged rows as a tensor of one width, with a mask of the elements that are in a row. */
 export interface PaddedRows {
   /** `[rows, width]`, of the rows' type. */
   readonly values: tf.Tensor2D
-  /** bool `[rows, width]`: true for what is in a row. */
+  /** bool `[rows, width]`: true for elements of a row, false for padding. */
   readonly mask: tf.Tensor2D
   readonly lengths: readonly number[]
   readonly side: 'left' | 'right'
 }
 
 /**
- * Rows as a tensor, filled on one side to `width` or to the longest row; `fromPadded` is the inverse.
+ * Converts rows to a tensor, filled on one side to `width` or to the longest row. `fromPadded` is
+ * the inverse.
  *
  * Errors   throws RangeError as `padRows` does.
- * Effects  makes two tensors that belong to the enclosing scope.
+ * Effects  creates two tensors that belong to the enclosing scope.
  *
  * @example
  * toPadded(ragged('int32', [[1], [2, 3]]), { side: 'left', value: 0 }).lengths // [1, 2]
@@ -203,10 +220,11 @@ export const toPadded = (
 }
 
 /**
- * The rows of a padded tensor without the padding.
+ * Converts a padded tensor back to rows.
  *
  * Shapes   `[rows, width]` with one length for each row.
- * Errors   throws RangeError if there are not as many lengths as rows, if one is not in 0 .. width, or if the dtype is none of ragged rows.
+ * Errors   throws RangeError unless there is one length for each row, all in 0 .. width, and the
+ *          dtype is one of ragged rows.
  * Effects  reads the tensor, which computes it.
  *
  * @example
@@ -232,10 +250,10 @@ export const fromPadded = ({ values, lengths, side }: Pick<PaddedRows, 'values' 
   )
 }
 
-/** One value for each batch element. */
+/** Creates a leaf with one value for each batch element. */
 export const data = <T>(items: Iterable<T>): Data<T> => ({ _tag: 'Data', items: List(items) })
 
-/** One value for the node. */
+/** Creates a leaf with one value for the node. */
 export const meta = <T>(value: T): Meta<T> => ({ _tag: 'Meta', value })
 
 const LEAF_TAGS: ReadonlySet<unknown> = new Set(['Ragged', 'Data', 'Meta'])

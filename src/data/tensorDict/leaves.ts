@@ -1,4 +1,7 @@
-/** Functions over all leaves of a TensorDict: lists of paths, map, zip, filter, fold. The order is that of the keys, parents first. */
+/**
+ * Functions over all leaves of a TensorDict: paths, map, zip, filter, fold. The order is that of
+ * the keys, parents first.
+ */
 import { isNone, type Option } from 'fp-ts/lib/Option.js'
 import { OrderedMap } from 'immutable'
 import { scope } from '../../engine/scope.js'
@@ -15,7 +18,7 @@ import {
   type TensorDictProblem,
 } from './tensorDict.js'
 
-/** Every leaf with its path, in order. */
+/** Returns every leaf with its path, in order. */
 export const leafEntries = (td: TensorDict): readonly (readonly [path: Path, leaf: Leaf])[] => {
   const walk = (node: TensorDict, above: readonly string[]): readonly (readonly [Path, Leaf])[] =>
     [...node.entries].flatMap(([name, entry]): readonly (readonly [Path, Leaf])[] => {
@@ -26,7 +29,7 @@ export const leafEntries = (td: TensorDict): readonly (readonly [path: Path, lea
 }
 
 /**
- * The paths of all leaves, in order.
+ * Returns the paths of all leaves, in order.
  *
  * @example
  * leafPaths(TensorDict({ a: meta(1), n: { b: meta(2) } }, [])) // [['a'], ['n', 'b']]
@@ -34,7 +37,7 @@ export const leafEntries = (td: TensorDict): readonly (readonly [path: Path, lea
 export const leafPaths = (td: TensorDict): readonly Path[] => leafEntries(td).map(([path]) => path)
 
 /**
- * The paths of all nodes below the root, parents before children.
+ * Returns the paths of all nodes below the root, parents before children.
  *
  * @example
  * nodePaths(TensorDict({ a: { b: { c: meta(1) } } }, [])) // [['a'], ['a', 'b']]
@@ -44,16 +47,16 @@ export const nodePaths = (td: TensorDict): readonly Path[] =>
     isTensorDict(entry) ? [[name], ...nodePaths(entry).map((path): Path => [name, ...path])] : [],
   )
 
-/** A function of all leaves from the first to the last, with their paths. */
+/** Folds a function over all leaves from the first to the last, with their paths. */
 export const foldLeaves = <T>(td: TensorDict, initial: T, f: (accumulated: T, leaf: Leaf, path: Path) => T): T =>
   leafEntries(td).reduce((accumulated, [path, leaf]) => f(accumulated, leaf, path), initial)
 
-/** What becomes of a leaf; undefined: it goes. */
+/** Replaces a leaf; undefined removes it. */
 type Step = (leaf: Leaf, path: Path) => Leaf | undefined
 
 /**
- * The tree with every leaf replaced, over nodes whose first `td.batchShape.length` axes become `batchShape`. Nodes in which nothing
- * changes are kept. Throws, naming every path where a result does not fit.
+ * Replaces every leaf, in nodes whose first `td.batchShape.length` axes become `batchShape`.
+ * Unchanged nodes are kept. Throws TensorDictError with every path where a result does not fit.
  */
 const walkLeaves = (operation: string, td: TensorDict, step: Step, batchShape: readonly number[]): TensorDict => {
   const problems: TensorDictProblem[] = []
@@ -81,11 +84,14 @@ const walkLeaves = (operation: string, td: TensorDict, step: Step, batchShape: r
 }
 
 /**
- * Applies `f` to every leaf, in order. A function that returns every leaf as it is gives the same object.
+ * Applies `f` to every leaf, in order. If `f` returns every leaf unchanged, the result is the same
+ * object.
  *
- * Shapes   leaves of the root begin with `batchShape`, by default that of `td`; a node that has more batch axes than the root keeps them.
+ * Shapes   leaves of the root begin with `batchShape`, by default that of `td`; a node that has
+ *          more batch axes than the root keeps them.
  * Errors   throws TensorDictError, naming every path where a result does not fit.
- * Effects  runs `f` in a scope: of the tensors that it makes, those in the result belong to the enclosing scope, the others are freed.
+ * Effects  runs `f` in a scope: of the tensors that it creates, those in the result belong to the
+ *          enclosing scope, the others are freed.
  * Source   laws 26 to 29.
  *
  * @example
@@ -101,7 +107,8 @@ export const mapLeaves = <S>(
 }
 
 /**
- * Applies `f` to every leaf, and leaves out those for which it gives `none`. Nodes stay, also when they become empty.
+ * Applies `f` to every leaf, and removes those for which it returns `none`. Nodes stay, even if
+ * they become empty.
  *
  * Errors   throws TensorDictError, naming every path where a result does not fit.
  * Effects  as `mapLeaves`.
@@ -120,14 +127,14 @@ export const filterMapLeaves = (td: TensorDict, f: (leaf: Leaf, path: Path) => O
   })
 
 /**
- * The same nodes without leaves.
+ * Returns the same nodes without leaves.
  *
  * @example
  * nodePaths(skeleton(TensorDict({ a: meta(1), n: { b: meta(2) } }, []))) // [['n']]
  */
 export const skeleton = (td: TensorDict): TensorDict => walkLeaves('skeleton', td, () => undefined, td.batchShape)
 
-/** Every way in which two trees do not have the same nodes and paths of leaves. */
+/** Lists every difference in the nodes and the paths of leaves of two trees. */
 const zipProblems = (left: TensorDict, right: TensorDict, path: readonly string[]): readonly TensorDictProblem[] => {
   const shapes = [left, right].map((node) => `[${node.batchShape.join(', ')}]`)
   const here = shapes[0] === shapes[1] ? [] : [{ path, reason: `batch shapes ${shapes[0]} and ${shapes[1]} differ` }]
@@ -145,10 +152,11 @@ const zipProblems = (left: TensorDict, right: TensorDict, path: readonly string[
 }
 
 /**
- * Applies `f` to the leaves of two TensorDicts that have the same keys, path by path, in the order of the left one.
+ * Applies `f` to the leaves of two TensorDicts with the same keys, path by path, in the order of
+ * the left one.
  *
- * Errors   throws TensorDictError, naming every key that one of them lacks, every leaf against a node, every difference of batch shapes, and
- *          every path where a result does not fit.
+ * Errors   throws TensorDictError, naming every key that one of them lacks, every leaf against a
+ *          node, every difference of batch shapes, and every path where a result does not fit.
  * Effects  as `mapLeaves`.
  * Source   law 30.
  *
@@ -162,7 +170,7 @@ export const zipLeaves = <S>(
   f: (left: Leaf, right: Leaf, path: Path) => Leaf,
 ): TensorDict<S> => zipped('zipLeaves', [left, right], f)
 
-/** `zipLeaves` under the name of an operation. For the other files of this folder. */
+/** Implements `zipLeaves` under the name of an operation. Internal to this folder. */
 export const zipped = <S>(
   operation: string,
   [left, right]: readonly [TensorDict<S>, TensorDict],

@@ -1,22 +1,31 @@
-/** Conditions over batch elements: bool tensors, or lists of booleans, that match the first axes of a batch shape. */
+/**
+ * Masks of batch elements: bool tensors, or lists of booleans, that match the first axes of a batch
+ * shape.
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import { kindOf } from './keys.js'
 import { TensorDictError } from './tensorDict.js'
 
-/** Which batch elements are meant: a bool tensor over the first batch axes, or a list of booleans over the first one. */
+/**
+ * A selection of batch elements: a bool tensor over the first batch axes, or a list of booleans
+ * over the first one.
+ */
 export type Mask = tf.Tensor | readonly boolean[]
 
-/** A mask's shape and its values on the host. */
+/** A mask on the host: its shape and its values. */
 export interface HostMask {
   readonly shape: readonly number[]
   readonly values: ArrayLike<unknown>
 }
 
-/** Whether a value is a list of booleans or a tensor. An empty list is one of no booleans. */
+/** Returns true for a list of booleans or a tensor. An empty list counts as one of booleans. */
 export const isMask = (value: unknown): value is Mask =>
   value instanceof tf.Tensor || (Array.isArray(value) && value.every((item) => typeof item === 'boolean'))
 
-/** The shape of a mask over `axes`. Errors: throws TensorDictError unless the mask is of booleans and its shape begins `axes`. */
+/**
+ * Returns the shape of a mask over `axes`. Errors: throws TensorDictError unless the mask is
+ * boolean and `axes` begins with its shape.
+ */
 export const maskShape = (operation: string, axes: readonly number[], mask: Mask): readonly number[] => {
   if (!isMask(mask) || (mask instanceof tf.Tensor && mask.dtype !== 'bool')) {
     const actual = mask instanceof tf.Tensor ? `a tensor of ${mask.dtype}` : kindOf(mask)
@@ -38,9 +47,9 @@ export const maskShape = (operation: string, axes: readonly number[], mask: Mask
 }
 
 /**
- * A mask on the host.
+ * Reads a mask to the host.
  *
- * Errors   throws TensorDictError unless the mask is of booleans and its shape begins `axes`.
+ * Errors   throws TensorDictError unless the mask is boolean and `axes` begins with its shape.
  * Effects  reads the mask, which computes it.
  */
 export const readMask = (operation: string, axes: readonly number[], mask: Mask): HostMask => ({
@@ -48,7 +57,7 @@ export const readMask = (operation: string, axes: readonly number[], mask: Mask)
   values: mask instanceof tf.Tensor ? mask.dataSync() : mask,
 })
 
-/** The mask as a bool tensor with a size-1 axis for each further axis of `rank`. */
+/** Returns the mask as a bool tensor of rank `rank`, with further axes of size 1. */
 export const maskTensor = (mask: Mask, rank: number): tf.Tensor => {
   const tensor = mask instanceof tf.Tensor ? mask : tf.tensor1d([...mask], 'bool')
   return rank === tensor.rank
@@ -56,7 +65,7 @@ export const maskTensor = (mask: Mask, rank: number): tf.Tensor => {
     : tf.reshape(tensor, [...tensor.shape, ...new Array<number>(rank - tensor.rank).fill(1)])
 }
 
-/** The numbers of the elements that a mask chooses, in order. */
+/** Returns the indices of the elements that a mask selects, in order. */
 export const chosen = (mask: HostMask): readonly number[] => {
   const found: number[] = []
   for (let i = 0; i < mask.values.length; i++) if (mask.values[i]) found.push(i)

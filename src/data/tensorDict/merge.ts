@@ -1,4 +1,4 @@
-/** Putting TensorDicts together by their keys. */
+/** Merging of TensorDicts by their keys. */
 import { scope } from '../../engine/scope.js'
 import type { Leaf } from './leaf.js'
 import { forEntries, mergeEntries, valueAt } from './spine.js'
@@ -14,7 +14,10 @@ import {
   type TensorDictProblem,
 } from './tensorDict.js'
 
-/** What the schema of a merge has under a key that is a leaf on one side and a node on the other: `merge` throws. */
+/**
+ * The schema of a merge under a key that is a leaf on one side and a node on the other, for which
+ * `merge` throws.
+ */
 export interface LeafAgainstNode {
   readonly 'a leaf on one side and a node on the other cannot be merged': never
 }
@@ -41,7 +44,7 @@ export type DeepMerge<S, X> = Flat<
 const sameSizes = (a: readonly number[], b: readonly number[]): boolean =>
   a === b || (a.length === b.length && a.every((size, i) => size === b[i]))
 
-/** Every reason why two nodes cannot be merged. */
+/** Lists every reason why two nodes cannot be merged. */
 const mergeProblems = (left: TensorDict, right: TensorDict, path: readonly string[]): readonly TensorDictProblem[] => {
   if (left === right) return []
   const problems: TensorDictProblem[] = []
@@ -86,18 +89,20 @@ const mergeNodes = (
     const place = [...path, name]
     return isTensorDict(present) && isTensorDict(entry)
       ? mergeNodes([present, entry], place, resolve)
-      : resolve(present as Leaf, entry as Leaf, place) // neither is a node alone
+      : resolve(present as Leaf, entry as Leaf, place) // neither is a node
   })
   return spine === left.spine ? left : nodeOver(spine, left.batchShape)
 }
 
 /**
- * All entries of both; where both have a leaf, the right one; where both have a node, the merge of the two. Entries of `left` come first.
+ * Merges two TensorDicts: of two leaves under one key, the right one is taken; two nodes are
+ * merged. Entries of `left` come first.
  *
- * Errors   throws TensorDictError naming every place where the batch shapes of two nodes differ, or where one side has a leaf and the other
- *          a node: to replace one by the other, `exclude` it first.
- * Source   laws 20, 22: associative, `TensorDict({}, b)` is neutral, inputs are untouched. (TensorDict 0.14 lets a leaf replace a node,
- *          with which merging is not associative.)
+ * Errors   throws TensorDictError naming every place where the batch shapes of two nodes differ, or
+ *          where one side has a leaf and the other a node: to replace one by the other, `exclude`
+ *          it first.
+ * Source   laws 20, 22: associative, `TensorDict({}, b)` is neutral, inputs are untouched.
+ *          (TensorDict 0.14 lets a leaf replace a node, with which merging is not associative.)
  *
  * @example
  * get(merge(TensorDict({ a: meta(1), b: meta(1) }, []), TensorDict({ b: meta(2) }, [])), 'b').value // 2
@@ -108,11 +113,13 @@ export const merge = <S, X>(left: TensorDict<S>, right: TensorDict<X>): TensorDi
 }
 
 /**
- * All entries of both; where both have a leaf, what `onConflict` makes of the two: it is called once for each such path, with the left
- * leaf, the right one and the path, and may keep either, join them, or throw.
+ * Merges two TensorDicts, resolving two leaves under one key with `onConflict`. It is called once
+ * for each such path, with the left leaf, the right one and the path, and may keep either, join
+ * them, or throw.
  *
- * Errors   throws TensorDictError as `merge` does, before any call; and naming every path where a result does not fit its node.
- * Effects  those of `onConflict`; tensors that it makes belong to the enclosing scope.
+ * Errors   throws TensorDictError as `merge` does, before any call; and naming every path where a
+ *          result does not fit its node.
+ * Effects  those of `onConflict`; tensors that it creates belong to the enclosing scope.
  * Source   law 21.
  *
  * @example
@@ -134,7 +141,7 @@ export const mergeWith = <S, X>(
 }
 
 /**
- * `merge` with entries given as a record.
+ * Merges entries, given as a record, into a TensorDict.
  *
  * Errors   throws TensorDictError for entries that do not fit the batch shape, and as `merge` does.
  *

@@ -1,4 +1,4 @@
-/** Lists of TensorDicts whose rows have different lengths, as one: ragged, or padded. */
+/** Stacking of TensorDicts whose rows have different lengths, as ragged rows or padded tensors. */
 import * as tf from '@tensorflow/tfjs-core'
 import { none, some } from 'fp-ts/lib/Option.js'
 import { scope } from '../../engine/scope.js'
@@ -33,22 +33,22 @@ export type Padded<S> = {
       : S[K]
 }
 
-/** How rows are filled. */
+/** Options for padding rows. */
 export interface AsPaddedTensorOptions {
-  /** Default left, as prompts are. */
+  /** Default: left, as for prompts. */
   readonly side?: 'left' | 'right'
   /** Default 0. It must be a value of the type of all rows. */
   readonly value?: number
 }
 
-/** Rows as tensors. */
+/** Padded rows with their masks. */
 export interface PaddedTensors<S> {
   readonly td: TensorDict<Padded<S>>
-  /** Under the key of each leaf that was padded, bool `[N, .., T]`: true for what is in a row. */
+  /** A bool mask `[N, .., T]` under the key of each padded leaf: true for elements of a row. */
   readonly masks: TensorDict
 }
 
-/** The batch shape of the node that a leaf is in. */
+/** Returns the batch shape of the node that contains a leaf. */
 const shapeAt = (td: TensorDict, path: Path): readonly number[] => {
   const [, ...rest] = [...path].reverse()
   const node = rest.length === 0 ? td : find(td, rest.reverse())
@@ -57,11 +57,11 @@ const shapeAt = (td: TensorDict, path: Path): readonly number[] => {
 
 const featureAxes = (td: TensorDict, path: Path, leaf: tf.Tensor): number => leaf.rank - shapeAt(td, path).length
 
-/** Every tensor that cannot be rows. */
+/** Lists every tensor that cannot be converted to rows. */
 const rowProblems = (td: TensorDict): readonly TensorDictProblem[] =>
   leafEntries(td).flatMap(([path, leaf]) => {
     if (!(leaf instanceof tf.Tensor) || featureAxes(td, path, leaf) <= 1) return []
-    return [{ path, reason: `has the shape [${leaf.shape.join(', ')}]: rows have one axis behind those of the batch` }]
+    return [{ path, reason: `has the shape [${leaf.shape.join(', ')}]: rows have one axis after those of the batch` }]
   })
 
 const rowsOfTensor = (tensor: tf.Tensor, batchShape: readonly number[]): Ragged => {
@@ -71,10 +71,10 @@ const rowsOfTensor = (tensor: tf.Tensor, batchShape: readonly number[]): Ragged 
   return ragged(
     tensor.dtype as RaggedType,
     Array.from({ length: rows }, (_, i) => row(i)),
-  ) // `toRows` asks for one of these
+  ) // `toRows` accepts only these
 }
 
-/** Tensors with an axis of their own as ragged rows; all else as it is. */
+/** Converts tensors with a feature axis to ragged rows. Other leaves are unchanged. */
 const toRows = (td: TensorDict): TensorDict =>
   mapLeaves(td, (leaf, path): Leaf => {
     if (!(leaf instanceof tf.Tensor) || featureAxes(td, path, leaf) === 0) return leaf
@@ -85,11 +85,15 @@ const toRows = (td: TensorDict): TensorDict =>
   })
 
 /**
- * TensorDicts side by side, where tensors with an axis of their own may have different lengths: they become ragged rows.
+ * Stacks TensorDicts. Tensors with a feature axis may have different lengths: they become ragged
+ * rows.
  *
- * Shapes   N TensorDicts of one batch shape `[..]` to one of `[N, ..]`. A tensor `[.., T_i]` gives ragged rows, one of `[..]` a tensor `[N, ..]`.
- * Errors   throws TensorDictError, listing every tensor with more axes than that; every other difference, as `stack` does; if there are no parts.
- * Effects  reads the tensors that become rows, which computes them; makes tensors that belong to the enclosing scope.
+ * Shapes   N TensorDicts of one batch shape `[..]` to one of `[N, ..]`. A tensor `[.., T_i]` gives
+ *          ragged rows, one of `[..]` a tensor `[N, ..]`.
+ * Errors   throws TensorDictError, listing every tensor with more axes than that; every other
+ *          difference, as `stack` does; for an empty list.
+ * Effects  reads the tensors that become rows, which computes them; creates tensors that belong to
+ *          the enclosing scope.
  * Source   TorchRL `as_nested_tensor`, whose rows are jagged nested tensors.
  *
  * @example
@@ -103,13 +107,17 @@ export const asNestedTensor = <S>(parts: readonly TensorDict<S>[]): TensorDict<N
 }
 
 /**
- * TensorDicts side by side, where tensors with an axis of their own may have different lengths: short ones are filled up. Ragged rows, too.
+ * Stacks TensorDicts. Tensors with a feature axis and ragged rows may have different lengths: short
+ * ones are padded.
  *
- * Shapes   N TensorDicts of one batch shape `[..]` to one of `[N, ..]`. Tensors and rows `[.., T_i]` become a tensor `[N, .., T]`, T the longest
- *          of that leaf; the lengths of other leaves do not matter.
- * Errors   throws TensorDictError as `asNestedTensor` does, and listing every leaf of which the filler is no value.
+ * Shapes   N TensorDicts of one batch shape `[..]` to one of `[N, ..]`. Tensors and rows `[..,
+ *          T_i]` become a tensor `[N, .., T]`, T the longest of that leaf; the lengths of other
+ *          leaves do not matter.
+ * Errors   throws TensorDictError as `asNestedTensor` does, and listing every leaf whose type does
+ *          not contain the filler.
  * Effects  as `asNestedTensor`.
- * Source   TorchRL `as_padded_tensor`, which fills with 0 on the left and tells no mask. Where time is a batch axis, it is `padSequence`.
+ * Source   TorchRL `as_padded_tensor`, which fills with 0 on the left and returns no mask. If time
+ *          is a batch axis, use `padSequence`.
  *
  * @example
  * toNested(asPaddedTensor([1, 2].map((n) => TensorDict({ ids: tf.ones([n]) }, []))).td) // { ids: [[0, 1], [1, 1]] }
@@ -123,7 +131,7 @@ export const asPaddedTensor = <S>(
     const rows = asNestedTensor(parts) as TensorDict
     const isRows = (leaf: Leaf): leaf is Ragged => !(leaf instanceof tf.Tensor) && leaf._tag === 'Ragged'
     const problems = leafEntries(rows).flatMap(([path, leaf]): readonly TensorDictProblem[] =>
-      isRows(leaf) && !isValueOf(leaf.type, value) ? [{ path, reason: `${value} is no value of ${leaf.type}` }] : [],
+      isRows(leaf) && !isValueOf(leaf.type, value) ? [{ path, reason: `${value} is not a value of ${leaf.type}` }] : [],
     )
     if (problems.length > 0) throw new TensorDictError('asPaddedTensor', problems[0]!.path, { problems })
     const filled = (part: 'values' | 'mask', leaf: Ragged, path: Path): tf.Tensor => {

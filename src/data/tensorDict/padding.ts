@@ -1,4 +1,4 @@
-/** Batch axes made longer with elements that come from nowhere, and shorter again. Feature axes are never touched. */
+/** Padding of batch axes with new elements, and its inverse. Feature axes are never changed. */
 import * as tf from '@tensorflow/tfjs-core'
 import { applyJoin, requireAlike, shapeProblems } from './alike.js'
 import { index } from './indexing.js'
@@ -9,29 +9,37 @@ import { applyPlan, axisOf, requireCount, rowsOf, stridesOf } from './plan.js'
 import { within } from './selecting.js'
 import { batchSize, type TensorDict, TensorDictError, type TensorDictProblem } from './tensorDict.js'
 
-/** What fills new elements. New ragged rows are empty; meta values are the node's and stay. */
+/**
+ * The values of new elements. New ragged rows are empty; meta values belong to the node and stay.
+ */
 export interface Filler {
-  /** In tensors. It must be a value of every tensor's dtype: a whole number for int32, 0 or 1 for bool. By default 0. */
+  /**
+   * The value in tensors. It must be a value of every tensor's dtype: an integer for int32, 0 or 1
+   * for bool. Default 0.
+   */
   readonly value?: number
-  /** In data leaves; without it, a TensorDict with data leaves cannot be padded. */
+  /** The value in data leaves. Without it, a TensorDict with data leaves cannot be padded. */
   readonly item?: unknown
 }
 
-/** Refuses a filler that some leaf cannot hold. Errors: throws TensorDictError, listing every such leaf. */
+/**
+ * Refuses a filler that some leaf cannot hold. Errors: throws TensorDictError, listing every such
+ * leaf.
+ */
 const requireFiller = (operation: string, td: TensorDict, filler: Filler): void => {
   const { value = 0 } = filler
   const problems = leafEntries(td).flatMap(([path, leaf]): readonly TensorDictProblem[] => {
     if (leaf instanceof tf.Tensor) {
-      return isValueOf(leaf.dtype, value) ? [] : [{ path, reason: `${value} is no value of ${leaf.dtype}` }]
+      return isValueOf(leaf.dtype, value) ? [] : [{ path, reason: `${value} is not a value of ${leaf.dtype}` }]
     }
     return leaf._tag === 'Data' && !('item' in filler)
-      ? [{ path, reason: 'data needs `item`, which fills it where there is no value' }]
+      ? [{ path, reason: 'data needs `item` as the value of new elements' }]
       : []
   })
   if (problems.length > 0) throw new TensorDictError(operation, [], { problems, actual: filler })
 }
 
-/** How many elements to add, or take away, before and behind. */
+/** The number of elements to add, or to remove, before and after. */
 export type Width = readonly [before: number, behind: number]
 
 const requireWidths = (operation: string, td: TensorDict, widths: readonly Width[]): void => {
@@ -46,7 +54,7 @@ const requireWidths = (operation: string, td: TensorDict, widths: readonly Width
   const problems = widths.flatMap((pair, axis) =>
     pair
       .filter((width) => !Number.isSafeInteger(width) || width < 0)
-      .map((width) => ({ path: [], reason: `width ${width} of axis ${axis} is no natural number` })),
+      .map((width) => ({ path: [], reason: `width ${width} of axis ${axis} is not a natural number` })),
   )
   if (problems.length > 0) {
     throw new TensorDictError(operation, [], { problems, expected: 'natural numbers', actual: widths })
@@ -55,7 +63,7 @@ const requireWidths = (operation: string, td: TensorDict, widths: readonly Width
 
 const isNothing = (widths: readonly Width[]): boolean => widths.every(([before, behind]) => before + behind === 0)
 
-/** A tensor with widths on its first axes; all of its other axes stay. */
+/** Pads the first axes of a tensor. */
 const padTensor = (tensor: tf.Tensor, widths: readonly Width[], value: number): tf.Tensor => {
   if (isNothing(widths)) return tensor
   const all = tensor.shape.map((_, axis): [number, number] => [...(widths[axis] ?? [0, 0])])
@@ -71,12 +79,13 @@ const padTensor = (tensor: tf.Tensor, widths: readonly Width[], value: number): 
 }
 
 /**
- * With new elements before and behind on each batch axis.
+ * Adds new elements before and after on each batch axis.
  *
  * Shapes   `widths[i]` is for axis i; axes without widths stay.
- * Errors   throws TensorDictError if a width is no natural number or has no axis, and, listing every such leaf, if the filler is no value of
- *          a tensor's dtype, or if there are data leaves and no `item`.
- * Effects  makes tensors that belong to the enclosing scope; widths of 0 give the same object.
+ * Errors   throws TensorDictError if a width is not a natural number or has no axis, and, listing
+ *          every such leaf, if the filler is not a value of a tensor's dtype, or if there are data
+ *          leaves and no `item`.
+ * Effects  creates tensors that belong to the enclosing scope; widths of 0 return the same object.
  * Source   law 60: `crop` with the same widths is the inverse.
  *
  * @example
@@ -104,10 +113,11 @@ export const pad = <S>(td: TensorDict<S>, widths: readonly Width[], filler: Fill
 }
 
 /**
- * Without the elements before and behind on each batch axis.
+ * Removes elements before and after on each batch axis.
  *
- * Errors   throws TensorDictError if a width is no natural number, has no axis, or is more than there is.
- * Effects  makes tensors that belong to the enclosing scope; widths of 0 give the same object.
+ * Errors   throws TensorDictError if a width is not a natural number, has no axis, or exceeds the
+ *          size of its axis.
+ * Effects  creates tensors that belong to the enclosing scope; widths of 0 return the same object.
  *
  * @example
  * crop(TensorDict({ x: data(['', 'a', '']) }, [3]), [[1, 1]]).batchShape // [1]
@@ -135,23 +145,24 @@ export interface PaddedSequences<S> {
   readonly td: TensorDict<S>
   readonly lengths: readonly number[]
   readonly side: 'left' | 'right'
-  /** bool `[N, T]`: true for what is in a sequence, false for padding. */
+  /** bool `[N, T]`: true for elements of a sequence, false for padding. */
   readonly mask: tf.Tensor
 }
 
-/** Where padding goes, and what it is. */
+/** The side and the value of padding. */
 export interface PadSequenceOptions extends Filler {
   readonly side: 'left' | 'right'
 }
 
 /**
- * Sequences, whose first batch axis is time, side by side, padded to one length.
+ * Stacks sequences, whose first batch axis is time, padded to one length.
  *
- * Shapes   N TensorDicts `[T_i, ..]` to one of `[N, T, ..]` with T the largest T_i, whatever the lengths are: also for one sequence, and for
- *          equal lengths.
- * Errors   throws TensorDictError, listing every difference between the sequences but their lengths, as `stack` does; for a filler that a
- *          leaf cannot hold, as `pad` does; if there is no sequence.
- * Effects  makes tensors, the mask among them, that belong to the enclosing scope.
+ * Shapes   N TensorDicts `[T_i, ..]` to one of `[N, T, ..]` with T the largest T_i, whatever the
+ *          lengths are: also for one sequence, and for equal lengths.
+ * Errors   throws TensorDictError, listing every difference between the sequences except their
+ *          lengths, as `stack` does; for a filler that a leaf cannot hold, as `pad` does; for an
+ *          empty list.
+ * Effects  creates tensors, including the mask, that belong to the enclosing scope.
  * Source   law 61: `unpadSequence` is the inverse.
  *
  * @example
@@ -196,11 +207,12 @@ export const padSequence = <S>(parts: readonly TensorDict<S>[], options: PadSequ
 }
 
 /**
- * The sequences that were padded, without the padding.
+ * Returns the sequences of a padded TensorDict, without the padding.
  *
  * Shapes   `[N, T, ..]` to N TensorDicts `[lengths[i], ..]`.
- * Errors   throws TensorDictError, listing every length that is not in 0 .. T, and if there are not N lengths.
- * Effects  makes tensors that belong to the enclosing scope.
+ * Errors   throws TensorDictError, listing every length that is not in 0 .. T, and if there are not
+ *          N lengths.
+ * Effects  creates tensors that belong to the enclosing scope.
  */
 export const unpadSequence = <S>({
   td,
@@ -232,15 +244,15 @@ export const unpadSequence = <S>({
 /** A batch that was padded to a multiple. */
 export interface PaddedBatch<S> {
   readonly td: TensorDict<S>
-  /** How many elements its first axis had before. */
+  /** The size of its first axis before padding. */
   readonly size: number
 }
 
 /**
- * With as many new elements behind the first batch axis as make its size a multiple: to share a batch evenly.
+ * Pads the first batch axis at the end to a multiple of a size, to share a batch evenly.
  *
  * Errors   throws TensorDictError if `multiple` is not at least 1; as `pad` does.
- * Effects  makes tensors that belong to the enclosing scope.
+ * Effects  creates tensors that belong to the enclosing scope.
  * Source   law 62: `unpadBatch` is the inverse.
  *
  * @example
@@ -253,6 +265,9 @@ export const padToMultiple = <S>(td: TensorDict<S>, multiple: number, filler: Fi
   return { td: pad(td, [[0, (multiple - (size % multiple)) % multiple]], filler), size }
 }
 
-/** The batch as it was before `padToMultiple`. Errors: throws TensorDictError if it has fewer elements. */
+/**
+ * Restores the batch from before `padToMultiple`. Errors: throws TensorDictError if it has fewer
+ * elements.
+ */
 export const unpadBatch = <S>({ td, size }: PaddedBatch<S>): TensorDict<S> =>
   within('unpadBatch', td, { axis: 0, start: 0, end: size })

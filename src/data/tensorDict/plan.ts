@@ -1,7 +1,8 @@
 /**
- * Batch operations as plans. A plan says, against the batch shape alone, where each element of the result comes from; it is
- * checked when it is made. Applying it cannot fail: every leaf of every node follows it, and axes behind the batch axes (a
- * leaf's features, a child's own batch axes) stay as they are.
+ * Batch operations as plans. A plan locates the source of each element of the result, based on the
+ * batch shape alone; it is validated when it is created. Applying it cannot fail: every leaf of
+ * every node follows it, and axes after the batch axes (a leaf's features, a child's own batch
+ * axes) are not changed.
  */
 import * as tf from '@tensorflow/tfjs-core'
 import { scope } from '../../engine/scope.js'
@@ -9,39 +10,50 @@ import { asRun, type Rows, selectData, selectRagged, spreadRows } from './rows.j
 import { mapValues, someValue } from './spine.js'
 import { batchSize, type Entry, nodeOver, type TensorDict, TensorDictError } from './tensorDict.js'
 
-/** What happens to one tensor. */
+/** Moves the elements of one tensor. */
 export type MoveTensor = (tensor: tf.Tensor) => tf.Tensor
 
-/** Where the elements of a result come from. */
+/** The sources of the elements of a result. */
 export interface Plan {
-  /** How many leading axes are replaced: the batch rank. */
+  /** The number of leading axes that are replaced: the batch rank. */
   readonly rank: number
-  /** What they become. */
+  /** The sizes of the new axes. */
   readonly to: readonly number[]
-  /** For each element of the result, in order, the number of its source element. Asked for where a leaf lives on the host. */
+  /**
+   * Returns the source element of each element of the result, in order. Called if a leaf lives on
+   * the host.
+   */
   readonly rows: () => Rows
-  /** Makes what moves tensors: called once for each application, inside its scope. Never given a result without elements. */
+  /**
+   * Creates the function that moves tensors. Called once for each application, inside its scope,
+   * and never for a result without elements.
+   */
   readonly mover: () => MoveTensor
-  /** What a data leaf has where an element comes from nowhere. */
+  /** The value of a data leaf for an element without source. */
   readonly filler?: unknown
 }
 
 const holdsTensor = (td: TensorDict): boolean =>
   someValue(td.spine, (entry) => !('_tag' in entry) || (entry._tag === 'TensorDict' && holdsTensor(entry)))
 
-/** Runs `f` in a scope if one of the TensorDicts has tensors: elsewhere there is nothing to free. */
+/**
+ * Runs `f` in a scope if one of the TensorDicts has tensors. Otherwise there is nothing to free.
+ */
 export const scopeFor = <T extends TensorDict | Readonly<Record<string, unknown>>>(
   tds: readonly TensorDict[],
   f: () => T,
-): T => (tds.some(holdsTensor) ? scope(f as () => never) : f()) // a record is no promise, which is what `scope` refuses
+): T => (tds.some(holdsTensor) ? scope(f as () => never) : f()) // a record is not a promise, which `scope` refuses
 
-/** The rows of a plan by the number of elements that a node has behind each element of the batch. */
+/** The rows of a plan, by the number of elements of a node for each element of the batch. */
 export interface KnownRows {
   readonly rows: () => Rows
   readonly known: Map<number, Rows>
 }
 
-/** The rows for nodes with `inner` elements behind each element of the batch; each is computed once. */
+/**
+ * Returns the rows for nodes with `inner` elements for each element of the batch. Each is computed
+ * once.
+ */
 export const rowsFor = (from: KnownRows, inner: number): Rows => {
   const present = from.known.get(inner)
   if (present !== undefined) return present
@@ -51,22 +63,28 @@ export const rowsFor = (from: KnownRows, inner: number): Rows => {
   return rows
 }
 
-/** The product of the sizes behind the first `rank` axes. */
+/** Returns the product of the sizes after the first `rank` axes. */
 export const innerSize = (shape: readonly number[], rank: number): number => {
   let size = 1
   for (let i = rank; i < shape.length; i++) size *= shape[i]!
   return size
 }
 
-/** A shape with its first `rank` axes replaced. */
+/** Replaces the first `rank` axes of a shape. */
 export const replaceAxes = (shape: readonly number[], rank: number, to: readonly number[]): readonly number[] =>
   shape.length === rank ? to : [...to, ...shape.slice(rank)]
 
-/** A tensor of this shape, which has no elements, of the dtype of another one, whose buffer it shares if that has none either. */
+/**
+ * Creates a tensor without elements, of this shape and the dtype of another tensor. It shares that
+ * tensor's buffer if that is empty too.
+ */
 export const emptyTensor = (shape: readonly number[], like: tf.Tensor): tf.Tensor =>
   like.size === 0 ? tf.reshape(like, [...shape]) : tf.tensor([], [...shape], like.dtype)
 
-/** A plan that is being applied, with what is computed once for all leaves: `move` is made for the first tensor. */
+/**
+ * The application of a plan, with values that are computed once for all leaves: `move` is created
+ * for the first tensor.
+ */
 interface Application extends KnownRows {
   readonly plan: Plan
   move: MoveTensor | undefined
@@ -102,17 +120,20 @@ const applyToNode = (node: TensorDict, application: Application): TensorDict => 
 /**
  * Applies a plan to every leaf of every node.
  *
- * Effects  makes tensors that belong to the enclosing scope.
+ * Effects  creates tensors that belong to the enclosing scope.
  */
 export const applyPlan = <S>(td: TensorDict<S>, plan: Plan): TensorDict<S> => {
   const application: Application = { plan, rows: plan.rows, known: new Map(), move: undefined }
   return scopeFor([td], () => applyToNode(td, application)) as TensorDict<S> // leaves are replaced, keys are kept
 }
 
-/** For each result axis, how far each of its places is from the first source element; -Infinity for a place without source. */
+/**
+ * For each result axis, the distance of each index from the first source element; -Infinity for an
+ * index without source.
+ */
 export type Offsets = readonly (readonly number[])[]
 
-/** The rows that the sums of one offset from each axis point to, in the order of the result. */
+/** Returns the rows given by the sums of one offset from each axis, in the order of the result. */
 export const rowsOf = (offsets: Offsets, base = 0): Int32Array => {
   let sums: readonly number[] = [base]
   for (const axis of offsets) {
@@ -126,7 +147,7 @@ export const rowsOf = (offsets: Offsets, base = 0): Int32Array => {
   return rows
 }
 
-/** How far neighbors along each axis are from one another. */
+/** Returns the distance between neighbors along each axis. */
 export const stridesOf = (shape: readonly number[]): readonly number[] => {
   const strides = new Array<number>(shape.length)
   let stride = 1
@@ -137,29 +158,29 @@ export const stridesOf = (shape: readonly number[]): readonly number[] => {
   return strides
 }
 
-/** The numbers 0 .. size - 1. */
+/** Returns the numbers 0 .. size - 1. */
 export const upTo = (size: number): readonly number[] => Array.from({ length: size }, (_, i) => i)
 
-/** The axes of a shape as they are, for the axes that an operation leaves alone. */
+/** Returns the offsets of axes that an operation does not change. */
 export const ownOffsets = (shape: readonly number[]): readonly (readonly number[])[] => {
   const strides = stridesOf(shape)
   return shape.map((size, axis) => upTo(size).map((i) => i * strides[axis]!))
 }
 
-/** A list with one element replaced by others. */
+/** Replaces one element of a list by others. */
 const splice = <T>(list: readonly T[], at: number, ...others: readonly T[]): readonly T[] => [
   ...list.slice(0, at),
   ...others,
   ...list.slice(at + 1),
 ]
 
-/** The elements of a tensor in another shape; the same tensor if it has that shape. */
+/** Reshapes a tensor, or returns it if it has that shape. */
 export const reshaped = (tensor: tf.Tensor, shape: readonly number[]): tf.Tensor =>
   tensor.shape.length === shape.length && tensor.shape.every((size, i) => size === shape[i])
     ? tensor
     : tf.reshape(tensor, [...shape])
 
-/** A plan by which one axis gets the elements at `positions` of itself. */
+/** Returns the plan that selects the elements at `positions` along one axis. */
 export const alongAxis = (shape: readonly number[], axis: number, positions: readonly number[]): Plan => {
   const stride = stridesOf(shape)[axis]!
   return {
@@ -187,7 +208,7 @@ export const alongAxis = (shape: readonly number[], axis: number, positions: rea
   }
 }
 
-/** The run that positions are, if they are one. */
+/** Returns the run that positions form, or undefined. */
 export const runOf = (positions: readonly number[]): { readonly start: number; readonly end: number } | undefined => {
   const start = positions[0] ?? 0
   for (let i = 1; i < positions.length; i++) if (positions[i] !== start + i) return undefined
@@ -201,7 +222,10 @@ const sliceAxis = (tensor: tf.Tensor, axis: number, start: number, end: number):
   return tf.slice(tensor, begin, size)
 }
 
-/** A batch axis by its number, counted from the end if it is negative. Errors: throws TensorDictError if there is no such axis. */
+/**
+ * Resolves a batch axis by its number; a negative number counts from the end. Errors: throws
+ * TensorDictError for an unknown axis.
+ */
 export const axisOf = (operation: string, shape: readonly number[], axis: number): number => {
   const rank = shape.length
   if (rank === 0) {
@@ -218,7 +242,10 @@ export const axisOf = (operation: string, shape: readonly number[], axis: number
   return axis < 0 ? axis + rank : axis
 }
 
-/** Batch axes by their numbers. Errors: throws TensorDictError if one does not exist, or if one is named twice. */
+/**
+ * Resolves batch axes by their numbers. Errors: throws TensorDictError for an unknown axis, or one
+ * that is named twice.
+ */
 export const axesOf = (
   operation: string,
   shape: readonly number[],
@@ -226,17 +253,17 @@ export const axesOf = (
 ): readonly number[] => {
   const list = (typeof axes === 'number' ? [axes] : axes).map((axis) => axisOf(operation, shape, axis))
   if (new Set(list).size === list.length) return list
-  throw new TensorDictError(operation, [], { reason: `axes ${list.join(', ')} name one twice`, actual: axes })
+  throw new TensorDictError(operation, [], { reason: `axes ${list.join(', ')} name an axis twice`, actual: axes })
 }
 
-/** A number of things that a caller asks for. */
+/** A count that a caller passes. */
 interface Count {
   readonly name: string
   readonly count: number
   readonly least?: number
 }
 
-/** Checks a count. Errors: throws TensorDictError if it is no natural number of at least `least`. */
+/** Checks a count. Errors: throws TensorDictError unless it is an integer of at least `least`. */
 export const requireCount = (operation: string, { name, count, least = 0 }: Count): void => {
   if (Number.isSafeInteger(count) && count >= least) return
   const kind = least === 0 ? 'a natural number' : `a whole number of at least ${least}`

@@ -1,4 +1,7 @@
-/** Sums, means and other reductions of all tensors of a TensorDict, over batch axes, over features, or over everything. */
+/**
+ * Sums, means and other reductions of all tensors of a TensorDict, over batch axes, features, or
+ * everything.
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import { masked } from '../../engine/masked.js'
 import { scope } from '../../engine/scope.js'
@@ -8,17 +11,23 @@ import { type Mask, maskShape, maskTensor } from './masks.js'
 import { axesOf, innerSize, replaceAxes, upTo } from './plan.js'
 import { batchSize, type Entry, find, isTensorDict, nodeOf, type TensorDict, TensorDictError } from './tensorDict.js'
 
-/** `sum` and `prod` count true as 1; `mean` is float32; `any` and `all` are of booleans. */
+/**
+ * A reduction. `sum` and `prod` count true as 1; `mean` gives float32; `any` and `all` apply to
+ * booleans.
+ */
 export type Reduction = 'sum' | 'mean' | 'max' | 'min' | 'prod' | 'any' | 'all'
 
-/** What is reduced: the named batch axes, the axes behind the batch axes of each node, or all axes. */
+/**
+ * The axes of a reduction: the given batch axes, the axes after the batch axes of each node, or all
+ * axes.
+ */
 export type Over = number | readonly number[] | 'features' | 'all'
 
 const isLogical = (op: Reduction): boolean => op === 'any' || op === 'all'
 
 const needsElements = (op: Reduction): boolean => op === 'max' || op === 'min'
 
-/** Runs a reduction of a tensor over some of its axes. */
+/** Reduces a tensor over some of its axes. */
 const reduceTensor = (tensor: tf.Tensor, op: Reduction, axes: readonly number[]): tf.Tensor => {
   if (axes.length === 0 && (isLogical(op) || needsElements(op))) return tensor
   const over = [...axes]
@@ -41,7 +50,10 @@ const reduceTensor = (tensor: tf.Tensor, op: Reduction, axes: readonly number[])
   }
 }
 
-/** What keeps a leaf from being reduced over its first axes, or over those behind them. */
+/**
+ * Returns the reason why a leaf cannot be reduced over its batch axes or its features, or
+ * undefined.
+ */
 const obstacle = (leaf: Leaf, op: Reduction, over: 'batch' | 'features' | 'all'): string | undefined => {
   if (!(leaf instanceof tf.Tensor)) {
     if (leaf._tag === 'Meta' || (leaf._tag === 'Data' && over === 'features')) return undefined
@@ -51,16 +63,16 @@ const obstacle = (leaf: Leaf, op: Reduction, over: 'batch' | 'features' | 'all')
   return isLogical(op) && leaf.dtype !== 'bool' ? `${op} is of booleans, not of ${leaf.dtype}` : undefined
 }
 
-/** The axes of a tensor that are reduced, given the batch shape of its node. */
+/** Returns the axes of a tensor to reduce, given the batch shape of its node. */
 type AxesOf = (tensor: tf.Tensor, batchShape: readonly number[]) => readonly number[]
 
-/** Whether the largest or smallest element is asked for where there is none. */
+/** Returns true for a maximum or minimum over no elements. */
 const lacksElements = ({ shape }: tf.Tensor, op: Reduction, axes: readonly number[]): boolean =>
   needsElements(op) &&
   axes.some((axis) => shape[axis] === 0) &&
   shape.every((size, axis) => axes.includes(axis) || size > 0)
 
-/** What is reduced: for the texts of errors, and axis by axis. */
+/** The reach of a reduction: a word for error messages, and the axes of each tensor. */
 interface Reach {
   readonly over: 'batch' | 'features' | 'all'
   readonly axesIn: AxesOf
@@ -70,13 +82,13 @@ const requireReducible = (operation: string, td: TensorDict, op: Reduction, { ov
   const problems = leafEntries(td).flatMap(([path, leaf]) => {
     const { batchShape } = find(td, path.slice(0, -1)) as TensorDict // the node of a leaf
     const empty = leaf instanceof tf.Tensor && lacksElements(leaf, op, axesIn(leaf, batchShape))
-    const reason = obstacle(leaf, op, over) ?? (empty ? `there is no ${op} of no elements` : undefined)
+    const reason = obstacle(leaf, op, over) ?? (empty ? `${op} of no elements is undefined` : undefined)
     return reason === undefined ? [] : [{ path, reason }]
   })
   if (problems.length > 0) throw new TensorDictError(operation, problems[0]!.path, { problems, actual: op })
 }
 
-/** Every node with its tensors replaced, and with another batch shape. */
+/** Replaces the tensors and the batch shape of every node. */
 const overNodes = (
   node: TensorDict,
   f: (tensor: tf.Tensor, batchShape: readonly number[]) => tf.Tensor,
@@ -91,13 +103,15 @@ const overNodes = (
   )
 
 /**
- * Every tensor reduced over batch axes, over its features, or over all of its axes.
+ * Reduces every tensor over batch axes, over its features, or over all of its axes.
  *
- * Shapes   batch axes: they are removed from the batch shape, and from each tensor. 'features': tensors get their node's batch shape.
- *          'all': tensors become scalars, batch shapes become [].
- * Errors   throws TensorDictError, listing every leaf that cannot be reduced: ragged and data leaves (data stays as it is for 'features'),
- *          `any` and `all` of numbers, `max` and `min` of no elements; if an axis does not exist or is named twice.
- * Effects  makes tensors that belong to the enclosing scope. Meta stays.
+ * Shapes   batch axes: they are removed from the batch shape, and from each tensor. 'features':
+ *          tensors get their node's batch shape. 'all': tensors become scalars, batch shapes become
+ *          [].
+ * Errors   throws TensorDictError, listing every leaf that cannot be reduced: ragged and data
+ *          leaves (with 'features', data is not changed), `any` and `all` of numbers, `max` and
+ *          `min` of no elements; if an axis does not exist or is named twice.
+ * Effects  creates tensors that belong to the enclosing scope. Meta stays.
  * Source   law 65. The sum of no elements is 0, their product 1, their mean NaN.
  *
  * @example
@@ -123,12 +137,15 @@ export const reduce = <S>(td: TensorDict<S>, op: Reduction, over: Over): TensorD
 }
 
 /**
- * Sums or means over the batch elements for which the mask is true. What it leaves out does not matter: NaN and infinities included.
+ * Computes sums or means over the batch elements for which the mask is true. Excluded elements have
+ * no influence, including NaN and infinities.
  *
- * Shapes   a mask over the first k batch axes removes them; tensors become float32 `[batch axes behind them.., features..]`.
- * Errors   throws TensorDictError if the mask does not match the batch shape, and, listing them, for leaves that cannot be reduced.
- * Effects  makes tensors that belong to the enclosing scope. Meta stays.
- * Source   law 63. Where the mask is false everywhere, sum and mean are 0.
+ * Shapes   a mask over the first k batch axes removes them; tensors become float32 `[remaining
+ *          batch axes.., features..]`.
+ * Errors   throws TensorDictError if the mask does not match the batch shape, and, listing them,
+ *          for leaves that cannot be reduced.
+ * Effects  creates tensors that belong to the enclosing scope. Meta stays.
+ * Source   law 63. If the mask is false everywhere, sum and mean are 0.
  *
  * @example
  * toNested(reduceMasked(TensorDict({ x: tf.tensor1d([1, NaN]) }, [2]), 'mean', [true, false])) // { x: 1 }

@@ -1,11 +1,14 @@
-/** Rows of leaves that live on the host (ragged, data) by their numbers: what a batch operation does to them. */
+/** Selection of rows in leaves that live on the host (ragged, data), by index. */
 import { List } from 'immutable'
 import { type Data, type Ragged, type RaggedArray, ragged, raggedArray, raggedOf } from './leaf.js'
 
-/** Which rows, in order: a run `start .. end - 1`, or a list of numbers, -1 for a row that comes from nowhere. */
+/**
+ * An ordered selection of rows: a run `start .. end - 1`, or a list of indices, -1 for a row
+ * without source.
+ */
 export type Rows = { readonly start: number; readonly end: number } | Int32Array
 
-/** A list of row numbers as a run, if it is one. */
+/** Converts a list of row indices to a run if possible. */
 export const asRun = (list: Int32Array): Rows => {
   const start = list.length === 0 ? 0 : list[0]!
   if (start < 0) return list
@@ -13,7 +16,7 @@ export const asRun = (list: Int32Array): Rows => {
   return { start, end: start + list.length }
 }
 
-/** The same selection where each row stands for `inner` rows. */
+/** Expands a selection for nodes with `inner` rows in place of each row. */
 export const spreadRows = (rows: Rows, inner: number): Rows => {
   if (inner === 1) return rows
   if (!(rows instanceof Int32Array)) return { start: rows.start * inner, end: rows.end * inner }
@@ -25,7 +28,7 @@ export const spreadRows = (rows: Rows, inner: number): Rows => {
   return spread
 }
 
-/** Numbers of `offsets[start] .. offsets[end]`, counted from the first of them. */
+/** Returns `offsets[start] .. offsets[end]`, relative to the first of them. */
 const rebased = (offsets: ArrayLike<number>, start: number, end: number): Int32Array => {
   const first = offsets[start]!
   const result = new Int32Array(end - start + 1)
@@ -34,9 +37,9 @@ const rebased = (offsets: ArrayLike<number>, start: number, end: number): Int32A
 }
 
 /**
- * The chosen rows of a ragged leaf; a row from nowhere is empty.
+ * Selects rows of a ragged leaf. A row without source is empty.
  *
- * Cost     a run shares the values of the leaf and makes new offsets; a list copies the values.
+ * Cost     a run shares the values of the leaf and creates new offsets; a list copies the values.
  */
 export const selectRagged = (leaf: Ragged, rows: Rows): Ragged => {
   const values = raggedArray(leaf)
@@ -59,10 +62,10 @@ export const selectRagged = (leaf: Ragged, rows: Rows): Ragged => {
   return raggedOf(leaf.type, chosen, lengths)
 }
 
-/** A list of one value: setting it takes half the time of making a list. */
+/** A list of one value: setting it takes half the time of creating a list. */
 const ONE = List<unknown>([undefined])
 
-/** The chosen values of a data leaf; `filler` where a row comes from nowhere. */
+/** Selects values of a data leaf. A row without source gets `filler`. */
 export const selectData = (leaf: Data, rows: Rows, filler: unknown): Data => {
   const { items } = leaf
   if (!(rows instanceof Int32Array)) {
@@ -75,7 +78,7 @@ export const selectData = (leaf: Data, rows: Rows, filler: unknown): Data => {
   return { _tag: 'Data', items: List(chosen) }
 }
 
-/** All rows of several ragged leaves of one type, one leaf after the other. */
+/** Concatenates the rows of several ragged leaves of one type. */
 export const appendRagged = (leaves: readonly Ragged[]): Ragged => {
   const counts = leaves.map((leaf) => leaf.offsets.length - 1)
   const arrays = leaves.map((leaf) =>
@@ -92,7 +95,7 @@ export const appendRagged = (leaves: readonly Ragged[]): Ragged => {
   return raggedOf(leaves[0]!.type, joined, offsets)
 }
 
-/** All values of several data leaves, one leaf after the other. */
+/** Concatenates the values of several data leaves. */
 export const appendData = (leaves: readonly Data[]): Data => {
   const all: unknown[] = []
   for (const { items } of leaves) {

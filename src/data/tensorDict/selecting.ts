@@ -1,8 +1,8 @@
-/** Elements of one batch axis, moved, left out or repeated. Feature axes are never touched. */
+/** Moving, removing and repeating elements of one batch axis. Feature axes are never changed. */
 import { alongAxis, applyPlan, axesOf, axisOf, requireCount, upTo } from './plan.js'
 import { type TensorDict, TensorDictError } from './tensorDict.js'
 
-/** Refuses list members that are no element of an axis. */
+/** Refuses list members that are out of range. */
 const requireMembers = (operation: string, indices: readonly number[], size: number): void => {
   const wrong = indices.filter((i) => !Number.isInteger(i) || i < 0 || i >= size)
   if (wrong.length === 0) return
@@ -15,11 +15,14 @@ const requireMembers = (operation: string, indices: readonly number[], size: num
 }
 
 /**
- * The elements at `indices` of a batch axis, by default the first, in that order; an index may occur more than once.
+ * Takes the elements at `indices` of a batch axis, by default the first, in that order. An index
+ * may occur more than once.
  *
  * Shapes   `[.., n, ..]` to `[.., indices.length, ..]`.
- * Errors   throws TensorDictError, listing every index that is not in 0 .. n - 1, and if there is no such axis.
- * Effects  makes tensors that belong to the enclosing scope; all elements in their order give the same object.
+ * Errors   throws TensorDictError, listing every index that is not in 0 .. n - 1, and for an
+ *          unknown axis.
+ * Effects  creates tensors that belong to the enclosing scope; all elements in their order return
+ *          the same object.
  *
  * @example
  * take(TensorDict({ x: data(['a', 'b']) }, [2]), [1, 1, 0]).batchShape // [3]
@@ -33,10 +36,11 @@ export const take = <S>(td: TensorDict<S>, indices: readonly number[], axis = 0)
 }
 
 /**
- * Elements `start .. end - 1` of the first batch axis; `narrow` does it for any axis.
+ * Returns elements `start .. end - 1` of the first batch axis. `narrow` does it for any axis.
  *
  * Errors   throws TensorDictError if the range is not inside the axis.
- * Effects  makes tensors that belong to the enclosing scope; the whole range gives the same object.
+ * Effects  creates tensors that belong to the enclosing scope; the whole range returns the same
+ *          object.
  *
  * @example
  * slice(TensorDict({ x: data(['a', 'b', 'c']) }, [3]), 1, 3).batchShape // [2]
@@ -44,19 +48,20 @@ export const take = <S>(td: TensorDict<S>, indices: readonly number[], axis = 0)
 export const slice = <S>(td: TensorDict<S>, start: number, end: number): TensorDict<S> =>
   within('slice', td, { axis: 0, start, end })
 
-/** Which part of an axis `narrow` keeps. */
+/** The part of an axis that `narrow` keeps. */
 export interface NarrowOptions {
-  /** By default the first axis. */
+  /** Default: the first axis. */
   readonly axis?: number
   readonly start: number
   readonly length: number
 }
 
 /**
- * `length` elements of a batch axis from `start` on.
+ * Returns `length` elements of a batch axis from `start` on.
  *
  * Errors   throws TensorDictError if they are not inside the axis.
- * Effects  makes tensors that belong to the enclosing scope; the whole axis gives the same object.
+ * Effects  creates tensors that belong to the enclosing scope; the whole axis returns the same
+ *          object.
  *
  * @example
  * narrow(TensorDict({}, [2, 5]), { axis: -1, start: 1, length: 3 }).batchShape // [2, 3]
@@ -64,7 +69,7 @@ export interface NarrowOptions {
 export const narrow = <S>(td: TensorDict<S>, { axis = 0, start, length }: NarrowOptions): TensorDict<S> =>
   within('narrow', td, { axis, start, end: start + length })
 
-/** Elements `start .. end - 1` of an axis, for the operation that is named in errors. */
+/** Returns elements `start .. end - 1` of an axis. `operation` is the name in errors. */
 export const within = <S>(
   operation: string,
   td: TensorDict<S>,
@@ -87,10 +92,10 @@ export const within = <S>(
 }
 
 /**
- * The elements of the given batch axes in reverse order.
+ * Reverses the order of elements along the given batch axes.
  *
- * Errors   throws TensorDictError if there is no such axis, or if one is named twice.
- * Effects  makes tensors that belong to the enclosing scope.
+ * Errors   throws TensorDictError for an unknown axis, or one that is named twice.
+ * Effects  creates tensors that belong to the enclosing scope.
  *
  * @example
  * index(flip(TensorDict({ x: data(['a', 'b']) }, [2])), 0).batchShape // []
@@ -108,10 +113,11 @@ export const flip = <S>(td: TensorDict<S>, axes: number | readonly number[] = 0)
 }
 
 /**
- * The elements of a batch axis moved by `shift` places; what leaves at one end enters at the other.
+ * Rotates the elements of a batch axis by `shift` places. Elements that leave at one end enter at
+ * the other.
  *
- * Errors   throws TensorDictError if there is no such axis, or if `shift` is no whole number.
- * Effects  makes tensors that belong to the enclosing scope.
+ * Errors   throws TensorDictError for an unknown axis, or if `shift` is not an integer.
+ * Effects  creates tensors that belong to the enclosing scope.
  *
  * @example
  * toNested(roll(TensorDict({ x: data(['a', 'b', 'c']) }, [3]), 1)) // { x: ['c', 'a', 'b'] }
@@ -128,11 +134,13 @@ export const roll = <S>(td: TensorDict<S>, shift: number, axis = 0): TensorDict<
 }
 
 /**
- * Each element `count` times in succession: element `i * count + j` of the result is element i.
+ * Repeats each element `count` times in succession: element `i * count + j` of the result is
+ * element i.
  *
  * Shapes   `[.., n, ..]` to `[.., n * count, ..]` along `axis`, by default the first.
- * Errors   throws TensorDictError if `count` is no natural number or there is no such axis.
- * Effects  makes tensors that belong to the enclosing scope; once gives the same object.
+ * Errors   throws TensorDictError if `count` is not a natural number, or for an unknown axis.
+ * Effects  creates tensors that belong to the enclosing scope; a count of 1 returns the same
+ *          object.
  *
  * @example
  * toNested(repeatInterleave(TensorDict({ x: data(['a', 'b']) }, [2]), 2)) // { x: ['a', 'a', 'b', 'b'] }
@@ -148,11 +156,13 @@ export const repeatInterleave = <S>(td: TensorDict<S>, count: number, axis = 0):
 }
 
 /**
- * All elements of a batch axis `count` times, one round after the other: element `j * n + i` of the result is element i.
+ * Repeats all elements of a batch axis `count` times, one round after the other: element `j * n +
+ * i` of the result is element i.
  *
  * Shapes   `[.., n, ..]` to `[.., n * count, ..]` along `axis`, by default the first.
- * Errors   throws TensorDictError if `count` is no natural number or there is no such axis.
- * Effects  makes tensors that belong to the enclosing scope; once gives the same object.
+ * Errors   throws TensorDictError if `count` is not a natural number, or for an unknown axis.
+ * Effects  creates tensors that belong to the enclosing scope; a count of 1 returns the same
+ *          object.
  *
  * @example
  * toNested(repeat(TensorDict({ x: data(['a', 'b']) }, [2]), 2)) // { x: ['a', 'b', 'a', 'b'] }

@@ -1,9 +1,12 @@
-/** Batch axes merged, split, moved, added and removed. Elements keep their values; feature axes are never touched. */
+/**
+ * Merging, splitting, moving, adding and removing of batch axes. Elements keep their values;
+ * feature axes are never changed.
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import { applyPlan, axisOf, ownOffsets, reshaped, rowsOf, stridesOf, upTo } from './plan.js'
 import { batchSize, type TensorDict, TensorDictError } from './tensorDict.js'
 
-/** The same elements, in the same order, under other batch axes. */
+/** Returns the same elements, in the same order, under other batch axes. */
 const regroup = <S>(td: TensorDict<S>, to: readonly number[]): TensorDict<S> => {
   const rank = td.batchShape.length
   if (to.length === rank && to.every((size, axis) => size === td.batchShape[axis])) return td
@@ -15,12 +18,12 @@ const regroup = <S>(td: TensorDict<S>, to: readonly number[]): TensorDict<S> => 
   })
 }
 
-/** Sizes with one -1 replaced by what is left of `total`. */
+/** Replaces one -1 in sizes by the quotient of `total` and the other sizes. */
 const resolved = (operation: string, sizes: readonly number[], total: number): readonly number[] => {
   const open = sizes.filter((size) => size === -1).length
   const known = sizes.reduce((product, size) => (size === -1 ? product : product * size), 1)
   const valid = sizes.every((size) => size === -1 || (Number.isSafeInteger(size) && size >= 0))
-  const missing = known === 0 ? Number.NaN : total / known // what times nothing is nothing cannot be told
+  const missing = known === 0 ? Number.NaN : total / known // undefined if the known sizes multiply to 0
   if (valid && open === 1 && Number.isInteger(missing)) return sizes.map((size) => (size === -1 ? missing : size))
   if (valid && open === 0 && known === total) return sizes
   throw new TensorDictError(operation, [], {
@@ -31,11 +34,13 @@ const resolved = (operation: string, sizes: readonly number[], total: number): r
 }
 
 /**
- * The elements in row-major order under another batch shape.
+ * Reshapes the batch axes; elements stay in row-major order.
  *
- * Shapes   any batch shape to any other one with as many elements; one size may be -1, which is computed.
+ * Shapes   any batch shape to any other one with as many elements; one size may be -1, which is
+ *          computed.
  * Errors   throws TensorDictError if the numbers of elements differ.
- * Effects  makes tensors that share their buffers with those of `td`; the own shape gives the same object.
+ * Effects  creates tensors that share their buffers with those of `td`; the current shape returns
+ *          the same object.
  *
  * @example
  * reshape(TensorDict({}, [2, 3]), [-1]).batchShape // [6]
@@ -44,9 +49,9 @@ export const reshape = <S>(td: TensorDict<S>, batchShape: readonly number[]): Te
   regroup(td, resolved('reshape', batchShape, batchSize(td.batchShape)))
 
 /**
- * The batch axes `first` to `last`, both included, as one. By default all of them.
+ * Merges the batch axes `first` to `last`, both included, into one. By default all of them.
  *
- * Errors   throws TensorDictError if there is no such axis, or if `last` comes before `first`.
+ * Errors   throws TensorDictError for an unknown axis, or if `last` comes before `first`.
  * Effects  as `reshape`.
  *
  * @example
@@ -66,10 +71,11 @@ export const flattenAxes = <S>(td: TensorDict<S>, first = 0, last = -1): TensorD
 }
 
 /**
- * One batch axis as several, in row-major order.
+ * Splits one batch axis into several, in row-major order.
  *
- * Shapes   `[.., n, ..]` to `[.., ...sizes, ..]`, where the sizes multiply to n; one may be -1, which is computed.
- * Errors   throws TensorDictError if there is no such axis, or if the sizes do not multiply to it.
+ * Shapes   `[.., n, ..]` to `[.., ...sizes, ..]`, where the sizes multiply to n; one may be -1,
+ *          which is computed.
+ * Errors   throws TensorDictError for an unknown axis, or if the sizes do not multiply to its size.
  * Effects  as `reshape`.
  *
  * @example
@@ -82,10 +88,11 @@ export const unflattenAxis = <S>(td: TensorDict<S>, axis: number, sizes: readonl
 }
 
 /**
- * The batch axes in another order: axis i of the result is axis `axes[i]`.
+ * Reorders the batch axes: axis i of the result is axis `axes[i]`.
  *
  * Errors   throws TensorDictError unless `axes` names every batch axis once.
- * Effects  makes tensors that belong to the enclosing scope; the order that they have gives the same object.
+ * Effects  creates tensors that belong to the enclosing scope; the current order returns the same
+ *          object.
  *
  * @example
  * permute(TensorDict({}, [2, 3, 4]), [2, 0, 1]).batchShape // [4, 2, 3]
@@ -113,9 +120,9 @@ export const permute = <S>(td: TensorDict<S>, axes: readonly number[]): TensorDi
 }
 
 /**
- * Two batch axes changed for one another.
+ * Swaps two batch axes.
  *
- * Errors   throws TensorDictError if there is no such axis.
+ * Errors   throws TensorDictError for an unknown axis.
  * Effects  as `permute`.
  *
  * @example
@@ -130,9 +137,9 @@ export const transpose = <S>(td: TensorDict<S>, first: number, second: number): 
 }
 
 /**
- * Without a batch axis of size 1, or, if none is named, without any such axis. Feature axes stay.
+ * Removes a batch axis of size 1, or, by default, all of them. Feature axes stay.
  *
- * Errors   throws TensorDictError if there is no such axis, or if its size is not 1.
+ * Errors   throws TensorDictError for an unknown axis, or if its size is not 1.
  * Effects  as `reshape`.
  *
  * @example
@@ -159,9 +166,10 @@ export const squeeze = <S>(td: TensorDict<S>, axis?: number): TensorDict<S> => {
 }
 
 /**
- * With a new batch axis of size 1 before axis `axis`; negative numbers count places from the end, -1 being the last.
+ * Inserts a batch axis of size 1 before axis `axis`. Negative numbers count places from the end, -1
+ * being the last.
  *
- * Errors   throws TensorDictError if there is no such place.
+ * Errors   throws TensorDictError if `axis` is out of range.
  * Effects  as `reshape`.
  *
  * @example
@@ -174,10 +182,12 @@ export const unsqueeze = <S>(td: TensorDict<S>, axis: number): TensorDict<S> => 
 }
 
 /**
- * With batch axes of size 1 repeated to the sizes of `batchShape`, which may have further axes in front.
+ * Repeats batch axes of size 1 to the sizes of `batchShape`, which may have further axes in front.
  *
- * Errors   throws TensorDictError, listing every axis that is neither 1 nor the size asked for, or if `batchShape` has fewer axes.
- * Effects  makes tensors that belong to the enclosing scope; the own shape gives the same object.
+ * Errors   throws TensorDictError, listing every axis whose size is neither 1 nor the requested
+ *          size, or if `batchShape` has fewer axes.
+ * Effects  creates tensors that belong to the enclosing scope; the current shape returns the same
+ *          object.
  *
  * @example
  * expand(TensorDict({}, [1, 3]), [5, 2, 3]).batchShape // [5, 2, 3]
@@ -187,7 +197,7 @@ export const expand = <S>(td: TensorDict<S>, batchShape: readonly number[]): Ten
   const added = batchShape.length - shape.length
   const problems = batchShape.flatMap((size, axis) => {
     const own = shape[axis - added]
-    if (!Number.isSafeInteger(size) || size < 0) return [`size ${size} of axis ${axis} is no natural number`]
+    if (!Number.isSafeInteger(size) || size < 0) return [`size ${size} of axis ${axis} is not a natural number`]
     return own === undefined || own === size || own === 1
       ? []
       : [`axis ${axis} has size ${own} and cannot become ${size}`]

@@ -1,17 +1,18 @@
 /**
- * The entries of a node by name, in order: two arrays side by side while they are few, an OrderedMap where they are many. The arrays make
- * nodes of the usual size cheap to read, change and map (an OrderedMap of four entries takes over 20 times as long to map); the OrderedMap keeps the
- * cost of a change from growing with the number of entries.
+ * The ordered entries of a node by name: two parallel arrays for few entries, an OrderedMap for
+ * many. The arrays make nodes of the usual size cheap to read, change and map (an OrderedMap of
+ * four entries takes over 20 times as long to map); the OrderedMap keeps the cost of a change from
+ * growing with the number of entries.
  */
 import { OrderedMap } from 'immutable'
 
-/** The largest number of entries that stand in arrays. */
+/** The largest number of entries in arrays. */
 const FEW = 32
 
 interface Few<out V> {
   readonly _tag: 'Few'
   readonly names: readonly string[]
-  /** As many as there are names. */
+  /** One value for each name. */
   readonly values: readonly V[]
 }
 
@@ -20,21 +21,21 @@ interface Many<out V> {
   readonly map: OrderedMap<string, V>
 }
 
-/** `Few` up to 32 entries, `Many` for more. Names are different from one another. */
+/** `Few` up to 32 entries, `Many` for more. Names are distinct. */
 export type Spine<V> = Few<V> | Many<V>
 
 const few = <V>(names: readonly string[], values: readonly V[]): Few<V> => ({ _tag: 'Few', names, values })
 
-/** Entries by different names. The arrays are kept. */
+/** Creates a spine from distinct names and their values. The arrays are kept. */
 export const spineFrom = <V>(names: readonly string[], values: readonly V[]): Spine<V> =>
   names.length <= FEW
     ? few(names, values)
     : { _tag: 'Many', map: OrderedMap(names.map((name, i): [string, V] => [name, values[i]!])) }
 
-/** Maps of spines that were asked for one, or made from one. */
+/** The maps of spines that were converted to or from one. */
 const maps = new WeakMap<Few<unknown>, OrderedMap<string, unknown>>()
 
-/** The entries of a map. */
+/** Converts a map to a spine. */
 export const spineOf = <V>(map: OrderedMap<string, V>): Spine<V> => {
   if (map.size > FEW) return { _tag: 'Many', map }
   const spine = few([...map.keys()], [...map.values()])
@@ -42,7 +43,10 @@ export const spineOf = <V>(map: OrderedMap<string, V>): Spine<V> => {
   return spine
 }
 
-/** The entries as a map: the same one whenever it is asked for. Cost: the first time, one step for each entry. */
+/**
+ * Returns the entries as a map, the same one for every call. Cost: one step for each entry at the
+ * first call.
+ */
 export const mapOf = <V>(spine: Spine<V>): OrderedMap<string, V> => {
   if (spine._tag === 'Many') return spine.map
   const known = maps.get(spine) as OrderedMap<string, V> | undefined // made below or in `spineOf`, from this spine
@@ -52,11 +56,11 @@ export const mapOf = <V>(spine: Spine<V>): OrderedMap<string, V> => {
   return map
 }
 
-/** All names, in order. */
+/** Returns all names, in order. */
 export const namesOf = (spine: Spine<unknown>): Iterable<string> =>
   spine._tag === 'Few' ? spine.names : spine.map.keys()
 
-/** Whether two spines have the same names, in any order. */
+/** Returns true if two spines have the same names, in any order. */
 export const sameNames = (a: Spine<unknown>, b: Spine<unknown>): boolean => {
   if (a._tag === 'Few' && b._tag === 'Few') {
     return a.names === b.names || (a.names.length === b.names.length && a.names.every((name) => b.names.includes(name)))
@@ -66,21 +70,24 @@ export const sameNames = (a: Spine<unknown>, b: Spine<unknown>): boolean => {
   )
 }
 
-/** All values, in order. */
+/** Returns all values, in order. */
 export const valuesOf = <V>(spine: Spine<V>): Iterable<V> => (spine._tag === 'Few' ? spine.values : spine.map.values())
 
-/** Whether `f` holds for one of the values. */
+/** Returns true if `f` holds for one of the values. */
 export const someValue = <V>(spine: Spine<V>, f: (value: V) => boolean): boolean =>
   spine._tag === 'Few' ? spine.values.some(f) : spine.map.some(f)
 
-/** The value under a name. */
+/** Returns the value under a name. */
 export const valueAt = <V>(spine: Spine<V>, name: string): V | undefined => {
   if (spine._tag === 'Many') return spine.map.get(name)
   const at = spine.names.indexOf(name)
   return at < 0 ? undefined : spine.values[at]
 }
 
-/** With a value under a name: in its place if the name is there, otherwise last. The same spine if it is there already. */
+/**
+ * Sets the value under a name: in its place if the name exists, otherwise last. Setting the current
+ * value returns the same spine.
+ */
 export const withValue = <V>(spine: Spine<V>, name: string, value: V): Spine<V> => {
   if (spine._tag === 'Many') {
     const map = spine.map.set(name, value)
@@ -94,7 +101,7 @@ export const withValue = <V>(spine: Spine<V>, name: string, value: V): Spine<V> 
   return few(spine.names, values)
 }
 
-/** Every value replaced, in order. */
+/** Replaces every value, in order. */
 export const mapValues = <V, W>(spine: Spine<V>, f: (value: V, name: string) => W): Spine<W> => {
   if (spine._tag === 'Many') return { _tag: 'Many', map: spine.map.map(f) }
   const { names, values } = spine
@@ -103,7 +110,10 @@ export const mapValues = <V, W>(spine: Spine<V>, f: (value: V, name: string) => 
   return few(names, mapped)
 }
 
-/** The names and values for which `f` holds, in order: the same spine if it holds for all. */
+/**
+ * Keeps the names and values for which `f` holds, in order. Returns the same spine if it holds for
+ * all.
+ */
 export const filterEntries = <V>(spine: Spine<V>, f: (value: V, name: string) => boolean): Spine<V> => {
   if (spine._tag === 'Many') {
     const map = spine.map.filter(f)
@@ -125,8 +135,8 @@ export const forEntries = <V>(spine: Spine<V>, f: (value: V, name: string) => vo
 }
 
 /**
- * The entries of both: where both have a name, what `f` makes of the two, in the place that it has on the left; others of the right one
- * come last. The left spine itself if nothing changes.
+ * Merges two spines. A name in both gets the result of `f`, in its place on the left; other entries
+ * of the right one come last. Returns the left spine itself if nothing changes.
  */
 export const mergeEntries = <V>(
   left: Spine<V>,

@@ -1,15 +1,15 @@
-/** One TensorDict as several, along a batch axis. Feature axes are never touched. */
+/** Splitting of one TensorDict into several, along a batch axis. Feature axes are never changed. */
 import { index } from './indexing.js'
 import { axisOf, requireCount, upTo } from './plan.js'
 import { within } from './selecting.js'
 import { type TensorDict, TensorDictError } from './tensorDict.js'
 
 /**
- * Each element of a batch axis by itself, without that axis.
+ * Returns each element along a batch axis, without that axis.
  *
  * Shapes   `[.., n, ..]` to n TensorDicts of `[.., ..]`.
- * Errors   throws TensorDictError if there is no such axis.
- * Effects  makes tensors that belong to the enclosing scope.
+ * Errors   throws TensorDictError for an unknown axis.
+ * Effects  creates tensors that belong to the enclosing scope.
  *
  * @example
  * unbind(TensorDict({ x: data(['a', 'b']) }, [2])).length // 2
@@ -20,7 +20,7 @@ export const unbind = <S>(td: TensorDict<S>, axis = 0): readonly TensorDict<S>[]
   return upTo(td.batchShape[at]!).map((i) => index(td, ...before, i))
 }
 
-/** Each element of the first batch axis by itself, with a batch axis of size 1. */
+/** Returns each element of the first batch axis, with a batch axis of size 1. */
 export const splitEach = <S>(td: TensorDict<S>): readonly TensorDict<S>[] =>
   piecesOf('splitEach', td, {
     axis: axisOf('splitEach', td.batchShape, 0),
@@ -41,11 +41,11 @@ const piecesOf = <S>(
 }
 
 /**
- * Consecutive pieces of the given sizes.
+ * Splits into consecutive pieces of the given sizes.
  *
  * Shapes   `[.., n, ..]` to one TensorDict of `[.., size, ..]` for each size; sizes may be 0.
  * Errors   throws TensorDictError unless the sizes are natural numbers with the sum n.
- * Effects  makes tensors that belong to the enclosing scope.
+ * Effects  creates tensors that belong to the enclosing scope.
  *
  * @example
  * splitSizes(TensorDict({ x: data(['a', 'b', 'c']) }, [3]), [1, 2]).map((part) => part.batchShape) // [[1], [2]]
@@ -65,10 +65,10 @@ export const splitSizes = <S>(td: TensorDict<S>, sizes: readonly number[], axis 
 }
 
 /**
- * Consecutive pieces of `size` elements; the last one may be shorter.
+ * Splits into consecutive pieces of `size` elements; the last one may be shorter.
  *
- * Errors   throws TensorDictError if `size` is not at least 1, or if there is no such axis.
- * Effects  makes tensors that belong to the enclosing scope.
+ * Errors   throws TensorDictError if `size` is not at least 1, or for an unknown axis.
+ * Effects  creates tensors that belong to the enclosing scope.
  *
  * @example
  * splitEvery(TensorDict({ x: data(['a', 'b', 'c']) }, [3]), 2).map((part) => part.batchShape) // [[2], [1]]
@@ -81,20 +81,21 @@ export const splitEvery = <S>(td: TensorDict<S>, size: number, axis = 0): readon
   return piecesOf('splitEvery', td, { axis: at, sizes })
 }
 
-/** How `splitInto` splits. */
+/** Options for `splitInto`. */
 export interface SplitIntoOptions {
-  /** By default the first axis. */
+  /** Default: the first axis. */
   readonly axis?: number
-  /** Whether pieces of different sizes are an error: by default they are not. */
+  /** With `refused`, pieces of different sizes are an error. Default `allowed`. */
   readonly uneven?: 'allowed' | 'refused'
 }
 
 /**
- * Exactly `count` consecutive pieces, whose sizes differ by at most one, longer ones first. Pieces may be empty.
+ * Splits into exactly `count` consecutive pieces, whose sizes differ by at most one, longer ones
+ * first. Pieces may be empty.
  *
- * Errors   throws TensorDictError if `count` is not at least 1, if there is no such axis, or if the pieces would differ in size where
- *          that is refused.
- * Effects  makes tensors that belong to the enclosing scope.
+ * Errors   throws TensorDictError if `count` is not at least 1, for an unknown axis, or if the
+ *          pieces would differ in size with `uneven: 'refused'`.
+ * Effects  creates tensors that belong to the enclosing scope.
  *
  * @example
  * splitInto(TensorDict({ x: data([1, 2, 3, 4, 5]) }, [5]), 3).map((part) => part.batchShape) // [[2], [2], [1]]

@@ -5,9 +5,10 @@
  * (`../codecs`), specs (`../spec.ts`) or entries with a meaning, such as those of a batch
  * (`../batch.ts`).
  *
- * A node has a batch shape and an ordered map of entries; an entry is a leaf (see `leaf.ts`) or another node whose batch shape
- * begins with this one's. The schema `S` exists in the types alone: `get(td, 'next', 'reward')` has a type, and a misspelt key
- * does not compile. Nothing is ever changed: every function returns a new spine over the same leaves.
+ * A node has a batch shape and an ordered map of entries; an entry is a leaf (see `leaf.ts`) or
+ * another node whose batch shape begins with this one's. The schema `S` exists only in the types:
+ * `get(td, 'next', 'reward')` has a type, and a misspelled key does not compile. Nothing is ever
+ * mutated: every function returns a new spine over the same leaves.
  */
 import * as tf from '@tensorflow/tfjs-core'
 import type { OrderedMap } from 'immutable'
@@ -24,14 +25,17 @@ export interface TensorDict<out S = unknown> {
   /** Present in types only. */
   readonly [SCHEMA]?: S
   readonly batchShape: readonly number[]
-  /** The entries as they are stored: for the files of this folder. */
+  /** The entries as they are stored. Internal to this folder. */
   readonly spine: Spine<Entry>
-  /** The entries by name. Made when it is first asked for: `get`, `find` and `has` look up without it. */
+  /** The entries by name, created on first use. `get`, `find` and `has` do not need it. */
   readonly entries: OrderedMap<string, Entry>
   readonly [TENSORS]: () => Iterable<unknown>
 }
 
-/** What `TensorDict` takes: entries by name; a plain record becomes a node with the same batch shape. */
+/**
+ * The argument of `TensorDict`: entries by name. A plain record becomes a node with the same batch
+ * shape.
+ */
 export type Entries = { readonly [key: string]: Entry | Entries }
 
 /** One readable record type instead of an intersection. */
@@ -43,31 +47,34 @@ export type SchemaOf<E> = Flat<{ [K in keyof E]: E[K] extends Entry ? E[K] : Ten
 /** The schema of a child node. */
 export type ChildSchema<S, K extends keyof S> = S[K] extends TensorDict<infer T> ? T : Readonly<Record<never, never>>
 
-/** `S` with the entries of `X`, which win. */
+/** `S` with the entries of `X`, which override. */
 export type Merge<S, X> = Flat<Omit<S, keyof X> & X>
 
-/** One thing that is wrong with a call: where, and what was expected instead of what came. */
+/** One problem of a call, with its path. */
 export interface TensorDictProblem {
   readonly path: readonly string[]
   readonly reason: string
 }
 
-/** What a TensorDictError knows beside its text. */
+/** The details of a TensorDictError besides its message. */
 export interface TensorDictErrorDetails {
-  /** What is wrong, in one sentence; left out where `problems` say it all. */
+  /** The problem in one sentence; absent if `problems` is enough. */
   readonly reason?: string
   /** Every problem that was found, in the order of the keys. */
   readonly problems?: readonly TensorDictProblem[]
   readonly axis?: number
   readonly expected?: unknown
   readonly actual?: unknown
-  /** What to call instead. */
+  /** The function to call instead. */
   readonly hint?: string
 }
 
 const place = (path: readonly string[]): string => (path.length > 0 ? `at ${showPath(path)}: ` : '')
 
-/** A wrong call on a TensorDict: which operation, where, what was expected and what came. All mismatches are in one error. */
+/**
+ * An invalid call on a TensorDict: the operation, the path, the expected and the actual value. One
+ * error lists all mismatches.
+ */
 export class TensorDictError extends Error {
   readonly operation: string
   readonly path: readonly string[]
@@ -90,7 +97,7 @@ export class TensorDictError extends Error {
 export const isTensorDict = (value: unknown): value is TensorDict =>
   typeof value === 'object' && value !== null && '_tag' in value && value._tag === 'TensorDict'
 
-/** How many batch elements a batch shape has: 1 for the empty shape. */
+/** Returns the number of batch elements of a batch shape: 1 for the empty shape. */
 export const batchSize = (shape: readonly number[]): number => shape.reduce((n, m) => n * m, 1)
 
 const beginsWith = (shape: readonly number[], prefix: readonly number[]): boolean =>
@@ -98,16 +105,19 @@ const beginsWith = (shape: readonly number[], prefix: readonly number[]): boolea
 
 const showShape = (shape: readonly number[]): string => `[${shape.join(', ')}]`
 
-/** What is said of a value that is no entry, which only untyped code can give. */
+/** Describes a value that is not an entry, which only untyped code can pass. */
 const noEntry = (value: unknown): string =>
   `expected a tensor, ragged rows, data, meta or a TensorDict, got ${value === null ? 'null' : typeof value}`
 
-/** What keeps an entry from being part of a node with this batch shape; undefined if nothing does. For the other files of this folder. */
+/**
+ * Returns the reason why an entry does not fit a node with this batch shape, or undefined. Internal
+ * to this folder.
+ */
 export const misfit = (entry: Entry, batchShape: readonly number[]): string | undefined => {
   if (typeof entry !== 'object' || entry === null) return noEntry(entry)
   if (!('_tag' in entry)) {
     if (entry instanceof tf.Variable) {
-      return 'a tf.Variable would change with its next assignment: put `variable.clone()`, which keeps its value of now'
+      return 'a tf.Variable would change with its next assignment: use `variable.clone()`, which keeps its current value'
     }
     if (!(entry instanceof tf.Tensor)) return noEntry(entry)
     return beginsWith(entry.shape, batchShape)
@@ -134,7 +144,9 @@ export const misfit = (entry: Entry, batchShape: readonly number[]): string | un
   }
 }
 
-/** Every place, at any depth, where a leaf or a node does not fit the node that it is in: law 1 says that there is none. */
+/**
+ * Lists every leaf or node, at any depth, that does not fit its node. By law 1 the list is empty.
+ */
 export const misfits = (node: TensorDict, path: readonly string[] = []): readonly TensorDictProblem[] =>
   [...node.entries].flatMap(([name, entry]) => {
     const reason = misfit(entry, node.batchShape)
@@ -142,17 +154,19 @@ export const misfits = (node: TensorDict, path: readonly string[] = []): readonl
     return isTensorDict(entry) ? [...here, ...misfits(entry, [...path, name])] : here
   })
 
-/** Throws TensorDictError unless a batch shape is made of natural numbers. For the other files of this folder. */
+/**
+ * Throws TensorDictError unless a batch shape consists of natural numbers. Internal to this folder.
+ */
 export const requireShape = (operation: string, batchShape: readonly number[]): void => {
   if (Array.isArray(batchShape) && batchShape.every((n) => Number.isSafeInteger(n) && n >= 0)) return
   throw new TensorDictError(operation, [], {
-    reason: `batch shape [${String(batchShape)}] has a size that is no natural number`,
+    reason: `batch shape [${String(batchShape)}] has a size that is not a natural number`,
     expected: 'natural numbers',
     actual: batchShape,
   })
 }
 
-/** What all nodes have in common. */
+/** The members that all nodes share. */
 const NODE: Pick<TensorDict, 'entries' | typeof TENSORS> & ThisType<TensorDict> = {
   get entries() {
     return mapOf(this.spine)
@@ -162,7 +176,7 @@ const NODE: Pick<TensorDict, 'entries' | typeof TENSORS> & ThisType<TensorDict> 
   },
 }
 
-/** A node over a spine of entries that are known to fit. For the other files of this folder. */
+/** Creates a node over a spine of entries that are known to fit. Internal to this folder. */
 export const nodeOver = <S>(spine: Spine<Entry>, batchShape: readonly number[]): TensorDict<S> => {
   const node = Object.create(NODE) as { -readonly [K in '_tag' | 'batchShape' | 'spine']: TensorDict[K] } // fields follow
   node._tag = 'TensorDict'
@@ -171,15 +185,17 @@ export const nodeOver = <S>(spine: Spine<Entry>, batchShape: readonly number[]):
   return node as TensorDict<S> // the other fields are those of NODE
 }
 
-/** A node over a map of entries that are known to fit. For the other files of this folder. */
+/** Creates a node over a map of entries that are known to fit. Internal to this folder. */
 export const nodeOf = <S>(entries: OrderedMap<string, Entry>, batchShape: readonly number[]): TensorDict<S> =>
   nodeOver(spineOf(entries), batchShape)
 
 /**
- * Makes a TensorDict.
+ * Creates a TensorDict.
  *
- * Errors   throws TensorDictError, listing every entry that does not fit the batch shape and every value that is no entry.
- * Effects  none: tensors are kept by reference and stay whoever's they are. A `tf.Variable` is refused: it would change.
+ * Errors   throws TensorDictError, listing every entry that does not fit the batch shape and every
+ *          value that is not an entry.
+ * Effects  none: tensors are kept by reference and their owner does not change. A `tf.Variable` is
+ *          refused, because it is mutable.
  *
  * @example
  * get(TensorDict({ query: data(['2 + 2?', '1 + 1?']), next: { reward: tf.zeros([2]) } }, [2]), 'query').items.get(0) // '2 + 2?'
@@ -203,7 +219,10 @@ export const TensorDict = <const E extends Entries>(
   return build(source) as TensorDict<SchemaOf<E>> // built from the entries of E
 }
 
-/** Every entry that does not fit a batch shape and every value that is no entry. For the other files of this folder. */
+/**
+ * Lists every entry that does not fit a batch shape and every value that is not an entry. Internal
+ * to this folder.
+ */
 export const sourceProblems = (
   source: Entries,
   batchShape: readonly number[],
@@ -216,20 +235,23 @@ export const sourceProblems = (
     return reason === undefined ? [] : [{ path: place, reason }]
   })
 
-/** A plain record: what becomes a node. For the other files of this folder. */
+/** Returns true for a plain record, which becomes a node. Internal to this folder. */
 export const isRecord = (value: Entry | Entries): value is Entries => {
   if (isLeaf(value) || isTensorDict(value) || value === null || typeof value !== 'object') return false
   const prototype: unknown = Object.getPrototypeOf(value)
   return prototype === Object.prototype || prototype === null
 }
 
-/** Why a value cannot be an entry: types were bypassed, or it does not fit. */
+/** Returns the reason why a value cannot be an entry: types were bypassed, or it does not fit. */
 const entryProblem = (value: Entry, batchShape: readonly number[]): string | undefined =>
   isLeaf(value) || isTensorDict(value)
     ? misfit(value, batchShape)
     : `expected a tensor, ragged rows, data, meta or a record, got ${value === null ? 'null' : typeof value}`
 
-/** The node or leaf under a name or a path; undefined if there is none. The empty path is the TensorDict itself. */
+/**
+ * Returns the node or leaf under a name or a path, or undefined. The empty path is the TensorDict
+ * itself.
+ */
 export const find = (td: TensorDict, path: string | readonly string[]): Entry | undefined => {
   let entry: Entry | undefined = td
   for (const key of typeof path === 'string' ? [path] : path)
@@ -237,18 +259,20 @@ export const find = (td: TensorDict, path: string | readonly string[]): Entry | 
   return entry
 }
 
-/** A path as text for errors. */
+/** Formats a path for errors. */
 export const showPath = (path: readonly string[]): string => path.map((name) => JSON.stringify(name)).join(' > ')
 
-/** The keys of a node for the text of an error, at most twenty. */
+/** Lists the keys of a node for an error message, at most twenty. */
 const knownKeys = (td: TensorDict): string => {
   const names = [...namesOf(td.spine)]
   const shown = names.slice(0, 20).map((name) => JSON.stringify(name))
   const rest = names.length > shown.length ? ` and ${names.length - shown.length} more` : ''
-  return names.length === 0 ? 'there are no keys' : `the keys are ${shown.join(', ')}${rest}`
+  return names.length === 0 ? 'the node has no keys' : `the keys are ${shown.join(', ')}${rest}`
 }
 
-/** Why there is nothing at a path, with the keys that are there instead; undefined if there is something. */
+/**
+ * Returns the reason why a path has no entry, with the existing keys, or undefined if it has one.
+ */
 export const absence = (td: TensorDict, path: readonly string[]): string | undefined => {
   let node = td
   for (const [i, name] of path.entries()) {
@@ -265,9 +289,10 @@ export const absence = (td: TensorDict, path: readonly string[]): string | undef
 }
 
 /**
- * The entry under one to four nested keys, with its type.
+ * Returns the entry under one to four nested keys, with its type.
  *
- * Errors   throws TensorDictError, listing the keys that exist, if there is none: possible only where the types were bypassed.
+ * Errors   throws TensorDictError, listing the existing keys, for an unknown key, which is possible
+ *          only if the types were bypassed.
  */
 export function get<S, A extends keyof S & string>(td: TensorDict<S>, a: A): S[A]
 export function get<S, A extends keyof S & string, B extends keyof ChildSchema<S, A> & string>(
@@ -291,8 +316,8 @@ export function get<
 export function get(td: TensorDict, ...path: readonly string[]): unknown {
   const entry = find(td, path)
   if (entry !== undefined) return entry
-  throw new TensorDictError('get', path, absence(td, path)!) // nothing is there
+  throw new TensorDictError('get', path, absence(td, path)!) // the entry is missing
 }
 
-/** Whether there is an entry at a path. */
+/** Returns true if an entry exists at a path. */
 export const has = (td: TensorDict, ...path: readonly string[]): boolean => find(td, path) !== undefined

@@ -1,4 +1,4 @@
-/** Functions with effects over all leaves: the results of an applicative, and tasks that may fail. */
+/** Effectful traversals of all leaves: in an applicative, and with tasks that may fail. */
 
 import type { HKT, Kind, Kind2, URIS, URIS2 } from 'fp-ts/HKT.js'
 import type { Applicative, Applicative1, Applicative2, Applicative2C } from 'fp-ts/lib/Applicative.js'
@@ -10,19 +10,21 @@ import type { Leaf } from './leaf.js'
 import { leafEntries, mapLeaves } from './leaves.js'
 import type { TensorDict } from './tensorDict.js'
 
-/** The same tree over other leaves, given in order. */
+/** Replaces the leaves of a tree, given in order. */
 const refilled = <S>(td: TensorDict<S>, leaves: readonly Leaf[]): TensorDict<S> => {
   const rest = leaves.values()
   return mapLeaves(td, () => rest.next().value!) // one for each leaf
 }
 
 /**
- * Applies `f` to every leaf, in order, and collects the results in an applicative functor of fp-ts: with `Option`, all leaves or none; with
- * `Either`, all leaves or the first failure; with a validation, all failures.
+ * Applies `f` to every leaf, in order, and collects the results in an applicative functor of fp-ts:
+ * with `Option`, all leaves or none; with `Either`, all leaves or the first failure; with a
+ * validation, all failures.
  *
  * Errors   throws TensorDictError, naming every path where a result does not fit.
- * Effects  runs in a scope: tensors that `f` has made are freed if the result does not hold them, so that a failure leaves none. Hence `F`
- *          must hold its results at once. For what comes later, see `traverseLeavesTask`.
+ * Effects  runs in a scope: tensors that `f` creates are freed if the result does not hold them, so
+ *          a failure leaves none. Hence `F` must be synchronous. For asynchronous results, see
+ *          `traverseLeavesTask`.
  * Source   law 32.
  *
  * @example
@@ -58,8 +60,10 @@ export function traverseLeaves<F>(
 /**
  * Applies a task to every leaf, one after the other, and stops at the first failure.
  *
- * Errors   `Left` of the first task that fails. Rejects if a result does not fit, or with the exception of a task.
- * Effects  those of the tasks. Tensors of the results belong to the caller; after a failure, those that were made are freed.
+ * Errors   `Left` of the first task that fails. Rejects if a result does not fit, or with the
+ *          exception of a task.
+ * Effects  those of the tasks. Tensors of the results belong to the caller; after a failure, the
+ *          tensors created so far are freed.
  * Source   law 32.
  */
 export const traverseLeavesTask =

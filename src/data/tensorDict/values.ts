@@ -5,14 +5,17 @@ import { TENSORS } from '../../engine/scope.js'
 /** A typed array, or a list of numbers. */
 export type Numbers = ArrayLike<number>
 
-/** Equal bit for bit, apart from NaN: any NaN equals any other; 0 and -0 differ, because dividing by them does. */
+/**
+ * Compares numbers bit for bit, except that any NaN equals any other. 0 and -0 differ, because
+ * dividing by them does.
+ */
 export const sameNumbers = (a: Numbers, b: Numbers): boolean => {
   if (a.length !== b.length) return false
   for (let i = 0; i < a.length; i++) if (!Object.is(a[i], b[i])) return false
   return true
 }
 
-/** Whether a value is no more than its fields: a record, or a TensorDict. */
+/** Returns true for a value that is only its fields: a record, or a TensorDict. */
 const isPlain = (value: object): boolean => {
   const prototype: unknown = Object.getPrototypeOf(value)
   return prototype === Object.prototype || prototype === null || TENSORS in value
@@ -20,13 +23,13 @@ const isPlain = (value: object): boolean => {
 
 const isTyped = (value: object): value is Uint8Array => ArrayBuffer.isView(value) && !(value instanceof DataView)
 
-/** The items of a list or an array; undefined for anything else. */
+/** Returns the items of a list or an array; undefined for anything else. */
 const itemsOf = (value: object): readonly unknown[] | undefined =>
   Array.isArray(value) ? value : List.isList(value) ? value.toArray() : undefined
 
 /**
- * Equal by immutable's `is`; or lists, arrays, typed arrays of one kind, or plain records of equal values, at any depth. A list does not
- * equal an array.
+ * Compares two values: equal by immutable's `is`; or lists, arrays, typed arrays of one class, or
+ * plain records of equal values, at any depth. A list does not equal an array.
  */
 export const equalValues = (a: unknown, b: unknown): boolean => {
   if (is(a, b)) return true
@@ -44,26 +47,26 @@ export const equalValues = (a: unknown, b: unknown): boolean => {
   return fields.length === others.size && fields.every(([key, x]) => others.has(key) && equalValues(x, others.get(key)))
 }
 
-/** Mixes a hash into another one; the order matters. */
+/** Mixes a hash into another one. The order matters. */
 export const mix = (into: number, part: number): number => (Math.imul(into, 31) + part) | 0
 
 /**
- * Mixes the hashes of a name and of what is under it, so that a sum of such mixtures still tells which is under which: a sum of `mix` would
- * not, since it is linear.
+ * Mixes the hashes of a name and of its value, so that a sum of the results still depends on the
+ * pairing. A sum of `mix`, which is linear, would not.
  */
 export const mixNamed = (name: number, value: number): number => {
   const mixed = Math.imul(mix(name, value), 0x9e3779b1)
   return Math.imul(mixed ^ (mixed >>> 15), 0x85ebca77)
 }
 
-/** The hash of numbers: equal for equal ones by `sameNumbers`. */
+/** Hashes numbers: equal for equal numbers by `sameNumbers`. */
 export const hashNumbers = (numbers: Numbers): number => {
   let all = numbers.length
   for (let i = 0; i < numbers.length; i++) all = mix(all, hash(numbers[i]))
   return all
 }
 
-/** A hash that equal values by `equalValues` have in common. */
+/** Hashes a value: equal for equal values by `equalValues`. */
 export const hashValue = (value: unknown): number => {
   if (typeof value !== 'object' || value === null) return hash(value)
   if (isTyped(value)) return hashNumbers(value)

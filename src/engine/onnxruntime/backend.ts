@@ -4,9 +4,10 @@
  * This folder holds the `onnxruntime` backend: recorded operations, graphs, and their runs in the
  * native library. It does not hold operations that also run on other backends (`../ops`).
  *
- * Kernel calls record operations; reading a value compiles and runs everything that is recorded and still wanted (see
- * `graph.ts` and `runtime.ts`). Kernels without an ONNX form run on tfjs's cpu backend. Inside a trace (see `jit.ts`)
- * nothing runs at all: the recorded graph becomes a function of its parameters.
+ * Kernel calls record operations; reading a value compiles and runs all recorded operations whose
+ * results are still needed (see `graph.ts` and `runtime.ts`). Kernels without an ONNX form run on
+ * tfjs's cpu backend. Inside a trace (see `jit.ts`) nothing runs at all: the recorded graph becomes
+ * a function of its parameters.
  */
 import * as tf from '@tensorflow/tfjs-core'
 import type { OnnxArray, OnnxType } from './binding.js'
@@ -19,10 +20,13 @@ import { copyArray, leaf, onnxType, type StorageSlot } from './storage.js'
 
 export const BACKEND_NAME = 'onnxruntime'
 
-/** Recorded operations that trigger a run even if nobody reads, so that a loop without reads stays bounded. */
+/**
+ * The number of recorded operations that triggers a run even without a read, so that a loop without
+ * reads stays bounded.
+ */
 const MAX_PENDING = 8192
 
-/** A recorded function: its graph, which parameter each feed is, and where each output comes from. */
+/** A recorded function: its graph, the parameter of each feed, and the source of each output. */
 export interface Traced {
   readonly graph: Graph
   readonly feedParameters: readonly number[]
@@ -35,15 +39,15 @@ type TracedOutput = { readonly shape: readonly number[]; readonly dtype: tf.Data
   | { readonly _tag: 'Constant'; readonly data: OnnxArray }
 )
 
-/** What the rest of the engine asks of the backend beyond tfjs's own interface. */
+/** The interface of the backend for the rest of the engine, beyond tfjs's own. */
 export interface RecordingBackend {
   readonly kernelBackend: tf.KernelBackend
-  /** Of onnxruntime. */
+  /** The version of onnxruntime. */
   readonly version: string
   readonly threads: number
   readonly emitter: Emitter
   readonly runtime: Runtime
-  /** Computes all that is recorded and alive. */
+  /** Computes all recorded values that are alive. */
   readonly flush: () => void
   readonly stats: () => EngineStats
   readonly isTracing: () => boolean
@@ -53,15 +57,18 @@ export interface RecordingBackend {
     f: (inputs: readonly tf.Tensor[]) => readonly tf.Tensor[],
   ) => Traced
   readonly compile: Runtime['compile']
-  /** The data of a tensor, computed if need be. */
+  /** Returns the data of a tensor, computing it if necessary. */
   readonly arrayOf: (tensor: tf.TensorInfo) => OnnxArray
-  /** A tensor over an array that is not copied: nobody may write to it while the tensor is alive. */
+  /**
+   * Creates a tensor over an array without copying it. The array must not change while the tensor
+   * is alive.
+   */
   readonly adopt: (data: OnnxArray, shape: readonly number[], dtype: tf.DataType) => tf.Tensor
   readonly makeInfo: (value: Value, dtype?: tf.DataType) => tf.TensorInfo
-  /** The same data under another handle, as tfjs's Identity and Reshape ask. */
+  /** Creates another handle on the same data, for tfjs's Identity and Reshape. */
   readonly shareData: (info: tf.TensorInfo, shape: readonly number[]) => tf.TensorInfo
   readonly constantOf: (info: tf.TensorInfo) => OnnxArray | undefined
-  /** Runs `f`, whose operations belong to a call of a kernel: errors name it. */
+  /** Runs `f`, attributing its operations to a kernel call: errors name it. */
   readonly recordAs: <T>(kernel: string, inputs: KernelInputs, f: () => T) => T
 }
 
@@ -72,7 +79,8 @@ const requireOnnxType = (dtype: tf.DataType): OnnxType => {
 }
 
 /**
- * Makes the backend over a runtime; `breathe` lets the event loop turn once. Register `kernelBackend` with tfjs under `BACKEND_NAME`.
+ * Creates the backend over a runtime. `breathe` lets the event loop turn once. Register
+ * `kernelBackend` with tfjs under `BACKEND_NAME`.
  */
 export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<void>): RecordingBackend => {
   let currentTrace = 0
@@ -112,7 +120,7 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
         throw new Error('a value was read inside a compiled function; read the results of the call instead')
       }
       flush()
-      if (value.data === null) runtime.compute([value]) // an earlier run failed, on account of another value or of this one
+      if (value.data === null) runtime.compute([value]) // an earlier run failed, because of this value or another one
     }
     return value.data!
   }
@@ -157,7 +165,8 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
       flush()
       return { kernelMs: performance.now() - start }
     },
-    // The native call blocks: timers and input get a turn before it. The slot outlives a disposal in between.
+    // The native call blocks, so timers and input are handled before it. The slot survives a
+    // disposal in between.
     read: async (dataId) => {
       const slot = slotOf(dataId)
       if (slot.content._tag === 'Opaque') return slot.content.values
@@ -183,7 +192,7 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
     dispose: () => {
       pending.clear()
       recorded = 0
-      storage = makeStorage() // tfjs asks for the same backend again when it starts anew: nothing of before may count
+      storage = makeStorage() // tfjs uses the same backend again when it restarts: no earlier data may be visible
       runtime.release()
     },
   }
@@ -267,7 +276,7 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
       const { shape, dtype } = result
       const { content } = slotOf(result.dataId)
       if (content._tag === 'Opaque') throw new TypeError(`jit: a result has dtype ${dtype}, which cannot be compiled`)
-      // Also what a kernel gives back as it came, such as a sum over no axis.
+      // Includes values that a kernel returns unchanged, such as a sum over no axis.
       const direct = parameters.indexOf(content.value)
       if (direct >= 0) return { _tag: 'Parameter', index: direct, shape, dtype }
       const value = emitter.valueOf(result)!
@@ -313,7 +322,7 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
     recordAs: (kernel, inputs, f) => {
       const outer = origin
       let known: Origin | undefined
-      origin = () => (known ??= originOf(kernel, inputs, runtime.stacks)) // a stack is taken if something is recorded
+      origin = () => (known ??= originOf(kernel, inputs, runtime.stacks)) // a stack is captured only if an operation is recorded
       try {
         return f()
       } finally {

@@ -1,8 +1,9 @@
 /**
- * The one door to onnxruntime-node.
+ * The only access to onnxruntime-node.
  *
- * The package's public `run` wraps a synchronous native call in `setImmediate`; a tfjs backend must answer `dataSync`,
- * so this file takes the native session itself. The path is internal to the package: its version is pinned exactly.
+ * The package's public `run` wraps a synchronous native call in `setImmediate`; a tfjs backend must
+ * answer `dataSync`, so this file uses the native session itself. The path is internal to the
+ * package, so its version is pinned exactly.
  */
 import { createRequire } from 'node:module'
 
@@ -11,7 +12,10 @@ export type OnnxType = 'float32' | 'int32' | 'int64' | 'bool'
 
 export type OnnxArray = Float32Array | Int32Array | BigInt64Array | Uint8Array
 
-/** Zeros of a type. What onnxruntime gives back for bool is a Uint8Array; the others come as their own kinds. */
+/**
+ * Creates zeros of a type. For bool, onnxruntime returns a Uint8Array; the other types have arrays
+ * of their own class.
+ */
 export const makeArray = (length: number, type: OnnxType): OnnxArray => {
   switch (type) {
     case 'float32':
@@ -25,7 +29,7 @@ export const makeArray = (length: number, type: OnnxType): OnnxArray => {
   }
 }
 
-/** A tensor as onnxruntime takes and gives it; `data` is used in place, not copied. */
+/** A tensor in the format of onnxruntime; `data` is used in place, not copied. */
 export interface OnnxTensor {
   readonly data: OnnxArray
   readonly dims: readonly number[]
@@ -64,7 +68,7 @@ interface CommonModule {
   readonly Tensor: new (type: OnnxType, data: OnnxArray, dims: readonly number[]) => OnnxTensor
 }
 
-/** What this file needs of onnxruntime-node, loaded. */
+/** The parts of onnxruntime-node that the backend uses, loaded. */
 export interface OnnxRuntime {
   readonly version: string
   readonly createSession: (model: Uint8Array, options: SessionOptions) => NativeSession
@@ -74,7 +78,7 @@ export interface OnnxRuntime {
 /**
  * Loads the native library.
  *
- * Errors   throws what `require` throws where the package or its binary for this platform is missing.
+ * Errors   throws what `require` throws if the package or its binary for this platform is missing.
  */
 export const loadOnnxRuntime = (): OnnxRuntime => {
   const require = createRequire(import.meta.url)

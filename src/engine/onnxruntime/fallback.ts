@@ -1,10 +1,10 @@
-/** Runs a kernel on tfjs's cpu backend and brings the results back. */
+/** Runs a kernel on tfjs's cpu backend and copies the results back. */
 import * as tf from '@tensorflow/tfjs-core'
 import type { RecordingBackend } from './backend.js'
 import type { KernelAttributes } from './rule.js'
 import './tfjs.js'
 
-/** The parts of tfjs's cpu backend that are used here: it keeps complex tensors as a pair. */
+/** The parts of tfjs's cpu backend that are used here. It stores complex tensors as a pair. */
 interface CpuData {
   readonly values: tf.backend_util.BackendValues
   readonly complexTensorInfos?: { readonly real: tf.TensorInfo; readonly imag: tf.TensorInfo }
@@ -15,7 +15,7 @@ type CpuBackend = tf.KernelBackend & {
   readonly disposeIntermediateTensorInfo: (info: tf.TensorInfo) => void
 }
 
-/** The cpu backend, without its advice to install another one. */
+/** Returns the cpu backend, without its advice to install another one. */
 export const cpuBackend = (): CpuBackend => {
   const backend = tf.findBackend('cpu') as CpuBackend | null // tfjs registers it under this name
   if (backend === null)
@@ -24,7 +24,7 @@ export const cpuBackend = (): CpuBackend => {
   return backend
 }
 
-/** Some cpu kernels ask their inputs for a rank, which only tensors have. */
+/** A tensor with its rank, which some cpu kernels read from their inputs. */
 type CpuInput = tf.TensorInfo & { readonly rank: number }
 
 const withRank = (info: tf.TensorInfo): CpuInput => ({ ...info, rank: info.shape.length })
@@ -45,7 +45,7 @@ const toCpu = (backend: RecordingBackend, cpu: CpuBackend, info: tf.TensorInfo):
   return withRank(complex)
 }
 
-/** An input by name; the kernels of ragged tensors have lists of tensors among them. */
+/** An input by name. The kernels of ragged tensors have lists of tensors among them. */
 type FallbackInput = tf.TensorInfo | readonly tf.TensorInfo[] | undefined
 
 const isList = (input: FallbackInput): input is readonly tf.TensorInfo[] => Array.isArray(input)
@@ -56,9 +56,9 @@ const infosOf = (inputs: Readonly<Record<string, FallbackInput>>): readonly tf.T
 /**
  * Calls the cpu kernel `name`.
  *
- * Errors   throws if the kernel does not exist on the cpu backend, and, inside a trace, if an input is not a constant:
- *          such a kernel cannot be part of a compiled function.
- * Effects  computes what the inputs depend on; counts the call.
+ * Errors   throws if the kernel does not exist on the cpu backend, and, inside a trace, if an input
+ *          is not a constant: such a kernel cannot be part of a compiled function.
+ * Effects  computes the dependencies of the inputs; counts the call.
  */
 export const runOnCpu = (
   backend: RecordingBackend,

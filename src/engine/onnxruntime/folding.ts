@@ -1,14 +1,18 @@
 /**
- * Operations on few numbers that are there already, computed at once: a graph for them would take a hundred times as long to compile, and
- * every number of rows is another graph. Only operations whose results are the same to the bit wherever they are computed.
+ * Immediate evaluation of small operations on known values: compiling a graph for them would take a
+ * hundred times as long, and every number of rows is another graph. Only operations whose results
+ * are the same to the bit on every backend are folded.
  */
 import { makeArray, type OnnxArray } from './binding.js'
 import { type Attribute, type OutputSpec, sameShape, sizeOf, type Value } from './graph.js'
 
-/** Elements of a result that is computed number by number, and of one that is made of pieces. */
+/**
+ * The maximum number of elements of a result that is computed number by number, and of one that is
+ * composed of pieces.
+ */
 const MOST = { numbers: 256, pieces: 16_384 } as const
 
-/** A value that has its numbers. */
+/** A value with its data. */
 type Known = Value & { readonly data: OnnxArray }
 
 interface Call {
@@ -17,13 +21,16 @@ interface Call {
   readonly attributes: Readonly<Record<string, Attribute>>
 }
 
-/** Undefined for what has to be recorded. */
+/** Evaluates an operation. Returns undefined if it must be recorded. */
 type Fold = (call: Call) => OnnxArray | undefined
 
-/** Part of an array. Arrays of one type only are put into one another. */
+/** Returns a part of an array. Only arrays of the same type are copied into one another. */
 const part = (from: OnnxArray, start: number, end: number): Float32Array => from.subarray(start, end) as Float32Array // whichever it is, it goes into an array of the same type
 
-/** Two numbers at a time: of equal shapes, or one number with each of the other side. Floats are rounded by the array that takes them. */
+/**
+ * Combines two numbers at a time: of equal shapes, or one number with each of the other side. The
+ * result array rounds floats.
+ */
 const elementwise =
   (f: (a: number, b: number) => number): Fold =>
   ({ inputs: [a, b], output }) => {
@@ -38,7 +45,7 @@ const elementwise =
     return result
   }
 
-/** Arithmetic of floats alone: int32 wraps around, which doubles do not. */
+/** Arithmetic on floats only: int32 wraps around, which doubles do not. */
 const arithmetic = (f: (a: number, b: number) => number): Fold => {
   const fold = elementwise(f)
   return (call) => (call.output.type === 'float32' ? fold(call) : undefined)
@@ -51,7 +58,7 @@ const not: Fold = ({ inputs: [x], output }) =>
     ? undefined
     : Uint8Array.from(x!.data as Uint8Array, (n) => 1 - n) // a bool is 0 or 1
 
-/** One number for all elements. */
+/** Fills all elements with one number. */
 const expand: Fold = ({ inputs: [x], output }) => {
   const size = sizeOf(output.shape)
   if (x!.data.length !== 1 || size > MOST.numbers || x!.type === 'int64') return undefined
@@ -77,7 +84,7 @@ const concat: Fold = ({ inputs, output, attributes }) => {
   return result
 }
 
-/** Whole pieces along an axis, by their numbers. */
+/** Copies whole pieces along an axis, by their indices. */
 const pieces = (value: Known, axis: number, places: ArrayLike<number>): OnnxArray => {
   const width = sizeOf(value.shape.slice(axis + 1))
   const block = value.shape[axis]! * width
@@ -94,7 +101,7 @@ const pieces = (value: Known, axis: number, places: ArrayLike<number>): OnnxArra
   return result
 }
 
-/** Of indices that are not in the axis onnxruntime is to judge. */
+/** Looks up elements. Indices outside the axis are left to onnxruntime. */
 const gather: Fold = ({ inputs: [x, indices], output, attributes }) => {
   const axis = attributes.axis as number // always given
   const places = Array.from(indices!.data as ArrayLike<number | bigint>, Number)
@@ -103,7 +110,7 @@ const gather: Fold = ({ inputs: [x, indices], output, attributes }) => {
   return pieces(x!, axis, places)
 }
 
-/** A run along one axis: neither steps nor bounds that are counted from the end. */
+/** Copies a run along one axis, without steps or negative bounds. */
 const slice: Fold = ({ inputs, output }) => {
   const [x, starts, ends, axes] = inputs
   if (sizeOf(output.shape) > MOST.pieces || inputs.length !== 4 || axes!.data.length !== 1) return undefined
@@ -116,7 +123,7 @@ const slice: Fold = ({ inputs, output }) => {
   )
 }
 
-/** The operations that are computed at once, by their names in ONNX. */
+/** The operations that are folded, by their names in ONNX. */
 export const FOLDS: Readonly<Record<string, Fold>> = {
   Add: arithmetic((a, b) => a + b),
   And: elementwise((a, b) => a & b),
@@ -137,7 +144,8 @@ export const FOLDS: Readonly<Record<string, Fold>> = {
 }
 
 /**
- * The numbers of an operation on values that have theirs; undefined if one has none, and for what is large or not exact.
+ * Evaluates an operation on known values. Returns undefined if a value is unknown, or the operation
+ * is large or not exact.
  *
  * Cost     O(elements of the result), at most 16384.
  */

@@ -1,9 +1,9 @@
 /**
- * Recorded operations: values that know how to be computed.
+ * Recorded operations, and values with the operations that compute them.
  *
- * A kernel call makes an `Operation` and its output `Value`s and does no arithmetic. Values are computed together, later:
- * `collect` walks from the wanted values back to values that have data, `graphKey` names the structure, and `encodeModel`
- * writes it as an ONNX model.
+ * A kernel call creates an `Operation` and its output `Value`s and does no arithmetic. Values are
+ * computed together, later: `collect` walks from the requested values back to values that have
+ * data, `graphKey` names the structure, and `encodeModel` writes it as an ONNX model.
  */
 
 import { type MessageWriter, protobufWriter } from '../../core/protobuf.js'
@@ -17,7 +17,10 @@ export type Attribute =
   | { readonly float: number }
   | { readonly floats: readonly number[] }
 
-/** One ONNX node. `signature` is everything that two operations must share to be the same computation. */
+/**
+ * One ONNX node. `signature` contains everything that two operations must share to be the same
+ * computation.
+ */
 export interface Operation {
   readonly name: string
   readonly domain: '' | 'com.microsoft'
@@ -25,25 +28,26 @@ export interface Operation {
   readonly inputs: readonly (Value | null)[]
   readonly outputs: readonly Value[]
   readonly signature: string
-  /** The kernel call that recorded it; null for what the backend needs itself. */
+  /** The kernel call that recorded it; null for operations of the backend itself. */
   readonly origin: Origin | null
 }
 
 export interface OutputSpec {
   readonly shape: readonly number[]
   readonly type: OnnxType
-  /** An optional output that is not wanted: the operation need not compute it. */
+  /** `no` for an optional output that the operation need not compute. */
   readonly wanted?: 'no'
 }
 
 /**
- * A tensor that exists or can be computed. Exactly one holds: `data` is there (given, or computed by a run), or
- * `operation` computes it, or it is a parameter of the function being traced and has neither.
+ * A tensor that exists or can be computed. Exactly one holds: `data` is present (given, or computed
+ * by a run), or `operation` computes it, or it is a parameter of the function being traced and has
+ * neither.
  */
 export interface Value extends OutputSpec {
-  /** Baked into the model as an initializer instead of being fed. */
+  /** True if it is written into the model as an initializer instead of being fed. */
   readonly isConstant: boolean
-  /** The trace during which the value was made; 0 outside of traces. */
+  /** The trace that created the value; 0 outside of traces. */
   readonly trace: number
   operation: Operation | null
   data: OnnxArray | null
@@ -54,7 +58,10 @@ export const sizeOf = (shape: readonly number[]): number => shape.reduce((produc
 export const sameShape = (a: readonly number[], b: readonly number[]): boolean =>
   a.length === b.length && a.every((n, i) => n === b[i])
 
-/** Different numbers, different text: also -0, NaN and the infinities, which JSON confuses with others. */
+/**
+ * Formats a number unambiguously, including -0, NaN and the infinities, which JSON does not
+ * distinguish.
+ */
 const formatNumber = (x: number | bigint): string => (Object.is(x, -0) ? '-0' : String(x))
 
 const formatNumbers = (numbers: ArrayLike<number | bigint>): string => Array.from(numbers, formatNumber).join()
@@ -72,7 +79,7 @@ const formatAttributes = (attributes: Readonly<Record<string, Attribute>>): stri
     .map(([key, value]) => `${key}=${formatAttribute(value)}`)
     .join(';')
 
-/** Makes an operation together with its output values. */
+/** Creates an operation together with its output values. */
 export const makeOperation = (
   name: string,
   inputs: readonly (Value | null)[],
@@ -100,17 +107,20 @@ export const makeOperation = (
   return operation
 }
 
-/** A set of values to compute, what they need, and the order in which to do it. */
+/** Values to compute, with the operations that they need in order of execution. */
 export interface Graph {
   readonly roots: readonly Value[]
-  /** Every operation once, after the operations it depends on. */
+  /** Every operation once, after its dependencies. */
   readonly operations: readonly Operation[]
-  /** Values that have to be fed, each once, in the order of first use. */
+  /** Values that must be fed, each once, in the order of first use. */
   readonly feeds: readonly Value[]
   readonly constants: readonly Value[]
 }
 
-/** Walks back from `roots`, which must not have data. Cost: linear in operations and their inputs. */
+/**
+ * Collects the graph of `roots`, which must not have data. Cost: linear in operations and their
+ * inputs.
+ */
 export const collect = (roots: readonly Value[]): Graph => {
   const operations: Operation[] = []
   const feeds: Value[] = []
@@ -145,7 +155,10 @@ export const collect = (roots: readonly Value[]): Graph => {
   return { roots, operations, feeds, constants }
 }
 
-/** Equal keys, equal computations: the same operations on feeds of the same shapes and the same constants. */
+/**
+ * Returns a key of the computation. Equal keys mean the same operations on feeds of the same shapes
+ * and the same constants.
+ */
 export const graphKey = (graph: Graph): string => {
   const numbers = new Map<Value, number>()
   const parts: string[] = []
@@ -207,26 +220,32 @@ const writeValueInfo = (
   })
 }
 
-/** The names that a compiled graph uses for the values that go in and out, in the order of the feeds without values, and of `roots`. */
+/**
+ * A model with the names of its inputs and outputs, in the order of the feeds without values, and
+ * of `roots`.
+ */
 export interface EncodedModel {
   readonly model: Uint8Array
   readonly feedNames: readonly string[]
   readonly rootNames: readonly string[]
 }
 
-/** ONNX operator set of the models written here, and the IR version that goes with it. */
+/** The ONNX operator set of encoded models, and the matching IR version. */
 const OPERATOR_SET = 23
 const IR_VERSION = 11
 
-/** Shapes of feeds and roots in which null is a size that may vary. */
+/** Shapes of feeds and roots. Null is a size that may vary. */
 export type OpenShapes = ReadonlyMap<Value, readonly (number | null)[]>
 
-/** Numbers of feeds that are part of a model, as its constants are. */
+/** Values of feeds that are written into a model, like its constants. */
 export type FeedValues = ReadonlyMap<Value, OnnxArray>
 
 const NO_VALUES: FeedValues = new Map()
 
-/** Writes a graph as an ONNX model (onnx.proto3, ModelProto). Feeds with `values` are none of the model's: they are written into it. */
+/**
+ * Encodes a graph as an ONNX model (onnx.proto3, ModelProto). Feeds with `values` are written into
+ * it and are not inputs.
+ */
 export const encodeModel = (
   graph: Graph,
   { open = new Map(), values = NO_VALUES }: { readonly open?: OpenShapes; readonly values?: FeedValues } = {},

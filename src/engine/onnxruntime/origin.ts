@@ -1,9 +1,11 @@
-/** Which kernel call of tfjs recorded an operation, and what to say when it fails. */
+/**
+ * The kernel call of tfjs that recorded an operation, and the error messages of failed operations.
+ */
 
 import * as tf from '@tensorflow/tfjs-core'
 import { errorMessage } from '../../core/failure.js'
 
-/** A kernel call: what tfjs asked for, and from where. */
+/** A kernel call: the kernel, its inputs, and the caller. */
 export interface Origin {
   readonly kernel: string
   readonly inputs: Readonly<Record<string, Pick<tf.TensorInfo, 'dtype' | 'shape'> | undefined>>
@@ -21,7 +23,7 @@ const FRAMES = 8
  */
 export type StackMode = 'on' | 'off'
 
-/** Remembers a kernel call. */
+/** Records a kernel call. */
 export const originOf = (kernel: string, inputs: Origin['inputs'], stacks: StackMode): Origin => {
   if (stacks === 'off') return { kernel, inputs, call: null }
   const { stackTraceLimit } = Error
@@ -53,14 +55,14 @@ export const withoutTensors = ({ name, origin }: RecordedOperation): RecordedOpe
   },
 })
 
-/** The name that an operation has in the ONNX model. */
+/** Returns the name of an operation in the ONNX model. */
 export const operationName = (index: number): string => `op${index}`
 
 const OPERATION_NAME = /\bop(\d+)\b/
 
 const INTERNAL = /node_modules.@tensorflow|tfjs-core.src|(src|dist).engine.onnxruntime.|node:internal/
 
-/** Where the kernel was called: the first frames outside of tfjs and of the backend. */
+/** Returns the caller of the kernel: the first stack frames outside of tfjs and of the backend. */
 const placeOf = ({ call }: Origin): readonly string[] =>
   (call?.stack ?? '')
     .split('\n')
@@ -86,7 +88,7 @@ export class KernelError extends Error {
   }
 }
 
-/** What onnxruntime said, with the kernel that it is about. */
+/** Creates the error of a failure of onnxruntime, with the kernel that it concerns. */
 export const kernelError = (graph: Recorded, doing: 'compile' | 'run', cause: unknown): KernelError => {
   const reason = errorMessage(cause)
   const index = OPERATION_NAME.exec(reason)?.[1]

@@ -1,4 +1,4 @@
-/** The language in which kernels are written: read inputs, emit ONNX operations, return values. */
+/** The interface in which kernels are written: read inputs, emit ONNX operations, return values. */
 import type { TensorInfo } from '@tensorflow/tfjs-core'
 import type { OnnxType } from './binding.js'
 import type { Attribute, OutputSpec, Value } from './graph.js'
@@ -8,9 +8,12 @@ export interface EmitOptions {
   readonly domain?: '' | 'com.microsoft'
 }
 
-/** What a kernel rule may do. All of it only records. */
+/** The operations that a kernel rule may use. All of them only record. */
 export interface Emitter {
-  /** The value of a tensor, reshaped to the tensor's own shape; undefined for strings and complex numbers. */
+  /**
+   * Returns the value of a tensor, reshaped to the tensor's own shape; undefined for strings and
+   * complex numbers.
+   */
   readonly valueOf: (info: TensorInfo) => Value | undefined
   readonly emit: (name: string, inputs: readonly (Value | null)[], output: OutputSpec, options?: EmitOptions) => Value
   readonly emitMany: (
@@ -19,23 +22,31 @@ export interface Emitter {
     outputs: readonly OutputSpec[],
     options?: EmitOptions,
   ) => readonly Value[]
-  /** A 1-D int64 initializer: axes, shapes, repeats. */
+  /** Creates a 1-D int64 initializer: axes, shapes, repeats. */
   readonly integers: (values: readonly number[]) => Value
-  /** A scalar that is fed, so that another number does not compile another graph (inside a trace it is a constant). */
+  /**
+   * Creates a scalar that is fed, so that another number does not compile another graph (inside a
+   * trace it is a constant).
+   */
   readonly scalar: (value: number, type: OnnxType) => Value
-  /** A scalar that is part of the graph: for the few numbers that never change, such as 0 and 1. */
+  /**
+   * Creates a scalar that is part of the graph: for the few numbers that never change, such as 0
+   * and 1.
+   */
   readonly fixed: (value: number, type: OnnxType) => Value
 }
 
-/** Named tensors of one kernel call; a kernel with a list of tensors has them under '0', '1', ... */
+/**
+ * Named tensors of one kernel call. A kernel with a list of tensors has them under '0', '1', ...
+ */
 export type KernelInputs = Readonly<Record<string, TensorInfo | undefined>>
 
-/** tfjs gives attributes without a type; `attribute` readers check them where they are used. */
+/** Untyped attributes of tfjs. `attribute` readers check them on use. */
 export type KernelAttributes = Readonly<Record<string, unknown>>
 
 /**
- * One kernel: emits operations for the inputs and attributes. Undefined means that this combination (a dtype, a mode)
- * has no ONNX form, and the cpu backend does it.
+ * The rule of one kernel: emits operations for the inputs and attributes. Returns undefined if this
+ * combination (a dtype, a mode) has no ONNX form, so that the cpu backend runs it.
  */
 export type KernelRule = (
   emitter: Emitter,
@@ -43,7 +54,7 @@ export type KernelRule = (
   attributes: KernelAttributes,
 ) => Value | readonly Value[] | undefined
 
-/** Kernel name of tfjs -> rule. */
+/** Rules by the kernel names of tfjs. */
 export type RuleTable = Readonly<Record<string, KernelRule>>
 
 export const numberAttribute = (attributes: KernelAttributes, name: string): number => {
@@ -52,7 +63,7 @@ export const numberAttribute = (attributes: KernelAttributes, name: string): num
   return value
 }
 
-/** A list of integers; a single number counts as a list of one. */
+/** Reads a list of integers; a single number counts as a list of one. */
 export const integersAttribute = (attributes: KernelAttributes, name: string): readonly number[] => {
   const value = attributes[name]
   if (typeof value === 'number') return [value]
@@ -60,10 +71,13 @@ export const integersAttribute = (attributes: KernelAttributes, name: string): r
   throw new TypeError(`kernel attribute '${name}' must be a list of integers, got ${typeof value}`)
 }
 
-/** A flag of tfjs's; absent means false. */
+/** Reads a flag; absent means false. */
 export const flagAttribute = (attributes: KernelAttributes, name: string): boolean => attributes[name] === true
 
-/** Axes as non-negative numbers. Errors: throws RangeError if one is not an axis of a tensor of this rank. */
+/**
+ * Converts axes to non-negative numbers. Errors: throws RangeError for an axis that the rank does
+ * not have.
+ */
 export const normalizeAxes = (axes: readonly number[], rank: number): readonly number[] =>
   axes.map((axis) => {
     if (!Number.isInteger(axis) || axis < -rank || axis >= rank) {
@@ -72,7 +86,7 @@ export const normalizeAxes = (axes: readonly number[], rank: number): readonly n
     return axis < 0 ? axis + rank : axis
   })
 
-/** The shape of two shapes broadcast together, or undefined if they do not fit. */
+/** Returns the shape of two shapes broadcast together, or undefined if they do not fit. */
 export const broadcastShape = (a: readonly number[], b: readonly number[]): readonly number[] | undefined => {
   const rank = Math.max(a.length, b.length)
   const shape: number[] = []

@@ -1,4 +1,4 @@
-/** Compiles graphs to onnxruntime sessions, keeps them, runs them and counts. */
+/** Compiles graphs to onnxruntime sessions, caches and runs them, and collects statistics. */
 import { makeArray, type NativeSession, type OnnxArray, type OnnxRuntime, type OnnxTensor } from './binding.js'
 import {
   collect,
@@ -14,34 +14,41 @@ import { type GraphMemory, keepsMemory, keptBytes, runBytes } from './graphMemor
 import { kernelError, type StackMode, withoutTensors } from './origin.js'
 
 export interface RuntimeOptions {
-  /** Threads inside one operation. Default 2, or 1 on a machine with one core. */
+  /** The number of threads inside one operation. Default 2, or 1 on a machine with one core. */
   readonly threads: number
   /**
    * Lets idle worker threads spin, which is faster but wastes CPU time if other programs need the
    * cores.
    */
   readonly spinning: 'on' | 'off'
-  /** Compiled graphs kept for reuse; the one not used for longest goes first. */
+  /**
+   * The maximum number of compiled graphs kept for reuse. The least recently used one is released
+   * first.
+   */
   readonly cacheSize: number
   /**
-   * Most bytes that graphs with large values keep between runs. Default: a quarter of the memory.
+   * The maximum number of bytes that graphs with large values keep between runs. Default: a quarter
+   * of the memory.
    */
   readonly keptBytes: number
   /** Default `all`. Lower levels compile faster and run slower. */
   readonly optimization: OptimizationLevel
-  /** Default `on`: errors say where the failing operation was recorded. */
+  /** Default `on`: errors include the location where the failing operation was recorded. */
   readonly stacks: StackMode
 }
 
-/** How much onnxruntime rewrites a graph before it runs it. */
+/** The extent to which onnxruntime rewrites a graph before it runs it. */
 type OptimizationLevel = 'disabled' | 'basic' | 'extended' | 'all'
 
-/** What the backend did so far. Times in milliseconds. */
+/** Statistics of the backend. Times in milliseconds. */
 export interface EngineStats {
   readonly compiles: number
   readonly cacheHits: number
   readonly runs: number
-  /** Times that a kernel without an ONNX form ran on the cpu backend, by kernel name. */
+  /**
+   * The number of times that each kernel without an ONNX form ran on the cpu backend, by kernel
+   * name.
+   */
   readonly fallbacks: Readonly<Record<string, number>>
   readonly compileMs: number
   readonly runMs: number
@@ -49,12 +56,12 @@ export interface EngineStats {
   /** Number of live compiled graphs, and the approximate bytes they hold between runs. */
   readonly graphs: number
   readonly heldBytes: number
-  /** Bytes of all arrays given to runs, and of all that came back. */
+  /** The bytes of all arrays passed to runs, and of all results. */
   readonly bytesIn: number
   readonly bytesOut: number
 }
 
-/** Numbers for one feed of a graph. */
+/** The data of one feed of a graph. */
 interface Feed {
   readonly data: OnnxArray
   readonly shape: readonly number[]
@@ -121,14 +128,14 @@ const keptRecord = (graph: Graph): (() => Parameters<typeof kernelError>[0]) => 
   return () => ({ operations })
 }
 
-/** Measured bytes that onnxruntime keeps per operation of a graph. */
+/** The measured number of bytes that onnxruntime keeps per operation of a graph. */
 const OPERATION_BYTES = 8192
 
 const byteLength = (arrays: readonly { readonly data: OnnxArray }[]): number =>
   arrays.reduce((sum, { data }) => sum + data.byteLength, 0)
 
 /**
- * Makes the runtime.
+ * Creates the runtime.
  *
  * Errors   throws RangeError if `cacheSize` is below 1.
  * Effects  native sessions and their threads live until `release`.
@@ -162,7 +169,7 @@ export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime 
         enableCpuMemArena: mode === 'kept',
         graphOptimizationLevel: options.optimization,
         executionMode: 'sequential',
-        logSeverityLevel: 4, // what goes wrong is thrown: it need not be printed as well
+        logSeverityLevel: 4, // errors are thrown, so they need not be printed as well
         extra: { session: { intra_op: { allow_spinning: options.spinning === 'on' ? '1' : '0' } } },
       })
     } catch (error) {
@@ -226,7 +233,7 @@ export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime 
     const hit = cache.get(key)
     if (hit !== undefined) {
       counters.cacheHits++
-      cache.delete(key) // moves the entry to the young end of the insertion order
+      cache.delete(key) // moves the entry to the end of the insertion order
       cache.set(key, hit)
       return hit
     }

@@ -1,9 +1,12 @@
-/** What the backend knows of each tfjs data id, and the conversions between tfjs and ONNX types. */
+/** The backend's data for each tfjs data id, and the conversions between tfjs and ONNX types. */
 import type { DataType, TypedArray } from '@tensorflow/tfjs-core'
 import type { OnnxArray, OnnxType } from './binding.js'
 import type { Value } from './graph.js'
 
-/** Numbers live in a `Value`; strings and complex numbers, which ONNX kernels here do not take, stay as tfjs has them. */
+/**
+ * The content of a slot. Numbers are in a `Value`; strings and complex numbers, which the ONNX
+ * kernels do not support, stay in tfjs's format.
+ */
 type Content =
   | { readonly _tag: 'Numeric'; readonly value: Value }
   | { readonly _tag: 'Opaque'; readonly values: TypedArray | Uint8Array[] }
@@ -14,7 +17,7 @@ export interface StorageSlot {
   references: number
 }
 
-/** The ONNX type of a tfjs dtype; undefined for string and complex64. */
+/** Returns the ONNX type of a tfjs dtype; undefined for string and complex64. */
 export const onnxType = (dtype: DataType): OnnxType | undefined => {
   switch (dtype) {
     case 'float32':
@@ -32,7 +35,7 @@ const copyBigInts = (values: ArrayLike<number>): BigInt64Array => {
   return copy
 }
 
-/** The array class that holds a dtype, filled with a copy of `values`. */
+/** Copies values to the array class of a type. */
 export const copyArray = (values: ArrayLike<number>, type: OnnxType): OnnxArray => {
   switch (type) {
     case 'float32':
@@ -46,7 +49,7 @@ export const copyArray = (values: ArrayLike<number>, type: OnnxType): OnnxArray 
   }
 }
 
-/** A value that is fed, made from an array which nobody may write to from now on. */
+/** Creates a value that is fed from an array. The array must not change afterwards. */
 export const leaf = (
   data: OnnxArray,
   shape: readonly number[],

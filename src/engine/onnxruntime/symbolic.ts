@@ -1,13 +1,14 @@
 /**
- * One graph for many sizes.
+ * Construction of one graph for many sizes.
  *
- * A recorded function knows its shapes as numbers. Recorded twice, with other sizes for the axes that may vary, it gives two graphs of
- * the same operations that differ only where a size went in: in the shapes of values, and in the targets of reshapes. `unify` finds the
- * places and writes a graph without those numbers, which onnxruntime runs at any size.
+ * A recorded function has numeric shapes. Recorded twice, with different sizes for the axes that
+ * may vary, it gives two graphs of the same operations that differ only where a size occurs: in the
+ * shapes of values, and in the targets of reshapes. `unify` finds these places and writes a graph
+ * without those numbers, which onnxruntime runs at any size.
  */
 import { type Graph, type OpenShapes, type Operation, sameShape, type Value } from './graph.js'
 
-/** Sizes that no model has by chance: the n-th varying axis has these in the two recordings. */
+/** Sizes that are unlikely in a model: the n-th varying axis has these in the two recordings. */
 const SIZES: readonly (readonly [number, number])[] = [
   [13, 17],
   [29, 37],
@@ -17,20 +18,23 @@ const SIZES: readonly (readonly [number, number])[] = [
   [149, 163],
 ]
 
-/** Varying axes of a value: a name, or names joined by ` + ` for a sum of sizes, or null for a size that is fixed. */
+/**
+ * Varying axes of a value: a name, or names joined by ` + ` for a sum of sizes, or null for a fixed
+ * size.
+ */
 export type AxisNames = readonly (string | null)[]
 
 const namesIn = (axis: string): readonly string[] => axis.split(' + ')
 
-/** Every name in the axes of some values, once. */
+/** Returns every name in the axes of some values, once. */
 export const axisNames = (all: readonly (AxisNames | undefined)[]): readonly string[] => [
   ...new Set(all.flatMap((axes) => axes?.flatMap((axis) => (axis === null ? [] : namesIn(axis))) ?? [])),
 ]
 
 /**
- * The two shapes with which a function is recorded.
+ * Returns the two shapes with which a function is recorded.
  *
- * Errors   throws RangeError for more varying axes than there are sizes to tell them apart.
+ * Errors   throws RangeError for more varying axes than there are distinct sizes.
  */
 export const recordingShapes = (
   shape: readonly number[],
@@ -47,7 +51,10 @@ export const recordingShapes = (
   return [at(0), at(1)]
 }
 
-/** A reshape's target that is right for both sizes: 0 keeps the input's size of that axis, -1 is what is left over. */
+/**
+ * Returns a reshape target that is valid for both sizes: 0 keeps the input's size of that axis, -1
+ * is computed.
+ */
 const unifyTarget = (first: Operation, second: Operation): readonly number[] | undefined => {
   const [from, to] = [first.inputs[0]!.shape, first.outputs[0]!.shape]
   const [otherFrom, otherTo] = [second.inputs[0]!.shape, second.outputs[0]!.shape]
@@ -67,19 +74,21 @@ const fail = (operation: Operation, what: string): never => {
   )
 }
 
-/** Name, domain and attributes of an operation, without the shapes of its results. */
+/** Returns name, domain and attributes of an operation, without the shapes of its results. */
 const kindOf = (operation: Operation): string =>
   operation.signature.slice(0, operation.signature.indexOf('}') + 1) + operation.outputs.map(({ type }) => type).join()
 
-/** A copy of the first graph in which nothing depends on the sizes that the second one has otherwise. */
+/** A copy of the first graph that depends on none of the sizes in which the second differs. */
 interface Unified {
   readonly graph: Graph
   readonly shapes: OpenShapes
 }
 
 /**
- * Errors   throws where an operation depends on a varying size otherwise than by the shapes of its inputs or by the target of a reshape with
- *          one unknown axis, naming the operation.
+ * Unifies two recordings of a function.
+ *
+ * Errors   throws, naming the operation, if an operation depends on a varying size in another way
+ *          than by the shapes of its inputs or by the target of a reshape with one unknown axis.
  */
 export const unify = (first: Graph, second: Graph): Unified => {
   if (first.operations.length !== second.operations.length || first.feeds.length !== second.feeds.length) {

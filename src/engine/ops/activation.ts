@@ -3,13 +3,16 @@ import * as tf from '@tensorflow/tfjs-core'
 import { gelu, geluTanh } from './gelu.js'
 import { silu, swiGlu } from './swiGlu.js'
 
-/** `silu(x) = x * sigmoid(x)`; `gelu` with the normal distribution, `geluTanh` with its approximation by tanh. */
+/**
+ * The name of an activation: `silu(x) = x * sigmoid(x)`; `gelu` with the normal distribution,
+ * `geluTanh` with its approximation by tanh.
+ */
 export type Activation = 'silu' | 'gelu' | 'geluTanh'
 
 const FUNCTIONS: Readonly<Record<Activation, (x: tf.Tensor) => tf.Tensor>> = { silu, gelu, geluTanh }
 
 /**
- * The activation of each element.
+ * Applies the activation to each element.
  *
  * Shapes   x of any shape; result the same.
  *
@@ -19,7 +22,7 @@ const FUNCTIONS: Readonly<Record<Activation, (x: tf.Tensor) => tf.Tensor>> = { s
 export const activate = (name: Activation, x: tf.Tensor): tf.Tensor => FUNCTIONS[name](x)
 
 /**
- * `activation(gate) * up`.
+ * Computes `activation(gate) * up`.
  *
  * Shapes   gate, up `[..., F]`; result the same.
  * Source   Shazeer 2020, arXiv:2002.05202.

@@ -1,19 +1,21 @@
 /**
  * Attention over several sources of keys and values at once.
  *
- * A completion attends to its prompt, to what it has written so far, and to itself. The prompt's keys and values are the same for every
- * completion of a group, so they are kept once and read by all: a source whose group axis has size 1 is shared.
+ * A completion attends to its prompt, to its earlier tokens, and to itself. The prompt's keys and
+ * values are the same for every completion of a group, so they are stored once and shared: a source
+ * whose group axis has size 1 is shared.
  *
- * Sampling adds one token at a time and training computes all of them together, yet both should find the same log-probabilities. They do,
- * as far as products round alike for few and many rows, if both add up in the same order: so a position's own key is a source by
- * itself (`reach: 'same'`) in both.
+ * Sampling adds one token at a time and training computes all of them together, yet both should
+ * give the same log-probabilities. They do, as far as products round alike for few and many rows,
+ * if both add in the same order. Therefore a position's own key is a separate source (`reach:
+ * 'same'`) in both.
  */
 import * as tf from '@tensorflow/tfjs-core'
 import { scaledMatMul } from './scaledMatMul.js'
 
 /**
- * Keys and values to attend to. Axes: P prompts, K key-value heads, G completions of a prompt (1 if the source is shared by them),
- * C places, D head size.
+ * Keys and values to attend to. Axes: P prompts, K key-value heads, G completions of a prompt (1 if
+ * they share the source), C positions, D head size.
  */
 export interface AttentionSource {
   /** `[P, K, G or 1, C, D]` */
@@ -25,37 +27,52 @@ export interface AttentionSource {
    * `MASKED` where it is not.
    */
   readonly bias?: tf.Tensor
-  /** Whether a query sees all places, or only the one at its own position: then C = T and the group axis is G. Default `all`. */
+  /**
+   * With `all`, a query attends to all positions; with `same`, only to its own position, so that C
+   * = T and the group axis is G. Default `all`.
+   */
   readonly reach?: 'all' | 'same'
 }
 
-/** Score of a place that must not be attended to: the lowest float32, so that a query with no place at all looks at all alike. */
+/**
+ * The score of a masked position: the lowest float32, so that a query without any allowed position
+ * attends to all equally.
+ */
 export const MASKED = -3.4028234663852886e38
 
 type Five = [number, number, number, number, number]
 type Six = [number, number, number, number, number, number]
 
-/** `[P, K, G, R, T, X]` as `[P, K, g, rows, X]`: the layout in which one product serves a source with `g` groups. */
+/**
+ * Reshapes `[P, K, G, R, T, X]` to `[P, K, g, rows, X]`, in which one product serves a source with
+ * `g` groups.
+ */
 const asRows = (x: tf.Tensor, groups: number): tf.Tensor => {
   const [p, k, g, r, t, last] = x.shape as Six // the layout of this file
   return tf.reshape(x, [p, k, groups, (g / groups) * r * t, last])
 }
 
-/** `[P, K, G, T, D]` as `[P, K, G, 1, T, D]`: one for each query position, the same for all query heads. */
+/**
+ * Reshapes `[P, K, G, T, D]` to `[P, K, G, 1, T, D]`: one for each query position, the same for all
+ * query heads.
+ */
 const atPositions = (x: tf.Tensor): tf.Tensor => tf.expandDims(x, 3)
 
-/** How products of queries and keys become scores. */
+/** The conversion of products of queries and keys to scores. */
 export interface AttentionScoring {
-  /** Products are multiplied by it. */
+  /** The factor of the products. */
   readonly scale: number
-  /** Scores are bent into `(-softCap, softCap)` before the bias: `softCap * tanh(score / softCap)`. Null, the default, leaves them alone. */
+  /**
+   * Limits scores to `(-softCap, softCap)` before the bias: `softCap * tanh(score / softCap)`.
+   * Null, the default, does not limit them.
+   */
   readonly softCap?: number | null
 }
 
 interface Scores {
-  /** With the bias. */
+  /** Including the bias. */
   readonly scores: tf.Tensor
-  /** Derivative of the soft cap at each score; undefined without one. */
+  /** The derivative of the soft cap at each score; undefined without a cap. */
   readonly slope: tf.Tensor | undefined
 }
 
@@ -77,13 +94,13 @@ const scoresOf = (queries: tf.Tensor, source: AttentionSource, { scale, softCap 
   }
 }
 
-/** Values weighted and summed, like the queries. */
+/** Returns the weighted sum of the values, in the shape of the queries. */
 const mix = (weights: tf.Tensor, { values, reach }: AttentionSource, shape: readonly number[]): tf.Tensor =>
   reach === 'same'
     ? tf.mul(weights, atPositions(values))
     : tf.reshape(scaledMatMul(asRows(weights, values.shape[2]!), values), [...shape])
 
-/** Sum of the terms; there is at least one. */
+/** Sums the terms, of which there is at least one. */
 const total = (terms: readonly tf.Tensor[]): tf.Tensor => terms.reduce((sum, term) => tf.add(sum, term))
 
 interface Forward {
@@ -92,7 +109,7 @@ interface Forward {
   readonly weights: readonly tf.Tensor[]
   /** Reciprocal of the sum of all weights of a query, `[P, K, G, R, T, 1]`. */
   readonly normalizer: tf.Tensor
-  /** Derivatives of the soft cap per source; none without one. */
+  /** Derivatives of the soft cap per source; empty without a cap. */
   readonly slopes: readonly tf.Tensor[]
 }
 
@@ -128,13 +145,16 @@ interface Incoming {
 const throughCap = (gradient: tf.Tensor, slope: tf.Tensor | undefined): tf.Tensor =>
   slope === undefined ? gradient : tf.mul(gradient, slope)
 
-/** What the forward pass kept of one source. */
+/** The results of the forward pass that are kept for one source. */
 interface KeptSource extends AttentionSource {
   readonly weights: tf.Tensor
   readonly slope: tf.Tensor | undefined
 }
 
-/** Dao et al. 2022, arXiv:2205.14135, appendix B.2: the row term of the softmax gradient is `sum(dOutput * output)`. */
+/**
+ * Computes the gradients of one source. The row term of the softmax gradient is `sum(dOutput *
+ * output)`: Dao et al. 2022, arXiv:2205.14135, appendix B.2.
+ */
 const sourceGradients = (source: KeptSource, incoming: Incoming): SourceGradients => {
   const { keys, values, reach, weights, slope } = source
   const { queries, scaled, rowTerm, scale } = incoming
@@ -179,10 +199,11 @@ const checkShapes = (queries: tf.Tensor, sources: readonly AttentionSource[]): v
 }
 
 /**
- * `softmax(cap(scale * q k^T) + bias) v` over the places of all sources together; `cap(s) = softCap * tanh(s / softCap)`, or s without one.
+ * Computes `softmax(cap(scale * q k^T) + bias) v` over the positions of all sources together;
+ * `cap(s) = softCap * tanh(s / softCap)`, or s without one.
  *
  * Shapes   queries `[P, K, G, R, T, D]` (R query heads for each key-value head, T positions); result the same.
- * Errors   throws where shapes do not fit, naming both.
+ * Errors   throws if shapes do not fit, naming both.
  * Cost     O(T * C) memory for each source; a shared source is read once per prompt, not once per completion.
  * Source   Vaswani et al. 2017, arXiv:1706.03762, section 3.2; grouped queries: Ainslie et al. 2023, arXiv:2305.13245; the soft
  *          cap: Gemma 2, arXiv:2408.00118, section 2.

@@ -1,7 +1,10 @@
 import * as tf from '@tensorflow/tfjs-core'
 import { runFused } from './fused.js'
 
-/** New positions with their keys and values, and those of the past. Axes: B rows, Q query heads, K key-value heads, T new and C past places, H. */
+/**
+ * New positions with their keys and values, and those of the past. Axes: B rows, Q query heads, K
+ * key-value heads, T new and C past positions, H head size.
+ */
 export interface CachedAttentionInput {
   /** `[B, Q, T, H]`; Q is a multiple of K: neighboring query heads share a key-value head. */
   readonly queries: tf.Tensor
@@ -16,7 +19,7 @@ export interface CachedAttentionInput {
 
 export interface CachedAttentionOptions {
   readonly scale: number
-  /** Scores are squeezed to `cap * tanh(score / cap)` before the bias; null leaves them. */
+  /** Limits scores to `cap * tanh(score / cap)` before the bias; null does not limit them. */
   readonly softCap: number | null
 }
 
@@ -34,12 +37,14 @@ const byParts = (input: CachedAttentionInput, { scale, softCap }: CachedAttentio
 }
 
 /**
- * Attention of new positions over a key-value cache and themselves: what computing a prompt runs.
+ * Computes attention of new positions over a key-value cache and themselves, as in the prefill of a
+ * prompt.
  *
  * Shapes   see `CachedAttentionInput`; result `[B, Q, T, H]`.
- * Errors   throws where shapes do not fit, naming them.
+ * Errors   throws if shapes do not fit, naming them.
  * Effects  none. Not differentiable: training uses `attention`.
- * Cost     reads the cache once and copies it once; one native operation on the onnxruntime backend where there is no cap.
+ * Cost     reads the cache once and copies it once; one native operation on the onnxruntime backend
+ *          without a cap.
  * Source   Vaswani et al. 2017, arXiv:1706.03762, section 3.2; ONNX operator Attention, version 23.
  */
 export const cachedAttention = (input: CachedAttentionInput, options: CachedAttentionOptions): tf.Tensor => {
@@ -56,7 +61,8 @@ export const cachedAttention = (input: CachedAttentionInput, options: CachedAtte
     throw new Error(`cachedAttention: queries, keys, values, bias and past ${shapes.join(' ')} do not fit`)
   }
   const inputs = { queries, keys, values, bias, ...(past && { pastKeys: past.keys, pastValues: past.values }) }
-  // The native operation masks before it squeezes, which leaves masked places a weight of exp(-cap).
+  // The native operation masks before it applies the cap, which leaves masked positions a weight of
+  // exp(-cap).
   const fused = options.softCap === null ? runFused('CachedAttention', inputs, { scale: options.scale }) : undefined
   return fused ?? byParts(input, options)
 }

@@ -2,8 +2,9 @@ import * as tf from '@tensorflow/tfjs-core'
 import { runFused } from './fused.js'
 
 /**
- * One new position of each row, and what is cached. Axes: S rows, Q query heads, K key-value heads, C places, H head size. Place 0 of the
- * cache is left for the position itself: its key and value there are zero.
+ * One new position of each row, and the cache. Axes: S rows, Q query heads, K key-value heads, C
+ * positions, H head size. Position 0 of the cache is reserved for the new position: its key and
+ * value there are zero.
  */
 export interface DecodeAttentionInput {
   /** `[S, Q, 1, H]`; Q is a multiple of K: neighboring query heads share a key-value head. */
@@ -14,15 +15,18 @@ export interface DecodeAttentionInput {
   readonly values: tf.Tensor
   /** `[S, K, C, H]` */
   readonly past: { readonly keys: tf.Tensor; readonly values: tf.Tensor }
-  /** Added to the scores, `[S, 1, 1, C]`: 0 where attention is allowed and at place 0, `MASKED` elsewhere. */
+  /**
+   * Added to the scores, `[S, 1, 1, C]`: 0 where attention is allowed and at position 0, `MASKED`
+   * elsewhere.
+   */
   readonly bias: tf.Tensor
-  /** `[1, 1, 1, C]`: 1 at place 0, 0 elsewhere. */
+  /** `[1, 1, 1, C]`: 1 at position 0, 0 elsewhere. */
   readonly self: tf.Tensor
 }
 
 export interface DecodeAttentionOptions {
   readonly scale: number
-  /** Scores are squeezed to `cap * tanh(score / cap)` before the bias; null leaves them. */
+  /** Limits scores to `cap * tanh(score / cap)` before the bias; null does not limit them. */
   readonly softCap: number | null
 }
 
@@ -40,14 +44,14 @@ const byParts = (input: DecodeAttentionInput, { scale, softCap }: DecodeAttentio
 }
 
 /**
- * Attention of one new position of each row over its cached places and itself: what a decoding step runs. The cache is read once and
- * copied nowhere: the position's own score takes the place that is left for it, through the bias, and its value is added afterwards
- * with the weight that came out there.
+ * Computes attention of one new position of each row over its cached positions and itself, as in a
+ * decoding step. The cache is read once and never copied: the position's own score is put into the
+ * reserved position through the bias, and its value is added afterwards with the resulting weight.
  *
  * Shapes   see `DecodeAttentionInput`; result `[S, Q, 1, H]`.
- * Errors   throws where shapes do not fit, naming them.
+ * Errors   throws if shapes do not fit, naming them.
  * Effects  none. Not differentiable: training uses `attention`.
- * Cost     one pass over the cache: time is that of reading it.
+ * Cost     one pass over the cache: the time is that of reading it.
  * Source   Vaswani et al. 2017, arXiv:1706.03762, section 3.2; ONNX operator Attention, version 23.
  */
 export const decodeAttention = (input: DecodeAttentionInput, options: DecodeAttentionOptions): tf.Tensor => {
@@ -68,7 +72,8 @@ export const decodeAttention = (input: DecodeAttentionInput, options: DecodeAtte
     )
   }
   const inputs = { queries, keys, values, bias, self, pastKeys: past.keys, pastValues: past.values }
-  // The native operation masks before it squeezes, which leaves masked places a weight of exp(-cap).
+  // The native operation masks before it applies the cap, which leaves masked positions a weight of
+  // exp(-cap).
   const fused = options.softCap === null ? runFused('DecodeAttention', inputs, { scale: options.scale }) : undefined
   return fused ?? byParts(input, options)
 }

@@ -1,12 +1,15 @@
 /**
- * Calls the kernels of this project where the backend has them.
+ * Calls this project's own kernels on backends that have them.
  *
  * This folder holds operations of models that are faster or more exact than a chain of tfjs calls,
  * on every backend. It does not hold layers with parameters (`src/modules/transformer`).
  */
 import * as tf from '@tensorflow/tfjs-core'
 
-/** Runs kernel `name` on the current backend; undefined if that backend has no such kernel, or if there is nothing to compute. */
+/**
+ * Runs kernel `name` on the current backend. Returns undefined if that backend has no such kernel,
+ * or if there is nothing to compute.
+ */
 export const runFused = (
   name: string,
   inputs: Readonly<Record<string, tf.Tensor>>,

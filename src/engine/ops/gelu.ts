@@ -1,6 +1,6 @@
 import * as tf from '@tensorflow/tfjs-core'
 
-/** A function of single numbers and its derivative, from x. */
+/** A scalar function and its derivative, from x. */
 interface Curve {
   readonly value: (x: tf.Tensor) => tf.Tensor
   readonly slope: (x: tf.Tensor) => tf.Tensor
@@ -15,11 +15,11 @@ const differentiable =
       return { value: value(x), gradFunc: (dy: tf.Tensor, saved: tf.Tensor[]) => tf.mul(dy, slope(saved[0]!)) }
     })(x)
 
-/** Share of a standard normal distribution below x. */
+/** Computes the share of a standard normal distribution below x. */
 const below = (x: tf.Tensor): tf.Tensor => tf.mul(tf.add(tf.erf(tf.mul(x, Math.SQRT1_2)), 1), 0.5)
 
 /**
- * `gelu(x) = x * P(X <= x)` for a standard normal X.
+ * Computes `gelu(x) = x * P(X <= x)` for a standard normal X.
  *
  * Shapes   x of any shape; result the same.
  * Cost     a few passes forward; the gradient keeps only x.
@@ -42,7 +42,8 @@ const CUBIC = 0.044715
 const bent = (x: tf.Tensor): tf.Tensor => tf.tanh(tf.mul(tf.mul(x, tf.add(tf.mul(tf.square(x), CUBIC), 1)), ROOT))
 
 /**
- * `gelu` by tanh: `x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))`, as GPT-2 and Gemma compute it.
+ * Computes `gelu` by tanh: `x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))`, as in GPT-2 and
+ * Gemma.
  *
  * Shapes   x of any shape; result the same.
  * Cost     a few passes forward; the gradient keeps only x.

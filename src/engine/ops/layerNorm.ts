@@ -27,7 +27,8 @@ export interface LayerNormParams {
 }
 
 /**
- * Layer normalization: `y = (x - mean) / sqrt(variance + epsilon) * weight + bias`, mean and variance over the last axis.
+ * Applies layer normalization: `y = (x - mean) / sqrt(variance + epsilon) * weight + bias`, mean
+ * and variance over the last axis.
  *
  * Shapes   x `[..., D]`, weight and bias `[D]`; result like x.
  * Cost     one pass forward; the gradient recomputes mean and variance instead of keeping the normalized input.

@@ -1,14 +1,14 @@
 import * as tf from '@tensorflow/tfjs-core'
 import { runFused } from './fused.js'
 
-/** How a weight matrix is stored: `[out, in]` as PyTorch's Linear, or `[in, out]`. */
+/** The layout of a weight matrix: `[out, in]` as in PyTorch's Linear, or `[in, out]`. */
 export type WeightLayout = 'out-in' | 'in-out'
 
 /**
- * A linear map with a bias: `x W^T + b`, or `x W + b` for a weight that is stored the other way round.
+ * Applies a linear map with a bias: `x W^T + b`, or `x W + b` for the other weight layout.
  *
  * Shapes   x `[N, I]`, weight `[O, I]` or `[I, O]`, bias `[O]`; result `[N, O]`.
- * Errors   throws where shapes do not fit.
+ * Errors   throws if shapes do not fit.
  * Cost     one product, one operation on the onnxruntime backend. The gradient takes two products and a sum.
  *
  * @example

@@ -1,13 +1,16 @@
 import * as tf from '@tensorflow/tfjs-core'
 
-/** How each token did, `[N]` each, in nats. */
+/** The scores of each token, `[N]` each, in nats. */
 export interface TokenScores {
   readonly logProbs: tf.Tensor
   readonly entropy: tf.Tensor
 }
 
 export interface TokenScoresOptions {
-  /** Whether gradients flow through the entropy. A metric costs nothing in the backward pass. Default `metric`. */
+  /**
+   * With `differentiable`, gradients flow through the entropy. A metric costs nothing in the
+   * backward pass. Default `metric`.
+   */
   readonly entropy?: 'metric' | 'differentiable'
 }
 
@@ -34,7 +37,7 @@ const exponentiate = (x: tf.Tensor): Softmax => {
   return { highest, exponentials, sums: tf.sum(exponentials, -1, true) }
 }
 
-/** `logits[n, ids[n]] - logsumexp(logits[n])`, `[N, 1]`. */
+/** Computes `logits[n, ids[n]] - logsumexp(logits[n])`, `[N, 1]`. */
 const chosenLogProbs = (x: tf.Tensor, ids: tf.Tensor, { highest, sums }: Softmax): tf.Tensor => {
   const [rows, vocabulary] = x.shape as [number, number] // checked by the callers
   const flat = tf.reshape(x, [rows * vocabulary])
@@ -43,7 +46,10 @@ const chosenLogProbs = (x: tf.Tensor, ids: tf.Tensor, { highest, sums }: Softmax
   return tf.sub(tf.sub(chosen, highest), tf.log(sums))
 }
 
-/** The gradient of `chosenLogProbs` for a column of incoming ones: `(one-hot(ids) - softmax(logits)) * column`. */
+/**
+ * Computes the gradient of `chosenLogProbs` for a column of incoming gradients: `(one-hot(ids) -
+ * softmax(logits)) * column`.
+ */
 const chosenGradient = (
   exponentials: tf.Tensor,
   sums: tf.Tensor,
@@ -57,10 +63,12 @@ const chosenGradient = (
 }
 
 /**
- * Log-probability of one token at each position: `logits[n, ids[n]] - logsumexp(logits[n])`.
+ * Computes the log-probability of one token at each position: `logits[n, ids[n]] -
+ * logsumexp(logits[n])`.
  *
  * Shapes   logits `[N, V]`, ids `[N]` int32 with every id in `[0, V)`; result `[N]`. Units: nats.
- * Cost     keeps the exponentials `[N, V]` for the gradient, `one-hot(ids) - softmax(logits)` times the incoming one.
+ * Cost     keeps the exponentials `[N, V]` for the gradient, `one-hot(ids) - softmax(logits)` times
+ *          the incoming gradient.
  *
  * @example
  * gatherLogProbs(tf.tensor2d([[0, 0]]), tf.tensor1d([1], 'int32')).dataSync() // [-0.6931]
@@ -78,10 +86,11 @@ export const gatherLogProbs = (logits: tf.Tensor, ids: tf.Tensor): tf.Tensor => 
 }
 
 /**
- * `gatherLogProbs` and `entropy` together, from one set of exponentials. The log-probabilities are those of `gatherLogProbs`, bit for bit.
+ * Computes `gatherLogProbs` and `entropy` together, from one set of exponentials. The
+ * log-probabilities are those of `gatherLogProbs`, bit for bit.
  *
  * Shapes   logits `[N, V]`, ids `[N]` int32 with every id in `[0, V)`; results `[N]`. Units: nats.
- * Cost     as `gatherLogProbs`, and one pass over `[N, V]` more.
+ * Cost     as `gatherLogProbs`, plus one pass over `[N, V]`.
  *
  * @example
  * tokenScores(tf.tensor2d([[0, 0]]), tf.tensor1d([1], 'int32')).entropy.dataSync() // [0.6931]
@@ -118,11 +127,11 @@ export const tokenScores = (logits: tf.Tensor, ids: tf.Tensor, options: TokenSco
 }
 
 /**
- * Entropy of each row's distribution: `-sum_v p_v log p_v` with `p = softmax(logits)`.
+ * Computes the entropy of each row's distribution: `-sum_v p_v log p_v` with `p = softmax(logits)`.
  *
  * Equation $H = -\sum_v p_v \log p_v$
  * Gradient $\partial H / \partial x_v = -p_v (\log p_v + H)$ with respect to the logit of v
- * When     as a bonus against an early collapse, with a small coefficient; as a metric always.
+ * When     as a bonus against early collapse, with a small coefficient; always as a metric.
  * Used by  `policyLoss`; verl `entropy_coeff`; TorchRL `entropy_coeff`
  * Shapes   logits `[N, V]`; result `[N]`. Units: nats. Differentiable.
  *

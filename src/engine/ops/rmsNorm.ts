@@ -8,7 +8,8 @@ const inverseRms = (x: tf.Tensor, epsilon: number): tf.Tensor =>
   tf.rsqrt(tf.add(tf.mean(tf.square(x), -1, true), epsilon))
 
 /**
- * Root-mean-square normalization: `y = x * weight / sqrt(mean(x^2) + epsilon)`, the mean over the last axis.
+ * Applies root-mean-square normalization: `y = x * weight / sqrt(mean(x^2) + epsilon)`, the mean
+ * over the last axis.
  *
  * Shapes   x `[..., D]`, weight `[D]`; result like x.
  * Cost     one pass forward; the gradient recomputes the norm instead of keeping the normalized input.

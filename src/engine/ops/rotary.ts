@@ -18,17 +18,21 @@ const rotateByParts = (x: tf.Tensor, positions: tf.Tensor, cos: tf.Tensor, sin: 
   return tf.reshape(tf.stack(rotated, 3), x.shape)
 }
 
-/** The fused kernel refuses a time axis longer than the table, which positions that start again in a row make possible. */
+/**
+ * Rotates the pairs. The fused kernel refuses a time axis longer than the table, which is possible
+ * if positions restart in a row.
+ */
 const rotate = (x: tf.Tensor, positions: tf.Tensor, cos: tf.Tensor, sin: tf.Tensor): tf.Tensor =>
   (x.shape[1]! <= cos.shape[0]! ? runFused('RotaryEmbedding', { x, positions, cos, sin }) : undefined) ??
   rotateByParts(x, positions, cos, sin)
 
 /**
- * Rotary position embedding: in each head, the pair `(x_i, x_{i + Dh/2})` is turned by `position * frequency_i`.
+ * Applies rotary position embedding: in each head, the pair `(x_i, x_{i + Dh/2})` is rotated by
+ * `position * frequency_i`.
  *
  * Shapes   x `[B, T, H * Dh]` (heads side by side), positions `[B, T]` int32, table `[M, Dh / 2]` with every position below M;
  *          result like x.
- * Cost     one pass; the gradient is the opposite turn.
+ * Cost     one pass; the gradient is the opposite rotation.
  * Errors   throws if x is not of rank 3 or its last axis is not a multiple of `Dh`.
  * Source   Su et al. 2021, arXiv:2104.09864; halves paired as in Hugging Face's Llama and Qwen2.
  */

@@ -2,7 +2,8 @@ import * as tf from '@tensorflow/tfjs-core'
 import { runFused } from './fused.js'
 
 /**
- * The largest number along the last axis, kept as an axis of size 1: `tf.max` without its care for NaN, which five operations take.
+ * Returns the largest number along the last axis, kept as an axis of size 1: `tf.max` without its
+ * NaN handling, which takes five operations.
  *
  * Shapes   x `[..., D]`; result `[..., 1]`. Not differentiable. A row with NaN gives any of its numbers or NaN.
  */

@@ -8,7 +8,8 @@ export interface ScaledMatMulOptions {
 }
 
 /**
- * `alpha * op(a) op(b)` over the last two axes, where `op` transposes or not; leading axes are equal.
+ * Computes `alpha * op(a) op(b)` over the last two axes, where `op` transposes or not; leading axes
+ * are equal.
  *
  * Shapes   a `[..., M, K]`, b `[..., K, N]` (before transposing); result `[..., M, N]`. Ranks are equal.
  * Effects  none. Not differentiable by itself: it is the building block of operations with gradients of their own.

@@ -3,12 +3,12 @@ import { runFused } from './fused.js'
 
 const forward = (x: tf.Tensor): tf.Tensor => runFused('Silu', { x }) ?? tf.mul(x, tf.sigmoid(x))
 
-/** d silu / d x = sigmoid * (1 + x - silu), with sigmoid and silu of x given. */
+/** Computes d silu / d x = sigmoid * (1 + x - silu), given sigmoid and silu of x. */
 const slopeOf = (x: tf.Tensor, probability: tf.Tensor, activated: tf.Tensor): tf.Tensor =>
   tf.mul(probability, tf.add(tf.sub(x, activated), 1))
 
 /**
- * `x * sigmoid(x)`
+ * Computes `x * sigmoid(x)`.
  *
  * Shapes   x of any shape; result the same.
  * Cost     one pass forward; the gradient recomputes the sigmoid and keeps only x.
@@ -30,7 +30,7 @@ export const silu = (x: tf.Tensor): tf.Tensor =>
   })(x)
 
 /**
- * Gated activation `silu(gate) * up` with `silu(x) = x * sigmoid(x)`.
+ * Computes the gated activation `silu(gate) * up` with `silu(x) = x * sigmoid(x)`.
  *
  * Shapes   gate, up `[..., F]`; result the same.
  * Cost     two passes forward; the gradient recomputes the sigmoid and keeps only the two inputs.

@@ -176,6 +176,12 @@ export interface Env<O, in A> {
     action: TensorDict<A>,
     options?: StepOptions,
   ) => TaskEither<EnvFailure, TensorDict<DeepMerge<O, Outcome>>>
+  /**
+   * Gives back what is held for the episodes of a state, such as environments of tools. Whoever plays
+   * episodes calls it once they are over: after the reward of the last step, or when they are
+   * abandoned. It does not wait. Default: nothing is held.
+   */
+  readonly release?: (state: TensorDict) => void
 }
 
 export const envFailure = (env: string, reason: string, cause?: NonNullable<EnvFailure['cause']>): EnvFailure => ({

@@ -1,15 +1,18 @@
 /** Rewards from plain functions, whose arguments are found by name. */
 import * as E from 'fp-ts/lib/Either.js'
 import { namedMessage } from '../../core/failure.js'
-import { aList, aNumber, aText, checkOptions, type OptionKinds } from '../../core/options.js'
+import { aList, aNumber, aRecord, aText, checkOptions, type OptionKinds } from '../../core/options.js'
 import type { Task } from '../../data/task.js'
 import type { Message } from '../../text/history/history.js'
+import type { ToolEnvironment } from '../resources/toolEnvironment.js'
 import { replyOf } from './reply.js'
-import type { Answered, RewardFailure, RewardService, ScoreContext } from './reward.js'
+import type { Answered, RewardFailure, RewardService, ScoreContext, Scored } from './reward.js'
 import { scoredValue } from './scoredValue.js'
 
 /** The arguments of a reward function that are not fields of the row. They hide fields of the same name; `task` has those. */
-export interface RewardArguments<T extends Task = Task> extends ScoreContext {
+export interface RewardArguments<T extends Task = Task, R = undefined> extends ScoreContext {
+  /** The environment of the conversation, which it shares with the tools that hold the same one. */
+  readonly environment: R
   /** The text of the last assistant message, or the result of the tool call that ended the episode. */
   readonly prediction: string
   /** The messages of the conversation, tool results included. */
@@ -23,7 +26,7 @@ export interface RewardArguments<T extends Task = Task> extends ScoreContext {
 type RowOf<T> = T extends { readonly row: infer R } ? (R extends object ? R : unknown) : unknown
 
 /** The arguments of a reward function by name: those of every reward, the fields of the task, and those of its `row`. */
-export type RewardScene<T extends Task = Task> = RewardArguments<T> &
+export type RewardScene<T extends Task = Task, R = undefined> = RewardArguments<T, R> &
   Omit<T, keyof RewardArguments> &
   Omit<RowOf<T>, keyof RewardArguments | keyof T>
 
@@ -33,8 +36,8 @@ export type RewardValue<P extends string> = [P] extends [never]
   : { readonly reward: number } & Readonly<Record<P, number>>
 
 /** A reward as a plain function of named arguments, synchronous or not. `P` are the names of its parts. */
-export type RewardFunction<T extends Task = Task, P extends string = never> = (
-  scene: RewardScene<T>,
+export type RewardFunction<T extends Task = Task, P extends string = never, R = undefined> = (
+  scene: RewardScene<T, R>,
 ) => RewardValue<P> | Promise<RewardValue<P>>
 
 export interface RewardParts<P extends string> {
@@ -46,7 +49,9 @@ export interface RewardParts<P extends string> {
   readonly optional?: readonly string[]
 }
 
-export interface RewardOptions<P extends string> extends RewardParts<P> {
+export interface RewardOptions<P extends string, R = undefined> extends RewardParts<P> {
+  /** An environment of tools: the function gets that of its conversation as `environment`. Default: none. */
+  readonly environment?: ToolEnvironment<R>
   /** Default: the name of the function, or `reward`. */
   readonly name?: string
 }
@@ -61,7 +66,7 @@ const hasField = (record: unknown, name: string): record is Readonly<Record<stri
   typeof record === 'object' && record !== null && Object.hasOwn(record, name)
 
 /** The arguments by name. A name that is neither an argument nor a field throws, with the names of the fields. */
-const sceneOf = <T extends Task>(own: RewardArguments<T>, optional: readonly string[]): RewardScene<T> => {
+const sceneOf = <T extends Task, R>(own: RewardArguments<T, R>, optional: readonly string[]): RewardScene<T, R> => {
   const { task } = own
   const row = 'row' in task ? task.row : undefined
   const holderOf = (name: string) => [own, task, row].find((each) => hasField(each, name))
@@ -80,7 +85,7 @@ const sceneOf = <T extends Task>(own: RewardArguments<T>, optional: readonly str
       )
     },
   })
-  return scene as unknown as RewardScene<T> // the proxy has the fields of the task as well
+  return scene as unknown as RewardScene<T, R> // the proxy has the fields of the task as well
 }
 
 /**
@@ -97,17 +102,18 @@ const sceneOf = <T extends Task>(own: RewardArguments<T>, optional: readonly str
  * @example
  * reward(({ prediction, answer }) => (prediction === answer ? 1 : 0), { name: 'equal' }).name // 'equal'
  */
-export const reward = <T extends Task = Task, const P extends string = never>(
-  f: RewardFunction<T, NoInfer<P>>,
-  options: RewardOptions<P> = {},
+export const reward = <T extends Task = Task, const P extends string = never, R = undefined>(
+  f: RewardFunction<T, NoInfer<P>, NoInfer<R>>,
+  options: RewardOptions<P, R> = {},
 ): RewardService<T, P> => {
   if (typeof f !== 'function') throw new RangeError(`reward: the reward must be a function, got ${typeof f}`)
-  checkOptions('reward', options, { ...PARTS_OPTIONS, name: aText })
-  const { parts = [], optional = [], name = f.name === '' ? 'reward' : f.name } = options
+  checkOptions('reward', options, { ...PARTS_OPTIONS, name: aText, environment: aRecord })
+  const { parts = [], optional = [], environment: held, name = f.name === '' ? 'reward' : f.name } = options
   const failed = (id: string, reason: string): E.Either<RewardFailure, never> =>
     E.left({ _tag: 'RewardFailure', rewardName: name, reason: `task ${id}: ${reason}` })
-  const argumentsOf = (answered: Answered<T>, context: ScoreContext): RewardArguments<T> => ({
+  const argumentsOf = (answered: Answered<T>, context: ScoreContext, environment: R): RewardArguments<T, R> => ({
     ...context,
+    environment,
     prediction: replyOf(answered),
     trajectory: answered.history.messages.toArray(),
     tools: answered.tools ?? {},
@@ -119,13 +125,18 @@ export const reward = <T extends Task = Task, const P extends string = never>(
     range: [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY],
     score: (answered, context) => async () => {
       const { id } = answered.task
-      try {
-        const value = await f(sceneOf(argumentsOf(answered, context), optional))
-        const scored = scoredValue(value, options)
-        return E.isLeft(scored) ? failed(id, scored.left) : scored
-      } catch (error) {
-        return failed(id, error instanceof MissingField ? error.message : `it threw ${namedMessage(error)}`)
+      const run = async (environment: R): Promise<E.Either<RewardFailure, Scored>> => {
+        try {
+          const value = await f(sceneOf(argumentsOf(answered, context, environment), optional))
+          const scored = scoredValue(value, options)
+          return E.isLeft(scored) ? failed(id, scored.left) : scored
+        } catch (error) {
+          return failed(id, error instanceof MissingField ? error.message : `it threw ${namedMessage(error)}`)
+        }
       }
+      if (held === undefined) return run(undefined as R) // without an environment R is undefined
+      const used = await held.use(context.episode, context.signal, run)
+      return E.isLeft(used) ? failed(id, used.left.reason) : used.right
     },
   }
 }

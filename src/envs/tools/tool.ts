@@ -11,9 +11,11 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import { errorMessage } from '../../core/failure.js'
 import type { Key } from '../../core/key.js'
-import { aFunction, anything, aText, checkOptions, type OptionKinds } from '../../core/options.js'
+import { aFunction, aNumber, anything, aRecord, aText, checkOptions, type OptionKinds } from '../../core/options.js'
+import type { ResourceSpec } from '../../core/resource.js'
 import type { ContentPart, ToolCall } from '../../text/history/history.js'
 import type { ToolFailure } from '../base/toolFailure.js'
+import { type ToolEnvironment, toolEnvironment } from '../resources/toolEnvironment.js'
 import type { Episode } from '../transforms/episode.js'
 
 /** The result of a call. */
@@ -50,19 +52,30 @@ export interface Tool {
   /** What it remembers at the beginning of a conversation: JSON values. */
   readonly initial: unknown
   readonly call: (args: ToolCall['arguments'], context: ToolContext) => TE.TaskEither<ToolFailure, ToolReply>
+  /** Gives back what the tool holds for an episode. Default: it holds nothing. */
+  readonly release?: (episode: Episode) => void
+  /** Ends what the tool holds for all. Default: it holds nothing. */
+  readonly close?: () => Promise<void>
 }
 
-export interface ToolOptions<A extends z.ZodRawShape, S> {
+/** The environment that a tool holds: one that it shares, or a spec for one of its own. */
+export type HeldEnvironment<R> = ToolEnvironment<R> | ResourceSpec<R>
+
+export interface ToolOptions<A extends z.ZodRawShape, S, R = undefined> {
   readonly name: string
   readonly description: string
   /** The arguments by name. A call with others is refused. */
   readonly parameters: A
   /** What it remembers at the beginning: null for nothing. */
   readonly initial: S
+  /** An environment for the calls, which `run` gets as `environment`: a resource, or one shared with other tools and rewards. Default: none. */
+  readonly environment?: HeldEnvironment<R>
+  /** With a resource: most environments at a time. Default 8. */
+  readonly poolSize?: number
   /** Arguments are as the schema says. What it throws, or rejects with, is told to the policy as `failed`. */
   readonly run: (
     args: z.output<z.ZodObject<A, z.core.$strict>>,
-    context: ToolContext<S>,
+    context: ToolContext<S> & { readonly environment: R },
   ) => TE.TaskEither<ToolFailure, ToolReply<S>> | Promise<ToolReply<S>>
 }
 
@@ -90,7 +103,33 @@ const TOOL_OPTIONS: OptionKinds<ToolOptions<never, never>> = {
   description: aText,
   parameters: anything,
   initial: anything,
+  environment: aRecord,
+  poolSize: aNumber,
   run: aFunction,
+}
+
+/** The environment of a tool. One that is made of a resource is the tool's own. */
+const environmentOf = <R>({
+  environment,
+  poolSize,
+}: Pick<ToolOptions<z.ZodRawShape, unknown, R>, 'environment' | 'poolSize'>): ToolEnvironment<R> | undefined => {
+  if (environment !== undefined && !('use' in environment))
+    return toolEnvironment(environment, poolSize === undefined ? {} : { poolSize })
+  if (poolSize !== undefined) throw new RangeError('tool: poolSize is for an environment that is a resource')
+  return environment
+}
+
+type Ran<S> = E.Either<ToolFailure, ToolReply<S>>
+
+/** Runs a call with the environment of its episode. Without one there is nothing to fail. */
+const runHolding = async <R, S>(
+  name: string,
+  held: ToolEnvironment<R>,
+  { episode, signal }: ToolContext,
+  run: (environment: R) => Promise<Ran<S>>,
+): Promise<Ran<S>> => {
+  const used = await held.use(episode, signal, run)
+  return E.isLeft(used) ? E.left(toolFailure(name, 'infrastructure', used.left.reason)) : used.right
 }
 
 /**
@@ -102,9 +141,18 @@ const TOOL_OPTIONS: OptionKinds<ToolOptions<never, never>> = {
  * @example
  * tool({ name: 'now', description: '', parameters: {}, initial: null, run: async () => ({ content: 'noon', state: null }) }).name // 'now'
  */
-export const tool = <A extends z.ZodRawShape, S>(options: ToolOptions<A, S>): Tool => {
+export const tool = <A extends z.ZodRawShape, S, R = undefined>(options: ToolOptions<A, S, R>): Tool => {
   checkOptions('tool', options, TOOL_OPTIONS)
   const { name, description, initial, run } = options
+  const held = environmentOf(options)
+  const attempt = async (work: () => ReturnType<typeof run>): Promise<Ran<S>> => {
+    try {
+      const running = work()
+      return typeof running === 'function' ? await running() : E.right(await running)
+    } catch (error) {
+      return E.left(toolFailure(name, 'failed', errorMessage(error)))
+    }
+  }
   const schema = z.strictObject(options.parameters)
   return {
     name,
@@ -114,15 +162,13 @@ export const tool = <A extends z.ZodRawShape, S>(options: ToolOptions<A, S>): To
     call: (args, context) =>
       pipe(
         TE.fromEither(checked(name, schema, args)),
-        TE.chain((read) => async () => {
-          try {
-            // The state is of type S: it is `initial`, or what `run` left.
-            const running = run(read, context as ToolContext<S>)
-            return typeof running === 'function' ? await running() : E.right(await running)
-          } catch (error) {
-            return E.left(toolFailure(name, 'failed', errorMessage(error)))
-          }
+        TE.chain((read) => () => {
+          const own = context as ToolContext<S> // the state is of type S: it is `initial`, or what `run` left
+          const call = (environment: R) => attempt(() => run(read, { ...own, environment }))
+          // Without an environment R is undefined.
+          return held === undefined ? call(undefined as R) : runHolding(name, held, context, call)
         }),
       ),
+    ...(held !== undefined && { release: held.release, close: held.close }),
   }
 }

@@ -25,7 +25,7 @@ import {
 } from '../../text/history/history.js'
 import { type EnvFailure, endedRows, envFailure } from '../base/env.js'
 import type { ToolFailure } from '../base/toolFailure.js'
-import { type Episode, episodesOf } from '../transforms/episode.js'
+import { type Episode, episodesOf, itemsOf } from '../transforms/episode.js'
 import { type StepContext, type Transform, transform } from '../transforms/transform.js'
 import { type AskedCalls, type CallFinder, callsOfMessage } from './askedCalls.js'
 import { clipped } from './clipped.js'
@@ -290,6 +290,18 @@ const playAll = async (
   return failure === undefined ? E.right(played) : E.left(failure)
 }
 
+/** Gives back what tools hold for the episodes of a state, if any of them holds something. */
+const releaseOf = ({ tools }: ToolRegistry): { readonly release?: (state: TensorDict) => void } => {
+  const holders = [...tools.values()].flatMap(({ release }) => (release === undefined ? [] : [release]))
+  if (holders.length === 0) return {}
+  return {
+    release: (state) => {
+      const chains = itemsOf<string>(state, 'tools', 'keys')?.toArray() ?? []
+      for (const episode of episodesOf(state, chains)) for (const release of holders) release(episode)
+    },
+  }
+}
+
 /**
  * Runs the tool calls of the policy's last message and appends a message with the result of each, in
  * the order of the calls. All transforms of tools are this one with other defaults. Use it for calls
@@ -366,5 +378,6 @@ export const toolTransform = (options: ToolTransformOptions): Transform<null, Hi
       return TE.right([entriesOf(rows.toArray(), td.batchShape), null])
     },
     step,
+    ...releaseOf(settings.registry),
   })
 }

@@ -45,6 +45,8 @@ export interface Transform<S, In, Out, Inner = unknown, Outer = unknown> {
   readonly reset: (td: TensorDict<In>, state: S, key: Key) => TE.TaskEither<EnvFailure, Added<S, Out>>
   readonly step: (next: TensorDict<In>, context: StepContext, state: S) => TE.TaskEither<EnvFailure, Added<S, Out>>
   readonly inverse: (action: TensorDict<Outer>, td: TensorDict<Out>) => E.Either<EnvFailure, TensorDict<Inner>>
+  /** Gives back what the transform holds for the episodes of a state, as `Env.release` does. Default: nothing is held. */
+  readonly release?: (state: TensorDict) => void
 }
 
 const nothing = (td: TensorDict): TensorDict<never> => TensorDict({}, td.batchShape) as TensorDict<never> // adds no key
@@ -61,6 +63,21 @@ export interface TransformParts<S, In, Out, Inner, Outer> {
   readonly reset?: Transform<S, In, Out, Inner, Outer>['reset']
   readonly step?: Transform<S, In, Out, Inner, Outer>['step']
   readonly inverse?: Transform<S, In, Out, Inner, Outer>['inverse']
+  readonly release?: (state: TensorDict) => void
+}
+
+/** The releases of two holders as one; none if neither holds anything. */
+const bothReleases = (
+  inner: { readonly release?: (state: TensorDict) => void },
+  outer: { readonly release?: (state: TensorDict) => void },
+): { readonly release?: (state: TensorDict) => void } => {
+  if (inner.release === undefined && outer.release === undefined) return {}
+  return {
+    release: (state) => {
+      outer.release?.(state)
+      inner.release?.(state)
+    },
+  }
 }
 
 const withoutKeys = (spec: Spec, removed: Spec): Spec =>
@@ -85,6 +102,7 @@ export const transform = <S, In, Out, Inner = unknown, Outer = unknown>(
   reset: parts.reset ?? ((td, state) => TE.right([nothing(td), state])),
   step: parts.step ?? ((td, _, state) => TE.right([nothing(td), state])),
   inverse: parts.inverse ?? ((action) => E.right(nothing(action))),
+  ...(parts.release !== undefined && { release: parts.release }),
 })
 
 /** The unit of composition: adds nothing. */
@@ -121,6 +139,7 @@ export const compose = <S1, S2, In1, Out1, Inner1, Outer1, In2, Out2, Inner2, Ou
   return {
     name: `${first.name} > ${second.name}`,
     initial: [first.initial, second.initial],
+    ...bothReleases(first, second),
     spec: (inner) => pipe(first.spec(inner), E.chain(second.spec)),
     prime: (request, [s1, s2], key) =>
       pipe(
@@ -277,6 +296,7 @@ export const append =
       name,
       batchSize: env.batchSize,
       specs: specs.right,
+      ...bothReleases(env, t),
       reset: reset as never,
       step: (td, action, options = {}) =>
         pipe(

@@ -7,10 +7,10 @@ import type { SandboxFailure, SandboxLimits, SandboxProgram } from '../../core/s
 import { GO, type Launch, programNamed, sandboxFailure } from './launch.js'
 import { seccompFilter } from './seccomp.js'
 
-/** The only place that the program can write to. */
+/** The only writable folder of the program. */
 const HOME = '/tmp'
 
-/** Where the program begins and its files are. */
+/** The working folder of the program, with its files. */
 export const SANDBOX_FOLDER = `${HOME}/work`
 
 /**
@@ -18,7 +18,7 @@ export const SANDBOX_FOLDER = `${HOME}/work`
  */
 const NOBODY = 65534
 
-/** The first system whose limit on processes counts those of a sandbox alone. */
+/** The first kernel version that counts the processes of a sandbox separately. */
 const FIRST_KERNEL = [5, 14] as const
 
 const SYSTEM_FOLDERS = ['/bin', '/sbin', '/lib', '/lib32', '/lib64'] as const
@@ -30,9 +30,9 @@ const PATH = '/usr/local/bin:/usr/bin:/bin'
 
 const INSTALL =
   'the sandbox needs bubblewrap and util-linux (apt-get install bubblewrap util-linux; dnf install bubblewrap util-linux)'
-const UNSAFE = "; isolation: 'unsafe-host' runs programs without walls, as this user"
+const UNSAFE = "; isolation: 'unsafe-host' runs programs without isolation, as this user"
 
-/** The folders of the system are links into /usr, or folders of their own. */
+/** Returns the arguments for a system folder, which is a link into /usr or a folder. */
 const systemFolder = (path: string): readonly string[] => {
   const found = lstatSync(path, { throwIfNoEntry: false })
   if (found === undefined) return []
@@ -69,10 +69,10 @@ const fileSystem = (readOnly: readonly string[], diskBytes: number): readonly st
   ...STREAMS.flatMap((name, i) => ['--symlink', `/proc/self/fd/${i}`, `/dev/${name}`]),
   ...['--size', String(diskBytes), '--tmpfs', HOME],
   ...['--dir', `${HOME}/.shm`, '--symlink', `${HOME}/.shm`, '/dev/shm', '--dir', SANDBOX_FOLDER],
-  ...readOnly.flatMap((path) => ['--ro-bind', path, path]), // they may be in a folder that is hidden by now
+  ...readOnly.flatMap((path) => ['--ro-bind', path, path]), // last, because they may be in a hidden folder
 ]
 
-/** The hard limits of this process by their names in /proc, which its children cannot exceed. */
+/** Returns this process's hard limits, which its children cannot exceed, by name in /proc. */
 const ownLimits = (): ReadonlyMap<string, number> => {
   const lines = readFileSync('/proc/self/limits', 'utf8').split('\n').slice(1)
   return new Map(
@@ -83,7 +83,7 @@ const ownLimits = (): ReadonlyMap<string, number> => {
   )
 }
 
-/** Set before the first process of the sandbox, so that none is without them. */
+/** Returns the limits, which are set before the first process of the sandbox starts. */
 const limitsOf = (limits: SandboxLimits): readonly string[] => {
   const own = ownLimits()
   const most = (name: string, wanted: number): number => Math.min(wanted, own.get(name) ?? wanted)
@@ -114,7 +114,7 @@ const isOldKernel = (version: string): boolean => {
   return major < FIRST_KERNEL[0] || (major === FIRST_KERNEL[0] && minor < FIRST_KERNEL[1])
 }
 
-/** What this machine lacks, if anything. */
+/** Returns the requirement that this machine does not meet, if any. */
 const lack = (): SandboxFailure | undefined => {
   if (process.platform !== 'linux') {
     return sandboxFailure('refused', `the sandbox needs Linux; this is ${process.platform}${UNSAFE}`)
@@ -135,7 +135,7 @@ const refusal = (said: string): SandboxFailure =>
   )
 
 /**
- * The command that runs a program with these limits behind walls.
+ * Makes the command that runs a program in bubblewrap with these limits.
  *
  * Its files and the system call filter are read from descriptors, so they are never written to the
  * host's disk.
@@ -145,7 +145,7 @@ export const bubblewrapLaunch = (program: SandboxProgram, limits: SandboxLimits)
   if (lacking !== undefined) return E.left(lacking)
   const filter = seccompFilter(arch())
   if (filter === undefined) {
-    return E.left(sandboxFailure('refused', `the sandbox knows no system calls of the processor ${arch()}${UNSAFE}`))
+    return E.left(sandboxFailure('refused', `the sandbox does not support the processor ${arch()}${UNSAFE}`))
   }
   if (!program.command.startsWith('/') && programNamed(program.command, PATH) === undefined) {
     return E.left(sandboxFailure('missing', `there is no program ${program.command} in ${PATH}`))
@@ -156,16 +156,16 @@ export const bubblewrapLaunch = (program: SandboxProgram, limits: SandboxLimits)
     ...WALLS,
     ...['--clearenv', ...Object.entries(env).flatMap(([name, value]) => ['--setenv', name, value])],
     ...fileSystem(program.readOnly ?? [], limits.diskBytes),
-    ...files.flatMap(([name], i) => ['--file', String(6 + i), join(SANDBOX_FOLDER, name)]), // behind the word to go and the filter
+    ...files.flatMap(([name], i) => ['--file', String(6 + i), join(SANDBOX_FOLDER, name)]), // after the start word and the filter
     ...['--remount-ro', '/', '--chdir', SANDBOX_FOLDER, '--json-status-fd', '3', '--seccomp', '5', '--'],
     ...['prlimit', ...limitsOf(limits), '--', 'sh', '-c', FIRST, 'sh', program.command, ...program.args],
   ]
   const isRoot = process.getuid?.() === 0
   return E.right({
-    command: programNamed('sh')!, // `lack` has checked for both
+    command: programNamed('sh')!, // `lack` has checked both
     args: ['-c', OUTER, 'sh', programNamed('bwrap')!, ...args],
     env: { PATH },
-    ...(isRoot && { user: NOBODY }), // the kernel does not limit how many processes root has
+    ...(isRoot && { user: NOBODY }), // the kernel does not limit the number of root's processes
     inputs: [filter, ...files.map(([, contents]) => contents)],
     cwd: '/',
     reports: { folder: HOME, refusal },

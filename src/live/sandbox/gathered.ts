@@ -1,17 +1,23 @@
-/** What a program writes, of which a bounded part is kept. */
+/** The output of a program, of which a bounded part is kept. */
 import type { Readable } from 'node:stream'
 import type { SandboxText } from '../../core/sandbox.js'
 
-/** So many times the limit is read and thrown away before it is too much: some programs say too much once, and have more to do. */
+/**
+ * Multiple of the limit that is read and discarded before the output counts as excessive. Some
+ * programs only write too much once and then continue.
+ */
 const PATIENCE = 64
 
 /** A stream that is being read. */
 export interface Gathered {
-  /** What has come since the last mark. */
+  /** Returns the output since the last mark. */
   readonly text: () => SandboxText
-  /** Gives what comes before `mark`, which is taken out, and then reads no further. Never settles if the stream ends before. */
+  /**
+   * Resolves with the output before `mark`, which is removed, and then stops reading. Never settles
+   * if the stream ends before the mark.
+   */
   readonly until: (mark: string) => Promise<SandboxText>
-  /** Reads the rest, whatever it is. */
+  /** Reads the rest of the stream. */
   readonly flow: () => void
 }
 
@@ -26,7 +32,7 @@ const NOTHING: Kept = { chunks: [], bytes: 0, total: 0 }
 const keeping = ({ chunks, bytes, total }: Kept, more: Buffer, limitBytes: number): Kept => {
   const part = more.subarray(0, limitBytes - bytes)
   return {
-    chunks: part.length === 0 ? chunks : [...chunks, Buffer.from(part)], // a copy: the whole of `more` is not held
+    chunks: part.length === 0 ? chunks : [...chunks, Buffer.from(part)], // a copy, so that `more` can be freed
     bytes: bytes + part.length,
     total: total + more.length,
   }
@@ -34,20 +40,20 @@ const keeping = ({ chunks, bytes, total }: Kept, more: Buffer, limitBytes: numbe
 
 const textOf = ({ chunks, bytes, total }: Kept): SandboxText => {
   const isCut = total > bytes
-  // Half a character at the cut is left out; elsewhere it is replaced like all that is not UTF-8.
+  // A partial character at the cut is left out. Elsewhere invalid UTF-8 is replaced.
   const text = new TextDecoder('utf-8', { ignoreBOM: true }).decode(Buffer.concat(chunks), { stream: isCut })
   return { text, dropped: total - bytes }
 }
 
-/** Small chunks are joined, so that a program that writes byte by byte costs no list of bytes. */
+/** Joins small chunks, so that output in single bytes does not become a long list. */
 const compacted = (kept: Kept): Kept =>
   kept.chunks.length < 64 ? kept : { ...kept, chunks: [Buffer.concat(kept.chunks)] }
 
 /**
- * Reads a stream: keeps `limitBytes`, counts the rest, and says once when it is far too much.
+ * Reads a stream. Keeps `limitBytes`, counts the rest, and calls `tooMuch` once if it is excessive.
  *
- * Effects  listens to the stream, and pauses it behind a mark.
- * Cost     O(limitBytes) memory, whatever comes.
+ * Effects  listens to the stream, and pauses it after a mark.
+ * Cost     O(limitBytes) memory for any amount of output.
  */
 export const gathered = (
   stream: Readable,
@@ -55,7 +61,7 @@ export const gathered = (
 ): Gathered => {
   const { limitBytes, tooMuch } = options
   let kept = NOTHING
-  let rest = Buffer.alloc(0) // behind the last mark, or what may be the beginning of the next
+  let rest = Buffer.alloc(0) // data after the last mark, or a possible start of the next
   let mark: Buffer | undefined
   let found: (said: SandboxText) => void = () => {}
 
@@ -84,7 +90,7 @@ export const gathered = (
   }
 
   stream.on('data', search)
-  stream.on('error', () => {}) // the end of the program tells
+  stream.on('error', () => {}) // the end of the program reports it
   return {
     text: () => textOf(rest.length === 0 ? kept : keeping(kept, rest, limitBytes)),
     until: (wanted) =>

@@ -1,4 +1,4 @@
-/** A program that was started in a sandbox: its outputs, its end, and how it is ended. */
+/** A running program in a sandbox: its outputs, its end, and its termination. */
 import type { ChildProcess } from 'node:child_process'
 import { accessSync, constants, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,22 +9,23 @@ import { spawnClosed } from '../descriptors.js'
 import { type Gathered, gathered } from './gathered.js'
 import { overLimit, tasksOf } from './watched.js'
 
-/** A command of this machine that puts a program where it belongs. */
+/** A command of this machine that runs a program. */
 export interface Launch {
   readonly command: string
   readonly args: readonly string[]
   readonly env: Readonly<Record<string, string>>
   readonly cwd: string
-  /** Who runs it, if not the user of this process. */
+  /** User id that runs it. Default: the user of this process. */
   readonly user?: number
-  /** For its descriptors from 5 on. */
+  /** Contents for its descriptors from 5 on. */
   readonly inputs: readonly (string | Uint8Array)[]
   /**
-   * How it tells of the program: bubblewrap's reports on descriptor 3, with the folder that is watched; or not at all, and it is the program.
-   * Where there are reports, the program is not begun before `GO` comes on descriptor 4.
+   * The reports about the program: those of bubblewrap on descriptor 3, with the folder to watch,
+   * or null if the command is the program itself. With reports, the program does not start before
+   * `GO` arrives on descriptor 4.
    */
   readonly reports: { readonly folder: string; readonly refusal: (said: string) => SandboxFailure } | null
-  /** After the end. */
+  /** Called after the end. */
   readonly cleanUp: () => Promise<void>
 }
 
@@ -43,7 +44,7 @@ const isProgram = (path: string): boolean => {
   }
 }
 
-/** The path of a program in these folders, by default those of this process's PATH. */
+/** Finds a program in the given folders, by default those of this process's PATH. */
 export const programNamed = (name: string, folders = process.env.PATH ?? ''): string | undefined =>
   folders
     .split(':')
@@ -55,30 +56,30 @@ export const programNamed = (name: string, folders = process.env.PATH ?? ''): st
 export interface Launched {
   readonly stdin: Writable
   readonly stdout: Gathered
-  /** Resolves, never rejects, when nothing of it is left. */
+  /** Resolves when all its processes have ended. Never rejects. */
   readonly ended: Promise<E.Either<SandboxFailure, SandboxEnd>>
-  /** Ends everything; the first reason is told. */
+  /** Ends all its processes. The first reason is reported. */
   readonly stop: (why: SandboxStop) => void
-  /** Processes and threads besides its first. */
+  /** Number of processes and threads in addition to the first. */
   readonly running: () => number
 }
 
 const WATCH_MS = 100
 
-/** The signal of a process that has used its time, as a shell tells it. */
+/** Exit code of a shell for a process that has exceeded its CPU time. */
 const CPU_CODE = 128 + 24
 
-/** A line that lets the program begin. */
+/** The line that starts the program. */
 export const GO = 'go'
 
 interface Reports {
   /** The id of the sandbox's first process. */
   readonly first?: number
-  /** The code of the program, if it was begun. */
+  /** The exit code of the program, if it was started. */
   readonly code?: number
 }
 
-/** What bubblewrap reports. `onFirst` is called when the first process is known. */
+/** Reads bubblewrap's reports. `onFirst` is called when the first process is known. */
 const reported = (stream: Readable, onFirst: (first: number) => void): (() => Reports) => {
   let text = ''
   stream.setEncoding('utf8')
@@ -88,7 +89,7 @@ const reported = (stream: Readable, onFirst: (first: number) => void): (() => Re
     const first = field('child-pid')
     if (known === undefined && first !== undefined) onFirst(first)
   })
-  stream.on('error', () => {}) // what was not told is not there
+  stream.on('error', () => {}) // unreported values stay undefined
   const field = (name: string): number | undefined => {
     const digits = new RegExp(`"${name}"\\s*:\\s*(\\d+)`).exec(text)?.[1]
     return digits === undefined ? undefined : Number(digits)
@@ -104,11 +105,11 @@ const killed = (pid: number): void => {
   try {
     process.kill(pid, 'SIGKILL')
   } catch {
-    // it is gone
+    // it has already ended
   }
 }
 
-/** Whether a process is a child of another one: a number may be somebody else's by now. */
+/** Returns true if a process is a child of another one. Its id may have been reused. */
 const isChildOf = (pid: number, parent: number): boolean => {
   try {
     return Number(/\) \S (\d+)/.exec(readFileSync(`/proc/${pid}/stat`, 'utf8'))?.[1]) === parent
@@ -117,7 +118,10 @@ const isChildOf = (pid: number, parent: number): boolean => {
   }
 }
 
-/** A process, or why there is none: the system refuses some commands at once, and others a moment later. */
+/**
+ * Starts a process, or returns why it failed. The system rejects some commands at once, and others
+ * a moment later.
+ */
 const begun = async ({
   command,
   args,
@@ -132,7 +136,7 @@ const begun = async ({
     const child = spawnClosed(command, args, {
       env: { ...env },
       cwd,
-      detached: true, // apart from the terminal, and a group of its own
+      detached: true, // without the terminal, in its own group
       stdio: ['pipe', 'pipe', 'pipe', ...talk],
       ...(user !== undefined && { uid: user, gid: user }),
     })
@@ -148,15 +152,18 @@ const begun = async ({
 const feed = (child: ChildProcess, inputs: Launch['inputs']): void => {
   for (const [i, contents] of inputs.entries()) {
     const stream = child.stdio[5 + i] as Writable // a pipe, by `begin`
-    stream.on('error', () => {}) // it ended before it read: its end tells why
+    stream.on('error', () => {}) // it ended before it read; the failure of its end has the reason
     stream.end(contents)
   }
 }
 
-/** A program without walls may leave somebody behind who holds its outputs: they are read for so long. */
+/**
+ * Time for reading the outputs after the end. Without isolation, a descendant of the program may
+ * keep them open.
+ */
 const OUTLIVED_MS = 1000
 
-/** Resolves when the process is gone and its outputs are read. */
+/** Resolves when the process has ended and its outputs are read. */
 const endOf = (child: ChildProcess, atExit: () => void): Promise<number> =>
   new Promise((resolve) => {
     let code = 0
@@ -167,11 +174,11 @@ const endOf = (child: ChildProcess, atExit: () => void): Promise<number> =>
     child.once('close', () => resolve(code))
   })
 
-/** What bubblewrap is told and tells; nothing, where it is not asked. */
+/** Connects bubblewrap's input and reports. Without reports, the result is always empty. */
 const talkWith = (child: ChildProcess, launch: Launch, mayBegin: () => boolean): (() => Reports) => {
   if (launch.reports === null) return () => ({})
   const go = child.stdio[4] as Writable // pipes, by `begun`
-  go.on('error', () => {}) // it ended before: its end tells why
+  go.on('error', () => {}) // it ended before; the failure of its end has the reason
   feed(child, launch.inputs)
   return reported(child.stdio[3] as Readable, (first) => {
     if (mayBegin()) go.write(`${GO}\n`)
@@ -180,10 +187,10 @@ const talkWith = (child: ChildProcess, launch: Launch, mayBegin: () => boolean):
 }
 
 /**
- * Starts it.
+ * Starts a program.
  *
- * Errors   `Left(SandboxFailure)` where the system starts no process.
- * Effects  a process, and a look at it now and then until it ends.
+ * Errors   `Left(SandboxFailure)` if the system cannot start a process.
+ * Effects  starts a process, and checks its limits regularly until it ends.
  */
 export const launched = async (launch: Launch, limits: SandboxLimits): Promise<E.Either<SandboxFailure, Launched>> => {
   const { reports } = launch
@@ -200,15 +207,16 @@ export const launched = async (launch: Launch, limits: SandboxLimits): Promise<E
     stopped ??= why
     const { first } = status()
     if (child.exitCode !== null || child.signalCode !== null) return
-    // With its first process the whole sandbox ends, and then bubblewrap, which waits for that. To end bubblewrap while it makes the first
-    // process would leave that behind; as soon as it is known it is ended instead of begun.
+    // Ending its first process ends the whole sandbox, and then bubblewrap, which waits for it.
+    // Ending bubblewrap while it creates the first process would leave that process behind. Once
+    // known, it is ended instead of started.
     if (reports === null) killed(-pid)
     else if (first !== undefined && isChildOf(first, pid)) killed(first)
   }
   const reading = { limitBytes: limits.outputBytes, tooMuch: () => stop('output') }
   const [stdin, out, error] = [child.stdin!, child.stdout!, child.stderr!] // pipes, by `begun`
   const [stdout, stderr] = [gathered(out, reading), gathered(error, reading)]
-  stdin.on('error', () => {}) // it does not read: its affair
+  stdin.on('error', () => {}) // the program does not read its input
   const watch = setInterval(() => {
     const { first } = status()
     const over = reports === null || first === undefined ? undefined : overLimit(first, reports.folder, limits)
@@ -219,7 +227,7 @@ export const launched = async (launch: Launch, limits: SandboxLimits): Promise<E
     let cut: NodeJS.Timeout | undefined
     const end = await endOf(child, () => {
       stdout.flow()
-      if (reports !== null) return // nobody is left
+      if (reports !== null) return // all its processes have ended
       killed(-pid)
       cut = setTimeout(() => [out, error].forEach((stream) => stream.destroy()), OUTLIVED_MS)
     })

@@ -26,18 +26,21 @@ import { unsafeHostLaunch } from './unsafeHost.js'
 
 export interface LiveSandboxOptions {
   /**
-   * `unsafe-host` runs programs as plain processes of this user, who may read and write what this user may, and use the network. Only for
-   * programs that are trusted as much as this one.
+   * `unsafe-host` runs programs as plain processes of this user, with the user's file access and
+   * network. Use it only for programs that are trusted as much as this one.
    */
   readonly isolation?: Sandbox['isolation']
-  /** Programs that run at the same time; others wait. Default: four for each processor. */
+  /** Maximum number of concurrent programs; others wait. Default: four per processor. */
   readonly concurrent?: number
 }
 
-/** A signal that never aborts: of each call its own, for it holds listeners. */
+/** Makes a signal that never aborts. Each call gets its own, because signals keep listeners. */
 const never = (): AbortSignal => new AbortController().signal
 
-/** UTF-16 units of a command, its arguments and its variables: more goes into files, or to its input. */
+/**
+ * Maximum number of UTF-16 units of a command with its arguments and variables. Pass more in files
+ * or as input.
+ */
 const MAX_COMMAND_LENGTH = 100_000
 
 const isNatural = (value: number): boolean => Number.isSafeInteger(value) && value >= 1
@@ -51,7 +54,7 @@ const textsOf = ({ command, args, env = {} }: Pick<SandboxProgram, 'command' | '
   ...Object.entries(env).flat(),
 ]
 
-/** What is wrong with a program. */
+/** Returns the problems of a program. */
 const problemsOf = ({ command, args, files = {}, env = {}, limits = {} }: SandboxProgram): readonly string[] => [
   ...Object.entries(limits).flatMap(([name, value]) =>
     isNatural(value) ? [] : [`the limit ${name} must be a positive integer, got ${value}`],
@@ -60,14 +63,14 @@ const problemsOf = ({ command, args, files = {}, env = {}, limits = {} }: Sandbo
     isPlain(name) ? [] : [`a file must have a relative path inside the folder, got ${JSON.stringify(name)}`],
   ),
   ...textsOf({ command, args, env }).flatMap((text) =>
-    text.includes('\0') ? [`a command has no character 0, got ${JSON.stringify(text.slice(0, 40))}`] : [],
+    text.includes('\0') ? [`a command must not contain the character 0, got ${JSON.stringify(text.slice(0, 40))}`] : [],
   ),
   ...(textsOf({ command, args, env }).join('').length > MAX_COMMAND_LENGTH
-    ? [`a command has at most ${MAX_COMMAND_LENGTH} characters, with its arguments and variables`]
+    ? [`a command must have at most ${MAX_COMMAND_LENGTH} characters, with its arguments and variables`]
     : []),
 ]
 
-/** The limits of a program. Errors: throws RangeError, with everything that is wrong with it. */
+/** Returns the limits of a program. Throws RangeError that lists all its problems. */
 const checked = (program: SandboxProgram): SandboxLimits => {
   const problems = problemsOf(program)
   if (problems.length > 0) throw new RangeError(`Sandbox: ${problems.join('; ')}`)
@@ -76,7 +79,10 @@ const checked = (program: SandboxProgram): SandboxLimits => {
 
 const CLOSED = sandboxFailure('closed', 'the sandbox is closed')
 
-/** Stops a program at its limit, or when nobody waits any more, until the function that it gives is called. */
+/**
+ * Stops a program at its time limit or when its signal aborts, until the returned function is
+ * called.
+ */
 const stopping = (program: Launched, { wallMs, signal = never() }: SandboxWait & { readonly wallMs: number }) => {
   const cancel = (): void => program.stop('cancelled')
   const timer = setTimeout(() => program.stop('wall'), wallMs)
@@ -94,15 +100,18 @@ const NOT_RUN: SandboxEnd = {
 }
 
 /**
- * A sandbox of this machine.
+ * Makes a sandbox on this machine.
  *
- * In bubblewrap a program sees the system's folders, read-only, and one empty folder of its own, in memory; no network, no other process, no
- * variable and no file of this process or its user. It is nobody, in namespaces of its own, without capabilities, with a filter of system calls.
- * However it ends, everything that it started ends with it, and its files are gone: also when this process is killed.
+ * In bubblewrap a program sees the system's folders, read-only, and one empty folder of its own, in
+ * memory. It has no network, and no access to other processes, or to variables and files of this
+ * process or its user. It runs as an unprivileged user, in separate namespaces, without
+ * capabilities, with a filter of system calls. However it ends, all processes that it started end
+ * with it, and its files are removed, even if this process is killed.
  *
- * Errors   calls give `Left(SandboxFailure)`, which says what to install or to allow, where bubblewrap or namespaces cannot be had: a program
- *          is never run without walls unless `isolation` is 'unsafe-host'. Throws RangeError for a program whose limits or files make no sense.
- * Effects  processes. Waits for a place are not part of a program's time.
+ * Errors   calls return `Left(SandboxFailure)` with the packages or permissions to add if
+ *          bubblewrap or namespaces are unavailable. Programs run without isolation only if
+ *          `isolation` is 'unsafe-host'. Throws RangeError for invalid limits or files.
+ * Effects  starts processes. Waiting for a free slot does not count toward a program's time limit.
  *
  * @example
  * liveSandbox().isolation // 'bubblewrap'

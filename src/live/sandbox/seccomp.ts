@@ -139,7 +139,7 @@ const ALLOW = give(0x7fff0000)
 const KILL = give(0x80000000)
 const refuse = (errno: number): Instruction => give(0x00050000 | errno)
 
-/** `then` if the loaded word equals `value`, and on behind it otherwise. */
+/** Runs `then` if the loaded word equals `value`, and skips it otherwise. */
 const whenEqual = (value: number, ...then: readonly Instruction[]): readonly Instruction[] => [
   [0x15, 0, then.length, value],
   ...then,

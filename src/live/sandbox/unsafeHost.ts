@@ -1,4 +1,4 @@
-/** How a program is run without walls: limits of the shell, and a folder that is removed at its end. */
+/** Running a program without isolation: with limits of the shell, in a temporary folder. */
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -6,16 +6,19 @@ import * as E from 'fp-ts/lib/Either.js'
 import type { SandboxFailure, SandboxLimits, SandboxProgram } from '../../core/sandbox.js'
 import { type Launch, programNamed, sandboxFailure } from './launch.js'
 
-/** Limits that a system does not know are not set there: this mode promises none. The number of processes of a user is nobody's to limit here. */
+/**
+ * Sets the limits that the system supports. This mode does not guarantee any. The number of a
+ * user's processes is not limited here.
+ */
 const LIMITED =
   'ulimit -S -t "$1"; ulimit -H -t "$(($1 + 1))"; ulimit -v "$2" 2>/dev/null; ulimit -f "$3"; ulimit -n "$4" 2>/dev/null; ulimit -c 0; shift 4; exec "$@"'
 
-/** The shell counts memory in KiB, and files in blocks of 512 bytes. */
+/** Returns the limits in the shell's units: KiB of memory, and blocks of 512 bytes for files. */
 const limitArguments = ({ cpuSeconds, memoryBytes, diskBytes, openFiles }: SandboxLimits): readonly string[] =>
   [cpuSeconds, Math.ceil(memoryBytes / 1024), Math.ceil(diskBytes / 512), openFiles].map(String)
 
 /**
- * The command that runs a program as this user, in a new temporary folder.
+ * Makes the command that runs a program as this user, in a new temporary folder.
  *
  * Effects  makes the folder, which `cleanUp` removes.
  */

@@ -1,14 +1,16 @@
-/** What the processes of a sandbox use, read from outside, where they cannot lie. */
+/**
+ * The resource usage of a sandbox's processes, measured from outside, where they cannot falsify it.
+ */
 import { readdirSync, readFileSync, statfsSync } from 'node:fs'
 import type { SandboxLimits } from '../../core/sandbox.js'
 
 /** Page size of the supported processors. Exact memory use is read before a program is killed. */
 const PAGE_BYTES = 4096
 
-/** Kernel memory of a file, besides its contents. */
+/** Kernel memory of a file in addition to its contents. */
 const BYTES_PER_FILE = 1024
 
-/** Reads a file of /proc; empty when its process is gone, or may not be looked at. */
+/** Reads a file of /proc. Returns '' if its process has ended or is not accessible. */
 const read = (path: string): string => {
   try {
     return readFileSync(path, 'utf8')
@@ -30,7 +32,9 @@ interface Tree {
   readonly tasks: number
 }
 
-/** A process and its descendants. Orphans in a sandbox become children of its first process. */
+/**
+ * Returns a process and its descendants. Orphans in a sandbox become children of its first process.
+ */
 const treeOf = (pid: number): Tree => {
   const pids = [pid]
   let tasks = 0
@@ -46,15 +50,17 @@ const treeOf = (pid: number): Tree => {
 }
 
 /**
- * Private pages of a process by the kernel's cheap count, which counts pages shared with children
- * for each of them.
+ * Returns the bytes of private pages of a process. The kernel's cheap count is used, which counts
+ * pages shared with children once per process.
  */
 const ownBytes = (pid: number): number => {
   const [, resident = 0, shared = 0] = read(`/proc/${pid}/statm`).split(' ').map(Number)
   return (resident - shared) * PAGE_BYTES
 }
 
-/** Bytes that it has, where shared pages are divided by those who share. */
+/**
+ * Returns the bytes of a process, with shared pages divided among the processes that share them.
+ */
 const exactBytes = (pid: number): number =>
   1024 * Number(/^Pss:\s+(\d+)/m.exec(read(`/proc/${pid}/smaps_rollup`))?.[1] ?? 0)
 
@@ -95,7 +101,7 @@ const socketBytes = (pid: number): number => {
   return lines <= 0 ? 0 : lines * (Number(read(SOCKET_LIMIT)) || SOCKET_BYTES)
 }
 
-/** Processes and threads of the sandbox whose first process is `pid`. */
+/** Returns the number of processes and threads of the sandbox with first process `pid`. */
 export const tasksOf = (pid: number): number => treeOf(pid).tasks
 
 /**

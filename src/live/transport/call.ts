@@ -1,4 +1,4 @@
-/** A call: a request with its turns, its attempts and the pauses between them. */
+/** A call: a request with its waiting time, attempts and pauses. */
 
 import { type Either, isRight, left } from 'fp-ts/lib/Either.js'
 import { type Cell, cell } from '../../core/cell.js'
@@ -13,23 +13,23 @@ import { openServer, type Server } from './server.js'
 import { headerProblems, secretsOf, type TransportSettings } from './settings.js'
 import { isWithinRate, makeRateLine, type RateLine } from './turns.js'
 
-/** What all calls of a transport share. */
+/** The state that all calls of a transport share. */
 export interface Callers {
   readonly settings: TransportSettings
   readonly server: Server
   readonly rate: RateLine
-  /** Calls that are not finished. */
+  /** Unfinished calls. */
   readonly lives: Set<Life>
-  /** Takes note of a request, or takes a retry from the budget. */
+  /** Records a request, or takes a retry from the budget. */
   readonly budget: (what: 'request' | 'retry') => 'yes' | 'no'
-  /** For the pauses of one more call. */
+  /** Returns a random key for the pauses of one more call. */
   readonly freshKey: () => TransportSettings['key']
   readonly door: Cell<'open' | 'closed'>
 }
 
-/** What a reader of answers gets besides the attempt. */
+/** The context of reading an answer, without the attempt. */
 interface Reading {
-  /** The exchange is over: to be called once. */
+  /** Marks the exchange as finished. Must be called once. */
   readonly over: (trouble: Trouble | undefined) => void
   readonly about: () => Pick<HttpReply, 'server' | 'attempts'>
   readonly tell: (trouble: Trouble) => HttpFailure
@@ -43,12 +43,12 @@ interface Call {
   readonly life: Life
   readonly secrets: readonly string[]
   readonly server: Server
-  /** Attempts that went out. */
+  /** Number of attempts sent. */
   attempts: number
   acted: 'no' | 'perhaps'
 }
 
-/** What the calls of a new transport share. */
+/** Makes the state that the calls of a new transport share. */
 export const makeCallers = (settings: TransportSettings): Callers => {
   const { timing, retry } = settings
   let budget = startBudget(retry, timing.now())
@@ -87,13 +87,15 @@ const failureOf = (call: Call, trouble: Trouble, because = ''): HttpFailure => {
   }
 }
 
-/** Waits for the rate and for a place at the server. Left with a place: it has to be given back. */
+/**
+ * Waits for the rate limit and for a slot at the server. On success, the slot must be given back.
+ */
 const takeTurn = async ({ settings, rate }: Callers, { request, life, server }: Call): Promise<Trouble | undefined> => {
   const tokens = request.tokens ?? 0
   if (!isWithinRate(settings.rate, tokens))
     return { kind: 'overloaded', reason: `${tokens} tokens are more than a minute allows`, acted: 'no' }
   if (server.waiting.get() >= settings.waiting) {
-    const reason = `${server.waiting.get()} requests wait for the server already: send fewer at a time`
+    const reason = `${server.waiting.get()} requests are already waiting for the server: send fewer at a time`
     return { kind: 'overloaded', reason, acted: 'no' }
   }
   server.waiting.update((n) => n + 1)
@@ -116,7 +118,7 @@ const takeTurn = async ({ settings, rate }: Callers, { request, life, server }: 
   if (stopped !== undefined) return stopped
   if (server.admit() === 'yes') return undefined
   server.places.giveBack()
-  const reason = 'the server failed again and again, and is left alone for a while'
+  const reason = 'the server failed repeatedly, and gets no requests for a while'
   return { kind: 'open-circuit', reason, acted: 'no', waitMs: server.coolMs() }
 }
 
@@ -138,7 +140,7 @@ const messageOf = ({ request, server, attempts }: Call): ConnectionMessage => {
   }
 }
 
-/** The message; `undo` is called if it cannot be made, which is a wrong call. */
+/** Returns the message. Calls `undo` and throws if the request is invalid. */
 const preparedOr = (call: Call, undo: () => void): ConnectionMessage => {
   try {
     return messageOf(call)
@@ -148,7 +150,10 @@ const preparedOr = (call: Call, undo: () => void): ConnectionMessage => {
   }
 }
 
-/** One attempt, from its turn to its answer. The place is given back when the exchange is over. */
+/**
+ * Makes one attempt, from waiting to the answer. The slot is given back when the exchange has
+ * finished.
+ */
 const attemptOnce = async <T>(callers: Callers, call: Call, read: Read<T>): Promise<Either<Trouble, T>> => {
   const { server, life } = call
   const stopped = await takeTurn(callers, call)
@@ -176,7 +181,9 @@ const attemptOnce = async <T>(callers: Callers, call: Call, read: Read<T>): Prom
 
 const checkRequest = ({ path, headers = {} }: HttpRequest): void => {
   const problems = [
-    ...(/^\/[\x21-\x7e]*$/.test(path) ? [] : ['path: expected a slash and then characters of addresses']),
+    ...(/^\/[\x21-\x7e]*$/.test(path)
+      ? []
+      : ['path: expected a slash, followed by characters that are valid in addresses']),
     ...headerProblems(headers),
   ]
   if (problems.length > 0) throw new TypeError(`HttpRequest: ${problems.join('; ')}`)
@@ -185,7 +192,7 @@ const checkRequest = ({ path, headers = {} }: HttpRequest): void => {
 const pause = (life: Life, ms: number, { timing }: TransportSettings): Promise<Trouble | undefined> =>
   ms <= 0 ? Promise.resolve(life.ended()) : waitIn(life, (go) => timing.after(ms, go))
 
-/** The plan after a trouble, with the budget asked. */
+/** Plans the next attempt after a failure, within the retry budget. */
 const planAfter = (
   callers: Callers,
   call: Call,
@@ -228,9 +235,10 @@ const attemptAll = async <T>(callers: Callers, call: Call, read: Read<T>): Promi
 }
 
 /**
- * Sends a request until there is an answer or a reason to stop.
+ * Sends a request until it is answered or must stop.
  *
- * Errors   rejects with TypeError for a path or headers that cannot be sent, and with what `json` throws.
+ * Errors   rejects with TypeError for an invalid path or headers, and with any error that `json`
+ *          throws.
  */
 export const perform = async <T>(
   callers: Callers,

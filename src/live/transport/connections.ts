@@ -1,19 +1,19 @@
-/** Connections to one server: kept while they are used, one request at a time on each. */
+/** Connections to one server, which are reused, with one request at a time on each. */
 import { buildConnector, Client, type Dispatcher } from 'undici'
 import type { Trouble } from './retry.js'
 
-/** What goes over the wire. */
+/** A request as it is sent. */
 export interface ConnectionMessage {
   readonly method: 'GET' | 'POST' | 'DELETE'
-  /** With the prefix of the server. */
+  /** The path, including the prefix of the server. */
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
   readonly body: string | undefined
-  /** `fresh`: a connection of its own, which no server can have closed while it was idle. */
+  /** `fresh`: a new connection, which the server cannot have closed while it was idle. */
   readonly connection: 'kept' | 'fresh'
 }
 
-/** Who is told of an answer. After `end` or `broken` nothing more is told. */
+/** The callbacks of an answer. None is called after `end` or `broken`. */
 interface Listener {
   readonly start: (status: number, headers: Readonly<Record<string, string>>) => void
   readonly data: (bytes: Uint8Array) => void
@@ -21,14 +21,14 @@ interface Listener {
   readonly broken: (trouble: Trouble) => void
 }
 
-/** A request on its way. */
+/** A request in progress. */
 interface Exchange {
-  /** No more bytes are taken from the connection, until `resume`. */
+  /** Stops reading from the connection until `resume`. */
   readonly pause: () => void
   readonly resume: () => void
-  /** Cuts the connection; nothing more is told. */
+  /** Closes the connection without further callbacks. */
   readonly drop: () => void
-  /** Whether a byte of it may have left. */
+  /** Returns true if any byte of the request may have been sent. */
   readonly isSent: () => boolean
 }
 
@@ -42,16 +42,19 @@ export interface Connections {
   readonly close: () => Promise<void>
 }
 
-/** A connection, or the place of one that is opened when it is needed. */
+/** A connection, which is opened on demand. */
 interface Line {
   readonly client: Client
-  /** Whether its connection has brought an answer already. */
+  /** `used` if its connection has already delivered an answer. */
   state: 'new' | 'used'
 }
 
 const codeOf = (error: Error): string => ('code' in error && typeof error.code === 'string' ? error.code : error.name)
 
-/** Some errors of Node are lists of others, with an empty message. */
+/**
+ * Returns the message of an error. Some of Node's errors are lists of others, with an empty
+ * message.
+ */
 const messageOf = (error: Error): string => {
   const first: unknown = error instanceof AggregateError ? error.errors[0] : undefined
   return (error.message || (first instanceof Error ? first.message : '') || codeOf(error)).replaceAll(/\s+/g, ' ')
@@ -63,7 +66,7 @@ const isGarbled = (code: string): boolean =>
   code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH' ||
   code === 'UND_ERR_INFO'
 
-/** What an error of the connection means. `told`: how much of the answer had come. */
+/** Classifies an error of the connection, given the part of the answer that had arrived. */
 const troubleOf = (error: Error, line: Line['state'], told: 'unsent' | 'nothing' | 'something'): Trouble => {
   const message = messageOf(error)
   const code = codeOf(error)
@@ -92,13 +95,13 @@ const flatHeaders = (
     ]),
   )
 
-/** Thrown nowhere: it tells undici why a connection is cut. */
-const dropped = (): Error => new Error('the request was given up')
+/** Makes the error that undici reports for a dropped connection. It is never thrown. */
+const dropped = (): Error => new Error('the request was dropped')
 
-/** Of one exchange. */
+/** The state of one exchange. */
 interface Controls {
   controller: Dispatcher.DispatchController | undefined
-  /** Whether somebody wants to hear more. */
+  /** True while the listener wants callbacks. */
   isLive: boolean
 }
 
@@ -117,7 +120,7 @@ const handlerOf = (
     onResponseStart: (_, code, headers) => {
       told = 'something'
       status = code
-      // Codes below 200 announce an answer.
+      // Statuses below 200 precede the actual answer.
       if (code >= 200 && controls.isLive) listener.start(code, flatHeaders(headers))
     },
     onResponseData: (_, bytes) => {
@@ -134,7 +137,7 @@ const handlerOf = (
   }
 }
 
-/** The lines to one server, open and closed, and which of them nobody uses. */
+/** Manages the connections to one server, used and idle. */
 const openLines = (
   origin: string,
   options: ConnectionOptions,
@@ -147,14 +150,14 @@ const openLines = (
 } => {
   const connect = buildConnector({ timeout: options.connectMs })
   const lines = new Set<Line>()
-  /** The last one that became idle is used first, so that those that are not needed can close. */
+  /** Idle connections. The most recent one is reused first, so that surplus ones can time out. */
   const idle: Line[] = []
 
   const discard = (line: Line): void => {
     const at = idle.indexOf(line)
     if (at >= 0) idle.splice(at, 1)
     lines.delete(line)
-    // Nobody waits for the end: all that was underway on it has been told.
+    // No exchange waits for its end, because all of them have been completed.
     void line.client.destroy(dropped())
   }
   const open = (): Line => {
@@ -193,7 +196,8 @@ const openLines = (
 }
 
 /**
- * Connections to the server of an origin. As many as there are exchanges at a time: their number is the caller's to bound.
+ * Opens connections to the server of an origin. There are as many as simultaneous exchanges, which
+ * the caller must limit.
  *
  * Effects  opens TCP and TLS connections. An idle one is closed after `keepAliveMs`.
  */

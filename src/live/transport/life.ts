@@ -1,25 +1,28 @@
-/** The life of a call: it ends by its deadline, by its caller's signal, or with the transport. */
+/** The lifetime of a call, which ends by its deadline, its caller's signal, or the transport. */
 
 import type { Trouble } from './retry.js'
 import type { Timing } from './settings.js'
 
 /** One call, from its start to the last byte of its answer. */
 export interface Life {
-  /** Until the deadline. */
+  /** Milliseconds until the deadline. */
   readonly leftMs: () => number
-  /** Why it was ended, if it was. */
+  /** Returns the reason if the call was ended early. */
   readonly ended: () => Trouble | undefined
-  /** What is done now, to be stopped when the call is ended: at once, if it was. Replaces what was done before. */
+  /**
+   * Sets the function that stops the current activity when the call is ended; calls it at once if
+   * it already was.
+   */
   readonly during: (stop: (why: Trouble) => void) => void
-  /** Ends it from within the transport. */
+  /** Ends the call from within the transport. */
   readonly end: (why: Trouble) => void
-  /** To be called when all is done: nothing is left behind on the signal or the clock. */
+  /** Cleans up listeners and timers. Must be called when the call has finished. */
   readonly finish: () => void
 }
 
 const nothing = (): void => undefined
 
-/** Starts the life of a call. `onFinish` is called once, when it is over. */
+/** Starts the lifetime of a call. `onFinish` is called once, at its end. */
 export const startLife = (
   { deadlineMs, signal }: { readonly deadlineMs: number; readonly signal: AbortSignal | undefined },
   timing: Timing,
@@ -37,7 +40,7 @@ export const startLife = (
     stop(why)
   }
   const abort = (): void => end({ kind: 'cancelled', reason: 'the request was cancelled', acted: 'no' })
-  /** Timers of a long deadline may ring early. */
+  /** Checks the deadline, because timers of long deadlines may fire early. */
   const ring = (): void => {
     const leftMs = untilMs - timing.now()
     if (leftMs > 0) cancel = timing.after(leftMs, ring)
@@ -66,9 +69,10 @@ export const startLife = (
 }
 
 /**
- * Waits until `start` settles, or the life ends: then what `start` gave is called.
+ * Waits until `start` calls back, or until the lifetime ends. Then the function that `start`
+ * returned is called.
  *
- * Left is why it was ended.
+ * Resolves with the reason if the lifetime ended.
  */
 export const waitIn = (life: Life, start: (go: () => void) => () => void): Promise<Trouble | undefined> =>
   new Promise((resolve) => {

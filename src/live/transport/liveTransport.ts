@@ -40,16 +40,19 @@ const closeAll = async (callers: Callers): Promise<void> => {
 }
 
 /**
- * Sends requests to one server. For several replicas, see `enginePool`.
+ * Makes a transport to one server. For several replicas, see `enginePool`.
  *
- * Each request waits for the rate and for one of `connections` places, in the order of asking; is sent; and is sent again after a trouble
- * that may pass, as `repeat` allows, after a pause that grows and is drawn at random, and only as often as a budget that all requests share
- * allows. A server that fails again and again is left alone for a while. What is `never` to be repeated gets a connection of its own.
+ * Each request waits for the rate limit and for one of `connections` slots, in order. After a
+ * temporary failure it is sent again if `repeat` allows it, after a random pause that grows, within
+ * a retry budget that all requests share. A server that fails repeatedly gets no requests for a
+ * while. Requests with `repeat: 'never'` use a new connection.
  *
- * Errors   throws TypeError for options that cannot be used. `send` and `events` give `Left(HttpFailure)` for all that can go wrong on the
- *          way; they reject with TypeError for a path or headers that cannot be sent.
- * Effects  opens connections, when they are needed; sets timers. Secrets are in no failure.
- * Cost     a connection for each request underway; answers are held in memory up to `maxBytes`, events only until they are read.
+ * Errors   throws TypeError for invalid options. `send` and `events` return `Left(HttpFailure)` for
+ *          all failures of communication; they reject with TypeError for an invalid path or
+ *          headers.
+ * Effects  opens connections on demand; sets timers. Secrets are never included in failures.
+ * Cost     one connection per request in progress. Answers are held in memory up to `maxBytes`,
+ *          events only until they are read.
  *
  * @example
  * liveTransport({ url: 'http://127.0.0.1:8000', headers: { authorization: 'Bearer abc' } }).state().circuit // 'closed'

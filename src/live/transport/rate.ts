@@ -1,4 +1,4 @@
-/** At most so many requests and tokens in any minute: a pure state machine. */
+/** A limit of requests and tokens in any minute, as a pure state machine. */
 
 export interface RequestRateOptions {
   readonly requestsPerMinute?: number
@@ -6,20 +6,20 @@ export interface RequestRateOptions {
 }
 
 const SLOT_MS = 1000
-/** A window of a minute touches at most so many slots. */
+/** Maximum number of slots that a window of one minute touches. */
 const SLOTS = 61
 
 interface Slot {
-  /** Number of the second. */
+  /** Index of the second. */
   readonly at: number
   readonly requests: number
   readonly tokens: number
 }
 
-/** What was sent in the last minute, second by second, oldest first. */
+/** The requests of the last minute, by second, oldest first. */
 export type Rate = readonly Slot[]
 
-/** A rate at the start. */
+/** The initial rate. */
 export const NO_RATE: Rate = []
 
 const recent = (rate: Rate, at: number): Rate => rate.filter((slot) => slot.at > at - SLOTS)
@@ -32,7 +32,8 @@ const fits = (rate: Rate, options: RequestRateOptions, tokens: number): boolean 
 }
 
 /**
- * The rate after a request that costs `tokens`, or how long to wait first. Infinity if it costs more than a minute allows.
+ * Returns the rate after a request that costs `tokens`, or the time to wait before it. The time is
+ * Infinity if it costs more than a minute allows.
  *
  * Cost     O(61).
  */

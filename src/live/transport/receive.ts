@@ -1,4 +1,4 @@
-/** One attempt: a request on a connection, and its answer in full. */
+/** One attempt: a request on a connection, and its complete answer. */
 import { type Either, left, right } from 'fp-ts/lib/Either.js'
 import { excerpt } from '../../core/secrets.js'
 import type { ConnectionMessage, Connections } from './connections.js'
@@ -6,7 +6,7 @@ import type { Life } from './life.js'
 import { retryAfterMs, type Trouble } from './retry.js'
 import type { TransportSettings } from './settings.js'
 
-/** What an attempt is made of. */
+/** The parts of an attempt. */
 export interface Attempt {
   readonly connections: Connections
   readonly message: ConnectionMessage
@@ -14,26 +14,26 @@ export interface Attempt {
   readonly settings: Pick<TransportSettings, 'silenceMs' | 'maxBytes' | 'timing' | 'secrets'>
 }
 
-/** The beginning of an answer. */
+/** The start of an answer. */
 export interface Begun {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly pause: () => void
   readonly resume: () => void
-  /** Cuts the connection: no more is wanted. */
+  /** Closes the connection, because the rest is not needed. */
   readonly drop: () => void
   /** Call when actual data arrives, not for keep-alive comments: resets the silence timer. */
   readonly heard: () => void
 }
 
-/** Where the bytes of an answer go. After `end` or `broken` nothing more comes. */
+/** The destination of an answer's bytes. No callback follows after `end` or `broken`. */
 export interface ByteReceiver {
   readonly data: (bytes: Uint8Array) => void
   readonly end: () => void
   readonly broken: (trouble: Trouble) => void
 }
 
-/** A watch over silence: it rings when nothing was heard for so long. */
+/** Watches for silence, and calls `ring` after `silenceMs` without data. */
 const watchSilence = (
   { silenceMs, timing }: Attempt['settings'],
   ring: () => void,
@@ -62,7 +62,7 @@ const watchSilence = (
 }
 
 /**
- * Sends a request. `open` is called when a response with status 2xx begins, and returns the
+ * Sends a request. `open` is called when a response with status 2xx starts, and returns the
  * destination of its bytes. `failed` is called once for all other outcomes.
  */
 export const receive = (
@@ -117,7 +117,7 @@ export const receive = (
   life.during(cut)
 }
 
-/** Bytes up to a limit, as text in the end. */
+/** Collects bytes up to a limit, and decodes them at the end. */
 const gather = (): {
   readonly add: (bytes: Uint8Array) => number
   readonly text: () => Either<Trouble, string>
@@ -143,11 +143,11 @@ const gather = (): {
   }
 }
 
-/** Bytes of an answer other than 2xx that are read; more tell nobody anything. */
+/** Maximum number of bytes to read of an answer other than 2xx. */
 const REFUSAL_BYTES = 2 ** 16
 const EXCERPT = 2000
 
-/** Of an answer other than 2xx its beginning is kept, for people. */
+/** Reads an answer other than 2xx, and keeps its beginning for the error message. */
 const refusal = (
   { status, headers, drop, heard }: Begun,
   { timing, secrets }: Attempt['settings'],
@@ -175,12 +175,12 @@ const refusal = (
       tell()
     },
     end: tell,
-    // The status says more than how its explanation ended.
+    // The status matters more than how its explanation ended.
     broken: tell,
   }
 }
 
-/** An answer with a status of 2xx, all of it. */
+/** A complete answer with a status of 2xx. */
 export interface Whole {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>

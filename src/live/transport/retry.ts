@@ -1,63 +1,71 @@
-/** Whether, and when, a request is sent again: pure decisions. */
+/** Decides whether and when a request is sent again, as pure functions. */
 import type { HttpFailureKind, Repeat } from '../../core/http.js'
 import { type Key, uniform } from '../../core/key.js'
 
-/** Why one attempt brought no answer of use. */
+/** The failure of one attempt. */
 export interface Trouble {
   readonly kind: HttpFailureKind
   readonly reason: string
-  /** Whether the server may have acted on it. */
+  /** `perhaps` if the server may have acted on the request. */
   readonly acted: 'no' | 'perhaps'
-  /** `nothing`: no byte of the request left. `stale`: a kept connection broke before the answer began, as when a server closes idle ones. */
+  /**
+   * `nothing`: no byte of the request was sent. `stale`: a reused connection broke before the
+   * answer started, as when a server closes idle ones.
+   */
   readonly wire?: 'nothing' | 'stale'
   readonly status?: number
   readonly body?: string
-  /** What the server asked to wait, or how long it will be left alone. */
+  /** The wait that the server requested, or the time for which it gets no requests. */
   readonly waitMs?: number
 }
 
-/** How often and how soon requests are sent again. */
+/** The settings of retries. */
 export interface RetryOptions {
-  /** Attempts of one request, the first included. */
+  /** Maximum number of attempts of one request, including the first. */
   readonly attempts: number
-  /** The longest pause before the second attempt; it doubles with every attempt. */
+  /** Longest pause before the second attempt in milliseconds. It doubles with every attempt. */
   readonly baseMs: number
-  /** The longest pause of all. What a server asks for may be longer. */
+  /** Upper limit of pauses in milliseconds. The server may request a longer wait. */
   readonly capMs: number
   /** Retries that each request adds to the budget. */
   readonly share: number
-  /** Retries that each minute adds to it, and what it holds at the start. */
+  /** Retries that each minute adds to the budget, which is also its initial value. */
   readonly floor: number
 }
 
-/** Retries that may still be made: so many that troubles do not multiply the load of a server in trouble. */
+/**
+ * The remaining retries. The budget prevents retries from multiplying the load of a failing server.
+ */
 interface RetryBudget {
   readonly left: number
   readonly atMs: number
 }
 
-/** A budget as it is at the start. */
+/** Returns the initial budget. */
 export const startBudget = (options: RetryOptions, nowMs: number): RetryBudget => ({ left: options.floor, atMs: nowMs })
 
-/** The most that a budget holds, in floors: what was saved up in a quiet hour is not spent in a bad minute. */
+/**
+ * Largest budget as a multiple of `floor`, so that retries saved up in quiet times cannot all be
+ * used at once.
+ */
 const MOST_FLOORS = 10
 
 const refill = (budget: RetryBudget, { floor }: RetryOptions, nowMs: number): number =>
   Math.min(budget.left + (floor * Math.max(0, nowMs - budget.atMs)) / 60_000, Math.max(floor * MOST_FLOORS, 1))
 
-/** The budget after a new request. */
+/** Returns the budget after a new request. */
 export const budgetRequest = (budget: RetryBudget, options: RetryOptions, nowMs: number): RetryBudget => ({
   left: refill(budget, options, nowMs) + options.share,
   atMs: nowMs,
 })
 
-/** The budget after a retry, or undefined if it does not allow one. */
+/** Returns the budget after a retry, or `undefined` if no retry is left. */
 export const budgetRetry = (budget: RetryBudget, options: RetryOptions, nowMs: number): RetryBudget | undefined => {
   const left = refill(budget, options, nowMs)
   return left >= 1 ? { left: left - 1, atMs: nowMs } : undefined
 }
 
-/** What the server may do better next time. */
+/** Statuses of temporary failures. */
 const PASSING = new Set([408, 425, 429, 500, 502, 503, 504])
 
 const isPassing = ({ kind, status }: Trouble): boolean => {
@@ -79,25 +87,26 @@ const isPassing = ({ kind, status }: Trouble): boolean => {
 }
 
 /**
- * The pause before an attempt after `attempt` that failed: uniform between 0 and `baseMs` doubled for each one before, at most `capMs`
- * ("full jitter"), on top of what the server asked for.
+ * Returns the pause after failed attempt `attempt`: uniform between 0 and `baseMs` doubled for each
+ * earlier attempt, at most `capMs` ("full jitter"). It is added to the wait that the server
+ * requested.
  */
 export const pauseMs = (attempt: number, options: RetryOptions, key: Key): number =>
   uniform(key, attempt) * Math.min(options.capMs, options.baseMs * 2 ** (attempt - 1))
 
-/** What is known when an attempt has failed. */
+/** The state of a request after a failed attempt. */
 export interface RetryCase {
   readonly repeat: Repeat
   readonly trouble: Trouble
-  /** 1 for the first. */
+  /** 1 for the first attempt. */
   readonly attempt: number
-  /** Retries at once after a stale connection so far. */
+  /** Number of immediate retries after stale connections so far. */
   readonly atOnce: number
-  /** Until the deadline. */
+  /** Milliseconds until the deadline. */
   readonly leftMs: number
 }
 
-/** What to do after an attempt that failed. `toll`: whether the retry is taken from the budget. */
+/** The decision after a failed attempt. `toll`: `budget` if the retry is taken from the budget. */
 export type RetryPlan =
   | { readonly _tag: 'Again'; readonly afterMs: number; readonly toll: 'budget' | 'free'; readonly atOnce: 0 | 1 }
   | { readonly _tag: 'Enough'; readonly because: string }
@@ -105,11 +114,13 @@ export type RetryPlan =
 const enough = (because: string): RetryPlan => ({ _tag: 'Enough', because })
 
 /**
- * Whether to send a request again, and when.
+ * Decides whether to send a request again, and when.
  *
- * What is `never` to be repeated is sent again only if no byte of it left. A connection that the server closed while it was idle says
- * nothing about the server: the next attempt is made at once, but once. What the server asked for (`Retry-After`) is waited for, and is not
- * taken from the budget, if it fits into the deadline; otherwise there is no use in waiting.
+ * A request with `repeat: 'never'` is sent again only if no byte of it was sent. If the server
+ * closed a connection while it was idle, the next attempt follows at once, but only one time,
+ * because that is not a failure of the server. The wait that a server requests (`Retry-After`) is
+ * observed, and not taken from the budget, if it ends before the deadline; otherwise the request
+ * fails at once.
  */
 export const planRetry = (found: RetryCase, options: RetryOptions, key: Key): RetryPlan => {
   const { repeat, trouble, attempt, atOnce, leftMs } = found
@@ -121,7 +132,7 @@ export const planRetry = (found: RetryCase, options: RetryOptions, key: Key): Re
   const afterMs = (waitMs ?? 0) + pauseMs(attempt, options, key)
   if (waitMs !== undefined && waitMs >= leftMs)
     return enough(
-      `it is to be tried again in ${Math.ceil(waitMs)} ms, and ${Math.max(0, Math.floor(leftMs))} ms are left`,
+      `the server requested a wait of ${Math.ceil(waitMs)} ms, and ${Math.max(0, Math.floor(leftMs))} ms are left`,
     )
   if (afterMs >= leftMs) return enough('no time is left for another attempt')
   const toll = waitMs === undefined ? 'budget' : 'free'
@@ -129,7 +140,8 @@ export const planRetry = (found: RetryCase, options: RetryOptions, key: Key): Re
 }
 
 /**
- * Milliseconds of a `Retry-After` header: seconds or an HTTP date. Undefined if it is neither.
+ * Parses a `Retry-After` header, seconds or an HTTP date, to milliseconds. Returns `undefined` if
+ * it is neither.
  *
  * @example
  * retryAfterMs('2', 0) // 2000

@@ -1,4 +1,4 @@
-/** The server of a transport: its queue, its requests underway, and its circuit breaker. */
+/** The server of a transport: its queue, running requests, and circuit breaker. */
 import { type Cell, cell } from '../../core/cell.js'
 import type { TransportState } from '../../core/http.js'
 import { admit, type Circuit, CLOSED_CIRCUIT, circuitState, failCircuit, succeed } from './circuit.js'
@@ -7,25 +7,25 @@ import type { Trouble } from './retry.js'
 import type { ServerAddress, TransportSettings } from './settings.js'
 import { makePlaces, type Places } from './turns.js'
 
-/** A server, its connections, and what is known of it. */
+/** A server, its connections, and its state. */
 export interface Server {
   readonly address: ServerAddress
   readonly connections: Connections
   readonly places: Places
-  /** Requests that wait for their turn. */
+  /** Number of waiting requests. */
   readonly waiting: Cell<number>
-  /** Whether a request may be sent to it now; asking counts as sending one. */
+  /** Returns `yes` if a request may be sent now. The call counts as sending one. */
   readonly admit: () => 'yes' | 'no'
   readonly circuit: () => TransportState['circuit']
-  /** Until it may be tried again. */
+  /** Milliseconds until the next trial. */
   readonly coolMs: () => number
-  /** Takes note of how an attempt ended. */
+  /** Records the outcome of an attempt. */
   readonly note: (trouble: Trouble | undefined) => void
   readonly count: (what: 'requests' | 'attempts' | 'retries' | 'failures') => void
   readonly state: () => TransportState
 }
 
-/** Whether a trouble speaks against the server, and not against the request or the caller. */
+/** Returns true if a failure is the server's, rather than the request's or the caller's. */
 const isServers = ({ kind, status }: Trouble): boolean => {
   switch (kind) {
     case 'unreachable':
@@ -40,10 +40,10 @@ const isServers = ({ kind, status }: Trouble): boolean => {
   }
 }
 
-/** Whether it shows that the server is well. */
+/** Returns true if the failure shows that the server is working. */
 const isAnswer = ({ kind, status }: Trouble): boolean => kind === 'status' && status !== undefined && status < 500
 
-/** A server of which nothing is known yet. */
+/** Makes a server in its initial state. */
 export const openServer = (address: ServerAddress, settings: TransportSettings): Server => {
   const { timing } = settings
   const counts = { requests: 0, attempts: 0, retries: 0, failures: 0 }
@@ -64,7 +64,7 @@ export const openServer = (address: ServerAddress, settings: TransportSettings):
     coolMs: () => Math.max(0, (circuit.untilMs ?? 0) - timing.now()),
     note: (trouble) => {
       if (trouble === undefined || isAnswer(trouble)) circuit = succeed()
-      // That an idle connection was closed says nothing about the server.
+      // A closed idle connection is not a failure of the server.
       else if (isServers(trouble) && trouble.wire !== 'stale')
         circuit = failCircuit(circuit, settings.circuit, timing.now())
     },

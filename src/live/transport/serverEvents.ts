@@ -8,32 +8,32 @@ import type { Trouble } from './retry.js'
 
 type Item = { readonly _tag: 'Event'; readonly event: ServerEvent } | HttpFailure
 
-/** An answer of events that has begun. */
+/** The start of an answer with events. */
 export interface Streamed {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly events: HttpEvents['events']
 }
 
-/** What the owner of a stream has to say and wants to hear. */
+/** The callbacks of the owner of a stream. */
 export interface StreamOwner {
   readonly tell: (trouble: Trouble) => HttpFailure
-  /** The stream is over: by itself, by a trouble, or because its reader left. Called once. */
+  /** Called once when the stream has ended, failed, or lost its reader. */
   readonly over: (trouble: Trouble | undefined) => void
 }
 
 const malformed = (reason: string): Trouble => ({ kind: 'malformed', reason, acted: 'perhaps' })
 
-/** Text of bytes that come in pieces, cut anywhere. Throws for what is not UTF-8. */
+/** Decodes bytes that arrive in arbitrary pieces. Throws for invalid UTF-8. */
 const decoder = (): ((bytes?: Uint8Array) => string) => {
   const decode = new TextDecoder('utf-8', { fatal: true })
   return (bytes) => (bytes === undefined ? decode.decode() : decode.decode(bytes, { stream: true }))
 }
 
 interface Parser {
-  /** The trouble that the bytes bring, if any. */
+  /** Returns the problem with the bytes, if any. */
   readonly feed: (bytes: Uint8Array) => Trouble | undefined
-  /** The trouble of ending here, if it is one. */
+  /** Returns the problem if the stream must not end here. */
   readonly end: () => Trouble | undefined
 }
 
@@ -51,15 +51,15 @@ const eventParser = (maxChars: number, onEvent: (event: ServerEvent) => void): P
   const parser = createParser({
     maxBufferSize: maxChars,
     onEvent: ({ event, data }) => {
-      if (isEnding) trouble ??= malformed('the stream of events ends in the middle of one')
+      if (isEnding) trouble ??= malformed('the stream ends in the middle of an event')
       else if (trouble === undefined) onEvent({ event, data })
     },
     onError: ({ type, line, field }) => {
       if (type === 'invalid-retry' || (type === 'unknown-field' && line?.includes(':') && FIELD_NAME.test(field ?? '')))
         return
       const reason = isEnding
-        ? 'the stream of events ends in the middle of one'
-        : `a line of the stream is no event: ${JSON.stringify((line ?? '').slice(0, 80))}`
+        ? 'the stream ends in the middle of an event'
+        : `a line of the stream is not an event: ${JSON.stringify((line ?? '').slice(0, 80))}`
       trouble ??=
         type === 'max-buffer-size-exceeded'
           ? {
@@ -91,7 +91,7 @@ const eventParser = (maxChars: number, onEvent: (event: ServerEvent) => void): P
   }
 }
 
-/** Items that wait for their reader. While some do, no more bytes are taken from the connection. */
+/** Makes a queue of unread items. While it is not empty, reading from the connection is paused. */
 const itemQueue = (
   begun: Begun,
   maxChars: number,
@@ -169,7 +169,7 @@ const itemQueue = (
   }
 }
 
-/** Sends a request and reads events while they arrive. Right as soon as the answer begins. */
+/** Sends a request and reads events as they arrive. Resolves when the answer starts. */
 export const receiveEvents = (attempt: Attempt, owner: StreamOwner): Promise<Either<Trouble, Streamed>> =>
   new Promise((resolve) => {
     const failed = (trouble: Trouble): void => resolve(left(trouble))
@@ -178,7 +178,7 @@ export const receiveEvents = (attempt: Attempt, owner: StreamOwner): Promise<Eit
       const type = headers['content-type'] ?? 'nothing'
       if (!/^text\/event-stream\b/i.test(type)) {
         begun.drop()
-        failed(malformed(`the server answered with ${type} where a stream of events was asked for`))
+        failed(malformed(`the server answered with ${type} instead of a stream of events`))
         return { data: () => undefined, end: () => undefined, broken: () => undefined }
       }
       const { events, sink } = itemQueue(begun, attempt.settings.maxBytes, owner)

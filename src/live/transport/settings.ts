@@ -1,17 +1,17 @@
-/** What a transport is told, checked, with defaults. */
+/** The options of a transport, their checks and defaults. */
 import { type Key, keyFromSeed } from '../../core/key.js'
 import { redact } from '../../core/secrets.js'
 import type { CircuitOptions } from './circuit.js'
 import type { RequestRateOptions } from './rate.js'
 import type { RetryOptions } from './retry.js'
 
-/** Time as a transport needs it. */
+/** The time functions that a transport needs. */
 export interface Timing {
   /** Milliseconds since some fixed moment. Never goes back. */
   readonly now: () => number
-  /** Milliseconds of the calendar, for dates that servers name. */
+  /** Milliseconds of the calendar, for dates sent by servers. */
   readonly wall: () => number
-  /** Runs something later; what it gives takes that back. */
+  /** Runs a function later. The returned function cancels it. */
   readonly after: (ms: number, run: () => void) => () => void
 }
 
@@ -26,11 +26,11 @@ export interface TransportOptions {
    * `token` or `secret` are treated as secrets.
    */
   readonly headers?: Readonly<Record<string, string>>
-  /** What must never be shown, besides. */
+  /** Additional secrets, which are never shown. */
   readonly secrets?: readonly string[]
-  /** Requests underway at a time. Default 512. */
+  /** Maximum number of requests in progress. Default 512. */
   readonly connections?: number
-  /** Most queued requests. Further requests fail with `overloaded`. Default 16,384. */
+  /** Maximum number of queued requests. Further requests fail with `overloaded`. Default 16,384. */
   readonly waiting?: number
   /**
    * Time after which an idle connection is closed. It must be below the server's own limit, such as
@@ -44,30 +44,30 @@ export interface TransportOptions {
    * limit, because a rollout sends nothing until its end.
    */
   readonly silenceMs?: number
-  /** For requests without a deadline of their own. Default an hour. */
+  /** Deadline in milliseconds of requests without their own. Default an hour. */
   readonly deadlineMs?: number
-  /** Bytes of a whole answer, and characters of one event. Default 256 MiB. */
+  /** Maximum number of bytes of a whole answer, and of characters of one event. Default 256 MiB. */
   readonly maxBytes?: number
   /**
    * Retry policy. Default: 4 attempts, pauses from 250 ms to 20 s, and a retry budget of one per
    * five requests plus 30 per minute.
    */
   readonly retry?: Partial<RetryOptions>
-  /** Default: no limits. They hold for all servers together. */
+  /** Rate limits. Default: no limits. They apply to all servers together. */
   readonly rate?: RequestRateOptions
-  /** Default: 8 failures in a row, 2,000 ms. */
+  /** Circuit breaker. Default: 8 consecutive failures, 2,000 ms. */
   readonly circuit?: Partial<CircuitOptions>
-  /** Of the pauses between attempts. Default: another one in every process. */
+  /** Random key for the pauses between attempts. Default: different in every process. */
   readonly key?: Key
-  /** Default: the real time. */
+  /** Default: real time. */
   readonly timing?: Timing
 }
 
-/** A server as it is addressed. */
+/** The address of a server. */
 export interface ServerAddress {
-  /** Scheme, host and port: what may be shown. */
+  /** Scheme, host and port. Contains no secrets. */
   readonly origin: string
-  /** Before the path of each request; without a slash at its end. */
+  /** Prefix of the path of each request, without a slash at its end. */
   readonly prefix: string
   readonly headers: Readonly<Record<string, string>>
 }
@@ -81,7 +81,7 @@ export interface TransportSettings extends Required<Omit<TransportOptions, 'url'
 const RETRY: RetryOptions = { attempts: 4, baseMs: 250, capMs: 20_000, share: 0.2, floor: 30 }
 const CIRCUIT: CircuitOptions = { failures: 8, coolMs: 2000 }
 
-/** Longer than that no timer runs; it is 24 days. */
+/** Longest delay of a timer in milliseconds, about 24 days. */
 const LONGEST_MS = 2 ** 31 - 1
 
 const liveTiming: Timing = {
@@ -95,7 +95,7 @@ const liveTiming: Timing = {
 
 const SECRET_HEADER = /^(authorization|proxy-authorization|cookie)$|key|token|secret|password/i
 
-/** The values of headers that are secrets, with and without their scheme. */
+/** Returns the values of secret headers, with and without their scheme. */
 export const secretsOf = (headers: Readonly<Record<string, string>>): readonly string[] =>
   Object.entries(headers)
     .filter(([name]) => SECRET_HEADER.test(name))
@@ -105,7 +105,7 @@ const decoded = (text: string): string => {
   try {
     return decodeURIComponent(text)
   } catch {
-    return text // a percent sign that begins no escape stands for itself
+    return text // a percent sign that does not start an escape is literal
   }
 }
 
@@ -131,14 +131,14 @@ const parseServer = (text: string): Parsed | string => {
 }
 
 const HEADER_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
-// biome-ignore lint/suspicious/noControlCharactersInRegex: those are what a header must not have
+// biome-ignore lint/suspicious/noControlCharactersInRegex: a header must not have these characters
 const HEADER_VALUE = /^[^\u0000-\u0008\u000a-\u001f\u007f\u0100-\uffff]*$/
 
-/** What is wrong with headers; their values are not shown. */
+/** Returns the problems of headers, without their values. */
 export const headerProblems = (headers: Readonly<Record<string, string>>): readonly string[] =>
   Object.entries(headers).flatMap(([name, value]) => {
-    if (!HEADER_NAME.test(name)) return [`headers: ${JSON.stringify(name)} is no name of a header`]
-    return HEADER_VALUE.test(value) ? [] : [`headers: the value of ${name} has characters that none can have`]
+    if (!HEADER_NAME.test(name)) return [`headers: ${JSON.stringify(name)} is not the name of a header`]
+    return HEADER_VALUE.test(value) ? [] : [`headers: the value of ${name} has invalid characters`]
   })
 
 const numberProblems = (settings: TransportSettings): readonly string[] => {
@@ -167,7 +167,7 @@ const numberProblems = (settings: TransportSettings): readonly string[] => {
 }
 
 /**
- * The settings of a transport.
+ * Checks the options of a transport and completes them.
  *
  * Errors   throws TypeError that lists all invalid URLs, headers and numbers, without secrets.
  */

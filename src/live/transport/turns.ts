@@ -1,16 +1,16 @@
-/** Waiting in line: for one of so many places, and for a rate. */
+/** Queues for a limited number of slots, and for a rate limit. */
 import { NO_RATE, type Rate, type RequestRateOptions, takeRate } from './rate.js'
 import type { Timing } from './settings.js'
 
-/** Places that so many can have at a time; who asks first has one first. */
+/** A limited number of slots, given out in order of request. */
 export interface Places {
-  /** Calls `go` when there is a place, perhaps at once. What it gives leaves the line. */
+  /** Calls `go` when a slot is free, possibly at once. The returned function leaves the queue. */
   readonly take: (go: () => void) => () => void
   readonly giveBack: () => void
   readonly taken: () => number
 }
 
-/** Makes `count` places. */
+/** Makes `count` slots. */
 export const makePlaces = (count: number): Places => {
   const line = new Set<() => void>()
   let taken = 0
@@ -31,7 +31,7 @@ export const makePlaces = (count: number): Places => {
         taken--
         return
       }
-      // The place passes on, so that nobody who came later gets it.
+      // The slot passes to the next in line, so that no later request can take it.
       line.delete(next)
       next()
     },
@@ -39,17 +39,19 @@ export const makePlaces = (count: number): Places => {
   }
 }
 
-/** A line of those who wait until the rate allows them. */
+/** A queue of requests that wait for the rate limit. */
 export interface RateLine {
-  /** Calls `go` when the rate allows it, perhaps at once. What it gives leaves the line. */
+  /**
+   * Calls `go` when the rate allows it, possibly at once. The returned function leaves the queue.
+   */
   readonly take: (tokens: number, go: () => void) => () => void
 }
 
-/** Whether a request could ever be sent. */
+/** Returns true if a request can ever be sent. */
 export const isWithinRate = (options: RequestRateOptions, tokens: number): boolean =>
   takeRate(NO_RATE, options, { tokens, nowMs: 0 })._tag === 'Taken'
 
-/** Makes a line. Who came first goes first, however many tokens it costs. */
+/** Makes a queue. Requests are sent in order, regardless of their number of tokens. */
 export const makeRateLine = (options: RequestRateOptions, timing: Timing): RateLine => {
   const line = new Set<{ readonly tokens: number; readonly go: () => void }>()
   let rate: Rate = NO_RATE

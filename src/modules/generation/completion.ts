@@ -1,4 +1,4 @@
-/** How one completion chooses its tokens and ends: the pure functions of `sampling`, with the state that they ask for. */
+/** The sampling of one completion: the pure functions of `sampling` with their state. */
 import { map } from 'fp-ts/lib/Either.js'
 import { child } from '../../core/key.js'
 import type { GenerationRequest } from '../../data/generation.js'
@@ -8,22 +8,22 @@ import { type SampledToken, sampleToken } from './sampling/sampleToken.js'
 import { bannedTokens, readEnd, readTokens, type StopRules, stopTracker } from './sampling/stopTracker.js'
 import type { CompletionSampler } from './ticket.js'
 
-/** What a completion takes from the engine. */
+/** The settings of one completion. */
 export interface CompletionSettings {
-  /** Its number in the request. */
+  /** Index of the completion in the request. */
   readonly index: number
-  /** Tokens, at most. */
+  /** Maximum number of tokens to sample. */
   readonly maxTokens: number
   readonly endTokens: readonly number[]
-  /** Null: no text. */
+  /** `null` for completions without text. */
   readonly decoding: DecodeState | null
 }
 
 /**
- * Begins completion `index` of a request. It draws from `child(key, firstCompletion + index)`.
+ * Starts completion `index` of a request. It draws from `child(key, firstCompletion + index)`.
  *
- * Effects  a mutable value: it remembers what was sampled.
- * Cost     of the prompt only where a penalty asks how often its tokens came up.
+ * Effects  a mutable value that keeps the sampled tokens.
+ * Cost     counts the prompt's tokens only if a penalty needs them.
  */
 export const startCompletion = (request: GenerationRequest, settings: CompletionSettings): CompletionSampler => {
   const { sampling } = request

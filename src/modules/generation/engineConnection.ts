@@ -1,4 +1,7 @@
-/** The owner's side of the protocol of engineMessages.ts: requests become messages, messages become events and answers. */
+/**
+ * The owner's side of the protocol in engineMessages.ts: sends requests as messages and turns
+ * messages into events and answers.
+ */
 import type { ThreadPort } from '../../core/capabilities.js'
 import { errorMessage, errorNamed, FailureError } from '../../core/failure.js'
 import type { GenerationEvent, GenerationFailure, GenerationRequest } from '../../data/generation.js'
@@ -15,28 +18,31 @@ interface Pending {
 /** A stream that the engine has not ended. */
 interface Receiving {
   readonly queue: EventQueue<GenerationEvent>
-  /** The engine has let go of the request. */
+  /** Called when the engine has released the request. */
   readonly onEnd: () => void
 }
 
-/** Streams and calls that are underway. Mutable: it lives as long as the engine. */
+/** Streams and calls in progress. Mutable; lives as long as the engine. */
 export interface EngineConnection {
-  /** Sends the request. Events, or why there are none. */
+  /** Sends the request and returns its events, or a failure event. */
   readonly open: (request: GenerationRequest, signal: AbortSignal | undefined) => AsyncIterator<GenerationEvent>
-  /** The method's answer. Rejects with what it threw, and with FailureError when there is no engine any more. */
+  /** Calls a method. Rejects with its error, or with FailureError if the engine has ended. */
   readonly call: <M extends EngineCall['method']>(
     what: EngineCall & { readonly method: M },
     transfer?: readonly ArrayBuffer[],
   ) => Promise<EngineAnswers[M]>
   readonly receive: (message: EngineNews) => void
-  /** Everything that is underway ends with the failure, and everything that comes later. Only the first counts. */
+  /**
+   * Ends all current and later streams and calls with the failure. Only the first call has an
+   * effect.
+   */
   readonly finish: (failure: GenerationFailure) => void
 }
 
 /**
- * Makes the connection, with no more than `window` events of a stream underway or unread.
+ * Makes the connection. At most `window` events of a stream are in transit or unread.
  *
- * Effects  posts to the port. Whoever owns it hands what arrives to `receive`.
+ * Effects  posts to the port. The owner of the port must pass incoming messages to `receive`.
  */
 export const engineConnection = (port: Pick<ThreadPort, 'post'>, window: number): EngineConnection => {
   const streams = new Map<number, Receiving>()
@@ -133,7 +139,7 @@ export const engineConnection = (port: Pick<ThreadPort, 'post'>, window: number)
     const number = count++
     post({ _tag: 'Call', call: number, what }, transfer)
     const value = await new Promise<unknown>((resolve, reject) => calls.set(number, { resolve, reject }))
-    return value as never // the other end answers a call with what its method gives
+    return value as never // the result type of the method
   }
 
   return { open, call, receive, finish }

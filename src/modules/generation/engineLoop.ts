@@ -1,37 +1,37 @@
-/** When the engine computes: one step after the other while there is work, asleep without it. */
+/** The engine's loop: runs step after step while there is work, and sleeps otherwise. */
 import { isLeft, tryCatch } from 'fp-ts/lib/Either.js'
 import type { Clock } from '../../core/capabilities.js'
 import { errorMessage } from '../../core/failure.js'
 import type { PauseMode } from '../../data/generation.js'
 import type { Scheduler } from './scheduler.js'
 
-/** A mutable value, for the edge of the engine. */
+/** The mutable loop of an engine. */
 export interface EngineLoop {
-  /** There may be work. */
+  /** Wakes the loop when work may have arrived. */
   readonly wake: () => void
-  /** Does something to the scheduler between two steps. What it throws ends the engine. */
+  /** Changes the scheduler between two steps. An error of `f` ends the engine. */
   readonly change: <T>(f: () => T) => T | undefined
   readonly pause: (options: { readonly mode: PauseMode; readonly cache: 'clear' | 'keep' }) => Promise<void>
   readonly resume: () => void
   readonly isPaused: () => boolean
-  /** What ended the engine, or null. */
+  /** Returns the error that ended the engine, or `null`. */
   readonly error: () => string | null
-  /** Stops; resolves when the last step is over. */
+  /** Stops the loop. Resolves when the last step has finished. */
   readonly stop: () => Promise<void>
 }
 
-/** What the loop is told about requests. */
+/** The dependencies of the loop. */
 export interface EngineLoopParts {
   readonly scheduler: Scheduler
   readonly clock: Clock
-  /** The place in the line of the next request. */
+  /** Returns the arrival number of the next request. */
   readonly nextArrival: () => number
 }
 
 /**
- * Which requests go on: all; those that had arrived before a place in the line; none.
+ * The requests that may run: all, those that arrived before a barrier, or no requests.
  *
- * A pause that waits for running requests is not over before the last of them has ended.
+ * A pause that waits for running requests completes when the last of them has ended.
  */
 type Activity =
   | { readonly _tag: 'Running' }
@@ -50,7 +50,8 @@ const barrierOf = (activity: Activity): number => {
 }
 
 /**
- * Starts the loop. Between two steps it gives way to the event loop; without work it waits for `wake` and uses no time.
+ * Starts the loop. It yields to the event loop between steps, and waits for `wake` without using
+ * CPU time while there is no work.
  *
  * Effects  a mutable value that runs until `stop`.
  */
@@ -71,7 +72,7 @@ export const startEngineLoop = ({ scheduler, clock, nextArrival }: EngineLoopPar
     drained = []
   }
 
-  /** Tells those who wait for running requests that there are none, if so. */
+  /** Resolves waiting pauses if no running request is left. */
   const settle = (): void => {
     const barrier = activity._tag === 'Draining' ? activity.barrier : Number.POSITIVE_INFINITY
     if (!scheduler.tickets().some(({ arrival }) => arrival < barrier)) releaseWaiters()

@@ -1,8 +1,8 @@
 /**
- * What an engine on another thread and its owner say to each other: plain values that survive `structuredClone`.
+ * Messages between an engine on another thread and its owner: plain values for `structuredClone`.
  *
- * A stream is one request. Its events are sent only while its owner has given credit for them, so that no more than a window of them is
- * underway, however slow the reader.
+ * A stream is one request. The engine sends its events only as far as the owner has given credit,
+ * so that at most a window of them is in transit, even for a slow reader.
  */
 import type { Either } from 'fp-ts/lib/Either.js'
 import type { Failure } from '../../core/failure.js'
@@ -19,7 +19,7 @@ import type {
 } from '../../data/generation.js'
 import type { WeightFailure } from '../../data/weights.js'
 
-/** A method of the engine with its arguments. */
+/** A method call of the engine. */
 export type EngineCall =
   | { readonly method: 'abort'; readonly ids: readonly string[] | null }
   | { readonly method: 'pause'; readonly options: { readonly mode: PauseMode; readonly cache: 'clear' | 'keep' } }
@@ -32,7 +32,7 @@ export type EngineCall =
     }
   | { readonly method: 'resume' | 'isPaused' | 'adapters' | 'resetPrefixCache' | 'version' | 'metrics' | 'close' }
 
-/** What each method answers. */
+/** The answer of each method. */
 export interface EngineAnswers {
   readonly abort: number
   readonly pause: undefined
@@ -48,7 +48,7 @@ export interface EngineAnswers {
   readonly close: undefined
 }
 
-/** From the owner to the engine. */
+/** A message from the owner to the engine. */
 export type EngineMessage =
   | {
       readonly _tag: 'Generate'
@@ -57,15 +57,18 @@ export type EngineMessage =
       readonly credit: number
       readonly signal: 'open' | 'aborted'
     }
-  /** So many more events of the stream may be sent. */
+  /** Allows that many more events of the stream. */
   | { readonly _tag: 'Credit'; readonly stream: number; readonly events: number }
-  /** The request's signal was aborted: the engine ends its completions, and the stream goes on until then. */
+  /**
+   * The request's signal was aborted. The engine ends its completions; the stream continues until
+   * then.
+   */
   | { readonly _tag: 'Abort'; readonly stream: number }
-  /** Nobody reads the stream any more. */
+  /** The reader has left the stream. */
   | { readonly _tag: 'Return'; readonly stream: number }
   | { readonly _tag: 'Call'; readonly call: number; readonly what: EngineCall }
 
-/** An event of a stream, or its end: `event` is null. */
+/** An event of a stream, or its end if `event` is null. */
 export interface StreamItem {
   readonly stream: number
   readonly event: GenerationEvent | null
@@ -76,17 +79,17 @@ export type EngineGreeting =
   | { readonly _tag: 'Ready'; readonly info: EngineInfo }
   | { readonly _tag: 'Refused'; readonly failure: Failure }
 
-/** All later ones. */
+/** A later message from the engine. */
 export type EngineNews =
   | { readonly _tag: 'Items'; readonly items: readonly StreamItem[] }
   | { readonly _tag: 'Answer'; readonly call: number; readonly value: unknown }
   /** The method threw. */
   | { readonly _tag: 'Threw'; readonly call: number; readonly name: string; readonly message: string }
 
-/** What happens to the caller's numbers on their way to another thread. */
+/** The transport of the caller's arrays to another thread. */
 export type WeightTransport = 'copy' | 'move'
 
-/** Arrays that are ready to be posted, with the buffers to move. */
+/** Arrays to post, and their transferable buffers. */
 export interface PostedArrays {
   readonly arrays: ReadonlyMap<string, PlainArray>
   readonly transfer: readonly ArrayBuffer[]
@@ -95,10 +98,12 @@ export interface PostedArrays {
 const isShared = ({ data }: PlainArray): boolean => !(data.buffer instanceof ArrayBuffer)
 
 /**
- * Arrays as they are posted: those in shared memory as they are, all others in buffers that are moved.
+ * Prepares arrays for posting. Arrays in shared memory are posted as they are, all others in
+ * transferable buffers.
  *
- * Effects  `move` empties the caller's arrays when the message is posted, except those that lie in a part of a larger buffer: they are copied.
- * Cost     one copy of what is not moved or shared, where `structuredClone` would make two.
+ * Effects  with `move`, posting empties the caller's arrays, except those in a part of a larger
+ *          buffer, which are copied.
+ * Cost     one copy of arrays that are neither moved nor shared; `structuredClone` would make two.
  */
 export const postedArrays = (arrays: ReadonlyMap<string, PlainArray>, transport: WeightTransport): PostedArrays => {
   const transfer = new Set<ArrayBuffer>()
@@ -116,7 +121,10 @@ export const postedArrays = (arrays: ReadonlyMap<string, PlainArray>, transport:
   return { arrays: posted, transfer: [...transfer] }
 }
 
-/** Arrays that no other thread can change: those in shared memory are copied, which native code asks for as well. */
+/**
+ * Copies arrays in shared memory, so that no other thread can change them. Native code needs this
+ * as well.
+ */
 export const privateArrays = (arrays: ReadonlyMap<string, PlainArray>): ReadonlyMap<string, PlainArray> =>
   new Map(
     [...arrays].map(([name, array]) => [

@@ -1,7 +1,9 @@
 /** Counters and latencies of an engine. */
 import type { EngineMetrics, FinishReason, Histogram } from '../../data/generation.js'
 
-/** Upper bounds in seconds, those of vLLM's metrics of the same names. */
+/**
+ * Upper bounds of histogram buckets in seconds, equal to those of vLLM's metrics of the same names.
+ */
 const LATENCY_BOUNDS = {
   timeToFirstToken: [
     0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560,
@@ -15,16 +17,16 @@ type Latency = keyof typeof LATENCY_BOUNDS
 
 type Count = 'prefixQueries' | 'prefixHits' | 'promptTokens' | 'generatedTokens' | 'preemptions'
 
-/** What is asked of the engine when somebody reads. */
+/** The gauges, which are supplied at every read. */
 type Gauges = Pick<EngineMetrics, 'running' | 'waiting' | 'cacheUsage'>
 
-/** Numbers that grow: a mutable value, for the edge of the engine. */
+/** The mutable counters of an engine. */
 export interface MetricsRecorder {
   readonly add: (count: Count, amount: number) => void
   readonly finish: (reason: FinishReason) => void
-  /** Seconds. */
+  /** Records a latency in seconds. */
   readonly observe: (latency: Latency, seconds: number) => void
-  /** Everything so far: a value that does not change any more. */
+  /** Returns a snapshot of all metrics. */
   readonly read: (gauges: Gauges) => EngineMetrics
 }
 
@@ -47,7 +49,7 @@ const observations = (bounds: readonly number[]): Observations => {
 }
 
 /**
- * Makes a recorder in which everything is 0.
+ * Makes a recorder with all metrics at 0.
  *
  * @example
  * makeMetricsRecorder().read({ running: 0, waiting: 0, cacheUsage: 0 }).promptTokens // 0

@@ -5,30 +5,39 @@ import type { WeightFailure } from '../../data/weights.js'
 import { type Owned, own, scope } from '../../engine/scope.js'
 import type { Params } from '../transformer/params.js'
 
-/** Base weights with those of an adapter, or why they do not fit. Tensors that it makes belong to the enclosing scope. */
+/**
+ * Merges an adapter into base weights, or returns why it does not match. New tensors belong to the
+ * enclosing scope.
+ */
 export type WithAdapter = (base: Params, adapter: AdapterWeights) => E.Either<WeightFailure, Params>
 
-/** What a request samples with: the base weights or an adapter, for as long as it is in use. */
+/** The weights that a request samples with, base or adapter, until it leaves. */
 export interface WeightUse {
-  /** Differs between two adapters that had the same name one after the other. */
+  /** Distinguishes adapters that used the same name one after the other. */
   readonly group: string
-  /** What is sampled with now: it changes when other weights are loaded. */
+  /** Returns the current weights, which change when other weights are loaded. */
   readonly params: () => Params
   readonly leave: () => void
 }
 
-/** A mutable value, for the edge of the engine. */
+/** The mutable weights of an engine. */
 export interface EngineWeights {
   readonly version: () => number
-  /** How often base weights were replaced: keys and values of different epochs are not mixed. */
+  /**
+   * Number of times that base weights were replaced. Keys and values of different epochs are not
+   * mixed.
+   */
   readonly epoch: () => number
   readonly adapters: () => readonly string[]
-  /** Undefined for a name that is not loaded, or is about to be unloaded. */
+  /** Returns `undefined` for a name that is not loaded or is being unloaded. */
   readonly use: (adapter: string | null) => WeightUse | undefined
-  /** All or nothing: the old weights stay, and the new ones are released, if an adapter does not fit on them. */
+  /**
+   * Replaces the base weights atomically. If an adapter does not match them, the old weights stay
+   * and the new ones are released.
+   */
   readonly replace: (params: Owned<Params>, version: number) => E.Either<WeightFailure, number>
   readonly load: (name: string, adapter: AdapterWeights) => E.Either<WeightFailure, void>
-  /** Refuses the name from now on; resolves when the last one who uses it has left. */
+  /** Refuses the name from now on. Resolves when its last user has left. */
   readonly unload: (name: string) => E.Either<WeightFailure, Promise<void>>
   readonly release: () => void
 }
@@ -40,16 +49,16 @@ interface Loaded {
   readonly group: string
   params: Owned<Params>
   users: number
-  /** Called when the last user leaves; set once the adapter is to go. */
+  /** Called when the last user leaves. Set when the adapter is being unloaded. */
   gone: (() => void) | null
 }
 
 const BASE_GROUP = ''
 
 /**
- * Owns `params` and everything made of them until `release`.
+ * Makes the weights of an engine, which own `params` and everything made of them until `release`.
  *
- * Effects  a mutable value; its tensors have it as one of their owners.
+ * Effects  a mutable value that is one of the owners of its tensors.
  */
 export const makeEngineWeights = (
   params: Params,
@@ -68,7 +77,7 @@ export const makeEngineWeights = (
     return owned
   }
 
-  /** Every adapter on other base weights, or nothing. */
+  /** Merges every adapter into other base weights, or no adapter on failure. */
   const mergedAll = (onto: Params): E.Either<WeightFailure, ReadonlyMap<Loaded, Owned<Params>>> => {
     const made = new Map<Loaded, Owned<Params>>()
     for (const loaded of adapters.values()) {
@@ -124,7 +133,7 @@ export const makeEngineWeights = (
     },
     load: (name, weights) => {
       if (name === '') return E.left(refuse('an adapter needs a name'))
-      if (adapters.has(name)) return E.left(refuse(`an adapter named ${name} is loaded already`))
+      if (adapters.has(name)) return E.left(refuse(`an adapter named ${name} is already loaded`))
       const result = merged(base.value, weights)
       if (E.isLeft(result)) return result
       loads++

@@ -1,27 +1,29 @@
-/** A queue between one writer and one reader: the reader is an async iterator, the writer never waits. */
+/**
+ * A queue with one writer and one reader. The reader is an async iterator; the writer never waits.
+ */
 
-/** Mutable: it lives at the edge of the engine. */
+/** A mutable queue. */
 export interface EventQueue<T> extends AsyncIterableIterator<T, undefined, undefined> {
   readonly return: () => Promise<IteratorReturnResult<undefined>>
-  /** Does nothing after `end`. */
+  /** Adds an event. Does nothing after `end`. */
   readonly push: (event: T) => void
-  /** What was pushed before is still read. */
+  /** Ends the queue. Earlier events can still be read. */
   readonly end: () => void
 }
 
 export interface EventQueueOptions<T> {
-  /** An event was read. */
+  /** Called when an event was read. */
   readonly onRead?: (event: T) => void
-  /** The reader stops before the end. `return` waits for the result. */
+  /** Called when the reader stops before the end. `return` waits for the result. */
   readonly onReturn?: () => Promise<void>
 }
 
 const DONE: IteratorReturnResult<undefined> = { done: true, value: undefined }
 
 /**
- * Makes a queue.
+ * Makes an empty queue.
  *
- * Effects  unread events are kept without a limit: whoever writes sees to that. `return` drops them.
+ * Effects  keeps unread events without a limit, which the writer must enforce. `return` drops them.
  */
 export const eventQueue = <T>({ onRead, onReturn }: EventQueueOptions<T> = {}): EventQueue<T> => {
   let waiting: T[] = []

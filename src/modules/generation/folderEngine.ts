@@ -1,4 +1,4 @@
-/** The generation engine of a model folder: what a thread is told to run. */
+/** The generation engine of a model folder, for use on a thread of its own. */
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { errorMessage, type Failure } from '../../core/failure.js'
@@ -11,11 +11,14 @@ import { modelEngine } from './modelEngine.js'
 import type { EngineModule } from './onDevice.js'
 import type { Rounding } from './runner/runner.js'
 
-/** A model folder and how it is served. Plain data: it crosses to a thread. */
+/** A model folder and its serving options. Plain data that can be sent to a thread. */
 export interface FolderEngineOptions {
-  /** In Hugging Face's layout. */
+  /** Model folder in Hugging Face's layout. */
   readonly folder: string
-  /** `loaded`: text and stop strings, by the folder's tokenizer; `absent`: tokens only. Default `loaded`. */
+  /**
+   * `loaded`: text and stop strings with the folder's tokenizer. `absent`: tokens only. Default
+   * `loaded`.
+   */
   readonly text?: 'loaded' | 'absent'
   readonly backend?: BackendName
   /** Threads inside one operation. */
@@ -42,10 +45,10 @@ const FOLDER_ENGINE_OPTIONS: OptionKinds<FolderEngineOptions> = {
 }
 
 /**
- * Chooses the tensor backend of this thread, loads a model and starts its engine, as version 0.
+ * Selects the tensor backend of this thread, loads a model and starts its engine with version 0.
  *
- * Errors   `Left` where no backend loads, or the folder cannot be used: naming the file.
- * Effects  sets the backend of tfjs in this thread; weights live until the engine is closed.
+ * Errors   `Left` if no backend loads, or if the folder is unusable; the failure names the file.
+ * Effects  sets tfjs's backend in this thread. The weights live until the engine is closed.
  */
 export const folderEngine = (options: FolderEngineOptions): TE.TaskEither<Failure, LocalLLMEngine> => {
   checkOptions('folderEngine', options, FOLDER_ENGINE_OPTIONS)
@@ -69,7 +72,7 @@ export const folderEngine = (options: FolderEngineOptions): TE.TaskEither<Failur
   )
 }
 
-/** `folderEngine` as `LLMOnDevice` starts it on a thread of its own. */
+/** Returns `folderEngine` as a module for `LLMOnDevice`, which starts it on its own thread. */
 export const folderEngineModule = (options: FolderEngineOptions): EngineModule => {
   checkOptions('folderEngineModule', options, FOLDER_ENGINE_OPTIONS)
   return {

@@ -1,4 +1,4 @@
-/** Whole answers of an engine, for callers who do not stream. */
+/** Complete answers of an engine, for callers that do not stream. */
 import { type Either, left, right } from 'fp-ts/lib/Either.js'
 import type {
   FinishReason,
@@ -18,11 +18,11 @@ export interface GeneratedCompletion {
   readonly stopReason: string | number | null
 }
 
-/** Everything that a request brought. */
+/** The complete result of a request. */
 export interface Generated {
-  /** By their number. */
+  /** The completions by index. */
   readonly completions: readonly GeneratedCompletion[]
-  /** 0 for a request that ended before it began. */
+  /** 0 for a request that ended before it started. */
   readonly cachedTokens: number
   readonly promptLogProbs: PromptLogProbs | null
 }
@@ -31,10 +31,10 @@ const broken = (kind: GenerationFailure['kind'], reason: string): Either<Generat
   left({ _tag: 'GenerationFailure', kind, reason })
 
 /**
- * Collects the events of one request. What a stream that fails had brought until then is dropped.
+ * Collects the events of one request. Partial results of a failed stream are dropped.
  *
- * Errors   `Left` with the failure that the engine tells; of kind `internal` if the stream ends too early, and `protocol` for an event of a
- *          completion that was not asked for or has ended.
+ * Errors   `Left` with the engine's failure; of kind `internal` if the stream ends too early, and
+ *          of kind `protocol` for an event of a completion that was not requested or has ended.
  */
 export const collectEvents = async (
   events: AsyncIterable<GenerationEvent>,
@@ -48,7 +48,10 @@ export const collectEvents = async (
   let [cachedTokens, promptLogProbs]: [number, PromptLogProbs | null] = [0, null]
   for await (const event of events) {
     if ('index' in event && parts[event.index]?.finish !== null) {
-      return broken('protocol', `the engine told of completion ${event.index} of ${count}, which is none or has ended`)
+      return broken(
+        'protocol',
+        `the engine sent an event of completion ${event.index} of ${count}, which does not exist or has ended`,
+      )
     }
     switch (event._tag) {
       case 'Started':
@@ -74,9 +77,9 @@ export const collectEvents = async (
 }
 
 /**
- * Generates the completions of all requests together, and waits for the last.
+ * Generates the completions of all requests together, and waits for all of them.
  *
- * Errors   a `Left` in the place of each request that failed; the others are not affected. Never rejects.
+ * Errors   a `Left` for each failed request; the others are not affected. Never rejects.
  */
 export const generateAll = (
   engine: Pick<LLMEngine, 'generate'>,

@@ -14,35 +14,38 @@ import { makeRunner } from './runner/runner.js'
 import { samplingParams } from './sampling/params.js'
 import { sampleToken } from './sampling/sampleToken.js'
 
-/** How tokens are chosen. Defaults: no truncation. */
+/** The sampling of tokens. Default: no truncation. */
 export interface TokenChoice {
-  /** 0 takes the most probable token; otherwise logits are divided by it. */
+  /** Divisor of the logits. 0 selects the most probable token. */
   readonly temperature: number
-  /** Keep the k most probable tokens. */
+  /** Keeps the k most probable tokens. */
   readonly topK?: number
-  /** Keep the smallest set of most probable tokens whose probability reaches p. */
+  /** Keeps the smallest set of most probable tokens whose total probability reaches p. */
   readonly topP?: number
 }
 
 export interface GenerationOptions extends TokenChoice {
   readonly maxNewTokens: number
-  /** Never end before this many tokens: stop tokens cannot be sampled until then. */
+  /** Minimum number of tokens of a completion. Stop tokens cannot be sampled before. */
   readonly minNewTokens?: number
   readonly stopTokens: readonly number[]
 }
 
-/** What was sampled for one row. The stop token is part of it. */
+/** The completion of one row. It includes the stop token. */
 export interface Completion {
   readonly ids: Int32Array
-  /** Log-probability of each id at the temperature used (at 1 for temperature 0), before top-k and top-p. Nats. */
+  /**
+   * Log-probability of each id at the sampling temperature (at 1 for temperature 0), before top-k
+   * and top-p, in nats.
+   */
   readonly logProbs: Float32Array
   readonly stopReason: StopReason
 }
 
 export interface CompletionRequest {
-  /** Token ids of each different prompt, none empty. */
+  /** Token ids of each distinct prompt. Prompts must not be empty. */
   readonly prompts: readonly ArrayLike<number>[]
-  /** Completions for each prompt. */
+  /** Number of completions per prompt. */
   readonly group: number
   /** One key for each completion, prompt by prompt. */
   readonly keys: readonly Key[]
@@ -54,12 +57,17 @@ export interface CompletionGenerator {
   /**
    * Samples `group` completions of each prompt.
    *
-   * Errors   throws RangeError for an empty prompt, an id that the vocabulary does not have, a group below 1, a key count that does not fit, a prompt that leaves no room
-   *          below the model's last position, or a temperature or cut that cannot be, such as a temperature below 0; throws Error where the model's logits are NaN or infinite.
-   * Effects  none besides compiling; equal arguments give equal completions. A row's log-probabilities depend on the rest of the batch by
-   *          rounding only (`dynamic` and `longrope` scaling beyond the trained length excepted: the longest row sets the frequencies);
-   *          where not even that is wanted, use an engine (`modelEngine`).
-   * Cost     one pass over each prompt, then one decoding step for each token of the longest completion.
+   * Errors   throws RangeError for an empty prompt, an id outside the vocabulary, a group below 1,
+   *          a wrong number of keys, a prompt that leaves no room below the model's last position,
+   *          or an invalid temperature or cut. Throws Error if the model's logits are NaN or
+   *          infinite.
+   * Effects  none except compiling; equal arguments give equal completions. A row's
+   *          log-probabilities depend on the rest of the batch by rounding only. The exceptions are
+   *          `dynamic` and `longrope` scaling beyond the trained length, where the longest row sets
+   *          the frequencies. For results without any such dependence, use an engine
+   *          (`modelEngine`).
+   * Cost     one pass over each prompt, then one decoding step for each token of the longest
+   *          completion.
    */
   readonly generate: (
     params: Params,
@@ -86,29 +94,29 @@ const checkRequest = (config: DecoderConfig, { prompts, group, keys, options }: 
   }
 }
 
-/** One completion as it grows. */
+/** A completion in progress. */
 interface Row {
   readonly key: Key
   readonly ids: number[]
   readonly logProbs: number[]
   stopReason: StopReason | null
-  /** In the lane; -1 before. */
+  /** Slot in the lane; -1 before it has one. */
   slot: number
 }
 
 const samplingOf = ({ temperature, topK = 0, topP = 1 }: GenerationOptions): SamplingParams => {
   const checked = samplingParams({ temperature, topK, topP })
   if (isLeft(checked)) throw new RangeError(`generate: ${checked.left.reason}`)
-  return { ...checked.right, temperature } // as it will be recorded and scored
+  return { ...checked.right, temperature } // recorded and scored with the given temperature
 }
 
-/** What logits are multiplied by. */
+/** Returns the factor of the logits. */
 const inverseOf = ({ temperature }: SamplingParams): number => (temperature === 0 ? 1 : 1 / temperature)
 
 const NOTHING: readonly number[] = []
 const NO_COUNTS: ReadonlyMap<number, number> = new Map()
 
-/** Samples one token of a row and tells whether the row ends with it. */
+/** Samples one token of a row, and ends the row if it is the last one. */
 const advance = (row: Row, next: NextToken, options: GenerationOptions, sampling: SamplingParams): void => {
   const step = row.ids.length
   const mayStop = step >= (options.minNewTokens ?? 0)
@@ -127,24 +135,33 @@ const advance = (row: Row, next: NextToken, options: GenerationOptions, sampling
   else if (row.ids.length >= options.maxNewTokens) row.stopReason = 'length'
 }
 
-/** Prompts computed between two pauses. */
+/** Number of prompts computed between two pauses. */
 const PROMPTS_AT_A_TIME = 64
 
-/** Steps after which it has paid to make the weights a part of the compiled step, with room for completions that end early. */
+/**
+ * Number of steps from which compiling the weights into the step pays, allowing for completions
+ * that end early.
+ */
 const STEPS_THAT_PAY = 128
 
-/** Weights of more bytes are fed: they would be in memory four times while the step is compiled. */
+/**
+ * Largest weights to compile into a step, in bytes. Compilation would hold larger ones in memory
+ * four times.
+ */
 const CONSTANT_BYTES = 256 * 2 ** 20
 
-/** How a generator's steps get the weights: by what is asked for alone, so that equal requests are computed alike. */
+/**
+ * Chooses between compiled-in and fed weights by the request alone, so that equal requests are
+ * computed alike.
+ */
 export const laneWeights = (config: DecoderConfig, maxNewTokens: number): LaneWeights =>
   maxNewTokens >= STEPS_THAT_PAY && 4 * parameterCount(config) <= CONSTANT_BYTES ? 'constant' : 'fed'
 
-/** Makes a generator; graphs are compiled when first needed and kept. */
+/** Makes a generator. Graphs are compiled on first use and kept. */
 export const makeGenerator = (config: DecoderConfig): CompletionGenerator => {
   const runner = makeRunner(config, { rounding: 'free' })
 
-  /** Computes the prompts, samples the first token of each row, and gives rows that go on a slot. */
+  /** Computes the prompts, samples each row's first token, and assigns slots to unfinished rows. */
   const start = async (
     lane: Lane,
     rows: readonly Row[],
@@ -201,6 +218,6 @@ export const makeGenerator = (config: DecoderConfig): CompletionGenerator => {
   return { generate, release: runner.release }
 }
 
-/** One key for each completion: `child(child(key, prompt), completion)`. */
+/** Makes one key per completion: `child(child(key, prompt), completion)`. */
 export const completionKeys = (key: Key, prompts: number, group: number): readonly Key[] =>
   Array.from({ length: prompts * group }, (_, i) => child(child(key, Math.floor(i / group)), i % group))

@@ -1,4 +1,4 @@
-/** The lanes of an engine: rows of one adapter and one length class are decoded together. */
+/** The lanes of an engine. Rows of one adapter and one length class are decoded together. */
 import type { Params } from '../transformer/params.js'
 import { lengthClass } from './plan.js'
 import type { KeyValues, Lane, ModelRunner, NextToken, StepRow } from './runner/modelRunner.js'
@@ -7,36 +7,36 @@ import type { KeyValues, Lane, ModelRunner, NextToken, StepRow } from './runner/
 export interface Arriving {
   readonly group: string
   readonly rows: number
-  /** Tokens of the longest. */
+  /** Length of the longest row in tokens. */
   readonly length: number
 }
 
-/** What a row puts into a decoding step. */
+/** The input of a row to a decoding step. */
 export type StepInput = Omit<StepRow, 'slot'>
 
-/** Rows in lanes. A mutable value, for the edge of the engine. */
+/** Rows in lanes. A mutable value. */
 export interface LaneSet<R> {
-  /** Puts a row where it belongs: `group` separates rows with different parameters. */
+  /** Adds a row to its lane. `group` separates rows with different parameters. */
   readonly place: (row: R, group: string, past: readonly KeyValues[]) => void
   readonly remove: (row: R) => void
   readonly has: (row: R) => boolean
   readonly rows: () => readonly R[]
-  /** Tokens whose keys and values a row has. */
+  /** Number of tokens whose keys and values a row has. */
   readonly length: (row: R) => number
   readonly keyValues: (row: R, from: number, to: number) => KeyValues
-  /** Bytes held. */
+  /** Number of bytes held. */
   readonly bytes: () => number
-  /** Bytes that would be held if these came too, and then every row were `growth` tokens longer. */
+  /** Number of bytes held if these rows were added and then every row grew by `growth` tokens. */
   readonly bytesWith: (arriving: readonly Arriving[], growth: number) => number
-  /** Bytes of a new lane with so many rows, of which the longest has `length` tokens. */
+  /** Number of bytes of a new lane for `rows` rows with at most `length` tokens. */
   readonly bytesOfNew: (rows: number, length: number) => number
-  /** Puts rows that would pass the end of their class with one more token into the next one. */
+  /** Moves rows to the next class if one more token would exceed their class. */
   readonly promote: () => void
-  /** Makes those lanes again that hold more than their rows need. */
+  /** Rebuilds lanes that hold more memory than their rows need. */
   readonly compact: () => void
-  /** The rows of each lane. */
+  /** Returns the rows of each lane. */
   readonly lanes: () => readonly (readonly R[])[]
-  /** One decoding step of all rows of a lane, in the order of `lanes`. */
+  /** Runs a decoding step for all rows of a lane, in the order of `lanes`. */
   readonly step: (rows: readonly R[], params: Params, input: (row: R) => StepInput) => readonly NextToken[]
   readonly release: () => void
 }
@@ -48,7 +48,7 @@ interface OpenLane<R> {
   readonly slots: Map<R, number>
 }
 
-/** Rows of one lane: how many come, and how long the longest is. */
+/** The number of new rows of a lane, and the length of the longest. */
 interface Demand {
   readonly rows: number
   readonly longest: number
@@ -57,21 +57,22 @@ interface Demand {
 const laneName = (group: string, index: number): string => `${index} ${group}`
 
 /**
- * Makes an empty set of lanes. A lane is made when its first row comes and released when its last one goes.
+ * Makes an empty set of lanes. A lane is made for its first row and released with its last one.
  *
- * Effects  a mutable value, for the edge of the engine. What a runner throws goes through; the lanes are then in the state that it left.
+ * Effects  a mutable value. Errors of the runner are passed on, and leave the lanes in the state at
+ *          that time.
  */
 export const makeLaneSet = <R>(runner: ModelRunner): LaneSet<R> => {
   const lanes = new Map<string, OpenLane<R>>()
   const seats = new Map<R, OpenLane<R>>()
-  const empty = runner.makeLane() // never holds a row: says what a new lane would need
+  const empty = runner.makeLane() // never holds a row; used to compute the size of new lanes
 
   const longestOf = ({ lane, slots }: OpenLane<R>): number =>
     [...slots.values()].reduce((longest, slot) => Math.max(longest, lane.length(slot)), 0)
 
   const insert = (row: R, group: string, past: readonly KeyValues[]): void => {
     const length = past.reduce((sum, part) => sum + part.length, 0)
-    const index = lengthClass(length + 1) // a step adds one before anything is moved
+    const index = lengthClass(length + 1) // the next step adds a token before rows are moved
     const name = laneName(group, index)
     const open = lanes.get(name) ?? { group, index, lane: runner.makeLane(), slots: new Map<R, number>() }
     lanes.set(name, open)
@@ -91,7 +92,7 @@ export const makeLaneSet = <R>(runner: ModelRunner): LaneSet<R> => {
     }
   }
 
-  /** What each lane would have to hold besides what it has. */
+  /** Returns the additional demand on each lane. */
   const demands = (arriving: readonly Arriving[], growth: number): ReadonlyMap<string, Demand> => {
     const found = new Map<string, Demand>()
     const ask = (name: string, rows: number, longest: number): void => {

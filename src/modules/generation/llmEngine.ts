@@ -1,5 +1,5 @@
 /**
- * The generation engine of this process: continuous batching over a decoder.
+ * The in-process generation engine: continuous batching over a decoder.
  *
  * This folder holds the generation engine: scheduling, prefix cache, continuous batching, and the
  * engine on a thread. It does not hold the decoder (`../transformer`) or the server in front of it
@@ -34,53 +34,60 @@ import type { ModelRunner } from './runner/modelRunner.js'
 import { makeScheduler, type SchedulerLimits } from './scheduler.js'
 import { makeTicket, type Ticket } from './ticket.js'
 
-/** What an engine is made of. */
+/** The parts and options of an engine. */
 export interface LLMEngineOptions {
-  /** Belongs to the engine from now on: `close` releases it. */
+  /** The runner. The engine owns it from now on, and `close` releases it. */
   readonly runner: ModelRunner
-  /** The first weights. The engine is one more owner of their tensors; the caller's ownership stays. */
+  /**
+   * The initial weights. The engine becomes one more owner of their tensors; the caller stays an
+   * owner.
+   */
   readonly params: Params
   readonly model: {
     /** The version of `params`. */
     readonly version: number
     readonly endTokens: readonly number[]
-    /** Null: events have no text, and stop strings are refused. */
+    /** `null`: events have no text, and stop strings are refused. */
     readonly tokenizer: Pick<TextTokenizer, 'decodeStart'> | null
   }
-  /** Checked parameters of new weights: all names, shapes and numbers, or none. Nobody owns the tensors: the engine will. */
+  /**
+   * Reads and checks all parameters of new weights. The engine becomes the owner of the tensors.
+   */
   readonly readWeights: (source: WeightSource) => TaskEither<WeightFailure, Params>
   readonly withAdapter: WithAdapter
   readonly limits?: Partial<EngineLimits>
   readonly clock?: Clock
-  /** Says how much is free, where `limits` does not say how much may be taken. */
+  /** Reports free memory, which sets the default of `limits.memoryBytes`. */
   readonly memory?: Memory
 }
 
 /** Limits of an engine. */
 export interface EngineLimits extends SchedulerLimits {
-  /** Prompt and completion together; not more than the model has positions. */
+  /** Maximum length of prompt and completion together; at most the model's number of positions. */
   readonly maxModelLength: number
-  /** Requests that wait, at most: more are refused as `overloaded`. */
+  /** Maximum number of waiting requests. Further ones are refused as `overloaded`. */
   readonly maxWaiting: number
 }
 
-/** Besides what every engine can: what only works in the same thread. */
+/** An engine with operations that work only in the same thread. */
 export interface LocalLLMEngine extends LLMEngine {
   /**
-   * Like `loadWeights`, with tensors that are there already: no number is copied. The engine is one more owner until it has others.
+   * Like `loadWeights`, with existing tensors and without a copy. The engine becomes one more owner
+   * until it loads other weights.
    *
-   * Errors   `Left(WeightFailure)` if an adapter does not fit on them, the version is none, or the engine is closed: the old ones stay,
-   *          and tensors that nobody else owns are freed.
+   * Errors   `Left(WeightFailure)` if an adapter does not match them, the version is invalid, or
+   *          the engine is closed. The old weights stay, and tensors without another owner are
+   *          freed.
    */
   readonly loadParams: (
     params: Params,
     options: { readonly version: number; readonly running: 'keep' | 'recompute' },
   ) => Either<WeightFailure, number>
-  /** Bytes of keys and values: of rows, of prompts that are being computed, and kept for later prompts. */
+  /** Bytes of keys and values: of rows, of prompts being computed, and of the prefix cache. */
   readonly bytes: () => { readonly lanes: number; readonly prompts: number; readonly prefixCache: number }
 }
 
-/** The share of free memory that keys and values may take. */
+/** Default share of free memory for keys and values. */
 const MEMORY_SHARE = 0.25
 
 const limitsOf = ({ runner, limits = {}, memory = liveMemory }: LLMEngineOptions): EngineLimits => {
@@ -102,7 +109,7 @@ const closedFailure = (error: string | null): GenerationFailure => ({
   reason: error === null ? 'the engine is closed' : `the engine has failed: ${error}`,
 })
 
-/** Other people's code may reject, against its type. */
+/** Converts rejections of a caller's function, against its type, to failures. */
 const settled = async <T>(task: TaskEither<WeightFailure, T>): Promise<Either<WeightFailure, T>> => {
   try {
     return await task()
@@ -126,13 +133,15 @@ const LLM_ENGINE_OPTIONS: OptionKinds<LLMEngineOptions> = {
 }
 
 /**
- * Makes an engine that decodes requests together and gives each a stream of its own.
+ * Makes an engine that decodes requests together and returns a stream for each.
  *
- * What a request gets depends on the request and the weights alone: not on what else is decoded, nor on when it came, nor on whether it was
- * interrupted. Requests begin in the order of arrival. When memory for keys and values runs out, the youngest rows are computed again
- * later. Loading several weights takes them one after the other.
+ * The result of a request depends only on the request and the weights. It does not depend on other
+ * requests, arrival times or interruptions. Requests start in the order of arrival. When memory for
+ * keys and values runs out, the youngest rows are computed again later. Calls that load weights run
+ * one after the other.
  *
- * Effects  owns the runner and one share of `params` until `close`. Runs in this thread, one step at a time.
+ * Effects  owns the runner and one share of `params` until `close`. Runs in this thread, one step
+ *          at a time.
  * Cost     each step computes up to `prefillTokens` prompt tokens and one token of each row.
  */
 export const makeLLMEngine = (options: LLMEngineOptions): LocalLLMEngine => {
@@ -160,7 +169,7 @@ export const makeLLMEngine = (options: LLMEngineOptions): LocalLLMEngine => {
   const longestOf = ({ prompt, sampling }: GenerationRequest): number =>
     Math.min(prompt.length + (sampling.maxTokens ?? limits.maxModelLength), limits.maxModelLength)
 
-  /** The request as it is run, or why it is not. */
+  /** Completes and checks a request, or returns the reason for refusing it. */
   const accepted = (request: GenerationRequest): Either<GenerationFailure, GenerationRequest> => {
     if (isDown()) return left(closedFailure(loop.error()))
     const checked = checkRequest(request, { info, text: model.tokenizer === null ? 'absent' : 'decoded' })
@@ -170,7 +179,7 @@ export const makeLLMEngine = (options: LLMEngineOptions): LocalLLMEngine => {
     const problem = scheduler.problem({ rows: sampling.n, tokens: prompt.length, longest: longestOf(checked.right) })
     if (problem !== null) return left(invalidRequest(problem))
     if (scheduler.inLine() < limits.maxWaiting) return checked
-    const reason = `${limits.maxWaiting} requests wait already: try again later`
+    const reason = `${limits.maxWaiting} requests are already waiting: try again later`
     return left({ _tag: 'GenerationFailure', kind: 'overloaded', reason })
   }
 
@@ -222,7 +231,9 @@ export const makeLLMEngine = (options: LLMEngineOptions): LocalLLMEngine => {
 
   const replaceProblem = (version: number): string | null => {
     if (isDown()) return closedFailure(loop.error()).reason
-    return Number.isSafeInteger(version) && version >= 0 ? null : `a version is an integer from 0 on, got ${version}`
+    return Number.isSafeInteger(version) && version >= 0
+      ? null
+      : `version must be an integer of at least 0, got ${version}`
   }
 
   const replace: LocalLLMEngine['loadParams'] = (params, { version, running }) => {

@@ -19,19 +19,25 @@ import { type Params, parameterShapes } from '../transformer/params.js'
 import { type EngineLimits, type LocalLLMEngine, makeLLMEngine } from './llmEngine.js'
 import { makeRunner, type Rounding } from './runner/runner.js'
 
-/** A decoder that is to be served. */
+/** A decoder to serve. */
 export interface ModelEngineOptions {
   readonly config: DecoderConfig
-  /** The first weights. The engine is one more owner of their tensors; the caller's ownership stays. */
+  /**
+   * The initial weights. The engine becomes one more owner of their tensors; the caller stays an
+   * owner.
+   */
   readonly params: Params
   /** Version of `params`. Default 0. */
   readonly version?: number
   /** Default: the model's end tokens. */
   readonly endTokens?: readonly number[]
-  /** Null or absent: events have no text, and stop strings are refused. */
+  /** Without a tokenizer, events have no text, and stop strings are refused. */
   readonly tokenizer?: Pick<TextTokenizer, 'decodeStart'> | null
   readonly limits?: Partial<EngineLimits>
-  /** Default `alike`: a row's tokens are the same in any batch, and its log-probabilities bit for bit if all widths are multiples of 4. */
+  /**
+   * Default `alike`: a row's tokens are the same in any batch. Its log-probabilities are equal bit
+   * for bit if all widths are multiples of 4.
+   */
   readonly rounding?: Rounding
   /** Reads checkpoint folders for `loadWeights`. */
   readonly files?: Files
@@ -41,7 +47,7 @@ export interface ModelEngineOptions {
 
 const refusal = (reason: string): WeightFailure => ({ _tag: 'WeightFailure', receiver: 'engine', reason })
 
-/** Parameters of a source, all of them checked. */
+/** Reads and checks the parameters of a source. */
 const readWeights =
   (config: DecoderConfig, files: Files) =>
   (source: WeightSource): TE.TaskEither<WeightFailure, Params> => {
@@ -93,12 +99,13 @@ const MODEL_ENGINE_OPTIONS: OptionKinds<ModelEngineOptions> = {
 }
 
 /**
- * A generation engine for a decoder, in this thread. Page 11 of the guide uses one.
+ * Makes a generation engine for a decoder, in this thread. Guide page 11 uses one.
  *
- * Shapes   `params` are those of `parameterShapes(config)`.
- * Errors   none here: a refused request is a `Failed` event, refused weights or adapters are `Left(WeightFailure)`.
- * Effects  owns one share of `params`, compiled graphs and keys and values until `close`.
- * Cost     as `makeLLMEngine`; graphs are compiled when first needed.
+ * Shapes   `params` must have the names and shapes of `parameterShapes(config)`.
+ * Errors   does not fail itself. A refused request is a `Failed` event; refused weights or adapters
+ *          are `Left(WeightFailure)`.
+ * Effects  owns one share of `params`, compiled graphs, keys and values until `close`.
+ * Cost     that of `makeLLMEngine`. Graphs are compiled on first use.
  */
 export const modelEngine = (options: ModelEngineOptions): LocalLLMEngine => {
   checkOptions('modelEngine', options, MODEL_ENGINE_OPTIONS)

@@ -1,4 +1,4 @@
-/** The engine on a thread of its own: generation never blocks the event loop of the thread that asks. */
+/** An engine on its own thread, so that generation never blocks the caller's event loop. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Thread, ThreadPort, Threads } from '../../core/capabilities.js'
@@ -11,7 +11,10 @@ import { type EngineConnection, engineConnection } from './engineConnection.js'
 import { type EngineGreeting, type EngineNews, postedArrays, type WeightTransport } from './engineMessages.js'
 import { refuseEngine, serveEngine } from './serveEngine.js'
 
-/** An exported function `(options: unknown) => TaskEither<Failure, LLMEngine>` of an ES module, which the thread calls. */
+/**
+ * An exported function `(options: unknown) => TaskEither<Failure, LLMEngine>` of an ES module,
+ * which the thread calls.
+ */
 export interface EngineModule {
   /** `file:` URL, such as `import.meta.url` of the module that has the function. */
   readonly module: string
@@ -21,15 +24,21 @@ export interface EngineModule {
 }
 
 export interface OnDeviceOptions {
-  /** Events of one stream that may be underway or unread; the thread keeps later ones back. Default 64. */
+  /** Maximum number of unread events per stream. Later ones are held back. Default 64. */
   readonly window?: number
-  /** `move` takes the buffers of the arrays that `loadWeights` and `loadAdapter` are given: they are empty afterwards. Default `copy`. */
+  /**
+   * `move` transfers the buffers of arrays given to `loadWeights` and `loadAdapter`, which are
+   * empty afterwards. Default `copy`.
+   */
   readonly weights?: WeightTransport
-  /** Longest time until the engine is there. Default ten minutes. */
+  /** Time limit for the start of the engine in milliseconds. Default ten minutes. */
   readonly startLimitMs?: number
-  /** Longest wait of `close` for the engine; then the thread is ended. Default ten seconds. */
+  /**
+   * Longest wait of `close` for the engine, after which the thread is terminated. Default ten
+   * seconds.
+   */
   readonly closeLimitMs?: number
-  /** Largest JavaScript heap of the thread. Weights are not part of it. */
+  /** Largest JavaScript heap of the thread, without the weights. */
   readonly heapMegabytes?: number
   readonly threads?: Threads
 }
@@ -40,14 +49,14 @@ const isFactory = (value: unknown): value is (options: unknown) => TaskEither<Fa
   typeof value === 'function'
 
 /**
- * What the thread runs: makes the engine and serves it.
+ * Makes an engine on the current thread and serves it.
  *
  * Errors   rejects, which ends the thread, if the module cannot be imported or the function throws.
  *
  * @public by its name, in the thread
  */
 export const runEngineThread = async (port: ThreadPort, input: unknown): Promise<void> => {
-  const { module, exportName, options } = input as EngineModule // what `LLMOnDevice` gave
+  const { module, exportName, options } = input as EngineModule // from `LLMOnDevice`
   const exported: Readonly<Record<string, unknown>> = await import(module)
   const make = exported[exportName]
   if (!isFactory(make)) throw new TypeError(`${module} exports no function '${exportName}'`)
@@ -61,7 +70,7 @@ const closed = (reason: string): GenerationFailure => ({ _tag: 'GenerationFailur
 type EngineMethods = Pick<LLMEngine, 'generate' | 'loadAdapter' | 'unloadAdapter' | 'loadWeights'>
 
 const weightMethods = (connection: EngineConnection, transport: WeightTransport): EngineMethods => {
-  /** The end of the engine is a failure of the update; what the engine throws is thrown. */
+  /** Converts the end of the engine to a failed update. Errors of the engine are thrown. */
   const update =
     <T>(run: () => Promise<E.Either<WeightFailure, T>>): TaskEither<WeightFailure, T> =>
     async () => {
@@ -127,18 +136,20 @@ const ON_DEVICE_OPTIONS: OptionKinds<OnDeviceOptions> = {
 }
 
 /**
- * An engine on a thread of its own: the counterpart of TorchRL's `LLMOnDevice`, an engine that an actor constructs where it is to run.
+ * Starts an engine on its own thread. It is the counterpart of TorchRL's `LLMOnDevice`, an engine
+ * constructed by the actor that runs it.
  *
- * The thread imports the module, makes the engine with its function, and serves it: the same requests give the same events as in this
- * thread. Weights cross in one copy, or none where they are moved or the thread reads a folder itself; arrays in shared memory are copied
- * there, not here.
+ * The thread imports the module, makes the engine with its function, and serves it. Equal requests
+ * give the same events as on this thread. Weights are copied once, or not at all if they are moved
+ * or the thread reads a folder. Arrays in shared memory are copied on the thread.
  *
- * Errors   `Left(ThreadFailure)`: the thread did not start, ended, or was too slow to have an engine, or the function refused. Later, when
- *          the thread dies, every open stream ends with `Failed` of kind `closed` that says why, updates of weights are `Left`, and other
- *          methods reject with FailureError; after `close` likewise.
- * Effects  a thread, which keeps the process alive until `close`.
- * Cost     a message for each turn of the thread's event loop that has events, whatever their number.
- * Source   TorchRL before July 2025, `LLMOnDevice`; there it is a Ray actor with vLLM in it.
+ * Errors   `Left(ThreadFailure)` if the thread did not start, ended, or exceeded the time limit, or
+ *          if the function failed. When the thread dies later, or after `close`, every open stream
+ *          ends with `Failed` of kind `closed` and the reason, updates of weights are `Left`, and
+ *          other methods reject with FailureError.
+ * Effects  starts a thread, which keeps the process alive until `close`.
+ * Cost     one message per turn of the thread's event loop, for any number of events.
+ * Source   TorchRL before July 2025, `LLMOnDevice`, which is a Ray actor with vLLM.
  */
 export const LLMOnDevice = (
   engine: EngineModule,

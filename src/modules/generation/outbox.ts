@@ -1,4 +1,4 @@
-/** The events of one request, on their way to whoever reads them. */
+/** The outgoing events of one request. */
 import type { GeneratedToken, GenerationEvent } from '../../data/generation.js'
 
 interface PendingTokens {
@@ -12,20 +12,21 @@ type Pending = { readonly event: GenerationEvent } | { readonly tokens: PendingT
 /** A stream of events with a writing and a reading end. */
 export interface Outbox {
   readonly push: (event: GenerationEvent) => void
-  /** Nothing follows. */
+  /** Ends the stream. */
   readonly end: () => void
   readonly reader: AsyncIterator<GenerationEvent, undefined>
-  /** Events that wait to be read. */
+  /** Number of unread events. */
   readonly size: () => number
 }
 
 const DONE: IteratorReturnResult<undefined> = { done: true, value: undefined }
 
 /**
- * Makes an empty stream. While nobody reads, the tokens of a completion are put into one event, so that at most two events for each
- * completion wait. `leave` is called when the reader turns away before the end.
+ * Makes an empty stream. Without a reader, the tokens of a completion are combined into one event,
+ * so at most two events per completion wait. `leave` is called when the reader stops before the
+ * end.
  *
- * Effects  a mutable value, for the edge of the engine.
+ * Effects  a mutable value.
  *
  * @example
  * makeOutbox(() => {}).size() // 0

@@ -1,16 +1,16 @@
-/** The decisions of the scheduler, as functions of sizes. */
+/** The scheduler's decisions as pure functions of sizes. */
 
-/** Tokens that rows of the smallest class reach. */
+/** Largest length of the smallest class in tokens. */
 const SMALLEST = 64
 
-/** By how much the longest rows of neighboring classes differ. */
+/** Ratio of the largest lengths of neighboring classes. */
 const FACTOR = 4
 
 /**
- * The length class of a row: 0 up to 64 tokens, 1 up to 256, 2 up to 1,024, and so on.
+ * Returns the length class of a row: 0 up to 64 tokens, 1 up to 256, 2 up to 1,024, and so on.
  *
- * Rows of one class are decoded together. All rows of a lane pay for the longest one, so that a row pays for at most four times its own
- * places, however long others are.
+ * Rows of one class are decoded together. Each row of a lane costs as much as the longest one, so a
+ * row costs at most four times its own length.
  *
  * Errors   throws RangeError unless `length` is a positive integer.
  *
@@ -29,17 +29,18 @@ export const lengthClass = (length: number): number => {
 
 /** A prompt that is being computed. */
 export interface Computing {
-  /** Tokens still to compute, at least one. */
+  /** Number of tokens left to compute; at least 1. */
   readonly remaining: number
-  /** Tokens of one call, at most: the scores of all their places are wanted, which take memory. */
+  /** Maximum number of tokens per call: the scores of all their positions are held in memory. */
   readonly limit: number
 }
 
 /**
- * How many tokens of each prompt the next call computes, in order, at most `budget` together. Prompts of which nothing is computed get 0.
+ * Distributes the next call over prompts: the number of tokens of each, in order, at most `budget`
+ * in total. Prompts that must wait get 0.
  *
- * Laws     the sum is at most `max(1, budget)`; the first prompt gets something; a prompt gets something only if each one before it got all
- *          that it may.
+ * Laws     the sum is at most `max(1, budget)`; the first prompt gets at least one token; a prompt
+ *          gets tokens only if each one before it got its maximum.
  *
  * @example
  * planChunks([{ remaining: 3, limit: 100 }, { remaining: 9, limit: 100 }], 8) // [3, 5]
@@ -55,39 +56,50 @@ export const planChunks = (prompts: readonly Computing[], budget: number): reado
   return chunks
 }
 
-/** Where something stands in the line: requests by arrival, completions of one by number. */
+/** A position in the queue: requests by arrival, completions of one request by index. */
 export interface Age {
   readonly arrival: number
   readonly index: number
 }
 
-/** The older first: negative if `a` is older. */
+/** Compares two ages: negative if `a` is older. */
 export const byAge = (a: Age, b: Age): number => a.arrival - b.arrival || a.index - b.index
 
-/** What a request in the line asks for. */
+/** The demand of a waiting request. */
 export interface Asking {
-  /** Rows that it is decoded in. */
+  /** Number of rows in which it is decoded. */
   readonly rows: number
-  /** Tokens to compute before that; 0 if an earlier request has them computed. */
+  /** Number of tokens to compute before that; 0 if an earlier request computes them. */
   readonly tokens: number
 }
 
-/** What may be given out. */
+/** The available capacity. */
 export interface Room {
-  /** Rows that may still be decoded. */
+  /** Number of rows that can still be decoded. */
   readonly rows: number
-  /** Prompt tokens that this step may still begin with: requests that could not begin wait, so that they find more in the cache. */
+  /**
+   * Prompt tokens that this step may still start. Requests that could not start yet wait, because
+   * they may find more in the cache later.
+   */
   readonly tokens: number
-  /** Whether nothing is being computed: then the first one is taken whatever the memory says, since it was checked to fit alone. */
+  /**
+   * True if nothing is being computed. The first request is then admitted regardless of memory,
+   * because it was checked to fit alone.
+   */
   readonly isIdle: boolean
-  /** Whether the memory holds the first `count` of the line, besides all that is there. */
+  /**
+   * Returns true if memory suffices for the first `count` waiting requests in addition to current
+   * work.
+   */
   readonly fits: (count: number) => boolean
 }
 
 /**
- * How many of the line are taken now, from its head: nobody overtakes, so that nobody starves.
+ * Returns the number of requests to admit from the head of the queue. Requests never overtake each
+ * other, so no request starves.
  *
- * Laws     those taken have rows and memory; if nothing is computed, at least one is taken that has the rows.
+ * Laws     admitted requests have rows and memory. If nothing is being computed, at least one
+ *          request with enough rows is admitted.
  *
  * @example
  * const room = { rows: 4, tokens: 9, isIdle: true, fits: () => true }

@@ -1,4 +1,4 @@
-/** A prompt that is being computed, in pieces, for all completions that begin with it. */
+/** The computation of a prompt, in pieces, for all completions that start with it. */
 import { type Either, isLeft, left, right } from 'fp-ts/lib/Either.js'
 import type { GenerationFailure, PromptTokenLogProb } from '../../data/generation.js'
 import type { Params } from '../transformer/params.js'
@@ -9,13 +9,13 @@ import type { KeyValues, NextToken, PrefillItem, PrefillResult } from './runner/
 import { tokenLogProbs } from './sampling/logProbs.js'
 import type { Row, Ticket } from './ticket.js'
 
-/** Scores of all places in one call are at most so many numbers: 64 MiB. */
+/** Largest size of all scores in one call: 64 MiB as 32-bit numbers. */
 const MAX_SCORES = 2 ** 24
 
-/** What makes rows wait for the same result. */
+/** The computation that rows wait for. Rows with equal needs share it. */
 export interface PrefillNeed {
   readonly tokens: Int32Array
-  /** Separates what must not be shared. */
+  /** Name that separates computations which must not be shared. */
   readonly space: string
   readonly group: string
   readonly params: () => Params
@@ -28,17 +28,20 @@ export interface PrefillJob {
   readonly need: PrefillNeed
   readonly rows: () => readonly Row[]
   readonly join: (rows: readonly Row[]) => void
-  /** Takes rows out whose request has ended. */
+  /** Removes rows whose request has ended. */
   readonly prune: () => void
   readonly computing: Computing
-  /** Tokens whose keys and values there are. */
+  /** Number of tokens whose keys and values exist. */
   readonly computed: () => number
-  /** Those of them that were found in the cache. */
+  /** Number of them that came from the cache. */
   readonly cachedTokens: () => number
   readonly past: () => readonly KeyValues[]
-  /** The item that computes the next `count` tokens. */
+  /** Returns the item that computes the next `count` tokens. */
   readonly item: (count: number) => PrefillItem
-  /** Takes the result of an item; the scores after the last token once all is computed. */
+  /**
+   * Adds the result of an item. Returns the scores after the last token once all tokens are
+   * computed.
+   */
   readonly take: (result: PrefillResult) => Either<GenerationFailure, NextToken | null>
   readonly promptLogProbs: () => readonly (PromptTokenLogProb | null)[] | null
 }
@@ -46,13 +49,16 @@ export interface PrefillJob {
 const inverseOf = ({ request }: Ticket): number =>
   request.sampling.temperature === 0 ? 1 : 1 / request.sampling.temperature
 
-/** What a row puts into a decoding step. */
+/** Returns the input of a row to a decoding step. */
 export const stepInput = ({ tokens, ticket }: Row): StepInput => ({
   token: tokens.last(),
   inverseTemperature: inverseOf(ticket),
 })
 
-/** What has to be computed before a row can be decoded. Its tokens are seen, not copied: the list grows only behind them. */
+/**
+ * Returns the computation that a row needs before decoding. Its tokens are a view, not a copy,
+ * because the list only grows at its end.
+ */
 export const prefillNeed = ({ tokens, ticket }: Row, space: string): PrefillNeed => ({
   tokens: tokens.view(),
   space,
@@ -64,7 +70,7 @@ export const prefillNeed = ({ tokens, ticket }: Row, space: string): PrefillNeed
 
 const sameTokens = (a: Int32Array, b: Int32Array): boolean => a.length === b.length && a.every((id, i) => id === b[i])
 
-/** Whether one computation serves both. */
+/** Returns true if one computation serves both. */
 export const isSameNeed = (a: PrefillNeed, b: PrefillNeed): boolean =>
   a.space === b.space &&
   a.inverseTemperature === b.inverseTemperature &&
@@ -72,10 +78,10 @@ export const isSameNeed = (a: PrefillNeed, b: PrefillNeed): boolean =>
   sameTokens(a.tokens, b.tokens)
 
 /**
- * Begins a computation with what the cache has of it, but never with the last token, whose scores are wanted. Where the scores of all
- * places are wanted, all is computed.
+ * Starts a computation from the cached beginning of the prompt. The last token is always computed,
+ * because its scores are needed. If the scores of all positions are needed, everything is computed.
  *
- * Effects  a mutable value, for the edge of the engine; the cache notes the use.
+ * Effects  a mutable value; the cache records the use.
  */
 export const makePrefillJob = (
   need: PrefillNeed,
@@ -93,7 +99,10 @@ export const makePrefillJob = (
   let rows = first
   let computed = cachedTokens
 
-  /** Adds what the scores after a piece say of the tokens after it. The last ones say nothing of the prompt. */
+  /**
+   * Adds the log-probabilities of prompt tokens from the scores of a piece. The scores after the
+   * last token are not part of the prompt's.
+   */
   const score = (logits: Float32Array, count: number): Either<GenerationFailure, void> => {
     const following = tokens.subarray(computed + 1, computed + count + 1)
     const result = tokenLogProbs(logits.subarray(0, following.length * options.vocabularySize), following, {

@@ -1,63 +1,74 @@
-/** Keys and values of prompts that were computed before, in blocks of tokens: what several requests begin with is computed once. */
+/**
+ * A cache of keys and values in blocks of tokens, so that a common prefix of several requests is
+ * computed once.
+ */
 import type { KeyValues } from './runner/modelRunner.js'
 
-/** Tokens of a block. */
+/** Number of tokens in a block. */
 export const BLOCK_SIZE = 16
 
 interface Block {
-  /** Names the tokens from the beginning to the end of this block. */
+  /** Identifies the tokens from the start of the prompt to the end of this block. */
   readonly id: number
   readonly keyValues: KeyValues
   readonly bytes: number
 }
 
-/** How keys and values of a range of tokens are had. */
+/** Reads keys and values of a range of tokens. */
 type ReadKeyValues = (from: number, to: number) => KeyValues
 
 /**
- * Blocks of keys and values, found by the tokens that they and all before them stand for. It forgets those that were not used for longest.
+ * Blocks of keys and values, found by their tokens and all tokens before them. The least recently
+ * used ones are evicted.
  *
- * A space separates what must not be shared: other weights, another adapter, another salt.
+ * A space separates entries that must not be shared: other weights, another adapter, another salt.
  */
 export interface PrefixCache {
-  /** Keys and values of the longest beginning of `tokens` that is known, in blocks, at most `limit` tokens. */
+  /**
+   * Returns keys and values of the longest known prefix of `tokens`, in blocks, at most `limit`
+   * tokens.
+   */
   readonly find: (space: string, tokens: Int32Array, limit: number) => readonly KeyValues[]
-  /** Adds the whole blocks of `tokens` that are not known; `read` is asked for those only. At most `bytes` are held afterwards. */
+  /**
+   * Adds the unknown whole blocks of `tokens`, and calls `read` only for those. Holds at most
+   * `bytes` afterwards.
+   */
   readonly put: (
     space: string,
     tokens: Int32Array,
     options: { readonly read: ReadKeyValues; readonly bytes: number },
   ) => void
-  /** Forgets blocks until at most `bytes` are held. */
+  /** Evicts blocks until at most `bytes` are held. */
   readonly trim: (bytes: number) => void
   readonly bytes: () => number
 }
 
-/** The bytes of keys and values. */
+/** Returns the size of keys and values in bytes. */
 export const cachedBytes = ({ layers }: KeyValues): number =>
   layers.reduce((sum, { keys, values }) => sum + keys.byteLength + values.byteLength, 0)
 
 /**
  * Makes an empty cache.
  *
- * A block is found under the name of the one before it and its own tokens, all written out: blocks are equal only if every token from the
- * beginning is, with no hash to collide. A block is always used later than those after it, so that the ends of chains go first.
+ * A block is found by the name of the previous block and its own tokens, written out in full.
+ * Blocks are therefore equal only if every token from the start is, without hash collisions. A
+ * block is always used later than its successors, so chains are evicted from their end.
  *
- * Effects  a mutable value, for the edge of the engine.
- * Cost     one look-up in a map for each block.
+ * Effects  a mutable value.
+ * Cost     one map look-up per block.
  *
  * @example
  * makePrefixCache().bytes() // 0
  */
 export const makePrefixCache = (): PrefixCache => {
-  // In order of use: a map remembers the order of insertion.
+  // In order of use: a map keeps the order of insertion.
   const blocks = new Map<string, Block>()
   let [bytes, nextId] = [0, 0]
 
   const nameOf = (parent: string | number, tokens: Int32Array, block: number): string =>
     `${JSON.stringify(parent)}:${tokens.subarray(block * BLOCK_SIZE, (block + 1) * BLOCK_SIZE).join()}`
 
-  /** Marks a chain as used now, its end first. */
+  /** Marks a chain as used now, from its end. */
   const touch = (chain: readonly string[]): void => {
     for (const name of [...chain].reverse()) {
       const block = blocks.get(name)!
@@ -66,7 +77,7 @@ export const makePrefixCache = (): PrefixCache => {
     }
   }
 
-  /** The names of the blocks that are known, from the beginning. */
+  /** Returns the names of the known blocks, from the start. */
   const chainOf = (space: string, tokens: Int32Array, count: number): readonly string[] => {
     const chain: string[] = []
     let parent: string | number = space
@@ -103,7 +114,7 @@ export const makePrefixCache = (): PrefixCache => {
         const keyValues = options.read(i * BLOCK_SIZE, (i + 1) * BLOCK_SIZE)
         const size = cachedBytes(keyValues)
         length += size
-        if (length > options.bytes) break // the end of the chain would be the first to go
+        if (length > options.bytes) break // the end of the chain would be evicted first
         const name = nameOf(parent, tokens, i)
         blocks.set(name, { id: nextId++, keyValues, bytes: size })
         bytes += size

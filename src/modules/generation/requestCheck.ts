@@ -1,16 +1,16 @@
-/** What is refused before anything runs. */
+/** Checks of requests before they run. */
 import { type Either, isLeft, left, right } from 'fp-ts/lib/Either.js'
 import type { EngineInfo, GenerationFailure, GenerationRequest } from '../../data/generation.js'
 import { checkSampling, type SamplingLimits, samplingParams } from './sampling/params.js'
 
-/** What a request is checked against. */
+/** The limits that requests are checked against. */
 export interface RequestLimits {
   readonly info: EngineInfo
-  /** Whether the engine has a tokenizer. */
+  /** `decoded` if the engine has a tokenizer. */
   readonly text: SamplingLimits['text']
 }
 
-/** At most so many wrong ids are listed. */
+/** Maximum number of invalid ids to list. */
 const SHOWN = 5
 
 const promptProblems = (prompt: unknown, { maxModelLength, vocabularySize }: EngineInfo): readonly string[] => {
@@ -27,7 +27,7 @@ const promptProblems = (prompt: unknown, { maxModelLength, vocabularySize }: Eng
   ]
 }
 
-/** The number after the last completion must be one that a key can have. */
+/** Returns true if all completion numbers from this one on are valid for keys. */
 const isFirst = (value: number): boolean => Number.isSafeInteger(value) && value >= 0 && value < 2 ** 52
 
 const fieldProblems = ({ id, adapter, cacheSalt, firstCompletion = 0 }: GenerationRequest): readonly string[] => [
@@ -39,7 +39,7 @@ const fieldProblems = ({ id, adapter, cacheSalt, firstCompletion = 0 }: Generati
     : [`firstCompletion must be an integer from 0 to 2^52 - 1, got ${firstCompletion}`]),
 ]
 
-/** A failure of kind `invalid`. */
+/** Makes a failure of kind `invalid`. */
 export const invalidRequest = (reason: string): GenerationFailure => ({
   _tag: 'GenerationFailure',
   kind: 'invalid',
@@ -47,9 +47,10 @@ export const invalidRequest = (reason: string): GenerationFailure => ({
 })
 
 /**
- * The request with sampling parameters as `samplingParams` completes them, and a prompt of its own.
+ * Returns the request with completed sampling parameters and a copy of the prompt.
  *
- * Errors   `Left(GenerationFailure)` of kind `invalid` with every problem of the prompt and of the sampling parameters.
+ * Errors   `Left(GenerationFailure)` of kind `invalid` that lists all problems of the prompt and
+ *          the sampling parameters.
  * Cost     O(T) for T prompt tokens.
  */
 export const checkRequest = (

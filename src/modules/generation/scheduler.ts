@@ -1,4 +1,4 @@
-/** Which requests are computed when: the mutable middle of the engine. Every function runs to its end without waiting. */
+/** The mutable scheduler of an engine, which decides when requests are computed. */
 import { type Either, isLeft, tryCatch } from 'fp-ts/lib/Either.js'
 import { errorMessage } from '../../core/failure.js'
 import type { GenerationFailure } from '../../data/generation.js'
@@ -13,11 +13,11 @@ import type { Row, SampledTicket, Ticket } from './ticket.js'
 
 /** Limits of the scheduler. */
 export interface SchedulerLimits {
-  /** Rows decoded or computed at the same time. */
+  /** Maximum number of rows that are decoded or computed at the same time. */
   readonly maxConcurrent: number
-  /** Bytes for keys and values: lanes, prompts that are being computed, and the prefix cache with what is left. */
+  /** Maximum bytes of keys and values in lanes, in prompts being computed and in the cache. */
   readonly memoryBytes: number
-  /** Prompt tokens computed between two decoding steps. */
+  /** Maximum number of prompt tokens computed between two decoding steps. */
   readonly prefillTokens: number
   readonly prefixCache: 'on' | 'off'
 }
@@ -29,30 +29,30 @@ export interface SchedulerParts {
   readonly limits: SchedulerLimits
 }
 
-/** A mutable value, for the edge of the engine. */
+/** A mutable scheduler. */
 export interface Scheduler {
   readonly submit: (ticket: Ticket) => void
-  /** Whether a step would do anything; of requests that arrived before `barrier` only. */
+  /** Returns true if a step would do anything for requests that arrived before `barrier`. */
   readonly hasWork: (barrier: number) => boolean
-  /** Computes some of the prompts, and one more token of each row. Requests from `barrier` on are not begun. */
+  /** Computes some prompt tokens, and a token of each row. Starts no requests from `barrier` on. */
   readonly step: (barrier: number) => void
-  /** Ends unfinished requests that `which` holds for. */
+  /** Aborts the unfinished requests for which `which` is true. Returns their number. */
   readonly abort: (which: (ticket: Ticket) => boolean) => number
   readonly fail: (failure: GenerationFailure) => void
-  /** Frees what a request that ended holds. */
+  /** Frees the memory of a finished request. */
   readonly forget: (ticket: Ticket) => void
-  /** Forgets keys and values of running requests, which are computed again. */
+  /** Drops keys and values of running requests, which are then computed again. */
   readonly recompute: () => void
-  /** Keys and values of running requests stay, but are those of other weights: they are not shared any more. */
+  /** Keeps keys and values of running requests although they are stale, and stops sharing them. */
   readonly keepStale: () => void
   readonly clearCache: () => void
   readonly tickets: () => readonly Ticket[]
-  /** How many wait in line: requests, and rows that were thrown out. */
+  /** Number of waiting requests and preempted rows. */
   readonly inLine: () => number
-  /** Requests of which nothing is computed. */
+  /** Number of requests that have not started. */
   readonly waiting: () => number
   readonly bytes: () => { readonly lanes: number; readonly prompts: number; readonly prefixCache: number }
-  /** Why a request can never be computed, or null. */
+  /** Returns the reason why a request can never be computed, or `null`. */
   readonly problem: (request: {
     readonly rows: number
     readonly tokens: number
@@ -61,12 +61,12 @@ export interface Scheduler {
   readonly release: () => void
 }
 
-/** Rows that wait for the same tokens to be computed. */
+/** Rows that wait for the same tokens. */
 interface Task {
   readonly rows: readonly Row[]
 }
 
-/** New rows leave so many tokens of room for each lane, so that they are not thrown out again at once. */
+/** Free tokens that admission leaves in each lane, so that new rows are not preempted at once. */
 const HEADROOM = 64
 
 const taskAge = ({ rows }: Task): Row => rows[0]!
@@ -77,7 +77,7 @@ const broken = (operation: string, error: unknown): GenerationFailure => ({
   reason: `the model failed in ${operation}: ${errorMessage(error)}`,
 })
 
-/** What was chosen for a row. */
+/** The token sampled for a row. */
 interface Choice {
   readonly row: Row
   readonly sampled: Either<GenerationFailure, SampledTicket>
@@ -89,7 +89,7 @@ interface Piece {
   readonly count: number
 }
 
-/** What a runner throws, as a value. */
+/** Returns a thrown error as a value. */
 const attempt = <T>(f: () => T): Either<unknown, T> => tryCatch(f, (error) => error)
 
 const oldest = (rows: readonly Row[]): Row => rows.reduce((a, b) => (byAge(a, b) <= 0 ? a : b))
@@ -99,7 +99,7 @@ export const makeScheduler = ({ runner, weights, metrics, limits }: SchedulerPar
   const tickets = new Set<Ticket>()
   const lanes = makeLaneSet<Row>(runner)
   const cache = limits.prefixCache === 'on' ? makePrefixCache() : null
-  // Computed with weights that are not served any more, in part at least.
+  // Computed, at least in part, with weights that are no longer served.
   const stale = new WeakSet<Row>()
   const staleJobs = new WeakSet<PrefillJob>()
   let line: readonly Task[] = []
@@ -109,7 +109,7 @@ export const makeScheduler = ({ runner, weights, metrics, limits }: SchedulerPar
 
   const needOf = (task: Task): PrefillNeed => prefillNeed(taskAge(task), spaceOf(taskAge(task).ticket))
 
-  /** Puts rows back into the line: those of one request that have the prompt only stay together. */
+  /** Puts rows back into the queue. Rows of one request that only have the prompt stay together. */
   const enqueue = (rows: readonly Row[]): void => {
     const fresh = new Map<Ticket, Row[]>()
     const tasks: Task[] = []
@@ -126,7 +126,10 @@ export const makeScheduler = ({ runner, weights, metrics, limits }: SchedulerPar
 
   const promptBytes = (): number => runner.bytesPerToken * jobs.reduce((sum, job) => sum + job.need.tokens.length, 0)
 
-  /** Bytes once all that is being computed, and `needs` too, has been, and is `growth` tokens longer. The cache does not count: it gives way. */
+  /**
+   * Returns the bytes needed once all current work and `more` are computed and `growth` tokens
+   * longer. The cache is not counted, because it can be evicted.
+   */
   const bytesNeeded = (more: readonly Arriving[], growth: number): number => {
     const arriving = jobs.map(({ need, rows }) => ({
       group: need.group,
@@ -137,10 +140,10 @@ export const makeScheduler = ({ runner, weights, metrics, limits }: SchedulerPar
     return lanes.bytesWith([...arriving, ...more], growth) + promptBytes() + runner.bytesPerToken * tokens
   }
 
-  /** What is left for the cache once every row is one token longer. */
+  /** Returns the bytes left for the cache once every row is one token longer. */
   const cacheRoom = (): number => Math.max(0, limits.memoryBytes - bytesNeeded([], 1))
 
-  /** Keeps keys and values of a row for others who begin with the same tokens. */
+  /** Caches keys and values of a row for other requests with the same prefix. */
   const remember = (row: Row): void => {
     if (cache === null || stale.has(row) || !lanes.has(row)) return
     cache.put(spaceOf(row.ticket), row.tokens.view().subarray(0, lanes.length(row)), {
@@ -179,7 +182,10 @@ export const makeScheduler = ({ runner, weights, metrics, limits }: SchedulerPar
     }
   }
 
-  /** Makes room for one more token of each row: the cache gives way first, then unused places, then the youngest rows. */
+  /**
+   * Frees memory for one more token of each row: evicts the cache, then unused slots, then the
+   * youngest rows.
+   */
   const relieve = (): void => {
     lanes.promote()
     if (bytesNeeded([], 1) > limits.memoryBytes) lanes.compact()
@@ -225,7 +231,7 @@ export const makeScheduler = ({ runner, weights, metrics, limits }: SchedulerPar
     cache?.trim(cacheRoom())
   }
 
-  /** A row with what was chosen for it. Chosen for all first: the scores are gone with the runner's next call. */
+  /** Samples a token. All rows are sampled first: the runner's next call discards the scores. */
   const choose = (row: Row, scores: NextToken): Choice => ({ row, sampled: row.choose(scores, weights.version()) })
 
   const deliver = ({ row, sampled }: Choice): void => {
@@ -239,7 +245,7 @@ export const makeScheduler = ({ runner, weights, metrics, limits }: SchedulerPar
     if (!row.isOpen() && lanes.has(row)) lanes.remove(row)
   }
 
-  /** Keeps keys and values of a prompt for others, even if no completion goes on. */
+  /** Caches keys and values of a prompt for other requests, even after all completions ended. */
   const rememberPrompt = (job: PrefillJob): void => {
     const { space, tokens } = job.need
     if (cache === null || staleJobs.has(job) || tokens.length < job.cachedTokens() + BLOCK_SIZE) return
@@ -277,7 +283,7 @@ export const makeScheduler = ({ runner, weights, metrics, limits }: SchedulerPar
     }
   }
 
-  /** One call for pieces of prompts that are computed with the same weights. */
+  /** Computes pieces of prompts that use the same weights in one call. */
   const compute = (pieces: readonly Piece[]): void => {
     const completed: { readonly job: PrefillJob; readonly choices: readonly Choice[] }[] = []
     const items = pieces.map(({ job, count }) => job.item(count))
@@ -349,7 +355,7 @@ export const makeScheduler = ({ runner, weights, metrics, limits }: SchedulerPar
       return ended.length
     },
     fail: (failure) => {
-      // The lanes may be broken already; the first error is the one that is told.
+      // The lanes may already be broken. Only the first error is reported.
       for (const ticket of [...tickets]) attempt(() => ticket.fail(failure))
     },
     forget,

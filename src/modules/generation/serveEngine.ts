@@ -1,4 +1,7 @@
-/** The engine's side of the protocol of engineMessages.ts: messages become calls, events and answers become messages. */
+/**
+ * The engine's side of the protocol in engineMessages.ts: turns messages into calls, and events and
+ * answers into messages.
+ */
 import type { Clock, ThreadPort } from '../../core/capabilities.js'
 import { errorMessage, type Failure } from '../../core/failure.js'
 import type { GenerationEvent, LLMEngine } from '../../data/generation.js'
@@ -12,14 +15,14 @@ import {
   type StreamItem,
 } from './engineMessages.js'
 
-/** A stream that is being sent. Mutable: it lives between two messages. */
+/** A stream that is being sent. Mutable. */
 interface Sending {
   readonly events: AsyncIterator<GenerationEvent>
   readonly controller: AbortController
   credit: number
   /** Wakes the sender, which waits for credit. */
   wake: () => void
-  /** Settles when the engine has let go of the request, because nobody reads the stream any more. */
+  /** Settles when the engine has released the request of a reader that left, or `null`. */
   returned: Promise<unknown> | null
 }
 
@@ -46,10 +49,10 @@ const perform = (engine: LLMEngine, call: EngineCall): Promise<unknown> => {
   }
 }
 
-/** Where messages to the owner wait for each other: all items of one turn of the event loop are one message. */
+/** A buffer of outgoing messages. All items of one turn of the event loop become one message. */
 interface Outbox {
   readonly item: (item: StreamItem) => void
-  /** After all items so far. */
+  /** Sends a message after all previous items. */
   readonly message: (message: EngineNews) => void
 }
 
@@ -71,7 +74,7 @@ const makeOutbox = (port: ThreadPort, clock: Pick<Clock, 'breathe'>): Outbox => 
   }
 }
 
-/** Sends the events of a stream as far as its credit reaches, and its end. Resolves after that. */
+/** Sends the events of a stream as far as its credit allows, and its end. Resolves afterwards. */
 const send = async (stream: number, sending: Sending, outbox: Outbox): Promise<void> => {
   try {
     while (sending.returned === null) {
@@ -100,8 +103,8 @@ const send = async (stream: number, sending: Sending, outbox: Outbox): Promise<v
 /**
  * Serves an engine to the owner at the other end of a port.
  *
- * Effects  listens from now on, and posts `Ready` first. A call of `close` lets every stream run to its end, whatever its credit, and is
- *          answered after them.
+ * Effects  listens from now on, and posts `Ready` first. A `close` call lets every stream finish,
+ *          without regard to credit, and is answered afterwards.
  */
 export const serveEngine = (
   port: ThreadPort,
@@ -113,7 +116,7 @@ export const serveEngine = (
   const running = new Set<Promise<void>>()
 
   const giveCredit = (sending: Sending | undefined, events: number): void => {
-    if (sending === undefined) return // it has ended meanwhile
+    if (sending === undefined) return // it has already ended
     sending.credit += events
     sending.wake()
   }
@@ -133,7 +136,7 @@ export const serveEngine = (
 
   const stopReading = (sending: Sending | undefined): void => {
     if (sending === undefined) return
-    sending.controller.abort() // an engine that is asked for the next event now has nothing to wait for
+    sending.controller.abort() // so that a pending request for the next event ends
     sending.returned = sending.events.return?.() ?? Promise.resolve()
     sending.wake()
   }
@@ -175,6 +178,6 @@ export const serveEngine = (
   })
 }
 
-/** Tells the owner that there is no engine, and why. */
+/** Reports to the owner that the engine could not start. */
 export const refuseEngine = (port: ThreadPort, failure: Failure): void =>
   port.post({ _tag: 'Refused', failure } satisfies EngineGreeting)

@@ -1,4 +1,4 @@
-/** A request inside of the engine: its completions, what is told about them, and what is measured. */
+/** A request inside the engine: its completions, events and measurements. */
 import type { Either } from 'fp-ts/lib/Either.js'
 import type {
   FinishReason,
@@ -14,37 +14,37 @@ import type { Age } from './plan.js'
 import type { NextToken } from './runner/modelRunner.js'
 import type { Finish } from './sampling/stopTracker.js'
 
-/** A token of a completion, and what it means for the text and the end. */
+/** A sampled token, with its text and whether it ends the completion. */
 export interface SampledTicket {
   readonly token: GeneratedToken
-  /** Text that is certain now. */
+  /** The text that is now final. */
   readonly text: string
   readonly finish: Finish | null
 }
 
-/** How one completion goes on. A mutable value. */
+/** The sampler of one completion. A mutable value. */
 export interface CompletionSampler {
   readonly next: (scores: NextToken, version: number) => Either<GenerationFailure, SampledTicket>
-  /** Text that was held back, when nothing more follows. */
+  /** Returns text that was held back, at the end of the completion. */
   readonly rest: () => string
 }
 
-/** Token ids that grow in number. */
+/** A growing list of token ids. */
 interface TokenList {
   readonly length: () => number
   readonly last: () => number
   readonly push: (id: number) => void
-  /** A view of all, which holds until the next `push`. */
+  /** A view of all ids, valid until the next `push`. */
   readonly view: () => Int32Array
 }
 
 /** One completion. */
 export interface Row extends Age {
   readonly ticket: Ticket
-  /** The prompt, and all that was sampled. */
+  /** The prompt and all sampled tokens. */
   readonly tokens: TokenList
   readonly choose: CompletionSampler['next']
-  /** Adds a token that was chosen, tells the reader, and closes the row if it was the last. */
+  /** Adds a sampled token, sends it to the reader, and closes the row if it was the last one. */
   readonly deliver: (sampled: SampledTicket) => void
   /** Closes the row without another token. */
   readonly abort: () => void
@@ -57,30 +57,30 @@ export interface Ticket {
   readonly arrival: number
   readonly use: WeightUse
   readonly rows: readonly Row[]
-  /** It is computed from now on: measures how long it waited, the first time. */
+  /** Marks the start of the computation. The first call records the waiting time. */
   readonly schedule: () => void
   readonly hasBegun: () => boolean
-  /** Tells the reader, the first time. */
+  /** Reports the start to the reader, on the first call. */
   readonly begin: (cachedTokens: number, promptLogProbs: PromptLogProbs | null) => void
   readonly fail: (failure: GenerationFailure) => void
   readonly isOpen: () => boolean
 }
 
-/** What a ticket is made of. */
+/** The parts of a ticket. */
 export interface TicketParts {
   readonly request: GenerationRequest
   readonly arrival: number
   readonly use: WeightUse
   readonly outbox: Outbox
   readonly metrics: MetricsRecorder
-  /** Milliseconds. */
+  /** Returns the time in milliseconds. */
   readonly now: () => number
   readonly start: (index: number) => CompletionSampler
   /** Called once, when the last completion has ended. */
   readonly closed: (ticket: Ticket) => void
 }
 
-/** A list that begins with these. */
+/** Makes a list that starts with these ids. */
 const tokenList = (ids: Int32Array): TokenList => {
   let [values, count] = [Int32Array.from(ids), ids.length]
   return {
@@ -98,13 +98,13 @@ const tokenList = (ids: Int32Array): TokenList => {
   }
 }
 
-/** Milliseconds to seconds. */
+/** Converts milliseconds to seconds. */
 const seconds = (ms: number): number => ms / 1000
 
 /**
  * Makes a ticket with all its completions.
  *
- * Effects  a mutable value, for the edge of the engine: it writes into `outbox` and `metrics`.
+ * Effects  a mutable value that writes to `outbox` and `metrics`.
  */
 export const makeTicket = (parts: TicketParts): Ticket => {
   const { request, arrival, use, outbox, metrics, now } = parts

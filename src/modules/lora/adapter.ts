@@ -1,10 +1,12 @@
 /**
- * LoRA adapters: for a projection `W`, two small matrices `A` and `B` with `x W^T + scaling * (x A^T) B^T` (Hu et al. 2021, arXiv:2106.09685).
+ * LoRA adapters: for a projection `W`, two small matrices `A` and `B` with
+ * `x W^T + scaling * (x A^T) B^T` (Hu et al. 2021, arXiv:2106.09685).
  *
  * This folder holds LoRA adapters: their values, their files in the format of PEFT, and merging.
  * It does not hold their arithmetic in the decoder (`../transformer/applyLora.ts`).
  *
- * An adapter is a value beside the model: the base weights are never changed. Axis letters: R rank, I inputs and O outputs of a projection.
+ * An adapter is a separate value: the base weights are never changed. Axis letters: R rank, I
+ * inputs and O outputs of a projection.
  */
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
@@ -19,19 +21,21 @@ import type { Params } from '../transformer/params.js'
 import { type AdaptedProjection, adaptedProjections, type LoraConfig, scalingOf } from './config.js'
 import { projections } from './projections.js'
 
-/** An adapter as plain numbers: `MODULE.lora_A.weight` `[R, I]` and `MODULE.lora_B.weight` `[O, R]`. */
+/**
+ * An adapter as plain arrays: `MODULE.lora_A.weight` `[R, I]` and `MODULE.lora_B.weight` `[O, R]`.
+ */
 export interface Adapter {
   readonly config: LoraConfig
   readonly arrays: ReadonlyMap<string, PlainArray>
 }
 
-/** An adapter as tensors of the same names: what training changes. */
+/** An adapter as trainable tensors of the same names. */
 export interface LoraParams {
   readonly config: LoraConfig
   readonly tensors: Params
 }
 
-/** The names and shapes of an adapter on projections, in the order of the parameters. */
+/** Returns the names and shapes of an adapter on projections, in the order of the parameters. */
 export const adapterShapes = (
   adapted: ReadonlyMap<string, AdaptedProjection>,
 ): ReadonlyMap<string, readonly [number, number]> =>
@@ -43,9 +47,11 @@ export const adapterShapes = (
   )
 
 /**
- * A new adapter, which changes nothing yet: `A` uniform in `+- 1 / sqrt(I)` (Kaiming with `a = sqrt(5)`) and `B` zero.
+ * Makes a new adapter, which has no effect yet: `A` uniform in `+- 1 / sqrt(I)` (Kaiming with
+ * `a = sqrt(5)`) and `B` zero.
  *
- * Errors   `Left(ConfigFailure)`, with all problems, for settings that do not fit the model, and for a dropout, which training does not do.
+ * Errors   `Left(ConfigFailure)` that lists all problems: settings that do not match the model, and
+ *          a dropout, which training does not support.
  * Source   PEFT 0.18, `LoraLayer.reset_lora_parameters`; He et al. 2015, arXiv:1502.01852.
  */
 export const initialLora = (config: DecoderConfig, lora: LoraConfig, key: Key): E.Either<ConfigFailure, Adapter> =>
@@ -55,7 +61,7 @@ export const initialLora = (config: DecoderConfig, lora: LoraConfig, key: Key): 
       () => lora.dropout === 0,
       (): ConfigFailure => ({
         _tag: 'ConfigFailure',
-        reason: `LoRA: a dropout of ${lora.dropout} cannot be trained with: set it to 0`,
+        reason: `LoRA: training does not support a dropout of ${lora.dropout}: set it to 0`,
       }),
     ),
     E.map((adapted) => ({
@@ -74,13 +80,13 @@ export const initialLora = (config: DecoderConfig, lora: LoraConfig, key: Key): 
     })),
   )
 
-/** The modules that names of an adapter's tensors belong to, in order. */
+/** Returns the modules of an adapter's tensors, in order. */
 export const adapterModules = (names: Iterable<string>): readonly string[] => [
   ...new Set([...names].flatMap((name) => moduleOfLora(name) ?? [])),
 ]
 
 /**
- * The scalars that an adapter's products are multiplied by, under the names that the decoder looks for.
+ * Makes the scaling factors of an adapter's products, under the names that the decoder uses.
  *
  * Effects  makes tensors that belong to the enclosing scope.
  */
@@ -101,10 +107,11 @@ const rankIn = (tensors: Params, module: string): number => {
 }
 
 /**
- * The parameters of a model with an adapter on it: the base's tensors, the adapter's, and its scalings. `x W^T + b` becomes
- * `x W^T + b + scaling * (x A^T) B^T` wherever the adapter has a module.
+ * Combines the parameters of a model with an adapter: the base's tensors, the adapter's, and its
+ * scalings. `x W^T + b` becomes `x W^T + b + scaling * (x A^T) B^T` for each module of the adapter.
  *
- * Effects  makes the scalings, which belong to the enclosing scope. Neither the base nor the adapter is copied or changed.
+ * Effects  makes the scalings, which belong to the enclosing scope. Base and adapter are neither
+ *          copied nor changed.
  *
  * @example
  * Object.keys(withLora({}, { config: DEFAULT_LORA, tensors: {} })) // []
@@ -116,11 +123,13 @@ export const withLora = (base: Params, adapter: LoraParams): Params => ({
 })
 
 /**
- * Plain parameters that compute what base and adapter compute together, up to rounding: `W + scaling * B A`, or its transpose where the
- * weight is stored as `[I, O]`.
+ * Merges an adapter into plain parameters, which compute the same up to rounding:
+ * `W + scaling * B A`, or its transpose for weights stored as `[I, O]`.
  *
- * Errors   throws where the model has no projection for a module of the adapter, or the base no weight.
- * Effects  makes the changed weights, which belong to the enclosing scope; the rest are the base's own tensors.
+ * Errors   throws if the model has no projection for a module of the adapter, or the base lacks its
+ *          weight.
+ * Effects  makes the changed weights, which belong to the enclosing scope; the others are the
+ *          base's own tensors.
  * Source   PEFT's `merge_and_unload`.
  */
 export const mergeLora = (model: DecoderConfig, base: Params, { config, tensors }: LoraParams): Params => {
@@ -140,7 +149,8 @@ export const mergeLora = (model: DecoderConfig, base: Params, { config, tensors 
 }
 
 /**
- * What keeps tensors from being an adapter of a model; undefined for one that fits. Scalings belong to it.
+ * Returns why tensors are not a valid adapter of a model, or `undefined`. An adapter includes its
+ * scalings.
  *
  * Shapes   by module, `[R, I]`, `[O, R]` and `[]`, with any rank.
  */
@@ -148,7 +158,7 @@ export const adapterMismatch = (config: DecoderConfig, tensors: Params): string 
   const all = projections(config)
   const problems = adapterModules(Object.keys(tensors)).flatMap((module) => {
     const projection = all.get(module)
-    if (projection === undefined) return [`'${module}' is no projection of this architecture`]
+    if (projection === undefined) return [`'${module}' is not a projection of this architecture`]
     const names = loraNames(module)
     const rank = tensors[names.a]?.shape[0] ?? 0
     const expected = [

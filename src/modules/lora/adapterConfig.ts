@@ -5,12 +5,15 @@ import type { ConfigFailure } from '../../core/failure.js'
 import type { Projection } from '../transformer/config/description.js'
 import type { LoraConfig } from './config.js'
 
-/** What an adapter_config.json says. */
+/** The contents of an adapter_config.json. */
 export interface AdapterConfig {
-  /** Without the target modules where the file gives a pattern for them: then the tensors of the adapter tell. */
+  /**
+   * The settings. Without target modules if the file gives a pattern for them; they then follow
+   * from the adapter's tensors.
+   */
   readonly lora: LoraConfig
   readonly targets: 'listed' | 'in the tensors'
-  /** The name or folder of the base model, as it was written; null where the file does not say. */
+  /** The name or folder of the base model as written, or null if the file has none. */
   readonly baseModel: string | null
 }
 
@@ -38,17 +41,20 @@ const schema = z.looseObject({
 
 const READ = new Set(Object.keys(schema.shape))
 
-/** Fields that say nothing about the arithmetic. PEFT itself sees which weights are stored transposed. */
+/**
+ * Fields without an effect on the arithmetic. PEFT detects itself which weights are stored
+ * transposed.
+ */
 const HARMLESS = new Set([
   ...['auto_mapping', 'peft_version', 'revision', 'inference_mode', 'fan_in_fan_out', 'megatron_core'],
   ...['loftq_config', 'eva_config', 'corda_config', 'qalora_group_size', 'ensure_weight_tying', 'runtime_config'],
 ])
 
-/** Whether a field of PEFT is switched off, so that it does nothing. */
+/** Returns true if a field of PEFT is disabled and has no effect. */
 const isOff = (value: unknown): boolean =>
   value === null || value === false || (typeof value === 'object' && Object.keys(value).length === 0) // an empty list or record
 
-/** A pattern of PEFT that is nothing but the end of a path. */
+/** A plain pattern of PEFT, which is only the end of a path. */
 const PLAIN = /^[\w.]+$/
 
 const problemsOf = (raw: z.infer<typeof schema>): readonly string[] => {
@@ -57,7 +63,9 @@ const problemsOf = (raw: z.infer<typeof schema>): readonly string[] => {
   const layerPatterns = [raw.layers_pattern ?? []].flat()
   return [
     ...others.map(([name, value]) => `${name} ${JSON.stringify(value)} is not supported`),
-    ...patterns.filter((key) => !PLAIN.test(key)).map((key) => `pattern ${JSON.stringify(key)} is no name of a module`),
+    ...patterns
+      .filter((key) => !PLAIN.test(key))
+      .map((key) => `pattern ${JSON.stringify(key)} is not the name of a module`),
     ...layerPatterns
       .filter((name) => name !== 'layers' && name !== 'h')
       .map((name) => `layers_pattern ${JSON.stringify(name)} is not supported (layers, h)`),
@@ -87,8 +95,9 @@ const toLora = (raw: z.infer<typeof schema>): AdapterConfig => {
 /**
  * Reads a parsed `adapter_config.json`.
  *
- * Errors   `Left(ConfigFailure)` with all problems: a missing or ill-typed field; another method than LoRA; a field that is on and changes the
- *          arithmetic, or that nobody here has heard of (`use_dora`, `modules_to_save`, a `bias`, ...); a pattern that is no plain name.
+ * Errors   `Left(ConfigFailure)` that lists all problems: a missing or ill-typed field; another
+ *          method than LoRA; an enabled field that changes the arithmetic or is unknown
+ *          (`use_dora`, `modules_to_save`, a `bias`, ...); a pattern that is not a plain name.
  */
 export const parseAdapterConfig = (json: unknown): E.Either<ConfigFailure, AdapterConfig> => {
   const parsed = schema.safeParse(json)
@@ -99,18 +108,21 @@ export const parseAdapterConfig = (json: unknown): E.Either<ConfigFailure, Adapt
     : E.left({ _tag: 'ConfigFailure', reason: problems.join('; ') })
 }
 
-/** What `formatAdapterConfig` cannot know from the settings. */
+/** The parts of an adapter_config.json that do not follow from the settings. */
 export interface AdapterConfigContext {
-  /** The modules that the adapter has: PEFT wants names where the settings say 'all-linear'. */
+  /** The modules of the adapter, which replace 'all-linear', because PEFT needs names. */
   readonly modules: readonly string[]
   readonly baseModel?: string | null
-  /** How the base stores its projections: GPT-2 as `[in, out]`. */
+  /** The layout of projections in the base model: `[in, out]` for GPT-2. */
   readonly layout: Projection['layout']
 }
 
 const lastName = (module: string): string => module.slice(module.lastIndexOf('.') + 1)
 
-/** The `adapter_config.json` of settings, as PEFT 0.18 reads it. `parseAdapterConfig` reads it back to the same modules and numbers. */
+/**
+ * Returns the `adapter_config.json` of settings for PEFT 0.18. `parseAdapterConfig` restores the
+ * same modules and numbers.
+ */
 export const formatAdapterConfig = (
   lora: LoraConfig,
   { modules, baseModel = null, layout }: AdapterConfigContext,

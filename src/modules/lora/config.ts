@@ -1,27 +1,36 @@
-/** What a LoRA adapter is made of: ranks, scaling and the projections that it changes. */
+/** The settings of a LoRA adapter: ranks, scaling and adapted projections. */
 import * as E from 'fp-ts/lib/Either.js'
 import { type ConfigFailure, problemList } from '../../core/failure.js'
 import type { Projection } from '../transformer/config/description.js'
 import type { DecoderConfig } from '../transformer/config.js'
 import { projections } from './projections.js'
 
-/** What the product of the two matrices is multiplied by: `alpha / rank`, or `alpha / sqrt(rank)` (rank-stabilized, rsLoRA). */
+/**
+ * The factor of the product of the two matrices: `alpha / rank`, or `alpha / sqrt(rank)`
+ * (rank-stabilized, rsLoRA).
+ */
 export type LoraScaling = 'alpha/rank' | 'alpha/sqrt(rank)'
 
-/** Settings of an adapter, with PEFT's meaning. */
+/** The settings of an adapter, with the same meaning as in PEFT. */
 export interface LoraConfig {
   readonly rank: number
   readonly alpha: number
-  /** Paths of modules or the ends of such paths (`q_proj`), or every projection but the one onto the vocabulary. */
+  /**
+   * Paths of modules, ends of such paths (`q_proj`), or all projections except the output
+   * projection.
+   */
   readonly targetModules: readonly string[] | 'all-linear'
   readonly scaling: LoraScaling
-  /** Share of the inputs that PEFT drops while it trains. Has no effect on a model that samples or scores; training here wants 0. */
+  /**
+   * Share of the inputs that PEFT drops in training. No effect on sampling and scoring; training
+   * here requires 0.
+   */
   readonly dropout: number
-  /** Numbers of the layers that are changed; null for all. */
+  /** Indices of the adapted layers, or null for all. */
   readonly layers: readonly number[] | null
-  /** Other ranks for modules whose path ends like this; the first that fits. */
+  /** Ranks of modules by the end of their path. The first match applies. */
   readonly rankPattern: Readonly<Record<string, number>>
-  /** The same for alpha. */
+  /** Alphas of modules by the end of their path. The first match applies. */
   readonly alphaPattern: Readonly<Record<string, number>>
 }
 
@@ -37,27 +46,27 @@ export const DEFAULT_LORA: LoraConfig = {
   alphaPattern: {},
 }
 
-/** The default settings with some of them changed. */
+/** Returns the default settings with changes. */
 export const loraConfig = (changes: Partial<LoraConfig>): LoraConfig => ({ ...DEFAULT_LORA, ...changes })
 
-/** A projection with the adapter on it. */
+/** A projection with its adapter settings. */
 export interface AdaptedProjection extends Projection {
   readonly rank: number
-  /** What the product of the two matrices is multiplied by. */
+  /** The factor of the product of the two matrices. */
   readonly scaling: number
 }
 
-/** Whether a module's path is `ending` or ends with it. */
+/** Returns true if a module's path equals `ending` or ends with it. */
 const endsWithPath = (module: string, ending: string): boolean => module === ending || module.endsWith(`.${ending}`)
 
 const fromPattern = (pattern: Readonly<Record<string, number>>, module: string, otherwise: number): number =>
   Object.entries(pattern).find(([ending]) => endsWithPath(module, ending))?.[1] ?? otherwise
 
-/** The rank of the adapter on a module. */
+/** Returns the rank of the adapter on a module. */
 const rankOf = (lora: LoraConfig, module: string): number => fromPattern(lora.rankPattern, module, lora.rank)
 
 /**
- * What the product of a module's two matrices is multiplied by.
+ * Returns the factor of the product of a module's two matrices.
  *
  * @example
  * scalingOf({ ...DEFAULT_LORA, alpha: 16 }, 'model.layers.0.self_attn.q_proj', 8) // 2
@@ -67,7 +76,10 @@ export const scalingOf = (lora: LoraConfig, module: string, rank: number): numbe
 
 const LAYER = /^.+?\.(\d+)\./
 
-/** Whether the settings choose a module. As in PEFT, a whole path is chosen whatever its layer. */
+/**
+ * Returns true if the settings select a module. As in PEFT, a complete path is selected regardless
+ * of its layer.
+ */
 const isTarget = ({ targetModules, layers }: LoraConfig, module: string): boolean => {
   if (targetModules !== 'all-linear') {
     if (targetModules.includes(module)) return true
@@ -81,15 +93,15 @@ const isPositiveInteger = (x: number): boolean => Number.isSafeInteger(x) && x >
 
 const numberProblems = ({ rank, alpha, dropout, rankPattern, alphaPattern }: LoraConfig): readonly string[] => [
   ...[['rank', rank] as const, ...Object.entries(rankPattern).map(([k, r]) => [`rank of '${k}'`, r] as const)].flatMap(
-    ([name, r]) => (isPositiveInteger(r) ? [] : [`the ${name} is ${r}, which is no positive integer`]),
+    ([name, r]) => (isPositiveInteger(r) ? [] : [`the ${name} is ${r}, not a positive integer`]),
   ),
   ...[
     ['alpha', alpha] as const,
     ...Object.entries(alphaPattern).map(([k, a]) => [`alpha of '${k}'`, a] as const),
   ].flatMap(([name, a]) =>
-    Number.isFinite(a) && a !== 0 ? [] : [`the ${name} is ${a}, which is no number to scale by`],
+    Number.isFinite(a) && a !== 0 ? [] : [`the ${name} is ${a}, not a finite number other than 0`],
   ),
-  ...(dropout >= 0 && dropout < 1 ? [] : [`the dropout is ${dropout}, which is not in [0, 1)`]),
+  ...(dropout >= 0 && dropout < 1 ? [] : [`the dropout is ${dropout}, not in [0, 1)`]),
 ]
 
 const targetProblems = (lora: LoraConfig, config: DecoderConfig, all: readonly string[]): readonly string[] => {
@@ -99,7 +111,7 @@ const targetProblems = (lora: LoraConfig, config: DecoderConfig, all: readonly s
   const patterns = [...Object.keys(lora.rankPattern), ...Object.keys(lora.alphaPattern)]
   const lost = [...listed, ...patterns].filter((ending) => !all.some((module) => endsWithPath(module, ending)))
   return [
-    ...lost.map((ending) => `'${ending}' is no projection of this model (it has ${known.join(', ')})`),
+    ...lost.map((ending) => `'${ending}' is not a projection of this model (it has ${known.join(', ')})`),
     ...(listed.length === 0 && targetModules !== 'all-linear' ? ['there are no target modules'] : []),
     ...(layers ?? [])
       .filter((layer) => !Number.isSafeInteger(layer) || layer < 0 || layer >= config.layers)
@@ -108,10 +120,10 @@ const targetProblems = (lora: LoraConfig, config: DecoderConfig, all: readonly s
 }
 
 /**
- * The projections of a model that an adapter changes, by path, in the order of the parameters.
+ * Returns the adapted projections of a model by path, in the order of the parameters.
  *
- * Errors   `Left(ConfigFailure)` with all problems: a rank, an alpha or a dropout that is none; a target, a pattern or a layer that the model
- *          does not have; nothing to change.
+ * Errors   `Left(ConfigFailure)` that lists all problems: an invalid rank, alpha or dropout; a
+ *          target, pattern or layer that the model does not have; no adapted projection.
  */
 export const adaptedProjections = (
   config: DecoderConfig,

@@ -20,7 +20,7 @@ import { adaptedProjections } from './config.js'
 const CONFIG_FILE = 'adapter_config.json'
 const WEIGHTS_FILE = 'adapter_model.safetensors'
 
-/** PEFT's own wrappers around the base model, in front of the path of every module. */
+/** The prefix of PEFT's wrappers in front of every module path. */
 export const PEFT_PREFIX = 'base_model.model.'
 
 const failure =
@@ -28,15 +28,15 @@ const failure =
   ({ reason }: { readonly reason: string }): ModelFailure =>
     modelFailure(folder, reason, file)
 
-/** Arrays by the names that this project uses. */
+/** Returns arrays by the names that this project uses. */
 const withoutPrefix = (arrays: ReadonlyMap<string, StoredArray>): ReadonlyMap<string, StoredArray> =>
   new Map(
     [...arrays].map(([name, array]) => [name.startsWith(PEFT_PREFIX) ? name.slice(PEFT_PREFIX.length) : name, array]),
   )
 
 /**
- * The settings with their target modules, which a file may give by a regular expression. Nobody runs expressions of a file here: the
- * tensors say which modules it chose.
+ * Returns the settings with their target modules. If a file gives these as a regular expression,
+ * they are taken from the tensors instead, because expressions from files are never run.
  */
 const settled = ({ lora, targets }: AdapterConfig, arrays: ReadonlyMap<string, StoredArray>) =>
   targets === 'listed' ? lora : { ...lora, targetModules: adapterModules(arrays.keys()), layers: null }
@@ -54,18 +54,19 @@ const adapterOf = (
   )
 }
 
-/** An adapter that was read, and what its folder says about its origin. */
+/** A loaded adapter, and its base model according to its files. */
 export interface LoadedAdapter {
   readonly adapter: Adapter
-  /** Name or folder of the base model, as it was written. */
+  /** Name or folder of the base model, as written in the file. */
   readonly baseModel: string | null
 }
 
 /**
- * Loads an adapter for a model from a folder as PEFT writes it.
+ * Loads an adapter for a model from a folder in PEFT's layout.
  *
- * Errors   `Left(ModelFailure)` naming the file, with all problems: missing, truncated or malformed; a setting that is not supported; a
- *          module that the model does not have; a tensor that is missing, extra, of another shape or not finite.
+ * Errors   `Left(ModelFailure)` that names the file and lists all problems: missing, truncated or
+ *          malformed; an unsupported setting; a module that the model does not have; a tensor that
+ *          is missing, extra, of another shape or not finite.
  * Source   PEFT 0.18, `PeftModel.from_pretrained`.
  */
 export const loadAdapter = (
@@ -92,15 +93,18 @@ export const loadAdapter = (
   )
 
 export interface AdapterFilesOptions {
-  /** Name or folder of the base model, for whoever loads the adapter. */
+  /** Name or folder of the base model, recorded in the files. */
   readonly baseModel?: string | null
-  /** How the base stores its projections: PEFT wants to know. Default `out-in`. */
+  /** The base's layout of projections, which PEFT's files record. Default `out-in`. */
   readonly layout?: Projection['layout']
-  /** How the numbers are stored. 16 bits round. */
+  /** The number format of the file. 16-bit formats round. Default F32. */
   readonly float?: 'F32' | 'F16' | 'BF16'
 }
 
-/** The files of an adapter: PEFT reads them, and `loadAdapter` reads them back to equal numbers. For `Files.writeFolder`. */
+/**
+ * Returns the files of an adapter, for `Files.writeFolder`. PEFT can load them, and `loadAdapter`
+ * restores equal numbers.
+ */
 export const adapterFiles = (
   { config, arrays }: Adapter,
   options: AdapterFilesOptions = {},

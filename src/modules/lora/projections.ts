@@ -1,12 +1,13 @@
-/** The linear maps of a decoder that an adapter can change. */
+/** The projections of a decoder that an adapter can change. */
 
 import type { Projection } from '../transformer/config/description.js'
 import type { DecoderConfig } from '../transformer/config.js'
 
 /**
- * Projections by the whole path of their module, in the order of the layers: all but the one onto the vocabulary.
+ * Returns projections by the complete path of their module, in the order of the layers, without the
+ * output projection.
  *
- * Cost     O(layers); no numbers are made.
+ * Cost     O(layers); no arrays are made.
  */
 export const projections = (config: DecoderConfig): ReadonlyMap<string, Projection> => {
   const { attention, feedForward, layerName } = config
@@ -17,5 +18,5 @@ export const projections = (config: DecoderConfig): ReadonlyMap<string, Projecti
   )
 }
 
-/** How a model stores its projections: all alike. */
+/** Returns the layout in which a model stores all its projections. */
 export const storedLayout = ({ attention }: DecoderConfig): Projection['layout'] => attention.output.layout

@@ -1,4 +1,4 @@
-/** Adapters as engines take them: one rank and one scale for all modules. */
+/** Adapters in the format of engines: one rank and one scale for all modules. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import type { ConfigFailure } from '../../core/failure.js'
@@ -9,7 +9,7 @@ import type { DecoderConfig } from '../transformer/config.js'
 import { type Adapter, adapterModules, adapterShapes } from './adapter.js'
 import { adaptedProjections, loraConfig, scalingOf } from './config.js'
 
-/** A matrix with more rows of zeros below, or more columns of them on the right. */
+/** Pads a matrix with rows of zeros at the bottom or columns of zeros on the right. */
 const padded = ({ shape, data }: PlainArray, to: readonly [number, number]): PlainArray => {
   const [rows, columns] = shape as readonly [number, number] // a matrix of an adapter
   if (rows === to[0] && columns === to[1]) return { shape, data }
@@ -22,10 +22,11 @@ const scaled = ({ shape, data }: PlainArray, factor: number): PlainArray =>
   factor === 1 ? { shape, data } : { shape, data: data.map((x) => x * factor) }
 
 /**
- * An adapter for an engine. Modules of a lower rank than the highest get rows and columns of zeros, and those with another scale than the
- * first have the difference in their `B`: neither changes what the adapter computes.
+ * Converts an adapter for an engine. Modules of a lower rank than the highest are padded with
+ * zeros. Modules with another scale than the first have the difference multiplied into `B`. Neither
+ * changes the adapter's results.
  *
- * Errors   throws RangeError for an adapter without a module.
+ * Errors   throws RangeError for an adapter without modules.
  * Effects  none. Arrays that need no change are shared with the adapter.
  */
 export const adapterWeights = ({ config, arrays }: Adapter): AdapterWeights => {
@@ -53,10 +54,11 @@ export const adapterWeights = ({ config, arrays }: Adapter): AdapterWeights => {
 }
 
 /**
- * The adapter of a model that an engine was given.
+ * Checks the adapter weights that an engine received, and returns the adapter.
  *
- * Errors   `Left(ConfigFailure)` with all problems: no module, one that the model does not have, a tensor that is missing, extra, of another
- *          shape or not finite, a rank or an alpha that is none.
+ * Errors   `Left(ConfigFailure)` that lists all problems: no module, one that the model does not
+ *          have, a tensor that is missing, extra, of another shape or not finite, an invalid rank
+ *          or alpha.
  */
 export const adapterFromWeights = (
   config: DecoderConfig,

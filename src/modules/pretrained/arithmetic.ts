@@ -18,7 +18,8 @@ const differences = (a: unknown, b: unknown, path: string): readonly string[] =>
 }
 
 /**
- * Paths of the fields of two configs by which the same weights give other numbers: sizes, names, scales, epsilons, windows, rotary embeddings.
+ * Returns the paths of fields in which two configs compute differently from the same weights:
+ * sizes, names, scales, epsilons, windows, rotary embeddings.
  */
 export const arithmeticDifferences = (a: DecoderConfig, b: DecoderConfig): readonly string[] =>
   differences(a, b, '').filter((path) => !OUTSIDE.includes(path.split('.')[0]!))

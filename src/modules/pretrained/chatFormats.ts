@@ -1,4 +1,4 @@
-/** Chat formats for models that have none: for new models, and for base models that are loaded. */
+/** Chat formats for models without one: new models, and base models. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import type { ModelFailure } from '../../core/failure.js'
@@ -53,7 +53,7 @@ export const PLAIN_CHAT: FallbackFormat = {
 `,
 }
 
-/** The files of a model that say how a conversation is written. */
+/** The files of a model that define the format of conversations. */
 interface FormatFiles {
   readonly settings: object
   readonly template: string | undefined
@@ -83,7 +83,7 @@ export const withFormat = <F extends FormatFiles>(files: F, { template, endOfTur
         ...(endOfTurn !== undefined && { settings: { ...files.settings, eos_token: endOfTurn } }),
       }
 
-/** Refuses a format, if it was used, that writes special tokens that the tokenizer lacks. */
+/** Rejects a fallback format that writes special tokens which the tokenizer lacks. */
 export const checkFallback = (
   folder: string,
   format: FallbackFormat | undefined,
@@ -100,12 +100,12 @@ export const checkFallback = (
         fileProblem(
           folder,
           'tokenizer.json',
-          `the tokenizer has no special token ${missing.join(', ')}, which fallbackFormat writes: PLAIN_CHAT needs none`,
+          `the tokenizer has no special token ${missing.join(', ')}, which fallbackFormat writes: PLAIN_CHAT needs no special tokens`,
         ),
       )
 }
 
-/** Makes the end of turn of a format, if it was used, an end token of the config. */
+/** Adds the end of turn of a fallback format to the end tokens of the config. */
 export const withEndOfTurn = (
   folder: string,
   config: DecoderConfig,

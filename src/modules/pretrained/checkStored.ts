@@ -4,9 +4,10 @@ import { allFinite, type StoredArray } from '../../data/codecs/storage.js'
 import type { PlainArray } from '../../data/generation.js'
 
 /**
- * The numbers of a file, if they are those that are expected.
+ * Returns the arrays of a file if they match the expected parameters.
  *
- * Errors   `Left(ConfigFailure)` with all problems, by name: missing, extra, of another shape or type, NaN or infinite.
+ * Errors   `Left(ConfigFailure)` that lists all problems by name: missing, extra, of another shape
+ *          or type, NaN or infinite.
  */
 export const checkStored = (
   shapes: ReadonlyMap<string, readonly number[]>,
@@ -17,15 +18,15 @@ export const checkStored = (
     const array = arrays.get(name)
     if (array === undefined) return [`'${name}' is missing`]
     if (array.type !== 'F32' && array.type !== 'F16' && array.type !== 'BF16') {
-      return [`'${name}' is ${array.type}, which is none of F32, F16 and BF16`]
+      return [`'${name}' is ${array.type}, not F32, F16 or BF16`]
     }
     if (array.shape.join() !== shape.join()) {
-      return [`'${name}' is [${array.shape.join()}], the config asks for [${shape.join()}]`]
+      return [`'${name}' is [${array.shape.join()}], the config requires [${shape.join()}]`]
     }
     checked.set(name, { shape, data: array.data })
-    return allFinite(array.data) ? [] : [`'${name}' holds numbers that are NaN or infinite`]
+    return allFinite(array.data) ? [] : [`'${name}' contains NaN or infinite numbers`]
   })
   const extra = [...arrays.keys()].filter((name) => !shapes.has(name))
-  const all = [...problems, ...extra.map((name) => `'${name}' is no parameter of this architecture`)]
+  const all = [...problems, ...extra.map((name) => `'${name}' is not a parameter of this architecture`)]
   return all.length === 0 ? E.right(checked) : E.left({ _tag: 'ConfigFailure', reason: problemList(all) })
 }

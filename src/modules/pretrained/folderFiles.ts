@@ -6,20 +6,20 @@ import type { Files } from '../../core/capabilities.js'
 import { type FileFailure, type FormatFailure, type ModelFailure, modelFailure } from '../../core/failure.js'
 import { parseJson } from '../../core/json.js'
 
-/** A failure of a file of a model's folder. */
+/** Returns a failure of a file in a model's folder. */
 export const fileProblem = (folder: string, file: string, reason: string): ModelFailure =>
   modelFailure(folder, reason, file)
 
-/** The path of a file in a folder. */
+/** Returns the path of a file in a folder. */
 export const pathIn = (folder: string, file: string): string => `${folder.replace(/(?<!\/)\/+$/, '')}/${file}`
 
-/** A failure to read a file, as one of its model. */
+/** Converts a failure to read a file to a failure of its model. */
 export const fromFile =
   (folder: string, file: string) =>
   ({ reason }: FileFailure): ModelFailure =>
     fileProblem(folder, file, reason)
 
-/** A failure of a file that lies in `place`, as one of its model. */
+/** Converts a failure of a file in `place` to a failure of its model. */
 export const fromPath =
   (folder: string, place: string) =>
   (failure: FileFailure | FormatFailure): ModelFailure => {
@@ -27,7 +27,10 @@ export const fromPath =
     return fileProblem(folder, path.slice(place.length + 1), failure.reason)
   }
 
-/** The JSON object of a file of a folder. Errors: `Left(ModelFailure)` naming the file: missing, or not a JSON object. */
+/**
+ * Reads the JSON object in a file. Errors: `Left(ModelFailure)` that names the file: missing, or
+ * not a JSON object.
+ */
 export const readJson = (files: Files, folder: string, file: string): TE.TaskEither<ModelFailure, object> =>
   pipe(
     files.readText(pathIn(folder, file)),
@@ -44,7 +47,7 @@ export const readJson = (files: Files, folder: string, file: string): TE.TaskEit
     ),
   )
 
-/** The JSON object of a file, which is empty if there is no such file. */
+/** Reads the JSON object in a file, or returns an empty one if the file does not exist. */
 export const readOptionalJson = (files: Files, folder: string, file: string): TE.TaskEither<ModelFailure, object> =>
   pipe(
     files.exists(pathIn(folder, file)),
@@ -52,7 +55,7 @@ export const readOptionalJson = (files: Files, folder: string, file: string): TE
     TE.chain((exists) => (exists ? readJson(files, folder, file) : TE.right({}))),
   )
 
-/** The text of a file, or `undefined` if there is no such file. */
+/** Reads the text of a file, or returns `undefined` if the file does not exist. */
 export const readOptionalText = (
   files: Files,
   folder: string,

@@ -1,5 +1,5 @@
 /**
- * Finds models by name: a folder, a run folder, a repository of the hub, or the model that comes with Tandem.
+ * Finds models by name: a folder, a run folder, a repository of the hub, or the built-in model.
  *
  * This folder holds model folders in the layout of Hugging Face: finding, reading, writing and
  * creating them. It does not hold downloads (`src/live/hub.ts`) or file formats
@@ -35,17 +35,17 @@ const inFolder =
   ({ reason }: FileFailure): ModelFailure =>
     modelFailure(folder, reason)
 
-/** Configuration, weights, tokenizer and templates: what a folder is loaded from. */
+/** Returns true for files that loading needs: configuration, weights, tokenizer and templates. */
 const isNeeded = (path: string): boolean =>
   /^(?:[\w.-]+\.json|[\w.-]+\.safetensors|chat_template\.jinja|additional_chat_templates\/[\w.-]+\.jinja)$/.test(path)
 
-/** `OWNER/NAME`, with `@REVISION` for another than `main`. */
+/** Parses `OWNER/NAME`, with `@REVISION` for another revision than `main`. */
 const repoOf = (name: string): HubRepo | undefined => {
   const [, repo, revision = 'main'] = /^([\w.-]+\/[\w.-]+)(?:@(.+))?$/.exec(name) ?? []
   return repo === undefined || repo.startsWith('.') ? undefined : { name: repo, kind: 'model', revision }
 }
 
-/** Downloads a model into the hub's cache. `tried` begins the reason of a failure. */
+/** Downloads a model into the hub's cache. The reason of a failure starts with `tried`. */
 const download = (repo: HubRepo, { hub = liveHub(), onProgress }: ModelAccess, tried: string): Found => {
   const given = repo.revision === 'main' ? repo.name : `${repo.name}@${repo.revision}`
   return pipe(
@@ -54,7 +54,7 @@ const download = (repo: HubRepo, { hub = liveHub(), onProgress }: ModelAccess, t
       const needed = files.map(({ path }) => path).filter(isNeeded)
       return pipe(
         needed,
-        // All files are of one commit, also if the revision moves meanwhile.
+        // All files come from one commit, even if the revision moves meanwhile.
         TE.traverseSeqArray((path) => hub.download({ ...repo, revision: commit }, path, onProgress)),
         TE.map((paths) => paths[needed.indexOf('config.json')]),
       )
@@ -70,10 +70,13 @@ const download = (repo: HubRepo, { hub = liveHub(), onProgress }: ModelAccess, t
 
 const isWeights = (name: string): boolean => name === 'model.safetensors' || name === 'model.safetensors.index.json'
 
-/** A run folder has a config.json too, with the settings of the run: checkpoints without weights beside them tell it apart. */
+/**
+ * Returns true for a run folder. Its config.json has the settings of the run, but it has
+ * checkpoints and no weights.
+ */
 const isRun = (names: readonly string[]): boolean => names.includes(RUN_LAYOUT.checkpoints) && !names.some(isWeights)
 
-/** Checkpoints of a run: the best first, then from the newest to the oldest. */
+/** Lists the checkpoints of a run: the best one first, the others from newest to oldest. */
 const checkpointsOf = (folder: string, files: NonNullable<ModelAccess['files']>) =>
   pipe(
     files.exists(`${folder}/${RUN_LAYOUT.metrics}`),
@@ -89,7 +92,10 @@ const checkpointsOf = (folder: string, files: NonNullable<ModelAccess['files']>)
     ),
   )
 
-/** The model of a run: its best checkpoint, else its newest. A run of an adapter has its merged model, if it wrote one. */
+/**
+ * Finds the model of a run: its best checkpoint, otherwise its newest. For an adapter, this is its
+ * merged model, if saved.
+ */
 const runModel = (folder: string, files: NonNullable<ModelAccess['files']>): Found =>
   pipe(
     checkpointsOf(folder, files),
@@ -128,10 +134,10 @@ const runModel = (folder: string, files: NonNullable<ModelAccess['files']>): Fou
  * | --- | --- |
  * | `embedded` | the model that comes with Tandem |
  * | a path that exists | that folder; of a run, its best checkpoint, else its newest |
- * | `OWNER/NAME`, `OWNER/NAME@REVISION` | the cache of the hub, after downloading what is missing |
+ * | `OWNER/NAME`, `OWNER/NAME@REVISION` | the cache of the hub, after downloading missing files |
  * | the same after `hub:` | the hub, even if there is a folder of that name |
  *
- * Errors   `Left(ModelFailure)` listing what was tried.
+ * Errors   `Left(ModelFailure)` that lists all attempts.
  * Effects  requests to the hub, files in its cache.
  */
 export const modelFolder = (name: string, access: ModelAccess = {}): Found => {

@@ -1,4 +1,7 @@
-/** Makes untrained models: a decoder of a family with random weights, a tokenizer trained from text, and a chat template. */
+/**
+ * Makes untrained models: a decoder with random weights, a tokenizer trained on text, and a chat
+ * template.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import type { ConfigFailure, ModelFailure } from '../../core/failure.js'
@@ -11,14 +14,20 @@ import { initialParams } from '../transformer/params.js'
 import { CHAT_ML, type ChatFormat } from './chatFormats.js'
 import { checkFit, hostArrays, type ModelText, type Pretrained, textFromFiles } from './pretrained.js'
 
-/** The sizes of a decoder. The tokenizer gives the size of the vocabulary. */
+/** The sizes of a decoder. The vocabulary size comes from the tokenizer. */
 export interface ModelSizes {
   readonly hiddenSize: number
   readonly layers: number
   readonly heads: number
-  /** Heads of keys and values, which query heads share. Default: `heads`. GPT-2 and GPT-Neo have no other number. */
+  /**
+   * Number of key and value heads, which query heads share. Default: `heads`. GPT-2 and GPT-Neo
+   * support only the default.
+   */
   readonly keyValueHeads?: number
-  /** Default: 3 times `hiddenSize`; 4 times for GPT-2 and GPT-Neo, whose feed-forward half has no gate. */
+  /**
+   * Default: 3 times `hiddenSize`, or 4 times for GPT-2 and GPT-Neo, whose feed-forward layer has
+   * no gate.
+   */
   readonly intermediateSize?: number
   /** Longest sequence in tokens. Default 2048. */
   readonly maxPositions?: number
@@ -28,20 +37,26 @@ export interface ModelSizes {
 
 /** A tokenizer to train. */
 export interface NewTokenizer {
-  /** Conversations as the model will see them, without special tokens. */
+  /** Conversations in the form that the model will see, without special tokens. */
   readonly texts: Iterable<string>
-  /** Bytes, learned tokens and special tokens together. Fewer if the texts are too small. */
+  /**
+   * Number of bytes, learned tokens and special tokens together. Smaller if the texts are too
+   * small.
+   */
   readonly vocabularySize: number
   /** Default: `CHAT_ML`. */
   readonly format?: ChatFormat
-  /** Called after each token that is learned. */
+  /** Called after each learned token. */
   readonly onProgress?: (progress: TokenizerProgress) => void
 }
 
 export interface NewModelOptions {
   readonly family: Architecture
   readonly sizes: ModelSizes
-  /** The text side of a model that exists (`model.text`), or texts to train a byte-level BPE tokenizer on. */
+  /**
+   * The text side of an existing model (`model.text`), or texts to train a byte-level BPE tokenizer
+   * on.
+   */
   readonly tokenizer: ModelText | NewTokenizer
   /** Equal keys give equal weights. */
   readonly key: Key
@@ -69,7 +84,7 @@ const CLASSES: Readonly<Record<Architecture, string>> = {
   smollm3: 'SmolLM3ForCausalLM',
 }
 
-/** Sizes under the names that the `config.json` of a family has for them. */
+/** Returns sizes under the field names of a family's `config.json`. */
 const sizeFields = (family: Architecture, sizes: ModelSizes): Readonly<Record<string, unknown>> => {
   const { hiddenSize, layers, heads, keyValueHeads = heads, maxPositions = 2048 } = sizes
   const isGpt = family === 'gpt2' || family === 'gpt_neo'
@@ -96,7 +111,7 @@ const sizeFields = (family: Architecture, sizes: ModelSizes): Readonly<Record<st
     num_hidden_layers: layers,
     num_attention_heads: heads,
     num_key_value_heads: keyValueHeads,
-    ...((isGemma || family === 'qwen3') && { head_dim: headSize }), // where Transformers has a default of its own
+    ...((isGemma || family === 'qwen3') && { head_dim: headSize }), // Transformers has its own default
     ...(isGemma && { query_pre_attn_scalar: headSize }),
   }
 }
@@ -134,11 +149,13 @@ const newConfig = (
 }
 
 /**
- * Makes an untrained model: norms 1, biases 0, weights normal with standard deviation 0.02. `saveModel` writes it, `makeModel` also trains it.
+ * Makes an untrained model: norms 1, biases 0, normal weights with standard deviation 0.02. Save it
+ * with `saveModel`; `makeModel` also trains one.
  *
- * Errors   `Left` for sizes that contradict each other, for a template that is not valid, and for an end of turn that is not a special
- *          token. Throws RangeError for a vocabulary that is too small for bytes and special tokens, and for heads that a family does not have.
- * Effects  computes on the tensor backend, and leaves no tensor.
+ * Errors   `Left` for contradictory sizes, an invalid template, or an end of turn that is not a
+ *          special token. Throws RangeError for a vocabulary that is too small for bytes and
+ *          special tokens, and for heads that the family does not support.
+ * Effects  computes on the tensor backend; leaves no tensor.
  *
  * @example
  * const made = orThrow(newModel({ family: 'qwen3', sizes: { hiddenSize: 8, layers: 1, heads: 2 }, tokenizer: { texts: ['one two'], vocabularySize: 264 }, key: keyFromSeed(0) }))

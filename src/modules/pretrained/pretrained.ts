@@ -1,4 +1,4 @@
-/** Models in Hugging Face's folder layout: config.json, model.safetensors, tokenizer.json, tokenizer_config.json, chat template. */
+/** Models in Hugging Face's folder layout: config, weights, tokenizer files, chat template. */
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
@@ -24,19 +24,19 @@ import { checkStored } from './checkStored.js'
 import { fileProblem, fromFile, fromPath, pathIn, readJson, readOptionalJson, readOptionalText } from './folderFiles.js'
 import { type ModelAccess, modelFolder } from './modelFolder.js'
 
-/** The text side of a model: how it reads and writes. */
+/** The text side of a model: tokenizer and chat template. */
 export interface ModelText {
   readonly tokenizer: TextTokenizer
   readonly template: ChatTemplate
   /** The special token with which the policy ends its turn. */
   readonly endOfTurn: string
-  /** The files as they were read, to be saved again unchanged. */
+  /** The original contents of the files, to be saved unchanged. */
   readonly files: Readonly<Record<string, string>>
 }
 
 export interface Pretrained {
   readonly config: DecoderConfig
-  /** Numbers by parameter name: `makeParams` makes tensors of them. */
+  /** Arrays by parameter name. `makeParams` makes tensors of them. */
   readonly arrays: ReadonlyMap<string, HostArray>
   readonly text: ModelText
 }
@@ -50,14 +50,14 @@ const readArrays = (files: Files, folder: string): TE.TaskEither<ModelFailure, R
   )
 }
 
-/** Tables that older files contain and that are computed: frequencies, and causal masks of the GPT families. */
+/** Computed tables in older files: frequencies, and causal masks of the GPT families. */
 const BUFFER = /\.(rotary_emb\.inv_freq|attn\.(attention\.)?(bias|masked_bias))$/
 
-/** Names that files contain and that carry no parameter: computed tables, and the output projection where it is the embedding. */
+/** Returns true for computed tables, and for the output projection if it is the embedding. */
 const isRedundant = (name: string, config: DecoderConfig): boolean =>
   BUFFER.test(name) || (config.tiedEmbeddings && name === 'lm_head.weight')
 
-/** Some files hold the model without its head and leave out what all names begin with (`h.0...` for `transformer.h.0...`). */
+/** Adds the prefix of all names (`transformer.`), which files of models without a head lack. */
 const withPrefix = <A>(arrays: ReadonlyMap<string, A>, config: DecoderConfig): ReadonlyMap<string, A> => {
   const prefix = config.embedding.name.slice(0, config.embedding.name.lastIndexOf('.') + 1)
   const bare = `${config.embedding.name}.weight`.slice(prefix.length)
@@ -85,7 +85,7 @@ const NO_END = "'eos_token' is missing: it ends the policy's turn; a fallbackFor
 const TEMPLATE_FOLDER = 'additional_chat_templates'
 const EXTENSION = '.jinja'
 
-/** The files of the folder of further templates by the names of their templates; none without such a folder. */
+/** Reads the additional templates, by name. Returns no templates if their folder is missing. */
 const readTemplates = (files: Files, folder: string): TE.TaskEither<ModelFailure, Readonly<Record<string, string>>> =>
   pipe(
     files.list(pathIn(folder, TEMPLATE_FOLDER)),
@@ -104,31 +104,32 @@ const readTemplates = (files: Files, folder: string): TE.TaskEither<ModelFailure
 
 /** The contents of the files of a model's text side. */
 export interface TextFiles {
-  /** Named in failures. */
+  /** The folder to name in failures. */
   readonly folder: string
   /** Parsed tokenizer.json. */
   readonly tokenizer: object
   /** Parsed tokenizer_config.json. */
   readonly settings: object
-  /** chat_template.jinja; without it the template is in the settings. */
+  /** chat_template.jinja. Without it, the template is in the settings. */
   readonly template: string | undefined
-  /** The files of additional_chat_templates by the names of their templates. */
+  /** The files of additional_chat_templates by template name. */
   readonly templates?: Readonly<Record<string, string>>
 }
 
 export interface TextOptions {
-  /** The name of the chat template, for a model that has several. 'default' unless told. */
+  /** The name of the chat template, for a model with several. Default 'default'. */
   readonly templateName?: string
-  /** The date for templates that need one. Without it, they refuse to render. */
+  /** The date for templates that need one. Without it, such templates fail to render. */
   readonly now?: Date
-  /** The format of a model without a chat template, such as a base model. Default: it is refused. */
+  /** The format of a model without a chat template. Default: such a model is rejected. */
   readonly fallbackFormat?: FallbackFormat
 }
 
 /**
- * The text side of a model from the contents of its files.
+ * Makes the text side of a model from the contents of its files.
  *
- * Errors   `Left(ModelFailure)`, naming the file, for a tokenizer or a template that is not valid, and for a missing template or end token.
+ * Errors   `Left(ModelFailure)` that names the file, for an invalid tokenizer or template, or a
+ *          missing template or end token.
  */
 export const textFromFiles = (given: TextFiles, options: TextOptions = {}): E.Either<ModelFailure, ModelText> => {
   checkOptions('textFromFiles', options, { templateName: aText, now: aRecord, fallbackFormat: aRecord })
@@ -166,7 +167,7 @@ export const textFromFiles = (given: TextFiles, options: TextOptions = {}): E.Ei
 }
 
 export interface LoadOptions extends Pick<TextOptions, 'templateName' | 'fallbackFormat'>, Omit<ModelAccess, 'files'> {
-  /** Asked once, when the model is loaded: its template tells that moment from then on. */
+  /** Read once, when the model is loaded. Templates use that date from then on. */
   readonly calendar?: Calendar
 }
 
@@ -186,7 +187,7 @@ const readText = (files: Files, folder: string, options: LoadOptions): TE.TaskEi
   )
 }
 
-/** The tokenizer must not produce ids that the model has no embedding for, and must know the token that ends a turn. */
+/** Checks that the model has embeddings for all ids, and the tokenizer the end of turn. */
 export const checkFit = (folder: string, config: DecoderConfig, text: ModelText): E.Either<ModelFailure, ModelText> => {
   const { vocabularySize } = text.tokenizer
   if (vocabularySize > config.vocabularySize) {
@@ -194,7 +195,7 @@ export const checkFit = (folder: string, config: DecoderConfig, text: ModelText)
       fileProblem(
         folder,
         'tokenizer.json',
-        `the tokenizer has ids up to ${vocabularySize - 1}, the model only ${config.vocabularySize} of them`,
+        `the tokenizer has ids up to ${vocabularySize - 1}, but the model has only ${config.vocabularySize}`,
       ),
     )
   }
@@ -216,7 +217,7 @@ const readConfig = (folder: string, files: Files): TE.TaskEither<ModelFailure, D
     ),
   )
 
-/** Loads the config of a model by name. Errors as `loadPretrained`. */
+/** Loads the config of a model by name. Errors: those of `loadPretrained`. */
 export const loadConfig = (
   name: string,
   files: Files = liveFiles,
@@ -227,7 +228,7 @@ export const loadConfig = (
     TE.chain((folder) => readConfig(folder, files)),
   )
 
-/** Loads the config and the numbers of a folder, without its tokenizer. Never looks on the hub. */
+/** Loads the config and the arrays of a folder, without its tokenizer. Does not use the hub. */
 export const loadWeights = (
   folder: string,
   files: Files = liveFiles,
@@ -243,7 +244,7 @@ export const loadWeights = (
     ),
   )
 
-/** Adds the text side of a folder, which fits the config. */
+/** Adds the text side of a folder and checks that it matches the config. */
 const withText =
   (folder: string, files: Files, options: LoadOptions) =>
   <T extends { readonly config: DecoderConfig }>(
@@ -269,7 +270,7 @@ const LOAD_OPTIONS: OptionKinds<LoadOptions> = {
   onProgress: aFunction,
 }
 
-/** Loads the config and the text side of a model by name, without its numbers: for clients of an engine. Errors as `loadPretrained`. */
+/** Like `loadPretrained` without the arrays, for clients of an engine. */
 export const loadText = (
   name: string,
   files: Files = liveFiles,
@@ -289,10 +290,10 @@ export const loadText = (
  *
  * The name is a folder in Hugging Face's layout, a run folder (its best checkpoint, else its
  * newest), `OWNER/NAME` or `hub:OWNER/NAME` for a hub repository (with `@REVISION` for another
- * revision than `main`), or `embedded` for the built-in model. A folder that exists
- * comes before a repository of the same name. The template is `chat_template.jinja`, or that of
- * tokenizer_config.json, or one of `additional_chat_templates`, by its name. A base model without any
- * needs `fallbackFormat`: its end of turn becomes an end token of the config.
+ * revision than `main`), or `embedded` for the built-in model. An existing folder takes precedence
+ * over a repository of the same name. The template is `chat_template.jinja`, or that of
+ * tokenizer_config.json, or one of `additional_chat_templates`, by its name. A base model without a
+ * template needs `fallbackFormat`, whose end of turn becomes an end token of the config.
  *
  * Errors   `Left(ModelFailure)`: an unknown name, with all attempts; a missing, truncated or
  *          malformed file; an unsupported architecture or setting; a parameter that is missing,
@@ -312,15 +313,16 @@ export const loadPretrained = (
   )
 }
 
-/** Native code takes neither numbers of another type in place nor memory that threads share. */
+/** Returns true if native code can use the array in place: 32-bit floats, not in shared memory. */
 const canAdopt = (data: HostArray['data']): data is Float32Array<ArrayBuffer> =>
   data instanceof Float32Array && data.buffer instanceof ArrayBuffer
 
 /**
- * Tensors of the numbers of a checkpoint. They belong to the enclosing scope.
+ * Makes tensors of a checkpoint's arrays. They belong to the enclosing scope.
  *
- * Effects  the tensors lie in the arrays where the backend allows it, without a copy: nobody may write to an array while its tensor, or one
- *          recorded from it, is alive. Arrays of integers or in shared memory are copied.
+ * Effects  where the backend allows it, tensors use the arrays without a copy. Do not modify an
+ *          array while its tensor, or a recording of it, is alive. Arrays of integers or in shared
+ *          memory are copied.
  */
 export const makeParams = (arrays: ReadonlyMap<string, HostArray>): Params =>
   Object.fromEntries(
@@ -330,7 +332,7 @@ export const makeParams = (arrays: ReadonlyMap<string, HostArray>): Params =>
     ]),
   )
 
-/** The numbers of tensors: copies, which stay when the tensors are freed. */
+/** Copies the data of tensors. The copies outlive the tensors. */
 export const hostArrays = (tensors: Readonly<Record<string, tf.Tensor>>): ReadonlyMap<string, PlainArray> =>
   new Map(
     Object.entries(tensors).map(([name, tensor]) => [
@@ -340,7 +342,7 @@ export const hostArrays = (tensors: Readonly<Record<string, tf.Tensor>>): Readon
   )
 
 export interface PretrainedFilesOptions {
-  /** How the numbers are stored. 16 bits round to the nearest. Default F32. */
+  /** The number format of the file. 16-bit formats round to nearest. Default F32. */
   readonly float?: 'F32' | 'BF16' | 'F16'
 }
 
@@ -349,18 +351,18 @@ export interface SaveOptions extends PretrainedFilesOptions {
   readonly files?: Pick<Files, 'writeFolder'>
 }
 
-/** Transformers' names of storage types: the `dtype` of a config.json. */
+/** Transformers' names of storage types, for `dtype` in config.json. */
 const DTYPES = { F32: 'float32', BF16: 'bfloat16', F16: 'float16' } as const
 
-/** The config of numbers that are stored in a type, whatever they were read from. */
+/** Returns the config with another storage type. */
 const configWith = (config: DecoderConfig, dtype: string): Readonly<Record<string, unknown>> => {
   const { torch_dtype: _, ...rest } = formatConfig(config)
   return { ...rest, dtype }
 }
 
 /**
- * The files of a model folder: `loadPretrained` reads them back to equal numbers, rounded where 16 bits are asked for, and so does
- * Transformers.
+ * Returns the files of a model folder. `loadPretrained` and Transformers load equal numbers from
+ * them, rounded if a 16-bit format is used.
  */
 export const pretrainedFiles = (
   { config, arrays, text }: Pretrained,
@@ -376,10 +378,11 @@ export const pretrainedFiles = (
 }
 
 /**
- * Writes a model to a folder that `loadPretrained` and Transformers read: config, weights, tokenizer and chat template.
+ * Saves a model as a folder for `loadPretrained` and Transformers: config, weights, tokenizer and
+ * chat template.
  *
  * Errors   `Left(FileFailure)` if it cannot be written.
- * Effects  writes the folder, all files or none. An existing folder of that name is replaced.
+ * Effects  writes the folder atomically. An existing folder of that name is replaced.
  */
 export const saveModel = (
   folder: string,

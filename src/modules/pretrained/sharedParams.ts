@@ -1,16 +1,17 @@
-/** One copy of a model's weights for everyone in this process who uses them. */
+/** Weights of a model that all users in this process share. */
 import type { HostArray } from '../../data/codecs/safetensors.js'
 import { type Owned, own, scope } from '../../engine/scope.js'
 import type { Params } from '../transformer/params.js'
 import { makeParams, type Pretrained } from './pretrained.js'
 
-/** The tensors that were made of arrays. They may have been freed since. */
+/** The tensors made of each record of arrays. They may have been freed since. */
 const made = new WeakMap<ReadonlyMap<string, HostArray>, Params>()
 
 /**
- * The weights of a model as tensors, the same ones for every caller: policy, reference and learner hold one copy.
+ * Returns the weights of a model as tensors that all callers share, so policy, reference and
+ * learner hold one copy.
  *
- * Effects  the tensors are freed when the last owner releases them; a later call makes them again.
+ * Effects  frees the tensors when the last owner releases them. A later call makes them again.
  */
 export const sharedParams = ({ arrays }: Pick<Pretrained, 'arrays'>): Owned<Params> => {
   const present = made.get(arrays)

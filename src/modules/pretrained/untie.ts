@@ -1,17 +1,18 @@
-/** Models whose output projection is the embedding, as models that have one of their own. */
+/** Conversion of models with a tied output projection to models with a separate one. */
 import { orThrow } from '../../core/failure.js'
 import type { HostArray } from '../../data/codecs/safetensors.js'
 import { formatConfig, parseConfig } from '../transformer/config.js'
 import type { Pretrained } from './pretrained.js'
 
-/** A decoder's numbers, and how they are put together. */
+/** A decoder's config and arrays. */
 type Numbers = Pick<Pretrained, 'config' | 'arrays'>
 
 /**
- * The same model with an output projection of its own, which equals the embedding: it computes the same. A model that has one already is
- * given back as it is. Servers that go on with old numbers of a shared table after a reload (vLLM 0.32 on CPUs) take such a checkpoint.
+ * Gives a model its own output projection, equal to the embedding, without changing its results. A
+ * model that already has one is returned unchanged. Such a checkpoint is needed for servers that
+ * keep old numbers of a tied table after a reload (vLLM 0.32 on CPUs).
  *
- * Shapes   adds `lm_head.weight` `[V, D]`: the array of the embedding itself, not a copy.
+ * Shapes   adds `lm_head.weight` `[V, D]`: the embedding's own array, not a copy.
  * Errors   throws RangeError if the embedding is missing.
  */
 export const untieEmbeddings = <M extends Numbers>(model: M): M => {

@@ -2,8 +2,8 @@
  * The parts that all wrappers of servers share: one or several clients as one policy.
  *
  * This folder holds the parts that the clients of all servers share: pools, request gates and
- * policies over them. It does not hold the parts of a single kind of server, which have folders of
- * their own.
+ * policies over them. It does not hold the parts of a single kind of server, which have their own
+ * folders.
  */
 import { isLeft } from 'fp-ts/lib/Either.js'
 import { aList, aRecord, aText, eitherOf, type OptionKinds, oneOf } from '../../core/options.js'
@@ -12,7 +12,7 @@ import { type EnginePolicy, type EnginePolicyOptions, enginePolicy } from '../ge
 import { type EnginePool, type EnginePoolOptions, enginePool } from './enginePool.js'
 import { type GenerateOptions, samplingOf } from './generateOptions.js'
 
-/** How a wrapper samples, whatever its server. */
+/** The common options of wrappers of all kinds of servers. */
 export interface WrapperOptions extends Omit<EnginePolicyOptions, 'engine'> {
   /** Sampling parameters with TorchRL's names. `sampling` takes precedence. */
   readonly generateKwargs?: GenerateOptions
@@ -40,25 +40,25 @@ export const SERVER_OPTIONS = {
 
 /** A policy on servers of one kind. */
 export interface ClientPolicy extends EnginePolicy {
-  /** One for each server: what an updater gives new weights to. */
+  /** One client per server, to which an updater pushes new weights. */
   readonly clients: readonly EngineClient[]
-  /** Of several servers: who is there. Null for one. */
+  /** The pool of several servers, or null for a single one. */
   readonly pool: EnginePool | null
   /** Closes the clients. */
   readonly close: () => Promise<void>
 }
 
 /**
- * A policy on clients: on the one, or on a pool of them.
+ * Makes a policy on a single client, or on a pool of several.
  *
- * Errors   throws TypeError for options of generation that cannot be, RangeError for no clients.
+ * Errors   throws TypeError for invalid generation options, and RangeError without clients.
  */
 export const clientPolicy = (
   name: string,
   clients: readonly EngineClient[],
   { generateKwargs = {}, pool: poolOptions, sampling, ...options }: WrapperOptions,
 ): ClientPolicy => {
-  // The options that WRAPPER_OPTIONS names: those of the clients are in the same record.
+  // The options in WRAPPER_OPTIONS. Those of the clients are in the same record.
   const shared = Object.fromEntries(
     Object.entries(options).filter(([option]) => Object.hasOwn(WRAPPER_OPTIONS, option)),
   ) as Omit<EnginePolicyOptions, 'engine' | 'sampling'>

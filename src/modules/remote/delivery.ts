@@ -1,31 +1,34 @@
-/** How a server's answer to one request becomes events: whole, or from server-sent events. What its texts say is the client's to know. */
+/**
+ * Turns a server's answer to one request into events: a whole answer, or server-sent events. The
+ * client parses the texts.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import type { HttpEvents, HttpFailure, HttpRequest, Transport } from '../../core/http.js'
 import type { GenerationEvent, GenerationFailure } from '../../data/generation.js'
 import { generationFailure } from './failures.js'
 
-/** Events, or the one that ends them. */
+/** Events, or a final event that ends the stream. */
 type ReadEvents = E.Either<GenerationEvent, readonly GenerationEvent[]>
 
-/** The reading of one answer. */
+/** A parser of one answer. */
 export interface DeliveredAnswer {
-  /** Of the text of a whole answer, or of a frame of a stream. */
+  /** Reads a whole answer, or one frame of a stream. */
   readonly read: (text: string) => ReadEvents
-  /** After the last text: what follows, or what is missing. */
+  /** Returns the remaining events after the last text, or the error that something is missing. */
   readonly end: () => ReadEvents
-  /** Completions that are not finished yet. */
+  /** Indices of unfinished completions. */
   readonly open: () => readonly number[]
   readonly failureOf: (failure: HttpFailure) => GenerationFailure
 }
 
-/** The event of a failure. */
+/** Returns the event of a failure. */
 export const failed = (failure: GenerationFailure): GenerationEvent => ({ _tag: 'Failed', failure })
 
-/** The event of an answer that cannot be: of kind `protocol`. */
+/** Returns the event of an invalid answer, a failure of kind `protocol`. */
 export const wrong = (reason: string): GenerationEvent =>
   failed(generationFailure('protocol', `the answer cannot be used: ${reason}`))
 
-/** What an HTTP failure makes of a request: one that was cancelled ends with `abort`. */
+/** Returns the events of an HTTP failure. A cancelled request ends with `abort`. */
 const broken = (failure: HttpFailure, { open, failureOf }: DeliveredAnswer): readonly GenerationEvent[] =>
   failure.kind === 'cancelled'
     ? open().map((index) => ({ _tag: 'Finished', index, finishReason: 'abort', stopReason: null }))
@@ -48,10 +51,12 @@ async function* streamed({ events }: HttpEvents, reading: DeliveredAnswer): Asyn
 }
 
 /**
- * Sends a request and gives the events of its answer. It never throws. Of a whole answer nothing is told before all of it is read.
+ * Sends a request and yields the events of its answer. Never throws. A whole answer yields events
+ * only after all of it is read.
  *
- * Effects  one request, repeated by the transport until an answer begins. Aborting the request's signal closes the connection, which ends the
- *          work on the server: what was not finished ends with `abort`.
+ * Effects  sends one request, which the transport retries until an answer starts. Aborting the
+ *          request's signal closes the connection, which ends the work on the server. Unfinished
+ *          completions then end with `abort`.
  */
 export async function* delivered(
   { transport, delivery }: { readonly transport: Transport; readonly delivery: 'whole' | 'stream' },

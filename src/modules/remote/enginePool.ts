@@ -1,4 +1,4 @@
-/** Several engines as one: routing, failover, and members that are left alone while something is wrong with them. */
+/** Several engines as one, with routing, failover, and withdrawal of failing members. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { ABORTED, cancellation, unlessAborted, untilAborted } from '../../core/cancellation.js'
@@ -10,48 +10,68 @@ import type { PolicyEngine } from '../generation/policy/enginePolicy.js'
 import { type NamedAbilities, sharedAbilities } from './poolAbilities.js'
 import { route, startRouting } from './routing.js'
 
-/** Why a member gets no requests: it failed by itself, or somebody said so. */
+/** The reason for withdrawing a member: its own failure, or an order. */
 type Withdrawal = { readonly by: 'failure' | 'order'; readonly reason: string }
 
-/** A member as it is now. */
+/** The current state of a member. */
 export interface PoolMember {
   readonly name: string
-  /** Null while it gets requests. */
+  /** `null` while the member gets requests. */
   readonly withdrawn: Withdrawal | null
-  /** What the last health check said; `unknown` before the first and since it is back. */
+  /**
+   * Result of the last health check; `unknown` before the first one and after the member returns.
+   */
   readonly health: 'unknown' | 'up' | 'down'
-  /** Requests of this pool that are with it now. */
+  /** Number of this pool's requests in progress at the member. */
   readonly inFlight: number
-  /** Requests that it was given, and how many of them it failed. */
+  /** Number of requests sent to it, and how many of them failed. */
   readonly requests: number
   readonly failures: number
 }
 
-/** Whether a withdrawn member that answers health checks may come back: `Left` says why not yet. */
+/**
+ * Decides about the return of a withdrawn member that passes health checks. `Left`: the reason why
+ * it cannot return yet.
+ */
 export type Readmission = (client: EngineClient, by: Withdrawal['by']) => TaskEither<{ readonly reason: string }, void>
 
 export interface EnginePoolOptions {
   /** Default: the names of the clients. */
   readonly name?: string
-  /** Failures in a row after which a member is withdrawn. Default 3. An engine that is closed, or lost an adapter, is withdrawn at once. */
+  /**
+   * Consecutive failures after which a member is withdrawn. Default 3. An engine that is closed or
+   * lost an adapter is withdrawn at once.
+   */
   readonly patience?: number
-  /** Longest time without an event of a request; after it, the request goes to another member, or fails where events were told. Default: none. */
+  /**
+   * Longest time in milliseconds without an event of a request. Then another member retries it, or
+   * it fails if events were already delivered. Default: no limit.
+   */
   readonly silenceMs?: number
-  /** Pause between two health checks of a withdrawn member. Default 5,000. */
+  /** Pause between health checks of a withdrawn member in milliseconds. Default 5,000. */
   readonly healthMs?: number
-  /** For one health check, for readmission, and for the first question to a member. Default 10,000. */
+  /**
+   * Time limit in milliseconds of a health check, of readmission, and of the first call to a
+   * member. Default 10,000.
+   */
   readonly deadlineMs?: number
-  /** Default: a member that failed comes back when it reports the weights that it is to serve; one that was withdrawn by order does not. */
+  /**
+   * Default: a member that failed returns when it reports the weights that it should serve. One
+   * that was withdrawn by order does not.
+   */
   readonly readmit?: Readmission
 }
 
-/** Engines behind one `generate`. */
+/** A pool of engines with a common `generate`. */
 export interface EnginePool extends PolicyEngine {
   readonly members: () => readonly PoolMember[]
-  /** New requests go elsewhere until `restore`; running ones go on. A name that is none is a mistake and throws. */
+  /**
+   * Sends no more requests to the member until `restore`. Running ones continue. Throws RangeError
+   * for an unknown name.
+   */
   readonly withdraw: (name: string, reason: string) => void
   readonly restore: (name: string) => void
-  /** Ends health checks. The clients are their owner's to close. */
+  /** Ends health checks. The owner of the clients closes them. */
   readonly close: () => void
 }
 
@@ -62,7 +82,7 @@ interface Member {
   inFlight: number
   requests: number
   failures: number
-  /** In a row. */
+  /** Consecutive failures. */
   strikes: number
   timer: ReturnType<typeof setTimeout> | undefined
 }
@@ -73,7 +93,7 @@ const failed = (kind: GenerationFailure['kind'], reason: string): GenerationFail
   reason,
 })
 
-/** What the failure says about the member: nothing, that it may be ill, or that it cannot serve. */
+/** Classifies a member by a failure: healthy, possibly failing, or unable to serve. */
 const verdict = ({ kind }: GenerationFailure): 'well' | 'ill' | 'gone' => {
   switch (kind) {
     case 'invalid':
@@ -91,7 +111,7 @@ const verdict = ({ kind }: GenerationFailure): 'well' | 'ill' | 'gone' => {
   }
 }
 
-/** Readmission where nobody else decides. */
+/** Readmits a member that reports its expected weights, unless it was withdrawn by order. */
 const reportsItsWeights: Readmission = (client, by) => async () => {
   if (by === 'order') return E.left({ reason: 'withdrawn by order' })
   const state = await client.state()
@@ -104,10 +124,10 @@ const reportsItsWeights: Readmission = (client, by) => async () => {
   }
   return (state.right.version ?? 0) === version
     ? E.right(undefined)
-    : E.left({ reason: `it reports version ${state.right.version}, to be served is ${version}` })
+    : E.left({ reason: `it reports version ${state.right.version} instead of ${version}` })
 }
 
-/** A task that ends in time; a member that breaks its word or throws is as good as one that says no. */
+/** Runs a task with a time limit. Converts errors of a member that throws against its type. */
 const inTime = async <F extends { readonly reason: string }, T>(
   task: TaskEither<F, T>,
   deadlineMs: number,
@@ -123,7 +143,10 @@ const inTime = async <F extends { readonly reason: string }, T>(
   }
 }
 
-/** Events of one member, with an end to its silence. What it throws is told as its failure. */
+/**
+ * Yields the events of one member, with a time limit between them. A thrown error becomes a
+ * failure.
+ */
 async function* eventsOf(
   client: EngineClient,
   request: GenerationRequest,
@@ -147,7 +170,7 @@ async function* eventsOf(
     yield { _tag: 'Failed', failure: failed('internal', reason) }
   } finally {
     clearTimeout(timer)
-    work.stop() // a reader that leaves ends the request
+    work.stop() // cancels the request if the reader leaves
     work.release()
   }
 }
@@ -162,23 +185,26 @@ const ENGINE_POOL_OPTIONS: OptionKinds<EnginePoolOptions> = {
 }
 
 /**
- * Several engines of one model as one engine.
+ * Combines several engines of one model into one.
  *
- * A request goes where its conversation or the longest prefix of its prompt is cached, else to the member with the least to do. Where a member fails it before it told of any
- * token, another one is asked; a request of which tokens were told fails, since others would draw other ones. A member that failed
- * `patience` times in a row is withdrawn; health checks run while it is, and `readmit` decides when it is back.
+ * A request is sent to the member that has its conversation or the longest prefix of its prompt
+ * cached, otherwise to the least loaded one. If a member fails before the first token, another one
+ * retries the request. After the first token the request fails, because another member would draw
+ * other tokens. A member with `patience` consecutive failures is withdrawn. While it is, health
+ * checks run, and `readmit` decides about its return.
  *
- * Errors   `connect`: `Left(EngineFailure)` where no member answers, or where they do not serve one model. `generate`: the last member's failure,
- *          and `unreachable` with every reason where none is left to ask.
- * Effects  counts, and health checks in the background, which do not keep the process alive, until `close`.
- *          Throws RangeError for no clients or for names that are not unique.
+ * Errors   `connect`: `Left(EngineFailure)` if no member responds, or if they serve different
+ *          models. `generate`: the failure of the last member, or `unreachable` with every reason
+ *          if no member is available. Throws RangeError without clients or for duplicate names.
+ * Effects  counts requests, and runs background health checks until `close`, which do not keep the
+ *          process alive.
  */
 export const enginePool = (clients: readonly EngineClient[], options: EnginePoolOptions = {}): EnginePool => {
   checkOptions('enginePool', options, ENGINE_POOL_OPTIONS)
   const { patience = 3, silenceMs, healthMs = 5000, deadlineMs = 10_000, readmit = reportsItsWeights } = options
   const names = clients.map(({ name }) => name)
   if (clients.length === 0 || new Set(names).size !== names.length) {
-    throw new RangeError(`enginePool: clients must be at least one, with names of their own, got [${names.join(', ')}]`)
+    throw new RangeError(`enginePool: clients must be at least one, with unique names, got [${names.join(', ')}]`)
   }
   const name = options.name ?? names.join(' | ')
   const members = clients.map(
@@ -221,7 +247,7 @@ export const enginePool = (clients: readonly EngineClient[], options: EnginePool
   const named = (wanted: string): Member => {
     const member = members.find(({ client }) => client.name === wanted)
     if (member === undefined)
-      throw new RangeError(`enginePool: there is no member '${wanted}', but ${names.join(', ')}`)
+      throw new RangeError(`enginePool: there is no member '${wanted}' (members: ${names.join(', ')})`)
     return member
   }
 
@@ -248,16 +274,19 @@ export const enginePool = (clients: readonly EngineClient[], options: EnginePool
     const away = members.flatMap(({ client, withdrawn }) =>
       withdrawn === null ? [] : [`${client.name} is withdrawn: ${withdrawn.reason}`],
     )
-    return failed('unreachable', `no engine of ${name} can answer: ${[...new Set([...reasons, ...away])].join('; ')}`)
+    return failed('unreachable', `no engine of ${name} is available: ${[...new Set([...reasons, ...away])].join('; ')}`)
   }
 
-  /** Events of one member. Gives its failure where another member may try: nothing was told then. */
+  /**
+   * Yields the events of one member. Returns its failure if another member may retry, because no
+   * event was delivered.
+   */
   async function* attempt(
     member: Member,
     request: GenerationRequest,
     signal: AbortSignal | undefined,
   ): AsyncGenerator<GenerationEvent, GenerationFailure | null> {
-    let start: GenerationEvent | null = null // told with the first token only: until then, another member can begin anew
+    let start: GenerationEvent | null = null // delivered with the first token, because another member can retry until then
     let hasTold = false
     member.inFlight++
     member.requests++
@@ -278,7 +307,7 @@ export const enginePool = (clients: readonly EngineClient[], options: EnginePool
         if (event._tag === 'Failed') return null
       }
       if (!hasTold && signal?.aborted !== true) {
-        const failure = failed('internal', `${member.client.name} ended a request without a word`)
+        const failure = failed('internal', `${member.client.name} ended a request without a final event`)
         note(member, failure)
         return failure
       }

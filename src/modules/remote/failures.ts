@@ -1,26 +1,26 @@
-/** What went wrong on the wire, as failures of control and of generation. */
+/** Conversions of HTTP failures to failures of control and of generation. */
 import { z } from 'zod'
 import type { HttpFailure } from '../../core/http.js'
 import { parseJson } from '../../core/json.js'
 import type { EngineFailure } from '../../data/engineClient.js'
 import type { GenerationFailure } from '../../data/generation.js'
 
-/** The three forms in which vLLM tells an error. */
+/** The three formats of vLLM's errors. */
 const errorBody = z.union([
   z.object({ error: z.object({ message: z.string(), type: z.string().nullish() }) }),
   z.object({ error: z.string() }),
   z.object({ detail: z.string() }),
 ])
 
-/** An error in the server's words. */
+/** An error reported by the server. */
 export interface ServerError {
   readonly message: string
-  /** The server's name of the kind, '' where it gives none. */
+  /** The server's name of the kind of error, or ''. */
   readonly type: string
 }
 
 /**
- * The error in a value that a server sent; null if it is none.
+ * Parses an error that a server sent, or returns null for other values.
  *
  * @example
  * serverError({ error: { message: 'no', type: 'NotFoundError' } }) // { message: 'no', type: 'NotFoundError' }
@@ -34,16 +34,19 @@ export const serverError = (value: unknown): ServerError | null => {
   return typeof error === 'string' ? { message: error, type: '' } : { message: error.message, type: error.type ?? '' }
 }
 
-/** The error in the body of an answer other than 2xx; null where it is in no form of vLLM's. */
+/**
+ * Returns the error in the body of an answer other than 2xx, or null if it has none of vLLM's
+ * formats.
+ */
 export const errorOf = ({ body }: Pick<HttpFailure, 'body'>): ServerError | null => {
   const parsed = parseJson(body ?? '')
   return parsed._tag === 'Left' ? null : serverError(parsed.right)
 }
 
-/** At most so much of a server's words stands in a reason. */
+/** Maximum number of characters of a server's message in a reason. */
 const SHOWN = 400
 
-/** What happened, with the server's own words where it has some. */
+/** Returns the reason of a failure, with the server's own message if present. */
 const reasonOf = (failure: HttpFailure): string => {
   const told = errorOf(failure)
   return failure.status === undefined || told === null
@@ -51,7 +54,7 @@ const reasonOf = (failure: HttpFailure): string => {
     : `${failure.path} answered ${failure.status}: ${told.message.slice(0, SHOWN)}`
 }
 
-/** Whether an answer says that the path is not there, and not that something it was asked for is not. */
+/** Returns true if the path does not exist on the server, rather than the requested object. */
 const isNoRoute = (failure: HttpFailure): boolean => {
   if (failure.status === 405 || failure.status === 501) return true
   if (failure.status !== 404) return false
@@ -59,7 +62,7 @@ const isNoRoute = (failure: HttpFailure): boolean => {
   return told === null || told.message === 'Not Found'
 }
 
-/** A failure of an engine's control. */
+/** Makes a failure of an engine's control. */
 export const engineFailure = (engine: string, kind: EngineFailure['kind'], reason: string): EngineFailure => ({
   _tag: 'EngineFailure',
   engine,
@@ -68,9 +71,9 @@ export const engineFailure = (engine: string, kind: EngineFailure['kind'], reaso
 })
 
 /**
- * A control call that failed. Whether the server may have acted decides between `unknown` and the other kinds.
+ * Converts the failure of a control call. The kind is `unknown` if the server may have acted.
  *
- * A call that changes nothing (`reads`) cannot have acted: what is left then is that nobody answered.
+ * A call without effects (`reads`) cannot have acted, so its failure means that no answer arrived.
  */
 export const controlFailure = (
   engine: string,
@@ -85,7 +88,7 @@ export const controlFailure = (
   return engineFailure(engine, failure.status === undefined ? 'unreachable' : 'refused', reason)
 }
 
-/** A request that was not answered, or not in a way that can be used. */
+/** Makes the failure of a request without a usable answer. */
 export const generationFailure = (kind: GenerationFailure['kind'], reason: string): GenerationFailure => ({
   _tag: 'GenerationFailure',
   kind,
@@ -111,7 +114,7 @@ const KINDS = {
   cancelled: 'closed',
 } as const satisfies Partial<Record<HttpFailure['kind'], GenerationFailure['kind']>>
 
-/** The failure of a request to sample, of the base model or of an adapter. */
+/** Converts the failure of a sampling request, for the base model or an adapter. */
 export const requestFailure = (failure: HttpFailure, adapter: string | null): GenerationFailure => {
   const kind = failure.kind === 'status' ? kindOfStatus(failure.status ?? 500, adapter) : KINDS[failure.kind]
   return generationFailure(kind, reasonOf(failure))

@@ -1,4 +1,4 @@
-/** TorchRL's names for how to generate, as settings of a policy. */
+/** Conversion of TorchRL's generation options to settings of a policy. */
 import * as E from 'fp-ts/lib/Either.js'
 import { problemList } from '../../core/failure.js'
 import type { EngineSampling } from '../generation/policy/enginePolicy.js'
@@ -6,18 +6,18 @@ import type { EngineSampling } from '../generation/policy/enginePolicy.js'
 /** The common `generate_kwargs` of TorchRL's wrappers, in camel case. */
 export interface GenerateOptions {
   readonly maxNewTokens?: number
-  /** 1: several completions of a prompt are several rows. */
+  /** Must be 1. For several completions of a prompt, use several rows. */
   readonly numReturnSequences?: number
   readonly temperature?: number
   readonly topP?: number
   readonly topK?: number
   readonly repetitionPenalty?: number
-  /** False takes the most probable token at each step. */
+  /** False selects the most probable token at each step. */
   readonly doSample?: boolean
-  /** 1: there is no beam search. */
+  /** Must be 1, because beam search is not supported. */
   readonly numBeams?: number
   readonly stopSequences?: readonly string[]
-  /** True: log-probabilities are part of every action. */
+  /** Must be true, because log-probabilities are part of every action. */
   readonly logprobs?: boolean
 }
 
@@ -27,11 +27,12 @@ const KNOWN: ReadonlySet<string> = new Set([
 ])
 
 /**
- * The settings that TorchRL's names stand for.
+ * Converts TorchRL's options to settings.
  *
- * Errors   `Left` with every name that is unknown, and with what policies do not do: beams, several sequences for a row, no log-probabilities, no
- *          sampling at a temperature. Values are checked where they are used.
- * Source   TorchRL's wrappers, in which a legacy name silently wins over the standard one.
+ * Errors   `Left` with every unknown name, and with unsupported options: beams, several sequences
+ *          per row, no log-probabilities, no sampling at a temperature. Values are checked on use.
+ * Source   TorchRL's wrappers, in which a legacy name silently takes precedence over the standard
+ *          one.
  *
  * @example
  * samplingOf({ maxNewTokens: 8, doSample: false }) // right({ maxTokens: 8, temperature: 0 })
@@ -40,13 +41,13 @@ export const samplingOf = (options: GenerateOptions): E.Either<string, EngineSam
   const { maxNewTokens, numReturnSequences = 1, temperature, topP, topK, repetitionPenalty, doSample } = options
   const { numBeams = 1, stopSequences, logprobs = true } = options
   const problems = [
-    ...Object.keys(options).flatMap((name) => (KNOWN.has(name) ? [] : [`${name} is no option of generation`])),
+    ...Object.keys(options).flatMap((name) => (KNOWN.has(name) ? [] : [`${name} is not a generation option`])),
     ...(numReturnSequences === 1
       ? []
       : [
-          `numReturnSequences must be 1, got ${numReturnSequences}: repeat the row, neighbours with equal prompts are one request`,
+          `numReturnSequences must be 1, got ${numReturnSequences}: repeat the row, neighbors with equal prompts are one request`,
         ]),
-    ...(numBeams === 1 ? [] : [`numBeams must be 1, got ${numBeams}: a beam is no sample of the policy`]),
+    ...(numBeams === 1 ? [] : [`numBeams must be 1, got ${numBeams}: a beam is not a sample of the policy`]),
     ...(logprobs ? [] : ['logprobs must be true: a policy without them cannot be trained']),
     ...(doSample === false && temperature !== undefined && temperature !== 0
       ? [`doSample false is temperature 0, got temperature ${temperature}`]

@@ -1,4 +1,7 @@
-/** An engine of this process or of a thread as an `EngineClient`: for policies, pools and updaters, which treat all engines alike. */
+/**
+ * An `EngineClient` for an engine in this process or on a thread, so that policies, pools and
+ * updaters treat all engines alike.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -7,7 +10,10 @@ import type { EngineClient, EngineFailure } from '../../data/engineClient.js'
 import type { GenerationEvent, LLMEngine } from '../../data/generation.js'
 import { makeRequestGate } from './requestGate.js'
 
-/** The events with tokens of an adapter stamped by the version that it serves as: the engine stamps those of its base weights. */
+/**
+ * Stamps the tokens of an adapter with its version. The engine itself stamps those of its base
+ * weights.
+ */
 async function* stamped(events: AsyncIterable<GenerationEvent>, version: number): AsyncGenerator<GenerationEvent> {
   for await (const event of events) {
     yield event._tag === 'Tokens' ? { ...event, tokens: event.tokens.map((token) => ({ ...token, version })) } : event
@@ -15,9 +21,10 @@ async function* stamped(events: AsyncIterable<GenerationEvent>, version: number)
 }
 
 /**
- * The client of an engine that is at hand.
+ * Makes the client of an in-process engine.
  *
- * Errors   `Left(EngineFailure)`: `refused` for weights and adapters that the engine does not take, `unreachable` where it is closed or dead.
+ * Errors   `Left(EngineFailure)`: `refused` for weights and adapters that the engine rejects,
+ *          `unreachable` if it is closed or has failed.
  * Effects  those of the engine; `close` closes it.
  */
 export const localClient = (engine: LLMEngine, name: string): EngineClient => {
@@ -28,7 +35,7 @@ export const localClient = (engine: LLMEngine, name: string): EngineClient => {
     kind,
     reason,
   })
-  /** An engine that is gone rejects. */
+  /** Converts the rejections of an engine that has ended. */
   const asked = <T>(call: () => Promise<T>): TE.TaskEither<EngineFailure, T> =>
     TE.tryCatch(call, (error) => failure('unreachable', errorMessage(error)))
   const given = <T>(task: TE.TaskEither<{ readonly reason: string }, T>): TE.TaskEither<EngineFailure, T> =>

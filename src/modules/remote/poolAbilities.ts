@@ -1,4 +1,4 @@
-/** What several engines can together. */
+/** The common abilities of several engines. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { EngineAbilities } from '../../data/engineClient.js'
 
@@ -7,7 +7,10 @@ export type NamedAbilities = readonly [name: string, abilities: EngineAbilities]
 
 const agree = <T>(values: readonly T[]): boolean => new Set(values).size <= 1
 
-/** What all tell: engines that tell everything tell what the others do. */
+/**
+ * Returns the kind of log-probabilities that all engines support. An engine with `all` supports
+ * every kind.
+ */
 const sharedLogProbs = (abilities: readonly EngineAbilities[]): EngineAbilities['logProbs'] | null => {
   const told = new Set(abilities.map(({ logProbs }) => logProbs))
   if (told.size > 1) told.delete('all')
@@ -19,11 +22,14 @@ const each = (members: readonly NamedAbilities[], field: 'logProbs' | 'vocabular
   members.map(([name, abilities]) => `${name} ${abilities[field]}`).join(', ')
 
 /**
- * What requests may count on whichever engine answers: the smallest limits, and what all can.
+ * Returns the abilities that requests can rely on with any of the engines: the smallest limits, and
+ * the abilities of all.
  *
- * What an engine does not tell, an infinite vocabulary and no end tokens, is what the others tell. `maxConcurrent` is that of the smallest engine too, since a request is never shared out.
+ * Unreported values, an infinite vocabulary or missing end tokens, are taken from the other
+ * engines. `maxConcurrent` is that of the smallest engine too, because a request is never divided.
  *
- * Errors   `Left` for none at all, and for engines that differ in vocabulary, end tokens or in what their log-probabilities mean.
+ * Errors   `Left` without engines, and for engines that differ in vocabulary, end tokens or the
+ *          meaning of log-probabilities.
  */
 export const sharedAbilities = (members: readonly NamedAbilities[]): E.Either<string, EngineAbilities> => {
   const all = members.map(([, abilities]) => abilities)

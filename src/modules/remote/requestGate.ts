@@ -1,15 +1,20 @@
-/** What every engine client does in front of its requests: it holds them, counts them, and fills in the weights that serve. */
+/**
+ * The gate in front of a client's requests: it holds and counts them, and adds the serving weights.
+ */
 import type { EngineClient, ServingWeights } from '../../data/engineClient.js'
 import type { GenerationEvent, GenerationRequest } from '../../data/generation.js'
 
-/** How a request is sent that may go. `version` stamps tokens where the server says nothing. */
+/**
+ * Sends a request that passed the gate. `version` stamps tokens if the server reports no version.
+ */
 type Send = (request: GenerationRequest, version: number) => AsyncIterable<GenerationEvent>
 
-/** A mutable value, for the edge of a client. */
+/** A mutable gate. */
 export interface RequestGate extends Pick<EngineClient, 'serving' | 'serve' | 'hold' | 'inFlight'> {
   /**
-   * Events of a request. That of a policy (no adapter, no salt of its own) waits while the gate is held, and is sent with the adapter and the
-   * salt of the moment it goes; any other is sent as it is and at once.
+   * Passes a request and yields its events. A policy's request (without adapter and salt) waits
+   * while the gate is held, and is sent with the adapter and salt that serve at that time. Other
+   * requests are sent unchanged and at once.
    */
   readonly pass: (
     request: GenerationRequest,
@@ -29,9 +34,10 @@ const abortedEvents = ({ sampling }: GenerationRequest): readonly GenerationEven
   }))
 
 /**
- * Makes a gate that is open and serves version 0 of the base weights.
+ * Makes an open gate that serves version 0 of the base weights.
  *
- * Effects  a mutable value. A request that leaves early, by its reader or its signal, is no longer counted.
+ * Effects  a mutable value. A request that ends early, by its reader or its signal, is no longer
+ *          counted.
  *
  * @example
  * makeRequestGate().serving() // { version: 0, adapter: null, cacheSalt: '' }
@@ -68,7 +74,7 @@ export const makeRequestGate = (start: ServingWeights = { version: 0, adapter: n
     while (ofPolicy && holds.size > 0 && !isRefusing() && signal?.aborted !== true) await change(signal)
     if (signal?.aborted === true) return yield* abortedEvents(request)
     if (ofPolicy && isRefusing()) {
-      const reason = 'nobody may sample here until the weights are right again'
+      const reason = 'requests are refused until the weights are verified again'
       return yield { _tag: 'Failed', failure: { _tag: 'GenerationFailure', kind: 'unreachable', reason } }
     }
     const { version, adapter, cacheSalt } = serving

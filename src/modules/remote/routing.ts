@@ -1,25 +1,25 @@
-/** Chooses a replica for a request: a pure function of the earlier choices. */
+/** Chooses a replica for a request, as a pure function of earlier choices. */
 import { type RecentMap, recall, recentMap, remember } from '../../core/recentMap.js'
 
-/** What was routed where. */
+/** The record of earlier choices. */
 export interface Routing {
   /** Replicas by conversation. */
   readonly conversations: RecentMap<number>
-  /** Replicas by what prompts begin with. */
+  /** Replicas by prefix of prompts. */
   readonly prefixes: RecentMap<number>
 }
 
-/** A replica as it is now. Its place in the list is its name. */
+/** The current state of a replica. Its index in the list identifies it. */
 export interface Replica {
-  /** Requests there, waiting or underway. */
+  /** Number of requests, waiting or running. */
   readonly load: number
-  /** `no`: nothing is to be sent there. */
+  /** `no` if it accepts no requests. */
   readonly takes: 'yes' | 'no'
 }
 
 export interface RouteRequest {
   readonly conversation?: string
-  /** Token ids. Their cache is where the longest beginning of them went before. */
+  /** Token ids. The replica of the longest known prefix probably has it cached. */
   readonly prompt?: ArrayLike<number>
 }
 
@@ -29,15 +29,19 @@ export interface Route {
   readonly routing: Routing
 }
 
-/** Tokens of a block: beginnings are remembered in whole blocks. */
+/** Number of tokens in a block. Prefixes are remembered in whole blocks. */
 const BLOCK = 32
 
-/** A replica with that many times the mean load, and that many requests more, gets no others for the sake of their beginnings. */
+/**
+ * A replica with more than this multiple of the mean load, plus this many requests, gets no
+ * requests because of prefixes.
+ */
 const MOST_LOAD = 1.25
 const SLACK = 4
 
 /**
- * Nothing was routed yet. The last `conversations` and `blocks` are remembered, and at most twice as many.
+ * Returns an empty record. It remembers the last `conversations` and `blocks`, and at most twice as
+ * many.
  *
  * @example
  * route(startRouting(), [{ load: 3, takes: 'yes' }, { load: 1, takes: 'yes' }], {})?.replica // 1
@@ -47,7 +51,10 @@ export const startRouting = ({ conversations = 65_536, blocks = 262_144 } = {}):
   prefixes: recentMap(blocks),
 })
 
-/** Two sums that each number goes into, as one of 53 bits. Multipliers are those of FNV-1a and of MurmurHash2. */
+/**
+ * Hashes numbers to 53 bits with two running sums. The multipliers are those of FNV-1a and
+ * MurmurHash2.
+ */
 const stir = (): { readonly add: (value: number) => void; readonly value: () => number } => {
   let a = 0x811c9dc5
   let b = 0x9747b28c
@@ -68,7 +75,7 @@ const hashText = (text: string): number => {
   return hash.value()
 }
 
-/** Of each beginning of whole blocks, shortest first. */
+/** Hashes each prefix of whole blocks, shortest first. */
 const hashBlocks = (prompt: ArrayLike<number>): readonly number[] => {
   const hash = stir()
   const hashes: number[] = []
@@ -82,7 +89,7 @@ const hashBlocks = (prompt: ArrayLike<number>): readonly number[] => {
 const leastLoaded = (replicas: readonly Replica[], candidates: readonly number[]): number =>
   candidates.reduce((best, i) => (replicas[i]!.load < replicas[best]!.load ? i : best))
 
-/** The replica of the longest beginning that a candidate remembers. */
+/** Returns the replica of the longest remembered prefix among the candidates. */
 const longestPrefix = (
   routing: Routing,
   hashes: readonly number[],
@@ -96,9 +103,11 @@ const longestPrefix = (
 }
 
 /**
- * The replica of a request: that of its conversation; else the one that had the longest beginning of the prompt, unless that has much more
- * to do than the others; else the one with the least to do, the first of them if there are several. Replicas that take nothing are left
- * out. A conversation whose replica takes nothing moves to another one, for good. Undefined if no replica takes anything.
+ * Returns the replica for a request: that of its conversation; otherwise the one with the longest
+ * known prefix of the prompt, unless it is much busier than the others; otherwise the least loaded
+ * one, the first of them in a tie. Replicas that accept no requests are left out. A conversation
+ * whose replica accepts no requests moves to another one permanently. Returns `undefined` if no
+ * replica accepts requests.
  *
  * Cost     O(P / 32 log n) for a prompt of P tokens, and O(P) to read it.
  */

@@ -1,4 +1,4 @@
-/** Where an adapter meets a projection: the names of its tensors, and its part of the arithmetic. */
+/** The part of an adapter in the decoder's arithmetic, and the names of its tensors. */
 import * as tf from '@tensorflow/tfjs-core'
 import type { Params } from './params.js'
 
@@ -15,7 +15,7 @@ export interface LoraNames {
 const SUFFIXES = { a: '.lora_A.weight', b: '.lora_B.weight', scaling: '.lora_scaling' } as const
 
 /**
- * The names of an adapter's tensors on a module.
+ * Returns the names of an adapter's tensors for a module.
  *
  * @example
  * loraNames('mlp.up_proj').b // 'mlp.up_proj.lora_B.weight'
@@ -26,18 +26,19 @@ export const loraNames = (module: string): LoraNames => ({
   scaling: module + SUFFIXES.scaling,
 })
 
-/** The module that a name of an adapter's tensor belongs to; undefined for another name. */
+/** Returns the module of an adapter's tensor name, or `undefined` for other names. */
 export const moduleOfLora = (name: string): string | undefined => {
   const suffix = Object.values(SUFFIXES).find((ending) => name.endsWith(ending))
   return suffix === undefined ? undefined : name.slice(0, -suffix.length)
 }
 
 /**
- * `y + scaling * (x A^T) B^T` where `params` has an adapter for the module, and `y` itself where it has none.
+ * Computes `y + scaling * (x A^T) B^T` if `params` has an adapter for the module, and returns `y`
+ * otherwise.
  *
  * Shapes   x `[N, I]`, y `[N, O]`; result like y.
- * Errors   throws, naming it, where one of the three tensors is there and another is missing.
- * Cost     `N R (I + O)` multiplications: the matrix `B A` is never made.
+ * Errors   throws if only some of the three tensors are present, and names the missing one.
+ * Cost     `N R (I + O)` multiplications: the matrix `B A` is never computed.
  * Source   Hu et al. 2021, arXiv:2106.09685, equation 3; PEFT's `lora.Linear` without dropout.
  */
 export const addLora = (

@@ -1,4 +1,7 @@
-/** From a Hugging Face `config.json` to what a decoder-only transformer is made of, and back. */
+/**
+ * Conversion between a Hugging Face `config.json` and the description of a decoder-only
+ * transformer.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import type { ConfigFailure } from '../../core/failure.js'
 import type { Architecture, DecoderConfig } from './config/description.js'
@@ -23,14 +26,15 @@ const FAMILIES: Readonly<Record<Architecture, Family>> = {
   smollm3,
 }
 
-/** Every `model_type` that `parseConfig` reads. */
+/** All values of `model_type` that `parseConfig` supports. */
 export const ARCHITECTURES: readonly Architecture[] = Object.keys(FAMILIES) as Architecture[] // keys of the record above
 
 /**
- * Reads a parsed `config.json`. What a file leaves out has Transformers' default; sizes must be there.
+ * Parses a `config.json`. Missing fields have Transformers' defaults; sizes are required.
  *
- * Errors   `Left(ConfigFailure)` for a missing or ill-typed field (named), an architecture or a setting whose arithmetic is
- *          not supported (named), a field that is not known and may change the arithmetic (named), or sizes that contradict each other.
+ * Errors   `Left(ConfigFailure)` that names the field: missing or ill-typed, an unsupported
+ *          architecture or setting, an unknown field that may change the arithmetic, or
+ *          contradictory sizes.
  * Source   the configuration classes of Transformers 5.17.
  *
  * @example
@@ -49,10 +53,11 @@ export const parseConfig = (json: unknown): E.Either<ConfigFailure, DecoderConfi
 }
 
 /**
- * The `config.json` of a config, as Transformers 5 reads it: what was parsed, fields that nothing here interprets included.
- * `parseConfig` is its inverse. Another config is made by parsing a changed file: `parseConfig({ ...formatConfig(config), vocab_size: 300 })`.
+ * Returns the `config.json` of a config, as Transformers 5 reads it, including uninterpreted
+ * fields. It is the inverse of `parseConfig`. To change a config, parse a changed file:
+ * `parseConfig({ ...formatConfig(config), vocab_size: 300 })`.
  *
- * Errors   throws for a config whose fields were changed without its file, naming them.
+ * Errors   throws for a config whose fields were changed without its file, and names them.
  *
  * @example
  * formatConfig(orThrow(parseConfig({ model_type: 'gpt2', vocab_size: 9, n_embd: 4, n_head: 1, n_layer: 1 }))).n_embd // 4

@@ -4,10 +4,11 @@
  * This folder holds the decoder: its configuration, parameters and arithmetic. It does not hold
  * sampling (`../generation`), value heads (`../valueHead.ts`) or files (`../pretrained`).
  *
- * Axis letters: P prompts, G completions of a prompt, T positions, D features, K key-value heads, R query heads for each of
- * them, H head size, N = P * G * T rows. A call computes one *segment*: T new positions of every row, which attend to
- * themselves and to earlier segments through those segments' keys and values. Scoring a batch is a prompt segment (G = 1) and
- * a completion segment that shares it; sampling is a prompt segment and then segments of one token.
+ * Axis letters: P prompts, G completions of a prompt, T positions, D features, K key-value heads, R
+ * query heads for each of them, H head size, N = P * G * T rows. A call computes one *segment*: T
+ * new positions of every row. They attend to themselves and to earlier segments through those
+ * segments' keys and values. Scoring a batch takes a prompt segment (G = 1) and a completion
+ * segment that shares it; sampling takes a prompt segment and then segments of one token.
  */
 import * as tf from '@tensorflow/tfjs-core'
 import { activate, gate } from '../../engine/ops/activation.js'
@@ -30,11 +31,14 @@ export interface LayerCache {
 
 /** An earlier segment to attend to. */
 export interface Past {
-  /** One entry for each layer; a group axis of 1 means that all completions of a prompt share it. */
+  /** One entry per layer. A group axis of 1 means that all completions of a prompt share it. */
   readonly layers: readonly LayerCache[]
-  /** Added to the scores, broadcast to `[P, K, G, R, T, C]`: 0 where attention is allowed, `MASKED` where it is not. */
+  /**
+   * Added to the scores, broadcast to `[P, K, G, R, T, C]`: 0 where attention is allowed, `MASKED`
+   * elsewhere.
+   */
   readonly bias?: tf.Tensor
-  /** Positions of the C keys, `[P, G or 1, C]` int32. Read where a layer sees only a window. */
+  /** Positions of the C keys, `[P, G or 1, C]` int32. Used only for layers with a window. */
   readonly positions: tf.Tensor
 }
 
@@ -44,7 +48,10 @@ export interface Segment {
   readonly ids: tf.Tensor
   /** `[P, G, T]` int32 */
   readonly positions: tf.Tensor
-  /** Added to the scores of a position with the positions before it, broadcast to `[P, K, G, R, T, T]`; not needed for T = 1. */
+  /**
+   * Added to the scores of a position with earlier positions, broadcast to `[P, K, G, R, T, T]`;
+   * not needed for T = 1.
+   */
   readonly beforeBias?: tf.Tensor
   /** Added to the score of a position with itself, broadcast to `[P, K, G, R, T, 1]`. */
   readonly selfBias?: tf.Tensor
@@ -59,7 +66,10 @@ export interface SegmentResult {
   readonly layers: readonly LayerCache[]
 }
 
-/** One layer's projections of N positions, heads side by side; positions are already encoded in queries and keys. */
+/**
+ * One layer's projections of N positions, heads side by side. Positions are already encoded in
+ * queries and keys.
+ */
 export interface HeadProjections {
   readonly layer: number
   /** `[N, heads * H]` */
@@ -68,18 +78,23 @@ export interface HeadProjections {
   readonly keys: tf.Tensor
   /** `[N, K * H]` */
   readonly values: tf.Tensor
-  /** A position sees itself and the `window - 1` positions before it; null: all before it. */
+  /**
+   * A position attends to itself and the `window - 1` positions before it; null: to all before it.
+   */
   readonly window: number | null
-  /** Scores become `softCap * tanh(score / softCap)` before anything is masked; null leaves them alone. */
+  /** Scores become `softCap * tanh(score / softCap)` before masking; null: unchanged. */
   readonly softCap: number | null
-  /** Products of queries and keys are multiplied by it. */
+  /** Factor of the products of queries and keys. */
   readonly scale: number
 }
 
-/** How positions look at one another and at what came before: the values that each position sees, mixed, `[N, heads * H]`. */
+/**
+ * The attention of positions to each other and to earlier segments. Returns the weighted values,
+ * `[N, heads * H]`.
+ */
 export type Attend = (heads: HeadProjections) => tf.Tensor
 
-/** N positions, in whatever order `attend` understands. */
+/** N positions, in the order that `attend` expects. */
 export interface Tokens {
   /** `[N]` int32 */
   readonly ids: tf.Tensor
@@ -95,7 +110,10 @@ const parameter = (params: Params, name: string): tf.Tensor => {
   return tensor
 }
 
-/** A linear map of rows, `[N, in]` to `[N, out]`, by its full name. Every projection of the model goes through here, and an adapter that `params` has for it. */
+/**
+ * Applies a linear map to rows, `[N, in]` to `[N, out]`, with the adapter in `params` if present.
+ * All projections of the model use this function.
+ */
 const linear = (
   params: Params,
   { name, bias, layout }: Omit<Projection, 'inputs' | 'outputs'>,
@@ -109,7 +127,7 @@ const linear = (
   return addLora(params, name, { x, y })
 }
 
-/** A norm over the last axis. */
+/** Applies a norm over the last axis. */
 const normalize = (params: Params, prefix: string, norm: Norm, x: tf.Tensor): tf.Tensor => {
   const weight = parameter(params, `${prefix}${norm.name}.weight`)
   if (norm.kind === 'layer') {
@@ -121,11 +139,11 @@ const normalize = (params: Params, prefix: string, norm: Norm, x: tf.Tensor): tf
 /** The parameters of one layer. */
 interface Layer {
   readonly params: Params
-  /** What its names begin with. */
+  /** The prefix of its parameter names. */
   readonly prefix: string
 }
 
-/** `x + after(f(before(x)))` */
+/** Computes `x + after(f(before(x)))`. */
 const residual = (
   { params, prefix }: Layer,
   { before, after }: Residual,
@@ -136,7 +154,7 @@ const residual = (
   return tf.add(x, after === null ? y : normalize(params, prefix, after, y))
 }
 
-/** Outputs of given widths, from a projection each, or from one that has them side by side. */
+/** Computes outputs of given widths, from one projection each, or from a joint one. */
 const project = (
   { params, prefix }: Layer,
   projections: readonly Projection[],
@@ -147,7 +165,7 @@ const project = (
   return outputs.length === widths.length ? outputs : tf.split(outputs[0]!, [...widths], 1)
 }
 
-/** The norm of queries or keys `[N, heads * H]`, over each head or over all of them. */
+/** Normalizes queries or keys `[N, heads * H]`, over each head or over all of them. */
 const normalizeHeads = ({ params, prefix }: Layer, norm: Norm | null, x: tf.Tensor): tf.Tensor => {
   if (norm === null) return x
   const [rows, width] = x.shape as [number, number] // [N, heads * H]
@@ -164,7 +182,7 @@ const tableNamed = (tables: RotaryTables, name: string): RotaryTable => {
   return table
 }
 
-/** Heads `[N, heads * H]` with the first features of each turned by their position `[N, 1]`. */
+/** Rotates the first features of each head in `[N, heads * H]` by its position `[N, 1]`. */
 const turn = (x: tf.Tensor, headSize: number, positions: tf.Tensor, table: RotaryTable): tf.Tensor => {
   const [rows, all] = x.shape as [number, number] // [N, heads * H]
   const width = 2 * table.cos.shape[1]!
@@ -210,9 +228,10 @@ const feedForward =
   }
 
 /**
- * What enters the first layer, `[N, D]`: embeddings of tokens, and of positions where those are learned.
+ * Computes the input of the first layer, `[N, D]`: embeddings of tokens, plus those of positions if
+ * they are learned.
  *
- * Errors   throws where a parameter is missing, naming it.
+ * Errors   throws if a parameter is missing, and names it.
  */
 export const embedTokens = (
   params: Params,
@@ -232,7 +251,7 @@ export interface DecoderLayer {
   readonly layer: number
 }
 
-/** What leaves a layer that `x` `[N, D]` enters. Errors: throws where a parameter is missing, naming it. */
+/** Computes a layer's output from its input `x` `[N, D]`. Throws if a parameter is missing. */
 export const decoderLayer = (
   params: Params,
   { config, layer: index }: DecoderLayer,
@@ -243,20 +262,25 @@ export const decoderLayer = (
   return residual(layer, config.feedForward, middle, feedForward(layer, config))
 }
 
-/** Hidden states after the final norm, `[N, D]`, of what leaves the last layer. Errors: throws where a parameter is missing, naming it. */
+/**
+ * Computes the hidden states after the final norm, `[N, D]`, from the last layer's output. Throws
+ * if a parameter is missing, and names it.
+ */
 export const finalNorm = (params: Params, config: DecoderConfig, x: tf.Tensor): tf.Tensor =>
   normalize(params, '', config.finalNorm, x)
 
 /**
- * Last hidden states after the final norm, `[N, D]`, of N positions that attend as they are told to.
+ * Computes the last hidden states after the final norm, `[N, D]`, of N positions with the given
+ * attention.
  *
- * Positions are below `config.maxPositions` where they are learned (padding included), and below the length of the rotary tables where they
- * are turned.
+ * With learned positions, all positions (including padding) must be below `config.maxPositions`.
+ * With rotary positions, they must be below the length of the tables.
  *
- * Errors   throws where a parameter is missing or shapes do not fit, naming them.
- * Source   the model classes of Hugging Face Transformers 5.17: GPT-2, GPT-Neo, Llama (arXiv:2302.13971), Mistral (arXiv:2310.06825), Qwen2
- *          (arXiv:2407.10671), Qwen3 (arXiv:2505.09388), Gemma 2 (arXiv:2408.00118), Gemma 3 (arXiv:2503.19786), Phi-3 (arXiv:2404.14219),
- *          OLMo 2 (arXiv:2501.00656), SmolLM3.
+ * Errors   throws if a parameter is missing or shapes do not match, and names them.
+ * Source   the model classes of Hugging Face Transformers 5.17: GPT-2, GPT-Neo, Llama
+ *          (arXiv:2302.13971), Mistral (arXiv:2310.06825), Qwen2 (arXiv:2407.10671), Qwen3
+ *          (arXiv:2505.09388), Gemma 2 (arXiv:2408.00118), Gemma 3 (arXiv:2503.19786), Phi-3
+ *          (arXiv:2404.14219), OLMo 2 (arXiv:2501.00656), SmolLM3.
  */
 export const forwardTokens = (params: Params, config: DecoderConfig, tokens: Tokens): tf.Tensor => {
   const layers = Array.from({ length: config.layers }, (_, layer) => ({ config, layer }))
@@ -268,7 +292,10 @@ export const forwardTokens = (params: Params, config: DecoderConfig, tokens: Tok
   )
 }
 
-/** The bias of an earlier segment's keys that also hides those at positions `window` or more before the query's. */
+/**
+ * Returns the bias of an earlier segment's keys that also masks those `window` or more positions
+ * before the query.
+ */
 const pastInWindow = ({ bias, positions: keys }: Past, queries: tf.Tensor, window: number): tf.Tensor => {
   const [p, g, t] = queries.shape as [number, number, number] // [P, G, T]
   const [, groups, places] = keys.shape as [number, number, number] // [P, G or 1, C]
@@ -277,7 +304,10 @@ const pastInWindow = ({ bias, positions: keys }: Past, queries: tf.Tensor, windo
   return bias === undefined ? outside : tf.minimum(bias, outside)
 }
 
-/** The bias of a segment's places on each other, `beforeBias`, with what a window hides. Neighboring places are neighboring positions. */
+/**
+ * Returns the bias of a segment's positions on each other, `beforeBias`, masked by the window.
+ * Adjacent entries are adjacent positions.
+ */
 const ownInWindow = (
   bias: tf.Tensor,
   length: number,
@@ -293,7 +323,10 @@ const ownInWindow = (
   return tf.where(tf.reshape(hidden, [1, 1, 1, 1, length, length]), tf.scalar(Number.NEGATIVE_INFINITY), bias)
 }
 
-/** The biases of a segment's sources, those before the position itself, for each window that its layers ask for: made once. */
+/**
+ * Makes the biases of a segment's sources, except the position itself, once for each window of its
+ * layers.
+ */
 const biasesByWindow = (segment: Segment, { paddingSees }: AttentionDescription) => {
   const made = new Map<number | null, readonly (tf.Tensor | undefined)[]>()
   const { beforeBias, past, positions } = segment
@@ -309,10 +342,10 @@ const biasesByWindow = (segment: Segment, { paddingSees }: AttentionDescription)
 }
 
 /**
- * A segment as the positions that the decoder computes, and the keys and values that its layers make on the way: they are there, in the
- * order of the layers, when the layers have been computed.
+ * Converts a segment to positions for the decoder, and collects the keys and values that its layers
+ * make. These are complete, in the order of the layers, once the layers have been computed.
  *
- * Errors   throws where several positions have no beforeBias.
+ * Errors   throws if several positions have no beforeBias.
  */
 export const segmentTokens = (
   config: DecoderConfig,
@@ -343,17 +376,17 @@ export const segmentTokens = (
 }
 
 /**
- * Hidden states of one segment.
+ * Computes the hidden states of one segment.
  *
  * Shapes   see `Segment` and `SegmentResult`.
- * Errors   throws where a parameter is missing or shapes do not fit, naming them.
+ * Errors   throws if a parameter is missing or shapes do not match, and names them.
  */
 export const forwardSegment = (params: Params, config: DecoderConfig, segment: Segment): SegmentResult => {
   const { tokens, made } = segmentTokens(config, segment)
   return { hidden: forwardTokens(params, config, tokens), layers: made }
 }
 
-/** Scores of every token of the vocabulary, `[N, V]`, from hidden states `[N, D]`. */
+/** Computes the logits of every token of the vocabulary, `[N, V]`, from hidden states `[N, D]`. */
 export const logitsOf = (params: Params, config: DecoderConfig, hidden: tf.Tensor): tf.Tensor => {
   const name = config.tiedEmbeddings ? config.embedding.name : 'lm_head'
   const logits = linear(params, { name, bias: 'none', layout: 'out-in' }, hidden)

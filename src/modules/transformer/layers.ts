@@ -1,17 +1,22 @@
-/** Which parameters belong to which part of a decoder, and which layers compute alike. */
+/** Groups a decoder's parameters by part, and finds layers with equal arithmetic. */
 import type { DecoderConfig } from './config.js'
 import type { Params } from './params.js'
 
 /** Parameters by the part of the decoder that they belong to. */
 export interface ParamParts {
   readonly embedding: Params
-  /** One record for each layer. */
+  /** One record per layer. */
   readonly layers: readonly Params[]
-  /** The final norm and the output projection: with tied embeddings they share the embedding's matrix. */
+  /**
+   * The final norm and the output projection. With tied embeddings they share the embedding's
+   * matrix.
+   */
   readonly head: Params
 }
 
-/** The layer that a parameter belongs to, and where the name goes on; undefined for one outside of all layers. */
+/**
+ * Returns the layer of a parameter, and the rest of its name, or `undefined` outside all layers.
+ */
 const placeOf = (
   name: string,
   { layerName }: DecoderConfig,
@@ -22,13 +27,16 @@ const placeOf = (
   return { layer: Number(name.slice(start, end)), rest: name.slice(end) }
 }
 
-/** The first layer that computes as layer `layer` does, but for its weights: one compiled graph serves all of them. */
+/**
+ * Returns the first layer with the same arithmetic as layer `layer`, apart from weights. One
+ * compiled graph serves all of them.
+ */
 export const likeLayer = ({ layerKinds }: DecoderConfig, layer: number): number => {
   const kind = JSON.stringify(layerKinds[layer])
   return layerKinds.findIndex((other) => JSON.stringify(other) === kind)
 }
 
-/** The same parameters under the names of another layer. Names outside of all layers stay. */
+/** Renames parameters to those of another layer. Names outside all layers stay. */
 export const renamedTo = (params: Params, config: DecoderConfig, layer: number): Params =>
   Object.fromEntries(
     Object.entries(params).map(([name, tensor]) => {
@@ -37,7 +45,7 @@ export const renamedTo = (params: Params, config: DecoderConfig, layer: number):
     }),
   )
 
-/** Parameters, or some of them, by part. Each is in one part, but a tied embedding, which is in two. */
+/** Groups parameters by part. Each is in one part, except a tied embedding, which is in two. */
 export const paramParts = (params: Params, config: DecoderConfig): ParamParts => {
   const { embedding, learnedPositions, tiedEmbeddings } = config
   const tables = [embedding.name, ...(learnedPositions === null ? [] : [learnedPositions])].map(

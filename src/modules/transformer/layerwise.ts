@@ -1,9 +1,11 @@
 /**
- * Gradients layer by layer, with little memory: what enters each layer is kept, and what a layer computes inside is computed again when the
- * gradient comes back to it (Chen et al. 2016, arXiv:1604.06174, with one segment for each layer).
+ * Gradients layer by layer, with little memory. Only the input of each layer is kept, and its
+ * activations are recomputed in the backward pass (Chen et al. 2016, arXiv:1604.06174, with one
+ * segment per layer).
  *
- * Within one compiled graph a second computation of the same values would be merged with the first. So each layer runs in graphs of its own,
- * one forward and one for computing again and going back, which all layers that compute alike share: compiling takes less time as well.
+ * Within one compiled graph, a recomputation would be merged with the first computation. Each layer
+ * therefore runs in its own graphs: one forward, and one for recomputation and the backward pass.
+ * Layers with equal arithmetic share them, so compilation takes less time as well.
  */
 import * as tf from '@tensorflow/tfjs-core'
 import { type Jitted, jit } from '../../engine/jit.js'
@@ -22,44 +24,50 @@ import {
   promptSegment,
 } from './score.js'
 
-/** What a loss sees of a decoder. */
+/** The parts of a decoder that a loss reads. */
 export interface Readout {
   /** `[P * G * Tr, D]`: see `predictingStates`. */
   readonly states: tf.Tensor
-  /** Those outside of the layers: the output projection, and whatever else reads the states. */
+  /** Weights outside the layers: the output projection, and others that read the states. */
   readonly weights: Params
 }
 
-/** A scalar of the decoder's last states, and what else is computed on the way. */
+/** A scalar function of the decoder's last states, with auxiliary results. */
 export type LossOfStates<R, X> = (readout: Readout, rest: R) => { readonly value: tf.Tensor; readonly aux: X }
 
-/** What gradients are asked for, and all that the loss reads. */
+/** The differentiated parameters, and the other inputs of the loss. */
 interface LayerwiseInput<R> {
   readonly batch: CompletionBatch
-  /** Gradients are computed for these. */
+  /** Parameters to differentiate. */
   readonly params: Params
-  /** And for none of these. */
+  /** Parameters without gradients. */
   readonly frozen: Params
   readonly rest: R
 }
 
 export interface Layerwise<R, X> {
-  /** As `valueAndGrad` of the whole decoder gives it, up to rounding. The results belong to the enclosing scope. */
+  /**
+   * Computes the same as `valueAndGrad` of the whole decoder, up to rounding. The results belong to
+   * the enclosing scope.
+   */
   readonly run: (input: LayerwiseInput<R>) => ValueAndGrad<X>
   /** Frees compiled graphs. */
   readonly release: () => void
 }
 
-/** Hidden states of all positions between two layers: prompts `[P * Tp, D]`, completions `[P * G * Tr, D]`. */
+/**
+ * Hidden states of all positions between two layers: prompts `[P * Tp, D]`, completions
+ * `[P * G * Tr, D]`.
+ */
 type States = BatchStates
 
-/** The names of states among parameters that are differentiated. */
+/** The names of states among the differentiated tensors. */
 const STATE = { prompt: '> prompt', completion: '> completion' } as const
 
 const named = ({ prompt, completion }: States): Params => ({ [STATE.prompt]: prompt, [STATE.completion]: completion })
 
 const statesIn = (tensors: Params): States => ({
-  prompt: tensors[STATE.prompt]!, // put there by `named`
+  prompt: tensors[STATE.prompt]!, // from `named`
   completion: tensors[STATE.completion]!,
 })
 
@@ -89,22 +97,22 @@ const throughLayer = (config: DecoderConfig, layer: number, { params, frozen, ba
   const all = { ...frozen, ...params }
   const prompt = segmentTokens(config, promptSegment(batch))
   const nextPrompt = decoderLayer(all, { config, layer }, { x: states.prompt, tokens: prompt.tokens })
-  // The prompt's keys and values at the place where this layer looks for them.
+  // The prompt's keys and values at the index where this layer looks for them.
   const cache = Array.from({ length: layer + 1 }, () => prompt.made[0]!)
   const { tokens } = segmentTokens(config, completionSegment(batch, cache))
   return { prompt: nextPrompt, completion: decoderLayer(all, { config, layer }, { x: states.completion, tokens }) }
 }
 
-/** `sum(x * dx)` over both states: its gradient is the gradient of whatever `dx` came from. */
+/** Computes `sum(x * dx)` over both states, whose gradient is the backward pass of `dx`. */
 const pairing = (states: States, gradient: States): tf.Tensor =>
   tf.add(tf.sum(tf.mul(states.prompt, gradient.prompt)), tf.sum(tf.mul(states.completion, gradient.completion)))
 
 interface BackwardInput extends LayerInput {
-  /** Of what leaves the layer. */
+  /** The gradient of the layer's output. */
   readonly gradient: States
 }
 
-/** Gradients of a layer's parameters and of what enters it. */
+/** Computes gradients of a layer's parameters and of its input. */
 const backThrough =
   (config: DecoderConfig, layer: number) =>
   ({ params, states, gradient, ...input }: BackwardInput): Params =>
@@ -116,7 +124,7 @@ const backThrough =
       aux: {},
     })).grads
 
-/** Gradients of a layer's parameters alone: nothing below it is trained. */
+/** Computes gradients of a layer's parameters only, for the lowest trained layer. */
 const backInto =
   (config: DecoderConfig, layer: number) =>
   ({ params, gradient, ...input }: BackwardInput): Params =>
@@ -129,7 +137,7 @@ interface HeadInput<R> extends LayerInput {
   readonly rest: R
 }
 
-/** The loss, and the gradients of the head's parameters and of what leaves the last layer. */
+/** Computes the loss, and gradients of the head's parameters and of the last layer's output. */
 const throughHead =
   <R, X>(config: DecoderConfig, loss: LossOfStates<R, X>) =>
   ({ params, frozen, batch, states, rest }: HeadInput<R>): ValueAndGrad<X> =>
@@ -143,7 +151,7 @@ const throughHead =
       return loss({ states: predictingStates(config, { batch, states: last }), weights }, rest)
     })
 
-/** Graphs that give their memory back: each would otherwise keep its own between its runs. */
+/** Options of graphs that free their memory between runs instead of keeping it. */
 const SPARING = { memory: 'returned' } as const
 
 interface LayerGraphs {
@@ -158,7 +166,7 @@ const layerGraphs = (config: DecoderConfig, layer: number): LayerGraphs => ({
   into: jit(backInto(config, layer), SPARING),
 })
 
-/** Sums of gradients that have a name in common. */
+/** Adds gradients of equal names. */
 const summed = (a: Params, b: Params): Params => ({
   ...a,
   ...Object.fromEntries(
@@ -166,7 +174,10 @@ const summed = (a: Params, b: Params): Params => ({
   ),
 })
 
-/** The lowest part that has something to train: -1 for the embedding, `layers.length` if no layer has anything. */
+/**
+ * Returns the lowest part with trained parameters: -1 for the embedding, `layers.length` if all
+ * layers are frozen.
+ */
 const lowestTrained = ({ embedding, layers }: ReturnType<typeof paramParts>): number => {
   if (Object.keys(embedding).length > 0) return -1
   const layer = layers.findIndex((own) => Object.keys(own).length > 0)
@@ -174,14 +185,17 @@ const lowestTrained = ({ embedding, layers }: ReturnType<typeof paramParts>): nu
 }
 
 /**
- * Makes gradients layer by layer: forward through all layers, keeping only what enters each, then back through them, computing each again.
+ * Makes gradients layer by layer. The forward pass keeps only the input of each layer; the backward
+ * pass recomputes each layer.
  *
- * Gradients are computed for `params` and for nothing else: a layer without anything to train passes the gradient through, and below the
- * lowest layer that has something nothing is computed at all.
+ * Gradients are computed only for `params`. A layer without trained parameters passes the gradient
+ * through, and nothing is computed below the lowest trained layer.
  *
- * Cost     one more pass forward than `valueAndGrad` of the whole; memory for what enters the layers and the inside of one of them, where
- *          the whole keeps the inside of all. The states between layers and the gradients are copied out of the graphs.
- * Source   Chen et al. 2016, arXiv:1604.06174; `torch.utils.checkpoint` around each layer, as Transformers' `gradient_checkpointing`.
+ * Cost     one more forward pass than `valueAndGrad` of the whole. Memory for the layers' inputs
+ *          and the activations of one layer, instead of the activations of all. States between
+ *          layers and gradients are copied out of the graphs.
+ * Source   Chen et al. 2016, arXiv:1604.06174; `torch.utils.checkpoint` around each layer, as in
+ *          Transformers' `gradient_checkpointing`.
  */
 export const makeLayerwise = <R, X>(config: DecoderConfig, loss: LossOfStates<R, X>): Layerwise<R, X> => {
   const embed = jit(({ params, batch }: Pick<PartInput, 'params' | 'batch'>) => embedded(config, params, batch))

@@ -1,17 +1,17 @@
-/** Ragged prompts and completions as the padded arrays that the compiled functions take. */
+/** Padding of ragged prompts and completions to the arrays of compiled functions. */
 import * as tf from '@tensorflow/tfjs-core'
 import type { DecoderConfig } from './config.js'
 import { rotaryTables } from './rotaryTables.js'
 import type { CompletionBatch } from './score.js'
 
-/** Lengths are padded to multiples of it, so that few graphs are compiled. */
+/** Lengths are padded to multiples of this, so that few graphs are compiled. */
 export const CAPACITY_STEP = 16
 
-/** Neighbouring rows with equal prompts, as one prompt with a group of completions. */
+/** Neighboring rows with equal prompts, as one prompt with a group of completions. */
 export interface PromptGroups {
-  /** One row of token ids for each group. */
+  /** One row of token ids per group. */
   readonly prompts: readonly ArrayLike<number>[]
-  /** Completions for each prompt. */
+  /** Number of completions per prompt. */
   readonly group: number
 }
 
@@ -21,12 +21,13 @@ const sameIds = (a: ArrayLike<number>, b: ArrayLike<number>): boolean => {
   return true
 }
 
-/** Where each run of equal neighbours begins. */
+/** Returns the start of each run of equal neighbors. */
 export const runStarts = (rows: readonly ArrayLike<number>[]): readonly number[] =>
   rows.flatMap((row, i) => (i > 0 && sameIds(row, rows[i - 1]!) ? [] : [i]))
 
 /**
- * Finds the largest group size for which the rows are runs of equal prompts: 1 if runs have different lengths.
+ * Finds the largest group size for which the rows are runs of equal prompts. It is 1 if runs have
+ * different lengths.
  *
  * @example
  * groupPrompts([[1], [1], [2], [2]]).group // 2
@@ -79,7 +80,8 @@ export interface PackedCompletions {
 }
 
 /**
- * Pads prompts on the left and completions on the right, both to multiples of `CAPACITY_STEP`, so that few graphs are compiled.
+ * Pads prompts on the left and completions on the right, both to multiples of `CAPACITY_STEP`, so
+ * that few graphs are compiled.
  *
  * Errors   throws RangeError unless there are `group` completions for each prompt.
  */
@@ -119,7 +121,7 @@ export const packCompletions = (
   }
 }
 
-/** Positions of rows of `length` places, with those of padding brought into the table of learned positions. */
+/** Limits the positions of padding to the table of learned positions. */
 const tablePositions = (positions: Int32Array, mask: Float32Array, config: DecoderConfig): Int32Array => {
   if (config.learnedPositions === null) return positions
   const last = config.maxPositions - 1
@@ -133,7 +135,7 @@ const tablePositions = (positions: Int32Array, mask: Float32Array, config: Decod
 }
 
 /**
- * The tensors of packed completions. They belong to the enclosing scope.
+ * Makes the tensors of packed completions. They belong to the enclosing scope.
  *
  * Errors   throws RangeError for a sequence longer than the learned positions of the model.
  */

@@ -4,10 +4,10 @@ import { child, type Key, normals } from '../../core/key.js'
 import type { Norm, Projection } from './config/description.js'
 import type { DecoderConfig } from './config.js'
 
-/** Name of Hugging Face -> tensor. Never changed in place: an update makes a new record. */
+/** Tensors by Hugging Face's names. Never changed in place: an update makes a new record. */
 export type Params = Readonly<Record<string, tf.Tensor>>
 
-/** One parameter: its shape and what it is before training. */
+/** The shape of a parameter, and its initial value. */
 interface Parameter {
   readonly shape: readonly number[]
   readonly initial: 'zeros' | 'ones' | 'normal'
@@ -21,7 +21,7 @@ const ofProjection = (prefix: string, { name, inputs, outputs, bias, layout }: P
   return bias === 'none' ? entries : [...entries, [`${prefix}${name}.bias`, { shape: [outputs], initial: 'zeros' }]]
 }
 
-/** A norm whose weight is stored around 0 begins at 0. */
+/** Returns the parameters of a norm. A weight that is stored around 0 starts at 0. */
 const ofNorm = (prefix: string, norm: Norm | null): Entries => {
   if (norm === null) return []
   const shape = [norm.width]
@@ -51,20 +51,22 @@ const parametersOf = (config: DecoderConfig): Entries => {
 }
 
 /**
- * Names and shapes of all parameters, in a fixed order: embeddings, each layer's projections and then its norms, the last norm, the output
- * projection unless it is the embedding.
+ * Returns the names and shapes of all parameters, in a fixed order: embeddings, each layer's
+ * projections and then its norms, the last norm, and the output projection unless it is the
+ * embedding.
  */
 export const parameterShapes = (config: DecoderConfig): ReadonlyMap<string, readonly number[]> =>
   new Map(parametersOf(config).map(([name, { shape }]) => [name, shape]))
 
 const sizeOf = (shape: readonly number[]): number => shape.reduce((n, m) => n * m, 1)
 
-/** How many numbers there are to train. */
+/** Returns the number of trainable numbers. */
 export const parameterCount = (config: DecoderConfig): number =>
   parametersOf(config).reduce((sum, [, { shape }]) => sum + sizeOf(shape), 0)
 
 /**
- * Fresh parameters: norms 1, biases 0, weights normal with standard deviation `scale` (Transformers' default 0.02).
+ * Makes initial parameters: norms 1, biases 0, normal weights with standard deviation `scale`
+ * (Transformers' default 0.02).
  *
  * Effects  makes tensors that belong to the enclosing scope.
  */

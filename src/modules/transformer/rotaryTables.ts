@@ -3,18 +3,20 @@ import * as tf from '@tensorflow/tfjs-core'
 import type { RotaryTable } from '../../engine/ops/rotary.js'
 import type { DecoderConfig, RopeScaling, RotaryDescription } from './config/description.js'
 
-/** Tables by the name that a layer asks for: `global`, and `local` where layers with a window turn by other angles. */
+/** Tables by name: `global`, and `local` if layers with a window use other angles. */
 export type RotaryTables = Readonly<Record<string, RotaryTable>>
 
 const fround = Math.fround
 
-/** `base ^ (-2 i / width)`, rounded to float32 after each operation as the reference does. */
+/** Computes `base ^ (-2 i / width)`, rounded to float32 after each operation like the reference. */
 const plainFrequencies = (theta: number, width: number): Float32Array =>
   Float32Array.from({ length: width / 2 }, (_, i) => fround(1 / fround(theta ** fround((2 * i) / width))))
 
 type Scaling<T extends RopeScaling['type']> = Extract<RopeScaling, { readonly type: T }>
 
-/** Long waves are stretched, short ones are left, those between are mixed. */
+/**
+ * Scales a frequency: long waves are stretched, short ones kept, and those in between interpolated.
+ */
 const llama3Frequency = (frequency: number, scaling: Scaling<'llama3'>): number => {
   const { factor, lowFrequencyFactor: low, highFrequencyFactor: high, trainedLength } = scaling
   const wave = fround((2 * Math.PI) / frequency)
@@ -24,7 +26,7 @@ const llama3Frequency = (frequency: number, scaling: Scaling<'llama3'>): number 
   return fround(fround(fround(fround(1 - smooth) * frequency) / factor) + fround(smooth * frequency))
 }
 
-/** The first and the last feature between those that are stretched and those that are left. */
+/** Returns the first and last feature between the stretched and the unchanged ones. */
 const yarnBounds = (rotary: RotaryDescription, scaling: Scaling<'yarn'>): readonly [number, number] => {
   const { theta, width } = rotary
   const feature = (turns: number): number =>
@@ -45,7 +47,7 @@ const yarnFrequencies = (rotary: RotaryDescription, scaling: Scaling<'yarn'>): F
   })
 }
 
-/** Angles by which one position turns each pair of features, for sequences of a length. */
+/** Returns the angle per position of each pair of features, for sequences of a length. */
 const frequenciesOf = (rotary: RotaryDescription, sequenceLength: number): Float32Array => {
   const { theta, width, scaling } = rotary
   switch (scaling.type) {
@@ -85,23 +87,26 @@ const tableOf = (rotary: RotaryDescription, length: number, sequenceLength: numb
 
 export interface RotaryTableOptions {
   /**
-   * Tokens of the longest sequence that the tables are for, without padding. Only `dynamic` and `longrope` scaling depend on it, and only
-   * beyond the length that the model was trained on. By default the number of positions.
+   * Length of the longest sequence in tokens, without padding. Only `dynamic` and `longrope`
+   * scaling depend on it, and only beyond the trained length. Default: the number of positions.
    */
   readonly sequenceLength?: number
 }
 
 /**
- * Cosines and sines for positions `0 .. length - 1`, `[length, width / 2]` each, for each rotary embedding of a model; none for a model
- * with learned positions. In float32 arithmetic as the reference does it.
+ * Computes cosines and sines for positions `0 .. length - 1`, `[length, width / 2]` each, for each
+ * rotary embedding of a model. A model with learned positions has no tables. Uses float32
+ * arithmetic like the reference.
  *
- * Where the frequencies depend on the length of the sequence, they are those of Transformers' forward pass over a whole sequence of that
- * length. Keys that were turned by the table of a shorter sequence do not fit a table for a longer one: a sequence that grows past the
- * trained length would have to be computed anew.
+ * If the frequencies depend on the length of the sequence, they are those of Transformers' forward
+ * pass over a whole sequence of that length. Keys rotated by the table of a shorter sequence do not
+ * match the table of a longer one, so a sequence that grows past the trained length must be
+ * computed again.
  *
- * Effects  makes two tensors for each table that belong to the enclosing scope.
- * Source   Su et al. 2021, arXiv:2104.09864; scaling as in `modeling_rope_utils.py` of Transformers 5.17: linear and dynamic NTK, YaRN
- *          (arXiv:2309.00071), LongRoPE (arXiv:2402.13753), Llama 3.1.
+ * Effects  makes two tensors per table, which belong to the enclosing scope.
+ * Source   Su et al. 2021, arXiv:2104.09864; scaling as in `modeling_rope_utils.py` of Transformers
+ *          5.17: linear and dynamic NTK, YaRN (arXiv:2309.00071), LongRoPE (arXiv:2402.13753),
+ *          Llama 3.1.
  */
 export const rotaryTables = (config: DecoderConfig, length: number, options: RotaryTableOptions = {}): RotaryTables =>
   Object.fromEntries(

@@ -1,4 +1,4 @@
-/** Scores of given completions: what training differentiates and what a reference model is asked for. */
+/** The forward pass over given completions, for training and reference models. */
 import * as tf from '@tensorflow/tfjs-core'
 import { MASKED } from '../../engine/ops/attention.js'
 import type { DecoderConfig } from './config.js'
@@ -7,8 +7,8 @@ import type { Params } from './params.js'
 import type { RotaryTables } from './rotaryTables.js'
 
 /**
- * Prompts with G completions each. P prompts, Tp prompt positions, Tr completion positions. Prompts are padded on the left,
- * completions on the right.
+ * Prompts with G completions each. P prompts, Tp prompt positions, Tr completion positions. Prompts
+ * are padded on the left, completions on the right.
  */
 export interface CompletionBatch {
   /** `[P, Tp]` int32 */
@@ -24,12 +24,12 @@ export interface CompletionBatch {
   readonly rotary: RotaryTables
 }
 
-/** 0 where `allowed` is 1 and `MASKED` where it is 0. */
+/** Returns 0 where `allowed` is 1 and `MASKED` where it is 0. */
 export const biasOf = (allowed: tf.Tensor): tf.Tensor => tf.mul(tf.sub(1, allowed), MASKED)
 
 /**
- * The bias of T positions on each other without themselves, `[1, 1, 1, 1, T, T]`: earlier positions are seen, later ones are masked. A
- * position's own place, which is a source of its own, is left out for good.
+ * Returns the bias of T positions on each other, `[1, 1, 1, 1, T, T]`: earlier positions are
+ * visible, later ones masked. A position itself is always masked, because it is a separate source.
  */
 export const beforeBias = (length: number, allowed?: tf.Tensor): tf.Tensor => {
   const places = tf.range(0, length, 1, 'int32')
@@ -40,7 +40,7 @@ export const beforeBias = (length: number, allowed?: tf.Tensor): tf.Tensor => {
   return tf.where(own, tf.scalar(Number.NEGATIVE_INFINITY), bias)
 }
 
-/** The biases among prompt positions: causal, and padding is not seen. */
+/** Returns the biases among prompt positions: causal, with padding masked. */
 export const promptBiases = (
   promptMask: tf.Tensor,
 ): { readonly beforeBias: tf.Tensor; readonly selfBias: tf.Tensor } => {
@@ -51,13 +51,18 @@ export const promptBiases = (
   }
 }
 
-/** The bias of completion queries on prompt keys: padding is not seen. `[P, 1, 1, 1, 1, Tp]` */
+/**
+ * Returns the bias of completion queries on prompt keys, with padding masked. `[P, 1, 1, 1, 1, Tp]`
+ */
 const promptKeyBias = (promptMask: tf.Tensor): tf.Tensor => {
   const [prompts, length] = promptMask.shape as [number, number] // [P, Tp] by contract
   return biasOf(tf.reshape(promptMask, [prompts, 1, 1, 1, 1, length]))
 }
 
-/** The hidden state at the last prompt position, `[P, D]`: prompts are padded on the left, so it is always the last one. */
+/**
+ * Returns the hidden state at the last prompt position, `[P, D]`. Prompts are padded on the left,
+ * so it is always the last one.
+ */
 export const lastHidden = (hidden: tf.Tensor, prompts: number): tf.Tensor => {
   const [rows, width] = hidden.shape as [number, number] // [P * Tp, D] by contract
   const length = rows / prompts
@@ -67,7 +72,7 @@ export const lastHidden = (hidden: tf.Tensor, prompts: number): tf.Tensor => {
   ])
 }
 
-/** The prompts of a batch as a segment. */
+/** Returns the prompts of a batch as a segment. */
 export const promptSegment = (batch: CompletionBatch): Segment => {
   const [prompts, length] = batch.promptIds.shape as [number, number] // [P, Tp] by contract
   return {
@@ -79,7 +84,10 @@ export const promptSegment = (batch: CompletionBatch): Segment => {
   }
 }
 
-/** The completions of a batch as a segment that sees the keys and values of their prompts, which all of a group share. */
+/**
+ * Returns the completions of a batch as a segment that attends to the keys and values of their
+ * prompts, which each group shares.
+ */
 export const completionSegment = (batch: CompletionBatch, prompt: readonly LayerCache[]): Segment => {
   const [prompts, promptLength] = batch.promptIds.shape as [number, number] // shapes of `CompletionBatch`
   const [, , length] = batch.completionIds.shape as [number, number, number]
@@ -93,21 +101,28 @@ export const completionSegment = (batch: CompletionBatch, prompt: readonly Layer
   }
 }
 
-/** Last hidden states of a batch: of each prompt's last position, `[P, D]`, and of all completion positions, `[P * G * Tr, D]`. */
+/**
+ * The last hidden states of a batch: of each prompt's last position, `[P, D]`, and of all
+ * completion positions, `[P * G * Tr, D]`.
+ */
 export interface BatchStates {
   readonly prompt: tf.Tensor
   readonly completion: tf.Tensor
 }
 
-/** Last hidden states that predict each completion token, `[P * G * Tr, D]`: the first is its prompt's, every other one that of the token before it. */
+/**
+ * Returns the last hidden states that predict each completion token, `[P * G * Tr, D]`: the
+ * prompt's for the first token, that of the previous token for the others.
+ */
 export const predictingStates = (
   { hiddenSize: width }: DecoderConfig,
   { batch, states }: { readonly batch: CompletionBatch; readonly states: BatchStates },
 ): tf.Tensor => {
   const [prompts, group, length] = batch.completionIds.shape as [number, number, number] // [P, G, Tr] by contract
-  // The sum with zeros repeats the state for each completion; its gradient is one sum over the group.
+  // Adding zeros repeats the state for each completion. Its gradient is one sum over the group.
   const first = tf.add(tf.reshape(states.prompt, [prompts, 1, 1, width]), tf.zeros([1, group, 1, 1]))
-  // The last position predicts a token that is not asked for: it is computed only to keep all lengths multiples of the padding.
+  // The last position predicts a token that is not needed. It is computed only to keep all lengths
+  // multiples of the padding.
   const rest = tf.slice(
     tf.reshape(states.completion, [prompts, group, length, width]),
     [0, 0, 0, 0],
@@ -116,7 +131,7 @@ export const predictingStates = (
   return tf.reshape(tf.concat([first, rest], 2), [prompts * group * length, width])
 }
 
-/** `predictingStates` of a batch, the prompt computed once for its whole group. */
+/** Computes `predictingStates` of a batch, with one prompt computation per group. */
 export const completionStates = (params: Params, config: DecoderConfig, batch: CompletionBatch): tf.Tensor => {
   const prompt = forwardSegment(params, config, promptSegment(batch))
   const completion = forwardSegment(params, config, completionSegment(batch, prompt.layers))
@@ -125,20 +140,23 @@ export const completionStates = (params: Params, config: DecoderConfig, batch: C
 }
 
 /**
- * Logits that predict each completion token, `[P * G * Tr, V]`. The prompt is computed once for its whole group, and the
- * output projection only where a completion token is predicted.
+ * Computes the logits that predict each completion token, `[P * G * Tr, V]`. The prompt is computed
+ * once per group, and the output projection only where a completion token is predicted.
  */
 export const completionLogits = (params: Params, config: DecoderConfig, batch: CompletionBatch): tf.Tensor =>
   logitsOf(params, config, completionStates(params, config, batch))
 
-/** Completions and the temperature that they are scored at. */
+/** Completions and the temperature at which they are scored. */
 export interface ScoredBatch {
   readonly batch: CompletionBatch
   /** `[]` */
   readonly inverseTemperature: tf.Tensor
 }
 
-/** `completionLogits` divided by the temperature, `[P * G * Tr, V]`: their log-softmax is what the sampler drew from. */
+/**
+ * Computes `completionLogits` divided by the temperature, `[P * G * Tr, V]`. Their log-softmax is
+ * the sampler's distribution.
+ */
 export const temperedLogits = (
   params: Params,
   config: DecoderConfig,

@@ -1,4 +1,4 @@
-/** Log-probabilities of given completions, compiled, in pieces of bounded size. */
+/** Compiled log-probabilities of given completions, in parts of bounded size. */
 import * as tf from '@tensorflow/tfjs-core'
 import { jit } from '../../engine/jit.js'
 import { gatherLogProbs } from '../../engine/ops/logProbs.js'
@@ -13,7 +13,7 @@ interface ScoreInput extends ScoredBatch {
   readonly params: Params
 }
 
-/** A group of completions for each prompt. */
+/** Prompts with a group of completions each. */
 interface ScoreRequest {
   readonly groups: PromptGroups
   readonly completions: readonly ArrayLike<number>[]
@@ -22,22 +22,29 @@ interface ScoreRequest {
 
 export interface Scorer {
   /**
-   * Computes the log-probability of each completion token at a temperature, in nats: one row for each completion.
+   * Computes the log-probability of each completion token at a temperature, in nats, row by row.
    *
-   * A row's numbers depend on the other rows by rounding only, except under `dynamic` and `longrope` rope: if one row exceeds the
-   * trained length, the frequencies of the longest row are used for all rows.
+   * A row's numbers depend on the other rows by rounding only, except with `dynamic` and `longrope`
+   * scaling: if one row exceeds the trained length, the frequencies of the longest row are used for
+   * all rows.
    *
-   * Errors   throws RangeError unless there is a group of completions for each prompt, for an empty prompt, and for an id that the
-   *          vocabulary does not have.
+   * Errors   throws RangeError without a group of completions for each prompt, for an empty prompt,
+   *          and for an id outside the vocabulary.
    */
   readonly score: (params: Params, request: ScoreRequest) => readonly Float32Array[]
   readonly release: () => void
 }
 
-/** About how many tokens are scored in one run: enough to be fast, few enough to stay in the caches. */
+/**
+ * Approximate number of tokens per run: enough to be fast, and few enough to stay in the CPU
+ * caches.
+ */
 const TOKENS_PER_RUN = 4096
 
-/** How many prompts with their groups make one run of about `tokens` tokens. At least one. */
+/**
+ * Returns the number of prompts, with their groups, that make a run of about `tokens` tokens; at
+ * least one.
+ */
 export const promptsPerRun = (
   groups: PromptGroups,
   completions: readonly ArrayLike<number>[],
@@ -47,14 +54,17 @@ export const promptsPerRun = (
   return Math.max(1, Math.floor(tokens / (longest(groups.prompts) + groups.group * longest(completions))))
 }
 
-/** A number for each token of completions: what a scorer and a value function are. */
+/** A function of one number per completion token, such as a scorer or a value function. */
 interface TokenReader {
-  /** Errors: throws RangeError unless there is a group of completions for each prompt. */
+  /** Throws RangeError without a group of completions for each prompt. */
   readonly read: (params: Params, request: ScoreRequest) => readonly Float32Array[]
   readonly release: () => void
 }
 
-/** Compiles what reads one number for each completion token, `[P * G * Tr]`, and runs it in pieces of bounded size. */
+/**
+ * Compiles a function of one number per completion token, `[P * G * Tr]`, and runs it in parts of
+ * bounded size.
+ */
 export const makeTokenReader = (
   config: DecoderConfig,
   numbers: (params: Params, scored: ScoredBatch) => tf.Tensor,
@@ -90,7 +100,7 @@ export const makeTokenReader = (
   }
 }
 
-/** Makes a scorer; graphs are compiled when first needed and kept. */
+/** Makes a scorer. Graphs are compiled on first use and kept. */
 export const makeScorer = (config: DecoderConfig): Scorer => {
   const { read, release } = makeTokenReader(config, (params, scored) =>
     gatherLogProbs(temperedLogits(params, config, scored), tf.reshape(scored.batch.completionIds, [-1])),

@@ -1,9 +1,15 @@
-/** Checks of token ids before a graph reads them: a kernel would fail without naming the row, or read another token. */
+/**
+ * Checks of token ids before a graph reads them. A kernel would fail without naming the row, or
+ * read another token.
+ */
 
 /**
  * Checks rows of ids.
  *
- * Errors   throws RangeError for the first id that is not an integer from 0 to `vocabularySize - 1`, with its row and place.
+ * Errors   throws RangeError for the first id that is not an integer from 0 to
+ *          `vocabularySize - 1`, with its row and position.
+ * Errors   throws RangeError for the first id that is not an integer from 0 to
+ *          `vocabularySize - 1`, with its row and position.
  */
 export const checkIds = (
   caller: string,
@@ -22,7 +28,7 @@ export const checkIds = (
   }
 }
 
-/** Checks prompts: rows of ids, none of them empty. Errors: throws RangeError, as `checkIds` does. */
+/** Checks prompts: rows of ids that must not be empty. Throws RangeError like `checkIds`. */
 export const checkPrompts = (caller: string, prompts: readonly ArrayLike<number>[], vocabularySize: number): void => {
   const empty = prompts.findIndex((prompt) => prompt.length === 0)
   if (empty >= 0) throw new RangeError(`${caller}: prompt ${empty} is empty`)

@@ -35,26 +35,29 @@ export interface DroppedGroup {
 /**
  * Adds advantages to batches: a pure function of the batch.
  *
- * Rows of dropped groups are left out of the result. A row that occurs twice counts once and gets the same advantage each time.
- * The order of rows does not matter.
+ * Rows of dropped groups are removed from the result. A row that occurs twice counts once and gets
+ * the same advantage each time. The order of rows does not matter.
  */
 export interface Advantage<In = RewardedTurns, Added = AdvantageEntry> {
   <S extends In>(batch: TensorDict<S>): TensorDict<Merge<S, Added>>
   readonly name: string
   /** Its settings, for run folders. */
   readonly description: Json
-  /** Trajectories of a group; undefined where any number will do. */
+  /** The number of trajectories in a group; undefined if any number is allowed. */
   readonly groupSize?: number
-  /** `group`: each group by itself, so that batches can be split by groups. `batch`: something is normalized over all rows. */
+  /**
+   * `group`: each group is independent, so batches can be split by groups. `batch`: values are
+   * normalized over all rows.
+   */
   readonly over: 'group' | 'batch'
   /** Dotted names of the entries that it reads. */
   readonly reads: readonly string[]
   /** The entries that it writes. */
   readonly writes: { readonly [K in keyof Added & string]: LeafSpec }
-  /** The groups of a batch whose rows it leaves out. */
+  /** Returns the groups of a batch whose rows are removed. */
   readonly dropped: (batch: TensorDict<In>) => readonly DroppedGroup[]
 }
 
-/** Specs of what advantages write. */
+/** The specs of the entries that advantages write. */
 export const ADVANTAGE_SPEC = { advantage: raggedSpec('float32') } as const
 export const RETURNS_SPEC = { ...ADVANTAGE_SPEC, returns: raggedSpec('float32') } as const

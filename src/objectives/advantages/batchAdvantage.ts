@@ -1,4 +1,4 @@
-/** Estimators on arrays as functions of batches. */
+/** Conversion of estimators on arrays to functions of batches. */
 import * as E from 'fp-ts/lib/Either.js'
 import { aFunction, aNumber, checkOptions, type Kind, refuse, twoNumbers } from '../../core/options.js'
 import type { AdvantageEntry } from '../../data/batch.js'
@@ -33,9 +33,9 @@ import {
 export interface TrajectoryEntries {
   /** Ragged rows over `tokens.response`, such as `values`. */
   readonly tokens: (entry: string) => TokenRows
-  /** A tensor `[B]` of rewards, each at the last token of its turn that counts. */
+  /** A tensor `[B]` of rewards, each at the last trained token of its turn. */
   readonly rewards: (entry: string) => TokenRows
-  /** A tensor `[B]` of which the last turn's number counts. */
+  /** A tensor `[B]` whose value in the last turn is used. */
   readonly last: (entry: string) => readonly number[]
 }
 
@@ -44,7 +44,7 @@ export interface TrajectoryRows extends RewardedRows {
   readonly entries: TrajectoryEntries
 }
 
-/** An estimator on arrays. Rows are trajectories; tokens that do not count are under the mask. */
+/** An estimator on arrays. Rows are trajectories; untrained tokens are masked. */
 export type Estimator<R extends TokenAdvantages | Estimated> = (rows: TrajectoryRows) => E.Either<DegenerateGroup, R>
 
 /** The rule for selecting groups. */
@@ -75,7 +75,10 @@ const ANYTHING: Kind = { expected: 'anything', holds: () => true }
 /** Kinds of the fields of `GroupRule`. */
 export const GROUP_RULE = { groupSize: aNumber, keepReturnBounds: twoNumbers }
 
-/** Errors: throws RangeError for a size that is no positive integer, and for bounds that are not in order. */
+/**
+ * Throws RangeError for a group size that is not a positive integer, and for bounds that are not in
+ * order.
+ */
 export const checkGroupRule = (name: string, { groupSize, keepReturnBounds: bounds }: GroupRule): void =>
   refuse(name, [
     groupSize !== undefined &&
@@ -92,7 +95,10 @@ interface Rewarded extends BatchTrajectory {
   readonly mask: readonly number[]
 }
 
-/** The place behind the last token, for trajectories of which no token counts: their reward still counts in the group. */
+/**
+ * Appends a place after the last token for trajectories without trained tokens, whose reward still
+ * counts in the group.
+ */
 const withPlace = (row: readonly number[], mask: readonly number[], value: number): readonly number[] =>
   mask.includes(1) ? row : [...row, value]
 
@@ -112,7 +118,7 @@ const rewardedOf = (reader: TurnReader, trajectories: readonly BatchTrajectory[]
 const returnOf = ({ rewards, mask }: Rewarded): number =>
   rewards.reduce((sum, reward, t) => (mask[t] === 0 ? sum : sum + reward), 0)
 
-/** Errors: throws RangeError naming the groups of another size. */
+/** Throws RangeError, naming the first group of another size. */
 const checkSizes = (name: string, groups: ReadonlyMap<string, readonly Rewarded[]>, size: number | undefined): void => {
   if (size === undefined) return
   const wrong = [...groups].find(([, members]) => members.length !== size)
@@ -138,7 +144,7 @@ interface Selected {
   readonly dropped: readonly DroppedGroup[]
 }
 
-/** Trajectories of groups that are kept, group by group. */
+/** Returns the trajectories of the selected groups, group by group. */
 const selected = (name: string, reader: TurnReader, batch: TensorDict, rule: GroupRule): Selected => {
   const groups = new Map<string, Rewarded[]>()
   for (const each of rewardedOf(reader, trajectoriesOf(name, batch)))

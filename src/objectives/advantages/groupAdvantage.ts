@@ -1,7 +1,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { aNumber, checkOptions, notAWeight, oneOf, refuse } from '../../core/options.js'
 
-/** A group cannot be used: a return is NaN or infinite. */
+/** A group that cannot be used: it is empty, or a return is NaN or infinite. */
 export interface DegenerateGroup {
   readonly _tag: 'DegenerateGroup'
   readonly reason: 'empty' | 'not-finite'
@@ -14,13 +14,16 @@ export interface GroupAdvantageOptions {
   readonly normalize?: 'mean-std' | 'mean' | 'leave-one-out'
   /** Default 1e-6. */
   readonly epsilon?: number
-  /** The deviation is at least epsilon (TorchRL), or epsilon is added to it (verl, TRL). Default `floor`. */
+  /**
+   * With `floor`, the deviation is at least epsilon (TorchRL); with `add`, epsilon is added to it
+   * (verl, TRL). Default `floor`.
+   */
   readonly epsilonRule?: 'floor' | 'add'
-  /** A group of one carries no signal, or its return is its advantage (verl). Default `zero`. */
+  /** The advantage in a group of one: zero, or its return (verl). Default `zero`. */
   readonly single?: 'zero' | 'return'
 }
 
-/** What each setting must be. */
+/** The required type of each setting. */
 export const GROUP_SETTINGS = {
   normalize: oneOf('mean-std', 'mean', 'leave-one-out'),
   epsilon: aNumber,
@@ -28,26 +31,29 @@ export const GROUP_SETTINGS = {
   single: oneOf('zero', 'return'),
 }
 
-/** Throws RangeError for settings that are none, or an epsilon that is negative or no number. */
+/**
+ * Throws RangeError for unknown or malformed settings, and for an epsilon that is negative or not a
+ * number.
+ */
 export const checkGroupOptions = (name: string, options: GroupAdvantageOptions): void => {
   checkOptions(name, options, GROUP_SETTINGS)
   refuse(name, [notAWeight('epsilon', options.epsilon ?? 0)])
 }
 
 /**
- * Group-relative advantage of each completion of one prompt.
+ * Computes the group-relative advantage of each completion of one prompt.
  *
  * `A_i = (R_i - mean(R)) / max(std(R), epsilon)`, where `std` divides by `G - 1`; `R_i - mean(R)`; or `R_i - mean of the others`, which is
  * `G / (G - 1)` times as much. Equal returns, or a group of one, carry no signal: every advantage is 0.
  *
  * Equation $A_i = \frac{R_i - \bar R}{\max(\operatorname{std}(R), \epsilon)}$; `mean`: $R_i - \bar R$; `leave-one-out`:
  *          $R_i - \frac{1}{G - 1} \sum_{j \ne i} R_j$
- * When     `mean-std` is the first choice; `mean` where the difficulty of prompts must not be weighted (Dr. GRPO); `leave-one-out` for an unbiased
- *          gradient.
+ * When     `mean-std` is the first choice; `mean` if the difficulty of prompts must not be weighted
+ *          (Dr. GRPO); `leave-one-out` for an unbiased gradient.
  * Used by  DeepSeek-R1 (arXiv:2501.12948); TorchRL `MCAdvantage`; TRL `scale_rewards`
  * Shapes   `returns` is `[G]`, one scalar per completion, `G >= 1`; the result is `[G]`, same order.
  * Units    `returns` in reward units; the result is a pure number (standard deviations), or reward units for `mean` and `leave-one-out`.
- * Errors   `Left(DegenerateGroup)` if there is no return, or one is NaN or infinite.
+ * Errors   `Left(DegenerateGroup)` if `returns` is empty, or a return is NaN or infinite.
  * Effects  none. Cost: O(G).
  * Source   GRPO, Shao et al. 2024, arXiv:2402.03300, section 4.1; `G - 1` and the floor as in TorchRL `MCAdvantage`, whose group of one
  *          is NaN. `mean` is Dr. GRPO, arXiv:2503.20783. `leave-one-out` is RLOO, Ahmadian et al. 2024, arXiv:2402.14740, equation 8.

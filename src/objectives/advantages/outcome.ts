@@ -1,4 +1,4 @@
-/** Advantages from the return of whole completions: the same number for every token. */
+/** Advantages from the return of whole completions: the same value for every token. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import { aNumber, checkOptions, notAWeight, oneOf, refuse } from '../../core/options.js'
@@ -23,13 +23,16 @@ import {
 
 type Advantages = E.Either<DegenerateGroup, TokenAdvantages>
 
-/** A group of one has no other to be compared with: its advantage is 0, or its return. */
+/**
+ * The treatment of a group of one, which has no other completion to compare with: advantage 0, or
+ * its return.
+ */
 export interface SingleOptions {
   /** Default `zero`. */
   readonly single?: 'zero' | 'return'
 }
 
-/** One number for each row, from the returns and lengths of its group. */
+/** Computes one number for each row from the returns and lengths of its group. */
 type GroupRule = (group: {
   readonly returns: readonly number[]
   readonly lengths: readonly number[]
@@ -54,7 +57,8 @@ const told = (rows: RewardedRows, values: E.Either<DegenerateGroup, readonly num
   )
 
 /**
- * `groupAdvantage` of each row's return, for every token that counts, as GRPO, its form "done right" and RLOO by token have it.
+ * Applies `groupAdvantage` to each row's return and assigns it to every unmasked token. The options
+ * give GRPO, Dr. GRPO or token-level RLOO.
  *
  * Equation $A_{i,t} = A_i$ of `groupAdvantage` with $R_i = \sum_t m_{i,t} r_{i,t}$
  * When     for rows of tokens with one group of completions for each prompt.
@@ -72,10 +76,10 @@ export const grpoAdvantage = (rows: RewardedRows, options: GroupAdvantageOptions
 }
 
 /**
- * RLOO: the return minus the mean return of the group's others.
+ * Implements RLOO: the return minus the mean return of the other members of the group.
  *
  * Equation $A_i = R_i - \frac{1}{G - 1} \sum_{j \ne i} R_j$
- * When     with few completions for a prompt, and where the gradient must be unbiased.
+ * When     with few completions for each prompt, and if the gradient must be unbiased.
  * Used by  arXiv:2402.14740; verl `adv_estimator=rloo`; TRL `RLOOTrainer`
  * Errors   as `grpoAdvantage`.
  * Source   Ahmadian et al. 2024, arXiv:2402.14740, equation 8.
@@ -89,11 +93,11 @@ export const rlooAdvantage = (rows: RewardedRows, options: SingleOptions = {}): 
 }
 
 /**
- * OPO: the return minus a baseline weighted by length, `b = sum L R / sum L`, which has the least variance if a token's gradient has the same
- * size everywhere.
+ * Implements OPO: the return minus a length-weighted baseline, `b = sum L R / sum L`, which has the
+ * least variance if all tokens' gradients have the same size.
  *
  * Equation $A_i = R_i - \frac{\sum_j L_j R_j}{\sum_j L_j}$
- * When     on policy, with `policyGradient`, where lengths differ much.
+ * When     on policy, with `policyGradient`, if lengths differ much.
  * Used by  arXiv:2505.23585; verl `adv_estimator=opo`
  * Errors   as `grpoAdvantage`.
  * Source   Hao et al. 2025, "On-Policy RL with Optimal Reward Baseline", arXiv:2505.23585, equation 6.
@@ -117,8 +121,9 @@ export const opoAdvantage = (rows: RewardedRows, options: SingleOptions = {}): A
 }
 
 /**
- * GPG: `alpha (R - mean of the group)`, with `alpha` the rows of the batch by those whose return is not 0, so that batches with few answers that
- * tell something are not drowned.
+ * Implements GPG: `alpha (R - mean of the group)`, with `alpha` the number of rows divided by the
+ * number of rows whose return is not 0, so that batches with few informative rows still have an
+ * effect.
  *
  * Equation $A_i = \alpha (R_i - \bar R)$ with $\alpha = B / |\{ j : R_j \ne 0 \}|$
  * When     on policy, with `policyGradient` and rewards that are mostly 0.
@@ -141,10 +146,12 @@ export const gpgAdvantage = (rows: RewardedRows, options: SingleOptions = {}): A
 }
 
 /**
- * For pass@k: the best completion of a group gets its lead over the second, by the standard deviation or as it is; the others 0.
+ * Implements the advantage for pass@k: the best completion of a group gets its lead over the
+ * second, divided by the standard deviation or unscaled; the others get 0.
  *
  * Equation $A_i = \frac{R_{(1)} - R_{(2)}}{\operatorname{std}(R) + \epsilon}$ for the best of the group, 0 for the others
- * When     where one good answer in k is enough. Not for pass@1: most completions teach nothing.
+ * When     if one good answer in k is enough. Not for pass@1: most completions have no learning
+ *          signal.
  * Used by  arXiv:2412.15287; verl `adv_estimator=grpo_passk`
  * Errors   as `grpoAdvantage`.
  * Edges   0 for a group of one and for a tie.
@@ -176,10 +183,11 @@ export const passKAdvantage = (
 }
 
 /**
- * REINFORCE++ with a baseline: the return minus the mean of its group, whitened over the tokens of the batch.
+ * Implements REINFORCE++ with a baseline: the return minus the mean of its group, whitened over the
+ * tokens of the batch.
  *
  * Equation $A_{i,t} = \operatorname{whiten}(R_i - \bar R)$ over the tokens of the batch
- * When     with groups, where dividing by the deviation of each small group is too noisy.
+ * When     with groups, if dividing by the deviation of each small group is too noisy.
  * Used by  arXiv:2501.03262; verl `adv_estimator=reinforce_plus_plus_baseline`
  * Errors   as `grpoAdvantage`.
  * Source   Hu et al. 2025, arXiv:2501.03262, section 3.3; verl `reinforce_plus_plus_baseline`.
@@ -192,15 +200,16 @@ export const reinforcePlusPlusBaseline = (rows: RewardedRows, options: SingleOpt
   )
 }
 
-/** A reward of several, with its weight. */
+/** One of several rewards, with its weight. */
 export interface WeightedRewards {
   readonly rewards: TokenRows
   readonly weight: number
 }
 
 /**
- * GDPO: each reward is compared in its groups by itself (GRPO), then they are added by their weights and whitened over the tokens of the batch, so
- * that a reward with a large range does not hide the others.
+ * Implements GDPO: each reward is compared in its groups separately (GRPO), then the advantages are
+ * summed by their weights and whitened over the tokens of the batch, so that a reward with a large
+ * range does not dominate the others.
  *
  * Equation $A_{i,t} = \operatorname{whiten}(\sum_k w_k A_i^{(k)})$ with $A^{(k)}$ of `groupAdvantage` for the k-th reward
  * When     with several rewards of different ranges.

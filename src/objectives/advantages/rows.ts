@@ -2,16 +2,19 @@
 import * as E from 'fp-ts/lib/Either.js'
 import type { DegenerateGroup } from './groupAdvantage.js'
 
-/** Numbers of tokens: one row for each completion, of any lengths. */
+/** Numbers for each token: one row for each completion, of any lengths. */
 export type TokenRows = readonly ArrayLike<number>[]
 
-/** Completions with what their tokens earned. Rows of `rewards` and `mask` are equally long. */
+/** Completions with the rewards of their tokens. Rows of `rewards` and `mask` are equally long. */
 export interface RewardedRows {
   /** Completions of one group answer the same prompt and are compared. */
   readonly groups: readonly string[]
-  /** Reward of each token; an outcome stands at the last token that counts. What is under the mask never matters. */
+  /**
+   * Reward of each token. An outcome reward is at the last trained token. Masked values have no
+   * effect.
+   */
   readonly rewards: TokenRows
-  /** 1 for a token that the policy sampled; zeros may stand between them. */
+  /** 1 for a token that the policy sampled; zeros may be between them. */
   readonly mask: TokenRows
 }
 
@@ -27,13 +30,16 @@ const shapeProblem = (mask: TokenRows, others: Readonly<Record<string, TokenRows
   return undefined
 }
 
-/** Throws RangeError for rows that are not as long as those of the mask, with the name of the function and the first one. */
+/**
+ * Throws RangeError, with the name of the function and the first wrong row, unless rows are as long
+ * as those of the mask.
+ */
 export const checkShapes = (name: string, mask: TokenRows, others: Readonly<Record<string, TokenRows>>): void => {
   const problem = shapeProblem(mask, others)
   if (problem !== undefined) throw new RangeError(`${name}: ${problem}`)
 }
 
-/** `checkShapes` for rewarded rows and what comes with them. */
+/** Applies `checkShapes` to rewarded rows and further rows. */
 export const checkRows = (
   name: string,
   { groups, rewards, mask }: RewardedRows,
@@ -44,29 +50,29 @@ export const checkRows = (
   checkShapes(name, mask, { rewards, ...others })
 }
 
-/** The token rows with zeros under the mask. */
+/** Returns the rows with zeros where the mask is 0. */
 export const underMask = (rows: TokenRows, mask: TokenRows): readonly (readonly number[])[] =>
   rows.map((row, b) => Array.from(row, (x, t) => (mask[b]![t] === 0 ? 0 : x)))
 
-/** `Left` unless all numbers are finite. */
+/** Returns `Left` unless all numbers are finite. */
 export const finite = <T extends TokenRows>(rows: T): E.Either<DegenerateGroup, T> =>
   rows.every((row) => Array.from(row).every(Number.isFinite))
     ? E.right(rows)
     : E.left({ _tag: 'DegenerateGroup', reason: 'not-finite' })
 
-/** Sum of the rewards of each row that count. */
+/** Returns the sum of the unmasked rewards of each row. */
 export const returnsOf = ({ rewards, mask }: RewardedRows): readonly number[] =>
   underMask(rewards, mask).map((row) => row.reduce((sum, r) => sum + r, 0))
 
-/** Tokens of each row that count. */
+/** Returns the number of unmasked tokens of each row. */
 export const lengthsOf = (mask: TokenRows): readonly number[] =>
   mask.map((row) => Array.from(row).reduce((sum, m) => sum + m, 0))
 
-/** The same number for each token of a row that counts. */
+/** Returns the row's value for each unmasked token, and 0 for the others. */
 export const spread = (values: readonly number[], mask: TokenRows): TokenAdvantages =>
   mask.map((row, b) => Array.from(row, (m) => (m === 0 ? 0 : values[b]!)))
 
-/** Rows of each group, in order of first appearance. */
+/** Returns the row indices of each group, in order of first appearance. */
 export const groupRows = (groups: readonly string[]): readonly (readonly number[])[] => {
   const rows = new Map<string, number[]>()
   for (const [row, group] of groups.entries()) rows.set(group, [...(rows.get(group) ?? []), row])
@@ -74,13 +80,15 @@ export const groupRows = (groups: readonly string[]): readonly (readonly number[
 }
 
 /**
- * Centers the numbers that count and divides them by their standard deviation: `(x - mean) / sqrt(var + 1e-8)`, with `n - 1` in the variance.
+ * Centers the unmasked numbers and divides them by their standard deviation: `(x - mean) / sqrt(var
+ * + 1e-8)`, with `n - 1` in the variance.
  *
- * Equation $y_t = \frac{x_t - \bar x}{\sqrt{\operatorname{var}(x) + 10^{-8}}}$ over the tokens that count
+ * Equation $y_t = \frac{x_t - \bar x}{\sqrt{\operatorname{var}(x) + 10^{-8}}}$ over the unmasked
+ *          tokens
  * When     as the last step of an estimator, over the whole mini-batch.
  * Used by  `gae`, `reinforcePlusPlus`, `gdpoAdvantage`; verl `masked_whiten`
- * Edges    fewer than two numbers that count become 0.
- * Source   verl `masked_whiten`, which throws for those.
+ * Edges    fewer than two unmasked numbers become 0.
+ * Source   verl `masked_whiten`, which raises for fewer than two.
  *
  * @example
  * whiten([[1, 2, 3]], [[0, 1, 0]]) // [[0, 0, 0]]

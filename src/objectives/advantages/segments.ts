@@ -1,4 +1,7 @@
-/** Trajectories that were cut into several rows, such as conversations whose context was folded: rewards and advantages across the cuts. */
+/**
+ * Trajectories that were split into several rows, such as conversations with folded context:
+ * rewards and advantages across the segments.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import { aNumber, checkOptions, oneOf } from '../../core/options.js'
@@ -14,18 +17,23 @@ import {
 } from './rows.js'
 import { type Estimated, type GAEOptions, gae } from './temporal.js'
 
-/** How a trajectory's reward is told to its n segments, k from 0: all to the last one, all to each, `R / n`, or by `geometric` below. */
+/**
+ * The distribution of a trajectory's reward over its n segments, k from 0: all to the last one, all
+ * to each, `R / n`, or by `geometric` below.
+ */
 export type SegmentRule = 'last' | 'each' | 'uniform' | { readonly geometric: number }
 
 /**
- * The reward of each segment of a trajectory.
+ * Computes the reward of each segment of a trajectory.
  *
- * `geometric` g: `R g^(n - 1 - k) (1 - g) / (1 - g^n)`, so that later segments get more and all together R.
+ * `geometric` g: `R g^(n - 1 - k) (1 - g) / (1 - g^n)`, so that later segments get more and the sum
+ * is R.
  *
  * Equation `geometric`: $r_k = R g^{n - 1 - k} \frac{1 - g}{1 - g^n}$; `uniform`: $R / n$; `each`: $R$; `last`: $R$ for $k = n - 1$, else 0
- * When     for trajectories that were cut into several rows.
+ * When     for trajectories that were split into several rows.
  * Used by  AgentFly, for folded conversations
- * Errors   throws RangeError for a number of segments that is none, or a g that is not between 0 and 1.
+ * Errors   throws RangeError for a number of segments that is not an integer from 0, or a g that is
+ *          not between 0 and 1.
  * Source   AgentFly, rewards of folded trajectories; its g is 0.9.
  *
  * @example
@@ -48,15 +56,16 @@ export const segmentRewards = (reward: number, segments: number, rule: SegmentRu
 
 export interface SegmentGAEOptions extends GAEOptions {
   /**
-   * `chained`: the first token of a segment follows the last one of the segment before. `two-level`: segments by themselves, and over them a second
-   * estimate. Default `chained`.
+   * `chained`: the first token of a segment follows the last one of the segment before.
+   * `two-level`: each segment separately, and a second estimate over the segments. Default
+   * `chained`.
    */
   readonly form?: 'chained' | 'two-level'
 }
 
 const numbers = (row: ArrayLike<number>): readonly number[] => Array.from(row)
 
-/** Rows one behind the other, and the way back. */
+/** Concatenates rows. */
 const joined = (rows: TokenRows, members: readonly number[]): readonly number[] =>
   members.flatMap((b) => numbers(rows[b]!))
 
@@ -70,7 +79,7 @@ const cut = (row: readonly number[], members: readonly number[], rows: TokenRows
   })
 }
 
-/** One row for each trajectory, and its estimate cut into segments again. */
+/** Estimates with one row for each trajectory, and splits the result into segments again. */
 const chained = (rows: RewardedRows, values: TokenRows, options: GAEOptions): E.Either<DegenerateGroup, Estimated> => {
   const trajectories = groupRows(rows.groups)
   const whole = (each: TokenRows) => trajectories.map((members) => joined(each, members))
@@ -87,10 +96,10 @@ const chained = (rows: RewardedRows, values: TokenRows, options: GAEOptions): E.
   )
 }
 
-/** Places of a row that count. */
+/** Returns the indices of the unmasked tokens of a row. */
 const placesOf = (mask: ArrayLike<number>): readonly number[] => numbers(mask).flatMap((m, t) => (m === 0 ? [] : [t]))
 
-/** Where the last stretch of tokens that count begins, without a gap up to the last of them. */
+/** Returns the start of the last contiguous run of unmasked tokens. */
 const lastBlock = (mask: ArrayLike<number>): number => {
   const places = placesOf(mask)
   return places.reduceRight((start, t) => (start === t + 1 || start < 0 ? t : start), -1)
@@ -99,7 +108,7 @@ const lastBlock = (mask: ArrayLike<number>): number => {
 const twoLevel = (rows: RewardedRows, values: TokenRows, options: GAEOptions): E.Either<DegenerateGroup, Estimated> => {
   const { gamma = 1, whitened = 'yes' } = options
   const raw: GAEOptions = { ...options, whitened: 'no' }
-  /** Segments without a token that counts are passed over. */
+  /** Segments without unmasked tokens are skipped. */
   const trajectories = groupRows(rows.groups).map((members) =>
     members.filter((b) => placesOf(rows.mask[b]!).length > 0),
   )
@@ -144,20 +153,21 @@ const twoLevel = (rows: RewardedRows, values: TokenRows, options: GAEOptions): E
 }
 
 /**
- * Generalized advantage estimation for trajectories of several segments.
+ * Computes generalized advantage estimates for trajectories of several segments.
  *
- * `chained` is `gae` of the whole trajectory: the token behind the last one of a segment is the first one of the next segment. `two-level`
- * estimates each segment by itself, with the first value of the next one behind its last token; then `gae` over the segments, each with the
- * sum of its rewards and its first value, and adds that to the last stretch of tokens without a gap of each segment but the last. What
- * comes after a segment counts twice in it.
+ * `chained` is `gae` of the whole trajectory: the last token of a segment is followed by the first
+ * one of the next segment. `two-level` estimates each segment separately, with the first value of
+ * the next segment after its last token. Then it runs `gae` over the segments, each with the sum of
+ * its rewards and its first value, and adds the result to the last contiguous run of tokens of each
+ * segment except the last. Later segments thus count twice in a segment.
  *
  * Equation `chained`: `gae` with the first token of segment $k + 1$ behind the last of segment $k$; `two-level`:
  *          $A_{k,t} = \operatorname{gae}_t(r_k) $ with the value of the next segment in place of the reward to come, plus an estimate over segments
- * When     with a value function and conversations whose context was folded.
- * Used by  AgentFly, for conversations whose context was folded
+ * When     with a value function and conversations with folded context.
+ * Used by  AgentFly, for conversations with folded context
  * Shapes   rows of one group are the segments of one trajectory, in their order; `values` are as long as the rows.
  * Errors   as `gae`.
- * Edges    a segment without a token that counts is passed over.
+ * Edges    a segment without unmasked tokens is skipped.
  * Source   Schulman et al. 2016, arXiv:1506.02438, equation 16; `two-level` is AgentFly's estimator of folded trajectories.
  *
  * @example

@@ -1,4 +1,7 @@
-/** Advantages that differ from token to token. Tokens under the mask are passed over: the next one that counts follows at once. */
+/**
+ * Advantages that differ from token to token. Masked tokens are skipped: the next unmasked token
+ * follows immediately.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import { aNumber, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
@@ -22,7 +25,7 @@ const checkShare = (name: string, shares: Readonly<Record<string, number>>): voi
   if (wrong !== undefined) throw new RangeError(`${name}: ${wrong[0]} must be from 0 to 1, got ${wrong[1]}`)
 }
 
-/** Walks the tokens that count of each row backwards; `step` gets a place and what the place behind it left. */
+/** Walks the unmasked tokens of each row backwards. `step` gets an index and the state after it. */
 const backwards = <S>(
   mask: TokenRows,
   start: (row: number) => S,
@@ -40,7 +43,7 @@ const backwards = <S>(
     return values
   })
 
-/** Rewards yet to come, `G_t = r_t + gamma G_next`. */
+/** Returns the rewards to go, `G_t = r_t + gamma G_next`. */
 const rewardsToGo = ({ rewards, mask }: RewardedRows, gamma: number): TokenAdvantages => {
   const clean = underMask(rewards, mask)
   return backwards(
@@ -62,14 +65,15 @@ export interface GAEOptions {
   readonly whitened?: 'yes' | 'no'
 }
 
-/** Advantages, and what the value function is to learn. */
+/** Advantages, and the targets of the value function. */
 export interface Estimated {
   readonly advantages: TokenAdvantages
   readonly returns: TokenAdvantages
 }
 
 /**
- * Generalized advantage estimation over the tokens that count, through all turns of a conversation:
+ * Computes generalized advantage estimates over the unmasked tokens, across all turns of a
+ * conversation:
  * `delta_t = r_t + gamma V_next - V_t`, `A_t = delta_t + gamma lambda A_next`; returns are `A + V` before whitening.
  *
  * Equation $A_t = \delta_t + \gamma \lambda A_{t+1}$ with $\delta_t = r_t + \gamma V_{t+1} - V_t$; returns $A_t + V_t$
@@ -112,10 +116,10 @@ export const gae = (
 }
 
 /**
- * REINFORCE++: rewards yet to come, whitened over the tokens of the batch.
+ * Implements REINFORCE++: rewards to go, whitened over the tokens of the batch.
  *
  * Equation $A_t = \operatorname{whiten}(G_t)$ with $G_t = r_t + \gamma G_{t+1}$
- * When     with one completion for a prompt and no value function.
+ * When     with one completion for each prompt and no value function.
  * Used by  arXiv:2501.03262; verl `adv_estimator=reinforce_plus_plus`
  * Errors   as `gae`.
  * Source   Hu et al. 2025, arXiv:2501.03262, section 3; verl `reinforce_plus_plus`.
@@ -138,10 +142,10 @@ export const reinforcePlusPlus = (
 }
 
 /**
- * ReMax: rewards yet to come minus the return of the greedy completion of the same prompt.
+ * Implements ReMax: rewards to go minus the return of the greedy completion of the same prompt.
  *
  * Equation $A_t = G_t - R_{greedy}$
- * When     where a greedy completion is cheaper than a group.
+ * When     if a greedy completion is cheaper than a group.
  * Used by  arXiv:2310.10505; verl `adv_estimator=remax`
  * Shapes   `greedy` has one return for each row.
  * Errors   as `gae`.
@@ -158,7 +162,7 @@ export const remaxAdvantage = (rows: RewardedRows, greedy: readonly number[]): A
   return finite(toGo.map((row, b) => row.map((g, t) => (rows.mask[b]![t] === 0 ? 0 : g - greedy[b]!))))
 }
 
-/** What is known of the sampler's distribution at each token. */
+/** Statistics of the sampler's distribution at each token. */
 export interface TokenProbabilities {
   /** Probability of the token that was sampled. */
   readonly chosen: TokenRows
@@ -171,19 +175,20 @@ const TINY = 1e-8
 
 export interface OptimalTokenBaselineOptions {
   /**
-   * Which tokens of a group's members are compared: those with as many tokens that count before them, or those in the same column, as verl's
-   * plain form does, where gaps between turns put tokens of different turns side by side. Default `tokens`.
+   * The tokens of a group's members that are compared: those with the same number of unmasked
+   * tokens before them, or those in the same column, as in verl's plain form, where gaps between
+   * turns align tokens of different turns. Default `tokens`.
    */
   readonly align?: 'tokens' | 'columns'
 }
 
-/** Where a token stands. */
+/** The position of a token. */
 interface TokenPlace {
   readonly row: number
   readonly place: number
 }
 
-/** Sums of `w_t` over the tokens that count, up to each of them. */
+/** Returns the sums of `w_t` over the unmasked tokens, up to each of them. */
 const sumsOfSizes = (mask: TokenRows, { chosen, sumOfSquares }: TokenProbabilities): TokenAdvantages =>
   mask.map((row, b) => {
     let sum = 0
@@ -193,7 +198,7 @@ const sumsOfSizes = (mask: TokenRows, { chosen, sumOfSquares }: TokenProbabiliti
     })
   })
 
-/** The tokens of a group that stand side by side, of which a baseline is made. */
+/** Returns the tokens of a group that share a baseline. */
 const besides = (
   members: readonly number[],
   places: readonly (readonly number[])[],
@@ -209,12 +214,15 @@ const besides = (
 }
 
 /**
- * The baseline with the least variance at each token, for groups of conversations with several turns.
+ * Subtracts the baseline with the least variance at each token, for groups of conversations with
+ * several turns.
  *
- * With `w_t = 1 - 2 p_t + sum p^2`, the squared size of the gradient of the token's logits, and `W_t` its sum up to t:
- * `b_t = sum_g G W / sum_g W` over the members of the group that have a t-th token, and `A_t = G_t - b_t`. Tokens are counted without those
- * under the mask. Where one member alone has a token, the baseline is 0. With `align: 'columns'` members are compared column by column;
- * the baseline is 0 for a group of one, and for the longest member from the column on that is the number of tokens of the second longest.
+ * With `w_t = 1 - 2 p_t + sum p^2`, the squared size of the gradient of the token's logits, and
+ * `W_t` its sum up to t: `b_t = sum_g G W / sum_g W` over the members of the group that have a t-th
+ * token, and `A_t = G_t - b_t`. Masked tokens are not counted. If only one member has a token, the
+ * baseline is 0. With `align: 'columns'`, members are compared column by column; the baseline is 0
+ * for a group of one, and for the longest member from the column equal to the number of tokens of
+ * the second longest.
  *
  * Equation $A_{i,t} = G_{i,t} - \frac{\sum_j G_{j,t} W_{j,t}}{\sum_j W_{j,t}}$ with $W_t = \sum_{u \le t} (1 - 2 p_u + \sum_v p_{u,v}^2)$
  * When     with long completions, where the variance of the gradient grows with the length.
@@ -257,7 +265,7 @@ export interface VTraceOptions {
   readonly gamma?: number
   /** Largest weight of a temporal difference. Default 1. */
   readonly largestRho?: number
-  /** Largest weight that is passed on to earlier tokens. Default 1. */
+  /** Largest weight that is passed to earlier tokens. Default 1. */
   readonly largestC?: number
 }
 
@@ -269,10 +277,12 @@ export const V_TRACE_OPTIONS: OptionKinds<VTraceOptions> = {
 }
 
 /**
- * V-trace: targets for the value function and advantages for the policy from completions of an older one.
+ * Implements V-trace: targets for the value function and advantages for the policy from completions
+ * of an older one.
  *
  * `delta_t = rho_t (r_t + gamma V_next - V_t)`, `v_t = V_t + delta_t + gamma c_t (v_next - V_next)`, `A_t = rho_t (r_t + gamma v_next - V_t)`, with
- * `rho_t = min(largestRho, pi / mu)` and `c_t = min(largestC, pi / mu)`. Behind the last token value and target are 0.
+ * `rho_t = min(largestRho, pi / mu)` and `c_t = min(largestC, pi / mu)`. After the last token,
+ * value and target are 0.
  *
  * Equation $A_t = \rho_t (r_t + \gamma v_{t+1} - V_t)$ with $v_t = V_t + \delta_t + \gamma c_t (v_{t+1} - V_{t+1})$,
  *          $\delta_t = \rho_t (r_t + \gamma V_{t+1} - V_t)$, $\rho_t = \min(\bar \rho, \pi / \mu)$, $c_t = \min(\bar c, \pi / \mu)$

@@ -1,4 +1,4 @@
-/** The turns of a batch as one row for each trajectory, and the way back. */
+/** Conversion of a batch's turns to one row for each trajectory, and back. */
 import * as tf from '@tensorflow/tfjs-core'
 import { type Ragged, ragged, raggedArray, raggedLength } from '../../data/tensorDict/leaf.js'
 import { find, type TensorDict } from '../../data/tensorDict/tensorDict.js'
@@ -13,11 +13,17 @@ export interface BatchTrajectory {
 
 /** Reads the entries of a batch token by token. Rows are those of the batch. */
 export interface TurnReader {
-  /** 1 for each token of the response that counts. */
+  /** 1 for each trained token of the response. */
   readonly mask: TokenRows
-  /** Ragged rows over the response. Errors: throws RangeError for an entry that is missing or of other lengths. */
+  /**
+   * Returns ragged rows over the response. Errors: throws RangeError for an entry that is missing
+   * or of other lengths.
+   */
   readonly tokens: (entry: string) => TokenRows
-  /** A number for each turn. Errors: throws RangeError for an entry that is missing or has another shape. */
+  /**
+   * Returns a number for each turn. Errors: throws RangeError for an entry that is missing or has
+   * another shape.
+   */
   readonly numbers: (entry: string) => ArrayLike<number>
   readonly has: (entry: string) => boolean
 }
@@ -27,14 +33,16 @@ const rowsOf = (leaf: Ragged): TokenRows => {
   return Array.from({ length: raggedLength(leaf) }, (_, i) => all.subarray(leaf.offsets[i], leaf.offsets[i + 1]))
 }
 
-/** Errors: throws RangeError naming every entry that the batch lacks. */
+/** Throws RangeError naming every entry that the batch lacks. */
 export const requireRead = (name: string, batch: TensorDict, reads: readonly string[]): void => {
   const missing = reads.filter((entry) => find(batch, entry.split('.')) === undefined)
   if (missing.length > 0)
     throw new RangeError(`${name}: the batch has no ${missing.map((entry) => `'${entry}'`).join(', ')}`)
 }
 
-/** Reads a batch. Errors: throws RangeError for entries that do not fit the response. */
+/**
+ * Creates a reader of a batch. Errors: throws RangeError for entries that do not fit the response.
+ */
 export const turnReader = (name: string, batch: TensorDict): TurnReader => {
   const entryAt = (entry: string) => find(batch, entry.split('.'))
   const raggedAt = (entry: string): TokenRows => {
@@ -91,9 +99,10 @@ const valuesOf = <T>(batch: TensorDict, entry: string): readonly T[] => {
 }
 
 /**
- * The trajectories of a batch in the order of their ids, whatever the order of the rows.
+ * Returns the trajectories of a batch in the order of their ids, whatever the order of the rows.
  *
- * Errors   throws RangeError for a trajectory in two groups, or without a turn between two others.
+ * Errors   throws RangeError for a trajectory in two groups, or with a missing turn between two
+ *          others.
  */
 export const trajectoriesOf = (name: string, batch: TensorDict): readonly BatchTrajectory[] => {
   const [ids, groups] = [valuesOf<string>(batch, 'trajectoryId'), valuesOf<string>(batch, 'groupId')]
@@ -118,7 +127,7 @@ export const trajectoriesOf = (name: string, batch: TensorDict): readonly BatchT
     .sort((a, b) => byId(a.id, b.id))
 }
 
-/** The numbers of the turns of a trajectory in a row. */
+/** Concatenates the rows of a trajectory's turns. */
 export const joinedRow = (rows: TokenRows, members: readonly number[]): readonly number[] =>
   members.flatMap((row) => Array.from(rows[row]!))
 
@@ -144,7 +153,10 @@ export const atLastTokens = (
   return values
 }
 
-/** The rows of a result, by the trajectory and turn of each, and the turns and lengths of all rows of the batch. */
+/**
+ * The rows of a result, by the trajectory and turn of each, and the turns and lengths of all rows
+ * of the batch.
+ */
 interface CutRows {
   readonly ids: readonly string[]
   readonly turns: readonly number[]
@@ -152,7 +164,7 @@ interface CutRows {
   readonly lengths: readonly number[]
 }
 
-/** Numbers of trajectories, cut into turns: one row for each of `ids`. */
+/** Splits numbers of trajectories into turns: one row for each of `ids`. */
 export const cutIntoTurns = (
   values: TokenRows,
   trajectories: readonly BatchTrajectory[],
@@ -173,7 +185,7 @@ export const cutIntoTurns = (
   )
 }
 
-/** Ids and turns of the rows of a batch. */
+/** Returns the ids and turns of the rows of a batch. */
 export const rowNames = (
   batch: TensorDict,
 ): { readonly ids: readonly string[]; readonly turns: readonly number[] } => ({

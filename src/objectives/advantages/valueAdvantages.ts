@@ -1,4 +1,4 @@
-/** Advantages of batches from a value function. */
+/** Advantages of batches with a value function. */
 
 import { aNumber, checkOptions, oneOf } from '../../core/options.js'
 import type { Ragged } from '../../data/tensorDict/leaf.js'
@@ -19,7 +19,8 @@ export type OffPolicyTurns = ValuedTurns & {
 }
 
 /**
- * Generalized advantage estimation of a batch: `gae` through all turns of each trajectory. Writes `advantage` and `returns`.
+ * Computes generalized advantage estimates of a batch: `gae` across all turns of each trajectory.
+ * Writes `advantage` and `returns`.
  *
  * Equation that of `gae`
  * When     with a value function: `ppoLoss` learns from both entries.
@@ -31,29 +32,31 @@ export type OffPolicyTurns = ValuedTurns & {
  */
 export const GAE = (options: GAEOptions = {}): Advantage<ValuedTurns, EstimatedEntries> => {
   checkOptions('GAE', options, { gamma: aNumber, lambda: aNumber, whitened: oneOf('yes', 'no') })
-  gae({ groups: [], rewards: [], mask: [] }, [], options) // throws for options that make no sense
+  gae({ groups: [], rewards: [], mask: [] }, [], options) // throws for invalid options
   return batchAdvantage((rows) => gae(rows, rows.entries.tokens('values'), options), {
     name: 'GAE',
     settings: { ...options },
     reads: ['values'],
     over: options.whitened === 'no' ? 'group' : 'batch',
-  }) as Advantage<ValuedTurns, EstimatedEntries> // reads the values besides
+  }) as Advantage<ValuedTurns, EstimatedEntries> // also reads the values
 }
 
 /**
- * V-trace of a batch: `vTrace` with the trainer's log-probabilities in `oldLogProbs.response`. Writes `advantage` and `returns`.
+ * Applies V-trace to a batch: `vTrace` with the trainer's log-probabilities in
+ * `oldLogProbs.response`. Writes `advantage` and `returns`.
  *
  * Equation that of `vTrace`
  * When     with a value function and completions of an older policy.
  * Used by  TorchRL `VTrace`
- * Errors   throws RangeError for options that make no sense. The advantage throws RangeError as those of `batchAdvantage`.
+ * Errors   throws RangeError for invalid options. The advantage throws RangeError as those of
+ *          `batchAdvantage`.
  *
  * @example
  * VTrace().reads.includes('oldLogProbs.response') // true
  */
 export const VTrace = (options: VTraceOptions = {}): Advantage<OffPolicyTurns, EstimatedEntries> => {
   checkOptions('VTrace', options, V_TRACE_OPTIONS)
-  vTrace({ groups: [], rewards: [], mask: [] }, { values: [], logRatios: [] }, options) // throws for options that make no sense
+  vTrace({ groups: [], rewards: [], mask: [] }, { values: [], logRatios: [] }, options) // throws for invalid options
   return batchAdvantage(
     (rows) => {
       const { tokens } = rows.entries
@@ -62,5 +65,5 @@ export const VTrace = (options: VTraceOptions = {}): Advantage<OffPolicyTurns, E
       return vTrace(rows, { values: tokens('values'), logRatios }, options)
     },
     { name: 'VTrace', settings: { ...options }, reads: ['values', 'logProbs.response', 'oldLogProbs.response'] },
-  ) as Advantage<OffPolicyTurns, EstimatedEntries> // reads these entries besides
+  ) as Advantage<OffPolicyTurns, EstimatedEntries> // also reads these entries
 }

@@ -1,15 +1,15 @@
-/** From losses of tokens to the loss of a batch. */
+/** Aggregation of token losses to the loss of a batch. */
 import * as tf from '@tensorflow/tfjs-core'
 import { type Kind, oneOf } from '../../core/options.js'
 import { masked } from '../../engine/masked.js'
 
 /**
- * How the losses of tokens become one number. `x` is the loss, `m` the mask, `N` the tokens and `S` the completions of the whole mini-batch,
- * `L_i` the tokens of completion i:
+ * The reduction of token losses to one number. `x` is the loss, `m` the mask, `N` the tokens and
+ * `S` the completions of the whole mini-batch, `L_i` the tokens of completion i:
  *
- * `token-mean` `sum x m / N`; `token-sum` `sum x m`; `seq-mean-token-sum` `sum_i sum_t x m / S`; `seq-mean-token-mean`
- * `sum_i (sum_t x m / L_i) / S`; `seq-mean-token-sum-norm` `seq-mean-token-sum / length`. `prompt-mean` is TorchRL's name of
- * `seq-mean-token-mean`.
+ * `token-mean` `sum x m / N`; `token-sum` `sum x m`; `seq-mean-token-sum` `sum_i sum_t x m / S`;
+ * `seq-mean-token-mean` `sum_i (sum_t x m / L_i) / S`; `seq-mean-token-sum-norm`
+ * `seq-mean-token-sum / length`. `prompt-mean` is TorchRL's name of `seq-mean-token-mean`.
  */
 export type Aggregation =
   | 'token-mean'
@@ -19,13 +19,16 @@ export type Aggregation =
   | 'seq-mean-token-mean'
   | { readonly mode: 'seq-mean-token-sum-norm'; readonly length: number }
 
-/** Tokens and completions of the whole mini-batch, scalars: with them the losses of micro-batches add up to the loss of the whole. */
+/**
+ * The numbers of tokens and completions of the whole mini-batch, as scalars. With them the losses
+ * of micro-batches add up to the loss of the whole.
+ */
 export interface LossCounts {
   readonly tokens: tf.Tensor
   readonly completions: tf.Tensor
 }
 
-/** The counts of one batch by itself: its tokens that count, and all of its rows. */
+/** Returns the counts of one batch by itself: its unmasked tokens, and all of its rows. */
 export const countsOf = (mask: tf.Tensor): LossCounts => ({
   tokens: tf.sum(mask),
   completions: tf.scalar(mask.shape[0]!),
@@ -46,25 +49,27 @@ export const anAggregation: Kind = {
       typeof value.length === 'number'),
 }
 
-/** Throws RangeError for a length that nothing can be divided by. */
+/** Throws RangeError for a length that is not positive and finite. */
 export const checkAggregation = (loss: string, aggregation: Aggregation): void => {
   if (typeof aggregation === 'object' && !(aggregation.length > 0 && Number.isFinite(aggregation.length)))
     throw new RangeError(`${loss}: the length of seq-mean-token-sum-norm must be positive, got ${aggregation.length}`)
 }
 
 /**
- * One number from the losses of tokens.
+ * Reduces token losses to one number.
  *
  * Equation `token-mean` $\frac{1}{N} \sum_{i,t} m \ell$; `token-sum` $\sum_{i,t} m \ell$; `seq-mean-token-sum` $\frac{1}{S} \sum_{i,t} m \ell$;
  *          `seq-mean-token-mean` $\frac{1}{S} \sum_i \frac{1}{L_i} \sum_t m \ell$; `seq-mean-token-sum-norm`
  *          $\frac{1}{S \, length} \sum_{i,t} m \ell$
  * Gradient a token of completion i has the weight $1/N$; $1$; $1/S$; $1/(S L_i)$; $1/(S \, length)$
- * When     `token-mean` for long reasoning (DAPO); `seq-mean-token-mean` is GRPO as published, where tokens of long completions count less;
- *          `seq-mean-token-sum-norm` is Dr. GRPO, without a bias of length.
+ * When     `token-mean` for long reasoning (DAPO); `seq-mean-token-mean` is GRPO as published,
+ *          where tokens of long completions count less; `seq-mean-token-sum-norm` is Dr. GRPO,
+ *          without length bias.
  * Used by  verl `loss_agg_mode`; TRL `loss_type`: `grpo` is `seq-mean-token-mean`, `bnpo` and `dapo` `token-mean`, `dr_grpo`
  *          `seq-mean-token-sum-norm`; TorchRL `aggregation`
  * Shapes   `losses` and `mask` `[B, T]`; the result is a scalar.
- * Edges    0 where nothing counts; what is under the mask never matters. A completion without a token that counts adds 0 and is one of S.
+ * Edges    0 without unmasked tokens; masked values have no effect. A completion without unmasked
+ *          tokens adds 0 and is one of S.
  * Source   verl `agg_loss`; TorchRL `GRPOLoss`; `seq-mean-token-sum-norm` is Dr. GRPO, Liu et al. 2025, arXiv:2503.20783, section 3.2.
  *
  * @example

@@ -1,10 +1,12 @@
-/** How far a ratio may go: `e` for `1 - e .. 1 + e`, or `[low, high]` for `1 - low .. 1 + high`. */
+/**
+ * The clip range of a ratio: `e` for `1 - e .. 1 + e`, or `[low, high]` for `1 - low .. 1 + high`.
+ */
 export type ClipEpsilon = number | readonly [low: number, high: number]
 
 /**
- * Both sides of a clip range.
+ * Returns both sides of a clip range.
  *
- * Errors   throws RangeError, which names the loss, unless `0 <= low < 1` and `high >= 0`.
+ * Errors   throws RangeError, with the name of the loss, unless `0 <= low < 1` and `high >= 0`.
  *
  * @example
  * clipRange('GRPOLoss', 0.2) // [0.2, 0.2]

@@ -1,4 +1,7 @@
-/** Objectives that hold back the few tokens which change the entropy most: those whose advantage and log-probability are large together. */
+/**
+ * Objectives that restrain the few tokens that change the entropy most: those with both a large
+ * advantage and a large log-probability.
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import { aNumber, aNumberOrTwo, checkOptions, twoNumbers } from '../../core/options.js'
 import { maskedMean } from '../../engine/masked.js'
@@ -7,7 +10,10 @@ import { type ClippedSurrogateOptions, clippedSurrogate } from './clippedSurroga
 import { absolute } from './klForms.js'
 import { limited, type TokenObjective, type TokenTerms } from './tokenObjective.js'
 
-/** `(A - mean A) (log pi - mean log pi)` of each token that counts. No gradient flows through it. */
+/**
+ * Computes `(A - mean A) (log pi - mean log pi)` of each unmasked token. No gradient flows through
+ * it.
+ */
 const covariance = ({ logProbs, advantages, mask }: TokenTerms): tf.Tensor => {
   const centered = (x: tf.Tensor): tf.Tensor => tf.sub(x, maskedMean(x, mask))
   return stopGradient(tf.mul(tf.mul(centered(advantages), centered(logProbs)), mask))
@@ -16,8 +22,9 @@ const covariance = ({ logProbs, advantages, mask }: TokenTerms): tf.Tensor => {
 const LOWEST = -3e38
 
 /**
- * 1 for the `max(1, floor(share * N))` tokens with the largest scores among the candidates, all of them where there are fewer; N are the tokens
- * that count. Equal scores at the border are all chosen.
+ * Returns 1 for the `max(1, floor(share * N))` candidates with the largest scores, or for all if
+ * there are fewer; N is the number of unmasked tokens. Candidates that tie with the last one are
+ * all chosen.
  */
 const largestShare = (scores: tf.Tensor, candidates: tf.Tensor, count: tf.Tensor): tf.Tensor => {
   const flat = tf.reshape(tf.where(tf.greater(candidates, 0), scores, tf.mul(tf.onesLike(scores), LOWEST)), [-1])
@@ -34,22 +41,24 @@ const checkShare = (name: string, share: number): void => {
 }
 
 export interface ClipCovOptions extends ClippedSurrogateOptions {
-  /** Share of the tokens that are held back. Default 0.0002. */
+  /** Share of the tokens that are clipped. Default 0.0002. */
   readonly share?: number
-  /** Only tokens whose covariance is between these. Default `[1, 5]`. */
+  /** Bounds of the covariance of candidates. Default `[1, 5]`. */
   readonly bounds?: readonly [low: number, high: number]
 }
 
 /**
- * Clip-Cov: `clippedSurrogate`, and of the tokens that it leaves alone a random share with a large covariance gets no loss. Needs `noise`.
+ * Implements Clip-Cov: `clippedSurrogate`, except that a random share of the unclipped tokens with
+ * a large covariance gets no loss. Needs `noise`.
  *
  * Equation $\ell_t$ of `clippedSurrogate`, and 0 for a random share of the tokens with
  *          $b_l < (A_t - \bar A)(\log \pi_t - \overline{\log \pi}) < b_h$
  * Gradient $-w_t A_t$; 0 where the range cuts, and for the tokens that were drawn
- * When     where the entropy collapses early: the few tokens with a large covariance cause most of it.
+ * When     if the entropy collapses early: the few tokens with a large covariance cause most of it.
  * Used by  arXiv:2505.22617; verl `loss_mode=clip_cov`
- * Shapes   see `TokenTerms`. Means and the share are of the tokens that it is given, or of the mini-batch that `chosen` is from.
- * Errors   throws RangeError for a share or bounds that make no sense.
+ * Shapes   see `TokenTerms`. Means and the share are of the given tokens, or of the mini-batch that
+ *          `chosen` is from.
+ * Errors   throws RangeError for an invalid share or invalid bounds.
  * Source   Cui et al. 2025, "The Entropy Mechanism", arXiv:2505.22617, equations 11 and 12; verl `clip_cov`.
  *
  * @example
@@ -70,7 +79,7 @@ export const clipCov = (options: ClipCovOptions = {}): TokenObjective => {
     const size = covariance(terms)
     const isBetween = tf.logicalAnd(tf.greater(size, bounds[0]), tf.less(size, bounds[1]))
     const candidates = tf.mul(tf.mul(tf.cast(isBetween, 'float32'), tf.sub(1, cut)), terms.mask)
-    return largestShare(terms.noise!, candidates, countOf(share, terms.tokens)) // there, by `noise`
+    return largestShare(terms.noise!, candidates, countOf(share, terms.tokens)) // present, because `noise` is 'uniform'
   }
   return {
     name: 'clipCov',
@@ -87,22 +96,24 @@ export const clipCov = (options: ClipCovOptions = {}): TokenObjective => {
 }
 
 export interface KLCovOptions {
-  /** Share of the tokens that are held. Default 0.0002. */
+  /** Share of the tokens that are penalized. Default 0.0002. */
   readonly share?: number
-  /** Weight of `|log w|` for those. Default 1. */
+  /** Weight of `|log w|` for those tokens. Default 1. */
   readonly coefficient?: number
 }
 
 /**
- * KL-Cov: `l = -w A`, and for the share of tokens with the largest covariance besides `coefficient * |log w|`.
+ * Implements KL-Cov: `l = -w A`, plus `coefficient * |log w|` for the share of tokens with the
+ * largest covariance.
  *
  * Equation $\ell_t = -w_t A_t + c \, h_t |\log w_t|$ with $h_t = 1$ for the share of tokens with the largest
  *          $(A_t - \bar A)(\log \pi_t - \overline{\log \pi})$, else 0
  * Gradient $\partial \ell_t / \partial \log \pi_t = -w_t A_t + c \, h_t \operatorname{sgn} \log w_t$
- * When     as `clipCov`, gentler: tokens are pulled back to the old policy and still learn.
+ * When     as `clipCov`, but gentler: tokens are pulled back to the old policy and still learn.
  * Used by  arXiv:2505.22617; verl `loss_mode=kl_cov`
- * Shapes   see `TokenTerms`. Means and the share are of the tokens that it is given, or of the mini-batch that `chosen` is from.
- * Errors   throws RangeError for a share or a coefficient that makes no sense.
+ * Shapes   see `TokenTerms`. Means and the share are of the given tokens, or of the mini-batch that
+ *          `chosen` is from.
+ * Errors   throws RangeError for an invalid share or coefficient.
  * Source   Cui et al. 2025, arXiv:2505.22617, equations 13 and 14; verl `kl_cov`.
  *
  * @example

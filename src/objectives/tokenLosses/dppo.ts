@@ -4,15 +4,21 @@ import { stopGradient } from '../../engine/stopGradient.js'
 import { limited, type TokenObjective } from './tokenObjective.js'
 
 export interface DPPOOptions {
-  /** How far a token's probability may be from the old one: by total variation, or by the divergence of two outcomes. Default `tv`. */
+  /**
+   * The measure of the change of a token's probability: total variation, or the KL divergence of
+   * two outcomes. Default `tv`.
+   */
   readonly divergence?: 'tv' | 'kl'
-  /** Bounds of the divergence, `[low, high]` for tokens that lose and that gain probability. Default 0.2 for `tv`, 0.05 for `kl`. */
+  /**
+   * Bounds of the divergence, `[low, high]` for tokens that lose and that gain probability. Default
+   * 0.2 for `tv`, 0.05 for `kl`.
+   */
   readonly epsilon?: number | readonly [low: number, high: number]
-  /** No weight is above this. Default 20. */
+  /** The maximum weight. Default 20. */
   readonly largestRatio?: number
 }
 
-/** `p log(p / q) + (1 - p) log((1 - p) / (1 - q))`, from log-probabilities. */
+/** Computes `p log(p / q) + (1 - p) log((1 - p) / (1 - q))`, from log-probabilities. */
 const binaryKL = (logP: tf.Tensor, logQ: tf.Tensor): tf.Tensor => {
   const [p, q] = [tf.exp(logP), tf.exp(logQ)]
   const other = (x: tf.Tensor): tf.Tensor => tf.maximum(tf.sub(1, x), 1e-8)
@@ -21,15 +27,19 @@ const binaryKL = (logP: tf.Tensor, logQ: tf.Tensor): tf.Tensor => {
 }
 
 /**
- * The objective of DPPO: `l = -A sg(min(w, c)) log pi` for tokens inside a trust region of probabilities, 0 for the others. A token with `A > 0`
- * is inside while `p - p_old <= high`, any other while `p - p_old >= -low` (`tv`); or while the divergence `KL(p_old || p)` of "this token or
- * another" is at most the bound, and whenever the step leads back to the old policy (`kl`).
+ * Implements the objective of DPPO: `l = -A sg(min(w, c)) log pi` for tokens inside a trust region
+ * of probabilities, 0 for the others. With `tv`, a token with `A > 0` is inside if `p - p_old <=
+ * high`, any other if `p - p_old >= -low`. With `kl`, it is inside if the divergence `KL(p_old ||
+ * p)` of "this token or another" is at most the bound, and whenever the step leads back to the old
+ * policy.
  *
- * Equation $\ell_t = -\operatorname{sg}(\min(w_t, c)) A_t \log \pi_t$ inside of the region, else 0; for `tv` it is
- *          $\pi_t - \pi_t^{old} \le \epsilon_h$ where $A_t > 0$ and $\pi_t - \pi_t^{old} \ge -\epsilon_l$ elsewhere
- * Gradient $\partial \ell_t / \partial \log \pi_t = -\min(w_t, c) A_t$ inside, 0 outside. What is outside depends on the probability itself, not on
- *          the ratio alone.
- * When     where a clip of ratios holds rare tokens too tight and frequent ones too loosely: the bound is one of probabilities.
+ * Equation $\ell_t = -\operatorname{sg}(\min(w_t, c)) A_t \log \pi_t$ inside of the region, else 0;
+ *          for `tv` it is $\pi_t - \pi_t^{old} \le \epsilon_h$ where $A_t > 0$ and $\pi_t -
+ *          \pi_t^{old} \ge -\epsilon_l$ elsewhere
+ * Gradient $\partial \ell_t / \partial \log \pi_t = -\min(w_t, c) A_t$ inside, 0 outside. The
+ *          region depends on the probability itself, not only on the ratio.
+ * When     if a clip of ratios is too tight for rare tokens and too loose for frequent ones: the
+ *          bound is on probabilities.
  * Used by  arXiv:2602.04879; verl `loss_mode` `dppo_tv` and `dppo_kl`
  * Shapes   see `TokenTerms`.
  * Errors   throws RangeError for bounds that are not positive.

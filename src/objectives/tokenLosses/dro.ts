@@ -8,12 +8,13 @@ export interface DROOptions {
 }
 
 /**
- * The objective of DRO, by tokens: `l = -(A log pi - beta / 2 (log pi - log pi_old)^2)`. Its gradient is `-(A - beta log w)`: no ratio is raised to a
- * power.
+ * Implements the objective of DRO, by tokens: `l = -(A log pi - beta / 2 (log pi - log pi_old)^2)`.
+ * Its gradient is `-(A - beta log w)`, without an exponential of the ratio.
  *
  * Equation $\ell_t = -A_t \log \pi_t + \frac{\beta}{2} (\log w_t)^2$
  * Gradient $\partial \ell_t / \partial \log \pi_t = -(A_t - \beta \log w_t)$
- * When     for batches of any age: no ratio is exponentiated. A token rests where $\log w_t = A_t / \beta$.
+ * When     for batches of any age: no ratio is exponentiated. The gradient of a token is 0 at $\log
+ *          w_t = A_t / \beta$.
  * Used by  arXiv:2405.19107; verl `loss_mode=dro`
  * Shapes   see `TokenTerms`.
  * Errors   throws RangeError for a beta that is not positive.

@@ -9,13 +9,17 @@ export interface GMPOOptions {
 }
 
 /**
- * The objective of GMPO: the geometric mean of a completion's ratios in place of the arithmetic one. Log-ratios are clipped, on the side to
- * which the advantage pushes: `d_t = sgn(A) min(sgn(A) log w, sgn(A) clip(log w, -low, high))`; `l = -mean(A) exp(mean_t d_t)` for each token.
+ * Implements the objective of GMPO: the geometric mean of a completion's ratios instead of the
+ * arithmetic one. Log-ratios are clipped on the side to which the advantage pushes: `d_t = sgn(A)
+ * min(sgn(A) log w, sgn(A) clip(log w, -low, high))`; `l = -mean(A) exp(mean_t d_t)` for each
+ * token.
  *
  * Equation $\ell_t = -A \exp(\operatorname{mean}_t d_t)$ with
  *          $d_t = \sigma \min(\sigma \log w_t, \sigma \operatorname{clip}(\log w_t, -\epsilon_l, \epsilon_h))$ and $\sigma = \operatorname{sgn} A$
- * Gradient of the mean over the T tokens: $-A \exp(\operatorname{mean} d) / T$ for a token that its range leaves alone, 0 for one that it cuts
- * When     as `gspo`, where single tokens should be clipped all the same: an outlier moves the geometric mean little.
+ * Gradient of the mean over the T tokens: $-A \exp(\operatorname{mean} d) / T$ for an unclipped
+ *          token, 0 for a clipped one
+ * When     as `gspo`, but with clipping of single tokens: an outlier moves the geometric mean
+ *          little.
  * Used by  arXiv:2507.20673; verl `loss_mode=geo_mean`
  * Shapes   see `TokenTerms`.
  * Errors   throws RangeError for bounds that are negative.

@@ -3,15 +3,17 @@ import { GSPO_OPTIONS, type GSPOOptions, gspo } from './gspo.js'
 import type { TokenObjective } from './tokenObjective.js'
 
 /**
- * The objective of LUSPO: that of GSPO, summed over a completion's tokens instead of averaged, so that a long completion does not count
- * less for each of its tokens.
+ * Implements the objective of LUSPO: that of GSPO, summed over a completion's tokens instead of
+ * averaged, so that the tokens of a long completion do not count less.
  *
  * Equation as `gspo`, $L = \frac{1}{S} \sum_i \sum_t \ell_{i,t}$ in place of the mean over tokens
- * Gradient $-s A$ for each token of a completion, before the mean over completions; 0 for all of them where the range cuts
- * When     instead of `gspo` where completions of very different lengths are compared and long ones should not count less by token.
+ * Gradient $-s A$ for each token of a completion, before the mean over completions; 0 for all of
+ *          them if the ratio is clipped
+ * When     instead of `gspo` if completions of very different lengths are compared and the tokens
+ *          of long ones should not count less.
  * Used by  arXiv:2602.05261; TRL `loss_type="luspo"`
  * Shapes   see `TokenTerms`.
- * Errors   throws RangeError for a clip range that makes no sense.
+ * Errors   throws RangeError for an invalid clip range.
  * Source   "Length-Unbiased Sequence Policy Optimization" 2026, arXiv:2602.05261; TRL `loss_type="luspo"` by sequences.
  *
  * @example

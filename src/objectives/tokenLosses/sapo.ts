@@ -3,20 +3,20 @@ import { aNumber, checkOptions } from '../../core/options.js'
 import { limited, type TokenObjective } from './tokenObjective.js'
 
 export interface SAPOOptions {
-  /** Sharpness of the gate where the advantage is positive. Default 1. */
+  /** Sharpness of the gate for positive advantages. Default 1. */
   readonly positive?: number
-  /** Sharpness of the gate elsewhere. Default 1.05: negative tokens are let go sooner. */
+  /** Sharpness of the gate for other advantages. Default 1.05: their gradient fades sooner. */
   readonly negative?: number
 }
 
 /**
- * The objective of SAPO: a soft gate in place of a clip. `l = -A (4 / tau) sigmoid(tau (w - 1))`; near `w = 1` its gradient is that of `-w A`,
- * and it fades as the ratio goes away.
+ * Implements the objective of SAPO: a soft gate instead of a clip. `l = -A (4 / tau) sigmoid(tau (w
+ * - 1))`; near `w = 1` its gradient is that of `-w A`, and it fades as the ratio moves away.
  *
  * Equation $\ell_t = -A_t \frac{4}{\tau} \sigma(\tau (w_t - 1))$, $\tau = \tau_+$ where $A_t > 0$, else $\tau_-$
  * Gradient $\partial \ell_t / \partial \log \pi_t = -4 w_t A_t \, \sigma(x) (1 - \sigma(x))$ with $x = \tau (w_t - 1)$: $-A_t$ at ratio 1, fading
  *          on both sides
- * When     where the edge of a clip range makes training unsteady. Not where a strict bound is wanted.
+ * When     if the edge of a clip range makes training unstable. Not if a strict bound is required.
  * Used by  Qwen3-VL (arXiv:2511.20347); verl `loss_mode=sapo`; TRL `loss_type="sapo"`
  * Shapes   see `TokenTerms`.
  * Errors   throws RangeError for a sharpness that is not positive.

@@ -9,47 +9,53 @@ import type { Json } from '../../data/codecs/plainValues.js'
 import type { Aggregation } from './aggregation.js'
 
 /**
- * What an objective reads. Axes: B completions, T tokens; all `[B, T]`, float32, in nats where they are log-probabilities, and 0 where the mask
- * is 0, whatever was there.
+ * The input of an objective. Axes: B completions, T tokens; all `[B, T]` and float32.
+ * Log-probabilities are in nats. All values are 0 where the mask is 0.
  */
 export interface TokenTerms {
-  /** Under the policy that is trained: where the gradient goes. */
+  /** Under the trained policy; receives the gradient. */
   readonly logProbs: tf.Tensor
-  /** Under the policy that the ratio is taken against. */
+  /** Under the policy in the denominator of the ratio. */
   readonly oldLogProbs: tf.Tensor
   /** `logProbs - oldLogProbs`, not limited. */
   readonly logRatio: tf.Tensor
   readonly advantages: tf.Tensor
   readonly mask: tf.Tensor
-  /** Tokens that count, a scalar. */
+  /** The number of unmasked tokens, a scalar. */
   readonly tokens: tf.Tensor
   /** Uniform numbers in [0, 1), for objectives that choose tokens at random. */
   readonly noise?: tf.Tensor
-  /** 1 for the tokens that `choose` chose in the whole mini-batch, where these terms are a part of it. */
+  /**
+   * 1 for the tokens that `choose` chose in the whole mini-batch, if these terms are a part of it.
+   */
   readonly chosen?: tf.Tensor
 }
 
-/** The loss of each token, and what its shape did to it. All `[B, T]`. */
+/** The loss of each token, with the effect of clipping. All `[B, T]`. */
 export interface TokenLosses {
   readonly losses: tf.Tensor
   /** 1 where the ratio is outside of the objective's range, else 0. */
   readonly outside: tf.Tensor
-  /** 1 where the range took the gradient away, else 0. */
+  /** 1 where clipping removed the gradient, else 0. */
   readonly cut: tf.Tensor
 }
 
-/** An objective with its settings checked. */
+/** An objective with validated settings. */
 export interface TokenObjective {
   readonly name: string
-  /** The settings that it was made with. Objectives without them cannot be described or computed on other threads. */
+  /**
+   * The settings of the objective. An objective without them cannot be described or computed on
+   * other threads.
+   */
   readonly options?: Json
-  /** The only aggregation that it makes sense with; null where any does. */
+  /** The only supported aggregation; null if all are supported. */
   readonly aggregation: Aggregation | null
-  /** `uniform` where it chooses tokens at random: then `TokenTerms.noise` is there. */
+  /** `uniform` if it chooses tokens at random: then `TokenTerms.noise` is present. */
   readonly noise: 'none' | 'uniform'
   /**
-   * For objectives that treat a share of the tokens in another way: which ones, `[B, T]`. No gradient flows through it. Without `TokenTerms.chosen`
-   * `apply` chooses among its own tokens.
+   * Returns the tokens that are treated differently, `[B, T]`, for objectives that choose a share
+   * of them. No gradient flows through it. Without `TokenTerms.chosen`, `apply` chooses among its
+   * own tokens.
    */
   readonly choose?: (terms: TokenTerms) => tf.Tensor
   readonly apply: (terms: TokenTerms) => TokenLosses
@@ -58,8 +64,8 @@ export interface TokenObjective {
 const LARGEST = 20
 
 /**
- * Log-ratios within 20 nats, so that no ratio is above 5e8. What is infinite or NaN becomes NaN: it is an error of the batch, and no token far
- * away.
+ * Limits log-ratios to 20 nats, so that no ratio is above 5e8. Infinite values and NaN become NaN,
+ * because they are an error of the batch, not a distant token.
  *
  * Source   verl's policy losses, which limit infinities too.
  */

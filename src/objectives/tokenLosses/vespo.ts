@@ -4,30 +4,32 @@ import { masked } from '../../engine/masked.js'
 import { stopGradient } from '../../engine/stopGradient.js'
 import { limited, type TokenObjective } from './tokenObjective.js'
 
-/** `phi(w) = w^power e^(decay (1 - w))`. */
+/** The parameters of `phi(w) = w^power e^(decay (1 - w))`. */
 export type GammaWeight = {
   readonly power: number
   readonly decay: number
 }
 
 export interface VESPOOptions {
-  /** Where the advantage is not negative. Default power 2, decay 3. */
+  /** The weight for tokens whose advantage is not negative. Default power 2, decay 3. */
   readonly positive?: GammaWeight
-  /** Default power 3, decay 2. */
+  /** The weight for tokens with a negative advantage. Default power 3, decay 2. */
   readonly negative?: GammaWeight
 }
 
-/** `log 1e-8`: no ratio of completions is below that. */
+/** `log 1e-8`, the smallest log-ratio of a completion. */
 const SMALLEST_LOG = Math.log(1e-8)
 const LARGEST_LOG = 20
 
 /**
- * The objective of VESPO: `l = -sg(phi(s)) A log pi` with the ratio of the whole completion, `s = exp(sum_t log w_t)`, and `phi(s) = s^k e^(d (1 - s))`,
- * which is 1 at `s = 1`, and falls on both sides of `k / d`. Nothing is clipped.
+ * Implements the objective of VESPO: `l = -sg(phi(s)) A log pi` with the ratio of the whole
+ * completion, `s = exp(sum_t log w_t)`, and `phi(s) = s^k e^(d (1 - s))`, which is 1 at `s = 1`,
+ * and falls on both sides of `k / d`. Nothing is clipped.
  *
  * Equation $\ell_t = -\operatorname{sg}(\phi(s)) A_t \log \pi_t$ with $s = \exp(\sum_t \log w_t)$ and $\phi(s) = s^k e^{d (1 - s)}$
  * Gradient $\partial \ell_t / \partial \log \pi_t = -\phi(s) A_t$ for every token of the completion
- * When     for very old batches: the ratio of the whole completion counts, and its weight falls to 0 on both sides without an edge.
+ * When     for very old batches: the ratio of the whole completion counts, and its weight falls
+ *          smoothly to 0 on both sides.
  * Used by  arXiv:2602.10693; TRL `loss_type="vespo"`
  * Shapes   see `TokenTerms`. The gradient of a token is `-phi(s) A`.
  * Errors   throws RangeError for a power that is negative or a decay that is not positive.

@@ -5,24 +5,27 @@ import { aRate, configured, type RateOptions } from './learningRate.js'
 import { checkNumbers, decayed, mapNamed, type Optimizer } from './optimizer.js'
 
 export interface AdafactorOptions extends RateOptions {
-  /** The mean of squares forgets with `1 - t^decay`. Default -0.8. */
+  /** The exponent of the mean of squares, which is updated with weight `t^decay`. Default -0.8. */
   readonly decay?: number
-  /** Smallest mean of squares. Default: the distance from 1 to the next float32. */
+  /** The minimum mean of squares. Default: the distance from 1 to the next float32. */
   readonly epsilon1?: number
-  /** Smallest root mean square of a parameter that steps are scaled by. Default 1e-3. */
+  /** The minimum root mean square of a parameter for the scale of its steps. Default 1e-3. */
   readonly epsilon2?: number
-  /** Largest root mean square of a step before it is scaled. Default 1. */
+  /** The maximum root mean square of a step before scaling. Default 1. */
   readonly clip?: number
   /** Default 0. */
   readonly weightDecay?: number
 }
 
 export interface AdafactorState {
-  /** Updates done, a scalar. */
+  /** The number of updates so far, a scalar. */
   readonly step: tf.Tensor
-  /** Mean squares by row, `[..., n, 1]`, of parameters with two axes or more; of the others mean squares by element. */
+  /**
+   * Mean squares by row, `[..., n, 1]`, for parameters with two or more axes; mean squares by
+   * element for the others.
+   */
   readonly rows: NamedTensors
-  /** Mean squares by column, `[..., 1, m]`, of parameters with two axes or more. */
+  /** Mean squares by column, `[..., 1, m]`, for parameters with two or more axes. */
   readonly columns: NamedTensors
 }
 
@@ -31,16 +34,17 @@ const rootMeanSquare = (x: tf.Tensor): tf.Tensor => tf.sqrt(tf.mean(tf.square(x)
 const FLOAT32_EPSILON = 2 ** -23
 
 /**
- * Adafactor: AdamW's second moment in the memory of its rows and columns, no first moment, steps relative to the size of the parameter.
+ * Creates Adafactor: AdamW's second moment in the memory of its rows and columns, no first moment,
+ * steps relative to the size of the parameter.
  *
  * `R <- R + t^decay (mean of g^2 by row - R)`, `C` likewise by column, `V = R C / mean(R)`; `u = g / sqrt(max(V, eps1^2))`;
  * `p <- p (1 - lr wd) - max(eps2, rms(p)) min(lr, 1 / sqrt(t)) u / max(1, rms(u) / clip)`.
  *
  * Equation $V = R C / \operatorname{mean}(R)$, $u = g / \sqrt V$,
  *          $p \leftarrow p (1 - \eta \lambda) - \max(\epsilon_2, \operatorname{rms}(p)) \min(\eta, t^{-1/2}) \frac{u}{\max(1, \operatorname{rms}(u) / c)}$
- * When     where the states of AdamW do not fit into memory.
+ * When     if the states of AdamW do not fit into memory.
  * Used by  T5 (arXiv:1910.10683), PaLM (arXiv:2204.02311); `torch.optim.Adafactor`
- * Errors   throws RangeError for a decay that is not negative, or numbers that are.
+ * Errors   throws RangeError for a decay that is not negative, or other settings that are.
  * Source   Shazeer and Stern 2018, arXiv:1804.04235, algorithms 4 and 5; the arithmetic of `torch.optim.Adafactor`.
  *
  * @example

@@ -16,14 +16,14 @@ export interface AdamWOptions extends RateOptions {
 }
 
 export interface AdamWState {
-  /** Updates done, a scalar. */
+  /** The number of updates so far, a scalar. */
   readonly step: tf.Tensor
   readonly mean: NamedTensors
   readonly square: NamedTensors
 }
 
 /**
- * Adam with decoupled weight decay.
+ * Creates Adam with decoupled weight decay.
  *
  * `m <- b1 m + (1 - b1) g`, `v <- b2 v + (1 - b2) g^2`, `p <- p (1 - lr wd) - lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)` with t counted
  * from 1.
@@ -54,7 +54,8 @@ export const adamW = (options: AdamWOptions = {}): Optimizer<AdamWState> => {
       }),
       update: (grads, state, params, learningRate) => {
         const step = tf.add(state.step, 1)
-        // 1 - beta^t = -expm1(t log beta), by tanh: the difference from 1 would lose half the digits in the first steps.
+        // 1 - beta^t = -expm1(t log beta), computed with tanh: the difference from 1 would lose
+        // half the digits in the first steps.
         const correction = (beta: number): tf.Tensor => {
           const half = tf.tanh(tf.mul(step, Math.log(beta) / 2))
           return tf.div(tf.mul(half, -2), tf.sub(1, half))

@@ -4,7 +4,7 @@ import type { NamedTensors } from '../../data/weights.js'
 import { aRate, configured, type RateOptions } from './learningRate.js'
 import type { Optimizer } from './optimizer.js'
 
-/** An optimizer whose state only it knows. */
+/** An optimizer with a state of unknown type. */
 export interface AnyOptimizer extends Omit<Optimizer<object>, 'update'> {
   readonly update: (...input: [grads: NamedTensors, state: never, params: NamedTensors, learningRate: tf.Tensor]) => {
     readonly params: NamedTensors
@@ -12,17 +12,20 @@ export interface AnyOptimizer extends Omit<Optimizer<object>, 'update'> {
   }
 }
 
-/** Parameters that are learned in their own way. */
+/** Parameters with an optimizer of their own. */
 export interface ParameterGroup {
   readonly name: string
-  /** The last group may leave it out: it takes all that is left. */
+  /**
+   * Returns true for parameters of the group. The last group may omit it, and gets all remaining
+   * parameters.
+   */
   readonly has?: (parameter: string, tensor: tf.Tensor) => boolean
   readonly optimizer: AnyOptimizer
-  /** The learning rate of the group is so many times the one of the step. Default 1. */
+  /** The factor of the group's learning rate. Default 1. */
   readonly learningRateScale?: number
 }
 
-/** State of each group by its name. */
+/** The state of each group by its name. */
 export type GroupedState = Readonly<Record<string, object>>
 
 const membersOf = (groups: readonly ParameterGroup[], params: NamedTensors): ReadonlyMap<string, readonly string[]> => {
@@ -41,13 +44,13 @@ const select = (tensors: NamedTensors, names: readonly string[]): NamedTensors =
   Object.fromEntries(names.map((name) => [name, tensors[name]!]))
 
 /**
- * An optimizer made of others: each parameter goes to the first group that has it.
+ * Combines optimizers: each parameter belongs to the first group that has it.
  *
  * Equation $p \leftarrow \operatorname{update}_{g(p)}(p)$ with the learning rate $\eta \, scale_{g(p)}$ of the first group that has it
- * When     where parameters learn in different ways: no decay for gains, `muon` for matrices.
+ * When     if parameters need different optimizers: no decay for gains, `muon` for matrices.
  * Used by  parameter groups of `torch.optim`
- * Errors   throws RangeError for two groups of one name, for no group, for a group whose optimizer has a learning rate of its own, and in
- *          `init` for a parameter that no group has.
+ * Errors   throws RangeError for two groups of one name, for an empty list, for a group whose
+ *          optimizer has a learning rate of its own, and in `init` for a parameter without a group.
  *
  * @example
  * grouped([{ name: 'all', optimizer: sgd() }]).name // 'grouped(all: sgd)'

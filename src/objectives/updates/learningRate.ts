@@ -10,7 +10,9 @@ export type LearningRate = number | Schedule
 
 /** Settings that every optimizer has. */
 export interface RateOptions {
-  /** Used by a learner. Default: none, where every call of `update` passes its own. */
+  /**
+   * The learning rate of a learner. Default: none, so that every call of `update` passes its own.
+   */
   readonly learningRate?: LearningRate
 }
 

@@ -14,8 +14,9 @@ export interface MuonOptions extends RateOptions {
   /** Newton-Schulz iterations. Default 5. */
   readonly iterations?: number
   /**
-   * How the learning rate follows the shape `[n, m]` of a matrix: `original` times `sqrt(max(1, n / m))`; `match-adamw` times
-   * `0.2 sqrt(max(n, m))`, so that AdamW's learning rates fit. Default `original`.
+   * The scale of the learning rate by the shape `[n, m]` of a matrix: `original` multiplies by
+   * `sqrt(max(1, n / m))`; `match-adamw` by `0.2 sqrt(max(n, m))`, so that AdamW's learning rates
+   * fit. Default `original`.
    */
   readonly scale?: 'original' | 'match-adamw'
 }
@@ -24,16 +25,17 @@ export interface MuonState {
   readonly momentum: NamedTensors
 }
 
-/** Coefficients of the iteration, which make the slope at 0 as steep as possible. */
+/** The coefficients of the iteration, which make the slope at 0 as steep as possible. */
 const [A, B, C] = [3.4445, -4.775, 2.0315]
 
 /**
- * The nearest matrix whose singular values are all near 1 (0.7 to 1.2), by Newton-Schulz iterations `X <- a X + (b S + c S S) X`, `S = X X^T`.
+ * Approximates the nearest matrix whose singular values are all near 1 (0.7 to 1.2), by
+ * Newton-Schulz iterations `X <- a X + (b S + c S S) X`, `S = X X^T`.
  *
  * Equation $X \leftarrow a X + (b S + c S^2) X$ with $S = X X^\top$, from $X = G / \|G\|$
  * When     inside of `muon`.
  * Used by  `muon`
- * Shapes   `[n, m]` to `[n, m]`. Cost three products of matrices for each iteration.
+ * Shapes   `[n, m]` to `[n, m]`. Cost: three matrix products for each iteration.
  * Source   Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks".
  *
  * @example
@@ -53,8 +55,9 @@ export const orthogonalized = (matrix: tf.Tensor, iterations: number): tf.Tensor
 }
 
 /**
- * Muon: momentum whose matrices are made orthogonal, so that all directions of a layer learn alike. For the matrices of hidden layers:
- * embeddings, the head, gains and biases go to another optimizer by `grouped`.
+ * Creates Muon: momentum with orthogonalized matrices, so that all directions of a layer learn
+ * equally. For the matrices of hidden layers: embeddings, the head, gains and biases need another
+ * optimizer, by `grouped`.
  *
  * `m <- mu m + (1 - mu) g`; `d = orthogonalized(m)`, in Nesterov's form of `(1 - mu) g + mu m`; `p <- p (1 - lr wd) - lr scale d`.
  *
@@ -62,7 +65,8 @@ export const orthogonalized = (matrix: tf.Tensor, iterations: number): tf.Tensor
  *          $p \leftarrow p (1 - \eta \lambda) - \eta \, scale \, d$
  * When     for the matrices of hidden layers, the rest by `adamW` in `grouped`.
  * Used by  Moonlight (arXiv:2502.16982), Kimi K2 (arXiv:2507.20534); `torch.optim.Muon`
- * Errors   `init` throws RangeError for a parameter that is no matrix, with its name; `muon` for options that make no sense.
+ * Errors   `init` throws RangeError for a parameter that is not a matrix, with its name; `muon` for
+ *          invalid options.
  * Source   Jordan et al. 2024; the arithmetic of `torch.optim.Muon`, which iterates in bfloat16; `match-adamw`: Liu et al. 2025, arXiv:2502.16982.
  *
  * @example
@@ -92,7 +96,7 @@ export const muon = (options: MuonOptions = {}): Optimizer<MuonState> => {
         const wrong = Object.entries(params).find(([, p]) => p.rank !== 2)
         if (wrong !== undefined)
           throw new RangeError(
-            `muon: '${wrong[0]}' is no matrix, it is [${wrong[1].shape.join()}]: group it with another`,
+            `muon: '${wrong[0]}' is not a matrix, it is [${wrong[1].shape.join()}]: group it with another`,
           )
         return { momentum: mapNamed(params, (p) => tf.zerosLike(p!)) }
       },

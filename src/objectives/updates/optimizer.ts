@@ -10,8 +10,9 @@ import type { Json } from '../../data/codecs/plainValues.js'
 import type { NamedTensors } from '../../data/weights.js'
 
 /**
- * `init` makes the state that belongs to parameters; `update` takes gradients and gives the next parameters and the next state.
- * Everything is an argument or a result, so both can be compiled, stored and replayed.
+ * An optimizer. `init` creates the state for parameters; `update` takes gradients and returns the
+ * next parameters and the next state. Both are pure functions of their arguments, so they can be
+ * compiled, stored and replayed.
  */
 export interface Optimizer<S> {
   readonly name: string
@@ -22,13 +23,16 @@ export interface Optimizer<S> {
     params: NamedTensors,
     learningRate: tf.Tensor,
   ) => { readonly params: NamedTensors; readonly state: S }
-  /** The learning rate of a learner, by the number of updates done before. */
+  /** The learning rate of a learner, by the number of earlier updates. */
   readonly learningRate?: Schedule
-  /** The settings that it was made with. */
+  /** The settings of the optimizer. */
   readonly options?: Json
 }
 
-/** Applies `f` to the tensors of equal names. Errors: throws Error for a name that one of the others lacks. */
+/**
+ * Applies `f` to the tensors of equal names. Errors: throws Error for a name that is missing in
+ * another argument.
+ */
 export const mapNamed = (
   first: NamedTensors,
   f: (...tensors: readonly tf.Tensor[]) => tf.Tensor,
@@ -46,7 +50,7 @@ export const mapNamed = (
   )
 
 /**
- * `sqrt(sum of all squares)` over all tensors. A scalar.
+ * Computes `sqrt(sum of all squares)` over all tensors, a scalar.
  *
  * Equation $\|g\| = \sqrt{\sum_i g_i^2}$ over all tensors
  * When     as a metric of every step.
@@ -74,11 +78,14 @@ export const clipByGlobalNorm = (
   return { grads: mapNamed(grads, (g) => tf.mul(g!, factor)), norm }
 }
 
-/** A parameter after decoupled weight decay: `p (1 - lr wd)`. */
+/** Applies decoupled weight decay to a parameter: `p (1 - lr wd)`. */
 export const decayed = (parameter: tf.Tensor, weightDecay: number, learningRate: tf.Tensor): tf.Tensor =>
   weightDecay === 0 ? parameter : tf.mul(parameter, tf.sub(1, tf.mul(learningRate, weightDecay)))
 
-/** Throws RangeError for a share that is not in [0, 1), or a number that is negative or not finite; it names optimizer and option. */
+/**
+ * Throws RangeError, naming optimizer and option, for a share outside [0, 1), or a number that is
+ * negative or not finite.
+ */
 export const checkNumbers = (
   optimizer: string,
   {

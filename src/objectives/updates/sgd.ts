@@ -7,24 +7,24 @@ import { checkNumbers, mapNamed, type Optimizer } from './optimizer.js'
 export interface SGDOptions extends RateOptions {
   /** Default 0: none. */
   readonly momentum?: number
-  /** `nesterov` looks a step ahead. Default `classical`. */
+  /** `nesterov` looks one step ahead. Default `classical`. */
   readonly form?: 'classical' | 'nesterov'
-  /** Added to the gradient, times the weight. Default 0. */
+  /** The factor of the weight that is added to the gradient. Default 0. */
   readonly weightDecay?: number
 }
 
 export interface SGDState {
-  /** One for each parameter; none without momentum. */
+  /** One tensor for each parameter; empty without momentum. */
   readonly momentum: NamedTensors
 }
 
 /**
- * Stochastic gradient descent.
+ * Creates stochastic gradient descent.
  *
  * `g <- g + wd p`; `m <- mu m + g`; `p <- p - lr m`, or `p - lr (g + mu m)` in Nesterov's form.
  *
  * Equation $g \leftarrow g + \lambda p$, $m \leftarrow \mu m + g$, $p \leftarrow p - \eta m$; `nesterov`: $p \leftarrow p - \eta (g + \mu m)$
- * When     where memory is short, and in tests, since a step is the gradient itself.
+ * When     if memory is short, and in tests, because a step is the gradient itself.
  * Used by  `torch.optim.SGD`
  * Errors   throws RangeError for a momentum that is not in [0, 1) or a negative decay.
  * Source   Sutskever et al. 2013, "On the importance of initialization and momentum", equations 1 to 4; the arithmetic of `torch.optim.SGD`.

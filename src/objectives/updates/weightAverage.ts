@@ -3,18 +3,19 @@ import { aNumber, checkOptions, oneOf } from '../../core/options.js'
 import type { NamedTensors } from '../../data/weights.js'
 import { mapNamed } from './optimizer.js'
 
-/** An average of the weights over the steps, which changes less from step to step than they do. */
+/** A running average of the weights, which changes less from step to step than they do. */
 export interface WeightAverage {
   readonly init: (params: NamedTensors) => NamedTensors
-  /** The next average. `step` counts updates from 0. */
+  /** Returns the next average. `step` counts updates from 0. */
   readonly update: (average: NamedTensors, params: NamedTensors, step: number) => NamedTensors
 }
 
 /**
- * `a <- d a + (1 - d) p` with the decay d (exponential), or the mean of all weights so far (`uniform`).
+ * Creates an average: `a <- d a + (1 - d) p` with the decay d (exponential), or the mean of all
+ * weights so far (`uniform`).
  *
  * Equation $a \leftarrow d a + (1 - d) p$, or $a \leftarrow \frac{n a + p}{n + 1}$ (`uniform`)
- * When     for a policy to evaluate, or a reference that follows slowly.
+ * When     for a policy to evaluate, or a slowly moving reference.
  * Used by  arXiv:1703.01780; `torch.optim.swa_utils`
  * Errors   throws RangeError for a decay that is not in [0, 1).
  * Source   Polyak and Juditsky 1992; exponential: Tarvainen and Valpola 2017, arXiv:1703.01780, equation 2.

@@ -1,4 +1,4 @@
-/** `POST /v1/chat/completions`: what is asked. */
+/** Requests of `POST /v1/chat/completions`. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { hasSpecialTags, type ToolCallFormat } from '../../text/toolCalls/format.js'
@@ -27,15 +27,15 @@ const schema = z.object({
 
 type Fields = z.infer<typeof schema>
 
-/** How calls of tools are read from an answer. */
+/** The parsing of tool calls in an answer. */
 interface AskedTools {
   readonly format: ToolCallFormat
-  /** Whether a second call in one answer is told. */
+  /** `first` reports only the first call of an answer. */
   readonly calls: 'first' | 'all'
   readonly tools: readonly object[]
 }
 
-/** A chat request that can be answered. */
+/** A checked chat request. */
 export interface ChatRequest {
   readonly job: Job
   readonly model: string
@@ -43,9 +43,9 @@ export interface ChatRequest {
   readonly prompt: Int32Array
   readonly n: number
   readonly stream: StreamUsage | null
-  /** What the answer begins with besides what is generated. */
+  /** Text in front of the generated answer. */
   readonly echo: string
-  /** Alternatives of each token; null without log-probabilities. */
+  /** Number of alternatives per token, or null without log-probabilities. */
   readonly logProbs: number | null
   readonly promptLogProbs: 'told' | 'untold'
   readonly tokenIds: 'told' | 'untold'
@@ -55,7 +55,7 @@ export interface ChatRequest {
 
 const CONSTRAINED = 'needs constrained decoding, which this server does not have; use "auto"'
 
-/** What the choice of a tool asks for. Only "none" and "auto" can be kept. */
+/** Returns the requested tools. Of the choices, only "none" and "auto" are supported. */
 const askedTools = (served: Served, fields: Fields): E.Either<ApiFailure, AskedTools | null> => {
   const { tools, tool_choice: choice } = fields
   if (choice === 'none' || (choice == null && tools == null)) return E.right(null)
@@ -83,7 +83,10 @@ const askedTools = (served: Served, fields: Fields): E.Either<ApiFailure, AskedT
     : E.right({ format: toolCalls, calls: fields.parallel_tool_calls === false ? 'first' : 'all', tools })
 }
 
-/** Tags of calls may be special tokens, which an answer is then read with. */
+/**
+ * Returns how special tokens are decoded. Tags of tool calls may be special tokens, which the text
+ * must then include.
+ */
 const textOfCalls = ({ text }: Served, tools: AskedTools | null): 'skip' | 'inside' =>
   tools !== null && hasSpecialTags(tools.format, text.tokenizer.specialTokens) ? 'inside' : 'skip'
 
@@ -102,7 +105,7 @@ interface Options {
   readonly tools: AskedTools | null
 }
 
-/** The options that need no prompt. */
+/** Returns the options that do not depend on the prompt. */
 const optionsOf = (served: Served, fields: Fields): E.Either<ApiFailure, Options> => {
   const usage = streamUsage(fields)
   if (E.isLeft(usage)) return usage
@@ -116,7 +119,7 @@ const optionsOf = (served: Served, fields: Fields): E.Either<ApiFailure, Options
 }
 
 /**
- * A chat request from its body.
+ * Parses and checks a chat request.
  *
  * Errors   `Left(ApiFailure)`: 400 with the field, 404 for an unknown model.
  */

@@ -12,9 +12,9 @@ import type { SamplingFields } from './fields.js'
 import { checkPrompt, requestedSampling, roomFor, truncatePrompt } from './sampling.js'
 import type { Served } from './served.js'
 
-/** What a request's `model` stands for. */
+/** The model that a request names. */
 export interface AskedModel {
-  /** As answers tell it. */
+  /** The name in answers. */
   readonly name: string
   readonly adapter: string | null
 }
@@ -34,32 +34,35 @@ export const askedModel = (served: Served, name: string | null | undefined): E.E
       : E.left(apiFailure(404, `The model \`${name}\` does not exist.`, 'model'))
 }
 
-/** The name of a request: the header wins, as in vLLM; without any it gets one. */
+/**
+ * Returns the name of a request. The header takes precedence, as in vLLM; by default it gets a new
+ * one.
+ */
 export const requestName = (served: Served, request: Request, given: string | null | undefined): string =>
   (request.headers.get('x-request-id') || given) ?? served.world.ids.fresh()
 
-/** What decides how prompts are sampled, beside the fields. */
+/** The options that affect the sampling of prompts, in addition to the fields. */
 export interface PromptOptions {
-  /** Null: as many as there is room for. */
+  /** `null`: as many as the context has room for. */
   readonly maxTokens: number | null
   readonly logProbs: number | null
   readonly promptLogProbs?: number | null
   readonly truncate?: { readonly keep: number | null; readonly side: 'left' | 'right' }
-  /** What becomes of more tokens than there is room for. */
+  /** Treatment of more tokens than there is room for. */
   readonly overflow?: 'refuse' | 'cut'
 }
 
-/** A prompt that fits, and how it is sampled. */
+/** A prompt that fits the context, and its sampling parameters. */
 export interface SampledPrompt {
   readonly ids: Int32Array
   readonly sampling: SamplingParams
 }
 
 /**
- * A prompt with its sampling.
+ * Checks a prompt, and returns it with its sampling parameters.
  *
- * Errors   `Left(ApiFailure)`, 400: sampling out of vLLM's limits, more completions than the server allows, a prompt that is empty, too long
- *          or of unknown ids.
+ * Errors   `Left(ApiFailure)`, 400: sampling parameters outside vLLM's limits, more completions
+ *          than the server allows, a prompt that is empty, too long or has unknown ids.
  */
 export const sampledPrompt = (
   served: Served,
@@ -97,7 +100,7 @@ export const sampledPrompt = (
   })
 }
 
-/** What a stream of prompt log-probabilities would need. */
+/** Returns the failure of a streamed request for prompt log-probabilities, if it is one. */
 export const streamedPromptLogProbs = (
   stream: boolean | null | undefined,
   asked: number | null | undefined,

@@ -1,4 +1,4 @@
-/** `POST /v1/completions`: what is asked. */
+/** Requests of `POST /v1/completions`. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { askedModel, requestName, type SampledPrompt, sampledPrompt, streamedPromptLogProbs } from './common.js'
@@ -10,7 +10,7 @@ import type { Served } from './served.js'
 
 const DEFAULT_MAX_TOKENS = 16
 
-/** Prompts encoded between two pauses for other requests. */
+/** Number of prompts encoded between two pauses for other requests. */
 const PROMPTS_AT_ONCE = 4
 
 const schema = z.object({
@@ -28,20 +28,20 @@ const schema = z.object({
 
 type Fields = z.infer<typeof schema>
 
-/** A prompt of a completion request. The text is for echoing. */
+/** A prompt of a completion request. Its text is needed for `echo`. */
 export interface CompletionPrompt extends SampledPrompt {
   readonly text: string
 }
 
-/** A completion request that can be answered. */
+/** A checked completion request. */
 export interface CompletionBody {
   readonly job: Job
   readonly prompts: readonly CompletionPrompt[]
   readonly model: string
-  /** Completions of each prompt. */
+  /** Number of completions per prompt. */
   readonly n: number
   readonly stream: StreamUsage | null
-  /** 'only' tells the prompt and generates nothing. */
+  /** 'only' returns the prompt and generates nothing. */
   readonly echo: 'none' | 'before' | 'only'
   readonly logProbs: number | null
   readonly promptLogProbs: 'told' | 'untold'
@@ -56,7 +56,7 @@ interface GivenPrompt {
 
 const isText = (prompt: string | readonly number[]): prompt is string => typeof prompt === 'string'
 
-/** The prompts of a request: one, or several. */
+/** Returns the prompts of a request as a list. */
 const promptList = (prompt: NonNullable<Fields['prompt']>): readonly (string | readonly number[])[] => {
   if (typeof prompt === 'string') return [prompt]
   const ids = prompt.filter((item) => typeof item === 'number')
@@ -80,7 +80,7 @@ const readPrompts = async (served: Served, fields: Fields): Promise<E.Either<Api
   }
   if (list.length * (fields.n ?? 1) > maxCompletions) {
     const all = `${list.length} prompts with n=${fields.n}`
-    return E.left(invalid(`At most ${maxCompletions} completions may be asked for at once, got ${all}.`, 'n', fields.n))
+    return E.left(invalid(`At most ${maxCompletions} completions can be requested at once, got ${all}.`, 'n', fields.n))
   }
   const prompts: GivenPrompt[] = []
   for (const item of list) {
@@ -121,7 +121,7 @@ const samplePrompts = (
 }
 
 /**
- * A completion request from its body.
+ * Parses and checks a completion request.
  *
  * Errors   `Left(ApiFailure)`: 400 with the field, 404 for an unknown model.
  */

@@ -1,14 +1,17 @@
-/** What goes wrong with a request, as vLLM tells it: `{"error": {message, type, param, code}}` with the status as code. */
+/**
+ * Failures of requests in vLLM's format: `{"error": {message, type, param, code}}`, with the status
+ * as code.
+ */
 import type { GenerationFailure } from '../../data/generation.js'
 
-/** A request that is refused, or that failed. */
+/** A refused or failed request. */
 export interface ApiFailure {
   readonly _tag: 'ApiFailure'
   readonly status: number
   /** vLLM's name of the kind, such as `BadRequestError`. */
   readonly type: string
   readonly reason: string
-  /** The field that is to blame. */
+  /** The invalid field. */
   readonly param: string | null
 }
 
@@ -27,7 +30,7 @@ const TYPES: Readonly<Record<number, string>> = {
 }
 
 /**
- * A failure with vLLM's type for its status.
+ * Makes a failure with vLLM's type for its status.
  *
  * @example
  * apiFailure(404, 'The model `x` does not exist.', 'model').type // 'NotFoundError'
@@ -40,7 +43,10 @@ export const apiFailure = (status: number, reason: string, param: string | null 
   param,
 })
 
-/** A value that a field may not have: 400, with the field and the value in the message, as vLLM writes them. */
+/**
+ * Makes a failure for an invalid value: 400, with the field and the value in the message, in vLLM's
+ * format.
+ */
 export const invalid = (reason: string, param: string, value?: unknown): ApiFailure =>
   apiFailure(
     400,
@@ -60,10 +66,10 @@ const STATUS_OF: Readonly<Record<GenerationFailure['kind'], number>> = {
   protocol: 502,
 }
 
-/** What the engine refused or broke off. */
+/** Converts a failure of the engine. */
 export const fromEngine = ({ kind, reason }: GenerationFailure): ApiFailure => apiFailure(STATUS_OF[kind], reason)
 
-/** The body of an error. */
+/** Returns the body of an error. */
 export const errorBody = ({ status, type, reason, param }: ApiFailure): object => ({
   error: { message: reason, type, param, code: status },
 })
@@ -78,7 +84,7 @@ const ANTHROPIC_TYPES: Readonly<Record<number, string>> = {
   504: 'timeout_error',
 }
 
-/** The body of an error of the Messages API. */
+/** Returns the body of an error of the Messages API. */
 export const anthropicBody = ({ status, reason }: ApiFailure): object => ({
   type: 'error',
   error: {
@@ -87,13 +93,13 @@ export const anthropicBody = ({ status, reason }: ApiFailure): object => ({
   },
 })
 
-/** A response of JSON. */
+/** Makes a JSON response. */
 export const jsonResponse = (body: unknown, status = 200): Response =>
   new Response(JSON.stringify(body), { status, headers: { 'content-type': 'application/json' } })
 
 /**
- * The response to a request that failed, in the form of the path's protocol. Clients that repeat
- * failed requests leave conflicts alone: the next attempt would meet the same one.
+ * Makes the response to a failed request, in the format of the path's protocol. A conflict has the
+ * header `x-should-retry: false`, because a retry would meet the same conflict.
  */
 export const failureResponse = (failure: ApiFailure, path = ''): Response => {
   const body = path.startsWith('/v1/messages') ? anthropicBody(failure) : errorBody(failure)

@@ -3,7 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { type ApiFailure, apiFailure, invalid } from './failure.js'
 
-/** Larger ids would overflow 32-bit storage. */
+/** Largest token id; larger ones would overflow 32-bit storage. */
 const LARGEST_ID = 2 ** 31 - 1
 
 const tokenIds = z.array(z.int().min(0).max(LARGEST_ID))
@@ -31,7 +31,7 @@ export const samplingFields = {
   allowed_token_ids: tokenIds.nullish(),
 } as const
 
-/** Fields of how the answer is told, on the two endpoints of OpenAI. */
+/** Fields for the format of answers, common to OpenAI's two endpoints. */
 export const answerFields = {
   model: z.string().nullish(),
   stream: z.boolean().nullish(),
@@ -50,7 +50,7 @@ export { tokenIds }
 
 const sampling = z.object(samplingFields)
 
-/** Sampling as a request asks for it. */
+/** The sampling fields of a request. */
 export type SamplingFields = z.infer<typeof sampling>
 
 type Refusals = Readonly<Record<string, { readonly harmless: readonly unknown[]; readonly why: string }>>
@@ -59,7 +59,7 @@ const needs = (what: string): string => `needs ${what}, which this server does n
 
 /** Unsupported fields of vLLM. They are accepted only with values that have no effect. */
 const REFUSED: Refusals = {
-  best_of: { harmless: [], why: 'is not supported: ask for `n` completions and choose among them' },
+  best_of: { harmless: [], why: 'is not supported: request `n` completions and choose among them' },
   use_beam_search: { harmless: [false], why: needs('beam search') },
   suffix: { harmless: [], why: 'is not currently supported' },
   prompt_embeds: { harmless: [], why: needs('prompts as embeddings') },
@@ -72,11 +72,11 @@ const REFUSED: Refusals = {
   bad_words: { harmless: [], why: needs('banned sequences of tokens') },
   logprob_token_ids: { harmless: [], why: needs('log-probabilities of chosen tokens') },
   repetition_detection: { harmless: [], why: needs('detection of repetitions') },
-  thinking_token_budget: { harmless: [-1], why: needs('a budget for thoughts') },
+  thinking_token_budget: { harmless: [-1], why: needs('a reasoning budget') },
   kv_transfer_params: { harmless: [], why: needs('transfer of keys and values') },
   priority: { harmless: [0], why: needs('scheduling by priority') },
   features: { harmless: [], why: needs('multimodal inputs') },
-  output_mode: { harmless: ['tokens'], why: 'must be "tokens": ask /v1/completions for text' },
+  output_mode: { harmless: ['tokens'], why: 'must be "tokens": use /v1/completions for text' },
   content_parts: { harmless: [], why: needs('multimodal inputs') },
   functions: { harmless: [], why: 'is deprecated: use `tools`' },
   function_call: { harmless: ['none'], why: 'is deprecated: use `tool_choice`' },
@@ -84,7 +84,10 @@ const REFUSED: Refusals = {
 
 const isEmpty = (value: unknown): boolean => value === null || (Array.isArray(value) && value.length === 0)
 
-/** `json_schema` and `json_object` cannot be promised without constrained decoding. */
+/**
+ * Returns true for formats that require constrained decoding, such as `json_schema` and
+ * `json_object`.
+ */
 const refusedFormat = (value: unknown): boolean =>
   value !== undefined && value !== null && !(typeof value === 'object' && 'type' in value && value.type === 'text')
 
@@ -109,11 +112,11 @@ const firstIssue = (error: z.ZodError): ApiFailure => {
 }
 
 /**
- * A body as its schema has it. Fields that nobody knows are ignored, as vLLM ignores them.
+ * Parses a body with its schema. Unknown fields are ignored, as in vLLM.
  *
- * Errors   `Left(ApiFailure)`: 400 with every field of a wrong type, of which `param` is the first,
- *          and for fields that ask for what this server cannot do: clients repeat what is answered
- *          by 500 and more.
+ * Errors   `Left(ApiFailure)`: 400 with every ill-typed field, the first of them as `param`, and
+ *          for fields that require unsupported features. The status is below 500, because clients
+ *          retry requests that fail with 500 and above.
  */
 export const parseFields = <T>(schema: z.ZodType<T>, body: unknown): E.Either<ApiFailure, T> => {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) {
@@ -128,14 +131,14 @@ export const parseFields = <T>(schema: z.ZodType<T>, body: unknown): E.Either<Ap
   return refusal === undefined ? E.right(parsed.data) : E.left(refusal)
 }
 
-/** What `stream_options` ask for. */
+/** The stream options of a request. */
 export interface StreamUsage {
   readonly final: boolean
   readonly continuous: boolean
 }
 
 /**
- * How usage is told in a stream.
+ * Returns how token usage is reported in a stream.
  *
  * Errors   `Left(ApiFailure)` for options without a stream.
  */

@@ -1,4 +1,4 @@
-/** From checked requests to events of the engine: ids, abortion, what failed before anything came, what came in all. */
+/** Runs checked requests in the engine: ids, abort, early failures, and complete results. */
 import * as E from 'fp-ts/lib/Either.js'
 import type {
   FinishReason,
@@ -12,29 +12,32 @@ import { type ApiFailure, apiFailure, fromEngine } from './failure.js'
 import type { Served } from './served.js'
 import { merged } from './streams.js'
 
-/** The prompts of one request, all sampled in the same way but for the room they leave. */
+/** The prompts of one request, with equal sampling except for their maximum length. */
 export interface Job {
-  /** The name that the client gave, or a new one. */
+  /** The client's name of the request, or a new one. */
   readonly name: string
   /** The id of the answer: the name with its prefix. */
   readonly id: string
   readonly prompts: readonly { readonly ids: Int32Array; readonly sampling: SamplingParams }[]
   readonly adapter: string | null
   readonly cacheSalt: string
-  /** Where the text comes from: the engine leaves special tokens out; 'keep' decodes again with them, 'inside' but for those that end an answer. */
+  /**
+   * Special tokens in the text. `skip`: the engine leaves them out. `keep`: the text is decoded
+   * again with them. `inside`: with them, except those that end an answer.
+   */
   readonly specialTokens: 'skip' | 'keep' | 'inside'
 }
 
 /** An event of one of the prompts. */
 type JobEvent = readonly [prompt: number, event: GenerationEvent]
 
-/** Events of a job that runs, and what ends it early. */
+/** The events of a running job, and a function that ends it early. */
 export interface RunningJob {
   readonly events: AsyncGenerator<JobEvent>
   readonly stop: () => void
 }
 
-/** The text of each completion with its special tokens, decoded here. */
+/** Decodes the text of each completion again, with its special tokens. */
 async function* withSpecialTokens(
   events: AsyncIterable<GenerationEvent>,
   start: DecodeState,
@@ -60,9 +63,10 @@ async function* withSpecialTokens(
 }
 
 /**
- * Starts a job. It ends when all prompts have ended, when `stop` is called, or when the client's `signal` aborts.
+ * Starts a job. It ends when all prompts have ended, when `stop` is called, or when the client's
+ * `signal` aborts.
  *
- * Effects  the engine works on it from the first `next` on.
+ * Effects  the engine starts at the first `next`.
  */
 export const startJob = (served: Served, job: Job, signal: AbortSignal): RunningJob => {
   const control = new AbortController()
@@ -91,7 +95,7 @@ export const startJob = (served: Served, job: Job, signal: AbortSignal): Running
   return { events, stop }
 }
 
-/** What failed in an event, if anything did. */
+/** Returns the failure in an event, if any. */
 export const failureOf = (event: GenerationEvent): ApiFailure | undefined => {
   if (event._tag === 'Failed') return fromEngine(event.failure)
   return event._tag === 'Finished' && event.finishReason === 'error'
@@ -100,7 +104,7 @@ export const failureOf = (event: GenerationEvent): ApiFailure | undefined => {
 }
 
 /**
- * The job after its first event, so that a refusal still has a status of its own.
+ * Waits for the first event of a job, so that an early failure still has its own status.
  *
  * Errors   `Left(ApiFailure)` if the first event is a failure.
  */
@@ -130,7 +134,7 @@ export interface WholeCompletion {
   readonly stopReason: string | number | null
 }
 
-/** Everything that came of one prompt. */
+/** The complete results of one prompt. */
 export interface WholePrompt {
   readonly cachedTokens: number
   readonly promptLogProbs: PromptLogProbs | null
@@ -164,9 +168,9 @@ const grow = (prompt: Growing, event: GenerationEvent): void => {
 }
 
 /**
- * Waits for all of a job.
+ * Waits for a whole job.
  *
- * Errors   `Left(ApiFailure)` as soon as one of its completions fails; the others are ended.
+ * Errors   `Left(ApiFailure)` as soon as one of its completions fails; the others are then aborted.
  */
 export const wholeJob = async (
   running: RunningJob,
@@ -197,14 +201,14 @@ export const wholeJob = async (
   )
 }
 
-/** Tokens that were read and written. */
+/** Counts of prompt and sampled tokens. */
 export interface TokenUsage {
   readonly prompt: number
   readonly completion: number
   readonly cached: number
 }
 
-/** vLLM's `usage`. */
+/** Returns vLLM's `usage`. */
 export const usageJson = ({ prompt, completion, cached }: TokenUsage): object => ({
   prompt_tokens: prompt,
   total_tokens: prompt + completion,

@@ -5,6 +5,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { type History, lastMessage, textOf } from '../../text/history/history.js'
+import { knownMessage } from '../../text/history/knownMessage.js'
 import { historyFromOpenAi } from '../../text/history/openAiChat.js'
 import { type ChatTemplate, type RenderOptions, runTemplate } from '../../text/template/chatTemplate.js'
 import type { TextTokenizer } from '../../text/tokenizer/textTokenizer.js'
@@ -25,7 +26,7 @@ const tool = z.object({
  */
 const ROLES = ['system', 'developer', 'user', 'assistant', 'tool', 'function', 'ipython'] as const
 
-/** What a conversation consists of, on the endpoints for chat and for tokens. */
+/** The fields of a conversation, for the endpoints of chat and tokenization. */
 export const chatFields = {
   messages: z.array(z.looseObject({ role: z.enum(ROLES) })),
   tools: z.array(tool).nullish(),
@@ -40,7 +41,7 @@ export const chatFields = {
 /** The schema of a conversation. */
 export const chatSchema = z.object(chatFields)
 
-/** A conversation as a request has it. */
+/** The conversation in a request. */
 export type ChatFields = z.infer<typeof chatSchema>
 
 /** A rendered conversation. */
@@ -48,52 +49,23 @@ export interface Conversation {
   readonly ids: Int32Array
   readonly text: string
   readonly history: History
-  /** Whose turn it is to write. */
+  /** The role of the next message. */
   readonly role: string
 }
 
-/** How a model reads and writes text. */
+/** The text side of a model: tokenizer and chat template. */
 export interface PromptText {
   readonly tokenizer: TextTokenizer
   readonly template: ChatTemplate
 }
 
-/** Makes tokens of the conversation of a request. */
+/** Renders and encodes the conversation of a request. */
 export type ReadConversation = (text: PromptText, fields: ChatFields) => E.Either<ApiFailure, Conversation>
 
-const KNOWN = ['role', 'content', 'reasoning_content', 'tool_calls', 'tool_call_id', 'name'] as const
-
-/** A call whose arguments are an empty text has none. */
-const knownCall = (call: unknown): unknown => {
-  if (typeof call !== 'object' || call === null || !('function' in call)) return call
-  const { id, type, function: called } = call as Readonly<Record<string, unknown>> // an object, as just seen
-  if (typeof called !== 'object' || called === null) return call
-  const { name, arguments: args } = called as Readonly<Record<string, unknown>> // likewise
-  return {
-    ...(id != null && { id }),
-    ...(type != null && { type }),
-    function: { name, arguments: args === '' ? '{}' : args },
-  }
-}
-
-/**
- * Returns the supported fields of a message. vLLM names thoughts `reasoning`, others
- * `reasoning_content`.
- */
-const knownMessage = (message: Readonly<Record<string, unknown>>): object => {
-  const kept = Object.fromEntries(KNOWN.flatMap((name) => (message[name] == null ? [] : [[name, message[name]]])))
-  const { tool_calls: calls } = kept
-  return {
-    ...kept,
-    ...(kept.reasoning_content === undefined && message.reasoning != null && { reasoning_content: message.reasoning }),
-    ...(Array.isArray(calls) && { tool_calls: calls.map(knownCall) }),
-  }
-}
-
-/** Kinds of parts that a model of text reads: text, and the thoughts of an assistant. */
+/** Kinds of content parts that a text model supports: text, and an assistant's reasoning. */
 const TEXTUAL: readonly unknown[] = ['text', 'thinking']
 
-/** The place of the first part that a model of text cannot read. */
+/** Returns the path of the first content part that a text model does not support. */
 const mediaIn = (messages: ChatFields['messages']): string | undefined => {
   for (const [i, { content }] of messages.entries()) {
     const parts: readonly unknown[] = Array.isArray(content) ? content : []
@@ -144,8 +116,8 @@ const checkFields = (fields: ChatFields): ApiFailure | undefined => {
  * Encodes the conversation of a request. Control tokens are recognized only in text of the
  * template, never in messages.
  *
- * Errors   `Left(ApiFailure)`, 400: messages of a wrong form or with images, an empty list of
- *          tools, a template of the client's own, and whatever the model's template refuses.
+ * Errors   `Left(ApiFailure)`, 400: invalid messages or messages with images, an empty list of
+ *          tools, a template of the client, and any error of the model's template.
  */
 export const conversation: ReadConversation = ({ tokenizer, template }, fields) => {
   const refused = checkFields(fields)
@@ -174,7 +146,7 @@ export const conversation: ReadConversation = ({ tokenizer, template }, fields) 
   })
 }
 
-/** The text of the last message, where the answer is by the same author: what `echo` repeats. */
+/** Returns the text of the last message if the answer has the same author. `echo` repeats it. */
 export const echoedText = ({ history, role }: Conversation): string => {
   const last = lastMessage(history)
   return last?.role === role ? textOf(last) : ''

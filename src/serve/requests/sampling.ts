@@ -1,26 +1,26 @@
-/** Sampling as requests ask for it, checked against vLLM's limits and written as what the engine takes. */
+/** Conversion of sampling fields to the engine's parameters, with vLLM's limits. */
 import * as E from 'fp-ts/lib/Either.js'
 import { child, type Key, keyFromSeed } from '../../core/key.js'
 import type { EngineInfo, LogProbsMode, SamplingParams } from '../../data/generation.js'
 import { type ApiFailure, apiFailure, invalid } from './failure.js'
 import type { SamplingFields } from './fields.js'
 
-/** Lower temperatures than this, other than 0, are raised to it. */
+/** Smallest positive temperature. Lower ones, except 0, are raised to it. */
 const MIN_TEMPERATURE = 0.01
 
 const MAX_BIAS = 100
 
-/** What the server adds to a request. */
+/** The server's settings for a request. */
 export interface SamplingContext {
   readonly info: EngineInfo
   readonly logProbsMode: LogProbsMode
-  /** Most log-probabilities for each place; -1: all. */
+  /** Maximum number of log-probabilities per position; -1: all. */
   readonly maxLogProbs: number
-  /** The key of a request without a seed. */
+  /** Random key of a request without a seed. */
   readonly key: Key
-  /** How many log-probabilities were asked for each sampled token: null none, -1 all. */
+  /** Requested number of log-probabilities per sampled token: null for none, -1 for all. */
   readonly logProbs: number | null
-  /** Before the room of the context is known. Null: as many as there is room for. */
+  /** Limit before the room in the context is known. `null`: as many as there is room for. */
   readonly maxTokens: number | null
 }
 
@@ -75,7 +75,7 @@ const valueChecks = (p: SamplingParams): readonly Check[] => [
   ],
 ]
 
-/** Ids that the model has no token for. */
+/** Returns the ids outside the vocabulary. */
 const outOfVocabulary = (ids: Iterable<number>, info: EngineInfo): readonly number[] =>
   [...ids].filter((id) => id >= info.vocabularySize)
 
@@ -98,7 +98,10 @@ const checkAll = (checks: readonly Check[]): ApiFailure | undefined => {
   return failed === undefined ? undefined : invalid(failed[1], failed[2], failed[3])
 }
 
-/** How many alternatives are reported: null for none asked, checked against the server's limit. */
+/**
+ * Returns the number of reported alternatives, or null if none were requested. Checks the server's
+ * limit.
+ */
 const alternatives = (
   asked: number | null,
   kind: 'sample' | 'prompt',
@@ -129,7 +132,7 @@ const biasOf = (fields: SamplingFields): E.Either<ApiFailure, ReadonlyMap<number
     : E.right(new Map(entries.map(([id, bias]) => [Number(id), Math.min(MAX_BIAS, Math.max(-MAX_BIAS, bias))])))
 }
 
-/** Seeds may be negative; -1 is none. */
+/** Returns the key of a seed. Seeds may be negative, and -1 counts as no seed. */
 const keyOf = (seed: number | null | undefined, key: Key): Key => {
   if (seed === null || seed === undefined || seed === -1) return key
   return seed >= 0 ? keyFromSeed(seed) : child(keyFromSeed(-seed), 'negative')
@@ -143,10 +146,11 @@ const temperatureOf = (asked: number | null | undefined): number => {
 const unique = (ids: readonly number[] | null | undefined): readonly number[] => [...new Set(ids ?? [])]
 
 /**
- * The sampling that a request asks for. What it leaves out takes vLLM's values with `--generation-config vllm`: nothing is inherited from the
- * model's folder. Temperatures between 0 and 0.01 become 0.01, -1 means off for `top_k` and none for `seed`, biases are cut to ±100.
+ * Returns the sampling parameters of a request. Missing fields get vLLM's defaults with
+ * `--generation-config vllm`; the model's folder does not affect them. Temperatures between 0 and
+ * 0.01 become 0.01, -1 disables `top_k` and counts as no `seed`, biases are clipped to ±100.
  *
- * Errors   `Left(ApiFailure)`, 400, naming the field, its value and its limits.
+ * Errors   `Left(ApiFailure)`, 400, that names the field, its value and its limits.
  */
 export const requestedSampling = (
   fields: SamplingFields,
@@ -188,7 +192,7 @@ export const requestedSampling = (
   return E.right(isGreedy ? { ...params, topK: 0, topP: 1, minP: 0 } : params)
 }
 
-/** The prompt has a token at least, all of the model's vocabulary. */
+/** Checks that the prompt is not empty, and that all its ids are in the vocabulary. */
 export const checkPrompt = (prompt: Int32Array, info: EngineInfo): E.Either<ApiFailure, Int32Array> => {
   if (prompt.length === 0) return E.left(invalid('The prompt has no token.', 'prompt'))
   const wrong = prompt.find((id) => id < 0 || id >= info.vocabularySize)
@@ -198,9 +202,11 @@ export const checkPrompt = (prompt: Int32Array, info: EngineInfo): E.Either<ApiF
 }
 
 /**
- * The tokens that a completion may have beside its prompt. Null for `asked` means all that there is room for.
+ * Returns the number of tokens that a completion may have after its prompt. `null` for `asked`
+ * means as many as there is room for.
  *
- * Errors   `Left(ApiFailure)`, 400 with vLLM's numbers, where prompt and completion do not fit the context.
+ * Errors   `Left(ApiFailure)`, 400 with vLLM's numbers, if prompt and completion do not fit the
+ *          context.
  */
 export const roomFor = (
   prompt: Int32Array,
@@ -222,7 +228,10 @@ export const roomFor = (
       )
 }
 
-/** The tokens of a prompt that a request wants to keep. -1: as many as leave room for the completion. */
+/**
+ * Truncates a prompt to the requested number of tokens. -1: to the length that leaves room for the
+ * completion.
+ */
 export const truncatePrompt = (
   prompt: Int32Array,
   { keep, side, room }: { readonly keep: number | null; readonly side: 'left' | 'right'; readonly room: number },

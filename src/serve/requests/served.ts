@@ -1,4 +1,4 @@
-/** What a server serves, and what it knows while it runs: the requests that are being answered. */
+/** The configuration and state of a running server, including the requests in progress. */
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Calendar, Ids } from '../../core/capabilities.js'
 import type { Failure } from '../../core/failure.js'
@@ -8,11 +8,14 @@ import type { ToolCallFormat } from '../../text/toolCalls/format.js'
 import type { PromptText, ReadConversation } from './messages.js'
 import type { ResponseMemory } from './responseMemory.js'
 
-/** The names under which the model answers, and where it comes from. */
+/** The names of the model in requests, and its origin. */
 export interface ServedModel {
-  /** At least one; answers carry the first. */
+  /** At least one. Answers contain the first. */
   readonly names: readonly string[]
-  /** The folder or the name on the hub, told by `/v1/models` and read again by `reload_weights`. */
+  /**
+   * The folder or the name on the hub. `/v1/models` reports it, and `reload_weights` reads it
+   * again.
+   */
   readonly root: string
   /**
    * Treatment of requests for other names: refused with 404, or answered by the model. Default
@@ -21,24 +24,27 @@ export interface ServedModel {
   readonly others?: 'refuse' | 'answer'
 }
 
-/** How the model reads and writes text. */
+/** The text side of the model. */
 export interface ServedText extends PromptText {
-  /** How the conversation of a chat request becomes tokens. Default: rendered by the template and encoded as a whole. */
+  /**
+   * Renders and encodes the conversation of a chat request. Default: the template, encoded as a
+   * whole.
+   */
   readonly conversation?: ReadConversation
 }
 
-/** Bounds of what one request may ask for. */
+/** Limits of a single request. */
 export interface ServeLimits {
   readonly maxBodyBytes: number
-  /** Log-probabilities for each place; -1: the whole vocabulary. */
+  /** Maximum number of log-probabilities per position; -1: the whole vocabulary. */
   readonly maxLogProbs: number
-  /** Prompts of one completion request. */
+  /** Maximum number of prompts of one completion request. */
   readonly maxPrompts: number
-  /** Completions of one prompt. */
+  /** Maximum number of completions of one prompt. */
   readonly maxCompletions: number
 }
 
-/** vLLM's, and 32 MiB of body, where vLLM has no limit. */
+/** vLLM's limits, and 32 MiB for the body, for which vLLM has no limit. */
 export const DEFAULT_LIMITS: ServeLimits = {
   maxBodyBytes: 32 * 2 ** 20,
   maxLogProbs: 20,
@@ -46,24 +52,27 @@ export const DEFAULT_LIMITS: ServeLimits = {
   maxCompletions: 16_384,
 }
 
-/** Who may ask. */
+/** Access control. */
 export interface ServeAccess {
-  /** Any of these opens `/v1`, `/v2` and `/inference`; without keys they are open. */
+  /** Any of these keys opens `/v1`, `/v2` and `/inference`. Without keys they are open. */
   readonly apiKeys: readonly string[]
-  /** Web pages of these origins may ask; '*' is every page. */
+  /** Origins of web pages that may send requests; '*' allows every page. */
   readonly corsOrigins: readonly string[]
 }
 
 /** Reads an adapter from a folder that a request names. */
 export type ReadAdapter = (path: string) => TaskEither<Failure, AdapterWeights>
 
-/** What is switched on. */
+/** Optional features. */
 export interface ServeFeatures {
-  /** Endpoints that pause the engine and change its weights. They ask for no key: keep the port closed to others. */
+  /**
+   * Endpoints that pause the engine and change its weights. They require no key: do not expose the
+   * port to others.
+   */
   readonly control: 'on' | 'off'
-  /** How adapters are read, which switches `/v1/load_lora_adapter` on; null without adapters. */
+  /** Reads adapters, and enables `/v1/load_lora_adapter`; null without adapters. */
   readonly readAdapter: ReadAdapter | null
-  /** How the model writes tool calls; 'none' refuses tools. */
+  /** Format of the model's tool calls; 'none' refuses tools. */
   readonly toolCalls: ToolCallFormat | 'none'
   readonly logProbsMode: 'raw_logprobs' | 'processed_logprobs'
 }
@@ -72,33 +81,35 @@ export interface ServeOptions {
   readonly engine: LLMEngine
   readonly model: ServedModel
   readonly text: ServedText
-  /** Requests without a seed draw from children of it, in the order in which they arrive. */
+  /** Random key. Requests without a seed draw from its children, in order of arrival. */
   readonly key: Key
   readonly limits?: Partial<ServeLimits>
   readonly access?: Partial<ServeAccess>
   readonly features?: Partial<ServeFeatures>
   /** Responses that requests may refer to. Default: those of this server. */
   readonly responses?: ResponseMemory
-  /** What the server knows of the world. */
+  /** Capabilities and identity of the server. */
   readonly world?: Partial<ServeWorld>
 }
 
 export interface ServeWorld {
   readonly calendar: Calendar
   readonly ids: Ids
-  /** What `/version` answers. */
+  /** The version reported by `/version`. */
   readonly version: string
-  /** Told what an endpoint threw: a mistake of ours, answered with 500. */
+  /**
+   * Called with the exception of an endpoint, which is a bug of the server and answered with 500.
+   */
   readonly report: (error: unknown) => void
 }
 
-/** An adapter that was loaded by a request. */
+/** An adapter that a request has loaded. */
 interface LoadedAdapter {
   readonly name: string
   readonly path: string
 }
 
-/** A running server: what was asked for, and its state. */
+/** A running server: its configuration and state. */
 export interface Served {
   readonly engine: LLMEngine
   readonly model: ServedModel
@@ -107,26 +118,26 @@ export interface Served {
   readonly access: ServeAccess
   readonly features: ServeFeatures
   readonly world: ServeWorld
-  /** Seconds since 1970, when the server started. */
+  /** Start time in seconds since 1970. */
   readonly created: number
-  /** Another key for each call. */
+  /** Returns a new key at each call. */
   readonly nextKey: () => Key
   readonly requests: RequestRegister
   readonly adapters: Map<string, LoadedAdapter>
-  /** Names of adapters on their way: taken, and not there yet. */
+  /** Names of adapters that are being loaded. */
   readonly loading: Set<string>
   readonly weights: WeightLabels
   readonly responses: ResponseMemory
 }
 
-/** What clients call the versions of the engine's weights. Mutable: it grows by a name for each version that gets one. */
+/** The clients' labels of weight versions. Mutable: it grows with each labeled version. */
 interface WeightLabels {
-  /** 'default' for weights that nobody named, as those that the server began with. */
+  /** Returns 'default' for weights without a label, such as the initial ones. */
   readonly labelOf: (version: number) => string
   readonly name: (version: number, label: string) => void
 }
 
-/** Labels of versions, none named. */
+/** Makes an empty record of labels. */
 export const weightLabels = (): WeightLabels => {
   const labels = new Map<number, string>()
   return {
@@ -137,7 +148,7 @@ export const weightLabels = (): WeightLabels => {
   }
 }
 
-/** Which requests are in the engine, under the names that clients know. */
+/** The requests in the engine, by the names that clients know. */
 export interface RequestRegister {
   /** Runs a request until its stream ends or `signal` aborts it. */
   readonly run: (
@@ -145,18 +156,18 @@ export interface RequestRegister {
     names: { readonly given: string; readonly answer: string },
     signal: AbortSignal,
   ) => AsyncGenerator<GenerationEvent>
-  /** Ids in the engine of requests that clients know under one of these names. */
+  /** Returns the engine's ids of requests that clients know under one of these names. */
   readonly find: (names: readonly string[]) => readonly string[]
   readonly size: () => number
 }
 
-/** A register for an engine. Effects: it holds the names of running requests. */
+/** Makes a register for an engine. Effects: it keeps the names of running requests. */
 export const requestRegister = (engine: LLMEngine): RequestRegister => {
   const running = new Map<string, readonly string[]>()
   let count = 0
   return {
     async *run(request, { given, answer }, signal) {
-      const id = `${answer}-${count++}` // clients may give two requests one name; the engine gets two
+      const id = `${answer}-${count++}` // clients may reuse names, but the engine needs unique ids
       running.set(id, [given, answer])
       try {
         yield* engine.generate({ ...request, id }, { signal })
@@ -169,12 +180,12 @@ export const requestRegister = (engine: LLMEngine): RequestRegister => {
   }
 }
 
-/** Counts up: the keys of requests without a seed. */
+/** Makes a sequence of keys for requests without a seed. */
 export const keySequence = (key: Key): (() => Key) => {
   let count = 0
   return () => child(key, count++)
 }
 
-/** Seconds since 1970. */
+/** Returns the time in seconds since 1970. */
 export const unixSeconds = ({ calendar }: Pick<ServeWorld, 'calendar'>): number =>
   Math.floor(calendar.today().getTime() / 1000)

@@ -1,12 +1,13 @@
-/** Streams of events: several as one, and as server-sent events of a response. */
+/** Merged streams, and responses with server-sent events. */
 
-/** What came of a source: a value, or its end. */
+/** An item of a source: a value, or its end. */
 type Arrival<T> = { readonly source: number; readonly result: IteratorResult<T> }
 
 /**
- * Several streams as one, each value with the index of its stream, in the order in which they come. Breaking out ends all of them.
+ * Merges several streams. Yields each value with the index of its stream, in order of arrival.
+ * Leaving the loop ends all of them.
  *
- * Errors   an exception of a stream is thrown on.
+ * Errors   passes on exceptions of the streams.
  */
 export async function* merged<T>(sources: readonly AsyncIterable<T>[]): AsyncGenerator<readonly [number, T]> {
   const iterators = sources.map((source) => source[Symbol.asyncIterator]())
@@ -42,19 +43,19 @@ export async function* merged<T>(sources: readonly AsyncIterable<T>[]): AsyncGen
   }
 }
 
-/** Frames of a stream: a value as JSON. */
+/** Returns a frame of a stream with a value as JSON. */
 export const frame = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`
 
-/** A frame with the name of its event. */
+/** Returns a frame with the name of its event. */
 export const namedFrame = (name: string, value: unknown): string => `event: ${name}\n${frame(value)}`
 
 /** The last frame of a stream. */
 export const DONE = 'data: [DONE]\n\n'
 
 /**
- * A response of server-sent events. `stop` is called when the client goes away.
+ * Makes a response with server-sent events. `stop` is called when the client disconnects.
  *
- * Effects  frames are asked for as the client reads them.
+ * Effects  frames are generated as the client reads them.
  */
 export const eventStream = (frames: AsyncGenerator<string>, stop: () => void): Response => {
   const encoder = new TextEncoder()

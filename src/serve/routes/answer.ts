@@ -28,7 +28,7 @@ interface Accepted {
 /** One choice of a stream. */
 export interface Chunk {
   readonly choice: object
-  /** Token counts so far, sent if the client asks for continuous usage. */
+  /** Token counts so far, sent if the client requests continuous usage. */
   readonly usage: TokenUsage
   /** More fields of the frame. */
   readonly fields?: object
@@ -53,7 +53,10 @@ interface Answer {
 /** Handles the requests of one endpoint that samples. */
 export type Endpoint = (served: Served, body: unknown, request: Request) => Promise<E.Either<ApiFailure, Response>>
 
-/** Server-sent events: the chunks of each event, then the final usage or the failure, then `[DONE]`. */
+/**
+ * Yields server-sent events: the chunks of each event, then the final usage or the failure, then
+ * `[DONE]`.
+ */
 async function* chunkFrames(
   { head, chunksOf, total }: ChunkWriter,
   { continuous, final }: StreamUsage,
@@ -71,14 +74,15 @@ async function* chunkFrames(
   yield DONE
 }
 
-/** Streams the chunks of a writer in the form of vLLM and OpenAI's chat endpoint. */
+/** Streams the chunks of a writer in the format of vLLM and OpenAI's chat endpoint. */
 export const streamed =
   (writer: () => ChunkWriter): Answer['frames'] =>
   (running, usage) =>
     chunkFrames(writer(), usage, running)
 
 /**
- * Makes the handler of an endpoint: reads a request, runs its job, and answers whole or as a stream.
+ * Makes the handler of an endpoint: reads a request, runs its job, and answers whole or as a
+ * stream.
  *
  * Errors   `Left(ApiFailure)` for rejected requests and for failures before the response starts. A
  *          stream that fails later sends an error frame.
@@ -100,7 +104,7 @@ export const endpoint =
     return E.map((begun: RunningJob) => eventStream(frames(begun, stream), begun.stop))(await afterFirst(running))
   }
 
-/** The format of tokens in an answer. Without log-probabilities no tokens are written. */
+/** Returns the format of tokens in an answer. Without log-probabilities no tokens are written. */
 export const writingOf = (
   served: Served,
   { logProbs, tokensAs }: { readonly logProbs: number | null; readonly tokensAs: TokenWriting['tokens'] },

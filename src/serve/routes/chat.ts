@@ -1,5 +1,5 @@
 /**
- * `POST /v1/chat/completions`: the answer.
+ * Answers of `POST /v1/chat/completions`.
  *
  * This folder holds the answers of the endpoints. It does not hold the checks of requests
  * (`../requests`).
@@ -65,7 +65,10 @@ const answerJson = (served: Served, asked: ChatRequest, whole: WholePrompt): obj
   }
 }
 
-/** Deltas of calls as a stream tells them: a call with an id of its own and its name first, then its arguments. */
+/**
+ * Returns the deltas of tool calls in a stream: first a call with its own id and its name, then its
+ * arguments.
+ */
 const callDeltas = (served: Served, deltas: readonly ToolDelta[]): readonly object[] =>
   deltas.flatMap((delta) => {
     if (delta._tag === 'Text' || delta._tag === 'Id') return []
@@ -102,7 +105,7 @@ const tokensJson = ({ asked, writing }: StreamState, tokens: readonly GeneratedT
   token_ids: asked.tokenIds === 'told' ? tokens.map(({ id }) => id) : null,
 })
 
-/** The choice of a chunk for new tokens; undefined if there is nothing to tell yet. */
+/** Returns the choice of a chunk for new tokens, or `undefined` if there is nothing to send yet. */
 const tokensChunk = (
   state: StreamState,
   index: number,
@@ -122,7 +125,7 @@ const tokensChunk = (
       }
 }
 
-/** The choice of the last chunk, with what the reader of calls held back. */
+/** Returns the choice of the last chunk, with the text that the parser of tool calls held back. */
 const finishChunk = (
   state: StreamState,
   index: number,
@@ -139,7 +142,7 @@ const finishChunk = (
   }
 }
 
-/** The first chunks: the role of each choice, and what is echoed. */
+/** Returns the first chunks: the role of each choice, and the echoed text. */
 const firstChoices = ({ asked }: StreamState): readonly object[] => {
   const indices = Array.from({ length: asked.n }, (_, index) => index)
   const begin = (delta: object) => (index: number) => ({ index, delta, logprobs: null, finish_reason: null })
@@ -149,7 +152,7 @@ const firstChoices = ({ asked }: StreamState): readonly object[] => {
   ]
 }
 
-/** A stream starts with the role of each choice. The first chunk carries the prompt's token ids. */
+/** Returns the chunks of `firstChoices`. The first of them carries the prompt's token ids. */
 const beginning = (state: StreamState, usage: TokenUsage): readonly Chunk[] =>
   firstChoices(state).map((choice, i) => ({
     choice,

@@ -5,17 +5,17 @@ import { type Served, unixSeconds } from '../requests/served.js'
 import { type ChunkWriter, type Endpoint, endpoint, streamed, writingOf } from './answer.js'
 import { completionLogProbs, promptLogProbsJson, promptPlaces, sampledPlaces, type TokenWriting } from './logProbs.js'
 
-/** A part of a completion: the first one begins with the echoed prompt. */
+/** A part of a completion. The first one starts with the echoed prompt. */
 interface Piece {
   readonly tokens: readonly GeneratedToken[]
   readonly text: string
-  /** Null where the prompt is not echoed here. */
+  /** `null` for pieces without the echoed prompt. */
   readonly echoed: { readonly prompt: CompletionPrompt; readonly logProbs: PromptLogProbs | null } | null
-  /** Where the piece begins in the text. */
+  /** Position of the piece in the text, in characters. */
   readonly offset: number
 }
 
-/** Text and log-probabilities of a piece, as they stand in a choice. */
+/** Returns the text and log-probabilities of a piece for a choice. */
 const pieceJson = (asked: CompletionBody, writing: TokenWriting, { tokens, text, echoed, offset }: Piece) => {
   const before = echoed === null || asked.tokenIds === 'told' ? '' : echoed.prompt.text
   const sampled = asked.echo === 'only' ? [] : tokens
@@ -67,13 +67,13 @@ const heading = (served: Served, { job, model }: CompletionBody) => ({
   model,
 })
 
-/** What a stream knows of its choices. */
+/** The state of a stream. */
 interface Progress {
-  /** Of each choice: tokens so far, characters so far, whether its first piece was told. */
+  /** Per choice: number of tokens and characters so far, and whether its first piece was sent. */
   readonly tokens: number[]
   readonly characters: number[]
   readonly begun: boolean[]
-  /** Of each prompt. */
+  /** Per prompt. */
   readonly cached: number[]
   readonly promptLogProbs: (PromptLogProbs | null)[]
 }
@@ -86,7 +86,7 @@ const progressOf = ({ prompts, n }: CompletionBody): Progress => ({
   promptLogProbs: Array(prompts.length).fill(null),
 })
 
-/** One chunk of one choice. */
+/** Makes one chunk of one choice. */
 const choiceChunk = (
   {
     asked,

@@ -1,4 +1,7 @@
-/** The endpoints of vLLM's development mode: pausing, aborting, other weights, caches. They ask for no key. */
+/**
+ * The endpoints of vLLM's development mode: pausing, aborting, loading weights, caches. They
+ * require no key.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { PauseMode } from '../../data/generation.js'
@@ -17,7 +20,7 @@ const BOOLEANS: Readonly<Record<string, 'yes' | 'no'>> = {
   ...{ false: 'no', '0': 'no', no: 'no', off: 'no', f: 'no', n: 'no' },
 }
 
-/** A yes or no of the query. */
+/** Parses a boolean of the query. */
 const flag = (query: URLSearchParams, name: string, otherwise: 'yes' | 'no'): E.Either<ApiFailure, 'yes' | 'no'> => {
   const given = query.get(name)
   if (given === null) return E.right(otherwise)
@@ -28,9 +31,9 @@ const flag = (query: URLSearchParams, name: string, otherwise: 'yes' | 'no'): E.
 }
 
 /**
- * `POST /pause?mode=abort|wait|keep&clear_cache=true`: answers when the mode's condition holds.
+ * `POST /pause?mode=abort|wait|keep&clear_cache=true`: responds when the mode's condition holds.
  *
- * Errors   `Left(ApiFailure)`, 400, for another mode.
+ * Errors   `Left(ApiFailure)`, 400, for an unknown mode.
  */
 export const pause = async (served: Served, query: URLSearchParams): Answer => {
   const mode = query.get('mode') ?? 'abort'
@@ -59,9 +62,9 @@ export const isPaused = async (served: Served): Answer =>
 const abortSchema = z.object({ request_ids: z.array(z.string()).nullish() })
 
 /**
- * `POST /abort_requests`: ends the requests that clients know under these names, or all.
+ * `POST /abort_requests`: aborts the requests with these names, or all.
  *
- * Errors   `Left(ApiFailure)`, 400, for a body of another form.
+ * Errors   `Left(ApiFailure)`, 400, for an invalid body.
  */
 export const abortRequests = async (served: Served, body: unknown): Answer => {
   const fields = parseFields(abortSchema, body)
@@ -82,17 +85,21 @@ const rpcSchema = z.object({
 const reloadSchema = z.strictObject({ weights_path: z.string().min(1).nullish() })
 
 /**
- * `POST /collective_rpc`: of vLLM's worker methods `reload_weights`, from `kwargs.weights_path` or from where the model came from. Running
- * requests go on with the new weights; their keys and values are computed again.
+ * `POST /collective_rpc`: supports vLLM's worker method `reload_weights`, from
+ * `kwargs.weights_path` or from the model's origin. Running requests continue with the new weights,
+ * and their keys and values are computed again.
  *
- * Errors   `Left(ApiFailure)`: 501 for another method, 400 for other arguments, 500 where the weights cannot be used; the old ones then stay.
+ * Errors   `Left(ApiFailure)`: 501 for another method, 400 for other arguments, 500 if the weights
+ *          are unusable; the old ones then stay.
  */
 export const collectiveRpc = async (served: Served, body: unknown): Answer => {
   const fields = parseFields(rpcSchema, body)
   if (E.isLeft(fields)) return fields
   const { method, args, kwargs } = fields.right
   if (method !== 'reload_weights') {
-    return E.left(apiFailure(501, `The method '${method}' is not there: this server has 'reload_weights'.`, 'method'))
+    return E.left(
+      apiFailure(501, `The method '${method}' is not supported: this server has 'reload_weights'.`, 'method'),
+    )
   }
   if (args != null && args.length > 0) {
     return E.left(apiFailure(400, "reload_weights: arguments go into 'kwargs'", 'args'))
@@ -110,8 +117,8 @@ export const collectiveRpc = async (served: Served, body: unknown): Answer => {
 const versionSchema = z.object({ new_version: z.string() })
 
 /**
- * `POST /update_weight_version`: names the weights that the engine has now. `/weight_info` and `/inference/v1/generate` tell the name. Other
- * weights have no name until they get one.
+ * `POST /update_weight_version`: labels the current weights of the engine. `/weight_info` and
+ * `/inference/v1/generate` report the label. Other weights have no label until they get one.
  *
  * Errors   `Left(ApiFailure)`, 400, without `new_version`.
  */
@@ -122,13 +129,16 @@ export const updateWeightVersion = async (served: Served, body: unknown): Answer
   return E.right(jsonResponse({ success: true, new_version: fields.right.new_version }))
 }
 
-/** `GET /weight_info`: the label, and beyond vLLM the number that the engine stamps tokens with. */
+/**
+ * `GET /weight_info`: the label, and in addition to vLLM the version with which the engine stamps
+ * tokens.
+ */
 export const weightInfo = async (served: Served): Answer => {
   const version = await served.engine.version()
   return E.right(jsonResponse({ weight_version: served.weights.labelOf(version), engine_version: version }))
 }
 
-/** `GET /server_info`: of vLLM's configuration what a client of log-probabilities has to know. */
+/** `GET /server_info`: the part of vLLM's configuration that clients need for log-probabilities. */
 export const serverInfo = async ({ engine, features, limits }: Served): Answer => {
   const { maxModelLength, maxConcurrent } = engine.info
   const model = {

@@ -73,14 +73,14 @@ const generateRequest = (served: Served, body: unknown, request: Request): E.Eit
   })
 }
 
-/** A span of tokens that were sampled by weights of one label. */
+/** A span of tokens sampled by weights with the same label. */
 interface WeightSpan {
   readonly version: string
   readonly start: number
   readonly end: number
 }
 
-/** Which weights sampled which tokens, by the labels of their versions. */
+/** Returns the spans of tokens by the labels of the weights that sampled them. */
 const weightSpans = ({ weights }: Served, versions: readonly number[]): readonly WeightSpan[] => {
   const spans: WeightSpan[] = []
   for (const [t, version] of versions.entries()) {
@@ -145,9 +145,9 @@ const tokenChunks = (served: Served, asked: GenerateRequest): ChunkWriter => {
 }
 
 /**
- * Answers a request in tokens, whole or as a stream, with the labels of the weights that sampled them.
- * A stream sends the labels at the end of each completion. `max_tokens` is capped to the room left in
- * the context.
+ * Answers a request in tokens, whole or as a stream, with the labels of the weights that sampled
+ * them. A stream sends the labels at the end of each completion. `max_tokens` is capped to the room
+ * left in the context.
  */
 export const generate: Endpoint = endpoint(generateRequest, (served, asked) => ({
   whole: ([prompt]) => answerJson(served, asked, prompt!),

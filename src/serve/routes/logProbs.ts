@@ -1,25 +1,28 @@
-/** Log-probabilities in the shapes of each endpoint. */
+/** Log-probabilities in the formats of each endpoint. */
 import type { GeneratedToken, PromptLogProbs, TokenLogProb } from '../../data/generation.js'
 import type { TextTokenizer } from '../../text/tokenizer/textTokenizer.js'
 
-/** JSON has no infinity: vLLM's least log-probability. */
+/** vLLM's lowest log-probability, because JSON has no infinity. */
 const FLOOR = -9999
 
-/** A log-probability that JSON can hold. */
+/** Limits a log-probability to numbers that JSON supports. */
 const floored = (logProb: number): number => (logProb >= FLOOR ? logProb : FLOOR)
 
-/** How tokens are written. */
+/** The format of tokens in an answer. */
 export interface TokenWriting {
   readonly tokenizer: TextTokenizer
-  /** Which of a token's numbers is told. */
+  /** The reported kind of a token's log-probabilities. */
   readonly mode: 'raw_logprobs' | 'processed_logprobs'
-  /** As their text, or as `token_id:N`, which no two tokens share. */
+  /** As text, or as `token_id:N`, which is unique. */
   readonly tokens: 'text' | 'ids'
-  /** How many alternatives were asked for. */
+  /** Requested number of alternatives. */
   readonly count: number
 }
 
-/** A token and its alternatives at one place: the token itself first, then the most probable ones. */
+/**
+ * A token and its alternatives at one position: the token itself first, then the most probable
+ * ones.
+ */
 type Place = readonly [TokenLogProb, ...TokenLogProb[]]
 
 const textOf = ({ tokenizer }: Pick<TokenWriting, 'tokenizer'>, id: number): string => tokenizer.decode([id], 'keep')
@@ -38,10 +41,13 @@ const sampledPlace = (token: GeneratedToken, { mode }: TokenWriting): Place =>
     token.top,
   )
 
-/** Length as Python counts it. */
+/** Returns the length in characters, as Python counts it. */
 const pythonLength = (text: string): number => Array.from(text).length
 
-/** The `logprobs` of a choice of `/v1/completions`. Places without a log-probability, such as the first of a prompt, are null. */
+/**
+ * The `logprobs` of a choice of `/v1/completions`. Positions without a log-probability, such as the
+ * first of a prompt, are null.
+ */
 export interface CompletionLogProbs {
   readonly text_offset: readonly number[]
   readonly token_logprobs: readonly (number | null)[]
@@ -49,23 +55,24 @@ export interface CompletionLogProbs {
   readonly top_logprobs: readonly (Readonly<Record<string, number>> | null)[]
 }
 
-/** A place of an echoed prompt or of a completion. */
+/** A position of an echoed prompt or of a completion. */
 export type CompletionPlace = { readonly id: number; readonly place: Place | null }
 
-/** The places of an echoed prompt. */
+/** Returns the positions of an echoed prompt. */
 export const promptPlaces = (prompt: Int32Array, logProbs: PromptLogProbs): readonly CompletionPlace[] =>
   Array.from(prompt, (id, i) => {
     const known = logProbs[i] ?? null
     return { id, place: known === null ? null : placeOf(known, known.top) }
   })
 
-/** The places of sampled tokens. */
+/** Returns the positions of sampled tokens. */
 export const sampledPlaces = (tokens: readonly GeneratedToken[], writing: TokenWriting): readonly CompletionPlace[] =>
   tokens.map((token) => ({ id: token.id, place: sampledPlace(token, writing) }))
 
 /**
- * Log-probabilities as `/v1/completions` tells them: of each place the token and its `count` alternatives, by their text. Offsets count
- * characters, as Python does, from `offset` on.
+ * Returns log-probabilities in the format of `/v1/completions`: for each position the token and its
+ * `count` alternatives, by their text. Offsets start at `offset` and count characters, as in
+ * Python.
  */
 export const completionLogProbs = (
   places: readonly CompletionPlace[],
@@ -98,7 +105,10 @@ const chatEntry = (writing: TokenWriting, { id, logProb }: TokenLogProb): object
   bytes: Array.from(new TextEncoder().encode(textOf(writing, id))),
 })
 
-/** The `logprobs` of a choice of `/v1/chat/completions`: of each token the first `count` of the token itself and its alternatives. */
+/**
+ * Returns the `logprobs` of a choice of `/v1/chat/completions`: for each token, the first `count`
+ * of the token itself and its alternatives.
+ */
 export const chatLogProbs = (tokens: readonly GeneratedToken[], writing: TokenWriting): object => ({
   content: tokens.map((token) => {
     const place = sampledPlace(token, writing)
@@ -111,7 +121,10 @@ export const chatLogProbs = (tokens: readonly GeneratedToken[], writing: TokenWr
 
 const idEntry = ({ id, logProb, rank }: TokenLogProb): object => ({ token_id: id, logprob: floored(logProb), rank })
 
-/** The `logprobs` of a choice of `/inference/v1/generate`, by ids: of each token the first `count` of itself and its alternatives, at least itself. */
+/**
+ * Returns the `logprobs` of a choice of `/inference/v1/generate`, by ids: for each token, the first
+ * `count` of itself and its alternatives, at least itself.
+ */
 export const generateLogProbs = (tokens: readonly GeneratedToken[], writing: TokenWriting): object => ({
   content: tokens.map((token) => {
     const place = sampledPlace(token, writing)
@@ -119,7 +132,10 @@ export const generateLogProbs = (tokens: readonly GeneratedToken[], writing: Tok
   }),
 })
 
-/** vLLM's `prompt_logprobs`: null for the first token, then by id the token and its alternatives. */
+/**
+ * Returns vLLM's `prompt_logprobs`: null for the first token, otherwise the token and its
+ * alternatives by id.
+ */
 export const promptLogProbsJson = (
   logProbs: PromptLogProbs | null,
   tokenizer: TextTokenizer,

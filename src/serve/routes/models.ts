@@ -1,4 +1,4 @@
-/** `/v1/models`, and adapters that come and go while the server runs. */
+/** `/v1/models`, and loading and unloading of adapters at run time. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { describe } from '../../core/failure.js'
@@ -6,7 +6,7 @@ import { type ApiFailure, apiFailure, jsonResponse } from '../requests/failure.j
 import { parseFields } from '../requests/fields.js'
 import type { Served } from '../requests/served.js'
 
-/** The model under each of its names, then the adapters. */
+/** Lists the model under each of its names, then the adapters. */
 export const listModels = (served: Served): Response => {
   const { names, root } = served.model
   const card = (id: string, more: object): object => ({
@@ -35,7 +35,10 @@ const loadSchema = z.object({
   load_inplace: z.boolean().nullish(),
 })
 
-/** A missing folder is the client's mistake, an adapter that does not fit the server's word for it is 500, as in vLLM. */
+/**
+ * Makes the failure of an unreadable adapter. A missing folder is the client's error; an adapter
+ * that does not match is 500, as in vLLM.
+ */
 const notRead = (name: string, path: string, reason: string, kind: 'missing' | 'unusable'): ApiFailure =>
   kind === 'missing'
     ? apiFailure(404, `Loading lora ${name} failed: No adapter found for ${path}`)
@@ -44,11 +47,11 @@ const notRead = (name: string, path: string, reason: string, kind: 'missing' | '
 const isMissing = (failure: { readonly _tag: string }): boolean => 'code' in failure && failure.code === 'ENOENT'
 
 /**
- * Loads an adapter from a folder; it can be used when this answers.
+ * Loads an adapter from a folder. It can be used once the response has arrived.
  *
- * Errors   `Left(ApiFailure)`: 400 for a missing field, a name in use and `load_inplace`, 404 for a
- *          folder that is not there, 500 for an adapter that cannot be read or that the engine
- *          refuses, 501 where adapters are off.
+ * Errors   `Left(ApiFailure)`: 400 for a missing field, a name in use and `load_inplace`; 404 for a
+ *          missing folder; 500 for an adapter that is unreadable or rejected by the engine; 501 if
+ *          adapters are disabled.
  */
 export const loadAdapterRoute = async (served: Served, body: unknown): Promise<E.Either<ApiFailure, Response>> => {
   const { readAdapter } = served.features
@@ -80,9 +83,10 @@ export const loadAdapterRoute = async (served: Served, body: unknown): Promise<E
 const unloadSchema = z.object({ lora_name: z.string().nullish() })
 
 /**
- * Takes an adapter away. Requests that use it finish.
+ * Unloads an adapter. Requests that use it finish first.
  *
- * Errors   `Left(ApiFailure)`: 400 without a name, 404 for a name that nothing has, 500 where the engine refuses.
+ * Errors   `Left(ApiFailure)`: 400 without a name, 404 for an unknown name, 500 if the engine
+ *          refuses.
  */
 export const unloadAdapter = async (served: Served, body: unknown): Promise<E.Either<ApiFailure, Response>> => {
   const fields = parseFields(unloadSchema, body)

@@ -37,7 +37,7 @@ const idsOfChat = (
 }
 
 /**
- * The tokens of a text, or of a conversation.
+ * Returns the tokens of a text or a conversation.
  *
  * Errors   `Left(ApiFailure)`: 400 with the field, 404 for an unknown model.
  */
@@ -63,7 +63,7 @@ export const tokenize = (served: Served, body: unknown): E.Either<ApiFailure, Re
 const idsSchema = z.object({ model: z.string().nullish(), tokens: tokenIds })
 
 /**
- * The text of tokens, with the special ones.
+ * Returns the text of tokens, including special tokens.
  *
  * Errors   `Left(ApiFailure)`: 400 with the field, 404 for an unknown model.
  */

@@ -255,7 +255,10 @@ const parseAnd = leftToRight(parseNot, reading('Identifier', 'and'))
 /** Parses an expression without `if else`, for conditions and iterables of loops. */
 export const parseOr = leftToRight(parseAnd, reading('Identifier', 'or'))
 
-/** Parses an expression. Errors: throws SyntaxError for what Python's Jinja does not parse. */
+/**
+ * Parses an expression. Errors: throws SyntaxError for expressions that Python's Jinja does not
+ * parse.
+ */
 export const parseExpression: Parse = (cursor) => {
   let node = parseOr(cursor)
   while (cursor.skip('Identifier', 'if')) {

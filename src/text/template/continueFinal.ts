@@ -68,5 +68,5 @@ export const continueFinal = (
   const [first, second] = cuts
   return first!.text === second!.text
     ? E.right(first!)
-    : refuse('the chat template shows the last message in a way that depends on what follows it')
+    : refuse('the text of the last message depends on the text after it in this chat template')
 }

@@ -74,7 +74,7 @@ const choose = (named: z.infer<typeof templates>, { name, tools }: TemplateChoic
     name === undefined ? ((tools === undefined ? undefined : find('tool_use')) ?? find('default')) : find(name)
   const names = named.map((item) => `'${item.name}'`).join(', ')
   return found === undefined
-    ? refuse(`there is no chat template '${name ?? 'default'}', but ${names || 'none'}`)
+    ? refuse(`no chat template '${name ?? 'default'}'; the model has ${names || 'none'}`)
     : E.right(found)
 }
 

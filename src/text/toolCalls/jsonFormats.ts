@@ -126,7 +126,10 @@ export const jsonBlock: CallMachine = markedCalls([
 const CALL_BEGIN = deepSeekTag('tool call begin')
 const SEPARATOR = deepSeekTag('tool sep')
 
-/** Calls in their tags, between outer tags. `body` reads what follows a call's opening tag. */
+/**
+ * Creates the machine of calls in their tags, between outer tags. `body` reads the text after a
+ * call's opening tag.
+ */
 const deepSeekCalls = (body: Part): CallMachine => {
   const rest: Part = sequence(body, blanks, literal(deepSeekTag('tool call end')), blanks, (c) => next(c))
   const next: Part = item(

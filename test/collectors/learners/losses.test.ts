@@ -180,7 +180,7 @@ describe('descriptions of losses', () => {
     })
     const own = policyLoss({ objective: { ...cispo(), name: 'mine' } })
     expect(() => lossDescription(own)).toThrow('mine')
-    expect(() => lossOfDescription({ name: 'loss', options: {} })).toThrow("there is no 'loss'")
+    expect(() => lossOfDescription({ name: 'loss', options: {} })).toThrow("unknown name 'loss'")
   })
 })
 

@@ -134,7 +134,7 @@ describe('the trajectories of a session', () => {
     ])
     const others = sessionTrajectories(sessionOf([...calls, callOf(3, [9, 8, 7], [[6]])])).trajectories
     expect(others.map(({ status, reason }) => [status, reason])).toEqual([
-      ['failed', 'call 2, which goes on from it, is failed: no connection'],
+      ['failed', 'call 2, which continues it, is failed: no connection'],
       ['ok', null],
     ])
     const told = sessionOf(calls.slice(0, 2), { end: { status: 'failed', reason: 'the container died' } })

@@ -237,7 +237,7 @@ describe('a file that is not valid', () => {
 
   it.each<[string, Uint8Array, RegExp]>([
     ['no bytes', new Uint8Array(0), /0 bytes/],
-    ['a header length beyond the file', fileOf('{}').fill(0xff, 0, 8), /cut off or not safetensors/],
+    ['a header length beyond the file', fileOf('{}').fill(0xff, 0, 8), /truncated or not safetensors/],
     ['a header that is not JSON', fileOf('{'), /not JSON/],
     ['a header that is a list', fileOf([]), /not a JSON object/],
     ['a header that is null', fileOf('null'), /not a JSON object/],
@@ -262,7 +262,7 @@ describe('a file that is not valid', () => {
     [
       'offsets beyond the data',
       fileOf(entry({ data_offsets: [0, 8], shape: [2] }), [0, 0, 0, 0]),
-      /only 4: it is cut off/,
+      /only 4: it is truncated/,
     ],
     ['metadata that are not text', fileOf({ __metadata__: { n: 1 } }), /__metadata__/],
   ])('is Left for %s', (_what, bytes, reason) => {
@@ -281,7 +281,7 @@ describe('a file that is not valid', () => {
       const total = lengths.reduce((a, b) => a + b, 0)
       const result = decodeSafetensors(fileOf(Object.fromEntries(entries.reverse()), new Array<number>(total).fill(7)))
       expect(E.isRight(result)).toBe(shift === 0)
-      if (E.isLeft(result)) expect(result.left.reason).toMatch(/overlaps|belong to no|belong to none|cut off/)
+      if (E.isLeft(result)) expect(result.left.reason).toMatch(/overlaps|belong to no|belong to none|truncated/)
     })
     fc.assert(law)
   })

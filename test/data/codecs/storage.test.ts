@@ -207,7 +207,7 @@ describe('asInt32', () => {
       'element 0 is -9223372036854775808, which is beyond int32',
     ],
     [{ type: 'U32', shape: [1], data: Uint32Array.of(2 ** 32 - 1) }, 'element 0 is 4294967295, which is beyond int32'],
-    [{ type: 'F32', shape: [1], data: Float32Array.of(1) }, 'F32 does not hold whole numbers'],
+    [{ type: 'F32', shape: [1], data: Float32Array.of(1) }, 'F32 does not hold integers'],
   ])('names what it cannot hold (%#)', (array, reason) => {
     expect(asInt32(array)).toEqual(left({ _tag: 'FormatFailure', format: 'int32', reason }))
   })

@@ -57,7 +57,7 @@ describe('parseStrictJson', () => {
     const law = fc.property(fc.array(pieces, { maxLength: 8 }), (parts) => {
       const [ours, theirs] = [parseStrictJson(parts.join('')), nativelyParsed(parts.join(''))]
       if (E.isLeft(theirs)) expect(ours._tag).toBe('Left')
-      else if (E.isLeft(ours)) expect(ours.left).toMatch(/for the second time/)
+      else if (E.isLeft(ours)) expect(ours.left).toMatch(/duplicate key/)
       else expect(plain(ours.right)).toEqual(theirs.right)
     })
     fc.assert(law, { numRuns: 2000 })
@@ -74,15 +74,15 @@ describe('parseStrictJson', () => {
   })
 
   it.each([
-    ['{"a":1,"a":1}', 'the key "a" for the second time at character 10'],
-    ['{"a":1,"\\u0061":1}', 'the key "a" for the second time at character 15'],
+    ['{"a":1,"a":1}', 'duplicate key "a" at character 10'],
+    ['{"a":1,"\\u0061":1}', 'duplicate key "a" at character 15'],
     ['"\\ud800"', 'half of a surrogate pair at character 0'],
     ['1e999', 'a number out of range at character 0'],
     ['[1', "no ',' or ']' at character 2"],
     ['{"a" 1}', "no ':' at character 5"],
     ['{"a":1', "no ',' or '}' at character 6"],
     ['{1:2}', 'no key at character 1'],
-    ['1 2', 'something after the end at character 2'],
+    ['1 2', 'unexpected text after the end at character 2'],
     ['"a', 'a string without an end at character 0'],
     [`${'['.repeat(128)}1${']'.repeat(128)}`, 'more than 127 levels at character 127'],
     ['', 'no JSON value at character 0'],

@@ -201,7 +201,7 @@ describe('encodeTensorDict and decodeTensorDict', () => {
       expect(caught).toBeInstanceOf(TensorDictError)
       const { problems } = (caught as TensorDictError).details
       expect(problems!.map(({ path, reason }) => `${path.slice(0, 5).join('/')}: ${reason}`)).toEqual([
-        'text: a tensor of string; texts belong into data([...])',
+        'text: a tensor of string; put texts into data([...])',
         'complex: a tensor of complex64 has no place in a file',
         'freed: a tensor that has been freed',
         'inner/maps/1/at/0: an object of class Map cannot be written',

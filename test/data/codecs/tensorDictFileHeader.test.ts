@@ -95,7 +95,7 @@ describe('a file with a right checksum', () => {
         ['a', tensor()],
         ['a', tensor()],
       ]),
-      /"a" comes twice/,
+      /"a" is a duplicate key/,
     ],
     ['a kind that does not exist', node([['a', tensor({ kind: 'code' })]]), /^"a": /],
     ['an unknown field', node([['a', tensor({ more: 1 })]]), /more/],

@@ -85,8 +85,8 @@ describe('trajectories as Parquet', () => {
     const cases: readonly (readonly [string, RegExp])[] = [
       ['{', /footer is damaged/],
       ['{"schema":{},"columns":[]}', /the header: /],
-      [footer([2], 'int32'), /1 rows where the footer says 2/],
-      [footer([1], 'int32'), /n: value 0 is no int32: "x"/],
+      [footer([2], 'int32'), /1 rows where the footer declares 2/],
+      [footer([1], 'int32'), /n: value 0 is not int32: "x"/],
       [footer([1], 'int32').replace('[{"name":"n","storage":"plain"}]', '[]'), /0 columns for 1 leaves/],
     ]
     for (const [tandem, reason] of cases) {

@@ -66,7 +66,7 @@ describe('gsm8kTasks', () => {
   })
 
   it('refuses a text without rows', () => {
-    expect(gsm8kTasks('\n')).toMatchObject({ _tag: 'Left', left: { row: 1, reason: 'there are no rows' } })
+    expect(gsm8kTasks('\n')).toMatchObject({ _tag: 'Left', left: { row: 1, reason: 'no rows' } })
   })
 })
 

@@ -57,7 +57,7 @@ describe('IFEVAL', () => {
         ],
       },
       expect.stringMatching(
-        /^instruction_id_list.0: there is no instruction "no comma"; kwargs.1.num_words: .*; kwargs.1.relation: .*; kwargs.1: .*num_wrods.*; kwargs.2.letter: must be one character; kwargs.2.let_frequency: /,
+        /^instruction_id_list.0: unknown instruction "no comma"; kwargs.1.num_words: .*; kwargs.1.relation: .*; kwargs.1: .*num_wrods.*; kwargs.2.letter: must be one character; kwargs.2.let_frequency: /,
       ),
     ],
     [

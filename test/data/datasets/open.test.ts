@@ -63,7 +63,7 @@ describe('openDataset', () => {
       /other.parquet, row 1: question: .*; answer: /,
     )
     writeFileSync(path('empty.jsonl'), '')
-    expect(sentence(await leftOf(openDataset(path('empty.jsonl'), GSM8K)))).toMatch(/there are no rows/)
+    expect(sentence(await leftOf(openDataset(path('empty.jsonl'), GSM8K)))).toMatch(/no rows/)
     expect(sentence(await leftOf(openDataset(path('none.parquet'), GSM8K)))).toMatch(
       /none.parquet: there is no such file/,
     )
@@ -90,7 +90,7 @@ describe('openDataset', () => {
     expect(sentence(await leftOf(openDataset('hub:owner/rows/main/validation', GSM8K, { hub })))).toMatch(
       /does not have files of split validation of main: its files are main\/train-00000-of-00002.parquet, .*train.jsonl/,
     )
-    expect(sentence(await leftOf(openDataset('hub:owner/gated/main/train', GSM8K, { hub })))).toMatch(/asked for/)
+    expect(sentence(await leftOf(openDataset('hub:owner/gated/main/train', GSM8K, { hub })))).toMatch(/request access/)
     expect(sentence(await leftOf(openDataset('hub:owner/rows/bad.jsonl', GSM8K, { hub })))).toMatch(
       /bad.jsonl, line 2: answer: /,
     )
@@ -131,7 +131,7 @@ describe('a plain name of the hub', () => {
 
   it('that is neither a file nor on the hub is refused with what was tried', async () => {
     expect(sentence(await leftOf(openDataset('owner/missing', GSM8K, { hub })))).toMatch(
-      /there is no file 'owner\/missing', and on the hub: .*owner\/missing/,
+      /no file 'owner\/missing', and on the hub: .*owner\/missing/,
     )
     // A path of rows is not looked up on the hub: the folder is misspelt more often.
     expect(await leftOf(openDataset('owner/rows.jsonl', GSM8K, { hub }))).toMatchObject({ _tag: 'FileFailure' })
@@ -142,7 +142,7 @@ describe('a plain name of the hub', () => {
     const offline = liveHub({ endpoint: server.url, cacheFolder, network: 'cache-only' })
     const failure = await leftOf(openDataset('owner/rows', GSM8K, { hub: offline }))
     expect(sentence(failure)).toMatch(
-      /the cache .* has nothing of revision main\. Download it once .*`hf download owner\/rows --repo-type dataset`.*, or name a file of rows/,
+      /the cache .* has no files of revision main\. Download it once .*`hf download owner\/rows --repo-type dataset`.*, or name a file of rows/,
     )
     await names('owner/rows', { hub: liveHub({ endpoint: server.url, cacheFolder }) })
     expect(queries(await names('owner/rows', { hub: offline }))).toHaveLength(3)

@@ -56,12 +56,12 @@ describe('withColumns', () => {
   it('refuses a row without the column, and lists the columns that it has', () => {
     const renamed = withColumns(GSM8K, { question: 'problem' })
     expect(problem(renamed as never, { quest: 'a', answer: '#### 1' })).toBe(
-      "there is no column 'problem' for 'question': the row has quest, answer",
+      "missing column 'problem' for 'question': the row has quest, answer",
     )
     expect(problem(renamed as never, { problem: 'a', answer: '1' })).toMatch(/^answer: '#### ' does not occur/)
     expect(problem(renamed as never, 'text')).toMatch(/expected object/i)
     expect(problem(withColumns(GSM8K, { question: 'toString' }) as never, { answer: '#### 1' })).toMatch(
-      /no column 'toString'/,
+      /missing column 'toString'/,
     )
   })
 })

@@ -241,7 +241,7 @@ describe('permute, transpose, squeeze, expand', () => {
     [
       'sizes that are none',
       () => expand(rowsOf(1), [-1, 0.5]),
-      'expand: size -1 of axis 0 is no natural number; size 0.5 of axis 1 is no natural number',
+      'expand: size -1 of axis 0 is not a natural number; size 0.5 of axis 1 is not a natural number',
       { paths: [[], []], expected: [1], actual: [-1, 0.5] },
     ],
     [

@@ -62,7 +62,7 @@ describe('flip, roll, repeat', () => {
     [
       'to flip an axis twice',
       () => flip(rowsOf(2, 3), [1, 0, -1]),
-      'flip: axes 1, 0, 1 name one twice',
+      'flip: axes 1, 0, 1 name an axis twice',
       { actual: [1, 0, -1] },
     ],
     [

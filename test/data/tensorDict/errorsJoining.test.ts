@@ -14,8 +14,8 @@ const one = (x: Leaf | TensorDict): TensorDict => dynamic(TensorDict({ x }, [1])
 
 describe('stack, concat', () => {
   itRefuses([
-    ['nothing to stack', () => stack([]), 'stack: there is nothing to join'],
-    ['nothing to concatenate', () => concat([]), 'concat: there is nothing to join'],
+    ['nothing to stack', () => stack([]), 'stack: no parts to join'],
+    ['nothing to concatenate', () => concat([]), 'concat: no parts to join'],
     [
       'other batch shapes, each once',
       () => stack([rowsOf(2), rowsOf(3), rowsOf(2, 1), rowsOf(3)]),

@@ -225,13 +225,13 @@ describe('flattenKeys, unflattenKeys', () => {
     [
       'a separator that is no string',
       () => unflattenKeys(small(), 5 as never),
-      'unflattenKeys: the separator is no string, but number',
+      'unflattenKeys: the separator must be a string, got number',
       { expected: 'a string that is not empty', actual: 5 },
     ],
     [
       'two leaves of one name',
       () => flattenKeys(TensorDict({ n: { 'b.c': meta(1) }, 'n.b': { c: meta(2) } }, []), '.'),
-      'flattenKeys: at "n" > "b.c": could not be told from "n" > "b" > "c" by the separator "."; at "n.b" > "c": would have the name "n.b.c" of "n" > "b.c"; at "n.b" > "c": could not be told from "n" > "b" > "c" by the separator "." (rename what collides, or select what is to be flat)',
+      'flattenKeys: at "n" > "b.c": could not be distinguished from "n" > "b" > "c" by the separator "."; at "n.b" > "c": would have the name "n.b.c" of "n" > "b.c"; at "n.b" > "c": could not be distinguished from "n" > "b" > "c" by the separator "." (rename colliding entries, or select the entries to flatten)',
       {
         path: ['n', 'b.c'],
         paths: [
@@ -244,25 +244,25 @@ describe('flattenKeys, unflattenKeys', () => {
     [
       'a name with the separator in it',
       () => flattenKeys(TensorDict({ 'a.b': meta(1), c: meta(2) }, []), '.'),
-      'flattenKeys: at "a.b": could not be told from "a" > "b" by the separator "." (rename what collides, or select what is to be flat)',
+      'flattenKeys: at "a.b": could not be distinguished from "a" > "b" by the separator "." (rename colliding entries, or select the entries to flatten)',
       { path: ['a.b'], paths: [['a.b']] },
     ],
     [
       'names that make the separator',
       () => flattenKeys(TensorDict({ 'a-': { b: meta(1) } }, []), '--'),
-      'flattenKeys: at "a-" > "b": could not be told from "a" > "-b" by the separator "--" (rename what collides, or select what is to be flat)',
+      'flattenKeys: at "a-" > "b": could not be distinguished from "a" > "-b" by the separator "--" (rename colliding entries, or select the entries to flatten)',
       { path: ['a-', 'b'], paths: [['a-', 'b']] },
     ],
     [
       'names that make as many other names',
       () => flattenKeys(TensorDict({ 'a-': { b: meta(1) } }, []), '-'),
-      'flattenKeys: at "a-" > "b": could not be told from "a" > "" > "b" by the separator "-" (rename what collides, or select what is to be flat)',
+      'flattenKeys: at "a-" > "b": could not be distinguished from "a" > "" > "b" by the separator "-" (rename colliding entries, or select the entries to flatten)',
       { path: ['a-', 'b'], paths: [['a-', 'b']] },
     ],
     [
       'nodes with more batch axes',
       () => flattenKeys(TensorDict({ n: TensorDict({ m: { a: meta(1) } }, [2, 3]) }, []), '.'),
-      'flattenKeys: at "n": batch shape [2, 3] of a node would be lost; at "n" > "m": batch shape [2, 3] of a node would be lost (rename what collides, or select what is to be flat)',
+      'flattenKeys: at "n": batch shape [2, 3] of a node would be lost; at "n" > "m": batch shape [2, 3] of a node would be lost (rename colliding entries, or select the entries to flatten)',
       { path: ['n'], paths: [['n'], ['n', 'm']] },
     ],
     [

@@ -34,7 +34,7 @@ describe('mapLeaves, filterMapLeaves', () => {
     [
       'a batch shape that is none',
       () => mapLeaves(rowsOf(2), first, [-2]),
-      'mapLeaves: batch shape [-2] has a size that is no natural number',
+      'mapLeaves: batch shape [-2] has a size that is not a natural number',
       { expected: 'natural numbers', actual: [-2] },
     ],
     [
@@ -98,7 +98,7 @@ describe('withBatchShape, autoBatch', () => {
     [
       'a batch shape that is none',
       () => withBatchShape(small(), [0.5]),
-      'withBatchShape: batch shape [0.5] has a size that is no natural number',
+      'withBatchShape: batch shape [0.5] has a size that is not a natural number',
       { expected: 'natural numbers', actual: [0.5] },
     ],
     [
@@ -246,31 +246,31 @@ describe('arithmetic', () => {
       'a fraction for int32, naming each leaf',
       () =>
         mul(TensorDict({ x: ragged('int32', [[1]]), n: { y: tf.zeros([1], 'int32') }, z: tf.zeros([1]) }, [1]), 0.5),
-      'mul: at "x": 0.5 is no int32; at "n" > "y": 0.5 is no int32 (select or cast first)',
+      'mul: at "x": 0.5 is not int32; at "n" > "y": 0.5 is not int32 (select or cast first)',
       { path: ['x'], paths: [['x'], ['n', 'y']] },
     ],
     [
       'a number beyond int32',
       () => div(of(tf.scalar(1, 'int32')), 2 ** 31),
-      'div: at "x": 2147483648 is no int32 (select or cast first)',
+      'div: at "x": 2147483648 is not int32 (select or cast first)',
       { path: ['x'], paths: [['x']] },
     ],
     [
       'a number beyond int32, negative',
       () => div(of(tf.scalar(1, 'int32')), -(2 ** 31) - 1),
-      'div: at "x": -2147483649 is no int32 (select or cast first)',
+      'div: at "x": -2147483649 is not int32 (select or cast first)',
       { path: ['x'], paths: [['x']] },
     ],
     [
       'a number for text',
       () => lift((a) => a)(of(tf.scalar('a', 'string')), 1),
-      'lift: at "x": 1 is no string (select or cast first)',
+      'lift: at "x": 1 is not string (select or cast first)',
       { path: ['x'], paths: [['x']] },
     ],
     [
       'a number that is no bool',
       () => lift((a) => a)(of(tf.scalar(true, 'bool')), 2),
-      'lift: at "x": 2 is no bool (select or cast first)',
+      'lift: at "x": 2 is not bool (select or cast first)',
       { path: ['x'], paths: [['x']] },
     ],
   ])

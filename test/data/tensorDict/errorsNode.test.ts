@@ -18,25 +18,25 @@ describe('TensorDict', () => {
     [
       'a negative size',
       () => TensorDict({}, [2, -1]),
-      'TensorDict: batch shape [2,-1] has a size that is no natural number',
+      'TensorDict: batch shape [2,-1] has a size that is not a natural number',
       { expected: 'natural numbers', actual: [2, -1] },
     ],
     [
       'a size with a fraction',
       () => TensorDict({}, [1.5]),
-      'TensorDict: batch shape [1.5] has a size that is no natural number',
+      'TensorDict: batch shape [1.5] has a size that is not a natural number',
       { expected: 'natural numbers', actual: [1.5] },
     ],
     [
       'a size that no number is exact for',
       () => TensorDict({}, [2 ** 53]),
-      'TensorDict: batch shape [9007199254740992] has a size that is no natural number',
+      'TensorDict: batch shape [9007199254740992] has a size that is not a natural number',
       { expected: 'natural numbers', actual: [9007199254740992] },
     ],
     [
       'a batch shape that is no list',
       () => TensorDict({}, 2 as never),
-      'TensorDict: batch shape [2] has a size that is no natural number',
+      'TensorDict: batch shape [2] has a size that is not a natural number',
       { expected: 'natural numbers', actual: 2 },
     ],
     [
@@ -113,7 +113,7 @@ describe('TensorDict', () => {
       const variable = tf.variable(tf.zeros([2]))
       try {
         expect(thrownBy(() => TensorDict({ v: { w: variable } }, [2])).message).toBe(
-          'TensorDict: at "v" > "w": a tf.Variable would change with its next assignment: put `variable.clone()`, which keeps its value of now',
+          'TensorDict: at "v" > "w": a tf.Variable would change with its next assignment: use `variable.clone()`, which keeps its current value',
         )
       } finally {
         variable.dispose()
@@ -177,7 +177,7 @@ describe('get', () => {
     [
       'a key of a TensorDict without keys',
       () => get(TensorDict({ n: {} }, []) as never, 'n' as never, 'x' as never, 'y' as never),
-      'get: at "n" > "x" > "y": no such entry in "n"; there are no keys',
+      'get: at "n" > "x" > "y": no such entry in "n"; the node has no keys',
       { path: ['n', 'x', 'y'] },
     ],
     [

@@ -53,7 +53,7 @@ describe('pad, crop', () => {
     [
       'a width below 0',
       () => pad(rowsOf(2), [[0, -1]], { item: 0 }),
-      'pad: width -1 of axis 0 is no natural number',
+      'pad: width -1 of axis 0 is not a natural number',
       { paths: [[]], expected: 'natural numbers', actual: [[0, -1]] },
     ],
     [
@@ -63,7 +63,7 @@ describe('pad, crop', () => {
           [0.5, 0],
           [-1, Number.NaN],
         ]),
-      'crop: width 0.5 of axis 0 is no natural number; width -1 of axis 1 is no natural number; width NaN of axis 1 is no natural number',
+      'crop: width 0.5 of axis 0 is not a natural number; width -1 of axis 1 is not a natural number; width NaN of axis 1 is not a natural number',
       {
         paths: [[], [], []],
         expected: 'natural numbers',
@@ -76,25 +76,25 @@ describe('pad, crop', () => {
     [
       'fillers that leaves cannot hold, naming each',
       () => pad(kinds(), [[0, 1]], { value: 0.5 }),
-      'pad: at "d": data needs `item`, which fills it where there is no value; at "b": 0.5 is no value of bool',
+      'pad: at "d": data needs `item` as the value of new elements; at "b": 0.5 is not a value of bool',
       { paths: [['d'], ['b']], actual: { value: 0.5 } },
     ],
     [
       'fillers that bools cannot hold',
       () => pad(kinds(), [[1, 0]], { value: 2, item: undefined }),
-      'pad: at "b": 2 is no value of bool',
+      'pad: at "b": 2 is not a value of bool',
       { paths: [['b']], actual: { value: 2, item: undefined } },
     ],
     [
       'data without an item',
       () => padToMultiple(rowsOf(3), 2),
-      'pad: at "d": data needs `item`, which fills it where there is no value',
+      'pad: at "d": data needs `item` as the value of new elements',
       { paths: [['d']], actual: {} },
     ],
     [
       'text',
       () => pad(dynamic(TensorDict({ x: tf.tensor1d(['a'], 'string') }, [1])), [[0, 1]]),
-      'pad: at "x": 0 is no value of string',
+      'pad: at "x": 0 is not a value of string',
       { paths: [['x']], actual: {} },
     ],
     [
@@ -142,7 +142,7 @@ describe('pad, crop', () => {
 
 describe('padSequence, unpadSequence, padToMultiple, unpadBatch', () => {
   itRefuses([
-    ['no sequence', () => padSequence([], { side: 'left' }), 'padSequence: there is nothing to join'],
+    ['no sequence', () => padSequence([], { side: 'left' }), 'padSequence: no parts to join'],
     [
       'sequences without time',
       () => padSequence([small()], { side: 'left' }),
@@ -170,7 +170,7 @@ describe('padSequence, unpadSequence, padToMultiple, unpadBatch', () => {
     [
       'sequences of data without an item',
       () => padSequence([rowsOf(1), rowsOf(2)], { side: 'left' }),
-      'padSequence: at "d": data needs `item`, which fills it where there is no value',
+      'padSequence: at "d": data needs `item` as the value of new elements',
       { paths: [['d']], actual: { side: 'left' } },
     ],
     [
@@ -229,7 +229,7 @@ describe('reduce, reduceMasked', () => {
     [
       'an axis that is named twice',
       () => reduce(kinds(), 'sum', [0, -1]),
-      'reduce: axes 0, 0 name one twice',
+      'reduce: axes 0, 0 name an axis twice',
       { actual: [0, -1] },
     ],
     [
@@ -282,13 +282,13 @@ describe('reduce, reduceMasked', () => {
     [
       'the largest of nothing',
       () => reduce(TensorDict({ x: tf.zeros([0]) }, [0]), 'max', 0),
-      'reduce: at "x": there is no max of no elements',
+      'reduce: at "x": max of no elements is undefined',
       { path: ['x'], paths: [['x']], actual: 'max' },
     ],
     [
       'the smallest of nothing, in a node',
       () => reduce(TensorDict({ n: { x: tf.zeros([2, 0]) } }, [2]), 'min', 'features'),
-      'reduce: at "n" > "x": there is no min of no elements',
+      'reduce: at "n" > "x": min of no elements is undefined',
       { path: ['n', 'x'], paths: [['n', 'x']], actual: 'min' },
     ],
     [
@@ -302,7 +302,7 @@ describe('reduce, reduceMasked', () => {
           'max',
           'all',
         ),
-      'reduce: at "n" > "x": there is no max of no elements; at "y": there is no max of no elements',
+      'reduce: at "n" > "x": max of no elements is undefined; at "y": max of no elements is undefined',
       { path: ['n', 'x'], paths: [['n', 'x'], ['y']], actual: 'max' },
     ],
     [

@@ -89,7 +89,7 @@ describe('asNestedTensor', () => {
       expect(() => asNestedTensor([wide])).toThrow(/"a".*\[2, 2\].*"b".*\[1, 1\]/s)
       const [one, other] = [TensorDict({ a: tf.zeros([1]) }, []), TensorDict({ b: tf.zeros([2]) }, [])]
       expect(() => asNestedTensor([one, other] as never)).toThrow(/"a".*"b"/s) // a wrong call
-      expect(() => asNestedTensor([])).toThrow('nothing to join')
+      expect(() => asNestedTensor([])).toThrow('no parts to join')
     })
   })
 })
@@ -170,7 +170,7 @@ describe('asPaddedTensor', () => {
   it('refuses a filler that some rows cannot hold, naming all of them', () => {
     inScope(() => {
       expect(() => asPaddedTensor([partOf([1], 0)], { value: 0.5 })).toThrow(
-        /"ids".*no value of int32.*"kept".*no value of bool/s,
+        /"ids".*not a value of int32.*"kept".*not a value of bool/s,
       )
     })
   })

@@ -98,7 +98,7 @@ describe('shapes', () => {
 
   it('item 8: a size of -1 is no size to expand to', () => {
     withFeatures([1], (td) => {
-      expect(() => expand(td, [-1])).toThrow('size -1 of axis 0 is no natural number')
+      expect(() => expand(td, [-1])).toThrow('size -1 of axis 0 is not a natural number')
       expectBatch(expand(td, [4]), [4])
     })
   })

@@ -115,8 +115,8 @@ describe('judgeReward', () => {
       '```json\n{"reason": "", "score": 1}\n```\n{"reason": "", "score": 0}',
       'it is no JSON',
     ],
-    ['a key that comes twice', '{"reason": "", "score": 0, "score": 1}', 'the key "score" for the second time'],
-    ['a key that comes twice, once escaped', '{"score": 0, "\\u0073core": 1, "reason": ""}', 'for the second time'],
+    ['a key that comes twice', '{"reason": "", "score": 0, "score": 1}', 'duplicate key "score"'],
+    ['a key that comes twice, once escaped', '{"score": 0, "\\u0073core": 1, "reason": ""}', 'duplicate key'],
     ['an invisible character before the verdict', '\u200b{"reason": "", "score": 1}', 'it is no JSON'],
   ])('sends %s back, with what is wrong, and fails in the end with what was said', async (_, reply, complaint) => {
     const { judge, asked } = judging(() => reply)

@@ -140,7 +140,7 @@ describe('a server that is too busy', () => {
       const result = await transportTo(proxy.url).send({ ...POST, deadlineMs: 60_000 })()
       expect(result).toMatchObject({ left: { kind: 'status', status: 429, acted: 'no', attempts: 1 } })
       expect(result).toMatchObject({
-        left: { reason: expect.stringMatching(/tried again in \d+ ms, and \d+ ms are left/) },
+        left: { reason: expect.stringMatching(/a wait of \d+ ms, and \d+ ms are left/) },
       })
     }
   })

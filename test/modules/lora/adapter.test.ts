@@ -147,7 +147,7 @@ describe('a policy', () => {
     expect(requireRight(await policy.load(params.value, 1)())).toBe(1)
     policy.release()
     expect(adapterMismatch(config, { 'lm_head.lora_A.weight': params.value[a]! })).toBe(
-      "'lm_head' is no projection of this architecture",
+      "'lm_head' is not a projection of this architecture",
     )
   })
 

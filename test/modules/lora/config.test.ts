@@ -37,7 +37,7 @@ describe('target modules', () => {
 
   it('do not match half a name', () => {
     expect(refusal({ targetModules: ['proj'] })).toBe(
-      "LoRA: 'proj' is no projection of this model (it has q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj)",
+      "LoRA: 'proj' is not a projection of this model (it has q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj)",
     )
   })
 })
@@ -64,9 +64,9 @@ describe('scaling', () => {
 describe('settings that do not fit the model', () => {
   it('are refused with everything that is wrong', () => {
     const reason = refusal({ rank: 0, alpha: Number.NaN, targetModules: ['q_proj', 'nobody'], layers: [7] })
-    expect(reason).toContain('the rank is 0, which is no positive integer')
-    expect(reason).toContain('the alpha is NaN, which is no number to scale by')
-    expect(reason).toContain("'nobody' is no projection of this model")
+    expect(reason).toContain('the rank is 0, not a positive integer')
+    expect(reason).toContain('the alpha is NaN, not a finite number other than 0')
+    expect(reason).toContain("'nobody' is not a projection of this model")
     expect(reason).toContain('there is no layer 7 among 0 to 1')
   })
 
@@ -75,8 +75,8 @@ describe('settings that do not fit the model', () => {
     ['targets without a layer', { layers: [] }, 'the targets and the layers have no projection in common'],
     ['a rank of half', { rankPattern: { q_proj: 0.5 } }, "the rank of 'q_proj' is 0.5"],
     ['an alpha of infinity', { alphaPattern: { q_proj: Infinity } }, "the alpha of 'q_proj' is Infinity"],
-    ['a pattern for nothing', { rankPattern: { c_attn: 2 } }, "'c_attn' is no projection"],
-    ['a dropout of one', { dropout: 1 }, 'the dropout is 1, which is not in [0, 1)'],
+    ['a pattern for nothing', { rankPattern: { c_attn: 2 } }, "'c_attn' is not a projection"],
+    ['a dropout of one', { dropout: 1 }, 'the dropout is 1, not in [0, 1)'],
   ] as const)('such as %s', (_, changes, expected) => {
     expect(refusal(changes)).toContain(expected)
   })
@@ -84,7 +84,7 @@ describe('settings that do not fit the model', () => {
   it('a dropout can be loaded, but not trained with', () => {
     expect(modules({ dropout: 0.1 })).toHaveLength(14)
     expect(requireLeft(initialLora(config, loraConfig({ dropout: 0.1 }), keyFromSeed(1))).reason).toBe(
-      'LoRA: a dropout of 0.1 cannot be trained with: set it to 0',
+      'LoRA: training does not support a dropout of 0.1: set it to 0',
     )
   })
 })

@@ -73,7 +73,11 @@ describe('adapter_config.json', () => {
     ['an initialization that changes the base', { init_lora_weights: 'pissa' }, 'init_lora_weights'],
     ['a field from the future that is on', { use_wonder: true, depth: 3 }, 'use_wonder true is not supported; depth 3'],
     ['a rank of nothing', { r: 0 }, 'r'],
-    ['a regular expression among the patterns', { rank_pattern: { '.*q_proj': 3 } }, 'pattern ".*q_proj" is no name'],
+    [
+      'a regular expression among the patterns',
+      { rank_pattern: { '.*q_proj': 3 } },
+      'pattern ".*q_proj" is not the name',
+    ],
     ['another name of the list of layers', { layers_pattern: ['blocks'] }, 'layers_pattern "blocks" is not supported'],
     ['no targets', { target_modules: null }, 'target_modules'],
   ])('with %s is refused by name', (_, changes, expected) => {
@@ -142,29 +146,25 @@ describe('a damaged adapter folder', () => {
     [
       'a rank that the config does not say',
       (arrays) => arrays.set(A, { shape: [3, 16], data: new Float32Array(48) }),
-      'is [3,16], the config asks for [2,16]',
+      'is [3,16], the config requires [2,16]',
     ],
     [
       'a module that the model does not have',
       (arrays) => arrays.set('base_model.model.score.lora_A.weight', arrays.get(A)!),
-      "'score.lora_A.weight' is no parameter",
+      "'score.lora_A.weight' is not a parameter",
     ],
     [
       'numbers that are none',
       (arrays) => arrays.set(A, { shape: [2, 16], data: new Float32Array(32).fill(Number.NaN) }),
       'NaN or infinite',
     ],
-    [
-      'whole numbers',
-      (arrays) => arrays.set(A, { shape: [2, 16], data: new Int32Array(32) }),
-      'is I32, which is none of F32',
-    ],
+    ['whole numbers', (arrays) => arrays.set(A, { shape: [2, 16], data: new Int32Array(32) }), 'is I32, not F32'],
   ])('with %s says so', async (_, change, expected) => {
     expect(await saidWith({ 'adapter_model.safetensors': weightsWith(change) })).toContain(expected)
   })
 
   it('for another model names what does not fit', async () => {
     const text = JSON.stringify({ ...parsed(), target_modules: ['c_attn'] })
-    expect(await saidWith({ 'adapter_config.json': text })).toContain("'c_attn' is no projection of this model")
+    expect(await saidWith({ 'adapter_config.json': text })).toContain("'c_attn' is not a projection of this model")
   })
 })

@@ -78,7 +78,7 @@ describe('a pool', () => {
     ['is full', () => [failed('overloaded')]],
     ['lies', () => [started, failed('protocol')]],
     ['dies before its first token', () => [started, new Error('socket hang up')]],
-    ['ends without a word', () => [started]],
+    ['ends without a final event', () => [started]],
     ['hangs', () => [HANG]],
     ['hangs after it has begun', () => [started, HANG]],
   ])('answers by another member where one %s, and nothing is told twice', async (_, answer) => {
@@ -283,7 +283,7 @@ describe('what a pool can', () => {
     hanging.connect = () => new Promise(() => {})
     const failure = await leftOf(poolOf([hanging], { deadlineMs: 2 }).connect)
     expect(failure).toMatchObject({ kind: 'unreachable', reason: expect.stringContaining('no answer within 2 ms') })
-    expect(() => enginePool([member('a'), member('a')])).toThrow('names of their own')
+    expect(() => enginePool([member('a'), member('a')])).toThrow('unique names')
     expect(() => enginePool([])).toThrow('at least one')
   })
 })

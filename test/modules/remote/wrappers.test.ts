@@ -134,7 +134,13 @@ describe("TorchRL's options of generation", () => {
       lengthPenalty: 1,
     }
     const reason = requireLeft(samplingOf(wrong))
-    for (const word of ['lengthPenalty is no option', 'numReturnSequences', 'numBeams', 'logprobs', 'doSample false']) {
+    for (const word of [
+      'lengthPenalty is not a generation option',
+      'numReturnSequences',
+      'numBeams',
+      'logprobs',
+      'doSample false',
+    ]) {
       expect(reason).toContain(word)
     }
     expect(requireLeft(samplingOf({ doSample: true, temperature: 0 }))).toContain('above 0')

@@ -143,7 +143,7 @@ describe('options of optimizers', () => {
     ['lion: beta1 must be from 0 to below 1, got -0.1', () => lion({ beta1: -0.1 })],
     ['adamW: weightDecay must not be negative, got -1', () => adamW({ weightDecay: -1 })],
     ['adafactor: decay must be negative, got 0.8', () => adafactor({ decay: 0.8 })],
-    ["muon: 'w' is no matrix, it is []", () => scope(() => muon().init(one(1)))],
+    ["muon: 'w' is not a matrix, it is []", () => scope(() => muon().init(one(1)))],
     ['weightAverage: decay must be from 0 to below 1, got 1', () => weightAverage({ decay: 1 })],
   ])('%s', (message, make) => {
     expect(make).toThrow(message)

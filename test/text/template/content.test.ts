@@ -124,7 +124,7 @@ describe('a message to be continued', () => {
       'that is shown by its end',
       '{{ messages[0].content | trim | last | tojson }}{{ messages[0].content }}',
       History([message('user', 'a')]),
-      /depends on what follows/,
+      /depends on the text after it/,
     ],
   ])('is refused %s', (_, source, history, reason) => {
     const failure = renderText(orThrow(chatTemplate(source)), history, { generationPrompt: 'continue' })
@@ -152,14 +152,14 @@ describe('templateSource', () => {
   })
 
   it.each([
-    [several, { name: 'rag' }, "there is no chat template 'rag', but 'default', 'tool_use'"],
-    [{ chat_template: 'x' }, { name: 'rag' }, "there is no chat template 'rag', but 'default'"],
+    [several, { name: 'rag' }, "no chat template 'rag'; the model has 'default', 'tool_use'"],
+    [{ chat_template: 'x' }, { name: 'rag' }, "no chat template 'rag'; the model has 'default'"],
     [
       {},
       {},
       'the model has no chat template: add chat_template.jinja to its folder, or load it with fallbackFormat, such as CHAT_ML or PLAIN_CHAT',
     ],
-    [{ chat_template: [] }, {}, "there is no chat template 'default', but none"],
+    [{ chat_template: [] }, {}, "no chat template 'default'; the model has none"],
   ])('of %j with %j is refused', (config, choice, reason) => {
     expect(templateSource(config, choice)).toEqual(E.left({ _tag: 'TemplateFailure', reason }))
   })

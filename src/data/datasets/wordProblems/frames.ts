@@ -1,13 +1,14 @@
 /**
  * The sentences of the word problems, with slots in braces.
  *
- * Of the people only the hero has things that count, and the friend is of the other sex, so that `he` and `she` have one meaning in
- * a problem. Every step frame says one change, in the past tense, which is the same for one thing and for many.
+ * Only the hero has things that count, and the friend is of the other sex, so that `he` and `she`
+ * are unambiguous in a problem. Every step frame describes one change, in the past tense, which has
+ * the same form for one thing and for many.
  */
 import type { ProblemOperation } from './plan.js'
 import type { Thing } from './vocabulary.js'
 
-/** What a frame may ask for. `Hero` and `friend` are names, `hero` is a name or a pronoun. */
+/** The slots of frames. `Hero` and `friend` are names, `hero` is a name or a pronoun. */
 export type Slot =
   | 'Hero'
   | 'hero'
@@ -24,7 +25,7 @@ export type Slot =
 /** A sentence for one operation, without its first words and its full stop. */
 export interface StepFrame {
   readonly text: string
-  /** Which things make sense in it. */
+  /** The things that make sense in the sentence. */
   readonly about: 'anything' | 'food'
 }
 
@@ -105,7 +106,7 @@ export const STEP_FRAMES: Readonly<Record<ProblemOperation, readonly StepFrame[]
   ],
 }
 
-/** The first words of a step's sentence, by its place in the chain. */
+/** The first words of a step's sentence, by its position in the chain. */
 export const CONNECTIVES: Readonly<Record<'first' | 'middle' | 'last', readonly string[]>> = {
   first: ['', '', '', 'One day', 'On Monday', 'First,'],
   middle: ['Next,', 'After that,', 'Soon', 'Some time later'],
@@ -121,13 +122,16 @@ export const QUESTIONS: readonly string[] = [
   'So how many {things} does {Hero} have?',
 ]
 
-/** Puts `values` into the slots of a frame. Throws Error if the frame has a slot without a value: it is misspelt. */
+/**
+ * Fills the slots of a frame. Throws Error for a slot without a value, because its name is
+ * misspelled.
+ */
 export const fill = (frame: string, values: Readonly<Record<string, string>>): string =>
   frame.replace(/\{(\w+)\}/g, (_, slot: string) => {
     const value = values[slot]
-    if (value === undefined) throw new Error(`fill: there is no {${slot}} for '${frame}'`)
+    if (value === undefined) throw new Error(`fill: no value of {${slot}} for '${frame}'`)
     return value
   })
 
-/** Whether a frame makes sense for a thing. */
+/** Returns true if a frame makes sense for a thing. */
 export const suits = ({ about }: StepFrame, { kind }: Thing): boolean => about === 'anything' || about === kind

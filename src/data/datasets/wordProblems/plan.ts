@@ -1,4 +1,7 @@
-/** The arithmetic of a word problem: a start and a chain of steps whose running totals stay between 0 and 99. */
+/**
+ * The arithmetic of a word problem: a start and a chain of steps whose running totals stay between
+ * 0 and 99.
+ */
 import { child, type Key, uniformInteger } from '../../../core/key.js'
 
 export type ProblemOperation = 'add' | 'subtract' | 'multiply'
@@ -14,13 +17,16 @@ interface Step {
   readonly after: number
 }
 
-/** A chain of operations: the first step's `before` is `start`, each next one's is the `after` of the one in front. */
+/**
+ * A chain of operations. `before` of the first step is `start`, and of each later step the `after`
+ * of the one before it.
+ */
 export interface ProblemPlan {
   readonly start: number
   readonly steps: readonly Step[]
 }
 
-/** What a plan may be made of. */
+/** The limits of a plan. */
 export interface PlanLimits {
   readonly minSteps: number
   readonly maxSteps: number
@@ -43,7 +49,10 @@ const apply = (operation: ProblemOperation, total: number, operand: number): num
 const range = (first: number, last: number): readonly number[] =>
   Array.from({ length: Math.max(0, last - first + 1) }, (_, i) => first + i)
 
-/** Every step of one operation from `before` that stays in range. A product of 0 is no step: it would change nothing. */
+/**
+ * Returns every step of one operation from `before` that stays in range. Multiplying 0 is excluded,
+ * because it changes nothing.
+ */
 const stepsOf = (operation: ProblemOperation, before: number, maxNumber: number): readonly Step[] => {
   if (operation === 'multiply' && before === 0) return []
   return range(operation === 'multiply' ? 2 : 1, maxNumber)
@@ -51,7 +60,7 @@ const stepsOf = (operation: ProblemOperation, before: number, maxNumber: number)
     .filter(({ after }) => after >= 0 && after <= LARGEST_TOTAL)
 }
 
-/** Element `[n][total]` says whether `n` steps can follow `total`. */
+/** Returns a table whose element `[n][total]` is true if `n` steps can follow `total`. */
 const reachTable = ({ operations, maxNumber, maxSteps }: PlanLimits): readonly (readonly boolean[])[] => {
   const totals = range(0, LARGEST_TOTAL)
   const table: (readonly boolean[])[] = [totals.map(() => true)]
@@ -85,12 +94,13 @@ const checkLimits = ({ minSteps, maxSteps, maxNumber, operations }: PlanLimits):
 }
 
 /**
- * The pure function from keys to plans within limits.
+ * Returns the pure function from keys to plans within limits.
  *
- * The number of steps is uniform. The start, then the operation of each step, then its operand are each uniform among those that
- * leave a way to finish, so that no draw is thrown away.
+ * The number of steps is uniform. The start, then the operation of each step, then its operand are
+ * each uniform among those that can still be completed, so no draw is rejected.
  *
- * Errors   throws RangeError for limits that are not what `PlanLimits` says, or that no plan of `maxSteps` steps meets.
+ * Errors   throws RangeError for invalid limits, and for limits that no plan of `maxSteps` steps
+ *          meets.
  * Cost     a table of 100 x `maxSteps` entries, made once.
  */
 export const planner = (limits: PlanLimits): ((key: Key) => ProblemPlan) => {

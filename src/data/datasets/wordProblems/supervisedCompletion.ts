@@ -1,16 +1,20 @@
-/** What a model should say to a word problem, made from a GSM8K answer text. */
+/** Target completions for word problems, made from GSM8K answer texts. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { Task } from '../../task.js'
 import { finalAnswer } from '../gsm8k.js'
 
-/** `rationale` shows the arithmetic in a think block; `bare` is the answer block alone. */
+/** `rationale` shows the arithmetic in a think block; `bare` is only the answer block. */
 export type CompletionStyle = 'rationale' | 'bare'
 
-/** An operator between two operands: a sign after an operator or a bracket belongs to its number. */
+/**
+ * Matches an operator between two operands. A sign after an operator or a bracket belongs to its
+ * number.
+ */
 const OPERATOR = /(?<=[\d.)%])\s*([-+*/=])\s*/g
 
 /**
- * The arithmetic of a GSM8K answer text: its calculator annotations in order, with spaces around the operators. Empty if it has none.
+ * Extracts the arithmetic of a GSM8K answer text: its calculator annotations in order, with spaces
+ * around the operators. Empty without annotations.
  *
  * @example
  * rationale('Tom had 12 + 7 = <<12+7=19>>19 apples.\n#### 19') // '12 + 7 = 19'
@@ -21,9 +25,9 @@ export const rationale = (answerText: string): string =>
   ).join(' ; ')
 
 /**
- * The completion that supervised training teaches: what `gsm8kReward` gives the full reward for.
+ * Creates the target completion of supervised training, which gets the full `gsm8kReward`.
  *
- * Errors   throws Error if the task's answer is not a GSM8K answer text: such a row is refused when it is loaded.
+ * Errors   throws Error if the task's answer is not a GSM8K answer text. Loading refuses such rows.
  *
  * @example
  * supervisedCompletion({ id: 'a', query: '?', answer: '<<12+7=19>>19\n#### 19' }, 'rationale') // '<think>12 + 7 = 19</think><answer>19</answer>'

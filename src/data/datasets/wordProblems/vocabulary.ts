@@ -1,6 +1,8 @@
-/** The people and things of the word problems. Few words, so that a small model can learn them all. */
+/**
+ * The people and things of the word problems: few words, so that a small model can learn them all.
+ */
 
-/** Someone in a problem, with the pronouns that agree. */
+/** A person in a problem, with the pronouns that agree. */
 export interface Person {
   readonly name: string
   readonly subject: 'he' | 'she'
@@ -8,7 +10,7 @@ export interface Person {
   readonly possessive: 'his' | 'her'
 }
 
-/** Something that is counted. Sentences about eating want food. */
+/** Something that is counted. Sentences about eating require food. */
 export interface Thing {
   readonly singular: string
   readonly plural: string
@@ -65,6 +67,6 @@ export const THINGS: readonly Thing[] = [
   other('candle'),
 ]
 
-/** A number of things: `1 apple`, `0 apples`. The second form is `1 more apple`. */
+/** Formats a number of things: `1 apple`, `0 apples`. The second form is `1 more apple`. */
 export const counted = (count: number, thing: Thing, form: 'plain' | 'more' = 'plain'): string =>
   `${count}${form === 'more' ? ' more' : ''} ${count === 1 ? thing.singular : thing.plural}`

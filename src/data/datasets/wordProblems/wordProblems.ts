@@ -2,8 +2,8 @@
  * Generates word problems from a key: small arithmetic in plain English, in the row format of
  * GSM8K.
  *
- * This folder holds the generator of word problems. It does not hold the environment that asks
- * them (`src/envs/gsm8kEnv.ts`).
+ * This folder holds the generator of word problems. It does not hold their environment
+ * (`src/envs/gsm8kEnv.ts`).
  */
 import { child, type Key, keyFromSeed, permutation, uniformInteger } from '../../../core/key.js'
 import { endlessTasks, type Task, type TaskSource } from '../../task.js'
@@ -11,7 +11,7 @@ import { CONNECTIVES, fill, OPENINGS, PLACES, QUESTIONS, type Slot, STEP_FRAMES,
 import { type PlanLimits, type ProblemOperation, type ProblemPlan, planner } from './plan.js'
 import { counted, MEN, type Person, THINGS, type Thing, WOMEN } from './vocabulary.js'
 
-/** What a problem is for: supervised training, reinforcement learning, or evaluation. */
+/** The purpose of a problem: supervised training, reinforcement learning, or evaluation. */
 export type Split = 'train' | 'rl' | 'heldOut'
 
 export interface WordProblemOptions extends Partial<PlanLimits> {
@@ -26,20 +26,20 @@ export const WORD_PROBLEM_DEFAULTS: Required<WordProblemOptions> = {
   operations: ['add', 'subtract'],
 }
 
-/** Which of the 16 buckets belong to which split. */
+/** The assignment of the 16 buckets to splits. */
 const BUCKETS = 16
 const splitOfBucket = (bucket: number): Split => (bucket === 0 ? 'heldOut' : bucket <= 3 ? 'rl' : 'train')
 
-/** Fixed for ever: another one would move problems between splits. */
+/** Never change this key: another one would move problems between splits. */
 const SPLIT_KEY = keyFromSeed(20_211_027)
 
-/** The chance that no draw of so many falls into the rarest split is below 10^-110. */
+/** The maximum number of draws. The probability that all miss the rarest split is below 10^-110. */
 const MAX_DRAWS = 4096
 
-/** The split that a problem belongs to. It depends on the text of the question alone. */
+/** Returns the split of a problem, which depends only on the text of the question. */
 export const splitOf = (question: string): Split => splitOfBucket(uniformInteger(child(SPLIT_KEY, question), BUCKETS))
 
-/** Who and what a problem is about. */
+/** The people and the thing of a problem. */
 interface Cast {
   readonly hero: Person
   readonly friend: Person
@@ -82,7 +82,10 @@ const sentence = (connective: string, text: string): string => {
   return `${words.charAt(0).toUpperCase()}${words.slice(1)}.`
 }
 
-/** One sentence for each step. Steps of one operation have different frames, for as long as there are any. */
+/**
+ * Writes one sentence for each step. Steps with the same operation use different frames while there
+ * are enough.
+ */
 const stepSentences = ({ steps }: ProblemPlan, cast: Cast, key: Key): readonly string[] => {
   const textsOf = (operation: ProblemOperation): readonly string[] => {
     const frames = STEP_FRAMES[operation].filter((frame) => suits(frame, cast.thing))
@@ -112,7 +115,7 @@ const questionText = (plan: ProblemPlan, cast: Cast, key: Key): string => {
 
 const SIGNS: Readonly<Record<ProblemOperation, string>> = { add: '+', subtract: '-', multiply: '*' }
 
-/** The answer in GSM8K's notation, with its calculator annotations. */
+/** Writes the answer in GSM8K's notation, with its calculator annotations. */
 const answerText = ({ start, steps }: ProblemPlan, { hero, thing }: Cast): string =>
   [
     ...steps.map(({ operation, operand, before, after }, index) => {
@@ -124,20 +127,24 @@ const answerText = ({ start, steps }: ProblemPlan, { hero, thing }: Cast): strin
   ].join('\n')
 
 /**
- * An endless source of word problems: someone has a number of things, two or three events change it, how many are there now?
+ * Creates an endless source of word problems: someone has a number of things, two or three events
+ * change it, and the question is how many there are now.
  *
- * Numbers are digits, and the question contains the start and the operands, in order, and no other number. Each sentence says one
- * step. Running totals stay between 0 and 99. The answer is a GSM8K answer text, which `finalAnswer` and `gsm8kReward` read.
+ * Numbers are digits, and the question contains the start and the operands, in order, and no other
+ * number. Each sentence describes one step. Running totals stay between 0 and 99. The answer is a
+ * GSM8K answer text, which `finalAnswer` and `gsm8kReward` read.
  *
- * Splits   a hash of the question text puts every problem that can be made into one split: 1/16 of them into `heldOut`, 3/16 into
- *          `rl`, 12/16 into `train`. A source draws again until the problem is in its split, so that no two sources with different
- *          splits share a question, whatever their keys and other options. Two problems of different splits may differ in
- *          as little as a name: what is held out is the text, not the kind of problem.
- * Repeats  `at` draws with replacement. There are more than 10^10 questions at the defaults, so that 200 of them are, as a rule,
- *          distinct, but no law says so.
+ * Splits   a hash of the question text puts every possible problem into one split: 1/16 of them
+ *          into `heldOut`, 3/16 into `rl`, 12/16 into `train`. A source draws again until the
+ *          problem is in its split, so that no two sources with different splits share a question,
+ *          whatever their keys and other options. Two problems of different splits may differ in as
+ *          little as a name: the text is held out, not the kind of problem.
+ * Repeats  `at` draws with replacement. There are more than 10^10 questions with the defaults, so
+ *          200 of them are usually distinct, but this is not guaranteed.
  * Errors   throws RangeError for limits that no problem meets (`planner`).
  * Effects  none: `at(index)` depends on the key, the options and the index alone.
- * Cost     one draw for each problem of `train` on average 1.3, of `rl` 5.3, of `heldOut` 16.
+ * Cost     the average number of draws for each problem is 1.3 for `train`, 5.3 for `rl`, 16 for
+ *          `heldOut`.
  *
  * @example
  * wordProblems(keyFromSeed(0), { split: 'heldOut', minSteps: 3 }).name // 'word-problems-heldOut'

@@ -15,20 +15,23 @@ const booleans = (value: Value): { readonly shape: readonly number[]; readonly t
   type: 'bool',
 })
 
-/** Whether each element is below zero. NaN is not. */
+/** Compares each element with zero: true if it is below. NaN is not. */
 const isNegative = (emitter: Emitter, x: Value): Value =>
   emitter.emit('Less', [x, emitter.fixed(0, x.type)], booleans(x))
 
-/** `x` where it is not negative, otherwise `slope * x`; `slope` broadcasts, also beyond the shape of x. */
+/**
+ * Computes `x` where it is not negative, otherwise `slope * x`; `slope` broadcasts, also beyond the
+ * shape of x.
+ */
 const leaky = (emitter: Emitter, x: Value, slope: Value, shape: readonly number[]): Value => {
   const output = { shape, type: x.type }
   return emitter.emit('Where', [isNegative(emitter, x), emitter.emit('Mul', [x, slope], output), x], output)
 }
 
-/** `max(0, x)`; NaN stays. */
+/** Computes `max(0, x)`; NaN stays. */
 const relu = (emitter: Emitter, x: Value): Value => emitter.emit('Max', [x, emitter.fixed(0, x.type)], x)
 
-/** `min(max(0, x), 6)`; NaN stays. */
+/** Computes `min(max(0, x), 6)`; NaN stays. */
 const relu6 = (emitter: Emitter, x: Value): Value =>
   emitter.emit('Clip', [x, emitter.fixed(0, x.type), emitter.fixed(6, x.type)], x)
 
@@ -45,7 +48,10 @@ const prelu: KernelRule = (emitter, { x, alpha }) => {
   return operands === undefined ? undefined : leaky(emitter, operands.a, operands.b, operands.shape)
 }
 
-/** The gradient of elu from its result: `dy` where y is not negative, otherwise `dy * (y + 1)`. */
+/**
+ * Computes the gradient of elu from its result: `dy` where y is not negative, otherwise `dy * (y +
+ * 1)`.
+ */
 const eluGradient: KernelRule = (emitter, { dy, y }) => {
   const [gradient, result] = [emitter.valueOf(dy!), emitter.valueOf(y!)]
   if (gradient === undefined || result === undefined || !isFloat(gradient) || !isFloat(result)) return undefined
@@ -56,7 +62,7 @@ const eluGradient: KernelRule = (emitter, { dy, y }) => {
   return emitter.emit('Where', [above, gradient, below], result)
 }
 
-/** 1 above zero, `alpha` elsewhere, NaN of NaN. */
+/** Computes 1 above zero, `alpha` elsewhere, NaN of NaN. */
 const step: KernelRule = (emitter, { x }, attributes) => {
   const value = emitter.valueOf(x!)
   if (value === undefined || !isFloat(value)) return undefined
@@ -67,8 +73,9 @@ const step: KernelRule = (emitter, { x }, attributes) => {
 }
 
 /**
- * What tfjs's fused kernels apply to their result, by the attributes `activation` and `leakyreluAlpha`; `slope` is the weight
- * tensor of prelu. Undefined for a name that has no form here.
+ * Applies the activation of tfjs's fused kernels, by the attributes `activation` and
+ * `leakyreluAlpha`; `slope` is the weight tensor of prelu. Returns undefined for a name without an
+ * ONNX form.
  */
 export const emitActivation = (
   emitter: Emitter,

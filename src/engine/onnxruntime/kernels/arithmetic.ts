@@ -9,7 +9,7 @@ import type { OutputSpec, Value } from '../graph.js'
 import type { Emitter, KernelRule, RuleTable } from '../rule.js'
 import { ARITHMETIC, castValue, composed, pair, unary } from './elementwise.js'
 
-/** Operations on values of one output shape: what a formula needs. */
+/** Operations on values of one output shape, for writing formulas. */
 const algebra = (emitter: Emitter, shape: readonly number[], type: OnnxType) => {
   const output: OutputSpec = { shape, type }
   const test: OutputSpec = { shape, type: 'bool' }
@@ -38,13 +38,16 @@ const algebra = (emitter: Emitter, shape: readonly number[], type: OnnxType) => 
   }
 }
 
-/** -1, 0 or 1; NaN has the sign 0, as in tfjs. */
+/** Computes the sign: -1, 0 or 1; NaN has the sign 0, as in tfjs. */
 const sign = (emitter: Emitter, x: Value): Value => {
   const { less, where } = algebra(emitter, x.shape, x.type)
   return where(less(x, 0), -1, where(less(0, x), 1, 0))
 }
 
-/** `exp(x) - 1`. Near zero `2 tanh(x/2) / (1 - tanh(x/2))`, the same number without the loss of digits. */
+/**
+ * Computes `exp(x) - 1`. Near zero it is `2 tanh(x/2) / (1 - tanh(x/2))`, the same value without
+ * the loss of digits.
+ */
 const expm1 = (emitter: Emitter, x: Value): Value => {
   const { apply, sub, mul, div, less, where } = algebra(emitter, x.shape, 'float32')
   const half = apply('Tanh', mul(x, 0.5))
@@ -52,7 +55,10 @@ const expm1 = (emitter: Emitter, x: Value): Value => {
   return where(less(apply('Abs', x), 0.5), near, sub(apply('Exp', x), 1))
 }
 
-/** `log(1 + x)`. With u = 1 + x rounded, `log(u) * x / (u - 1)` corrects for the rounding (Kahan's formula). */
+/**
+ * Computes `log(1 + x)`. With u = 1 + x rounded, `log(u) * x / (u - 1)` corrects for the rounding
+ * (Kahan's formula).
+ */
 const log1p = (emitter: Emitter, x: Value): Value => {
   const { apply, add, sub, mul, div, equal, where, or, test } = algebra(emitter, x.shape, 'float32')
   const u = add(x, 1)
@@ -61,7 +67,7 @@ const log1p = (emitter: Emitter, x: Value): Value => {
   return where(equal(u, 1), x, where(or(test('IsInf', logarithm), test('IsInf', x)), logarithm, corrected))
 }
 
-/** The angle of the point (b, a), with the signs of zeros and the infinities as in C. */
+/** Computes the angle of the point (b, a), with the signs of zeros and the infinities as in C. */
 const atan2: KernelRule = (emitter, inputs) => {
   const operands = pair(emitter, inputs.a!, inputs.b!, ['float32'])
   if (operands === undefined) return undefined
@@ -81,8 +87,8 @@ const atan2: KernelRule = (emitter, inputs) => {
 }
 
 /**
- * The remainder with the sign of the divisor. A remainder by the int32 0 is 0, as in tfjs. (The processor traps on divisors
- * 0 and -1, so they are replaced.)
+ * Computes the remainder with the sign of the divisor. A remainder by the int32 0 is 0, as in tfjs.
+ * (The processor traps on divisors 0 and -1, so they are replaced.)
  */
 const mod: KernelRule = (emitter, inputs) => {
   const operands = pair(emitter, inputs.a!, inputs.b!, ARITHMETIC)
@@ -100,8 +106,8 @@ const mod: KernelRule = (emitter, inputs) => {
 }
 
 /**
- * `floor(a / b)` of int32 operands. A quotient by 0 is 0, and -2^31 / -1 wraps, as in tfjs. (The processor traps on both, so
- * these divisors are replaced.)
+ * Computes `floor(a / b)` of int32 operands. A quotient by 0 is 0, and -2^31 / -1 wraps, as in
+ * tfjs. (The processor traps on both, so these divisors are replaced.)
  */
 const floorDivideIntegers = (emitter: Emitter, a: Value, b: Value, shape: readonly number[]): Value => {
   const { sub, mul, div, equal, less, and, not, xor, where } = algebra(emitter, shape, 'int32')
@@ -115,7 +121,7 @@ const floorDivideIntegers = (emitter: Emitter, a: Value, b: Value, shape: readon
   return where(zero, 0, where(minusOne, sub(0, a), floor))
 }
 
-/** `floor(a / b)`, int32 like every floorDiv of tfjs. */
+/** Computes `floor(a / b)`, int32 like every floorDiv of tfjs. */
 const floorDivide: KernelRule = (emitter, inputs) => {
   const operands = pair(emitter, inputs.a!, inputs.b!, ARITHMETIC)
   if (operands === undefined) return undefined

@@ -1,9 +1,13 @@
-/** Attention over a key-value cache: kernels of this project's own, behind the functions in `engine/ops`. */
+/**
+ * Attention over a key-value cache: this project's own kernels for the functions in `engine/ops`.
+ */
 import type { OutputSpec, Value } from '../graph.js'
 import { isFloat, numberAttribute, type RuleTable } from '../rule.js'
 
 export const attentionRules: RuleTable = {
-  /** New positions over what is cached and themselves; see `engine/ops/cachedAttention.ts`. */
+  /**
+   * Attention of new positions over the cache and themselves; see `engine/ops/cachedAttention.ts`.
+   */
   CachedAttention: (emitter, inputs, attributes) => {
     const names = ['queries', 'keys', 'values', 'bias', 'pastKeys', 'pastValues'] as const
     const given = names.map((name) => (inputs[name] === undefined ? null : emitter.valueOf(inputs[name])))
@@ -23,7 +27,10 @@ export const attentionRules: RuleTable = {
       { attributes: { scale: { float: numberAttribute(attributes, 'scale') } } },
     )[0]
   },
-  /** One new position of each row over what is cached and itself; see `engine/ops/decodeAttention.ts`. */
+  /**
+   * Attention of one new position of each row over the cache and itself; see
+   * `engine/ops/decodeAttention.ts`.
+   */
   DecodeAttention: (emitter, inputs, attributes) => {
     const names = ['queries', 'keys', 'values', 'bias', 'self', 'pastKeys', 'pastValues'] as const
     const given = names.map((name) => emitter.valueOf(inputs[name]!))
@@ -32,7 +39,10 @@ export const attentionRules: RuleTable = {
     const [rows, heads, , width] = queries.shape as [number, number, number, number] // checked by the operation
     const [groups, places] = [keys!.shape[1]!, bias!.shape[3]!]
     const floats = (...shape: readonly number[]): OutputSpec => ({ shape, type: 'float32' })
-    /** `[S, K, Q / K, 1, ...]`: every product has one row, for which onnxruntime has quicker kernels than for several. */
+    /**
+     * Reshapes to `[S, K, Q / K, 1, ...]`: every product has one row, for which onnxruntime has
+     * faster kernels than for several.
+     */
     const each = (size: number): OutputSpec => floats(rows, groups, heads / groups, 1, size)
     const opened = (x: Value, axis: number): Value =>
       emitter.emit(
@@ -63,7 +73,7 @@ export const attentionRules: RuleTable = {
     const all = emitter.emit('Add', [mixed, added], each(width))
     return emitter.emit('Reshape', [all, emitter.integers(queries.shape)], queries)
   },
-  /** The largest number along the last axis, kept as an axis of size 1. */
+  /** Returns the largest number along the last axis, kept as an axis of size 1. */
   RowMax: (emitter, inputs) => {
     const x = emitter.valueOf(inputs.x!)
     if (x === undefined || !isFloat(x)) return undefined

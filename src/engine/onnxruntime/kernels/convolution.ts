@@ -23,7 +23,9 @@ import {
   windowsOf,
 } from './windows.js'
 
-/** The arguments of tfjs's functions that compute a convolution's geometry, as the kernel attributes have them. */
+/**
+ * The arguments of tfjs's functions that compute a convolution's geometry, as kernel attributes.
+ */
 interface ConvolutionAttributes {
   readonly strides: [number, number]
   readonly pad: 'same' | 'valid'
@@ -38,7 +40,7 @@ const typed = (attributes: KernelAttributes): ConvolutionAttributes => attribute
 
 type Kind = 'full' | 'depthwise'
 
-/** The windows of a convolution; undefined where ONNX would count other windows. */
+/** Returns the windows of a convolution; undefined if ONNX would count other windows. */
 const convolutionWindows = (
   kind: Kind,
   inputShape: readonly number[],
@@ -74,7 +76,7 @@ const convolutionWindows = (
   return countsAsOnnx(windows) ? windows : undefined
 }
 
-/** Whether the channels are the second axis instead of the last. */
+/** Returns true if the channels are the second axis instead of the last. */
 const isFirst = (attributes: KernelAttributes): boolean => attributes.dataFormat === 'NCHW'
 
 const toFirst = (emitter: Emitter, value: Value, attributes: KernelAttributes): Value =>
@@ -95,7 +97,7 @@ const floats = (emitter: Emitter, a: tf.TensorInfo, b: tf.TensorInfo): Operands 
     : undefined
 }
 
-/** A depthwise filter `[h, w, c, m]` as ONNX has it: `[c m, 1, h, w]` in c groups. */
+/** Converts a depthwise filter `[h, w, c, m]` to ONNX's layout: `[c m, 1, h, w]` in c groups. */
 const depthwiseFilter = (emitter: Emitter, filter: Value): Value => {
   const [height, width, channels, multiplier] = filter.shape as readonly [number, number, number, number] // tfjs asserts it
   const moved = transposeValue(emitter, filter, [2, 3, 0, 1])
@@ -129,14 +131,14 @@ const convolve = (
   return fromFirst(emitter, made, attributes)
 }
 
-/** One number for each channel, shaped so that it broadcasts along the channels. */
+/** Reshapes one number for each channel so that it broadcasts along the channels. */
 const perChannel = (emitter: Emitter, info: tf.TensorInfo, attributes: KernelAttributes): Value | undefined => {
   const value = emitter.valueOf(info)
   if (value === undefined || !isFirst(attributes) || value.shape.length !== 1 || value.shape[0] === 1) return value
   return reshapeValue(emitter, value, [value.shape[0]!, 1, 1])
 }
 
-/** A convolution with optional bias and an activation. */
+/** Computes a convolution with optional bias and an activation. */
 const fused =
   (kind: Kind): KernelRule =>
   (emitter, inputs, attributes) => {
@@ -158,11 +160,14 @@ const plain =
   (emitter, inputs, attributes) =>
     convolve(emitter, inputs, attributes, kind)
 
-/** Whether `dy` has one place for each window: tfjs forgets the rounding mode in its gradients. */
+/**
+ * Returns true if `dy` has one element for each window: tfjs ignores the rounding mode in its
+ * gradients.
+ */
 const fitsWindows = (dy: Value, { count }: Windows, attributes: KernelAttributes): boolean =>
   sameShape(isFirst(attributes) ? dy.shape.slice(2) : dy.shape.slice(1, -1), count)
 
-/** The gradient for the input. */
+/** Computes the gradient for the input. */
 const forInput =
   (kind: Kind): KernelRule =>
   (emitter, inputs, attributes) => {
@@ -177,8 +182,8 @@ const forInput =
   }
 
 /**
- * The gradient for the filter: a convolution of the input with dy as its filter, where batch and channels, and strides and
- * dilations, change places.
+ * Computes the gradient for the filter: a convolution of the input with dy as its filter, with
+ * batch and channels, and strides and dilations, swapped.
  */
 const forFilter =
   (kind: Kind): KernelRule =>
@@ -193,7 +198,7 @@ const forFilter =
     const group = kind === 'full' ? 1 : channels
     const input = kind === 'full' ? x! : reshapeValue(emitter, x!, [1, channels * batch, ...windows.size])
     const { count, kernel, strides, dilations, after } = windows
-    // An input beyond the last window gives places in excess.
+    // An input beyond the last window gives excess elements.
     const found = kernel.map((n, i) => n + Math.floor(Math.max(0, -after[i]!) / dilations[i]!))
     const gradient = emitter.emit(
       'Conv',

@@ -4,7 +4,7 @@ import type { Value } from '../graph.js'
 import { sameShape } from '../graph.js'
 import { broadcastShape, type Emitter, isFloat, type KernelRule, numberAttribute, type RuleTable } from '../rule.js'
 
-/** A unary kernel that is one ONNX operation. */
+/** Creates a unary kernel that is one ONNX operation. */
 export const unary =
   (name: string, types: readonly OnnxType[] = ['float32']): KernelRule =>
   (emitter, { x }) => {
@@ -13,7 +13,7 @@ export const unary =
     return emitter.emit(name, [value], value)
   }
 
-/** A unary kernel made of several operations. */
+/** Creates a unary kernel composed of several operations. */
 export const composed =
   (build: (emitter: Emitter, x: Value) => Value, types: readonly OnnxType[] = ['float32']): KernelRule =>
   (emitter, { x }) => {
@@ -23,7 +23,10 @@ export const composed =
 
 export const ARITHMETIC: readonly OnnxType[] = ['float32', 'int32']
 
-/** Two operands of one of `types` and the shape of both broadcast together; undefined where tfjs has to look at them. */
+/**
+ * Returns two operands of one of `types` with the shape of both broadcast together; undefined if
+ * tfjs must handle them.
+ */
 export const pair = (
   emitter: Emitter,
   a: Parameters<Emitter['valueOf']>[0],
@@ -51,7 +54,7 @@ const comparison =
     const operands = pair(emitter, inputs.a!, inputs.b!, ['float32', 'int32', 'bool'])
     if (operands === undefined) return undefined
     const output = { shape: operands.shape, type: 'bool' } as const
-    // ONNX orders numbers only.
+    // ONNX orders only numbers.
     const comparable = (x: Value): Value => (x.type === 'bool' && name !== 'Equal' ? castValue(emitter, x, 'int32') : x)
     const result = emitter.emit(name, [comparable(operands.a), comparable(operands.b)], output)
     return negated === 'negated' ? emitter.emit('Not', [result], output) : result
@@ -63,18 +66,18 @@ const select: KernelRule = (emitter, { condition, t, e }) => {
   const [c, yes, no] = [emitter.valueOf(condition!), emitter.valueOf(t!), emitter.valueOf(e!)]
   if (c === undefined || yes === undefined || no === undefined || yes.type !== no.type || c.type !== 'bool')
     return undefined
-  // A condition of rank 1 chooses whole rows of values of higher rank.
+  // A condition of rank 1 selects whole rows of values of higher rank.
   const rowwise = c.shape.length === 1 && yes.shape.length > 1 && !sameShape(c.shape, yes.shape)
   const aligned = rowwise ? [...c.shape, ...yes.shape.slice(1).map(() => 1)] : c.shape
   const spread = rowwise ? emitter.emit('Reshape', [c, emitter.integers(aligned)], { shape: aligned, type: 'bool' }) : c
   if (yes.type !== 'bool') return emitter.emit('Where', [spread, yes, no], yes)
-  const [one, other] = [castValue(emitter, yes, 'int32'), castValue(emitter, no, 'int32')] // Where has no form for bool
+  const [one, other] = [castValue(emitter, yes, 'int32'), castValue(emitter, no, 'int32')] // ONNX's Where does not support bool
   return castValue(emitter, emitter.emit('Where', [spread, one, other], one), 'bool')
 }
 
 const ONNX_TYPE: Readonly<Record<OnnxType, number>> = { float32: 1, int32: 6, int64: 7, bool: 9 }
 
-/** Converts a value; the identity where it already has the type. */
+/** Converts a value to a type; a value of that type is returned unchanged. */
 export const castValue = (emitter: Emitter, value: Value, type: OnnxType): Value =>
   value.type === type
     ? value

@@ -1,4 +1,4 @@
-/** Images `[batch, height, width, channels]` made larger or smaller, and the gradients of that. */
+/** Resizing of images `[batch, height, width, channels]`, and its gradients. */
 import { sizeOf, type Value } from '../graph.js'
 import {
   type Emitter,
@@ -11,7 +11,7 @@ import {
 } from '../rule.js'
 import { reshapeValue } from './shape.js'
 
-/** How tfjs places the pixels of the result over those of the image. */
+/** The alignment of the result's pixels with those of the image. */
 interface Placement {
   readonly corners: 'aligned' | 'free'
   readonly centers: 'half' | 'whole'
@@ -24,11 +24,14 @@ const placementOf = (attributes: KernelAttributes): Placement => ({
 
 const range = (n: number): number[] => Array.from({ length: n }, (_, i) => i)
 
-/** Distance of two pixels of the result, in pixels of the image. */
+/** Returns the distance between two pixels of the result, in pixels of the image. */
 const scaleOf = (size: number, made: number, { corners }: Placement): number =>
   corners === 'aligned' && made > 1 ? (size - 1) / (made - 1) : size / made
 
-/** Where each of `made` pixels comes from: between which two pixels of the image, and how far from the first. */
+/**
+ * Returns the source of each of `made` pixels: the two pixels of the image around it, and its
+ * distance from the first.
+ */
 const between = (
   size: number,
   made: number,
@@ -41,14 +44,14 @@ const between = (
     return { low, high: Math.min(size - 1, Math.ceil(at)), part: at - low }
   })
 
-/** The pixel of the image that each of `made` pixels copies. */
+/** Returns the pixel of the image that each of `made` pixels copies. */
 const nearest = (size: number, made: number, placement: Placement): readonly number[] =>
   range(made).map((i) => {
     const at = scaleOf(size, made, placement) * (placement.centers === 'half' ? i + 0.5 : i)
     return Math.min(size - 1, placement.corners === 'aligned' ? Math.round(at) : Math.floor(at))
   })
 
-/** A matrix that is part of the graph. */
+/** Creates a matrix that is part of the graph. */
 const matrix = (emitter: Emitter, data: Float32Array, shape: readonly number[]): Value => ({
   ...emitter.fixed(0, 'float32'),
   data,
@@ -114,7 +117,9 @@ const resizeNearest: KernelRule = (emitter, { images }, attributes) => {
   return select(emitter, tall, nearest(value.shape[2]!, width, placement), 2)
 }
 
-/** For an axis: `[size, made]`, the share that each pixel of the image has in each pixel of the result. */
+/**
+ * For an axis: `[size, made]`, the share of each pixel of the image in each pixel of the result.
+ */
 type Shares = (size: number, made: number, placement: Placement) => Float32Array
 
 const bilinearShares: Shares = (size, made, placement) => {
@@ -132,13 +137,16 @@ const nearestShares: Shares = (size, made, placement) => {
   return shares
 }
 
-/** Resizing is a matrix product along either axis; its gradient is the product with the transposed matrices. */
+/**
+ * Computes the gradient of resizing. Resizing is a matrix product along either axis; its gradient
+ * is the product with the transposed matrices.
+ */
 const gradient =
   (sharesOf: Shares): KernelRule =>
   (emitter, { images, dy }, attributes) => {
     const value = emitter.valueOf(dy!)
     if (value === undefined || !isFloat(value) || images!.dtype !== 'float32') return undefined
-    const placement: Placement = { ...placementOf(attributes), centers: 'whole' } // as tfjs, which has no other
+    const placement: Placement = { ...placementOf(attributes), centers: 'whole' } // as in tfjs, which supports only these
     const [batch, height, width, channels] = images!.shape as [number, number, number, number] // tfjs asserts the rank
     const [, madeHeight, madeWidth] = value.shape as readonly [number, number, number]
     const down = matrix(emitter, sharesOf(height, madeHeight, placement), [height, madeHeight])

@@ -1,4 +1,4 @@
-/** Kernels that look elements up or put them somewhere by index. */
+/** Kernels that look up or write elements by index. */
 import * as tf from '@tensorflow/tfjs-core'
 import type { Value } from '../graph.js'
 import { sizeOf } from '../graph.js'
@@ -8,10 +8,11 @@ import { castValue } from './elementwise.js'
 import { reshapeValue } from './shape.js'
 
 /**
- * Checks indices whose values are known when the kernel is called. Those that are still to be computed are checked by onnxruntime when
- * it runs, which counts indices from -size to -1 from the end instead of refusing them.
+ * Checks indices whose values are known when the kernel is called. Indices that are computed later
+ * are checked by onnxruntime at run time, which counts indices from -size to -1 from the end
+ * instead of refusing them.
  *
- * Errors   throws RangeError for an index outside `[0, size)`, in the words of tfjs.
+ * Errors   throws RangeError for an index outside `[0, size)`, with tfjs's message.
  */
 const checkKnownIndices = (indices: Value, size: number): void => {
   for (const index of indices.data ?? []) {
@@ -43,9 +44,10 @@ const gather: KernelRule = (emitter, { x, indices }, attributes) => {
 }
 
 /**
- * Sums of the rows that share a segment id. Rows whose id is negative or too large are dropped, as tfjs does: they go to an
- * extra row that is cut off. ScatterElements runs on one thread; ScatterND, which runs on several, loses additions to equal rows (a data
- * race in onnxruntime 1.30, see `docs/decisions`).
+ * Sums the rows that share a segment id. Rows whose id is negative or too large are dropped, as in
+ * tfjs: they go to an extra row that is removed. ScatterElements runs on one thread; ScatterND,
+ * which runs on several, loses additions to equal rows (a data race in onnxruntime 1.30, see
+ * `docs/decisions`).
  */
 const segmentSum: KernelRule = (emitter, { x, segmentIds }, attributes) => {
   const [value, ids] = [emitter.valueOf(x!), emitter.valueOf(segmentIds!)]

@@ -1,4 +1,4 @@
-/** Matrix products and the functions normally applied to their results. */
+/** Matrix products and the functions that are usually applied to their results. */
 import * as tf from '@tensorflow/tfjs-core'
 import type { Value } from '../graph.js'
 import type { Emitter, KernelRule, RuleTable } from '../rule.js'
@@ -9,15 +9,15 @@ import { castValue } from './elementwise.js'
 interface MatMulFlags {
   readonly transposeA: boolean
   readonly transposeB: boolean
-  /** Factor on the product. */
+  /** The factor of the product. */
   readonly alpha: number
 }
 
 /**
- * `alpha * op(a) op(b)`. Two matrices go to Gemm, which reads transposed operands at full speed; batches go to
- * onnxruntime's FusedMatMul, which does the same for them.
+ * Computes `alpha * op(a) op(b)`. Two matrices use Gemm, which reads transposed operands at full
+ * speed; batches use onnxruntime's FusedMatMul, which does the same for them.
  *
- * Errors   throws where shapes do not fit, naming both.
+ * Errors   throws if shapes do not fit, naming both.
  */
 const matMulValue = (emitter: Emitter, a: Value, b: Value, flags: MatMulFlags): Value => {
   const rankA = a.shape.length
@@ -53,7 +53,7 @@ const matMul: KernelRule = (emitter, inputs, attributes) => {
   return matMulValue(emitter, a, b, { transposeA, transposeB, alpha: 1 })
 }
 
-/** Product with optional bias and an activation, tfjs's `_FusedMatMul`. */
+/** Computes a product with optional bias and an activation, tfjs's `_FusedMatMul`. */
 const fusedMatMul: KernelRule = (emitter, inputs, attributes) => {
   const product = matMul(emitter, inputs, attributes) as Value | undefined // `matMul` returns one value
   if (product === undefined) return undefined
@@ -63,14 +63,17 @@ const fusedMatMul: KernelRule = (emitter, inputs, attributes) => {
   return emitActivation(emitter, sum, weights === undefined ? undefined : emitter.valueOf(weights), attributes)
 }
 
-/** Along the last axis, the only one that tfjs allows. (tfjs makes `logSoftmax` of other kernels.) */
+/**
+ * Computes the softmax along the last axis, the only one that tfjs allows. (tfjs composes
+ * `logSoftmax` of other kernels.)
+ */
 const softmax: KernelRule = (emitter, { logits }) => {
   const value = emitter.valueOf(logits!)
   if (value === undefined || !isFloat(value) || value.shape.length === 0) return undefined
   return emitter.emit('Softmax', [value], value, { attributes: { axis: -1 } })
 }
 
-/** Sums of products by an equation such as `ij,jk->ik`. */
+/** Computes sums of products by an equation such as `ij,jk->ik`. */
 const einsum: KernelRule = (emitter, inputs, attributes) => {
   const tensors = Object.values(inputs) as tf.Tensor[] // tfjs reads their shapes only
   const values = tensors.map((info) => emitter.valueOf(info))
@@ -96,7 +99,7 @@ export const linearRules: RuleTable = {
   _FusedMatMul: fusedMatMul,
 }
 
-/** Kernels of this project's own, behind the functions in `engine/ops`. */
+/** This project's own kernels for the functions in `engine/ops`. */
 export const fusedRules: RuleTable = {
   /** `alpha * op(a) op(b)` for a and b of equal rank. */
   ScaledMatMul: (emitter, inputs, attributes) => {
@@ -153,7 +156,7 @@ export const fusedRules: RuleTable = {
     if (x === undefined || !isFloat(x)) return undefined
     return emitter.emit('QuickGelu', [x], x, { domain: 'com.microsoft', attributes: { alpha: { float: 1 } } })
   },
-  /** Turns pairs of features by angles looked up by position; see `engine/ops/rotary.ts`. */
+  /** Rotates pairs of features by angles looked up by position; see `engine/ops/rotary.ts`. */
   RotaryEmbedding: (emitter, inputs) => {
     const [x, positions] = [emitter.valueOf(inputs.x!), emitter.valueOf(inputs.positions!)]
     const [cos, sin] = [emitter.valueOf(inputs.cos!), emitter.valueOf(inputs.sin!)]

@@ -9,7 +9,10 @@ import {
   type RuleTable,
 } from '../rule.js'
 
-/** `(x - mean) * scale / sqrt(variance + epsilon) + offset`; the parameters have x's shape, or that of its last axis. */
+/**
+ * Computes `(x - mean) * scale / sqrt(variance + epsilon) + offset`; the parameters have x's shape,
+ * or that of its last axis.
+ */
 const batchNorm: KernelRule = (emitter, inputs, attributes) => {
   const x = emitter.valueOf(inputs.x!)
   if (x === undefined || !isFloat(x) || x.shape.length === 0) return undefined
@@ -29,9 +32,12 @@ const batchNorm: KernelRule = (emitter, inputs, attributes) => {
   return offset === undefined ? normal : emitter.emit('Add', [normal, offset], x)
 }
 
-/** The numbers of one local response normalization: `y = x * (bias + alpha * sum of x^2 over neighbors)^-beta`. */
+/**
+ * The parameters of one local response normalization: `y = x * (bias + alpha * sum of x^2 over
+ * neighbors)^-beta`.
+ */
 interface Response {
-  /** `[channels, channels]`: 1 where the distance of two channels is `depthRadius` at most. */
+  /** `[channels, channels]`: 1 where the distance of two channels is at most `depthRadius`. */
   readonly neighbors: Value
   readonly alpha: Value
   readonly bias: Value
@@ -67,7 +73,7 @@ const responseNorm: KernelRule = (emitter, inputs, attributes) => {
   return emitter.emit('Mul', [x, power], x)
 }
 
-/** `dx = dy norm^-beta - 2 alpha beta x (sum of dy y / norm over neighbors)` */
+/** Computes `dx = dy norm^-beta - 2 alpha beta x (sum of dy y / norm over neighbors)`. */
 const responseNormGradient: KernelRule = (emitter, inputs, attributes) => {
   const [x, y, dy] = [emitter.valueOf(inputs.x!), emitter.valueOf(inputs.y!), emitter.valueOf(inputs.dy!)]
   if (x === undefined || y === undefined || dy === undefined) return undefined

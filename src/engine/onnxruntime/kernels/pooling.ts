@@ -22,7 +22,10 @@ interface PoolAttributes {
   readonly dataFormat?: 'NHWC' | 'NCHW' | 'NDHWC' | 'NCDHW'
 }
 
-/** The windows of a pool over `[n, ..., c]`; undefined where one of them may hold no element, or the channels come first. */
+/**
+ * Returns the windows of a pool over `[n, ..., c]`; undefined if a window may be empty, or the
+ * channels come first.
+ */
 const poolWindows = (shape: readonly number[], attributes: KernelAttributes): Windows | undefined => {
   const { filterSize, strides, pad, dimRoundingMode, dataFormat } = attributes as unknown as PoolAttributes // see there
   if (dataFormat === 'NCHW' || dataFormat === 'NCDHW') return undefined
@@ -59,7 +62,7 @@ const onnxAttributes = (windows: Windows) => ({
   pads: borders(windows),
 })
 
-/** The operation of ONNX that reduces windows to one number each. */
+/** The ONNX operation that reduces each window to one number. */
 const pool =
   (operation: 'AveragePool' | 'MaxPool'): KernelRule =>
   (emitter, { x }, attributes) => {
@@ -77,7 +80,10 @@ const pool =
     )
   }
 
-/** The gradient of averagePool as tfjs has it: every element of a window, also at the border, gets the same full share. */
+/**
+ * Computes the gradient of averagePool as tfjs does: every element of a window, also at the border,
+ * gets the same full share.
+ */
 const averagePoolGradient: KernelRule = (emitter, { dy, input }, attributes) => {
   const gradient = emitter.valueOf(dy!)
   if (gradient === undefined || !isFloat(gradient)) return undefined
@@ -93,7 +99,10 @@ const averagePoolGradient: KernelRule = (emitter, { dy, input }, attributes) => 
   return channelsLast(emitter, reshapeValue(emitter, spread, [batch, channels, ...size]))
 }
 
-/** The maxima, and where they are in the input, as places in `[n, c, ...]`; both with the channels second. */
+/**
+ * Returns the maxima, and their positions in the input, as indices into `[n, c, ...]`; both with
+ * the channels second.
+ */
 interface Maxima {
   readonly values: Value
   readonly places: Value
@@ -114,7 +123,7 @@ const maxima = (emitter: Emitter, value: Value, windows: Windows): Maxima => {
   return { values: values!, places: places! }
 }
 
-/** Every maximum's gradient goes to the place where the maximum was. */
+/** Computes the gradient of the maximum, which goes to the position of each maximum. */
 const maxPoolGradient: KernelRule = (emitter, { dy, input }, attributes) => {
   const [gradient, value] = [emitter.valueOf(dy!), emitter.valueOf(input!)]
   if (gradient === undefined || value === undefined || !isFloat(gradient) || !isFloat(value)) return undefined
@@ -137,7 +146,9 @@ const maxPoolGradient: KernelRule = (emitter, { dy, input }, attributes) => {
   return channelsLast(emitter, reshapeValue(emitter, spread, shape))
 }
 
-/** The maxima and their places in `[n, h, w, c]`, or in `[h, w, c]` without the batch. */
+/**
+ * Returns the maxima and their positions in `[n, h, w, c]`, or in `[h, w, c]` without the batch.
+ */
 const maxPoolWithPlaces: KernelRule = (emitter, { x }, attributes) => {
   const value = emitter.valueOf(x!)
   if (value === undefined || !isFloat(value) || value.shape.length !== 4) return undefined
@@ -146,7 +157,7 @@ const maxPoolWithPlaces: KernelRule = (emitter, { x }, attributes) => {
   const [batch, channels] = [value.shape[0]!, value.shape.at(-1)!]
   const isNaNValue = emitter.emit('IsNaN', [value], { shape: value.shape, type: 'bool' })
   const least = emitter.fixed(Number.NEGATIVE_INFINITY, 'float32')
-  const compared = emitter.emit('Where', [isNaNValue, least, value], value) // a NaN never is the maximum
+  const compared = emitter.emit('Where', [isNaNValue, least, value], value) // a NaN is never the maximum
   const { values, places } = maxima(emitter, compared, windows)
   const area = sizeOf(windows.size)
   const output = { shape: places.shape, type: 'int64' } as const

@@ -1,4 +1,4 @@
-/** Kernels that fold axes away, and scans along an axis. */
+/** Kernels that reduce axes, and scans along an axis. */
 import type { OnnxType } from '../binding.js'
 import type { Value } from '../graph.js'
 import type { Emitter, KernelAttributes, KernelRule, RuleTable } from '../rule.js'
@@ -13,7 +13,7 @@ interface Folding {
 const isNaNValue = (emitter: Emitter, value: Value): Value =>
   emitter.emit('IsNaN', [value], { shape: value.shape, type: 'bool' })
 
-/** A reduction over `axes`; the reduced axes go, or stay with size 1. */
+/** Reduces over `axes`; the reduced axes are dropped, or kept with size 1. */
 const reduceValue = (emitter: Emitter, name: string, value: Value, options: Folding): Value => {
   const axes = normalizeAxes(options.axes, value.shape.length)
   const keep = options.reduced === 'keep'
@@ -29,7 +29,7 @@ const reduceValue = (emitter: Emitter, name: string, value: Value, options: Fold
   )
 }
 
-/** What a call asks for; without axes, all of them. */
+/** Returns the axes and the mode of a call. Without axes, all are reduced. */
 const foldingOf = (value: Value, attributes: KernelAttributes, axesName: 'axis' | 'reductionIndices'): Folding => ({
   axes: attributes[axesName] == null ? value.shape.map((_, i) => i) : integersAttribute(attributes, axesName),
   reduced: flagAttribute(attributes, 'keepDims') ? 'keep' : 'drop',
@@ -44,8 +44,8 @@ const reduction =
   }
 
 /**
- * Max and Min: NaN where an element is NaN. onnxruntime's own may pass over a NaN, depending on its place; the sum of the
- * absolute values is NaN exactly where an element is.
+ * Implements Max and Min: NaN if an element is NaN. onnxruntime's own may skip a NaN, depending on
+ * its position; the sum of the absolute values is NaN exactly if an element is.
  */
 const extreme =
   (name: 'ReduceMax' | 'ReduceMin', axesName: 'axis' | 'reductionIndices'): KernelRule =>
@@ -59,7 +59,7 @@ const extreme =
     return emitter.emit('Where', [isNaNValue(emitter, sum), sum, found], found)
   }
 
-/** All and Any: the minimum and the maximum of 0 and 1. */
+/** Implements All and Any: the minimum and the maximum of 0 and 1. */
 const logicalReduction =
   (name: 'ReduceMin' | 'ReduceMax'): KernelRule =>
   (emitter, { x }, attributes) => {
@@ -69,7 +69,7 @@ const logicalReduction =
     return castValue(emitter, found, 'bool')
   }
 
-/** The place of the first extreme. A NaN never is one. */
+/** Returns the index of the first extreme. NaN never counts. */
 const argument =
   (name: 'ArgMax' | 'ArgMin'): KernelRule =>
   (emitter, { x }, attributes) => {

@@ -1,11 +1,17 @@
-/** Kernels that write slices to places given by index vectors. Sums run on one thread, see `docs/decisions`. */
+/**
+ * Kernels that write slices to positions given by index vectors. Sums run on one thread, see
+ * `docs/decisions`.
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import { sizeOf, type Value } from '../graph.js'
 import { type Emitter, integersAttribute, type KernelRule, type RuleTable } from '../rule.js'
 import { castValue } from './elementwise.js'
 import { reshapeValue } from './shape.js'
 
-/** Which elements are written where: slices of `updates` to the index vectors in the last axis of `indices`. */
+/**
+ * The operands of a scatter: slices of `updates` are written to the index vectors in the last axis
+ * of `indices`.
+ */
 interface Scatter {
   readonly target: Value
   readonly indices: Value
@@ -14,9 +20,11 @@ interface Scatter {
 }
 
 /**
- * The target with the slices written or added to it. Of several slices for one place the last stays.
+ * Writes the slices to the target or adds them. Of several slices for one position the last one
+ * counts.
  *
- * Errors   throws in tfjs's words where shapes do not fit; a run throws where an index is outside of the target.
+ * Errors   throws tfjs's errors if shapes do not fit; a run throws for an index outside of the
+ *          target.
  */
 const scatterValue = (emitter: Emitter, { target, indices, updates, reduction }: Scatter): Value => {
   const [info, places] = [updates, indices].map((v) => ({ shape: [...v.shape] }) as tf.TensorInfo) // only shapes are read
@@ -74,7 +82,7 @@ const sparseToDense: KernelRule = (emitter, inputs, attributes) => {
   return scatterValue(emitter, { target, indices, updates, reduction: 'none' })
 }
 
-/** Slices looked up by the index vectors in the last axis of `indices`. */
+/** Looks up slices by the index vectors in the last axis of `indices`. */
 const gatherNd: KernelRule = (emitter, inputs) => {
   const [params, indices] = [emitter.valueOf(inputs.params!), emitter.valueOf(inputs.indices!)]
   if (params === undefined || indices?.type !== 'int32') return undefined
@@ -83,7 +91,10 @@ const gatherNd: KernelRule = (emitter, inputs) => {
   return emitter.emit('GatherND', [params, castValue(emitter, indices, 'int64')], { shape, type: params.type })
 }
 
-/** The elements on the diagonal of a matrix of zeros, whose two axes then take the shape of x each. */
+/**
+ * Puts the elements on the diagonal of a matrix of zeros, and gives each of its two axes the shape
+ * of x.
+ */
 const diag: KernelRule = (emitter, inputs) => {
   const x = emitter.valueOf(inputs.x!)
   if (x === undefined) return undefined

@@ -1,4 +1,4 @@
-/** Numbers in a row: ranges, and running products. */
+/** Sequences of numbers: ranges, and cumulative products. */
 import type { Value } from '../graph.js'
 import {
   type Emitter,
@@ -10,7 +10,7 @@ import {
   type RuleTable,
 } from '../rule.js'
 
-/** `start`, then each number plus `step`, in the precision of `numbers`. */
+/** Returns `start`, then each number plus `step`, in the precision of `numbers`. */
 const count = <T extends Float32Array | Int32Array>(numbers: T, start: number, step: number): T => {
   if (numbers.length > 0) numbers[0] = start
   for (let i = 1; i < numbers.length; i++) numbers[i] = numbers[i - 1]! + step
@@ -18,8 +18,8 @@ const count = <T extends Float32Array | Int32Array>(numbers: T, start: number, s
 }
 
 /**
- * The values of tfjs's Range kernel: from `start` to before `stop`. A descending range may leave its `step` at 1. Undefined for
- * a dtype other than float32 and int32.
+ * Returns the values of tfjs's Range kernel: from `start` to before `stop`. A descending range may
+ * leave its `step` at 1. Undefined for a dtype other than float32 and int32.
  */
 export const rangeNumbers = (attributes: KernelAttributes): Float32Array | Int32Array | undefined => {
   const [start, stop, step] = [
@@ -35,7 +35,7 @@ export const rangeNumbers = (attributes: KernelAttributes): Float32Array | Int32
   return dtype === 'int32' ? count(new Int32Array(length), start, stride) : undefined
 }
 
-/** The values of tfjs's LinSpace kernel: `num` float32 numbers from `start` to `stop`. */
+/** Returns the values of tfjs's LinSpace kernel: `num` float32 numbers from `start` to `stop`. */
 export const linearNumbers = (attributes: KernelAttributes): Float32Array => {
   const [start, stop, num] = [
     numberAttribute(attributes, 'start'),
@@ -51,14 +51,19 @@ interface Shift {
   readonly direction: 'forward' | 'backward'
 }
 
-/** The elements moved along an axis; ones come in, and what leaves is cut off. */
+/**
+ * Shifts the elements along an axis: ones are shifted in, and elements beyond the end are dropped.
+ */
 const shift = (emitter: Emitter, value: Value, { axis, by, direction }: Shift): Value => {
   const [before, after] = direction === 'forward' ? [by, -by] : [-by, by]
   const widths = [before, after].flatMap((n) => value.shape.map((_, i) => (i === axis ? n : 0)))
   return emitter.emit('Pad', [value, emitter.integers(widths), emitter.fixed(1, value.type)], value)
 }
 
-/** Products of all elements up to each place. Doubles the reach of each product until it covers the axis: log2(n) steps. */
+/**
+ * Computes the cumulative product. Doubles the reach of each product until it covers the axis:
+ * log2(n) steps.
+ */
 const cumulativeProduct: KernelRule = (emitter, { x }, attributes) => {
   const value = emitter.valueOf(x!)
   if (value === undefined || value.type === 'bool' || value.shape.length === 0) return undefined

@@ -1,21 +1,27 @@
-/** Kernels that move elements without arithmetic. A call whose shapes do not fit throws here, with tfjs's own words. */
+/**
+ * Kernels that move elements without arithmetic. A call whose shapes do not fit throws tfjs's own
+ * error.
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import type { Value } from '../graph.js'
 import { sizeOf } from '../graph.js'
 import type { Emitter, KernelInputs, KernelRule, RuleTable } from '../rule.js'
 import { integersAttribute, normalizeAxes, numberAttribute } from '../rule.js'
 
-/** The same elements under another shape. */
+/** Reshapes a value; the elements stay in order. */
 export const reshapeValue = (emitter: Emitter, value: Value, shape: readonly number[]): Value =>
   emitter.emit('Reshape', [value, emitter.integers(shape)], { shape, type: value.type })
 
-/** The axes in another order. */
+/** Reorders the axes. */
 export const transposeValue = (emitter: Emitter, value: Value, order: readonly number[]): Value => {
   const shape = order.map((axis) => value.shape[axis]!)
   return emitter.emit('Transpose', [value], { shape, type: value.type }, { attributes: { perm: order } })
 }
 
-/** All inputs as values of one type, in order; undefined if one is a string or complex, or if types differ. */
+/**
+ * Returns all inputs as values of one type, in order; undefined if one is a string or complex, or
+ * if types differ.
+ */
 const listed = (emitter: Emitter, inputs: KernelInputs): readonly Value[] | undefined => {
   const values = Object.values(inputs).map((info) => (info === undefined ? undefined : emitter.valueOf(info)))
   const type = values[0]?.type
@@ -43,7 +49,7 @@ const pack: KernelRule = (emitter, inputs, attributes) => {
   }
   const { shape: one, type } = all[0]!
   const shape = [...one.slice(0, axis), all.length, ...one.slice(axis)]
-  // Where there is an axis behind the new one, joining along that one puts every element where it belongs.
+  // If an axis follows the new one, concatenating along that axis puts every element in its place.
   if (axis! < one.length) {
     const joined = one.map((n, i) => (i === axis ? n * all.length : n))
     const value = emitter.emit('Concat', all, { shape: joined, type }, { attributes: { axis: axis! } })
@@ -53,7 +59,7 @@ const pack: KernelRule = (emitter, inputs, attributes) => {
   return emitter.emit('Concat', expanded, { shape, type }, { attributes: { axis: axis! } })
 }
 
-/** One piece for each size along an axis. */
+/** Splits along an axis into one piece for each size. */
 const splitValue = (emitter: Emitter, value: Value, axis: number, sizes: readonly number[]): readonly Value[] => {
   if (sizes.length === 1) return [value]
   const outputs = sizes.map((size) => ({ shape: value.shape.map((n, i) => (i === axis ? size : n)), type: value.type }))
@@ -101,7 +107,7 @@ const slice: KernelRule = (emitter, { x }, attributes) => {
   })
 }
 
-/** Elements of one number added around a value; a negative width cuts off instead. */
+/** Pads a value with elements of one number; a negative width removes elements instead. */
 export const padValue = (
   emitter: Emitter,
   value: Value,

@@ -1,4 +1,4 @@
-/** Kernels that turn, stretch and fold axes: reversal, strides, mirrored borders, blocks of pixels. */
+/** Kernels that rearrange axes: reversal, strides, mirrored borders, blocks of pixels. */
 import * as tf from '@tensorflow/tfjs-core'
 import { sizeOf, type Value } from '../graph.js'
 import {
@@ -12,14 +12,14 @@ import {
 } from '../rule.js'
 import { padValue, reshapeValue, transposeValue } from './shape.js'
 
-/** For each axis where to begin, how far to step and how many elements to take. */
+/** The start, the step and the number of elements for each axis. */
 interface Steps {
   readonly begin: readonly number[]
   readonly strides: readonly number[]
   readonly shape: readonly number[]
 }
 
-/** Elements at regular distances along each axis; a negative stride runs backward. */
+/** Takes elements at regular distances along each axis; a negative stride runs backward. */
 const sliceValue = (emitter: Emitter, value: Value, { begin, strides, shape }: Steps): Value => {
   const ends = begin.map((first, i) => {
     const end = first + shape[i]! * strides[i]!
@@ -44,7 +44,7 @@ const reverse: KernelRule = (emitter, { x }, attributes) => {
   return reverseValue(emitter, value, normalizeAxes(axes, value.shape.length))
 }
 
-/** Images `[batch, height, width, channels]`, left and right swapped. */
+/** Flips images `[batch, height, width, channels]` left to right. */
 const flipLeftRight: KernelRule = (emitter, { image }) => {
   const value = emitter.valueOf(image!)
   return value?.shape.length === 4 && value.type === 'float32' ? reverseValue(emitter, value, [2]) : undefined
@@ -80,7 +80,10 @@ type Widths = readonly (readonly [number, number])[]
 
 const paddingsOf = (attributes: KernelAttributes, name: string): Widths => attributes[name] as Widths // MirrorPadAttrs, SpaceToBatchNDAttrs and BatchToSpaceNDAttrs of tfjs-core
 
-/** Borders that mirror the inside: `reflect` without the outermost element, `symmetric` with it. */
+/**
+ * Pads with borders that mirror the inside: `reflect` without the outermost element, `symmetric`
+ * with it.
+ */
 const mirrorPad: KernelRule = (emitter, { x }, attributes) => {
   const value = emitter.valueOf(x!)
   if (value === undefined) return undefined
@@ -103,7 +106,7 @@ const mirrorPad: KernelRule = (emitter, { x }, attributes) => {
   }, value)
 }
 
-/** Channels to blocks of pixels: `[b, h, w, s s c]` to `[b, h s, w s, c]`. */
+/** Moves channels to blocks of pixels: `[b, h, w, s s c]` to `[b, h s, w s, c]`. */
 const depthToSpace: KernelRule = (emitter, { x }, attributes) => {
   const value = emitter.valueOf(x!)
   if (value?.type !== 'float32' || attributes.dataFormat !== 'NHWC') return undefined
@@ -121,7 +124,7 @@ const depthToSpace: KernelRule = (emitter, { x }, attributes) => {
 
 const blockShapeOf = (attributes: KernelAttributes): number[] => [...integersAttribute(attributes, 'blockShape')]
 
-/** Blocks of the axes after the first become part of the first. */
+/** Moves blocks of the axes after the first into the first. */
 const spaceToBatch: KernelRule = (emitter, { x }, attributes) => {
   const value = emitter.valueOf(x!)
   if (value === undefined) return undefined
@@ -135,7 +138,7 @@ const spaceToBatch: KernelRule = (emitter, { x }, attributes) => {
   return reshapeValue(emitter, folded, getReshapedPermuted([...padded.shape], block, sizeOf(block), false))
 }
 
-/** The inverse of spaceToBatch, with crops for its paddings. */
+/** Inverts spaceToBatch, with crops for its paddings. */
 const batchToSpace: KernelRule = (emitter, { x }, attributes) => {
   const value = emitter.valueOf(x!)
   if (value === undefined) return undefined

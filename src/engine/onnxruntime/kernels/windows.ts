@@ -1,19 +1,28 @@
-/** What convolutions and pools share: the geometry of their windows, and the order of axes that ONNX asks for. */
+/**
+ * The common parts of convolutions and pools: the geometry of their windows, and the axis order of
+ * ONNX.
+ */
 import type * as tf from '@tensorflow/tfjs-core'
 import type { Value } from '../graph.js'
 import type { Emitter } from '../rule.js'
 import { padValue, transposeValue } from './shape.js'
 
-/** Windows of `kernel` elements, `dilations` apart, moved by `strides` over `size` elements: `count` of them. One number for each spatial axis. */
+/**
+ * Windows of `kernel` elements, `dilations` apart, moved by `strides` over `size` elements: `count`
+ * of them. One number for each spatial axis.
+ */
 export interface Windows {
   readonly size: readonly number[]
   readonly count: readonly number[]
   readonly kernel: readonly number[]
   readonly strides: readonly number[]
   readonly dilations: readonly number[]
-  /** Elements that the first window reaches before the first element. */
+  /** The number of elements by which the first window begins before the first element. */
   readonly before: readonly number[]
-  /** Elements that the last window reaches beyond the last element; negative if it ends before. */
+  /**
+   * The number of elements by which the last window extends beyond the last element; negative if it
+   * ends before.
+   */
   readonly after: readonly number[]
 }
 
@@ -40,7 +49,7 @@ const geometry = (info: Info): Omit<Windows, 'after'> => {
   }
 }
 
-/** The windows that tfjs computed. */
+/** Returns the windows that tfjs computed. */
 export const windowsOf = (info: Info): Windows => {
   const { size, count, kernel, strides, dilations, before } = geometry(info)
   const after = size.map(
@@ -49,37 +58,43 @@ export const windowsOf = (info: Info): Windows => {
   return { size, count, kernel, strides, dilations, before, after }
 }
 
-/** The windows' borders as ONNX wants them: all beginnings, then all ends. */
+/** Returns the windows' borders in ONNX's order: all beginnings, then all ends. */
 export const borders = ({ before, after }: Windows): readonly number[] => [
   ...before,
   ...after.map((n) => Math.max(0, n)),
 ]
 
-/** Whether ONNX moves the windows to the same places: it makes as many of them as fit, and starts at the edge or before. */
+/**
+ * Returns true if ONNX puts the windows at the same positions: it uses as many as fit, and starts
+ * at the edge or before.
+ */
 export const countsAsOnnx = ({ before, after, strides }: Windows): boolean =>
   after.every((n, i) => -n < strides[i]! && before[i]! >= 0)
 
 const spatial = (value: Value): readonly number[] => value.shape.slice(2).map((_, i) => i)
 
-/** `[n, ..., c]` to `[n, c, ...]`. */
+/** Moves the channels: `[n, ..., c]` to `[n, c, ...]`. */
 export const channelsFirst = (emitter: Emitter, value: Value): Value =>
   transposeValue(emitter, value, [0, value.shape.length - 1, ...spatial(value).map((i) => i + 1)])
 
-/** `[n, c, ...]` to `[n, ..., c]`. */
+/** Moves the channels: `[n, c, ...]` to `[n, ..., c]`. */
 export const channelsLast = (emitter: Emitter, value: Value): Value =>
   transposeValue(emitter, value, [0, ...spatial(value).map((i) => i + 2), 1])
 
-/** The first two axes swapped. */
+/** Swaps the first two axes. */
 export const swapFirst = (emitter: Emitter, value: Value): Value =>
   transposeValue(emitter, value, [1, 0, ...spatial(value).map((i) => i + 2)])
 
-/** A filter of tfjs's, `[..., in, out]`, as ONNX has it: `[out, in, ...]`. */
+/** Converts a filter of tfjs, `[..., in, out]`, to ONNX's layout: `[out, in, ...]`. */
 export const filterFirst = (emitter: Emitter, filter: Value): Value => {
   const n = filter.shape.length - 2
   return transposeValue(emitter, filter, [n + 1, n, ...spatial(filter)])
 }
 
-/** The gradient of a convolution for its input, `[n, c, ...]`: `filter` is `[out, in / group, ...]`. */
+/**
+ * Computes the gradient of a convolution for its input, `[n, c, ...]`: `filter` is `[out, in /
+ * group, ...]`.
+ */
 export const spreadBack = (
   emitter: Emitter,
   dy: Value,
@@ -97,6 +112,6 @@ export const spreadBack = (
     { attributes: { kernel_shape: kernel, strides, dilations, group, pads: borders(windows) } },
   )
   if (reached.every((n, i) => n === size[i])) return spread
-  const rest = size.map((n, i) => [0, n - reached[i]!] as const) // what no window reaches
+  const rest = size.map((n, i) => [0, n - reached[i]!] as const) // the elements that no window covers
   return padValue(emitter, spread, [[0, 0], [0, 0], ...rest], 0)
 }

@@ -1,11 +1,13 @@
-/** Which kernels of tfjs run on its cpu backend, and why. Data: nothing here computes. */
+/** The kernels of tfjs that run on its cpu backend, with the reasons. */
 
 const COMPLEX = 'complex numbers are kept as pairs of tensors, which ONNX operations do not take'
 const STRINGS = 'works on strings, which the recorded graphs do not hold'
 const DATA_SHAPE = 'the shape of the result depends on the values, and recorded shapes are known before anything runs'
 const CHECKED = 'refuses some values with an error when it is called, and a recorded call knows no values'
 
-/** Kernel name -> reason. Every kernel of tfjs's cpu backend has a rule or is named here. */
+/**
+ * The reason for each kernel name. Every kernel of tfjs's cpu backend has a rule or is listed here.
+ */
 export const WITHOUT_ONNX: Readonly<Record<string, string>> = {
   Bincount: CHECKED,
   BroadcastArgs: 'computes with shapes of a few numbers, whose check for fitting is a check of values',

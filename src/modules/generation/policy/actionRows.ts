@@ -1,4 +1,4 @@
-/** From what an engine answered to rows of an action: nothing is taken over that cannot be. */
+/** Converts an engine's answers to rows of an action, after checking them. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { EngineAbilities } from '../../../data/engineClient.js'
 import type { GeneratedToken, PromptLogProbs, SamplingParams } from '../../../data/generation.js'
@@ -11,14 +11,15 @@ export interface ActionRow {
   /** Nats. */
   readonly logProbs: Float32Array
   readonly stopReason: StopReason
-  /** Of the oldest token. */
+  /** The version of the oldest token. */
   readonly version: number
-  /** Of each token. */
+  /** The version of each token. */
   readonly versions: Int32Array
 }
 
 /**
- * A completion whose tokens come from several versions of the weights: none does, the oldest counts, or that of each token is told besides
+ * Treatment of completions with tokens of several weight versions. `refuse`: a failure. `oldest`:
+ * the row gets the oldest version. `each`: the version of each token is recorded too
  * (`versions.response`).
  */
 export type MixedVersions = 'refuse' | 'oldest' | 'each'
@@ -29,14 +30,14 @@ export interface RowRules {
   readonly abilities: Pick<EngineAbilities, 'vocabularySize'>
 }
 
-/** vLLM writes -9999 where it has no number, and as its floor. */
+/** vLLM writes -9999 for missing numbers, and as the lowest number. */
 const NO_NUMBER = -9998
 
-/** Why a number is no log-probability, or null. */
+/** Returns the problem with a log-probability, or null. */
 const logProbProblem = (value: number): string | null => {
   if (Number.isNaN(value)) return 'no log-probability'
   if (value > 0) return `the log-probability ${value}, which is above 0`
-  return value <= NO_NUMBER ? `the log-probability ${value}, which engines write where they have none` : null
+  return value <= NO_NUMBER ? `the log-probability ${value}, which engines write for missing numbers` : null
 }
 
 const tokenProblem = (token: GeneratedToken, t: number, { abilities }: RowRules): string | null => {
@@ -52,15 +53,17 @@ const tokenProblem = (token: GeneratedToken, t: number, { abilities }: RowRules)
 const countProblem = (count: number, stopReason: StopReason, maxTokens: number | null): string | null => {
   if (count === 0) return 'a completion without tokens'
   if (maxTokens === null) return null
-  if (count > maxTokens) return `${count} tokens where at most ${maxTokens} were asked for`
+  if (count > maxTokens) return `${count} tokens although at most ${maxTokens} were requested`
   return stopReason === 'length' && count < maxTokens ? `an end by length after ${count} of ${maxTokens} tokens` : null
 }
 
 /**
- * A completion as a row.
+ * Converts a completion to a row.
  *
- * Errors   `Left` for one that was aborted or failed, has no tokens, more than were asked for or fewer than its end by length says, ids
- *          outside of the vocabulary, log-probabilities that are NaN, above 0 or at most -9998, or several versions, where they may not mix.
+ * Errors   `Left` for a completion that was aborted or failed, has no tokens, has too many tokens,
+ *          ends by length too early, has ids outside the vocabulary, has log-probabilities that are
+ *          NaN, above 0 or at most -9998, or has several versions although `mixedVersions` is
+ *          `refuse`.
  */
 export const actionRow = (
   { tokens, finishReason }: GeneratedCompletion,
@@ -71,14 +74,14 @@ export const actionRow = (
   if (wrongCount !== null) return E.left(`the engine gave ${wrongCount}`)
   for (const [t, token] of tokens.entries()) {
     const problem = tokenProblem(token, t, rules)
-    if (problem !== null) return E.left(`the engine gave what cannot be: ${problem}`)
+    if (problem !== null) return E.left(`the engine gave an invalid answer: ${problem}`)
   }
   const version = tokens.reduce((oldest, token) => Math.min(oldest, token.version), Number.POSITIVE_INFINITY)
   const newest = tokens.reduce((n, token) => Math.max(n, token.version), version)
   if (newest !== version && rules.mixedVersions === 'refuse') {
     return E.left(
       `the weights changed inside a completion, from version ${version} to ${newest}: let running requests end before ` +
-        "(pause mode 'wait'), or give mixedVersions: 'oldest' or 'each'",
+        "(pause mode 'wait'), or set mixedVersions: 'oldest' or 'each'",
     )
   }
   return E.right({
@@ -91,9 +94,10 @@ export const actionRow = (
 }
 
 /**
- * Log-probabilities of a sequence's last tokens, from `first` on.
+ * Returns the log-probabilities of a sequence's tokens, starting at `first`.
  *
- * Errors   `Left` for another number of places than the sequence has, for other ids, and for numbers that are no log-probabilities.
+ * Errors   `Left` if the number of positions or the ids differ from the sequence, or numbers are
+ *          not log-probabilities.
  */
 export const scoredRow = (
   logProbs: PromptLogProbs | null,
@@ -109,9 +113,9 @@ export const scoredRow = (
     const place = logProbs[t] ?? null
     if (place === null) return E.left(`the engine gave no log-probability at place ${t} of the prompt`)
     if (place.id !== sequence[t])
-      return E.left(`the engine scored id ${place.id} at place ${t}, asked was ${sequence[t]}`)
+      return E.left(`the engine scored id ${place.id} at place ${t}, but the request has ${sequence[t]}`)
     const problem = logProbProblem(place.logProb)
-    if (problem !== null) return E.left(`the engine gave what cannot be: place ${t} of the prompt has ${problem}`)
+    if (problem !== null) return E.left(`the engine gave an invalid answer: place ${t} of the prompt has ${problem}`)
     numbers[t - first] = place.logProb
   }
   return E.right(numbers)

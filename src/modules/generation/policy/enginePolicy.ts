@@ -1,5 +1,5 @@
 /**
- * Makes a policy of any engine: in this process, on a thread, behind a server, or a pool of them.
+ * Makes a policy of any engine: in this process, on a thread, on a server, or a pool of them.
  *
  * This folder holds engines as policies: requests for the rows of a batch, and their answers as
  * actions. It does not hold the wrappers that users call (`../../remote`).
@@ -32,10 +32,16 @@ import { type PlannedRequest, planRequests, type Truncation } from './requestPla
 import { scoreRequests } from './scoreRequests.js'
 import { missingTemperedLogProbs } from './temperedLogProbs.js'
 
-/** What a policy needs of an engine: an `EngineClient`, an `enginePool`, or `localClient` of an `LLMEngine`. */
+/**
+ * The part of an engine that a policy uses: an `EngineClient`, an `enginePool`, or `localClient` of
+ * an `LLMEngine`.
+ */
 export type PolicyEngine = Pick<EngineClient, 'name' | 'connect' | 'generate'>
 
-/** How a policy samples; how many completions, their keys and what is told of them are not its to choose. */
+/**
+ * The sampling settings of a policy. It sets the number of completions, their keys and the reported
+ * log-probabilities itself.
+ */
 export type EngineSampling = Partial<
   Omit<SamplingParams, 'n' | 'key' | 'topLogProbs' | 'promptLogProbs' | 'logProbsMode' | 'maxTokens'>
 > & {
@@ -47,11 +53,15 @@ export interface EnginePolicyOptions {
   readonly engine: PolicyEngine
   readonly sampling?: EngineSampling
   /**
-   * Default `refuse`. What is cut is not in the action: log-probabilities are those after what was kept, so that whoever trains on them has
-   * to cut the prompt alike.
+   * Treatment of prompts that are too long. Tokens that are cut off are not part of the action.
+   * Log-probabilities are conditioned on the kept tokens only, so training must cut the prompt in
+   * the same way. Default `refuse`.
    */
   readonly truncate?: Truncation
-  /** Default `refuse`: such a row has log-probabilities of several policies. With `each` actions have `versions.response`, one for each token. */
+  /**
+   * Treatment of rows with several weight versions, whose log-probabilities belong to several
+   * policies. With `each`, actions have `versions.response`, one per token. Default `refuse`.
+   */
   readonly mixedVersions?: MixedVersions
   /** Default: the name of the engine. */
   readonly name?: string
@@ -60,24 +70,27 @@ export interface EnginePolicyOptions {
 }
 
 export interface EnginePolicyLimits {
-  /** Requests of this policy at a time, over all its calls. Default 256. */
+  /** Maximum number of concurrent requests of this policy, over all its calls. Default 256. */
   readonly maxConcurrent?: number
-  /** Completions of one request. Default: as many as the engine decodes at a time. */
+  /** Maximum completions per request. Default: as many as the engine decodes in parallel. */
   readonly maxPerRequest?: number
-  /** For one call of `act` or `score`, from its start to its end. Default: none besides those of the engine. */
+  /**
+   * Time limit of one call of `act` or `score` in milliseconds. Default: only the limits of the
+   * engine.
+   */
   readonly deadlineMs?: number
 }
 
-/** An engine's policy. It scores too, where the engine tells log-probabilities of prompts. */
+/** The policy of an engine. It also scores if the engine reports log-probabilities of prompts. */
 export interface EnginePolicy extends Policy<TokenPrompt, TokenAction>, LogProbModel {
   readonly name: string
-  /** The same engine with other sampling settings. */
+  /** Returns a policy of the same engine with other sampling settings. */
   readonly withSampling: (sampling: EngineSampling) => EnginePolicy
 }
 
 type Kind = NonNullable<PolicyFailure['kind']>
 
-/** What all calls of a policy share. */
+/** The state that all calls of a policy share. */
 interface Shared {
   readonly name: string
   readonly engine: PolicyEngine
@@ -93,11 +106,11 @@ const policyFailure = (policy: string, kind: Kind, reason: string): PolicyFailur
   reason,
 })
 
-/** Whether asking again could help. */
+/** Returns `asked` for failures that a retry cannot fix, otherwise `infrastructure`. */
 const kindOf = ({ kind }: GenerationFailure): Kind =>
   kind === 'invalid' || kind === 'unauthorized' ? 'asked' : 'infrastructure'
 
-/** The failure of a call that was called off; null if it was not. */
+/** Returns the failure of a cancelled call, or null if it was not cancelled. */
 const calledOff = ({ name, deadlineMs }: Shared, work: Cancellation): PolicyFailure | null => {
   switch (work.why()) {
     case 'caller':
@@ -110,7 +123,10 @@ const calledOff = ({ name, deadlineMs }: Shared, work: Cancellation): PolicyFail
   }
 }
 
-/** Runs `f` so that it ends when the caller or the deadline says so. Other people's code may throw, against its type. */
+/**
+ * Runs `f` until the caller or the deadline cancels it. Converts errors that an engine throws
+ * against its type.
+ */
 const bounded = async <T>(
   shared: Shared,
   { signal }: ActOptions,
@@ -120,7 +136,7 @@ const bounded = async <T>(
   const work = cancellation({ signal, deadlineMs })
   try {
     const connected = work.signal.aborted ? ABORTED : await unlessAborted(engine.connect(), work.signal)
-    if (connected === ABORTED) return E.left(calledOff(shared, work)!) // nobody else aborts it before `f` is called
+    if (connected === ABORTED) return E.left(calledOff(shared, work)!) // only the caller or the deadline can abort before `f`
     if (E.isLeft(connected)) {
       const { kind, reason } = connected.left
       return E.left(policyFailure(name, kind === 'refused' || kind === 'missing' ? 'asked' : 'infrastructure', reason))
@@ -142,7 +158,7 @@ interface Asked {
   readonly onTokens?: ((completion: number, ids: readonly number[]) => void) | undefined
 }
 
-/** The events of a request, of which new tokens are reported as well. */
+/** Yields the events of a request and reports new tokens to the observer. */
 async function* reported(
   events: AsyncIterable<GenerationEvent>,
   onTokens: Asked['onTokens'],
@@ -157,7 +173,9 @@ async function* reported(
   }
 }
 
-/** The answer to one request, or why there is none. A stream may throw, against its type. */
+/**
+ * Returns the answer to one request, or its failure. Handles streams that throw against their type.
+ */
 const askOne = async (
   { engine, ids }: Shared,
   { request, onTokens }: Asked,
@@ -172,7 +190,7 @@ const askOne = async (
   }
 }
 
-/** The answers to all requests, or the first failure, which ends the others. */
+/** Returns the answers to all requests, or the first failure, which cancels the others. */
 const askAll = async (
   shared: Shared,
   requests: readonly Asked[],
@@ -194,10 +212,10 @@ const askAll = async (
   }
   const answers = (await Promise.all(requests.map(ask))).flat()
   if (answers.length === requests.length) return E.right(answers)
-  return E.left(failures[0] ?? policyFailure(shared.name, 'cancelled', 'called off before it began'))
+  return E.left(failures[0] ?? policyFailure(shared.name, 'cancelled', 'cancelled before it started'))
 }
 
-/** The rows of an answer: each its own completion, or all the one of temperature 0. */
+/** Returns the rows of an answer: one completion each, or the same one for all at temperature 0. */
 const rowsOfAnswer = ({ rows }: PlannedRequest, answer: readonly ActionRow[]): readonly ActionRow[] =>
   answer.length === rows ? answer : Array.from({ length: rows }, () => answer[0]!)
 
@@ -239,7 +257,7 @@ const actionOf = (
 const rowsOf = (rows: Ragged<'int32'>): readonly Int32Array[] =>
   Array.from({ length: raggedLength(rows) }, (_, i) => raggedRow(rows, i))
 
-/** Default number of new tokens, as of `TransformersWrapper`. */
+/** Default number of new tokens, the same as in `TransformersWrapper`. */
 const MAX_TOKENS = 128
 
 const sampler =
@@ -313,20 +331,25 @@ const ENGINE_POLICY_OPTIONS: OptionKinds<EnginePolicyOptions> = {
 }
 
 /**
- * A policy over anything that generates: what `TransformersWrapper` is for a model of this process, for an engine of any place.
+ * Makes a policy of any engine, like `TransformersWrapper` for an in-process model.
  *
- * It reads `tokens.prompt` and samples `tokens.response` with `logProbs.response`: log-probabilities at the temperature used (at 1 for
- * temperature 0), before anything is cut. Neighbouring rows with equal prompts are one request, whose prompt is computed once. Row i draws
- * as completion i of the key, whatever else is in the batch: the very draws of `TransformersWrapper`, where the engine is one of Tandem.
- * Servers that draw by a seed of their own draw alike for equal seeds as far as they promise it.
+ * It reads `tokens.prompt` and samples `tokens.response` with `logProbs.response`:
+ * log-probabilities at the sampling temperature (at 1 for temperature 0), before any cut.
+ * Neighboring rows with equal prompts are one request, whose prompt is computed once. Row i draws
+ * as completion i of the key, independent of the rest of the batch. On Tandem's engines, these are
+ * the same draws as in `TransformersWrapper`. Servers that draw from their own seed repeat draws
+ * for equal seeds as far as they guarantee it.
  *
  * Defaults temperature 1, no cuts, 128 new tokens.
- * Errors   `Left(PolicyFailure)`. `asked`: wrong settings or prompts, and settings whose log-probabilities the engine cannot tell (raw ones:
- *          only at temperature 1 or 0; processed ones: only without cuts and penalties; SGLang's: only without penalties).
- *          `infrastructure`: whatever the engine does wrong; no row is made up. `cancelled`: by the signal. When one request fails, the
- *          others are cancelled.
- * Effects  requests to the engine, at most `maxConcurrent` at a time; the signal and the deadline end them.
- * Source   TorchRL `vLLMWrapper` in tokens mode, whose log-probabilities at other temperatures are not those of what was sampled.
+ * Errors   `Left(PolicyFailure)`. `asked`: invalid settings or prompts, and settings whose
+ *          log-probabilities the engine cannot report (raw ones: only at temperature 1 or 0;
+ *          processed ones: only without cuts and penalties; SGLang's: only without penalties).
+ *          `infrastructure`: any error of the engine; rows are never made up. `cancelled`: by the
+ *          signal. If one request fails, the others are cancelled.
+ * Effects  sends at most `maxConcurrent` requests to the engine at a time. The signal and the
+ *          deadline cancel them.
+ * Source   TorchRL `vLLMWrapper` in tokens mode, whose log-probabilities at other temperatures are
+ *          not those of the sampled distribution.
  */
 export const enginePolicy = (options: EnginePolicyOptions): EnginePolicy => {
   checkOptions('enginePolicy', options, ENGINE_POLICY_OPTIONS)

@@ -1,4 +1,4 @@
-/** From rows of prompts to requests: cutting, grouping, numbering. */
+/** Plans the requests for rows of prompts: truncation, grouping, numbering. */
 import * as E from 'fp-ts/lib/Either.js'
 import { problemList } from '../../../core/failure.js'
 import type { Key } from '../../../core/key.js'
@@ -6,15 +6,18 @@ import type { EngineAbilities } from '../../../data/engineClient.js'
 import type { GenerationRequest, SamplingParams } from '../../../data/generation.js'
 import { runStarts } from '../../transformer/pack.js'
 
-/** What to do with a prompt that leaves no room for the completion: refuse it, or keep so many tokens of its beginning or end. */
+/**
+ * Treatment of a prompt that leaves no room for the completion: refuse it, or keep `keep` tokens of
+ * its start or end.
+ */
 export type Truncation = 'refuse' | { readonly keep: number; readonly side: 'start' | 'end' }
 
-/** A request and the rows that its completions are for. */
+/** A request, and the rows of its completions. */
 export interface PlannedRequest {
   readonly request: Omit<GenerationRequest, 'id'>
   /** The first row. */
   readonly row: number
-  /** Rows from there on: one completion each, or one for all at temperature 0. */
+  /** Number of rows from there on: one completion each, or one for all at temperature 0. */
   readonly rows: number
 }
 
@@ -22,7 +25,7 @@ export interface PlanOptions {
   readonly sampling: SamplingParams
   readonly key: Key
   readonly truncate: Truncation
-  /** Completions of one request, at most. */
+  /** Maximum number of completions per request. */
   readonly maxPerRequest: number
   readonly abilities: Pick<EngineAbilities, 'maxModelLength' | 'vocabularySize'>
 }
@@ -32,7 +35,7 @@ const cut = (row: Int32Array, truncate: Truncation): Int32Array => {
   return truncate.side === 'start' ? row.slice(0, truncate.keep) : row.slice(row.length - truncate.keep)
 }
 
-/** Why a prompt cannot be completed, or nothing. */
+/** Returns the problem with a prompt, if any. */
 const promptProblem = (row: Int32Array, i: number, options: PlanOptions): readonly string[] => {
   const { maxModelLength, vocabularySize } = options.abilities
   const maxTokens = options.sampling.maxTokens ?? 1
@@ -46,18 +49,21 @@ const promptProblem = (row: Int32Array, i: number, options: PlanOptions): readon
   if (row.length + maxTokens <= maxModelLength) return []
   const room = maxModelLength - maxTokens
   const wayOut =
-    room > 0 ? `: ask for fewer, or give truncate: { keep: ${room}, side: 'end' }` : ': ask for fewer new tokens'
+    room > 0 ? `: request fewer, or set truncate: { keep: ${room}, side: 'end' }` : ': request fewer new tokens'
   return [
     `prompt ${i} has ${row.length} tokens; with ${maxTokens} new ones it passes the engine's limit of ${maxModelLength}${wayOut}`,
   ]
 }
 
 /**
- * One request for each run of neighbouring rows with equal prompts, or several where a run is longer than a request may be.
+ * Makes one request per run of neighboring rows with equal prompts, or several for a run that
+ * exceeds `maxPerRequest`.
  *
- * All requests have the same key, and each the number of its first row: row i draws as completion i of the key, however rows are grouped.
+ * All requests have the same key, and each has the number of its first row. Row i therefore draws
+ * as completion i of the key, however rows are grouped.
  *
- * Errors   `Left` with every prompt that is empty, has ids of another vocabulary, or leaves no room.
+ * Errors   `Left` that lists every prompt that is empty, has ids outside the vocabulary, or leaves
+ *          no room.
  */
 export const planRequests = (
   prompts: readonly Int32Array[],

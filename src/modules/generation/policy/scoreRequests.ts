@@ -1,4 +1,4 @@
-/** Scores of given completions by an engine: the completion is sent as the end of a prompt. */
+/** Scores of given completions from an engine. The completion is sent as the end of a prompt. */
 import * as E from 'fp-ts/lib/Either.js'
 import { problemList } from '../../../core/failure.js'
 import type { EngineAbilities } from '../../../data/engineClient.js'
@@ -11,14 +11,15 @@ export interface ScoreOptions {
 }
 
 const abilityProblems = ({ temperature, abilities }: ScoreOptions): readonly string[] => {
-  if (abilities.promptLogProbs === 'no') return ['the engine tells no log-probabilities of prompts, which scores are']
+  if (abilities.promptLogProbs === 'no')
+    return ['the engine does not report log-probabilities of prompts, which scoring needs']
   if (!(temperature >= 0 && Number.isFinite(temperature))) {
     return [`temperature must be a finite number of at least 0, got ${temperature}`]
   }
   const isRaw = abilities.logProbs === 'raw' || abilities.logProbs === 'processed'
   return isRaw && temperature !== 1 && temperature !== 0
     ? [
-        `the engine tells log-probabilities of prompts at temperature 1 alone, got ${temperature}: score in this process`,
+        `the engine reports log-probabilities of prompts only at temperature 1, got ${temperature}: score in this process`,
       ]
     : []
 }
@@ -31,11 +32,13 @@ const join = (first: Int32Array, second: Int32Array): Int32Array => {
 }
 
 /**
- * One request for each completion, of prompt and completion together, that samples one token, which nobody reads.
+ * Makes one request per completion, with prompt and completion together. It samples one token,
+ * which is ignored.
  *
- * Temperature 0 scores at 1, as sampling records it.
+ * Temperature 0 scores at temperature 1, as recorded by sampling.
  *
- * Errors   `Left` with what the engine cannot tell, and with every row that is empty, too long or of another vocabulary.
+ * Errors   `Left` with the reason why the engine cannot score, and with every row that is empty,
+ *          too long or has ids outside the vocabulary.
  */
 export const scoreRequests = (
   prompts: readonly Int32Array[],

@@ -1,10 +1,13 @@
-/** Whether an engine can tell what a policy loss needs: log-probabilities at the temperature, before anything is cut. */
+/**
+ * Checks that an engine reports the log-probabilities that a policy loss needs: at the temperature,
+ * before cuts.
+ */
 import type { EngineAbilities } from '../../../data/engineClient.js'
 import type { SamplingParams } from '../../../data/generation.js'
 import { knownModes } from '../../remote/vllm/serverLogProbs.js'
 import { DEFAULT_SAMPLING } from '../sampling/params.js'
 
-/** Settings that change what a token is drawn from, besides the temperature. */
+/** Settings other than the temperature that change the distribution of a token. */
 const CHANGES = [
   ...(['topK', 'topP', 'minP'] as const),
   ...(['minTokens', 'repetitionPenalty', 'presencePenalty', 'frequencyPenalty', 'allowedTokens'] as const),
@@ -17,11 +20,12 @@ const changesOf = (sampling: SamplingParams): string =>
   ].join(', ')
 
 /**
- * Why an engine cannot tell log-probabilities at the temperature used (at 1 for temperature 0) before anything is cut or changed, and the
- * ways out; null if it can.
+ * Returns why an engine cannot report log-probabilities at the sampling temperature (at 1 for
+ * temperature 0) before cuts and other changes, with possible solutions, or null if it can.
  *
- * Raw ones are these at temperature 1 and 0; processed ones where nothing but the temperature changes the distribution; an engine that tells
- * tempered ones may have penalties, biases and bans in them, as SGLang has.
+ * Raw ones equal these at temperature 1 and 0. Processed ones do if only the temperature changes
+ * the distribution. An engine that reports tempered ones may include penalties, biases and bans, as
+ * SGLang does.
  *
  * @example
  * missingTemperedLogProbs('raw', { ...DEFAULT_SAMPLING, topK: 5 }) // null
@@ -31,17 +35,17 @@ export const missingTemperedLogProbs = (told: EngineAbilities['logProbs'], sampl
   switch (told) {
     case 'raw':
       return (
-        `the engine tells log-probabilities before temperature (raw), so that those at temperature ${sampling.temperature} are unknown: ` +
+        `the engine reports log-probabilities before temperature (raw), so those at temperature ${sampling.temperature} are unknown: ` +
         'sample at temperature 1 or 0, or start it with --logprobs-mode processed_logprobs'
       )
     case 'processed':
       return (
-        `the engine tells log-probabilities after cuts and penalties (processed), so that those before ${changesOf(sampling)} are unknown: ` +
+        `the engine reports log-probabilities after cuts and penalties (processed), so those before ${changesOf(sampling)} are unknown: ` +
         'leave these out, or start it with --logprobs-mode raw_logprobs and sample at temperature 1'
       )
     case 'tempered':
       return (
-        `the engine tells log-probabilities after penalties, biases and bans, so that those before ${changesOf(sampling)} are unknown: ` +
+        `the engine reports log-probabilities after penalties, biases and bans, so those before ${changesOf(sampling)} are unknown: ` +
         'leave these out; cuts (topK, topP, minP) may stay'
       )
   }

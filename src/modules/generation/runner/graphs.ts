@@ -1,9 +1,10 @@
 /**
- * The compiled functions of a runner: for prompts, for prompts of one length, and for a decoding step. Sizes that change from call to call
- * (rows, tokens, places of the cache) vary inside one graph; only prompts of one length have a graph for each length.
+ * The compiled functions of a runner: for prompts, for prompts of one length, and for a decoding
+ * step. Sizes that change between calls (rows, tokens, cached positions) vary within one graph.
+ * Only prompts of one length have a separate graph per length.
  *
- * Axis letters: S rows, N tokens of several prompts one after another, C cached places, K key-value heads, Q query heads, H head size,
- * V vocabulary, D features.
+ * Axis letters: S rows, N tokens of several prompts one after another, C cached positions, K
+ * key-value heads, Q query heads, H head size, V vocabulary, D features.
  */
 import * as tf from '@tensorflow/tfjs-core'
 import { type Jitted, jit, type VaryingAxes } from '../../../engine/jit.js'
@@ -21,7 +22,7 @@ interface CachedLayer {
   readonly values: tf.Tensor
 }
 
-/** What hides keys: one for each window that the model's layers have, `null` as `'all'`. */
+/** Attention masks: one for each window of the model's layers, with `null` as `'all'`. */
 type Biases = Readonly<Record<string, tf.Tensor>>
 
 export const biasName = (window: number | null): string => (window === null ? 'all' : `${window}`)
@@ -31,26 +32,29 @@ interface RunnerInput {
   readonly rotary: RotaryTables
   /** `[N]` or `[S]` int32 */
   readonly ids: tf.Tensor
-  /** Like ids. */
+  /** Same shape as ids. */
   readonly positions: tf.Tensor
   /** `[1, 1, N, C + N]` for prompts, `[S, 1, 1, C]` for a step. */
   readonly biases: Biases
-  /** Empty where nothing is cached. */
+  /** Empty without cached positions. */
   readonly past: readonly CachedLayer[]
-  /** `[R, 1]`, for each row of scores; absent where all temperatures are 1. */
+  /** `[R, 1]`, one for each row of scores; absent if all temperatures are 1. */
   readonly inverseTemperature?: tf.Tensor
 }
 
 export interface PrefillInput extends RunnerInput {
-  /** `[R]` int32: the tokens after which scores are wanted. */
+  /** `[R]` int32: the tokens after which scores are needed. */
   readonly scored: tf.Tensor
 }
 
-/** P prompts without a past, padded on the right to one length T: ids and positions are `[P, T]`, `biases` `[1, 1, T, T]`. */
+/**
+ * P prompts without a past, padded on the right to one length T: ids and positions are `[P, T]`,
+ * `biases` `[1, 1, T, T]`.
+ */
 export type BatchInput = PrefillInput
 
 export interface GraphStepInput extends RunnerInput {
-  /** `[1, 1, 1, C]`: 1 at place 0, which every row keeps free for the token of the step. */
+  /** `[1, 1, 1, C]`: 1 at position 0, which every row reserves for the token of the step. */
   readonly self: tf.Tensor
 }
 
@@ -64,17 +68,23 @@ export interface RowScores {
   readonly max: tf.Tensor
   /** `[R, V / blockSize]`: sums of `exp(logits - max)`. */
   readonly masses: tf.Tensor
-  /** The same of `(logits - max) * inverseTemperature`; absent where all temperatures are 1. */
+  /** The same sums of `(logits - max) * inverseTemperature`; absent if all temperatures are 1. */
   readonly temperedMasses?: tf.Tensor
 }
 
 export interface RunnerOutput {
   readonly scores: RowScores
-  /** Keys and values of the tokens that were put in, side by side: `[N, L * 2 * K * H]`, of each layer the keys and then the values. */
+  /**
+   * Keys and values of the input tokens, side by side: `[N, L * 2 * K * H]`, for each layer the
+   * keys and then the values.
+   */
   readonly added: tf.Tensor
 }
 
-/** The divisor of the vocabulary's size nearest to its square root: blocks of tokens whose masses are added up. */
+/**
+ * Returns the divisor of the vocabulary size nearest to its square root: the size of blocks whose
+ * masses are summed.
+ */
 const blockSizeOf = (vocabularySize: number): number => {
   for (let size = Math.ceil(Math.sqrt(vocabularySize)); size < vocabularySize; size++) {
     if (vocabularySize % size === 0) return size
@@ -100,7 +110,7 @@ const scoresOf = (config: DecoderConfig, input: RunnerInput, hidden: tf.Tensor):
   }
 }
 
-/** Attention over what is cached and what is added, and the keys and values that the layers add, in their order. */
+/** Attention over cached and new positions, and the new keys and values of the layers, in order. */
 interface Attending {
   readonly attend: Attend
   readonly added: tf.Tensor[]
@@ -108,7 +118,7 @@ interface Attending {
 
 const promptAttend = ({ heads, keyValueHeads, headSize }: DecoderConfig, { biases, past }: RunnerInput): Attending => {
   const added: tf.Tensor[] = []
-  /** `[N, count * H]` as `[1, count, N, H]`. */
+  /** Reshapes `[N, count * H]` to `[1, count, N, H]`. */
   const split = (x: tf.Tensor, count: number): tf.Tensor =>
     tf.transpose(tf.reshape(x, [1, x.shape[0]!, count, headSize]), [0, 2, 1, 3])
   const attend: Attend = ({ layer, queries, keys, values, window, softCap, scale }) => {
@@ -129,7 +139,7 @@ const promptAttend = ({ heads, keyValueHeads, headSize }: DecoderConfig, { biase
 const batchAttend = ({ heads, keyValueHeads, headSize }: DecoderConfig, { ids, biases }: BatchInput): Attending => {
   const [prompts, length] = ids.shape as [number, number] // [P, T]
   const added: tf.Tensor[] = []
-  /** `[P * T, count * H]` as `[P, count, T, H]`. */
+  /** Reshapes `[P * T, count * H]` to `[P, count, T, H]`. */
   const split = (x: tf.Tensor, count: number): tf.Tensor =>
     tf.transpose(tf.reshape(x, [prompts, length, count, headSize]), [0, 2, 1, 3])
   const attend: Attend = ({ queries, keys, values, window, softCap, scale }) => {
@@ -200,7 +210,7 @@ const varyingOf = (input: RunnerInput, layout: 'prompts' | 'step'): readonly Var
 /** The compiled functions of one architecture. */
 export interface RunnerGraphs {
   readonly prefill: Jitted<PrefillInput, RunnerOutput>
-  /** One graph for each length T. */
+  /** Has one graph for each length T. */
   readonly batch: Jitted<BatchInput, RunnerOutput>
   readonly step: Jitted<GraphStepInput, RunnerOutput>
 }

@@ -1,4 +1,7 @@
-/** Rows that are decoded together: their keys and values in arrays that grow, dense in rows, updated in place between steps. */
+/**
+ * Rows that are decoded together. Their keys and values are in growing arrays, dense in rows,
+ * updated in place between steps.
+ */
 import type * as tf from '@tensorflow/tfjs-core'
 import { adoptTensor, type Bound } from '../../../engine/jit.js'
 import { MASKED } from '../../../engine/ops/attention.js'
@@ -10,7 +13,7 @@ import { biasName, type GraphStepInput, type RunnerGraphs, type RunnerOutput } f
 import type { KeyValues, Lane, LaneWeights, NextToken } from './modelRunner.js'
 import { nextTokens } from './nextTokens.js'
 
-/** Places by which the capacity grows at least. */
+/** Smallest increment of the capacity, in positions. */
 const PLACES_STEP = 32
 
 interface LayerArrays {
@@ -18,20 +21,20 @@ interface LayerArrays {
   values: Float32Array
 }
 
-/** What a lane needs of its model. */
+/** The model-dependent parts of a lane. */
 export interface LaneModel {
   readonly config: DecoderConfig
   readonly graphs: RunnerGraphs
-  /** Tables for positions below `length`. They belong to the enclosing scope. */
+  /** Makes tables for positions below `length`. They belong to the enclosing scope. */
   readonly rotary: (length: number) => RotaryTables
-  /** The different windows of the model's layers. */
+  /** The distinct windows of the model's layers. */
   readonly windows: readonly (number | null)[]
-  /** A step computes at least so many rows. */
+  /** Minimum number of rows that a step computes. */
   readonly leastRows: number
   readonly weights: LaneWeights
 }
 
-/** The step of a lane. */
+/** The decoding step of a lane. */
 interface LaneStep {
   readonly run: (input: GraphStepInput) => RunnerOutput
   readonly release: () => void
@@ -53,17 +56,23 @@ const laneStep = ({ graphs, weights }: LaneModel): LaneStep => {
   return { run: (input) => boundTo(input.params)(input), release }
 }
 
-/** At least `needed`, and a quarter more than before, so that copying stays linear in the end. */
+/**
+ * Returns a capacity of at least `needed` that grows by at least a quarter, so that copying stays
+ * linear in the final size.
+ */
 const grown = (before: number, needed: number, step: number): number =>
   needed <= before ? before : Math.ceil(Math.max(needed, before * 1.25) / step) * step
 
-/** Moves rows `[rows * heads, places, width]` apart to more places each, in place: from the last one on, nothing is overwritten unread. */
+/**
+ * Moves rows `[rows * heads, places, width]` apart in place, from the last one on, so that unread
+ * data is not overwritten.
+ */
 const spread = (array: Float32Array, rows: number, places: { readonly from: number; readonly to: number }): void => {
   for (let row = rows - 1; row > 0; row--) array.copyWithin(row * places.to, row * places.from, (row + 1) * places.from)
   for (let row = 0; row < rows; row++) array.fill(0, row * places.to + places.from, (row + 1) * places.to)
 }
 
-/** An empty lane. Mutable: see `Lane`. */
+/** Makes an empty lane. Mutable: see `Lane`. */
 export const makeLane = (model: LaneModel): Lane => {
   const { config, rotary, windows, leastRows } = model
   const { keyValueHeads: heads, headSize: width } = config
@@ -72,15 +81,17 @@ export const makeLane = (model: LaneModel): Lane => {
     keys: new Float32Array(0),
     values: new Float32Array(0),
   }))
-  /** The arrays are cut into rows of `placeCapacity` places each; they may be longer than that takes. */
+  /**
+   * The arrays consist of rows of `placeCapacity` positions each; they may be longer than needed.
+   */
   let [rowCapacity, placeCapacity] = [0, 0]
-  /** `[C]`: 1 at place 0, which every row keeps free for the token of the step. */
+  /** `[C]`: 1 at position 0, which every row reserves for the token of the step. */
   let freePlace = new Float32Array(0)
-  /** What was promised by `reserve`: arrays are made as long, so that they need not grow again. */
+  /** Capacity announced by `reserve`. Arrays get this length, so that they need not grow again. */
   let expectedPlaces = 0
-  /** Row -> tokens held; dense. */
+  /** Number of tokens of each row; dense. */
   const lengths: number[] = []
-  /** Row -> slot and slot -> row. */
+  /** The slot of each row, and the row of each slot. */
   const slots: number[] = []
   const rowOf = new Map<number, number>()
   let nextSlot = 0
@@ -124,7 +135,7 @@ export const makeLane = (model: LaneModel): Lane => {
     const row = lengths.length
     for (const [i, layer] of layers.entries()) {
       for (const part of ['keys', 'values'] as const) {
-        let place = 1 // place 0 stays zero: see `decodeAttention`
+        let place = 1 // position 0 stays zero: see `decodeAttention`
         for (const block of past) {
           const from = block.layers[i]![part]
           for (let head = 0; head < heads; head++) {
@@ -179,10 +190,13 @@ export const makeLane = (model: LaneModel): Lane => {
     return { length: to - from, layers: layers.map(({ keys, values }) => ({ keys: cut(keys), values: cut(values) })) }
   }
 
-  /** What each window hides, `[S, C]`; empty when rows or places have changed since. */
+  /** The mask of each window, `[S, C]`; cleared when rows or positions change. */
   const biases = new Map<number | null, Float32Array>()
 
-  /** A row sees its own places inside the window, and the token of the step at place 0. */
+  /**
+   * Makes a mask. A row attends to its own positions inside the window, and to the token of the
+   * step at position 0.
+   */
   const makeBias = (window: number | null, rows: number): Float32Array => {
     const bias = new Float32Array(rows * placeCapacity).fill(MASKED)
     for (let row = 0; row < rows; row++) {
@@ -199,7 +213,10 @@ export const makeLane = (model: LaneModel): Lane => {
     return adoptTensor(known, [rows, 1, 1, placeCapacity], 'float32')
   }
 
-  /** The place of the token that a row has just got is seen from now on, and the first one of the window is not. */
+  /**
+   * Updates the masks after a row's new token: its position becomes visible, and the first one of
+   * the window hidden.
+   */
   const moveBiases = (row: number): void => {
     const [start, length] = [row * placeCapacity, lengths[row]!] // with the new token
     for (const [window, bias] of biases) {
@@ -208,7 +225,7 @@ export const makeLane = (model: LaneModel): Lane => {
     }
   }
 
-  /** Puts one token's keys and values, `[S, L * 2 * K * H]`, at the end of the given rows. */
+  /** Appends one token's keys and values, `[S, L * 2 * K * H]`, to the given rows. */
   const write = (rows: readonly number[], added: Float32Array): void => {
     const size = heads * width
     for (const [i, { keys, values }] of layers.entries()) {
@@ -296,7 +313,7 @@ export const makeLane = (model: LaneModel): Lane => {
   }
 }
 
-/** Copies keys and values of T neighboring tokens out of `[N, L * 2 * K * H]`. */
+/** Copies keys and values of T neighboring tokens from `[N, L * 2 * K * H]`. */
 export const keyValuesOf = (
   added: Float32Array,
   { layers, heads, width }: { readonly layers: number; readonly heads: number; readonly width: number },

@@ -7,17 +7,23 @@
  */
 import type { Params } from '../../transformer/params.js'
 
-/** Keys and values of neighboring places of one row, in host memory, never changed: what the prefix cache keeps. */
+/**
+ * Immutable keys and values of neighboring positions of one row in host memory, as stored in the
+ * prefix cache.
+ */
 export interface KeyValues {
-  /** T */
+  /** Number of positions T. */
   readonly length: number
   /** `[K, T, H]` each, one pair for each layer. */
   readonly layers: readonly { readonly keys: Float32Array; readonly values: Float32Array }[]
 }
 
-/** Everything that sampling asks of the scores of one row. The arrays are views that hold until the runner's next call. */
+/**
+ * The scores of one row, as needed for sampling. The arrays are views that are valid until the
+ * runner's next call.
+ */
 export interface NextToken {
-  /** `[V]` as the model gives them. */
+  /** `[V]` logits of the model. */
   readonly logits: Float32Array
   /** The first of the most probable tokens. */
   readonly argMax: number
@@ -25,73 +31,86 @@ export interface NextToken {
   readonly logNormalizer: number
   /** `log sum exp(logits * inverseTemperature)` */
   readonly temperedLogNormalizer: number
-  /** `sum exp((logits - max) * inverseTemperature)` over each block of `blockSize` neighboring tokens: finds a token without a pass over all. */
+  /**
+   * `sum exp((logits - max) * inverseTemperature)` over each block of `blockSize` neighboring
+   * tokens. Finds a token without a pass over all of them.
+   */
   readonly blockMasses: Float32Array
   readonly blockSize: number
 }
 
 export interface PrefillItem {
-  /** Tokens to compute, at least one. */
+  /** Tokens to compute; at least one. */
   readonly tokens: Int32Array
-  /** Keys and values of everything before them, in order. */
+  /** Keys and values of all earlier positions, in order. */
   readonly past: readonly KeyValues[]
   readonly inverseTemperature: number
-  /** Whether the scores of every place are wanted, or only those of the last. */
+  /** Positions whose scores are needed. */
   readonly scores: 'last' | 'all'
 }
 
 export interface PrefillResult {
-  /** Of `tokens`. */
+  /** Keys and values of `tokens`. */
   readonly keyValues: KeyValues
-  /** After the last token. */
+  /** The scores after the last token. */
   readonly next: NextToken
-  /** `[T, V]` raw logits after each token; null unless asked for. */
+  /** `[T, V]` raw logits after each token, or null unless requested. */
   readonly logits: Float32Array | null
 }
 
 export interface StepRow {
   readonly slot: number
-  /** The last token of the row: its keys and values are computed and kept, and the scores after it returned. */
+  /**
+   * The last token of the row. Its keys and values are computed and kept, and the scores after it
+   * returned.
+   */
   readonly token: number
   readonly inverseTemperature: number
 }
 
-/** Rows that are decoded together, each in a slot. Mutable: it lives at the edge of the engine. */
+/** Rows that are decoded together, each in a slot. Mutable. */
 export interface Lane {
-  /** Slots in use. */
+  /** Number of slots in use. */
   readonly rows: () => number
-  /** Bytes of keys and values held, unused places included. */
+  /** Bytes of keys and values held, including unused positions. */
   readonly bytes: () => number
-  /** Bytes that the lane would hold with `rows` more rows, of which the longest reaches `length` tokens. */
+  /** Bytes that the lane would hold with `rows` more rows of at most `length` tokens. */
   readonly bytesWith: (rows: number, length: number) => number
-  /** Says that `rows` more rows will come and the longest reach `length` tokens: memory is taken once, not as they grow. */
+  /**
+   * Announces `rows` more rows of at most `length` tokens, so that memory is allocated once instead
+   * of growing with them.
+   */
   readonly reserve: (rows: number, length: number) => void
-  /** Takes a slot for a row with this past; the arrays are copied. */
+  /** Allocates a slot for a row with this past. The arrays are copied. */
   readonly insert: (past: readonly KeyValues[]) => number
   readonly remove: (slot: number) => void
-  /** Tokens whose keys and values the slot holds. */
+  /** Number of tokens whose keys and values the slot holds. */
   readonly length: (slot: number) => number
-  /** A copy of places `from` to `to`. */
+  /** Copies positions `from` to `to`. */
   readonly keyValues: (slot: number, from: number, to: number) => KeyValues
-  /** One decoding step of the given rows, in their order; other rows of the lane are not changed. */
+  /** Runs one decoding step for the given rows, in order. Other rows of the lane stay unchanged. */
   readonly step: (params: Params, rows: readonly StepRow[]) => readonly NextToken[]
   readonly release: () => void
 }
 
 /**
- * How decoding steps of a lane get the weights. `fed`: they are given to each step, and may be others each time. `constant`: they are made part
- * of the compiled step, which onnxruntime does its products faster with; that takes the time of about 50 steps and the memory of the weights once
- * more, whenever they are others, until the lane is released.
+ * Weights in decoding steps of a lane. `fed`: every step receives the weights, which may change
+ * between steps. `constant`: the weights are compiled into the step, which speeds up onnxruntime's
+ * matrix products. Compilation takes the time of about 50 steps and a second copy of the weights
+ * whenever they change, until the lane is released.
  */
 export type LaneWeights = 'fed' | 'constant'
 
-/** A model that can be decoded. Everything is synchronous: one call is one or a few runs of compiled graphs. */
+/** A model that can be decoded. All calls are synchronous and run one or a few compiled graphs. */
 export interface ModelRunner {
   readonly vocabularySize: number
   readonly maxLength: number
-  /** Bytes of keys and values of one token. */
+  /** Bytes of one token's keys and values. */
   readonly bytesPerToken: number
-  /** Computes prompts, several at once where their lengths are alike. Results in the order of the items. */
+  /**
+   * Computes prompts, several at once if their lengths are similar. Results are in the order of the
+   * items.
+   */
   readonly prefill: (params: Params, items: readonly PrefillItem[]) => readonly PrefillResult[]
   /** Default `fed`. */
   readonly makeLane: (weights?: LaneWeights) => Lane

@@ -1,9 +1,9 @@
-/** What the graphs say about the next token of each row, as records of plain numbers. */
+/** Conversion of the graphs' scores to one record of plain numbers per row. */
 import type * as tf from '@tensorflow/tfjs-core'
 import type { RowScores } from './graphs.js'
 import type { NextToken } from './modelRunner.js'
 
-/** One record for each row. The arrays are views of what the graph gave. */
+/** Makes one record per row. The arrays are views of the graph's results. */
 export const nextTokens = (scores: RowScores, inverseTemperature: Float32Array): readonly NextToken[] => {
   const numbers = (x: tf.Tensor): Float32Array => x.dataSync() as Float32Array // float32 tensors
   const [rows, vocabulary] = scores.logits.shape as [number, number] // [R, V]

@@ -11,12 +11,12 @@ import { keyValuesOf, makeLane } from './lane.js'
 import type { KeyValues, ModelRunner, PrefillItem, PrefillResult } from './modelRunner.js'
 import { nextTokens } from './nextTokens.js'
 
-/** Tokens of several prompts that are computed in one run, unless one prompt alone has more. */
+/** Maximum number of tokens of several prompts in one packed run. A single prompt may have more. */
 const PACKED_TOKENS = 512
 
 const pastLength = ({ past }: PrefillItem): number => past.reduce((sum, part) => sum + part.length, 0)
 
-/** Neighboring items, as many as fit into one run. */
+/** Groups neighboring items into runs. */
 const packs = (items: readonly PrefillItem[]): readonly (readonly PrefillItem[])[] => {
   const result: PrefillItem[][] = []
   let [tokens, cached] = [0, 0]
@@ -37,19 +37,22 @@ const packs = (items: readonly PrefillItem[]): readonly (readonly PrefillItem[])
   return result
 }
 
-/** Tokens of prompts that are computed in one run as rows of one length. */
+/** Maximum number of tokens of prompts in one run as rows of one length. */
 const BATCH_TOKENS = 2048
 
 /**
- * Lengths that prompts are padded to, so that few graphs are compiled: multiples of 16, and from 64 on half as much again or twice; 0 for
- * prompts that are not padded.
+ * Returns the length to pad a prompt to, so that few graphs are compiled: a multiple of 16 up to
+ * 64, then 96, 128, 192, 256, 384 or 512. Returns 0 for prompts that are not padded.
  */
 const paddedLength = (length: number): number => {
   if (length > 512) return 0
   return length <= 64 ? Math.ceil(length / 16) * 16 : [96, 128, 192, 256, 384, 512].find((size) => size >= length)!
 }
 
-/** Items that can be computed as rows of one length, by that length, and all others under 0; each with its place among the items. */
+/**
+ * Groups items that can be computed as rows of one length, by that length, and all others under 0.
+ * Each has its index among the items.
+ */
 const batchesOf = (
   items: readonly PrefillItem[],
 ): readonly { readonly length: number; readonly places: readonly number[] }[] => {
@@ -68,7 +71,10 @@ const batchesOf = (
   return result
 }
 
-/** `[1, 1, T, T]`: every position sees those before it, inside the window, and itself. */
+/**
+ * Makes `[1, 1, T, T]`: every position attends to itself and to earlier positions inside the
+ * window.
+ */
 const causalBias = (length: number, window: number | null): tf.Tensor => {
   const bias = new Float32Array(length * length).fill(MASKED)
   for (let t = 0; t < length; t++) {
@@ -77,7 +83,7 @@ const causalBias = (length: number, window: number | null): tf.Tensor => {
   return adoptTensor(bias, [1, 1, length, length], 'float32')
 }
 
-/** Where the tokens and the cached places of each item lie in their run. */
+/** The offsets of each item's tokens and cached positions in its run. */
 interface Layout {
   readonly starts: readonly { readonly token: number; readonly cached: number; readonly past: number }[]
   readonly tokens: number
@@ -95,7 +101,10 @@ const layoutOf = (items: readonly PrefillItem[], leastTokens: number): Layout =>
   return { starts, tokens: Math.max(leastTokens, tokens), cached }
 }
 
-/** `[1, 1, N, C + N]`: a token sees the cached places and the earlier tokens of its own item, inside the window. */
+/**
+ * Makes `[1, 1, N, C + N]`: a token attends to cached positions and earlier tokens of its own item,
+ * inside the window.
+ */
 const packedBias = (items: readonly PrefillItem[], layout: Layout, window: number | null): tf.Tensor => {
   const visible = layout.cached + layout.tokens
   const bias = new Float32Array(layout.tokens * visible).fill(MASKED)
@@ -103,18 +112,18 @@ const packedBias = (items: readonly PrefillItem[], layout: Layout, window: numbe
     const { token, cached, past } = layout.starts[i]!
     for (let t = 0; t < tokens.length; t++) {
       const row = (token + t) * visible
-      const first = window === null ? 0 : Math.max(0, past + t + 1 - window) // the first position that is seen
+      const first = window === null ? 0 : Math.max(0, past + t + 1 - window) // the first visible position
       if (first < past) bias.fill(0, row + cached + first, row + cached + past)
       const from = row + layout.cached + token
       bias.fill(0, from + Math.max(0, first - past), from + t + 1)
     }
   }
   const given = items.reduce((n, { tokens }) => n + tokens.length, 0)
-  for (let t = given; t < layout.tokens; t++) bias[t * visible + layout.cached + t] = 0 // padding sees itself
+  for (let t = given; t < layout.tokens; t++) bias[t * visible + layout.cached + t] = 0 // padding attends to itself
   return adoptTensor(bias, [1, 1, layout.tokens, visible], 'float32')
 }
 
-/** Cached keys or values of all items, one after another, `[K, C, H]`. */
+/** Joins the cached keys or values of all items, `[K, C, H]`. */
 const joinPast = (
   parts: readonly KeyValues[],
   { layer, part, heads, width }: { layer: number; part: 'keys' | 'values'; heads: number; width: number },
@@ -132,7 +141,7 @@ const joinPast = (
   return joined
 }
 
-/** A rotary table in host memory: tensors over it are made for each call. */
+/** A rotary table in host memory. Tensors of it are made for each call. */
 interface HostTable {
   readonly cos: Float32Array
   readonly sin: Float32Array
@@ -151,28 +160,34 @@ const hostTables = (config: DecoderConfig, length: number, sequenceLength: numbe
   )
 
 /**
- * Whether a row's numbers may depend, in the last digits, on what is computed with it. `free`: prompts are computed together, and a row
- * alone takes the quicker way for one row. `alike`: the same kernels in the same order for any company, so that the same request gives the
- * same tokens, and the same log-probabilities bit for bit where all widths are multiples of 4 and onnxruntime divides products among threads alike
- * (it did at widths of 16 to 512 with one and two threads). At other widths log-probabilities differ by rounding, at most 3.4e-7 as measured.
+ * Dependence of a row's last digits on the rest of the batch. `free`: prompts are computed
+ * together, and a single row uses a faster kernel. `alike`: the same kernels run in the same order
+ * in any batch, so equal requests give equal tokens. Log-probabilities are then equal bit for bit
+ * if all widths are multiples of 4 and onnxruntime divides products among threads in the same way
+ * (it did at widths of 16 to 512 with one and two threads). At other widths log-probabilities
+ * differ by rounding, at most 3.4e-7 as measured.
  */
 export type Rounding = 'free' | 'alike'
 
 export interface RunnerOptions {
   /** Default `alike`. */
   readonly rounding?: Rounding
-  /** The longest row, prompt and completion together. Default: the model's positions. */
+  /**
+   * Longest row in tokens, prompt and completion together. Default: the model's number of
+   * positions.
+   */
   readonly maxLength?: number
 }
 
 /**
- * A runner for one architecture.
+ * Makes a runner for one architecture.
  *
- * Where the angles of positions depend on the length of the sequence (dynamic and long RoPE), they are those of `maxLength` for every row, as
- * vLLM does it: cached keys must fit all later ones.
+ * If the angles of positions depend on the length of the sequence (dynamic and long RoPE), every
+ * row uses those of `maxLength`, as in vLLM, because cached keys must match all later ones.
  *
  * Effects  compiled graphs live until `release`.
- * Cost     one graph for steps and one for prompts with a past, whatever the sizes, and one for each padded length of prompts (ten).
+ * Cost     one graph for steps and one for prompts with a past, for all sizes, and one for each
+ *          padded length of prompts (ten).
  */
 export const makeRunner = (config: DecoderConfig, options: RunnerOptions = {}): ModelRunner => {
   const { rounding = 'alike', maxLength = config.maxPositions } = options
@@ -251,7 +266,7 @@ export const makeRunner = (config: DecoderConfig, options: RunnerOptions = {}): 
     })
   }
 
-  /** Prompts without a past as rows of one length, padded on the right. */
+  /** Computes prompts without a past as rows of one length, padded on the right. */
   const prefillRows = (params: Params, items: readonly PrefillItem[], length: number): readonly PrefillResult[] => {
     const count = items.length
     const [ids, positions] = [new Int32Array(count * length), new Int32Array(count * length)]
@@ -291,7 +306,7 @@ export const makeRunner = (config: DecoderConfig, options: RunnerOptions = {}): 
     })
   }
 
-  /** Prompts of one padded length are rows of one run, those with a past are packed. */
+  /** Computes prompts of one padded length as rows of one run, and packs those with a past. */
   const prefillTogether = (params: Params, items: readonly PrefillItem[]): readonly PrefillResult[] => {
     const results: PrefillResult[] = []
     for (const { length, places } of batchesOf(items)) {

@@ -1,9 +1,9 @@
-/** How often tokens came up in a prompt or in a completion: what penalties go by. */
+/** Counts of the tokens in a prompt or a completion, for penalties. */
 
 /** Token id -> count, 1 or more. */
 export type TokenCounts = ReadonlyMap<number, number>
 
-/** Counts that grow with a completion. Whoever made them owns them. */
+/** Counts that grow with a completion. Their creator owns them. */
 export type OwnCounts = Map<number, number>
 
 /**
@@ -18,7 +18,7 @@ export type OwnCounts = Map<number, number>
 export const addToken = (counts: OwnCounts, id: number): OwnCounts => counts.set(id, (counts.get(id) ?? 0) + 1)
 
 /**
- * New counts of tokens.
+ * Counts the tokens of a list.
  *
  * Cost     O(T) for T tokens.
  *

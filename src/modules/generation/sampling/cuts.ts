@@ -1,18 +1,21 @@
 /**
- * Min-p, top-k and top-p without sorting a vocabulary.
+ * Min-p, top-k and top-p without sorting the vocabulary.
  *
- * A row is counted once into buckets of neighboring logits. The bucket in which a cut falls is the only part that is sorted, and what
- * is kept is told by the lowest logit that stays.
+ * A row is counted once into buckets of neighboring logits. Only the bucket in which a cut falls is
+ * sorted. The kept tokens are described by their lowest logit.
  */
 
-/** What makes weights of logits: `exp((logit - max) * inverseTemperature)`, 1 for the most probable token. */
+/**
+ * The conversion of logits to weights: `exp((logit - max) * inverseTemperature)`, which is 1 for
+ * the most probable token.
+ */
 export interface Scale {
   /** The largest logit, finite. */
   readonly max: number
   readonly inverseTemperature: number
 }
 
-/** The tokens that stay: all above a logit, and the first so many that have just that logit. */
+/** The kept tokens: all above a logit, and the first `ties` of those equal to it. */
 export interface KeptTokens {
   readonly lowest: number
   readonly ties: number
@@ -21,7 +24,7 @@ export interface KeptTokens {
   readonly mass: number
 }
 
-/** Off: `topK` 0, `topP` 1, `minP` 0. */
+/** Cuts. Disabled by `topK` 0, `topP` 1 and `minP` 0. */
 export interface Cuts {
   readonly minP: number
   readonly topK: number
@@ -31,17 +34,23 @@ export interface Cuts {
 export const NO_CUTS: Cuts = { minP: 0, topK: 0, topP: 1 }
 
 const PER_NAT = 128
-/** So far below the largest logit, in nats, reach the buckets. What is lower is in one bucket after the last. */
+/**
+ * Range of the buckets below the largest logit, in nats. Lower logits share one bucket after the
+ * last.
+ */
 const REACH = 32
 const TAIL = REACH * PER_NAT
 
-/** `exp(-b / PER_NAT)` at the beginning of each bucket. */
+/** `exp(-b / PER_NAT)` at the start of each bucket. */
 const BUCKET_WEIGHTS = Float64Array.from({ length: TAIL }, (_, b) => Math.exp(-b / PER_NAT))
 
-/** `exp(-r)` for `0 <= r < 1 / PER_NAT`: the series is exact to 3e-13. */
+/** Computes `exp(-r)` for `0 <= r < 1 / PER_NAT`. The series is exact to 3e-13. */
 const smallWeight = (r: number): number => 1 - r * (1 - r * (0.5 - r * (1 / 6 - r * (1 / 24))))
 
-/** `exp(-distance)` for a distance of at least 0: relative error below 1e-12, three times as fast as `Math.exp`. */
+/**
+ * Computes `exp(-distance)` for a distance of at least 0: relative error below 1e-12, three times
+ * as fast as `Math.exp`.
+ */
 const weight = (distance: number): number => {
   if (distance >= REACH) return Math.exp(-distance)
   const scaled = distance * PER_NAT
@@ -54,11 +63,11 @@ const bucketOf = (distance: number): number => (distance >= REACH ? TAIL : (dist
 interface Histogram {
   readonly counts: Int32Array
   readonly masses: Float64Array
-  /** Of all that is counted. */
+  /** The kept tokens if no further cut applies. */
   readonly kept: KeptTokens
 }
 
-/** Counts the logits that are at most `reach` nats below the largest, and adds up their weights. */
+/** Counts the logits at most `reach` nats below the largest, and sums their weights. */
 const histogram = (logits: Float32Array, { max, inverseTemperature }: Scale, reach: number): Histogram => {
   const counts = new Int32Array(TAIL + 1)
   const masses = new Float64Array(TAIL + 1)
@@ -88,7 +97,7 @@ const histogram = (logits: Float32Array, { max, inverseTemperature }: Scale, rea
   return { counts, masses, kept: { lowest, ties: count, count, mass } }
 }
 
-/** The logits of one bucket, largest first. */
+/** Returns the logits of one bucket, largest first. */
 const membersOf = (logits: Float32Array, scale: Scale, { counts, kept }: Histogram, bucket: number): Float32Array => {
   const members = new Float32Array(counts[bucket]!)
   let size = 0
@@ -100,7 +109,7 @@ const membersOf = (logits: Float32Array, scale: Scale, { counts, kept }: Histogr
   return members.sort().reverse()
 }
 
-/** Where taking tokens one by one begins or ends. */
+/** A start or end of taking tokens: a count and a mass. */
 interface Bound {
   readonly count: number
   readonly mass: number
@@ -110,7 +119,10 @@ const NOTHING: Bound = { count: 0, mass: 0 }
 
 const EVERYTHING: Bound = { count: Number.POSITIVE_INFINITY, mass: Number.POSITIVE_INFINITY }
 
-/** Takes logits, largest first, on top of what is taken already, until count or mass is reached or all are taken. */
+/**
+ * Takes logits, largest first, in addition to those taken before, until count or mass is reached or
+ * all are taken.
+ */
 const take = (
   logits: Float32Array,
   scale: Scale,
@@ -128,7 +140,9 @@ const take = (
   return { lowest, ties, count, mass }
 }
 
-/** The first tokens, most probable first, until there are `count` or until their mass reaches `mass`. */
+/**
+ * Takes the most probable tokens until their count reaches `count` or their mass reaches `mass`.
+ */
 const firstUntil = (logits: Float32Array, scale: Scale, rough: Histogram, until: Bound): KeptTokens => {
   const { counts, masses } = rough
   let [bucket, count, mass] = [0, 0, 0]
@@ -140,7 +154,10 @@ const firstUntil = (logits: Float32Array, scale: Scale, rough: Histogram, until:
   return take(membersOf(logits, scale, rough, bucket), scale, { from: { count, mass }, until })
 }
 
-/** The largest logits, largest first, at most `count` and none -Infinity: one pass with a buffer that is sorted when it is full. */
+/**
+ * Returns the largest logits, largest first, at most `count` and without -Infinity. Needs one pass,
+ * with a buffer that is sorted when full.
+ */
 const largest = (logits: Float32Array, count: number): Float32Array => {
   const buffer = new Float32Array(2 * count)
   let size = 0
@@ -157,17 +174,18 @@ const largest = (logits: Float32Array, count: number): Float32Array => {
   return buffer.subarray(0, size).sort().reverse().subarray(0, count)
 }
 
-/** Up to so many tokens, top-k selects them without counting into buckets. */
+/** Largest k for which top-k selects tokens without buckets. */
 const FEW = 4096
 
 /**
- * What min-p, then top-k, then top-p leave of a row. At least the most probable token stays.
+ * Applies min-p, then top-k, then top-p to a row. At least the most probable token is kept.
  *
- * Top-p is of the mass that min-p and top-k leave. Of equal logits, those of lower ids stay: exactly k tokens pass top-k, where vLLM and
- * Transformers keep all that equal the last one.
+ * Top-p refers to the mass that min-p and top-k leave. Of equal logits, those of lower ids are
+ * kept. Exactly k tokens pass top-k, whereas vLLM and Transformers keep all that equal the last
+ * one.
  *
- * Shapes   logits `[V]`, no NaN, none above `scale.max`; -Infinity has no chance.
- * Cost     O(V), and sorting the logits of one bucket of 1/128 nat for each cut.
+ * Shapes   logits `[V]` without NaN, none above `scale.max`; -Infinity is never kept.
+ * Cost     O(V), plus sorting the logits of one bucket of 1/128 nat for each cut.
  * Source   the order of vLLM's sampler.
  *
  * @example
@@ -188,7 +206,7 @@ export const keep = (logits: Float32Array, scale: Scale, { minP, topK, topP }: C
 }
 
 /**
- * The token at `point`, uniform in [0, 1), among what was kept, in order of ids (inverse transform).
+ * Returns the kept token at `point`, uniform in [0, 1), in order of ids (inverse transform).
  *
  * @example
  * const [logits, scale] = [Float32Array.of(0, 0), { max: 0, inverseTemperature: 1 }]
@@ -209,13 +227,13 @@ export const draw = (
     if (rest < 0) return i
     last = i
   }
-  return last // rounding left a crumb: the last one
+  return last // the last token, if rounding leaves a remainder
 }
 
 /**
- * Ids of what was kept, most probable first; of equals, the lower id first.
+ * Returns the ids of the kept tokens, most probable first; of equal ones, the lower id first.
  *
- * Cost     O(V), and sorting what was kept.
+ * Cost     O(V), plus sorting the kept tokens.
  *
  * @example
  * keptIds(Float32Array.of(0, 2, 1), { lowest: 1, ties: 1, count: 2, mass: 1 }) // [1, 2]

@@ -1,12 +1,12 @@
-/** Changes of single logits before anything is drawn: bans, allowed tokens, biases, penalties. */
+/** Changes of single logits before sampling: bans, allowed tokens, biases, penalties. */
 import type { SamplingParams } from '../../../data/generation.js'
 import type { TokenCounts } from './counts.js'
 
-/** What the changes go by, besides the parameters. */
+/** The counts and bans that the changes depend on, in addition to the parameters. */
 export interface EditContext {
   readonly promptCounts: TokenCounts
   readonly outputCounts: TokenCounts
-  /** Token ids without a chance. */
+  /** Token ids that must not be sampled. */
   readonly banned: readonly number[]
 }
 
@@ -16,7 +16,7 @@ const hasPenalty = (params: SamplingParams, { promptCounts, outputCounts }: Edit
   return (seen && counting) || (params.repetitionPenalty !== 1 && (seen || promptCounts.size > 0))
 }
 
-/** Whether anything but bans changes a logit. */
+/** Returns true if anything except bans changes a logit. */
 export const hasEdits = (params: SamplingParams, context: EditContext): boolean =>
   params.logitBias.size > 0 || params.allowedTokens !== null || hasPenalty(params, context)
 
@@ -33,7 +33,7 @@ const repeat = (logits: Float32Array, id: number, penalty: number): void => {
   logits[id] = logit > 0 ? logit / penalty : logit * penalty
 }
 
-/** Changes `logits`, which nobody else has yet. */
+/** Applies penalties to `logits` in place. The array must not be shared. */
 const penalize = (logits: Float32Array, params: SamplingParams, { promptCounts, outputCounts }: EditContext): void => {
   const { repetitionPenalty, presencePenalty, frequencyPenalty } = params
   if (repetitionPenalty !== 1) {
@@ -45,11 +45,13 @@ const penalize = (logits: Float32Array, params: SamplingParams, { promptCounts, 
 }
 
 /**
- * The logits after bans, allowed tokens, biases and penalties; new ones, rounded to float32 as in vLLM.
+ * Returns the logits after bans, allowed tokens, biases and penalties, as a new array rounded to
+ * float32 as in vLLM.
  *
- * Shapes   logits and the result `[V]`; a token without a chance has -Infinity.
- * Cost     O(V) for the copy, and the number of changed tokens.
- * Source   vLLM's logits processors: bias, then repetition penalty, then frequency and presence penalty.
+ * Shapes   logits and the result `[V]`; excluded tokens have -Infinity.
+ * Cost     O(V) for the copy, plus the number of changed tokens.
+ * Source   vLLM's logits processors: bias, then repetition penalty, then frequency and presence
+ *          penalty.
  *
  * @example
  * const context = { promptCounts: countTokens([]), outputCounts: countTokens([1]), banned: [0] }

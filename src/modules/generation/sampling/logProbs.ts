@@ -1,4 +1,4 @@
-/** Ranks and the most probable tokens of a row, and the log-probabilities of a prompt. */
+/** Ranks and most probable tokens of a row, and log-probabilities of a prompt. */
 import * as E from 'fp-ts/lib/Either.js'
 import type {
   GenerationFailure,
@@ -9,7 +9,7 @@ import type {
 } from '../../../data/generation.js'
 import { keep, keptIds, NO_CUTS } from './cuts.js'
 
-/** The first of the largest logits; -1 if all are -Infinity. */
+/** Returns the index of the first of the largest logits, or -1 if all are -Infinity. */
 export const argMaxOf = (logits: Float32Array): number => {
   let best = -1
   let most = Number.NEGATIVE_INFINITY
@@ -23,7 +23,8 @@ export const argMaxOf = (logits: Float32Array): number => {
 }
 
 /**
- * How many tokens are at least as probable as this one, itself included; of equals, those of lower ids count.
+ * Returns the number of tokens that are at least as probable as this one, including itself. Of
+ * equal ones, those of lower ids count.
  *
  * Cost     O(V)
  *
@@ -39,7 +40,8 @@ export const rankOf = (logits: Float32Array, id: number): number => {
 }
 
 /**
- * The `count` most probable tokens, most probable first; fewer where fewer have a chance.
+ * Returns the `count` most probable tokens, most probable first, or fewer if fewer have a finite
+ * logit.
  *
  * Shapes   logits `[V]`, no NaN; `max` is the largest.
  * Cost     O(V + count log count)
@@ -57,7 +59,7 @@ export const mostProbable = (
   return keptIds(logits, kept).map((id, i) => ({ id, logProb: logProbOf(logits[id]!), rank: i + 1 }))
 }
 
-/** A failure of the model: what it gave cannot be sampled from. */
+/** Makes a failure for model outputs that cannot be sampled from. */
 export const unusable = (reason: string): GenerationFailure => ({
   _tag: 'GenerationFailure',
   kind: 'internal',
@@ -65,7 +67,8 @@ export const unusable = (reason: string): GenerationFailure => ({
 })
 
 /**
- * Why logits make no distribution: the first NaN or Infinity by its token, or that there is no finite one. Null if they do.
+ * Returns why logits are not a distribution, or null: the token of the first NaN or Infinity, or
+ * the lack of a finite logit.
  *
  * Cost     O(V)
  *
@@ -75,19 +78,22 @@ export const unusable = (reason: string): GenerationFailure => ({
 export const wrongLogits = (logits: Float32Array): string | null => {
   const place = logits.findIndex((logit) => Number.isNaN(logit) || logit === Number.POSITIVE_INFINITY)
   if (place >= 0) return `the model gave the logit ${logits[place]} to token ${place}`
-  return logits.some(Number.isFinite) ? null : 'the model gave no token a chance: every logit is -Infinity'
+  return logits.some(Number.isFinite) ? null : 'the model excluded every token: every logit is -Infinity'
 }
 
 export interface PromptLogProbOptions {
-  /** How many of the most probable tokens are told at each place. */
+  /** Number of most probable tokens to report at each position. */
   readonly top: number
-  /** `raw`: of the logits. Otherwise of logits / temperature: nothing is cut where nothing is drawn. */
+  /**
+   * `raw`: of the logits. Otherwise: of logits / temperature, without cuts, because no token is
+   * sampled.
+   */
   readonly mode: LogProbsMode
   /** 0 counts as 1. */
   readonly temperature: number
 }
 
-/** One row, or why it has no log-probabilities. */
+/** Returns one token's log-probability, or the problem with its logits. */
 const tokenLogProb = (
   logits: Float32Array,
   id: number,
@@ -108,11 +114,11 @@ const tokenLogProb = (
 }
 
 /**
- * Log-probabilities of tokens under the rows before them: a piece of a prompt that is computed in pieces.
+ * Computes log-probabilities of tokens from the preceding rows of logits, for a piece of a prompt.
  *
- * Shapes   logits `[T, V]` row-major, ids `[T]`: row t is what the model said before `ids[t]`. Nats.
- * Errors   `Left(GenerationFailure)` of kind `internal` that names row and token of a logit that is NaN or Infinity.
- *          Throws RangeError if the logits are not as many rows as there are ids.
+ * Shapes   logits `[T, V]` row-major, ids `[T]`: row t is the model's output before `ids[t]`. Nats.
+ * Errors   `Left(GenerationFailure)` of kind `internal` that names row and token of a logit that is
+ *          NaN or Infinity. Throws RangeError unless there is one row of logits per id.
  * Cost     O(T V)
  *
  * @example
@@ -138,10 +144,11 @@ export const tokenLogProbs = (
 }
 
 /**
- * Log-probabilities of a whole prompt. The first token has no predecessor: null.
+ * Computes log-probabilities of a whole prompt. The first token has none, so its entry is null.
  *
- * Shapes   logits `[T, V]` row-major: what the model said after each token of `prompt` `[T]`, `T >= 1`; the last row is not read. Nats.
- * Errors   as `tokenLogProbs`.
+ * Shapes   logits `[T, V]` row-major: the model's output after each token of `prompt` `[T]`,
+ *          `T >= 1`; the last row is not read. Nats.
+ * Errors   those of `tokenLogProbs`.
  * Cost     O(T V)
  * Source   vLLM's `prompt_logprobs`; a rank counts equal logits of lower ids only.
  *

@@ -1,9 +1,12 @@
-/** Sampling parameters: defaults, and what is refused before anything runs. */
+/** Sampling parameters: defaults and checks. */
 import * as E from 'fp-ts/lib/Either.js'
 import { keyFromSeed } from '../../../core/key.js'
 import type { GenerationFailure, SamplingParams } from '../../../data/generation.js'
 
-/** One completion, drawn from the model's own distribution, until an end token or the end of the context. */
+/**
+ * Defaults: one completion from the model's unchanged distribution, until an end token or the end
+ * of the context.
+ */
 export const DEFAULT_SAMPLING: SamplingParams = {
   n: 1,
   maxTokens: null,
@@ -27,13 +30,16 @@ export const DEFAULT_SAMPLING: SamplingParams = {
   logProbsMode: 'raw',
 }
 
-/** Completions of one request, at most (vLLM's limit). */
+/** Maximum number of completions of one request (vLLM's limit). */
 const MAX_COMPLETIONS = 16384
 
-/** Below it, logits divided by the temperature lose their meaning; a lower one above 0 is raised to it, as in vLLM. */
+/**
+ * Smallest positive temperature, because logits lose precision below it. Lower ones are raised to
+ * it, as in vLLM.
+ */
 const LEAST_TEMPERATURE = 0.01
 
-/** What a value must be, and whether it is. */
+/** The allowed values of a field, in words and as a check. */
 interface Rule {
   readonly allowed: string
   readonly holds: (value: unknown) => boolean
@@ -44,7 +50,7 @@ const whole = (low: number, high = Number.MAX_SAFE_INTEGER): Rule => ({
   holds: (value) => typeof value === 'number' && Number.isSafeInteger(value) && value >= low && value <= high,
 })
 
-/** `interval` is the inside of the range in words, such as 'in (0, 1]'. */
+/** `interval` is the rest of the range in words, such as 'in (0, 1]'. */
 const finite = (interval: string, holds: (value: number) => boolean): Rule => ({
   allowed: `a finite number ${interval}`,
   holds: (value) => typeof value === 'number' && Number.isFinite(value) && holds(value),
@@ -118,7 +124,7 @@ const RULES: Readonly<Record<keyof SamplingParams, Rule>> = {
 const SHOWN_ITEMS = 5
 const SHOWN_UNITS = 60
 
-/** Anything but a list, in a few words. */
+/** Shortens any value except a list for a message. */
 const shownItem = (value: unknown): string => {
   if (typeof value === 'string') {
     return JSON.stringify(value.length > SHOWN_UNITS ? `${value.slice(0, SHOWN_UNITS)}...` : value)
@@ -126,13 +132,13 @@ const shownItem = (value: unknown): string => {
   return (typeof value === 'object' && value !== null) || typeof value === 'function' ? 'an object' : String(value)
 }
 
-/** The first entries of a list, each shown. */
+/** Shows the first entries of a list. */
 const shownList = (list: readonly unknown[], show: (value: unknown) => string): string => {
   const rest = list.length > SHOWN_ITEMS ? ', ...' : ''
   return `[${list.slice(0, SHOWN_ITEMS).map(show).join(', ')}${rest}]`
 }
 
-/** A value as it is put into a sentence: short, whatever it is. */
+/** Shows a value of any kind for a message, shortened. */
 const shown = (value: unknown): string => {
   if (value instanceof Map) {
     return `Map ${shownList(
@@ -148,7 +154,7 @@ const invalid = (problems: readonly string[]): E.Either<GenerationFailure, never
 
 const isField = (name: string): name is keyof SamplingParams => Object.hasOwn(RULES, name)
 
-/** What is wrong between fields that are right by themselves. */
+/** Returns the contradictions between fields that are valid by themselves. */
 const conflicts = ({ n, temperature, minTokens, maxTokens }: SamplingParams): readonly string[] => [
   ...(n > 1 && temperature === 0 ? [`n must be 1 at temperature 0, where all completions are equal, got ${n}`] : []),
   ...(maxTokens !== null && minTokens > maxTokens
@@ -157,13 +163,17 @@ const conflicts = ({ n, temperature, minTokens, maxTokens }: SamplingParams): re
 ]
 
 /**
- * Completes sampling parameters with `DEFAULT_SAMPLING` and checks everything that can be told without a model.
+ * Completes sampling parameters with `DEFAULT_SAMPLING` and checks everything that does not depend
+ * on a model.
  *
- * A temperature above 0 and below 0.01 becomes 0.01; topK -1 becomes 0. The key is that of seed 0 unless given.
+ * A temperature above 0 and below 0.01 becomes 0.01; topK -1 becomes 0. The default key is that of
+ * seed 0.
  *
- * Errors   `Left(GenerationFailure)` of kind `invalid` with every wrong field, its value and what is allowed; unknown fields are wrong.
+ * Errors   `Left(GenerationFailure)` of kind `invalid` with every invalid field, its value and the
+ *          allowed values. Unknown fields are invalid.
  * Effects  none.
- * Source   the limits of vLLM's `SamplingParams`, except that `maxTokens` is null by default and stop texts of half characters are refused.
+ * Source   the limits of vLLM's `SamplingParams`, except that `maxTokens` is null by default and
+ *          stop texts with incomplete characters are refused.
  *
  * @example
  * orThrow(samplingParams({ temperature: 0 })).topP // 1
@@ -187,11 +197,11 @@ export const samplingParams = (partial: Partial<SamplingParams>): E.Either<Gener
   return between.length > 0 ? invalid(between) : E.right(params)
 }
 
-/** What of an engine limits sampling parameters. */
+/** The properties of an engine that limit sampling parameters. */
 export interface SamplingLimits {
   readonly vocabularySize: number
   readonly endTokens: readonly number[]
-  /** Whether completions are decoded: stop strings are found in text. */
+  /** `decoded` if completions are decoded. Stop strings need text. */
   readonly text: 'decoded' | 'absent'
 }
 
@@ -206,7 +216,7 @@ const tooMany = (name: string, count: number | null, vocabularySize: number): re
     ? [`${name} must be at most the vocabulary size ${vocabularySize}, got ${count}`]
     : []
 
-/** Whether nothing may be sampled while the completion must not end. */
+/** Returns true if every allowed token would end a completion that must not end yet. */
 const startsBanned = ({ minTokens, allowedTokens, stopTokens }: SamplingParams, limits: SamplingLimits): boolean => {
   if (minTokens === 0) return false
   const banned = new Set([...stopTokens, ...limits.endTokens])
@@ -216,10 +226,11 @@ const startsBanned = ({ minTokens, allowedTokens, stopTokens }: SamplingParams, 
 }
 
 /**
- * Checks sampling parameters against the model that will be sampled.
+ * Checks sampling parameters against the model to be sampled.
  *
- * Errors   `Left(GenerationFailure)` of kind `invalid` with every problem: ids outside of the vocabulary, more log-probabilities than it has
- *          tokens, stop strings where no text is decoded, and `minTokens` above 0 where all allowed tokens would end the completion.
+ * Errors   `Left(GenerationFailure)` of kind `invalid` with every problem: ids outside the
+ *          vocabulary, more log-probabilities than tokens, stop strings without decoded text, and
+ *          `minTokens` above 0 although all allowed tokens would end the completion.
  * Effects  none.
  *
  * @example
@@ -239,10 +250,10 @@ export const checkSampling = (
     ...tooMany('topLogProbs', params.topLogProbs, size),
     ...tooMany('promptLogProbs', params.promptLogProbs, size),
     ...(params.stop.length > 0 && limits.text === 'absent'
-      ? [`stop must be empty where the engine has no tokenizer, got ${shown(params.stop)}`]
+      ? [`stop must be empty, because the engine has no tokenizer, got ${shown(params.stop)}`]
       : []),
     ...(startsBanned(params, limits)
-      ? [`minTokens must be 0 where every allowed token ends the completion, got ${params.minTokens}`]
+      ? [`minTokens must be 0, because every allowed token ends the completion, got ${params.minTokens}`]
       : []),
   ]
   return problems.length > 0 ? invalid(problems) : E.right(params)

@@ -12,43 +12,52 @@ import { type Cuts, draw, keep, NO_CUTS, type Scale } from './cuts.js'
 import { type EditContext, editLogits, hasEdits } from './edits.js'
 import { argMaxOf, mostProbable, rankOf, unusable, wrongLogits } from './logProbs.js'
 
-/** Where a completion is: what a choice depends on besides logits and parameters. */
+/** The state of a completion that sampling depends on. */
 export interface SampleState extends EditContext {
-  /** Of the completion: `child(params.key, index)`. */
+  /** Random key of the completion: `child(params.key, index)`. */
   readonly key: Key
-  /** Tokens that the completion has: the choice is drawn with `uniform(key, step)`. */
+  /** Number of tokens of the completion. The next one is drawn with `uniform(key, step)`. */
   readonly step: number
 }
 
-/** A chosen token; the engine adds the version of the weights. */
+/** A sampled token. The engine adds the version of the weights. */
 export type SampledToken = Omit<GeneratedToken, 'version'>
 
-/** A chosen token and the distribution that it was drawn from. */
+/** A sampled token and its distribution. */
 interface Choice {
   readonly id: number
   /** Logits after changes. */
   readonly logits: Float32Array
   readonly max: number
-  /** Log-probability of a token with this logit that was not cut. */
+  /** Returns the log-probability of a kept token with this logit. */
   readonly logProbOf: (logit: number) => number
-  /** How many tokens were not cut. */
+  /** Number of kept tokens. */
   readonly count: number
 }
 
-/** How the runner scaled the row: at temperature 0 not at all. */
+/** Returns the runner's scale of the row, which is 1 at temperature 0. */
 const inverseOf = ({ temperature }: SamplingParams): number => (temperature === 0 ? 1 : 1 / temperature)
 
-/** At temperature 0 there is nothing to cut: the most probable token stays in any case. */
+/**
+ * Returns the cuts. At temperature 0 they have no effect, because the most probable token is always
+ * kept.
+ */
 const cutsOf = ({ temperature, minP, topK, topP }: SamplingParams): Cuts =>
   temperature === 0 ? NO_CUTS : { minP, topK, topP }
 
 const isUncut = ({ minP, topK, topP }: Cuts, vocabulary: number): boolean =>
   minP === 0 && topP === 1 && (topK === 0 || topK >= vocabulary)
 
-/** Below this share of the largest weight, float32 sums are too coarse to be drawn from. */
+/**
+ * Smallest mass to draw from, as a share of the largest weight. Below it, float32 sums are too
+ * coarse.
+ */
 const LEAST_MASS = 1e-30
 
-/** The weights of one block, banned tokens without any. `[blockSize]`, shorter at the end of the vocabulary. */
+/**
+ * Returns the weights of one block, with 0 for banned tokens. `[blockSize]`, shorter at the end of
+ * the vocabulary.
+ */
 const blockWeights = (next: NextToken, scale: Scale, block: number, banned: readonly number[]): Float64Array => {
   const start = block * next.blockSize
   const row = next.logits.subarray(start, start + next.blockSize)
@@ -64,7 +73,9 @@ const sumOf = (numbers: Float64Array | Float32Array): number => {
   return sum
 }
 
-/** The sums of the blocks without banned tokens: blocks that have one are summed again. */
+/**
+ * Returns the sums of the blocks without banned tokens. Blocks that contain one are summed again.
+ */
 const massesWithout = (next: NextToken, scale: Scale, banned: readonly number[]): Float32Array => {
   if (banned.length === 0) return next.blockMasses
   const masses = next.blockMasses.slice()
@@ -75,7 +86,10 @@ const massesWithout = (next: NextToken, scale: Scale, banned: readonly number[])
   return masses
 }
 
-/** The place where a running sum of weights passes `target`; the last with a weight if rounding left a crumb; -1 without any. */
+/**
+ * Returns the index at which a running sum of weights passes `target`: the last with a weight if
+ * rounding leaves a remainder, or -1 if all are 0.
+ */
 const placeOf = (
   weights: Float64Array | Float32Array,
   target: number,
@@ -91,7 +105,7 @@ const placeOf = (
   return { place, before }
 }
 
-/** Draws a block by its sum, then a token of the block: no pass over the vocabulary. */
+/** Draws a block by its sum, then a token of the block, without a pass over the vocabulary. */
 const drawByBlocks = (
   next: NextToken,
   scale: Scale,
@@ -103,12 +117,15 @@ const drawByBlocks = (
 ): number => {
   const { place: block, before } = placeOf(masses, target)
   const weights = blockWeights(next, scale, block, banned)
-  // The runner's sum is a float32: the place within the block is taken in proportion.
+  // The runner's sum is a float32, so the position within the block is scaled to the exact sum.
   const share = Math.min((target - before) / masses[block]!, 1)
   return block * next.blockSize + placeOf(weights, share * sumOf(weights)).place
 }
 
-/** The choice where only temperature and bans matter; null where the sums of blocks cannot tell it. */
+/**
+ * Samples when only temperature and bans matter. Returns null if the sums of blocks are not
+ * sufficient.
+ */
 const chooseQuickly = (next: NextToken, params: SamplingParams, state: SampleState): Choice | null => {
   const scale = { max: next.logits[next.argMax]!, inverseTemperature: inverseOf(params) }
   const { banned } = state
@@ -129,12 +146,12 @@ const chooseQuickly = (next: NextToken, params: SamplingParams, state: SampleSta
   }
 }
 
-/** The choice in passes over the vocabulary, or why there is none. */
+/** Samples with passes over the vocabulary, or returns the reason why no token can be sampled. */
 const chooseThoroughly = (next: NextToken, params: SamplingParams, state: SampleState): E.Either<string, Choice> => {
   const isChanged = state.banned.length > 0 || hasEdits(params, state)
   const logits = isChanged ? editLogits(next.logits, params, state) : next.logits
   const best = isChanged ? argMaxOf(logits) : next.argMax
-  if (best < 0) return E.left('no token may be chosen: all that have a chance are banned')
+  if (best < 0) return E.left('no token can be sampled: all possible ones are banned')
   const max = logits[best]!
   if (max === Number.POSITIVE_INFINITY) return E.left(`bias and penalties give token ${best} the logit Infinity`)
   const scale = { max, inverseTemperature: inverseOf(params) }
@@ -149,7 +166,10 @@ const chooseThoroughly = (next: NextToken, params: SamplingParams, state: Sample
   })
 }
 
-/** Whether the choice can be made without a pass over the vocabulary, with everything that will be reported. */
+/**
+ * Returns true if the token and all reported values can be computed without a pass over the
+ * vocabulary.
+ */
 const isQuick = (next: NextToken, params: SamplingParams, state: SampleState): boolean => {
   if (!isUncut(cutsOf(params), next.logits.length) || hasEdits(params, state)) return false
   const reportsProcessed = params.topLogProbs !== null && params.logProbsMode === 'processed'
@@ -161,10 +181,10 @@ const choose = (next: NextToken, params: SamplingParams, state: SampleState): E.
   return quick === null ? chooseThoroughly(next, params, state) : E.right(quick)
 }
 
-/** Rounding of the runner's sums may put a log-probability a hair above 0. */
+/** Limits a log-probability to 0, because rounding of the runner's sums may exceed it slightly. */
 const atMostZero = (logProb: number): number => Math.min(logProb, 0)
 
-/** Rank and alternatives by `logProbsMode`, where they are asked for. */
+/** Returns rank and alternatives according to `logProbsMode`, if requested. */
 const report = (next: NextToken, params: SamplingParams, choice: Choice): Pick<SampledToken, 'rank' | 'top'> => {
   const { topLogProbs, logProbsMode } = params
   if (topLogProbs === null) return { rank: 0, top: [] }
@@ -186,18 +206,23 @@ const report = (next: NextToken, params: SamplingParams, choice: Choice): Pick<S
 }
 
 /**
- * Chooses the next token of a row and tells its log-probabilities.
+ * Samples the next token of a row and returns it with its log-probabilities.
  *
- * The choice is by inverse transform with `uniform(state.key, state.step)`, tokens in order of their ids, after bans, allowed tokens, biases,
- * penalties, temperature, min-p, top-k and top-p, in this order. Temperature 0 takes the most probable token. Of equals, the lower id is
- * first. With temperature and bans alone, the sums of blocks find the token without a pass over the vocabulary.
+ * Tokens are drawn by inverse transform with `uniform(state.key, state.step)`, in order of their
+ * ids, after bans, allowed tokens, biases, penalties, temperature, min-p, top-k and top-p, in this
+ * order. Temperature 0 selects the most probable token; of equal ones, the lower id. With only
+ * temperature and bans, the sums of blocks find the token without a pass over the vocabulary.
  *
- * Shapes   `next` scaled by 1 / `params.temperature`, by 1 at temperature 0; counts and bans hold ids of the vocabulary.
+ * Shapes   `next` scaled by 1 / `params.temperature`, by 1 at temperature 0; counts and bans have
+ *          ids of the vocabulary.
  * Units    nats
- * Errors   `Left(GenerationFailure)` of kind `internal` where a logit is NaN or Infinity (named by its token) or no token may be chosen.
- * Effects  none: equal arguments, equal token.
- * Cost     O(V / blockSize + blockSize) with temperature and bans alone; otherwise O(V). Rank and alternatives, where asked for: O(V).
- * Source   vLLM's order of effects; ids that tie at a cut are kept by id, where vLLM keeps all of them.
+ * Errors   `Left(GenerationFailure)` of kind `internal` if a logit is NaN or Infinity (its token is
+ *          named) or no token can be sampled.
+ * Effects  none: equal arguments give equal tokens.
+ * Cost     O(V / blockSize + blockSize) with only temperature and bans, otherwise O(V). Rank and
+ *          alternatives, if requested: O(V).
+ * Source   vLLM's order of effects. Ids that tie at a cut are kept by id, whereas vLLM keeps all of
+ *          them.
  *
  * @example
  * const logits = Float32Array.of(0, 0)

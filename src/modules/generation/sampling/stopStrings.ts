@@ -1,28 +1,29 @@
 /**
- * Finding stop strings in a text that comes in pieces (Aho and Corasick 1975).
+ * Search for stop strings in a text that arrives in pieces (Aho and Corasick 1975).
  *
- * The state is the longest end of the text that begins a stop string: so it says both what matched and what must be held back.
+ * The state is the longest suffix of the text that is a prefix of a stop string. It determines both
+ * the match and the text to hold back.
  */
 
-/** A beginning of a stop string. */
+/** A prefix of a stop string. */
 interface Node {
-  /** UTF-16 units. */
+  /** Length in UTF-16 units. */
   readonly depth: number
-  /** Unit -> index of the node that is longer by it. */
+  /** For each unit, the index of the node extended by it. */
   readonly next: ReadonlyMap<number, number>
-  /** The longest proper end of this text that begins a stop string as well. */
+  /** The longest proper suffix of this text that is also a prefix of a stop string. */
   readonly shorter: number
-  /** Index of the first stop string that ends here; -1 if none does. */
+  /** Index of the first stop string that ends here, or -1. */
   readonly ends: number
 }
 
-/** Stop strings, ready to be searched for. Node 0 is the empty text. */
+/** Prepared stop strings. Node 0 is the empty text. */
 export interface StopMatcher {
   readonly stops: readonly string[]
   readonly nodes: readonly Node[]
 }
 
-/** A node while the tree grows. */
+/** A node while the tree is built. */
 interface Growing {
   readonly depth: number
   readonly next: Map<number, number>
@@ -32,7 +33,7 @@ interface Growing {
 
 const growing = (depth: number): Growing => ({ depth, next: new Map(), shorter: 0, ends: -1 })
 
-/** The tree of all beginnings. */
+/** Builds the tree of all prefixes. */
 const treeOf = (stops: readonly string[]): Growing[] => {
   const nodes = [growing(0)]
   for (const [index, stop] of stops.entries()) {
@@ -52,7 +53,7 @@ const treeOf = (stops: readonly string[]): Growing[] => {
   return nodes
 }
 
-/** The node after one more unit. */
+/** Returns the node after one more unit. */
 const step = (nodes: readonly Node[], from: number, unit: number): number => {
   let at = from
   for (;;) {
@@ -63,13 +64,13 @@ const step = (nodes: readonly Node[], from: number, unit: number): number => {
   }
 }
 
-/** Of two stop strings that end at one place, the one that is listed first. */
+/** Returns the first listed of two stop strings that end at the same position. */
 const earlier = (a: number, b: number): number => (a < 0 ? b : b < 0 ? a : Math.min(a, b))
 
 /**
  * Prepares stop strings for `findStop`.
  *
- * Shapes   none of `stops` is empty.
+ * Shapes   `stops` must not be empty texts.
  * Cost     O(length of all)
  *
  * @example
@@ -77,7 +78,7 @@ const earlier = (a: number, b: number): number => (a < 0 ? b : b < 0 ? a : Math.
  */
 export const stopMatcher = (stops: readonly string[]): StopMatcher => {
   const nodes = treeOf(stops)
-  const order = [0] // by depth: what is shorter is finished first
+  const order = [0] // by depth, so that shorter nodes are finished first
   for (let i = 0; i < order.length; i++) {
     const parent = order[i]!
     for (const [unit, index] of nodes[parent]!.next) {
@@ -90,20 +91,23 @@ export const stopMatcher = (stops: readonly string[]): StopMatcher => {
   return { stops, nodes }
 }
 
-/** A stop string in a piece of text: which, and the place in the piece after its last unit. */
+/** A stop string in a piece of text, and the position in the piece after its last unit. */
 export interface StopMatch {
   readonly stop: string
   readonly end: number
 }
 
-/** Whether what matches in a piece counts: stop strings that end before the least length of a completion do not. */
+/**
+ * Use of matches in a piece. `skip` ignores stop strings that end before the minimum length of a
+ * completion.
+ */
 export type StopSearch = 'find' | 'skip'
 
 /**
- * Reads one more piece of text; gives the state after it, and the stop string that ends first, if one does. Of those that end at one
- * place, the one listed first. The search ends there.
+ * Reads one more piece of text. Returns the new state, and the stop string that ends first, if any.
+ * Of those that end at the same position, the first listed one is returned. The search ends there.
  *
- * Laws     the first match is the same however the text is cut.
+ * Laws     the first match is the same however the text is divided.
  * Cost     O(length of the piece)
  *
  * @example
@@ -125,7 +129,7 @@ export const findStop = (
 }
 
 /**
- * How many units at the end of the text could still become a stop string with units to come.
+ * Returns the number of units at the end of the text that could still become a stop string.
  *
  * @example
  * openLength(stopMatcher(['ab']), 1) // 1

@@ -1,50 +1,53 @@
-/** The end of a completion, and its text as far as it is certain: a state in, a state and a result out. */
+/** The end of a completion, and its final text so far, as pure state transitions. */
 import type { FinishReason, SamplingParams } from '../../../data/generation.js'
 import { type DecodeState, decodeEnd, decodeNext } from '../../../text/tokenizer/textTokenizer.js'
 import { findStop, openLength, type StopMatcher, stopMatcher } from './stopStrings.js'
 
-/** Why a completion ended. */
+/** The reason why a completion ended. */
 export interface Finish {
   readonly finishReason: FinishReason
-  /** The stop string or stop token id; null for end tokens and length. */
+  /** The stop string or stop token id; null for end tokens and the length limit. */
   readonly stopReason: string | number | null
 }
 
-/** What ends completions of a request. */
+/** The rules that end completions of a request. */
 export interface StopRules {
   readonly sampling: Pick<SamplingParams, 'minTokens' | 'stop' | 'stopText' | 'stopTokens' | 'endTokens'>
-  /** The model's. */
+  /** The model's end tokens. */
   readonly endTokens: readonly number[]
-  /** Tokens of a completion, at most: `sampling.maxTokens`, or what the context has room for. */
+  /** Maximum number of tokens of a completion: `sampling.maxTokens`, or the rest of the context. */
   readonly maxTokens: number
-  /** `tokenizer.decodeStart('skip')` hides special tokens in the text, never in the ids. Null: no text, and stop strings are not found. */
+  /**
+   * `tokenizer.decodeStart('skip')` hides special tokens in the text, but not in the ids. `null`:
+   * no text, and stop strings are not found.
+   */
   readonly decoding: DecodeState | null
 }
 
-/** Where a completion is: an immutable value, one for each completion. Made by `stopTracker`. */
+/** The state of a completion, as an immutable value. Made by `stopTracker`. */
 export interface StopState {
   readonly rules: StopRules
   readonly matcher: StopMatcher
   readonly decoding: DecodeState | null
-  /** Of the text so far in `matcher`. */
+  /** State of the text so far in `matcher`. */
   readonly node: number
-  /** Text that may turn out to be the beginning of a stop string. */
+  /** Text that may be the start of a stop string. */
   readonly held: string
-  /** Tokens read. */
+  /** Number of tokens read. */
   readonly count: number
 }
 
-/** What new tokens brought. */
+/** The result of reading new tokens. */
 export interface StopResult {
-  /** The text that became certain. */
+  /** The text that became final. */
   readonly text: string
   readonly finish: Finish | null
-  /** Tokens that were read: those after the one that ended the completion are not. */
+  /** Number of tokens read. Those after the end of the completion are not read. */
   readonly read: number
 }
 
 /**
- * The state before the first token of a completion.
+ * Returns the state before the first token of a completion.
  *
  * Cost     O(length of all stop strings)
  *
@@ -62,8 +65,8 @@ export const stopTracker = (rules: StopRules): StopState => ({
 })
 
 /**
- * Token ids that must not be sampled next: all that would end the completion, while it has fewer than `minTokens` tokens. End tokens are
- * among them even where they are ignored.
+ * Returns the token ids that must not be sampled next: while the completion has fewer than
+ * `minTokens` tokens, all that would end it. This includes end tokens even if they are ignored.
  *
  * Source   vLLM's minimum of tokens.
  *
@@ -75,7 +78,7 @@ export const stopTracker = (rules: StopRules): StopState => ({
 export const bannedTokens = ({ sampling, endTokens }: StopRules, count: number): readonly number[] =>
   count < sampling.minTokens ? [...endTokens, ...sampling.stopTokens] : []
 
-/** Text that was read: what of it is certain, what is held, and the stop string that ended it. */
+/** The result of reading text: the final part, the held part, and the stop string that ended it. */
 interface Reading {
   readonly text: string
   readonly held: string
@@ -83,7 +86,7 @@ interface Reading {
   readonly stop: string | null
 }
 
-/** Reads more text of token number `count`. */
+/** Reads more text, which belongs to token number `count`. */
 const readText = (state: StopState, more: string, count: number): Reading => {
   const { matcher, rules } = state
   const { minTokens, stopText } = rules.sampling
@@ -98,7 +101,7 @@ const readText = (state: StopState, more: string, count: number): Reading => {
   return { text: text.slice(0, text.length - open), held: text.slice(text.length - open), node, stop: null }
 }
 
-/** What the id of token number `count` means for the completion. */
+/** Returns the end of the completion after token number `count`, if any. */
 const finishOf = ({ sampling, endTokens, maxTokens }: StopRules, id: number, count: number): Finish | null => {
   if (count > sampling.minTokens) {
     if (sampling.endTokens === 'stop' && endTokens.includes(id)) return { finishReason: 'stop', stopReason: null }
@@ -132,7 +135,7 @@ const readToken = (state: StopState, id: number): Step => {
 }
 
 /**
- * The text that still waits, now that no tokens follow: for completions that end from outside. It may complete a stop string.
+ * Returns the held text of a completion that ends from outside. It may complete a stop string.
  *
  * @example
  * readEnd(stopTracker({ sampling: DEFAULT_SAMPLING, endTokens: [], maxTokens: 2, decoding: null })) // { text: '', finish: null }
@@ -144,15 +147,18 @@ export const readEnd = (state: StopState): { readonly text: string; readonly fin
 }
 
 /**
- * Reads the tokens that were sampled next, up to the one that ends the completion.
+ * Reads the next sampled tokens, up to the one that ends the completion.
  *
- * A completion ends, in this order: with a stop string in its text; with an end token, unless those are ignored; with a stop token; with
- * `maxTokens` tokens. Nothing but the last ends it with its first `minTokens` tokens. The token that ends it gives no text where `stopText`
- * is `exclude`. Of stop strings, the one that ends first counts, across tokens and parts of characters.
+ * A completion ends, in this order of priority: with a stop string in its text; with an end token,
+ * unless those are ignored; with a stop token; with `maxTokens` tokens. Only the last can end it
+ * within its first `minTokens` tokens. The token that ends it gives no text if `stopText` is
+ * `exclude`. Of several stop strings, the one that ends first applies, across tokens and partial
+ * characters.
  *
- * Laws     the texts of all steps, joined, are those of all tokens at once; that is the decoded text, cut at the stop string. Held back is
- *          no more than the longest end that could still become a stop string, and nothing where those are included.
- * Effects  none: the state before can be used again.
+ * Laws     the joined texts of all steps equal the text of all tokens at once, which is the decoded
+ *          text, cut at the stop string. The held text is at most the longest suffix that could
+ *          become a stop string, and empty if stop strings are included.
+ * Effects  none: the previous state can be used again.
  * Cost     O(T + length of the text)
  * Source   vLLM's detokenizer and scheduler.
  */

@@ -7,11 +7,11 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { type Cancellation, cancellation } from '../../../core/cancellation.js'
 import { problemList } from '../../../core/failure.js'
-import type { HttpFailure, HttpReply, Transport } from '../../../core/http.js'
+import type { HttpFailure, HttpReply, HttpRequest, Transport } from '../../../core/http.js'
 import { parseJson } from '../../../core/json.js'
 import { child, type Key } from '../../../core/key.js'
 import { aFunction, aNumber, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../../core/options.js'
-import type { HistoryPrompt, Policy, PolicyFailure } from '../../../data/policy.js'
+import type { ActOptions, HistoryPrompt, Policy, PolicyFailure } from '../../../data/policy.js'
 import { get, type TensorDict } from '../../../data/tensorDict/tensorDict.js'
 import { liveTransport } from '../../../live/transport/liveTransport.js'
 import { type History, sameHistory } from '../../../text/history/history.js'
@@ -21,6 +21,7 @@ import { type Capture, type CapturedTurn, type ChatOutput, type ChatTurn, output
 import { type FailureMaker, failureMaker, httpPolicyFailure, replyFailure } from './chatFailures.js'
 import { type ChatReply, chatReply, tokensOf, turnsOf } from './chatReply.js'
 import { chatBody, promptMessages } from './chatRequest.js'
+import { streamedAnswer } from './chatStream.js'
 import {
   CHAT_OPTIONS,
   type ChatSettings,
@@ -104,33 +105,58 @@ const readReply = (
   return E.right(captured)
 }
 
+const checked = (client: Client, json: unknown): E.Either<PolicyFailure, ChatReply> => {
+  const reply = chatReply(json)
+  return E.isLeft(reply) ? E.left(replyFailure(client.fail, reply.left)) : reply
+}
+
 const parsed = (client: Client, { text, server }: HttpReply): E.Either<PolicyFailure, ChatReply> => {
   const json = parseJson(text)
   if (E.isLeft(json))
     return E.left(client.fail('infrastructure', `${server} answered with something else: ${json.left}`))
-  const reply = chatReply(json.right)
-  return E.isLeft(reply) ? E.left(replyFailure(client.fail, reply.left)) : reply
+  return checked(client, json.right)
+}
+
+/** The answer to a request, at once or piece by piece. `Left` of a failure of the transport. */
+const answered = async (
+  client: Client,
+  request: HttpRequest & { readonly json: object },
+  onText: ((text: string) => void) | undefined,
+): Promise<E.Either<HttpFailure, E.Either<PolicyFailure, ChatReply>>> => {
+  if (onText === undefined)
+    return E.map((reply: HttpReply) => parsed(client, reply))(await client.transport.send(request)())
+  const json = { ...request.json, stream: true, stream_options: { include_usage: true } }
+  const opened = await client.transport.events({ ...request, json })()
+  if (E.isLeft(opened)) return opened
+  const answer = await streamedAnswer(opened.right, onText)
+  if (E.isRight(answer)) return E.right(checked(client, answer.right))
+  const reason = answer.left
+  return typeof reason === 'string'
+    ? E.right(E.left(client.fail('infrastructure', `${opened.right.server}: ${reason}`)))
+    : E.left(reason)
 }
 
 /** One request. `Left` of a failure of the transport, `Right` of what came of the answer. */
-const send = async (client: Client, rows: Rows, { key, part }: Asking): Promise<E.Either<HttpFailure, Turns>> => {
-  const { settings, transport } = client
+const send = async (client: Client, rows: Rows, asking: Asking): Promise<E.Either<HttpFailure, Turns>> => {
+  const { key, part, onText } = asking
+  const { settings } = client
   const { history, messages, count, first } = rows
   const weights = settings.weights()
   const body = chatBody(settings, { messages, count, key: child(key, first), weights })
   const { signal, release } = part()
-  const reply = await transport.send({
-    method: 'POST',
+  const request = {
+    method: 'POST' as const,
     path: `${settings.pathPrefix}/chat/completions`,
     json: body,
-    repeat: 'fresh',
+    repeat: 'fresh' as const,
     deadlineMs: settings.timeoutMs,
     signal,
     tokens: Math.ceil(textLength(messages) / TOKEN_CHARACTERS) + count * settings.sampling.maxNewTokens,
-  })()
+  }
+  const reply = await answered(client, request, onText && ((text) => onText(first, text)))
   release()
   if (E.isLeft(reply)) return reply
-  const read = parsed(client, reply.right)
+  const read = reply.right
   return E.right(E.isLeft(read) ? read : readReply(client, read.right, { history, version: weights.version }))
 }
 
@@ -139,6 +165,8 @@ interface Asking {
   readonly key: Key
   /** A signal for one of them. */
   readonly part: Cancellation['part']
+  /** Receives the text of a row as it arrives. Answers are streamed if it is there. */
+  readonly onText: ActOptions['onText']
 }
 
 const failedTurns = (client: Client, failure: HttpFailure): Turns => E.left(httpPolicyFailure(client.fail, failure))
@@ -158,7 +186,8 @@ const askEach = async (client: Client, rows: Rows, asking: Asking): Promise<Turn
 
 /** All turns of rows with one conversation: by one request, or, where the server refuses it or answers with fewer, by one for each that lacks. */
 const askRows = async (client: Client, rows: Rows, asking: Asking): Promise<Turns> => {
-  if (rows.count === 1 || client.severalAnswers === 'refused') return askEach(client, rows, asking)
+  const isSingle = rows.count === 1 || asking.onText !== undefined
+  if (isSingle || client.severalAnswers === 'refused') return askEach(client, rows, asking)
   const sent = await send(client, rows, asking)
   if (E.isLeft(sent)) {
     const { status } = sent.left
@@ -179,12 +208,12 @@ const askRows = async (client: Client, rows: Rows, asking: Asking): Promise<Turn
 const askAll = async (
   client: Client,
   rows: readonly Rows[],
-  { key, signal }: { readonly key: Key; readonly signal: AbortSignal | undefined },
+  { key, signal, onText }: { readonly key: Key; readonly signal: AbortSignal | undefined } & Pick<Asking, 'onText'>,
 ): Promise<Turns> => {
   const work = cancellation({ signal })
   let first: PolicyFailure | undefined
   const ask = async (each: Rows): Promise<Turns> => {
-    const turns = await askRows(client, each, { key, part: work.part })
+    const turns = await askRows(client, each, { key, part: work.part, onText })
     if (E.isLeft(turns)) {
       first ??= turns.left
       work.stop()
@@ -258,7 +287,9 @@ export const OpenAIWrapper = <C extends Capture = 'text'>(config: OpenAIWrapperO
     act: (td, key, options) => async () => {
       const rows = rowsOf(client, get(td, 'history', 'prompt').items.toArray())
       if (E.isLeft(rows)) return rows
-      return E.map(toAction)(await askAll(client, rows.right, { key, signal: options?.signal }))
+      return E.map(toAction)(
+        await askAll(client, rows.right, { key, signal: options?.signal, onText: options?.onText }),
+      )
     },
     close: config.transport === undefined ? transport.close : async () => {},
   }

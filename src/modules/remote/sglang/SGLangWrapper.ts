@@ -15,7 +15,7 @@ export type SGLangWrapperOptions = WrapperOptions &
         /** The address of the server, or of each replica. */
         readonly url: string | readonly string[]
         readonly apiKey?: string
-        /** For the client of each. */
+        /** Settings for the client of each. */
         readonly server?: Omit<SGLangClientOptions, 'url' | 'apiKey' | 'transport'>
       }
     | { readonly clients: readonly EngineClient[] }
@@ -28,16 +28,17 @@ const clientsOf = (options: SGLangWrapperOptions): readonly EngineClient[] => {
 }
 
 /**
- * A policy on an SGLang server, or on several replicas of it.
+ * Makes a policy on an SGLang server, or on several replicas.
  *
- * Experimental: written from SGLang's source and tested against stand-in servers, but not yet against
- * a real SGLang server.
+ * Experimental: written from SGLang's source and tested against stand-in servers, but not yet
+ * against a real SGLang server.
  *
- * SGLang tells log-probabilities at the temperature used, before cuts, so that any temperature and any cut can be sampled with; penalties
- * and biases are in them, and refused.
+ * SGLang reports log-probabilities at the sampling temperature, before cuts, so any temperature and
+ * any cut is supported. Penalties and biases affect them and are therefore refused.
  *
- * Errors   as `enginePolicy`; throws TypeError for an address that is none and for options of generation that cannot be.
- * Effects  HTTP requests, until `close`.
+ * Errors   those of `enginePolicy`. Throws TypeError for an invalid address or invalid generation
+ *          options.
+ * Effects  sends HTTP requests until `close`.
  * Source   TorchRL `SGLangWrapper`.
  *
  * @example

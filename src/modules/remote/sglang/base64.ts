@@ -1,17 +1,18 @@
-/** Bytes that come in pieces, as base64. */
+/** Base64 encoding of bytes that arrive in pieces. */
 import type { SizedBytes } from './pickle.js'
 
 const LETTERS = new TextEncoder().encode('ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/')
 const PADDING = 0x3d
 
-/** How many characters base64 takes for so many bytes. */
+/** Returns the number of base64 characters for a number of bytes. */
 export const base64Length = (bytes: number): number => 4 * Math.ceil(bytes / 3)
 
 /**
- * Base64 with padding.
+ * Encodes bytes as base64 with padding.
  *
- * Errors   throws RangeError if the pieces are not as many bytes as they should be.
- * Cost     beside the result, one buffer of its length: no piece is kept, and no text is put together twice.
+ * Errors   throws RangeError if the pieces do not have the announced number of bytes.
+ * Cost     one buffer of the result's length in addition to the result. Pieces are not kept, and no
+ *          text is concatenated.
  * Source   RFC 4648, section 4.
  *
  * @example
@@ -34,7 +35,7 @@ export const base64 = ({ byteLength, pieces }: SizedBytes): string => {
       held = 0
     }
   }
-  if (seen !== byteLength) throw new RangeError(`base64: ${byteLength} bytes were promised, ${seen} came`)
+  if (seen !== byteLength) throw new RangeError(`base64: expected ${byteLength} bytes, got ${seen}`)
   if (held > 0) {
     const bits = carried << (8 * (3 - held))
     result[at++] = LETTERS[bits >>> 18]!

@@ -1,4 +1,4 @@
-/** Calls of control of a server: sent once, with its own words where it refuses. */
+/** Control calls of a server. Changes are sent once, and refusals include the server's message. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { HttpFailure, Transport } from '../../../core/http.js'
@@ -7,12 +7,18 @@ import { parseJsonAs } from '../../../data/schemaJson.js'
 import { liveTransport } from '../../../live/transport/liveTransport.js'
 import { controlFailure, engineFailure } from '../failures.js'
 
-/** Where a server is: its address, or a transport to it. The key of its API belongs to the transport, which never shows it. */
+/**
+ * The address of a server, or a transport to it. The transport has its own API key, which it never
+ * shows.
+ */
 export type SGLangAddress = { readonly url: string; readonly apiKey?: string } | { readonly transport: Transport }
 
-/** What a server is called with. */
+/** The settings of calls. */
 export interface CallOptions {
-  /** The key of `--admin-api-key`, for calls of control. Default: the key of the API, as servers without one for the administrator want it. */
+  /**
+   * The key of `--admin-api-key`, for control calls. Default: the API key, as servers without an
+   * administrator key require.
+   */
   readonly adminKey?: string
   readonly controlMs: number
   readonly updateMs: number
@@ -29,7 +35,7 @@ const transportTo = (address: SGLangAddress, { adminKey }: CallOptions): Transpo
         ...(adminKey !== undefined && { secrets: [adminKey] }),
       })
 
-/** A server by its address. */
+/** Makes a server from its address. */
 export const sglangServer = (address: SGLangAddress, options: CallOptions): SGLangServer => {
   const transport = transportTo(address, options)
   const { adminKey, controlMs, updateMs } = options
@@ -37,17 +43,19 @@ export const sglangServer = (address: SGLangAddress, options: CallOptions): SGLa
   return { name: `sglang at ${transport.state().server}`, transport, headers, controlMs, updateMs }
 }
 
-/** A server, and how long its calls may take. */
+/** A server and the settings of its calls. */
 export interface SGLangServer {
-  /** For messages: kind and address, without credentials. */
+  /** Kind and address for messages, without credentials. */
   readonly name: string
-  /** To one server: what changes its weights must not reach one of several. */
+  /**
+   * Transport to a single server, because changes of weights must not reach only one of several.
+   */
   readonly transport: Transport
-  /** Sent with calls of control, such as the authorization of the administrator. */
+  /** Headers of control calls, such as the administrator's authorization. */
   readonly headers: Readonly<Record<string, string>>
-  /** Milliseconds for a call of control, to its last byte. */
+  /** Time limit of a control call in milliseconds, to its last byte. */
   readonly controlMs: number
-  /** The same for calls that carry weights or have them read. */
+  /** Time limit of a call that carries or loads weights. */
   readonly updateMs: number
 }
 
@@ -57,7 +65,7 @@ export interface SGLangCall {
   readonly deadlineMs?: number
 }
 
-/** The forms in which SGLang says what it thinks of a call. */
+/** The formats of SGLang's messages about a call. */
 const answerWords = z.union([
   z.object({ error_message: z.string() }),
   z.object({ message: z.string() }),
@@ -66,7 +74,7 @@ const answerWords = z.union([
   z.object({ detail: z.string() }),
 ])
 
-/** At most so much of a server's words stands in a reason. */
+/** Maximum number of characters of a server's message in a reason. */
 const SHOWN = 400
 
 const wordsOf = (text: string): string => {
@@ -79,11 +87,14 @@ const wordsOf = (text: string): string => {
   return (typeof error === 'string' ? error : error.message).slice(0, SHOWN)
 }
 
-/** A refusal of FastAPI's router: the path is not there. */
+/** Returns true if FastAPI's router did not find the path. */
 const isNoRoute = ({ status, body }: HttpFailure): boolean =>
   status === 405 || (status === 404 && ['', 'Not Found'].includes(wordsOf(body ?? '')))
 
-/** The failure of a call that changes the server. What it said no to with a status below 500 has not happened, by its own word. */
+/**
+ * Converts the failure of a call that changes the server. A status below 500 means that nothing was
+ * changed.
+ */
 const failureOf = ({ name }: SGLangServer, failure: HttpFailure): EngineFailure => {
   const { status, body, path } = failure
   if (status === undefined) return controlFailure(name, failure)
@@ -92,13 +103,14 @@ const failureOf = ({ name }: SGLangServer, failure: HttpFailure): EngineFailure 
   return engineFailure(name, status < 500 ? 'refused' : 'unknown', words)
 }
 
-/** Some calls answer 200 and say no in the body. */
+/** The body of calls that report refusals with status 200. */
 const verdict = z.object({ success: z.boolean() })
 
 /**
- * Has a server change something. It is sent once.
+ * Changes a server's state. The call is sent once.
  *
- * Errors   `Left(EngineFailure)`: `missing`, `refused`, `unreachable` if the server cannot have acted; `unknown` if it may have.
+ * Errors   `Left(EngineFailure)`: `missing`, `refused` or `unreachable` if the server cannot have
+ *          acted; `unknown` if it may have.
  */
 export const changeSGLang = async (
   server: SGLangServer,
@@ -115,9 +127,10 @@ export const changeSGLang = async (
 }
 
 /**
- * Reads from a server. It may be sent again.
+ * Reads from a server. May be retried.
  *
- * Errors   `Left(EngineFailure)`: `missing` where there is no such path, `refused`, `unreachable`, and `protocol` for an answer of another form.
+ * Errors   `Left(EngineFailure)`: `missing` if the path does not exist, `refused`, `unreachable`,
+ *          and `protocol` for an answer of another format.
  */
 export const readAt = async <T>(
   { name, transport, headers, controlMs }: SGLangServer,
@@ -126,7 +139,7 @@ export const readAt = async <T>(
 ): Promise<E.Either<EngineFailure, T>> => {
   const reply = await transport.send({ method: 'GET', path, headers, repeat: 'safe', deadlineMs: controlMs })()
   if (E.isLeft(reply)) return E.left(controlFailure(name, reply.left, 'reads'))
-  return E.mapLeft((reason: string) =>
-    engineFailure(name, 'protocol', `${path} answered what it should not: ${reason}`),
-  )(parseJsonAs(schema, reply.right.text))
+  return E.mapLeft((reason: string) => engineFailure(name, 'protocol', `${path} gave an unexpected answer: ${reason}`))(
+    parseJsonAs(schema, reply.right.text),
+  )
 }

@@ -26,27 +26,33 @@ import { loadAdapterTensors, loadFolder, loadTensors, type UpdateOptions, unload
 
 export type SGLangClientOptions = SGLangAddress &
   Partial<SGLangFacts> & {
-    /** For calls of control, where the server has a key for its administrator. */
+    /** The key for control calls, if the server has a separate one for its administrator. */
     readonly adminKey?: string
-    /** `stream`: tokens come as they are sampled. Default `auto`: where the server sends only what is new in each frame. */
+    /**
+     * `stream`: delivers tokens as they are sampled. Default `auto`: streams if the server sends
+     * only new tokens in each frame.
+     */
     readonly delivery?: Delivery | 'auto'
-    /** How tensors are sent. 16 bits are half of the bytes, and round; a server with 16-bit weights rounds itself. Default `F32`. */
+    /**
+     * Number format of sent tensors. 16 bits halve the bytes, but round; a server with 16-bit
+     * weights rounds itself. Default `F32`.
+     */
     readonly float?: TensorFloat
-    /** Bytes of tensors in one call, at most. Default 256 MiB. */
+    /** Maximum number of bytes of tensors per call. Default 256 MiB. */
     readonly maxCallBytes?: number
     readonly limits?: Partial<SGLangLimits>
     readonly timers?: Timers
   }
 
-/** Milliseconds that things may take. */
+/** Time limits in milliseconds. */
 export interface SGLangLimits {
-  /** A request to sample. Default null: as the transport has it. */
+  /** Limit of a sampling request. Default null: that of the transport. */
   readonly sampleMs: number | null
-  /** A call of control. Default 60 s. */
+  /** Limit of a control call. Default 60 s. */
   readonly controlMs: number
-  /** A call that brings weights, or has them read. Default 600 s. */
+  /** Limit of a call that carries or loads weights. Default 600 s. */
   readonly updateMs: number
-  /** Until nobody's requests run, where a pause waits for that. Default 300 s. */
+  /** Limit of a pause that waits for the running requests of all clients. Default 300 s. */
   readonly drainMs: number
 }
 
@@ -56,7 +62,7 @@ const POLL_MS = 250
 
 const CALL_BYTES = 2 ** 28
 
-/** Asks once; a failure is forgotten, so that the next one asks again. */
+/** Detects the server once. After a failure, the next call tries again. */
 const connectionTo = (
   server: SGLangServer,
   facts: SGLangFacts,
@@ -70,7 +76,10 @@ const connectionTo = (
   }
 }
 
-/** Ends requests: those that were not sent here, the others on the server; without ids those of all clients. */
+/**
+ * Ends requests: unsent ones here, the others on the server. Without ids, ends those of all
+ * clients.
+ */
 const aborting =
   (server: SGLangServer, requests: Requests) =>
   async (ids?: readonly string[]): Promise<E.Either<EngineFailure, number>> => {
@@ -85,11 +94,14 @@ const aborting =
 interface Pausing {
   readonly pause: (options: Parameters<EngineClient['pause']>[0]) => Promise<ChangedServer>
   readonly resume: () => Promise<ChangedServer>
-  /** How this client paused the server; null where it did not. */
+  /** Returns the mode in which this client paused the server, or null. */
   readonly mode: () => ServerPause | null
 }
 
-/** Pausing and going on. A pause that failed holds nobody back; one that worked holds new requests until `resume` has worked. */
+/**
+ * Makes pause and resume. A successful pause holds new requests until `resume` has succeeded; a
+ * failed one does not.
+ */
 const pausing = (
   server: SGLangServer,
   { hold, drain }: { readonly hold: () => () => void; readonly drain: () => Promise<ChangedServer> },
@@ -137,30 +149,36 @@ const SGLANG_CLIENT_OPTIONS: OptionKinds<SGLangClientOptions> = {
 }
 
 /**
- * A client of one SGLang server, 0.5.10 or newer.
+ * Makes a client of one SGLang server, version 0.5.10 or newer.
  *
- * Experimental: written from SGLang's source and tested against stand-in servers, but not yet against
- * a real SGLang server.
+ * Experimental: written from SGLang's source and tested against stand-in servers, but not yet
+ * against a real SGLang server.
  *
- * What the server is gets looked up when it is first needed (`connect`). Requests carry all sampling parameters, and every answer is checked:
- * counts, ids, log-probabilities, versions. What cannot be is a failure of kind `protocol`, never a sample. Several completions are a batch of
- * equal prompts, each with a seed and a name of its own.
+ * The server's abilities are detected on first use (`connect`). Requests carry all sampling
+ * parameters, and every answer is checked: counts, ids, log-probabilities, versions. An invalid
+ * answer is a failure of kind `protocol`, never a sample. Several completions are sent as a batch
+ * of equal prompts, each with its own seed and name.
  *
- * Log-probabilities of sampled tokens are those after penalties and temperature and before cuts, unless the server was started otherwise: which
- * of a token's three numbers they are depends on the sampling parameters, and the others are NaN. Ranks are those among the alternatives
- * that were asked for, else 0. Tokens are stamped with the server's label of the weights, where it is a number. A server without spans of
- * labels has one for a whole answer: where this client brought weights in the middle of it, its tokens are stamped with the version that was
- * serving when it was sent. `vocabularySize` and `endTokens` of the abilities are unknown (2^53 - 1, none) unless given.
+ * Log-probabilities of sampled tokens are computed after penalties and temperature and before cuts,
+ * unless the server was started otherwise. The sampling parameters determine which of a token's
+ * three numbers this is; the others are NaN. Ranks are those among the requested alternatives,
+ * otherwise 0. Tokens are stamped with the server's label of the weights if it is a number. A
+ * server without spans has one label for a whole answer. If this client changed the weights
+ * meanwhile, the tokens are stamped with the version that served when the request was sent.
+ * `vocabularySize` and `endTokens` of the abilities are unknown (2^53 - 1, and empty) unless given.
  *
- * Pausing with `wait` lets requests of everybody finish first; `keep` puts them back into the queue, to be computed again, or, if the cache is
- * kept too, freezes them in place. Weights come as a folder that the server sees or as tensors in calls of bounded size, for which it
- * has to be paused; adapters come as tensors, with a checksum of each.
+ * Pausing with `wait` lets the requests of all clients finish first. `keep` puts them back into the
+ * queue to be computed again, or freezes them in place if the cache is kept too. Weights are sent
+ * as a folder that the server can read, or as tensors in calls of bounded size, for which it must
+ * be paused. Adapters are sent as tensors, with a checksum of each.
  *
- * Errors   events and failures as `EngineClient` has them. Control is sent once; tensors that arrived in part, and new weights with the cache of
- *          the old ones, are `unknown`.
- * Effects  HTTP requests. `close` closes the transport if it was made here.
- * Cost     of weights as arrays: one base64 text at a time, of at most 4/3 `maxCallBytes`, which the body has once for each rank.
- * Source   SGLang 0.5.10 and 0.5.23: `http_server`, `io_struct`, `TokenizerManager`, `Scheduler`, `SafeUnpickler`.
+ * Errors   events and failures of `EngineClient`. Control calls are sent once. Partially loaded
+ *          tensors, and new weights with the cache of the old ones, are `unknown`.
+ * Effects  sends HTTP requests. `close` closes the transport if it was made here.
+ * Cost     of weights as arrays: one base64 text at a time, of at most 4/3 `maxCallBytes`, which
+ *          the body contains once per rank.
+ * Source   SGLang 0.5.10 and 0.5.23: `http_server`, `io_struct`, `TokenizerManager`, `Scheduler`,
+ *          `SafeUnpickler`.
  *
  * @example
  * sglangClient({ url: 'http://127.0.0.1:30000' }).serving() // { version: 0, adapter: null, cacheSalt: '' }

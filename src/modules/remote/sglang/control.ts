@@ -7,23 +7,29 @@ import { engineFailure } from '../failures.js'
 import { versionOf } from '../vllm/answerEvents.js'
 import { changeSGLang, readAt, type SGLangServer } from './calls.js'
 
-/** What a call of control comes to. */
+/** The result of a control call. */
 export type ChangedServer = E.Either<EngineFailure, void>
 
-/** How SGLang pauses: running requests end, go back to the queue to be computed again, or stay as they are with their cache. */
+/**
+ * The ways to pause SGLang: running requests end, return to the queue to be computed again, or stay
+ * in place with their cache.
+ */
 export type ServerPause = 'abort' | 'retract' | 'in_place'
 
-/** The list of what the server has: the base model first, each adapter with the name of its parent. */
+/** The list of models: the base model first, each adapter with the name of its parent. */
 export const sglangModels = z.object({
   data: z.array(z.object({ id: z.string(), parent: z.string().nullish(), max_model_len: z.int().nullish() })).min(1),
 })
 
 export const modelInfoSchema = z.object({ weight_version: z.string().nullish() })
 
-/** The version that a label says; null for a label that is none of ours, such as 'default', or for none. */
+/**
+ * Returns the version in a label, or null for a label that is not ours, such as 'default', or for a
+ * missing one.
+ */
 const labeled = (label: string | null | undefined): number | null => (label == null ? null : versionOf(label))
 
-/** What the server says of itself now. Nobody can ask it whether it is paused. */
+/** Returns the server's current state. SGLang does not report whether it is paused. */
 export const sglangState = async (server: SGLangServer): Promise<E.Either<EngineFailure, EngineState>> => {
   const info = await readAt(server, '/model_info', modelInfoSchema)
   if (E.isLeft(info)) return info
@@ -40,10 +46,10 @@ const loads = z.object({
   loads: z.array(z.object({ num_running_reqs: z.int().min(0), num_waiting_reqs: z.int().min(0) })),
 })
 
-/** Before 0.5.10; `num_reqs` counts those that wait too. */
+/** The format before 0.5.10, in which `num_reqs` includes waiting requests. */
 const oldLoads = z.array(z.object({ num_reqs: z.int().min(0) }))
 
-/** Requests that the server works on or has waiting, of all clients. */
+/** Returns the number of running and waiting requests of all clients. */
 const serverLoad = async (server: SGLangServer): Promise<E.Either<EngineFailure, number>> => {
   const told = await readAt(server, '/v1/loads?include=core', loads)
   if (E.isRight(told)) {
@@ -54,21 +60,22 @@ const serverLoad = async (server: SGLangServer): Promise<E.Either<EngineFailure,
   return E.map((list: z.infer<typeof oldLoads>) => list.reduce((sum, load) => sum + load.num_reqs, 0))(old)
 }
 
-/** Waiting, as draining needs it. */
+/** The settings of a drain. */
 export interface DrainOptions {
   readonly timers: Timers
-  /** Between two looks at the server. */
+  /** Pause between two polls. */
   readonly pollMs: number
-  /** How often it is looked at, at most. */
+  /** Maximum number of polls. */
   readonly looks: number
-  /** Requests of this client that are not finished. */
+  /** Number of unfinished requests of this client. */
   readonly inFlight: () => number
 }
 
 /**
- * Waits until nobody's requests run, seen twice: the numbers that the server tells lag a little behind.
+ * Waits until no client's requests are running in two consecutive polls, because the server's
+ * numbers lag slightly.
  *
- * Errors   `Left(EngineFailure)`: `refused` if there are still some when the time is over.
+ * Errors   `Left(EngineFailure)`: `refused` if requests are still running after the last poll.
  */
 export const drained = async (server: SGLangServer, options: DrainOptions): Promise<ChangedServer> => {
   let idle = 0
@@ -82,33 +89,40 @@ export const drained = async (server: SGLangServer, options: DrainOptions): Prom
     await new Promise<void>((resolve) => options.timers.after(options.pollMs, resolve))
   }
   const seconds = (options.looks * options.pollMs) / 1000
-  return E.left(engineFailure(server.name, 'refused', `${busy} requests were still underway after ${seconds} s`))
+  return E.left(engineFailure(server.name, 'refused', `${busy} requests were still running after ${seconds} s`))
 }
 
-/** SGLang's name of a way to pause. After draining nothing of ours runs; what others sent meanwhile is computed again. */
+/**
+ * Returns SGLang's pause mode. After draining, none of our requests are running; later ones of
+ * other clients are computed again.
+ */
 export const pauseOf = ({ mode, cache }: Parameters<EngineClient['pause']>[0]): ServerPause => {
   if (mode === 'abort') return 'abort'
   return cache === 'keep' ? 'in_place' : 'retract'
 }
 
-/** Pauses the server: it answers when no step of the model runs any more. */
+/** Pauses the server. The answer arrives when no step of the model is running. */
 export const pauseSGLang = (server: SGLangServer, mode: ServerPause): Promise<ChangedServer> =>
   changeSGLang(server, { path: '/pause_generation', json: { mode } })
 
-/** Lets the server go on. */
+/** Resumes the server. */
 export const resumeSGLang = (server: SGLangServer): Promise<ChangedServer> =>
   changeSGLang(server, { path: '/continue_generation', json: {} })
 
-/** Empties the prefix cache. The server refuses while requests run. */
+/** Clears the prefix cache. The server refuses while requests are running. */
 export const flushCache = (server: SGLangServer): Promise<ChangedServer> =>
   changeSGLang(server, { path: '/flush_cache' })
 
-/** Ends a request by the name that the server knows, or all of everybody. A name that it does not know is no failure. */
+/**
+ * Aborts a request by the server's name for it, or all requests of all clients. An unknown name is
+ * not a failure.
+ */
 export const abortSGLang = (server: SGLangServer, name: string | null): Promise<ChangedServer> =>
   changeSGLang(server, { path: '/abort_request', json: name === null ? { abort_all: true } : { rid: name } })
 
 /**
- * The server answers that it is well: `/health` has it sample a token, which nobody can while it is paused; then it is asked who it is.
+ * Checks the health of the server. `/health` samples a token, which is impossible while paused. For
+ * a paused server, its model info is read instead.
  */
 export const serverHealth = async (server: SGLangServer, isPaused: 'paused' | 'running'): Promise<ChangedServer> => {
   if (isPaused === 'running') {

@@ -1,4 +1,4 @@
-/** What a server is and can do: asked once, when a client connects. */
+/** Detection of a server's properties and abilities, once per connection. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { EngineAbilities, EngineFailure } from '../../../data/engineClient.js'
@@ -8,23 +8,26 @@ import { readAt, type SGLangServer } from './calls.js'
 import { modelInfoSchema, sglangModels } from './control.js'
 import type { SGLangLogProbs } from './request.js'
 
-/** What the caller knows of a server, which the server does not tell. */
+/** The caller's facts about a server, which the server does not report. */
 export interface SGLangFacts {
-  /** Where log-probabilities come from; `probe` has the server sample a token, and sees. */
+  /** The stage at which log-probabilities are computed. `probe` samples a token to detect it. */
   readonly logProbs: SGLangLogProbs | 'probe'
-  /** Default: not known; the server refuses ids that it has not. */
+  /** Default: unknown. The server refuses invalid ids. */
   readonly vocabularySize?: number
-  /** Default: not known. */
+  /** Default: unknown. */
   readonly endTokens?: readonly number[]
 }
 
-/** A server that was looked at. */
+/** The detected properties of a server. */
 export interface DetectedSGLang {
   readonly abilities: EngineAbilities
   readonly logProbs: SGLangLogProbs
-  /** Whether frames of a stream have only what is new: otherwise a stream of T tokens takes O(T^2) bytes. */
+  /**
+   * `incremental` if frames of a stream contain only new tokens. Otherwise a stream of T tokens
+   * takes O(T^2) bytes.
+   */
   readonly frames: 'cumulative' | 'incremental'
-  /** Ranks of tensor parallelism. */
+  /** Number of ranks of tensor parallelism. */
   readonly ranks: number
 }
 
@@ -41,7 +44,7 @@ const serverInfo = z.object({
 
 type ServerInfo = z.infer<typeof serverInfo>
 
-/** Where the server does not tell its own. */
+/** Default concurrency of servers that do not report it. */
 const MOST_RUNNING = 256
 
 const concurrencyOf = ({ internal_states: states, max_running_requests: most }: ServerInfo): number => {
@@ -49,16 +52,19 @@ const concurrencyOf = ({ internal_states: states, max_running_requests: most }: 
   return each.length > 0 ? each.reduce((sum, n) => sum + n, 0) : (most ?? MOST_RUNNING)
 }
 
-/** Gaps between log-probabilities are a quarter as large after it as before. */
+/**
+ * At this temperature, gaps between log-probabilities are a quarter as large after temperature as
+ * before.
+ */
 const PROBE_TEMPERATURE = 4
 
-/** How many of the most probable tokens are compared. */
+/** Number of most probable tokens to compare. */
 const PROBE_TOKENS = 5
 
-/** Smaller gaps say nothing: a distribution that is flat looks the same at every temperature. */
+/** Smallest conclusive gap. A flat distribution looks the same at every temperature. */
 const LEAST_GAP = 0.05
 
-/** First tokens that are tried before the model counts as flat. */
+/** Number of first tokens to try before the model counts as flat. */
 const PROBES = 3
 
 const tops = z.array(z.array(z.tuple([z.number().nullable(), z.int()]).rest(z.unknown())).nullable())
@@ -67,7 +73,7 @@ const probed = z.object({ meta_info: z.object({ input_top_logprobs: tops, output
 
 type Probed = z.infer<typeof probed>['meta_info']
 
-/** One token after others, with the most probable ones at each place. */
+/** Samples one token after others, with the most probable ones at each position. */
 const probeAfter = async (
   { transport, controlMs, name }: SGLangServer,
   ids: readonly number[],
@@ -101,18 +107,19 @@ const probeAfter = async (
     : E.left(engineFailure(name, 'protocol', '/generate answered a probe of one token with something else'))
 }
 
-/** From the most to the least probable of some tokens. */
+/** Returns the gap between the most and the least probable of some tokens. */
 const gapOf = (place: Probed['input_top_logprobs'][number] | undefined): number => {
   const logProbs = (place ?? []).flatMap(([logProb]) => logProb ?? [])
   return logProbs.length === 0 ? 0 : Math.max(...logProbs) - Math.min(...logProbs)
 }
 
 /**
- * Whether the server tells log-probabilities before or after temperature: compares the most probable tokens after one token as sampling at
- * temperature 4 has them, and as a prompt has them, which is always raw.
+ * Detects whether the server computes log-probabilities before or after temperature. Compares the
+ * most probable tokens of sampling at temperature 4 with those in a prompt, which are always raw.
  *
- * Errors   `Left(EngineFailure)`: `protocol` if there is nothing to compare, as in a model that finds all tokens equally probable.
- * Effects  two requests of one token; up to six for a model that is flat.
+ * Errors   `Left(EngineFailure)`: `protocol` if the probe is inconclusive, as for a model in which
+ *          all tokens are equally probable.
+ * Effects  two requests of one token each; up to six for a flat model.
  */
 const probeLogProbs = async (server: SGLangServer): Promise<E.Either<EngineFailure, SGLangLogProbs>> => {
   for (let id = 0; id < PROBES; id++) {
@@ -126,15 +133,15 @@ const probeLogProbs = async (server: SGLangServer): Promise<E.Either<EngineFailu
     }
   }
   const reason =
-    'its most probable tokens are about equally probable: nothing tells whether log-probabilities are taken'
+    'its most probable tokens are about equally probable, so the probe cannot detect whether log-probabilities are taken'
   return E.left(engineFailure(server.name, 'protocol', `${reason} before or after temperature; set logProbs`))
 }
 
 /**
- * Asks a server what it is.
+ * Detects a server's properties.
  *
- * Errors   `Left(EngineFailure)`: `missing` where a path of SGLang's is not there, `unreachable`, `refused`, and `protocol` for answers of another
- *          form or without the length of the context.
+ * Errors   `Left(EngineFailure)`: `missing` if one of SGLang's paths does not exist, `unreachable`,
+ *          `refused`, and `protocol` for answers of another format or without the context length.
  */
 export const detectSGLang = async (
   server: SGLangServer,
@@ -148,14 +155,14 @@ export const detectSGLang = async (
   if (E.isLeft(model)) return model
   const maxModelLength = models.right.data.find(({ parent }) => parent == null)?.max_model_len
   if (maxModelLength == null) {
-    return E.left(engineFailure(server.name, 'protocol', '/v1/models does not tell the length of the context'))
+    return E.left(engineFailure(server.name, 'protocol', '/v1/models does not report the length of the context'))
   }
   const logProbs = facts.logProbs === 'probe' ? await probeLogProbs(server) : E.right(facts.logProbs)
   if (E.isLeft(logProbs)) return logProbs
   const { version, tp_size: ranks, enable_lora: hasLora, incremental_streaming_output: incremental } = info.right
   return E.right({
     abilities: {
-      // The scheduler keeps one place of the context for itself.
+      // The scheduler reserves one position of the context.
       maxModelLength: maxModelLength - 1,
       vocabularySize: facts.vocabularySize ?? Number.MAX_SAFE_INTEGER,
       maxConcurrent: concurrencyOf(info.right),

@@ -1,11 +1,11 @@
-/** Tensors as SGLang takes them in the body of a request: a Python pickle, in base64. */
+/** Tensors in SGLang's request format: a Python pickle in base64. */
 
 import { joinBytes } from '../../../core/joinBytes.js'
 import { requireWritable, storedArray } from '../../../data/codecs/safetensors.js'
 import { elementCount, storageBytes, storedBytes } from '../../../data/codecs/storage.js'
 import type { PlainArray } from '../../../data/generation.js'
 
-/** How numbers are stored. 16 bits round to the nearest, ties to even. */
+/** The number format of tensors. 16-bit formats round to nearest, ties to even. */
 export type TensorFloat = 'F32' | 'F16' | 'BF16'
 
 /** `list`: pairs of name and tensor, for weights. `dict`: tensors by name, for adapters. */
@@ -14,11 +14,11 @@ export type PickleForm = 'list' | 'dict'
 /** Bytes whose number is known before they are made. */
 export interface SizedBytes {
   readonly byteLength: number
-  /** In order. Made anew each time; a piece may be memory of the caller. */
+  /** Yields the bytes in order, newly made each time. A piece may be the caller's memory. */
   readonly pieces: () => Iterable<Uint8Array>
 }
 
-/** PyTorch's name of the storage that holds a type. */
+/** PyTorch's storage class of each number format. */
 const STORAGE_CLASS: Readonly<Record<TensorFloat, string>> = {
   F32: 'FloatStorage',
   F16: 'HalfStorage',
@@ -27,7 +27,7 @@ const STORAGE_CLASS: Readonly<Record<TensorFloat, string>> = {
 
 const encoder = new TextEncoder()
 
-/** Opcodes that are one character. */
+/** Encodes opcodes of one character each. */
 const op = (characters: string): Uint8Array => encoder.encode(characters)
 
 const opcode = (code: number): Uint8Array => Uint8Array.of(code)
@@ -39,31 +39,32 @@ const little = (bytes: 4 | 8, value: number): Uint8Array => {
   return new Uint8Array(view.buffer)
 }
 
-/** BININT, or LONG1 for what it cannot hold. */
+/** Encodes BININT, or LONG1 for larger integers. */
 const integer = (value: number): Uint8Array =>
   value < 2 ** 31 ? joinBytes([op('J'), little(4, value)]) : joinBytes([opcode(0x8a), opcode(8), little(8, value)])
 
-/** BINUNICODE. */
+/** Encodes BINUNICODE. */
 const text = (value: string): Uint8Array => {
   const bytes = encoder.encode(value)
   return joinBytes([op('X'), little(4, bytes.length), bytes])
 }
 
-/** GLOBAL: a name of a Python module. */
+/** Encodes GLOBAL: a name in a Python module. */
 const named = (module: string, name: string): Uint8Array => op(`c${module}\n${name}\n`)
 
 const tuple = (values: readonly number[]): Uint8Array => joinBytes([op('('), ...values.map(integer), op('t')])
 
-/** PROTO. */
+/** Encodes PROTO. */
 const PROTOCOL_2 = Uint8Array.of(0x80, 2)
 const PROTOCOL_5 = Uint8Array.of(0x80, 5)
 
-/** The number that begins each file of `torch.save`, as LONG1. */
+/** The magic number at the start of each `torch.save` file, as LONG1. */
 const TORCH_MAGIC = Uint8Array.of(0x8a, 10, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19)
 
 /**
- * A `torch.save` file of one storage, in the format before zip files, up to its numbers: magic number, version 1001, an empty record of the
- * system, the storage as a persistent id, the list of storages, how many numbers follow.
+ * Makes a `torch.save` file of one storage, in the format before zip files, up to its numbers:
+ * magic number, version 1001, an empty system record, the storage as a persistent id, the list of
+ * storages, the count of numbers.
  */
 const storageHead = (float: TensorFloat, count: number): Uint8Array =>
   joinBytes([
@@ -76,7 +77,7 @@ const storageHead = (float: TensorFloat, count: number): Uint8Array =>
     little(8, count),
   ])
 
-/** Row-major strides; an axis of length 0 counts as 1, as in PyTorch. */
+/** Returns row-major strides. An axis of length 0 counts as 1, as in PyTorch. */
 const stridesOf = (shape: readonly number[]): readonly number[] => {
   const strides: number[] = []
   let stride = 1
@@ -89,12 +90,15 @@ const stridesOf = (shape: readonly number[]): readonly number[] => {
 
 interface Frame {
   readonly head: Uint8Array
-  /** Of the numbers, which stand between head and tail. */
+  /** Number of bytes of the numbers, between head and tail. */
   readonly bytes: number
   readonly tail: Uint8Array
 }
 
-/** What stands around the numbers of one tensor: `_rebuild_tensor_v2(_load_from_bytes(FILE), 0, shape, strides, False, OrderedDict())`. */
+/**
+ * Makes the bytes around the numbers of one tensor:
+ * `_rebuild_tensor_v2(_load_from_bytes(FILE), 0, shape, strides, False, OrderedDict())`.
+ */
 const frameOf = (shape: readonly number[], float: TensorFloat): Frame => {
   const count = elementCount(shape)! // checked by `requireWritable`
   const bytes = count * storageBytes(float)
@@ -119,15 +123,18 @@ export interface PickleOptions {
 }
 
 /**
- * Tensors as a Python pickle of protocol 5: the bytes that `pickle.dumps` of a list or a dict of PyTorch tensors stands for, without its
- * memo.
+ * Encodes tensors as a Python pickle of protocol 5, equal to `pickle.dumps` of a list or a dict of
+ * PyTorch tensors, without its memo.
  *
  * Shapes   any, row-major; empty tensors and scalars too.
- * Errors   throws RangeError, naming all of them, for arrays whose shape is not that of their numbers, and for names that UTF-8 cannot hold.
- * Effects  none. Pieces of 32-bit numbers are the caller's memory; those of 16 bits are made when they are read, 2^20 numbers at a time.
+ * Errors   throws RangeError that names all arrays whose shape does not match their numbers, and
+ *          all names that UTF-8 cannot encode.
+ * Effects  none. Pieces of 32-bit numbers are the caller's memory; those of 16 bits are made when
+ *          read, 2^20 numbers at a time.
  * Cost     no copy of 32-bit numbers.
- * Source   Python's pickletools; PyTorch's `_rebuild_tensor_v2` and `_load_from_bytes`. These, unlike `torch.frombuffer`, are let through by
- *          the restricted unpickler of SGLang 0.5.10 and of 0.5.23 alike, whose list of allowed names has become closed in between.
+ * Source   Python's pickletools; PyTorch's `_rebuild_tensor_v2` and `_load_from_bytes`. Unlike
+ *          `torch.frombuffer`, these are allowed by the restricted unpickler of both SGLang 0.5.10
+ *          and 0.5.23, whose list of allowed names was closed in between.
  *
  * @example
  * pickledTensors(new Map(), { form: 'dict', float: 'F32' }).byteLength // 6

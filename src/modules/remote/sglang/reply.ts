@@ -1,4 +1,6 @@
-/** What SGLang answers to `POST /generate`, whole or as a stream. Nothing is believed before it fits a schema. */
+/**
+ * SGLang's answers to `POST /generate`, whole or as a stream. Every answer is checked by a schema.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { GenerationFailure, GenerationRequest } from '../../../data/generation.js'
@@ -7,7 +9,10 @@ import type { WeightSpan, WireAnswer, WireLogProb, WirePart, WirePromptPlace, Wi
 
 const count = z.int().min(0)
 
-/** Log-probability, token id, text. What is no number in JSON, as NaN and -Infinity, comes as null. */
+/**
+ * Log-probability, token id, text. Numbers that JSON does not have, such as NaN and -Infinity, are
+ * null.
+ */
 const place = z.tuple([z.number().nullable(), count]).rest(z.unknown())
 
 const top = z.array(z.array(place).nullish()).nullish()
@@ -47,9 +52,9 @@ const streamError = z.object({
 const protocol = (reason: string): E.Either<GenerationFailure, never> =>
   E.left(generationFailure('protocol', `the answer cannot be used: ${reason}`))
 
-/** The failure that an aborted completion, or an error in a stream, tells by its status. */
+/** Returns the failure of an aborted completion, or of an error in a stream, by its status. */
 const failureOf = (status: number, message: string, adapter: string | null): GenerationFailure => {
-  const words = `the server broke off: ${message.slice(0, 400)}`
+  const words = `the server stopped with an error: ${message.slice(0, 400)}`
   if (status === 429 || status === 503) return generationFailure('overloaded', words)
   if (status >= 500) return generationFailure('internal', words)
   return generationFailure(adapter !== null && /lora/i.test(message) ? 'unknown-adapter' : 'invalid', words)
@@ -57,7 +62,7 @@ const failureOf = (status: number, message: string, adapter: string | null): Gen
 
 const logProbOf = ([logProb, id]: Place): WireLogProb => ({ id, logProb: logProb ?? Number.NaN, rank: null })
 
-/** Alternatives that have a chance. */
+/** Returns the alternatives with a nonzero probability. */
 const topOf = (places: readonly Place[] | null | undefined): readonly WireLogProb[] =>
   (places ?? []).filter(([logProb]) => logProb !== null).map(logProbOf)
 
@@ -69,17 +74,17 @@ const promptPlaces = ({ input_token_logprobs: own, input_top_logprobs: tops }: I
     return new Map(entries.map(({ id: other, ...rest }) => [other, rest]))
   })
 
-/** What is known of one completion after the answers so far. */
+/** The state of one completion after the answers so far. */
 interface Told {
   readonly tokens: number
   readonly text: string
-  /** Characters that were handed on. */
+  /** Number of characters delivered. */
   readonly given: number
 }
 
 const NOTHING: Told = { tokens: 0, text: '', given: 0 }
 
-/** How many of the ids are new, and whether the answer has only those. */
+/** Returns the format of an answer, and the index of its first new id. */
 const freshOf = (ids: readonly number[], total: number | null | undefined, before: Told) => {
   const counted = total ?? (ids.length >= before.tokens ? ids.length : before.tokens + ids.length)
   if (ids.length === counted && counted >= before.tokens) return { form: 'cumulative', from: before.tokens } as const
@@ -102,27 +107,33 @@ const tokensOf = (ids: readonly number[], meta: Item['meta_info'], from: number)
 
 export interface ReplyOptions {
   readonly request: GenerationRequest
-  /** Whether the label of an answer without spans holds for all of its tokens: no weights came while it was sampled. Asked at its end. */
+  /**
+   * Returns true if the label of an answer without spans holds for all of its tokens, because no
+   * weights changed meanwhile. Called at its end.
+   */
   readonly labelHolds: () => boolean
 }
 
-/** Reads the answers of one request in the order in which they come. Mutable: it lives as long as the request. */
+/** Reads the answers of one request in order. Mutable; lives as long as the request. */
 export interface ReplyReader {
   /**
-   * The next answer: an object, or a list of one for each completion. In a stream each says again what was said before, or only what is
-   * new, as the server was started; both give what is new.
+   * Reads the next answer: an object, or a list of one per completion. In a stream, an answer
+   * repeats earlier content or has only new content, depending on the server's start options. The
+   * result has only new content.
    */
   readonly read: (json: unknown) => E.Either<GenerationFailure, WireAnswer>
 }
 
 /**
- * A reader for the answers to a request.
+ * Makes a reader for the answers to a request.
  *
- * Text is held back as long as it may be the beginning of a stop string, which the server cuts off at the end.
+ * Text is held back while it may be the start of a stop string, which the server removes at the
+ * end.
  *
- * Errors   `Left(GenerationFailure)`: `protocol` for an answer of another form, with other counts of ids and log-probabilities than it says, or
- *          with a log-probability of another token; for a completion that the server broke off with a status, and for an error in a stream,
- *          the kind that the status says.
+ * Errors   `Left(GenerationFailure)`: `protocol` for an answer of another format, with inconsistent
+ *          counts of ids and log-probabilities, or with a log-probability of another token. For a
+ *          completion that the server aborted with a status, and for an error in a stream, the kind
+ *          follows from the status.
  * Source   SGLang 0.5.10 to 0.5.23, `TokenizerManager`.
  */
 export const replyReader = ({ request, labelHolds }: ReplyOptions): ReplyReader => {

@@ -1,37 +1,43 @@
-/** What is sent to SGLang to sample: the body of `POST /generate`. */
+/** The body of sampling requests for SGLang's `POST /generate`. */
 import type { GenerationRequest } from '../../../data/generation.js'
 import { knownModes } from '../vllm/serverLogProbs.js'
 import { type Delivery, requestSeed } from '../vllm/wireRequest.js'
 
 /**
- * What SGLang takes the log-probabilities of sampled tokens from. `tempered`: after penalties and temperature, before cuts. `edited`: before
- * temperature, but after penalties too: `SGLANG_RETURN_ORIGINAL_LOGPROB=1`. At temperature 0 both are those at temperature 1.
+ * The stage at which SGLang computes log-probabilities of sampled tokens. `tempered`: after
+ * penalties and temperature, before cuts. `edited`: after penalties, before temperature
+ * (`SGLANG_RETURN_ORIGINAL_LOGPROB=1`). At temperature 0 both are those at temperature 1.
  *
  * Source   SGLang 0.5.23, `Sampler.forward`.
  */
 export type SGLangLogProbs = 'edited' | 'tempered'
 
-/** Why a server cannot do what a request asks for, beyond what any engine refuses; null if it can. */
+/**
+ * Returns why a server cannot serve a request, in addition to the checks for all engines, or null.
+ */
 export const unservedReason = (server: SGLangLogProbs, { sampling }: GenerationRequest): string | null => {
   const { allowedTokens, topLogProbs, promptLogProbs, logProbsMode: mode, temperature } = sampling
   if (allowedTokens !== null) return 'allowedTokens must be null on an SGLang server, which has no such limit'
   if (topLogProbs !== null && !knownModes(server, sampling).has(mode)) {
-    return `topLogProbs in the mode '${mode}' does not follow from the ${server} log-probabilities that the server tells with these sampling parameters: ask for another mode, or leave topLogProbs out`
+    return `topLogProbs in the mode '${mode}' cannot be derived from the server's ${server} log-probabilities with these sampling parameters: request another mode, or leave topLogProbs out`
   }
   return promptLogProbs !== null && mode !== 'raw' && temperature !== 0 && temperature !== 1
-    ? `promptLogProbs in the mode '${mode}' at temperature ${temperature}: the server tells them raw`
+    ? `promptLogProbs in the mode '${mode}' at temperature ${temperature}: the server reports only raw ones`
     : null
 }
 
-/** What a body needs to know besides the request. */
+/** The settings of a body other than the request. */
 export interface BodySettings {
   readonly delivery: Delivery
-  /** Under which the server knows each completion. */
+  /** The server's name of each completion. */
   readonly names: readonly string[]
   readonly maxTokens: number
 }
 
-/** SGLang's `SamplingParams` of completion `index`. Nothing is left to the server's defaults that has another meaning there. */
+/**
+ * Makes SGLang's `SamplingParams` of completion `index`. Fields whose server default has another
+ * meaning are always set.
+ */
 const samplingJson = ({ sampling, firstCompletion = 0 }: GenerationRequest, maxTokens: number, index: number) => ({
   max_new_tokens: maxTokens,
   min_new_tokens: Math.min(sampling.minTokens, maxTokens),
@@ -52,11 +58,13 @@ const samplingJson = ({ sampling, firstCompletion = 0 }: GenerationRequest, maxT
 })
 
 /**
- * The JSON body of a request. Several completions are sent as a batch of equal prompts instead of `n`: each then has a name, under which it
- * can be aborted, and a seed of its own, where `n` would draw all of them alike on a server with deterministic inference.
+ * Makes the JSON body of a request. Several completions are sent as a batch of equal prompts
+ * instead of `n`. Each then has a name for aborting it, and its own seed; with `n`, a server with
+ * deterministic inference would draw all of them alike.
  *
  * Effects  none.
- * Cost     the prompt is sent once for each completion, and computed once for each that is not in the prefix cache when it comes.
+ * Cost     the prompt is sent once per completion, and computed for each one that does not find it
+ *          in the prefix cache.
  * Source   SGLang 0.5.10 to 0.5.23, `GenerateReqInput`.
  */
 export const generateBody = (request: GenerationRequest, settings: BodySettings): Readonly<Record<string, unknown>> => {

@@ -1,4 +1,4 @@
-/** The requests of a client while they run: begun, held, sent, aborted, closed. */
+/** The running requests of a client: start, hold, sending, abort, close. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { Transport } from '../../../core/http.js'
 import type { EngineClient, EngineFailure } from '../../../data/engineClient.js'
@@ -13,45 +13,49 @@ import type { DetectedSGLang } from './detect.js'
 import { unservedReason } from './request.js'
 import { sampleOnce } from './sample.js'
 
-/** What requests need. */
+/** The dependencies of requests. */
 export interface RequestParts {
   readonly transport: Transport
   readonly gate: RequestGate
   readonly connect: () => Promise<E.Either<EngineFailure, DetectedSGLang>>
   readonly delivery: Delivery | 'auto'
-  /** Null: as the transport has it. */
+  /** `null`: the limit of the transport. */
   readonly sampleMs: number | null
 }
 
-/** Requests that were begun. Mutable: it knows what runs, and what came of weights meanwhile. */
+/** The requests of a client. Mutable: it tracks running requests and changes of weights. */
 export interface Requests extends Pick<EngineClient, 'generate' | 'serve'> {
   /**
-   * Ends what was not sent yet; tells how many requests with these ids there are, and under which names the server knows the others.
+   * Ends unsent requests. Returns the number of requests with these ids, and the server's names of
+   * the sent ones.
    */
   readonly endUnsent: (ids?: readonly string[]) => { readonly count: number; readonly names: readonly string[] }
-  /** New weights begin to come, or have come: answers that began before have one label for all tokens only if the server tells spans. */
+  /**
+   * Records a start or end of a change of weights. Answers that started before have one label for
+   * all tokens only if the server reports spans.
+   */
   readonly weightsChange: () => void
-  /** The server has a label of ours: another one would mean that it lost the weights. */
+  /** Expects our labels from now on. Another label means that the server lost the weights. */
   readonly expectLabels: () => void
-  /** Ends all requests with `abort`; later ones fail as `closed`. */
+  /** Ends all requests with `abort`. Later ones fail as `closed`. */
   readonly close: () => void
 }
 
-/** A request that was begun. */
+/** A running request. */
 interface Running {
   readonly id: string
   readonly controller: AbortController
-  /** Of the attempt that is out; none before the first. */
+  /** The server's names of the current attempt; empty before the first one. */
   names: readonly string[]
 }
 
 const failed = (failure: GenerationFailure): GenerationEvent => ({ _tag: 'Failed', failure })
 
-/** A server that could not be asked what it is cannot be asked for tokens. */
+/** Converts a failed detection to the failure of a request. */
 const connectFailure = ({ kind, reason }: EngineFailure): GenerationFailure =>
   generationFailure(kind === 'unreachable' || kind === 'unknown' ? 'unreachable' : 'protocol', reason)
 
-/** The request as it is sent, and what its answer must agree with. */
+/** Returns the request to send, and the values that its answer must agree with. */
 const expectedOf = (
   request: GenerationRequest,
   { abilities, logProbs }: DetectedSGLang,
@@ -73,20 +77,24 @@ const expectedOf = (
   })
 }
 
-/** The delivery that costs less: a stream that says everything again with each token takes O(T^2) bytes. */
+/**
+ * Chooses the cheaper delivery. A stream that repeats everything with each token takes O(T^2)
+ * bytes.
+ */
 const deliveryOf = (asked: Delivery | 'auto', { frames }: DetectedSGLang): Delivery => {
   if (asked !== 'auto') return asked
   return frames === 'incremental' ? 'stream' : 'whole'
 }
 
 /**
- * Runs requests of a client.
+ * Runs the requests of a client.
  *
- * Effects  a request begins when `generate` is called. Leaving its events, and its signal, end it.
+ * Effects  a request starts when `generate` is called. It ends when its reader leaves or its signal
+ *          aborts.
  */
 export const runRequests = ({ transport, gate, connect, delivery, sampleMs }: RequestParts): Requests => {
   const running = new Set<Running>()
-  /** Which version an adapter had when it began to serve. */
+  /** The version that each adapter had when it started to serve. */
   const versions = new Map<string, number>()
   let changes = 0
   let labels: Expected['labels'] = 'integers'

@@ -1,4 +1,4 @@
-/** One request on the wire: sent, answered or broken off, as events. */
+/** Sends one request and yields the events of its answer. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { HttpFailure, HttpRequest, Transport } from '../../../core/http.js'
 import { parseJson } from '../../../core/json.js'
@@ -9,7 +9,7 @@ import { answerReader, type Expected } from '../vllm/answerEvents.js'
 import { replyReader } from './reply.js'
 import { type BodySettings, generateBody } from './request.js'
 
-/** How a request goes out. */
+/** The settings for sending a request. */
 export interface SGLangSendOptions {
   readonly transport: Transport
   readonly delivery: BodySettings['delivery']
@@ -17,18 +17,20 @@ export interface SGLangSendOptions {
   readonly signal: AbortSignal | undefined
   readonly expected: Expected
   readonly labelHolds: () => boolean
-  /** Told the names of each attempt, under which the server knows the completions. */
+  /** Called with the server's names of the completions in each attempt. */
   readonly onAttempt: (names: readonly string[]) => void
 }
 
-/** The server refuses an adapter that it does not have as it refuses any other field. */
+/** Converts a failure. The server refuses an unknown adapter like any other invalid field. */
 const failureOf = (failure: HttpFailure, { adapter }: GenerationRequest): GenerationFailure => {
   const told = requestFailure(failure, adapter)
   const isAdapters = adapter !== null && failure.status === 400 && /lora/i.test(failure.body ?? '')
   return isAdapters ? { ...told, kind: 'unknown-adapter' } : told
 }
 
-/** The names of an attempt: those of others are never used again, since the server may still know them. */
+/**
+ * Returns the names of an attempt. Names are never reused, because the server may still know them.
+ */
 const namesOf = ({ id, sampling }: GenerationRequest, attempt: number): readonly string[] => {
   const name = attempt === 1 ? id : `${id}~${attempt}`
   return sampling.n === 1 ? [name] : Array.from({ length: sampling.n }, (_, i) => `${name}#${i}`)
@@ -51,7 +53,10 @@ const httpRequest = (request: GenerationRequest, options: SGLangSendOptions): Ht
   }
 }
 
-/** The reading of an answer: of its form, then of what it says. SGLang tells the end of every completion. */
+/**
+ * Makes the parser of an answer, which checks its format, then its content. SGLang reports the end
+ * of every completion.
+ */
 const readingOf = (request: GenerationRequest, { labelHolds, expected }: SGLangSendOptions): DeliveredAnswer => {
   const reply = replyReader({ request, labelHolds })
   const answer = answerReader(expected)
@@ -73,6 +78,6 @@ const readingOf = (request: GenerationRequest, { labelHolds, expected }: SGLangS
   }
 }
 
-/** Sends a request and gives its events, as `delivered`. Each attempt has names of its own. */
+/** Sends a request and yields its events, like `delivered`. Each attempt has unique names. */
 export const sampleOnce = (request: GenerationRequest, options: SGLangSendOptions): AsyncGenerator<GenerationEvent> =>
   delivered(options, httpRequest(request, options), readingOf(request, options))

@@ -14,26 +14,28 @@ import { changeSGLang, type SGLangCall, type SGLangServer } from './calls.js'
 import type { ChangedServer } from './control.js'
 import { pickledTensors, type TensorFloat } from './pickle.js'
 
-/** How tensors go over the wire. */
+/** The transfer of tensors. */
 export interface TensorOptions {
   readonly float: TensorFloat
-  /** Bytes of tensors in one call, at most. */
+  /** Maximum number of bytes of tensors per call. */
   readonly maxCallBytes: number
-  /** Ranks of tensor parallelism: each gets a copy of all tensors, and takes its part itself. */
+  /**
+   * Number of ranks of tensor parallelism. Each gets a copy of all tensors and extracts its part.
+   */
   readonly ranks: number
 }
 
-/** What holds for an update besides the weights. */
+/** The settings of an update other than the weights. */
 export interface UpdateOptions extends TensorOptions {
   readonly version: number
-  /** `keep`: requests are frozen with their cache, and emptying it would fail. */
+  /** `keep`: requests are frozen with their cache, so clearing it would fail. */
   readonly cache: 'clear' | 'keep'
 }
 
-/** Characters of a text that V8 can hold, with a little room. */
+/** Maximum number of characters of a string in V8, with a margin. */
 const MOST_CHARACTERS = 2 ** 29 - 2 ** 20
 
-/** Bytes of tensors that fit into one call with a copy for each rank. */
+/** Returns the maximum number of bytes of tensors per call, with a copy for each rank. */
 const callBytes = ({ maxCallBytes, ranks }: TensorOptions): number =>
   Math.min(maxCallBytes, Math.floor((MOST_CHARACTERS * 3) / 4 / ranks))
 
@@ -42,15 +44,15 @@ const bytesOf = ({ data }: PlainArray, float: TensorFloat): number => data.lengt
 type Tensors = ReadonlyMap<string, PlainArray>
 
 /**
- * Tensors in calls of bounded size, in their order.
+ * Divides tensors into calls of bounded size, in order.
  *
- * Errors   `Left` with one sentence, naming them, for tensors that are too large for any call.
+ * Errors   `Left` with a message that names the tensors that are too large for any call.
  */
 export const tensorCalls = (tensors: Tensors, options: TensorOptions): E.Either<string, readonly Tensors[]> => {
   const limit = callBytes(options)
   const tooLarge = [...tensors].filter(([, array]) => bytesOf(array, options.float) > limit).map(([name]) => name)
   if (tooLarge.length > 0) {
-    const reason = `${tooLarge.join(', ')}: more than the ${limit} bytes of a call; hand the weights over in a folder`
+    const reason = `${tooLarge.join(', ')}: more than the ${limit} bytes of a call; transfer the weights in a folder`
     return E.left(options.float === 'F32' ? `${reason}, or send 16-bit numbers` : reason)
   }
   const calls: Map<string, PlainArray>[] = []
@@ -67,17 +69,18 @@ export const tensorCalls = (tensors: Tensors, options: TensorOptions): E.Either<
   return E.right(calls)
 }
 
-/** What the server says when new weights are in place, but the cache of the old ones is too. */
+/** Returns true if the server reports new weights, but a cache that still has the old ones. */
 const isUpdated = ({ reason }: EngineFailure): boolean => /weights were updated/i.test(reason)
 
-/** A failure after which nobody knows which weights are in use. */
+/** Makes a failure after which the weights in use are unknown. */
 const unknown = (failure: EngineFailure, where: string): E.Either<EngineFailure, never> =>
   E.left({ ...failure, kind: 'unknown', reason: `${where}: ${failure.reason}` })
 
 /**
- * Has the server read its base weights from a folder. It keeps the old ones if it cannot.
+ * Loads base weights from a folder on the server. On failure it keeps the old ones.
  *
- * Errors   `Left(EngineFailure)`; `unknown` also if the weights are new and the cache could not be emptied.
+ * Errors   `Left(EngineFailure)`; `unknown` also if the weights are new but the cache could not be
+ *          cleared.
  */
 export const loadFolder = async (
   server: SGLangServer,
@@ -97,7 +100,10 @@ export const loadFolder = async (
   return E.isLeft(loaded) && isUpdated(loaded.left) ? unknown(loaded.left, 'the weights are new') : loaded
 }
 
-/** Begins a session of updates, without which newer servers take no tensors. `absent`: the server is older and has none. */
+/**
+ * Starts a session of updates, which newer servers require for tensors. `absent`: the server is
+ * older and has no sessions.
+ */
 const beginSession = async (server: SGLangServer): Promise<E.Either<EngineFailure, 'open' | 'absent'>> => {
   const call = (path: string): SGLangCall => ({ path, json: {}, deadlineMs: server.updateMs })
   const begun = await changeSGLang(server, call('/begin_weight_update'))
@@ -125,10 +131,12 @@ const tensorCall = (tensors: Tensors, options: UpdateOptions, place: 'before' | 
 }
 
 /**
- * Sends base weights in calls of bounded size; the last one empties the cache and brings the label. To be called while the server is paused.
+ * Sends base weights in calls of bounded size. The last call clears the cache and sets the label.
+ * Must be called while the server is paused.
  *
- * Errors   `Left(EngineFailure)`: `refused` if the server said no before it took any tensor, and for a tensor that is too large; `unknown` for
- *          everything later, since some tensors are new then. Nothing is sent twice.
+ * Errors   `Left(EngineFailure)`: `refused` if the server refused before accepting any tensor, and
+ *          for a tensor that is too large; `unknown` for all later failures, because some tensors
+ *          are then new. Nothing is sent twice.
  */
 export const loadTensors = async (
   server: SGLangServer,
@@ -144,18 +152,18 @@ export const loadTensors = async (
     const json = () => tensorCall(call, options, i + 1 === calls.right.length ? 'last' : 'before')
     const sent = await changeSGLang(server, { path: '/update_weights_from_tensor', json, deadlineMs: server.updateMs })
     if (E.isRight(sent)) continue
-    // The server answered: it can be asked to close the session. Whatever comes of that, the update has failed.
+    // The server responded, so the session can be closed. The update has failed in any case.
     if (sent.left.kind === 'refused') await endSession(server, session.right)
     const isUntouched = i === 0 && sent.left.kind !== 'unknown' && !isUpdated(sent.left)
     return isUntouched ? sent : unknown(sent.left, `call ${i + 1} of ${calls.right.length} with tensors failed`)
   }
   const ended = await endSession(server, session.right)
-  return E.isLeft(ended) ? unknown(ended.left, 'all tensors arrived, and the update was not ended') : ended
+  return E.isLeft(ended) ? unknown(ended.left, 'all tensors arrived, but the update was not ended') : ended
 }
 
 const hex = (bytes: Uint8Array): string => [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('')
 
-/** SHA-256 of the numbers as they are stored. */
+/** Returns the SHA-256 of the stored numbers. */
 const checksum = async (array: PlainArray, float: TensorFloat): Promise<string> => {
   const bytes = new Uint8Array(bytesOf(array, float))
   let at = 0
@@ -166,15 +174,20 @@ const checksum = async (array: PlainArray, float: TensorFloat): Promise<string> 
   return hex(new Uint8Array(await crypto.subtle.digest('SHA-256', bytes)))
 }
 
-/** Validation says that a field of the older form is missing: nothing was done. */
+/**
+ * Returns true if validation reports that a field of the older format is missing, so nothing was
+ * done.
+ */
 const wantsOldForm = ({ kind, reason }: EngineFailure): boolean =>
   kind === 'refused' && /serialized_tensors/.test(reason) && /required|missing/i.test(reason)
 
 /**
- * Puts an adapter on the server. The server compares what arrived with a checksum of each tensor, where it is new enough for that.
+ * Loads an adapter on the server. Newer servers compare the received data with a checksum of each
+ * tensor.
  *
- * Errors   `Left(EngineFailure)`: `refused` for a name in use, too high a rank, a module that it does not know, other bytes than were sent.
- * Effects  none here; on the server, the adapter that was used least recently may have to go.
+ * Errors   `Left(EngineFailure)`: `refused` for a name in use, a rank that is too high, an unknown
+ *          module, or corrupted data.
+ * Effects  none here. The server may drop the least recently used adapter.
  */
 export const loadAdapterTensors = async (
   server: SGLangServer,
@@ -210,6 +223,6 @@ export const loadAdapterTensors = async (
   return E.isLeft(loaded) && wantsOldForm(loaded.left) ? send({ ...head, serialized_tensors: payload }) : loaded
 }
 
-/** Takes an adapter away when its requests are finished. */
+/** Unloads an adapter after its requests have finished. */
 export const unloadSGLangAdapter = (server: SGLangServer, name: string): Promise<ChangedServer> =>
   changeSGLang(server, { path: '/unload_lora_adapter', json: { lora_name: name }, deadlineMs: server.updateMs })

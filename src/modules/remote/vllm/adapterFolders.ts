@@ -1,4 +1,4 @@
-/** Adapters that a server reads from a folder which it shares with the client. */
+/** Transfer of adapters to a server through a shared folder. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { Files, Ids } from '../../../core/capabilities.js'
 import { describe, type FileFailure } from '../../../core/failure.js'
@@ -11,17 +11,17 @@ import { adapterFiles } from '../../lora/peft.js'
 import { controlFailure, engineFailure, errorOf } from '../failures.js'
 import { sendTo, type VLLMServer } from './calls.js'
 
-/** Where adapters are handed over. */
+/** The shared folder for adapters. */
 export interface SharedFolder {
   readonly files: Files
   readonly ids: Ids
-  /** As this process sees it. */
+  /** Its path in this process. */
   readonly folder: string
-  /** As the server sees it. */
+  /** Its path on the server. */
   readonly serverFolder: string
 }
 
-/** Puts adapters on a server and takes them away. Mutable: it knows which folders it wrote. */
+/** Loads adapters on a server and unloads them. Mutable: it tracks the folders that it wrote. */
 export interface AdapterFolders {
   readonly load: (name: string, adapter: AdapterWeights) => Promise<E.Either<EngineFailure, void>>
   readonly unload: (name: string) => Promise<E.Either<EngineFailure, void>>
@@ -38,13 +38,15 @@ const filesOf = ({ rank, alpha, tensors }: AdapterWeights) => {
 }
 
 /**
- * Handing over of adapters in PEFT's layout.
+ * Makes the transfer of adapters in PEFT's layout.
  *
- * Each adapter has a folder that no other one ever had, in a folder of this client alone: servers may remember what they read under a path. It
- * stays while the adapter is loaded, since a server reads it again when it has dropped it from memory.
+ * Each adapter has a new folder, inside a folder of this client, because servers may cache files by
+ * path. It stays while the adapter is loaded, because a server reads it again after dropping the
+ * adapter from memory.
  *
- * Errors   `Left(EngineFailure)`: `refused` for a name that is no part of a path, a folder that cannot be written, and what the server says no
- *          to, as a name in use, too high a rank or a module that it does not know; `unknown` where no answer came: the folder then stays.
+ * Errors   `Left(EngineFailure)`: `refused` for a name that is not valid in a path, a folder that
+ *          cannot be written, and refusals of the server, such as a name in use, a rank that is too
+ *          high or an unknown module; `unknown` without an answer, in which case the folder stays.
  * Effects  writes and removes folders.
  */
 export const adapterFolders = (
@@ -60,7 +62,7 @@ export const adapterFolders = (
     return sendTo(server, request)()
   }
   const fileFailure = (failure: FileFailure): E.Either<EngineFailure, never> =>
-    E.left(engineFailure(server.name, 'refused', `the adapter cannot be handed over: ${describe(failure)}`))
+    E.left(engineFailure(server.name, 'refused', `the adapter cannot be transferred: ${describe(failure)}`))
   const remove = async (name: string): Promise<E.Either<EngineFailure, void>> => {
     const place = written.get(name)
     if (place === undefined) return E.right(undefined)
@@ -72,7 +74,7 @@ export const adapterFolders = (
   return {
     load: async (name, adapter) => {
       if (!NAME.test(name)) {
-        const reason = `'${name}' is no name for an adapter: letters, digits, '.', '_' and '-'`
+        const reason = `'${name}' is not a valid adapter name: use letters, digits, '.', '_' and '-'`
         return E.left(engineFailure(server.name, 'refused', reason))
       }
       const place = `${count++}-${name}`
@@ -101,7 +103,10 @@ export const adapterFolders = (
   }
 }
 
-/** vLLM tells 500 for an adapter that it cannot use, and does not have it then. */
+/**
+ * Converts the failure of a load. vLLM answers 500 for an unusable adapter and then does not have
+ * it.
+ */
 const loadFailure = (name: string, failure: Parameters<typeof controlFailure>[1]): EngineFailure => {
   const told = errorOf(failure)
   const kept = controlFailure(name, failure)

@@ -1,4 +1,4 @@
-/** From answers of a server to events of a request, each checked against what was asked for. */
+/** Converts answers of a server to events, after checking them against the request. */
 import * as E from 'fp-ts/lib/Either.js'
 import type {
   FinishReason,
@@ -10,25 +10,26 @@ import type {
 import { generatedToken, isLogProb, type KnownLogProbs, knownModes, readPromptLogProbs } from './serverLogProbs.js'
 import type { WeightSpan, WireAnswer, WirePart, WireToken } from './wireAnswer.js'
 
-/** What an answer must agree with. */
+/** The values that an answer must agree with. */
 export interface Expected {
   readonly request: GenerationRequest
-  /** Names that the model may answer under. */
+  /** Model names that the answer may contain. */
   readonly models: readonly string[]
   readonly maxTokens: number
-  /** Infinity where nobody knows. */
+  /** Infinity if unknown. */
   readonly vocabularySize: number
   readonly logProbs: KnownLogProbs
   /** Version of the weights that were serving when the request was sent. */
   readonly version: number
   /**
-   * What the server's labels are worth: `integers` are versions, other labels say nothing; `required` once the server had one of ours, so that
-   * its absence means that the weights are lost; `ignored` where they are about other weights than those of the request.
+   * Treatment of the server's weight labels. `integers`: integers are versions, other labels are
+   * ignored. `required`: set once the server had one of our labels; its absence then means that the
+   * weights are lost. `ignored`: the labels refer to other weights than those of the request.
    */
   readonly labels: 'integers' | 'required' | 'ignored'
 }
 
-/** Why an answer cannot be used, in one sentence. */
+/** A result, or the reason why an answer is invalid. */
 type Checked<T> = E.Either<string, T>
 
 interface Growing {
@@ -37,17 +38,17 @@ interface Growing {
 }
 
 /**
- * Reads the answers of one request in the order in which they come: one for a whole answer, any number for a stream. Mutable: it lives as
- * long as the request.
+ * Reads the answers of one request in order: one for a whole answer, several for a stream. Mutable;
+ * lives as long as the request.
  */
 export interface AnswerReader {
-  /** Events of the next answer. */
+  /** Returns the events of the next answer. */
   readonly accept: (answer: WireAnswer) => Checked<readonly GenerationEvent[]>
-  /** Events of completions that the server never finished. */
+  /** Returns the events of completions that the server did not finish explicitly. */
   readonly end: () => Checked<readonly GenerationEvent[]>
-  /** Completions that are not finished yet. */
+  /** Indices of unfinished completions. */
   readonly open: () => readonly number[]
-  /** The last version that a label told; null if none did. */
+  /** Returns the version in the last label, or null. */
   readonly label: () => number | null
 }
 
@@ -58,15 +59,15 @@ const FINISH: Readonly<Record<string, FinishReason>> = {
   error: 'error',
 }
 
-/** The version in a label; null if it is no number of ours. */
+/** Returns the version in a label, or null if it is not one of ours. */
 export const versionOf = (label: string): number | null => (/^\d{1,15}$/.test(label) ? Number(label) : null)
 
-/** Spans must follow each other from the first token to the last. */
+/** Returns true if the spans follow each other from the first token to the last. */
 const isCover = (spans: readonly WeightSpan[], count: number): boolean =>
   spans.every(({ start, end }, i) => start === (i === 0 ? 0 : spans[i - 1]!.end) && end >= start) &&
   (spans.at(-1)?.end ?? 0) === count
 
-/** The version of each of `count` tokens; null where no label says it. */
+/** Returns the version of each of `count` tokens, or null for tokens without a label. */
 const stampsOf = (
   spans: readonly WeightSpan[],
   count: number,
@@ -89,14 +90,14 @@ const tokenProblem = (tokens: readonly WireToken[], { vocabularySize }: Expected
   const outside = tokens.find(({ id }) => id >= vocabularySize)
   if (outside !== undefined) return `token ${outside.id} is not in the vocabulary of ${vocabularySize}`
   const wrong = tokens.find(({ logProb }) => !isLogProb(logProb))
-  return wrong === undefined ? null : `token ${wrong.id} has the log-probability ${wrong.logProb}, which is none`
+  return wrong === undefined ? null : `token ${wrong.id} has the invalid log-probability ${wrong.logProb}`
 }
 
 const headProblem = ({ model, promptIds, usage }: WireAnswer, { request, models }: Expected): string | null => {
-  if (model !== null && !models.includes(model)) return `it is of the model '${model}', and not of '${models[0]}'`
+  if (model !== null && !models.includes(model)) return `it is from the model '${model}', not '${models[0]}'`
   const { prompt } = request
   if (promptIds !== null && !(promptIds.length === prompt.length && promptIds.every((id, t) => id === prompt[t]))) {
-    return 'it is about another prompt than the one that was sent'
+    return 'its prompt is not the one that was sent'
   }
   return usage !== null && usage.prompt !== prompt.length
     ? `it counts ${usage.prompt} tokens of a prompt of ${prompt.length}`
@@ -112,12 +113,13 @@ const promptOf = (answer: WireAnswer, { request }: Expected): Checked<PromptLogP
 }
 
 /**
- * A reader for the answers to a request.
+ * Makes a reader for the answers to a request.
  *
- * Errors   `Left` with one sentence for an answer that cannot be: of another model or prompt, with ids out of the vocabulary, with
- *          log-probabilities that are none, with more tokens than were asked for, with completions that nobody asked for, that finish twice or
- *          for an unknown reason, with versions that do not cover the tokens, or that are others than those that a stream was told to have.
- *          `end` gives `Left` where tokens may be missing.
+ * Errors   `Left` with a message for an invalid answer: of another model or prompt; with ids
+ *          outside the vocabulary, invalid log-probabilities or too many tokens; with completions
+ *          that were not requested, finish twice or have an unknown finish reason; with versions
+ *          that do not cover the tokens or contradict those of an earlier part of the stream. `end`
+ *          returns `Left` if tokens may be missing.
  */
 export const answerReader = (expected: Expected): AnswerReader => {
   const { request, maxTokens } = expected
@@ -132,17 +134,20 @@ export const answerReader = (expected: Expected): AnswerReader => {
 
   const partProblem = (part: WirePart): string | null => {
     const completion = completions[part.index]
-    if (completion === undefined) return `it has a completion ${part.index}, and ${sampling.n} were asked for`
-    if (completion.finished) return `completion ${part.index} goes on after its end`
+    if (completion === undefined) return `it has a completion ${part.index}, and ${sampling.n} were requested`
+    if (completion.finished) return `completion ${part.index} continues after its end`
     const count = completion.tokens.length + part.tokens.length
-    if (count > maxTokens) return `completion ${part.index} has ${count} tokens, and ${maxTokens} were asked for`
+    if (count > maxTokens) return `completion ${part.index} has ${count} tokens, and ${maxTokens} were requested`
     if (part.finishReason !== null && !Object.hasOwn(FINISH, part.finishReason)) {
       return `completion ${part.index} ended for an unknown reason, '${part.finishReason}'`
     }
     return tokenProblem(part.tokens, expected)
   }
 
-  /** The versions of a piece's tokens. Spans of a stream come last: what was told before must agree with them. */
+  /**
+   * Returns the versions of a piece's tokens. Spans of a stream come last and must agree with
+   * earlier versions.
+   */
   const stamps = (part: WirePart, before: readonly GeneratedToken[]): Checked<readonly number[]> => {
     const sent = part.tokens.map(() => expected.version)
     const count = before.length + part.tokens.length
@@ -154,7 +159,7 @@ export const answerReader = (expected: Expected): AnswerReader => {
     if (changed !== -1) {
       const versions = `${before[changed]!.version}, and then ${told.right[changed]}`
       return E.left(
-        `token ${changed} was told to be of version ${versions}: whole answers carry the right versions, streams only while weights stay`,
+        `token ${changed} was reported with version ${versions}: whole answers carry the right versions, streams only while weights stay`,
       )
     }
     return E.right(sent.map((version, t) => told.right[before.length + t] ?? version))
@@ -210,16 +215,19 @@ export const answerReader = (expected: Expected): AnswerReader => {
 
   const open = (): readonly number[] => completions.flatMap(({ finished }, i) => (finished ? [] : [i]))
 
-  /** The last frame of a completion, which has its reason, may be dropped where it has no token: it is inferred if all tokens came. */
+  /**
+   * Finishes the stream. vLLM may drop the last frame of a completion, with its finish reason, if
+   * it has no token. The reason is then inferred if all tokens arrived.
+   */
   const end = (): Checked<readonly GenerationEvent[]> => {
     if (counted !== null && counted !== total()) {
-      return E.left(`it counts ${counted} tokens, and ${total()} came`)
+      return E.left(`it counts ${counted} tokens, and ${total()} arrived`)
     }
     const missing = open()
     if (missing.length === 0) return E.right([])
     if (counted === null) return E.left(`completion ${missing[0]} has no end`)
     const empty = missing.find((index) => completions[index]!.tokens.length === 0)
-    if (empty !== undefined) return E.left(`completion ${empty} never came`)
+    if (empty !== undefined) return E.left(`completion ${empty} is missing`)
     return E.right(
       missing.map((index) => {
         completions[index]!.finished = true

@@ -1,4 +1,7 @@
-/** Calls of a server's API whose answers are small: sent once or read again, checked by a schema. */
+/**
+ * Calls with small answers, which are checked by a schema. Changes are sent once; reads may be
+ * retried.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { z } from 'zod'
@@ -8,17 +11,22 @@ import { parseJsonAs } from '../../../data/schemaJson.js'
 import { liveTransport } from '../../../live/transport/liveTransport.js'
 import { controlFailure, engineFailure } from '../failures.js'
 
-/** A server, and how requests to it look. */
+/** A server and the settings of requests to it. */
 export interface VLLMServer {
-  /** For messages: kind and address, without credentials. */
+  /** Kind and address for messages, without credentials. */
   readonly name: string
-  /** To one server: what changes its weights must not reach one of several. */
+  /**
+   * Transport to a single server, because changes of weights must not reach only one of several.
+   */
   readonly transport: Transport
-  /** Milliseconds for a call of control, to its last byte. */
+  /** Time limit of a control call in milliseconds, to its last byte. */
   readonly controlMs: number
 }
 
-/** Where a server is: its address, or a transport to it. A key for the API belongs to the transport, which never shows it. */
+/**
+ * The address of a server, or a transport to it. The transport has its own API key, which it never
+ * shows.
+ */
 export type VLLMAddress = { readonly url: string; readonly apiKey?: string } | { readonly transport: Transport }
 
 const CONTROL_MS = 300_000
@@ -31,24 +39,25 @@ const transportTo = (address: VLLMAddress): Transport =>
         ...(address.apiKey !== undefined && { headers: { authorization: `Bearer ${address.apiKey}` } }),
       })
 
-/** A server by its address. */
+/** Makes a server from its address. */
 export const vLLMServer = (address: VLLMAddress & { readonly controlMs?: number }): VLLMServer => {
   const transport = transportTo(address)
   return { name: `vllm at ${transport.state().server}`, transport, controlMs: address.controlMs ?? CONTROL_MS }
 }
 
-/** Sends a call of control within its time. */
+/** Sends a control call within its time limit. */
 export const sendTo = (
   { transport, controlMs }: VLLMServer,
   request: HttpRequest,
 ): TaskEither<HttpFailure, HttpReply> => transport.send({ deadlineMs: controlMs, ...request })
 
-const unexpected = (path: string, why: string): string => `${path} answered what it should not: ${why}`
+const unexpected = (path: string, why: string): string => `${path} gave an unexpected answer: ${why}`
 
 /**
- * Reads from a server. It may be sent again.
+ * Reads from a server. May be retried.
  *
- * Errors   `Left(EngineFailure)`: `missing` where there is no such path, `refused`, `unreachable`, and `protocol` for an answer of another form.
+ * Errors   `Left(EngineFailure)`: `missing` if the path does not exist, `refused`, `unreachable`,
+ *          and `protocol` for an answer of another format.
  */
 export const readFrom =
   <T>(server: VLLMServer, path: string, schema: z.ZodType<T>): TaskEither<EngineFailure, T> =>
@@ -59,18 +68,19 @@ export const readFrom =
     return E.isLeft(read) ? E.left(engineFailure(server.name, 'protocol', unexpected(path, read.left))) : read
   }
 
-/** What a call of control is sent with, and the form of its answer. */
+/** A control call, and the format of its answer. */
 export interface VLLMCall<T> {
   readonly path: string
   readonly json?: unknown
-  /** Null: the status says everything. */
+  /** `null` if only the status matters. */
   readonly schema: z.ZodType<T> | null
 }
 
 /**
- * Has a server change something. It is sent once. What it answers is null where no form of it is asked for.
+ * Changes a server's state. The call is sent once. The answer is null without a schema.
  *
- * Errors   `Left(EngineFailure)`: `missing`, `refused`, `unreachable` if the server cannot have acted; `unknown` if it may have.
+ * Errors   `Left(EngineFailure)`: `missing`, `refused` or `unreachable` if the server cannot have
+ *          acted; `unknown` if it may have.
  */
 export const changeVLLM =
   <T>(server: VLLMServer, { path, json, schema }: VLLMCall<T>): TaskEither<EngineFailure, T | null> =>

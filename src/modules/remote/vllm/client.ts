@@ -1,4 +1,7 @@
-/** vLLM, or a server that speaks as it does, as an engine: sampling, adapters, weights and control over HTTP. */
+/**
+ * A vLLM server, or one with vLLM's protocol, as an engine: sampling, adapters, weights and control
+ * over HTTP.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -20,17 +23,25 @@ import type { Delivery } from './wireRequest.js'
 
 export type VLLMClientOptions = VLLMAddress &
   Omit<VLLMFacts, 'adapters' | 'endpoint'> & {
-    /** 'auto' takes `/inference/v1/generate` where the server has it: it tells ranks and versions, and no text. Default 'auto'. */
+    /**
+     * 'auto' uses `/inference/v1/generate` if the server has it. That endpoint reports ranks and
+     * versions, but no text. Default 'auto'.
+     */
     readonly endpoint?: VLLMFacts['endpoint']
-    /** 'stream' tells tokens as they come; 'whole' stamps each with its version even where weights change under it. Default 'whole'. */
+    /**
+     * 'stream' delivers tokens as they are sampled. 'whole' stamps each token with its version even
+     * if weights change meanwhile. Default 'whole'.
+     */
     readonly delivery?: Delivery
-    /** A folder that this process and the server see: adapters are handed over in it. */
+    /** A folder that this process and the server share, for adapters and checkpoints. */
     readonly sharedFolder?: string
-    /** The same folder as the server sees it. Default: under the same path. */
+    /** The path of the shared folder on the server. Default: the same path. */
     readonly serverFolder?: string
-    /** Milliseconds for a request to sample. Default 10 minutes. */
+    /** Time limit of a sampling request in milliseconds. Default 10 minutes. */
     readonly deadlineMs?: number
-    /** Milliseconds for a call of control, reading weights included. Default 5 minutes. */
+    /**
+     * Time limit of a control call in milliseconds, including loading weights. Default 5 minutes.
+     */
     readonly controlMs?: number
     readonly files?: Files
     readonly ids?: Ids
@@ -38,7 +49,7 @@ export type VLLMClientOptions = VLLMAddress &
 
 const DEADLINE_MS = 600_000
 
-/** Asks once; a failure is forgotten, so that the next one asks again. */
+/** Detects the server once. After a failure, the next call tries again. */
 const connectionTo = (detect: () => Promise<E.Either<ConnectFailure, DetectedVLLM>>): Connection => {
   let asking: Promise<E.Either<ConnectFailure, DetectedVLLM>> | null = null
   return async () => {
@@ -50,8 +61,9 @@ const connectionTo = (detect: () => Promise<E.Either<ConnectFailure, DetectedVLL
 }
 
 /**
- * A checkpoint folder as the server sees it. One in the shared folder is looked at first: vLLM 0.32 lets go of its weights before it reads
- * others, and dies with the next request if it finds none.
+ * Returns the server's path of a checkpoint folder. A folder in the shared folder is checked first,
+ * because vLLM 0.32 frees its weights before reading others, and crashes at the next request if it
+ * finds no weights.
  */
 const checkpointPath = (
   { name }: VLLMServer,
@@ -59,9 +71,8 @@ const checkpointPath = (
   { sharedFolder, serverFolder = sharedFolder, files = liveFiles }: VLLMClientOptions,
 ): TE.TaskEither<EngineFailure, string> => {
   if (sharedFolder === undefined) return TE.right(path)
-  const missing = (reason: string) =>
-    engineFailure(name, 'refused', `${path} holds no weights for the server: ${reason}`)
-  if (!path.startsWith(`${sharedFolder}/`)) return TE.left(missing(`it is not in ${sharedFolder}, which both see`))
+  const missing = (reason: string) => engineFailure(name, 'refused', `${path} has no weights for the server: ${reason}`)
+  if (!path.startsWith(`${sharedFolder}/`)) return TE.left(missing(`it is not in the shared folder ${sharedFolder}`))
   return pipe(
     files.list(path),
     TE.mapLeft((failure) => missing(describe(failure))),
@@ -74,9 +85,9 @@ const checkpointPath = (
 }
 
 const ARRAYS =
-  'weights as arrays do not cross this wire: write a checkpoint folder that the server sees and load that, as vLLMUpdater does'
+  'weights as arrays cannot be sent to this server: write a checkpoint folder that the server can read and load that, as vLLMUpdater does'
 
-const NO_FOLDER = 'the client has no sharedFolder: adapters are handed over in a folder that both see'
+const NO_FOLDER = 'the client has no sharedFolder, which is needed to transfer adapters'
 
 const VLLM_CLIENT_OPTIONS: OptionKinds<VLLMClientOptions> = {
   url: aText,
@@ -98,26 +109,34 @@ const VLLM_CLIENT_OPTIONS: OptionKinds<VLLMClientOptions> = {
 }
 
 /**
- * A client of one vLLM server, 0.10.2 or newer, or of `tandem serve`.
+ * Makes a client of one vLLM server, version 0.10.2 or newer, or of `tandem serve`.
  *
- * What the server can do is looked up when it is first needed (`connect`). Requests carry all sampling parameters, so that no default of the
- * server decides anything, and every answer is checked: counts, ids, log-probabilities, model, reasons, versions. What cannot be is a failure
- * of kind `protocol`, never a sample.
+ * The server's abilities are detected on first use (`connect`). Requests carry all sampling
+ * parameters, so the server's defaults have no effect. Every answer is checked: counts, ids,
+ * log-probabilities, model, finish reasons, versions. An invalid answer is a failure of kind
+ * `protocol`, never a sample.
  *
- * Versions are the server's word where its weights carry a label that is a number (0.32, `/inference/v1/generate`), else what was serving
- * when the request was sent. Once a label was seen, an answer without one is refused: the server lost its weights. Equal keys give equal
- * seeds, and so equal completions on a server whose kernels allow it.
+ * Versions come from the server if its weights have a numeric label (0.32,
+ * `/inference/v1/generate`), otherwise they are those serving when the request was sent. After a
+ * labeled answer, an answer without a label is refused, because the server has lost its weights.
+ * Equal keys give equal seeds, and thus equal completions if the server's kernels are
+ * deterministic.
  *
- * Log-probabilities that the server does not tell, and that do not follow from those it tells, are NaN. Ranks are 0 where an endpoint tells none
- * and the token is not among its alternatives. `endTokens` of the abilities is empty unless given; `vocabularySize` is Infinity where
- * neither the caller nor the server tells it. `cachedTokens` is 0 unless the server runs with `--enable-prompt-tokens-details`.
+ * Log-probabilities that the server does not report and that cannot be derived are NaN. Ranks are 0
+ * if the endpoint reports none and the token is not among its alternatives. `endTokens` of the
+ * abilities is empty unless given. `vocabularySize` is Infinity if neither the caller nor the
+ * server provides it. `cachedTokens` is 0 unless the server runs with
+ * `--enable-prompt-tokens-details`.
  *
- * Adapters need `sharedFolder`, and checkpoint folders lie in it if it is given; control needs vLLM's development mode (`VLLM_SERVER_DEV_MODE=1`). Requests that use an adapter must be
- * finished before it is unloaded.
+ * Adapters need `sharedFolder`. If it is given, checkpoint folders must be inside it. Control needs
+ * vLLM's development mode (`VLLM_SERVER_DEV_MODE=1`). Requests that use an adapter must finish
+ * before it is unloaded.
  *
- * Errors   events and failures as `EngineClient` has them.
- * Effects  HTTP requests; adapter folders in `sharedFolder`. `close` closes the transport if it was made here.
- * Source   vLLM 0.32 and its older releases as the project's reference on inference protocols describes them.
+ * Errors   events and failures of `EngineClient`.
+ * Effects  sends HTTP requests and writes adapter folders in `sharedFolder`. `close` closes the
+ *          transport if it was made here.
+ * Source   vLLM 0.32 and older releases, according to the project's reference on inference
+ *          protocols.
  *
  * @example
  * const client = vLLMClient({ url: 'http://127.0.0.1:8000', model: 'policy' })

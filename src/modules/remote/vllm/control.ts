@@ -1,4 +1,6 @@
-/** Control of a server: pausing, caches, aborting, weights from a folder. Every call is sent once. */
+/**
+ * Control of a server: pausing, caches, aborting, weights from a folder. Every change is sent once.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -10,18 +12,18 @@ import { changeVLLM, readFrom, sendTo, type VLLMServer } from './calls.js'
 import { type DetectedVLLM, modelsSchema } from './detect.js'
 import { hasFeature, needed, type VLLMFeature } from './features.js'
 
-/** What a server answers to a call that changes it. */
+/** The result of a call that changes the server. */
 type Changed = TE.TaskEither<EngineFailure, void>
 
 const done = (): void => undefined
 
-/** Stops a call that a server of this release is known not to have. */
+/** Fails if a server of this release is known to lack a feature. */
 const withFeature = (server: VLLMServer, { release }: DetectedVLLM, feature: VLLMFeature): Changed =>
   release === null || hasFeature(release, feature)
     ? TE.right(undefined)
     : TE.left(engineFailure(server.name, 'missing', needed(feature)))
 
-/** The server answers that it is well. */
+/** Checks that the server reports to be healthy. */
 export const health =
   (server: VLLMServer): Changed =>
   async () =>
@@ -33,14 +35,14 @@ export const health =
 const infoSchema = z.object({ weight_version: z.string() })
 const pausedSchema = z.object({ is_paused: z.boolean() })
 
-/** Null where the path is not there. */
+/** Returns null if the path does not exist. */
 const orNull = <T>(call: TE.TaskEither<EngineFailure, T>): TE.TaskEither<EngineFailure, T | null> =>
   pipe(
     call,
     TE.orElseW((failure) => (failure.kind === 'missing' ? TE.right(null) : TE.left(failure))),
   )
 
-/** What the server says of itself now. A label that is no number of ours is no version. */
+/** Returns the server's current state. A label that is not one of our numbers gives no version. */
 export const vllmState = (server: VLLMServer): TE.TaskEither<EngineFailure, EngineState> =>
   pipe(
     TE.Do,
@@ -55,9 +57,10 @@ export const vllmState = (server: VLLMServer): TE.TaskEither<EngineFailure, Engi
   )
 
 /**
- * Pauses the server: it answers when the mode's condition holds.
+ * Pauses the server. The answer arrives when the mode's condition holds.
  *
- * Errors   `Left(EngineFailure)`; `missing` without the development mode, and for `keep` before vLLM 0.16.
+ * Errors   `Left(EngineFailure)`; `missing` without the development mode, and for `keep` before
+ *          vLLM 0.16.
  */
 export const pauseVLLM = (
   server: VLLMServer,
@@ -70,11 +73,14 @@ export const pauseVLLM = (
     TE.map(done),
   )
 
-/** Lets the server go on. */
+/** Resumes the server. */
 export const resumeVLLM = (server: VLLMServer): Changed =>
   pipe(changeVLLM(server, { path: '/resume', schema: null }), TE.map(done))
 
-/** Empties the prefix cache. A server that could not, because requests hold parts of it, refused. */
+/**
+ * Clears the prefix cache. A server that cannot, because requests use parts of it, counts as
+ * refusing.
+ */
 export const resetServerCache = (server: VLLMServer): Changed =>
   pipe(
     changeVLLM(server, {
@@ -87,14 +93,17 @@ export const resetServerCache = (server: VLLMServer): Changed =>
             engineFailure(
               server.name,
               'refused',
-              'the prefix cache was not emptied: requests that run or are frozen hold parts of it',
+              'the prefix cache was not cleared: running or frozen requests use parts of it',
             ),
           )
         : TE.right(undefined),
     ),
   )
 
-/** Ends requests under the names that the server knows; all without names. Resolves to how many it counts. */
+/**
+ * Aborts requests by the server's names for them, or all without names. Returns the number that the
+ * server reports.
+ */
 export const abortVLLM = (
   server: VLLMServer,
   detected: DetectedVLLM,
@@ -112,25 +121,29 @@ export const abortVLLM = (
     TE.map((answer) => answer?.aborted ?? 0),
   )
 
-/** Writes the label that `/weight_info` tells, and that answers carry from then on. */
+/** Sets the label that `/weight_info` and answers report from then on. */
 const labelWeights = (server: VLLMServer, version: number): Changed =>
   pipe(
     changeVLLM(server, { path: '/update_weight_version', json: { new_version: String(version) }, schema: null }),
     TE.map(done),
   )
 
-/** The label failed after the weights arrived: nobody can take that for a refusal of the weights. */
+/**
+ * Converts a failed labeling after the weights were loaded, so that it is not mistaken for refused
+ * weights.
+ */
 const unlabeled = (failure: EngineFailure): EngineFailure => ({
   ...failure,
   kind: 'unknown',
-  reason: `the weights arrived, and their label did not: ${failure.reason}`,
+  reason: `the weights arrived, but were not labeled: ${failure.reason}`,
 })
 
 /**
- * Has the server read its base weights from a folder, and labels them where it has labels. It neither pauses nor empties the prefix cache.
+ * Loads base weights from a folder on the server, and labels them if it supports labels. Neither
+ * pauses nor clears the prefix cache.
  *
- * Errors   `Left(EngineFailure)`: `unknown` for everything that may have left the server with other weights than before, which includes its
- *          own word that loading failed.
+ * Errors   `Left(EngineFailure)`: `unknown` for everything that may have changed the server's
+ *          weights, including failed loads that it reports.
  */
 export const reloadFrom = (
   server: VLLMServer,

@@ -1,4 +1,4 @@
-/** What a server is and can do: asked once, when a client connects. */
+/** Detection of a server's properties and abilities, once per connection. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { HttpFailure, HttpRequest } from '../../../core/http.js'
@@ -12,35 +12,40 @@ import { probeLogProbs } from './probeLogProbs.js'
 import type { ServerLogProbs } from './serverLogProbs.js'
 import { SAMPLING_PATHS, type SamplingEndpoint } from './wireRequest.js'
 
-/** What the caller knows of a server and wants from it. */
+/** The caller's facts about a server, and its requirements. */
 export interface VLLMFacts {
   readonly model: string
   readonly endpoint: 'auto' | SamplingEndpoint
-  /** Whether there is a folder that adapters can be handed over in. */
+  /** `shared` if there is a shared folder for adapters. */
   readonly adapters: 'shared' | 'none'
   readonly logProbsMode?: ServerLogProbs
   readonly vocabularySize?: number
-  /** Completions of one request, at most: the server's `max_num_seqs`. Default: what it tells in development mode, else 32. */
+  /**
+   * Maximum number of completions per request: the server's `max_num_seqs`. Default: its own value
+   * in development mode, otherwise 32.
+   */
   readonly maxConcurrent?: number
   readonly endTokens?: readonly number[]
 }
 
-/** A server that was looked at. */
+/** The detected properties of a server. */
 export interface DetectedVLLM {
   readonly abilities: EngineAbilities
   readonly endpoint: SamplingEndpoint
   readonly logProbs: ServerLogProbs
-  /** Most log-probabilities of a place. */
+  /** Maximum number of log-probabilities per position. */
   readonly maxLogProbs: number
-  /** Null where the server does not say. */
+  /** `null` if the server does not report it. */
   readonly release: Release | null
   /** Names of the base model. */
   readonly baseModels: readonly string[]
-  /** Whether the weights have a label. */
+  /** `yes` if the weights have a label. */
   readonly labels: 'yes' | 'no'
 }
 
-/** Why there is no use in a server, as a failure of control and as the kind of that of a request. */
+/**
+ * The reason why a server is unusable, as a control failure and as the kind of a request failure.
+ */
 export interface ConnectFailure {
   readonly failure: EngineFailure
   readonly kind: GenerationFailure['kind']
@@ -49,8 +54,9 @@ export interface ConnectFailure {
 type Found<T> = E.Either<ConnectFailure, T>
 
 /**
- * Limits where the server does not tell its own. A request for more completions than its `max_num_seqs` is refused, and one for fewer costs little,
- * so that the guess is below what servers have: 128 or 256 in vLLM, 64 in `tandem serve`.
+ * Limits for servers that do not report their own. A request for more completions than
+ * `max_num_seqs` is refused, and one for fewer costs little, so the guess is below usual values:
+ * 128 or 256 in vLLM, 64 in `tandem serve`.
  */
 const DEFAULTS = { maxConcurrent: 32, maxLogProbs: 20 }
 
@@ -63,11 +69,11 @@ const fromHttp = ({ name }: VLLMServer, failure: HttpFailure): Found<never> =>
 const fromText = <T>(server: VLLMServer, schema: z.ZodType<T>, path: string, text: string): Found<T> => {
   const read = parseJsonAs(schema, text)
   if (E.isRight(read)) return read
-  const reason = `${path} answered what no vLLM answers: is this the address of a vLLM server?`
+  const reason = `${path} gave an answer that vLLM never gives: is this the address of a vLLM server?`
   return E.left({ failure: engineFailure(server.name, 'protocol', reason), kind: 'protocol' })
 }
 
-/** What a path answers; null where it is not there, or not for everybody. */
+/** Reads a path, or returns null if it does not exist or is not accessible. */
 const lookUp = async <T>(server: VLLMServer, path: string, schema: z.ZodType<T>): Promise<Found<T | null>> => {
   const reply = await sendTo(server, { method: 'GET', path, repeat: 'safe' })()
   if (E.isRight(reply)) return fromText(server, schema, path, reply.right.text)
@@ -75,7 +81,7 @@ const lookUp = async <T>(server: VLLMServer, path: string, schema: z.ZodType<T>)
   return status !== undefined && status < 500 && status !== 401 ? E.right(null) : fromHttp(server, reply.left)
 }
 
-/** What a path answers to a request that it must refuse. */
+/** The existence of a path, detected with an invalid request. */
 type Presence = 'there' | 'absent' | 'closed'
 
 const presenceOf = async (server: VLLMServer, path: string, json: unknown): Promise<Found<Presence>> => {
@@ -108,7 +114,7 @@ const modelsOf = async (server: VLLMServer, { model }: VLLMFacts): Promise<Found
   if (!names.includes(model)) return refusal(server, `there is no model '${model}': the server has ${names.join(', ')}`)
   const bases = data.filter(({ parent }) => parent == null)
   const lengths = bases.flatMap(({ max_model_len: length }) => length ?? [])
-  if (lengths.length === 0) return refusal(server, `${path} tells no max_model_len: is this a vLLM server?`)
+  if (lengths.length === 0) return refusal(server, `${path} has no max_model_len: is this a vLLM server?`)
   return E.right({ baseModels: bases.map(({ id }) => id), maxModelLength: Math.min(...lengths) })
 }
 
@@ -129,7 +135,9 @@ const endpointOf = async (
   return E.right('completions')
 }
 
-/** What `/server_info` tells in development mode. Older servers tell it as text, which nobody reads. */
+/**
+ * The schema of `/server_info` in development mode. Older servers return text, which is ignored.
+ */
 const serverInfo = z.object({
   vllm_config: z
     .object({
@@ -165,7 +173,7 @@ const settingsOf = async (server: VLLMServer): Promise<Found<Settings>> => {
   })(found)
 }
 
-/** The mode by the server's word, the caller's, or a look at its numbers. */
+/** Determines the mode of log-probabilities from the server, the caller, or a probe. */
 const logProbsOf = async (
   server: VLLMServer,
   { model, logProbsMode: given }: VLLMFacts,
@@ -175,23 +183,26 @@ const logProbsOf = async (
   if (told !== null && modes[told] === undefined) {
     return refusal(
       server,
-      `the server tells '${told}': start it with --logprobs-mode raw_logprobs or processed_logprobs`,
+      `the server reports '${told}': start it with --logprobs-mode raw_logprobs or processed_logprobs`,
     )
   }
   const known = told === null ? undefined : modes[told]
   if (known !== undefined && given !== undefined && known !== given) {
-    return refusal(server, `the server tells '${told}', and the option logProbsMode says '${given}'`)
+    return refusal(server, `the server reports '${told}', but the option logProbsMode is '${given}'`)
   }
   const mode = known ?? given
   if (mode !== undefined) return E.right(mode)
   const probed = await probeLogProbs(server, model)
   if (E.isLeft(probed)) return fromHttp(server, probed.left)
   return probed.right === 'undecided'
-    ? refusal(server, 'nobody can tell whether its log-probabilities are raw: give the option logProbsMode')
+    ? refusal(server, 'it is unknown whether its log-probabilities are raw: set the option logProbsMode')
     : E.right(probed.right)
 }
 
-/** The size of the vocabulary from the refusal of an id that no model has; Infinity where the server does not tell it. */
+/**
+ * Determines the size of the vocabulary from the refusal of an invalid id. Returns Infinity if the
+ * server does not report it.
+ */
 const vocabularyOf = async (server: VLLMServer, model: string, release: Release | null): Promise<Found<number>> => {
   if (release === null || !hasFeature(release, '/inference/v1/generate')) return E.right(Number.POSITIVE_INFINITY)
   const json = { model, prompt: [0], max_tokens: 1, logit_bias: { [2 ** 31 - 1]: 1 } }
@@ -230,11 +241,12 @@ const controlOf = async (
 }
 
 /**
- * Looks at a server: its version, its model, its endpoints, and what its numbers mean.
+ * Detects a server's version, model, endpoints, and kind of log-probabilities.
  *
- * Errors   `Left(ConnectFailure)`: no answer, no such model, a version that tells no token ids, logits in place of log-probabilities, or a mode
- *          of log-probabilities that cannot be told.
- * Effects  at most nine requests, of which the server samples one token at most.
+ * Errors   `Left(ConnectFailure)`: no answer, an unknown model, a version without token ids in
+ *          answers, logits instead of log-probabilities, or an undetectable mode of
+ *          log-probabilities.
+ * Effects  sends at most nine requests, for which the server samples one token at most.
  */
 export const detectVLLM = async (server: VLLMServer, facts: VLLMFacts): Promise<Found<DetectedVLLM>> => {
   const models = await modelsOf(server, facts)

@@ -1,10 +1,13 @@
-/** What each version of vLLM can do, as data. A probe of the server has the last word; the table says which version brings what is missing. */
+/**
+ * The features of each vLLM version, as data. Probes of the server decide; the table names the
+ * version that adds a missing feature.
+ */
 
 /** A release: major, minor, patch. */
 export type Release = readonly [number, number, number]
 
 /**
- * First releases of what the client makes use of.
+ * First releases of the features that the client uses.
  *
  * Source   merge dates of vLLM's repository (reference, section 11), and the source of 0.32.
  */
@@ -25,7 +28,8 @@ export const VLLM_FEATURES = {
 export type VLLMFeature = keyof typeof VLLM_FEATURES
 
 /**
- * The release in a version text; null where it names none. What follows the numbers (`rc1`, `.dev3`, `+cpu`) is ignored.
+ * Parses the release in a version text, or returns null. A suffix (`rc1`, `.dev3`, `+cpu`) is
+ * ignored.
  *
  * @example
  * parseRelease('0.32.0+tandem') // [0, 32, 0]
@@ -36,7 +40,7 @@ export const parseRelease = (version: string): Release | null => {
 }
 
 /**
- * Whether a release is at least the first that has a feature.
+ * Returns true if a release has a feature.
  *
  * @example
  * hasFeature([0, 15, 1], 'pause mode keep') // false
@@ -48,7 +52,7 @@ export const hasFeature = (release: Release, feature: VLLMFeature): boolean => {
 }
 
 /**
- * Which release brings a feature, for a message.
+ * Names the first release with a feature, for a message.
  *
  * @example
  * needed('pause mode keep') // 'pause mode keep needs vLLM 0.16.0 or newer'

@@ -1,4 +1,4 @@
-/** Whether a server tells log-probabilities before or after temperature: seen from its numbers, where it does not say so. */
+/** Detects from log-probabilities whether a server computes them before or after temperature. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { HttpFailure, HttpRequest } from '../../../core/http.js'
@@ -7,12 +7,15 @@ import { sendTo, type VLLMServer } from './calls.js'
 import type { ServerLogProbs } from './serverLogProbs.js'
 import { SAMPLING_PATHS } from './wireRequest.js'
 
-/** Half of it: gaps between log-probabilities are twice as large after temperature as before. */
+/**
+ * At temperature 0.5, gaps between log-probabilities are twice as large after temperature as
+ * before.
+ */
 const TEMPERATURE = 0.5
 
 const COUNT = 5
 
-/** Smaller gaps than this say nothing. */
+/** Smallest conclusive gap. */
 const LEAST_GAP = 0.05
 
 const sampled = z.object({
@@ -29,7 +32,7 @@ const given = z.object({
     .min(1),
 })
 
-/** From the most to the least probable of the first tokens. */
+/** Returns the gap between the most and the least probable of the first tokens. */
 const gapOf = (logProbs: readonly number[]): number => {
   const [first, ...rest] = [...logProbs].sort((a, b) => b - a).slice(0, COUNT)
   return (first ?? 0) - (rest.at(-1) ?? first ?? 0)
@@ -52,9 +55,10 @@ const sampledGap = (text: string): number | null => {
 }
 
 /**
- * Compares the most probable tokens after one token: as a prompt has them, which is always raw, and as sampling at temperature 1/2 has them.
+ * Compares the most probable tokens after one token in a prompt, which are always raw, with those
+ * of sampling at temperature 1/2.
  *
- * Errors   `Left(HttpFailure)` where the server does not answer; a refusal is `undecided`.
+ * Errors   `Left(HttpFailure)` if the server does not respond. A refusal gives `undecided`.
  * Effects  two requests of one token each.
  */
 export const probeLogProbs = async (

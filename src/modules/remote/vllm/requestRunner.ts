@@ -1,4 +1,4 @@
-/** The requests of a client while they run: begun, counted, cancelled, closed. */
+/** The running requests of a client: start, count, cancellation, close. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -16,10 +16,10 @@ import type { ConnectFailure, DetectedVLLM } from './detect.js'
 import { type PlannedSample, type PlanSampleOptions, planRequest, sampleRequest } from './sampleRequest.js'
 import type { SamplingEndpoint } from './wireRequest.js'
 
-/** What the server is, asked once. */
+/** The detection of the server, which runs once. */
 export type Connection = TE.TaskEither<ConnectFailure, DetectedVLLM>
 
-/** What requests need. */
+/** The dependencies of the runner. */
 export interface RunnerParts {
   readonly server: VLLMServer
   readonly connection: Connection
@@ -29,23 +29,26 @@ export interface RunnerParts {
   readonly deadlineMs: number
 }
 
-/** Mutable: it knows what runs. */
+/** A mutable runner, which tracks running requests. */
 export interface RequestRunner extends Pick<EngineClient, 'generate' | 'abort' | 'serve'> {
-  /** From now on the server's weights carry a label. */
+  /** Expects labels in answers from now on. */
   readonly expectLabels: () => void
-  /** Ends all requests with `closed`; later ones fail so. */
+  /** Ends all current and later requests with `closed`. */
   readonly close: () => void
 }
 
-/** A request that was begun. */
+/** A running request. */
 interface Running {
   readonly id: string
   readonly controller: AbortController
-  /** Names of the attempt that is out; none before the first. */
+  /** The server's names of the current attempt; empty before the first one. */
   names: readonly string[]
 }
 
-/** The names under which servers know a request to sample: vLLM puts a prefix before the given one, and a number after it. */
+/**
+ * Returns the server's names of a sampling request. vLLM adds a prefix to the given name, and may
+ * append a number.
+ */
 const namesOf = (endpoint: SamplingEndpoint, requestId: string): readonly string[] =>
   endpoint === 'generate' ? [`generate-tokens-${requestId}`] : [`cmpl-${requestId}-0`, `cmpl-${requestId}`]
 
@@ -57,13 +60,14 @@ const failed = (kind: GenerationFailure['kind'], reason: string): GenerationEven
 const CLOSED = failed('closed', 'the client is closed')
 
 /**
- * Runs requests of a client.
+ * Makes a runner for the requests of a client.
  *
- * Effects  a request begins when `generate` is called. Leaving its events, its signal and `abort` end it.
+ * Effects  a request starts when `generate` is called. It ends when its reader leaves, its signal
+ *          aborts, or `abort` is called.
  */
 export const requestRunner = ({ server, connection, gate, ids, plan, deadlineMs }: RunnerParts): RequestRunner => {
   const running = new Set<Running>()
-  /** Which version an adapter had when it began to serve. */
+  /** The version that each adapter had when it started to serve. */
   const versions = new Map<string, number>()
   let state: 'open' | 'closed' = 'open'
   let labels: 'integers' | 'required' = 'integers'

@@ -1,4 +1,4 @@
-/** One request on the wire: sent, answered or broken off, as events. */
+/** Sends one request and yields the events of its answer. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { Ids } from '../../../core/capabilities.js'
 import type { HttpRequest, Transport } from '../../../core/http.js'
@@ -13,7 +13,7 @@ import { missingLogProbs } from './serverLogProbs.js'
 import { readAnswer } from './wireAnswer.js'
 import { askedLogProbs, type Delivery, SAMPLING_PATHS, type SamplingEndpoint, wireBody } from './wireRequest.js'
 
-/** A request that can be sent, and how. */
+/** A request that can be sent, with its settings. */
 export interface PlannedSample {
   readonly request: GenerationRequest
   readonly endpoint: SamplingEndpoint
@@ -22,15 +22,18 @@ export interface PlannedSample {
   readonly maxTokens: number
 }
 
-/** What a client asks for besides the request. */
+/** The settings of a client for its requests. */
 export interface PlanSampleOptions {
   readonly model: string
-  /** 'auto': another endpoint than the detected one may be taken for a request that only that one can answer. */
+  /**
+   * 'auto': a request that only the other endpoint supports may use that one instead of the
+   * detected one.
+   */
   readonly endpoint: 'auto' | SamplingEndpoint
   readonly delivery: Delivery
 }
 
-/** vLLM cuts larger biases, and samples from another distribution than was asked for. */
+/** Largest absolute bias. vLLM clips larger ones, which would change the distribution. */
 const MOST_BIAS = 100
 
 const biasProblem = ({ sampling }: GenerationRequest): string | null => {
@@ -48,15 +51,17 @@ const endpointFor = (
   const fits = (path: SamplingEndpoint): boolean => askedLogProbs(sampling, path) <= maxLogProbs
   if (fits(endpoint)) return endpoint
   if (asked === 'auto' && fits('completions')) return 'completions'
-  const needs = `topLogProbs ${sampling.topLogProbs} needs ${askedLogProbs(sampling, endpoint)} log-probabilities of each place`
+  const needs = `topLogProbs ${sampling.topLogProbs} needs ${askedLogProbs(sampling, endpoint)} log-probabilities per position`
   return `${needs}, and the server allows ${maxLogProbs}: start it with a higher --max-logprobs`
 }
 
 /**
- * How a request is sent. Prompt log-probabilities come with whole answers only: vLLM leaves them out of streams.
+ * Plans a request. Prompt log-probabilities need whole answers, because vLLM leaves them out of
+ * streams.
  *
- * Errors   `Left` with one sentence for what no answer could fulfil: what `checkRequest` refuses, biases that the server would cut,
- *          log-probabilities that it does not tell.
+ * Errors   `Left` with a message for requests that cannot be answered: those refused by
+ *          `checkRequest`, biases that the server would clip, and log-probabilities that it does
+ *          not report.
  */
 export const planRequest = (
   request: GenerationRequest,
@@ -81,13 +86,13 @@ export const planRequest = (
   })
 }
 
-/** How a planned request goes out. */
+/** The settings for sending a planned request. */
 export interface SendOptions {
   readonly transport: Transport
   readonly ids: Ids
   readonly deadlineMs: number
   readonly signal: AbortSignal
-  /** Told the name of each attempt, under which the server knows it. */
+  /** Called with the server's name of each attempt. */
   readonly onAttempt: (requestId: string) => void
 }
 
@@ -108,7 +113,10 @@ const httpRequest = (plan: PlannedSample, options: SendOptions): HttpRequest => 
   }
 }
 
-/** The reading of an answer. A stream may leave out the end of a completion that has all of its tokens; a whole answer has all ends. */
+/**
+ * Makes the parser of an answer. A stream may lack the end of a completion that has all of its
+ * tokens; a whole answer has all ends.
+ */
 const readingOf = ({ request, endpoint, delivery }: PlannedSample, reader: AnswerReader): DeliveredAnswer => ({
   read: (text) => {
     const json = parseJson(text)
@@ -116,7 +124,7 @@ const readingOf = ({ request, endpoint, delivery }: PlannedSample, reader: Answe
     const error = serverError(json.right)
     if (error !== null) {
       const kind = request.adapter !== null && /NotFound/.test(error.type) ? 'unknown-adapter' : 'internal'
-      return E.left(failed(generationFailure(kind, `the server broke off: ${error.message}`)))
+      return E.left(failed(generationFailure(kind, `the server stopped with an error: ${error.message}`)))
     }
     const answer = readAnswer(endpoint, json.right)
     const events = E.isLeft(answer) ? answer : reader.accept(answer.right)
@@ -133,7 +141,7 @@ const readingOf = ({ request, endpoint, delivery }: PlannedSample, reader: Answe
   failureOf: (failure) => requestFailure(failure, request.adapter),
 })
 
-/** Sends a request and gives its events, as `delivered`. Each attempt has a name of its own. */
+/** Sends a request and yields its events, like `delivered`. Each attempt has a unique name. */
 export const sampleRequest = (
   plan: PlannedSample,
   options: SendOptions,

@@ -1,4 +1,4 @@
-/** Which of a token's three log-probabilities follow from the one that a server tells. */
+/** The kinds of log-probabilities that can be derived from a server's. */
 import type {
   GeneratedToken,
   LogProbsMode,
@@ -8,22 +8,23 @@ import type {
 } from '../../../data/generation.js'
 import type { WireLogProb, WirePromptPlace, WireToken } from './wireAnswer.js'
 
-/** What a server takes log-probabilities from: `--logprobs-mode`. */
+/** The stage at which a vLLM server computes log-probabilities: `--logprobs-mode`. */
 export type ServerLogProbs = 'raw' | 'processed'
 
 /**
- * What any server takes them from: besides vLLM's, SGLang's, whose penalties, biases and banned ends come first. `edited`: after these, before
- * temperature. `tempered`: after temperature too, before cuts.
+ * The stage at which any server computes them. SGLang applies penalties, biases and banned end
+ * tokens first. `edited`: after these, before temperature. `tempered`: after temperature too,
+ * before cuts.
  */
 export type KnownLogProbs = ServerLogProbs | 'edited' | 'tempered'
 
-/** Least log-probability of a token that had a chance: -9999 stands for none, or for a number that is missing. */
+/** Smallest valid log-probability. -9999 marks an excluded token or a missing number. */
 const LEAST_LOG_PROB = -9998
 
-/** Rounding may lift a log-probability a little above 0; what is higher is a logit. */
+/** Largest valid log-probability, allowing for rounding. Larger numbers are logits. */
 const MOST_LOG_PROB = 0.01
 
-/** Whether a number can be the log-probability of a token that was sampled or given. */
+/** Returns true if a number can be the log-probability of a sampled or given token. */
 export const isLogProb = (value: number): boolean => value > LEAST_LOG_PROB && value <= MOST_LOG_PROB
 
 const hasEdits = (p: SamplingParams): boolean =>
@@ -34,17 +35,17 @@ const hasEdits = (p: SamplingParams): boolean =>
   p.allowedTokens !== null ||
   p.minTokens > 0
 
-/** At temperature 0 nothing is cut. */
+/** Returns true if tokens are cut. At temperature 0 cuts have no effect. */
 const hasCuts = ({ temperature, topK, topP, minP }: SamplingParams): boolean =>
   temperature > 0 && (topK > 0 || topP < 1 || minP > 0)
 
-/** At temperature 0 logits are taken as they are. */
+/** Returns true if logits are not scaled. At temperature 0 they are used unchanged. */
 const isUnit = ({ temperature }: SamplingParams): boolean => temperature === 0 || temperature === 1
 
 const MODES: readonly LogProbsMode[] = ['raw', 'tempered', 'processed']
 
 /**
- * The modes whose numbers equal those that the server tells.
+ * Returns the modes whose numbers equal those of the server.
  *
  * @example
  * [...knownModes('raw', { ...DEFAULT_SAMPLING, temperature: 0.5 })] // ['raw']
@@ -62,22 +63,25 @@ export const knownModes = (server: KnownLogProbs, sampling: SamplingParams): Rea
 }
 
 /**
- * Why a server cannot tell the alternatives or the prompt's log-probabilities of a request; null if it can. Those of a prompt are raw
- * whatever the server's mode: nothing is drawn there.
+ * Returns why a server cannot report a request's alternatives or prompt log-probabilities, or null
+ * if it can. Those of a prompt are raw in every mode, because no token is sampled.
  */
 export const missingLogProbs = (server: ServerLogProbs, sampling: SamplingParams): string | null => {
   const { topLogProbs, promptLogProbs, logProbsMode: mode, temperature } = sampling
   if (topLogProbs !== null && !knownModes(server, sampling).has(mode)) {
-    return `topLogProbs in the mode '${mode}' does not follow from the ${server} log-probabilities that the server tells: start it with another --logprobs-mode, or leave topLogProbs out`
+    return `topLogProbs in the mode '${mode}' cannot be derived from the server's ${server} log-probabilities: start it with another --logprobs-mode, or leave topLogProbs out`
   }
   return promptLogProbs !== null && mode !== 'raw' && !isUnit(sampling)
-    ? `promptLogProbs in the mode '${mode}' at temperature ${temperature}: the server tells them raw`
+    ? `promptLogProbs in the mode '${mode}' at temperature ${temperature}: the server reports only raw ones`
     : null
 }
 
 const byLogProb = (a: WireLogProb, b: WireLogProb): number => b.logProb - a.logProb
 
-/** The `count` most probable of some tokens, which contain them; with ranks by their order. */
+/**
+ * Returns the `count` most probable of some tokens, with their ranks by order. The tokens must
+ * contain the most probable ones.
+ */
 const mostProbable = (entries: readonly WireLogProb[], count: number): readonly TokenLogProb[] => {
   const unique = [...new Map(entries.map((entry) => [entry.id, entry])).values()]
   return unique
@@ -87,12 +91,12 @@ const mostProbable = (entries: readonly WireLogProb[], count: number): readonly 
     .map(({ id, logProb }, i) => ({ id, logProb, rank: i + 1 }))
 }
 
-/** The token's rank: the server's word, or its place among the alternatives; 0 where neither tells it. */
+/** Returns the token's rank: the server's, or its position among the alternatives, or 0. */
 const rankOf = (token: WireToken, top: readonly TokenLogProb[]): number =>
   token.rank ?? top.find(({ id }) => id === token.id)?.rank ?? 0
 
 /**
- * A sampled token with what is known about it. What the server does not tell, and does not follow from what it tells, is NaN.
+ * Makes a sampled token. Log-probabilities that are not reported and cannot be derived are NaN.
  */
 export const generatedToken = (
   token: WireToken,
@@ -113,7 +117,8 @@ export const generatedToken = (
 }
 
 /**
- * The log-probabilities of a prompt, or what is wrong with them: another length, a place without its own token, a number that is none.
+ * Returns the log-probabilities of a prompt, or the problem with them: another length, a position
+ * without its own token, an invalid number.
  */
 export const readPromptLogProbs = (
   places: readonly WirePromptPlace[],

@@ -10,7 +10,7 @@ import { checkWrapper } from '../../wrapperNames.js'
 import { type ClientPolicy, clientPolicy, SERVER_OPTIONS, type WrapperOptions } from '../clientPolicy.js'
 import { type VLLMClientOptions, vLLMClient } from './client.js'
 
-/** What all replicas share. */
+/** The common settings of all replicas. */
 type VLLMServerOptions = Omit<VLLMClientOptions, 'transport' | 'url' | 'apiKey' | 'model' | 'ids'>
 
 export type VLLMWrapperOptions = WrapperOptions &
@@ -34,15 +34,18 @@ const clientsOf = (options: VLLMWrapperOptions): readonly EngineClient[] => {
 }
 
 /**
- * A policy on a vLLM server or on `tandem serve`, or on several replicas of it.
+ * Makes a policy on a vLLM server or on `tandem serve`, or on several replicas.
  *
- * Log-probabilities are those of what was sampled, or the settings are refused: a server with raw ones (vLLM's default) samples at temperature
- * 1 or 0, with any cuts; one started with `--logprobs-mode processed_logprobs` at any temperature, without cuts and penalties;
- * `tandem serve` likewise.
+ * Log-probabilities are always those of the sampled distribution; other settings are refused. A
+ * server with raw ones (vLLM's default) samples at temperature 1 or 0, with any cuts. One started
+ * with `--logprobs-mode processed_logprobs` samples at any temperature, without cuts and penalties.
+ * The same holds for `tandem serve`.
  *
- * Errors   as `enginePolicy`; throws TypeError for an address that is none and for options of generation that cannot be.
- * Effects  HTTP requests, until `close`.
- * Source   TorchRL `vLLMWrapper`, which records raw log-probabilities at any temperature, and AgentFly's `AsyncVLLMBackend`.
+ * Errors   those of `enginePolicy`. Throws TypeError for an invalid address or invalid generation
+ *          options.
+ * Effects  sends HTTP requests until `close`.
+ * Source   TorchRL `vLLMWrapper`, which records raw log-probabilities at any temperature, and
+ *          AgentFly's `AsyncVLLMBackend`.
  *
  * @example
  * const policy = vLLMWrapper({ url: 'http://127.0.0.1:8000', model: 'policy', generateKwargs: { maxNewTokens: 64 } })

@@ -1,13 +1,16 @@
-/** What the two endpoints answer, whole or in pieces, in one form. Nothing of a server is believed before it fits a schema. */
+/**
+ * The answers of both endpoints, whole or in pieces, in one format. Every answer is checked by a
+ * schema.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { SamplingEndpoint } from './wireRequest.js'
 
-/** A token as the wire tells it. */
+/** A token in an answer. */
 export interface WireLogProb {
   readonly id: number
   readonly logProb: number
-  /** Null where the server tells none. */
+  /** `null` if the server reports none. */
   readonly rank: number | null
 }
 
@@ -23,19 +26,19 @@ export interface WeightSpan {
   readonly end: number
 }
 
-/** What came of one completion: all of it, or the next piece. */
+/** The result of one completion: all of it, or the next piece. */
 export interface WirePart {
   readonly index: number
   readonly tokens: readonly WireToken[]
   readonly text: string
-  /** Null while it goes on. */
+  /** `null` until the completion ends. */
   readonly finishReason: string | null
   readonly stopReason: string | number | null
-  /** Null where the server does not tell them, or not yet. */
+  /** `null` if the server does not report them, or not yet. */
   readonly spans: readonly WeightSpan[] | null
 }
 
-/** One place of a prompt by token id. */
+/** The log-probabilities at one position of a prompt, by token id. */
 export type WirePromptPlace = ReadonlyMap<number, { readonly logProb: number; readonly rank: number | null }> | null
 
 /** A whole answer, or a frame of a stream. */
@@ -43,9 +46,9 @@ export interface WireAnswer {
   readonly model: string | null
   readonly parts: readonly WirePart[]
   readonly usage: { readonly prompt: number; readonly completion: number; readonly cached: number } | null
-  /** Null where none were told. */
+  /** `null` if none were reported. */
   readonly promptLogProbs: readonly WirePromptPlace[] | null
-  /** The prompt as the server read it; null where it was not told. */
+  /** The prompt as the server read it, or null if not reported. */
   readonly promptIds: readonly number[] | null
 }
 
@@ -118,7 +121,7 @@ const completionAnswer = z.object({
   usage,
 })
 
-/** What is wrong with an answer. */
+/** A result, or the problem with an answer. */
 type Read<T> = E.Either<string, T>
 
 const fromName = (name: string): number | null => {
@@ -129,7 +132,7 @@ const fromName = (name: string): number | null => {
 const idOf = ({ token_id: told, token }: z.infer<typeof named>): number | null =>
   told ?? (token == null ? null : fromName(token))
 
-/** Ids and log-probabilities, of which there must be as many and of the same tokens. */
+/** Joins ids and log-probabilities, whose numbers and tokens must match. */
 const sampledTokens = (
   ids: readonly number[],
   logProbs: readonly { readonly id: number | null; readonly token: Omit<WireToken, 'id'> }[],
@@ -198,7 +201,7 @@ const completionPart = (choice: CompletionChoice): Read<WirePart> => {
   const { tokens: names = [], token_logprobs: logProbs = [], top_logprobs: top } = choice.logprobs ?? {}
   const ids = choice.token_ids
   if (ids == null && (names.length > 0 || choice.text !== '')) {
-    return E.left('it tells no token ids, though they were asked for')
+    return E.left('it has no token ids, although they were requested')
   }
   if (names.length !== logProbs.length) {
     return E.left(`it has ${names.length} tokens and ${logProbs.length} log-probabilities`)
@@ -271,10 +274,10 @@ const readCompletion = (json: unknown): Read<WireAnswer> => {
 }
 
 /**
- * An answer, or a frame of a stream, from its JSON.
+ * Parses the JSON of an answer, or of a frame of a stream.
  *
- * Errors   `Left` with one sentence: a field of another type or missing, more or fewer token ids than log-probabilities, a log-probability of
- *          another token, no token ids.
+ * Errors   `Left` with a message: a missing or ill-typed field, different numbers of token ids and
+ *          log-probabilities, a log-probability of another token, or no token ids.
  * Cost     O(T) for T tokens and alternatives.
  */
 export const readAnswer = (endpoint: SamplingEndpoint, json: unknown): Read<WireAnswer> =>

@@ -1,8 +1,8 @@
-/** What is sent to sample: the bodies of `/inference/v1/generate` and `/v1/completions`. */
+/** The bodies of sampling requests for `/inference/v1/generate` and `/v1/completions`. */
 import { type Key, threefry } from '../../../core/key.js'
 import type { GenerationRequest, SamplingParams } from '../../../data/generation.js'
 
-/** Which of the server's endpoints samples: token ids alone, or OpenAI's with token ids beside the text. */
+/** The endpoint for sampling: one with token ids only, or OpenAI's with text and token ids. */
 export type SamplingEndpoint = 'generate' | 'completions'
 
 /** The paths of the endpoints. */
@@ -11,24 +11,25 @@ export const SAMPLING_PATHS: Readonly<Record<SamplingEndpoint, string>> = {
   completions: '/v1/completions',
 }
 
-/** Whether an answer comes at once or token by token. */
+/** The delivery of an answer: at once, or token by token. */
 export type Delivery = 'whole' | 'stream'
 
-/** What a body needs to know besides the request. */
+/** The settings of a body other than the request. */
 export interface WireSettings {
   readonly endpoint: SamplingEndpoint
   readonly delivery: Delivery
-  /** Name of the base model; an adapter's own name takes its place. */
+  /** Name of the base model. An adapter's name replaces it. */
   readonly model: string
-  /** No other attempt has it. */
+  /** Unique name of the attempt. */
   readonly requestId: string
   readonly maxTokens: number
 }
 
 /**
- * The seed of a request: 52 bits of its key, scrambled so that keys of neighboring seeds are far apart, and the number of its first
- * completion. The server gives completion k the seed `seed + k`; two requests with keys of their own and n completions each share a random
- * stream with a probability of n / 2^51.
+ * Returns the seed of a request: 52 bits of its key, scrambled so that the keys of neighboring
+ * seeds are far apart, plus the number of its first completion. The server gives completion k the
+ * seed `seed + k`. Two requests with different keys and n completions each share a random stream
+ * with probability n / 2^51.
  *
  * @example
  * requestSeed(keyFromSeed(0), 2) - requestSeed(keyFromSeed(0)) // 2
@@ -39,15 +40,19 @@ export const requestSeed = (key: Key, firstCompletion = 0): number => {
 }
 
 /**
- * How many log-probabilities are asked for at each place. `/inference/v1/generate` tells k tokens of which the sampled one is the first, so
- * that one more is needed for the k most probable; `/v1/completions` tells the sampled one besides.
+ * Returns the number of log-probabilities to request per position. `/inference/v1/generate` returns
+ * k tokens with the sampled one first, so the k most probable ones need k + 1. `/v1/completions`
+ * returns the sampled one in addition.
  */
 export const askedLogProbs = ({ topLogProbs: top }: SamplingParams, endpoint: SamplingEndpoint): number => {
   if (top === null || top === 0) return 0
   return endpoint === 'generate' ? top + 1 : top
 }
 
-/** vLLM's `SamplingParams`. Nothing is left to the server's defaults but what has the same meaning when it is left out. */
+/**
+ * Makes vLLM's `SamplingParams`. Only fields whose absence has the same meaning are left to the
+ * server's defaults.
+ */
 const samplingJson = (request: GenerationRequest, { endpoint, maxTokens }: WireSettings) => {
   const { sampling, firstCompletion } = request
   return {
@@ -75,10 +80,11 @@ const samplingJson = (request: GenerationRequest, { endpoint, maxTokens }: WireS
 }
 
 /**
- * The JSON body of a request.
+ * Makes the JSON body of a request.
  *
  * Effects  none.
- * Source   vLLM 0.32, `GenerateRequest` and `CompletionRequest`; fields that 0.10 does not know are left out unless asked for.
+ * Source   vLLM 0.32, `GenerateRequest` and `CompletionRequest`; fields unknown to 0.10 are left
+ *          out unless needed.
  */
 export const wireBody = (request: GenerationRequest, settings: WireSettings): Readonly<Record<string, unknown>> => {
   const { endpoint, delivery, model, requestId } = settings

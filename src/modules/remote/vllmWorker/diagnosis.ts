@@ -1,6 +1,6 @@
-/** What the log of a server that did not start means. */
+/** Diagnosis of the log of a server that failed to start. */
 
-/** Why a worker is not there. */
+/** The reason why a worker did not start. */
 export type WorkerProblem =
   | 'executable'
   | 'arguments'
@@ -15,27 +15,28 @@ export type WorkerProblem =
 interface Sign {
   readonly kind: WorkerProblem
   readonly pattern: RegExp
-  /** What to do. */
+  /** The advice to the user. */
   readonly advice: string
 }
 
-/** More telling ones first: what follows from another problem comes after it. */
+/** The signs in a log, the most specific first, because one problem may cause others. */
 const SIGNS: readonly Sign[] = [
   {
     kind: 'port',
     pattern: /address already in use|EADDRINUSE|the port is in use/i,
-    advice: 'the port is taken: leave `port` out to have a free one',
+    advice: 'the port is taken: leave `port` out to use a free one',
   },
   {
     kind: 'memory',
     pattern:
       /out of memory|OutOfMemoryError|No available memory for the cache blocks|less than desired GPU memory|Cannot allocate memory|not enough memory|larger than the available KV cache memory/i,
-    advice: 'memory ran out: lower gpuMemoryUtilization, maxModelLen or maxNumSeqs, or end what else runs there',
+    advice:
+      'memory ran out: lower gpuMemoryUtilization, maxModelLen or maxNumSeqs, or stop other programs on the device',
   },
   {
     kind: 'arguments',
     pattern: /unrecognized arguments|error: argument|unknown option|invalid choice|error: option/i,
-    advice: 'this version does not take one of the engine arguments: see `vllm serve --help=all`',
+    advice: 'this version does not support one of the engine arguments: see `vllm serve --help=all`',
   },
   {
     kind: 'package',
@@ -46,13 +47,12 @@ const SIGNS: readonly Sign[] = [
     kind: 'model',
     pattern:
       /does not appear to have a file named|is not a local folder|Repo id must|RepositoryNotFound|cannot be used|No such file or directory(?:(?!No such file).)*config\.json|couldn't connect to/i,
-    advice:
-      'the model cannot be loaded: give a folder with config.json and *.safetensors, or a name on the hub that can be reached',
+    advice: 'the model cannot be loaded: use a folder with config.json and *.safetensors, or a name on a reachable hub',
   },
 ]
 
 /**
- * The likely cause of what a log says.
+ * Returns the likely cause of a failed start from its log.
  *
  * @example
  * diagnose(['torch.OutOfMemoryError: CUDA out of memory']).kind // 'memory'

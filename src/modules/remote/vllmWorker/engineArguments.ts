@@ -1,18 +1,18 @@
-/** Engine arguments as a record, and as the command line of `vllm serve`. */
+/** Conversion of engine arguments to the command line of `vllm serve`. */
 import * as E from 'fp-ts/lib/Either.js'
 import { problemList } from '../../../core/failure.js'
 
-/** What an engine argument may be. Records are sent as JSON, lists as several words. */
+/** The value of an engine argument. Records are sent as JSON, lists as several words. */
 export type EngineArgument = string | number | boolean | null | undefined | readonly EngineArgument[] | EngineRecord
 
-/** A record among engine arguments. */
+/** A record in engine arguments. */
 interface EngineRecord {
   readonly [name: string]: EngineArgument
 }
 
 /**
- * Arguments of a vLLM engine: `model`, and any other of `vllm serve` under its name in camel case or with underscores. Names that are not
- * listed here are passed on as they are; vLLM refuses those that it does not know.
+ * The arguments of a vLLM engine: `model`, and any other of `vllm serve`, named in camel case or
+ * with underscores. Other names are passed on unchanged, and vLLM refuses unknown ones.
  */
 export interface VLLMEngineArguments {
   /** A folder, or a name on the hub. */
@@ -37,13 +37,13 @@ export interface VLLMEngineArguments {
   readonly [name: string]: EngineArgument
 }
 
-/** Given as options of the worker, because it has to know them. */
+/** Arguments that must be given as options of the worker, because it uses them. */
 const RESERVED: ReadonlySet<string> = new Set(['host', 'port', 'api-key', 'model'])
 
 /** Lists that vLLM reads as one JSON text instead of several words. */
 const JSON_LISTS: ReadonlySet<string> = new Set(['allowed-origins', 'allowed-methods', 'allowed-headers'])
 
-/** `maxModelLen` and `max_model_len` are `max-model-len`. */
+/** Converts `maxModelLen` and `max_model_len` to `max-model-len`. */
 const flagOf = (name: string): string =>
   name
     .replaceAll('_', '-')
@@ -52,7 +52,7 @@ const flagOf = (name: string): string =>
 
 const isList = (value: EngineArgument): value is readonly EngineArgument[] => Array.isArray(value)
 
-/** Why a value cannot be an argument, or nothing. */
+/** Returns why a value cannot be an argument, if so. */
 const valueProblem = (path: string, value: unknown): readonly string[] => {
   switch (typeof value) {
     case 'boolean':
@@ -69,7 +69,7 @@ const valueProblem = (path: string, value: unknown): readonly string[] => {
   }
 }
 
-/** One word of the command line. */
+/** Returns one word of the command line. */
 const wordOf = (value: EngineArgument): string =>
   typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value)
 
@@ -83,11 +83,13 @@ const wordsOf = (flag: string, value: EngineArgument): readonly string[] => {
 }
 
 /**
- * The words of a command line for engine arguments, in the order of the record: `true` is `--flag`, `false` is `--no-flag`, lists are several
- * words, records JSON; null and undefined are left out.
+ * Converts engine arguments to the words of a command line, in the order of the record: `true`
+ * becomes `--flag`, `false` becomes `--no-flag`, lists become several words, records JSON; null and
+ * undefined are left out.
  *
- * Errors   `Left` with every name that is none, is given twice in two spellings, or is the worker's to choose (host, port, API key), and with
- *          every value that cannot be an argument: NaN, empty texts, functions.
+ * Errors   `Left` with every name that is invalid, occurs twice in two spellings, or is an option
+ *          of the worker (host, port, API key), and with every invalid value: NaN, empty texts,
+ *          functions.
  *
  * @example
  * engineArguments({ model: 'm', maxModelLen: 64, enable_lora: true }) // right(['--max-model-len', '64', '--enable-lora'])
@@ -101,7 +103,7 @@ export const engineArguments = (config: VLLMEngineArguments): E.Either<string, r
     ...(typeof model === 'string' && model.startsWith('-') ? [`model must not begin with a dash, got ${model}`] : []),
     ...given.flatMap(([name, value], i) => {
       const flag = flags[i]!
-      if (!/^[a-zA-Z][a-zA-Z0-9_]*$/.test(name)) return [`'${name}' is no name of an engine argument`]
+      if (!/^[a-zA-Z][a-zA-Z0-9_]*$/.test(name)) return [`'${name}' is not the name of an engine argument`]
       if (RESERVED.has(flag)) return [`${name} is an option of the worker, not an engine argument`]
       if (flags.indexOf(flag) !== i) return [`--${flag} is given twice`]
       return valueProblem(name, value)
@@ -112,7 +114,7 @@ export const engineArguments = (config: VLLMEngineArguments): E.Either<string, r
     : E.right(given.flatMap(([, value], i) => wordsOf(flags[i]!, value)))
 }
 
-/** The arguments with those of `defaults` that they do not name themselves, in whatever spelling. */
+/** Adds those of `defaults` that the arguments do not set themselves, in any spelling. */
 export const withEngineDefaults = (
   config: VLLMEngineArguments,
   defaults: Omit<VLLMEngineArguments, 'model'>,

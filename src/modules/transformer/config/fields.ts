@@ -1,9 +1,12 @@
-/** Reading the fields of a `config.json`: those that a family interprets, those that change nothing, and no others. */
+/** Reads the fields of a `config.json`: interpreted ones and harmless ones. Others are rejected. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { fitSchema } from '../../../data/schemaJson.js'
 
-/** Sizes above this are refused: nothing so large fits into memory, and lists of that length must not be tried. */
+/**
+ * Largest allowed size. Nothing larger fits into memory, and lists of such a length must never be
+ * allocated.
+ */
 const MAX_SIZE = 2 ** 31 - 1
 const MAX_LAYERS = 10_000
 
@@ -12,21 +15,21 @@ export const layerCount = z.number().int().positive().max(MAX_LAYERS)
 const tokenId = z.number().int().nonnegative().max(MAX_SIZE)
 export const positiveNumber = z.number().positive()
 
-/** A field that may be missing or null and then has the value that Transformers gives it. */
+/** Makes a field with a default value for missing and null. */
 export const eitherField = <S extends z.ZodType>(schema: S, value: z.output<S>) =>
   schema.nullish().transform((given) => given ?? value)
 
-/** A field that may be missing or null and then stays unsaid. */
+/** Makes a field that is null if missing. */
 export const optionalField = <S extends z.ZodType>(schema: S) => schema.nullish().transform((given) => given ?? null)
 
-/** Yes or no; which of them where a file does not say. */
+/** Boolean fields by their default. */
 export const yes = eitherField(z.boolean(), true)
 export const no = eitherField(z.boolean(), false)
 
-/** Whether projections have a bias; none unless a file says so. */
+/** A bias field of projections, by default without a bias. */
 export const biasField = no.transform((given) => (given ? ('added' as const) : ('none' as const)))
 
-/** A field that may be missing, with Transformers' default, or null, which switches something off. */
+/** Makes a field with Transformers' default if missing, and null if disabled. */
 export const switchable = <S extends z.ZodType>(schema: S, value: z.output<S>) =>
   schema
     .nullable()
@@ -41,9 +44,9 @@ export const commonFields = {
   pad_token_id: tokenId.nullish(),
 }
 
-/** Fields that say nothing about the arithmetic of the forward pass, whatever they hold. */
+/** Fields that never affect the arithmetic of the forward pass. */
 const HARMLESS: ReadonlySet<string> = new Set([
-  // what wrote the file and where it came from
+  // origin of the file
   ...['architectures', 'transformers_version', '_name_or_path', 'auto_map', 'tokenizer_class', 'torch_dtype', 'dtype'],
   ...['transformers.js_config', 'unsloth_fixed', 'unsloth_version', '_commit_hash', 'finetuning_task', 'prefix'],
   ...['is_llama_config', 'model_name', '_attn_implementation', '_attn_implementation_autoset', 'attn_implementation'],
@@ -53,10 +56,10 @@ const HARMLESS: ReadonlySet<string> = new Set([
   // heads for other tasks
   ...['summary_type', 'summary_use_proj', 'summary_activation', 'summary_proj_to_labels', 'summary_first_dropout'],
   ...['id2label', 'label2id', 'num_labels', 'problem_type', 'task_specific_params'],
-  // what calls return, and how caches are kept
+  // return values and caches
   ...['use_cache', 'cache_implementation', 'output_attentions', 'output_hidden_states', 'return_dict', 'torchscript'],
   ...['use_bfloat16', 'return_dict_in_generate', 'output_scores', 'n_ctx'],
-  // special tokens of the tokenizer, and settings of sampling, which generation_config.json has today
+  // special tokens of the tokenizer, and sampling settings that are now in generation_config.json
   ...['bos_token_id', 'sep_token_id', 'decoder_start_token_id', 'forced_bos_token_id', 'forced_eos_token_id'],
   ...['max_length', 'min_length', 'do_sample', 'early_stopping', 'num_beams', 'num_beam_groups', 'diversity_penalty'],
   ...['temperature', 'top_k', 'top_p', 'typical_p', 'repetition_penalty', 'length_penalty', 'no_repeat_ngram_size'],
@@ -64,7 +67,7 @@ const HARMLESS: ReadonlySet<string> = new Set([
   ...['begin_suppress_tokens', 'exponential_decay_length_penalty', 'remove_invalid_values'],
 ])
 
-/** Fields that are harmless at these values, and mean arithmetic that is not computed here at others. */
+/** Fields that are harmless at these values only. Other values require unsupported arithmetic. */
 const HARMLESS_AT: Readonly<Record<string, readonly unknown[]>> = {
   is_encoder_decoder: [false],
   is_decoder: [false, true], // all of these attend to the past only
@@ -91,10 +94,11 @@ const shown = (value: unknown): string => {
 }
 
 /**
- * The fields that a family interprets.
+ * Reads the fields that a family interprets.
  *
- * Errors   `Left` of a sentence for a field that is missing or ill-typed, or for fields that are unknown and not known to be harmless:
- *          they may change the arithmetic. All are named.
+ * Errors   `Left` with a message that names all problems: fields that are missing or ill-typed, and
+ *          unknown fields that are not known to be harmless, because they may change the
+ *          arithmetic.
  */
 export const readFields = <S extends z.ZodRawShape>(
   shape: S,

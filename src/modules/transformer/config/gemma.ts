@@ -45,16 +45,16 @@ const gemmaFields = {
 
 type GemmaRaw = z.output<z.ZodObject<typeof gemmaFields>>
 
-/** What the two generations do differently. */
+/** The differences between the two generations. */
 interface Generation {
   readonly architecture: 'gemma2' | 'gemma3_text'
-  /** Which layers see a window unless `layer_types` says so. */
+  /** Returns true for layers with a window. `layer_types` takes precedence. */
   readonly sliding: (layer: number) => boolean
   readonly queryKeyNorms: 'none' | 'each head'
   readonly attentionSoftCap: number | null
   readonly logitSoftCap: number | null
   readonly rotary: E.Either<string, Readonly<Record<string, RotaryDescription>>>
-  /** The table of layers with a window. */
+  /** The rotary table of layers with a window. */
   readonly slidingTable: 'global' | 'local'
 }
 
@@ -119,7 +119,7 @@ const contextOf = (raw: GemmaRaw, defaultTheta: number) => ({
   partial: { factor: 1, allowed: 'whole' } as const,
 })
 
-/** `hidden_act` stands in older files; Transformers reads `hidden_activation`. */
+/** Ignored fields. `hidden_act` occurs in older files; Transformers reads `hidden_activation`. */
 const UNREAD = ['hidden_act']
 
 export const gemma2: Family = (json) => {

@@ -1,4 +1,4 @@
-/** GPT-2 and GPT-Neo: learned positions, layer norms with biases, a plain feed-forward half. */
+/** GPT-2 and GPT-Neo: learned positions, layer norms with biases, plain feed-forward layers. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { AttentionDescription, DecoderConfig, LayerKind, Norm, Projection } from './description.js'
@@ -39,7 +39,7 @@ const gptFields = {
 
 type GptRaw = z.output<z.ZodObject<typeof gptFields>>
 
-/** What the two families do differently. */
+/** The differences between the two families. */
 interface Variant {
   readonly architecture: 'gpt2' | 'gpt_neo'
   readonly sizes: Sizes
@@ -125,7 +125,10 @@ const gpt2Fields = {
   scale_attn_by_inverse_layer_idx: no,
 }
 
-/** Where `reorder_and_upcast_attn` multiplies by the scale makes no difference in float32. */
+/**
+ * Ignored fields. The position of the scale in `reorder_and_upcast_attn` makes no difference in
+ * float32.
+ */
 const GPT2_UNREAD = ['reorder_and_upcast_attn']
 
 export const gpt2: Family = (json) => {
@@ -174,7 +177,7 @@ const gptNeoFields = {
 
 type GptNeoRaw = z.output<z.ZodObject<typeof gptNeoFields>>
 
-/** Layers with a window (`local`) and without (`global`), in the repeated pattern that a file writes down. */
+/** Expands the repeated pattern of layers with a window (`local`) and without (`global`). */
 const attentionLayers = (raw: GptNeoRaw): E.Either<string, readonly ('global' | 'local')[]> => {
   const pattern = raw.attention_types ?? [[['global', 'local'], 12] as const]
   const count = pattern.reduce((sum, [names, times]) => sum + names.length * times, 0)
@@ -184,7 +187,7 @@ const attentionLayers = (raw: GptNeoRaw): E.Either<string, readonly ('global' | 
     Array.from({ length: names.length * times }, (_, i) => names[i % names.length]!),
   )
   return raw.attention_layers !== null && raw.attention_layers.join() !== layers.join()
-    ? E.left('attention_layers and attention_types say different things')
+    ? E.left('attention_layers and attention_types contradict each other')
     : E.right(layers)
 }
 

@@ -42,14 +42,14 @@ import {
 } from './parts.js'
 import { type RopeContext, ropeParameters, rotaryOf } from './rope.js'
 
-/** What a family says of itself beyond the fields that it shares with Llama. */
+/** The properties of a family that differ from Llama's. */
 interface Variant {
   readonly architecture: Architecture
   readonly tokens: { readonly end: number | null; readonly pad: number | null }
   readonly defaultTheta?: number
   readonly partial?: RopeContext['partial']
   readonly windows: E.Either<string, readonly (number | null)[]>
-  /** Which layers encode positions; all by default. */
+  /** True for layers that encode positions. Default: all. */
   readonly encodes?: readonly boolean[]
   readonly attention: (sizes: Sizes) => Omit<AttentionDescription, 'softCap' | 'paddingSees'>
   readonly feedForward: (sizes: Sizes) => Omit<FeedForwardDescription, 'activation'>
@@ -90,7 +90,8 @@ const describe = (json: ConfigJson, raw: LlamaRaw, variant: Variant): E.Either<s
     heads: sizes.right.heads,
     keyValueHeads: sizes.right.keyValueHeads,
     headSize,
-    // longrope turns by other angles beyond the trained length: a sequence that grows past it would have to be computed anew
+    // longrope uses other angles beyond the trained length, so a sequence that grows past it must
+    // be computed again
     maxPositions: rotary.scaling.type === 'longrope' ? rotary.scaling.trainedLength : raw.max_position_embeddings,
     tiedEmbeddings: raw.tie_word_embeddings,
     ...specialTokens(raw, variant.tokens),
@@ -105,12 +106,12 @@ const describe = (json: ConfigJson, raw: LlamaRaw, variant: Variant): E.Either<s
   })
 }
 
-/** Which layers see a window, if none says so. */
+/** Returns false for every layer, as the default without windows. */
 const none = (raw: LlamaRaw): readonly boolean[] => new Array<boolean>(raw.num_hidden_layers).fill(false)
 
 const all = (raw: LlamaRaw, window: number | null): readonly boolean[] => none(raw).map(() => window !== null)
 
-/** Llama's layer with biases where a family has them. */
+/** Makes Llama's layer with the biases of a family. */
 const llamaLayer = (
   raw: LlamaRaw,
   bias: {
@@ -211,7 +212,7 @@ export const qwen3: Family = (json) => {
   })
 }
 
-/** Older files say `su` or `yarn` for what is `longrope` today. */
+/** Renames the scaling type `su` or `yarn` of older files to `longrope`. */
 const renamed = (parameters: ConfigJson | null): ConfigJson | null => {
   const type = parameters?.rope_type ?? parameters?.type
   return type === 'su' || type === 'yarn' ? { ...parameters, rope_type: 'longrope' } : parameters

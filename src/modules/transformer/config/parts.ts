@@ -1,4 +1,4 @@
-/** Parts that descriptions of several families are put together from. */
+/** The parts that descriptions of several families share. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { Activation } from '../../../engine/ops/activation.js'
@@ -16,22 +16,25 @@ import { ropeFields } from './rope.js'
 /** A parsed JSON object. */
 export type ConfigJson = Readonly<Record<string, unknown>>
 
-/** A `config.json` -> what it describes, or a sentence that names what is wrong or not supported. */
+/**
+ * Converts a `config.json` to a description, or returns a message that names the invalid or
+ * unsupported part.
+ */
 export type Family = (json: ConfigJson) => E.Either<string, DecoderConfig>
 
 type Parts = Readonly<Record<string, E.Either<string, unknown>>>
 
-/** All parts, or all of their problems. */
+/** Returns all parts, or all of their problems. */
 export const gather = <P extends Parts>(
   parts: P,
 ): E.Either<string, { readonly [K in keyof P]: P[K] extends E.Either<string, infer A> ? A : never }> => {
   const problems = Object.values(parts).flatMap((part) => (E.isLeft(part) ? [part.left] : []))
   if (problems.length > 0) return E.left(problems.join('; '))
   const values = Object.entries(parts).map(([name, part]) => [name, E.isRight(part) ? part.right : undefined])
-  return E.right(Object.fromEntries(values) as never) // the types of the parts, none of which is left
+  return E.right(Object.fromEntries(values) as never) // the types of the parts, all of them Right
 }
 
-/** The fields of families that are laid out like Llama. */
+/** The fields of families with Llama's layout. */
 export const llamaFields = {
   ...commonFields,
   ...ropeFields,
@@ -49,7 +52,10 @@ export const llamaFields = {
 
 export type LlamaRaw = z.output<z.ZodObject<typeof llamaFields>>
 
-/** Special tokens of a file, or where it leaves them out those of the family if the vocabulary has them. */
+/**
+ * Returns the special tokens of a file, or the family's if the file has no such field and the
+ * vocabulary contains them.
+ */
 export const specialTokens = (
   raw: Pick<LlamaRaw, 'eos_token_id' | 'pad_token_id' | 'vocab_size'>,
   family: { readonly end: number | null; readonly pad: number | null },
@@ -62,7 +68,7 @@ export const specialTokens = (
   }
 }
 
-/** Sizes of attention and of the feed-forward half. */
+/** The sizes of attention and feed-forward layers. */
 export interface Sizes {
   readonly hidden: number
   readonly inner: number
@@ -71,7 +77,7 @@ export interface Sizes {
   readonly headSize: number
 }
 
-/** Sizes that fit each other. */
+/** Checks that sizes match each other. */
 export const sizesOf = (given: Sizes): E.Either<string, Sizes> => {
   const { hidden, heads, keyValueHeads, headSize } = given
   if (heads % keyValueHeads !== 0) {
@@ -100,25 +106,28 @@ const ACTIVATIONS: Readonly<Record<string, Activation>> = {
   gelu_pytorch_tanh: 'geluTanh',
 }
 
-/** An activation by Transformers' name for it. `field` is where the name stands. */
+/**
+ * Returns an activation by its name in Transformers. `field` is the field with the name, for
+ * messages.
+ */
 export const activationOf = (field: string, name: string): E.Either<string, Activation> =>
   Object.hasOwn(ACTIVATIONS, name)
     ? E.right(ACTIVATIONS[name]!)
     : E.left(`not supported: ${field} '${name}' (supported: ${Object.keys(ACTIVATIONS).join(', ')})`)
 
-/** A linear map stored as PyTorch's Linear does, from so many features to so many. */
+/** Makes a linear map with the layout of PyTorch's Linear. */
 export const linearMap = (
   name: string,
   [inputs, outputs]: readonly [number, number],
   bias: Projection['bias'] = 'none',
 ): Projection => ({ name, inputs, outputs, bias, layout: 'out-in' })
 
-/** Root-mean-square norms of one epsilon; `offset` 1 for Gemma. */
+/** Makes root-mean-square norms with a common epsilon. `offset` is 1 for Gemma. */
 export const rmsNorms =
   (epsilon: number, offset: 0 | 1 = 0) =>
   (name: string, width: number): Norm => ({ name, width, kind: 'rms', epsilon, offset })
 
-/** `q_proj`, `k_proj`, `v_proj` and `o_proj` under a name. */
+/** Makes `q_proj`, `k_proj`, `v_proj` and `o_proj`. */
 export const separateProjections = (
   sizes: Sizes,
   bias: { readonly inputs: Projection['bias']; readonly output: Projection['bias'] },
@@ -134,7 +143,7 @@ export const separateProjections = (
   }
 }
 
-/** `gate_proj`, `up_proj` and `down_proj`. */
+/** Makes `gate_proj`, `up_proj` and `down_proj`. */
 export const gatedProjections = (
   { hidden, inner }: Sizes,
   bias: Projection['bias'] = 'none',
@@ -144,7 +153,7 @@ export const gatedProjections = (
   output: linearMap('mlp.down_proj', [inner, hidden], bias),
 })
 
-/** Norms before both halves of a layer, under Llama's names. */
+/** Makes the norms before both halves of a layer, with Llama's names. */
 export const preNorms = (
   norm: (name: string, width: number) => Norm,
   hidden: number,
@@ -156,7 +165,7 @@ export const preNorms = (
   feedForward: { before: norm('post_attention_layernorm', hidden), after: null },
 })
 
-/** The window of each layer: from `layer_types` where a file names them, or from `planned`. */
+/** Returns the window of each layer, from `layer_types` if present, otherwise from `planned`. */
 export const attentionWindowsOf = (
   given: readonly string[] | null,
   planned: readonly boolean[],
@@ -174,7 +183,7 @@ export const attentionWindowsOf = (
   return E.right(types.map((type) => (type === 'sliding_attention' ? window : null)))
 }
 
-/** Layers that turn positions by the table `global` and differ in their window only. */
+/** Makes layers that use the table `global` and differ only in their window. */
 export const globalKinds = (windows: readonly (number | null)[], scale: number): readonly LayerKind[] =>
   windows.map((window) => ({ window, rotary: 'global', scale }))
 

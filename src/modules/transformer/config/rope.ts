@@ -1,10 +1,13 @@
-/** The rotary embedding of a `config.json`: its base and how it is stretched, in the old place and in the new one. */
+/** The rotary embedding of a `config.json`: its base and scaling, in the old and the new format. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { RopeScaling, RotaryDescription } from './description.js'
 import { eitherField, optionalField, positiveNumber, readFields, size } from './fields.js'
 
-/** What a family may say about its rotary embedding: `rope_scaling` with `rope_theta` (old), or `rope_parameters` (Transformers 5). */
+/**
+ * The fields of a family's rotary embedding: `rope_scaling` with `rope_theta` (old), or
+ * `rope_parameters` (Transformers 5).
+ */
 export const ropeFields = {
   rope_theta: optionalField(positiveNumber),
   rope_scaling: optionalField(z.record(z.string(), z.unknown())),
@@ -12,7 +15,10 @@ export const ropeFields = {
   original_max_position_embeddings: optionalField(size),
 }
 
-/** What a file says of its only rotary embedding. The older place goes first, as in Transformers. */
+/**
+ * Returns the parameters of a file's only rotary embedding. The older format takes precedence, as
+ * in Transformers.
+ */
 export const ropeParameters = (raw: {
   readonly rope_theta: number | null
   readonly rope_scaling: Readonly<Record<string, unknown>> | null
@@ -46,14 +52,16 @@ const parameterFields = {
 
 type Parameters = z.output<z.ZodObject<typeof parameterFields>>
 
-/** What the rest of a config says, for a rotary embedding to be complete. */
+/** The other values of a config that a rotary embedding needs. */
 export interface RopeContext {
   readonly headSize: number
   readonly maxPositions: number
-  /** Base where none is given. */
+  /** The default base. */
   readonly defaultTheta: number
   readonly originalMaxPositions: number | null
-  /** Share of each head that is turned where the parameters name none, and whether a family may turn a part at all. */
+  /**
+   * Default share of each head that is rotated, and whether the family supports partial rotation.
+   */
   readonly partial: { readonly factor: number; readonly allowed: 'any' | 'whole' }
 }
 
@@ -137,14 +145,14 @@ const widthOf = (given: Parameters, { headSize, partial }: RopeContext): E.Eithe
   return width >= 2 && width <= headSize && width % 2 === 0
     ? E.right(width)
     : E.left(
-        `head size ${headSize}: ${width} of its features are turned, which is no even number from 2 to ${headSize}`,
+        `head size ${headSize}: ${width} of its features are rotated, which is not an even number from 2 to ${headSize}`,
       )
 }
 
 /**
- * One rotary embedding from its parameters (`rope_parameters`, or the older `rope_scaling`).
+ * Makes a rotary embedding from its parameters (`rope_parameters`, or the older `rope_scaling`).
  *
- * Errors   `Left` of a sentence that names what is missing, unknown, or not supported.
+ * Errors   `Left` with a message that names the missing, unknown or unsupported part.
  * Source   `modeling_rope_utils.py` of Transformers 5.17.
  */
 export const rotaryOf = (
@@ -161,7 +169,7 @@ export const rotaryOf = (
   if (E.isLeft(stretch)) return stretch
   const { scaling } = stretch.right
   if (scaling.type === 'dynamic' && width.right === 2)
-    return E.left("rope type 'dynamic' needs more than 2 turned features")
+    return E.left("rope type 'dynamic' needs more than 2 rotated features")
   const lists = scaling.type === 'longrope' ? [scaling.shortFactors, scaling.longFactors] : []
   const uneven = lists.find((list) => list.length !== width.right / 2)
   if (uneven !== undefined) {

@@ -51,7 +51,7 @@ describe('the frames', () => {
 describe('fill', () => {
   it('fills every slot, and refuses one without a value', () => {
     expect(fill('{a} and {b} and {a}', { a: '$&', b: 'y' })).toBe('$& and y and $&')
-    expect(() => fill('{a} and {c}', { a: 'x' })).toThrow("there is no {c} for '{a} and {c}'")
+    expect(() => fill('{a} and {c}', { a: 'x' })).toThrow("no value of {c} for '{a} and {c}'")
   })
 })
 

@@ -133,16 +133,16 @@ describe('sampling parameters for a model', () => {
     ],
     [{ topLogProbs: 9 }, {}, 'topLogProbs must be at most the vocabulary size 8, got 9'],
     [{ promptLogProbs: 9 }, {}, 'promptLogProbs must be at most the vocabulary size 8, got 9'],
-    [{ stop: ['a'] }, { text: 'absent' }, 'stop must be empty where the engine has no tokenizer, got ["a"]'],
+    [{ stop: ['a'] }, { text: 'absent' }, 'stop must be empty, because the engine has no tokenizer, got ["a"]'],
     [
       { minTokens: 1, allowedTokens: [3, 7], stopTokens: [3] },
       {},
-      'minTokens must be 0 where every allowed token ends the completion, got 1',
+      'minTokens must be 0, because every allowed token ends the completion, got 1',
     ],
     [
       { minTokens: 2 },
       { vocabularySize: 2, endTokens: [0, 1] },
-      'minTokens must be 0 where every allowed token ends the completion, got 2',
+      'minTokens must be 0, because every allowed token ends the completion, got 2',
     ],
   ] as const)('%o are refused', (some, others, reason) => {
     expect(requireLeft(checked(some, others)).reason).toBe(reason)

@@ -228,8 +228,8 @@ describe('logits that cannot be sampled from', () => {
 
   it.each([
     ['all are -Infinity', [-Infinity, -Infinity], {}, [], 'every logit is -Infinity'],
-    ['all tokens are banned', [1, 2], {}, [0, 1], 'no token may be chosen'],
-    ['no allowed token has a chance', [1, -Infinity], { allowedTokens: [1] }, [], 'no token may be chosen'],
+    ['all tokens are banned', [1, 2], {}, [0, 1], 'no token can be sampled'],
+    ['no allowed token has a chance', [1, -Infinity], { allowedTokens: [1] }, [], 'no token can be sampled'],
     ['a bias is beyond float32', [1, 2], { logitBias: new Map([[1, 1e300]]) }, [], 'give token 1 the logit Infinity'],
   ] as const)('fail where %s', (_, row, some, banned, reason) => {
     const params = { ...DEFAULT_SAMPLING, ...some }

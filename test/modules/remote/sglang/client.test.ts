@@ -242,7 +242,7 @@ describe('sglangClient: sampling', () => {
   it.each([
     [{ allowedTokens: [1] }, 'allowedTokens must be null'],
     [{ topLogProbs: 1, logProbsMode: 'raw', temperature: 0.5 }, "topLogProbs in the mode 'raw'"],
-    [{ promptLogProbs: 0, logProbsMode: 'tempered', temperature: 0.5 }, 'the server tells them raw'],
+    [{ promptLogProbs: 0, logProbsMode: 'tempered', temperature: 0.5 }, 'the server reports only raw ones'],
     [{ stopTokens: [8] }, 'stopTokens must have ids below the vocabulary size 8'],
   ] as const)('refuses what it cannot do before anything is sent: %j', async (sampling, reason) => {
     const { server, client } = await pair()

@@ -304,7 +304,7 @@ describe('sglangClient: pausing', () => {
     const first = versionsOf(client, 'first')
     await until(() => server.running() === 1)
     expect(await client.pause({ mode: 'wait', cache: 'clear' })()).toMatchObject({
-      left: { kind: 'refused', reason: expect.stringContaining('1 requests were still underway') },
+      left: { kind: 'refused', reason: expect.stringContaining('1 requests were still running') },
     })
     expect(server.of('/pause_generation')).toEqual([])
     go()

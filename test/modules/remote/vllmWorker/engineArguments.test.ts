@@ -64,7 +64,7 @@ describe('engine arguments', () => {
       expect(reason).toContain(word)
     }
     expect(isRight(engineArguments({ model: '--rm' }))).toBe(false)
-    expect(requireLeft(engineArguments({ model: 'm', 'a b': 1 }))).toContain("'a b' is no name")
+    expect(requireLeft(engineArguments({ model: 'm', 'a b': 1 }))).toContain("'a b' is not the name")
     expect(requireLeft(engineArguments({ model: 'm', api_key: 'secret' }))).not.toContain('secret')
   })
 

@@ -1,0 +1,80 @@
+/** Games by the names that configurations use. */
+import { errorMessage } from '../../core/failure.js'
+import { unknownName } from '../../core/options.js'
+import { breakthrough } from '../../envs/games/breakthrough.js'
+import { connectFour } from '../../envs/games/connectFour.js'
+import type { Game } from '../../envs/games/game.js'
+import { hex } from '../../envs/games/hex.js'
+import { kuhnPoker } from '../../envs/games/kuhnPoker.js'
+import { leducPoker } from '../../envs/games/leducPoker.js'
+import { liarsDice } from '../../envs/games/liarsDice.js'
+import {
+  matchingPennies,
+  matchingPennies3,
+  prisonersDilemma,
+  rockPaperScissors,
+  stagHunt,
+} from '../../envs/games/matrixGames.js'
+import { nim } from '../../envs/games/nim.js'
+import { pig } from '../../envs/games/pig.js'
+import { ticTacToe } from '../../envs/games/ticTacToe.js'
+import { anyGame } from '../players/player.js'
+
+type GameOptions = Readonly<Record<string, unknown>>
+
+/** Makes a game of its options. The factories check the options themselves. */
+type MakeGame = (options: GameOptions) => Game
+
+const fixed =
+  (game: Game): MakeGame =>
+  (options) => {
+    const [option] = Object.keys(options)
+    if (option !== undefined) throw new RangeError(`unknown option '${option}' (the game has no options)`)
+    return game
+  }
+
+/** Games by name. Some have two names: OpenSpiel's and another one in use. */
+const GAMES: Readonly<Record<string, MakeGame>> = {
+  tic_tac_toe: fixed(anyGame(ticTacToe)),
+  connect_four: (options) => anyGame(connectFour(options)),
+  kuhn_poker: (options) => anyGame(kuhnPoker(options)),
+  leduc_poker: (options) => anyGame(leducPoker(options)),
+  liars_dice: (options) => anyGame(liarsDice(options)),
+  matrix_pd: fixed(anyGame(prisonersDilemma)),
+  prisoners_dilemma: fixed(anyGame(prisonersDilemma)),
+  matrix_mp: fixed(anyGame(matchingPennies)),
+  matching_pennies: fixed(anyGame(matchingPennies)),
+  matching_pennies_3p: fixed(anyGame(matchingPennies3)),
+  matrix_rps: fixed(anyGame(rockPaperScissors)),
+  rock_paper_scissors: fixed(anyGame(rockPaperScissors)),
+  matrix_sh: fixed(anyGame(stagHunt)),
+  stag_hunt: fixed(anyGame(stagHunt)),
+  hex: (options) => anyGame(hex(options)),
+  breakthrough: (options) => anyGame(breakthrough(options)),
+  nim: (options) => anyGame(nim(options)),
+  pig: (options) => anyGame(pig(options)),
+}
+
+/** The names of all games. */
+export const GAME_NAMES: readonly string[] = Object.keys(GAMES)
+
+/**
+ * Makes the game of a name. Its own name is the given one, with the options in parentheses.
+ *
+ * Errors   throws RangeError for an unknown name, with the nearest known one, and for wrong
+ *          options.
+ *
+ * @example
+ * gameNamed('kuhn_poker', { players: 3 }).name // 'kuhn_poker(players=3)'
+ */
+export const gameNamed = (name: string, options: GameOptions = {}): Game => {
+  const make = Object.hasOwn(GAMES, name) ? GAMES[name] : undefined
+  if (make === undefined)
+    throw new RangeError(`${unknownName('game', name, GAME_NAMES)} (the games are ${GAME_NAMES.join(', ')})`)
+  const given = Object.entries(options).map(([option, value]) => `${option}=${JSON.stringify(value)}`)
+  try {
+    return { ...make(options), name: given.length === 0 ? name : `${name}(${given.join(',')})` }
+  } catch (error) {
+    throw new RangeError(`${name}: ${errorMessage(error)}`)
+  }
+}

@@ -1,0 +1,196 @@
+/** Environments that tools and rewards hold: resources of a pool, each bound to a call, a conversation, a group or the run. */
+import * as E from 'fp-ts/lib/Either.js'
+import { ABORTED, unlessAborted } from '../../core/cancellation.js'
+import { errorMessage } from '../../core/failure.js'
+import { type Limiter, limiter } from '../../core/limiter.js'
+import { aFunction, aNumber, aRecord, checkOptions, oneOf } from '../../core/options.js'
+import { type ResourceFailure, type ResourceScope, type ResourceSpec, resourceFailure } from '../../core/resource.js'
+import { liveTimers } from '../../live/clock.js'
+import type { Episode } from '../transforms/episode.js'
+import { type Lease, type ResourcePool, type ResourcePoolOptions, resourcePool } from './resourcePool.js'
+
+export interface ToolEnvironmentOptions<R> extends Omit<ResourcePoolOptions, 'limit'> {
+  /** Most environments that are alive at a time. Default 8. */
+  readonly poolSize?: number
+  /** How long an environment belongs to its user. Default `chain`: all calls of a conversation and its reward. */
+  readonly scope?: ResourceScope
+  /** Prepares an environment for its user, such as with the arguments of the row (`episode.task`). What it throws is a failure to start. */
+  readonly prepare?: (environment: R, episode: Episode | undefined) => Promise<void>
+  /** Milliseconds after which an unused environment of an abandoned conversation is given back. Default 10 minutes. */
+  readonly holdMs?: number
+}
+
+/** A bounded number of environments and their users. */
+export interface ToolEnvironment<R> {
+  readonly name: string
+  readonly pool: ResourcePool<R>
+  /**
+   * Runs `f` with the environment of an episode, one call at a time. `Left(ResourceFailure)` if none could be had, or if it died. When the
+   * signal aborts, the environment is ended, because what `f` did to it is unknown.
+   */
+  readonly use: <T>(
+    episode: Episode | undefined,
+    signal: AbortSignal,
+    f: (environment: R) => Promise<T>,
+  ) => Promise<E.Either<ResourceFailure, T>>
+  /** Gives back what an episode held: at once, even if a call still uses it. */
+  readonly release: (episode: Episode) => void
+  /** Ends all environments. */
+  readonly close: () => Promise<void>
+}
+
+/** The environment of one user. */
+interface Holding<R> {
+  readonly turns: Limiter
+  /** The conversations that used it. */
+  readonly chains: Set<string>
+  lease: Lease<R> | undefined
+  state: 'open' | 'dead' | 'over'
+  silence: () => void
+}
+
+const keyOf = (scope: ResourceScope, { chain, group }: Episode): string => {
+  if (scope === 'run') return 'run'
+  return scope === 'group' ? `group ${group}` : `chain ${chain}`
+}
+
+/**
+ * Makes a pool of environments for tools. Tools and rewards that are given the same value share the
+ * environment of their conversation.
+ *
+ * Errors   throws RangeError for unknown options and sizes below their bounds.
+ * Effects  environments, until `close`.
+ * Source   AgentFly's stateful tools (`env_cls`, `pool_size`), which leak their environments when a
+ *          conversation fails.
+ *
+ * @example
+ * toolEnvironment({ name: 'none', start: () => async () => ({ _tag: 'Right', right: null }), end: async () => {} }, { poolSize: 2 }).name // 'none'
+ */
+export const toolEnvironment = <R>(
+  spec: ResourceSpec<R>,
+  options: ToolEnvironmentOptions<R> = {},
+): ToolEnvironment<R> => {
+  checkOptions('toolEnvironment', options, {
+    ...{ poolSize: aNumber, scope: oneOf('call', 'chain', 'group', 'run'), prepare: aFunction, holdMs: aNumber },
+    ...{ maxIdle: aNumber, idleMs: aNumber, waitMs: aNumber, startMs: aNumber, timers: aRecord },
+  })
+  const { poolSize = 8, scope = 'chain', prepare, holdMs = 600_000, ...rest } = options
+  const { timers = liveTimers } = options
+  const pool = resourcePool<R>(spec, { limit: poolSize, ...rest })
+  const holdings = new Map<string, Holding<R>>()
+  const failed = (kind: ResourceFailure['kind'], reason: string): E.Either<ResourceFailure, never> =>
+    E.left(resourceFailure(spec.name, kind, reason))
+
+  const acquired = async (
+    episode: Episode | undefined,
+    signal: AbortSignal,
+  ): Promise<E.Either<ResourceFailure, Lease<R>>> => {
+    const lease = await pool.acquire({ args: undefined, signal })()
+    if (E.isLeft(lease) || prepare === undefined) return lease
+    try {
+      const prepared = await unlessAborted(prepare(lease.right.resource, episode), signal)
+      if (prepared !== ABORTED) return lease
+      void lease.right.end()
+      return failed('cancelled', 'its preparation was called off')
+    } catch (error) {
+      void lease.right.end()
+      return failed('start', `it could not be prepared: ${errorMessage(error)}`)
+    }
+  }
+
+  /** Runs `f`, and says whether the environment lived through it. */
+  const played = async <T>(
+    lease: Lease<R>,
+    signal: AbortSignal,
+    f: (environment: R) => Promise<T>,
+  ): Promise<E.Either<ResourceFailure, T>> => {
+    const result = await unlessAborted(f(lease.resource), signal)
+    if (result === ABORTED) return failed('cancelled', 'a call did not end in time, so it was ended')
+    const lives = await Promise.resolve(lease.resource).then(async (each) => (await spec.isAlive?.(each)) ?? true)
+    return lives ? E.right(result) : failed('dead', 'it died')
+  }
+
+  /** Ends a holding. One in use is ended under its user, who may hang. */
+  const finish = (key: string, holding: Holding<R>): void => {
+    holding.state = 'over'
+    holding.silence()
+    if (holdings.get(key) === holding) holdings.delete(key)
+    void (holding.turns.active() > 0 ? holding.lease?.end() : holding.lease?.release())
+  }
+
+  const holdingOf = (key: string): Holding<R> => {
+    const known = holdings.get(key)
+    if (known !== undefined) return known
+    const made: Holding<R> = {
+      turns: limiter(1),
+      chains: new Set(),
+      lease: undefined,
+      state: 'open',
+      silence: () => {},
+    }
+    holdings.set(key, made)
+    return made
+  }
+
+  const useHeld = async <T>(
+    episode: Episode,
+    signal: AbortSignal,
+    f: (environment: R) => Promise<T>,
+  ): Promise<E.Either<ResourceFailure, T>> => {
+    const key = keyOf(scope, episode)
+    const holding = holdingOf(key)
+    holding.chains.add(episode.chain)
+    holding.silence()
+    const result = await holding.turns.run(async (): Promise<E.Either<ResourceFailure, T>> => {
+      if (holding.state === 'dead') return failed('dead', 'it died in an earlier call')
+      if (holding.lease === undefined) {
+        const lease = await acquired(episode, signal)
+        if (E.isLeft(lease)) return lease
+        if (holding.state === 'over') {
+          void lease.right.release()
+          return failed('cancelled', 'its conversation is over')
+        }
+        holding.lease = lease.right
+      }
+      const ended = await played(holding.lease, signal, f)
+      if (E.isLeft(ended)) {
+        holding.state = holding.state === 'open' ? 'dead' : holding.state
+        void holding.lease.end()
+      }
+      return ended
+    }, signal)
+    if (holding.state !== 'over' && holding.turns.active() === 0) {
+      holding.silence = timers.after(holdMs, () => finish(key, holding))
+    }
+    return result === ABORTED ? failed('cancelled', 'nobody waits for it any more') : result
+  }
+
+  return {
+    name: spec.name,
+    pool,
+    use: async (episode, signal, f) => {
+      if (episode !== undefined && scope !== 'call') return useHeld(episode, signal, f)
+      const lease = await acquired(episode, signal)
+      if (E.isLeft(lease)) return lease
+      try {
+        const result = await played(lease.right, signal, f)
+        if (E.isLeft(result)) void lease.right.end()
+        return result
+      } finally {
+        void lease.right.release()
+      }
+    },
+    release: (episode) => {
+      if (scope === 'call' || scope === 'run') return
+      const key = keyOf(scope, episode)
+      const holding = holdings.get(key)
+      if (holding === undefined) return
+      holding.chains.delete(episode.chain)
+      if (holding.chains.size === 0) finish(key, holding)
+    },
+    close: async () => {
+      for (const [key, holding] of [...holdings]) finish(key, holding)
+      await pool.close()
+    },
+  }
+}

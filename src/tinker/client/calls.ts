@@ -1,0 +1,238 @@
+/**
+ * Calls of a Tinker server: requests that are sent again after troubles that may pass.
+ *
+ * This folder holds a client of the Tinker protocol. It does not hold the protocol (`../protocol`)
+ * or a learner and a policy on it (`../learner`).
+ */
+import { type Either, isLeft, left, right } from 'fp-ts/lib/Either.js'
+import type { Ids, Timers } from '../../core/capabilities.js'
+import { type Cell, cell } from '../../core/cell.js'
+import { errorMessage } from '../../core/failure.js'
+import { redact } from '../../core/secrets.js'
+
+/**
+ * A call of a Tinker server failed.
+ *
+ * `refused`: the server does not accept the request. `failed`: it accepted the request and could
+ * not carry it out. `lost`: the result is no longer held. `uncertain`: an answer is missing, and
+ * the server is not known to recognize a repeated request. `protocol`: an answer has another form.
+ * `unsupported`: the server lacks something. `unreachable`: no answer within the deadline.
+ * `broken`: an earlier request of the model failed in a way that leaves its state unknown.
+ */
+export interface TinkerFailure {
+  readonly _tag: 'TinkerFailure'
+  readonly kind:
+    | 'refused'
+    | 'failed'
+    | 'lost'
+    | 'uncertain'
+    | 'protocol'
+    | 'unsupported'
+    | 'unreachable'
+    | 'broken'
+    | 'closed'
+  /** Origin of the server. */
+  readonly server: string
+  readonly call: string
+  readonly status?: number
+  readonly reason: string
+}
+
+/** Sends one HTTP request: `(url, init) => app.fetch(new Request(url, init))` for a server in this process. */
+export type TinkerFetch = (
+  url: string,
+  init: {
+    readonly method: string
+    readonly headers: Record<string, string>
+    readonly body?: string | Uint8Array<ArrayBuffer>
+    readonly signal: AbortSignal
+  },
+) => Promise<Response>
+
+/** The connection to a server. */
+interface CallOptions {
+  readonly url: string
+  readonly apiKey: string
+  readonly fetch: TinkerFetch
+  readonly timers: Timers
+  readonly ids: Ids
+  /** Milliseconds for a call with all of its attempts, or for waiting for a result. */
+  readonly deadlineMs: number
+  /** Milliseconds for one attempt. */
+  readonly attemptMs: number
+  /** Whether the server carries out two requests with one number or idempotency key only once. */
+  readonly repeats: 'recognized' | 'unknown'
+}
+
+/** Bytes and requests since the start. */
+export interface CallCounts {
+  readonly requests: number
+  readonly sentBytes: number
+  readonly receivedBytes: number
+  /** Requests that were sent again. */
+  readonly repeated: number
+}
+
+/** What a call sends. */
+export interface CallRequest {
+  /** Path below `/api/v1`. */
+  readonly path: string
+  readonly method?: 'GET' | 'POST' | 'DELETE'
+  readonly json?: object
+  readonly protobuf?: Uint8Array
+  readonly headers?: Readonly<Record<string, string>>
+  /** `changes`: sending it twice would change the server twice, unless the server recognizes it. */
+  readonly effect: 'none' | 'changes'
+  readonly idempotencyKey?: string
+  readonly signal?: AbortSignal
+}
+
+/** An answer with any status. */
+export interface CallReply {
+  readonly status: number
+  readonly type: string
+  readonly headers: Headers
+  readonly bytes: Uint8Array
+}
+
+/** Calls of one server. */
+export interface Calls {
+  readonly options: CallOptions
+  /** One attempt. Errors: `Left` with the reason why there is no answer. */
+  readonly attempt: (request: CallRequest) => Promise<Either<string, CallReply>>
+  /** Attempts until there is an answer that is not a passing trouble. Any status but 408, 425, 429 and 5xx is an answer. */
+  readonly send: (request: CallRequest) => Promise<Either<TinkerFailure, CallReply>>
+  /** `send`, and the JSON of an answer of 2xx. */
+  readonly json: (request: CallRequest) => Promise<Either<TinkerFailure, unknown>>
+  readonly failure: (
+    kind: TinkerFailure['kind'],
+    about: { readonly call: string; readonly reason: string; readonly status?: number },
+  ) => TinkerFailure
+  readonly wait: (ms: number) => Promise<void>
+  readonly counts: () => CallCounts
+}
+
+const LONGEST_PAUSE_MS = 30_000
+
+/** The pause before an attempt: 0.1 s, doubled each time, at most 30 s. */
+export const backoffMs = (attempt: number): number => Math.min(LONGEST_PAUSE_MS, 100 * 2 ** Math.min(attempt, 20))
+
+const decoder = new TextDecoder()
+
+/** The JSON of an answer; undefined for bytes that are not JSON. */
+export const replyJson = ({ bytes }: CallReply): unknown => {
+  try {
+    return JSON.parse(decoder.decode(bytes)) as unknown
+  } catch {
+    return undefined // the caller names what the answer lacks
+  }
+}
+
+/** The reason of an answer that is a refusal. */
+export const replyReason = (reply: CallReply): string => {
+  const json = replyJson(reply)
+  const detail: unknown = typeof json === 'object' && json !== null && 'detail' in json ? json.detail : undefined
+  const text =
+    typeof detail === 'string' ? detail : detail === undefined ? decoder.decode(reply.bytes) : JSON.stringify(detail)
+  return `${text.slice(0, 500) || 'no reason was given'} (status ${reply.status})`
+}
+
+const isPassing = (status: number): boolean => status === 408 || status === 425 || status === 429 || status >= 500
+
+/** Opens calls of a server. */
+export const makeCalls = (options: CallOptions): Calls => {
+  const { url, apiKey, timers, ids, deadlineMs, attemptMs, repeats } = options
+  const server = new URL(url).origin
+  const counts: Cell<CallCounts> = cell({ requests: 0, sentBytes: 0, receivedBytes: 0, repeated: 0 })
+  const failure: Calls['failure'] = (kind, { call, reason, status }) => ({
+    _tag: 'TinkerFailure',
+    ...{ kind, server, call, ...(status !== undefined && { status }) },
+    reason: redact(`${server} ${call}: ${reason}`, [apiKey]),
+  })
+  const wait = (ms: number): Promise<void> => new Promise((resolve) => void timers.after(ms, resolve))
+
+  const attempt: Calls['attempt'] = async (request) => {
+    const { path, method = 'POST', json, protobuf, headers = {}, idempotencyKey, signal } = request
+    const controller = new AbortController()
+    const stop = timers.after(attemptMs, () => controller.abort())
+    const cancel = (): void => controller.abort()
+    signal?.addEventListener('abort', cancel, { once: true })
+    const body =
+      protobuf !== undefined ? Uint8Array.from(protobuf) : json === undefined ? undefined : JSON.stringify(json)
+    try {
+      const response = await options.fetch(`${url.replace(/\/+$/, '')}/api/v1${path}`, {
+        method,
+        headers: {
+          'x-api-key': apiKey,
+          ...(body !== undefined && {
+            'content-type': protobuf === undefined ? 'application/json' : 'application/x-protobuf',
+          }),
+          ...(idempotencyKey !== undefined && { 'x-idempotency-key': idempotencyKey }),
+          ...headers,
+        },
+        ...(body !== undefined && { body }),
+        signal: controller.signal,
+      })
+      const bytes = new Uint8Array(await response.arrayBuffer())
+      counts.update((all) => ({
+        ...all,
+        requests: all.requests + 1,
+        sentBytes: all.sentBytes + (body?.length ?? 0),
+        receivedBytes: all.receivedBytes + bytes.length,
+      }))
+      const type = response.headers.get('content-type') ?? ''
+      return right({ status: response.status, type, headers: response.headers, bytes })
+    } catch (error) {
+      counts.update((all) => ({ ...all, requests: all.requests + 1 }))
+      return left(errorMessage(error))
+    } finally {
+      stop()
+      signal?.removeEventListener('abort', cancel)
+    }
+  }
+
+  const send: Calls['send'] = async (given) => {
+    const { path: call, effect } = given
+    const request = { ...given, idempotencyKey: given.idempotencyKey ?? ids.fresh() }
+    let waited = 0
+    for (let tries = 0; ; tries++) {
+      if (given.signal?.aborted) return left(failure('closed', { call, reason: 'cancelled by the caller' }))
+      const reply = await attempt(request)
+      const status = isLeft(reply) ? undefined : reply.right.status
+      if (!isLeft(reply) && !isPassing(reply.right.status)) return reply
+      const reason = isLeft(reply) ? reply.left : replyReason(reply.right)
+      const hasActed = status !== 429 && status !== 425
+      if (effect === 'changes' && hasActed && repeats === 'unknown') {
+        const why =
+          'an answer is missing, and the server is not known to recognize a repeated request: restore a checkpoint'
+        return left(
+          failure('uncertain', { call, reason: `${reason}; ${why}`, ...(status !== undefined && { status }) }),
+        )
+      }
+      const pause = backoffMs(tries)
+      if (waited + pause > deadlineMs)
+        return left(failure('unreachable', { call, reason: `${reason}, after ${tries + 1} attempts` }))
+      waited += pause
+      counts.update((all) => ({ ...all, repeated: all.repeated + 1 }))
+      await wait(pause)
+    }
+  }
+
+  return {
+    options,
+    attempt,
+    send,
+    json: async (request) => {
+      const reply = await send(request)
+      if (isLeft(reply)) return reply
+      const { status } = reply.right
+      const about = { call: request.path, status, reason: replyReason(reply.right) }
+      if (status === 404 && about.reason.startsWith('there is no route')) return left(failure('unsupported', about))
+      if (status < 200 || status >= 300) return left(failure('refused', about))
+      return right(replyJson(reply.right))
+    },
+    failure,
+    wait,
+    counts: counts.get,
+  }
+}

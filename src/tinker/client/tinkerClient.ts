@@ -1,0 +1,290 @@
+/** Connects to a Tinker server: sessions, models, samplers and checkpoints. */
+import { isLeft, left, right } from 'fp-ts/lib/Either.js'
+import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import { z } from 'zod'
+import type { Ids, Timers } from '../../core/capabilities.js'
+import {
+  aFunction,
+  aNumber,
+  aRecord,
+  aText,
+  checkOptions,
+  eitherOf,
+  type OptionKinds,
+  oneOf,
+} from '../../core/options.js'
+import { liveTimers } from '../../live/clock.js'
+import { liveIds } from '../../live/ids.js'
+import { liveWebFetch } from '../../live/transport/webFetch.js'
+import type { TinkerLora } from '../protocol/jsonWire.js'
+import { parseTinkerPath } from '../protocol/paths.js'
+import { type CallCounts, type Calls, makeCalls, type TinkerFailure, type TinkerFetch } from './calls.js'
+import { submitRequest } from './pending.js'
+import { makeSampler, type TinkerSampler } from './sampler.js'
+import { type ChunkLimits, makeTrainer, type TinkerTrainer } from './trainer.js'
+
+/** Options of a client. */
+export interface TinkerClientOptions {
+  /** Such as `http://127.0.0.1:8000`. */
+  readonly url: string
+  /** Sent only to `url`, and hidden in errors. */
+  readonly apiKey?: string
+  /** The form of losses and samples. Default `json`, which every server reads. */
+  readonly wire?: 'json' | 'protobuf'
+  /**
+   * Whether the server carries out repeated requests once. With `unknown`, a lost answer to a request
+   * that changes a model is a failure of kind `uncertain`. Default `recognized`.
+   */
+  readonly repeats?: 'recognized' | 'unknown'
+  /** Default 600,000: for a call with its repetitions, and for waiting for a result. */
+  readonly deadlineMs?: number
+  /** Default 45,000: for one HTTP request. */
+  readonly attemptMs?: number
+  /** Most data and bytes of one request. Default 1,024 and 5,000,000. */
+  readonly chunks?: ChunkLimits
+  /** Default: real connections. */
+  readonly fetch?: TinkerFetch
+  readonly timers?: Timers
+  readonly ids?: Ids
+}
+
+/** A model that a server has. */
+export interface TinkerBaseModel {
+  readonly name: string
+  readonly maxContextLength: number | null
+}
+
+/** A stored checkpoint. */
+export interface TinkerCheckpoint {
+  readonly path: string
+  readonly type: 'training' | 'sampler' | 'external'
+  readonly time: string
+  readonly sizeBytes: number | null
+  readonly isPublic: boolean
+}
+
+/** Settings of a model to train. */
+export interface TinkerModelOptions {
+  readonly baseModel: string
+  /** `null` trains all weights, where the server can. */
+  readonly lora: (Pick<TinkerLora, 'rank'> & Partial<TinkerLora>) | null
+}
+
+/** A session: what it makes lives as long as its heartbeats arrive. */
+export interface TinkerSession {
+  readonly id: string
+  readonly trainer: (options: TinkerModelOptions) => TE.TaskEither<TinkerFailure, TinkerTrainer>
+  readonly sampler: (
+    source: { readonly baseModel: string } | { readonly path: string },
+  ) => TE.TaskEither<TinkerFailure, TinkerSampler>
+  /** Ends the heartbeats, and the session where the server can. */
+  readonly close: () => Promise<void>
+}
+
+/** A client of a server. */
+export interface TinkerClient {
+  readonly url: string
+  readonly models: () => TE.TaskEither<TinkerFailure, readonly TinkerBaseModel[]>
+  readonly session: () => TE.TaskEither<TinkerFailure, TinkerSession>
+  readonly checkpoints: (modelId: string) => TE.TaskEither<TinkerFailure, readonly TinkerCheckpoint[]>
+  readonly publish: (path: string) => TE.TaskEither<TinkerFailure, void>
+  readonly remove: (path: string) => TE.TaskEither<TinkerFailure, void>
+  /** The archive of a checkpoint: a tar file with a PEFT adapter or a model. */
+  readonly archive: (path: string) => TE.TaskEither<TinkerFailure, Uint8Array>
+  readonly counts: () => CallCounts
+  readonly close: () => Promise<void>
+}
+
+const HEARTBEAT_MS = 10_000
+const MAX_REPLY_BYTES = 2 ** 30
+
+const OPTIONS: OptionKinds<TinkerClientOptions> = {
+  ...{ url: aText, apiKey: aText, wire: oneOf('json', 'protobuf'), repeats: oneOf('recognized', 'unknown') },
+  ...{ deadlineMs: aNumber, attemptMs: aNumber, chunks: aRecord },
+  ...{ fetch: aFunction, timers: aRecord, ids: eitherOf(aRecord) },
+}
+
+/** The JSON of a call, checked. */
+const checked = <T>(
+  calls: Calls,
+  request: Parameters<Calls['json']>[0],
+  schema: z.ZodType<T>,
+): TE.TaskEither<TinkerFailure, T> =>
+  pipe(
+    () => calls.json(request),
+    TE.chainEitherK((json) => {
+      const read = schema.safeParse(json)
+      if (read.success) return right(read.data)
+      const reason = `the answer has another form: ${read.error.issues[0]!.path.join('.')}: ${read.error.issues[0]!.message}`
+      return left(calls.failure('protocol', { call: request.path, reason }))
+    }),
+  )
+
+const capabilitiesSchema = z.object({
+  supported_models: z.array(z.object({ model_name: z.string(), max_context_length: z.number().nullish() })),
+})
+
+const checkpointsSchema = z.object({
+  checkpoints: z.array(
+    z.object({
+      ...{ tinker_path: z.string(), checkpoint_type: z.enum(['training', 'sampler', 'external']), time: z.string() },
+      ...{ size_bytes: z.number().nullish(), public: z.boolean().nullish() },
+    }),
+  ),
+})
+
+const LORA_DEFAULTS = { train_unembed: true, train_mlp: true, train_attn: true }
+
+/** Sends heartbeats until it is called. */
+const beat = (calls: Calls, sessionId: string): (() => void) => {
+  const { timers } = calls.options
+  let stop = (): void => undefined
+  let isOver = false
+  const next = (): void => {
+    stop = timers.after(HEARTBEAT_MS, () => {
+      // A missed heartbeat is no failure: the server closes a session only after many of them.
+      void calls.attempt({ path: '/session_heartbeat', json: { session_id: sessionId }, effect: 'none' }).then(() => {
+        if (!isOver) next()
+      })
+    })
+  }
+  next()
+  return () => {
+    isOver = true
+    stop()
+  }
+}
+
+const sessionOn = (calls: Calls, id: string, { wire = 'json', chunks }: TinkerClientOptions): TinkerSession => {
+  const stop = beat(calls, id)
+  let [models, samplers] = [0, 0]
+  const limits = chunks ?? { data: 1024, bytes: 5_000_000 }
+  return {
+    id,
+    trainer:
+      ({ baseModel, lora }) =>
+      async () => {
+        const json = {
+          ...{ session_id: id, model_seq_id: models++, base_model: baseModel, type: 'create_model' },
+          ...(lora !== null && { lora_config: { ...LORA_DEFAULTS, ...lora } }),
+        }
+        const form = { json: z.object({ model_id: z.string() }) }
+        const pending = await submitRequest(calls, { path: '/create_model', json, effect: 'changes' }, form)
+        if (isLeft(pending)) return pending
+        const made = await pending.right.result()
+        if (isLeft(made)) return made
+        const { model_id: modelId } = made.right
+        return right(makeTrainer({ calls, modelId, wire, chunks: limits, nextSampler: () => samplers++ }))
+      },
+    sampler: (source) => {
+      const json = {
+        ...{ session_id: id, sampling_session_seq_id: samplers++, type: 'create_sampling_session' },
+        ...('path' in source ? { model_path: source.path } : { base_model: source.baseModel }),
+      }
+      return pipe(
+        checked(
+          calls,
+          { path: '/create_sampling_session', json, effect: 'none' },
+          z.object({ sampling_session_id: z.string() }),
+        ),
+        TE.map(({ sampling_session_id }) => makeSampler(calls, sampling_session_id)),
+      )
+    },
+    close: async () => {
+      stop()
+      await calls.attempt({ path: `/sessions/${id}/finish`, json: {}, effect: 'none' }) // servers without it wait for heartbeats
+    },
+  }
+}
+
+/**
+ * Connects to a Tinker server.
+ *
+ * Errors   throws RangeError for options that cannot be used. Calls give `Left(TinkerFailure)`.
+ * Effects  opens connections when they are needed, and a timer for each session.
+ *
+ * @example
+ * tinkerClient({ url: 'http://127.0.0.1:8000' }).counts().requests // 0
+ */
+export const tinkerClient = (options: TinkerClientOptions): TinkerClient => {
+  checkOptions('tinkerClient', options, OPTIONS)
+  const { url, apiKey = 'tml-none', deadlineMs = 600_000, attemptMs = 45_000, repeats = 'recognized' } = options
+  if (!URL.canParse(url)) throw new RangeError(`tinkerClient: url must be an address, got ${url}`)
+  const web = options.fetch === undefined ? liveWebFetch({ maxBytes: MAX_REPLY_BYTES }) : undefined
+  const calls = makeCalls({
+    ...{ url, apiKey, deadlineMs, attemptMs, repeats },
+    ...{ timers: options.timers ?? liveTimers, ids: options.ids ?? liveIds },
+    fetch: options.fetch ?? ((address, init) => web!.fetch(address, init)),
+  })
+  const checkpointPath = (path: string): string => {
+    const parsed = parseTinkerPath(path)
+    if (parsed === undefined)
+      throw new RangeError(`tinkerClient: path must be tinker://MODEL/weights/NAME, got ${path}`)
+    return `/training_runs/${encodeURIComponent(parsed.modelId)}/checkpoints/${parsed.kind}/${parsed.name}`
+  }
+  const nothing = (path: string, method: 'POST' | 'DELETE'): TE.TaskEither<TinkerFailure, void> =>
+    pipe(
+      () => calls.json({ path, method, effect: 'none' }),
+      TE.map(() => undefined),
+    )
+  return {
+    url,
+    models: () =>
+      pipe(
+        checked(calls, { path: '/get_server_capabilities', method: 'GET', effect: 'none' }, capabilitiesSchema),
+        TE.map(({ supported_models }) =>
+          supported_models.map((each) => ({
+            name: each.model_name,
+            maxContextLength: each.max_context_length ?? null,
+          })),
+        ),
+      ),
+    session: () => {
+      const json = { tags: ['tandem'], user_metadata: null, sdk_version: '0.24.1', type: 'create_session' }
+      return pipe(
+        checked(calls, { path: '/create_session', json, effect: 'none' }, z.object({ session_id: z.string() })),
+        TE.map(({ session_id }) => sessionOn(calls, session_id, options)),
+      )
+    },
+    checkpoints: (modelId) =>
+      pipe(
+        checked(
+          calls,
+          { path: `/training_runs/${encodeURIComponent(modelId)}/checkpoints`, method: 'GET', effect: 'none' },
+          checkpointsSchema,
+        ),
+        TE.map(({ checkpoints }) =>
+          checkpoints.map((each) => ({
+            ...{ path: each.tinker_path, type: each.checkpoint_type, time: each.time },
+            ...{ sizeBytes: each.size_bytes ?? null, isPublic: each.public ?? false },
+          })),
+        ),
+      ),
+    publish: (path) => nothing(`${checkpointPath(path)}/publish`, 'POST'),
+    remove: (path) => nothing(checkpointPath(path), 'DELETE'),
+    archive: (path) => async () => {
+      const call = `${checkpointPath(path)}/archive`
+      const reply = await calls.send({ path: call, method: 'GET', effect: 'none' })
+      if (isLeft(reply)) return reply
+      const { status, headers, bytes } = reply.right
+      if (status === 200) return right(bytes)
+      const to = headers.get('location')
+      if (status !== 302 || to === null)
+        return left(calls.failure('refused', { call, status, reason: 'there is no archive' }))
+      const target = new URL(to, url)
+      if (target.origin !== new URL(url).origin)
+        return left(
+          calls.failure('unsupported', { call, reason: `the archive is on another server: ${target.origin}` }),
+        )
+      const file = await calls.send({
+        path: target.pathname.replace(/^.*?\/api\/v1/, ''),
+        method: 'GET',
+        effect: 'none',
+      })
+      return isLeft(file) ? file : right(file.right.bytes)
+    },
+    counts: calls.counts,
+    close: async () => web?.close(),
+  }
+}

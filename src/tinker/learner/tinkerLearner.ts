@@ -1,0 +1,257 @@
+/** A learner whose model is trained by a Tinker server. */
+import * as E from 'fp-ts/lib/Either.js'
+import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import { z } from 'zod'
+import { batchRowsAt, batchUnitsOf, requireEntries, temperatureOf } from '../../collectors/learners/batchEntries.js'
+import { jsonOf } from '../../collectors/learners/describe.js'
+import type { Learner, LearnerFailure, Update } from '../../collectors/learners/learner.js'
+import type { CompletionEntries, PolicyBatch } from '../../collectors/learners/lossKinds.js'
+import { policyRows } from '../../collectors/learners/policyRows.js'
+import { miniBatches } from '../../collectors/steps/miniBatches.js'
+import { combineUpdates, type StepMetrics } from '../../collectors/steps/stepMetrics.js'
+import { type TrainingRows, withNoise } from '../../collectors/steps/stepRows.js'
+import type { ModelFailure } from '../../core/failure.js'
+import { child, formatKey, type Key } from '../../core/key.js'
+import { aNumber, anything, aRecord, aText, checkOptions, type OptionKinds, oneOf, refuse } from '../../core/options.js'
+import { parseJsonAs } from '../../data/schemaJson.js'
+import { ragged } from '../../data/tensorDict/leaf.js'
+import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { fileProblem } from '../../modules/pretrained/folderFiles.js'
+import type { PolicyLoss } from '../../objectives/policyLoss.js'
+import type { AdamWOptions } from '../../objectives/updates/adamW.js'
+import type { AnyOptimizer } from '../../objectives/updates/grouped.js'
+import type { TinkerFailure } from '../client/calls.js'
+import type { TinkerTrainer } from '../client/trainer.js'
+import { builtInData, builtInOf } from './builtInRoute.js'
+import { exactBackward, forwardLogProbs } from './exactRoute.js'
+import { logProbGradient, rowDatum, withPromptPlaces } from './policyGradients.js'
+
+export interface TinkerLearnerOptions {
+  readonly trainer: TinkerTrainer
+  /** A name of the model, stored in run folders. */
+  readonly baseModel: string
+  /** A policy loss without an entropy bonus. */
+  readonly loss: PolicyLoss
+  /** `adamW` with a learning rate: servers have no other. */
+  readonly optimizer: AnyOptimizer
+  /** Of the order of mini-batches, and of random choices of the loss. */
+  readonly key: Key
+  /** Default: one optimizer step for each batch. */
+  readonly passes?: { readonly epochs?: number; readonly miniBatches?: number }
+  /** Infinity for no limit. Default 1. */
+  readonly maxGradNorm?: number
+  /** `builtIn` uses the server's own loss. Default `exact`: the gradient by log-probabilities is computed here. */
+  readonly route?: 'exact' | 'builtIn'
+}
+
+const NAME = 'tinkerLearner'
+const STATE_FILE = 'learner.json'
+
+const stateSchema = z.strictObject({
+  format: z.literal(1),
+  version: z.number().int().nonnegative(),
+  /** The server's checkpoint. */
+  path: z.string(),
+})
+
+const OPTIONS: OptionKinds<TinkerLearnerOptions> = {
+  ...{ trainer: aRecord, baseModel: aText, loss: aRecord, optimizer: aRecord, key: anything },
+  ...{ passes: aRecord, maxGradNorm: aNumber, route: oneOf('exact', 'builtIn') },
+}
+
+const failed = (kind: LearnerFailure['kind'], reason: string, cause?: TinkerFailure): E.Either<LearnerFailure, never> =>
+  E.left({ _tag: 'LearnerFailure', learner: NAME, kind, reason, ...(cause && { cause }) })
+
+const fromServer = (failure: TinkerFailure): LearnerFailure => ({
+  ...{ _tag: 'LearnerFailure', learner: NAME, kind: 'server', reason: failure.reason, cause: failure },
+})
+
+/** Errors: throws RangeError for settings that a server cannot have, all of them. */
+const check = (options: TinkerLearnerOptions): void => {
+  checkOptions(NAME, options, OPTIONS)
+  const { optimizer, loss, route = 'exact', passes = {} } = options
+  checkOptions(`${NAME}, passes`, passes, { epochs: aNumber, miniBatches: aNumber })
+  refuse(NAME, [
+    optimizer.name !== 'adamW' && `a Tinker server has the optimizer adamW, got ${optimizer.name}`,
+    optimizer.learningRate === undefined && 'the optimizer has no learning rate: adamW({ learningRate: 1e-4 })',
+    loss.kind !== 'policy' && 'the loss must be a policy loss',
+    loss.needs?.entropy === 'differentiable' && 'an entropy bonus needs the logits, which servers do not return',
+    route === 'builtIn' &&
+      builtInOf(loss) === undefined &&
+      `servers do not have ${loss.name} as it is set: use the route exact`,
+  ])
+}
+
+/** The settings of the server's Adam, with our defaults where ours are absent. */
+const adamOf = ({ optimizer, maxGradNorm = 1 }: TinkerLearnerOptions, learningRate: number) => {
+  const { beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weightDecay = 0 } = (optimizer.options ?? {}) as AdamWOptions // its name is adamW
+  const grad_clip_norm = Number.isFinite(maxGradNorm) ? maxGradNorm : 0
+  return { learning_rate: learningRate, beta1, beta2, eps: epsilon, weight_decay: weightDecay, grad_clip_norm }
+}
+
+/** The gradient norm that a server reports; 0 for none. */
+const normOf = (metrics: Readonly<Record<string, number>>): number =>
+  Object.entries(metrics).find(([name]) => name.includes('grad_norm'))?.[1] ?? 0
+
+interface Gradient {
+  readonly gradients: readonly ArrayLike<number>[]
+  readonly metrics: (gradNorm: number) => StepMetrics
+}
+
+/** The log-probabilities of completions among those of whole sequences. */
+const ofCompletions = (rows: Pick<TrainingRows, 'completions'>, logProbs: readonly Float32Array[]) =>
+  logProbs.map((row, i) => row.subarray(row.length - rows.completions[i]!.length))
+
+/** The gradient of a mini-batch by all log-probabilities of its sequences. */
+const gradientOf = (
+  loss: PolicyLoss,
+  rows: TrainingRows,
+  logProbs: readonly Float32Array[],
+): E.Either<LearnerFailure, Gradient> => {
+  const computed = logProbGradient(loss, rows, ofCompletions(rows, logProbs))
+  if (!Number.isFinite(computed.loss)) return failed('non-finite', `the loss is ${computed.loss}: look at the batch`)
+  const gradients = computed.gradients.map((row, i) => withPromptPlaces(rows.prompts[i]!, row))
+  return E.right({ gradients, metrics: computed.metrics })
+}
+
+/** Sends the gradients of a mini-batch, and returns its metrics. */
+const backward = async (
+  { trainer, loss, route = 'exact' }: TinkerLearnerOptions,
+  rows: TrainingRows,
+): Promise<E.Either<LearnerFailure, Gradient['metrics']>> => {
+  const data = rows.prompts.map((prompt, i) => rowDatum(prompt, rows.completions[i]!))
+  if (route === 'exact') {
+    const sent = await exactBackward(trainer, data, (logProbs) => gradientOf(loss, rows, logProbs))()
+    if (E.isLeft(sent)) return E.left(sent.left._tag === 'TinkerFailure' ? fromServer(sent.left) : sent.left)
+    return E.right(sent.right.computed.metrics)
+  }
+  const pending = await trainer.forwardBackward({ data: builtInData(rows, data), ...builtInOf(loss)! })() // checked by `check`
+  if (E.isLeft(pending)) return E.left(fromServer(pending.left))
+  const output = await pending.right.result()
+  if (E.isLeft(output)) return E.left(fromServer(output.left))
+  const logProbs = output.right.outputs.map(({ logprobs }) => Float32Array.from(logprobs!.data))
+  return pipe(
+    gradientOf(loss, rows, logProbs),
+    E.map(({ metrics }) => metrics),
+  )
+}
+
+/**
+ * Trains a model on a Tinker server with any policy loss of ours. Server and local learner compute
+ * the same updates up to rounding, if the server has no differences of its own.
+ *
+ * After each update the server saves a checkpoint. `files` contains its path, and `restore` loads
+ * it. `weights` is empty, because weights stay on the server: sample with `tinkerPolicy`.
+ *
+ * Errors   throws RangeError for settings that make no sense. Updates fail with the kind `server`
+ *          and the `TinkerFailure` as cause.
+ */
+export const tinkerLearner = (options: TinkerLearnerOptions): Learner<PolicyBatch, StepMetrics> => {
+  check(options)
+  const { trainer, baseModel, loss, optimizer, key, passes = {}, maxGradNorm = 1, route = 'exact' } = options
+  const { epochs = 1, miniBatches: count = 1 } = passes
+  let version = 0
+  let saved: { readonly version: number; readonly path: string } | null = null
+
+  const passRows = (rows: TrainingRows, units: readonly string[]): readonly TrainingRows[] =>
+    Array.from({ length: epochs }, (_, epoch) => {
+      const noise = child(child(key, 'noise'), version + 1)
+      const noisy =
+        loss.needs.noise === 'yes' ? withNoise(rows, epoch === 0 ? noise : child(noise, `epoch ${epoch}`)) : rows
+      return miniBatches(noisy, units, { count, key: child(child(child(key, 'order'), version + 1), epoch) })
+    }).flat()
+
+  const save = async (): Promise<E.Either<LearnerFailure, void>> => {
+    const pending = await trainer.saveState(`update-${String(version).padStart(6, '0')}`)()
+    if (E.isLeft(pending)) return E.left(fromServer(pending.left))
+    const path = await pending.right.result()
+    if (E.isLeft(path)) return E.left(fromServer(path.left))
+    saved = { version, path: path.right }
+    return E.right(undefined)
+  }
+
+  const learn = async (batch: TensorDict): Promise<E.Either<LearnerFailure, Update<StepMetrics>>> => {
+    const rows = policyRows(batch)
+    if (rows.temperature !== 1)
+      return failed('state', `the batch was sampled at temperature ${rows.temperature}; Tinker servers train at 1`)
+    const learningRate = optimizer.learningRate!(version) // checked by `check`
+    const steps: StepMetrics[] = []
+    for (const each of passRows(rows, batchUnitsOf(batch))) {
+      const metrics = await backward(options, each)
+      if (E.isLeft(metrics)) return metrics
+      const pending = await trainer.optimStep(adamOf(options, learningRate))()
+      if (E.isLeft(pending)) return E.left(fromServer(pending.left))
+      const stepped = await pending.right.result()
+      if (E.isLeft(stepped)) return E.left(fromServer(stepped.left))
+      steps.push(metrics.right(normOf(stepped.right)))
+    }
+    version++
+    const done = await save()
+    if (E.isLeft(done)) return done
+    return E.right({ version, learningRate, metrics: combineUpdates(steps), steps, correction: null })
+  }
+
+  return {
+    name: NAME,
+    description: jsonOf({
+      ...{
+        learner: NAME,
+        model: baseModel,
+        route,
+        maxGradNorm,
+        passes: { epochs, miniBatches: count },
+        key: formatKey(key),
+      },
+      loss: { name: loss.name, options: loss.options },
+      optimizer: { name: optimizer.name, options: optimizer.options ?? null },
+    }),
+    reads: ['tokens.prompt', 'tokens.response', 'logProbs.response', 'advantage'],
+    update: (batch) => () => {
+      requireEntries(NAME, batch as TensorDict, ['tokens.prompt', 'tokens.response', 'logProbs.response', 'advantage'])
+      return learn(batch as TensorDict)
+    },
+    logProbs: (batch: TensorDict<CompletionEntries>) => async () => {
+      requireEntries(NAME, batch, ['tokens.prompt', 'tokens.response'])
+      const completions = batchRowsAt(batch, 'tokens.response')
+      const data = batchRowsAt(batch, 'tokens.prompt').map((prompt, i) => rowDatum(prompt, completions[i]!))
+      if (temperatureOf(batch) !== 1)
+        return failed('state', 'Tinker servers compute log-probabilities at temperature 1')
+      const logProbs = await forwardLogProbs(trainer, data)()
+      if (E.isLeft(logProbs)) return E.left(fromServer(logProbs.left))
+      return E.right(ragged('float32', ofCompletions({ completions }, logProbs.right)))
+    },
+    weights: () => ({}),
+    version: () => version,
+    files: () => {
+      const state = { format: 1, version, path: saved?.version === version ? saved.path : '' }
+      return { [STATE_FILE]: `${JSON.stringify(state, undefined, 2)}\n` }
+    },
+    restore: (folder, files) =>
+      pipe(
+        files.readText(`${folder}/${STATE_FILE}`),
+        TE.chainEitherKW((text) =>
+          pipe(
+            parseJsonAs(stateSchema, text),
+            E.mapLeft((reason) => fileProblem(folder, STATE_FILE, reason)),
+          ),
+        ),
+        TE.chainW(
+          (state): TE.TaskEither<ModelFailure | LearnerFailure, void> =>
+            async () => {
+              if (state.path !== '') {
+                const pending = await trainer.loadState(state.path, { optimizer: 'restored' })()
+                if (E.isLeft(pending)) return E.left(fromServer(pending.left))
+                const loaded = await pending.right.result()
+                if (E.isLeft(loaded)) return E.left(fromServer(loaded.left))
+              } else if (state.version > 0)
+                return E.left(fileProblem(folder, STATE_FILE, 'the checkpoint has no path of a server'))
+              version = state.version
+              saved = state.path === '' ? null : state
+              return E.right(undefined)
+            },
+        ),
+      ),
+    close: async () => void (await trainer.unload()()), // a server that has ended has nothing to free
+  }
+}

@@ -1,0 +1,170 @@
+/** The losses that the server computes: sums over tokens, as the Tinker protocol defines them. */
+import * as tf from '@tensorflow/tfjs-core'
+import { rowLogits } from '../../collectors/steps/readout.js'
+import type { StepLoss } from '../../collectors/steps/stepGradients.js'
+import type { StepTokenRows } from '../../collectors/steps/tokenRows.js'
+import { gatherLogProbs } from '../../engine/ops/logProbs.js'
+import { stopGradient } from '../../engine/stopGradient.js'
+import type { DecoderConfig } from '../../modules/transformer/config.js'
+import type { Datum, LossConfig } from '../protocol/values.js'
+
+/** What a loss reads, `[B, T]`, and its settings, `[B, 1]`. */
+interface LossTerms {
+  readonly logProbs: tf.Tensor
+  readonly input: (name: string) => tf.Tensor
+}
+
+interface BuiltInLoss {
+  /** Inputs of each datum besides `target_tokens` and the optional `mask`. */
+  readonly inputs: readonly string[]
+  /** Settings with their defaults. */
+  readonly settings: Readonly<Record<string, number>>
+  /** The loss of each token, `[B, T]`. */
+  readonly losses: (terms: LossTerms) => tf.Tensor
+}
+
+const ratio = ({ logProbs, input }: LossTerms): tf.Tensor => tf.exp(tf.sub(logProbs, input('logprobs')))
+
+const clipped = (terms: LossTerms): tf.Tensor =>
+  tf.minimum(tf.maximum(ratio(terms), terms.input('clip_low_threshold')), terms.input('clip_high_threshold'))
+
+const RL_INPUTS = ['logprobs', 'advantages'] as const
+
+/**
+ * The losses by name, with the defaults of the hosted service.
+ *
+ * Source   tinker-cookbook, "Loss functions".
+ */
+const LOSSES: Readonly<Record<string, BuiltInLoss>> = {
+  cross_entropy: {
+    inputs: ['weights'],
+    settings: {},
+    losses: ({ logProbs, input }) => tf.neg(tf.mul(logProbs, input('weights'))),
+  },
+  importance_sampling: {
+    inputs: RL_INPUTS,
+    settings: {},
+    losses: (terms) => tf.neg(tf.mul(ratio(terms), terms.input('advantages'))),
+  },
+  ppo: {
+    inputs: RL_INPUTS,
+    settings: { clip_low_threshold: 0.8, clip_high_threshold: 1.2 },
+    losses: (terms) => {
+      const advantages = terms.input('advantages')
+      return tf.neg(tf.minimum(tf.mul(ratio(terms), advantages), tf.mul(clipped(terms), advantages)))
+    },
+  },
+  cispo: {
+    inputs: RL_INPUTS,
+    settings: { clip_low_threshold: 0, clip_high_threshold: 4 },
+    losses: (terms) => tf.neg(tf.mul(tf.mul(stopGradient(clipped(terms)), terms.logProbs), terms.input('advantages'))),
+  },
+  dro: {
+    inputs: RL_INPUTS,
+    settings: { beta: 0.05 },
+    losses: (terms) => {
+      const apart = tf.square(tf.sub(terms.logProbs, terms.input('logprobs')))
+      const pull = tf.mul(tf.mul(apart, terms.input('beta')), 0.5)
+      return tf.sub(pull, tf.mul(terms.logProbs, terms.input('advantages')))
+    },
+  },
+}
+
+/** The names of the losses. */
+const BUILT_IN_LOSSES: readonly string[] = Object.keys(LOSSES)
+
+/** The log-probabilities of the targets and the loss of each token, `[B, T]`. */
+export interface LossMeasures {
+  readonly logProbs: tf.Tensor
+  readonly losses: tf.Tensor
+}
+
+/** The loss of a micro-batch as a function of the decoder's states. */
+export const builtInStepLoss =
+  (config: DecoderConfig, name: string): StepLoss<string, LossMeasures> =>
+  (readout, rows) => {
+    const { mask, lists } = rows
+    const targets = tf.reshape(tf.cast(lists.targets!, 'int32'), [-1])
+    const logProbs = tf.reshape(gatherLogProbs(rowLogits(config, readout, rows), targets), mask.shape)
+    const each = LOSSES[name]!.losses({ logProbs, input: (list) => lists[list]! })
+    const losses = tf.mul(each, lists.mask ?? mask)
+    return { value: tf.sum(losses), aux: { logProbs, losses } }
+  }
+
+const datumProblem = (
+  { tokens, inputs }: Datum,
+  { needed, limits }: { readonly needed: readonly string[]; readonly limits: RowLimits },
+): string | undefined => {
+  const { length } = tokens
+  if (length === 0) return 'model_input is empty'
+  if (length > limits.maxLength) return `model_input has ${length} tokens, and the model reads ${limits.maxLength}`
+  const missing = needed.filter((name) => inputs[name] === undefined)
+  if (missing.length > 0) return `loss_fn_inputs lacks ${missing.join(', ')}`
+  const known = new Set([...needed, 'mask'])
+  const unknown = Object.keys(inputs).filter((name) => !known.has(name))
+  if (unknown.length > 0) return `loss_fn_inputs has ${unknown.join(', ')}, and the loss reads ${[...known].join(', ')}`
+  for (const [name, { data, shape }] of Object.entries(inputs)) {
+    if (shape.length !== 1 || data.length !== length)
+      return `${name} has the shape [${shape.join()}], expected [${length}]: one number for each token`
+    if (Array.prototype.some.call(data, (x: number) => !Number.isFinite(x))) return `${name} is not finite`
+  }
+  const isToken = (id: number): boolean => Number.isInteger(id) && id >= 0 && id < limits.vocabularySize
+  for (const ids of [tokens, inputs.target_tokens!.data]) {
+    const wrong = Array.prototype.find.call(ids, (id: number) => !isToken(id)) as number | undefined // of an array of numbers
+    if (wrong !== undefined) return `token ${wrong} is none of the ${limits.vocabularySize} of the model`
+  }
+  return undefined
+}
+
+interface RowLimits {
+  readonly maxLength: number
+  readonly vocabularySize: number
+}
+
+/** Everything that is wrong with a request to compute a loss; undefined for one that can be computed. */
+export const lossProblem = (
+  request: { readonly data: readonly Datum[]; readonly lossFn: string; readonly lossConfig: LossConfig },
+  limits: RowLimits,
+): string | undefined => {
+  const { data, lossFn, lossConfig } = request
+  const loss = Object.hasOwn(LOSSES, lossFn) ? LOSSES[lossFn] : undefined
+  if (loss === undefined) return `there is no loss_fn ${lossFn}; the losses are ${BUILT_IN_LOSSES.join(', ')}`
+  for (const [name, value] of Object.entries(lossConfig)) {
+    if (!Object.hasOwn(loss.settings, name))
+      return `${lossFn} has no setting ${name}; its settings are ${Object.keys(loss.settings).join(', ') || 'none'}`
+    if (typeof value !== 'number' || !Number.isFinite(value)) return `${name} must be a finite number, got ${value}`
+  }
+  if (data.length === 0) return 'data is empty'
+  const needed = ['target_tokens', ...loss.inputs]
+  const problems = data.map((datum) => datumProblem(datum, { needed, limits }))
+  const first = problems.findIndex((problem) => problem !== undefined)
+  return first < 0 ? undefined : `data[${first}]: ${problems[first]}`
+}
+
+/**
+ * Rows of a checked request. The first token of a datum is the prompt. Its other tokens follow as
+ * the completion, whose last place is not read.
+ */
+export const lossRows = (data: readonly Datum[], lossFn: string, lossConfig: LossConfig): StepTokenRows<string> => {
+  const { inputs, settings } = LOSSES[lossFn]!
+  const listed = (name: string): readonly ArrayLike<number>[] => data.map((datum) => datum.inputs[name]!.data)
+  const isMasked = data.some((datum) => datum.inputs.mask !== undefined)
+  return {
+    groups: { prompts: data.map(({ tokens }) => [tokens[0]!]), group: 1 },
+    completions: data.map(({ tokens }) => [...Array.prototype.slice.call(tokens, 1), 0] as number[]), // ids are numbers
+    temperature: 1,
+    lists: {
+      targets: listed('target_tokens'),
+      ...Object.fromEntries(inputs.map((name) => [name, listed(name)])),
+      ...Object.fromEntries(
+        Object.entries(settings).map(([name, otherwise]) => [
+          name,
+          data.map(() => Number(lossConfig[name] ?? otherwise)),
+        ]),
+      ),
+      ...(isMasked && {
+        mask: data.map(({ tokens, inputs: each }) => each.mask?.data ?? new Float32Array(tokens.length).fill(1)),
+      }),
+    },
+  }
+}

@@ -1,0 +1,144 @@
+/** Checkpoints of trained models in a folder: `MODEL/weights/NAME` and `MODEL/sampler_weights/NAME`. */
+import * as E from 'fp-ts/lib/Either.js'
+import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import { z } from 'zod'
+import type { Calendar, Files } from '../../core/capabilities.js'
+import type { Failure } from '../../core/failure.js'
+import { parseJsonAs } from '../../data/schemaJson.js'
+import { loraSchema } from '../protocol/jsonWire.js'
+import { type CheckpointPath, formatTinkerPath } from '../protocol/paths.js'
+
+const INFO_FILE = 'tinker.json'
+
+const infoSchema = z.object({
+  base_model: z.string(),
+  lora: loraSchema.nullable(),
+  time: z.string(),
+  size_bytes: z.number(),
+  public: z.boolean(),
+})
+
+/** What is stored about a checkpoint. */
+type CheckpointInfo = z.infer<typeof infoSchema>
+
+/** A checkpoint as the protocol lists it. */
+export interface ListedCheckpoint {
+  readonly path: CheckpointPath
+  readonly info: CheckpointInfo
+}
+
+/** A mutable value: the folder of checkpoints. */
+export interface Checkpoints {
+  readonly folderOf: (path: CheckpointPath) => string
+  readonly save: (
+    path: CheckpointPath,
+    about: Pick<CheckpointInfo, 'base_model' | 'lora'>,
+    files: Readonly<Record<string, Uint8Array | string>>,
+  ) => TE.TaskEither<Failure, void>
+  /** Errors: `Left` if there is no such checkpoint. */
+  readonly info: (path: CheckpointPath) => TE.TaskEither<Failure, CheckpointInfo>
+  readonly publish: (path: CheckpointPath, visibility: 'public' | 'private') => TE.TaskEither<Failure, void>
+  readonly remove: (path: CheckpointPath) => TE.TaskEither<Failure, void>
+  readonly models: () => TE.TaskEither<Failure, readonly string[]>
+  readonly list: (modelId: string) => TE.TaskEither<Failure, readonly ListedCheckpoint[]>
+  /** The files of a checkpoint, without what is stored about it. */
+  readonly files: (path: CheckpointPath) => TE.TaskEither<Failure, Readonly<Record<string, Uint8Array>>>
+}
+
+/** The number of bytes of files. */
+const sizeOf = (files: Readonly<Record<string, Uint8Array | string>>): number =>
+  Object.values(files).reduce(
+    (sum, each) => sum + (typeof each === 'string' ? new TextEncoder().encode(each) : each).length,
+    0,
+  )
+
+const missing = (path: CheckpointPath): Failure => ({
+  _tag: 'MissingCheckpoint',
+  reason: `there is no checkpoint ${formatTinkerPath(path)}`,
+})
+
+const KINDS = ['weights', 'sampler_weights'] as const
+
+/** Checkpoints under a folder, which is made when the first one is saved. */
+export const makeCheckpoints = (root: string, files: Files, calendar: Calendar): Checkpoints => {
+  const modelFolder = (modelId: string): string => `${root}/${modelId.replaceAll(':', '+')}` // not every system has colons
+  const folderOf = ({ modelId, kind, name }: CheckpointPath): string => `${modelFolder(modelId)}/${kind}/${name}`
+  const infoText = (info: CheckpointInfo): string => `${JSON.stringify(info, undefined, 2)}\n`
+  const info = (path: CheckpointPath): TE.TaskEither<Failure, CheckpointInfo> =>
+    pipe(
+      files.readText(`${folderOf(path)}/${INFO_FILE}`),
+      TE.mapLeft((): Failure => missing(path)),
+      TE.chainEitherK((text) =>
+        pipe(
+          parseJsonAs(infoSchema, text),
+          E.mapLeft(
+            (reason): Failure => ({ _tag: 'MissingCheckpoint', reason: `${formatTinkerPath(path)}: ${reason}` }),
+          ),
+        ),
+      ),
+    )
+  return {
+    folderOf,
+    info,
+    save: (path, about, contents) => {
+      const stored = { ...about, time: calendar.today().toISOString(), size_bytes: sizeOf(contents), public: false }
+      return files.writeFolder(folderOf(path), { ...contents, [INFO_FILE]: infoText(stored) })
+    },
+    publish: (path, visibility) =>
+      pipe(
+        info(path),
+        TE.chainW(
+          (found): TE.TaskEither<Failure, void> =>
+            files.write(`${folderOf(path)}/${INFO_FILE}`, infoText({ ...found, public: visibility === 'public' })),
+        ),
+      ),
+    remove: (path) =>
+      pipe(
+        info(path),
+        TE.chain((): TE.TaskEither<Failure, void> => files.remove(folderOf(path))),
+      ),
+    models: () =>
+      pipe(
+        files.list(root),
+        TE.map((names) => names.map((name) => name.replaceAll('+', ':'))),
+      ),
+    list: (modelId) =>
+      pipe(
+        KINDS,
+        TE.traverseSeqArray((kind) =>
+          pipe(
+            files.list(`${modelFolder(modelId)}/${kind}`),
+            TE.chainW(
+              TE.traverseSeqArray((name) => {
+                const path = { modelId, kind, name }
+                return pipe(
+                  info(path),
+                  TE.map((found) => ({ path, info: found })),
+                )
+              }),
+            ),
+          ),
+        ),
+        TE.map((lists) => lists.flat()),
+      ),
+    files: (path) =>
+      pipe(
+        files.list(folderOf(path)),
+        TE.map((names) => names.filter((name) => name !== INFO_FILE)),
+        TE.filterOrElseW(
+          (names) => names.length > 0,
+          (): Failure => missing(path),
+        ),
+        TE.chainW(
+          TE.traverseSeqArray((name) =>
+            pipe(
+              files.readBytes(`${folderOf(path)}/${name}`),
+              TE.map((bytes) => [name, bytes] as const),
+            ),
+          ),
+        ),
+        TE.map((entries) => Object.fromEntries(entries)),
+      ),
+  }
+}

@@ -1,0 +1,113 @@
+/** What clients sample with: the base model, adapters on it, and models with weights of their own. */
+import * as E from 'fp-ts/lib/Either.js'
+import type { GenerationFailure, GenerationRequest, LLMEngine } from '../../data/generation.js'
+import type { Owned } from '../../engine/scope.js'
+import { collectEvents, type Generated } from '../../modules/generation/generateAll.js'
+import type { EngineLimits } from '../../modules/generation/llmEngine.js'
+import { modelEngine } from '../../modules/generation/modelEngine.js'
+import { adapterWeights } from '../../modules/lora/weights.js'
+import type { Pretrained } from '../../modules/pretrained/pretrained.js'
+import { sharedParams } from '../../modules/pretrained/sharedParams.js'
+import type { Params } from '../../modules/transformer/params.js'
+import type { SampleResult, TopTokens } from '../protocol/values.js'
+import type { Snapshot } from './trainedModel.js'
+
+/** Something to sample with. */
+export interface HostSampler {
+  readonly generate: (
+    request: Omit<GenerationRequest, 'adapter' | 'cacheSalt'>,
+    signal: AbortSignal,
+  ) => Promise<E.Either<GenerationFailure, Generated>>
+  readonly release: () => Promise<void>
+}
+
+/** Makes samplers of one model. */
+export interface Samplers {
+  readonly base: HostSampler
+  /** Errors: `Left` for an adapter that does not fit. The snapshot belongs to the sampler. */
+  readonly open: (name: string, snapshot: Snapshot) => Promise<E.Either<string, HostSampler>>
+  readonly close: () => Promise<void>
+}
+
+/** One engine for the base model and its adapters, and one for each model with its own weights. */
+export const makeSamplers = (model: Pretrained, limits: Partial<EngineLimits>): Samplers => {
+  const engineOf = (params: Params): LLMEngine =>
+    modelEngine({ config: model.config, params, tokenizer: model.text.tokenizer, limits })
+  let shared: { readonly engine: LLMEngine; readonly params: Owned<Params> } | undefined
+  const baseEngine = (): LLMEngine => {
+    if (shared === undefined) {
+      const params = sharedParams(model)
+      shared = { params, engine: engineOf(params.value) }
+    }
+    return shared.engine
+  }
+  const sampling = (engine: () => LLMEngine, adapter: string | null, release: HostSampler['release']): HostSampler => ({
+    generate: (request, signal) =>
+      collectEvents(
+        engine().generate({ ...request, adapter, cacheSalt: adapter ?? '' }, { signal }),
+        request.sampling.n,
+      ),
+    release,
+  })
+
+  return {
+    base: sampling(baseEngine, null, async () => undefined),
+    open: async (name, snapshot) => {
+      if (snapshot._tag === 'Weights') {
+        const engine = engineOf(snapshot.params.value)
+        return E.right(
+          sampling(
+            () => engine,
+            null,
+            async () => {
+              await engine.close()
+              snapshot.params.release()
+            },
+          ),
+        )
+      }
+      const loaded = await baseEngine().loadAdapter(name, adapterWeights(snapshot.adapter))()
+      if (E.isLeft(loaded)) return E.left(loaded.left.reason)
+      const unload = async (): Promise<void> => void (await baseEngine().unloadAdapter(name)())
+      return E.right(sampling(baseEngine, name, unload))
+    },
+    close: async () => {
+      await shared?.engine.close()
+      shared?.params.release()
+      shared = undefined
+    },
+  }
+}
+
+/** What a sampling request wants to know of its prompt. */
+export interface PromptWishes {
+  readonly logProbs: 'none' | 'all'
+  /** Only the last so many tokens; null for all. */
+  readonly lastN: number | null
+  /** Most probable tokens for each place; 0 for none. */
+  readonly top: number
+}
+
+/** The answer of an engine as the protocol's result. Errors: `Left` for a completion that was ended early. */
+export const sampleResultOf = (generated: Generated, wishes: PromptWishes): E.Either<string, SampleResult> => {
+  const { completions, promptLogProbs, cachedTokens } = generated
+  const ended = completions.find(({ finishReason }) => finishReason !== 'stop' && finishReason !== 'length')
+  if (ended !== undefined) return E.left(`sampling was ended: ${ended.finishReason}`)
+  const first = wishes.lastN === null || promptLogProbs === null ? 1 : promptLogProbs.length - wishes.lastN
+  const shown = promptLogProbs?.map((place, i) => (i < first ? null : place)) ?? null
+  return E.right({
+    sequences: completions.map(({ tokens, finishReason }) => ({
+      stopReason: finishReason === 'stop' ? ('stop' as const) : ('length' as const),
+      tokens: Int32Array.from(tokens, ({ id }) => id),
+      logProbs: Float32Array.from(tokens, ({ rawLogProb }) => rawLogProb),
+    })),
+    promptLogProbs: wishes.logProbs === 'none' ? null : (shown?.map((place) => place?.logProb ?? null) ?? null),
+    topPromptLogProbs:
+      wishes.top === 0
+        ? null
+        : (shown?.map((place): TopTokens | null =>
+            place === null ? null : place.top.slice(0, wishes.top).map(({ id, logProb }) => [id, logProb] as const),
+          ) ?? null),
+    cachedTokens,
+  })
+}

@@ -1,0 +1,176 @@
+/** A model that a client trains: its weights, gradients that wait for the optimizer, and Adam's state. */
+import * as E from 'fp-ts/lib/Either.js'
+import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import { learnerFiles, readLearner } from '../../collectors/learners/learnerState.js'
+import { restoredState } from '../../collectors/learners/optimizerState.js'
+import { trainable } from '../../collectors/learners/trainable.js'
+import type { Files } from '../../core/capabilities.js'
+import type { Failure } from '../../core/failure.js'
+import { keyFromSeed } from '../../core/key.js'
+import type { NamedTensors } from '../../data/weights.js'
+import { type Owned, own, scope } from '../../engine/scope.js'
+import type { Adapter } from '../../modules/lora/adapter.js'
+import type { LoraConfig } from '../../modules/lora/config.js'
+import { hostArrays, type Pretrained } from '../../modules/pretrained/pretrained.js'
+import type { DecoderConfig } from '../../modules/transformer/config.js'
+import { adamW } from '../../objectives/updates/adamW.js'
+import { globalNorm } from '../../objectives/updates/optimizer.js'
+import type { AdamParams, TinkerLora } from '../protocol/jsonWire.js'
+import type { ForwardBackwardOutput, ForwardBackwardRequest } from '../protocol/values.js'
+import type { TrainedState, Trainer } from './trainer.js'
+
+/** The alpha of every adapter, as on the hosted service. */
+const LORA_ALPHA = 32
+
+/** Weights to sample with: an adapter on the base model, or all weights. */
+export type Snapshot =
+  | { readonly _tag: 'Adapter'; readonly adapter: Adapter }
+  | { readonly _tag: 'Weights'; readonly params: Owned<NamedTensors> }
+
+type FilesOf = Readonly<Record<string, Uint8Array | string>>
+
+/** A mutable value: the state of one model. Calls are made one after another. */
+export interface TrainedModel {
+  readonly id: string
+  readonly baseModel: string
+  /** Null if all weights are trained. */
+  readonly lora: TinkerLora | null
+  /** Errors: `Left` for a loss or gradient that is not finite, which is not kept. */
+  readonly compute: (
+    request: Omit<ForwardBackwardRequest, 'modelId' | 'seqId'>,
+  ) => E.Either<string, ForwardBackwardOutput>
+  /** Errors: `Left` if there are no gradients. */
+  readonly step: (adam: AdamParams) => E.Either<string, Readonly<Record<string, number>>>
+  readonly snapshot: () => Snapshot
+  /** The files of a checkpoint to continue training from. */
+  readonly trainingFiles: () => FilesOf
+  /** The files of the model or of the adapter alone. */
+  readonly weightFiles: () => FilesOf
+  readonly load: (
+    folder: string,
+    options: { readonly files: Files; readonly optimizer: 'restored' | 'fresh' },
+  ) => TE.TaskEither<Failure, void>
+  readonly release: () => void
+}
+
+/** The modules that an adapter is on. Errors: `Left` if there are none. */
+export const adapterSettings = (config: DecoderConfig, lora: TinkerLora): E.Either<string, Partial<LoraConfig>> => {
+  const names = ({ inputs, output }: DecoderConfig['attention'] | DecoderConfig['feedForward']): readonly string[] =>
+    [...inputs, output].map(({ name }) => name)
+  const targetModules = [
+    ...(lora.train_attn ? names(config.attention) : []),
+    ...(lora.train_mlp ? names(config.feedForward) : []),
+  ]
+  if (targetModules.length === 0)
+    return E.left('lora_config trains neither train_attn nor train_mlp: this server has no adapters on the unembedding')
+  return E.right({ rank: lora.rank, alpha: LORA_ALPHA, targetModules })
+}
+
+interface TrainedModelOptions {
+  readonly id: string
+  readonly baseModel: string
+  readonly model: Pretrained
+  readonly lora: { readonly asked: TinkerLora; readonly settings: Partial<LoraConfig> } | null
+  readonly trainer: Trainer
+}
+
+const isAllFinite = (tensors: NamedTensors): boolean => Number.isFinite(scope(() => globalNorm(tensors).dataSync()[0]!))
+
+/**
+ * Starts to train a model, or an adapter on it.
+ *
+ * Errors   throws RangeError for an adapter that does not fit the model.
+ * Effects  holds weights, gradients and optimizer state until `release`.
+ */
+export const trainedModel = ({ id, baseModel, model, lora, trainer }: TrainedModelOptions): TrainedModel => {
+  const weights = trainable({
+    learner: 'tinker',
+    model,
+    lora: lora === null ? undefined : { ...lora.settings, baseModel },
+    head: 'none',
+    key: keyFromSeed(lora?.asked.seed ?? 0),
+  })
+  const optimizer = adamW()
+  const begin = weights.start()
+  const frozen = own(begin.value.frozen)
+  let last: Owned<TrainedState> = own(
+    scope(() => ({ params: begin.value.trained, optimizer: optimizer.init(begin.value.trained) })),
+  )
+  begin.release()
+  let gradients: Owned<NamedTensors> | null = null
+  let steps = 0
+
+  const dropGradients = (): void => {
+    gradients?.release()
+    gradients = null
+  }
+  const keepGradients = (more: Owned<NamedTensors>): void => {
+    if (gradients === null) {
+      gradients = more
+      return
+    }
+    const sum = trainer.add(gradients.value, more.value)
+    gradients.release()
+    more.release()
+    gradients = sum
+  }
+
+  return {
+    id,
+    baseModel,
+    lora: lora?.asked ?? null,
+    compute: (request) => {
+      const { output, grads } = trainer.compute({ params: last.value.params, frozen: frozen.value }, request)
+      if (Number.isFinite(output.metrics['loss:sum']) && (grads === null || isAllFinite(grads.value))) {
+        if (grads !== null) keepGradients(grads)
+        return E.right(output)
+      }
+      grads?.release()
+      return E.left(`the loss is ${output.metrics['loss:sum']} or its gradient is not finite: nothing was kept`)
+    },
+    step: (adam) => {
+      if (gradients === null) return E.left('there are no gradients: send forward_backward before optim_step')
+      const { state, norm } = trainer.step(last.value, gradients.value, adam)
+      last.release()
+      last = state
+      dropGradients()
+      steps++
+      return E.right({ 'grad_norm:mean': norm, 'steps:max': steps })
+    },
+    snapshot: () =>
+      weights.lora === null
+        ? { _tag: 'Weights', params: own(last.value.params) }
+        : { _tag: 'Adapter', adapter: { config: weights.lora, arrays: hostArrays(last.value.params) } },
+    trainingFiles: () => learnerFiles(weights, last.value, steps),
+    weightFiles: () => weights.files(last.value.params),
+    load: (folder, { files, optimizer: how }) => {
+      const shapes = new Map(Object.entries(last.value.params).map(([name, { shape }]) => [name, shape]))
+      return pipe(
+        readLearner(weights, { optimizer: optimizer as never, shapes }, { folder, files }), // it only gets states that it made
+        TE.map((saved) => {
+          using again = weights.start(saved.trained)
+          const { trained } = again.value
+          const next = own(
+            scope(() => ({
+              params: trained,
+              optimizer:
+                how === 'fresh'
+                  ? optimizer.init(trained)
+                  : (restoredState(optimizer as never, trained, saved.optimizer) as TrainedState['optimizer']), // Adam's
+            })),
+          )
+          last.release()
+          last = next
+          steps = how === 'fresh' ? 0 : saved.version
+          dropGradients()
+        }),
+      )
+    },
+    release: () => {
+      dropGradients()
+      last.release()
+      frozen.release()
+    },
+  }
+}

@@ -1,0 +1,22 @@
+/** 200 random schedules of faults between the Tinker client and our server: no step is lost or done twice. */
+import { describe, expect, it } from 'vitest'
+import { useEngine } from '../kit/engine.js'
+import { faultyTinker } from '../kit/tinkerFaults.js'
+
+useEngine()
+
+const SCHEDULES = process.env.LEARNING === 'short' ? 40 : 200
+
+describe('the Tinker client behind faults', () => {
+  it(`carries every step of ${SCHEDULES} schedules out once`, async () => {
+    const faulty = await faultyTinker()
+    try {
+      const expected = await faulty.steps(null, 2)
+      for (let schedule = 1; schedule <= SCHEDULES; schedule++)
+        expect(await faulty.steps(schedule, 2), `schedule ${schedule}`).toEqual(expected)
+      expect(faulty.client.counts().repeated).toBeGreaterThan(SCHEDULES)
+    } finally {
+      await faulty.close()
+    }
+  }, 600_000)
+})

@@ -1,0 +1,117 @@
+/** The Tinker client on our own server: training, sampling, checkpoints, both wire forms, and faults. */
+import * as E from 'fp-ts/lib/Either.js'
+import { describe, expect, it } from 'vitest'
+import { orThrow } from '../../src/core/failure.js'
+import type { TinkerFetch } from '../../src/tinker/client/calls.js'
+import { type TinkerClientOptions, tinkerClient } from '../../src/tinker/client/tinkerClient.js'
+import { chunksOf } from '../../src/tinker/client/trainer.js'
+import { useEngine } from '../kit/engine.js'
+import { tinkerServer } from '../kit/tinker.js'
+import { faultyTinker, textDatum } from '../kit/tinkerFaults.js'
+
+useEngine()
+
+const TEXT = [5, 9, 14, 33, 70, 61]
+const DATA = [textDatum(TEXT), textDatum([22, 5, 9]), textDatum([1, 2, 3, 4])]
+
+const connected = async (
+  options: Partial<TinkerClientOptions>,
+  test: (parts: { client: ReturnType<typeof tinkerClient> }) => Promise<void>,
+): Promise<void> => {
+  const app = tinkerServer()
+  const fetch: TinkerFetch = (url, init) => app.fetch(new Request(url, init))
+  const client = tinkerClient({ url: 'http://localhost', fetch, ...options })
+  try {
+    await test({ client })
+  } finally {
+    await client.close()
+    await app.close()
+  }
+}
+
+describe('the Tinker client', () => {
+  it.each(['json', 'protobuf'] as const)('trains, samples and restores by %s', (wire) =>
+    connected({ wire, chunks: { data: 2, bytes: 1e6 } }, async ({ client }) => {
+      expect(orThrow(await client.models()())).toEqual([{ name: 'toy', maxContextLength: 256 }])
+      const session = orThrow(await client.session()())
+      const trainer = orThrow(await session.trainer({ baseModel: 'toy', lora: { rank: 2 } })())
+      const first = orThrow(await trainer.forwardBackward({ data: DATA, lossFn: 'cross_entropy' })())
+      const stepped = orThrow(await trainer.optimStep({ learning_rate: 1e-2 })())
+      const output = orThrow(await first.result())
+      expect(output.outputs.map(({ logprobs }) => logprobs!.data.length)).toEqual([5, 2, 3])
+      expect(orThrow(await stepped.result())['grad_norm:mean']).toBeGreaterThan(0)
+      const path = orThrow(await orThrow(await trainer.saveState('one')()).result())
+      const again = orThrow(await orThrow(await trainer.forward({ data: DATA, lossFn: 'cross_entropy' })()).result())
+      expect(again.metrics['loss:sum']).toBeLessThan(output.metrics['loss:sum']!)
+      const sampler = orThrow(await trainer.sampler()())
+      const logProbs = orThrow(await sampler.logProbs(TEXT)())
+      expect(logProbs[0]).toBeNull()
+      for (const [i, x] of Array.from(again.outputs[0]!.logprobs!.data).entries())
+        expect(logProbs[i + 1]).toBeCloseTo(x, 4)
+      const options = { n: 2, maxTokens: 4, seed: 3, stop: [], promptLogProbs: { top: 2 } }
+      const sampled = orThrow(await sampler.sample(TEXT, options)())
+      expect(sampled.sequences.map(({ tokens }) => tokens.length)).toEqual([4, 4])
+      expect(sampled.topPromptLogProbs![1]).toHaveLength(2)
+      orThrow(await orThrow(await trainer.loadState(path, { optimizer: 'restored' })()).result())
+      const weights = orThrow(await orThrow(await trainer.saveForSampler('one')()).result())
+      expect(orThrow(await client.checkpoints(trainer.modelId)()).map(({ type }) => type)).toEqual([
+        'training',
+        'sampler',
+      ])
+      expect(orThrow(await client.archive(weights)()).length).toBeGreaterThan(1024)
+      const other = orThrow(await session.sampler({ path: weights })())
+      expect(orThrow(await other.logProbs(TEXT)())[1]).toBeCloseTo(logProbs[1]!, 4)
+      await session.close()
+    }),
+  )
+
+  it('names what the server refuses, and goes on with the same number', () =>
+    connected({}, async ({ client }) => {
+      const session = orThrow(await client.session()())
+      const unknown = await session.trainer({ baseModel: 'none', lora: null })()
+      expect(unknown).toMatchObject(E.left({ kind: 'refused', status: 404, reason: expect.stringContaining('toy') }))
+      const trainer = orThrow(await session.trainer({ baseModel: 'toy', lora: null })())
+      const refused = await trainer.forwardBackward({ data: DATA, lossFn: 'none' })()
+      expect(refused).toMatchObject(E.left({ kind: 'refused', status: 400 }))
+      const failed = await orThrow(await trainer.optimStep({})()).result()
+      expect(failed).toMatchObject(E.left({ kind: 'failed', reason: expect.stringContaining('no gradients') }))
+      orThrow(await orThrow(await trainer.forwardBackward({ data: DATA, lossFn: 'cross_entropy' })()).result())
+      await session.close()
+    }))
+
+  it('does not repeat a request whose answer is lost where the server may carry it out twice', async () => {
+    const app = tinkerServer()
+    let lost = 0
+    const fetch: TinkerFetch = async (url, init) => {
+      const answer = await app.fetch(new Request(url, init))
+      if (!url.endsWith('/optim_step')) return answer
+      lost++
+      throw new Error('connection reset')
+    }
+    const client = tinkerClient({ url: 'http://localhost', fetch, repeats: 'unknown' })
+    const session = orThrow(await client.session()())
+    const trainer = orThrow(await session.trainer({ baseModel: 'toy', lora: { rank: 2 } })())
+    orThrow(await trainer.forwardBackward({ data: DATA, lossFn: 'cross_entropy' })())
+    expect(await trainer.optimStep({})()).toMatchObject(E.left({ kind: 'uncertain' }))
+    expect(await trainer.optimStep({})()).toMatchObject(E.left({ kind: 'broken' }))
+    expect(lost).toBe(1)
+    await session.close()
+    await app.close()
+  })
+
+  it('cuts data into chunks of few sequences and bytes', () => {
+    expect(chunksOf(DATA, { data: 2, bytes: 1e6 }).map((chunk) => chunk.length)).toEqual([2, 1])
+    expect(chunksOf(DATA, { data: 9, bytes: 1 }).map((chunk) => chunk.length)).toEqual([1, 1, 1])
+  })
+
+  it('carries every step out once under lost answers, duplicates, refusals and resets', async () => {
+    const faulty = await faultyTinker()
+    try {
+      const expected = await faulty.steps(null, 2)
+      expect(expected.steps).toBe(2)
+      for (let schedule = 1; schedule <= 6; schedule++) expect(await faulty.steps(schedule, 2)).toEqual(expected)
+    } finally {
+      await faulty.close()
+    }
+  })
+})
