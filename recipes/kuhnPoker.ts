@@ -10,8 +10,8 @@ const settings = T.withDefaults(gameSettings, {
   ...{ steps: 150, tasks: { prompts: 512, group: 1 }, sampling: { maxNewTokens: 3 } },
   ...{
     loss: { algorithm: 'rloo' },
-    kl: { in: 'loss', form: 'k2', coefficient: 0.1 },
-    learner: { learningRate: 1e-3, schedule: 'cosine', optimizerOptions: { beta1: 0, beta2: 0.9 } },
+    kl: { in: 'loss', form: 'k2', coefficient: 0.15 },
+    learner: { learningRate: 4e-4, schedule: 'cosine', optimizerOptions: { beta1: 0, beta2: 0.99 } },
   },
   ...{ selfPlay: { baseline: 'prompt' }, keep: { evalEvery: 10 } },
 }).extend({

@@ -89,4 +89,5 @@ export {
   randomStrategy,
   type StrategyScene,
 } from '../envs/games/strategies.js'
+export { textArenaRead } from '../envs/games/textArena.js'
 export { type TicTacToePosition, ticTacToe } from '../envs/games/ticTacToe.js'

@@ -10,6 +10,8 @@ export const ALARM_KINDS = [
   'zero-variance',
   'truncation',
   'reward-stuck',
+  'illegal-moves',
+  'loses-to-past',
 ] as const
 
 export type AlarmKind = (typeof ALARM_KINDS)[number]
@@ -149,6 +151,20 @@ const RULES: Readonly<Record<AlarmKind, Rule>> = {
     what: `the range of the rewards of ${REWARD_STEPS} steps`,
     wayOut:
       'nothing is learned: check trajectories.jsonl, whether any completion can earn the reward, and the learning rate',
+  },
+  'illegal-moves': {
+    ...{ limit: 0.2, bad: 'above', steps: 3 },
+    value: ({ metrics }) => metrics.illegalMoves ?? null,
+    what: 'the share of replies that are no legal move',
+    wayOut:
+      'the policy forgets the format or the rules: use a lower --learning-rate or a higher --kl-coefficient, or an earlier checkpoint',
+  },
+  'loses-to-past': {
+    ...{ limit: 0.25, bad: 'above', steps: 5 },
+    value: ({ metrics }) => metrics.lossToPast ?? null,
+    what: 'the mean loss against old weights of the pool',
+    wayOut:
+      'self-play goes in circles or has collapsed: use a higher selfPlay.poolShare or KL coefficient, a lower --learning-rate, or an earlier checkpoint',
   },
 }
 

@@ -50,6 +50,8 @@ const BAD: Readonly<Record<AlarmKind, Changes>> = {
   'zero-variance': { groupsWithoutSignal: 4 },
   truncation: { truncated: 0.9 },
   'reward-stuck': { reward: 0 },
+  'illegal-moves': { metrics: { illegalMoves: 0.4 } },
+  'loses-to-past': { metrics: { lossToPast: 0.5 } },
 }
 
 describe('alarms of a run', () => {
@@ -71,6 +73,8 @@ describe('alarms of a run', () => {
     ['entropy-collapse', 4, 6],
     ['zero-variance', 4, 8],
     ['truncation', 4, 6],
+    ['illegal-moves', 4, 6],
+    ['loses-to-past', 4, 8],
   ] as const)(
     '%s that begins in step %d is told in step %d, once, and again only after it was over',
     (kind, since, at) => {

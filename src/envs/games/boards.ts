@@ -15,16 +15,22 @@ export const markOf = (player: GameActor): 'x' | 'o' => (player === 1 ? 'o' : 'x
 export const placed = (cells: string, at: number, mark: string): string =>
   cells.slice(0, at) + mark + cells.slice(at + 1)
 
+/** The code of an empty cell. */
+const EMPTY = '.'.charCodeAt(0)
+
 /** Counts the marked cells. */
 export const markedCells = (cells: string): number => {
   let count = 0
-  for (const cell of cells) if (cell !== '.') count++
+  for (let at = 0; at < cells.length; at++) if (cells.charCodeAt(at) !== EMPTY) count++
   return count
 }
 
 /** Returns the empty cells in ascending order. */
-export const emptyCells = (cells: string): readonly number[] =>
-  [...cells].flatMap((cell, at) => (cell === '.' ? [at] : []))
+export const emptyCells = (cells: string): readonly number[] => {
+  const empty: number[] = []
+  for (let at = 0; at < cells.length; at++) if (cells.charCodeAt(at) === EMPTY) empty.push(at)
+  return empty
+}
 
 /** Returns the rows of a board from the first. */
 export const boardRows = (cells: string, columns: number): readonly string[] =>
@@ -50,11 +56,16 @@ export const boardLines = ({ rows, columns, inARow }: LineBoard): readonly (read
       ),
   )
 
+const isFilled = (cells: string, line: readonly number[], mark: number): boolean => {
+  for (let i = 0; i < line.length; i++) if (cells.charCodeAt(line[i]!) !== mark) return false
+  return true
+}
+
 /** Returns the player who moved last, who alone can have a new line, if the player fills one of them. */
 export const lineWinner = (cells: string, lines: readonly (readonly number[])[]): number | undefined => {
   const last = (markedCells(cells) + 1) % 2
-  const mark = markOf(last)
-  return lines.some((line) => line.every((at) => cells[at] === mark)) ? last : undefined
+  const mark = markOf(last).charCodeAt(0)
+  return lines.some((line) => isFilled(cells, line, mark)) ? last : undefined
 }
 
 /** Returns the results of two players: the winner gets 1 from the other. Nobody does without one. */

@@ -33,19 +33,22 @@ const stepOf = (action: number, columns: number): Step => {
   return { from, to, isCapture: capture === 1 }
 }
 
-const legalOf = ({ cells }: BreakthroughPosition, player: number, columns: number): readonly number[] =>
-  [...cells].flatMap((cell, from) =>
-    cell !== PIECES[player]
-      ? []
-      : [0, 1, 2].flatMap((side) => {
-          const column = (from % columns) + side - 1
-          const action = (from * 6 + 3 * player + side) * 2
-          if (column < 0 || column >= columns) return []
-          const target = cells[stepOf(action, columns).to]
-          if (target === '.') return [action]
-          return side !== 1 && target === PIECES[1 - player] ? [action + 1] : []
-        }),
-  )
+const legalOf = ({ cells }: BreakthroughPosition, player: number, columns: number): readonly number[] => {
+  const [own, other] = [PIECES[player === 0 ? 0 : 1], PIECES[player === 0 ? 1 : 0]]
+  const forward = player === 0 ? columns : -columns
+  const legal: number[] = []
+  for (let from = cells.indexOf(own); from !== -1; from = cells.indexOf(own, from + 1)) {
+    const column = from % columns
+    for (let side = -1; side <= 1; side++) {
+      if (column + side < 0 || column + side >= columns) continue
+      const action = (from * 6 + 3 * player + side + 1) * 2
+      const target = cells[from + forward + side]
+      if (target === '.') legal.push(action)
+      else if (side !== 0 && target === other) legal.push(action + 1)
+    }
+  }
+  return legal
+}
 
 const winnerOf = ({ cells }: BreakthroughPosition, columns: number): number | undefined => {
   if (cells.slice(-columns).includes('b') || !cells.includes('w')) return 0

@@ -107,6 +107,19 @@ export const playersOf = (game: Pick<Game, 'players'>): readonly number[] =>
 export const equalOutcomes = (actions: readonly number[]): readonly ChanceOutcome[] =>
   actions.map((action) => ({ action, probability: 1 / actions.length }))
 
+/** Returns a pure function of positions that computes the result for each position object once. */
+export const remembered = <P, R>(compute: (position: P) => R): ((position: P) => R) => {
+  const known = new WeakMap<object, R>()
+  return (position) => {
+    if (typeof position !== 'object' || position === null) return compute(position)
+    const found = known.get(position)
+    if (found !== undefined) return found
+    const result = compute(position)
+    known.set(position, result)
+    return result
+  }
+}
+
 /**
  * Makes a game of its rules. The game keeps the history of each state and checks every call.
  *
@@ -132,18 +145,21 @@ export const defineGame = <P>(rules: GameRules<P>): Game<P> => {
     if (!Number.isInteger(player) || player < 0 || player >= players)
       throw new RangeError(`${name}: player must be a whole number from 0 to ${players - 1}, got ${player}`)
   }
+  const turnOf = remembered(rules.turn)
+  const ofMover = remembered((position: P): readonly number[] => rules.legalActions(position, Number(turnOf(position))))
   const legalActions = ({ position }: GameState<P>, player: number): readonly number[] => {
     requirePlayer(player)
-    const turn = rules.turn(position)
-    return turn === player || turn === 'simultaneous' ? rules.legalActions(position, player) : []
+    const turn = turnOf(position)
+    if (turn === player) return ofMover(position)
+    return turn === 'simultaneous' ? rules.legalActions(position, player) : []
   }
   const chance = ({ position }: GameState<P>): readonly ChanceOutcome[] => {
-    if (rules.turn(position) !== 'chance') return []
+    if (turnOf(position) !== 'chance') return []
     if (rules.chance === undefined) throw new RangeError(`${name}: the turn is chance's, and the rules have no chance`)
     return rules.chance(position)
   }
   const isLegal = (state: GameState<P>, move: GameMove): boolean => {
-    const turn = rules.turn(state.position)
+    const turn = turnOf(state.position)
     if (turn === 'over') return false
     if (turn === 'simultaneous')
       return (
@@ -162,18 +178,19 @@ export const defineGame = <P>(rules: GameRules<P>): Game<P> => {
     utility,
     rules: rules.rules,
     initial: { position: rules.initial, history: [] },
-    turn: ({ position }) => rules.turn(position),
+    turn: ({ position }) => turnOf(position),
     legalActions,
     apply: (state, move) => {
       if (!isLegal(state, move))
         throw new RangeError(
-          `${name}: ${JSON.stringify(move)} is not a legal move; the turn is '${rules.turn(state.position)}'`,
+          `${name}: ${JSON.stringify(move)} is not a legal move; the turn is '${turnOf(state.position)}'`,
         )
-      return { position: rules.next(state.position, ...[move].flat()), history: state.history.concat(move) }
+      const position = typeof move === 'number' ? rules.next(state.position, move) : rules.next(state.position, ...move)
+      return { position, history: state.history.concat(move) }
     },
     chance,
     returns: ({ position }) => {
-      if (rules.turn(position) !== 'over') throw new RangeError(`${name}: there are no returns before the game is over`)
+      if (turnOf(position) !== 'over') throw new RangeError(`${name}: there are no returns before the game is over`)
       return rules.returns(position)
     },
     text: ({ position }) => rules.text(position),

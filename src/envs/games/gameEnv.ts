@@ -231,8 +231,8 @@ const historyOf = <P>(
  * `read`; an illegal one is handled by `illegal`, and counted in `game`.
  *
  * `query` encodes the deal as JSON: with the replies, it determines the whole game, so that an episode
- * can be replayed, forked and stored. Elements of a deal form a group; without repeats, all elements
- * form one group.
+ * can be replayed, forked and stored. Elements of a deal form a group; without repeats, all games of
+ * a cast form one group.
  *
  * Shapes   all entries `[B]`, with `B` = `prompts * repeats`. `reward` is that of the player who replied.
  * Errors   throws RangeError for options that do not fit each other or the game.
@@ -330,7 +330,9 @@ export const GameEnv = <P>(options: GameEnvOptions<P>): Env<GameEnvState, Histor
       const queries = Array.from({ length: batchSize }, (_, i) =>
         JSON.stringify(dealt(Math.floor(i / repeats), i % repeats)),
       )
-      const groups = queries.map((_, i) => (repeats === 1 ? game.name : `${game.name} ${Math.floor(i / repeats)}`))
+      const groups = queries.map((query, i) =>
+        repeats === 1 ? `${game.name} ${castOf(query).join('-')}` : `${game.name} ${Math.floor(i / repeats)}`,
+      )
       return pipe(
         inner.reset(assign(request, { query: data(queries) }) as TensorDict, key),
         TE.map((state) =>

@@ -35,10 +35,17 @@ const connects = (
   { mark, neighbors }: { readonly mark: string; readonly neighbors: readonly (readonly number[])[] },
   { from, isGoal }: { readonly from: readonly number[]; readonly isGoal: (at: number) => boolean },
 ): boolean => {
-  const seen = new Set(from.filter((at) => cells[at] === mark))
-  for (const at of seen) {
+  const own = mark.charCodeAt(0)
+  const isSeen = new Uint8Array(cells.length)
+  const open = from.filter((at) => cells.charCodeAt(at) === own)
+  for (const at of open) isSeen[at] = 1
+  for (let at = open.pop(); at !== undefined; at = open.pop()) {
     if (isGoal(at)) return true
-    for (const next of neighbors[at]!) if (cells[next] === mark) seen.add(next) // the loop visits what is added
+    for (const next of neighbors[at]!)
+      if (isSeen[next] === 0 && cells.charCodeAt(next) === own) {
+        isSeen[next] = 1
+        open.push(next)
+      }
   }
   return false
 }
@@ -63,11 +70,15 @@ export const hex = (options: HexOptions = {}): Game<HexPosition> => {
   const cellsAt = Array.from({ length: rows * columns }, (_, at) => at)
   const top = cellsAt.slice(0, columns)
   const left = cellsAt.filter((at) => at % columns === 0)
+  const isBottom = (at: number): boolean => at >= (rows - 1) * columns
+  const isRight = (at: number): boolean => at % columns === columns - 1
+  /** Only who moved last can have a new chain, and it needs a stone in each row or column. */
   const winnerOf = (cells: string): number | undefined => {
-    const isBottom = (at: number): boolean => at >= (rows - 1) * columns
-    const isRight = (at: number): boolean => at % columns === columns - 1
-    if (connects(cells, { mark: 'x', neighbors }, { from: top, isGoal: isBottom })) return 0
-    return connects(cells, { mark: 'o', neighbors }, { from: left, isGoal: isRight }) ? 1 : undefined
+    const stones = markedCells(cells)
+    const last = (stones + 1) % 2
+    if ((stones + 1 - last) / 2 < (last === 0 ? rows : columns)) return undefined
+    const goal = last === 0 ? { from: top, isGoal: isBottom } : { from: left, isGoal: isRight }
+    return connects(cells, { mark: markOf(last), neighbors }, goal) ? last : undefined
   }
   return defineGame<HexPosition>({
     name: 'hex',

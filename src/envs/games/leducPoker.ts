@@ -1,6 +1,6 @@
 /** Leduc poker: one private and one public card, two rounds of bets. */
 import { aNumber, checkOptions } from '../../core/options.js'
-import { defineGame, equalOutcomes, type Game, type GameTurn } from './game.js'
+import { defineGame, equalOutcomes, type Game, type GameTurn, remembered } from './game.js'
 
 export interface LeducPokerOptions {
   /** From 2 to 10. Default 2. */
@@ -64,7 +64,7 @@ const playRound = (actions: readonly number[], raise: number, opening: Opening) 
   return { player, paid, folded, stakes, raises, isClosed, isWon }
 }
 
-const bettingOf = ({ cards, publicCard, rounds }: LeducPokerPosition, players: number): Betting => {
+const computeBetting = ({ cards, publicCard, rounds }: LeducPokerPosition, players: number): Betting => {
   const opening = {
     paid: new Array<number>(players).fill(1),
     folded: new Array<boolean>(players).fill(false),
@@ -76,6 +76,13 @@ const bettingOf = ({ cards, publicCard, rounds }: LeducPokerPosition, players: n
   const second = playRound(rounds[1], RAISES[1], first)
   return { ...second, round: 2, player: publicCard === null ? null : second.player, isOver: second.isClosed }
 }
+
+/** The betting of each position, by the number of players. */
+const bettings = Array.from({ length: 11 }, (_, players) =>
+  remembered((position: LeducPokerPosition) => computeBetting(position, players)),
+)
+
+const bettingOf = (position: LeducPokerPosition, players: number): Betting => bettings[players]!(position)
 
 /** The strength of a hand: a pair of equal ranks before all others, then the higher and the lower rank. */
 const strength = (card: number, publicCard: number, players: number): number => {

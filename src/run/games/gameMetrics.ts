@@ -20,12 +20,12 @@ const mean = (numbers: readonly number[]): number => numbers.reduce((a, b) => a 
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + b, 0)
 
-/** The returns of those who are called `name`, in games with another player. */
-const againstOthers = (games: readonly PlayedGame[], name: string): readonly number[] =>
+/** The returns of `player` in games of the casts that are selected. */
+const returnsIn = (games: readonly PlayedGame[], isSelected: (cast: readonly string[]) => boolean): readonly number[] =>
   games.flatMap(({ cast, returns }) =>
-    returns === null || cast.every((each) => each === name)
+    returns === null || !isSelected(cast)
       ? []
-      : cast.flatMap((each, seat) => (each === name ? [returns[seat]!] : [])),
+      : cast.flatMap((each, seat) => (each === 'player' ? [returns[seat]!] : [])),
   )
 
 /**
@@ -36,12 +36,14 @@ const againstOthers = (games: readonly PlayedGame[], name: string): readonly num
  * - `forfeits`: the share of games that an illegal move ended
  * - `sameGame`: the share of games that are equal to the most frequent one, with the same cards
  * - `vsOthers`: the mean return of `player` in games with another player, if there are any
+ * - `lossToPast`: what `player` loses on average in games with `past`, if there are any
  */
 export const gameMetrics = (batch: TensorDict): Readonly<Record<string, number>> => {
   const games = playedGames(batch)
   const counts = new Map<string, number>()
   for (const { history } of games) counts.set(history.join(), (counts.get(history.join()) ?? 0) + 1)
-  const vsOthers = againstOthers(games, 'player')
+  const vsOthers = returnsIn(games, (cast) => cast.some((each) => each !== 'player'))
+  const vsPast = returnsIn(games, (cast) => cast.includes('past'))
   return {
     firstReturn: mean(games.flatMap(({ returns }) => (returns === null ? [] : [returns[0]!]))),
     illegalMoves:
@@ -49,5 +51,6 @@ export const gameMetrics = (batch: TensorDict): Readonly<Record<string, number>>
     forfeits: mean(games.map(({ forfeit }) => (forfeit === null ? 0 : 1))),
     sameGame: Math.max(...counts.values()) / games.length,
     ...(vsOthers.length > 0 && { vsOthers: mean(vsOthers) }),
+    ...(vsPast.length > 0 && { lossToPast: 0 - mean(vsPast) }),
   }
 }
