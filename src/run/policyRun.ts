@@ -47,6 +47,7 @@ import type { EnvContext } from './collecting.js'
 import { type Evaluator, type EvaluatorOptions, evaluator } from './evaluation.js'
 import { exportsOf } from './exported.js'
 import type { BuildContext } from './recipe.js'
+import { checkRemote, type OpenTraining } from './remoteTraining.js'
 import { type AnyRun, closing, defineRun, type RecordOptions } from './run.js'
 import type { PolicySettings } from './settings.js'
 
@@ -105,9 +106,9 @@ export interface PolicySampler {
   readonly close: () => Promise<void>
 }
 
-/** A run and the memory that it is estimated to need. */
+/** A run and the memory that it is estimated to need, unless a server trains. */
 export interface PolicyRun extends AnyRun {
-  readonly memory: MemoryEstimate
+  readonly memory?: MemoryEstimate
 }
 
 /**
@@ -218,6 +219,59 @@ const withTools = (text: ModelText, tools: PolicyRunParts<never>['tools']): Mode
   ...(tools !== undefined && { tools }),
 })
 
+/** Returns the evaluators. `at` makes the evaluated policy. */
+const evaluatorsOf = <O extends HistoryPrompt>(
+  heldOut: readonly HeldOut<O>[],
+  {
+    text,
+    tasks,
+    at,
+  }: {
+    readonly text: ModelText & TokenEnvText
+    readonly tasks: number
+    readonly at: (sampling: { readonly temperature: number }) => Policy<TokenPrompt, TokenAction>
+  },
+): readonly Evaluator[] =>
+  heldOut.map(({ env: tasksOf, temperature = 0, tasks: count = tasks, ...rest }) =>
+    evaluator({
+      ...{ ...rest, tasks: count },
+      env: ({ groups, start }) =>
+        tokenEnv(tasksOf({ prompts: groups, repeats: rest.tries ?? 1, start }), text) as unknown as EvalEnv, // it has more
+      policy: at({ temperature }),
+    }),
+  )
+
+/** Builds a run whose model is trained and sampled by a server. */
+const remoteRun = async <O extends HistoryPrompt>(
+  settings: PolicyRunSettings,
+  { model, env, heldOut = [], signal = partSignal, metrics, tools }: PolicyRunParts<O>,
+  open: OpenTraining,
+): Promise<PolicyRun> => {
+  const text = withTools(model.text, tools)
+  const { tasks, keep } = settings
+  checkRemote(settings)
+  const { optimizer, key, passes = {} } = learnerParts(settings, model)
+  const { maxGradNorm = 1, ...steps } = passes
+  const remote = await open({
+    ...{ config: model.config, loss: lossOf(settings), optimizer, key, passes: steps, maxGradNorm },
+    lora: settings.lora.rank,
+    maxTokens: settings.sampling.maxNewTokens,
+  })
+  const run = defineRun({
+    env: rewardedEnv(settings, { text, env, reference: remote.reference }),
+    policy: remote.policy,
+    advantage: advantageOf(settings),
+    ...{ learner: remote.learner, updater: remote.updater },
+    evaluate: evaluatorsOf(heldOut, { text, tasks: keep.evalTasks, at: remote.at }),
+    collect: {
+      ...{ key: child(key, 'rollouts'), groups: tasks.prompts, rounds: samplingRoundsOf(settings) },
+      ...{ kl: klWeightOf(settings), signal },
+    },
+    record: { ...(metrics && { metrics }), decode: (id) => text.tokenizer.decode([id], 'keep') },
+  })
+  return closing(run, remote.close)
+}
+
 const builtRun = async <O extends HistoryPrompt>(
   settings: PolicyRunSettings,
   { model, env, heldOut = [], signal = partSignal, metrics, tools, sampler: given }: PolicyRunParts<O>,
@@ -248,15 +302,11 @@ const builtRun = async <O extends HistoryPrompt>(
     const memory =
       context.memory === 'ignore' ? memoryEstimate(request) : orThrow(requireMemory(request, liveMachine.memoryBytes()))
     const sampler = given ?? (sampling.maxLag === 0 ? null : await threadSampler(settings, model))
-    const evaluators = heldOut.map(
-      ({ env: tasksOf, temperature = 0, tasks: count = keep.evalTasks, ...rest }): Evaluator =>
-        evaluator({
-          ...{ ...rest, tasks: count },
-          env: ({ groups, start }) =>
-            tokenEnv(tasksOf({ prompts: groups, repeats: rest.tries ?? 1, start }), text) as unknown as EvalEnv, // it has more
-          policy: inProcess.withSampling({ temperature }),
-        }),
-    )
+    const evaluators = evaluatorsOf(heldOut, {
+      text,
+      tasks: keep.evalTasks,
+      at: (sampled) => inProcess.withSampling(sampled),
+    })
     const run = defineRun({
       env: rewarded,
       policy: sampler?.policy ?? inProcess,
@@ -308,5 +358,6 @@ export const policyRun = async <O extends HistoryPrompt>(
   context: BuildContext = {},
 ): Promise<PolicyRun> => {
   checkOptions('policyRun', parts, POLICY_RUN_PARTS)
+  if (context.training !== undefined) return remoteRun(settings, parts, context.training)
   return builtRun(settings, parts, context)
 }

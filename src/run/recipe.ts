@@ -2,6 +2,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { aFunction, aList, anything, aText, checkOptions, type OptionKinds, unknownName } from '../core/options.js'
+import type { OpenTraining } from './remoteTraining.js'
 import type { AnyRun } from './run.js'
 
 /** Invalid settings, with every reason. */
@@ -20,6 +21,8 @@ export interface BuildContext {
   readonly memory?: 'check' | 'ignore'
   /** Called with progress messages of slow build steps, such as training a start model. */
   readonly onProgress?: (text: string) => void
+  /** Trains and samples on a server, for recipes that use `policyRun`. Default: in this process. */
+  readonly training?: OpenTraining
 }
 
 /** A schema of settings: nested records whose fields all have a default and a description. */
