@@ -5,6 +5,7 @@ import { Option } from 'commander'
 import * as E from 'fp-ts/lib/Either.js'
 import { liveFiles } from '../live/files.js'
 import { parseSettings } from '../run/recipe.js'
+import type { OpenTraining } from '../run/remoteTraining.js'
 import type { AnyRun } from '../run/run.js'
 import { openRun, type RunConfig } from '../run/runFolder.js'
 import { asCommandError } from './expectedErrors.js'
@@ -23,6 +24,8 @@ export interface Chosen extends LoadedRecipe {
 
 /** Options of every command with a recipe. */
 export interface BuildFlags {
+  /** Trains on a server. */
+  readonly training?: OpenTraining
   readonly memory?: 'check' | 'ignore'
 }
 
@@ -101,10 +104,11 @@ export const settingsOf = async (chosen: Chosen, flags: Settings, over: Settings
 export const build = async (
   { recipe }: LoadedRecipe,
   settings: Settings,
-  { memory = 'check' }: BuildFlags,
+  { memory = 'check', training }: BuildFlags,
 ): Promise<AnyRun> => {
   try {
-    return await recipe.build(settings, { memory, onProgress: (text) => say(`${text}\n`) })
+    const context = { memory, onProgress: (text: string) => say(`${text}\n`), ...(training && { training }) }
+    return await recipe.build(settings, context)
   } catch (error) {
     if (error instanceof RangeError || error instanceof TypeError)
       throw new CommandError(`the recipe ${recipe.name} cannot be built: ${error.message}`)

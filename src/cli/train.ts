@@ -36,9 +36,10 @@ import {
 import { barDisplay, type Display, jsonDisplay, lineDisplay } from './progress.js'
 import { type QueueFlags, queueLog, queueOptions } from './queue.js'
 import { addRecipeFlags } from './recipeFlags.js'
+import { type RemoteFlags, remoteOptions, remoteTraining } from './tinkerTraining.js'
 import { openTracking, type Tracking, type TrackingFlags, trackingOptions } from './tracking.js'
 
-interface TrainFlags extends EngineOptions, TrackingFlags, BuildFlags, Partial<QueueFlags> {
+interface TrainFlags extends EngineOptions, TrackingFlags, BuildFlags, RemoteFlags, Partial<QueueFlags> {
   readonly out?: string
   readonly resume?: string
   readonly json?: true
@@ -206,7 +207,8 @@ const start = async (planned: Planned, flags: Flags): Promise<void> => {
   const engine = await startEngine(flags)
   const tracking = await openTracking(flags, say)
   try {
-    const run = withQueue(await build(chosen, settings, flags), flags)
+    const training = remoteTraining(flags)
+    const run = withQueue(await build(chosen, settings, { ...flags, ...(training && { training }) }), flags)
     say(`${engine.backend} backend (${engine.packageName}); recipe ${chosen.recipe.name}\n${estimateOf(run)}`)
     if (flags.dryRun === true) return await dryRun(run)
     say(`run folder ${folder}\n`)
@@ -236,7 +238,13 @@ export const trainCommand = async (args: readonly string[]): Promise<Command> =>
     .option('--print-config', 'print all settings as JSON, usable with --config, and exit')
     .option('--dry-run', 'check the run and its memory, collect one batch, print its metrics, and exit')
   addRecipeFlags(command, chosen.recipe)
-  const options: readonly Option[] = [memoryOption(), ...engineOptions(), ...queueOptions(), ...trackingOptions()]
+  const options: readonly Option[] = [
+    memoryOption(),
+    ...remoteOptions(),
+    ...engineOptions(),
+    ...queueOptions(),
+    ...trackingOptions(),
+  ]
   for (const option of options) command.addOption(option)
   return command.option('--json', 'print every event as a line of JSON').action(action(chosen))
 }

@@ -30,9 +30,9 @@ export interface PolicySampler {
   readonly close: () => Promise<void>
 }
 
-/** A run and the memory that it is estimated to need. */
+/** A run and the memory that it is estimated to need, unless a server trains. */
 export interface PolicyRun extends AnyRun {
-  readonly memory: MemoryEstimate
+  readonly memory?: MemoryEstimate
 }
 
 /**

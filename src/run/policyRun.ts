@@ -8,7 +8,7 @@ import { orThrow } from '../core/failure.js'
 import { child, type Key, keyFromSeed } from '../core/key.js'
 import { aFunction, aList, aRecord, checkOptions, type OptionKinds } from '../core/options.js'
 import type { GroupEntry } from '../data/batch.js'
-import type { HistoryAction, HistoryPrompt, LogProbModel, TokenAction, TokenPrompt } from '../data/policy.js'
+import type { HistoryAction, HistoryPrompt, LogProbModel, Policy, TokenAction, TokenPrompt } from '../data/policy.js'
 import type { Task } from '../data/task.js'
 import { rowLengths } from '../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
@@ -43,6 +43,7 @@ import { type Evaluator, type EvaluatorOptions, evaluator } from './evaluation.j
 import { exportsOf } from './exported.js'
 import { type PolicyRun, type PolicyRunSettings, type PolicySampler, partSignal, runMemory } from './policyParts.js'
 import type { BuildContext } from './recipe.js'
+import { checkRemote, type OpenTraining } from './remoteTraining.js'
 import { closing, defineRun, type RecordOptions } from './run.js'
 
 /** The context from which an environment of tasks is made. */
@@ -167,6 +168,59 @@ const withTools = (text: ModelText, tools: PolicyRunParts<never>['tools']): Mode
   ...(tools !== undefined && { tools }),
 })
 
+/** Returns the evaluators. `at` makes the evaluated policy. */
+const evaluatorsOf = <O extends HistoryPrompt>(
+  heldOut: readonly HeldOut<O>[],
+  {
+    text,
+    tasks,
+    at,
+  }: {
+    readonly text: ModelText & TokenEnvText
+    readonly tasks: number
+    readonly at: (sampling: { readonly temperature: number }) => Policy<TokenPrompt, TokenAction>
+  },
+): readonly Evaluator[] =>
+  heldOut.map(({ env: tasksOf, temperature = 0, tasks: count = tasks, ...rest }) =>
+    evaluator({
+      ...{ ...rest, tasks: count },
+      env: ({ groups, start }) =>
+        tokenEnv(tasksOf({ prompts: groups, repeats: rest.tries ?? 1, start }), text) as unknown as EvalEnv, // it has more
+      policy: at({ temperature }),
+    }),
+  )
+
+/** Builds a run whose model is trained and sampled by a server. */
+const remoteRun = async <O extends HistoryPrompt>(
+  settings: PolicyRunSettings,
+  { model, env, heldOut = [], signal = partSignal, metrics, tools }: PolicyRunParts<O>,
+  open: OpenTraining,
+): Promise<PolicyRun> => {
+  const text = withTools(model.text, tools)
+  const { tasks, keep } = settings
+  checkRemote(settings)
+  const { optimizer, key, passes = {} } = learnerParts(settings, model)
+  const { maxGradNorm = 1, ...steps } = passes
+  const remote = await open({
+    ...{ config: model.config, loss: lossOf(settings), optimizer, key, passes: steps, maxGradNorm },
+    lora: settings.lora.rank,
+    maxTokens: settings.sampling.maxNewTokens,
+  })
+  const run = defineRun({
+    env: rewardedEnv(settings, { text, env, reference: remote.reference }),
+    policy: remote.policy,
+    advantage: advantageOf(settings),
+    ...{ learner: remote.learner, updater: remote.updater },
+    evaluate: evaluatorsOf(heldOut, { text, tasks: keep.evalTasks, at: remote.at }),
+    collect: {
+      ...{ key: child(key, 'rollouts'), groups: tasks.prompts, rounds: samplingRoundsOf(settings) },
+      ...{ kl: klWeightOf(settings), signal },
+    },
+    record: { ...(metrics && { metrics }), decode: (id) => text.tokenizer.decode([id], 'keep') },
+  })
+  return closing(run, remote.close)
+}
+
 const builtRun = async <O extends HistoryPrompt>(
   settings: PolicyRunSettings,
   { model, env, heldOut = [], signal = partSignal, metrics, tools, sampler: given }: PolicyRunParts<O>,
@@ -193,15 +247,11 @@ const builtRun = async <O extends HistoryPrompt>(
     const prompt = await promptTokens(tokenEnv(env({ prompts: 1, repeats: 1, start: 0 }), text), child(key, 'look'))
     const memory = runMemory(settings, model, { prompt, weights: learner.weights(), context })
     const sampler = given ?? (sampling.maxLag === 0 ? null : await threadSampler(settings, model))
-    const evaluators = heldOut.map(
-      ({ env: tasksOf, temperature = 0, tasks: count = keep.evalTasks, ...rest }): Evaluator =>
-        evaluator({
-          ...{ ...rest, tasks: count },
-          env: ({ groups, start }) =>
-            tokenEnv(tasksOf({ prompts: groups, repeats: rest.tries ?? 1, start }), text) as unknown as EvalEnv, // it has more
-          policy: inProcess.withSampling({ temperature }),
-        }),
-    )
+    const evaluators = evaluatorsOf(heldOut, {
+      text,
+      tasks: keep.evalTasks,
+      at: (sampled) => inProcess.withSampling(sampled),
+    })
     const run = defineRun({
       env: rewarded,
       policy: sampler?.policy ?? inProcess,
@@ -258,8 +308,11 @@ export const policyRun: {
     context?: BuildContext,
   ): Promise<PolicyRun>
 } = async (settings: PolicyRunSettings, parts: object, context: BuildContext = {}): Promise<PolicyRun> => {
+  if ('agent' in parts && context.training !== undefined)
+    throw new RangeError('policyRun: an agent of your own is trained in this process, not on a server')
   if ('agent' in parts) return agentRun(settings, parts as AgentRunParts<Task>, context) // by the overloads
   const given = parts as PolicyRunParts<HistoryPrompt> // by the overloads
   checkOptions('policyRun', given, POLICY_RUN_PARTS)
+  if (context.training !== undefined) return remoteRun(settings, given, context.training)
   return builtRun(settings, given, context)
 }

@@ -4,6 +4,7 @@ import { z } from 'zod'
 import type { Agent } from '../agents/agent.js'
 import type { MessagesRow } from '../agents/conversations.js'
 import { aFunction, aList, anything, aText, checkOptions, type OptionKinds, unknownName } from '../core/options.js'
+import type { OpenTraining } from './remoteTraining.js'
 import type { AnyRun } from './run.js'
 
 /** Invalid settings, with every reason. */
@@ -22,6 +23,8 @@ export interface BuildContext {
   readonly memory?: 'check' | 'ignore'
   /** Called with progress messages of slow build steps, such as training a start model. */
   readonly onProgress?: (text: string) => void
+  /** Trains and samples on a server, for recipes that use `policyRun`. Default: in this process. */
+  readonly training?: OpenTraining
 }
 
 /** An agent with its conversations. */

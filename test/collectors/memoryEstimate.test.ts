@@ -120,7 +120,7 @@ describe('a run without room', () => {
     const total = async (flags: Flags): Promise<number> => {
       const run = (await wordProblemRun(smallSettings(model, flags), { memory: 'ignore' })) as PolicyRun // a run from settings
       await run.close()
-      return run.memory.total
+      return run.memory!.total
     }
     const one = await total({})
     const worker = (await total({ workers: 2 })) - one

@@ -87,7 +87,7 @@ export const builtInStepLoss =
     const targets = tf.reshape(tf.cast(lists.targets!, 'int32'), [-1])
     const logProbs = tf.reshape(gatherLogProbs(rowLogits(config, readout, rows), targets), mask.shape)
     const each = LOSSES[name]!.losses({ logProbs, input: (list) => lists[list]! })
-    const losses = tf.mul(each, lists.mask ?? mask)
+    const losses = tf.mul(each, lists.mask!) // every row has one
     return { value: tf.sum(losses), aux: { logProbs, losses } }
   }
 
@@ -141,20 +141,56 @@ export const lossProblem = (
   return first < 0 ? undefined : `data[${first}]: ${problems[first]}`
 }
 
+/** Lengths are computed in steps of so many tokens. */
+const LENGTH_STEP = 16
+
+/** A token that no gradient comes from. */
+const PADDING: Datum = { tokens: [0], inputs: {} }
+
+const powerOfTwo = (most: number): number => 2 ** Math.floor(Math.log2(Math.max(1, most)))
+
+/** Data in micro-batches of about `tokens` tokens. */
+interface MicroBatch {
+  readonly rows: StepTokenRows<string>
+  /** Rows behind these are padding, so that few sizes are compiled. */
+  readonly count: number
+}
+
 /**
- * Rows of a checked request. The first token of a datum is the prompt. Its other tokens follow as
- * the completion, whose last place is not read.
+ * Rows of a checked request, in micro-batches whose sizes are powers of two. The first token of a
+ * datum is the prompt. Its other tokens follow as the completion, whose last place is not read.
  */
-export const lossRows = (data: readonly Datum[], lossFn: string, lossConfig: LossConfig): StepTokenRows<string> => {
+export const lossRows = (
+  {
+    data,
+    lossFn,
+    lossConfig,
+  }: { readonly data: readonly Datum[]; readonly lossFn: string; readonly lossConfig: LossConfig },
+  tokens: number,
+): readonly MicroBatch[] => {
+  const longest = data.reduce((most, datum) => Math.max(most, datum.tokens.length), 1)
+  const width = Math.ceil(longest / LENGTH_STEP) * LENGTH_STEP
+  const needed = powerOfTwo(data.length) < data.length ? 2 * powerOfTwo(data.length) : powerOfTwo(data.length)
+  const size = Math.min(powerOfTwo(tokens / (LENGTH_STEP + width)), needed)
+  return Array.from({ length: Math.ceil(data.length / size) }, (_, i) => {
+    const part = data.slice(i * size, (i + 1) * size)
+    const padding = Array.from({ length: size - part.length }, () => PADDING)
+    return { rows: rowsOf([...part, ...padding], lossFn, lossConfig), count: part.length }
+  })
+}
+
+const rowsOf = (data: readonly Datum[], lossFn: string, lossConfig: LossConfig): StepTokenRows<string> => {
   const { inputs, settings } = LOSSES[lossFn]!
-  const listed = (name: string): readonly ArrayLike<number>[] => data.map((datum) => datum.inputs[name]!.data)
-  const isMasked = data.some((datum) => datum.inputs.mask !== undefined)
+  const listed = (name: string): readonly ArrayLike<number>[] => data.map((datum) => datum.inputs[name]?.data ?? [0])
   return {
     groups: { prompts: data.map(({ tokens }) => [tokens[0]!]), group: 1 },
     completions: data.map(({ tokens }) => [...Array.prototype.slice.call(tokens, 1), 0] as number[]), // ids are numbers
     temperature: 1,
     lists: {
       targets: listed('target_tokens'),
+      mask: data.map(
+        (datum) => datum.inputs.mask?.data ?? new Float32Array(datum.tokens.length).fill(datum === PADDING ? 0 : 1),
+      ),
       ...Object.fromEntries(inputs.map((name) => [name, listed(name)])),
       ...Object.fromEntries(
         Object.entries(settings).map(([name, otherwise]) => [
@@ -162,9 +198,6 @@ export const lossRows = (data: readonly Datum[], lossFn: string, lossConfig: Los
           data.map(() => Number(lossConfig[name] ?? otherwise)),
         ]),
       ),
-      ...(isMasked && {
-        mask: data.map(({ tokens, inputs: each }) => each.mask?.data ?? new Float32Array(tokens.length).fill(1)),
-      }),
     },
   }
 }

@@ -1,7 +1,7 @@
 /** The arithmetic of training: compiled losses, gradients and optimizer steps for all models of one decoder. */
 import * as tf from '@tensorflow/tfjs-core'
 import { type StepGradients, stepGradients } from '../../collectors/steps/stepGradients.js'
-import { microBatches, type RowTensors, tensorsOfRows, tokenNumbers } from '../../collectors/steps/tokenRows.js'
+import { type RowTensors, tensorsOfRows, tokenNumbers } from '../../collectors/steps/tokenRows.js'
 import type { NamedTensors } from '../../data/weights.js'
 import { type Jitted, jit } from '../../engine/jit.js'
 import { discard, type Owned, own, scope } from '../../engine/scope.js'
@@ -127,17 +127,14 @@ export const makeArithmetic = (config: DecoderConfig, microBatchTokens: number):
         return computed.aux
       }
       try {
-        for (const micro of microBatches(lossRows(data, lossFn, lossConfig), {
-          tokens: microBatchTokens,
-          multipleOf: 1,
-        }))
+        for (const { rows, count } of lossRows({ data, lossFn, lossConfig }, microBatchTokens))
           scope(() => {
-            const measured = measure(tensorsOfRows(micro, config))
-            const losses = tokenNumbers(measured.losses, micro.completions)
-            tokenNumbers(measured.logProbs, micro.completions).forEach((row, i) => {
+            const measured = measure(tensorsOfRows(rows, config))
+            const losses = tokenNumbers(measured.losses, rows.completions)
+            for (const [i, row] of tokenNumbers(measured.logProbs, rows.completions).slice(0, count).entries()) {
               outputs.push({ logprobs: floatTensor(row), elementwise_loss: floatTensor(losses[i]!) })
               loss += sumOf(losses[i]!)
-            })
+            }
           })
       } catch (error) {
         grads?.release()

@@ -1,0 +1,53 @@
+/** `tandem train --learner tinker`: training and sampling on a Tinker server. */
+import { Option } from 'commander'
+import type { OpenTraining } from '../run/remoteTraining.js'
+import { tinkerClient } from '../tinker/client/tinkerClient.js'
+import { tinkerLearner } from '../tinker/learner/tinkerLearner.js'
+import { tinkerPolicy } from '../tinker/learner/tinkerPolicy.js'
+import { CommandError, orFail } from './failure.js'
+import { checkServerUrl } from './options.js'
+
+/** The flags of the server that trains. */
+export interface RemoteFlags {
+  readonly learner?: 'tinker'
+  readonly url?: string
+  readonly baseModel?: string
+}
+
+/** The options of the server that trains. */
+export const remoteOptions = (): readonly Option[] => [
+  new Option('--learner <kind>', 'train and sample on a server (default: in this process)').choices(['tinker']),
+  new Option('--url <url>', 'address of the server of --learner').env('TINKER_BASE_URL'),
+  new Option('--base-model <name>', 'name of the model on the server of --learner'),
+]
+
+/**
+ * Returns the training of the flags; undefined without `--learner`. The key of the server is in the
+ * variable TINKER_API_KEY.
+ */
+export const remoteTraining = ({ learner, url, baseModel }: RemoteFlags): OpenTraining | undefined => {
+  if (learner === undefined) return undefined
+  if (url === undefined || baseModel === undefined)
+    throw new CommandError('--learner tinker needs --url and --base-model')
+  checkServerUrl('--url', url)
+  return async ({ config, loss, optimizer, key, passes, maxGradNorm, lora, maxTokens }) => {
+    const apiKey = process.env.TINKER_API_KEY
+    const client = tinkerClient({ url, ...(apiKey && { apiKey }) })
+    const session = await orFail(client.session())
+    const trainer = await orFail(session.trainer({ baseModel, lora: lora === null ? null : { rank: lora } }))
+    const { vocabularySize, endTokens, maxPositions: maxLength } = config
+    const model = { vocabularySize, endTokens, maxLength }
+    const sampling = { temperature: 1, maxTokens }
+    const { policy, updater } = tinkerPolicy({ sampler: await orFail(trainer.sampler()), trainer, model, sampling })
+    const base = tinkerPolicy({ sampler: await orFail(session.sampler({ baseModel })), model, name: 'tinker base' })
+    return {
+      ...{ policy, updater, reference: base.policy },
+      at: ({ temperature }) => policy.withSampling({ temperature, maxTokens }),
+      learner: tinkerLearner({ trainer, baseModel, loss, optimizer, key, passes, maxGradNorm }),
+      close: async () => {
+        await session.close()
+        await client.close()
+      },
+    }
+  }
+}
