@@ -225,7 +225,14 @@ export { lossEvaluator } from './run/lossEvaluator.js'
 export { makeModel } from './run/makeModel.js'
 export type { AlarmOptions, KeepOptions, TrainOptions } from './run/options.js'
 export { type PolicyRunParts, policyRun, type TaskContext, type TaskEnv } from './run/policyRun.js'
-export { type BuildContext, defineRecipe, type Recipe, type RecipeOptions, type SettingsFailure } from './run/recipe.js'
+export {
+  type BuildContext,
+  defineRecipe,
+  type Recipe,
+  type RecipeAgent,
+  type RecipeOptions,
+  type SettingsFailure,
+} from './run/recipe.js'
 export { rowBatches, splitRows } from './run/rowBatches.js'
 export { type AnyRun, type DataRunParts, defineRun, type RunParts } from './run/run.js'
 export { dataSettings, type PolicySettings, policySettings, settings } from './run/settings.js'

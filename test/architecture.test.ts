@@ -129,18 +129,18 @@ describe('folders of src', () => {
   })
 })
 
-/** Functions with closures over 120 lines, in lines of today. They may only become shorter. */
+/** Functions with closures over 120 lines of code. They may only become shorter. */
 const LONG_CLOSURES: Readonly<Record<string, number>> = {
-  'src/modules/generation/scheduler.ts': 291,
-  'src/engine/onnxruntime/backend.ts': 252,
-  'src/modules/generation/runner/lane.ts': 231,
-  'src/serve/capture/app.ts': 217,
-  'src/collectors/overlap/samplerAhead.ts': 181,
-  'src/modules/remote/enginePool.ts': 175,
-  'src/collectors/rollouts/rolloutRun.ts': 172,
-  'src/modules/generation/llmEngine.ts': 172,
-  'src/modules/generation/runner/runner.ts': 143,
-  'src/engine/onnxruntime/runtime.ts': 137,
+  'src/modules/generation/scheduler.ts': 260,
+  'src/engine/onnxruntime/backend.ts': 234,
+  'src/modules/generation/runner/lane.ts': 208,
+  'src/serve/capture/app.ts': 196,
+  'src/collectors/overlap/samplerAhead.ts': 165,
+  'src/modules/remote/enginePool.ts': 162,
+  'src/collectors/rollouts/rolloutRun.ts': 156,
+  'src/modules/generation/llmEngine.ts': 163,
+  'src/modules/generation/runner/runner.ts': 136,
+  'src/engine/onnxruntime/runtime.ts': 131,
 }
 
 /** Records with more than 12 fields: each mirrors a file or a protocol, field by field, or is listed with its count. */

@@ -118,6 +118,9 @@ const walk = (node: ts.Node, visit: (node: ts.Node) => void): void => {
 
 const inOrder = (counts: readonly Counted[]): readonly Counted[] => [...counts].sort((a, b) => b.count - a.count)
 
+/** A line without code. */
+const IS_COMMENT = /^\s*(\/\/|\/\*|\*|$)/
+
 /** Counts the lines of every function, with those of its closures, the longest first. */
 export const functionLengths = (sources: readonly Source[]): readonly Counted[] =>
   inOrder(
@@ -126,8 +129,9 @@ export const functionLengths = (sources: readonly Source[]): readonly Counted[] 
       walk(tree, (node) => {
         if (!(ts.isArrowFunction(node) || ts.isFunctionDeclaration(node) || ts.isMethodDeclaration(node))) return
         if (node.body === undefined) return
-        const first = lineOf(tree, node.getStart())
-        found.push({ place: `${path}:${first}`, count: lineOf(tree, node.getEnd()) - first + 1 })
+        const [first, last] = [lineOf(tree, node.getStart()), lineOf(tree, node.getEnd())]
+        const lines = tree.text.split('\n').slice(first - 1, last)
+        found.push({ place: `${path}:${first}`, count: lines.filter((line) => !IS_COMMENT.test(line)).length })
       })
       return found
     }),

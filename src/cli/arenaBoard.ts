@@ -21,7 +21,10 @@ const STATUS: Readonly<Record<'finished' | 'interrupted' | 'stopped', RunStatus>
 /** The most events that wait to be written. */
 const WAITING = 100
 
-/** Opens the board of a folder, or one that ignores everything for `null`. `done` games are there already. */
+/**
+ * Opens the board of a folder, or one that ignores everything for `null`. `done` games are there
+ * already.
+ */
 export const openArenaBoard = (folder: string | null, done: number): ArenaBoard => {
   if (folder === null) return { show: () => undefined, close: async () => undefined }
   const sink = tensorBoardSink(folder)

@@ -1,4 +1,6 @@
-/** Progress and results of `tandem arena`: a bar on a terminal, lines otherwise, JSON with `--json`. */
+/**
+ * Progress and results of `tandem arena`: a bar on a terminal, lines otherwise, JSON with `--json`.
+ */
 import cliProgress from 'cli-progress'
 import type { ArenaConfig } from '../arena/config/schema.js'
 import type { GameRecord } from '../arena/matches/records.js'
@@ -46,7 +48,7 @@ const resultOfGame = ({ game, games, players, pairs, seats }: GameResult): reado
 ]
 
 /** Describes the results in lines of text. */
-export const resultLines = ({ results, exploitability, report, noTables }: FinishedArena): readonly string[] => [
+const resultLines = ({ results, exploitability, report, noTables }: FinishedArena): readonly string[] => [
   ...results.games.flatMap(resultOfGame),
   ...(results.ratings.length > 0 ? ['ratings'] : []),
   ...results.ratings.map(

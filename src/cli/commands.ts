@@ -7,7 +7,7 @@ export interface CommandEntry {
   /** One sentence for `tandem --help`. */
   readonly summary: string
   /** Heading in `tandem --help`. */
-  readonly group: 'Train:' | 'Evaluate:' | 'Serve:' | 'Start:'
+  readonly group: 'Train:' | 'Evaluate:' | 'Serve:' | 'Play:' | 'Start:'
   /** Command lines for the end of the command's help. */
   readonly examples: readonly string[]
   /** Imports the command and makes its options. Those of recipes depend on the arguments. */
@@ -37,10 +37,11 @@ export const COMMANDS: readonly CommandEntry[] = [
   {
     name: 'arena',
     summary: 'Play games between language models, search players, solved tables, random players and people.',
-    group: 'Evaluate:',
+    group: 'Play:',
     examples: [
-      'tandem arena arena.yaml --override mode=llm_vs_random num_episodes=20',
-      'tandem arena --override env_name=kuhn_poker agents.player_0.model=hf_gpt2',
+      'tandem arena --override agents.player_0.type=mcts num_episodes=20 parallel_episodes=2',
+      'tandem arena games.yaml --override mode=llm_vs_llm agents.player_1.model=hf_gpt2 --out runs/games',
+      'tandem arena --resume runs/games',
     ],
     load: async () => (await import('./arena.js')).arenaCommand(),
   },
@@ -53,6 +54,16 @@ export const COMMANDS: readonly CommandEntry[] = [
       'tandem bench wordProblems --against ./my-recipe.ts --rounds 5',
     ],
     load: async (args) => (await import('./bench.js')).benchCommand(args),
+  },
+  {
+    name: 'agent',
+    summary: 'Play the agent of a recipe and print its events.',
+    group: 'Evaluate:',
+    examples: [
+      'tandem agent run calculatorAgent --agent code',
+      'tandem agent run calculatorAgent --prompts 8 --chains 4 --json',
+    ],
+    load: async (args) => (await import('./agent.js')).agentCommand(args),
   },
   {
     name: 'sample',

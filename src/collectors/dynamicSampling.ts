@@ -23,7 +23,7 @@ export interface SampledGroup {
 export interface SamplingRule {
   /** Number of groups per batch. */
   readonly groups: number
-  /** Most sampling rounds per batch. 1: no resampling. */
+  /** Maximum number of sampling rounds per batch. 1: no resampling. */
   readonly rounds: number
   /** Keeps a group only if its mean return is strictly between these bounds. */
   readonly keepReturnBounds?: readonly [low: number, high: number]

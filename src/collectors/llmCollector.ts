@@ -2,9 +2,9 @@
  * Collects batches of turns by playing episodes with a policy.
  *
  * This folder holds collectors, which play environments with policies and return batches, and in
- * folders of their own the play of rollouts, training steps, learners and weight updates. It does
- * not hold environments (`src/envs`), policies (`src/modules`), losses (`src/objectives`) or the
- * loop around all of them (`src/run`).
+ * subfolders the play of rollouts, training steps, learners and weight updates. It does not hold
+ * environments (`src/envs`), policies (`src/modules`), losses (`src/objectives`) or the loop
+ * around all of them (`src/run`).
  */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'

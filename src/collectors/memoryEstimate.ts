@@ -128,7 +128,7 @@ const heldPart = ({ config, recompute }: MemoryRequest, run: EstimatedBatch): nu
   return FLOAT * largest > KEPT_FROM ? KEPT : RETURNED
 }
 
-/** The part of a batch that is computed in one run, with padding. */
+/** Returns the part of a batch that is computed in one run, with padding. */
 const oneRun = ({ batch, microBatchTokens }: MemoryRequest): EstimatedBatch => {
   const [promptTokens, completionTokens] = [padded(batch.promptTokens), padded(batch.completionTokens)]
   const fitting = Math.floor(microBatchTokens / (promptTokens + batch.group * completionTokens))
@@ -223,7 +223,7 @@ export const requireMemory = (
   if (estimate.total <= availableBytes) return E.right(estimate)
   const ways = waysOut(request).join(', or ')
   const reason =
-    `training would take ${formatEstimate(estimate)}; available are ${formatBytes(availableBytes)}. ` +
+    `training would take ${formatEstimate(estimate)}; only ${formatBytes(availableBytes)} are available. ` +
     `Try ${ways}; or --memory ignore to continue anyway`
   return E.left({ _tag: 'MemoryFailure', neededBytes: estimate.total, availableBytes, reason })
 }

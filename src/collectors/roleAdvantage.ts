@@ -15,22 +15,22 @@ import { agentRows } from './agentRows.js'
 import type { CollectedBatch } from './rollouts/turnRows.js'
 
 export interface RoleAdvantageOptions {
-  /** The agents that are trained, such as `player_0` and `player_1`. The rows of others are left out. */
+  /** The trained agents, such as `player_0` and `player_1`. The rows of others are left out. */
   readonly agents: readonly string[]
   /** Applied to the rows of all roles. Groups are those of task and agent. Default: RLOO. */
   readonly advantage?: Advantage
   /**
-   * `role`: trajectories of a role are compared with each other. `prompt`: the turns of a role in which
-   * it read the same prompt are, by what followed them. That is a baseline for each situation, for small
-   * games whose situations return often. Default `role`.
+   * `role`: compares trajectories of a role with each other. `prompt`: compares turns of a role
+   * with equal prompts by the rewards that followed them. This is a baseline for each situation,
+   * for small games whose situations recur often. Default `role`.
    */
   readonly baseline?: 'role' | 'prompt'
 }
 
-/** The entries that the advantage of roles reads. */
+/** The entries that `roleAdvantage` reads. */
 type RoleTurns = RewardedTurns & GroupEntry & Pick<MultiAgentState, 'agent' | 'agentRewards'>
 
-/** Returns, for each row, the sum of the rewards of its trajectory from its turn on. */
+/** Returns for each row the sum of its trajectory's rewards from its turn on. */
 const returnsToGo = (ids: readonly string[], rewards: ArrayLike<number>): Float32Array => {
   const sums = new Map<string, number>()
   const earned = new Float32Array(ids.length)
@@ -42,7 +42,7 @@ const returnsToGo = (ids: readonly string[], rewards: ArrayLike<number>): Float3
   return earned
 }
 
-/** Returns the turns of all roles as trajectories of one turn, in groups of equal prompts. */
+/** Makes each turn a trajectory of its own, in groups of equal prompts. */
 const turnsAlone = (rows: TensorDict): TensorDict => {
   const td = rows as TensorDict<RoleTurns & TokenPrompt> // read by the learner, too
   const [ids, groups, turns] = [get(td, 'trajectoryId').items, get(td, 'groupId').items, get(td, 'turn').items]
@@ -59,16 +59,19 @@ const turnsAlone = (rows: TensorDict): TensorDict => {
 }
 
 /**
- * Makes an advantage with a baseline for each role: the rows of each agent become trajectories of their
- * own (`agentRows`), and each is compared with those of the same task and agent. In a game that favors
- * the first player, the first player is not praised for its seat.
+ * Makes an advantage with a baseline for each role.
  *
- * Equation by default $A_i = R_i - \frac{1}{G - 1} \sum_{j \ne i} R_j$ over the $G$ games in which the role occurs
- * Errors   throws RangeError if no agent is named, and if the batch has no rows of any of them.
+ * The rows of each agent become separate trajectories (`agentRows`), and each is compared with
+ * those of the same task and agent. In a game that favors the first player, the first player
+ * therefore gets no advantage from its seat.
+ *
+ * Equation by default $A_i = R_i - \frac{1}{G - 1} \sum_{j \ne i} R_j$ over the $G$ games in which
+ *          the role occurs
+ * Errors   throws RangeError if `agents` is empty, and if the batch has no rows of any of them.
  * Effects  makes tensors that belong to the enclosing scope.
- * Source   SPIRAL's role-conditioned advantage, Liu et al. 2025, arXiv:2506.24119, section 3.3, whose
- *          baseline is a moving average over batches. The mean of the other games of the batch needs no
- *          state, and is unbiased.
+ * Source   SPIRAL's role-conditioned advantage, Liu et al. 2025, arXiv:2506.24119, section 3.3. Its
+ *          baseline is a moving average over batches. The mean of the other games of the batch
+ *          needs no state and is unbiased.
  *
  * @example
  * roleAdvantage({ agents: ['player_0', 'player_1'] }).name // 'roleAdvantage'

@@ -9,7 +9,7 @@ const ESCAPES: Readonly<Record<string, string>> = {
 }
 
 /** Escapes text for the content of an element and for quoted attributes. */
-export const escapeHtml = (text: string): string => text.replace(/[&<>"']/g, (character) => ESCAPES[character]!)
+export const htmlText = (text: string): string => text.replace(/[&<>"']/g, (character) => ESCAPES[character]!)
 
 /** Serializes JSON for a script element: it cannot close the element or open a comment. */
 export const scriptJson = (value: unknown): string => JSON.stringify(value).replaceAll('<', '\\u003c')

@@ -1,10 +1,11 @@
 /**
  * Splittable random keys: randomness as a value.
  *
- * A key is 64 bits. `child(key, label)` derives an independent key, so that every group, chain, agent and step has a
- * stream of its own and no result depends on the order in which work is scheduled. Numbers come from the counter-based
- * generator Threefry-2x32 with 20 rounds (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"), the one
- * that JAX uses: there is no hidden state to save, and a key written to a checkpoint is the whole state.
+ * A key is 64 bits. `child(key, label)` derives an independent key, so that every group, chain,
+ * agent and step has a stream of its own and no result depends on the order in which work is
+ * scheduled. Numbers come from the counter-based generator Threefry-2x32 with 20 rounds (Salmon et
+ * al. 2011, "Parallel random numbers: as easy as 1, 2, 3"), which JAX also uses: there is no hidden
+ * state to save, and a key written to a checkpoint is the whole state.
  */
 
 /** A point in the tree of random streams. Serialize it with `formatKey`. */
@@ -89,7 +90,7 @@ export const child = (key: Key, label: string | number): Key => {
   if (typeof label === 'number' && (!Number.isSafeInteger(label) || label < 0)) {
     throw new RangeError(`child: a numeric label must be an integer from 0 to 2^53 - 1, got ${label}`)
   }
-  // The two kinds of label enter different key lanes, so that child(key, 1) and child(key, '1') differ.
+  // The two kinds of label enter different key lanes, so child(key, 1) and child(key, '1') differ.
   const [counterHigh, counterLow] =
     typeof label === 'number' ? [Math.floor(label / 2 ** 32), label >>> 0] : hashLabel(label)
   const lane = typeof label === 'number' ? 0x5bd1e995 : 0x27d4eb2f

@@ -15,7 +15,7 @@ const broken = (reason: string): never => {
   throw new FailureError(problem(reason))
 }
 
-/** The bytes of a varint, at most. */
+/** The maximum number of bytes of a varint. */
 const VARINT_BYTES = 10
 
 const decoder = new TextDecoder('utf-8', { fatal: true })
@@ -61,11 +61,14 @@ export const protobufFields = (bytes: Uint8Array): readonly ProtobufField[] => {
   return fields
 }
 
-/** The bytes of a field. Errors: throws FailureError for a field of another wire type. */
+/** Returns the bytes of a field. Errors: throws FailureError for a field of another wire type. */
 export const protobufBytes = ({ field, ...value }: ProtobufField): Uint8Array =>
   value.wire === 'bytes' ? value.value : broken(`field ${field} must be bytes, got ${value.wire}`)
 
-/** The text of a field. Errors: throws FailureError for another wire type and for bytes that are not UTF-8. */
+/**
+ * Returns the text of a field. Errors: throws FailureError for another wire type and for bytes that
+ * are not UTF-8.
+ */
 export const protobufText = (field: ProtobufField): string => {
   try {
     return decoder.decode(protobufBytes(field))
@@ -74,20 +77,26 @@ export const protobufText = (field: ProtobufField): string => {
   }
 }
 
-/** The integer of a field, as a signed number. Errors: throws FailureError for another wire type and beyond 2^53. */
+/**
+ * Returns the integer of a field, as a signed number. Errors: throws FailureError for another wire
+ * type and beyond 2^53.
+ */
 export const protobufInteger = ({ field, ...value }: ProtobufField): number => {
   if (value.wire !== 'varint') return broken(`field ${field} must be an integer, got ${value.wire}`)
   const number = Number(BigInt.asIntN(64, value.value))
   return Number.isSafeInteger(number) ? number : broken(`field ${field} is beyond 2^53`)
 }
 
-/** The double of a field. Errors: throws FailureError for another wire type. */
+/** Returns the double of a field. Errors: throws FailureError for another wire type. */
 export const protobufDouble = ({ field, ...value }: ProtobufField): number =>
   value.wire === 'fixed64'
     ? new DataView(value.value.buffer, value.value.byteOffset, 8).getFloat64(0, true)
     : broken(`field ${field} must be a double, got ${value.wire}`)
 
-/** Integers of a repeated field, packed or not. Errors: throws FailureError for another wire type. */
+/**
+ * Returns the integers of a repeated field, packed or not. Errors: throws FailureError for another
+ * wire type.
+ */
 export const protobufIntegers = (fields: readonly ProtobufField[]): readonly number[] =>
   fields.flatMap((each) => {
     if (each.wire !== 'bytes') return [protobufInteger(each)]

@@ -21,7 +21,10 @@ export interface SandboxLimits {
   readonly openFiles: number
 }
 
-/** 10 s, 512 MiB of memory, 64 MiB of files, 64 KiB of output, 32 processes and threads, 128 open files. */
+/**
+ * The default limits: 10 s, 512 MiB of memory, 64 MiB of files, 64 KiB of output, 32 processes and
+ * threads, 128 open files.
+ */
 export const SANDBOX_LIMITS: SandboxLimits = {
   wallMs: 10_000,
   cpuSeconds: 10,

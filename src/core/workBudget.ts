@@ -1,8 +1,9 @@
 /**
  * Limits on the work that a template or a tokenizer of an untrusted model folder may do in one run.
  *
- * Work is counted, not timed, so the same input fails on every machine. The budget of the current run is a variable of the
- * counter: runs are synchronous, and passing it through every function would add a parameter to each.
+ * Work is counted, not timed, so the same input fails on every machine. The budget of the current
+ * run is a variable of the counter: runs are synchronous, and passing it through every function
+ * would add a parameter to each.
  */
 
 /**

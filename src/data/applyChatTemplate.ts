@@ -39,7 +39,10 @@ export interface MaskedTokensOptions
   readonly template: ChatTemplate
   /** Source of the assistant mask: see `assistantText`. Default `spans`. */
   readonly from?: AssistantTextOptions['from']
-  /** The side on which conversations of more than `maxTokens` tokens are cut. Default: they are refused. */
+  /**
+   * The side on which conversations of more than `maxTokens` tokens are truncated. Default: they
+   * are refused.
+   */
   readonly truncate?: Side
 }
 
@@ -61,7 +64,10 @@ export type ChatTokens = {
   readonly masks: TensorDict<{
     /** 1 for every token. */
     readonly attention: Ragged<'bool'>
-    /** 1 for the tokens that the assistant wrote, with the end of its turn if `endOfTurn` is given. */
+    /**
+     * 1 for the tokens that the assistant wrote, including the end of its turn if `endOfTurn` is
+     * given.
+     */
     readonly assistant: Ragged<'bool'>
   }>
 }
@@ -88,7 +94,10 @@ const MASKED_TOKENS_OPTIONS: OptionKinds<MaskedTokensOptions> = {
 
 const tooLong = (reason: string): E.Either<Failure, never> => E.left({ _tag: 'LengthFailure', reason })
 
-/** Renders and encodes a conversation. Special tokens in the contents of messages are text, as in `encodeRendered`. */
+/**
+ * Renders and encodes a conversation. Special tokens in the contents of messages are text, as in
+ * `encodeRendered`.
+ */
 export const maskedTokens = (history: History, options: MaskedTokensOptions): E.Either<Failure, MaskedTokens> => {
   const { tokenizer, template, from = 'spans', truncate, ...rest } = options
   const { maxTokens = tokenizer.settings.maxLength, generationPrompt = 'omit', ...rendering } = rest

@@ -137,8 +137,8 @@ export interface GenerationRequest {
   readonly cacheSalt: string
   /**
    * The index of the first completion among all that are drawn with `sampling.key`, so that several
-   * requests may share a key and no two completions draw the same numbers. Events still count from
-   * 0. For a remote engine it is added to the seed. Default 0.
+   * requests may share a key and no two completions draw the same numbers. Events are still counted
+   * from 0. For a remote engine it is added to the seed. Default 0.
    */
   readonly firstCompletion?: number
   /**
@@ -262,7 +262,9 @@ export interface PlainArray {
 export interface AdapterWeights {
   readonly rank: number
   readonly alpha: number
-  /** Name -> values, `MODULE.lora_A.weight` `[rank, in]` and `MODULE.lora_B.weight` `[out, rank]`. */
+  /**
+   * Values by name, `MODULE.lora_A.weight` `[rank, in]` and `MODULE.lora_B.weight` `[out, rank]`.
+   */
   readonly tensors: ReadonlyMap<string, PlainArray>
 }
 

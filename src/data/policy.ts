@@ -70,7 +70,7 @@ export interface ActOptions {
    * Policies in this process may ignore it.
    */
   readonly signal?: AbortSignal
-  /** Called with new token ids of a row as they are sampled, by policies of token ids that stream. */
+  /** Called by streaming token policies with new token ids of a row as they are sampled. */
   readonly onTokens?: (row: number, ids: readonly number[]) => void
   /** Called with new text of a row as it is sampled, by policies of messages that stream. */
   readonly onText?: (row: number, text: string) => void

@@ -1,8 +1,8 @@
 /** Estimators of the KL divergence in the reward: plain numbers, without gradients. */
 
 /**
- * An estimator. With `d = log pi - log q`: `k1` is `d`, `abs` `|d|`, `k2` `d^2 / 2`, `k3` `e^-d - 1
- * + d`, `k3-limited` the same with `-d` limited to 20 and the value to 10.
+ * An estimator. With `d = log pi - log q`: `k1` is `d`, `abs` is `|d|`, `k2` is `d^2 / 2`, `k3` is
+ * `e^-d - 1 + d`, `k3-limited` is the same with `-d` limited to 20 and the value to 10.
  */
 export type RewardKLForm = (typeof REWARD_KL_FORMS)[number]
 

@@ -1,4 +1,4 @@
-/** The layout of a run folder: file names, names of checkpoints, and the evaluation that was best. */
+/** The layout of a run folder: file names, names of checkpoints, and the best evaluation. */
 
 /** Paths relative to a run folder. */
 export const RUN_LAYOUT = {
@@ -76,7 +76,9 @@ export const bestEvaluation = <R extends ScoredEvaluation>(evaluations: readonly
 const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null
 
-/** Every field is written by the run, so a record of this type and shape is one of its evaluations. */
+/**
+ * Returns true for an evaluation of the run. Every record of this type and shape was written by it.
+ */
 const isEvaluation = (record: unknown): record is ScoredEvaluation =>
   isRecord(record) &&
   record.type === 'evaluation' &&

@@ -51,6 +51,8 @@ export {
 } from '../agents/conversations.js'
 export type { ChainEvent, ChainHappening, ChainObserver, ChainPlace } from '../agents/events.js'
 export type { AgentKind, ReadReply, TextReader } from '../agents/kinds/kind.js'
+export { agentMetrics } from '../agents/metrics.js'
+export { type ChainProgress, consoleObserver, progressLine, progressObserver } from '../agents/observers.js'
 export type {
   AgentRunResult,
   ChainCall,
@@ -70,6 +72,8 @@ export {
   type OmittedSession,
 } from '../collectors/captured.js'
 export { type RoleAdvantageOptions, roleAdvantage } from '../collectors/roleAdvantage.js'
+export { segmentRows } from '../collectors/segmentRows.js'
+export type { AgentAttempt, AgentModel, CapturedAgent, OpenAgent, PlayedAttempt } from '../data/capture/agent.js'
 export { readCapture } from '../data/capture/records.js'
 export type { CapturedCall, CapturedCompletion, CapturedSession } from '../data/capture/session.js'
 export type { ChainSplit, SplitReason } from '../data/capture/splits.js'
@@ -115,15 +119,16 @@ export {
 export type { ActionReader, GameShaping, GameTransition } from '../envs/games/gameScene.js'
 export { type GameTokenState, gameTokenEnv } from '../envs/games/gameTokenEnv.js'
 export { type AgentPolicyOptions, agentPolicy } from '../modules/agentPolicy.js'
+export { clientEngine } from '../modules/remote/clientEngine.js'
 export { type ActionsByName, type NamedPolicies, type StateOfAll, sideBySide } from '../modules/sideBySide.js'
 export { gameMetrics, playedGames } from '../run/games/gameMetrics.js'
 export {
+  type GamePlayOptions,
   type GameRunModels,
   type GameRunParts,
   type GameRunSettings,
   gameRun,
   gameSettings,
-  type PlayOptions,
 } from '../run/games/gameRun.js'
 export {
   decisionPolicy,
@@ -133,8 +138,9 @@ export {
   type NashConvOptions,
   nashConvEvaluator,
 } from '../run/games/modelDecisions.js'
+export { type CaptureAgentOptions, type CommandAgent, capture, type RunAgent } from '../serve/capture/agent.js'
 export { type CaptureApp, type CaptureOptions, captureApp } from '../serve/capture/app.js'
-export { clientEngine } from '../serve/capture/clientEngine.js'
 export { type CaptureJournal, openJournal } from '../serve/capture/journal.js'
+export type { AgentContext } from '../serve/capture/program.js'
 export { type RecordedCompletion, type RecordedGeneration, recordingEngine } from '../serve/capture/recording.js'
 export type { CaptureLimits } from '../serve/capture/sessions.js'

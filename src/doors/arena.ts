@@ -1,6 +1,6 @@
 /**
- * For those who let players meet: random, search, solved, human and language-model players, matches and
- * tournaments, and statistics with intervals.
+ * For those who let players meet: random, search, solved, human and language-model players, matches
+ * and tournaments, and statistics with intervals.
  */
 
 export { gameNamed } from '../arena/config/games.js'
@@ -51,6 +51,7 @@ export {
 } from '../arena/statistics/exploitability.js'
 export {
   binomialTest,
+  groupedShare,
   type Interval,
   meanInterval,
   type Trials,

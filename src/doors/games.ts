@@ -4,6 +4,7 @@
  */
 
 export { type BreakthroughOptions, type BreakthroughPosition, breakthrough } from '../envs/games/breakthrough.js'
+export { type ChessLibrary, type ChessOptions, type ChessPosition, chess } from '../envs/games/chess.js'
 export { type ConnectFourOptions, type ConnectFourPosition, connectFour } from '../envs/games/connectFour.js'
 export {
   type BestResponse,
@@ -48,6 +49,10 @@ export { type KuhnPokerOptions, type KuhnPokerPosition, kuhnPoker } from '../env
 export { type LeducPokerOptions, type LeducPokerPosition, leducPoker } from '../envs/games/leducPoker.js'
 export { type LiarsDiceOptions, type LiarsDicePosition, liarsDice } from '../envs/games/liarsDice.js'
 export {
+  battleOfTheSexes,
+  biasedRockPaperScissors,
+  chicken,
+  coordination,
   type MatrixGameOptions,
   type MatrixPosition,
   matchingPennies,
@@ -55,10 +60,28 @@ export {
   matrixGame,
   prisonersDilemma,
   rockPaperScissors,
+  rockPaperScissorsWater,
+  shapleysGame,
   stagHunt,
 } from '../envs/games/matrixGames.js'
+export { misere } from '../envs/games/misere.js'
+export {
+  type NegotiationDeal,
+  type NegotiationOptions,
+  type NegotiationPosition,
+  negotiation,
+} from '../envs/games/negotiation.js'
 export { type NimOptions, type NimPosition, nim } from '../envs/games/nim.js'
+export { type PhantomTicTacToePosition, phantomTicTacToe } from '../envs/games/phantomTicTacToe.js'
 export { type PigOptions, type PigPosition, pig } from '../envs/games/pig.js'
+export {
+  type SecretPosition,
+  type SecretThing,
+  type TwentyQuestionsOptions,
+  twentyQuestions,
+  type WordGuessOptions,
+  wordGuess,
+} from '../envs/games/secretGames.js'
 export {
   type GameStrategy,
   minimaxStrategy,

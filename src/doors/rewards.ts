@@ -53,6 +53,7 @@ export { type AnswerPlace, mathAnswerOf } from '../envs/rewards/math/mathAnswer.
 export { type MathRewardOptions, mathReward, type Opinion } from '../envs/rewards/math/mathReward.js'
 export { sameAnswer } from '../envs/rewards/math/sameAnswer.js'
 export { type OverlongOptions, overlongReward } from '../envs/rewards/overlong.js'
+export { type RankingRewardOptions, rankingReward } from '../envs/rewards/ranking.js'
 export type {
   Answered,
   AnyReward,
@@ -79,6 +80,7 @@ export {
   tokenF1,
   tokenF1Reward,
 } from '../envs/rewards/textMatch.js'
+export { type GatedRewardOptions, type ToolUseOptions, thinkReward, toolUseReward } from '../envs/rewards/toolUse.js'
 export { type WeightedRewardOptions, weightedReward, weightedService } from '../envs/rewards/weightedReward.js'
 export { type WorldRewardOptions, worldReward } from '../envs/rewards/worldReward.js'
 export type {

@@ -5,6 +5,8 @@
  */
 import '../engine/defaultBackend.js'
 
+export type { AgentReward } from '../run/agentReward.js'
+export type { AgentHeldOut, AgentRunParts } from '../run/agentRun.js'
 export { ALARM_KINDS, type Alarm, type AlarmKind, type AlarmLimits, DEFAULT_ALARM_LIMITS } from '../run/alarms.js'
 export { type BatchMetrics, batchMetrics, type TrajectoryNumbers, trajectoryNumbers } from '../run/batchMetrics.js'
 export { type LearnerSettings, learnerParts } from '../run/choices.js'
@@ -30,7 +32,8 @@ export {
   trainModel,
 } from '../run/makeModel.js'
 export type { RunRhythm } from '../run/options.js'
-export type { HeldOut, PolicyRun, PolicyRunSettings, PolicySampler } from '../run/policyRun.js'
+export type { PolicyRun, PolicyRunSettings, PolicySampler } from '../run/policyParts.js'
+export type { HeldOut } from '../run/policyRun.js'
 export { type QueuedOptions, queuedRun } from '../run/queued.js'
 export { pairRater, type RatedEntries, type Rater, teacherRater, valueRater } from '../run/rater.js'
 export type { SettingsSchema } from '../run/recipe.js'

@@ -5,6 +5,12 @@
 import '../engine/defaultBackend.js'
 
 export {
+  type ResourceFailure,
+  type ResourceScope,
+  type ResourceSpec,
+  resourceFailure,
+} from '../core/resource.js'
+export {
   SANDBOX_LIMITS,
   type Sandbox,
   type SandboxEnd,
@@ -46,12 +52,6 @@ export {
   mlgymSessions,
 } from '../envs/mlgym/sessions.js'
 export {
-  type ResourceFailure,
-  type ResourceScope,
-  type ResourceSpec,
-  resourceFailure,
-} from '../envs/resources/resource.js'
-export {
   type AcquireOptions,
   type Lease,
   type ResourcePool,
@@ -64,6 +64,7 @@ export {
   type ToolEnvironmentOptions,
   toolEnvironment,
 } from '../envs/resources/toolEnvironment.js'
+export { answerTool, summarizeTool } from '../envs/tools/answerTools.js'
 export { type AskedCalls, type CallFinder, callsOfMessage, callsOfText } from '../envs/tools/askedCalls.js'
 export {
   type Browser,
@@ -81,13 +82,17 @@ export { type CalculatorOptions, calculator } from '../envs/tools/calculator.js'
 export type { CellTool, CellToolOptions } from '../envs/tools/cellTool.js'
 export { type CodeFence, codeFences } from '../envs/tools/codeFences.js'
 export { type ContextFoldingOptions, contextFolding, type FoldingOptions } from '../envs/tools/contextFolding.js'
+export { type DocumentedToolFailure, type DocumentedToolOptions, documentedTool } from '../envs/tools/documentedTool.js'
+export { type FileToolsOptions, fileTools } from '../envs/tools/fileTools.js'
 export type { JavaScriptCell, JavaScriptLimits } from '../envs/tools/javascriptThread.js'
 export { type JavaScriptTool, type JavaScriptToolOptions, javascriptTool } from '../envs/tools/javascriptTool.js'
+export { bm25Index, denseIndex, type Embed, type PassageIndex } from '../envs/tools/localIndex.js'
 export type { McpAddress, McpFailure, McpLimits, McpLink, McpProgram, McpServer, McpWorld } from '../envs/tools/mcp.js'
 export { type McpTools, type McpToolsOptions, mcpTools } from '../envs/tools/mcpTools.js'
 export { MCPToolTransform } from '../envs/tools/mcpToolTransform.js'
 export { PythonInterpreter, type PythonInterpreterOptions } from '../envs/tools/pythonInterpreter.js'
 export { pythonTool } from '../envs/tools/pythonTool.js'
+export { type RemoteWorldToolOptions, remoteWorldTool } from '../envs/tools/remoteWorldTool.js'
 export { type Query, type RetrievalLimits, type RetrievalOptions, retrievalTool } from '../envs/tools/retrieval.js'
 export type { Passage, RetrievalCacheOptions, RetrievalStore } from '../envs/tools/retrievalCache.js'
 export {
@@ -127,6 +132,23 @@ export {
 } from '../envs/tools/toolTransform.js'
 export { type WorldToolOptions, type WorldToolState, worldTool } from '../envs/tools/worldTool.js'
 export type { Episode } from '../envs/transforms/episode.js'
+export { type ChessPuzzle, type ChessState, chessWorld } from '../envs/worlds/chess.js'
+export {
+  type HouseholdGoal,
+  type HouseholdState,
+  type HouseholdTask,
+  householdSolution,
+  householdTasks,
+  householdWorld,
+} from '../envs/worlds/household.js'
+export {
+  type LaboratoryGoal,
+  type LaboratoryState,
+  type LaboratoryTask,
+  laboratorySolution,
+  laboratoryTasks,
+  laboratoryWorld,
+} from '../envs/worlds/laboratory.js'
 export {
   type ShopGoal,
   type ShopOptions,
@@ -140,4 +162,14 @@ export {
   shopWorld,
 } from '../envs/worlds/shop.js'
 export type { TextWorld, WorldView } from '../envs/worlds/textWorld.js'
+export { worldService } from '../envs/worlds/worldService.js'
+export type { LineProcess, LineProgram } from '../live/resources/lineProcess.js'
+export {
+  type ContainerOptions,
+  containerResource,
+  processResource,
+  type ServiceSession,
+  sandboxResource,
+  serviceResource,
+} from '../live/resources/runners.js'
 export { type LiveSandboxOptions, liveSandbox } from '../live/sandbox/liveSandbox.js'

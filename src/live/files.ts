@@ -116,7 +116,7 @@ const writeFolder = async (path: string, files: Readonly<Record<string, FileCont
   }
 }
 
-/** Most bytes per read; the system's limit is 2 GiB. */
+/** Maximum number of bytes per read; the system's limit is 2 GiB. */
 const READ_BYTES = 2 ** 30
 
 const readAt = async (file: fs.FileHandle, target: Uint8Array, position: number): Promise<void> => {

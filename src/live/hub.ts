@@ -43,7 +43,7 @@ export interface LiveHubOptions {
    * 10,000.
    */
   readonly timeoutMs?: number
-  /** Most times that an interrupted download is resumed. Default 4. */
+  /** Maximum number of times that an interrupted download is resumed. Default 4. */
   readonly resumes?: number
   /** Timers for `timeoutMs`. Default: real timers. */
   readonly timers?: Timers
@@ -120,7 +120,7 @@ const fileOf = (entry: unknown, repo: HubRepo): readonly HubFile[] => {
     : refuseFile(repo, 'protocol', `the repository has a file '${path}' that would leave its folder`)
 }
 
-/** Most pages of a list of files to read. */
+/** Maximum number of pages of a list of files to read. */
 const MOST_PAGES = 1000
 
 const nextPage = (headers: Headers, repo: HubRepo, setup: Setup): string | undefined => {
@@ -151,7 +151,7 @@ const listCached = async (setup: Setup, repo: HubRepo, why: string): Promise<Hub
   const commit = await cachedCommit(setup.cache, repo)
   const files = commit === undefined ? [] : await cachedFiles(setup.cache, repo, commit)
   return commit === undefined || files.length === 0
-    ? refuseFile(repo, 'not-cached', `${why}, and the cache ${setup.cache} has nothing of revision ${repo.revision}`)
+    ? refuseFile(repo, 'not-cached', `${why}, and the cache ${setup.cache} has no files of revision ${repo.revision}`)
     : { commit, files, origin: 'cache' }
 }
 
@@ -181,7 +181,7 @@ interface RemoteFile {
   readonly size: number
 }
 
-/** Most redirects to follow. They are followed here to read the hub's own headers. */
+/** Maximum number of redirects to follow. They are followed here to read the hub's own headers. */
 const MOST_REDIRECTS = 5
 
 const describeFile = async (setup: Setup, repo: HubRepo, path: string): Promise<RemoteFile> => {

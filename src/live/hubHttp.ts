@@ -180,7 +180,7 @@ export const ask = async (
   }
 }
 
-/** Most bytes of a JSON response. */
+/** Maximum number of bytes of a JSON response. */
 const MOST_JSON = 2 ** 26
 
 /** Returns the JSON of a response, and its headers. */
@@ -196,8 +196,7 @@ export const askJson = async (
     let length = 0
     for await (const part of partsOf(response, repo, { connection, watch })) {
       length += part.length
-      if (length > MOST_JSON)
-        refuseFile(repo, 'protocol', `an answer of more than ${MOST_JSON} bytes where a list of files should be`)
+      if (length > MOST_JSON) refuseFile(repo, 'protocol', `the list of files has more than ${MOST_JSON} bytes`)
       parts.push(part)
     }
     const json = parseJson(Buffer.concat(parts).toString('utf8'))

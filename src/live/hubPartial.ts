@@ -1,7 +1,6 @@
 /**
- * Partial downloads. While it is being written, one belongs to a single call of a process, whose
- * name it carries. The next call can claim an abandoned one by renaming it, which only one call can
- * do.
+ * Partial downloads. While one is being written, it belongs to a single call of a process and has
+ * that call's name. A later call claims an abandoned one by renaming it; only one call succeeds.
  */
 import type { Stats } from 'node:fs'
 import * as fs from 'node:fs/promises'

@@ -136,7 +136,10 @@ const refusal = (path: string, holder: Holder | null): LockFailure => {
   }
 }
 
-/** Most attempts after stale locks were found, and the pause while another process removes one. */
+/**
+ * Maximum number of attempts after stale locks were found, and the pause while another process
+ * removes one.
+ */
 const ATTEMPTS = 50
 const WAIT_MS = 20
 

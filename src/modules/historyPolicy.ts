@@ -132,9 +132,7 @@ const encodeAll = (
       continue
     }
     if (lastMessage(history)?.isComplete === false) {
-      problems.push(
-        `conversation ${i}: the last message is unfinished, and somebody else's turn must come before the policy's`,
-      )
+      problems.push(`conversation ${i}: the last message must be finished before the policy's turn`)
       continue
     }
     const rendered = render(template, history, {

@@ -23,7 +23,7 @@ export type ActionsByName<P extends NamedPolicies> = {
 const NAME = 'sideBySide'
 
 const taken = (names: readonly string[]): E.Either<PolicyFailure, never> => {
-  const reason = `the first policy writes ${names.join(', ')} itself: give the other policies other names`
+  const reason = `the first policy already writes ${names.join(', ')}: use other names for the other policies`
   return E.left({ _tag: 'PolicyFailure', policy: NAME, kind: 'asked', reason })
 }
 

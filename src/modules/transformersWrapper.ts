@@ -1,9 +1,9 @@
 /**
  * A policy that runs a model in this process.
  *
- * This folder holds policies and models: here those of this process, and in folders of their own
- * the decoder, generation, adapters, model folders and servers. It does not hold losses
- * (`src/objectives`) or training (`src/collectors`).
+ * This folder holds policies and models: here those of this process, and in subfolders the decoder,
+ * generation, adapters, model folders and servers. It does not hold losses (`src/objectives`) or
+ * training (`src/collectors`).
  */
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'

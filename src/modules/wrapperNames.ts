@@ -12,7 +12,7 @@ const ELSEWHERE: ReadonlyMap<string, string> = new Map([
   ],
   [
     'numsamples',
-    'one row has one completion. Set repeats of the environment, or repeat rows with repeatInterleave: neighbours with equal prompts share their computation',
+    'one row has one completion. Set repeats of the environment, or repeat rows with repeatInterleave: neighbors with equal prompts share their computation',
   ],
   ['returnlogprobs', 'every action has the log-probabilities of its tokens'],
   ['prefertokens', 'ids of earlier turns are always kept, and never made from text again'],

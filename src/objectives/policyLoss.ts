@@ -45,10 +45,7 @@ export interface PolicyLossOptions {
   readonly entropyAggregation?: 'loss' | 'token-mean'
   /** Masks tokens with `(log pi - log pi_old)^2 / 2` above this threshold. */
   readonly klMaskThreshold?: number
-  /**
-   * The optional inputs that batches will have. If given, a term without its input is refused here,
-   * not at the first batch. Default: unknown.
-   */
+  /** The optional inputs of batches, to refuse a term without its input here. Default: unknown. */
   readonly inputs?: readonly OptionalInput[]
 }
 
@@ -61,10 +58,7 @@ const OPTIONAL_INPUTS = ['behaviorLogProbs', 'refLogProbs', 'entropy', 'weights'
 export interface PolicyLossInput {
   /** `[B, T]` under the trained policy. */
   readonly logProbs: tf.Tensor
-  /**
-   * `[B, T]` under the policy in the denominator of the ratio: the one that sampled, or the
-   * trainer's own before the update.
-   */
+  /** `[B, T]`: the denominator of the ratio, of the sampler or of the trainer before the update. */
   readonly oldLogProbs: tf.Tensor
   /** `[B, T]` under the policy that sampled, if `oldLogProbs` are of another policy. */
   readonly behaviorLogProbs?: tf.Tensor
@@ -76,29 +70,20 @@ export interface PolicyLossInput {
   readonly refLogProbs?: tf.Tensor
   /** `[B, T]`, for the bonus and the metric. */
   readonly entropy?: tf.Tensor
-  /**
-   * `[B, T]`: factors of the tokens' objectives, such as the weights of `rolloutCorrection`.
-   * Default 1.
-   */
+  /** `[B, T]`: factors of the objectives, such as those of `rolloutCorrection`. Default 1. */
   readonly weights?: tf.Tensor
   /** `[B, T]`, uniform in [0, 1), for objectives that choose tokens at random. */
   readonly noise?: tf.Tensor
-  /**
-   * `[B, T]`, for a micro-batch: its rows of `PolicyLoss.chosen` of the whole mini-batch. By
-   * default the loss chooses among its own tokens.
-   */
+  /** `[B, T]`: rows of `PolicyLoss.chosen` of the mini-batch. Default: chosen in this input. */
   readonly chosen?: tf.Tensor
-  /**
-   * The divisors, so that micro-batches add up to the whole mini-batch. Default: the counts of this
-   * input.
-   */
+  /** The divisors, so that micro-batches add up to a mini-batch. Default: those of this input. */
   readonly counts?: LossCounts
 }
 
 /**
  * The fields of TorchRL and further ones. The losses are scalars to add up (`totalLoss`). Metrics
- * are means over the unmasked tokens, undiluted by prompt and padding. TorchRL divides by all `B *
- * T` positions: multiply by `tokens / (B * T)` to compare.
+ * are means over the unmasked tokens. TorchRL divides by all positions instead, prompt and padding
+ * included: multiply by `tokens / (B * T)` to compare.
  */
 export interface PolicyLossOutput {
   readonly lossObjective: tf.Tensor
@@ -108,10 +93,7 @@ export interface PolicyLossOutput {
   readonly pgClipFraction: tf.Tensor
   /** Mean of `log pi_old - log pi`. */
   readonly klApprox: tf.Tensor
-  /**
-   * `log sum w` and `log sum w^2` of the ratios, from which `essOf` computes their effective sample
-   * size.
-   */
+  /** `log sum w` and `log sum w^2` of the ratios, for their effective sample size (`essOf`). */
   readonly logSumWeights: tf.Tensor
   readonly logSumSquaredWeights: tf.Tensor
   readonly tokens: tf.Tensor
@@ -137,18 +119,14 @@ export interface PolicyLoss<out O = unknown> {
   /** `mask` if `counted` is the mask; `computed` if it depends on log-probabilities. */
   readonly counting: 'mask' | 'computed'
   /**
-   * Returns the tokens of the loss, float32 `[B, T]`: those of the mask that the threshold and the
-   * correction keep. No gradient flows into it.
+   * Returns the mask's tokens that threshold and correction keep, float32 `[B, T]`; no gradient.
    */
   readonly counted: (
     input: Pick<PolicyLossInput, 'logProbs' | 'oldLogProbs' | 'behaviorLogProbs' | 'mask'>,
   ) => tf.Tensor
   /** `tokens` if the objective treats a share of all tokens differently; `chosen` returns them. */
   readonly choosing: 'none' | 'tokens'
-  /**
-   * Returns the tokens that the objective treats differently, float32 `[B, T]`, or null for
-   * objectives that do not. Chosen in the whole mini-batch, they make micro-batches add up to it.
-   */
+  /** Returns these tokens of the whole mini-batch, float32 `[B, T]`, or null for `none`. */
   readonly chosen: (input: PolicyLossInput) => tf.Tensor | null
   readonly apply: (input: PolicyLossInput) => PolicyLossOutput
 }
@@ -156,8 +134,7 @@ export interface PolicyLoss<out O = unknown> {
 /**
  * Sums all loss terms, for differentiation.
  *
- * Equation $L = L_{objective} + L_{entropy} + L_{KL,ref} + L_{KL,behavior}$, of the terms that are
- *          present
+ * Equation $L = L_{objective} + L_{entropy} + L_{KL,ref} + L_{KL,behavior}$, if present
  * Gradient the sum of theirs
  * When     for the value to differentiate.
  * Used by  every training step; TorchRL sums the same fields by their prefix `loss_`
@@ -247,10 +224,7 @@ const checkedAggregation = (name: string, options: PolicyLossOptions, objective:
   return aggregation
 }
 
-/**
- * Returns the input, or a single masked token in place of an empty input, because broadcasts and
- * choices fail on tensors without elements.
- */
+/** Replaces an empty input by one masked token, because operations fail without elements. */
 const withPlaces = (input: PolicyLossInput): PolicyLossInput => {
   const [b = 0, t = 0] = input.logProbs.shape
   if (b > 0 && t > 0) return input
@@ -276,10 +250,7 @@ interface Context {
   readonly aggregate: (x: tf.Tensor) => tf.Tensor
 }
 
-/**
- * Computes the requested KL terms, and the one to the reference as a metric if its
- * log-probabilities are present.
- */
+/** Computes the KL terms, and the one to the reference as a metric if its input is present. */
 const klTerms = ({ input, mask, mean, aggregate }: Context, asked: readonly KLTerm[]): Partial<PolicyLossOutput> => {
   const isAsked = asked.some(({ to }) => to === 'reference')
   const metric: readonly KLTerm[] =
@@ -304,9 +275,9 @@ const klTerms = ({ input, mask, mean, aggregate }: Context, asked: readonly KLTe
 /**
  * Creates a policy-gradient loss.
  *
- * The objective gives a loss for each token, and the aggregation reduces those of the unmasked
- * tokens to one number. If their coefficients are not 0, two terms are added: `- entropyCoefficient
- * * H` and the KL divergences, in the same aggregation unless set otherwise.
+ * The objective gives a loss for each token, and the aggregation reduces the unmasked ones to one
+ * number. An entropy bonus and KL divergences are added if their coefficients are not 0, in the
+ * same aggregation unless set otherwise.
  *
  * Equation $L = \operatorname{agg}_t(u_t \ell_t) - c_H \operatorname{agg}_t(H_t) + \sum_q c_q \operatorname{agg}_t(k(\log \pi_t - \log q_t))$
  * Gradient $\partial L / \partial \log \pi_t$ is the sum of the gradients of its parts, each times

@@ -99,7 +99,7 @@ const positionSchema = z.strictObject({
 })
 
 /** Parses a stored position. Throws FailureError if another kind of source wrote it. */
-const positionOf = (position: Json | null): CollectorPosition | undefined => {
+export const positionOf = (position: Json | null): CollectorPosition | undefined => {
   if (position === null) return undefined
   const parsed = positionSchema.safeParse(position)
   const reason = `the checkpoint's position is not that of a collector: ${parsed.error && z.prettifyError(parsed.error)}`

@@ -115,6 +115,26 @@ const namesOf = (tries: number, measure: 'success' | 'return'): readonly string[
   return measure === 'success' ? [`pass@${tries}`, `mean@${tries}`] : [`best@${tries}`, `mean@${tries}`]
 }
 
+/** Returns the scores of an evaluator, and the name of the first. */
+export const scoring = (tries: number, measure: 'success' | 'return'): Pick<Evaluator, 'score' | 'scoresOf'> => {
+  const [score = 'accuracy', other] = namesOf(tries, measure)
+  return {
+    score,
+    scoresOf: (results) => {
+      if (results.length === 0) throw new RangeError('evaluator: there are no results')
+      const groups = byTask(results)
+      const parts = Object.keys(results[0]!.parts).filter((part) => part !== 'success' || measure !== 'success')
+      return {
+        [score]: tries === 1 ? mean(results.map((each) => each.score)) : mean(groups.map((each) => Math.max(...each))),
+        ...(other !== undefined && { [other]: mean(results.map((each) => each.score)) }),
+        ...Object.fromEntries(parts.map((part) => [part, mean(results.map((each) => each.parts[part] ?? 0))])),
+        completionTokens: mean(results.map(({ tokens }) => tokens)),
+        turns: mean(results.map(({ turns }) => turns)),
+      }
+    },
+  }
+}
+
 const EVALUATOR_OPTIONS: OptionKinds<EvaluatorOptions<never>> = {
   name: aText,
   env: aFunction,
@@ -150,9 +170,8 @@ export const evaluator = <O extends TokenPrompt>(given: EvaluatorOptions<O>): Ev
       ([what, n]) => !(Number.isInteger(n) && n >= 1) && `${what} must be a positive integer, got ${n}`,
     ),
   )
-  const [score = 'accuracy', other] = namesOf(tries, measure)
   return {
-    ...{ name, score, measure, tasks },
+    ...{ name, measure, tasks, ...scoring(tries, measure) },
     run: async function* (key) {
       for (let start = 0; start < tasks; start += batch) {
         const groups = Math.min(batch, tasks - start)
@@ -160,18 +179,6 @@ export const evaluator = <O extends TokenPrompt>(given: EvaluatorOptions<O>): Ev
         using owned = orThrow(await collector.collect(collector.start)()).batch
         const td = owned.value as unknown as TensorDict // read by names
         yield { results: trajectoryNumbers(td).map(resultOf(td, measure)), done: start + groups, tasks }
-      }
-    },
-    scoresOf: (results) => {
-      if (results.length === 0) throw new RangeError('evaluator: there are no results')
-      const groups = byTask(results)
-      const parts = Object.keys(results[0]!.parts).filter((part) => part !== 'success' || measure !== 'success')
-      return {
-        [score]: tries === 1 ? mean(results.map((each) => each.score)) : mean(groups.map((each) => Math.max(...each))),
-        ...(other !== undefined && { [other]: mean(results.map((each) => each.score)) }),
-        ...Object.fromEntries(parts.map((part) => [part, mean(results.map((each) => each.parts[part] ?? 0))])),
-        completionTokens: mean(results.map(({ tokens }) => tokens)),
-        turns: mean(results.map(({ turns }) => turns)),
       }
     },
   }

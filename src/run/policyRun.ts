@@ -1,18 +1,17 @@
 /** Builds a policy-gradient run from settings: model, sampler, rewards, advantages and learner. */
 import { pipe } from 'fp-ts/lib/function.js'
 import { localLearner } from '../collectors/learners/localLearner.js'
-import { type MemoryEstimate, memoryEstimate, requireMemory } from '../collectors/memoryEstimate.js'
 import { inFlightUpdater } from '../collectors/overlap/inFlightUpdater.js'
 import { decoderForms } from '../collectors/updaters/decoderForms.js'
-import { inProcessUpdater, type WeightUpdater } from '../collectors/weightSync.js'
+import { inProcessUpdater } from '../collectors/weightSync.js'
 import { orThrow } from '../core/failure.js'
 import { child, type Key, keyFromSeed } from '../core/key.js'
 import { aFunction, aList, aRecord, checkOptions, type OptionKinds } from '../core/options.js'
 import type { GroupEntry } from '../data/batch.js'
 import type { HistoryAction, HistoryPrompt, LogProbModel, Policy, TokenAction, TokenPrompt } from '../data/policy.js'
+import type { Task } from '../data/task.js'
 import { rowLengths } from '../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
-import type { NamedTensors } from '../data/weights.js'
 import { own } from '../engine/scope.js'
 import type { Env } from '../envs/base/env.js'
 import { type TokenEnvState, type TokenEnvText, tokenEnv } from '../envs/tokenEnv.js'
@@ -21,35 +20,31 @@ import { overlongPenalty } from '../envs/transforms/overlongPenalty.js'
 import { PolicyVersion } from '../envs/transforms/policyVersion.js'
 import { append } from '../envs/transforms/transform.js'
 import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
-import { liveMachine } from '../live/machine.js'
 import { folderEngineModule } from '../modules/generation/folderEngine.js'
 import { LLMOnDevice } from '../modules/generation/onDevice.js'
 import { enginePolicy } from '../modules/generation/policy/enginePolicy.js'
 import type { ModelText, Pretrained } from '../modules/pretrained/pretrained.js'
 import { sharedParams } from '../modules/pretrained/sharedParams.js'
 import { localClient } from '../modules/remote/localClient.js'
-import { parameterCount } from '../modules/transformer/params.js'
 import { type TransformersPolicy, TransformersWrapper } from '../modules/transformersWrapper.js'
-import { trajectoryNumbers } from './batchMetrics.js'
+import { type AgentRunParts, agentRun } from './agentRun.js'
 import {
   advantageOf,
   klWeightOf,
   learnerParts,
-  loraOf,
   lossOf,
   offPolicyOf,
   overlongOf,
   rewardFormOf,
   samplingRoundsOf,
-  stateNumbers,
 } from './choices.js'
 import type { EnvContext } from './collecting.js'
 import { type Evaluator, type EvaluatorOptions, evaluator } from './evaluation.js'
 import { exportsOf } from './exported.js'
+import { type PolicyRun, type PolicyRunSettings, type PolicySampler, partSignal, runMemory } from './policyParts.js'
 import type { BuildContext } from './recipe.js'
 import { checkRemote, type OpenTraining } from './remoteTraining.js'
-import { type AnyRun, closing, defineRun, type RecordOptions } from './run.js'
-import type { PolicySettings } from './settings.js'
+import { closing, defineRun, type RecordOptions } from './run.js'
 
 /** The context from which an environment of tasks is made. */
 export interface TaskContext {
@@ -60,9 +55,6 @@ export interface TaskContext {
   /** Index of the first task. */
   readonly start: number
 }
-
-/** The settings that `policyRun` reads. A recipe that trains its own start model has no `model`. */
-export type PolicyRunSettings = Omit<PolicySettings, 'model'> & Partial<Pick<PolicySettings, 'model'>>
 
 /** Makes an environment of conversations: `(context) => GSM8KEnv({ source, ...context })`. */
 export type TaskEnv<O extends HistoryPrompt> = (context: TaskContext) => Env<O, HistoryAction>
@@ -95,34 +87,6 @@ export interface PolicyRunParts<O extends HistoryPrompt> {
    * run.
    */
   readonly sampler?: PolicySampler
-}
-
-/** A policy for sampling, and the updater that sends it new weights. */
-export interface PolicySampler {
-  readonly policy: Policy<TokenPrompt, TokenAction>
-  readonly updater: WeightUpdater<NamedTensors>
-  /** Called once before the run samples or pushes. */
-  readonly begin?: () => Promise<void>
-  readonly close: () => Promise<void>
-}
-
-/** A run and the memory that it is estimated to need, unless a server trains. */
-export interface PolicyRun extends AnyRun {
-  readonly memory?: MemoryEstimate
-}
-
-/**
- * Returns each trajectory's reward without length and KL penalties, at its last row: the sum of its
- * reward parts if the environment has them, else the return.
- */
-const partSignal = (batch: TensorDict): ArrayLike<number> => {
-  const [size = 0] = batch.batchShape
-  const values = new Array<number>(size).fill(0)
-  for (const { rows, parts, return: earned } of trajectoryNumbers(batch)) {
-    const each = Object.values(parts)
-    values[rows.at(-1)!] = each.length === 0 ? earned : each.reduce((sum, part) => sum + part, 0)
-  }
-  return values
 }
 
 /** The type of evaluation environments. */
@@ -187,21 +151,6 @@ const promptTokens = async <O extends HistoryPrompt>(
   const prompts = get(state.value as unknown as TensorDict<TokenPrompt>, 'tokens', 'prompt') // every token environment has it
   return Math.max(0, ...rowLengths(prompts))
 }
-
-const memoryRequest = (settings: PolicyRunSettings, { config }: Pretrained, prompt: number, trained: number) => ({
-  config,
-  trained,
-  stateNumbers: stateNumbers(settings),
-  batch: {
-    ...{ prompts: settings.tasks.prompts, group: settings.tasks.group, promptTokens: prompt },
-    completionTokens: settings.sampling.maxNewTokens,
-  },
-  microBatchTokens: settings.compute.microBatch,
-  recompute: settings.compute.recompute,
-  threads: settings.compute.workers - 1 + (settings.sampling.maxLag > 0 ? 1 : 0),
-})
-
-const numbersOf = (tensors: NamedTensors): number => Object.values(tensors).reduce((sum, { size }) => sum + size, 0)
 
 const POLICY_RUN_PARTS: OptionKinds<PolicyRunParts<never>> = {
   model: aRecord,
@@ -281,7 +230,6 @@ const builtRun = async <O extends HistoryPrompt>(
   const { tasks, sampling, compute, keep } = settings
   const key = keyFromSeed(settings.seed)
   const kl = klWeightOf(settings)
-  const lora = loraOf(settings)
   const learner = localLearner({
     ...learnerParts(settings, model),
     ...{ loss: lossOf(settings), offPolicy: offPolicyOf(settings) },
@@ -296,11 +244,8 @@ const builtRun = async <O extends HistoryPrompt>(
   })
   const rewarded = rewardedEnv(settings, { text, env, reference })
   try {
-    const trained = lora === undefined ? parameterCount(config) : numbersOf(learner.weights()) - parameterCount(config)
     const prompt = await promptTokens(tokenEnv(env({ prompts: 1, repeats: 1, start: 0 }), text), child(key, 'look'))
-    const request = memoryRequest(settings, model, prompt, trained)
-    const memory =
-      context.memory === 'ignore' ? memoryEstimate(request) : orThrow(requireMemory(request, liveMachine.memoryBytes()))
+    const memory = runMemory(settings, model, { prompt, weights: learner.weights(), context })
     const sampler = given ?? (sampling.maxLag === 0 ? null : await threadSampler(settings, model))
     const evaluators = evaluatorsOf(heldOut, {
       text,
@@ -345,19 +290,29 @@ const builtRun = async <O extends HistoryPrompt>(
 
 /**
  * Builds a policy-gradient run from settings. The model samples in this process, on its own thread
- * (`sampling.maxLag` above 0), or through `sampler`. Rewards come from the environment, with length
- * and KL penalties as set. Advantages and loss come from the algorithm.
+ * (`sampling.maxLag` above 0), or through `sampler`. Advantages and loss come from the algorithm.
+ *
+ * With `env`, rewards come from the environment, with length and KL penalties as set. With `agent`,
+ * the user's own program plays the `tasks` against a server of the model, and `reward` scores what
+ * it returns: see `capture`.
  *
  * Errors   throws RangeError if settings contradict each other, and FailureError if the run is
  *          estimated to need more memory than the machine has.
  * Effects  holds the model's weights until the run is closed.
  */
-export const policyRun = async <O extends HistoryPrompt>(
-  settings: PolicyRunSettings,
-  parts: PolicyRunParts<O>,
-  context: BuildContext = {},
-): Promise<PolicyRun> => {
-  checkOptions('policyRun', parts, POLICY_RUN_PARTS)
-  if (context.training !== undefined) return remoteRun(settings, parts, context.training)
-  return builtRun(settings, parts, context)
+export const policyRun: {
+  <T extends Task>(settings: PolicyRunSettings, parts: AgentRunParts<T>, context?: BuildContext): Promise<PolicyRun>
+  <O extends HistoryPrompt>(
+    settings: PolicyRunSettings,
+    parts: PolicyRunParts<O>,
+    context?: BuildContext,
+  ): Promise<PolicyRun>
+} = async (settings: PolicyRunSettings, parts: object, context: BuildContext = {}): Promise<PolicyRun> => {
+  if ('agent' in parts && context.training !== undefined)
+    throw new RangeError('policyRun: agents are not trained on a server yet: leave out --learner')
+  if ('agent' in parts) return agentRun(settings, parts as AgentRunParts<Task>, context) // by the overloads
+  const given = parts as PolicyRunParts<HistoryPrompt> // by the overloads
+  checkOptions('policyRun', given, POLICY_RUN_PARTS)
+  if (context.training !== undefined) return remoteRun(settings, given, context.training)
+  return builtRun(settings, given, context)
 }

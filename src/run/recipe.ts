@@ -1,6 +1,8 @@
 /** Recipes: functions from validated, documented settings to a run. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
+import type { Agent } from '../agents/agent.js'
+import type { MessagesRow } from '../agents/conversations.js'
 import { aFunction, aList, anything, aText, checkOptions, type OptionKinds, unknownName } from '../core/options.js'
 import type { OpenTraining } from './remoteTraining.js'
 import type { AnyRun } from './run.js'
@@ -25,6 +27,15 @@ export interface BuildContext {
   readonly training?: OpenTraining
 }
 
+/** An agent with its conversations. */
+export interface RecipeAgent {
+  readonly agent: Agent
+  /** Returns the conversation, or the row, with this index. */
+  readonly messages: (index: number) => MessagesRow
+  /** Turns per conversation. Default: that of `agent.run`. */
+  readonly maxTurns?: number
+}
+
 /** A schema of settings: nested records whose fields all have a default and a description. */
 export type SettingsSchema = z.ZodObject
 
@@ -36,6 +47,8 @@ export interface Recipe<S extends SettingsSchema = SettingsSchema> {
   readonly summary: string
   readonly settings: S
   readonly build: (settings: z.output<S>, context: BuildContext) => AnyRun | Promise<AnyRun>
+  /** Makes the recipe's agent for `tandem agent run`. Default: none. */
+  readonly agent?: (settings: z.output<S>, context: BuildContext) => RecipeAgent | Promise<RecipeAgent>
   /**
    * Settings that may change on resume, as dotted paths, because they do not affect earlier
    * results. `steps` and everything under `keep` may always change.
@@ -48,6 +61,7 @@ export interface RecipeOptions<S extends SettingsSchema> {
   readonly summary: string
   readonly settings: S
   readonly build: Recipe<S>['build']
+  readonly agent?: NonNullable<Recipe<S>['agent']>
   /** Settings that may change on resume. Default: none. */
   readonly mayChange?: readonly string[]
 }
@@ -57,6 +71,7 @@ const DEFINE_RECIPE_OPTIONS: OptionKinds<RecipeOptions<never>> = {
   summary: aText,
   settings: anything,
   build: aFunction,
+  agent: aFunction,
   mayChange: aList,
 }
 

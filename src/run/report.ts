@@ -5,7 +5,7 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Files } from '../core/capabilities.js'
 import type { FileFailure } from '../core/failure.js'
-import { escapeHtml, scriptJson } from '../core/html.js'
+import { htmlText, scriptJson } from '../core/html.js'
 import { liveFiles } from '../live/files.js'
 import { DEFAULT_ALARM_LIMITS, watchSteps } from './alarms.js'
 import { chartData, evenly } from './charts.js'
@@ -74,7 +74,7 @@ const verdict = ({ rewardCurve, lossCurve, evaluated, ...summary }: RunSummary):
 }
 
 const card = (label: string, value: string): string =>
-  `<div class="card"><dt>${escapeHtml(label)}</dt><dd>${escapeHtml(value)}</dd></div>`
+  `<div class="card"><dt>${htmlText(label)}</dt><dd>${htmlText(value)}</dd></div>`
 
 const whole = (x: number): string => Math.round(x).toLocaleString('en-US')
 
@@ -141,7 +141,7 @@ const phases = ({ seconds, secondsTotal }: RunSummary): string => {
 const tableOf = (entries: Iterable<readonly [string, unknown]>): string => {
   const rows = [...entries].map(([name, value]) => {
     const text = typeof value === 'string' ? value : JSON.stringify(value)
-    return `<tr><th scope="row">${escapeHtml(name)}</th><td>${escapeHtml(text)}</td></tr>`
+    return `<tr><th scope="row">${htmlText(name)}</th><td>${htmlText(text)}</td></tr>`
   })
   return `<table class="settings"><tbody>${rows.join('')}</tbody></table>`
 }
@@ -160,7 +160,7 @@ const alarmList = ({ metrics, alarms: { mode, limits = DEFAULT_ALARM_LIMITS } }:
   const steps = metrics.filter((record) => record.type === 'step')
   const { alarms } = watchSteps(steps, limits)
   if (alarms.length === 0) return ''
-  const items = alarms.map(({ step, message }) => `<li>Step ${step}: ${escapeHtml(message)}</li>`)
+  const items = alarms.map(({ step, message }) => `<li>Step ${step}: ${htmlText(message)}</li>`)
   return `<section>\n<h2>Alarms</h2>\n<ul class="alarms">${items.join('')}</ul>\n</section>\n`
 }
 
@@ -216,15 +216,15 @@ const page = (input: ReportInput, assets: Assets): string => {
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Tandem run: ${escapeHtml(title)}</title>
+<title>Tandem run: ${htmlText(title)}</title>
 <style>${assets.chartStyle}</style>
 <style>${assets.style}</style>
 </head>
 <body>
 <main>
 <header>
-<h1>${escapeHtml(title)}</h1>
-<p class="verdict">${escapeHtml(verdict(summary))}</p>
+<h1>${htmlText(title)}</h1>
+<p class="verdict">${htmlText(verdict(summary))}</p>
 <dl class="cards">${cards(summary)}</dl>
 </header>
 ${alarmList(input)}<section>

@@ -8,7 +8,7 @@ import { liveFiles } from '../live/files.js'
 import { temporaryFolder } from '../live/temporaryFolder.js'
 import { type Pretrained, saveModel } from '../modules/pretrained/pretrained.js'
 import { vLLMWrapper } from '../modules/remote/vllm/vLLMWrapper.js'
-import type { PolicySampler } from './policyRun.js'
+import type { PolicySampler } from './policyParts.js'
 import type { PolicySettings } from './settings.js'
 
 export interface VLLMSamplerOptions {
@@ -72,6 +72,7 @@ export const vLLMSampler = async (options: VLLMSamplerOptions): Promise<PolicySa
   })
   return {
     ...{ policy, updater },
+    ...(policy.clients.length === 1 && { client: policy.clients[0]! }),
     begin: async () => {
       orThrow(await saveModel(start, model)())
       for (const { server, problem } of await updater.recover()) {

@@ -12,11 +12,7 @@ const isSame = (a: Uint8Array, b: Uint8Array): boolean => {
   return difference === 0
 }
 
-/**
- * Returns true if a header contains one of the keys as `Bearer KEY`.
- *
- * Cost     independent of the given key, because its digest is compared with those of all keys.
- */
+/** Returns the key of the header `authorization` (as `Bearer KEY`) or `x-api-key`, if present. */
 export const givenKey = (headers: Headers): string | undefined => {
   const [, bearer] = /^bearer (.*)$/i.exec(headers.get('authorization') ?? '') ?? []
   return bearer ?? headers.get('x-api-key') ?? undefined
@@ -25,7 +21,7 @@ export const givenKey = (headers: Headers): string | undefined => {
 /**
  * Returns `true` if the given key is one of the keys.
  *
- * Cost     the same for every key that is tried: digests are compared, with all keys.
+ * Cost     independent of the given key, because its digest is compared with those of all keys.
  */
 export const isAuthorized = async (given: string | undefined, keys: readonly string[]): Promise<boolean> => {
   if (given === undefined) return false

@@ -7,7 +7,7 @@ import { joinBytes } from '../core/joinBytes.js'
 import { parseJson } from '../core/json.js'
 import { type ApiFailure, apiFailure } from './requests/failure.js'
 
-/** Most levels of JSON. No request has more, and code that handles it may be recursive. */
+/** Maximum nesting depth of JSON. Real requests are less deep; the limit allows recursive code. */
 const MAX_DEPTH = 128
 
 type Read<T> = E.Either<ApiFailure, T>
@@ -34,7 +34,7 @@ export const readBodyBytes = async (request: Request, maxBytes: number): Promise
       parts.push(value)
     }
   } catch {
-    return E.left(apiFailure(400, 'The request body broke off.'))
+    return E.left(apiFailure(400, 'The request body is incomplete.'))
   }
   return E.right(joinBytes(parts))
 }
@@ -66,7 +66,11 @@ const textOf = (bytes: Uint8Array): Read<string> =>
     () => apiFailure(400, 'The request body is not UTF-8.'),
   )
 
-/** The JSON value of bytes. Errors: `Left(ApiFailure)` for bytes that are not UTF-8 or JSON, and for more than 128 levels. */
+/**
+ * Parses the JSON value of bytes.
+ *
+ * Errors   `Left(ApiFailure)` for bytes that are not UTF-8 or JSON, and for more than 128 levels.
+ */
 export const parseJsonBody = (bytes: Uint8Array): Read<unknown> => {
   const text = textOf(bytes)
   if (E.isLeft(text)) return text

@@ -113,11 +113,11 @@ const damageLaw = <T>(codec: Codec<T>, value: T, choices: readonly number[]): vo
 /**
  * Returns laws 83 to 86 of a codec, for values drawn from `samples`:
  *
- * 83. Decoding returns an equal value, and does not change the bytes. 84. Equal values give equal
- * bytes, as does a decoded value. Encoding leaves no tensors. 85. A part that is decoded alone
- * equals that part of the whole. Only for codecs with `parts`. 86. Truncated bytes are rejected.
- * Bytes with a flipped bit are rejected or decode to the same value (or to another one, if `damage`
- * allows it). Noise never makes the codec throw.
+ * 83. Decoding returns an equal value, and does not change the bytes.
+ * 84. Equal values give equal bytes, as does a decoded value. Encoding leaves no tensors.
+ * 85. A part that is decoded alone equals that part of the whole. Only for codecs with `parts`.
+ * 86. Truncated bytes are rejected. Bytes with a flipped bit are rejected or decode to the same
+ *     value (or to another one, if `damage` allows it). Noise never makes the codec throw.
  *
  * @example
  * codecLaws({ encode: encodeTensorDict, decode: decodeTensorDict, equals, damage: 'detected' }, anyTensorDict()).length // 3

@@ -22,7 +22,7 @@ export type { EnvSample } from './playing.js'
 
 const conforms = (td: TensorDict, spec: Spec, what: string): void => {
   const result = refine(spec, td, what)
-  if (isLeft(result)) throw new Error(`${what} does not keep its spec: ${result.left.problems.join('; ')}`)
+  if (isLeft(result)) throw new Error(`${what} does not match its spec: ${result.left.problems.join('; ')}`)
 }
 
 /** Plays an episode, checks it and frees it. Throws if tensors are left. */
@@ -36,7 +36,7 @@ const checked = async <O, A>(
   await check(played)
   discard(played.states)
   const left = liveTensors().count - before
-  require(left === 0, () => `${left} tensors live on after all states were freed`)
+  require(left === 0, () => `${left} tensors leaked after all states were freed`)
 }
 
 const readable = <O, A>(sample: EnvSample<O, A>): EnvSample<O, A> =>
@@ -97,7 +97,7 @@ const requireStorage = async <O, A>(
   { states }: PlayedEpisode,
 ): Promise<void> => {
   for (const [i, state] of states.entries()) {
-    const read = decodeTensorDict(encodeTensorDict(state)) // throws where a value is not JSON
+    const read = decodeTensorDict(encodeTensorDict(state)) // throws for values that are not JSON
     if (isLeft(read)) throw new Error(`state ${i} cannot be restored: ${read.left.reason}`)
     const problems = tensorDictProblems(read.right, state)
     require(problems.length === 0, () => `state ${i} changes when it is restored:\n${listed(problems)}`)
@@ -209,12 +209,12 @@ export const envLaws = <O, A>(samples: fc.Arbitrary<EnvSample<O, A>>, numRuns = 
       requireSame(played, again, 'the second time')
       discard(again.states)
     }),
-    law('spec soundness: every state has what the specs promise', (sample, _key, { states }) => {
+    law('spec soundness: every state matches the specs', (sample, _key, { states }) => {
       const { observation } = sample.env.specs
       conforms(states[0]!, observation, 'the state after reset')
       for (const state of states.slice(1)) conforms(state, mergeSpecs(observation, outcomeSpec), 'the state after step')
     }),
-    law('purity: a step does not change the state before it', async (sample, key, { states, values }) => {
+    law('purity: a step does not change the previous state', async (sample, key, { states, values }) => {
       for (const [i, state] of states.entries())
         require(!tensorsOf(state).some((x) => x.isDisposed) && playedValues(state) === values[i], () =>
           `state ${i} was changed or freed by a later step`)
@@ -230,7 +230,7 @@ export const envLaws = <O, A>(samples: fc.Arbitrary<EnvSample<O, A>>, numRuns = 
       }
       discard(action, states)
     }),
-    law('outcome: done exactly where terminated or truncated', (_sample, _key, { states }) => {
+    law('outcome: done equals terminated or truncated', (_sample, _key, { states }) => {
       for (const state of states.slice(1)) {
         const [terminated, truncated] = [endedRows(state, 'terminated'), endedRows(state, 'truncated')]
         const isSound = endedRows(state, 'done').every(
@@ -239,22 +239,22 @@ export const envLaws = <O, A>(samples: fc.Arbitrary<EnvSample<O, A>>, numRuns = 
         require(isSound, () => 'done is not terminated or truncated')
       }
     }),
-    law('fork: two ways on from one state are what each is alone', requireFork),
+    law('fork: two continuations of one state do not affect each other', requireFork),
     {
-      name: 'concurrency: two conversations at a time are what each is alone',
+      name: 'concurrency: concurrent conversations do not affect each other',
       check: () =>
         fc.assert(
           fc.asyncProperty(readableSamples, anyKey, fc.scheduler(), async (sample, key, scheduler) => {
             const before = liveTensors().count
             await requireConcurrent(sample, [key, child(key, 'another conversation')], scheduler)
             const left = liveTensors().count - before
-            require(left === 0, () => `${left} tensors live on after all states were freed`)
+            require(left === 0, () => `${left} tensors leaked after all states were freed`)
           }),
           { numRuns },
         ),
     },
-    law('storage: a state that was written and read again plays on alike', requireStorage),
-    law('ends: what has ended stays ended, and the others play on without it', requireEnds),
-    law('pay: what has ended earns nothing more, and its ends do not change', requirePay),
+    law('storage: a stored and restored state continues in the same way', requireStorage),
+    law('ends: ended episodes stay ended, and the others continue without them', requireEnds),
+    law('pay: ended episodes get no further reward and keep their end flags', requirePay),
   ]
 }

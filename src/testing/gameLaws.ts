@@ -10,7 +10,7 @@ import { type Law, require } from './law.js'
 export interface GameLawOptions {
   /** Number of random games per law. Default 20. */
   readonly numRuns?: number
-  /** Most moves of a game. Default 10,000. */
+  /** Maximum number of moves of a game. Default 10,000. */
   readonly longest?: number
 }
 
@@ -235,9 +235,9 @@ export const gameLaws = <P>(game: Game<P>, options: GameLawOptions = {}): readon
       ),
   })
   return [
-    law('turns: exactly those who move have legal actions, in ascending order', each(requireTurns)),
+    law('turns: exactly the players who move have legal actions, in ascending order', each(requireTurns)),
     law('moves: legal moves lead to states, and others throw RangeError', each(requireMoves)),
-    law('ends: the game ends, and has returns exactly then', each(requireReturns)),
+    law('ends: the game ends, and has returns only then', each(requireReturns)),
     law('sum: the returns of a zero-sum game add up to 0', each(requireSum)),
     law('chance: the probabilities of the outcomes add up to 1', each(requireChance)),
     law('replay: every history gives its state, so that a shorter one undoes moves', (walk) =>

@@ -17,7 +17,7 @@ const leakProblem = (before: Alive): string | undefined => {
   const [tensors, owned] = [now.tensors - before.tensors, now.owned - before.owned]
   if (tensors === 0 && owned === 0) return undefined
   const count = (n: number, what: string): readonly string[] =>
-    n === 0 ? [] : [n > 0 ? `${n} ${what} left alive` : `${-n} ${what} of before freed`]
+    n === 0 ? [] : [n > 0 ? `${n} ${what} left alive` : `${-n} earlier ${what} freed`]
   return [...count(tensors, 'tensors'), ...count(owned, 'owned values')].join(' and ')
 }
 

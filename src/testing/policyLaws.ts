@@ -144,7 +144,7 @@ export const policyLaws = <In, Out>(samples: fc.Arbitrary<PolicySample<In, Out>>
         requireSame('the second action differs', [again, action], EXACT)
       }),
     ),
-    law('purity: the state stays as it is', (sample, key) =>
+    law('purity: the state is not changed', (sample, key) =>
       withAction(sample, key, (state) => {
         require(!tensorsOf(state).some((x) => x.isDisposed), () => 'a tensor of the state was freed')
         const fresh = own(sample.state())
@@ -155,7 +155,7 @@ export const policyLaws = <In, Out>(samples: fc.Arbitrary<PolicySample<In, Out>>
         }
       }),
     ),
-    law('rows: an element in its place answers the same, whatever else is in the batch', (sample, key) =>
+    law('rows: the answer to an element does not depend on the rest of the batch', (sample, key) =>
       withAction(sample, key, async (state, action, keep) => {
         if (sample.rows === 'unpromised') return
         for (let i = 0; i < (state.batchShape[0] ?? 0); i++) {
@@ -166,7 +166,7 @@ export const policyLaws = <In, Out>(samples: fc.Arbitrary<PolicySample<In, Out>>
         }
       }),
     ),
-    law('spec soundness: every action has what is promised, one for each element', (sample, key) =>
+    law('spec soundness: every action matches the spec, with one entry per element', (sample, key) =>
       withAction(sample, key, (state, action) => {
         const result = refine(sample.spec, action, sample.policy.name)
         require(!isLeft(result), () => `the action: ${isLeft(result) ? result.left.problems.join('; ') : ''}`)
@@ -174,13 +174,13 @@ export const policyLaws = <In, Out>(samples: fc.Arbitrary<PolicySample<In, Out>>
           `the action has batch shape [${action.batchShape.join(', ')}], the state [${state.batchShape.join(', ')}]`)
       }),
     ),
-    law('alignment: ids and log-probabilities come together, one for one', (sample, key) =>
+    law('alignment: every id has one log-probability', (sample, key) =>
       withAction(sample, key, (_, action) => {
         const problem = alignmentProblem(action)
         require(problem === undefined, () => `the action: ${problem}`)
       }),
     ),
-    law('memory: nothing lives on after state and action are freed', (sample, key) =>
+    law('memory: no tensors are left after state and action are freed', (sample, key) =>
       withAction(sample, key, (_, action) => {
         toNested(action) // reads all of it
       }),

@@ -327,12 +327,12 @@ export const rewardLaws = <T extends Task>(
   })
   return [
     law('determinism: equal answers score equally', requireSame),
-    law('range: rewards are numbers within what is said', requireEach(rangeProblem)),
-    law('parts: every score has the parts that are named', requireEach(partsProblem)),
+    law('range: rewards are within the stated range', requireEach(rangeProblem)),
+    law('parts: every score has the named parts', requireEach(partsProblem)),
     law('gold: the right answer gets full marks', requireGold),
     law('nothing: no answer and a worthless one get nothing', requireNothing),
     law('hostile: no text and no list of candidates solves the task', requireUnsolved),
-    law('purity: task and conversation stay as they are', requirePure),
+    law('purity: task and conversation are not changed', requirePure),
     law('time: long answers take bounded time', requireTime(longest, limitMs), 1),
   ]
 }

@@ -6,7 +6,7 @@ import { type Leaf, meta, type Ragged, raggedLength, rowLengths } from '../data/
 import { type Entry, isTensorDict, TensorDict } from '../data/tensorDict/tensorDict.js'
 import { type CloseTolerance, closeProblem, EXACT, tensorProblem } from './close.js'
 
-/** Most problems to list. Further ones are counted. */
+/** Maximum number of problems to list. Further ones are counted. */
 const LISTED = 10
 
 const kindOf = (entry: Entry): string => {

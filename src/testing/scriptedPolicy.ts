@@ -108,7 +108,7 @@ const scripted = <In, Out, T>(
     }
     const turns = answers.slice(told, told + elements.length)
     if (turns.length < elements.length) {
-      const reason = `the script has ${answers.length} answers; ${told} were given and ${elements.length} more are asked for`
+      const reason = `the script has ${answers.length} answers; ${told} were used and ${elements.length} more are requested`
       return E.left(policyFailure(reason, name))
     }
     told += elements.length

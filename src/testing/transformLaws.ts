@@ -94,7 +94,7 @@ const withSample = async (sample: TransformSample, check: (values: Values) => Pr
     held.release()
   }
   const left = liveTensors().count - before
-  require(left === 0, () => `${left} tensors live on after everything was freed`)
+  require(left === 0, () => `${left} tensors leaked after everything was freed`)
 }
 
 const sameEpisodes = (a: Episode, b: Episode): void => {
@@ -108,7 +108,7 @@ const rowOf = (td: TensorDict, i: number): TensorDict => scope(() => take(td, [i
 
 const conforms = (td: TensorDict, spec: Spec, what: string): void => {
   const result = refine(spec, td, what)
-  if (isLeft(result)) throw new Error(`${what} does not keep its spec: ${result.left.problems.join('; ')}`)
+  if (isLeft(result)) throw new Error(`${what} does not match its spec: ${result.left.problems.join('; ')}`)
 }
 
 /**
@@ -137,7 +137,7 @@ export const transformLaws = (
         sameEpisodes(plain, other)
       })
   return [
-    law('purity: equal inputs give equal outputs, and are left as they are', (t, sample, key) =>
+    law('purity: equal inputs give equal outputs and are not changed', (t, sample, key) =>
       withSample(sample, async (values) => {
         const given = [values.state, values.action, values.next]
         const before = given.map(toNested)
@@ -147,7 +147,7 @@ export const transformLaws = (
         require(JSON.stringify(before) === JSON.stringify(after), () => 'an input was changed')
       }),
     ),
-    law('spec soundness: states and actions have what the spec promises', (t, sample, key) =>
+    law('spec soundness: states and actions match the specs', (t, sample, key) =>
       withSample(sample, async (values) => {
         const promised = t.spec(sample.inner)
         require(isRight(promised), () => `the transform refuses the sample's specs: ${JSON.stringify(promised)}`)
@@ -168,7 +168,7 @@ export const transformLaws = (
       'identity: composing with the identity on the outside changes nothing',
       wrapped((t) => erased(compose(t, identity))),
     ),
-    law('rows: an element alone gives what it gives in the batch', (t, sample, key) =>
+    law('rows: an element gives the same result alone and in a batch', (t, sample, key) =>
       withSample(sample, async (values) => {
         const whole = await play(t, values, key)
         const row = (td: TensorDict, i: number): TensorDict => values.freeLater(rowOf(td, i))

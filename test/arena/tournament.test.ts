@@ -158,6 +158,25 @@ describe('illegal moves', () => {
 })
 
 describe('a player that fails', () => {
+  it('is asked again from the last move of its game, at most twice', async () => {
+    const shaky = (failures: number): { readonly player: Player; readonly asked: () => number } => {
+      let asked = 0
+      const move: Player['move'] = (scene, context) =>
+        asked++ < failures ? TE.left(playerFailure('infrastructure', 'too many requests')) : a!.move(scene, context)
+      return { player: { name: 'shaky', move }, asked: () => asked }
+    }
+    const run = async (failures: number) => {
+      const { player, asked } = shaky(failures)
+      const plans = plan(board, [player, b!], { episodes: 1 })
+      const result = await rightOf(runTournament({ plans, illegalMove: forfeit }))
+      return { ...result, asked: asked() }
+    }
+    const [steady, twice, thrice] = [await run(0), await run(2), await run(3)]
+    expect(withoutTimes(twice.games)).toEqual(withoutTimes(steady.games))
+    expect(twice.asked).toBe(steady.asked + 2)
+    expect([thrice.games, thrice.failed.length, thrice.asked]).toEqual([[], 1, 3])
+  })
+
   it('costs its game, which is played again later; the others go on', async () => {
     let isDown = true
     const flaky: Player = {

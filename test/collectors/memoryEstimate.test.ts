@@ -6,7 +6,7 @@ import { beforeAll, describe, expect, it } from 'vitest'
 import { formatBytes, type MemoryRequest, memoryEstimate, requireMemory } from '../../src/collectors/memoryEstimate.js'
 import { liveMachine } from '../../src/live/machine.js'
 import { parameterCount } from '../../src/modules/transformer/params.js'
-import type { PolicyRun } from '../../src/run/policyRun.js'
+import type { PolicyRun } from '../../src/run/policyParts.js'
 import { anySmallConfig } from '../kit/configs.js'
 import { useEngine } from '../kit/engine.js'
 import { tinyConfig } from '../kit/models.js'
@@ -132,7 +132,13 @@ describe('a run without room', () => {
     const refused = requireMemory(request, 2 ** 20)
     expect(refused).toMatchObject({ left: { _tag: 'MemoryFailure', availableBytes: 2 ** 20 } })
     const reason = E.isLeft(refused) ? refused.left.reason : ''
-    for (const part of ['available are 1 MiB', '--recompute layers', '--lora-rank', '--micro-batch', '--memory ignore'])
+    for (const part of [
+      'only 1 MiB are available',
+      '--recompute layers',
+      '--lora-rank',
+      '--micro-batch',
+      '--memory ignore',
+    ])
       expect(reason).toContain(part)
   })
 

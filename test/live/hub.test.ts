@@ -276,7 +276,7 @@ describe('liveHub refuses', () => {
       return true
     })
     const reason = await refusal('owner/rows', 'truncated', { timeoutMs: 500, resumes: 0, timers })
-    expect(reason).toMatch(/only \d+ of 300000 bytes came/)
+    expect(reason).toMatch(/only \d+ of 300000 bytes arrived/)
     expectNothingCached()
   })
 

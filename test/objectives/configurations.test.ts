@@ -152,7 +152,7 @@ describe('settings', () => {
     ['weightAverage', '{"decay": 1}', /decay must be from 0 to below 1/],
     ['grouped', '{"learningRateScale": -1}', /learningRateScale of all must not be negative, got -1/],
     ['grouped', '{"has": "bias"}', /has must be a function, got "bias"/],
-    ['rolloutCorrection', '{"reject": [{"statistic": "token-k1", "limit": 0.5}]}', /stands for 1\/L to L .* got 0.5/],
+    ['rolloutCorrection', '{"reject": [{"statistic": "token-k1", "limit": 0.5}]}', /means 1\/L to L .* got 0.5/],
     ['klPenalizedRewards', '{"coefficient": -1}', /coefficient must not be negative, got -1/],
     ['AdaptiveKLController', '{"horizon": 0}', /must be positive/],
     ['optimalTokenBaseline', '{"align": "rows"}', /align must be 'tokens' or 'columns'/],

@@ -22,7 +22,7 @@ describe('README', () => {
     expect(run(2)).toMatch(/^steps 2 to 2\n[\s\S]*^step 2 {2}reward \d[\s\S]*^finished after 2 steps\n$/m)
   })
 
-  it.each(['ownReward', 'multiTurn'])('shows a recipe that tandem train runs: %s', (name) => {
+  it.each(['ownReward', 'ownAgent', 'multiTurn'])('shows a recipe that tandem train runs: %s', (name) => {
     const out = path(name)
     const limits = ['--steps', '1', '--prompts', '2', '--group', '2', '--eval-tasks', '2']
     const args = ['--import', 'tsx', 'src/cli/main.ts', 'train', `./examples/${name}.ts`, ...limits, '--out', out]

@@ -70,7 +70,7 @@ const SHORT_FORMS: Readonly<Record<string, readonly string[]>> = {
   reward: DATA,
   ppo: [...PLAYED, 'model={model}'],
   distill: [...PLAYED, 'model={model}', 'teacher={model}'],
-  captured: [...PLAYED, 'model={model}', 'sessions=4'],
+  captured: [...SMALL, 'model={model}'],
 }
 
 const names = readdirSync('recipes').map((file) => file.replace(/\.ts$/, ''))

@@ -51,13 +51,13 @@ const y = tensorSpec('float32')
 const noticing = adding({ y }, (td) => ({ y: tf.fill([...td.batchShape], notice()) }))
 
 const transformFaults: Readonly<Record<string, readonly Law[]>> = {
-  'purity: equal inputs give equal outputs, and are left as they are': noticing,
-  'spec soundness: states and actions have what the spec promises': adding({ y, z: y }, (td) => ({
+  'purity: equal inputs give equal outputs and are not changed': noticing,
+  'spec soundness: states and actions match the specs': adding({ y, z: y }, (td) => ({
     y: tf.neg(get(td, 'x')),
   })),
   'identity: composing with the identity on the inside changes nothing': noticing,
   'identity: composing with the identity on the outside changes nothing': noticing,
-  'rows: an element alone gives what it gives in the batch': adding({ y }, (td) => ({
+  'rows: an element gives the same result alone and in a batch': adding({ y }, (td) => ({
     y: tf.fill([...td.batchShape], td.batchShape[0]!),
   })),
   'associativity: grouping changes nothing': noticing,
@@ -79,11 +79,11 @@ const stepping = (f: (next: TensorDict) => TensorDict) =>
 
 const envFaults: Readonly<Record<string, readonly Law[]>> = {
   'replay: equal keys and actions give equal states': stepping((next) => assign(next, { turns: data([notice(), 1]) })),
-  'spec soundness: every state has what the specs promise': acting((env) => ({
+  'spec soundness: every state matches the specs': acting((env) => ({
     ...env,
     specs: { ...env.specs, observation: { ...env.specs.observation, score: dataSpec('number') } },
   })),
-  'purity: a step does not change the state before it': acting((env) => ({
+  'purity: a step does not change the previous state': acting((env) => ({
     ...env,
     step: (state, action) => {
       const ids = get(state, 'tokens', 'prompt').values as Int32Array // ragged int32 values are one
@@ -91,21 +91,21 @@ const envFaults: Readonly<Record<string, readonly Law[]>> = {
       return env.step(state, action)
     },
   })),
-  'outcome: done exactly where terminated or truncated': stepping((next) => {
+  'outcome: done equals terminated or truncated': stepping((next) => {
     const done = (next as TensorDict<{ readonly done: tf.Tensor }>).entries.get('done') // every stepped state has one
     if (done instanceof tf.Tensor) done.dispose()
     return assign(next, { done: tf.zeros([2], 'bool') })
   }),
-  'fork: two ways on from one state are what each is alone': stepping((next) =>
+  'fork: two continuations of one state do not affect each other': stepping((next) =>
     assign(next, { turns: data([notice(), 1]) }),
   ),
-  'concurrency: two conversations at a time are what each is alone': stepping((next) =>
+  'concurrency: concurrent conversations do not affect each other': stepping((next) =>
     assign(next, { turns: data([notice(), 1]) }),
   ),
-  'storage: a state that was written and read again plays on alike': stepping((next) =>
+  'storage: a stored and restored state continues in the same way': stepping((next) =>
     assign(next, { socket: meta(notice) }),
   ),
-  'ends: what has ended stays ended, and the others play on without it': acting((env) => ({
+  'ends: ended episodes stay ended, and the others continue without them': acting((env) => ({
     ...env,
     step: (state, action) => {
       const before = exclude(state, 'turns', 'episode') as TensorDict // begins again at every step
@@ -116,7 +116,7 @@ const envFaults: Readonly<Record<string, readonly Law[]>> = {
       return env.step(endedRows(state, 'done').includes(true) ? again : state, action)
     },
   })),
-  'pay: what has ended earns nothing more, and its ends do not change': stepping((next) =>
+  'pay: ended episodes get no further reward and keep their end flags': stepping((next) =>
     assign(next, { reward: tf.ones([2]) }),
   ),
 }
@@ -147,12 +147,12 @@ const scoring = (change: (score: Scored, answered: Answered) => Scored): readonl
 
 const rewardFaults: Readonly<Record<string, readonly Law[]>> = {
   'determinism: equal answers score equally': scoring((score) => ({ ...score, parts: { length: notice() } })),
-  'range: rewards are numbers within what is said': scoring((score) => ({ ...score, reward: 2 * score.reward })),
-  'parts: every score has the parts that are named': scoring(({ reward, success }) => ({ reward, success, parts: {} })),
+  'range: rewards are within the stated range': scoring((score) => ({ ...score, reward: 2 * score.reward })),
+  'parts: every score has the named parts': scoring(({ reward, success }) => ({ reward, success, parts: {} })),
   'gold: the right answer gets full marks': scoring((score) => ({ ...score, reward: 0 })),
   'nothing: no answer and a worthless one get nothing': scoring((score) => ({ ...score, reward: 1 })),
   'hostile: no text and no list of candidates solves the task': scoring((score) => ({ ...score, success: true })),
-  'purity: task and conversation stay as they are': scoring((score, { task }) => {
+  'purity: task and conversation are not changed': scoring((score, { task }) => {
     const seen = task as Task & { seen?: boolean } // the fault under test writes where it may not
     seen.seen = true
     return score
@@ -194,22 +194,22 @@ const leaked: tf.Tensor[] = []
 
 const policyFaults: Readonly<Record<string, readonly Law[]>> = {
   'determinism: equal states and keys give equal actions': saying((action) => versions(action, notice)),
-  'purity: the state stays as it is': answering((act) => (state, key) => {
+  'purity: the state is not changed': answering((act) => (state, key) => {
     const ids = get(state, 'tokens', 'prompt').values as Int32Array // ragged int32 values are one
     ids.fill(9)
     return act(state, key)
   }),
-  'rows: an element in its place answers the same, whatever else is in the batch': saying((action) =>
+  'rows: the answer to an element does not depend on the rest of the batch': saying((action) =>
     versions(action, () => action.batchShape[0]!),
   ),
-  'spec soundness: every action has what is promised, one for each element': answering((act) => act, {
+  'spec soundness: every action matches the spec, with one entry per element': answering((act) => act, {
     ...tokenActionSpec,
     score: dataSpec('number'),
   }),
-  'alignment: ids and log-probabilities come together, one for one': saying((action) =>
+  'alignment: every id has one log-probability': saying((action) =>
     assign(action, { logProbs: { response: ragged('float32', new Array(action.batchShape[0]).fill([-1])) } }),
   ),
-  'memory: nothing lives on after state and action are freed': saying((action) => {
+  'memory: no tensors are left after state and action are freed': saying((action) => {
     leaked.push(tf.keep(tf.zeros([1])))
     return action
   }),

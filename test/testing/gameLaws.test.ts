@@ -1,6 +1,8 @@
 /** Every game of `tandem-rl/games` keeps the laws, and games with one mistake break them. */
+import { Chess } from 'chess.js'
 import { describe, expect, it } from 'vitest'
 import { breakthrough } from '../../src/envs/games/breakthrough.js'
+import { chess } from '../../src/envs/games/chess.js'
 import { connectFour } from '../../src/envs/games/connectFour.js'
 import { defineGame, type Game, type GameRules } from '../../src/envs/games/game.js'
 import { hex } from '../../src/envs/games/hex.js'
@@ -8,14 +10,19 @@ import { kuhnPoker } from '../../src/envs/games/kuhnPoker.js'
 import { leducPoker } from '../../src/envs/games/leducPoker.js'
 import { liarsDice } from '../../src/envs/games/liarsDice.js'
 import {
+  battleOfTheSexes,
   matchingPennies,
   matchingPennies3,
   prisonersDilemma,
   rockPaperScissors,
   stagHunt,
 } from '../../src/envs/games/matrixGames.js'
+import { misere } from '../../src/envs/games/misere.js'
+import { negotiation } from '../../src/envs/games/negotiation.js'
 import { nim } from '../../src/envs/games/nim.js'
+import { phantomTicTacToe } from '../../src/envs/games/phantomTicTacToe.js'
 import { pig } from '../../src/envs/games/pig.js'
+import { twentyQuestions, wordGuess } from '../../src/envs/games/secretGames.js'
 import { ticTacToe } from '../../src/envs/games/ticTacToe.js'
 import { gameLaws } from '../../src/testing/gameLaws.js'
 import { checkLaws, type Law } from '../../src/testing/law.js'
@@ -44,6 +51,17 @@ describe.each([
   lawsOf('pig', pig({ winScore: 20 })),
   lawsOf('pig of 3', pig({ players: 3, winScore: 15, horizon: 60 })),
   lawsOf('tic-tac-toe', ticTacToe),
+  lawsOf('misere tic-tac-toe', misere(ticTacToe)),
+  lawsOf('phantom tic-tac-toe', phantomTicTacToe),
+  lawsOf('battle of the sexes', battleOfTheSexes),
+  lawsOf('negotiation', negotiation()),
+  lawsOf('negotiation without utterances', negotiation({ talk: 'none', items: 2 })),
+  lawsOf('guessing a word', wordGuess()),
+  lawsOf('twenty questions', twentyQuestions()),
+  [
+    'chess near a draw',
+    gameLaws(chess({ library: { Chess }, start: '8/8/8/4k3/8/8/8/R3K3 w Q - 97 80' }), { numRuns: 2 }),
+  ] as const,
 ])('%s', (_name, laws) => checkLaws(it, laws))
 
 /** Two players say 0 or 1 in turn, after a coin that only player 0 sees. Player 0 wins with equal bits. */

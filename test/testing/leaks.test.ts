@@ -33,7 +33,7 @@ describe('withoutLeaks', () => {
     await expect(withoutLeaks(() => void owned.push(own({})))).rejects.toThrow(/^1 owned values left alive$/)
     for (const each of owned) each.release()
     const before = tf.zeros([1])
-    await expect(withoutLeaks(() => before.dispose())).rejects.toThrow(/^1 tensors of before freed$/)
+    await expect(withoutLeaks(() => before.dispose())).rejects.toThrow(/^1 earlier tensors freed$/)
   })
 
   it('passes on the failure of the function itself', async () => {

@@ -43,7 +43,7 @@ describe('a scripted policy', () => {
     expect(raggedRows(get(action, 'tokens', 'response'))).toEqual([[5], [6, 7]])
     expect(raggedRows(get(action, 'logProbs', 'response'))).toEqual([[-1], [-1, -1]])
     const failure = await leftOf(policy.act(promptOf([1], [2]), key))
-    expect(failure.reason).toBe('the script has 3 answers; 2 were given and 2 more are asked for')
+    expect(failure.reason).toBe('the script has 3 answers; 2 were used and 2 more are requested')
     const last = await rightOf(policy.act(promptOf([1]), key))
     expect(raggedRows(get(last, 'tokens', 'response'))).toEqual([[8]])
   })

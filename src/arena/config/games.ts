@@ -61,7 +61,8 @@ export const GAME_NAMES: readonly string[] = Object.keys(GAMES)
 /**
  * Makes the game of a name. Its own name is the given one, with the options in parentheses.
  *
- * Errors   throws RangeError for an unknown name, with the nearest known one, and for wrong options.
+ * Errors   throws RangeError for an unknown name, with the nearest known one, and for wrong
+ *          options.
  *
  * @example
  * gameNamed('kuhn_poker', { players: 3 }).name // 'kuhn_poker(players=3)'

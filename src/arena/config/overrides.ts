@@ -24,13 +24,10 @@ export const mergeConfigs = (below: Value, above: Value): Value => {
 }
 
 /**
- * Reads a typed value: `true`, `false`, `null` (also `True`, `None`), numbers, and JSON lists, records
- * and quoted strings. Everything else is text.
- *
- * @example
- * typedValue('1') // 1
+ * Reads a typed value: `true`, `false`, `null` (also `True`, `None`), numbers, and JSON lists,
+ * records and quoted strings. Everything else is text.
  */
-export const typedValue = (text: string): unknown => {
+const typedValue = (text: string): unknown => {
   if (/^(true|false)$/i.test(text)) return text.toLowerCase() === 'true'
   if (/^(null|none)$/i.test(text)) return null
   if (/^-?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text)) return Number(text)
@@ -53,8 +50,9 @@ const withValue = (at: unknown, [key, ...rest]: readonly string[], value: unknow
 }
 
 /**
- * Applies overrides in order. An override is `KEY=VALUE`, where the key may have dots and indexes of
- * lists, as in `env_configs.0.game_name=hex`. Unknown keys are refused when the result is checked.
+ * Applies overrides in order. An override is `KEY=VALUE`, where the key may have dots and indexes
+ * of lists, as in `env_configs.0.game_name=hex`. Unknown keys are refused when the result is
+ * checked.
  *
  * Errors   `Left` for an override without `=` or with an empty key.
  *

@@ -1,8 +1,8 @@
 /**
  * Configurations of the arena: their keys, games and players by name, and overrides.
  *
- * This folder holds how a configuration becomes games and players. It does not hold how they are played
- * (`../matches`) or the command line (`src/cli`).
+ * This folder holds how a configuration becomes games and players. It does not hold how they are
+ * played (`../matches`) or the command line (`src/cli`).
  */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
@@ -103,7 +103,7 @@ export interface ConfigProblem extends Failure {
 /** Makes the failure of a configuration. */
 export const configProblem = (reason: string): ConfigProblem => ({ _tag: 'ArenaConfigFailure', reason })
 
-/** What to do without Ray. */
+/** The reason for refusing Ray, and the alternative. */
 export const NO_RAY =
   'there is no Ray here; set parallel_episodes to play many games at a time in one process, or start one `tandem arena` with its own --out on each machine'
 
@@ -154,8 +154,8 @@ const unionText = ({ errors }: Extract<Issue, { readonly code: 'invalid_union' }
 /**
  * Checks a configuration and fills in the defaults.
  *
- * Errors   `Left` with every unknown key and its nearest known one, every wrong value, and every key
- *          that the arena refuses with what to do instead.
+ * Errors   `Left` with every unknown key and its nearest known one, every wrong value, and every
+ *          key that the arena refuses with what to do instead.
  *
  * @example
  * arenaConfig({ num_episodes: 3 }) // Right with the defaults of everything else

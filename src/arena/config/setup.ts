@@ -18,7 +18,7 @@ import type { TokenPrice } from '../statistics/results.js'
 import { gameNamed } from './games.js'
 import { type AgentConfig, type ArenaConfig, configProblem } from './schema.js'
 
-/** What players are made with. */
+/** The effects that players need. */
 export interface SetupWorld {
   /** Finds a policy by its name. */
   readonly resolvePolicy: (name: string, options: RegistryOptions) => TE.TaskEither<Failure, NamedPolicy>
@@ -99,7 +99,10 @@ const solvedPlayer = (name: string, { iterations }: AgentConfig, games: readonly
   }
 }
 
-/** Policies by name, each made once and shared, so that limits of requests hold for all of its seats. */
+/**
+ * Policies by name, each made once and shared, so that limits of requests hold for all of its
+ * seats.
+ */
 const policyCache = (config: ArenaConfig, world: SetupWorld) => {
   const made = new Map<string, Promise<E.Either<Failure, NamedPolicy>>>()
   const { max_tokens, temperature, timeout } = config.llm_backend
@@ -128,7 +131,7 @@ const policyCache = (config: ArenaConfig, world: SetupWorld) => {
 
 type Policies = ReturnType<typeof policyCache>
 
-/** What making a player needs. */
+/** The context in which a player is made. */
 interface Making {
   readonly config: ArenaConfig
   readonly games: readonly Game[]
@@ -194,7 +197,9 @@ const nameOf = (agent: TypedAgent, { llm_backend }: ArenaConfig): string =>
 /** An agent and its key in the configuration. */
 type KeyedAgent = readonly [key: string, agent: TypedAgent]
 
-/** Returns the agents by number. In modes against random players, seats without an agent are random. */
+/**
+ * Returns the agents by number. In modes against random players, seats without an agent are random.
+ */
 const seatedAgents = ({ agents, mode }: ArenaConfig, games: readonly Game[]): readonly KeyedAgent[] => {
   const numbers = Object.keys(agents).map((key) => Number(key.slice('player_'.length)))
   const seats = Math.max(...games.map(({ players }) => players))
@@ -250,8 +255,8 @@ const plansOf = (config: ArenaConfig, games: readonly Game[], players: readonly 
 /**
  * Makes the games, the players and the plan of a configuration.
  *
- * Errors   `Left` for an unknown game, wrong options of a game, too many or too few players, and models
- *          that cannot be had. Nothing is left open then.
+ * Errors   `Left` for an unknown game, wrong options of a game, too many or too few players, and
+ *          models that cannot be had. Nothing is left open then.
  */
 export const setUpArena =
   (config: ArenaConfig, world: SetupWorld): TE.TaskEither<Failure, ArenaSetup> =>

@@ -14,7 +14,7 @@ export interface LogPaths {
   readonly pending: string
 }
 
-/** What a log holds. */
+/** The contents of a log. */
 export interface LogContents {
   readonly games: readonly GameRecord[]
   /** Moves of unfinished games by the id of the game, then by the number of the decision. */
@@ -36,7 +36,10 @@ export const logPaths = (folder: string): LogPaths => ({
   pending: `${folder}/unfinished.jsonl`,
 })
 
-/** Reads all lines of a file. A last line without a line feed, which a kill leaves behind, is removed. */
+/**
+ * Reads all lines of a file. A last line without a line feed, which a kill leaves behind, is
+ * removed.
+ */
 const readLines = <S extends z.ZodType>(
   files: Files,
   path: string,
@@ -93,7 +96,8 @@ const onlyFirst = (games: readonly GameRecord[]): readonly GameRecord[] =>
 /**
  * Opens the log of a folder, or starts one. Incomplete last lines are removed.
  *
- * Errors   `Left(FileFailure)`; `Left(FormatFailure)` with the line if a whole line is not a record.
+ * Errors   `Left(FileFailure)`; `Left(FormatFailure)` with the line if a whole line is not a
+ *          record.
  */
 export const openTournamentLog = (folder: string, files: Files): TE.TaskEither<LogFailure, TournamentLog> => {
   const paths = logPaths(folder)

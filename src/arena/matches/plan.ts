@@ -1,4 +1,4 @@
-/** Which games a tournament plays: who meets whom, on which seats, with which chance. */
+/** The games of a tournament: pairings, seats and chance. */
 import { child, type Key } from '../../core/key.js'
 import { aList, aNumber, aRecord, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
 import type { Game } from '../../envs/games/game.js'
@@ -6,7 +6,7 @@ import type { Player } from '../players/player.js'
 import type { GamePlan } from './playGame.js'
 
 /**
- * Who meets whom.
+ * The pairing of players.
  *
  * - `match`: all players sit in one game; there must be as many as the game has seats.
  * - `roundRobin`: every group of players as large as the game.
@@ -22,7 +22,10 @@ export interface TournamentOptions {
   /** Games for each matchup of each game. */
   readonly episodes: number
   readonly key: Key
-  /** `balanced` moves the players by one seat from game to game. `fixed` keeps their order. Default `balanced`. */
+  /**
+   * `balanced` moves the players by one seat from game to game. `fixed` keeps their order. Default
+   * `balanced`.
+   */
   readonly seats?: 'balanced' | 'fixed'
 }
 
@@ -60,8 +63,8 @@ const rotated = <T>(items: readonly T[], by: number): readonly T[] =>
   items.map((_, i) => items[(i + by) % items.length]!)
 
 /**
- * Plans a tournament. Games of the same round share the draws of chance: within a matchup, where the
- * players change seats, and between matchups.
+ * Plans a tournament. Games of the same round share the draws of chance: within a matchup, where
+ * the players change seats, and between matchups.
  *
  * Errors   throws RangeError for players with equal names, a wrong number of players, and unless
  *          `episodes` is an integer of at least 1.

@@ -45,7 +45,10 @@ export interface PlayOptions {
   readonly clock: Pick<Clock, 'now'>
   /** The most moves of each player. Default: no limit. */
   readonly maxRounds?: number | null
-  /** Moves that were made before an interruption, by the number of the decision. They are not asked for again. */
+  /**
+   * Moves that were made before an interruption, by the number of the decision. They are not asked
+   * for again.
+   */
   readonly known?: ReadonlyMap<number, MoveRecord>
   /** Called after each move, before the next one. */
   readonly onMove?: (decision: number, move: MoveRecord) => Promise<void>
@@ -142,7 +145,8 @@ const decisionsOf = async (turns: readonly Turn[], options: PlayOptions) => {
 }
 
 /**
- * Plays a game to its end. Equal plans give equal games if the players are deterministic in their keys.
+ * Plays a game to its end. Equal plans give equal games if the players are deterministic in their
+ * keys.
  *
  * Errors   `Left(PlayerFailure)` if a player cannot move or the signal aborts. The game then has no
  *          result, and can be continued with the moves so far in `known`.

@@ -53,7 +53,9 @@ type Frozen<T> = T extends readonly (infer E)[]
  */
 export type MoveRecord = Frozen<z.infer<typeof move>>
 
-/** A move of a game that is not over. `decision` counts the moves of players in the game, from 0. */
+/**
+ * A move of a game that is not over. `decision` counts the moves of players in the game, from 0.
+ */
 export type PendingMove = Frozen<z.infer<typeof pendingMove>>
 
 /**

@@ -10,7 +10,7 @@ import { liveClock } from '../../live/clock.js'
 import type { PlayerFailure } from '../players/player.js'
 import type { TournamentLog } from './log.js'
 import { type GamePlan, playGame } from './playGame.js'
-import type { GameRecord } from './records.js'
+import type { GameRecord, MoveRecord } from './records.js'
 
 /** A game that has no result, because a player could not move. */
 export interface FailedGame {
@@ -61,18 +61,22 @@ export interface TournamentResult {
   readonly status: 'finished' | 'interrupted' | 'stopped'
 }
 
+/** The most times that a game is begun or continued in a session. */
+const ATTEMPTS = 3
+
 /** Returns `true` if the player wrote text, which would cost time or money to ask for again. */
 const isCostly = ({ reply }: { readonly reply?: string | undefined }): boolean => reply !== undefined
 
 /**
- * Plays all games that the log does not have. Games of players that depend on their keys alone are the
- * same in any order, with any number at a time, and after any interruption.
+ * Plays all games that the log does not have. Games of players that depend on their keys alone are
+ * the same in any order, with any number at a time, and after any interruption.
  *
- * A game whose player fails has no result and is played again in the next session. The tournament
+ * A game whose player fails is continued from its last move, at most twice. Then it has no result,
+ * and is played again in the next session. The tournament
  * stops early after `maxFailures` of them, and at once if a player cannot play the game at all.
  *
- * Errors   `Left(FileFailure)` if the log cannot be written. Throws RangeError for a wrong rule, and
- *          unless `parallel` is an integer of at least 1.
+ * Errors   `Left(FileFailure)` if the log cannot be written. Throws RangeError for a wrong rule,
+ *          and unless `parallel` is an integer of at least 1.
  */
 export const runTournament = (options: RunTournamentOptions): TaskEither<FileFailure, TournamentResult> => {
   checkOptions('runTournament', options, RUN_TOURNAMENT_OPTIONS)
@@ -96,15 +100,23 @@ export const runTournament = (options: RunTournamentOptions): TaskEither<FileFai
       broken ??= result.left
       work.stop()
     }
+    /** Plays a game. After a failure of infrastructure, it goes on from the last move, at most twice. */
+    const attempt = async (plan: GamePlan): Promise<E.Either<PlayerFailure, GameRecord>> => {
+      const known = new Map(log?.contents.pending.get(plan.id))
+      const onMove = async (decision: number, move: MoveRecord): Promise<void> => {
+        known.set(decision, move)
+        if (isCostly(move)) await store(log?.addMove({ id: plan.id, decision, move }))
+      }
+      const maxRounds = options.maxRounds?.[plan.game.name] ?? null
+      const once = playGame(plan, { illegalMove, clock, signal: work.signal, maxRounds, known, onMove })
+      for (let left = ATTEMPTS; ; left--) {
+        const played = await once()
+        const isOver = E.isRight(played) || played.left.kind !== 'infrastructure'
+        if (isOver || left === 1 || work.signal.aborted) return played
+      }
+    }
     const play = async (plan: GamePlan): Promise<void> => {
-      const played = await playGame(plan, {
-        ...{ illegalMove, clock, signal: work.signal },
-        maxRounds: options.maxRounds?.[plan.game.name] ?? null,
-        known: log?.contents.pending.get(plan.id) ?? new Map(),
-        onMove: async (decision, move) => {
-          if (isCostly(move)) await store(log?.addMove({ id: plan.id, decision, move }))
-        },
-      })()
+      const played = await attempt(plan)
       if (E.isRight(played)) {
         await store(log?.addGame(played.right))
         done.set(plan.id, played.right)
@@ -122,7 +134,9 @@ export const runTournament = (options: RunTournamentOptions): TaskEither<FileFai
       }
     }
     const open = plans.filter(({ id }) => !done.has(id))[Symbol.iterator]()
-    /** Plays one game after the other. Timers and signals are handled between games that never wait. */
+    /**
+     * Plays one game after the other. Timers and signals are handled between games that never wait.
+     */
     const lane = async (): Promise<void> => {
       for (const plan of open) {
         await clock.breathe()

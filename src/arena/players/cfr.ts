@@ -12,7 +12,7 @@ export interface SolveOptions {
 
 const SOLVE_OPTIONS: OptionKinds<SolveOptions> = { iterations: aNumber, maxNodes: aNumber }
 
-/** What a player knows in a set of nodes, and what was learned about it. */
+/** A set of nodes that a player cannot tell apart, with its regrets and strategies. */
 interface InformationSet {
   readonly actions: number
   readonly regrets: Float64Array
@@ -33,7 +33,10 @@ type TreeNode =
 
 const idOf = (player: number, informationState: string): string => `${player} ${informationState}`
 
-/** Enumerates the game. Simultaneous moves become turns of players who do not see each other's choice. */
+/**
+ * Enumerates the game. Simultaneous moves become turns of players who do not see each other's
+ * choice.
+ */
 const treeOf = (
   game: Game,
   maxNodes: number,
@@ -92,8 +95,8 @@ const matchRegrets = ({ regrets, strategy, actions }: InformationSet): void => {
 
 /**
  * Returns the expected return of `learner` from a node, and adds to the regrets and the average
- * strategy of its information sets. `own` is the probability that the learner plays to the node, and
- * `others` the one that everybody else does, chance included.
+ * strategy of its information sets. `own` is the probability that the learner plays to the node,
+ * and `others` the one that everybody else does, chance included.
  */
 const walk = (
   node: TreeNode,
@@ -128,14 +131,15 @@ const walk = (
 
 /**
  * Solves a game by CFR+ with alternating updates and linear averaging: returns the average policy,
- * which approaches a Nash equilibrium in zero-sum games of two players. In games of more players, it is
- * a good but not a provably optimal policy.
+ * which approaches a Nash equilibrium in zero-sum games of two players. In games of more players,
+ * it is a good but not a provably optimal policy.
  *
- * Errors   throws RangeError for a game with more than `maxNodes` nodes, and unless both options are
- *          integers of at least 1. The policy throws RangeError for an unknown information state.
+ * Errors   throws RangeError for a game with more than `maxNodes` nodes, and unless both options
+ *          are integers of at least 1. The policy throws RangeError for an unknown information
+ *          state.
  * Cost     `iterations` times the players times the nodes of the game tree.
- * Source   Tammelin 2014, arXiv:1407.5042; Zinkevich et al. 2007, "Regret minimization in games with
- *          incomplete information".
+ * Source   Tammelin 2014, arXiv:1407.5042; Zinkevich et al. 2007, "Regret minimization in games
+ *          with incomplete information".
  *
  * @example
  * nashConv(kuhnPoker(), Array(2).fill(solveGame(anyGame(kuhnPoker()), { iterations: 200 }))) < 0.01 // true

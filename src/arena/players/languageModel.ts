@@ -86,15 +86,15 @@ const normalized = (logProbs: readonly number[]): readonly number[] => {
 }
 
 /**
- * Makes a player of a language model: any policy over conversations. It reads the prompt of the scene,
- * and its action is taken from the square brackets of its reply. After an illegal move it reads its own
- * reply and the reason.
+ * Makes a player of a language model: any policy over conversations. It reads the prompt of the
+ * scene, and its action is taken from the square brackets of its reply. After an illegal move it
+ * reads its own reply and the reason.
  *
  * With `scoreReplies`, `probabilities` are those of answering with one action in brackets at once,
  * without reasoning, divided by their sum over the legal actions.
  *
- * Errors   a failure of the policy is a PlayerFailure of kind `infrastructure` or `cancelled`, and never
- *          an illegal move.
+ * Errors   a failure of the policy is a PlayerFailure of kind `infrastructure` or `cancelled`, and
+ *          never an illegal move.
  *
  * @example
  * languageModelPlayer({ policy: scriptedHistoryPolicy({ answers: ['[Bet]'] }), name: 'always bet' }).name // 'always bet'

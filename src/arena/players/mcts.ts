@@ -87,12 +87,12 @@ const simulate = (
 }
 
 /**
- * Makes a player that searches with UCT: it simulates games and plays the action that was visited most.
- * Needs a game without hidden information and simultaneous moves; chance is allowed. In others, the
- * player fails with `unsupported`.
+ * Makes a player that searches with UCT: it simulates games and plays the action that was visited
+ * most. Needs a game without hidden information and simultaneous moves; chance is allowed. In
+ * others, the player fails with `unsupported`.
  *
- * Errors   throws RangeError unless `simulations` is an integer of at least 1 and `exploration` is at
- *          least 0.
+ * Errors   throws RangeError unless `simulations` is an integer of at least 1 and `exploration` is
+ *          at least 0.
  * Cost     `simulations` whole games for each move.
  * Source   Kocsis and Szepesvári 2006, "Bandit based Monte-Carlo planning".
  *

@@ -84,11 +84,12 @@ const search = (
 const OPEN_WINDOW = [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY] as const
 
 /**
- * Makes a player that searches the game tree with alpha-beta pruning and plays one of the best moves,
- * drawn uniformly. Without `depth` it plays perfectly. Values are kept between moves and games.
+ * Makes a player that searches the game tree with alpha-beta pruning and plays one of the best
+ * moves, drawn uniformly. Without `depth` it plays perfectly. Values are kept between moves and
+ * games.
  *
- * Needs a zero-sum game of two players without chance, simultaneous moves or hidden information;
- * in others, the player fails with `unsupported`.
+ * Needs a zero-sum game of two players without chance, simultaneous moves or hidden information; in
+ * others, the player fails with `unsupported`.
  *
  * Errors   throws RangeError unless `depth` and `maxPositions` are integers of at least 1.
  * Cost     for perfect play, the positions of the game: 5,478 for tic-tac-toe.

@@ -39,7 +39,7 @@ export interface OpenPosition {
   readonly state: GameState<unknown>
 }
 
-/** What a player sees when it is to move. Nothing in it shows what is hidden from the player. */
+/** The view of a player who is to move. Nothing in it shows what is hidden from the player. */
 export interface Scene {
   /** The name of the game. */
   readonly game: string
@@ -88,7 +88,10 @@ export interface MoveContext {
   readonly signal: AbortSignal
 }
 
-/** Plays one seat of a game. A player holds no state: everything that a move depends on is in its arguments. */
+/**
+ * Plays one seat of a game. A player holds no state: everything that a move depends on is in its
+ * arguments.
+ */
 export interface Player {
   readonly name: string
   readonly move: (scene: Scene, context: MoveContext) => TaskEither<PlayerFailure, PlayerMove>
@@ -107,7 +110,10 @@ export interface Player {
  */
 export const anyGame = <P>(game: Game<P>): Game => game as unknown as Game // it only ever gets states that it made itself
 
-/** Returns `true` if a state hides nothing from a player: its information state is then the whole history. */
+/**
+ * Returns `true` if a state hides nothing from a player: its information state is then the whole
+ * history.
+ */
 const isOpen = (game: Game, state: GameState<unknown>, player: number): boolean =>
   game.informationState(state, player) === state.history.join(', ')
 

@@ -29,7 +29,8 @@ const drawIndex = (probabilities: readonly number[], key: Key): number => {
 const decisionOf = ({ player, informationState, legalActions }: Scene) => ({ player, informationState, legalActions })
 
 /**
- * Makes a player that draws from a policy over information states, such as one that `solveGame` found.
+ * Makes a player that draws from a policy over information states, such as one that `solveGame`
+ * found.
  *
  * @example
  * tabularPlayer({ name: 'uniform', policy: uniformGamePolicy }).name // 'uniform'
@@ -48,8 +49,8 @@ export interface MixturePart {
 }
 
 /**
- * Makes a player that plays as one of several, drawn by their weights once for each game or for each
- * move. Default: for each game.
+ * Makes a player that plays as one of several, drawn by their weights once for each game or for
+ * each move. Default: for each game.
  *
  * Errors   throws RangeError for an empty mixture and for weights that are not above 0.
  *

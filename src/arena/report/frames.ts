@@ -64,7 +64,7 @@ export const framesOf = (game: Game, record: GameRecord): readonly Frame[] => {
 }
 
 /** A cell of a map of openings. `row` and `column` begin at 0. */
-export interface OpeningCell {
+interface OpeningCell {
   readonly row: number
   readonly column: number
   readonly text: string

@@ -9,7 +9,7 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Files } from '../../core/capabilities.js'
 import type { FileFailure } from '../../core/failure.js'
-import { escapeHtml, scriptJson } from '../../core/html.js'
+import { htmlText, scriptJson } from '../../core/html.js'
 import type { Game } from '../../envs/games/game.js'
 import { evenly } from '../../run/charts.js'
 import type { GameRecord } from '../matches/records.js'
@@ -25,7 +25,7 @@ export interface MeasuredExploitability extends Exploitability {
   readonly player: string
 }
 
-/** What a report shows. */
+/** The contents of a report. */
 export interface ArenaReport {
   readonly games: readonly Game[]
   readonly records: readonly GameRecord[]
@@ -61,10 +61,10 @@ const bar = ({ estimate, low, high }: Interval, [from, to]: readonly [number, nu
 /** A cell of a table: text, or markup that is safe already. */
 type Cell = string | { readonly html: string }
 
-const cell = (value: Cell): string => (typeof value === 'string' ? escapeHtml(value) : value.html)
+const cell = (value: Cell): string => (typeof value === 'string' ? htmlText(value) : value.html)
 
 const table = (head: readonly string[], rows: readonly (readonly Cell[])[]): string =>
-  `<div class="scroll"><table class="results"><thead><tr>${head.map((name) => `<th scope="col">${escapeHtml(name)}</th>`).join('')}</tr></thead><tbody>${rows
+  `<div class="scroll"><table class="results"><thead><tr>${head.map((name) => `<th scope="col">${htmlText(name)}</th>`).join('')}</tr></thead><tbody>${rows
     .map((row) => `<tr>${row.map((value) => `<td>${cell(value)}</td>`).join('')}</tr>`)
     .join('')}</tbody></table></div>`
 
@@ -75,7 +75,7 @@ const ratingsPart = (ratings: readonly Rating[]): string => {
   const range = [Math.min(...ratings.map(({ low }) => low)), Math.max(...ratings.map(({ high }) => high))] as const
   const rows = ratings.map((rating): readonly Cell[] => [
     rating.name,
-    { html: `${escapeHtml(shown(rating, (value) => fixed(value, 0)))}${bar(rating, range)}` },
+    { html: `${htmlText(shown(rating, (value) => fixed(value, 0)))}${bar(rating, range)}` },
   ])
   return `<section>\n<h2>Ratings</h2>\n${table(['Player', 'Elo, 95 % interval'], rows)}<p class="note">The mean is 1500.</p>\n</section>\n`
 }
@@ -90,7 +90,7 @@ const playerRow = (player: PlayerResult): readonly Cell[] => [
   player.name,
   String(player.games),
   record(player),
-  { html: `${escapeHtml(shown(player.winShare, percent))}${bar(player.winShare, [0, 1])}` },
+  { html: `${htmlText(shown(player.winShare, percent))}${bar(player.winShare, [0, 1])}` },
   ...player.seats.map((seat) => record(seat)),
   fixed(player.meanReturn),
   testText(player),
@@ -118,10 +118,10 @@ const heatMap = ({ player, seat, games, cells }: OpeningMap): string => {
   const spans = cells
     .map(
       ({ row, column, text, count }) =>
-        `<span style="grid-area:${row + 1}/${column + 1};--share:${(count / most).toFixed(3)}">${count}<small>${escapeHtml(text)}</small></span>`,
+        `<span style="grid-area:${row + 1}/${column + 1};--share:${(count / most).toFixed(3)}">${count}<small>${htmlText(text)}</small></span>`,
     )
     .join('')
-  return `<div><h3>${escapeHtml(player)}, seat ${seat}, ${games} games</h3><div class="heat" style="grid-template:repeat(${rows + 1},auto)/repeat(${columns + 1},auto)">${spans}</div></div>`
+  return `<div><h3>${htmlText(player)}, seat ${seat}, ${games} games</h3><div class="heat" style="grid-template:repeat(${rows + 1},auto)/repeat(${columns + 1},auto)">${spans}</div></div>`
 }
 
 const illegalPart = (records: readonly GameRecord[]): string => {
@@ -160,17 +160,17 @@ const gamePart = (result: GameResult, { records, exploitability }: ArenaReport):
     `Seat ${seat}`,
     String(tally.games),
     record(tally),
-    { html: `${escapeHtml(shown(tally.winShare, percent))}${bar(tally.winShare, [0, 1])}` },
+    { html: `${htmlText(shown(tally.winShare, percent))}${bar(tally.winShare, [0, 1])}` },
     percent(result.random.seats[seat]?.win ?? Number.NaN),
   ])
   const pairs = result.pairs.map((pair): readonly Cell[] => [
     `${pair.a} against ${pair.b}`,
     `${pair.games} / ${pair.rounds}`,
-    { html: `${escapeHtml(shown(pair.difference))}${bar(pair.difference, [-1, 1])}` },
+    { html: `${htmlText(shown(pair.difference))}${bar(pair.difference, [-1, 1])}` },
     conclusion(pair),
   ])
   return `<section>
-<h2>${escapeHtml(result.game)}: ${result.games} games${result.truncated > 0 ? `, ${result.truncated} truncated` : ''}</h2>
+<h2>${htmlText(result.game)}: ${result.games} games${result.truncated > 0 ? `, ${result.truncated} truncated` : ''}</h2>
 ${table(['Player', 'Games', 'Won / drawn / lost', 'Share of wins, 95 % interval', ...seatNames, 'Mean return', 'Against random play'], result.players.map(playerRow))}
 <h3>Pairs</h3>
 ${table(['Pair', 'Games / rounds', 'Difference of scores, 95 % interval', 'Conclusion'], pairs)}
@@ -232,7 +232,7 @@ ${styles.map((style) => `<style>${style}</style>`).join('\n')}
 <main>
 <header>
 <h1>Arena</h1>
-<p class="verdict">${escapeHtml(verdict(report))}</p>
+<p class="verdict">${htmlText(verdict(report))}</p>
 </header>
 ${ratingsPart(results.ratings)}${results.games.map((result) => gamePart(result, report)).join('')}<section>
 <h2>Games</h2>
@@ -240,7 +240,7 @@ ${ratingsPart(results.ratings)}${results.games.map((result) => gamePart(result, 
 ${left > 0 ? `<p class="note">${left} more games are in games.jsonl.</p>` : ''}
 </section>
 <section>
-<details><summary>Configuration</summary><pre class="scroll">${escapeHtml(JSON.stringify(config, undefined, 2))}</pre></details>
+<details><summary>Configuration</summary><pre class="scroll">${htmlText(JSON.stringify(config, undefined, 2))}</pre></details>
 </section>
 </main>
 <script type="application/json" id="arena-data">${scriptJson(data)}</script>
@@ -251,9 +251,9 @@ ${left > 0 ? `<p class="note">${left} more games are in games.jsonl.</p>` : ''}
 }
 
 /**
- * Renders a report as one HTML page: ratings, results by player, pair and seat, tests against random
- * play, illegal moves, maps of first moves, and games that can be stepped through. It loads nothing from
- * elsewhere, and texts of players are escaped.
+ * Renders a report as one HTML page: ratings, results by player, pair and seat, tests against
+ * random play, illegal moves, maps of first moves, and games that can be stepped through. It loads
+ * nothing from elsewhere, and texts of players are escaped.
  *
  * Errors   `Left(FileFailure)` if an asset of the page is missing: the installation is incomplete.
  */

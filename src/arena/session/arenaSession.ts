@@ -28,7 +28,7 @@ export interface ArenaFolder {
   readonly release: () => Promise<void>
 }
 
-/** What sessions use of the system. */
+/** The effects that sessions need. */
 export interface SessionWorld {
   readonly files: Files
   readonly locks: Locks
@@ -76,8 +76,8 @@ const checkSame = (folder: string, before: ArenaConfig | null, now: ArenaConfig)
 /**
  * Opens a folder for a tournament, or continues the one in it.
  *
- * Errors   `Left` if another process plays there, if the folder has games of another configuration, or
- *          if its files cannot be read or written.
+ * Errors   `Left` if another process plays there, if the folder has games of another configuration,
+ *          or if its files cannot be read or written.
  */
 export const openArena =
   (path: string, config: ArenaConfig, { files, locks }: SessionWorld): TE.TaskEither<Failure, ArenaFolder> =>
@@ -120,7 +120,7 @@ const measured = async (
 /** The result of a finished session. */
 export interface FinishedArena extends ArenaReport {
   readonly report: string
-  /** The reason why there are no Parquet files, if there are none. */
+  /** The reason for missing Parquet files, else `null`. */
   readonly noTables: string | null
 }
 

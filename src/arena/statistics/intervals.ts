@@ -1,8 +1,8 @@
 /**
  * Statistics of games: intervals, ratings, seat effects, baselines of random play, exploitability.
  *
- * This folder holds what is computed from finished games and from policies. It does not hold how games
- * are played (`../matches`) or how results are shown (`../report`).
+ * This folder holds what is computed from finished games and from policies. It does not hold how
+ * games are played (`../matches`) or how results are shown (`../report`).
  */
 import { studentQuantile } from '../../bench/statistics.js'
 
@@ -44,10 +44,32 @@ export const wilsonInterval = (successes: number, trials: number): Interval => {
 }
 
 /**
+ * Computes Wilson's 95 % interval of a share of 0s and 1s that come in groups, such as games with
+ * the same cards. Values of a group may depend on each other, so the number of trials is divided
+ * by the design effect: the variance over groups divided by that of independent trials, at least 1.
+ *
+ * Source   Kish 1965, "Survey Sampling", section 8.2.
+ *
+ * @example
+ * groupedShare([[1], [0], [1], [0]]).estimate // 0.5
+ */
+export const groupedShare = (groups: readonly (readonly number[])[]): Interval => {
+  const trials = groups.reduce((sum, group) => sum + group.length, 0)
+  const successes = groups.reduce((sum, group) => sum + group.reduce((own, value) => own + value, 0), 0)
+  const independent = wilsonInterval(successes, trials)
+  if (successes === 0 || successes === trials || groups.length < 2) return independent
+  const share = successes / trials
+  const squares = groups.reduce((sum, group) => sum + group.reduce((own, value) => own + value - share, 0) ** 2, 0)
+  const variance = (squares * groups.length) / (groups.length - 1)
+  const effect = Math.max(1, variance / (trials * share * (1 - share)))
+  return { ...wilsonInterval(successes / effect, trials / effect), estimate: share }
+}
+
+/**
  * Computes the mean of independent values from a bounded range, with Student's 95 % interval.
  *
- * Equal values have no spread to estimate an interval from. The interval then allows for the share of
- * other values that `n` draws miss with a probability of 5 %: $1 - 0.05^{1/n}$.
+ * Equal values have no spread to estimate an interval from. The interval then allows for the share
+ * of other values that `n` draws miss with a probability of 5 %: $1 - 0.05^{1/n}$.
  *
  * Errors   throws RangeError without values.
  *

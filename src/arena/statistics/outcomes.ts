@@ -1,8 +1,8 @@
 /** Wins, draws and losses of games, by seat and between pairs of players. */
 import type { GameRecord } from '../matches/records.js'
 
-/** What a player got out of a game. */
-export type Outcome = 'win' | 'draw' | 'loss'
+/** The outcome of a game for one player. */
+export type GameOutcome = 'win' | 'draw' | 'loss'
 
 /** A game with a result. */
 export type ScoredGame = GameRecord & { readonly returns: readonly number[] }
@@ -20,7 +20,7 @@ const scoreBetween = (own: number, other: number): number => {
 }
 
 /** Returns the outcome of a seat: a win needs a higher return than everybody else's. */
-export const outcomeOf = (returns: readonly number[], seat: number): Outcome => {
+export const outcomeOf = (returns: readonly number[], seat: number): GameOutcome => {
   const scores = returns.map((other, i) => (i === seat ? 1 : scoreBetween(returns[seat]!, other)))
   const lowest = Math.min(...scores)
   return lowest === 1 ? 'win' : lowest === 0.5 ? 'draw' : 'loss'
@@ -38,16 +38,16 @@ export interface PairScore {
   readonly b: string
   /** 1 if `a` did better, 0 if `b` did, 0.5 if neither. */
   readonly score: number
-  /** Games with equal rounds are not independent. */
+  /** Games with equal rounds share their chance, and are not independent. */
   readonly round: string
 }
 
 /** Compares all players of a game by pairs, in the order of their names. */
-export const pairScores = ({ game, matchup, round, seats, returns }: ScoredGame): readonly PairScore[] =>
+export const pairScores = ({ game, round, seats, returns }: ScoredGame): readonly PairScore[] =>
   seats.flatMap((first, i) =>
     seats.slice(i + 1).map((second, j): PairScore => {
       const score = scoreBetween(returns[i]!, returns[i + 1 + j]!)
-      const at = { round: `${game} | ${matchup} | ${round}` }
+      const at = { round: `${game} | ${round}` }
       return first < second ? { a: first, b: second, score, ...at } : { a: second, b: first, score: 1 - score, ...at }
     }),
   )

@@ -1,4 +1,4 @@
-/** What random play earns: the baseline that a player has to beat. */
+/** The results of random play: a baseline for players. */
 import { child, type Key, keyFromSeed, uniformInteger } from '../../core/key.js'
 import { drawChance, type Game, type GameState, playersOf } from '../../envs/games/game.js'
 import { outcomeOf } from './outcomes.js'
@@ -10,14 +10,14 @@ export interface OutcomeShares {
   readonly loss: number
 }
 
-/** What each seat gets if all players choose legal actions uniformly. */
+/** The outcomes of each seat if all players choose legal actions uniformly. */
 export interface RandomBaseline {
-  /** `exact` by enumeration, or `simulated` by 20,000 games. */
+  /** `exact` by enumeration, or `simulated` by 4,000 games. */
   readonly kind: 'exact' | 'simulated'
   readonly seats: readonly OutcomeShares[]
 }
 
-const SIMULATED_GAMES = 20_000
+const SIMULATED_GAMES = 4_000
 const SHARES = ['win', 'draw', 'loss'] as const
 
 const nothing = (game: Game): readonly number[] => playersOf(game).flatMap(() => SHARES.map(() => 0))
@@ -85,8 +85,8 @@ const playedAtRandom = (game: Game, key: Key): readonly number[] => {
 }
 
 /**
- * Computes what random play gets on each seat: exactly if the game has at most `maxPositions`
- * positions (default 20,000), else from 20,000 games with a fixed key.
+ * Computes the outcomes of random play for each seat: exactly if the game has at most
+ * `maxPositions` positions (default 20,000), else from 4,000 games with a fixed key.
  *
  * @example
  * randomBaseline(anyGame(ticTacToe)).seats[0].win.toFixed(4) // '0.5849'

@@ -13,7 +13,10 @@ const SCALE = 400 / Math.LN10
 /** The mean of all ratings. */
 const CENTER = 1500
 
-/** The standard deviation of the prior, in Elo points: weak, so that perfect records have finite ratings. */
+/**
+ * The standard deviation of the prior, in Elo points: weak, so that perfect records have finite
+ * ratings.
+ */
 const PRIOR = 800
 
 type Matrix = readonly (readonly number[])[]
@@ -79,12 +82,12 @@ const informationOf = (strengths: readonly number[], comparisons: readonly Compa
  * Computes ratings with 95 % intervals from comparisons. A draw counts as half a win.
  *
  * The strengths maximize the likelihood of Bradley and Terry with a weak normal prior (standard
- * deviation 800 points). The interval of a player is for its difference to the mean of all. It uses the
- * larger one of two variances: that of the model, and the robust one over rounds, because games of a
- * round share their chance.
+ * deviation 800 points). The interval of a player is for its difference to the mean of all. It uses
+ * the larger one of two variances: that of the model, and the robust one over rounds, because games
+ * of a round share their chance.
  *
- * Source   Bradley and Terry 1952, "Rank analysis of incomplete block designs"; Liang and Zeger 1986 for
- *          the robust variance.
+ * Source   Bradley and Terry 1952, "Rank analysis of incomplete block designs"; Liang and Zeger
+ *          1986 for the robust variance.
  *
  * @example
  * const score = { a: 'x', b: 'y', score: 1, round: '1' }

@@ -1,9 +1,12 @@
-/** The results of a tournament: players, seats, pairs, ratings, illegal moves, cost, and tests against random play. */
+/**
+ * The results of a tournament: players, seats, pairs, ratings, illegal moves, cost, and tests
+ * against random play.
+ */
 import { median, quantile } from '../../bench/statistics.js'
 import { aList, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
 import type { Game } from '../../envs/games/game.js'
 import type { GameRecord, MoveRecord } from '../matches/records.js'
-import { binomialTest, type Interval, meanInterval, wilsonInterval } from './intervals.js'
+import { binomialTest, groupedShare, type Interval, meanInterval } from './intervals.js'
 import { groupBy, outcomeOf, type PairScore, pairScores, type ScoredGame, scoredGames, scoreOf } from './outcomes.js'
 import { type RandomBaseline, randomBaseline } from './randomPlay.js'
 import { type Rating, ratingsOf } from './ratings.js'
@@ -14,7 +17,10 @@ export interface TokenPrice {
   readonly output: number
 }
 
-/** Wins, draws and losses. `winShare` has Wilson's interval; `score` counts draws as half. */
+/**
+ * Wins, draws and losses. `winShare` has Wilson's interval, widened for games with the same cards;
+ * `score` counts draws as half.
+ */
 export interface Tally {
   readonly games: number
   readonly wins: number
@@ -24,7 +30,7 @@ export interface Tally {
   readonly score: number
 }
 
-/** How a player moved. */
+/** The moves of a player. */
 export interface MoveTally {
   readonly moves: number
   /** Illegal moves, retries included. */
@@ -109,7 +115,12 @@ const tallyOf = (seats: readonly Seat[]): Tally => {
   const count = (outcome: string): number => outcomes.filter((each) => each === outcome).length
   const [games, wins] = [seats.length, count('win')]
   const score = seats.reduce((sum, { game, seat }) => sum + scoreOf(game.returns, seat), 0) / Math.max(1, games)
-  return { games, wins, draws: count('draw'), losses: count('loss'), winShare: wilsonInterval(wins, games), score }
+  // Games of a round have the same cards.
+  const rounds = [...groupBy(seats, ({ game }) => String(game.round)).values()]
+  const winShare = groupedShare(
+    rounds.map((round) => round.map(({ game, seat }) => (outcomeOf(game.returns, seat) === 'win' ? 1 : 0))),
+  )
+  return { games, wins, draws: count('draw'), losses: count('loss'), winShare, score }
 }
 
 const sumOf = (moves: readonly MoveRecord[], value: (move: MoveRecord) => number): number =>
@@ -200,7 +211,8 @@ const gameResult = (
 
 /**
  * Computes the results of finished games. A win needs a higher return than everybody else's in the
- * game; a forfeit is a loss. Intervals are at 95 %. Truncated games are counted and have no outcome.
+ * game; a forfeit is a loss. Intervals are at 95 %. Truncated games are counted and have no
+ * outcome.
  *
  * Cost     for each game, the enumeration of `randomBaseline`.
  *

@@ -1,4 +1,4 @@
-/** The checkpoint of a learner: optimizer and counters beside the weights. */
+/** The checkpoint of a learner: optimizer and counters, in addition to the weights. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -57,7 +57,7 @@ const readCounters = (files: Files, folder: string): TE.TaskEither<ReadFailure, 
     ),
   )
 
-/** The arrays of an optimizer whose state has these shapes. */
+/** Returns an optimizer's arrays after checking their names, shapes and type. */
 const checkedOptimizer = (
   folder: string,
   shapes: ReadonlyMap<string, readonly number[]>,
@@ -78,7 +78,7 @@ const checkedOptimizer = (
   return E.right(checked)
 }
 
-/** The shapes that the tensors of a checkpoint must have, by name. */
+/** Returns the problems of saved tensors: missing, extra, or of another shape. */
 const misfits = (
   start: ReadonlyMap<string, readonly number[]>,
   saved: ReadonlyMap<string, HostArray>,

@@ -68,21 +68,21 @@ interface TrainableOptions {
 }
 
 /**
- * Throws RangeError for settings beside an adapter, and for settings that do not match the model.
+ * Throws RangeError for settings given together with an adapter, and for settings that do not match
+ * the model.
  */
 const adapterOf = ({ learner, model, lora, key }: TrainableOptions): Adapter | null => {
   if (lora === undefined) return null
   const { adapter, baseModel: _, ...settings } = lora
   if (adapter !== undefined) {
     const both = Object.keys(settings)
-    if (both.length > 0)
-      throw new RangeError(`${learner}: ${both.join(', ')} are settings of the adapter that is given`)
+    if (both.length > 0) throw new RangeError(`${learner}: ${both.join(', ')} cannot be set together with an adapter`)
     return adapter
   }
   const unknown = Object.keys(settings).filter((name) => !Object.hasOwn(DEFAULT_LORA, name))
   if (unknown.length > 0)
     throw new RangeError(
-      `${learner}: there is no LoRA setting ${unknown.join(', ')} (the settings are ${Object.keys(DEFAULT_LORA).join(', ')})`,
+      `${learner}: unknown LoRA setting ${unknown.join(', ')} (the settings are ${Object.keys(DEFAULT_LORA).join(', ')})`,
     )
   const made = initialLora(model.config, loraConfig(settings), child(key, 'adapter'))
   if (E.isLeft(made)) throw new RangeError(`${learner}: ${made.left.reason}`)

@@ -25,7 +25,7 @@ export interface OverlapRules {
    */
   readonly maxLag: number
   readonly stale: StaleRule
-  /** Most unfinished groups, including those in training. */
+  /** Maximum number of unfinished groups, including those in training. */
   readonly ahead: number
   /**
    * The version after the last step. No groups are drawn for later steps. Infinity: endless.
@@ -36,7 +36,7 @@ export interface OverlapRules {
   /** Largest share of finished tasks that may fail, counting at least ten finished tasks. */
   readonly maxFailureShare: number
   /**
-   * Most groups without a signal to drop before one step. Further ones are trained on.
+   * Maximum number of groups without a signal to drop before one step. Further ones are trained on.
    */
   readonly refills: number
 }

@@ -3,7 +3,7 @@
  */
 import type { LiveTask, OverlapDrop, OverlapState } from './overlapState.js'
 
-/** Fewest finished tasks that the share of failures is computed from. */
+/** Minimum number of finished tasks in the share of failures. */
 const FEWEST_ENDED = 10
 
 /** An event of overlapped training. */
@@ -88,7 +88,7 @@ const onFailed = (state: OverlapState, task: number): OverlapState => {
 
 const onTrained = (state: OverlapState): OverlapState => {
   const trained = state.live.filter(({ stage }) => stage === 'training')
-  if (trained.size === 0) throw new RangeError('overlapStep: nothing is being learned from, so nothing can have been')
+  if (trained.size === 0) throw new RangeError('overlapStep: no groups are in training')
   const { counts, version, live } = state
   return {
     ...state,
@@ -100,7 +100,7 @@ const onTrained = (state: OverlapState): OverlapState => {
 }
 
 const onPushed = (state: OverlapState, version: number): OverlapState => {
-  if (state.pushing !== version) throw new RangeError(`overlapStep: version ${version} was not on its way`)
+  if (state.pushing !== version) throw new RangeError(`overlapStep: version ${version} was not being pushed`)
   return { ...state, serving: version, pushing: null }
 }
 

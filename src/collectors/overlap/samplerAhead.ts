@@ -1,7 +1,7 @@
 /**
  * Samples groups while others are trained on, as `overlapStep.ts` decides.
  *
- * This folder holds sampling that runs beside training: groups that are played ahead, and the
+ * This folder holds sampling that runs during training: groups that are played ahead, and the
  * rules for stale ones. It does not hold the play of a group (`../rollouts`) or the push of
  * weights (`../updaters`).
  */
@@ -255,7 +255,7 @@ export const sampleAhead = <G>(
     if (state.live.has(task))
       failures = [
         ...failures,
-        outcome._tag === 'Failed' ? outcome.failure : { _tag: 'Cancelled', reason: `task ${task} was called off` },
+        outcome._tag === 'Failed' ? outcome.failure : { _tag: 'Cancelled', reason: `task ${task} was cancelled` },
       ]
     dispatch({ _tag: 'Failed', task })
   }
@@ -307,7 +307,7 @@ export const sampleAhead = <G>(
     const cause = broken !== undefined && 'cause' in broken ? broken.cause : last
     const reason =
       state.mode === 'halted'
-        ? `${state.counts.dropped.failed} groups failed, more than the share of ${state.rules.maxFailureShare}`
+        ? `${state.counts.dropped.failed} groups failed, more than the allowed share of ${state.rules.maxFailureShare}`
         : 'the weights could not be pushed'
     return { _tag: 'OverlapStopped', reason, ...(cause && { cause }), ...here() }
   }
@@ -342,7 +342,7 @@ export const sampleAhead = <G>(
 
   return {
     take: async () => {
-      if (isAsked || isTaken) throw new Error('sampleAhead: take is asked for before the step before it has ended')
+      if (isAsked || isTaken) throw new Error('sampleAhead: take was called before the previous step ended')
       note()
       isAsked = true
       try {
@@ -359,7 +359,7 @@ export const sampleAhead = <G>(
       }
     },
     trained: () => {
-      if (!isTaken) throw new RangeError('sampleAhead: nothing was taken, so nothing can have been learned from')
+      if (!isTaken) throw new RangeError('sampleAhead: trained was called without a taken step')
       note()
       step = null
       isTaken = false

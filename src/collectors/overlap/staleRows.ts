@@ -40,7 +40,7 @@ export const tokenLags = <O>(
   })
 }
 
-/** Each token alone, its weight cut off at 2: as verl truncates. */
+/** Weights per token, truncated at 2, as in verl. */
 const BY_TOKEN: RolloutCorrectionOptions = { weights: { level: 'token', limit: 2 } }
 
 /** Data about the tokens of rows: one number for each token of each completion. */

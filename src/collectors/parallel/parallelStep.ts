@@ -102,7 +102,7 @@ export const parallelStep = <S, R, K extends string, X, M extends MeasuredLoss>(
       ),
     )
     const theirs = await others
-    return micros.map((_, i) => (asked[i] === undefined ? mine[i] : theirs[i]) as Result<X>) // the one that is there
+    return micros.map((_, i) => (asked[i] === undefined ? mine[i] : theirs[i]) as Result<X>) // whichever was computed
   }
 
   const sum = (parts: readonly GradOutput<X>[]): GradOutput<X>['grads'] =>

@@ -34,5 +34,5 @@ export const plainTree = (tree: unknown): PlainTree => {
   return { shape, leaves: leaves.map(plainTensor) }
 }
 
-/** The inverse of `plainTree`. The tensors belong to the enclosing scope. */
+/** Converts the result of `plainTree` back. The tensors belong to the enclosing scope. */
 export const treeOf = ({ shape, leaves }: PlainTree): Tree<tf.Tensor> => unflatten(shape, leaves.map(tensorOf))

@@ -1,7 +1,7 @@
 /**
  * Copies of a model with the same weights, each on its own thread.
  *
- * This folder holds copies of a model on threads of their own, which share the work of generation
+ * This folder holds copies of a model on separate threads, which share the work of generation
  * and gradients. It does not hold threads themselves (`src/live/threads.ts`) or the optimizer step
  * that the copies take part in (`../steps`).
  */
@@ -38,7 +38,7 @@ export interface ReplicasOptions {
   readonly recompute?: Recompute
   /** Threads inside one operation in each other thread. Default: as many as in this thread. */
   readonly threadsEach?: number
-  /** Longest wait for a thread to start. Default ten minutes. */
+  /** Maximum wait for a thread to start. Default ten minutes. */
   readonly startLimitMs?: number
   /** Default: real threads. */
   readonly threads?: Threads
@@ -75,7 +75,7 @@ interface Member {
   readonly close: () => Promise<void>
 }
 
-/** Longest wait of `close` for a running job. */
+/** Maximum wait of `close` for a running job. */
 const CLOSE_LIMIT_MS = 10_000
 
 const member = (thread: Thread): { readonly member: Member; readonly hear: (news: ReplicaNews) => void } => {
@@ -190,7 +190,7 @@ export const startReplicas =
       run: async (worker, job) => {
         const one = members[worker - 1]
         if (one === undefined) throw new RangeError(`replicas: there is no worker ${worker} of ${workers}`)
-        return one.ask(job) as never // a thread answers a job with what its kind gives
+        return one.ask(job) as never // the result type of the job
       },
       close: () => (closing ??= closeAll()),
     })

@@ -147,7 +147,7 @@ const readOn = async (
     }
     if (hasMore) continue
     const { place, shared, sinceSnapshot } = next
-    if (place === null || shared === undefined) return damaged('there are none')
+    if (place === null || shared === undefined) return damaged('the log is empty')
     return E.right({ place, shared, sinceSnapshot, base, now })
   }
 }

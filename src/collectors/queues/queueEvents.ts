@@ -105,10 +105,13 @@ export interface RecordedEvent {
   readonly what: QueueEvent
 }
 
-/** Most clients to remember. A client displaced by so many others has no call in progress. */
+/**
+ * Maximum number of clients to remember. A client displaced by that many others has no call in
+ * progress.
+ */
 const CLIENTS = 4096
 
-/** Most outcomes of tasks to remember. */
+/** Maximum number of outcomes of tasks to remember. */
 const FATES = 4096
 
 /** Makes a shared queue without tasks. Errors: those of `groupQueue`. */
@@ -162,7 +165,7 @@ const begin = (queue: LeaseQueue, { ends, trained }: Extract<QueueEvent, { _tag:
     return stage === 'training' || stage === 'ready' ? settle(next, ticket, how) : next
   }, queue)
   if (told.counts.trained !== trained) {
-    const reason = `the queue has ${told.counts.trained} trained groups, the checkpoint ${trained}: they are not of one run`
+    const reason = `the queue has ${told.counts.trained} trained groups, the checkpoint ${trained}: they belong to different runs`
     return refuseQueueChange('superseded', reason)
   }
   return E.right([null, returnTaken(told)])
@@ -232,7 +235,7 @@ export const answerEvent = (
   { client, at, what }: Omit<RecordedEvent, 'event'>,
 ): Done<QueueAnswer> => {
   if (OF_TRAINER.includes(what._tag) && trainer !== client)
-    return refuseQueueChange('superseded', trainer === null ? 'no trainer has begun' : 'another trainer has begun')
+    return refuseQueueChange('superseded', trainer === null ? 'no trainer has started' : 'another trainer has started')
   const handle = HANDLERS[what._tag] as (queue: LeaseQueue, event: QueueEvent, asked: Asked) => Done<QueueAnswer> // of its tag
   return handle(queue, what, { client, at })
 }

@@ -62,6 +62,7 @@ const byTicket = <V>(map: ImmutableMap<number, V>): readonly (readonly [number, 
  *
  * Errors   `Left(FormatFailure)` that lists all values in tasks and rollouts that cannot be
  *          encoded.
+ * Effects  none.
  */
 export const groupQueueToJson = <T, R>(queue: GroupQueueState<T, R>): E.Either<FormatFailure, Json> =>
   pipe(

@@ -105,7 +105,7 @@ export interface QueueLog {
 /** `changed` for a new record, `silent` after a timeout. */
 export type ChangedQueue = 'changed' | 'silent'
 
-/** Most records in one read. */
+/** Maximum number of records in one read. */
 export const READ_AT_ONCE = 1000
 
 const orderOf = (place: string): number => Number(place)
@@ -184,4 +184,7 @@ export const memoryQueueLog = (
 
 /** Returns the failure for a place that was deleted without a snapshot. */
 export const lost = (after: string): E.Either<QueueFailure, never> =>
-  queueFailure('lost', `the queue's records after ${after} are gone: it was deleted, or its server has lost data`)
+  queueFailure(
+    'lost',
+    `the queue's records after ${after} are missing: the queue was deleted, or its server has lost data`,
+  )

@@ -8,7 +8,7 @@ import type { Map as ImmutableMap, List } from 'immutable'
 export interface GroupQueueSettings {
   /** Rollouts in a group. */
   readonly groupSize: number
-  /** Most tasks that the queue holds, from their draw until they are trained or dropped. */
+  /** Maximum number of tasks in the queue, from their draw until they are trained or dropped. */
   readonly capacity: number
   /** Milliseconds without a sign of life from the worker after which a lease expires. */
   readonly leaseMs: number

@@ -34,7 +34,7 @@ export interface RedisConnectionOptions {
    * socket.
    */
   readonly url: string
-  /** Longest wait for an answer, including the connection. */
+  /** Maximum wait for an answer, including the connection. */
   readonly answerMs: number
   readonly timers: Timers
   /** Resolves with the exports of `@redis/client`. Default: imports it. */
@@ -134,7 +134,7 @@ export const redisConnection = (options: RedisConnectionOptions): RedisConnectio
       drop(client)
       if (error instanceof lib.ErrorReply) return E.left(saidNo(error))
       const why = errorMessage(error)
-      return queueFailure('unreachable', `${shownAddress(url)} does not answer: ${why}`)
+      return queueFailure('unreachable', `${shownAddress(url)} does not respond: ${why}`)
     } finally {
       silence()
     }

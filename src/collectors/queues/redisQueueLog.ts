@@ -22,9 +22,9 @@ export interface RedisQueueLogOptions {
    * socket.
    */
   readonly url: string
-  /** The name of the queue: keys begin with `tandem:{name}:`. */
+  /** The name of the queue. Its keys start with `tandem:{name}:`. */
   readonly name: string
-  /** Longest wait for an answer in milliseconds, including the connection. Default 30,000. */
+  /** Maximum wait for an answer in milliseconds, including the connection. Default 30,000. */
   readonly answerMs?: number
   readonly timers?: Timers
   /** Loads the package. Default: imports `@redis/client`. */
@@ -79,7 +79,7 @@ const millisecondsOf = (reply: RedisReply | undefined): number => {
   return (seconds ?? 0) * 1000 + Math.floor((microseconds ?? 0) / 1000)
 }
 
-/** Most rollouts per request. Replies are held in memory as a whole. */
+/** Maximum number of rollouts per request. Replies are held in memory as a whole. */
 const ROLLOUTS_AT_ONCE = 64
 
 const chunks = <T>(list: readonly T[]): readonly (readonly T[])[] =>

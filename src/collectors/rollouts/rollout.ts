@@ -49,7 +49,7 @@ export type Attempted<T> = E.Either<RolloutCause, T> | typeof ABORTED
 export interface RolloutRules<O, P> {
   readonly policy: Policy<O, P>
   readonly maxTurns: number
-  /** Most tokens that the policy may sample in all turns of a conversation. */
+  /** Maximum number of tokens that the policy may sample in all turns of a conversation. */
   readonly tokenBudget: number
   /** The turns of a conversation to keep. */
   readonly turns: 'all' | 'last'

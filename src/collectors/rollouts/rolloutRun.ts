@@ -87,7 +87,7 @@ export const rolloutRun = <O, P>(rules: RunRules<O, P>, options: RolloutRunOptio
     const limit = rules.maxFailureShare * Math.max(ended, FEWEST_ENDED)
     if (rules.isFailFast) halt({ rule: 'failFast', reason: `task ${failure.task} failed`, cause })
     else if (failures > limit) {
-      const reason = `${failures} of ${ended} tasks failed, more than the share of ${rules.maxFailureShare}`
+      const reason = `${failures} of ${ended} tasks failed, more than the allowed share of ${rules.maxFailureShare}`
       halt({ rule: 'maxFailureShare', reason, cause })
     }
   }

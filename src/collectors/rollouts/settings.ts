@@ -29,7 +29,7 @@ export interface RolloutSource<O, P> {
 
 /** The options of concurrent rollouts. */
 export interface ConcurrentOptions {
-  /** Most rollouts in flight, counting all members of all groups. */
+  /** Maximum number of rollouts in flight, counting all members of all groups. */
   readonly maxInFlight: number
   /** Number of tasks. Default: endless. */
   readonly tasks?: number

@@ -15,7 +15,7 @@ export interface TaughtRows {
   readonly completions: readonly ArrayLike<number>[]
   /** Per token, in nats. */
   readonly teacherLogProbs: readonly ArrayLike<number>[]
-  /** Per token: 1 for a token to learn from. Default: all. */
+  /** Per token: 1 for trained tokens. Default: all tokens. */
   readonly masks?: readonly ArrayLike<number>[]
   /** The temperature at which both models are compared. Default 1. */
   readonly temperature?: number

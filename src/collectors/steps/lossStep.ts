@@ -165,7 +165,7 @@ export interface StepPlan<K extends string> {
   readonly counts: { readonly tokens: number; readonly completions: number }
 }
 
-/** The numbers that an update needs besides the state. */
+/** The numbers that an update needs in addition to the state. */
 interface StepNumbers {
   readonly counts: LossCounts
   readonly learningRate: tf.Tensor

@@ -15,7 +15,7 @@ export interface WholeChoice<K extends string> {
    * itself.
    */
   readonly list: K
-  /** The input of the decision besides the lists, `[B, T]`, read from a micro-batch. */
+  /** The input of the decision other than the lists, `[B, T]`, read from a micro-batch. */
   readonly read: (readout: Readout, rows: Omit<RowTensors<K>, 'counts'>) => tf.Tensor
   /** Decides for all rows of the mini-batch, `[B, T]`, from the readings. */
   readonly decide: (read: tf.Tensor, rows: Pick<RowTensors<K>, 'mask' | 'lists'>) => tf.Tensor

@@ -108,7 +108,7 @@ const refusal = (failure: Failure): WeightFailure => ({
  * Errors   throws RangeError if a tensor of the adapter is missing.
  * Effects  writes checkpoint folders atomically, and removes them. Compiles the scorer. Parameters
  *          are unchanged: an adapter is merged into a copy.
- * Cost     a whole push copies all numbers once, and once more for their bytes.
+ * Cost     a whole push copies all numbers twice: as numbers and as bytes.
  */
 export const decoderForms = (options: DecoderFormsOptions): DecoderForms => {
   checkOptions('decoderForms', options, { config: aRecord, checkpoints: aRecord, files: aRecord })

@@ -11,7 +11,7 @@ import type { ProbeGap } from './report.js'
 export interface ProbeShape {
   readonly count: number
   readonly vocabularySize: number
-  /** Most tokens in a row; at least 2. */
+  /** Maximum number of tokens in a row; at least 2. */
   readonly longest: number
 }
 

@@ -146,7 +146,7 @@ const checkProbes = (rows: readonly (readonly number[])[], vocabularySize: numbe
 
 const checkSync = ({ maxStaleness, pushMs, undoMs, callMs }: SyncSettings): void => {
   if (!Number.isSafeInteger(maxStaleness) || maxStaleness < 0)
-    throw new RangeError(`engineUpdater: sync.maxStaleness must be an integer from 0 on, got ${maxStaleness}`)
+    throw new RangeError(`engineUpdater: sync.maxStaleness must be an integer of at least 0, got ${maxStaleness}`)
   for (const [name, ms] of Object.entries({ pushMs, undoMs, callMs })) {
     if (!(ms > 0 && Number.isFinite(ms))) throw new RangeError(`engineUpdater: sync.${name} must be above 0, got ${ms}`)
   }

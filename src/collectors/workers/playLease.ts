@@ -42,7 +42,7 @@ export const playLease = async <O, P>(
 ): Promise<Attempted<PlayedRollout<O, P>>> => {
   const env = rules.env(task, ticket)
   if (place >= env.batchSize) {
-    const reason = `task ${ticket} has a group of ${env.batchSize}, and the queue asks for member ${place}: the group sizes must be equal`
+    const reason = `task ${ticket} has a group of ${env.batchSize}, but the lease is for member ${place}: the group sizes must be equal`
     return E.left({ _tag: 'ThrownRollout', reason, error: new RangeError(reason) })
   }
   const key = child(rules.key, ticket)

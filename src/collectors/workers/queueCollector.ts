@@ -158,7 +158,7 @@ const fill =
     }
   }
 
-/** Longest single wait in milliseconds, because leases expire without an event. */
+/** Maximum single wait in milliseconds, because leases expire without an event. */
 const LONGEST_WAIT_MS = 5000
 
 /** The state of a collector between calls. */

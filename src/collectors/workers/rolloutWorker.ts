@@ -40,11 +40,11 @@ export interface RolloutWorkerOptions<O, P = TokenAction> {
 }
 
 export interface WorkerLimits {
-  /** Most rollouts played at a time. Default 8. */
+  /** Maximum number of rollouts played at a time. Default 8. */
   readonly slots?: number
-  /** Most turns per rollout. Default 64. */
+  /** Maximum number of turns per rollout. Default 64. */
   readonly maxTurns?: number
-  /** Most tokens that the policy samples per rollout, which is then cut off. Default: no limit. */
+  /** Maximum number of sampled tokens per rollout, which is then cut off. Default: no limit. */
   readonly tokenBudget?: number
   /** Time limit of one rollout in milliseconds, including its reset. Default: no limit. */
   readonly deadlineMs?: number
@@ -233,7 +233,7 @@ const beat = <O, P>(shift: Shift<O, P>, leaseMs: number): (() => void) => {
   return () => silence()
 }
 
-/** Longest single wait in milliseconds, because leases expire without an event. */
+/** Maximum single wait in milliseconds, because leases expire without an event. */
 const LONGEST_WAIT_MS = 5000
 
 /** Leases and plays rollouts until the worker stops. */

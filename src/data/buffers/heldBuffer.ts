@@ -6,7 +6,9 @@ import type { DrawRequest } from './sampler.js'
 
 /** A replay buffer that holds its state. */
 export interface HeldBuffer<S, P> {
-  /** Writes the rows of a batch. Returns the slot of each; undefined for a row that was not kept. */
+  /**
+   * Writes the rows of a batch. Returns the slot of each, or undefined for a row that was not kept.
+   */
   readonly extend: (batch: TensorDict<S>) => readonly (number | undefined)[]
   /** Draws rows, which the caller releases. */
   readonly sample: (request: DrawRequest) => Owned<Sampled<S>>

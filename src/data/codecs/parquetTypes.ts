@@ -27,7 +27,8 @@ const PHYSICAL: Readonly<Record<Primitive, Pick<SchemaElement, 'type' | 'convert
 }
 
 /**
- * Returns the schema elements of a part, itself first. Lists have three levels, as the format requires.
+ * Returns the schema elements of a part, itself first. Lists have three levels, as the format
+ * requires.
  *
  * @internal
  */

@@ -12,10 +12,10 @@ export interface AgentTask extends Task {
   readonly messages?: readonly Message[]
 }
 
-/** A task that keeps its row: rewards and tools read its fields by name. */
+/** A task with its row: rewards and tools read its fields by name. */
 export type AgentRowTask<Row = PlainRow> = AgentTask & RowTask<Row>
 
-/** The columns of which the first one that a row has is the question. */
+/** The columns that may hold the question. The first one that a row has is used. */
 const QUESTIONS = ['prompt', 'question', 'instruction', 'problem', 'query'] as const
 
 /** The columns with images. */
@@ -30,7 +30,10 @@ const imagePart = (image: string): object => {
   return { type: 'image_url', image_url: { url } }
 }
 
-/** A message in OpenAI's format. AgentFly's image parts, `{ type: 'image', image }`, become OpenAI's. */
+/**
+ * Converts a message in OpenAI's format. AgentFly's image parts, `{ type: 'image', image }`, become
+ * OpenAI's.
+ */
 const plainMessage = (each: unknown): unknown =>
   isRow(each) && isList(each.content)
     ? {
@@ -41,7 +44,7 @@ const plainMessage = (each: unknown): unknown =>
       }
     : each
 
-/** The images of a row, or the column that has something else. */
+/** Returns the images of a row, or the column with another type. */
 const imagesOf = (row: PlainRow): E.Either<string, readonly string[]> => {
   const all = IMAGES.flatMap((column) => {
     const value = row[column]
@@ -55,7 +58,7 @@ const imagesOf = (row: PlainRow): E.Either<string, readonly string[]> => {
     : E.left(`${wrong.column} must be an address or base64, got ${typeof wrong.image}`)
 }
 
-/** The messages of a row in OpenAI's format, or the problem with them. */
+/** Returns the messages of a row in OpenAI's format, or the problem with them. */
 const rawMessages = (row: PlainRow): E.Either<string, readonly unknown[]> => {
   const { messages } = row
   if (messages !== undefined)
@@ -80,8 +83,8 @@ const textOfColumn = (value: unknown): string =>
   value === undefined || value === null ? '' : typeof value === 'object' ? JSON.stringify(value) : String(value)
 
 /**
- * The task of a row: its `messages`, or its question as a user's message with its images. The answer
- * is a text; `row` keeps every column as it is.
+ * Converts a row to a task: its `messages`, or its question as a user's message with its images.
+ * The answer is a text; `row` keeps every column.
  *
  * Errors   `Left` with the reason if the row has no conversation.
  *
@@ -101,9 +104,9 @@ export const agentTask = (row: unknown, id: string): E.Either<string, AgentRowTa
 }
 
 /**
- * AgentFly's data sets: a JSON list of rows with a question (the first of `prompt`, `question`,
- * `instruction`, `problem`, `query`) or `messages`, images, and any other columns, which reach
- * rewards by name.
+ * The format of AgentFly's data sets: a JSON list of rows with a question (the first of `prompt`,
+ * `question`, `instruction`, `problem`, `query`) or `messages`, images, and any other columns,
+ * which rewards read by name.
  *
  * @example
  * AGENT_ROWS.schema.safeParse({ level: 3 }).success // false

@@ -1,4 +1,7 @@
-/** GSM8K (Cobbe et al. 2021, arXiv:2110.14168): grade-school word problems whose answer ends with a line `#### N`. */
+/**
+ * GSM8K (Cobbe et al. 2021, arXiv:2110.14168): grade-school word problems whose answer ends with a
+ * line `#### N`.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import { z } from 'zod'
@@ -56,7 +59,10 @@ export const GSM8K: DatasetFormat<Gsm8kRow, Task> = {
 }
 
 export interface Gsm8kTasksOptions {
-  /** The name of the source, and the first part of its task ids: `gsm8k-train` gives `gsm8k-train-0`, `gsm8k-train-1` ... */
+  /**
+   * The name of the source, and the first part of its task ids: `gsm8k-train` gives
+   * `gsm8k-train-0`, `gsm8k-train-1` ...
+   */
   readonly name?: string
 }
 

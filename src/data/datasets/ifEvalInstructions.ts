@@ -1,4 +1,7 @@
-/** The 25 kinds of instruction of IFEval (Zhou et al. 2023, arXiv:2311.07911, table 1), and the arguments of each. */
+/**
+ * The 25 kinds of instruction of IFEval (Zhou et al. 2023, arXiv:2311.07911, table 1), and the
+ * arguments of each.
+ */
 import { z } from 'zod'
 
 /** The languages of IFEval's instructions, as ISO 639-1 codes. */

@@ -138,9 +138,10 @@ const within =
   }
 
 /**
- * Every path where two TensorDicts are not close, with how many numbers are apart and the two that are most apart; empty if they are
- * close. Numbers are close if `|a - b| <= atol + rtol * |b|`, with `rtol` 1e-5 and `atol` 1e-8 by default; NaN is close to NaN, infinity
- * to itself. All else must be equal.
+ * Returns every path at which two TensorDicts are not close, with the number of differing values
+ * and the two that differ most; empty if they are close. Numbers are close if `|a - b| <= atol +
+ * rtol * |b|`, with `rtol` 1e-5 and `atol` 1e-8 by default; NaN is close to NaN, infinity to
+ * itself. Everything else must be equal.
  *
  * @example
  * const of = (x: number) => TensorDict({ loss: ragged('float32', [[x]]) }, [1])

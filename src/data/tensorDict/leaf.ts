@@ -11,7 +11,10 @@ export type RaggedArray<T extends RaggedType = RaggedType> = T extends 'float32'
     ? Int32Array
     : Uint8Array
 
-/** One row of numbers for each batch element, each of its own length: row i is `values[offsets[i]] .. values[offsets[i + 1] - 1]`. */
+/**
+ * One row of numbers for each batch element, each of its own length: row i is `values[offsets[i]]
+ * .. values[offsets[i + 1] - 1]`.
+ */
 export interface Ragged<out T extends RaggedType = RaggedType> {
   readonly _tag: 'Ragged'
   readonly type: T

@@ -85,9 +85,14 @@ export const nextGamePrompt = <P>(
 /** Ignores case and white space. */
 const plain = (text: string): string => text.replace(/\s/g, '').toLowerCase()
 
-/** The text of the last pair of square brackets. */
+/** The text of the last square brackets, which may contain others. */
 const lastBracket = (reply: string): string | undefined => {
   const close = reply.lastIndexOf(']')
+  let depth = 0
+  for (let at = close; at >= 0; at--) {
+    if (reply[at] === ']') depth++
+    if (reply[at] === '[' && --depth === 0) return reply.slice(at + 1, close)
+  }
   const open = close === -1 ? -1 : reply.lastIndexOf('[', close)
   return open === -1 ? undefined : reply.slice(open + 1, close)
 }

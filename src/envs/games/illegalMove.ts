@@ -5,7 +5,9 @@ import { child, type Key, uniformInteger } from '../../core/key.js'
 export type IllegalMoveRule =
   /** The game ends, and the player loses it. */
   | { readonly kind: 'forfeit' }
-  /** The player reads why the move is illegal and tries again, at most `attempts` times in a turn. */
+  /**
+   * The player reads why the move is illegal and tries again, at most `attempts` times in a turn.
+   */
   | { readonly kind: 'retry'; readonly attempts: number; readonly fallback: 'forfeit' | 'random' }
   /** A random legal move is played instead. */
   | { readonly kind: 'random' }
@@ -19,7 +21,8 @@ export type IllegalMoveOutcome =
 /**
  * Checks a rule that comes from outside.
  *
- * Errors   throws RangeError for an unknown kind, and unless `attempts` is an integer of at least 1.
+ * Errors   throws RangeError for an unknown kind, and unless `attempts` is an integer of at least
+ *          1.
  */
 export const checkIllegalMoveRule = (where: string, rule: IllegalMoveRule): void => {
   const { kind } = rule
@@ -61,8 +64,8 @@ export const afterIllegalMove = (
 }
 
 /**
- * Returns the returns of a game that a player forfeits. In a zero-sum game the player loses `stake`,
- * and the others share it. In other games the player gets `-stake` and the others get 0.
+ * Returns the returns of a game that a player forfeits. In a zero-sum game the player loses
+ * `stake`, and the others share it. In other games the player gets `-stake` and the others get 0.
  *
  * Errors   throws RangeError for a player that does not exist.
  *

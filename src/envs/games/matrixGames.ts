@@ -133,6 +133,39 @@ export const rockPaperScissors = square(
 /** The stag hunt: a stag needs both hunters, a hare only one. */
 export const stagHunt = square('matrix_sh', ['Stag', 'Hare'], [2, 0, 1, 1], [2, 1, 0, 1])
 
+/** The battle of the sexes: two players want to meet, each at another concert. */
+export const battleOfTheSexes = square('matrix_bos', ['Bach', 'Stravinsky'], [3, 0, 0, 2], [2, 0, 0, 3])
+
+/** Chicken: who dares wins, unless both do. */
+export const chicken = square('matrix_cd', ['Dare', 'Chicken'], [0, 4, 1, 3], [0, 1, 4, 3])
+
+/** Coordination: both players want the same side, whichever it is. */
+export const coordination = square('matrix_coordination', ['Left', 'Right'], [1, 0, 0, 1], [1, 0, 0, 1])
+
+/** Rock-paper-scissors with other stakes for each victory. Its equilibrium is not uniform. */
+export const biasedRockPaperScissors = square(
+  'matrix_brps',
+  ['Rock', 'Paper', 'Scissors'],
+  [0, -25, 50, 25, 0, -5, -50, 5, 0],
+  [0, 25, -50, -25, 0, 5, 50, -5, 0],
+)
+
+/** Rock-paper-scissors with a fourth action that neither wins nor loses. */
+export const rockPaperScissorsWater = square(
+  'matrix_rpsw',
+  ['Rock', 'Paper', 'Scissors', 'Water'],
+  [0, -1, 1, 0, 1, 0, -1, 0, -1, 1, 0, 0, 0, 0, 0, 0],
+  [0, 1, -1, 0, -1, 0, 1, 0, 1, -1, 0, 0, 0, 0, 0, 0],
+)
+
+/** Shapley's game, in which fictitious play does not converge. */
+export const shapleysGame = square(
+  'matrix_shapleys_game',
+  ['Rock', 'Paper', 'Scissors'],
+  [0, 0, 1, 1, 0, 0, 0, 1, 0],
+  [0, 1, 0, 0, 0, 1, 1, 0, 0],
+)
+
 const SIDES = ['Heads', 'Tails'] as const
 
 /**

@@ -1,9 +1,10 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import type { Processes, TalkingProcess, Timers } from '../../core/capabilities.js'
+import type { Processes, Timers } from '../../core/capabilities.js'
 import { aList, aNumber, aRecord, aText, checkOptions, type OptionKinds } from '../../core/options.js'
 import { liveTimers } from '../../live/clock.js'
 import { liveProcesses } from '../../live/processes.js'
+import { lineProcess } from '../../live/resources/lineProcess.js'
 import { type MLGym, type MLGymFailure, type MLGymReply, type MLGymSession, mlgymFailure } from './session.js'
 
 export interface ProcessMLGymOptions {
@@ -25,11 +26,6 @@ export interface ProcessMLGymOptions {
 const MINUTE = 60_000
 /** What a container has to be removed in. */
 const CLOSE_MS = MINUTE
-/** The longest answer: commands of MLGym print less. */
-const MAX_LINE = 64 * 2 ** 20
-/** What is kept of a bridge's errors, for the reason of a failure. */
-const MAX_ERRORS = 2000
-
 const metrics = z.record(z.string(), z.number().nullable())
 const shell = z.object({ openFile: z.string(), workingDirectory: z.string() })
 const openedReply = z.object({ description: z.string(), commandDocs: z.string(), baseline: metrics.nullable(), shell })
@@ -47,27 +43,6 @@ const envelope = z.union([
 
 const infrastructure = (reason: string): E.Either<MLGymFailure, never> => E.left(mlgymFailure('infrastructure', reason))
 
-/** Lines of a stream of bytes; what is longer than a line may be is told as one, so that nothing grows without end. */
-const lineReader = (onLine: (line: string) => void): ((bytes: Uint8Array) => void) => {
-  const decoder = new TextDecoder()
-  let pieces: string[] = []
-  let size = 0
-  const tell = (last: string): void => {
-    const line = pieces.join('') + last
-    pieces = []
-    size = 0
-    onLine(line)
-  }
-  return (bytes) => {
-    const parts = decoder.decode(bytes, { stream: true }).split('\n')
-    for (const part of parts.slice(0, -1)) tell(part)
-    const rest = parts.at(-1) ?? ''
-    pieces.push(rest)
-    size += rest.length
-    if (size > MAX_LINE) tell('')
-  }
-}
-
 /** What a bridge said to a request, as the schema has it. */
 const readReply = <T>(line: string, schema: z.ZodType<T>): E.Either<MLGymFailure, T> => {
   const json = E.tryCatch(
@@ -82,61 +57,6 @@ const readReply = <T>(line: string, schema: z.ZodType<T>): E.Either<MLGymFailure
   return result.success
     ? E.right(result.data)
     : infrastructure(`the bridge's answer does not fit: ${z.prettifyError(result.error)}`)
-}
-
-/** A bridge that is asked one thing at a time. */
-interface Bridge {
-  readonly ask: <T>(request: object, schema: z.ZodType<T>, limitMs: number) => Promise<E.Either<MLGymFailure, T>>
-  readonly close: () => Promise<void>
-}
-
-const bridgeOf = (
-  process: TalkingProcess,
-  lines: { onLine: (line: string) => void },
-  errors: () => string,
-  timers: Timers,
-): Bridge => {
-  let isOver = false
-  const gone = process.ended.then(({ code, signal }) => {
-    isOver = true
-    return `the bridge ended with ${signal ?? `code ${code}`}: ${errors().trim().slice(-500)}`
-  })
-  const stop = async (): Promise<void> => {
-    if (!isOver) await process.stop(CLOSE_MS)
-  }
-  return {
-    ask: async (request, schema, limitMs) => {
-      let silence = (): void => {}
-      const line = new Promise<string>((resolve) => {
-        lines.onLine = resolve
-      })
-      const late = new Promise<null>((resolve) => {
-        silence = timers.after(limitMs, () => resolve(null))
-      })
-      const dead = gone.then((reason): E.Either<MLGymFailure, never> => infrastructure(reason))
-      const written = await process.write(`${JSON.stringify(request)}\n`)()
-      const answer = E.isLeft(written) ? dead : Promise.race([line, late, dead])
-      const first = await answer
-      silence()
-      if (first === null) {
-        await stop()
-        return infrastructure(`the bridge did not answer in ${limitMs} ms`)
-      }
-      return typeof first === 'string' ? readReply(first, schema) : first
-    },
-    close: async () => {
-      if (isOver) return
-      await process.write(`${JSON.stringify({ op: 'close' })}\n`)()
-      process.endInput()
-      let silence = (): void => {}
-      const late = new Promise<void>((resolve) => {
-        silence = timers.after(CLOSE_MS, resolve)
-      })
-      await Promise.race([gone, late])
-      silence()
-      await stop()
-    },
-  }
 }
 
 const ownBridge = (): string => decodeURIComponent(new URL('../../../assets/mlgymBridge.py', import.meta.url).pathname)
@@ -176,30 +96,32 @@ export const processMLGym = (options: ProcessMLGymOptions = {}): MLGym => {
   const { openLimitMs = 30 * MINUTE, stepLimitMs = 180 * MINUTE } = options
   return {
     open: (request) => async () => {
-      const lines = { onLine: (_line: string): void => {} }
-      let errors = ''
-      const decoder = new TextDecoder()
-      const started = await processes.converse({
-        command,
-        args,
+      const program = { name: 'MLGym bridge', command, args, graceMs: CLOSE_MS, processes, timers }
+      const started = await lineProcess({
+        ...program,
         ...(folder !== undefined && { folder }),
         ...(env !== undefined && { env }),
-        onOutput: lineReader((line) => lines.onLine(line)),
-        onErrors: (bytes) => {
-          errors = (errors + decoder.decode(bytes, { stream: true })).slice(-MAX_ERRORS)
-        },
       })()
       if (E.isLeft(started)) return infrastructure(started.left.reason)
-      const bridge = bridgeOf(started.right, lines, () => errors, timers)
-      const opened = await bridge.ask({ op: 'open', ...request }, openedReply, openLimitMs)
+      const bridge = started.right
+      const ask = async <T>(
+        asked: object,
+        schema: z.ZodType<T>,
+        limitMs: number,
+      ): Promise<E.Either<MLGymFailure, T>> => {
+        const line = await bridge.ask(asked, { limitMs })
+        return E.isLeft(line) ? infrastructure(line.left.reason) : readReply(line.right, schema)
+      }
+      const close = (): Promise<void> => bridge.end({ op: 'close' })
+      const opened = await ask({ op: 'open', ...request }, openedReply, openLimitMs)
       if (E.isLeft(opened)) {
-        await bridge.close()
+        await close()
         return opened
       }
       const session: MLGymSession = {
         opened: opened.right,
-        step: (line) => () => bridge.ask<MLGymReply>({ op: 'step', command: line }, stepReply, stepLimitMs),
-        close: bridge.close,
+        step: (line) => () => ask<MLGymReply>({ op: 'step', command: line }, stepReply, stepLimitMs),
+        close,
       }
       return E.right(session)
     },

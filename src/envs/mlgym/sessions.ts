@@ -1,7 +1,7 @@
 /** Sessions as a cache of what was run in them: a state is its commands, and a session is where they have been run already. */
 import * as E from 'fp-ts/lib/Either.js'
 import { aNumber, aRecord, checkOptions } from '../../core/options.js'
-import type { ResourceFailure } from '../resources/resource.js'
+import type { ResourceFailure } from '../../core/resource.js'
 import { type Lease, resourcePool } from '../resources/resourcePool.js'
 import {
   type MLGym,

@@ -1,12 +1,17 @@
-/** A bounded number of resources, which users lease one at a time. */
+/**
+ * A bounded number of resources, which users lease one at a time.
+ *
+ * This folder holds the pool under all tools that hold something, and its scopes. It does not hold the
+ * runners that start processes and containers (`src/live/resources`).
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { ABORTED, cancellation, unlessAborted } from '../../core/cancellation.js'
 import type { Timers } from '../../core/capabilities.js'
 import { errorMessage } from '../../core/failure.js'
 import { aNumber, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
+import { type ResourceFailure, type ResourceSpec, resourceFailure } from '../../core/resource.js'
 import { liveTimers } from '../../live/clock.js'
-import { type ResourceFailure, type ResourceSpec, resourceFailure } from './resource.js'
 
 export interface ResourcePoolOptions {
   /** Most resources that are alive at a time, those that start and end included. Default 8; `Infinity` for no limit. */
@@ -250,8 +255,9 @@ export const resourcePool = <R, A = void, F extends { readonly reason: string } 
       : failed('cancelled', 'its start was called off')
   }
 
+  /** Starts a resource for a waiter. If that one leaves, a start without arguments goes on: the next user takes it. */
   const give = async (waiter: Waiter<R, A, F>): Promise<void> => {
-    const work = begin(waiter.args, waiter.signal)
+    const work = begin(waiter.args, waiter.args === undefined ? new AbortController().signal : waiter.signal)
     starting.add(work)
     const started = await work
     starting.delete(work)

@@ -4,9 +4,9 @@ import { ABORTED, unlessAborted } from '../../core/cancellation.js'
 import { errorMessage } from '../../core/failure.js'
 import { type Limiter, limiter } from '../../core/limiter.js'
 import { aFunction, aNumber, aRecord, checkOptions, oneOf } from '../../core/options.js'
+import { type ResourceFailure, type ResourceScope, type ResourceSpec, resourceFailure } from '../../core/resource.js'
 import { liveTimers } from '../../live/clock.js'
 import type { Episode } from '../transforms/episode.js'
-import { type ResourceFailure, type ResourceScope, type ResourceSpec, resourceFailure } from './resource.js'
 import { type Lease, type ResourcePool, type ResourcePoolOptions, resourcePool } from './resourcePool.js'
 
 export interface ToolEnvironmentOptions<R> extends Omit<ResourcePoolOptions, 'limit'> {

@@ -8,6 +8,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Ids, Timers } from '../../core/capabilities.js'
+import type { ResourceFailure } from '../../core/resource.js'
 import type {
   Sandbox,
   SandboxEnd,
@@ -17,7 +18,6 @@ import type {
   SandboxText,
 } from '../../core/sandbox.js'
 import { liveIds } from '../../live/ids.js'
-import type { ResourceFailure } from '../resources/resource.js'
 import { type Lease, resourcePool } from '../resources/resourcePool.js'
 
 /** A program that reads cells, and how a cell is written to it. Behind its output it writes the mark, and then its status as a line. */

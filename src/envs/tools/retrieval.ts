@@ -8,6 +8,7 @@ import { sipHash } from '../../core/sipHash.js'
 import { parseJsonAs } from '../../data/schemaJson.js'
 import type { ToolFailure } from '../base/toolFailure.js'
 import { clipped } from './clipped.js'
+import type { PassageIndex } from './localIndex.js'
 import { type Passage, type RetrievalCacheOptions, retrievalCache } from './retrievalCache.js'
 import { type Tool, tool, toolFailure } from './tool.js'
 
@@ -19,8 +20,10 @@ export interface Query {
 }
 
 export interface RetrievalOptions {
-  /** To the search engine: `liveTransport({ url })`, with its retries, limits and secrets. */
-  readonly transport: Transport
+  /** To the search engine: `liveTransport({ url })`, with its retries, limits and secrets. Either this or `index`. */
+  readonly transport?: Transport
+  /** Passages of this process: `bm25Index` or `denseIndex`. Either this or `transport`. */
+  readonly index?: PassageIndex
   /** The request for a query. Default: `POST /search` with `{ query, count }`. */
   readonly request?: (query: Query) => Pick<HttpRequest, 'method' | 'path' | 'json' | 'headers'>
   /** What the engine answers. Default: `{ results: [{ text, title?, url?, score? }] }`; whatever else it has is left out. */
@@ -176,6 +179,7 @@ const settingsOf = (options: RetrievalOptions) => {
 
 const RETRIEVAL_TOOL_OPTIONS: OptionKinds<RetrievalOptions> = {
   transport: aRecord,
+  index: aRecord,
   request: aFunction,
   response: aRecord,
   cache: aRecord,
@@ -186,7 +190,8 @@ const RETRIEVAL_TOOL_OPTIONS: OptionKinds<RetrievalOptions> = {
 }
 
 /**
- * A tool that asks a search engine over HTTP, and gives its passages as numbered text.
+ * Makes a tool that searches for passages, in an engine over HTTP or in an index of this process, and
+ * returns them as numbered text.
  *
  * With a cache, equal requests are answered from it; without one too, equal requests at the same time are sent once. Failures are not
  * cached. A search is safe to repeat, and is repeated as the transport does.
@@ -197,15 +202,23 @@ const RETRIEVAL_TOOL_OPTIONS: OptionKinds<RetrievalOptions> = {
  */
 export const retrievalTool = (options: RetrievalOptions): Tool => {
   checkOptions('retrievalTool', options, RETRIEVAL_TOOL_OPTIONS)
-  const { name, limits, transport, request, response, onNote, ...settings } = settingsOf(options)
+  const { name, limits, transport, index, request, response, onNote, ...settings } = settingsOf(options)
+  if ((transport === undefined) === (index === undefined))
+    throw new RangeError('retrievalTool: set either transport or index')
   const cache = settings.cache === undefined ? undefined : retrievalCache(settings.cache, onNote)
   const once = shared()
-  const search = async (key: string, asked: ReturnType<typeof request>, signal: AbortSignal): Promise<Found> => {
+  const ask = async (query: Query, signal: AbortSignal): Promise<Found> => {
+    if (index !== undefined) {
+      const found = await index.search(query.query, query.count, signal)()
+      return E.mapLeft((reason: string) => toolFailure(name, 'infrastructure', reason))(found)
+    }
+    const sent = await transport!.send({ ...request(query), repeat: 'safe', deadlineMs: limits.searchMs, signal })() // one of the two is set
+    return E.isLeft(sent) ? E.left(failureOf(name, sent.left)) : read(name, sent.right, response)
+  }
+  const search = async (key: string, query: Query, signal: AbortSignal): Promise<Found> => {
     const known = await cache?.get(key)
     if (known !== undefined) return E.right(known)
-    const sent = await transport.send({ ...asked, repeat: 'safe', deadlineMs: limits.searchMs, signal })()
-    if (E.isLeft(sent)) return E.left(failureOf(name, sent.left))
-    const found = read(name, sent.right, response)
+    const found = await ask(query, signal)
     if (E.isRight(found)) await cache?.set(key, found.right)
     return found
   }
@@ -228,9 +241,8 @@ export const retrievalTool = (options: RetrievalOptions): Tool => {
       async () => {
         const query = normal(text)
         if (query === '') return E.left(toolFailure(name, 'arguments', 'the query is empty'))
-        const asked = request({ query, count })
-        const key = keyOf(name, asked)
-        const found = await once(key, (own) => search(key, asked, own), signal)
+        const key = keyOf(name, request({ query, count }))
+        const found = await once(key, (own) => search(key, { query, count }, own), signal)
         if (found === ABORTED) return E.left(toolFailure(name, 'timeout', 'the search was given up'))
         return E.map((passages: readonly Passage[]) => ({
           content: rendered(passages, { ...limits, maxCount: count }),

@@ -19,7 +19,8 @@ export interface WorldToolOptions {
   readonly arguments?: (task: Task) => unknown
 }
 
-const goalOf = (task: Task): unknown => ('goal' in task ? task.goal : undefined)
+/** The default arguments of a world: the field `goal` of the row. */
+export const taskGoal = (task: Task): unknown => ('goal' in task ? task.goal : undefined)
 
 /** Longest action that a policy may send, in UTF-16 units. */
 const LONGEST = 2000
@@ -37,7 +38,7 @@ const LONGEST = 2000
  */
 export const worldTool = <S>(world: TextWorld<S>, options: WorldToolOptions = {}): Tool => {
   checkOptions('worldTool', options, { name: aText, arguments: aFunction })
-  const { name = world.name, arguments: argumentsOf = goalOf } = options
+  const { name = world.name, arguments: argumentsOf = taskGoal } = options
   const started = (task: Task | undefined): E.Either<string, WorldView<S>> =>
     task === undefined ? E.left('the environment has no tasks') : world.start(argumentsOf(task))
   return tool<{ readonly action: z.ZodString }, WorldToolState<S> | null>({

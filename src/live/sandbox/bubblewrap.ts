@@ -72,7 +72,7 @@ const fileSystem = (readOnly: readonly string[], diskBytes: number): readonly st
   ...readOnly.flatMap((path) => ['--ro-bind', path, path]), // last, because they may be in a hidden folder
 ]
 
-/** The hard limits of this process by their names in /proc, which its children cannot exceed. */
+/** Returns this process's hard limits, which its children cannot exceed, by name in /proc. */
 const ownLimits = (): ReadonlyMap<string, number> => {
   const lines = readFileSync('/proc/self/limits', 'utf8').split('\n').slice(1)
   return new Map(

@@ -60,7 +60,7 @@ export interface Launched {
   readonly ended: Promise<E.Either<SandboxFailure, SandboxEnd>>
   /** Ends all its processes. The first reason is reported. */
   readonly stop: (why: SandboxStop) => void
-  /** Number of processes and threads besides the first. */
+  /** Number of processes and threads in addition to the first. */
   readonly running: () => number
 }
 

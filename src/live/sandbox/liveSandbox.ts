@@ -30,7 +30,7 @@ export interface LiveSandboxOptions {
    * network. Use it only for programs that are trusted as much as this one.
    */
   readonly isolation?: Sandbox['isolation']
-  /** Most programs that run at the same time; others wait. Default: four per processor. */
+  /** Maximum number of concurrent programs; others wait. Default: four per processor. */
   readonly concurrent?: number
 }
 
@@ -38,7 +38,8 @@ export interface LiveSandboxOptions {
 const never = (): AbortSignal => new AbortController().signal
 
 /**
- * Most UTF-16 units of a command with its arguments and variables. Pass more in files or as input.
+ * Maximum number of UTF-16 units of a command with its arguments and variables. Pass more in files
+ * or as input.
  */
 const MAX_COMMAND_LENGTH = 100_000
 
@@ -62,10 +63,10 @@ const problemsOf = ({ command, args, files = {}, env = {}, limits = {} }: Sandbo
     isPlain(name) ? [] : [`a file must have a relative path inside the folder, got ${JSON.stringify(name)}`],
   ),
   ...textsOf({ command, args, env }).flatMap((text) =>
-    text.includes('\0') ? [`a command has no character 0, got ${JSON.stringify(text.slice(0, 40))}`] : [],
+    text.includes('\0') ? [`a command must not contain the character 0, got ${JSON.stringify(text.slice(0, 40))}`] : [],
   ),
   ...(textsOf({ command, args, env }).join('').length > MAX_COMMAND_LENGTH
-    ? [`a command has at most ${MAX_COMMAND_LENGTH} characters, with its arguments and variables`]
+    ? [`a command must have at most ${MAX_COMMAND_LENGTH} characters, with its arguments and variables`]
     : []),
 ]
 

@@ -7,7 +7,7 @@ import type { SandboxLimits } from '../../core/sandbox.js'
 /** Page size of the supported processors. Exact memory use is read before a program is killed. */
 const PAGE_BYTES = 4096
 
-/** Kernel memory of a file, besides its contents. */
+/** Kernel memory of a file in addition to its contents. */
 const BYTES_PER_FILE = 1024
 
 /** Reads a file of /proc. Returns '' if its process has ended or is not accessible. */
@@ -50,8 +50,8 @@ const treeOf = (pid: number): Tree => {
 }
 
 /**
- * Private pages of a process by the kernel's cheap count, which counts pages shared with children
- * for each of them.
+ * Returns the bytes of private pages of a process. The kernel's cheap count is used, which counts
+ * pages shared with children once per process.
  */
 const ownBytes = (pid: number): number => {
   const [, resident = 0, shared = 0] = read(`/proc/${pid}/statm`).split(' ').map(Number)

@@ -27,7 +27,7 @@ export interface Callers {
   readonly door: Cell<'open' | 'closed'>
 }
 
-/** The context of reading an answer, besides the attempt. */
+/** The context of reading an answer, without the attempt. */
 interface Reading {
   /** Marks the exchange as finished. Must be called once. */
   readonly over: (trouble: Trouble | undefined) => void

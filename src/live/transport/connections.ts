@@ -96,7 +96,7 @@ const flatHeaders = (
   )
 
 /** Makes the error that undici reports for a dropped connection. It is never thrown. */
-const dropped = (): Error => new Error('the request was given up')
+const dropped = (): Error => new Error('the request was dropped')
 
 /** The state of one exchange. */
 interface Controls {

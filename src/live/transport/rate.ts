@@ -6,7 +6,7 @@ export interface RequestRateOptions {
 }
 
 const SLOT_MS = 1000
-/** Most slots that a window of one minute touches. */
+/** Maximum number of slots that a window of one minute touches. */
 const SLOTS = 61
 
 interface Slot {

@@ -62,7 +62,7 @@ const watchSilence = (
 }
 
 /**
- * Sends a request. `open` is called when a response with status 2xx begins, and returns the
+ * Sends a request. `open` is called when a response with status 2xx starts, and returns the
  * destination of its bytes. `failed` is called once for all other outcomes.
  */
 export const receive = (
@@ -143,7 +143,7 @@ const gather = (): {
   }
 }
 
-/** Most bytes to read of an answer other than 2xx. */
+/** Maximum number of bytes to read of an answer other than 2xx. */
 const REFUSAL_BYTES = 2 ** 16
 const EXCERPT = 2000
 

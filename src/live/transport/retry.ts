@@ -21,7 +21,7 @@ export interface Trouble {
 
 /** The settings of retries. */
 export interface RetryOptions {
-  /** Most attempts of one request, including the first. */
+  /** Maximum number of attempts of one request, including the first. */
   readonly attempts: number
   /** Longest pause before the second attempt in milliseconds. It doubles with every attempt. */
   readonly baseMs: number

@@ -51,15 +51,15 @@ const eventParser = (maxChars: number, onEvent: (event: ServerEvent) => void): P
   const parser = createParser({
     maxBufferSize: maxChars,
     onEvent: ({ event, data }) => {
-      if (isEnding) trouble ??= malformed('the stream of events ends in the middle of one')
+      if (isEnding) trouble ??= malformed('the stream ends in the middle of an event')
       else if (trouble === undefined) onEvent({ event, data })
     },
     onError: ({ type, line, field }) => {
       if (type === 'invalid-retry' || (type === 'unknown-field' && line?.includes(':') && FIELD_NAME.test(field ?? '')))
         return
       const reason = isEnding
-        ? 'the stream of events ends in the middle of one'
-        : `a line of the stream is no event: ${JSON.stringify((line ?? '').slice(0, 80))}`
+        ? 'the stream ends in the middle of an event'
+        : `a line of the stream is not an event: ${JSON.stringify((line ?? '').slice(0, 80))}`
       trouble ??=
         type === 'max-buffer-size-exceeded'
           ? {
@@ -91,7 +91,7 @@ const eventParser = (maxChars: number, onEvent: (event: ServerEvent) => void): P
   }
 }
 
-/** A queue of unread items. While it is not empty, reading from the connection is paused. */
+/** Makes a queue of unread items. While it is not empty, reading from the connection is paused. */
 const itemQueue = (
   begun: Begun,
   maxChars: number,

@@ -28,9 +28,9 @@ export interface TransportOptions {
   readonly headers?: Readonly<Record<string, string>>
   /** Additional secrets, which are never shown. */
   readonly secrets?: readonly string[]
-  /** Most requests in progress. Default 512. */
+  /** Maximum number of requests in progress. Default 512. */
   readonly connections?: number
-  /** Most queued requests. Further requests fail with `overloaded`. Default 16,384. */
+  /** Maximum number of queued requests. Further requests fail with `overloaded`. Default 16,384. */
   readonly waiting?: number
   /**
    * Time after which an idle connection is closed. It must be below the server's own limit, such as
@@ -46,7 +46,7 @@ export interface TransportOptions {
   readonly silenceMs?: number
   /** Deadline in milliseconds of requests without their own. Default an hour. */
   readonly deadlineMs?: number
-  /** Most bytes of a whole answer, and most characters of one event. Default 256 MiB. */
+  /** Maximum number of bytes of a whole answer, and of characters of one event. Default 256 MiB. */
   readonly maxBytes?: number
   /**
    * Retry policy. Default: 4 attempts, pauses from 250 ms to 20 s, and a retry budget of one per

@@ -10,7 +10,7 @@ import {
 import type { WebFetch } from '../../core/http.js'
 
 export interface WebFetchOptions {
-  /** Most bytes of a response, or of one event in a stream of server-sent events. */
+  /** Maximum number of bytes of a response, or of one event in a stream of server-sent events. */
   readonly maxBytes: number
   /** Longest time to open a connection. Default 10,000. */
   readonly connectMs?: number
@@ -42,7 +42,7 @@ const bounded = (maxBytes: number, from: 'beginning' | 'empty line'): TransformS
   })
 }
 
-/** Most redirects of one request. */
+/** Maximum number of redirects of one request. */
 const MOST_REDIRECTS = 5
 
 /** Returns the target of a redirect, or `undefined` if the response is not a redirect. */

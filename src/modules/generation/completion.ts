@@ -12,7 +12,7 @@ import type { CompletionSampler } from './ticket.js'
 export interface CompletionSettings {
   /** Index of the completion in the request. */
   readonly index: number
-  /** Most tokens to sample. */
+  /** Maximum number of tokens to sample. */
   readonly maxTokens: number
   readonly endTokens: readonly number[]
   /** `null` for completions without text. */

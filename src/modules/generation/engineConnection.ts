@@ -139,7 +139,7 @@ export const engineConnection = (port: Pick<ThreadPort, 'post'>, window: number)
     const number = count++
     post({ _tag: 'Call', call: number, what }, transfer)
     const value = await new Promise<unknown>((resolve, reject) => calls.set(number, { resolve, reject }))
-    return value as never // the other end answers a call with what its method gives
+    return value as never // the result type of the method
   }
 
   return { open, call, receive, finish }

@@ -57,7 +57,7 @@ export type EngineMessage =
       readonly credit: number
       readonly signal: 'open' | 'aborted'
     }
-  /** Allows so many more events of the stream. */
+  /** Allows that many more events of the stream. */
   | { readonly _tag: 'Credit'; readonly stream: number; readonly events: number }
   /**
    * The request's signal was aborted. The engine ends its completions; the stream continues until

@@ -26,7 +26,7 @@ export interface TokenChoice {
 
 export interface GenerationOptions extends TokenChoice {
   readonly maxNewTokens: number
-  /** Fewest tokens of a completion. Stop tokens cannot be sampled before. */
+  /** Minimum number of tokens of a completion. Stop tokens cannot be sampled before. */
   readonly minNewTokens?: number
   readonly stopTokens: readonly number[]
 }
@@ -61,7 +61,7 @@ export interface CompletionGenerator {
    *          a wrong number of keys, a prompt that leaves no room below the model's last position,
    *          or an invalid temperature or cut. Throws Error if the model's logits are NaN or
    *          infinite.
-   * Effects  none besides compiling; equal arguments give equal completions. A row's
+   * Effects  none except compiling; equal arguments give equal completions. A row's
    *          log-probabilities depend on the rest of the batch by rounding only. The exceptions are
    *          `dynamic` and `longrope` scaling beyond the trained length, where the longest row sets
    *          the frequencies. For results without any such dependence, use an engine

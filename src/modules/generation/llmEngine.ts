@@ -63,9 +63,9 @@ export interface LLMEngineOptions {
 
 /** Limits of an engine. */
 export interface EngineLimits extends SchedulerLimits {
-  /** Most tokens of prompt and completion together; at most the model's number of positions. */
+  /** Maximum length of prompt and completion together; at most the model's number of positions. */
   readonly maxModelLength: number
-  /** Most waiting requests. Further ones are refused as `overloaded`. */
+  /** Maximum number of waiting requests. Further ones are refused as `overloaded`. */
   readonly maxWaiting: number
 }
 

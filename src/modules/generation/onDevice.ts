@@ -24,7 +24,7 @@ export interface EngineModule {
 }
 
 export interface OnDeviceOptions {
-  /** Most events of a stream in transit or unread. The thread holds back later ones. Default 64. */
+  /** Maximum number of unread events per stream. Later ones are held back. Default 64. */
   readonly window?: number
   /**
    * `move` transfers the buffers of arrays given to `loadWeights` and `loadAdapter`, which are

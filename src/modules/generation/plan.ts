@@ -13,7 +13,6 @@ const FACTOR = 4
  * row costs at most four times its own length.
  *
  * Errors   throws RangeError unless `length` is a positive integer.
- * Errors   throws RangeError unless `length` is a positive integer.
  *
  * @example
  * [1, 64, 65, 256, 257].map(lengthClass) // [0, 0, 1, 1, 2]
@@ -32,7 +31,7 @@ export const lengthClass = (length: number): number => {
 export interface Computing {
   /** Number of tokens left to compute; at least 1. */
   readonly remaining: number
-  /** Most tokens per call, because the scores of all their positions are needed and take memory. */
+  /** Maximum number of tokens per call: the scores of all their positions are held in memory. */
   readonly limit: number
 }
 

@@ -10,7 +10,7 @@ export interface RequestLimits {
   readonly text: SamplingLimits['text']
 }
 
-/** Most invalid ids to list. */
+/** Maximum number of invalid ids to list. */
 const SHOWN = 5
 
 const promptProblems = (prompt: unknown, { maxModelLength, vocabularySize }: EngineInfo): readonly string[] => {

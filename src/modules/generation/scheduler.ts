@@ -13,11 +13,11 @@ import type { Row, SampledTicket, Ticket } from './ticket.js'
 
 /** Limits of the scheduler. */
 export interface SchedulerLimits {
-  /** Most rows that are decoded or computed at the same time. */
+  /** Maximum number of rows that are decoded or computed at the same time. */
   readonly maxConcurrent: number
-  /** Most bytes for keys and values, in lanes, in prompts being computed and in the cache. */
+  /** Maximum bytes of keys and values in lanes, in prompts being computed and in the cache. */
   readonly memoryBytes: number
-  /** Most prompt tokens computed between two decoding steps. */
+  /** Maximum number of prompt tokens computed between two decoding steps. */
   readonly prefillTokens: number
   readonly prefixCache: 'on' | 'off'
 }

@@ -116,7 +116,7 @@ export const serveEngine = (
   const running = new Set<Promise<void>>()
 
   const giveCredit = (sending: Sending | undefined, events: number): void => {
-    if (sending === undefined) return // it has ended meanwhile
+    if (sending === undefined) return // it has already ended
     sending.credit += events
     sending.wake()
   }

@@ -100,7 +100,7 @@ export const checkFallback = (
         fileProblem(
           folder,
           'tokenizer.json',
-          `the tokenizer has no special token ${missing.join(', ')}, which fallbackFormat writes: PLAIN_CHAT needs none`,
+          `the tokenizer has no special token ${missing.join(', ')}, which fallbackFormat writes: PLAIN_CHAT needs no special tokens`,
         ),
       )
 }

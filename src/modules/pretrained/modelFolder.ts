@@ -134,7 +134,7 @@ const runModel = (folder: string, files: NonNullable<ModelAccess['files']>): Fou
  * | --- | --- |
  * | `embedded` | the model that comes with Tandem |
  * | a path that exists | that folder; of a run, its best checkpoint, else its newest |
- * | `OWNER/NAME`, `OWNER/NAME@REVISION` | the cache of the hub, after downloading what is missing |
+ * | `OWNER/NAME`, `OWNER/NAME@REVISION` | the cache of the hub, after downloading missing files |
  * | the same after `hub:` | the hub, even if there is a folder of that name |
  *
  * Errors   `Left(ModelFailure)` that lists all attempts.

@@ -195,7 +195,7 @@ export const checkFit = (folder: string, config: DecoderConfig, text: ModelText)
       fileProblem(
         folder,
         'tokenizer.json',
-        `the tokenizer has ids up to ${vocabularySize - 1}, the model only ${config.vocabularySize} of them`,
+        `the tokenizer has ids up to ${vocabularySize - 1}, but the model has only ${config.vocabularySize}`,
       ),
     )
   }

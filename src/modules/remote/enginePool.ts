@@ -111,7 +111,7 @@ const verdict = ({ kind }: GenerationFailure): 'well' | 'ill' | 'gone' => {
   }
 }
 
-/** The default decision about readmission. */
+/** Readmits a member that reports its expected weights, unless it was withdrawn by order. */
 const reportsItsWeights: Readmission = (client, by) => async () => {
   if (by === 'order') return E.left({ reason: 'withdrawn by order' })
   const state = await client.state()
@@ -247,7 +247,7 @@ export const enginePool = (clients: readonly EngineClient[], options: EnginePool
   const named = (wanted: string): Member => {
     const member = members.find(({ client }) => client.name === wanted)
     if (member === undefined)
-      throw new RangeError(`enginePool: there is no member '${wanted}', but ${names.join(', ')}`)
+      throw new RangeError(`enginePool: there is no member '${wanted}' (members: ${names.join(', ')})`)
     return member
   }
 
@@ -274,7 +274,7 @@ export const enginePool = (clients: readonly EngineClient[], options: EnginePool
     const away = members.flatMap(({ client, withdrawn }) =>
       withdrawn === null ? [] : [`${client.name} is withdrawn: ${withdrawn.reason}`],
     )
-    return failed('unreachable', `no engine of ${name} can answer: ${[...new Set([...reasons, ...away])].join('; ')}`)
+    return failed('unreachable', `no engine of ${name} is available: ${[...new Set([...reasons, ...away])].join('; ')}`)
   }
 
   /**

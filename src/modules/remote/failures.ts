@@ -43,7 +43,7 @@ export const errorOf = ({ body }: Pick<HttpFailure, 'body'>): ServerError | null
   return parsed._tag === 'Left' ? null : serverError(parsed.right)
 }
 
-/** Most characters of a server's message in a reason. */
+/** Maximum number of characters of a server's message in a reason. */
 const SHOWN = 400
 
 /** Returns the reason of a failure, with the server's own message if present. */

@@ -35,7 +35,7 @@ export interface Past {
   readonly layers: readonly LayerCache[]
   /**
    * Added to the scores, broadcast to `[P, K, G, R, T, C]`: 0 where attention is allowed, `MASKED`
-   * where it is not.
+   * elsewhere.
    */
   readonly bias?: tf.Tensor
   /** Positions of the C keys, `[P, G or 1, C]` int32. Used only for layers with a window. */

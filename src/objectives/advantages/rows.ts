@@ -80,8 +80,8 @@ export const groupRows = (groups: readonly string[]): readonly (readonly number[
 }
 
 /**
- * Centers the unmasked numbers and divides them by their standard deviation: `(x - mean) / sqrt(var
- * + 1e-8)`, with `n - 1` in the variance.
+ * Centers the unmasked numbers and divides them by their standard deviation. The result is `(x -
+ * mean) / sqrt(var + 1e-8)`, with `n - 1` in the variance.
  *
  * Equation $y_t = \frac{x_t - \bar x}{\sqrt{\operatorname{var}(x) + 10^{-8}}}$ over the unmasked
  *          tokens

@@ -10,8 +10,9 @@ export interface SAPOOptions {
 }
 
 /**
- * Implements the objective of SAPO: a soft gate instead of a clip. `l = -A (4 / tau) sigmoid(tau (w
- * - 1))`; near `w = 1` its gradient is that of `-w A`, and it fades as the ratio moves away.
+ * Implements the objective of SAPO: a soft gate instead of a clip. It is `l = -A (4 / tau)
+ * sigmoid(tau (w - 1))`; near `w = 1` its gradient is that of `-w A`, and it fades as the ratio
+ * moves away.
  *
  * Equation $\ell_t = -A_t \frac{4}{\tau} \sigma(\tau (w_t - 1))$, $\tau = \tau_+$ where $A_t > 0$, else $\tau_-$
  * Gradient $\partial \ell_t / \partial \log \pi_t = -4 w_t A_t \, \sigma(x) (1 - \sigma(x))$ with $x = \tau (w_t - 1)$: $-A_t$ at ratio 1, fading

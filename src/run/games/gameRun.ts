@@ -25,7 +25,7 @@ import { batchAdvantage } from '../../objectives/advantages/batchAdvantage.js'
 import { ALGORITHMS } from '../../objectives/algorithms.js'
 import { learnerParts, lossOf, offPolicyOf } from '../choices.js'
 import type { Evaluator } from '../evaluation.js'
-import type { PolicyRunSettings } from '../policyRun.js'
+import type { PolicyRunSettings } from '../policyParts.js'
 import { type AnyRun, closing, defineRun } from '../run.js'
 import { policySettings } from '../settings.js'
 import { gameMetrics } from './gameMetrics.js'
@@ -65,11 +65,11 @@ export interface GameRunModels {
 }
 
 /** The games of a run, without what the settings choose. */
-export type PlayOptions<P> = Omit<GameEnvOptions<P>, 'prompts' | 'repeats' | 'start' | 'casts'>
+export type GamePlayOptions<P> = Omit<GameEnvOptions<P>, 'prompts' | 'repeats' | 'start' | 'casts'>
 
 export interface GameRunParts<P> {
   readonly model: Pretrained
-  readonly play: PlayOptions<P>
+  readonly play: GamePlayOptions<P>
   /** Who plays besides old weights, as in `GameEnv`. Default: `player` in all seats. */
   readonly casts?: readonly (readonly string[])[]
   /** Makes the evaluators. Default: none. */

@@ -8,9 +8,10 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { Clock } from '../../core/capabilities.js'
+import { child, type Key } from '../../core/key.js'
 import { aList, aRecord, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
 import { callJson } from '../../data/capture/records.js'
-import type { CapturedSession } from '../../data/capture/session.js'
+import type { CapturedSession, SessionEnd } from '../../data/capture/session.js'
 import { sessionTrajectories } from '../../data/capture/trajectories.js'
 import { liveCalendar, liveClock } from '../../live/clock.js'
 import { liveIds } from '../../live/ids.js'
@@ -20,9 +21,15 @@ import { readJsonBody } from '../body.js'
 import { type ApiFailure, apiFailure, failureResponse, jsonResponse } from '../requests/failure.js'
 import { parseFields } from '../requests/fields.js'
 import { DEFAULT_LIMITS, type ServeOptions } from '../requests/served.js'
-import { answerCall, type CaptureCallOptions, callKey } from './calls.js'
+import { answerCall, type CaptureCallOptions } from './calls.js'
 import { type CaptureJournal, noJournal } from './journal.js'
-import { type CaptureLimits, DEFAULT_CAPTURE_LIMITS, type LiveSession, makeSessions } from './sessions.js'
+import {
+  type CaptureLimits,
+  DEFAULT_CAPTURE_LIMITS,
+  type LiveSession,
+  makeSessions,
+  type SamplingOverride,
+} from './sessions.js'
 
 export interface CaptureOptions {
   /** A session that a call names and nobody opened: made, or refused with 404. Default `create`. */
@@ -53,8 +60,30 @@ const CAPTURE_OPTIONS: OptionKinds<CaptureOptions> = {
   clock: aRecord,
 }
 
+/** A session to open. */
+interface SessionOptions {
+  readonly id: string
+  /** Default: the id. */
+  readonly group?: string
+  readonly metadata?: CapturedSession['metadata']
+  /** Sampling of the session's calls, whatever they request. Default: that of the proxy. */
+  readonly sampling?: SamplingOverride
+  /** Random key of all calls, whatever seeds they request. Default: their seeds, else the proxy's key. */
+  readonly key?: Key
+}
+
 /** A capture proxy without a socket. */
 export interface CaptureApp {
+  /**
+   * Opens a session. Returns the path that its calls begin with and its key, or `Left(ApiFailure)`
+   * for an id that is taken and where a limit is reached.
+   */
+  readonly open: (session: SessionOptions) => Promise<E.Either<ApiFailure, OpenedSession>>
+  /**
+   * Ends a session: later calls are refused, and unanswered ones are aborted, which fails the
+   * session. Returns it, or `null` if it was dropped.
+   */
+  readonly finish: (id: string, end: SessionEnd) => Promise<CapturedSession | null>
   readonly fetch: (request: Request) => Promise<Response>
   /** Requests that are in the engine. */
   readonly inFlight: () => number
@@ -62,6 +91,12 @@ export interface CaptureApp {
   readonly sessions: () => readonly CapturedSession[]
   /** Forgets sessions, such as those that were learned from. */
   readonly drop: (ids: readonly string[]) => Promise<void>
+}
+
+/** How to reach an open session. */
+interface OpenedSession {
+  readonly path: string
+  readonly apiKey: string
 }
 
 type Answer = E.Either<ApiFailure, Response>
@@ -175,19 +210,8 @@ export const captureApp = (serve: ServeOptions, options: CaptureOptions = {}): C
   const isOpen = async (request: Request, keys: readonly string[]): Promise<boolean> =>
     apiKeys.length === 0 || isAuthorized(givenKey(request.headers), keys)
 
-  const openSession = (
-    id: string,
-    more: { readonly group?: string; readonly metadata?: CapturedSession['metadata'] } = {},
-  ) =>
-    sessions.open(
-      {
-        id,
-        group: more.group ?? id,
-        metadata: more.metadata ?? {},
-        createdAt: world.calendar.today().getTime(),
-      },
-      world.ids.fresh(),
-    )
+  const openSession = ({ id, group = id, metadata = {}, ...more }: SessionOptions) =>
+    sessions.open({ id, group, metadata, createdAt: world.calendar.today().getTime(), ...more }, world.ids.fresh())
 
   /** The session that a call is for: it may be made here, by whoever has an API key. */
   const sessionFor = async (request: Request, id: string): Promise<E.Either<ApiFailure, LiveSession>> => {
@@ -196,7 +220,7 @@ export const captureApp = (serve: ServeOptions, options: CaptureOptions = {}): C
     if (!(await isOpen(request, keys))) return unauthorized()
     if (live !== undefined) return E.right(live)
     if (!SESSION_ID.test(id)) return E.left(apiFailure(400, `'${id.slice(0, 200)}' is no id of a session.`))
-    return unknown === 'create' ? openSession(id) : E.left(apiFailure(404, `There is no session '${id}'.`))
+    return unknown === 'create' ? openSession({ id }) : E.left(apiFailure(404, `There is no session '${id}'.`))
   }
 
   /** The id in a header or in a key. */
@@ -212,7 +236,7 @@ export const captureApp = (serve: ServeOptions, options: CaptureOptions = {}): C
     if (E.isLeft(may)) return may
     const body = await readJsonBody(request, { maxBytes })
     if (E.isLeft(body)) return body
-    const key = callKey(serve.key, live.session.id, sessions.asks(live))
+    const key = child(live.key ?? child(serve.key, live.session.id), sessions.asks(live))
     return E.right(await answerCall({ live, path, body: body.right, request, key }, calls))
   }
 
@@ -241,7 +265,8 @@ export const captureApp = (serve: ServeOptions, options: CaptureOptions = {}): C
     const fields = await fieldsOf(request, openSchema)
     if (E.isLeft(fields)) return fields
     const { session_id: id, group_id: group, metadata } = fields.right
-    const live = await openSession(id ?? world.ids.fresh(), {
+    const live = await openSession({
+      id: id ?? world.ids.fresh(),
       ...(group != null && { group }),
       ...(metadata != null && { metadata }),
     })
@@ -352,6 +377,18 @@ export const captureApp = (serve: ServeOptions, options: CaptureOptions = {}): C
         world.report(error)
         return failureResponse(apiFailure(500, 'Internal server error'), pathOf(request))
       }
+    },
+    open: async (session) =>
+      E.map((live: LiveSession) => ({ path: `/sessions/${session.id}/v1`, apiKey: keyOf(live) }))(
+        await openSession(session),
+      ),
+    finish: async (id, given) => {
+      const live = sessions.get(id)
+      if (live === undefined) return null
+      const { running } = live
+      const reason = `the program ended while ${running} ${running === 1 ? 'call was' : 'calls were'} unanswered`
+      await sessions.end(live, given.status === 'ok' && running > 0 ? { status: 'failed', reason } : given)
+      return live.session
     },
     inFlight: () => sessions.counts().running,
     sessions: () => sessions.list().map(({ session }) => session),

@@ -155,6 +155,7 @@ export const answerCall = (
     completions: completions.map((one) => completionOf(one, failure, { tools, serve })),
   })
 
+  let generated = 0
   const generate: LLMEngine['generate'] = (made, options) => {
     const index = sessions.begin(live)
     const [startedAt, started] = [calendar.today().getTime(), clock.now()]
@@ -164,7 +165,8 @@ export const answerCall = (
       await sessions.ended(live, call)
     }
     const { maxTokens = null, ...rest } = { ...sampling, ...live.sampling }
-    const changed = { ...made.sampling, ...rest, maxTokens: least(made.sampling.maxTokens, maxTokens) }
+    const own = live.key === null ? {} : { key: child(key, generated++) }
+    const changed = { ...made.sampling, ...rest, ...own, maxTokens: least(made.sampling.maxTokens, maxTokens) }
     return recordingEngine(engine, told).generate(
       { ...made, sampling: changed, conversation: live.session.id },
       options,
@@ -203,6 +205,3 @@ const chatOf = (path: string, body: unknown, { responses }: LiveSession): Body =
         : E.right(isObject(body) ? body : {})
   return E.isRight(read) ? read.right : {}
 }
-
-/** Another key for each call. */
-export const callKey = (key: Key, session: string, index: number): Key => child(child(key, session), index)

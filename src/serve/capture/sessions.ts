@@ -2,6 +2,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import type { Clock } from '../../core/capabilities.js'
 import type { Changing } from '../../core/changing.js'
+import type { Key } from '../../core/key.js'
 import type { CapturedCall, CapturedReward, CapturedSession, SessionEnd } from '../../data/capture/session.js'
 import type { SamplingParams } from '../../data/generation.js'
 import { type ApiFailure, apiFailure } from '../requests/failure.js'
@@ -40,6 +41,7 @@ export interface LiveSession {
   readonly control: AbortController
   /** Number of calls that came in: each draws from a key of its own. */
   readonly asked: number
+  readonly key: Key | null
   readonly sampling: SamplingOverride
 }
 
@@ -47,6 +49,8 @@ export interface LiveSession {
 type NewSession = Pick<CapturedSession, 'id' | 'group' | 'metadata' | 'createdAt'> & {
   /** Sampling of this session's calls. Default: that of the proxy. */
   readonly sampling?: SamplingOverride
+  /** Random key of all calls, whatever seeds they request. Default: their seeds, else the proxy's key. */
+  readonly key?: Key
 }
 
 export interface CaptureSessions {
@@ -99,13 +103,17 @@ export const makeSessions = (
 ): CaptureSessions => {
   const sessions = new Map<string, Changing<LiveSession>>()
   let [bytes, expired] = [0, 0]
-  const add = (session: CapturedSession, secret: string, sampling: SamplingOverride = {}): Changing<LiveSession> => {
+  const add = (
+    session: CapturedSession,
+    secret: string,
+    { sampling = {}, key = null }: { readonly sampling?: SamplingOverride; readonly key?: Key | null } = {},
+  ): Changing<LiveSession> => {
     const size = session.calls.reduce((sum, call) => sum + bytesOf(call), 0)
     const last = session.calls.reduce((most, { index }) => Math.max(most, index), -1)
     const live: Changing<LiveSession> = {
       ...{ session, secret, next: last + 1, running: 0, bytes: size, usedAt: clock.now() },
       ...{ answers: makeAnswers(), responses: responseMemory(), control: new AbortController() },
-      ...{ asked: last + 1, sampling },
+      ...{ asked: last + 1, key, sampling },
     }
     bytes += size
     sessions.set(session.id, live)
@@ -138,14 +146,17 @@ export const makeSessions = (
     E.left(apiFailure(503, `The proxy holds as many ${what} as it may: collect and delete sessions that are finished.`))
 
   return {
-    open: async ({ sampling, ...session }, secret) => {
+    open: async ({ sampling, key, ...session }, secret) => {
       sweep()
       if (sessions.has(session.id)) {
         return E.left({ ...apiFailure(409, `The session '${session.id}' is there already.`), type: 'ConflictError' })
       }
       if (sessions.size >= limits.sessions) return full('sessions')
       if (bytes >= limits.bytes) return full('bytes')
-      const live = add({ ...session, calls: [], reward: null, end: null }, secret, sampling)
+      const live = add({ ...session, calls: [], reward: null, end: null }, secret, {
+        ...(sampling && { sampling }),
+        ...(key && { key }),
+      })
       await journal.append({ type: 'session', session })
       return E.right(live)
     },

@@ -41,7 +41,7 @@ export const askedModel = (served: Served, name: string | null | undefined): E.E
 export const requestName = (served: Served, request: Request, given: string | null | undefined): string =>
   (request.headers.get('x-request-id') || given) ?? served.world.ids.fresh()
 
-/** The options that affect the sampling of prompts, besides the fields. */
+/** The options that affect the sampling of prompts, in addition to the fields. */
 export interface PromptOptions {
   /** `null`: as many as the context has room for. */
   readonly maxTokens: number | null

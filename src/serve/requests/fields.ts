@@ -72,7 +72,7 @@ const REFUSED: Refusals = {
   bad_words: { harmless: [], why: needs('banned sequences of tokens') },
   logprob_token_ids: { harmless: [], why: needs('log-probabilities of chosen tokens') },
   repetition_detection: { harmless: [], why: needs('detection of repetitions') },
-  thinking_token_budget: { harmless: [-1], why: needs('a budget for thoughts') },
+  thinking_token_budget: { harmless: [-1], why: needs('a reasoning budget') },
   kv_transfer_params: { harmless: [], why: needs('transfer of keys and values') },
   priority: { harmless: [0], why: needs('scheduling by priority') },
   features: { harmless: [], why: needs('multimodal inputs') },

@@ -5,6 +5,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { type History, lastMessage, textOf } from '../../text/history/history.js'
+import { knownMessage } from '../../text/history/knownMessage.js'
 import { historyFromOpenAi } from '../../text/history/openAiChat.js'
 import { type ChatTemplate, type RenderOptions, runTemplate } from '../../text/template/chatTemplate.js'
 import type { TextTokenizer } from '../../text/tokenizer/textTokenizer.js'
@@ -60,35 +61,6 @@ export interface PromptText {
 
 /** Renders and encodes the conversation of a request. */
 export type ReadConversation = (text: PromptText, fields: ChatFields) => E.Either<ApiFailure, Conversation>
-
-const KNOWN = ['role', 'content', 'reasoning_content', 'tool_calls', 'tool_call_id', 'name'] as const
-
-/** Returns the supported fields of a call. Empty text counts as no arguments. */
-const knownCall = (call: unknown): unknown => {
-  if (typeof call !== 'object' || call === null || !('function' in call)) return call
-  const { id, type, function: called } = call as Readonly<Record<string, unknown>> // an object, as checked
-  if (typeof called !== 'object' || called === null) return call
-  const { name, arguments: args } = called as Readonly<Record<string, unknown>> // likewise
-  return {
-    ...(id != null && { id }),
-    ...(type != null && { type }),
-    function: { name, arguments: args === '' ? '{}' : args },
-  }
-}
-
-/**
- * Returns the supported fields of a message. vLLM names thoughts `reasoning`, others
- * `reasoning_content`.
- */
-const knownMessage = (message: Readonly<Record<string, unknown>>): object => {
-  const kept = Object.fromEntries(KNOWN.flatMap((name) => (message[name] == null ? [] : [[name, message[name]]])))
-  const { tool_calls: calls } = kept
-  return {
-    ...kept,
-    ...(kept.reasoning_content === undefined && message.reasoning != null && { reasoning_content: message.reasoning }),
-    ...(Array.isArray(calls) && { tool_calls: calls.map(knownCall) }),
-  }
-}
 
 /** Kinds of content parts that a text model supports: text, and an assistant's reasoning. */
 const TEXTUAL: readonly unknown[] = ['text', 'thinking']

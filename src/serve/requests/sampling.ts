@@ -14,7 +14,7 @@ const MAX_BIAS = 100
 export interface SamplingContext {
   readonly info: EngineInfo
   readonly logProbsMode: LogProbsMode
-  /** Most log-probabilities per position; -1: all. */
+  /** Maximum number of log-probabilities per position; -1: all. */
   readonly maxLogProbs: number
   /** Random key of a request without a seed. */
   readonly key: Key

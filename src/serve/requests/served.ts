@@ -36,11 +36,11 @@ export interface ServedText extends PromptText {
 /** Limits of a single request. */
 export interface ServeLimits {
   readonly maxBodyBytes: number
-  /** Most log-probabilities per position; -1: the whole vocabulary. */
+  /** Maximum number of log-probabilities per position; -1: the whole vocabulary. */
   readonly maxLogProbs: number
-  /** Most prompts of one completion request. */
+  /** Maximum number of prompts of one completion request. */
   readonly maxPrompts: number
-  /** Most completions of one prompt. */
+  /** Maximum number of completions of one prompt. */
   readonly maxCompletions: number
 }
 

@@ -28,7 +28,7 @@ interface Accepted {
 /** One choice of a stream. */
 export interface Chunk {
   readonly choice: object
-  /** Token counts so far, sent if the client asks for continuous usage. */
+  /** Token counts so far, sent if the client requests continuous usage. */
   readonly usage: TokenUsage
   /** More fields of the frame. */
   readonly fields?: object
@@ -104,7 +104,7 @@ export const endpoint =
     return E.map((begun: RunningJob) => eventStream(frames(begun, stream), begun.stop))(await afterFirst(running))
   }
 
-/** The format of tokens in an answer. Without log-probabilities no tokens are written. */
+/** Returns the format of tokens in an answer. Without log-probabilities no tokens are written. */
 export const writingOf = (
   served: Served,
   { logProbs, tokensAs }: { readonly logProbs: number | null; readonly tokensAs: TokenWriting['tokens'] },

@@ -152,7 +152,7 @@ const firstChoices = ({ asked }: StreamState): readonly object[] => {
   ]
 }
 
-/** A stream starts with the role of each choice. The first chunk carries the prompt's token ids. */
+/** Returns the chunks of `firstChoices`. The first of them carries the prompt's token ids. */
 const beginning = (state: StreamState, usage: TokenUsage): readonly Chunk[] =>
   firstChoices(state).map((choice, i) => ({
     choice,

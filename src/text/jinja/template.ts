@@ -2,7 +2,7 @@
  * Jinja templates with Python's rules: the environment in which Transformers renders chat
  * templates.
  *
- * This folder holds Jinja as chat templates use it. It holds nothing about conversations
+ * This folder holds Jinja as chat templates use it. It does not hold conversations
  * (`../template`).
  *
  * The syntax tree is that of `@huggingface/jinja`. Its evaluator is not used, because it prints

@@ -25,10 +25,7 @@ const isCombining = (character: string): boolean => {
 const isBlocking = (first: string, second: string): boolean =>
   first === second || `${second}${first}`.normalize('NFD') === `${second}${first}`
 
-/**
- * Sorts a run of combining characters into canonical order. Characters of equal class keep their
- * order.
- */
+/** Sorts a run of combining characters into canonical order. Equal ones keep their order. */
 const sorted = (run: readonly TextChange[]): readonly TextChange[] => {
   if (run.length < 2) return run
   const left = new Map<string, TextChange[]>()

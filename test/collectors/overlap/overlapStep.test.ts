@@ -278,7 +278,7 @@ describe('overlapStep', () => {
 
   it('throws for what cannot have happened', () => {
     const state = overlapState({ groups: 1 })
-    expect(() => overlapStep(state, { _tag: 'Trained' })).toThrow('nothing is being learned from')
-    expect(() => overlapStep(state, { _tag: 'Pushed', version: 1 })).toThrow('version 1 was not on its way')
+    expect(() => overlapStep(state, { _tag: 'Trained' })).toThrow('no groups are in training')
+    expect(() => overlapStep(state, { _tag: 'Pushed', version: 1 })).toThrow('version 1 was not being pushed')
   })
 })

@@ -179,7 +179,9 @@ describe('sampleAhead', () => {
       { push: pushed },
     )
     const stopped = await failing.take()
-    expect(stopped).toMatchObject({ left: { reason: '6 groups failed, more than the share of 0.5', cause: NO } })
+    expect(stopped).toMatchObject({
+      left: { reason: '6 groups failed, more than the allowed share of 0.5', cause: NO },
+    })
     expect(await failing.take()).toEqual(stopped)
     await failing.close()
   })
@@ -210,9 +212,9 @@ describe('sampleAhead', () => {
   it('throws for steps that nobody took and steps that are taken twice', async () => {
     const { source } = sourceOf(async (task) => played(task, 0))
     const ahead = sampleAhead(source, { groups: 1 }, { push: pushed })
-    expect(() => ahead.trained()).toThrow('nothing was taken')
+    expect(() => ahead.trained()).toThrow('without a taken step')
     await ahead.take()
-    await expect(ahead.take()).rejects.toThrow('before the step before it has ended')
+    await expect(ahead.take()).rejects.toThrow('before the previous step ended')
     await ahead.close()
   })
 })

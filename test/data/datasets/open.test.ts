@@ -90,7 +90,7 @@ describe('openDataset', () => {
     expect(sentence(await leftOf(openDataset('hub:owner/rows/main/validation', GSM8K, { hub })))).toMatch(
       /does not have files of split validation of main: its files are main\/train-00000-of-00002.parquet, .*train.jsonl/,
     )
-    expect(sentence(await leftOf(openDataset('hub:owner/gated/main/train', GSM8K, { hub })))).toMatch(/asked for/)
+    expect(sentence(await leftOf(openDataset('hub:owner/gated/main/train', GSM8K, { hub })))).toMatch(/request access/)
     expect(sentence(await leftOf(openDataset('hub:owner/rows/bad.jsonl', GSM8K, { hub })))).toMatch(
       /bad.jsonl, line 2: answer: /,
     )
@@ -142,7 +142,7 @@ describe('a plain name of the hub', () => {
     const offline = liveHub({ endpoint: server.url, cacheFolder, network: 'cache-only' })
     const failure = await leftOf(openDataset('owner/rows', GSM8K, { hub: offline }))
     expect(sentence(failure)).toMatch(
-      /the cache .* has nothing of revision main\. Download it once .*`hf download owner\/rows --repo-type dataset`.*, or name a file of rows/,
+      /the cache .* has no files of revision main\. Download it once .*`hf download owner\/rows --repo-type dataset`.*, or name a file of rows/,
     )
     await names('owner/rows', { hub: liveHub({ endpoint: server.url, cacheFolder }) })
     expect(queries(await names('owner/rows', { hub: offline }))).toHaveLength(3)

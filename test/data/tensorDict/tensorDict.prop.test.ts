@@ -51,7 +51,7 @@ describe('construction', () => {
         TensorDict({ a: tf.zeros([3]), b: { c: ragged('int32', [[1]]) }, d: data([1, 2]), e: meta('x') }, [2])
       expect(make).toThrow(TensorDictError)
       expect(make).toThrow(/"a": tensor of shape \[3\].*"b" > "c": 1 ragged rows/)
-      expect(() => TensorDict({}, [-1])).toThrow('no natural number')
+      expect(() => TensorDict({}, [-1])).toThrow('not a natural number')
       expect(() => TensorDict({ a: 5 as never }, [])).toThrow('got number')
       return []
     })
@@ -102,7 +102,7 @@ describe('the first batch axis', () => {
         /"x": float32 tensor of features \[2\] and .*\[3\].*"y": Data and ragged int32.*"m": different meta/,
       )
       expect(() => concat([a, exclude(a, 'y') as never])).toThrow('at "y": Data and nothing')
-      expect(() => concat([])).toThrow('nothing to join')
+      expect(() => concat([])).toThrow('no parts to join')
       return []
     })
   })

@@ -1,7 +1,9 @@
 /** The rules of our games against OpenSpiel's playthrough files, replayed to the last line. */
 import { readdirSync } from 'node:fs'
+import { Chess } from 'chess.js'
 import { describe, expect, it } from 'vitest'
 import { breakthrough } from '../../../src/envs/games/breakthrough.js'
+import { chess } from '../../../src/envs/games/chess.js'
 import { connectFour } from '../../../src/envs/games/connectFour.js'
 import type { Game } from '../../../src/envs/games/game.js'
 import { hex } from '../../../src/envs/games/hex.js'
@@ -9,13 +11,22 @@ import { kuhnPoker } from '../../../src/envs/games/kuhnPoker.js'
 import { leducPoker } from '../../../src/envs/games/leducPoker.js'
 import { liarsDice } from '../../../src/envs/games/liarsDice.js'
 import {
+  battleOfTheSexes,
+  biasedRockPaperScissors,
+  chicken,
+  coordination,
   matchingPennies,
   matchingPennies3,
   prisonersDilemma,
   rockPaperScissors,
+  rockPaperScissorsWater,
+  shapleysGame,
   stagHunt,
 } from '../../../src/envs/games/matrixGames.js'
+import { misere } from '../../../src/envs/games/misere.js'
+import { negotiation } from '../../../src/envs/games/negotiation.js'
 import { nim } from '../../../src/envs/games/nim.js'
+import { phantomTicTacToe } from '../../../src/envs/games/phantomTicTacToe.js'
 import { pig } from '../../../src/envs/games/pig.js'
 import { ticTacToe } from '../../../src/envs/games/ticTacToe.js'
 import { type PlaythroughOptions, type PlaythroughResult, playthroughProblems } from '../../kit/playthrough.js'
@@ -25,9 +36,20 @@ const replayed =
   (file: string): PlaythroughResult =>
     playthroughProblems(file, game, options)
 
+/** The deal that OpenSpiel draws with `rng_seed=100`. */
+const DEAL = {
+  maxSteps: 4,
+  pool: [0, 1, 4],
+  values: [
+    [2, 9, 4],
+    [1, 9, 6],
+  ],
+} as const
+
 /** The replay of each file, and how many moves it has. */
 const FILES: Readonly<Record<string, readonly [replay: (file: string) => PlaythroughResult, moves: number]>> = {
   'breakthrough.txt': [replayed(breakthrough()), 38],
+  'chess.txt': [replayed(chess({ library: { Chess } })), 359],
   'connect_four.txt': [replayed(connectFour()), 17],
   'connect_four_start_at.txt': [replayed(connectFour(), { start: [4, 3, 3, 2, 0, 4, 4, 4, 4, 0] }), 13],
   'hex(board_size=5).txt': [replayed(hex({ rows: 5, columns: 5 })), 21],
@@ -39,11 +61,28 @@ const FILES: Readonly<Record<string, readonly [replay: (file: string) => Playthr
   'leduc_poker_773740114.txt': [replayed(leducPoker()), 4],
   'liars_dice.txt': [replayed(liarsDice()), 6],
   'matching_pennies_3p.txt': [replayed(matchingPennies3), 1],
+  'matrix_bos.txt': [replayed(battleOfTheSexes), 1],
+  'matrix_brps.txt': [replayed(biasedRockPaperScissors), 1],
+  'matrix_cd.txt': [replayed(chicken), 1],
+  'matrix_coordination.txt': [replayed(coordination), 1],
   'matrix_mp.txt': [replayed(matchingPennies), 1],
   'matrix_pd.txt': [replayed(prisonersDilemma), 1],
   'matrix_rps.txt': [replayed(rockPaperScissors), 1],
+  'matrix_rpsw.txt': [replayed(rockPaperScissorsWater), 1],
   'matrix_sh.txt': [replayed(stagHunt), 1],
+  'matrix_shapleys_game.txt': [replayed(shapleysGame), 1],
+  'misere(game=kuhn_poker()).txt': [replayed(misere(kuhnPoker())), 5],
+  'misere(game=pig(players=3,horizon=20,winscore=6)).txt': [
+    replayed(misere(pig({ players: 3, horizon: 20, winScore: 5 }))),
+    13,
+  ],
+  'misere(game=tic_tac_toe()).txt': [replayed(misere(ticTacToe)), 8],
+  'negotiation(rng_seed=100,utterance_dim=2,num_symbols=3).txt': [
+    replayed(negotiation({ symbols: 3, utteranceLength: 2, deals: [DEAL] })),
+    9,
+  ],
   'nim.txt': [replayed(nim()), 6],
+  'phantom_ttt.txt': [replayed(phantomTicTacToe), 11],
   'pig_3p.txt': [replayed(pig({ players: 3, horizon: 10, winScore: 10 })), 13],
   'pig_4p.txt': [replayed(pig({ players: 4, horizon: 10, winScore: 8 })), 16],
   'pig_5p.txt': [replayed(pig({ players: 5, horizon: 100, winScore: 16 })), 39],

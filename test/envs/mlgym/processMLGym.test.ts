@@ -54,7 +54,7 @@ describe('processMLGym', () => {
     ['refuse', /^RuntimeError: no$/],
     ['garbage', /^the bridge said what is no answer: Traceback$/],
     ['wrong', /^the bridge's answer does not fit: /],
-    ['die', /^the bridge ended with code 3: out of luck$/],
+    ['die', /^the resource 'MLGym bridge': it ended with code 3: out of luck$/],
   ])('a bridge that answers %j with what it should not is a failure', async (command, reason) => {
     const session = orThrow(await processMLGym(STAND_IN).open(request)())
     expect(failureOf(await session.step(command)())).toMatchObject({
@@ -76,9 +76,9 @@ describe('processMLGym', () => {
     const session = orThrow(await processMLGym({ ...STAND_IN, timers, stepLimitMs: 5 }).open(request)())
     const late = session.step('hang')()
     rings.at(-1)!()
-    expect(failureOf(await late).reason).toBe('the bridge did not answer in 5 ms')
+    expect(failureOf(await late).reason).toBe("the resource 'MLGym bridge': it did not answer in 5 ms")
     expect(isAlive(pidOf(session))).toBe(false)
-    expect(failureOf(await session.step('ls')()).reason).toMatch(/^the bridge ended with /)
+    expect(failureOf(await session.step('ls')()).reason).toMatch(/: it ended with /)
     await session.close()
   })
 
@@ -87,7 +87,9 @@ describe('processMLGym', () => {
       'FileNotFoundError: tasks/missing.yaml',
     )
     const none = await processMLGym({ command: 'no-such-program-of-mlgym' }).open(request)()
-    expect(failureOf(none).reason).toBe('no-such-program-of-mlgym: there is no such program')
+    expect(failureOf(none).reason).toBe(
+      "the resource 'MLGym bridge': no-such-program-of-mlgym: there is no such program",
+    )
   })
 
   it('makeMLGym plays an episode through it, and leaves no process', () =>

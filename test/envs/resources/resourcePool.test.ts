@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import { type ResourceSpec, resourceFailure } from '../../../src/envs/resources/resource.js'
+import { type ResourceSpec, resourceFailure } from '../../../src/core/resource.js'
 import { type Lease, resourcePool } from '../../../src/envs/resources/resourcePool.js'
 import { manualTime, settle } from '../../kit/manualTime.js'
 
@@ -73,6 +73,13 @@ describe('resourcePool', () => {
             startMs: Number.POSITIVE_INFINITY,
             waitMs: Number.POSITIVE_INFINITY,
           })
+          /** Work that ends may begin other work. */
+          const quiet = async (): Promise<void> => {
+            for (let turn = 0; turn < 5 || s.count() > 0; turn++) {
+              await s.waitAll()
+              await new Promise((go) => setImmediate(go))
+            }
+          }
           const inUse = new Set<number>()
           let ended = 0
           const play = async ({ tag, after, abort }: (typeof users)[number], i: number): Promise<void> => {
@@ -95,12 +102,12 @@ describe('resourcePool', () => {
           const all = Promise.all(users.map(play))
           await s.waitFor(all)
           expect(ended).toBe(users.length)
-          await s.waitAll()
+          await quiet()
           expect(most()).toBeLessThanOrEqual(limit)
           const { leased: left, waiting } = pool.stats()
           expect([left, waiting]).toEqual([0, 0])
           await s.waitFor(pool.close())
-          await s.waitAll()
+          await quiet()
           expect([...alive]).toEqual([])
         },
       ),

@@ -98,7 +98,8 @@ describe('a model without a chat template', () => {
     await baseModel(['<|endoftext|>', '<|im_end|>'], '<|endoftext|>')
     expect(await leftOf(loadPretrained(folder, liveFiles, { fallbackFormat: CHAT_ML }))).toMatchObject({
       file: 'tokenizer.json',
-      reason: 'the tokenizer has no special token <|im_start|>, which fallbackFormat writes: PLAIN_CHAT needs none',
+      reason:
+        'the tokenizer has no special token <|im_start|>, which fallbackFormat writes: PLAIN_CHAT needs no special tokens',
     })
   })
 })

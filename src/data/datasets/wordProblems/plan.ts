@@ -1,4 +1,7 @@
-/** The arithmetic of a word problem: a start and a chain of steps whose running totals stay between 0 and 99. */
+/**
+ * The arithmetic of a word problem: a start and a chain of steps whose running totals stay between
+ * 0 and 99.
+ */
 import { child, type Key, uniformInteger } from '../../../core/key.js'
 
 export type ProblemOperation = 'add' | 'subtract' | 'multiply'

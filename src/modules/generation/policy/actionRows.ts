@@ -53,7 +53,7 @@ const tokenProblem = (token: GeneratedToken, t: number, { abilities }: RowRules)
 const countProblem = (count: number, stopReason: StopReason, maxTokens: number | null): string | null => {
   if (count === 0) return 'a completion without tokens'
   if (maxTokens === null) return null
-  if (count > maxTokens) return `${count} tokens where at most ${maxTokens} were asked for`
+  if (count > maxTokens) return `${count} tokens although at most ${maxTokens} were requested`
   return stopReason === 'length' && count < maxTokens ? `an end by length after ${count} of ${maxTokens} tokens` : null
 }
 
@@ -81,7 +81,7 @@ export const actionRow = (
   if (newest !== version && rules.mixedVersions === 'refuse') {
     return E.left(
       `the weights changed inside a completion, from version ${version} to ${newest}: let running requests end before ` +
-        "(pause mode 'wait'), or give mixedVersions: 'oldest' or 'each'",
+        "(pause mode 'wait'), or set mixedVersions: 'oldest' or 'each'",
     )
   }
   return E.right({

@@ -70,9 +70,9 @@ export interface EnginePolicyOptions {
 }
 
 export interface EnginePolicyLimits {
-  /** Most concurrent requests of this policy, over all its calls. Default 256. */
+  /** Maximum number of concurrent requests of this policy, over all its calls. Default 256. */
   readonly maxConcurrent?: number
-  /** Most completions per request. Default: as many as the engine decodes at a time. */
+  /** Maximum completions per request. Default: as many as the engine decodes in parallel. */
   readonly maxPerRequest?: number
   /**
    * Time limit of one call of `act` or `score` in milliseconds. Default: only the limits of the

@@ -25,7 +25,7 @@ export interface PlanOptions {
   readonly sampling: SamplingParams
   readonly key: Key
   readonly truncate: Truncation
-  /** Most completions per request. */
+  /** Maximum number of completions per request. */
   readonly maxPerRequest: number
   readonly abilities: Pick<EngineAbilities, 'maxModelLength' | 'vocabularySize'>
 }

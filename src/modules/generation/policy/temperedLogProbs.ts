@@ -7,7 +7,7 @@ import type { SamplingParams } from '../../../data/generation.js'
 import { knownModes } from '../../remote/vllm/serverLogProbs.js'
 import { DEFAULT_SAMPLING } from '../sampling/params.js'
 
-/** Settings besides the temperature that change the distribution of a token. */
+/** Settings other than the temperature that change the distribution of a token. */
 const CHANGES = [
   ...(['topK', 'topP', 'minP'] as const),
   ...(['minTokens', 'repetitionPenalty', 'presencePenalty', 'frequencyPenalty', 'allowedTokens'] as const),

@@ -29,7 +29,7 @@ export interface LaneModel {
   readonly rotary: (length: number) => RotaryTables
   /** The distinct windows of the model's layers. */
   readonly windows: readonly (number | null)[]
-  /** Fewest rows that a step computes. */
+  /** Minimum number of rows that a step computes. */
   readonly leastRows: number
   readonly weights: LaneWeights
 }

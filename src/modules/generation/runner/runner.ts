@@ -11,7 +11,7 @@ import { keyValuesOf, makeLane } from './lane.js'
 import type { KeyValues, ModelRunner, PrefillItem, PrefillResult } from './modelRunner.js'
 import { nextTokens } from './nextTokens.js'
 
-/** Most tokens of several prompts in one packed run. A single prompt may have more. */
+/** Maximum number of tokens of several prompts in one packed run. A single prompt may have more. */
 const PACKED_TOKENS = 512
 
 const pastLength = ({ past }: PrefillItem): number => past.reduce((sum, part) => sum + part.length, 0)
@@ -37,7 +37,7 @@ const packs = (items: readonly PrefillItem[]): readonly (readonly PrefillItem[])
   return result
 }
 
-/** Most tokens of prompts in one run as rows of one length. */
+/** Maximum number of tokens of prompts in one run as rows of one length. */
 const BATCH_TOKENS = 2048
 
 /**

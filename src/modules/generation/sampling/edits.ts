@@ -2,7 +2,7 @@
 import type { SamplingParams } from '../../../data/generation.js'
 import type { TokenCounts } from './counts.js'
 
-/** The counts and bans that the changes depend on, besides the parameters. */
+/** The counts and bans that the changes depend on, in addition to the parameters. */
 export interface EditContext {
   readonly promptCounts: TokenCounts
   readonly outputCounts: TokenCounts

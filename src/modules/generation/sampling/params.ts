@@ -30,7 +30,7 @@ export const DEFAULT_SAMPLING: SamplingParams = {
   logProbsMode: 'raw',
 }
 
-/** Most completions of one request (vLLM's limit). */
+/** Maximum number of completions of one request (vLLM's limit). */
 const MAX_COMPLETIONS = 16384
 
 /**

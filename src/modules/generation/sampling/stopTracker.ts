@@ -15,7 +15,7 @@ export interface StopRules {
   readonly sampling: Pick<SamplingParams, 'minTokens' | 'stop' | 'stopText' | 'stopTokens' | 'endTokens'>
   /** The model's end tokens. */
   readonly endTokens: readonly number[]
-  /** Most tokens of a completion: `sampling.maxTokens`, or the rest of the context. */
+  /** Maximum number of tokens of a completion: `sampling.maxTokens`, or the rest of the context. */
   readonly maxTokens: number
   /**
    * `tokenizer.decodeStart('skip')` hides special tokens in the text, but not in the ids. `null`:

@@ -12,7 +12,14 @@ import { historyPolicy } from '../../historyPolicy.js'
 import type { FallbackFormat } from '../../pretrained/chatFormats.js'
 import { loadPretrained, type ModelText, makeParams } from '../../pretrained/pretrained.js'
 import { TransformersWrapper } from '../../transformersWrapper.js'
-import { type Found, type Lookup, listedAs, named, type RegistryWorld, type ReplyScorer } from './policyLookup.js'
+import {
+  type FoundPolicy,
+  type Lookup,
+  listedAs,
+  namedPolicy,
+  type RegistryWorld,
+  type ReplyScorer,
+} from './policyLookup.js'
 
 /** Repositories and their short names, which Transformers takes, too. */
 const SHORT_NAMES: Readonly<Record<string, readonly string[]>> = {
@@ -34,7 +41,10 @@ const modelNamed = (id: string, { files }: RegistryWorld): TE.TaskEither<Failure
 /** Base models whose files name no end token. */
 const END_OF_GPT2 = '<|endoftext|>'
 
-/** The chat format of a base model: GPT-2 and its relatives end a turn with their only special token. */
+/**
+ * The chat format of a base model: GPT-2 and its relatives end a turn with their only special
+ * token.
+ */
 const formatOf = (model: string, format: FallbackFormat): FallbackFormat =>
   Object.hasOwn(SHORT_NAMES, model) ? { endOfTurn: END_OF_GPT2, ...format } : format
 
@@ -65,7 +75,7 @@ const scorerOf =
   }
 
 /** Finds `hf_ID`: a folder or a repository of the hub, as a model in this process. */
-export const inProcess = (id: string, { world, sampling, options: { fallbackFormat } }: Lookup): Found =>
+export const inProcess = (id: string, { world, sampling, options: { fallbackFormat } }: Lookup): FoundPolicy =>
   pipe(
     modelNamed(id, world),
     TE.chainW((model) =>
@@ -84,6 +94,6 @@ export const inProcess = (id: string, { world, sampling, options: { fallbackForm
         }),
       )
       const policy = historyPolicy({ policy: model, tokenizer: text.tokenizer, template: text.template })
-      return { ...named(policy, `hf_${id}`, async () => model.release()), scoreReplies: scorerOf(model, text) }
+      return { ...namedPolicy(policy, `hf_${id}`, async () => model.release()), scoreReplies: scorerOf(model, text) }
     }),
   )

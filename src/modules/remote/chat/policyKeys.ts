@@ -1,4 +1,7 @@
-/** Keys and addresses of providers: from the environment, or from a `.env` file, which never overrides the environment. */
+/**
+ * Keys and addresses of providers: from the environment, or from a `.env` file, which never
+ * overrides the environment.
+ */
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Environment, Files } from '../../../core/capabilities.js'

@@ -1,4 +1,4 @@
-/** What policies by name are made of: options, variables, and the policy that results. */
+/** The options, variables and results of looking up policies by name. */
 import type * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Environment, Files, Packages } from '../../../core/capabilities.js'
 import type { Failure } from '../../../core/failure.js'
@@ -12,7 +12,10 @@ import type { OpenAIWrapperOptions } from './clientConfig.js'
 import { OpenAIWrapper } from './openAIWrapper.js'
 import type { Variables } from './policyKeys.js'
 
-/** Scores whole replies to a conversation: the log-probability of each, in nats, its end of turn included. */
+/**
+ * Scores whole replies to a conversation: the log-probability of each, in nats, its end of turn
+ * included.
+ */
 export type ReplyScorer = (
   history: History,
   replies: readonly string[],
@@ -40,9 +43,9 @@ export interface RegistryOptions {
   readonly limits?: Pick<OpenAIWrapperOptions, 'maxRequestsPerMinute' | 'timeoutSeconds'>
   /**
    * JSON or YAML file of `vllm_` names with entries `{ name, url, served_name?, description? }` for
-   * servers that run, or `{ name, model_path, tokenizer_path?, description? }` for models that a server
-   * is started for. `name` is one name or a list of names, with or without `vllm_`; `served_name`
-   * defaults to the first. Default: VLLM_MODELS_PATH.
+   * servers that run, or `{ name, model_path, tokenizer_path?, description? }` for models that a
+   * server is started for. `name` is one name or a list of names, with or without `vllm_`;
+   * `served_name` defaults to the first. Default: VLLM_MODELS_PATH.
    */
   readonly vllmModels?: string
   /**
@@ -50,7 +53,10 @@ export interface RegistryOptions {
    * LITELLM_MODELS_PATH, else all.
    */
   readonly litellmModels?: string
-  /** Finds the models of `litellm_PROVIDER/MODEL` as `PROVIDER:MODEL`. Default: the AI SDK's packages. */
+  /**
+   * Finds the models of `litellm_PROVIDER/MODEL` as `PROVIDER:MODEL`. Default: the AI SDK's
+   * packages.
+   */
   readonly providers?: LanguageModelRegistry
   /** Policies and their other names, such as `{ openai_gpt-4.1-mini: ['judge', 'player_2'] }`. */
   readonly names?: Readonly<Record<string, readonly string[]>>
@@ -61,7 +67,7 @@ export interface RegistryOptions {
   readonly world?: Partial<RegistryWorld>
 }
 
-/** What names are looked up with. */
+/** The effects that a look-up needs. */
 export interface RegistryWorld {
   readonly files: Files
   readonly environment: Environment
@@ -81,10 +87,10 @@ export interface Lookup {
   readonly variables: Variables
 }
 
-export type Found = TE.TaskEither<Failure, NamedPolicy>
+export type FoundPolicy = TE.TaskEither<Failure, NamedPolicy>
 
 /** Makes a named policy. */
-export const named = (
+export const namedPolicy = (
   policy: Policy<HistoryPrompt, HistoryAction>,
   name: string,
   close: () => Promise<void>,
@@ -101,7 +107,7 @@ export const serverPolicy = (
   { sampling, limits }: Pick<Lookup, 'sampling' | 'limits'>,
 ): NamedPolicy => {
   const policy = OpenAIWrapper({ ...sampling, ...limits, ...config })
-  return named(policy, name, policy.close)
+  return namedPolicy(policy, name, policy.close)
 }
 
 /** Returns the name under which others list a name, or the name itself. */

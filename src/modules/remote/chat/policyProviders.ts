@@ -8,17 +8,17 @@ import { unknownName } from '../../../core/options.js'
 import { aiSDKWrapper, type LanguageModel } from './aiSDKWrapper.js'
 import { missingVariable, registryFailure } from './policyKeys.js'
 import {
-  type Found,
+  type FoundPolicy,
   type LanguageModelRegistry,
   type Lookup,
   type NamedPolicy,
-  named,
+  namedPolicy,
   serverPolicy,
 } from './policyLookup.js'
 import { problemsAt, readModelFile } from './policyServers.js'
 
 /** Finds `openai_MODEL`. */
-export const openAi = (model: string, lookup: Lookup): Found => {
+export const openAi = (model: string, lookup: Lookup): FoundPolicy => {
   const { variables, envFile } = lookup
   const baseUrl = variables('OPENAI_BASE_URL')
   const apiKey = variables('OPENAI_API_KEY')
@@ -39,7 +39,7 @@ export const openAi = (model: string, lookup: Lookup): Found => {
 }
 
 /** Finds `openrouter_MODEL`. */
-export const openRouter = (model: string, lookup: Lookup): Found => {
+export const openRouter = (model: string, lookup: Lookup): FoundPolicy => {
   const { variables, envFile } = lookup
   const apiKey = variables('OPENROUTER_API_KEY')
   return apiKey === undefined
@@ -48,8 +48,8 @@ export const openRouter = (model: string, lookup: Lookup): Found => {
 }
 
 /**
- * Providers by their names in LiteLLM: the name of the AI SDK's package, the function that makes its
- * provider, and the variables that may hold the key, in the spellings of LiteLLM and of others.
+ * Providers by their names in LiteLLM: the name of the AI SDK's package, the function that makes
+ * its provider, and the variables that may hold the key, in the spellings of LiteLLM and of others.
  */
 const PROVIDERS: Readonly<Record<string, readonly [name: string, create: string, ...keys: readonly string[]]>> = {
   anthropic: ['anthropic', 'createAnthropic', 'ANTHROPIC_API_KEY'],
@@ -96,10 +96,10 @@ const ofLanguageModel = (
 ): NamedPolicy => {
   const { timeoutSeconds } = limits
   const config = { ...sampling, ...(timeoutSeconds !== undefined && { timeoutSeconds }), model, secrets }
-  return named(aiSDKWrapper(config), name, async () => {})
+  return namedPolicy(aiSDKWrapper(config), name, async () => {})
 }
 
-const fromPackage = (provider: string, model: string, lookup: Lookup): Found => {
+const fromPackage = (provider: string, model: string, lookup: Lookup): FoundPolicy => {
   const name = `litellm_${provider}/${model}`
   const known = PROVIDERS[provider]
   if (known === undefined) {
@@ -124,7 +124,7 @@ const fromPackage = (provider: string, model: string, lookup: Lookup): Found => 
 }
 
 /** Finds a model in a registry of the AI SDK. */
-const fromRegistry = (registry: LanguageModelRegistry, id: `${string}:${string}`, lookup: Lookup): Found =>
+const fromRegistry = (registry: LanguageModelRegistry, id: `${string}:${string}`, lookup: Lookup): FoundPolicy =>
   pipe(
     TE.fromEither(
       E.tryCatch(
@@ -159,10 +159,10 @@ const checkListed = (rest: string, { options, variables, world }: Lookup): TE.Ta
 }
 
 /**
- * Finds `litellm_PROVIDER/MODEL`, or `litellm_MODEL` for OpenAI's: by the proxy at LITELLM_BASE_URL, else
- * by a registry of the AI SDK, else by the package of the provider.
+ * Finds `litellm_PROVIDER/MODEL`, or `litellm_MODEL` for OpenAI's: by the proxy at
+ * LITELLM_BASE_URL, else by a registry of the AI SDK, else by the package of the provider.
  */
-export const liteLlm = (rest: string, lookup: Lookup): Found =>
+export const liteLlm = (rest: string, lookup: Lookup): FoundPolicy =>
   pipe(
     checkListed(rest, lookup),
     TE.chain(() => {

@@ -14,18 +14,18 @@ import { makeVLLMWorker } from '../vllmWorker/vllmWorker.js'
 import { inProcess } from './policyInProcess.js'
 import { readVariables, registryFailure } from './policyKeys.js'
 import {
-  type Found,
+  type FoundPolicy,
   type Lookup,
   listedAs,
   type NamedPolicy,
-  named,
+  namedPolicy,
   type RegistryOptions,
   type RegistryWorld,
 } from './policyLookup.js'
 import { liteLlm, openAi, openRouter } from './policyProviders.js'
 import { vllm } from './policyServers.js'
 
-const scripted = (answer: string): Found => {
+const scripted = (answer: string): FoundPolicy => {
   const policy: Policy<HistoryPrompt, HistoryAction> = {
     name: `scripted_${answer}`,
     act: (td) =>
@@ -40,11 +40,13 @@ const scripted = (answer: string): Found => {
         ),
       ),
   }
-  return TE.right(named(policy, policy.name, async () => {}))
+  return TE.right(namedPolicy(policy, policy.name, async () => {}))
 }
 
 /** Prefix -> how the rest of a name is looked up, and an example. */
-const PREFIXES: Readonly<Record<string, readonly [example: string, find: (rest: string, lookup: Lookup) => Found]>> = {
+const PREFIXES: Readonly<
+  Record<string, readonly [example: string, find: (rest: string, lookup: Lookup) => FoundPolicy]>
+> = {
   vllm: ['vllm_policy', vllm],
   hf: ['hf_Qwen/Qwen2.5-0.5B-Instruct', inProcess],
   openai: ['openai_gpt-4.1-mini', openAi],
@@ -77,21 +79,21 @@ const checkNames = (names: Readonly<Record<string, readonly string[]>>): void =>
  * Resolves a name to a policy: `PREFIX_MODEL`.
  *
  * - `vllm_NAME`: a server of the registry file, or one that is started for its `model_path`.
- * - `hf_ID`: a folder or a repository of the hub, in this process. GPT-2, DistilGPT-2 and GPT-Neo 125M
- *   have the short names of Transformers, such as `hf_gpt2`.
+ * - `hf_ID`: a folder or a repository of the hub, in this process. GPT-2, DistilGPT-2 and GPT-Neo
+ *   125M have the short names of Transformers, such as `hf_gpt2`.
  * - `openai_MODEL`, `openrouter_MODEL`: these services, or the server at OPENAI_BASE_URL.
- * - `litellm_PROVIDER/MODEL`: the LiteLLM proxy at LITELLM_BASE_URL, else `providers`, else the package
- *   of the AI SDK, if it is installed. Without a provider, OpenAI's.
+ * - `litellm_PROVIDER/MODEL`: the LiteLLM proxy at LITELLM_BASE_URL, else `providers`, else the
+ *   package of the AI SDK, if it is installed. Without a provider, OpenAI's.
  * - `scripted_ANSWER`: always this answer.
  *
  * `names` gives a policy other names.
  *
  * Errors   `Left` for an unknown prefix (with all known ones), a missing key (with the name of the
- *          variable), a missing package (with the command that installs it), a name that a registry file
- *          lacks, and a model or a server that does not start. Keys are never part of a failure.
- *          Throws RangeError for a name of two policies.
- * Effects  reads registry files and `.env`; downloads a model of the hub into its cache; starts a server.
- *          `close` of the policy frees what it holds.
+ *          variable), a missing package (with the command that installs it), a name that a registry
+ *          file lacks, and a model or a server that does not start. Keys are never part of a
+ *          failure. Throws RangeError for a name of two policies.
+ * Effects  reads registry files and `.env`; downloads a model of the hub into its cache; starts a
+ *          server. `close` of the policy frees what it holds.
  * Source   Game Reasoning Arena's registry.
  */
 export const resolvePolicy = (name: string, options: RegistryOptions = {}): TE.TaskEither<Failure, NamedPolicy> => {

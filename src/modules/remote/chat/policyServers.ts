@@ -1,4 +1,6 @@
-/** Policies of servers in a registry file: those that run, and those that are started for a model. */
+/**
+ * Policies of servers in a registry file: those that run, and those that are started for a model.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -8,7 +10,7 @@ import { errorMessage, type Failure } from '../../../core/failure.js'
 import { unknownName } from '../../../core/options.js'
 import { problemsOf } from '../../../text/history/historyJson.js'
 import { missingVariable, registryFailure } from './policyKeys.js'
-import { type Found, type Lookup, serverPolicy } from './policyLookup.js'
+import { type FoundPolicy, type Lookup, serverPolicy } from './policyLookup.js'
 
 const withoutPrefix = (name: string): string => name.replace(/^vllm_/, '')
 
@@ -55,7 +57,7 @@ export const readModelFile = (path: string, files: Files): TE.TaskEither<Failure
   )
 
 /** Starts a server for an entry with a `model_path`. It ends when the policy is closed. */
-const started = (entry: ServerEntry & { readonly model_path: string }, lookup: Lookup): Found => {
+const started = (entry: ServerEntry & { readonly model_path: string }, lookup: Lookup): FoundPolicy => {
   const name = entry.name[0]!
   return pipe(
     lookup.world.startServer({
@@ -78,7 +80,7 @@ const started = (entry: ServerEntry & { readonly model_path: string }, lookup: L
 }
 
 /** Finds `vllm_NAME` in the registry file. */
-export const vllm = (wanted: string, lookup: Lookup): Found => {
+export const vllm = (wanted: string, lookup: Lookup): FoundPolicy => {
   const { options, world, variables, envFile } = lookup
   const path = options.vllmModels ?? variables('VLLM_MODELS_PATH')
   if (path === undefined) return TE.left(missingVariable('VLLM_MODELS_PATH', `vllm_${wanted}`, envFile))
@@ -88,7 +90,7 @@ export const vllm = (wanted: string, lookup: Lookup): Found => {
       const parsed = entries.safeParse(list)
       return parsed.success ? E.right(parsed.data) : E.left(problemsAt(path, parsed.error))
     }),
-    TE.chain((models): Found => {
+    TE.chain((models): FoundPolicy => {
       const entry = models.find(({ name }) => name.includes(wanted))
       if (entry === undefined) {
         const known = models.flatMap(({ name }) => name)

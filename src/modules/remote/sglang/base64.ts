@@ -35,7 +35,7 @@ export const base64 = ({ byteLength, pieces }: SizedBytes): string => {
       held = 0
     }
   }
-  if (seen !== byteLength) throw new RangeError(`base64: ${byteLength} bytes were promised, ${seen} came`)
+  if (seen !== byteLength) throw new RangeError(`base64: expected ${byteLength} bytes, got ${seen}`)
   if (held > 0) {
     const bits = carried << (8 * (3 - held))
     result[at++] = LETTERS[bits >>> 18]!

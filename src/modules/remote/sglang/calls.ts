@@ -74,7 +74,7 @@ const answerWords = z.union([
   z.object({ detail: z.string() }),
 ])
 
-/** Most characters of a server's message in a reason. */
+/** Maximum number of characters of a server's message in a reason. */
 const SHOWN = 400
 
 const wordsOf = (text: string): string => {

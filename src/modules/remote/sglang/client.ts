@@ -38,7 +38,7 @@ export type SGLangClientOptions = SGLangAddress &
      * weights rounds itself. Default `F32`.
      */
     readonly float?: TensorFloat
-    /** Most bytes of tensors per call. Default 256 MiB. */
+    /** Maximum number of bytes of tensors per call. Default 256 MiB. */
     readonly maxCallBytes?: number
     readonly limits?: Partial<SGLangLimits>
     readonly timers?: Timers

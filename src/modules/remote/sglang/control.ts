@@ -65,7 +65,7 @@ export interface DrainOptions {
   readonly timers: Timers
   /** Pause between two polls. */
   readonly pollMs: number
-  /** Most polls. */
+  /** Maximum number of polls. */
   readonly looks: number
   /** Number of unfinished requests of this client. */
   readonly inFlight: () => number

@@ -26,7 +26,7 @@ export const unservedReason = (server: SGLangLogProbs, { sampling }: GenerationR
     : null
 }
 
-/** The settings of a body besides the request. */
+/** The settings of a body other than the request. */
 export interface BodySettings {
   readonly delivery: Delivery
   /** The server's name of each completion. */

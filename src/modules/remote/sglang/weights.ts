@@ -17,7 +17,7 @@ import { pickledTensors, type TensorFloat } from './pickle.js'
 /** The transfer of tensors. */
 export interface TensorOptions {
   readonly float: TensorFloat
-  /** Most bytes of tensors per call. */
+  /** Maximum number of bytes of tensors per call. */
   readonly maxCallBytes: number
   /**
    * Number of ranks of tensor parallelism. Each gets a copy of all tensors and extracts its part.
@@ -25,17 +25,17 @@ export interface TensorOptions {
   readonly ranks: number
 }
 
-/** The settings of an update besides the weights. */
+/** The settings of an update other than the weights. */
 export interface UpdateOptions extends TensorOptions {
   readonly version: number
   /** `keep`: requests are frozen with their cache, so clearing it would fail. */
   readonly cache: 'clear' | 'keep'
 }
 
-/** Most characters of a text in V8, with some room. */
+/** Maximum number of characters of a string in V8, with a margin. */
 const MOST_CHARACTERS = 2 ** 29 - 2 ** 20
 
-/** Returns the most bytes of tensors per call, with a copy for each rank. */
+/** Returns the maximum number of bytes of tensors per call, with a copy for each rank. */
 const callBytes = ({ maxCallBytes, ranks }: TensorOptions): number =>
   Math.min(maxCallBytes, Math.floor((MOST_CHARACTERS * 3) / 4 / ranks))
 

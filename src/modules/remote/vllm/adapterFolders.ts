@@ -62,7 +62,7 @@ export const adapterFolders = (
     return sendTo(server, request)()
   }
   const fileFailure = (failure: FileFailure): E.Either<EngineFailure, never> =>
-    E.left(engineFailure(server.name, 'refused', `the adapter cannot be handed over: ${describe(failure)}`))
+    E.left(engineFailure(server.name, 'refused', `the adapter cannot be transferred: ${describe(failure)}`))
   const remove = async (name: string): Promise<E.Either<EngineFailure, void>> => {
     const place = written.get(name)
     if (place === undefined) return E.right(undefined)

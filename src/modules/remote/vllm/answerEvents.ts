@@ -94,10 +94,10 @@ const tokenProblem = (tokens: readonly WireToken[], { vocabularySize }: Expected
 }
 
 const headProblem = ({ model, promptIds, usage }: WireAnswer, { request, models }: Expected): string | null => {
-  if (model !== null && !models.includes(model)) return `it is of the model '${model}', and not of '${models[0]}'`
+  if (model !== null && !models.includes(model)) return `it is from the model '${model}', not '${models[0]}'`
   const { prompt } = request
   if (promptIds !== null && !(promptIds.length === prompt.length && promptIds.every((id, t) => id === prompt[t]))) {
-    return 'it is about another prompt than the one that was sent'
+    return 'its prompt is not the one that was sent'
   }
   return usage !== null && usage.prompt !== prompt.length
     ? `it counts ${usage.prompt} tokens of a prompt of ${prompt.length}`
@@ -120,7 +120,6 @@ const promptOf = (answer: WireAnswer, { request }: Expected): Checked<PromptLogP
  *          that were not requested, finish twice or have an unknown finish reason; with versions
  *          that do not cover the tokens or contradict those of an earlier part of the stream. `end`
  *          returns `Left` if tokens may be missing.
- *          `end` gives `Left` where tokens may be missing.
  */
 export const answerReader = (expected: Expected): AnswerReader => {
   const { request, maxTokens } = expected
@@ -222,13 +221,13 @@ export const answerReader = (expected: Expected): AnswerReader => {
    */
   const end = (): Checked<readonly GenerationEvent[]> => {
     if (counted !== null && counted !== total()) {
-      return E.left(`it counts ${counted} tokens, and ${total()} came`)
+      return E.left(`it counts ${counted} tokens, and ${total()} arrived`)
     }
     const missing = open()
     if (missing.length === 0) return E.right([])
     if (counted === null) return E.left(`completion ${missing[0]} has no end`)
     const empty = missing.find((index) => completions[index]!.tokens.length === 0)
-    if (empty !== undefined) return E.left(`completion ${empty} never came`)
+    if (empty !== undefined) return E.left(`completion ${empty} is missing`)
     return E.right(
       missing.map((index) => {
         completions[index]!.finished = true

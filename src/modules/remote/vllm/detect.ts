@@ -21,8 +21,8 @@ export interface VLLMFacts {
   readonly logProbsMode?: ServerLogProbs
   readonly vocabularySize?: number
   /**
-   * Most completions per request: the server's `max_num_seqs`. Default: its own value in
-   * development mode, otherwise 32.
+   * Maximum number of completions per request: the server's `max_num_seqs`. Default: its own value
+   * in development mode, otherwise 32.
    */
   readonly maxConcurrent?: number
   readonly endTokens?: readonly number[]
@@ -33,7 +33,7 @@ export interface DetectedVLLM {
   readonly abilities: EngineAbilities
   readonly endpoint: SamplingEndpoint
   readonly logProbs: ServerLogProbs
-  /** Most log-probabilities per position. */
+  /** Maximum number of log-probabilities per position. */
   readonly maxLogProbs: number
   /** `null` if the server does not report it. */
   readonly release: Release | null

@@ -2,10 +2,7 @@
 import { type Key, threefry } from '../../../core/key.js'
 import type { GenerationRequest, SamplingParams } from '../../../data/generation.js'
 
-/**
- * The endpoint that samples: the one with token ids only, or OpenAI's with token ids besides the
- * text.
- */
+/** The endpoint for sampling: one with token ids only, or OpenAI's with text and token ids. */
 export type SamplingEndpoint = 'generate' | 'completions'
 
 /** The paths of the endpoints. */
@@ -17,7 +14,7 @@ export const SAMPLING_PATHS: Readonly<Record<SamplingEndpoint, string>> = {
 /** The delivery of an answer: at once, or token by token. */
 export type Delivery = 'whole' | 'stream'
 
-/** The settings of a body besides the request. */
+/** The settings of a body other than the request. */
 export interface WireSettings {
   readonly endpoint: SamplingEndpoint
   readonly delivery: Delivery

@@ -47,8 +47,7 @@ const SIGNS: readonly Sign[] = [
     kind: 'model',
     pattern:
       /does not appear to have a file named|is not a local folder|Repo id must|RepositoryNotFound|cannot be used|No such file or directory(?:(?!No such file).)*config\.json|couldn't connect to/i,
-    advice:
-      'the model cannot be loaded: give a folder with config.json and *.safetensors, or a name on the hub that can be reached',
+    advice: 'the model cannot be loaded: use a folder with config.json and *.safetensors, or a name on a reachable hub',
   },
 ]
 

@@ -41,7 +41,7 @@ describe('an answer that cannot be', () => {
     ['an abort', [started, finished(0, 'abort')], "'abort'"],
     ['an error', [started, tokensOf(0, [tokenOf(7)]), finished(0, 'error')], "'error'"],
     ['no tokens', [started, finished(0)], 'a completion without tokens'],
-    ['too many tokens', [started, tokensOf(0, Array(4).fill(tokenOf(7))), finished(0)], '4 tokens where at most 3'],
+    ['too many tokens', [started, tokensOf(0, Array(4).fill(tokenOf(7))), finished(0)], '4 tokens although at most 3'],
     ['tokens that are missing', [started, tokensOf(0, [tokenOf(7)]), finished(0, 'length')], 'after 1 of 3 tokens'],
     ['a completion that nobody asked for', [started, tokensOf(1, [tokenOf(7)])], 'completion 1 of 1'],
     ['tokens after the end', [...one({}), tokensOf(0, [tokenOf(7)])], 'has ended'],

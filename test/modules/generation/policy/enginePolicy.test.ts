@@ -150,7 +150,7 @@ describe('a policy over an engine', () => {
   it('refuses to score what the engine cannot', async () => {
     const [prompts, completions] = [ragged('int32', [[5]]), ragged('int32', [[6, 7]])]
     const raw = enginePolicy({ engine: engineThat({ logProbs: 'raw' }) })
-    expect((await leftOf(raw.score(prompts, completions, 0.5))).reason).toContain('at temperature 1 alone')
+    expect((await leftOf(raw.score(prompts, completions, 0.5))).reason).toContain('only at temperature 1')
     await rightOf(raw.score(prompts, completions, 1))
     const silent = enginePolicy({ engine: engineThat({ promptLogProbs: 'no' }) })
     expect((await leftOf(silent.score(prompts, completions, 1))).kind).toBe('asked')

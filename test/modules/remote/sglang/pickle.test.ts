@@ -74,7 +74,7 @@ describe('base64', () => {
 
   it('throws if other bytes come than were promised', () => {
     const of = (byteLength: number) => () => base64({ byteLength, pieces: () => [Uint8Array.of(1, 2)] })
-    expect(of(1)).toThrow('1 bytes were promised, 2 came')
-    expect(of(3)).toThrow('3 bytes were promised, 2 came')
+    expect(of(1)).toThrow('expected 1 bytes, got 2')
+    expect(of(3)).toThrow('expected 3 bytes, got 2')
   })
 })

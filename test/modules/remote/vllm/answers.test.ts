@@ -72,7 +72,7 @@ describe('an answer that cannot be is a failure, and no sample', () => {
     ['NaN', { status: 200, text: '{"choices": [{"logprob": NaN}]}' }, 'not JSON'],
     ['half of a JSON', { status: 200, text: '{"choices": [{"index"' }, 'not JSON'],
     ['another model', answer([choice([1])], { model: 'other' }), "'other'"],
-    ['another prompt', answer([choice([1])], { prompt_token_ids: [5, 6, 8] }), 'another prompt'],
+    ['another prompt', answer([choice([1])], { prompt_token_ids: [5, 6, 8] }), 'its prompt is not the one that was sent'],
     ['other counts', answer([choice([1])], { usage: { prompt_tokens: 3, completion_tokens: 2 } }), 'counts 2 tokens'],
     ['a completion twice', answer([choice([1]), choice([1])]), 'after its end'],
     ['no completion', answer([]), 'missing'],
@@ -171,7 +171,7 @@ describe('a stream', () => {
       { version: '4', start: 1, end: 3 },
     ]
     const end = piece([3], { finish_reason: 'stop', weight_versions: spans })
-    expect(failureIn(await streamed(piece([1, 2]), end, '[DONE]')).reason).toContain('of version 0, and then 4')
+    expect(failureIn(await streamed(piece([1, 2]), end, '[DONE]')).reason).toContain('version 0, and then 4')
     const whole = answered(answer([choice([1, 2, 3], { weight_versions: spans })]))
     const { completions } = orThrow(await collectEvents(whole.generate(requestOf()), 1))
     expect(completions[0]!.tokens.map(({ version }) => version)).toEqual([0, 4, 4])

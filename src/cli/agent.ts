@@ -1,0 +1,96 @@
+/** `tandem agent run`: plays the agent of a recipe and prints what happens. */
+import { Command, Option } from 'commander'
+import type { ChainObserver } from '../agents/events.js'
+import { agentMetrics } from '../agents/metrics.js'
+import { consoleObserver, progressLine, progressObserver } from '../agents/observers.js'
+import { keyFromSeed } from '../core/key.js'
+import type { RecipeAgent } from '../run/recipe.js'
+import { asCommandError } from './expectedErrors.js'
+import { CommandError, orFail } from './failure.js'
+import { type EngineOptions, engineOptions, naturalNumber, positiveInteger, startEngine } from './options.js'
+import { type Chosen, checkFirst, choose, type Settings, say, settingsOf } from './plan.js'
+import { addRecipeFlags } from './recipeFlags.js'
+
+type Flags = EngineOptions &
+  Settings & {
+    readonly prompts: number
+    readonly chains: number
+    readonly first: number
+    readonly concurrent?: number
+    readonly json?: true
+  }
+
+const print = (text: string): void => {
+  process.stdout.write(text)
+}
+
+/** Events as lines of JSON, one chain as it is played, or the progress of several. */
+const observerOf = ({ json, prompts, chains }: Flags): ChainObserver => {
+  if (json === true) return (event) => print(`${JSON.stringify(event)}\n`)
+  if (prompts * chains === 1) return consoleObserver(print)
+  return progressObserver({ total: prompts * chains, onProgress: (progress) => say(`${progressLine(progress)}\n`) })
+}
+
+const play = async ({ agent, messages, maxTurns }: RecipeAgent, flags: Flags): Promise<void> => {
+  const { prompts, chains, first, concurrent, json } = flags
+  const seed = Number(flags.seed ?? 1)
+  const result = await orFail(
+    agent.run({
+      ...{ messages: Array.from({ length: prompts }, (_, i) => messages(first + i)), numChains: chains },
+      ...{ observers: [observerOf(flags)], key: keyFromSeed(seed) },
+      ...(maxTurns !== undefined && { maxTurns }),
+      ...(concurrent !== undefined && { maxConcurrentChains: concurrent }),
+    }),
+  )
+  const metrics = agentMetrics(result)
+  if (json === true) print(`${JSON.stringify({ type: 'metrics', metrics })}\n`)
+  else for (const [name, value] of Object.entries(metrics)) print(`${name} ${Number(value.toPrecision(4))}\n`)
+  const { trajectories } = result
+  if (trajectories.every(({ finishReason }) => finishReason === 'failed'))
+    throw new CommandError(
+      `all ${trajectories.length} chains failed: ${trajectories[0]?.failure?.reason ?? 'no chain was played'}`,
+    )
+}
+
+const action =
+  (chosen: Chosen) =>
+  async (given: string | undefined, flags: Flags): Promise<void> => {
+    checkFirst(chosen, given)
+    const { recipe } = chosen
+    if (recipe.agent === undefined)
+      throw new CommandError(`the recipe ${recipe.name} has no agent: add 'agent' to defineRecipe({ ... })`)
+    const settings = await settingsOf(chosen, flags)
+    await startEngine(flags)
+    let made: RecipeAgent | undefined
+    try {
+      made = await recipe.agent(settings, { onProgress: (text) => say(`${text}\n`) })
+      await play(made, flags)
+    } catch (error) {
+      throw asCommandError(error)
+    } finally {
+      await made?.agent.close()
+    }
+  }
+
+const runCommand = async (args: readonly string[]): Promise<Command> => {
+  const chosen = await choose(args, 'first')
+  const command = new Command('run')
+    .description(`Play the agent of a recipe. ${chosen.recipe.name}: ${chosen.recipe.summary}`)
+    .argument('[recipe]', 'a recipe with an agent, by name or file')
+    .addOption(new Option('--prompts <n>', 'number of conversations').argParser(positiveInteger).default(1))
+    .addOption(new Option('--chains <n>', 'chains per conversation').argParser(positiveInteger).default(1))
+    .addOption(new Option('--first <n>', 'index of the first conversation').argParser(naturalNumber).default(0))
+    .addOption(new Option('--concurrent <n>', 'chains at a time (default: all)').argParser(positiveInteger))
+  addRecipeFlags(command, chosen.recipe)
+  for (const option of engineOptions()) command.addOption(option)
+  return command.option('--json', 'print all events and the metrics as lines of JSON').action(action(chosen))
+}
+
+/** Makes the command, with flags for the settings of the recipe that the arguments name. */
+export const agentCommand = async (args: readonly string[]): Promise<Command> => {
+  const [first, ...rest] = args
+  const command = new Command('agent').description('Play the agent of a recipe and print its events.')
+  return command.addCommand(
+    first === 'run' ? await runCommand(rest) : new Command('run').description('Play the agent of a recipe.'),
+  )
+}

@@ -1,0 +1,25 @@
+/** Conversations of captured sessions as histories. */
+import * as E from 'fp-ts/lib/Either.js'
+import type { History } from '../../text/history/history.js'
+import { knownMessage } from '../../text/history/knownMessage.js'
+import { historyFromOpenAi } from '../../text/history/openAiChat.js'
+import type { CapturedCall } from './session.js'
+
+/**
+ * Returns the conversation of a call with one of its answers, or `null` if the call had no messages
+ * or they cannot be read.
+ */
+export const callHistory = ({ messages, completions }: CapturedCall, completion = 0): History | null => {
+  const sampled = completions[completion]
+  if (messages === null || sampled === undefined) return null
+  const { text, calls } = sampled.answer
+  const said = {
+    role: 'assistant',
+    content: text,
+    ...(calls.length > 0 && { tool_calls: calls.map((call) => ({ type: 'function', function: call })) }),
+  }
+  const read = historyFromOpenAi(
+    [...messages, said].map((each) => knownMessage(each as Readonly<Record<string, unknown>>)),
+  ) // objects have names
+  return E.isRight(read) ? read.right : null
+}

@@ -1,0 +1,172 @@
+/**
+ * Tools from documented functions: the schema is that of the function's types, and the descriptions are
+ * those of its JSDoc.
+ *
+ * At run time a function has neither types nor comments, so its source text is read by the TypeScript
+ * compiler, an optional package. A parser of our own would know a part of the language only.
+ */
+import * as E from 'fp-ts/lib/Either.js'
+import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import { z } from 'zod'
+import { aFunction, aText, checkOptions } from '../../core/options.js'
+import { optionalPackage, type PackageFailure } from '../../data/codecs/optionalPackage.js'
+import { importPackage } from '../../live/environment.js'
+import { type Tool, tool } from './tool.js'
+
+/** The part of TypeScript that is used. @internal */
+type Compiler = typeof import('typescript')
+
+/** The source of a function says too little for a tool. */
+export interface DocumentedToolFailure {
+  readonly _tag: 'DocumentedToolFailure'
+  readonly reason: string
+}
+
+export interface DocumentedToolOptions {
+  /** The function. Its name is looked up in the source, and is the name of the tool. */
+  readonly run: (...args: never) => string | Promise<string>
+  /** The text of the file that has the function: TypeScript, or JavaScript with types in JSDoc. */
+  readonly source: string
+  /** Overrides the name of the tool. */
+  readonly name?: string
+  /** Resolves with the compiler. Default: imports `typescript`. */
+  readonly load?: () => Promise<unknown>
+}
+
+type FunctionNode = import('typescript').SignatureDeclaration
+type TypeNode = import('typescript').TypeNode
+
+/** The named function of a source, and the node that its comment is at. */
+const functionIn = (ts: Compiler, source: string, name: string): FunctionNode | undefined => {
+  const file = ts.createSourceFile('tool.ts', source, ts.ScriptTarget.Latest, true)
+  let found: FunctionNode | undefined
+  const visit = (node: import('typescript').Node): void => {
+    if (found !== undefined) return
+    const isNamed = (id: import('typescript').Node | undefined): boolean => id !== undefined && id.getText() === name
+    if ((ts.isFunctionDeclaration(node) || ts.isMethodDeclaration(node)) && isNamed(node.name)) found = node
+    else if ((ts.isVariableDeclaration(node) || ts.isPropertyAssignment(node)) && isNamed(node.name)) {
+      const { initializer } = node
+      if (initializer !== undefined && (ts.isArrowFunction(initializer) || ts.isFunctionExpression(initializer)))
+        found = initializer
+    }
+    ts.forEachChild(node, visit)
+  }
+  visit(file)
+  return found
+}
+
+/** The schema of a type; a string is the text of one that has none. */
+const schemaOf = (ts: Compiler, type: TypeNode): E.Either<string, z.ZodType> => {
+  switch (type.kind) {
+    case ts.SyntaxKind.StringKeyword:
+      return E.right(z.string())
+    case ts.SyntaxKind.NumberKeyword:
+      return E.right(z.number())
+    case ts.SyntaxKind.BooleanKeyword:
+      return E.right(z.boolean())
+  }
+  if (ts.isParenthesizedTypeNode(type)) return schemaOf(ts, type.type)
+  if (ts.isTypeOperatorNode(type)) return schemaOf(ts, type.type) // `readonly T[]`
+  if (ts.isArrayTypeNode(type)) return E.map((item: z.ZodType) => z.array(item))(schemaOf(ts, type.elementType))
+  if (ts.isLiteralTypeNode(type)) {
+    const { literal } = type
+    if (ts.isStringLiteral(literal)) return E.right(z.literal(literal.text))
+    if (ts.isNumericLiteral(literal)) return E.right(z.literal(Number(literal.text)))
+  }
+  if (ts.isUnionTypeNode(type))
+    return E.map((members: readonly z.ZodType[]) => z.union(members))(
+      E.sequenceArray(type.types.map((member) => schemaOf(ts, member))),
+    )
+  if (ts.isTypeLiteralNode(type)) {
+    const fields = type.members.map((member): E.Either<string, readonly [string, z.ZodType]> => {
+      if (!ts.isPropertySignature(member) || member.type === undefined) return E.left(member.getText())
+      const isOptional = member.questionToken !== undefined
+      return E.map((field: z.ZodType) => [member.name.getText(), isOptional ? field.optional() : field] as const)(
+        schemaOf(ts, member.type),
+      )
+    })
+    return E.map((entries: readonly (readonly [string, z.ZodType])[]) => z.strictObject(Object.fromEntries(entries)))(
+      E.sequenceArray(fields),
+    )
+  }
+  return E.left(type.getText())
+}
+
+/** What the source says of a function. */
+interface Signature {
+  readonly description: string
+  readonly parameters: readonly (readonly [name: string, schema: z.ZodType])[]
+}
+
+const signatureOf = (ts: Compiler, node: FunctionNode): E.Either<string, Signature> => {
+  const [comment] = ts.getJSDocCommentsAndTags(node).filter(ts.isJSDoc)
+  const description = comment === undefined ? '' : (ts.getTextOfJSDocComment(comment.comment) ?? '')
+  if (description === '') return E.left('it has no description in JSDoc')
+  const parameters = node.parameters.map((parameter): E.Either<string, readonly [string, z.ZodType]> => {
+    const name = parameter.name.getText()
+    if (!ts.isIdentifier(parameter.name)) return E.left(`its parameter ${name} has no name`)
+    const type = parameter.type ?? ts.getJSDocType(parameter)
+    if (type === undefined) return E.left(`its parameter '${name}' has no type`)
+    const told = ts.getTextOfJSDocComment(ts.getJSDocParameterTags(parameter)[0]?.comment)
+    const isOptional = parameter.questionToken !== undefined || parameter.initializer !== undefined
+    return pipe(
+      schemaOf(ts, type),
+      E.bimap(
+        (text) => `the type of its parameter '${name}' has no JSON schema: ${text}`,
+        (schema) => {
+          const described = told === undefined ? schema : schema.describe(told.replace(/^-\s*/, ''))
+          return [name, isOptional ? described.optional() : described] as const
+        },
+      ),
+    )
+  })
+  return E.map((all: Signature['parameters']) => ({ description, parameters: all }))(E.sequenceArray(parameters))
+}
+
+/**
+ * Makes a tool of a function with types and JSDoc. Its parameters become the arguments by name, with
+ * their types (string, number, boolean, literals, unions, lists, records) and `@param` texts. The
+ * function returns the observation; what it throws is told to the policy.
+ *
+ * Errors   `Left(PackageFailure)` if `typescript` is not installed; `Left(DocumentedToolFailure)` if
+ *          the source has no such function, or if it lacks a description or a type that JSON knows.
+ * Source   AgentFly `@tool`, whose schemas leak Python types that JSON does not have.
+ *
+ * @example
+ * documentedTool({ run: function twice(n: number) { return String(2 * n) }, source: '' }) // a TaskEither of a Tool
+ */
+export const documentedTool = (
+  options: DocumentedToolOptions,
+): TE.TaskEither<PackageFailure | DocumentedToolFailure, Tool> => {
+  checkOptions('documentedTool', options, { run: aFunction, source: aText, name: aText, load: aFunction })
+  const { run, source, load = () => importPackage('typescript') } = options
+  const call = run as (...args: readonly unknown[]) => string | Promise<string> // its arguments are checked by their schemas
+  return pipe(
+    optionalPackage('typescript', 'a tool from JSDoc', load as () => Promise<{ readonly default: Compiler }>), // cast: what the package exports
+    TE.chainW(({ default: ts }) => {
+      const node = functionIn(ts, source, run.name)
+      const signature = node === undefined ? E.left('it is not in the source') : signatureOf(ts, node)
+      return TE.fromEither(
+        E.mapLeft(
+          (reason: string): DocumentedToolFailure => ({
+            _tag: 'DocumentedToolFailure',
+            reason: `the function '${run.name}': ${reason}`,
+          }),
+        )(signature),
+      )
+    }),
+    TE.map(({ description, parameters }) =>
+      tool({
+        name: options.name ?? run.name,
+        description,
+        parameters: Object.fromEntries(parameters) as z.ZodRawShape, // zod's own schemas
+        initial: null,
+        run: async (args) => {
+          const given: Readonly<Record<string, unknown>> = { ...args }
+          return { content: await call(...parameters.map(([name]) => given[name])), state: null }
+        },
+      }),
+    ),
+  )
+}

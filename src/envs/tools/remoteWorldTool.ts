@@ -1,0 +1,76 @@
+/** Text worlds of an HTTP service as tools. */
+import * as E from 'fp-ts/lib/Either.js'
+import { z } from 'zod'
+import type { Transport } from '../../core/http.js'
+import { aFunction, aNumber, aRecord, aText, checkOptions } from '../../core/options.js'
+import { resourceFailure } from '../../core/resource.js'
+import type { Task } from '../../data/task.js'
+import { type ServiceSession, serviceResource } from '../../live/resources/runners.js'
+import { toolEnvironment } from '../resources/toolEnvironment.js'
+import { REMOTE_VIEW } from '../worlds/worldService.js'
+import { type Tool, tool, toolFailure } from './tool.js'
+import { taskGoal, type WorldToolOptions } from './worldTool.js'
+
+export interface RemoteWorldToolOptions extends WorldToolOptions {
+  readonly name: string
+  /** The commands of the world, for the policy. */
+  readonly description: string
+  /** To the service: `liveTransport({ url })`. It stays the caller's to close. */
+  readonly transport: Transport
+  /** Most sessions at a time. Default 8. */
+  readonly poolSize?: number
+}
+
+const asked = async (session: ServiceSession, path: string, json: unknown, signal?: AbortSignal) => {
+  const answer = await session.post(path, json, signal)()
+  if (E.isLeft(answer)) return answer
+  const view = REMOTE_VIEW.safeParse(answer.right)
+  return view.success
+    ? E.right(view.data)
+    : E.left(resourceFailure('world', 'dead', `its answer does not fit: ${z.prettifyError(view.error)}`))
+}
+
+/**
+ * Makes a tool that plays a text world of an HTTP service, such as one in Python around ScienceWorld,
+ * ALFWorld or WebShop. `worldService` shows the protocol. Each conversation has a session of its own,
+ * which is started with the arguments of its row and ended after its reward.
+ *
+ * Errors   `call` gives `Left(ToolFailure)` of kind `infrastructure` if the service has no session,
+ *          dies, or answers in another form.
+ * Effects  sessions of the service, until `close`.
+ *
+ * @example
+ * remoteWorldTool({ name: 'shop', description: 'A shop.', transport: liveTransport({ url: 'http://127.0.0.1:8000' }) }).name // 'shop'
+ */
+export const remoteWorldTool = (options: RemoteWorldToolOptions): Tool => {
+  checkOptions('remoteWorldTool', options, {
+    ...{ name: aText, description: aText, transport: aRecord, poolSize: aNumber, arguments: aFunction },
+  })
+  const { name, description, transport, poolSize = 8, arguments: argumentsOf = taskGoal } = options
+  const environment = toolEnvironment(serviceResource(name, transport), {
+    poolSize,
+    prepare: async (session, episode) => {
+      const started = await asked(
+        session,
+        'start',
+        episode?.task === undefined ? null : argumentsOf(episode.task as Task),
+      )
+      if (E.isLeft(started)) throw new Error(started.left.reason)
+    },
+  })
+  return tool({
+    name,
+    description,
+    parameters: { action: z.string().max(2000) },
+    initial: null as { readonly score: number } | null, // the score of no action is unknown
+    environment,
+    run:
+      ({ action }, { environment: session, signal }) =>
+      async () => {
+        const view = await asked(session, 'act', { action }, signal)
+        if (E.isLeft(view)) return E.left(toolFailure(name, 'infrastructure', view.left.reason))
+        const { observation, score, done } = view.right
+        return E.right({ content: observation, status: done ? 'finish' : 'success', state: { score } })
+      },
+  })
+}

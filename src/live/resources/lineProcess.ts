@@ -1,0 +1,148 @@
+/**
+ * Programs that are asked in lines of JSON.
+ *
+ * This folder holds runners: how processes, containers, sandboxes and sessions of services start and
+ * end as resources. It does not hold the pool that keeps them (`src/envs/resources`).
+ */
+import * as E from 'fp-ts/lib/Either.js'
+import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
+import type { Processes, TalkingProcess, TalkingProgram, Timers } from '../../core/capabilities.js'
+import { type ResourceFailure, resourceFailure } from '../../core/resource.js'
+import { liveTimers } from '../clock.js'
+import { liveProcesses } from '../processes.js'
+
+/** A program that answers each line of its input with one line. */
+export interface LineProcess {
+  /** Sends a value as a line of JSON and returns the next line. One at a time. A program that is late, or whose caller left, is ended. */
+  readonly ask: (
+    request: unknown,
+    options: { readonly limitMs: number; readonly signal?: AbortSignal },
+  ) => Promise<E.Either<ResourceFailure, string>>
+  readonly isAlive: () => boolean
+  /** Sends a last line if one is given, ends the input, and ends the program if it does not end by itself. */
+  readonly end: (last?: unknown) => Promise<void>
+}
+
+export interface LineProgram extends Pick<TalkingProgram, 'command' | 'args' | 'env' | 'folder'> {
+  /** For failures. */
+  readonly name: string
+  /** Milliseconds that the program may take to end by itself. Default 60,000. */
+  readonly graceMs?: number
+  readonly processes?: Pick<Processes, 'converse'>
+  readonly timers?: Timers
+}
+
+/** The longest line that is read, in UTF-16 units. */
+const MAX_LINE = 64 * 2 ** 20
+/** What is kept of a program's errors, for the reason of a failure. */
+const MAX_ERRORS = 2000
+
+/** Lines of a stream of bytes; what is longer than a line may be is told as one, so that nothing grows without end. */
+const lineReader = (onLine: (line: string) => void): ((bytes: Uint8Array) => void) => {
+  const decoder = new TextDecoder()
+  let pieces: string[] = []
+  let size = 0
+  const tell = (last: string): void => {
+    const line = pieces.join('') + last
+    pieces = []
+    size = 0
+    onLine(line)
+  }
+  return (bytes) => {
+    const parts = decoder.decode(bytes, { stream: true }).split('\n')
+    for (const part of parts.slice(0, -1)) tell(part)
+    const rest = parts.at(-1) ?? ''
+    pieces.push(rest)
+    size += rest.length
+    if (size > MAX_LINE) tell('')
+  }
+}
+
+/** What a running program is talked to with. */
+interface Talk {
+  readonly process: TalkingProcess
+  readonly lines: { onLine: (line: string) => void }
+  readonly errors: () => string
+}
+
+const talking = ({ process, lines, errors }: Talk, program: LineProgram): LineProcess => {
+  const { name, graceMs = 60_000, timers = liveTimers } = program
+  let isOver = false
+  const failed = (kind: ResourceFailure['kind'], reason: string): E.Either<ResourceFailure, never> =>
+    E.left(resourceFailure(name, kind, reason))
+  const gone = process.ended.then(({ code, signal }) => {
+    isOver = true
+    return failed('dead', `it ended with ${signal ?? `code ${code}`}: ${errors().trim().slice(-500)}`)
+  })
+  const stop = async (): Promise<void> => {
+    if (!isOver) await process.stop(graceMs)
+  }
+  return {
+    isAlive: () => !isOver,
+    ask: async (request, { limitMs, signal }) => {
+      let silence = (): void => {}
+      const line = new Promise<E.Either<never, string>>((resolve) => {
+        lines.onLine = (text) => resolve(E.right(text))
+      })
+      const late = new Promise<'late' | 'off'>((resolve) => {
+        const cancel = timers.after(limitMs, () => resolve('late'))
+        const off = (): void => resolve('off')
+        signal?.addEventListener('abort', off, { once: true })
+        silence = () => {
+          cancel()
+          signal?.removeEventListener('abort', off)
+        }
+        if (signal?.aborted === true) off()
+      })
+      const written = await process.write(`${JSON.stringify(request)}\n`)()
+      const first = await (E.isLeft(written) ? gone : Promise.race([line, late, gone]))
+      silence()
+      if (typeof first !== 'string') return first
+      await stop()
+      return first === 'late'
+        ? failed('dead', `it did not answer in ${limitMs} ms`)
+        : failed('cancelled', 'nobody waits for its answer any more')
+    },
+    end: async (last) => {
+      if (isOver) return
+      if (last !== undefined) await process.write(`${JSON.stringify(last)}\n`)()
+      process.endInput()
+      let silence = (): void => {}
+      const late = new Promise<void>((resolve) => {
+        silence = timers.after(graceMs, resolve)
+      })
+      await Promise.race([gone, late])
+      silence()
+      await stop()
+    },
+  }
+}
+
+/**
+ * Starts a program that is asked in lines.
+ *
+ * Errors   `Left(ResourceFailure)` if it cannot be started; `ask` returns it if the program ended, is
+ *          late or was called off, with the end of what it wrote to its errors.
+ * Effects  a process, which ends with `end`, with this process, or after the limit of a question.
+ */
+export const lineProcess =
+  (program: LineProgram): TaskEither<ResourceFailure, LineProcess> =>
+  async () => {
+    const { command, args, folder, env, processes = liveProcesses } = program
+    const lines = { onLine: (_line: string): void => {} }
+    let errors = ''
+    const decoder = new TextDecoder()
+    const started = await processes.converse({
+      command,
+      args,
+      ...(folder !== undefined && { folder }),
+      ...(env !== undefined && { env }),
+      onOutput: lineReader((line) => lines.onLine(line)),
+      onErrors: (bytes) => {
+        errors = (errors + decoder.decode(bytes, { stream: true })).slice(-MAX_ERRORS)
+      },
+    })()
+    return E.isLeft(started)
+      ? E.left(resourceFailure(program.name, 'start', started.left.reason))
+      : E.right(talking({ process: started.right, lines, errors: () => errors }, program))
+  }

@@ -1,0 +1,224 @@
+/** Specs of resources for pools: programs, containers, programs in the sandbox, and sessions of HTTP services. */
+import { existsSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
+import * as E from 'fp-ts/lib/Either.js'
+import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import type { Processes } from '../../core/capabilities.js'
+import type { HttpFailure, HttpReply, Transport } from '../../core/http.js'
+import { parseJson } from '../../core/json.js'
+import { type ResourceFailure, type ResourceSpec, resourceFailure } from '../../core/resource.js'
+import type { Sandbox, SandboxFailure, SandboxProgram, SandboxSession } from '../../core/sandbox.js'
+import { liveIds } from '../ids.js'
+import { liveProcesses } from '../processes.js'
+import { type LineProcess, type LineProgram, lineProcess } from './lineProcess.js'
+
+/**
+ * Makes a spec of programs that answer lines of JSON. A start is over when the system has started the
+ * program.
+ *
+ * @example
+ * processResource({ name: 'echo', command: 'cat', args: [] }).name // 'echo'
+ */
+export const processResource = (program: LineProgram): ResourceSpec<LineProcess> => ({
+  name: program.name,
+  start: () => lineProcess(program),
+  end: (running) => running.end(),
+  isAlive: (running) => running.isAlive(),
+})
+
+export interface ContainerOptions {
+  readonly name: string
+  readonly image: string
+  /** The program in the container, which answers lines of JSON. Default: that of the image. */
+  readonly command?: readonly string[]
+  /** The program that runs containers. Default: docker or podman, whichever is in the PATH. */
+  readonly runtime?: string
+  /** Default `none`. */
+  readonly network?: 'none' | 'bridge'
+  /** Such as `512m`. Default: that of the runtime. */
+  readonly memory?: string
+  /** Processors. Default: that of the runtime. */
+  readonly cpus?: number
+  readonly gpus?: string
+  readonly env?: Readonly<Record<string, string>>
+  /** Folders of this machine by their path in the container. They are read-only there. */
+  readonly mounts?: Readonly<Record<string, string>>
+  readonly processes?: Pick<Processes, 'converse' | 'start'>
+}
+
+/** The first of some programs in the PATH. */
+const foundProgram = (names: readonly string[]): string | undefined =>
+  names.find((name) => (process.env.PATH ?? '').split(delimiter).some((folder) => existsSync(join(folder, name))))
+
+const LABEL = 'tandem.owner'
+
+/** Whether a process of this machine lives. */
+const lives = (pid: number): boolean => {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Runs a program to its end and returns its lines; none if it fails. */
+const linesOf = async (
+  processes: Pick<Processes, 'start'>,
+  command: string,
+  args: readonly string[],
+): Promise<readonly string[]> => {
+  const lines: string[] = []
+  const started = await processes.start({ command, args, onLine: (line) => void lines.push(line) })()
+  if (E.isLeft(started)) return []
+  const { code } = await started.right.ended
+  return code === 0 ? lines : []
+}
+
+/** Removes containers whose process is gone: one that was killed could not remove them itself. */
+const sweep = async (processes: Pick<Processes, 'start'>, runtime: string): Promise<void> => {
+  const format = `{{.ID}} {{.Label "${LABEL}"}}`
+  const lines = await linesOf(processes, runtime, ['ps', '--all', '--filter', `label=${LABEL}`, '--format', format])
+  const left = lines.flatMap((line) => {
+    const [id, owner] = line.split(' ')
+    return id !== undefined && owner !== undefined && !lives(Number(owner)) ? [id] : []
+  })
+  if (left.length > 0) await linesOf(processes, runtime, ['rm', '--force', ...left])
+}
+
+const flag = (name: string, value: string | number | undefined): readonly string[] =>
+  value === undefined ? [] : [name, String(value)]
+
+const runArguments = (options: ContainerOptions, container: string): readonly string[] => [
+  ...['run', '--rm', '--interactive', '--init', '--name', container, '--label', `${LABEL}=${process.pid}`],
+  ...['--network', options.network ?? 'none'],
+  ...flag('--memory', options.memory),
+  ...flag('--cpus', options.cpus),
+  ...flag('--gpus', options.gpus),
+  ...Object.entries(options.env ?? {}).flatMap(([name, value]) => ['--env', `${name}=${value}`]),
+  ...Object.entries(options.mounts ?? {}).flatMap(([inside, outside]) => ['--volume', `${outside}:${inside}:ro`]),
+  options.image,
+  ...(options.command ?? []),
+]
+
+/**
+ * Makes a spec of containers that answer lines of JSON, by docker or podman. A container is removed at
+ * its end. One whose process was killed is removed when the next spec starts its first container.
+ *
+ * Errors   a start returns `Left(ResourceFailure)` if there is no runtime, or if the container cannot
+ *          be started; a failing image is reported by the first question.
+ *
+ * @example
+ * containerResource({ name: 'python', image: 'python:3.12', command: ['python3', 'serve.py'] }).name // 'python'
+ */
+export const containerResource = (options: ContainerOptions): ResourceSpec<LineProcess> => {
+  const { name, processes = liveProcesses } = options
+  const names = new Map<LineProcess, () => Promise<void>>()
+  let swept: Promise<void> | undefined
+  return {
+    name,
+    start: () => async () => {
+      const runtime = options.runtime ?? foundProgram(['docker', 'podman'])
+      if (runtime === undefined)
+        return E.left(resourceFailure(name, 'start', 'neither docker nor podman is in the PATH: install one of them'))
+      swept ??= sweep(processes, runtime)
+      await swept
+      const container = `tandem-${liveIds.fresh()}`
+      const program = { name, command: runtime, args: runArguments(options, container), processes }
+      const started = await lineProcess(program)()
+      if (E.isRight(started))
+        names.set(started.right, async () => void (await linesOf(processes, runtime, ['rm', '--force', container])))
+      return started
+    },
+    end: async (running) => {
+      await running.end()
+      await names.get(running)?.() // also where the client was killed and left its container
+      names.delete(running)
+    },
+    isAlive: (running) => running.isAlive(),
+  }
+}
+
+/**
+ * Makes a spec of programs in a sandbox, to talk to (`SandboxSession`).
+ *
+ * @example
+ * sandboxResource('shell', liveSandbox(), { command: 'bash', args: [] }).name // 'shell'
+ */
+export const sandboxResource = (
+  name: string,
+  sandbox: Sandbox,
+  program: SandboxProgram,
+): ResourceSpec<SandboxSession> => ({
+  name,
+  start: () =>
+    pipe(
+      sandbox.open(program),
+      TE.mapLeft(({ reason }: SandboxFailure) => resourceFailure(name, 'start', reason)),
+    ),
+  end: (session) => session.close(),
+  isAlive: (session) => session.isAlive(),
+})
+
+/** A session of an HTTP service. */
+export interface ServiceSession {
+  readonly id: string
+  /** Sends a value to `/sessions/ID/PATH`, and returns the JSON of the answer. */
+  readonly post: (path: string, json: unknown, signal?: AbortSignal) => TE.TaskEither<ResourceFailure, unknown>
+  readonly isAlive: () => boolean
+}
+
+/**
+ * Makes a spec of sessions of an HTTP service: `POST /sessions` opens one and answers `{ id }`,
+ * `POST /sessions/ID/...` uses it, and `DELETE /sessions/ID` ends it. The transport stays the caller's
+ * to close.
+ *
+ * @example
+ * serviceResource('shop', liveTransport({ url: 'http://127.0.0.1:8000' })).name // 'shop'
+ */
+export const serviceResource = (name: string, transport: Transport): ResourceSpec<ServiceSession> => {
+  const gone = new Set<string>()
+  const failed = (kind: ResourceFailure['kind'], reason: string): ResourceFailure => resourceFailure(name, kind, reason)
+  const bodyOf = (reply: HttpReply): E.Either<ResourceFailure, unknown> =>
+    E.mapLeft(() => failed('dead', 'it answered what is not JSON'))(parseJson(reply.text))
+  const send = (path: string, json: unknown, signal?: AbortSignal) =>
+    transport.send({ method: 'POST', path, json, repeat: 'never', ...(signal !== undefined && { signal }) })
+  return {
+    name,
+    // A request that is called off may have opened a session whose id nobody knows: it is awaited, and the pool ends what comes late.
+    start: () =>
+      pipe(
+        send('/sessions', {}),
+        TE.mapLeft(({ reason }: HttpFailure) => failed('start', reason)),
+        TE.chainEitherK(bodyOf),
+        TE.chainEitherK((body): E.Either<ResourceFailure, ServiceSession> => {
+          const id = typeof body === 'object' && body !== null && 'id' in body ? body.id : undefined
+          if (typeof id !== 'string') return E.left(failed('start', 'its answer has no id of a session'))
+          return E.right({
+            id,
+            isAlive: () => !gone.has(id),
+            post: (path, json, own) =>
+              pipe(
+                send(`/sessions/${encodeURIComponent(id)}/${path}`, json, own),
+                TE.mapLeft(({ reason, kind }: HttpFailure) => {
+                  gone.add(id) // what the request did to the session is unknown
+                  return failed(kind === 'cancelled' ? 'cancelled' : 'dead', reason)
+                }),
+                TE.chainEitherK(bodyOf),
+              ),
+          })
+        }),
+      ),
+    end: async ({ id }) => {
+      gone.delete(id)
+      await transport.send({
+        method: 'DELETE',
+        path: `/sessions/${encodeURIComponent(id)}`,
+        repeat: 'safe',
+        deadlineMs: 10_000,
+      })()
+    },
+    isAlive: (session) => session.isAlive(),
+  }
+}

@@ -1,0 +1,87 @@
+/** Parts that runs of an environment and runs of the user's agent share. */
+import type { MemoryEstimate } from '../collectors/memoryEstimate.js'
+import { memoryEstimate, requireMemory } from '../collectors/memoryEstimate.js'
+import type { WeightUpdater } from '../collectors/weightSync.js'
+import { orThrow } from '../core/failure.js'
+import type { EngineClient } from '../data/engineClient.js'
+import type { Policy, TokenAction, TokenPrompt } from '../data/policy.js'
+import type { TensorDict } from '../data/tensorDict/tensorDict.js'
+import type { NamedTensors } from '../data/weights.js'
+import { liveMachine } from '../live/machine.js'
+import type { Pretrained } from '../modules/pretrained/pretrained.js'
+import { parameterCount } from '../modules/transformer/params.js'
+import { trajectoryNumbers } from './batchMetrics.js'
+import { loraOf, stateNumbers } from './choices.js'
+import type { BuildContext } from './recipe.js'
+import type { AnyRun } from './run.js'
+import type { PolicySettings } from './settings.js'
+
+/** The settings that `policyRun` reads. A recipe that trains its own start model has no `model`. */
+export type PolicyRunSettings = Omit<PolicySettings, 'model'> & Partial<Pick<PolicySettings, 'model'>>
+
+/** A policy for sampling, and the updater that sends it new weights. */
+export interface PolicySampler {
+  readonly policy: Policy<TokenPrompt, TokenAction>
+  readonly updater: WeightUpdater<NamedTensors>
+  /** The server, if there is exactly one: the user's agent samples from it. */
+  readonly client?: EngineClient
+  /** Called once before the run samples or pushes. */
+  readonly begin?: () => Promise<void>
+  readonly close: () => Promise<void>
+}
+
+/** A run and the memory that it is estimated to need. */
+export interface PolicyRun extends AnyRun {
+  /** Absent if a server trains. */
+  readonly memory?: MemoryEstimate
+}
+
+/**
+ * Returns each trajectory's reward without length and KL penalties, at its last row: the sum of its
+ * reward parts if the environment has them, else the return.
+ */
+export const partSignal = (batch: TensorDict): ArrayLike<number> => {
+  const [size = 0] = batch.batchShape
+  const values = new Array<number>(size).fill(0)
+  for (const { rows, parts, return: earned } of trajectoryNumbers(batch)) {
+    const each = Object.values(parts)
+    values[rows.at(-1)!] = each.length === 0 ? earned : each.reduce((sum, part) => sum + part, 0)
+  }
+  return values
+}
+
+const memoryRequest = (settings: PolicyRunSettings, { config }: Pretrained, prompt: number, trained: number) => ({
+  config,
+  trained,
+  stateNumbers: stateNumbers(settings),
+  batch: {
+    ...{ prompts: settings.tasks.prompts, group: settings.tasks.group, promptTokens: prompt },
+    completionTokens: settings.sampling.maxNewTokens,
+  },
+  microBatchTokens: settings.compute.microBatch,
+  recompute: settings.compute.recompute,
+  threads: settings.compute.workers - 1 + (settings.sampling.maxLag > 0 ? 1 : 0),
+})
+
+const numbersOf = (tensors: NamedTensors): number => Object.values(tensors).reduce((sum, { size }) => sum + size, 0)
+
+/**
+ * Estimates the memory of a run with prompts of `prompt` tokens. Throws FailureError if it exceeds
+ * the machine's, unless the context ignores that.
+ */
+export const runMemory = (
+  settings: PolicyRunSettings,
+  model: Pretrained,
+  {
+    prompt,
+    weights,
+    context,
+  }: { readonly prompt: number; readonly weights: NamedTensors; readonly context: BuildContext },
+): MemoryEstimate => {
+  const all = parameterCount(model.config)
+  const trained = loraOf(settings) === undefined ? all : numbersOf(weights) - all
+  const request = memoryRequest(settings, model, prompt, trained)
+  return context.memory === 'ignore'
+    ? memoryEstimate(request)
+    : orThrow(requireMemory(request, liveMachine.memoryBytes()))
+}

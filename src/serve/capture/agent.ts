@@ -1,0 +1,231 @@
+/** The user's own agent: its program runs against a server that captures what the model sampled. */
+import * as E from 'fp-ts/lib/Either.js'
+import { ABORTED, type Cancellation, cancellation, unlessAborted } from '../../core/cancellation.js'
+import { namedMessage, orThrow } from '../../core/failure.js'
+import { keyFromSeed } from '../../core/key.js'
+import { limiter } from '../../core/limiter.js'
+import {
+  aFunction,
+  aList,
+  aNumber,
+  aRecord,
+  aText,
+  checkOptions,
+  eitherOf,
+  type OptionKinds,
+  refuse,
+} from '../../core/options.js'
+import type { AgentAttempt, AgentModel, CapturedAgent, OpenAgent, PlayedAttempt } from '../../data/capture/agent.js'
+import type { SessionEnd } from '../../data/capture/session.js'
+import type { Task } from '../../data/task.js'
+import { liveHttpServer } from '../../live/httpServer.js'
+import { type ToolCallFormat, toolCallFormatOf } from '../../text/toolCalls/format.js'
+import { apiFailure, errorBody } from '../requests/failure.js'
+import { type CaptureApp, captureApp } from './app.js'
+import { type AgentContext, type CommandLine, commandProgram, type Program } from './program.js'
+
+interface SharedOptions {
+  /** A name for run folders and messages. Default: the function's name, or the command. */
+  readonly name?: string
+  /** Time limit of an attempt in ms. Default 600,000. */
+  readonly timeoutMs?: number
+  /** Attempts at a time. Default 16 for functions, 4 for processes. */
+  readonly maxConcurrent?: number
+  /** Format of tool calls. Default: the one of the model's chat template. */
+  readonly toolCalls?: ToolCallFormat | 'none'
+  /** Address to listen on. Default: this computer only. */
+  readonly host?: string
+  /** Port to listen on. Default 0: a free one. */
+  readonly port?: number
+}
+
+/** Runs the agent as a function of this process. */
+export interface RunAgent<in T extends Task> extends SharedOptions {
+  /** Runs the agent on a task. The returned value is the prediction, or the reward. */
+  readonly run: (task: T, context: AgentContext) => unknown
+}
+
+/** Runs the agent as a process. */
+export interface CommandAgent<in T extends Task> extends SharedOptions {
+  /** The program and its arguments. It reads the query from its input, and prints its answer. */
+  readonly command: CommandLine<T>
+  /** Further environment variables. */
+  readonly env?: Readonly<Record<string, string>>
+  /** Working folder. Default: that of this process. */
+  readonly folder?: string
+}
+
+export type CaptureAgentOptions<T extends Task = Task> = RunAgent<T> | CommandAgent<T>
+
+const SHARED: OptionKinds<SharedOptions> = {
+  ...{ name: aText, timeoutMs: aNumber, maxConcurrent: aNumber, toolCalls: aText, host: aText, port: aNumber },
+}
+
+const COMMAND = { ...SHARED, command: eitherOf(aList, aFunction), env: aRecord, folder: aText }
+
+const isCommand = <T extends Task>(options: CaptureAgentOptions<T>): options is CommandAgent<T> => 'command' in options
+
+const nameOf = <T extends Task>(options: CaptureAgentOptions<T>): string => {
+  if (options.name !== undefined) return options.name
+  if (!isCommand(options)) return options.run.name === '' ? 'agent' : options.run.name
+  return typeof options.command === 'function' ? 'command' : options.command.join(' ')
+}
+
+const programOf = <T extends Task>(options: CaptureAgentOptions<T>): Program<T> =>
+  isCommand(options) ? commandProgram(options.command, options) : async (task, context) => options.run(task, context)
+
+/** The limits of an agent's attempts. */
+interface Limits {
+  readonly timeoutMs: number
+  readonly maxConcurrent: number
+}
+
+/** Waits for a program at most until its time is over. */
+const ended = async <T extends Task>(
+  program: Program<T>,
+  {
+    task,
+    context,
+    work,
+    timeoutMs,
+  }: {
+    readonly task: T
+    readonly context: AgentContext
+    readonly work: Cancellation
+    readonly timeoutMs: number
+  },
+): Promise<{ readonly result: unknown; readonly end: SessionEnd }> => {
+  const failed = (reason: string) => ({ result: undefined, end: { status: 'failed' as const, reason } })
+  const calledOff = () =>
+    failed(work.why() === 'deadline' ? `the program did not end within ${timeoutMs} ms` : 'the run was ended')
+  try {
+    const result = await unlessAborted(program(task, context), work.signal)
+    return result === ABORTED ? calledOff() : { result, end: { status: 'ok', reason: null } }
+  } catch (error) {
+    return work.why() === null ? failed(`the program failed: ${namedMessage(error)}`) : calledOff()
+  }
+}
+
+const opened = async <T extends Task>(
+  { engine, text }: AgentModel,
+  {
+    program,
+    limits: { timeoutMs, maxConcurrent },
+    options,
+  }: {
+    readonly program: Program<T>
+    readonly limits: Limits
+    readonly options: SharedOptions
+  },
+): Promise<OpenAgent<T>> => {
+  const app: CaptureApp = captureApp(
+    {
+      ...{ engine, text, model: { names: ['policy'], root: 'policy', others: 'answer' }, key: keyFromSeed(0) },
+      features: { toolCalls: options.toolCalls ?? toolCallFormatOf(text.template.source) },
+    },
+    { unknown: 'refuse', limits: { idleMs: Number.POSITIVE_INFINITY } },
+  )
+  let late = 0
+  const fetch = async (request: Request): Promise<Response> => {
+    const answer = await app.fetch(request)
+    if (answer.status === 409 || answer.status === 404) late++
+    return answer
+  }
+  const refusal = (status: number, reason: string): string => JSON.stringify(errorBody(apiFailure(status, reason)))
+  const server = orThrow(
+    await liveHttpServer(fetch, {
+      ...{ port: options.port ?? 0, refusal },
+      ...(options.host !== undefined && { host: options.host }),
+    })(),
+  )
+  const places = limiter(maxConcurrent)
+  const all = cancellation()
+
+  const run = async (
+    { id, task }: AgentAttempt<T>,
+    { path, apiKey }: { readonly path: string; readonly apiKey: string },
+    signal: AbortSignal,
+  ) => {
+    const work = cancellation({ signal, deadlineMs: timeoutMs })
+    const headers = { authorization: `Bearer ${apiKey}`, 'x-session-id': id }
+    const context = { baseUrl: `${server.url}${path}`, apiKey, headers, signal: work.signal }
+    try {
+      return await ended(program, { task, context, work, timeoutMs })
+    } finally {
+      work.release()
+    }
+  }
+
+  const play = async (attempt: AgentAttempt<T>): Promise<PlayedAttempt> => {
+    const { id, group, task, key, temperature, maxNewTokens } = attempt
+    const failed = (reason: string): PlayedAttempt => ({
+      session: {
+        ...{ id, group, metadata: {}, createdAt: 0, calls: [], reward: null },
+        end: { status: 'failed', reason },
+      },
+      result: undefined,
+    })
+    const sampling = {
+      ...{ temperature, maxTokens: maxNewTokens, topK: 0, topP: 1, minP: 0 },
+      ...{ repetitionPenalty: 1, presencePenalty: 0, frequencyPenalty: 0, logitBias: new Map<number, number>() },
+    }
+    const address = await app.open({ id, group, metadata: { task: task.id }, sampling, key })
+    if (E.isLeft(address)) return failed(address.left.reason)
+    const part = all.part() // many listeners on one signal would be slow
+    const played = await places.run(() => run(attempt, address.right, part.signal), part.signal)
+    part.release()
+    if (played === ABORTED) return failed('the run was ended')
+    const session = await app.finish(id, played.end)
+    return session === null ? failed('the session was dropped') : { session, result: played.result }
+  }
+
+  return {
+    play,
+    drop: app.drop,
+    lateCalls: () => late,
+    close: async () => {
+      all.stop()
+      await server.close({ graceMs: 0, atLimit: async () => {}, cutMs: 1000 })
+    },
+  }
+}
+
+/**
+ * Makes an agent of a program that uses a model's API, for `policyRun({ agent })`. The program is
+ * trained as it is: it only has to send its requests to `baseUrl`.
+ *
+ * The server speaks OpenAI's chat and Responses APIs and Anthropic's Messages API, streamed or not,
+ * with tools. It answers to every model name, and samples at the run's temperature. Each attempt has
+ * its own base address, so parallel calls of one program, such as those of sub-agents, belong to one
+ * session. A process gets the address in `OPENAI_BASE_URL` and `ANTHROPIC_BASE_URL`.
+ *
+ * An attempt fails if the program throws, exceeds `timeoutMs`, or ends before its calls are
+ * answered. A failed attempt has no reward. Calls after the end of an attempt are refused with 409
+ * or 404.
+ *
+ * Errors   throws RangeError for invalid options.
+ * Effects  none until a run opens the agent.
+ *
+ * @example
+ * capture({ run: async ({ query }, { baseUrl }) => `${query} at ${baseUrl}`, name: 'echo' }).name // 'echo'
+ */
+export const capture = <T extends Task = Task>(options: CaptureAgentOptions<T>): CapturedAgent<T> => {
+  if (isCommand(options)) checkOptions('capture', options, COMMAND)
+  else checkOptions('capture', options, { ...SHARED, run: aFunction })
+  const { timeoutMs = 600_000, maxConcurrent = isCommand(options) ? 4 : 16 } = options
+  refuse('capture', [
+    !isCommand(options) && typeof options.run !== 'function' && 'expected run, a function, or command, a list',
+    isCommand(options) && Array.isArray(options.command) && options.command.length === 0 && 'command must not be empty',
+    !(timeoutMs > 0) && `timeoutMs must be positive, got ${timeoutMs}`,
+    !(Number.isInteger(maxConcurrent) && maxConcurrent >= 1) &&
+      `maxConcurrent must be an integer of at least 1, got ${maxConcurrent}`,
+  ])
+  const name = nameOf(options)
+  const program = programOf(options)
+  return {
+    _tag: 'CapturedAgent',
+    name,
+    description: { agent: name, kind: isCommand(options) ? 'command' : 'run' },
+    open: (model) => opened(model, { program, limits: { timeoutMs, maxConcurrent }, options }),
+  }
+}

@@ -1,0 +1,103 @@
+/** What observers print, and what metrics count. */
+import { describe, expect, it } from 'vitest'
+import { HFAgent } from '../../src/agents/agents.js'
+import { agentMetrics } from '../../src/agents/metrics.js'
+import { consoleObserver, progressLine, progressObserver } from '../../src/agents/observers.js'
+import { orThrow } from '../../src/core/failure.js'
+import { calculator } from '../../src/envs/tools/calculator.js'
+import { trackLoop } from '../../src/tracking/loop.js'
+import type { Sink, TrackedEvent } from '../../src/tracking/sink.js'
+import { scriptedBackend } from '../kit/chains.js'
+import { useEngine } from '../kit/engine.js'
+
+useEngine()
+
+const ask = [{ role: 'user', content: '6 * 7?' }]
+const call = (expression: string) =>
+  `<tool_call>${JSON.stringify({ name: 'calculator', arguments: { expression } })}</tool_call>`
+
+const agent = (...answers: readonly string[]) =>
+  HFAgent({
+    modelNameOrPath: 'small',
+    tools: [calculator()],
+    backendConfig: scriptedBackend(answers),
+    rewardFn: () => 0.5,
+  })
+
+describe('consoleObserver', () => {
+  it('prints a chain without control characters', async () => {
+    let text = ''
+    const observer = consoleObserver((piece) => {
+      text += piece
+    })
+    await orThrow(agent(call('6 * 7'), 'It is\u001b[31m 42.').run({ messages: ask, observers: [observer] }))
+    expect(text.replaceAll(/\d+\.\d\d s/g, 'T')).toBe(
+      [
+        '--- 0:messages-0/0',
+        `[turn 1] ${call('6 * 7')}`,
+        '  call calculator({"expression":"6 * 7"})',
+        '  ok after T',
+        '  tool: 42',
+        '[turn 2] It is\ufffd[31m 42.',
+        'reward 0.5',
+        'no_tool_calls after T\n',
+      ].join('\n'),
+    )
+  })
+
+  it('fails a chain that begins beside another', async () => {
+    const { trajectories } = await orThrow(
+      agent('a', 'b').run({ messages: ask, numChains: 2, observers: [consoleObserver(() => {})] }),
+    ).catch((error: unknown) => ({ trajectories: [String(error)] }))
+    expect(JSON.stringify(trajectories)).toContain('use progressObserver')
+  })
+})
+
+describe('progressObserver', () => {
+  it('counts chains, turns and calls', async () => {
+    const lines: string[] = []
+    const observer = progressObserver({ total: 2, onProgress: (progress) => lines.push(progressLine(progress)) })
+    await orThrow(
+      agent(call('1'), 'a', 'b').run({ messages: ask, numChains: 2, maxConcurrentChains: 1, observers: [observer] }),
+    )
+    expect(lines).toEqual([
+      '1 of 2 chains, 0 running, 0 failed, 2 turns, 1 tool calls, mean reward 0.500',
+      '2 of 2 chains, 0 running, 0 failed, 3 turns, 1 tool calls, mean reward 0.500',
+    ])
+  })
+})
+
+describe('agentMetrics', () => {
+  it('counts turns, calls by tool with their failures, tokens by author and ends, and goes to sinks', async () => {
+    const result = await orThrow(
+      agent(call('6 * 7'), call('1 / 0'), 'done', 'b').run({ messages: ask, numChains: 3, maxConcurrentChains: 1 }),
+    )
+    const metrics = agentMetrics(result)
+    expect(metrics).toMatchObject({
+      'agent/chains/total': 3,
+      'agent/chains/failed': 1, // the script has no more answers
+      'agent/chains/no_tool_calls': 2,
+      'agent/rollout/avg_turns': 2,
+      'agent/rollout/avg_tool_calls': 1,
+      'agent/rollout/tool_calls/calculator': 2,
+      'agent/rollout/tool_failures/calculator': 1,
+      'agent/rollout/reward/mean': 0.5,
+      'agent/rollout/reward_extra/success/max': 0,
+    })
+    expect(metrics['agent/rollout/tokens/policy']).toBeGreaterThan(1)
+    expect(metrics['agent/rollout/tokens/others']).toBeGreaterThan(metrics['agent/rollout/tokens/policy']!)
+    const events: TrackedEvent[] = []
+    const sink: Sink = {
+      name: 'list',
+      write: (more) => async () => {
+        events.push(...more)
+        return { _tag: 'Right', right: undefined }
+      },
+      close: async () => ({ _tag: 'Right', right: undefined }),
+    }
+    const tracker = trackLoop([sink], { run: 'chains' })
+    tracker.step(1, metrics)
+    await tracker.end('finished')
+    expect(events.find(({ type }) => type === 'scalars')).toMatchObject({ values: { 'agent/chains/total': 3 } })
+  })
+})
