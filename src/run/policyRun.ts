@@ -309,7 +309,7 @@ export const policyRun: {
   ): Promise<PolicyRun>
 } = async (settings: PolicyRunSettings, parts: object, context: BuildContext = {}): Promise<PolicyRun> => {
   if ('agent' in parts && context.training !== undefined)
-    throw new RangeError('policyRun: an agent of your own is trained in this process, not on a server')
+    throw new RangeError('policyRun: an agent of your own is trained in this process: leave out --learner')
   if ('agent' in parts) return agentRun(settings, parts as AgentRunParts<Task>, context) // by the overloads
   const given = parts as PolicyRunParts<HistoryPrompt> // by the overloads
   checkOptions('policyRun', given, POLICY_RUN_PARTS)
