@@ -63,7 +63,6 @@ const SHORT_FORMS: Readonly<Record<string, readonly string[]>> = {
   ifEval: [...SMALL, 'model={model}', 'dataset={ifEval.jsonl}'],
   numberGuessing: [...SMALL, 'shown=128', 'guesses=2'],
   kuhnPoker: [...GAMES, 'selfPlay.poolShare=0.5', 'selfPlay.magnetEvery=2', 'learner.schedule=constant'],
-  ticTacToe: [...GAMES, 'selfPlay.poolEvery=1'],
   reverseText: [...SMALL, 'shown=128'],
   sft: DATA,
   dpo: DATA,
