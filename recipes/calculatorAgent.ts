@@ -54,7 +54,7 @@ const sums = Array.from({ length: 360 }, (_, i) => {
 
 const [heldOut, training] = [sums.filter((sum) => sum.isHeldOut), sums.filter((sum) => !sum.isHeldOut)]
 
-/** How each agent writes a call and an answer, and what it reads after a call. */
+/** The formats in which each agent writes calls and answers and reads results. */
 const WRITTEN = {
   react: {
     call: (sum: string) => `Action: code_interpreter\nInput: ${sum}`,

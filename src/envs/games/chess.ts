@@ -58,7 +58,7 @@ const placesOf = (fen: string): string => fen.split(' ').slice(0, 4).join(' ')
 
 const playerOf = (fen: string): number => (fen.split(' ')[1] === 'w' ? 1 : 0)
 
-/** What a position allows: its moves by number, and its end. */
+/** The legal moves of a position by number, and its end. */
 interface Analysis {
   readonly moves: ReadonlyMap<number, Move>
   readonly end: 'none' | 'mate' | 'draw'
