@@ -61,6 +61,7 @@ const SHORT_FORMS: Readonly<Record<string, readonly string[]>> = {
   countdown: [...SMALL, 'model={model}', 'systemPrompt=off'],
   calculator: [...SMALL, 'model={model}', 'shown=64', 'batch=16'],
   ifEval: [...SMALL, 'model={model}', 'dataset={ifEval.jsonl}'],
+  calculatorAgent: [...SMALL, 'shown=64'],
   numberGuessing: [...SMALL, 'shown=128', 'guesses=2'],
   kuhnPoker: [...GAMES, 'selfPlay.poolShare=0.5', 'selfPlay.magnetEvery=2', 'learner.schedule=constant'],
   reverseText: [...SMALL, 'shown=128'],
