@@ -5,10 +5,10 @@
  * for each import path besides the root. It does not hold recipes (`recipes`), programs that only
  * this repository runs (`scripts`, `bench`) or tests (`test`).
  *
- * The root is for everybody who trains a model: environments and transforms, the collector, advantages,
- * losses, learners, runs and recipes, failures and random keys. Everything else has a door of its own,
- * named after the job: `tandem-rl/text`, `tandem-rl/rewards`, `tandem-rl/serve` and so on. A name has
- * one door. `TD` is the door `tandem-rl/tensordict` as a namespace.
+ * The root is for everybody who trains a model: environments and transforms, the collector,
+ * advantages, losses, learners, runs and recipes, failures and random keys. Everything else has a
+ * door of its own, named after the job: `tandem-rl/text`, `tandem-rl/rewards`, `tandem-rl/serve`
+ * and so on. A name has one door. `TD` is the door `tandem-rl/tensordict` as a namespace.
  */
 import './engine/defaultBackend.js'
 

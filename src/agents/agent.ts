@@ -47,11 +47,17 @@ export interface AgentOptions<T extends AgentTask = AgentRowTask> {
   /** A folder or a name on the hub; the name on the server for the backend `client`. */
   readonly modelNameOrPath: string
   readonly tools?: readonly Tool[]
-  /** Rewards a finished chain by arguments of these names; `T` is the type of rows. Default: no reward. */
+  /**
+   * Rewards a finished chain by arguments of these names; `T` is the type of rows. Default: no
+   * reward.
+   */
   readonly rewardFn?: AnyReward<T> | RewardFunction<T>
   /** A chat template, or a name of one. Default: the model's own. */
   readonly template?: string | ChatTemplate
-  /** May have a slot `{tools}`. An empty text is no system prompt. Default: that of the kind of agent. */
+  /**
+   * May have a slot `{tools}`. An empty text is no system prompt. Default: that of the kind of
+   * agent.
+   */
   readonly systemPrompt?: string
   /** The format in which the model writes calls of tools. Default: as its template teaches. */
   readonly toolParserName?: ToolCallFormat
@@ -88,7 +94,10 @@ export interface AgentRunOptions {
 
 /** The conversations of an environment, and the model that will play it. */
 export interface TrainedEnvOptions extends AgentEnvOptions {
-  /** The model's text side. Its template determines the format of native calls. Required without `toolParserName`. */
+  /**
+   * The model's text side. Its template determines the format of native calls. Required without
+   * `toolParserName`.
+   */
   readonly text?: Pick<ModelText, 'template'>
 }
 
@@ -108,7 +117,9 @@ export interface Agent {
    *          template teaches no format of tool calls.
    */
   readonly run: (options: AgentRunOptions) => TE.TaskEither<Failure, AgentRunResult>
-  /** The agent's environment, for `LLMCollector`, `policyRun` and `train`. `run` plays the same one. */
+  /**
+   * The agent's environment, for `LLMCollector`, `policyRun` and `train`. `run` plays the same one.
+   */
   readonly env: (options: TrainedEnvOptions) => Env<AgentState, HistoryAction>
   /** Frees the backend. */
   readonly close: () => Promise<void>

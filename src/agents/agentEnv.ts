@@ -24,7 +24,10 @@ import { messageOfCalls } from '../text/toolCalls/callMessage.js'
 import type { ToolCallFormat } from '../text/toolCalls/format.js'
 import type { AgentKind, ReadReply } from './kinds/kind.js'
 
-/** The states of an agent's environment. `segment` exists if the agent folds its context, and `success` if it has a reward. */
+/**
+ * The states of an agent's environment. `segment` exists if the agent folds its context, and
+ * `success` if it has a reward.
+ */
 export type AgentState = DeepMerge<
   DeepMerge<DatasetChatStateOf<AgentTask, 'task'>, ToolEntries>,
   StepCount & Partial<RewardEntries> & Partial<Pick<SegmentEntries, 'segment'>>

@@ -91,7 +91,8 @@ export const ActionAgent: AgentFactory = of(ACTION)
 export const BashSWEAgent: AgentFactory = of(BASH_SWE)
 
 /**
- * Makes a software-engineering agent that calls shell and edit tools in Qwen3-Coder's XML-like format.
+ * Makes a software-engineering agent that calls shell and edit tools in Qwen3-Coder's XML-like
+ * format.
  *
  * Errors   as `Agent`.
  * Source   AgentFly's agent `qwen3coder_swe`.

@@ -21,7 +21,10 @@ export interface ReadRows {
   readonly finishReason: ChainFinish
 }
 
-/** The entries of rows that an agent's environment has played. Those of tokens and segments may be missing. */
+/**
+ * The entries of rows that an agent's environment has played. Those of tokens and segments may be
+ * missing.
+ */
 type Rows = TensorDict<
   HistoryPrompt &
     HistoryAction & {

@@ -103,7 +103,9 @@ const streaming = (tokenizer: TextTokenizer | undefined, onText: (text: string) 
   }
 }
 
-/** A policy that reports its turns. It streams only for observers, since whole replies cost less. */
+/**
+ * A policy that reports its turns. It streams only for observers, since whole replies cost less.
+ */
 const watched = <I, O>(
   policy: Policy<I, O>,
   chain: Chain,
@@ -225,9 +227,9 @@ const playChain = async (chain: Chain, rules: ChainRules): Promise<ChainTrajecto
 }
 
 /**
- * Plays `numChains` chains for each task, at most `maxConcurrentChains` at a time. A chain that fails
- * is marked, and the others go on. Chain `c` of task `g` draws from `child(child(key, g), c)`,
- * whatever is played beside it.
+ * Plays `numChains` chains for each task, at most `maxConcurrentChains` at a time. A chain that
+ * fails is marked, and the others go on. Chain `c` of task `g` draws from
+ * `child(child(key, g), c)`, whatever is played beside it.
  */
 export const playChains = async (rules: ChainRules): Promise<readonly ChainTrajectory[]> => {
   const places = limiter(rules.maxConcurrentChains)

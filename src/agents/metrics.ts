@@ -33,7 +33,10 @@ const toolMetrics = (chains: readonly ChainTrajectory[]): Readonly<Record<string
   ) as Readonly<Record<string, number>> // of numbers alone
 }
 
-/** Tokens of the last segment by author: the policy, and everyone else. Characters without token ids. */
+/**
+ * Tokens of the last segment by author: the policy, and everyone else. Characters without token
+ * ids.
+ */
 const authorMetrics = (chains: readonly ChainTrajectory[]): Readonly<Record<string, number>> => {
   const all = chains.flatMap(({ segments }) => segments.flatMap(({ tokens }) => (tokens === null ? [] : [tokens])))
   if (all.length > 0) {
@@ -60,8 +63,8 @@ const authorMetrics = (chains: readonly ChainTrajectory[]): Readonly<Record<stri
 }
 
 /**
- * Metrics of a run's chains: turns, segments, rewards and their parts, ends, time, tokens by author,
- * and for each tool its calls, failures and mean latency. Chains that failed count only in
+ * Metrics of a run's chains: turns, segments, rewards and their parts, ends, time, tokens by
+ * author, and for each tool its calls, failures and mean latency. Chains that failed count only in
  * `agent/chains/failed`.
  *
  * Source   names of AgentFly's monitor.

@@ -37,11 +37,11 @@ const textFor = (event: ChainEvent): string => {
 }
 
 /**
- * Makes an observer that prints a chain as it is played. The lines of several chains would be mixed:
- * use `progressObserver` for them.
+ * Makes an observer that prints a chain as it is played. The lines of several chains would be
+ * mixed: use `progressObserver` for them.
  *
- * Errors   the observer throws RangeError when a second chain begins before the first has ended, which
- *          fails that chain.
+ * Errors   the observer throws RangeError when a second chain begins before the first has ended,
+ *          which fails that chain.
  *
  * @example
  * consoleObserver((text) => process.stdout.write(text)).length // 1

@@ -12,7 +12,9 @@ const spread = ({ median, low, high }: Spread): string => `${short(median)} (${s
 
 const mean = (values: readonly number[]): number => values.reduce((sum, x) => sum + x, 0) / values.length
 
-/** Describes the memory of all rounds: the peak, and the changes from the first round to the last. */
+/**
+ * Describes the memory of all rounds: the peak, and the changes from the first round to the last.
+ */
 const memoryOf = ({ rounds }: Benchmark): readonly string[] => {
   const [first, last] = [rounds[0]!, rounds.at(-1)!]
   return [

@@ -1,4 +1,6 @@
-/** Line charts as SVG text: panels side by side with one legend, in colors for light and dark pages. */
+/**
+ * Line charts as SVG text: panels side by side with one legend, in colors for light and dark pages.
+ */
 
 /** A curve. Points that are not finite are gaps. */
 interface Series {
@@ -84,7 +86,10 @@ const linearTicks = ([low, high]: Range): readonly number[] => {
   return Array.from({ length: count }, (_, i) => Number(((first + i) * step).toPrecision(12)))
 }
 
-/** Returns 1, 2, 3 and 5 times each power of ten within a range, or only the powers if they are many. */
+/**
+ * Returns 1, 2, 3 and 5 times each power of ten within a range, or only the powers if they are
+ * many.
+ */
 const logTicks = ([low, high]: Range): readonly number[] => {
   const [from, to] = [Math.floor(Math.log10(low)), Math.ceil(Math.log10(high))]
   const powers = Array.from({ length: to - from + 1 }, (_, i) => from + i)

@@ -1,4 +1,7 @@
-/** Statistics of benchmarks: medians, quartiles, and the ratio of two speeds with its confidence interval. */
+/**
+ * Statistics of benchmarks: medians, quartiles, and the ratio of two speeds with its confidence
+ * interval.
+ */
 
 /**
  * Computes quantile `q` of some numbers, interpolated between neighbors.
@@ -85,8 +88,8 @@ export interface SpeedRatio {
  * pairs.
  *
  * With $d_i = \log c_i - \log b_i$ of $n$ rounds, the estimate is $\exp \bar d$ and the interval is
- * $\exp(\bar d \pm t_{n-1} s / \sqrt n)$: Student's interval for paired differences. It holds for as
- * few as two rounds, where the bootstrap does not, and drift that affects both halves of a pair
+ * $\exp(\bar d \pm t_{n-1} s / \sqrt n)$: Student's interval for paired differences. It holds for
+ * as few as two rounds, where the bootstrap does not, and drift that affects both halves of a pair
  * cancels out.
  *
  * Errors   throws RangeError unless there are at least two speeds of each, equally many, all finite

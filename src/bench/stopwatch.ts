@@ -26,7 +26,10 @@ export interface Stopwatch {
 
 type Part = 'policy' | 'env'
 
-/** Starts a stopwatch. Calls of the policies and environments that it wraps are counted from then on. */
+/**
+ * Starts a stopwatch. Calls of the policies and environments that it wraps are counted from then
+ * on.
+ */
 export const startStopwatch = ({ now }: Clock): Stopwatch => {
   const started = now()
   const calls = { policy: 0, env: 0 }

@@ -29,8 +29,8 @@ export interface Subject {
   /** The unit of work in the plural, such as `rollouts`. */
   readonly unit: string
   /**
-   * The time that its speed is computed from: `all` of the round, `env` (in environments), or `rest`
-   * (outside of policies and environments).
+   * The time that its speed is computed from: `all` of the round, `env` (in environments), or
+   * `rest` (outside of policies and environments).
    */
   readonly counts: 'all' | 'env' | 'rest'
   /** Does the work of one round and returns the number of units. */

@@ -20,7 +20,9 @@ const requireCount = (name: string, field: string, count: number): void => {
 
 export interface CollectorSubjectOptions {
   readonly name: string
-  /** Makes a new collector for each round, from a policy and an environment that the round times. */
+  /**
+   * Makes a new collector for each round, from a policy and an environment that the round times.
+   */
   readonly collector: (round: RoundContext) => AsyncIterable<TensorDict<{ readonly trajectoryId: Data<string> }>>
   /** The number of trajectories to collect in a round. A collector may end earlier. */
   readonly rollouts: number

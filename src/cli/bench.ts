@@ -1,4 +1,7 @@
-/** `tandem bench RECIPE`: measures the time and memory of a recipe's steps, and compares two recipes. */
+/**
+ * `tandem bench RECIPE`: measures the time and memory of a recipe's steps, and compares two
+ * recipes.
+ */
 import { existsSync, writeFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { Command, Option } from 'commander'

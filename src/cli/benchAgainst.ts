@@ -24,7 +24,10 @@ const withoutOwn = (args: readonly string[]): readonly string[] =>
     return !isValue && !OWN_OPTIONS.some((option) => arg === option || arg.startsWith(`${option}=`))
   })
 
-/** Runs `tandem bench` with the given arguments in a process and returns what it prints. `onStart` is called when it runs. */
+/**
+ * Runs `tandem bench` with the given arguments in a process and returns what it prints. `onStart`
+ * is called when it runs.
+ */
 const runOnce = async (args: readonly string[], onStart: () => void): Promise<RecipeBenchmark> => {
   const decoders = { output: new TextDecoder(), errors: new TextDecoder() }
   let [output, errors] = ['', '']

@@ -15,7 +15,9 @@ export interface MeasuredStep {
   readonly round: BenchmarkRound
 }
 
-/** Returns a function that measures the time and resources since its last call as those of a step. */
+/**
+ * Returns a function that measures the time and resources since its last call as those of a step.
+ */
 export const stepMeter = (): ((step: StepRecord) => MeasuredStep) => {
   let [started, cpuMs] = [performance.now(), liveUsage.cpuMs()]
   return (step) => {

@@ -1,4 +1,7 @@
-/** The commands of `tandem`. A command is imported only when it runs, so that the others cost no start-up time. */
+/**
+ * The commands of `tandem`. A command is imported only when it runs, so that the others cost no
+ * start-up time.
+ */
 import type { Command } from 'commander'
 
 /** A command before it is loaded. */

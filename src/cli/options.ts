@@ -105,7 +105,10 @@ export const startEngine = async ({ backend, threads }: EngineOptions): Promise<
   }
 }
 
-/** Checks the address of a server that a flag gives. Throws CommandError unless it is an http or https URL. */
+/**
+ * Checks the address of a server that a flag gives. Throws CommandError unless it is an http or
+ * https URL.
+ */
 export const checkServerUrl = (flag: string, url: string): void => {
   const { protocol } = URL.canParse(url) ? new URL(url) : { protocol: '' }
   if (protocol === 'http:' || protocol === 'https:') return

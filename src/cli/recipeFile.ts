@@ -57,8 +57,8 @@ const reasonOf = (error: unknown): string => {
 }
 
 /**
- * The modules of which a recipe and this program share one instance. `tandem-rl/testing` is not among
- * them: it needs fast-check, and recipes have no use for it.
+ * The modules of which a recipe and this program share one instance. `tandem-rl/testing` is not
+ * among them: it needs fast-check, and recipes have no use for it.
  */
 const SHARED: Readonly<Record<string, () => Promise<unknown>>> = {
   zod: () => import('zod'),

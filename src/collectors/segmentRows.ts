@@ -66,9 +66,9 @@ const outcomesOf = (batch: TensorDict<SegmentedRows>, all: readonly SegmentTurns
 
 /**
  * Makes the segments of folded conversations trajectories of their own, each with its share of the
- * conversation's reward: `last`, `each` (broadcast), `uniform`, or `{ geometric }`. Groups stay those
- * of the prompt, so a group has one member for each segment of its conversations. Use it before the
- * advantage, with an estimator for groups of any size.
+ * conversation's reward: `last`, `each` (broadcast), `uniform`, or `{ geometric }`. Groups stay
+ * those of the prompt, so a group has one member for each segment of its conversations. Use it
+ * before the advantage, with an estimator for groups of any size.
  *
  * Without this function, all turns of a conversation share its advantage, folded or not.
  *

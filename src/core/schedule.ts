@@ -42,7 +42,8 @@ export const linear = (start: number, end: number, steps: number): Schedule => {
 /**
  * Follows half a cosine from `start` to `end` over `steps`, and stays at `end`.
  *
- * Equation $v_s = b + \frac{a - b}{2} (1 + \cos(\pi \min(1, s / n)))$ with a the start, b the end and n the steps
+ * Equation $v_s = b + \frac{a - b}{2} (1 + \cos(\pi \min(1, s / n)))$ with a the start, b the end
+ *          and n the steps
  * When     as `linear`; it stays near its start for longer, and approaches its end slowly.
  * Used by  Transformers `cosine`
  * Errors   as `linear`.
@@ -60,7 +61,8 @@ export const cosine = (start: number, end: number, steps: number): Schedule => {
  * Rises during `steps` steps to the value of `after` at its step 0, then follows `after`. Step 0 is
  * not 0: it is the first of the `steps` equal parts.
  *
- * Equation $v_s = u_0 \frac{s + 1}{n}$ for the n steps, then $u_{s - n}$, with u the schedule `after`
+ * Equation $v_s = u_0 \frac{s + 1}{n}$ for the n steps, then $u_{s - n}$, with u the schedule
+ *          `after`
  * When     before a schedule of the learning rate, because the moments of an optimizer are based on
  *          few gradients at first.
  * Used by  Transformers `warmup_steps`, whose step 0 is 0

@@ -1,6 +1,9 @@
 /** SipHash-2-4: a hash of bytes that is the same in every process and on every machine. */
 
-/** The 64-bit state words as halves, low before high: v0 at 0 and 1, v1 at 2 and 3, v2 at 4 and 5, v3 at 6 and 7. */
+/**
+ * The 64-bit state words as halves, low before high: v0 at 0 and 1, v1 at 2 and 3, v2 at 4 and 5,
+ * v3 at 6 and 7.
+ */
 type Words = Int32Array
 
 /** v[a] += v[b], with the carry between the halves. */

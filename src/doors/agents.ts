@@ -1,6 +1,7 @@
 /**
- * For those who have agents: agents with tools and their backends, environments with several agents,
- * games and self-play, simulated users, and the proxy that captures the sessions of an agent as training data.
+ * For those who have agents: agents with tools and their backends, environments with several
+ * agents, games and self-play, simulated users, and the proxy that captures the sessions of an
+ * agent as training data.
  */
 import '../engine/defaultBackend.js'
 

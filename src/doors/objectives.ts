@@ -1,7 +1,7 @@
 /**
  * For those who choose or write an objective: the losses of tokens, estimators of advantages,
- * corrections for off-policy samples, KL control and optimizers, one by one. The everyday ones are in
- * the root.
+ * corrections for off-policy samples, KL control and optimizers, one by one. The everyday ones are
+ * in the root.
  */
 import '../engine/defaultBackend.js'
 

@@ -1,6 +1,7 @@
 /**
- * For those who score answers: rewards for math, code, formats, instructions and text matches, judges,
- * weighted sums, and parsers that turn replies into rewards. `reward` makes a reward of a function.
+ * For those who score answers: rewards for math, code, formats, instructions and text matches,
+ * judges, weighted sums, and parsers that turn replies into rewards. `reward` makes a reward of a
+ * function.
  */
 import '../engine/defaultBackend.js'
 

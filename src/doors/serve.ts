@@ -1,6 +1,6 @@
 /**
- * For those who serve a model: the HTTP server with vLLM's and OpenAI's protocol, and the generation
- * engine behind it, with its requests, events, sampling and limits.
+ * For those who serve a model: the HTTP server with vLLM's and OpenAI's protocol, and the
+ * generation engine behind it, with its requests, events, sampling and limits.
  */
 import '../engine/defaultBackend.js'
 

@@ -1,7 +1,8 @@
 /**
  * For those who work with batches: `TensorDict`, its typed keys and its operations (`get`, `set`,
- * `merge`, `concat`, `index`, `padSequence` ...), and specs that describe and check its entries. The
- * root has all of it as the namespace `TD`. Importing it loads neither onnxruntime nor a tfjs backend.
+ * `merge`, `concat`, `index`, `padSequence` ...), and specs that describe and check its entries.
+ * The root has all of it as the namespace `TD`. Importing it loads neither onnxruntime nor a tfjs
+ * backend.
  */
 export {
   type Arrays,

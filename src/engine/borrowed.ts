@@ -36,7 +36,8 @@ const borrowed = (name: string, kernel: tf.KernelFunc): tf.KernelFunc => {
       shape,
       dtype,
     })
-    // A cast: the kernels of ragged tensors have lists of tensors among their inputs, against tfjs's own types.
+    // A cast: the kernels of ragged tensors have lists of tensors among their inputs, against
+    // tfjs's own types.
     const given = Object.entries(inputs) as unknown as readonly [string, tf.TensorInfo | tf.TensorInfo[] | undefined][]
     const moved = given.flatMap(([key, input]) =>
       input === undefined ? [] : [[key, Array.isArray(input) ? input.map(move) : move(input)] as const],

@@ -39,7 +39,10 @@ export const ANSWER_ENV_OPTIONS = { ...DATASET_OPTIONS, maxSteps: aNumber, compu
 
 type AnswerParser = Transform<RewardState, NeededTask<Task>, AnswerParts>
 
-/** Conversations over a data set with a limit of steps, and around them the reward unless it is left out. */
+/**
+ * Conversations over a data set with a limit of steps, and around them the reward unless it is left
+ * out.
+ */
 export const answerEnv = (
   { maxSteps = 1, computeReward = true, ...dataset }: DrawnChats & EpisodeOptions,
   parser: () => AnswerParser,

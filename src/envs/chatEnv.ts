@@ -42,12 +42,14 @@ const isQueries = (entry: unknown): entry is Data<string> =>
 /**
  * A conversation: the base of all language environments.
  *
- * `reset` needs `query` in its request, by the caller or by a transform such as `DataLoadingPrimer`, and builds
- * `history.prompt`: the system message, if there is one, and the query. `step` appends the policy's message,
- * `history.response`, which makes the next prompt. It gives no reward and never ends an episode: transforms do; an
- * episode that they have ended stays ended.
+ * `reset` needs `query` in its request, by the caller or by a transform such as
+ * `DataLoadingPrimer`, and builds `history.prompt`: the system message, if there is one, and the
+ * query. `step` appends the policy's message, `history.response`, which makes the next prompt. It
+ * gives no reward and never ends an episode: transforms do; an episode that they have ended stays
+ * ended.
  *
- * Errors   `Left(EnvFailure)` from `reset` if the request has no `query` of strings; throws RangeError for a batch size below 1.
+ * Errors   `Left(EnvFailure)` from `reset` if the request has no `query` of strings; throws
+ *          RangeError for a batch size below 1.
  * Source   TorchRL `ChatEnv`.
  */
 export const ChatEnv = (options: ChatEnvOptions): Env<ChatState, HistoryAction> => {

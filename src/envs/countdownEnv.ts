@@ -21,8 +21,8 @@ const { source: _, ...OPTIONS } = ANSWER_ENV_OPTIONS
 const COUNTDOWN_OPTIONS = { ...OPTIONS, key: aRecord, numCount: aNumber, maxNumber: aNumber, maxTarget: aNumber }
 
 /**
- * Puzzles of numbers without end: `DatasetChatEnv` over `countdownTasks`, `StepCounter`, `CountdownRewardParser`. An answer ends the episode, and so
- * does the last of `maxSteps` turns.
+ * Puzzles of numbers without end: `DatasetChatEnv` over `countdownTasks`, `StepCounter`,
+ * `CountdownRewardParser`. An answer ends the episode, and so does the last of `maxSteps` turns.
  *
  * Errors   throws RangeError for unknown options and for options that are no counts.
  * Source   TorchRL `CountdownEnv`.

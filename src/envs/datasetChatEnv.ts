@@ -32,7 +32,10 @@ export type NoColumns = Readonly<Record<never, never>>
 
 export interface DatasetChatEnvOptions<T extends Task = Task, K extends Kept = Kept, P extends Spec = Spec>
   extends DrawnChats<T> {
-  /** `task`: states have the whole task as well, for rewards that read its row. Default: its columns alone. */
+  /**
+   * `task`: states have the whole task as well, for rewards that read its row. Default: its columns
+   * alone.
+   */
   readonly keep?: K
   /**
    * Entries that further columns of a row become, as in `DataLoadingPrimer`. Default: none beside

@@ -16,11 +16,13 @@ export const GSM8K_SYSTEM_PROMPT =
   'only the final number between the tags answer and /answer, in angle brackets as well.'
 
 /**
- * Word problems with GSM8K's reward: `DatasetChatEnv`, `StepCounter`, `GSM8KRewardParser`. An answer ends the episode, and so does the last of
- * `maxSteps` turns; a transform outside, such as `AddThinkingPrompt`, may open it again.
+ * Word problems with GSM8K's reward: `DatasetChatEnv`, `StepCounter`, `GSM8KRewardParser`. An
+ * answer ends the episode, and so does the last of `maxSteps` turns; a transform outside, such as
+ * `AddThinkingPrompt`, may open it again.
  *
  * Errors   throws RangeError for unknown options.
- * Source   TorchRL `GSM8KEnv`. Its system prompt contains an empty answer block, which its own parser then finds; this one does not.
+ * Source   TorchRL `GSM8KEnv`. Its system prompt contains an empty answer block, which its own
+ *          parser then finds; this one does not.
  *
  * @example
  * GSM8KEnv({ source: taskList('one', [{ id: 'a', query: 'What is 2 + 2?', answer: '#### 4' }]), prompts: 1, maxSteps: 10 }).batchSize // 1

@@ -11,7 +11,9 @@ import { type StepCount, StepCounter } from './transforms/stepCounter.js'
 import { append } from './transforms/transform.js'
 
 export interface IFEvalEnvOptions extends DrawnChats<RowTask<IfEvalRow>> {
-  /** How replies are judged and rewarded, and who tells languages apart: `loadLanguageDetector()`. */
+  /**
+   * How replies are judged and rewarded, and who tells languages apart: `loadLanguageDetector()`.
+   */
   readonly reward: Pick<IfEvalScorerOptions, 'detectLanguage' | 'judged' | 'aggregate' | 'onAnswer'>
   /** Turns before an episode is cut off. Default 1. */
   readonly maxSteps?: number
@@ -25,7 +27,8 @@ export const IFEVAL_SYSTEM_PROMPT =
   'the response itself between the tags answer and /answer, in angle brackets as well.'
 
 /**
- * Single-turn prompts with instructions that a program can check: `DatasetChatEnv` over the rows of `IFEVAL`, `StepCounter`, `IfEvalScorer`.
+ * Single-turn prompts with instructions that a program can check: `DatasetChatEnv` over the rows of
+ * `IFEVAL`, `StepCounter`, `IfEvalScorer`.
  *
  * Source   TorchRL `IFEvalEnv`. With `judged: 'reply'`, ask the policy for no blocks.
  */

@@ -1,4 +1,7 @@
-/** Environments in which what the policy writes is put after what it was plainText: without messages, as tokens or as text. */
+/**
+ * Environments in which what the policy writes is put after what it was plainText: without
+ * messages, as tokens or as text.
+ */
 
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { aNumber, aText, checkOptions, oneOf } from '../core/options.js'
@@ -16,7 +19,10 @@ import { TEXT_SPECS, type TextEntries } from './transforms/templateTransform.js'
 export type TokenResponse = { readonly tokens: TensorDict<{ readonly response: Ragged<'int32'> }> }
 export type TextResponse = { readonly text: TensorDict<{ readonly response: Data<string> }> }
 
-/** What text and token environments have in common: where their prompts come from, and what a turn makes of them. */
+/**
+ * What text and token environments have in common: where their prompts come from, and what a turn
+ * makes of them.
+ */
 interface Concatenating<O, A> {
   readonly name: string
   readonly batchSize: number
@@ -101,14 +107,16 @@ const rowsWith = (rows: Ragged<'int32'>, id: number | undefined): readonly boole
   rowLengths(rows).map((_, i) => id !== undefined && raggedRow(rows, i).includes(id))
 
 /**
- * A text of tokens that the policy goes on with: `tokens.prompt` becomes `tokens.prompt` and `tokens.response` after it. No reward; an episode
- * ends where the action contains `eosTokenId`.
+ * A text of tokens that the policy goes on with: `tokens.prompt` becomes `tokens.prompt` and
+ * `tokens.response` after it. No reward; an episode ends where the action contains `eosTokenId`.
  *
- * `reset` needs `tokens.prompt` in its request; `tokens.spans`, if it is there, says whose those tokens are.
+ * `reset` needs `tokens.prompt` in its request; `tokens.spans`, if it is there, says whose those
+ * tokens are.
  *
- * Errors   `Left(EnvFailure)` from `reset` if the request has no such prompts; throws RangeError for a batch size below 1, for an id below 0,
- *          and for an action of another batch shape.
- * Source   TorchRL `LLMEnv` with `from_text=False`; reward and ends are always assigned, one for each element.
+ * Errors   `Left(EnvFailure)` from `reset` if the request has no such prompts; throws RangeError
+ *          for a batch size below 1, for an id below 0, and for an action of another batch shape.
+ * Source   TorchRL `LLMEnv` with `from_text=False`; reward and ends are always assigned, one for
+ *          each element.
  *
  * @example
  * LLMEnv({ batchSize: 2, eosTokenId: 0 }).name // 'LLMEnv'
@@ -136,9 +144,15 @@ export const LLMEnv = (options: LLMEnvOptions): Env<TokenPrompt, TokenResponse> 
 
 export interface LLMTextEnvOptions {
   readonly batchSize: number
-  /** An action that contains this text ends its episode: the spelling of the end token. Default: nothing does. */
+  /**
+   * An action that contains this text ends its episode: the spelling of the end token. Default:
+   * nothing does.
+   */
   readonly eosText?: string
-  /** Whether control tokens that a prompt spells are recognized by `Tokenizer`. Default `none`: a prompt is plain text. */
+  /**
+   * Whether control tokens that a prompt spells are recognized by `Tokenizer`. Default `none`: a
+   * prompt is plain text.
+   */
   readonly controlTokens?: 'none' | 'recognized'
 }
 
@@ -174,7 +188,8 @@ const joinedTexts = (state: TensorDict<TextEntries>, written: Data<string>): Ten
 }
 
 /**
- * `LLMEnv` in text: `text.prompt` becomes `text.prompt` and `text.response` after it. With `Tokenizer` around it, a policy of tokens plays it.
+ * `LLMEnv` in text: `text.prompt` becomes `text.prompt` and `text.response` after it. With
+ * `Tokenizer` around it, a policy of tokens plays it.
  *
  * Errors   as `LLMEnv`.
  * Source   TorchRL `LLMEnv` with `from_text=True`.

@@ -94,11 +94,13 @@ const hashing = (vocabularySize: number): Transform<null, TokenPrompt, Hashing, 
   })
 
 /**
- * `LLMEnv` whose states have names, for searches in a tree of tokens: `hashing` is the hash of the prompt after `reset`, and that of the state
- * before and the ids of the action after `step`. Equal ways to a state have equal names in every process and on every machine; several ids in one
- * step lead to the same name as one after the other.
+ * `LLMEnv` whose states have names, for searches in a tree of tokens: `hashing` is the hash of the
+ * prompt after `reset`, and that of the state before and the ids of the action after `step`. Equal
+ * ways to a state have equal names in every process and on every machine; several ids in one step
+ * lead to the same name as one after the other.
  *
- * Errors   as `LLMEnv`; `Left(EnvFailure)` from `step` for ids outside of the vocabulary; throws RangeError unless `vocabularySize` is at least 1.
+ * Errors   as `LLMEnv`; `Left(EnvFailure)` from `step` for ids outside of the vocabulary; throws
+ *          RangeError unless `vocabularySize` is at least 1.
  * Cost     linear in the ids of the prompt for `reset`, of the action for `step`.
  * Source   TorchRL `LLMHashingEnv`, whose hash is Python's and depends on PYTHONHASHSEED.
  *
@@ -115,7 +117,8 @@ export const LLMHashingEnv = (options: LLMHashingEnvOptions): Env<LLMHashingStat
 }
 
 /**
- * Adds `text.prompt`, the text of the tokens so far, special tokens included, to environments that have tokens only.
+ * Adds `text.prompt`, the text of the tokens so far, special tokens included, to environments that
+ * have tokens only.
  *
  * Source   TorchRL `LLMHashingEnv` with `text_output=True`.
  */

@@ -20,15 +20,20 @@ const asConversation = (question: string): string =>
   `the final number between <answer> and </answer>.\nUser: ${question}\nAssistant: `
 
 export interface GSM8KPrepareQuestionOptions {
-  /** The text around a question. Default: a conversation of User and Assistant that asks for the two blocks and opens none of them. */
+  /**
+   * The text around a question. Default: a conversation of User and Assistant that asks for the two
+   * blocks and opens none of them.
+   */
   readonly prompt?: (question: string) => string
 }
 
 /**
- * Makes the text that an `llmTextEnv` begins with, `text.prompt`, of the `query` in the request of a reset. Put it inside of what adds the query.
+ * Makes the text that an `llmTextEnv` begins with, `text.prompt`, of the `query` in the request of
+ * a reset. Put it inside of what adds the query.
  *
  * Errors   `Left(EnvFailure)` if the request has no `query`.
- * Source   TorchRL `GSM8KPrepareQuestion`, whose prompt opens the think block, so that its reward never finds one in a completion.
+ * Source   TorchRL `GSM8KPrepareQuestion`, whose prompt opens the think block, so that its reward
+ *          never finds one in a completion.
  *
  * @example
  * GSM8KPrepareQuestion().name // 'GSM8KPrepareQuestion'
@@ -67,8 +72,9 @@ export interface MakeGSM8KEnvOptions extends GSM8KPrepareQuestionOptions {
 export type MakeGSM8KState = DeepMerge<DeepMerge<DeepMerge<TextEntries, TaskEntries>, StepCount>, AnswerParts>
 
 /**
- * GSM8K for models without a chat template: `llmTextEnv`, `GSM8KPrepareQuestion`, one step for each episode, `GSM8KRewardParser` on the text of the
- * completion. With `Tokenizer` around it, a policy of tokens plays it. For models with a template there is `GSM8KEnv`.
+ * GSM8K for models without a chat template: `llmTextEnv`, `GSM8KPrepareQuestion`, one step for each
+ * episode, `GSM8KRewardParser` on the text of the completion. With `Tokenizer` around it, a policy
+ * of tokens plays it. For models with a template there is `GSM8KEnv`.
  *
  * Source   TorchRL `make_gsm8k_env`, which hands its reward keys that are no longer written.
  *

@@ -13,8 +13,8 @@ export const MATH_SYSTEM_PROMPT =
   'Solve the problem step by step. Put the final answer, and nothing else, into a box: write backslash boxed and the answer in braces.'
 
 /**
- * Problems of competitions with the reward of MATH: `DatasetChatEnv`, `StepCounter`, `MATHRewardParser`. An answer ends the episode, and so does the
- * last of `maxSteps` turns.
+ * Problems of competitions with the reward of MATH: `DatasetChatEnv`, `StepCounter`,
+ * `MATHRewardParser`. An answer ends the episode, and so does the last of `maxSteps` turns.
  *
  * Errors   throws RangeError for unknown options.
  * Source   TorchRL `MATHEnv`.

@@ -52,7 +52,10 @@ export type TurnReward<P extends string> = [P] extends [never] ? number : Readon
 
 /** The parts of a turn's reward. */
 export interface TurnParts<P extends string> {
-  /** The names of the parts and what each weighs in the reward: 0 for a part that is only reported. Default: no parts. */
+  /**
+   * The names of the parts and what each weighs in the reward: 0 for a part that is only reported.
+   * Default: no parts.
+   */
   readonly parts?: Readonly<Record<P, number>>
   /** The reward from which on the task counts as solved. Default 1. */
   readonly solvedAt?: number
@@ -87,7 +90,10 @@ export interface MultiTurnEnvOptions<T extends Task = Task, S = null, P extends 
   readonly reply: ReplyFunction<T, NoInfer<S>, NoInfer<P>>
   /** Turns of the policy before an episode is truncated. */
   readonly maxTurns: number
-  /** The state of an episode before its first turn: JSON data, by its task and a random stream. Default `null`. */
+  /**
+   * The state of an episode before its first turn: JSON data, by its task and a random stream.
+   * Default `null`.
+   */
   readonly initial?: (task: T, key: Key) => S
 }
 

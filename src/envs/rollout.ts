@@ -26,7 +26,10 @@ const without = (td: TensorDict, names: readonly string[]): TensorDict =>
 
 const OUTCOME = Object.keys(outcomeSpec)
 
-/** One row of a rollout. What transforms remember belongs to the environment, and outcomes to `next`. */
+/**
+ * One row of a rollout. What transforms remember belongs to the environment, and outcomes to
+ * `next`.
+ */
 const stepRow = (state: TensorDict, action: TensorDict, next: TensorDict): TensorDict =>
   merge(
     merge(without(state, [REMEMBERED, ...OUTCOME]), action),

@@ -27,7 +27,9 @@ import { sapo } from './tokenLosses/sapo.js'
 import type { TokenObjective } from './tokenLosses/tokenObjective.js'
 import { vespo } from './tokenLosses/vespo.js'
 
-/** `[low, high]` for ratios within `1 - low .. 1 + high`; for GMPO log-ratios within `-low .. high`. */
+/**
+ * `[low, high]` for ratios within `1 - low .. 1 + high`; for GMPO log-ratios within `-low .. high`.
+ */
 export type ClipPair = readonly [low: number, high: number]
 
 /** The components of an algorithm. */

@@ -68,7 +68,8 @@ export interface DistillationLoss {
  * expected value of `reverse` is `KL(student || teacher)`, and its expected gradient is that of
  * `KL(teacher || student)`. `vocabularyDivergence` is exact.
  *
- * Equation $\ell_t = e^{x_t} - 1 - x_t$ with $x_t = \log \pi_{teacher} - \log \pi$ (`reverse`), or $\log \pi - \log \pi_{teacher}$ (`forward`)
+ * Equation $\ell_t = e^{x_t} - 1 - x_t$ with $x_t = \log \pi_{teacher} - \log \pi$ (`reverse`), or
+ *          $\log \pi - \log \pi_{teacher}$ (`forward`)
  * Gradient $\partial \ell_t / \partial \log \pi_t = 1 - e^{x_t}$, of `forward` $e^{x_t} - 1$
  * When     with a stronger model that scores the student's samples: a signal for every token,
  *          cheaper than rewards.
@@ -109,8 +110,10 @@ export const DistillationLoss = (options: DistillationLossOptions = {}): Distill
 }
 
 /**
- * A divergence between two distributions: `reverse` `KL(student || teacher)`, `forward` `KL(teacher || student)`, or with a `teacherShare` b in (0, 1)
- * the generalized Jensen-Shannon divergence `b KL(teacher || M) + (1 - b) KL(student || M)` with `M = b teacher + (1 - b) student`.
+ * A divergence between two distributions: `reverse` `KL(student || teacher)`, `forward`
+ * `KL(teacher || student)`, or with a `teacherShare` b in (0, 1) the generalized Jensen-Shannon
+ * divergence `b KL(teacher || M) + (1 - b) KL(student || M)` with
+ * `M = b teacher + (1 - b) student`.
  */
 export type VocabularyDivergence = 'reverse' | 'forward' | { readonly teacherShare: number }
 
@@ -145,9 +148,10 @@ const checkDivergence = (divergence: VocabularyDivergence): void => {
 /**
  * Computes the exact divergence of student and teacher at each position, over the whole vocabulary.
  *
- * Equation $\sum_v p_v \log \frac{p_v}{q_v}$ for `reverse` ($p$ the student), `forward` ($p$ the teacher); $b \, KL(q \| M) + (1 - b) KL(p \| M)$
- *          with $M = b q + (1 - b) p$
- * Gradient of `reverse` with respect to a logit of the student $p_v (\log \frac{p_v}{q_v} - KL)$, of `forward` $p_v - q_v$ with q the teacher
+ * Equation $\sum_v p_v \log \frac{p_v}{q_v}$ for `reverse` ($p$ the student), `forward` ($p$ the
+ *          teacher); $b \, KL(q \| M) + (1 - b) KL(p \| M)$ with $M = b q + (1 - b) p$
+ * Gradient of `reverse` with respect to a logit of the student $p_v (\log \frac{p_v}{q_v} - KL)$,
+ * of `forward` $p_v - q_v$ with q the teacher
  * When     if the logits of the teacher are available: exact, without the noise of sampled tokens.
  * Used by  GKD (arXiv:2306.13649); TRL `GKDTrainer`
  * Shapes   both logits `[..., V]`; the result has the shape without V. Nats. Differentiable.
@@ -156,7 +160,8 @@ const checkDivergence = (divergence: VocabularyDivergence): void => {
  *          under the first distribution, and makes the divergence infinite if it is impossible only
  *          under the second. The Jensen-Shannon divergence is always finite.
  * Cost     a few passes over the logits.
- * Source   Agarwal et al. 2024, "On-Policy Distillation of Language Models" (GKD), arXiv:2306.13649, equation 1, with names for its limits.
+ * Source   Agarwal et al. 2024, "On-Policy Distillation of Language Models" (GKD),
+ *          arXiv:2306.13649, equation 1, with names for its limits.
  *
  * @example
  * vocabularyDivergence(tf.tensor2d([[0, 0]]), tf.tensor2d([[1, 1]]), 'forward').dataSync() // [0]

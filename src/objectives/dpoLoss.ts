@@ -27,7 +27,10 @@ export interface DPOLossOptions {
   readonly normalizeBySeqLength?: 'yes' | 'no'
 }
 
-/** One side of the pairs. Axes: B pairs, T tokens of this side. All float32; log-probabilities in nats. */
+/**
+ * One side of the pairs. Axes: B pairs, T tokens of this side. All float32; log-probabilities in
+ * nats.
+ */
 export interface DPOSide {
   /** `[B, T]`; receives the gradient. */
   readonly logProbs: tf.Tensor
@@ -109,14 +112,18 @@ const checkInput = ({ chosen, rejected }: DPOLossInput, reference: 'model' | 'no
  * mean over pairs. The gradient with respect to h is `-beta (sigmoid(-beta h) - e)`, and `2 (h - 1
  * / (2 beta))`.
  *
- * Equation `sigmoid`: $-(1 - e) \log \sigma(\beta h) - e \log \sigma(-\beta h)$; `ipo`: $(h - \frac{1}{2 \beta})^2$; with
- *          $h = \sum_t \log \frac{\pi}{\pi_{ref}}(chosen) - \sum_t \log \frac{\pi}{\pi_{ref}}(rejected)$
- * Gradient $\partial \ell / \partial \log \pi_t = -\beta (\sigma(-\beta h) - e)$ for tokens of the chosen completion, its opposite for the rejected
+ * Equation `sigmoid`: $-(1 - e) \log \sigma(\beta h) - e \log \sigma(-\beta h)$; `ipo`:
+ *          $(h - \frac{1}{2 \beta})^2$; with $h = \sum_t \log \frac{\pi}{\pi_{ref}}(chosen) -
+ *          \sum_t \log \frac{\pi}{\pi_{ref}}(rejected)$
+ * Gradient $\partial \ell / \partial \log \pi_t = -\beta (\sigma(-\beta h) - e)$ for tokens of the
+ * chosen completion, its opposite for the rejected
  *          one; `ipo` $\pm 2 (h - \frac{1}{2 \beta}) / L$
  * When     for pairs of preferences, without sampling. `ipo` if preferences are certain. If a
  *          reward can be computed, on-policy methods reach further.
- * Used by  Zephyr (arXiv:2310.16944), Tulu 3 (arXiv:2411.15124), Llama 3 (arXiv:2407.21783); TRL `DPOTrainer` with `loss_type` `sigmoid` and `ipo`
- * Shapes   see `DPOLossInput` and `DPOLossOutput`. Both sides have B rows; they need not be equally wide.
+ * Used by  Zephyr (arXiv:2310.16944), Tulu 3 (arXiv:2411.15124), Llama 3 (arXiv:2407.21783); TRL
+ *          `DPOTrainer` with `loss_type` `sigmoid` and `ipo`
+ * Shapes   see `DPOLossInput` and `DPOLossOutput`. Both sides have B rows; they need not be equally
+ *          wide.
  * Errors   throws RangeError for invalid or incompatible settings, for shapes that do not fit (all
  *          named), and for a missing `refLogProbs`.
  * Edges    without pairs the loss is 0. A completion without unmasked tokens has `r = 0`; masked

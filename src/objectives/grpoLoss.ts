@@ -77,17 +77,20 @@ const divergences = ({ klToRefCoefficient = 0, klToInferenceCoefficient = 0 }: G
  * added: `- entropyCoefficient * H` in the same aggregation, and k3 divergences to the reference
  * and to the sampling policy as means over tokens.
  *
- * Equation $L = \operatorname{agg}_t(\max(-w_t A_t, -\operatorname{clip}(w_t, 1 - \epsilon_l, 1 + \epsilon_h) A_t)) - c_H \operatorname{agg}_t(H_t) + \sum_q c_q \operatorname{mean}_t(k_3(\log \pi_t - \log q_t))$
+ * Equation $L = \operatorname{agg}_t(\max(-w_t A_t, -\operatorname{clip}(w_t, 1 - \epsilon_l, 1 +
+ *          \epsilon_h) A_t)) - c_H \operatorname{agg}_t(H_t) + \sum_q c_q
+ *          \operatorname{mean}_t(k_3(\log \pi_t - \log q_t))$
  * Gradient of the first term $-w_t A_t$, and 0 where the clipped term is the larger one
  * When     for code ported from TorchRL: its names and its output. `policyLoss` has more settings.
- * Used by  TorchRL `GRPOLoss`; the method: DeepSeekMath (arXiv:2402.03300), DeepSeek-R1 (arXiv:2501.12948)
+ * Used by  TorchRL `GRPOLoss`; the method: DeepSeekMath (arXiv:2402.03300), DeepSeek-R1
+ *          (arXiv:2501.12948)
  * Shapes   see `PolicyLossInput` and `PolicyLossOutput`.
  * Errors   throws RangeError for invalid settings, for shapes that do not fit (all named), or a
  *          term without its input.
  * Edges    without unmasked tokens, every loss and metric is 0 and so is the gradient; masked
  *          values have no effect.
- * Source   Shao et al. 2024, arXiv:2402.03300, equation 3; asymmetric clipping: Yu et al. 2025, arXiv:2503.14476 (DAPO), section 3.1;
- *          TorchRL `GRPOLoss`, undiluted.
+ * Source   Shao et al. 2024, arXiv:2402.03300, equation 3; asymmetric clipping: Yu et al. 2025,
+ *          arXiv:2503.14476 (DAPO), section 3.1; TorchRL `GRPOLoss`, undiluted.
  */
 export const GRPOLoss = (options: GRPOLossOptions = {}): GRPOLoss => {
   checkOptions('GRPOLoss', options, {

@@ -20,7 +20,8 @@ export interface KLRewardOptions {
  * Used by  InstructGPT (arXiv:2203.02155); verl `use_kl_in_reward`; TorchRL `KLRewardTransform`
  * Shapes   rows of equal lengths; masked values are unchanged and not counted.
  * Errors   throws RangeError for rows that do not fit each other.
- * Source   Ziegler et al. 2019, arXiv:1909.08593, equation 2; verl `apply_kl_penalty`; TorchRL `KLComputation`.
+ * Source   Ziegler et al. 2019, arXiv:1909.08593, equation 2; verl `apply_kl_penalty`; TorchRL
+ *          `KLComputation`.
  *
  * @example
  * klPenalizedRewards({ rewards: [[0, 1]], logProbs: [[-1, -1]], reference: [[-2, -1]], mask: [[1, 1]] }, { coefficient: 0.5 }).rewards // [[-0.5, 1]]
@@ -91,11 +92,12 @@ export interface AdaptiveKLOptions {
  * Creates a controller that tracks a target: `beta <- beta (1 + clip(kl / target - 1, -0.2, 0.2) n
  * / horizon)`.
  *
- * Equation $\beta \leftarrow \beta (1 + \operatorname{clip}(\frac{KL}{KL_{target}} - 1, -0.2, 0.2) \frac{n}{horizon})$
+ * Equation $\beta \leftarrow \beta (1 + \operatorname{clip}(\frac{KL}{KL_{target}} - 1, -0.2, 0.2)
+ *          \frac{n}{horizon})$
  * When     if the divergence should stay near a value over a long run.
  * Used by  arXiv:1909.08593; verl `kl_ctrl.type=adaptive`; TorchRL `AdaptiveKLController`
- * Errors   throws RangeError for a target or a horizon that is not positive, or a weight that is negative; `update` for a divergence that is
- *          NaN or a count that is negative.
+ * Errors   throws RangeError for a target or a horizon that is not positive, or a weight that is
+ *          negative; `update` for a divergence that is NaN or a count that is negative.
  * Source   Ziegler et al. 2019, arXiv:1909.08593, section 2.2; TorchRL `AdaptiveKLController`.
  *
  * @example

@@ -25,10 +25,12 @@ export interface PPOLoss extends Required<PPOLossOptions> {
  *
  * Equation $L = L_{policy} + c \, L_{value}$
  * Gradient the sum of both
- * When     with advantages of `gae`: policy and value function share the decoder and its forward pass.
+ * When     with advantages of `gae`: policy and value function share the decoder and its forward
+ *          pass.
  * Used by  PPO for InstructGPT (arXiv:2203.02155); TRL `PPOTrainer` with `vf_coef`
  * Errors   throws RangeError for a coefficient that is negative or not finite.
- * Source   Schulman et al. 2017, arXiv:1707.06347, equation 9; the default coefficient is that of TRL's `PPOTrainer`.
+ * Source   Schulman et al. 2017, arXiv:1707.06347, equation 9; the default coefficient is that of
+ *          TRL's `PPOTrainer`.
  *
  * @example
  * ppoLoss().valueCoefficient // 0.1

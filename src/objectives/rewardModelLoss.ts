@@ -52,16 +52,21 @@ const checkInput = ({ chosen, rejected, margin }: RewardModelLossInput): void =>
 /**
  * Implements the Bradley-Terry loss of a reward model, with a margin and centered rewards.
  *
- * Equation $L = \frac{1}{B} \sum_i -\log \sigma(r^+_i - r^-_i - m_i) + \frac{c}{B} \sum_i (r^+_i + r^-_i)^2$
- * Gradient of a pair with respect to $r^+$: $-\sigma(m - r^+ + r^-) + 2 c (r^+ + r^-)$; to $r^-$: $\sigma(m - r^+ + r^-) + 2 c (r^+ + r^-)$
+ * Equation $L = \frac{1}{B} \sum_i -\log \sigma(r^+_i - r^-_i - m_i) + \frac{c}{B} \sum_i (r^+_i +
+ *          r^-_i)^2$
+ * Gradient of a pair with respect to $r^+$: $-\sigma(m - r^+ + r^-) + 2 c (r^+ + r^-)$; to $r^-$:
+ * $\sigma(m - r^+ + r^-) + 2 c (r^+ + r^-)$
  * When     for pairs of preferences, to learn a reward for training a policy. The margin expresses
  *          how clear a preference is.
- * Used by  Llama 2 (arXiv:2307.09288), with a margin; TRL `RewardTrainer`, with `center_rewards_coefficient`
+ * Used by  Llama 2 (arXiv:2307.09288), with a margin; TRL `RewardTrainer`, with
+ *          `center_rewards_coefficient`
  * Shapes   see `RewardModelLossInput` and `RewardModelLossOutput`.
- * Errors   throws RangeError for a coefficient that is negative or not finite, and for shapes that do not fit (all named).
+ * Errors   throws RangeError for a coefficient that is negative or not finite, and for shapes that
+ *          do not fit (all named).
  * Edges    without pairs the loss is 0.
- * Source   Bradley and Terry 1952; Ouyang et al. 2022, arXiv:2203.02155, equation 1; margin: Touvron et al. 2023, arXiv:2307.09288, equation 2;
- *          centering: Eisenstein et al. 2023, arXiv:2312.09244, section 5.1; TRL `RewardTrainer.compute_loss`.
+ * Source   Bradley and Terry 1952; Ouyang et al. 2022, arXiv:2203.02155, equation 1; margin:
+ *          Touvron et al. 2023, arXiv:2307.09288, equation 2; centering: Eisenstein et al. 2023,
+ *          arXiv:2312.09244, section 5.1; TRL `RewardTrainer.compute_loss`.
  *
  * @example
  * rewardModelLoss().apply({ chosen: tf.tensor1d([0]), rejected: tf.tensor1d([0]) }).accuracy.dataSync() // [0]

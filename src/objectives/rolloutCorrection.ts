@@ -200,17 +200,20 @@ const checkCorrection = (options: RolloutCorrectionOptions): void => {
  * with x and its sum limited to 20 nats. Call it with the whole mini-batch, before it is split into
  * micro-batches.
  *
- * Equation $u_t = \min(w_t, c)$ (truncated) or $w_t [l \le w_t \le h]$ (IcePop), with $w_t = \frac{\pi_{train}}{\pi_{sampler}}$ of the token, or of
- *          the completion $\exp(\sum_t \log w_t)$
+ * Equation $u_t = \min(w_t, c)$ (truncated) or $w_t [l \le w_t \le h]$ (IcePop), with
+ *          $w_t = \frac{\pi_{train}}{\pi_{sampler}}$ of the token, or of the completion
+ *          $\exp(\sum_t \log w_t)$
  * When     if different engines sample and train, because the same weights give different
  *          log-probabilities there. Token weights are biased and low in variance; completion
  *          weights are unbiased and noisy.
- * Used by  Ring-1T (IcePop, arXiv:2510.18855); verl `rollout_correction`; TRL `vllm_importance_sampling_correction`
+ * Used by  Ring-1T (IcePop, arXiv:2510.18855); verl `rollout_correction`; TRL
+ *          `vllm_importance_sampling_correction`
  * Shapes   `difference`, x, and `mask` are rows of equal lengths; masked values have no effect.
  * Errors   throws RangeError for invalid limits, or rows that do not fit.
  * Edges    without weights all are 1. A completion without tokens is ignored.
- * Source   truncated importance sampling: Yao et al. 2025, "Your Efficient RL Framework Secretly Brings You Off-Policy RL Training"; IcePop: Ling
- *          Team 2025, arXiv:2510.18855, section 3; verl's rollout correction.
+ * Source   truncated importance sampling: Yao et al. 2025, "Your Efficient RL Framework Secretly
+ *          Brings You Off-Policy RL Training"; IcePop: Ling Team 2025, arXiv:2510.18855, section 3;
+ *          verl's rollout correction.
  *
  * @example
  * rolloutCorrection([[0, Math.log(4)]], [[1, 1]], { weights: { level: 'token', limit: 2 } }).weights // [[1, 2]]

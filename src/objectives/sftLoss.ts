@@ -100,8 +100,10 @@ const checked = (options: SFTLossOptions): Required<SFTLossOptions> => {
  * tokens. If its coefficient is not 0, the divergence to the reference is added, `k3 = e^d - 1 - d`
  * with `d = log pi_ref - log pi`, as a mean over the unmasked tokens.
  *
- * Equation `sft`: $\ell_i = -S_i$ with $S_i = \frac{1}{L_i} \sum_t m \log \pi_t$; `minor_sft`: $-\log \sigma(\beta (S_i - S_i^{ref}))$
- * Gradient $\partial \ell_i / \partial \log \pi_t = -1 / L_i$; of `minor_sft` $-\beta \, \sigma(-\beta (S_i - S_i^{ref})) / L_i$
+ * Equation `sft`: $\ell_i = -S_i$ with $S_i = \frac{1}{L_i} \sum_t m \log \pi_t$; `minor_sft`:
+ *          $-\log \sigma(\beta (S_i - S_i^{ref}))$
+ * Gradient $\partial \ell_i / \partial \log \pi_t = -1 / L_i$; of `minor_sft`
+ * $-\beta \, \sigma(-\beta (S_i - S_i^{ref})) / L_i$
  * When     as the first stage, from good completions. `minor_sft` if they must not be memorized.
  * Used by  TorchRL `SFTLoss`; TRL `SFTTrainer`, which is `token-mean`
  * Shapes   see `SFTLossInput` and `SFTLossOutput`.

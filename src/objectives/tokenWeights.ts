@@ -23,7 +23,8 @@ const quantile = (sorted: readonly number[], q: number): number => {
  * Used by  arXiv:2506.01939; TRL `top_entropy_quantile`
  * Shapes   rows of equal lengths; masked tokens have no effect and weight 0. Entropies in nats.
  * Errors   throws RangeError for a share outside (0, 1], or rows that do not fit each other.
- * Source   Wang et al. 2025, "Beyond the 80/20 Rule", arXiv:2506.01939, equation 5; TRL `top_entropy_quantile`.
+ * Source   Wang et al. 2025, "Beyond the 80/20 Rule", arXiv:2506.01939, equation 5; TRL
+ *          `top_entropy_quantile`.
  *
  * @example
  * highEntropyWeights([[0.1, 2, 0.2]], [[1, 1, 1]], 0.3) // [[0, 1, 0]]
@@ -50,12 +51,15 @@ export const highEntropyWeights = (entropies: TokenRows, mask: TokenRows, share:
  * A completion is excluded if its advantage is negative and the mean of `log pi_sampler - log pi`
  * over its tokens is above the limit.
  *
- * Equation $u_i = 0$ where $A_i < 0$ and $\operatorname{mean}_t(\log \pi_{sampler} - \log \pi) > limit$, else 1
+ * Equation $u_i = 0$ where $A_i < 0$ and
+ *          $\operatorname{mean}_t(\log \pi_{sampler} - \log \pi) > limit$, else 1
  * When     for old batches, combined with any objective.
  * Used by  DeepSeek-V3.2 (arXiv:2512.02556); TRL `off_policy_mask_threshold`
- * Shapes   `difference`, `log pi - log pi_sampler`, and `mask` are rows of equal lengths, `advantages` one number for each row.
+ * Shapes   `difference`, `log pi - log pi_sampler`, and `mask` are rows of equal lengths,
+ *          `advantages` one number for each row.
  * Errors   throws RangeError for rows that do not fit each other, or a limit that is NaN.
- * Source   DeepSeek-AI 2025, "DeepSeek-V3.2", arXiv:2512.02556, section 3.1; TRL `off_policy_mask_threshold`.
+ * Source   DeepSeek-AI 2025, "DeepSeek-V3.2", arXiv:2512.02556, section 3.1; TRL
+ *          `off_policy_mask_threshold`.
  *
  * @example
  * offPolicyWeights({ difference: [[-1, -3], [-1, -3]], advantages: [1, -1], mask: [[1, 1], [1, 1]] }, 0.5) // [[1, 1], [0, 0]]

@@ -60,15 +60,19 @@ export interface ValueLoss {
  * Per token `l = (V - R)^2 / 2`; with `clipEpsilon` e: `l = max((V - R)^2, (clip(V, V_old - e,
  * V_old + e) - R)^2) / 2`. The gradient is `V - R`, and 0 where the clipped term is the larger one.
  *
- * Equation $\ell_t = \frac{1}{2} \max((V_t - R_t)^2, (\operatorname{clip}(V_t, V_t^{old} - \epsilon, V_t^{old} + \epsilon) - R_t)^2)$
- * Gradient $\partial \ell_t / \partial V_t = V_t - R_t$, and 0 where the clipped term is the larger one
+ * Equation $\ell_t = \frac{1}{2} \max((V_t - R_t)^2, (\operatorname{clip}(V_t, V_t^{old} -
+ *          \epsilon, V_t^{old} + \epsilon) - R_t)^2)$
+ * Gradient $\partial \ell_t / \partial V_t = V_t - R_t$, and 0 where the clipped term is the larger
+ * one
  * When     with `gae`. Without `clipEpsilon` the maximum is its first term.
- * Used by  PPO for InstructGPT (arXiv:2203.02155); verl `cliprange_value`; TorchRL `ClipPPOLoss` with `clip_value`
+ * Used by  PPO for InstructGPT (arXiv:2203.02155); verl `cliprange_value`; TorchRL `ClipPPOLoss`
+ *          with `clip_value`
  * Shapes   see `ValueLossInput` and `ValueLossOutput`.
  * Errors   throws RangeError for invalid settings, for shapes that do not fit (all named), and for
  *          a missing `oldValues`.
  * Edges    without unmasked tokens the loss and its gradient are 0; masked values have no effect.
- * Source   Schulman et al. 2017, arXiv:1707.06347, equation 9; the clip is that of OpenAI baselines `ppo2` and of verl `compute_value_loss`.
+ * Source   Schulman et al. 2017, arXiv:1707.06347, equation 9; the clip is that of OpenAI baselines
+ *          `ppo2` and of verl `compute_value_loss`.
  *
  * @example
  * valueLoss({ clipEpsilon: 0.5 }).name // 'valueLoss'

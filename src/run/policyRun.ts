@@ -80,7 +80,10 @@ export interface PolicyRunParts<O extends HistoryPrompt> {
    */
   readonly signal?: (batch: TensorDict) => ArrayLike<number>
   readonly metrics?: RecordOptions['metrics']
-  /** The tools that the model's template shows to the policy, such as `agent.toolSpecs`. Default: none. */
+  /**
+   * The tools that the model's template shows to the policy, such as `agent.toolSpecs`. Default:
+   * none.
+   */
   readonly tools?: readonly object[]
   /**
    * Samples instead of the in-process model, which is then used only for evaluation. Closed by the

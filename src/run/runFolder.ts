@@ -96,7 +96,10 @@ export const clearUnfinished = (files: Files, paths: RunPaths): TE.TaskEither<Fi
     TE.map(() => undefined),
   )
 
-/** Checks that a folder can hold a new run. Errors: `Left(RunFolderFailure)` if it already holds one. */
+/**
+ * Checks that a folder can hold a new run. Errors: `Left(RunFolderFailure)` if it already holds
+ * one.
+ */
 export const checkFree = (files: Files, folder: string): TE.TaskEither<RunFailure, void> =>
   pipe(
     Object.values(runPaths(folder)).filter((path) => path !== folder),

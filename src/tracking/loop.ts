@@ -49,8 +49,8 @@ export interface LoopTracker {
  * Starts tracking a loop with several sinks. Reports the start, and returns functions that report
  * the rest.
  *
- * Errors   failures of sinks are part of the reports and passed to `onFailure`. Throws RangeError for
- *          unknown options.
+ * Errors   failures of sinks are part of the reports and passed to `onFailure`. Throws RangeError
+ *          for unknown options.
  * Effects  those of the sinks.
  *
  * @example

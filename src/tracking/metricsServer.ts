@@ -42,7 +42,8 @@ const GRACE_MS = 1000
 /**
  * Serves metrics at `/metrics` for Prometheus.
  *
- * Errors   `Left(ListenFailure)` if the port is not available. Throws RangeError for unknown options.
+ * Errors   `Left(ListenFailure)` if the port is not available. Throws RangeError for unknown
+ *          options.
  * Effects  listens on a socket until `close`.
  *
  * @example

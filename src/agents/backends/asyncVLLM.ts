@@ -42,12 +42,12 @@ const samplingOf = ({ temperature, maxNewTokens, topP, stop }: GenerationConfig)
 })
 
 /**
- * Runs a model on a vLLM server, or on `tandem serve`: `vLLMWrapper` with the template of the model.
- * `prepare` starts a server unless the configuration has an address. Replies have token ids and
- * log-probabilities.
+ * Runs a model on a vLLM server, or on `tandem serve`: `vLLMWrapper` with the template of the
+ * model. `prepare` starts a server unless the configuration has an address. Replies have token ids
+ * and log-probabilities.
  *
- * Errors   `prepare`: `Left` if the model has no template or the server does not start. Otherwise as
- *          `vLLMWrapper`.
+ * Errors   `prepare`: `Left` if the model has no template or the server does not start. Otherwise
+ *          as `vLLMWrapper`.
  * Effects  a server process until `close`, if one was started.
  * Source   AgentFly `AsyncVLLMBackend`, which keeps neither ids nor log-probabilities.
  *

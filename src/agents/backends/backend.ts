@@ -66,7 +66,10 @@ export interface BackendReply {
   readonly text: string
   readonly toolCalls: readonly ToolCall[]
   readonly stopReason: StopReason
-  /** The ids of prompt and reply with the reply's log-probabilities in nats; `null` if the backend has none. */
+  /**
+   * The ids of prompt and reply with the reply's log-probabilities in nats; `null` if the backend
+   * has none.
+   */
   readonly tokens: {
     readonly prompt: readonly number[]
     readonly response: readonly number[]

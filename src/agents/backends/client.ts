@@ -8,8 +8,8 @@ import type { ClientConfig } from './configs.js'
 import type { BackendModel } from './modelTexts.js'
 
 /**
- * Speaks to a server with OpenAI's chat protocol: `OpenAIWrapper`. With `capture: 'tokens'`, replies
- * have the ids and log-probabilities of the server.
+ * Speaks to a server with OpenAI's chat protocol: `OpenAIWrapper`. With `capture: 'tokens'`,
+ * replies have the ids and log-probabilities of the server.
  *
  * Errors   as `OpenAIWrapper`. Throws TypeError for an address that is not one.
  * Effects  connections until `close`.

@@ -50,11 +50,11 @@ const VLLM_KINDS: OptionKinds<AsyncVLLMOptions> = {
 }
 
 /**
- * Configures a vLLM engine: its arguments, such as `gpuMemoryUtilization`, and where it runs. Without
- * `url`, a server is started on this computer.
+ * Configures a vLLM engine: its arguments, such as `gpuMemoryUtilization`, and where it runs.
+ * Without `url`, a server is started on this computer.
  *
- * Errors   throws RangeError for unknown options of the second argument. Engine arguments are checked
- *          when the server starts.
+ * Errors   throws RangeError for unknown options of the second argument. Engine arguments are
+ *          checked when the server starts.
  * Source   AgentFly `AsyncVLLMConfig`.
  *
  * @example
@@ -77,7 +77,9 @@ export interface ClientOptions extends SamplingDefaults {
   readonly maxRequestsPerMinute?: number
   /** Seconds for a request, retries included. Default 600. */
   readonly timeout?: number
-  /** `tokens` keeps ids and log-probabilities, which vLLM and `tandem serve` return. Default `text`. */
+  /**
+   * `tokens` keeps ids and log-probabilities, which vLLM and `tandem serve` return. Default `text`.
+   */
   readonly capture?: Capture
   readonly dialect?: ChatDialect
   /** The name of the model on the server. Default: the agent's model. */
@@ -116,7 +118,10 @@ export interface TrainerPolicy extends Policy<TokenPrompt, TokenAction> {
 }
 
 export interface AsyncVerlOptions extends SamplingDefaults {
-  /** The trainer's engine: its policy of token ids, or a client of its engine. Default: none, for agents that are only trained. */
+  /**
+   * The trainer's engine: its policy of token ids, or a client of its engine. Default: none, for
+   * agents that are only trained.
+   */
   readonly engine?: TrainerPolicy | PolicyEngine
   /** Template and tokenizer. Default: those of the agent's model. */
   readonly text?: ModelText

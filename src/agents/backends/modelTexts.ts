@@ -9,8 +9,8 @@ import type { ChatTemplate } from '../../text/template/chatTemplate.js'
 export interface BackendModel {
   readonly modelNameOrPath: string
   /**
-   * A template, or the name of one. The family of the model, such as `qwen2.5`, names the model's own
-   * template. Default: the model's own.
+   * A template, or the name of one. The family of the model, such as `qwen2.5`, names the model's
+   * own template. Default: the model's own.
    */
   readonly template?: string | ChatTemplate
 }

@@ -27,8 +27,8 @@ interface FencedOptions {
 }
 
 /**
- * A kind whose replies call a tool with the code of their block. A reply with no block, with several,
- * or with an open one is an answer.
+ * A kind whose replies call a tool with the code of their block. A reply with no block, with
+ * several, or with an open one is an answer.
  */
 const fenced = ({ name, languages, tool: toolName, systemPrompt }: FencedOptions): AgentKind => ({
   name,

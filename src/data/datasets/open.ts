@@ -56,8 +56,8 @@ const rowsOf = <Row>(
   )
 
 /**
- * Tests if a file belongs to a split by its name (`train-00000-of-00002.parquet`, `train.jsonl`) or by a
- * folder (`train/0000.parquet`).
+ * Tests if a file belongs to a split by its name (`train-00000-of-00002.parquet`, `train.jsonl`) or
+ * by a folder (`train/0000.parquet`).
  */
 const isOfSplit = (path: string, split: string): boolean => {
   const parts = path.split('/')
@@ -275,11 +275,12 @@ const namedRows = <Row>(
  * | the same after `hub:` | the hub, even if a file of that name exists |
  * | `hub:OWNER/NAME/PATH` | one file of the repository |
  *
- * Errors   `Left` with the file and the bad lines or rows; for a file that cannot be read; for a package
- *          that is not installed; `HubFailure` with the hub's refusal, with the list of files if there is
- *          no such file or split, or with the configurations if there are several and none is named.
- * Effects  reads files; sends requests to the hub and writes to its cache, which is used while the hub
- *          cannot be reached.
+ * Errors   `Left` with the file and the bad lines or rows; for a file that cannot be read; for a
+ *          package that is not installed; `HubFailure` with the hub's refusal, with the list of
+ *          files if there is no such file or split, or with the configurations if there are several
+ *          and none is named.
+ * Effects  reads files; sends requests to the hub and writes to its cache, which is used while the
+ *          hub cannot be reached.
  */
 export const openDataset = <Row, T extends Task>(
   name: string,

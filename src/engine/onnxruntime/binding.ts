@@ -82,7 +82,8 @@ export interface OnnxRuntime {
  */
 export const loadOnnxRuntime = (): OnnxRuntime => {
   const require = createRequire(import.meta.url)
-  // Casts: these modules have no typed entry for the native session; the shapes are those of their sources at 1.30.0.
+  // Casts: these modules have no typed entry for the native session; the shapes are those of their
+  // sources at 1.30.0.
   const native = require('onnxruntime-node/dist/binding') as NativeModule
   const common = createRequire(require.resolve('onnxruntime-node'))('onnxruntime-common') as CommonModule
   const { version } = require('onnxruntime-node/package.json') as { readonly version: string }

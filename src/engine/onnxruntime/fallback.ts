@@ -90,7 +90,8 @@ export const runOnCpu = (
     isList(input) ? input.map((info) => moved.get(info)!) : input && moved.get(input)!
   const args = Object.fromEntries(Object.entries(inputs).map(([key, input]) => [key, movedInput(input)]))
   const results = kernel.kernelFunc({
-    // Casts: tfjs passes a list of tensors as an array under numeric keys, and attributes as an open record.
+    // Casts: tfjs passes a list of tensors as an array under numeric keys, and attributes as an
+    // open record.
     inputs: ('0' in args ? Object.values(args) : args) as unknown as tf.NamedTensorInfoMap,
     attrs: attributes as unknown as tf.NamedAttrMap,
     backend: cpu,

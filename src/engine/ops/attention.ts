@@ -23,8 +23,8 @@ export interface AttentionSource {
   /** `[P, K, G or 1, C, D]` */
   readonly values: tf.Tensor
   /**
-   * Added to the scores, broadcast to `[P, K, G, R, T, C]`, or to `[P, K, G, R, T, 1]` for reach `same`: 0 where attention is allowed,
-   * `MASKED` where it is not.
+   * Added to the scores, broadcast to `[P, K, G, R, T, C]`, or to `[P, K, G, R, T, 1]` for reach
+   * `same`: 0 where attention is allowed, `MASKED` where it is not.
    */
   readonly bias?: tf.Tensor
   /**
@@ -202,11 +202,13 @@ const checkShapes = (queries: tf.Tensor, sources: readonly AttentionSource[]): v
  * Computes `softmax(cap(scale * q k^T) + bias) v` over the positions of all sources together;
  * `cap(s) = softCap * tanh(s / softCap)`, or s without one.
  *
- * Shapes   queries `[P, K, G, R, T, D]` (R query heads for each key-value head, T positions); result the same.
+ * Shapes   queries `[P, K, G, R, T, D]` (R query heads for each key-value head, T positions);
+ *          result the same.
  * Errors   throws if shapes do not fit, naming both.
- * Cost     O(T * C) memory for each source; a shared source is read once per prompt, not once per completion.
- * Source   Vaswani et al. 2017, arXiv:1706.03762, section 3.2; grouped queries: Ainslie et al. 2023, arXiv:2305.13245; the soft
- *          cap: Gemma 2, arXiv:2408.00118, section 2.
+ * Cost     O(T * C) memory for each source; a shared source is read once per prompt, not once per
+ *          completion.
+ * Source   Vaswani et al. 2017, arXiv:1706.03762, section 3.2; grouped queries: Ainslie et al.
+ *          2023, arXiv:2305.13245; the soft cap: Gemma 2, arXiv:2408.00118, section 2.
  */
 export const attention = (
   queries: tf.Tensor,
@@ -216,7 +218,8 @@ export const attention = (
   checkShapes(queries, sources)
   const inputs = [queries, ...sources.flatMap(({ keys, values }) => [keys, values])]
   return tf.customGrad((...args) => {
-    // Casts: tfjs types the arguments of a custom gradient as a mixed list of tensors and the save function.
+    // Casts: tfjs types the arguments of a custom gradient as a mixed list of tensors and the save
+    // function.
     const save = args[args.length - 1] as tf.GradSaveFunc
     const result = forward(queries, sources, scoring)
     save([...inputs, result.output, result.normalizer, ...result.weights, ...result.slopes])

@@ -12,7 +12,10 @@ export interface CachedAttentionInput {
   readonly keys: tf.Tensor
   /** `[B, K, T, H]` */
   readonly values: tf.Tensor
-  /** Added to the scores, `[B or 1, 1, T, C + T]`: 0 where attention is allowed, `MASKED` where it is not. */
+  /**
+   * Added to the scores, `[B or 1, 1, T, C + T]`: 0 where attention is allowed, `MASKED` where it
+   * is not.
+   */
   readonly bias: tf.Tensor
   readonly past?: { readonly keys: tf.Tensor; readonly values: tf.Tensor }
 }

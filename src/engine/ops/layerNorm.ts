@@ -31,7 +31,8 @@ export interface LayerNormParams {
  * and variance over the last axis.
  *
  * Shapes   x `[..., D]`, weight and bias `[D]`; result like x.
- * Cost     one pass forward; the gradient recomputes mean and variance instead of keeping the normalized input.
+ * Cost     one pass forward; the gradient recomputes mean and variance instead of keeping the
+ *          normalized input.
  * Source   Ba et al. 2016, arXiv:1607.06450, equation 4; epsilon inside the root as in GPT-2.
  *
  * @example
@@ -39,7 +40,8 @@ export interface LayerNormParams {
  */
 export const layerNorm = (x: tf.Tensor, params: LayerNormParams, epsilon: number): tf.Tensor =>
   tf.customGrad((input, gain, offset, save) => {
-    // Casts: tfjs types the arguments of a custom gradient as a mixed list of tensors and the save function.
+    // Casts: tfjs types the arguments of a custom gradient as a mixed list of tensors and the save
+    // function.
     const [x, weight, bias] = [input as tf.Tensor, gain as tf.Tensor, offset as tf.Tensor]
     ;(save as tf.GradSaveFunc)([x, weight])
     const gradFunc = (dy: tf.Tensor, saved: tf.Tensor[]): tf.Tensor[] => {

@@ -9,7 +9,8 @@ export type WeightLayout = 'out-in' | 'in-out'
  *
  * Shapes   x `[N, I]`, weight `[O, I]` or `[I, O]`, bias `[O]`; result `[N, O]`.
  * Errors   throws if shapes do not fit.
- * Cost     one product, one operation on the onnxruntime backend. The gradient takes two products and a sum.
+ * Cost     one product, one operation on the onnxruntime backend. The gradient takes two products
+ *          and a sum.
  *
  * @example
  * linearLayer(tf.tensor2d([[1, 2]]), { weight: tf.tensor2d([[3, 4]]), bias: tf.tensor1d([5]) }, 'out-in').dataSync() // [16]
@@ -21,7 +22,8 @@ export const linearLayer = (
 ): tf.Tensor => {
   const transposeB = layout === 'out-in'
   return tf.customGrad((...args) => {
-    // Casts: tfjs types the arguments of a custom gradient as a mixed list of tensors and the save function.
+    // Casts: tfjs types the arguments of a custom gradient as a mixed list of tensors and the save
+    // function.
     const save = args[3] as tf.GradSaveFunc
     save([x, weight])
     const fused = runFused('Linear', { x, weight, bias }, { transposeB })

@@ -12,15 +12,18 @@ const inverseRms = (x: tf.Tensor, epsilon: number): tf.Tensor =>
  * over the last axis.
  *
  * Shapes   x `[..., D]`, weight `[D]`; result like x.
- * Cost     one pass forward; the gradient recomputes the norm instead of keeping the normalized input.
- * Source   Zhang and Sennrich 2019, arXiv:1910.07467, equation 4; epsilon inside the root as in Llama and Qwen2.
+ * Cost     one pass forward; the gradient recomputes the norm instead of keeping the normalized
+ *          input.
+ * Source   Zhang and Sennrich 2019, arXiv:1910.07467, equation 4; epsilon inside the root as in
+ *          Llama and Qwen2.
  *
  * @example
  * rmsNorm(tf.tensor2d([[3, 4]]), tf.tensor1d([1, 1]), 0).dataSync() // [0.8485, 1.1314]
  */
 export const rmsNorm = (x: tf.Tensor, weight: tf.Tensor, epsilon: number): tf.Tensor =>
   tf.customGrad((input, gain, save) => {
-    // Casts: tfjs types the arguments of a custom gradient as a mixed list of tensors and the save function.
+    // Casts: tfjs types the arguments of a custom gradient as a mixed list of tensors and the save
+    // function.
     const [x, weight] = [input as tf.Tensor, gain as tf.Tensor]
     ;(save as tf.GradSaveFunc)([x, weight])
     const gradFunc = (dy: tf.Tensor, saved: tf.Tensor[]): tf.Tensor[] => {

@@ -30,8 +30,8 @@ const rotate = (x: tf.Tensor, positions: tf.Tensor, cos: tf.Tensor, sin: tf.Tens
  * Applies rotary position embedding: in each head, the pair `(x_i, x_{i + Dh/2})` is rotated by
  * `position * frequency_i`.
  *
- * Shapes   x `[B, T, H * Dh]` (heads side by side), positions `[B, T]` int32, table `[M, Dh / 2]` with every position below M;
- *          result like x.
+ * Shapes   x `[B, T, H * Dh]` (heads side by side), positions `[B, T]` int32, table `[M, Dh / 2]`
+ *          with every position below M; result like x.
  * Cost     one pass; the gradient is the opposite rotation.
  * Errors   throws if x is not of rank 3 or its last axis is not a multiple of `Dh`.
  * Source   Su et al. 2021, arXiv:2104.09864; halves paired as in Hugging Face's Llama and Qwen2.
@@ -42,7 +42,8 @@ export const rotary = (x: tf.Tensor, positions: tf.Tensor, table: RotaryTable): 
     throw new Error(`rotary: x must be [B, T, heads * ${headSize}], got [${x.shape.join()}]`)
   }
   return tf.customGrad((input, save) => {
-    // Casts: tfjs types the arguments of a custom gradient as a mixed list of tensors and the save function.
+    // Casts: tfjs types the arguments of a custom gradient as a mixed list of tensors and the save
+    // function.
     ;(save as tf.GradSaveFunc)([positions, table.cos, table.sin])
     const gradFunc = (dy: tf.Tensor, saved: tf.Tensor[]): tf.Tensor =>
       rotate(dy, saved[0]!, saved[1]!, tf.neg(saved[2]!))

@@ -11,8 +11,10 @@ export interface ScaledMatMulOptions {
  * Computes `alpha * op(a) op(b)` over the last two axes, where `op` transposes or not; leading axes
  * are equal.
  *
- * Shapes   a `[..., M, K]`, b `[..., K, N]` (before transposing); result `[..., M, N]`. Ranks are equal.
- * Effects  none. Not differentiable by itself: it is the building block of operations with gradients of their own.
+ * Shapes   a `[..., M, K]`, b `[..., K, N]` (before transposing); result `[..., M, N]`. Ranks are
+ *          equal.
+ * Effects  none. Not differentiable by itself: it is the building block of operations with
+ *          gradients of their own.
  */
 export const scaledMatMul = (a: tf.Tensor, b: tf.Tensor, options: ScaledMatMulOptions = {}): tf.Tensor => {
   const { alpha = 1, transposeA = false, transposeB = false } = options

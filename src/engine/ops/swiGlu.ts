@@ -41,7 +41,8 @@ export const silu = (x: tf.Tensor): tf.Tensor =>
  */
 export const swiGlu = (gate: tf.Tensor, up: tf.Tensor): tf.Tensor =>
   tf.customGrad((first, second, save) => {
-    // Casts: tfjs types the arguments of a custom gradient as a mixed list of tensors and the save function.
+    // Casts: tfjs types the arguments of a custom gradient as a mixed list of tensors and the save
+    // function.
     const [gate, up] = [first as tf.Tensor, second as tf.Tensor]
     ;(save as tf.GradSaveFunc)([gate, up])
     const gradFunc = (dy: tf.Tensor, saved: tf.Tensor[]): tf.Tensor[] => {

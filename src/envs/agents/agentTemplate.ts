@@ -34,9 +34,9 @@ export interface AgentTemplateOptions {
   /** Of every agent; or of each by its name. */
   readonly speech: AgentSpeech | { readonly byAgent: Readonly<Record<string, AgentSpeech>> }
   /**
-   * `continued`: an agent goes on with the tokens of its turns before. `fresh`: each prompt is rendered
-   * by itself, for views that show one turn alone (`GameEnv` with `memory: 'turn'`). Default
-   * `continued`.
+   * `continued`: an agent goes on with the tokens of its turns before. `fresh`: each prompt is
+   * rendered by itself, for views that show one turn alone (`GameEnv` with `memory: 'turn'`).
+   * Default `continued`.
    */
   readonly prompts?: 'continued' | 'fresh'
 }
@@ -172,13 +172,16 @@ const tokensAt = (state: TensorDict, i: number): TensorDict<Tokens> =>
   take(select(state, 'text', 'tokens') as TensorDict<Tokens>, [i]) // added by `reset` or the step before
 
 /**
- * `TemplateTransform` and `Tokenizer` for conversations of several agents, one after the other: each agent goes on with the tokens that it has
- * read and sampled itself, whoever wrote in between, and with its own template and tokenizer where agents have different models.
+ * `TemplateTransform` and `Tokenizer` for conversations of several agents, one after the other:
+ * each agent goes on with the tokens that it has read and sampled itself, whoever wrote in between,
+ * and with its own template and tokenizer where agents have different models.
  *
- * `text` and `tokens` are those of the agent whose turn it is. What an agent sampled is never made again from text: its next prompt is its prompt
- * before, what it sampled, and what was added since. Of other agents it reads text, as of users, so that nothing of them is ever trained.
+ * `text` and `tokens` are those of the agent whose turn it is. What an agent sampled is never made
+ * again from text: its next prompt is its prompt before, what it sampled, and what was added since.
+ * Of other agents it reads text, as of users, so that nothing of them is ever trained.
  *
- * Errors   `Left(EnvFailure)` for an agent without a speech, if a template refuses a view, or if a view does not begin with the agent's view before.
+ * Errors   `Left(EnvFailure)` for an agent without a speech, if a template refuses a view, or if a
+ *          view does not begin with the agent's view before.
  * Cost     one rendering of the agent's whole view for each step.
  * Source   none in TorchRL; the token-first rule of `TemplateTransform`.
  */

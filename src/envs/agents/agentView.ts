@@ -15,10 +15,15 @@ export interface AgentScene {
   readonly systemPrompt?: string
 }
 
-/** Messages of others between two of the reader's own: one message for all of them, or one for each. */
+/**
+ * Messages of others between two of the reader's own: one message for all of them, or one for each.
+ */
 export type OthersAs = 'merged' | 'separate'
 
-/** What an author says to others: the text, with the name before it. Thoughts and calls of tools are its own affair. */
+/**
+ * What an author says to others: the text, with the name before it. Thoughts and calls of tools are
+ * its own affair.
+ */
 const told = ({ agent, message: said }: AgentTurn): readonly ContentPart[] => {
   const [first, ...rest] = said.content
   return first?.type === 'text'
@@ -39,8 +44,8 @@ const joined = (contents: readonly (readonly ContentPart[])[]): readonly Content
 }
 
 /**
- * The turns in the order in which the reader came to know them: behind each of its own what it had not seen then. So that what it has read
- * never changes, whatever others write at the same time.
+ * The turns in the order in which the reader came to know them: behind each of its own what it had
+ * not seen then. So that what it has read never changes, whatever others write at the same time.
  */
 const known = ({ turns, agent, sees }: AgentScene): readonly AgentTurn[] => {
   const own = turns.flatMap((turn, i) => (turn.agent === agent ? [{ turn, saw: turn.saw, at: i }] : []))
@@ -51,10 +56,12 @@ const known = ({ turns, agent, sees }: AgentScene): readonly AgentTurn[] => {
 }
 
 /**
- * A conversation as one agent reads it: its own messages are the assistant's, those of others a user's, with their names before the text.
+ * A conversation as one agent reads it: its own messages are the assistant's, those of others a
+ * user's, with their names before the text.
  *
- * What an agent has read stays: its next view begins with its view before and what it wrote. Names in texts are what their authors write: who
- * could pretend to be another inside of a message should be shown `separate`, one message for each author.
+ * What an agent has read stays: its next view begins with its view before and what it wrote. Names
+ * in texts are what their authors write: who could pretend to be another inside of a message should
+ * be shown `separate`, one message for each author.
  *
  * @example
  * agentView({ query: 'Agree on a number.', turns: [], agent: 'ann', sees: 0 }).messages.size // 1

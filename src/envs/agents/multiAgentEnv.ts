@@ -66,13 +66,16 @@ export interface Verdict {
 export interface MultiAgentEnvOptions {
   readonly batchSize: number
   readonly agents: readonly AgentRole[]
-  /** Default `roundRobin()`, which has no end: put a `StepCounter` around it, or let `judge` end it. */
+  /**
+   * Default `roundRobin()`, which has no end: put a `StepCounter` around it, or let `judge` end it.
+   */
   readonly order?: TurnOrder
   /** Looks at the conversation after each turn. Pure. Default: no rewards, no end. */
   readonly judge?: (discussion: Discussion) => Verdict
   /**
-   * How an agent reads the conversation. The next view of an agent must begin with its view before and what it wrote. Default `agentView`: games
-   * that hide something have their own, and `(scene) => agentView(scene, 'separate')` has a message for each author.
+   * How an agent reads the conversation. The next view of an agent must begin with its view before
+   * and what it wrote. Default `agentView`: games that hide something have their own, and
+   * `(scene) => agentView(scene, 'separate')` has a message for each author.
    */
   readonly view?: (scene: AgentScene) => History
 }
@@ -140,16 +143,20 @@ const placesOf = (
 }
 
 /**
- * A conversation of several agents, who write one after the other, each from its own view: its messages are the assistant's, those of others a
- * user's. Whose turn it is is a pure function of what was said, and stands in `agent`: `agentPolicy` asks the policy of that agent.
+ * A conversation of several agents, who write one after the other, each from its own view: its
+ * messages are the assistant's, those of others a user's. Whose turn it is is a pure function of
+ * what was said, and stands in `agent`: `agentPolicy` asks the policy of that agent.
  *
- * `reset` needs `query` in its request, which everyone reads first. `step` takes the message of the agent whose turn it is, lets `judge` look, and
- * shows the conversation to the next. `agentRewards` has what every agent got in the step; `reward` is that of the agent who wrote. `agentRows`
- * gives each agent all that it got. Around it, `agentTemplate` keeps the tokens of each agent by themselves.
+ * `reset` needs `query` in its request, which everyone reads first. `step` takes the message of the
+ * agent whose turn it is, lets `judge` look, and shows the conversation to the next. `agentRewards`
+ * has what every agent got in the step; `reward` is that of the agent who wrote. `agentRows` gives
+ * each agent all that it got. Around it, `agentTemplate` keeps the tokens of each agent by
+ * themselves.
  *
  * Shapes   all entries `[B]`.
- * Errors   `Left(EnvFailure)` from `reset` if the request has no `query` of strings. Throws RangeError for a batch size below 1, for agents without
- *          or with equal names, and for rewards of nobody or that are no numbers.
+ * Errors   `Left(EnvFailure)` from `reset` if the request has no `query` of strings. Throws
+ *          RangeError for a batch size below 1, for agents without or with equal names, and for
+ *          rewards of nobody or that are no numbers.
  * Effects  none: a conversation can be replayed, forked and stored.
  *
  * @example

@@ -10,13 +10,18 @@ export interface AgentTurn {
   readonly saw: number
 }
 
-/** Who is to write, and how many of the first turns it sees besides its own. Never fewer than at its turn before. */
+/**
+ * Who is to write, and how many of the first turns it sees besides its own. Never fewer than at its
+ * turn before.
+ */
 export interface NextTurn {
   readonly agent: string
   readonly sees: number
 }
 
-/** Returns the next turn of a conversation, or its end. Pure: equal arguments give equal results. */
+/**
+ * Returns the next turn of a conversation, or its end. Pure: equal arguments give equal results.
+ */
 export type TurnOrder = (turns: readonly AgentTurn[], agents: readonly string[], query: string) => NextTurn | 'end'
 
 export interface RoundsOptions {
@@ -49,7 +54,8 @@ export const roundRobin = (options: RoundsOptions = {}): TurnOrder => {
 }
 
 /**
- * Everyone at once: in a round, nobody sees what the others write in it. The turns of a round are still taken one after the other.
+ * Everyone at once: in a round, nobody sees what the others write in it. The turns of a round are
+ * still taken one after the other.
  *
  * Errors   throws RangeError unless `rounds` is at least 1.
  *
@@ -72,17 +78,20 @@ const isWordCharacter = (character: string | undefined): boolean =>
 const mentionOf = (text: string, name: string): number => {
   const mention = `@${name}`
   for (let at = text.indexOf(mention); at !== -1; at = text.indexOf(mention, at + 1)) {
-    // A longer name that begins alike is another name. A half of a surrogate pair is no word character.
+    // A longer name that begins alike is another name. A half of a surrogate pair is no word
+    // character.
     if (!isWordCharacter(text[at + mention.length])) return at
   }
   return -1
 }
 
 /**
- * Who is mentioned first in the last message, as in `@ann`, and is not its author; without a mention, who comes after the author in the order of
- * the agents. The first of them begins. Each sees all that was said.
+ * Who is mentioned first in the last message, as in `@ann`, and is not its author; without a
+ * mention, who comes after the author in the order of the agents. The first of them begins. Each
+ * sees all that was said.
  *
- * Errors   throws RangeError unless `rounds` is at least 1: the end is after as many turns as that many rounds have.
+ * Errors   throws RangeError unless `rounds` is at least 1: the end is after as many turns as that
+ *          many rounds have.
  * Cost     linear in the last message for each agent.
  *
  * @example

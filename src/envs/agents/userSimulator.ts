@@ -31,15 +31,23 @@ export interface UserSimulatorOptions {
   /** Writes the user's messages. It is never trained, and its tokens are not looked at. */
   readonly policy: Policy<HistoryPrompt, HistoryAction>
   /**
-   * What the user is told: who it is, what it wants, how it ends the conversation. A function makes it of the first state of its conversation,
-   * batch shape `[1]`.
+   * What the user is told: who it is, what it wants, how it ends the conversation. A function makes
+   * it of the first state of its conversation, batch shape `[1]`.
    */
   readonly persona?: string | ((element: TensorDict) => string)
-  /** A message with this text in it is the user's last: the episode is terminated. What stands before it is still said. Default: no text is. */
+  /**
+   * A message with this text in it is the user's last: the episode is terminated. What stands
+   * before it is still said. Default: no text is.
+   */
   readonly stopMarker?: string
-  /** Messages of the user; where the policy has answered the last of them, the episode is truncated. */
+  /**
+   * Messages of the user; where the policy has answered the last of them, the episode is truncated.
+   */
   readonly maxTurns: number
-  /** Put before the user's first message in its own view: for models whose template begins with somebody else's. Default: nothing. */
+  /**
+   * Put before the user's first message in its own view: for models whose template begins with
+   * somebody else's. Default: nothing.
+   */
   readonly opening?: string
   readonly roles?: { readonly user: string; readonly policy: string }
   /** Calls of the user's policy at a time, in one step. Default 16. */
@@ -58,8 +66,9 @@ export interface UserScene {
 }
 
 /**
- * A conversation as its user reads it: what the policy wrote is a user's, what the user wrote is the assistant's. System messages, calls and results
- * of tools and thoughts are not shown, nor messages that have nothing else.
+ * A conversation as its user reads it: what the policy wrote is a user's, what the user wrote is
+ * the assistant's. System messages, calls and results of tools and thoughts are not shown, nor
+ * messages that have nothing else.
  *
  * @example
  * userView(History([message('user', 'Hi'), message('assistant', 'Hello!')])).messages.map(({ role }) => role).toArray() // ['assistant', 'user']
@@ -136,7 +145,10 @@ const heard = (text: string, stopMarker: string | undefined): { readonly text: s
   return at === -1 ? { text, isLast: false } : { text: text.slice(0, at), isLast: true }
 }
 
-/** How a conversation in which it was the user's turn goes on: without an answer, its messages are used up. */
+/**
+ * How a conversation in which it was the user's turn goes on: without an answer, its messages are
+ * used up.
+ */
 const endOf = (reply: ReturnType<typeof heard> | undefined): End => {
   if (reply === undefined) return 'truncated'
   return reply.isLast ? 'terminated' : 'none'
@@ -168,19 +180,24 @@ const USER_SIMULATOR_OPTIONS: OptionKinds<UserSimulatorOptions> = {
 /**
  * A user who is played by a policy: writes the next message after each turn of the assistant.
  *
- * After a step, where the last message is the policy's and the episode is open, the user is asked with the conversation as it reads it (`userView`),
- * and what it says is appended as a message of the user. A message with `stopMarker` ends the episode; so does the answer to the last of `maxTurns`
- * messages. Where a tool has answered instead, the user waits. Put it outside of what ends episodes and runs tools, and inside of
- * `TemplateTransform`: what it says is text that the policy reads, of which nothing is trained.
+ * After a step, where the last message is the policy's and the episode is open, the user is asked
+ * with the conversation as it reads it (`userView`), and what it says is appended as a message of
+ * the user. A message with `stopMarker` ends the episode; so does the answer to the last of
+ * `maxTurns` messages. Where a tool has answered instead, the user waits. Put it outside of what
+ * ends episodes and runs tools, and inside of `TemplateTransform`: what it says is text that the
+ * policy reads, of which nothing is trained.
  *
- * Each conversation has a user of its own, asked by itself with a key of its own, `child(key, turn)` of the key that the state keeps. Equal keys and
- * a policy that samples from its key give equal conversations, whatever else is in the batch.
+ * Each conversation has a user of its own, asked by itself with a key of its own,
+ * `child(key, turn)` of the key that the state keeps. Equal keys and a policy that samples from its
+ * key give equal conversations, whatever else is in the batch.
  *
  * Shapes   all entries `[B]`.
- * Errors   `Left(EnvFailure)` with the policy's failure, for the whole batch: a user who cannot answer says nothing about the policy. Throws
- *          RangeError with all options that are wrong.
- * Effects  those of the user's policy, at most `maxCalls` at a time; it gets the signal of the step.
- * Source   none in TorchRL (asked for in its issues 2271 and 2872); the user of tau-bench (Yao et al. 2024).
+ * Errors   `Left(EnvFailure)` with the policy's failure, for the whole batch: a user who cannot
+ *          answer says nothing about the policy. Throws RangeError with all options that are wrong.
+ * Effects  those of the user's policy, at most `maxCalls` at a time; it gets the signal of the
+ *          step.
+ * Source   none in TorchRL (asked for in its issues 2271 and 2872); the user of tau-bench (Yao et
+ *          al. 2024).
  *
  * @example
  * userSimulator({ policy: scriptedHistoryPolicy({ answers: () => 'And then?' }), maxTurns: 3, stopMarker: '[END]' }).name // 'userSimulator'

@@ -4,8 +4,9 @@
  * This folder holds the types that all environments and tools share. It does not hold any
  * environment (`..`).
  *
- * All state of an environment is in the TensorDict that it returns, so that an episode can be replayed, forked and stored. `step`
- * takes the state and the policy's action and returns the next state with the outcome of the step.
+ * All state of an environment is in the TensorDict that it returns, so that an episode can be
+ * replayed, forked and stored. `step` takes the state and the policy's action and returns the next
+ * state with the outcome of the step.
  */
 import * as tf from '@tensorflow/tfjs-core'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
@@ -30,8 +31,9 @@ export interface EnvFailure {
 }
 
 /**
- * What a step adds to the state. `terminated`: the task came to its end; `truncated`: it was cut off; `done`: one of the two.
- * Tensors of shape `[B]`: reward float32 in reward units, the others bool.
+ * What a step adds to the state. `terminated`: the task came to its end; `truncated`: it was cut
+ * off; `done`: one of the two. Tensors of shape `[B]`: reward float32 in reward units, the others
+ * bool.
  */
 export type Outcome = {
   readonly reward: tf.Tensor
@@ -67,7 +69,8 @@ export const endedRows = (
 }
 
 /**
- * The outcome of a step from `state`. What had ended before stays ended, and gets no reward any more.
+ * The outcome of a step from `state`. What had ended before stays ended, and gets no reward any
+ * more.
  *
  * Shapes   every row list has one value for each element, `[B]`.
  * Effects  makes four tensors, of the enclosing scope.
@@ -93,14 +96,18 @@ export const outcomeAfter = (state: TensorDict, rows: OutcomeRows = {}): TensorD
   )
 }
 
-/** A step as a transform sees it: the state before, and the state that the environment inside made of it. */
+/**
+ * A step as a transform sees it: the state before, and the state that the environment inside made
+ * of it.
+ */
 export interface StepBetween {
   readonly previous: TensorDict
   readonly next: TensorDict
 }
 
 /**
- * The reward of a step with what a transform pays for it. Elements that were done before the step earn nothing.
+ * The reward of a step with what a transform pays for it. Elements that were done before the step
+ * earn nothing.
  *
  * Shapes   one amount for each element; returns `[B]` float32, of the enclosing scope.
  *
@@ -119,7 +126,8 @@ export const addReward = ({ previous, next }: StepBetween, amounts: readonly num
 }
 
 /**
- * The ends of a step with those that a transform adds. An element that was done before the step keeps the ends that it had.
+ * The ends of a step with those that a transform adds. An element that was done before the step
+ * keeps the ends that it had.
  *
  * Shapes   one flag for each element; returns `[B]` bool, of the enclosing scope.
  *
@@ -150,11 +158,14 @@ export interface EnvSpecs {
 }
 
 export interface StepOptions {
-  /** Aborted when nobody waits for the step any more: what it began elsewhere is to end. An environment in this process may ignore it. */
+  /**
+   * Aborted when nobody waits for the step any more: what it began elsewhere is to end. An
+   * environment in this process may ignore it.
+   */
   readonly signal?: AbortSignal
   /**
-   * Called with the action and what transforms have read out of it so far, such as the message in the
-   * policy's tokens. The last call, before the environment steps, has all of it.
+   * Called with the action and what transforms have read out of it so far, such as the message in
+   * the policy's tokens. The last call, before the environment steps, has all of it.
    */
   readonly onAction?: (action: TensorDict) => void
 }
@@ -166,8 +177,9 @@ export interface Env<O, in A> {
   readonly batchSize: number
   readonly specs: EnvSpecs
   /**
-   * Starts new episodes. `request` carries what the caller wants to choose (a query) and what the last state remembered (a
-   * position in a dataset): the state before, or a TensorDict without entries.
+   * Starts new episodes. `request` carries what the caller wants to choose (a query) and what the
+   * last state remembered (a position in a dataset): the state before, or a TensorDict without
+   * entries.
    */
   readonly reset: (request: TensorDict, key: Key) => TaskEither<EnvFailure, TensorDict<O>>
   /** Plays one turn. The state is not changed. */
@@ -177,8 +189,8 @@ export interface Env<O, in A> {
     options?: StepOptions,
   ) => TaskEither<EnvFailure, TensorDict<DeepMerge<O, Outcome>>>
   /**
-   * Gives back what is held for the episodes of a state, such as environments of tools. Whoever plays
-   * episodes calls it once they are over: after the reward of the last step, or when they are
+   * Gives back what is held for the episodes of a state, such as environments of tools. Whoever
+   * plays episodes calls it once they are over: after the reward of the last step, or when they are
    * abandoned. It does not wait. Default: nothing is held.
    */
   readonly release?: (state: TensorDict) => void
@@ -210,7 +222,10 @@ export const requireSameBatch = (name: string, state: TensorDict, action: Tensor
 /** The entry under which composed environments keep what their transforms remember. */
 export const REMEMBERED = 'transforms'
 
-/** The request for the next episodes: what a state remembers (such as a position in a dataset), and nothing of its episode. */
+/**
+ * The request for the next episodes: what a state remembers (such as a position in a dataset), and
+ * nothing of its episode.
+ */
 export const nextRequest = (state: TensorDict): TensorDict => {
   const remembered = state.entries.get(REMEMBERED)
   return TensorDict(remembered === undefined ? {} : { [REMEMBERED]: remembered }, state.batchShape)

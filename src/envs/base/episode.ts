@@ -7,6 +7,8 @@ export interface Episode {
   readonly chain: string
   /** Names the group of conversations about one draw of a task; the chain itself without groups. */
   readonly group: string
-  /** The task: its whole row if the environment keeps it (`keep: 'task'`), its columns otherwise. */
+  /**
+   * The task: its whole row if the environment keeps it (`keep: 'task'`), its columns otherwise.
+   */
   readonly task: Task | undefined
 }

@@ -61,14 +61,19 @@ const isFilled = (cells: string, line: readonly number[], mark: number): boolean
   return true
 }
 
-/** Returns the player who moved last, who alone can have a new line, if the player fills one of them. */
+/**
+ * Returns the player who moved last, who alone can have a new line, if the player fills one of
+ * them.
+ */
 export const lineWinner = (cells: string, lines: readonly (readonly number[])[]): number | undefined => {
   const last = (markedCells(cells) + 1) % 2
   const mark = markOf(last).charCodeAt(0)
   return lines.some((line) => isFilled(cells, line, mark)) ? last : undefined
 }
 
-/** Returns the results of two players: 1 for the winner, -1 for the other, and 0 for both in a draw. */
+/**
+ * Returns the results of two players: 1 for the winner, -1 for the other, and 0 for both in a draw.
+ */
 export const winnerReturns = (winner: number | undefined): readonly number[] =>
   winner === undefined ? [0, 0] : winner === 0 ? [1, -1] : [-1, 1]
 

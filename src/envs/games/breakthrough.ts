@@ -66,9 +66,10 @@ const requireSize = (option: string, size: number, most: number): void => {
 }
 
 /**
- * Breakthrough. Pieces move one cell forward, straight or diagonally, and capture diagonally. Player 0
- * has `b` and moves down. The first on the last row, or without opponents, wins 1 from the other.
- * Action `((row * columns + column) * 6 + direction) * 2 + capture` moves the piece of a cell.
+ * Breakthrough. Pieces move one cell forward, straight or diagonally, and capture diagonally.
+ * Player 0 has `b` and moves down. The first on the last row, or without opponents, wins 1 from the
+ * other. Action `((row * columns + column) * 6 + direction) * 2 + capture` moves the piece of a
+ * cell.
  *
  * Errors   throws RangeError unless `rows` is a whole number from 2 to 9 and `columns` from 2 to 26.
  * Source   OpenSpiel's `breakthrough`: action numbers and texts are the same.

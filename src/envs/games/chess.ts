@@ -75,8 +75,9 @@ const analyse = ({ Chess }: ChessLibrary, { fen, earlier }: ChessPosition): Anal
 }
 
 /**
- * Chess. Player 1 has white and begins, player 0 has black. The winner gets 1 from the other. Stalemate,
- * too little material, three equal positions and 50 moves without capture or pawn are draws.
+ * Chess. Player 1 has white and begins, player 0 has black. The winner gets 1 from the other.
+ * Stalemate, too little material, three equal positions and 50 moves without capture or pawn are
+ * draws.
  *
  * The rules are those of the package chess.js: `chess({ library: await import('chess.js') })`.
  *

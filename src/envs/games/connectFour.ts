@@ -34,7 +34,8 @@ const landing = (cells: string, column: number, columns: number): number => {
 }
 
 /**
- * Connect Four. Action `column` drops a disc. Player 0 plays `x`. A line of four wins 1 from the opponent.
+ * Connect Four. Action `column` drops a disc. Player 0 plays `x`. A line of four wins 1 from the
+ * opponent.
  *
  * Errors   throws RangeError unless the options are whole numbers of at least 1.
  * Source   OpenSpiel's `connect_four`: action numbers and texts are the same.

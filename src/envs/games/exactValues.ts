@@ -91,8 +91,8 @@ const branchesOf = <P>(
 /**
  * Returns the expected return of each player, one policy for each.
  *
- * Errors   throws RangeError for a wrong number of policies, and for a policy that does not return one
- *          probability for each legal action.
+ * Errors   throws RangeError for a wrong number of policies, and for a policy that does not return
+ *          one probability for each legal action.
  * Cost     visits every history: for games as small as tic-tac-toe.
  *
  * @example
@@ -189,8 +189,8 @@ export const bestResponse = <P>(game: Game<P>, policies: readonly GamePolicy[], 
 }
 
 /**
- * Returns the sum, over all players, of what a best response earns more than the player's own policy.
- * It is 0 exactly in a Nash equilibrium.
+ * Returns the sum, over all players, of what a best response earns more than the player's own
+ * policy. It is 0 exactly in a Nash equilibrium.
  *
  * \( \sum_i \max_{\pi_i'} u_i(\pi_i', \pi_{-i}) - u_i(\pi) \)
  *

@@ -10,8 +10,8 @@ import { type Key, uniform } from '../../core/key.js'
 export type GameActor = number | 'chance'
 
 /**
- * The actor of the next move. `'simultaneous'` means that all players move at once, and `'over'` that
- * no move follows.
+ * The actor of the next move. `'simultaneous'` means that all players move at once, and `'over'`
+ * that no move follows.
  */
 export type GameTurn = GameActor | 'simultaneous' | 'over'
 
@@ -30,8 +30,8 @@ export interface GameViews<P> {
   /** Shows the present of a player. It may omit what the player saw before. */
   readonly observation: (position: P, player: number) => string
   /**
-   * Shows everything that a player has seen and done. Equal strings mean that the player cannot tell
-   * the positions apart.
+   * Shows everything that a player has seen and done. Equal strings mean that the player cannot
+   * tell the positions apart.
    */
   readonly informationState: (position: P, player: number) => string
 }
@@ -53,7 +53,9 @@ export interface GameRules<P> {
   readonly turn: (position: P) => GameTurn
   /** Returns the actions of a player whose turn it is, in ascending order. */
   readonly legalActions: (position: P, player: number) => readonly number[]
-  /** Returns the position after a legal action, or after one of each player where they move at once. */
+  /**
+   * Returns the position after a legal action, or after one of each player where they move at once.
+   */
   readonly next: (position: P, ...actions: number[]) => P
   /** Returns the outcomes of chance where the turn is its. Omit it in a game without chance. */
   readonly chance?: (position: P) => readonly ChanceOutcome[]
@@ -73,11 +75,15 @@ export interface GameRules<P> {
 /** A position and how it was reached. */
 export interface GameState<P> {
   readonly position: P
-  /** All actions so far, including those of chance. A simultaneous move adds one for each player. */
+  /**
+   * All actions so far, including those of chance. A simultaneous move adds one for each player.
+   */
   readonly history: readonly number[]
 }
 
-/** A game: checked functions over immutable states of JSON values. `defineGame` makes one of rules. */
+/**
+ * A game: checked functions over immutable states of JSON values. `defineGame` makes one of rules.
+ */
 export interface Game<P = unknown> {
   readonly name: string
   readonly players: number

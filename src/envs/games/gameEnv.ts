@@ -46,7 +46,10 @@ export interface PromptScene<P> {
   readonly player: number
   /** The reason why the last reply of the player in this turn was illegal, or `null`. */
   readonly feedback: string | null
-  /** `opening` for the first prompt of the player in a game, and for all if each turn is independent. */
+  /**
+   * `opening` for the first prompt of the player in a game, and for all if each turn is
+   * independent.
+   */
   readonly place: 'opening' | 'later'
 }
 
@@ -79,8 +82,9 @@ export interface GameText<P> {
   /** Default `parseAction`. */
   readonly read?: ActionReader<P>
   /**
-   * `conversation`: a player reads its earlier prompts and replies. `turn`: each prompt is independent,
-   * which is shorter; use it with `agentTemplate({ prompts: 'fresh' })`. Default `conversation`.
+   * `conversation`: a player reads its earlier prompts and replies. `turn`: each prompt is
+   * independent, which is shorter; use it with `agentTemplate({ prompts: 'fresh' })`. Default
+   * `conversation`.
    */
   readonly memory?: 'conversation' | 'turn'
 }
@@ -108,13 +112,17 @@ export interface GameEnvOptions<P> {
   readonly shaping?: GameShaping<P>
   /** A game is truncated after this many replies. Default 200. */
   readonly maxReplies?: number
-  /** The result from which a game is a success for the player who moved last. Default: any above 0. */
+  /**
+   * The result from which a game is a success for the player who moved last. Default: any above 0.
+   */
   readonly solvedAt?: number
 }
 
 const NAME = 'GameEnv'
 
-/** The default prompt: `gamePrompt`, then `nextGamePrompt`, after the reason of an illegal reply. */
+/**
+ * The default prompt: `gamePrompt`, then `nextGamePrompt`, after the reason of an illegal reply.
+ */
 export const defaultGamePrompt = <P>({ game, state, player, feedback, place }: PromptScene<P>): string => {
   const text = place === 'opening' ? gamePrompt(game, state, { player }) : nextGamePrompt(game, state, { player })
   return feedback === null ? text : `Your reply was illegal: ${feedback}.\n${text}`
@@ -223,20 +231,23 @@ const historyOf = <P>(
 }
 
 /**
- * A game as an environment of conversations: `MultiAgentEnv` in which the turns are those of the game.
+ * A game as an environment of conversations: `MultiAgentEnv` in which the turns are those of the
+ * game.
  *
- * Each seat is an agent, `player_0`, `player_1`, so that one policy can play all seats and `agentRows`
- * gives each role its rows. Names of `casts` other than `player`, such as `old`, are agents of their
- * own (`old_1`), for `agentPolicy`. Chance and `fixed` players move within a step. Replies are read by
- * `read`; an illegal one is handled by `illegal`, and counted in `game`.
+ * Each seat is an agent, `player_0`, `player_1`, so that one policy can play all seats and
+ * `agentRows` gives each role its rows. Names of `casts` other than `player`, such as `old`, are
+ * agents of their own (`old_1`), for `agentPolicy`. Chance and `fixed` players move within a step.
+ * Replies are read by `read`; an illegal one is handled by `illegal`, and counted in `game`.
  *
- * `query` encodes the deal as JSON: with the replies, it determines the whole game, so that an episode
- * can be replayed, forked and stored. Elements of a deal form a group; without repeats, all games of
- * a cast form one group.
+ * `query` encodes the deal as JSON: with the replies, it determines the whole game, so that an
+ * episode can be replayed, forked and stored. Elements of a deal form a group; without repeats, all
+ * games of a cast form one group.
  *
- * Shapes   all entries `[B]`, with `B` = `prompts * repeats`. `reward` is that of the player who replied.
+ * Shapes   all entries `[B]`, with `B` = `prompts * repeats`. `reward` is that of the player who
+ *          replied.
  * Errors   throws RangeError for options that do not fit each other or the game.
- * Source   SPIRAL (arXiv:2506.24119) and TextArena (arXiv:2504.11442) for the setting; the form is ours.
+ * Source   SPIRAL (arXiv:2506.24119) and TextArena (arXiv:2504.11442) for the setting; the form is
+ *          ours.
  *
  * @example
  * GameEnv({ game: kuhnPoker(), prompts: 8 }).batchSize // 8

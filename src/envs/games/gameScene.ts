@@ -13,7 +13,10 @@ export type ActionReader<P> = (
   reply: { readonly player: number; readonly reply: string },
 ) => E.Either<ActionFailure, number>
 
-/** A turn of a game, for rewards: the states before and after it, once chance and fixed players have moved. */
+/**
+ * A turn of a game, for rewards: the states before and after it, once chance and fixed players have
+ * moved.
+ */
 export interface GameTransition<P> {
   readonly game: Game<P>
   readonly before: GameState<P>
@@ -27,9 +30,9 @@ export interface GameShaping<P> {
   /** Returns a reward of each player for a turn. Default: none. */
   readonly turn?: (transition: GameTransition<P>) => readonly number[]
   /**
-   * The value of a state for a player. A turn pays its increase, and the end of the game counts as 0, so
-   * that a game pays minus the value of its first state, whatever is played (Ng et al. 1999; Devlin
-   * and Kudenko 2011 for several players). Default: 0.
+   * The value of a state for a player. A turn pays its increase, and the end of the game counts as
+   * 0, so that a game pays minus the value of its first state, whatever is played (Ng et al. 1999;
+   * Devlin and Kudenko 2011 for several players). Default: 0.
    */
   readonly potential?: (state: GameState<P>, player: number) => number
 }
@@ -149,8 +152,8 @@ const afterAction = <P>(rules: PlayRules<P>, scene: GameScene<P>, action: number
     : settled(rules, { state: rules.game.apply(scene.state, action), chosen: [] })
 
 /**
- * Returns a game after a reply of the player whose turn it is, and after the moves of chance and fixed
- * players that follow.
+ * Returns a game after a reply of the player whose turn it is, and after the moves of chance and
+ * fixed players that follow.
  *
  * Errors   throws RangeError after the end.
  */

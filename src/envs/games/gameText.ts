@@ -5,8 +5,8 @@ import type { Game, GameState } from './game.js'
 
 export interface GamePromptOptions {
   /**
-   * `listed` names the legal actions. `hidden` does not, so that a player who guesses loses. Default
-   * `listed`.
+   * `listed` names the legal actions. `hidden` does not, so that a player who guesses loses.
+   * Default `listed`.
    */
   readonly actions?: 'listed' | 'hidden'
 }
@@ -42,8 +42,8 @@ const sightOf = <P>(
 }
 
 /**
- * Returns what a language model reads before it moves: the rules, what the player sees, and the format
- * of the answer.
+ * Returns what a language model reads before it moves: the rules, what the player sees, and the
+ * format of the answer.
  *
  * Errors   throws RangeError if it is not the player's turn.
  *
@@ -65,8 +65,8 @@ export const gamePrompt = <P>(
 }
 
 /**
- * Returns what a language model reads before a later move of a game: what the player sees now, without
- * the rules.
+ * Returns what a language model reads before a later move of a game: what the player sees now,
+ * without the rules.
  *
  * Errors   throws RangeError if it is not the player's turn.
  *
@@ -98,9 +98,9 @@ const lastBracket = (reply: string): string | undefined => {
 }
 
 /**
- * Reads the action of a player from a reply: the text or the number in the last square brackets, in any
- * case and spacing. A reply that is nothing but the action needs no brackets. An action that is only
- * mentioned in other prose does not count.
+ * Reads the action of a player from a reply: the text or the number in the last square brackets, in
+ * any case and spacing. A reply that is nothing but the action needs no brackets. An action that is
+ * only mentioned in other prose does not count.
  *
  * Errors   `Left(ActionFailure)` for a reply without an action and for an illegal action.
  * Cost     linear in the length of the reply.

@@ -12,8 +12,8 @@ import { GameEnv, type GameEnvOptions, type GameEnvState } from './gameEnv.js'
 export type GameTokenState = DeepMerge<DeepMerge<GameEnvState, TextEntries>, TokenPrompt>
 
 /**
- * A `GameEnv` with the template and tokenizer of a model: `agentTemplate`, whose prompts go on or begin
- * anew as `text.memory` has it.
+ * A `GameEnv` with the template and tokenizer of a model: `agentTemplate`, whose prompts go on or
+ * begin anew as `text.memory` has it.
  *
  * Errors   as `GameEnv` and `agentTemplate`.
  */

@@ -29,7 +29,9 @@ const neighborsOf = (rows: number, columns: number): readonly (readonly number[]
     ].flatMap(([r = -1, c = -1]) => (r >= 0 && r < rows && c >= 0 && c < columns ? [r * columns + c] : []))
   })
 
-/** Returns `true` if stones of a mark connect a cell of `from` with one for which `isGoal` holds. */
+/**
+ * Returns `true` if stones of a mark connect a cell of `from` with one for which `isGoal` holds.
+ */
 const connects = (
   cells: string,
   { mark, neighbors }: { readonly mark: string; readonly neighbors: readonly (readonly number[])[] },
@@ -51,8 +53,9 @@ const connects = (
 }
 
 /**
- * Hex. Action `row * columns + column` places a stone. Player 0 plays `x` and connects top and bottom;
- * player 1 plays `o` and connects left and right. The winner gets 1 from the other. A draw is impossible.
+ * Hex. Action `row * columns + column` places a stone. Player 0 plays `x` and connects top and
+ * bottom; player 1 plays `o` and connects left and right. The winner gets 1 from the other. A draw
+ * is impossible.
  *
  * Errors   throws RangeError unless the options are whole numbers from 1 to 26.
  * Source   OpenSpiel's `hex` without the swap rule: action numbers and texts are the same.

@@ -37,8 +37,8 @@ const letters = (bets: readonly number[]): string => bets.map((bet) => (bet === 
 
 /**
  * Kuhn poker for 2 to 10 players. Each pays 1 and gets one of `players + 1` cards, 0 the lowest.
- * Action 0 passes and 1 bets 1. After a bet, everyone else calls with a bet or folds with a pass. The
- * highest card among those who paid the most wins the pot.
+ * Action 0 passes and 1 bets 1. After a bet, everyone else calls with a bet or folds with a pass.
+ * The highest card among those who paid the most wins the pot.
  *
  * Errors   throws RangeError unless `players` is a whole number from 2 to 10.
  * Source   Kuhn 1950, "A simplified two-person poker"; OpenSpiel's `kuhn_poker`: action numbers and

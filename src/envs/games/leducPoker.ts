@@ -84,7 +84,10 @@ const bettings = Array.from({ length: 11 }, (_, players) =>
 
 const bettingOf = (position: LeducPokerPosition, players: number): Betting => bettings[players]!(position)
 
-/** The strength of a hand: a pair of equal ranks before all others, then the higher and the lower rank. */
+/**
+ * The strength of a hand: a pair of equal ranks before all others, then the higher and the lower
+ * rank.
+ */
 const strength = (card: number, publicCard: number, players: number): number => {
   const ranks = [card, publicCard].map((each) => Math.floor(each / 2)).sort((a, b) => b - a)
   const deck = 2 * (players + 1)
@@ -165,14 +168,14 @@ const legalOf = ({ stakes, paid, raises }: Betting, player: number): readonly nu
 ]
 
 /**
- * Leduc poker for 2 to 10 players. The deck has two cards of each of `players + 1` ranks. Each player
- * pays 1 and gets a card. After a round of bets, one card is dealt face up, and a second round follows.
- * Action 0 folds, 1 calls or checks, 2 raises by 2 in the first round and by 4 in the second. A pair
- * with the public card wins, then the highest card. Equal hands share the pot.
+ * Leduc poker for 2 to 10 players. The deck has two cards of each of `players + 1` ranks. Each
+ * player pays 1 and gets a card. After a round of bets, one card is dealt face up, and a second
+ * round follows. Action 0 folds, 1 calls or checks, 2 raises by 2 in the first round and by 4 in
+ * the second. A pair with the public card wins, then the highest card. Equal hands share the pot.
  *
  * Errors   throws RangeError unless `players` is a whole number from 2 to 10.
- * Source   Southey et al. 2005, "Bayes' bluff"; OpenSpiel's `leduc_poker`: action numbers and texts are
- *          the same.
+ * Source   Southey et al. 2005, "Bayes' bluff"; OpenSpiel's `leduc_poker`: action numbers and texts
+ *          are the same.
  *
  * @example
  * leducPoker().returns(replayGame(leducPoker(), [0, 3, 2, 0])) // [1, -1]

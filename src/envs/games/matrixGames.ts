@@ -8,8 +8,8 @@ export interface MatrixGameOptions {
   /** The names of the actions of each player. */
   readonly actions: readonly (readonly string[])[]
   /**
-   * The returns of all players for each joint action. The action of the last player changes fastest,
-   * as in the rows of a matrix.
+   * The returns of all players for each joint action. The action of the last player changes
+   * fastest, as in the rows of a matrix.
    */
   readonly payoffs: readonly (readonly number[])[]
 }
@@ -74,8 +74,8 @@ const shownState = ({ chosen }: MatrixPosition): string =>
 /**
  * Makes a game in which all players choose once, at the same time.
  *
- * Errors   throws RangeError if a player has no action, or if the payoffs are not one finite number for
- *          each player and joint action.
+ * Errors   throws RangeError if a player has no action, or if the payoffs are not one finite number
+ *          for each player and joint action.
  *
  * @example
  * const game = matrixGame({ name: 'agree', actions: [['A', 'B'], ['A', 'B']], payoffs: [[1, 1], [0, 0], [0, 0], [1, 1]] })
@@ -112,11 +112,17 @@ export const matrixGame = (options: MatrixGameOptions): Game<MatrixPosition> => 
   })
 }
 
-/** Makes a game of two players with the same actions, from what the row player and the column player get. */
+/**
+ * Makes a game of two players with the same actions, from what the row player and the column player
+ * get.
+ */
 const square = (name: string, actions: readonly string[], row: readonly number[], column: readonly number[]) =>
   matrixGame({ name, actions: [actions, actions], payoffs: row.map((payoff, at) => [payoff, column[at]!]) })
 
-/** The prisoner's dilemma: action 0 cooperates, 1 defects. Defecting is better whatever the other does. */
+/**
+ * The prisoner's dilemma: action 0 cooperates, 1 defects. Defecting is better whatever the other
+ * does.
+ */
 export const prisonersDilemma = square('matrix_pd', ['Cooperate', 'Defect'], [5, 0, 10, 1], [5, 10, 0, 1])
 
 /** Matching pennies: player 0 wins 1 if both choose the same side, player 1 if not. */
@@ -169,8 +175,8 @@ export const shapleysGame = square(
 const SIDES = ['Heads', 'Tails'] as const
 
 /**
- * Matching pennies for three players: player 0 wants to match player 1, player 1 to match player 2, and
- * player 2 not to match player 0.
+ * Matching pennies for three players: player 0 wants to match player 1, player 1 to match player 2,
+ * and player 2 not to match player 0.
  */
 export const matchingPennies3 = matrixGame({
   name: 'matching_pennies_3p',

@@ -15,7 +15,9 @@ export interface NegotiationDeal {
 export interface NegotiationOptions {
   /** The number of items. Default 3. */
   readonly items?: number
-  /** `symbols`: each proposal comes with an utterance. `none`: proposals only. Default `symbols`. */
+  /**
+   * `symbols`: each proposal comes with an utterance. `none`: proposals only. Default `symbols`.
+   */
   readonly talk?: 'symbols' | 'none'
   /** The symbols of an utterance, and their number. Default 5 and 3. */
   readonly symbols?: number
@@ -186,14 +188,15 @@ const tableOf = (options: NegotiationOptions): Table => {
 }
 
 /**
- * Negotiation. Chance draws a pool of items and what they are worth to each player. In turn, players
- * propose what they would take, with an utterance of symbols, or accept the last proposal. Without
- * agreement both get 0.
+ * Negotiation. Chance draws a pool of items and what they are worth to each player. In turn,
+ * players propose what they would take, with an utterance of symbols, or accept the last proposal.
+ * Without agreement both get 0.
  *
- * Errors   throws RangeError for counts that are not whole numbers from 1 to 6, and pools that do not fit.
- * Source   Cao et al. 2018, "Emergent communication through negotiation"; OpenSpiel's `negotiation`:
- *          action numbers and texts are the same. OpenSpiel draws each deal within the game; here chance
- *          draws one of a list.
+ * Errors   throws RangeError for counts that are not whole numbers from 1 to 6, and pools that do
+ *          not fit.
+ * Source   Cao et al. 2018, "Emergent communication through negotiation"; OpenSpiel's
+ *          `negotiation`: action numbers and texts are the same. OpenSpiel draws each deal within
+ *          the game; here chance draws one of a list.
  *
  * @example
  * negotiation({ talk: 'none' }).utility // 'generalSum'

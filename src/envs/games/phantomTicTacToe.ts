@@ -20,11 +20,11 @@ const turnOf = ({ cells }: PhantomTicTacToePosition): GameTurn =>
 const shown = (cells: string): string => boardRows(cells, SIDE).join('\n')
 
 /**
- * Phantom tic-tac-toe. Players do not see the marks of the other. Who tries a cell that is taken learns
- * that, and tries again. Action numbers are those of `ticTacToe`.
+ * Phantom tic-tac-toe. Players do not see the marks of the other. Who tries a cell that is taken
+ * learns that, and tries again. Action numbers are those of `ticTacToe`.
  *
- * Source   OpenSpiel's `phantom_ttt` with `obstype=reveal-nothing`: action numbers and texts are the
- *          same.
+ * Source   OpenSpiel's `phantom_ttt` with `obstype=reveal-nothing`: action numbers and texts are
+ *          the same.
  *
  * @example
  * phantomTicTacToe.turn(replayGame(phantomTicTacToe, [4, 4])) // 1

@@ -8,7 +8,9 @@ export interface PigOptions {
   readonly players?: number
   /** The points that win. Default 100. */
   readonly winScore?: number
-  /** The limit of decisions, of all players together. At the limit the game is a draw. Default 1000. */
+  /**
+   * The limit of decisions, of all players together. At the limit the game is a draw. Default 1000.
+   */
   readonly horizon?: number
   /** The faces of the die. Default 6. */
   readonly sides?: number
@@ -27,8 +29,9 @@ export interface PigPosition {
 const [ROLL, STOP] = [0, 1] as const
 
 /**
- * Pig. Action 0 rolls and adds to the total of the turn, but a one loses the total and the turn. Action
- * 1 adds the total to the score and ends the turn. The winner gets 1, and the others share the loss.
+ * Pig. Action 0 rolls and adds to the total of the turn, but a one loses the total and the turn.
+ * Action 1 adds the total to the score and ends the turn. The winner gets 1, and the others share
+ * the loss.
  *
  * Errors   throws RangeError unless the options are whole numbers of at least 1, and 2 for players.
  * Source   OpenSpiel's `pig`: action numbers and texts are the same.

@@ -28,7 +28,10 @@ const WORDS: readonly string[] = (
   'HONEY IVORY LOCAL MAPLE NOVEL ORBIT'
 ).split(' ')
 
-/** The marks of a guess: G for a letter in its place, Y for one elsewhere, X for none. Each letter counts once. */
+/**
+ * The marks of a guess: G for a letter in its place, Y for one elsewhere, X for none. Each letter
+ * counts once.
+ */
 const marksOf = (secret: string, guess: string): string => {
   const rest = [...secret].filter((letter, i) => guess[i] !== letter)
   return [...guess]
@@ -43,10 +46,11 @@ const marksOf = (secret: string, guess: string): string => {
 }
 
 /**
- * Guessing a word from marks for its letters, as in Wordle. Action `i` guesses word `i`. The player gets 1
- * for the word, and 0 if all guesses are wrong.
+ * Guessing a word from marks for its letters, as in Wordle. Action `i` guesses word `i`. The player
+ * gets 1 for the word, and 0 if all guesses are wrong.
  *
- * Errors   throws RangeError unless the words are different and equally long, and `guesses` is at least 1.
+ * Errors   throws RangeError unless the words are different and equally long, and `guesses` is at
+ *          least 1.
  *
  * @example
  * wordGuess({ words: ['CAT', 'CAR'] }).observation(replayGame(wordGuess({ words: ['CAT', 'CAR'] }), [0, 1]), 0) // 'CAR GGX'
@@ -126,10 +130,11 @@ const THINGS: readonly SecretThing[] = [
 ]
 
 /**
- * Twenty questions. An action asks for a property, or guesses a thing. The player gets 1 for the thing,
- * and 0 when the questions are used up.
+ * Twenty questions. An action asks for a property, or guesses a thing. The player gets 1 for the
+ * thing, and 0 when the questions are used up.
  *
- * Errors   throws RangeError unless there are things with different names and `questions` is at least 1.
+ * Errors   throws RangeError unless there are things with different names and `questions` is at
+ *          least 1.
  *
  * @example
  * twentyQuestions().actionText(twentyQuestions().initial, 0, 0) // 'Is it alive?'

@@ -37,11 +37,11 @@ export const policyStrategy =
     })
 
 /**
- * Returns the perfect player of a zero-sum game of two players without chance and hidden information.
- * It plays each of the best actions with the same probability.
+ * Returns the perfect player of a zero-sum game of two players without chance and hidden
+ * information. It plays each of the best actions with the same probability.
  *
- * Errors   throws RangeError for a game of another number of players or utility. The strategy throws
- *          RangeError where chance or both players move.
+ * Errors   throws RangeError for a game of another number of players or utility. The strategy
+ *          throws RangeError where chance or both players move.
  * Cost     visits every position that can follow, once for all calls: for games as small as
  *          tic-tac-toe.
  *

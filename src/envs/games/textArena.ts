@@ -39,10 +39,10 @@ const betIn = <P>(game: Game<P>, state: GameState<P>): 'yes' | 'no' =>
   state.history.slice(game.players).includes(1) ? 'yes' : 'no'
 
 /**
- * Reads an action as TextArena writes it, for the games that both have: `[4]` in tic-tac-toe, `[col 3]` in
- * Connect Four, `[Check]`, `[Bet]`, `[Call]` and `[Fold]` in Kuhn poker, `[Bid: 2, 5]` and `[Call]` in
- * liar's dice, `[0 3]` in Nim, `[roll]` and `[hold]` in pig, and the names of actions in the prisoner's
- * dilemma and rock-paper-scissors. Other games are read by `parseAction`.
+ * Reads an action as TextArena writes it, for the games that both have: `[4]` in tic-tac-toe,
+ * `[col 3]` in Connect Four, `[Check]`, `[Bet]`, `[Call]` and `[Fold]` in Kuhn poker, `[Bid: 2, 5]`
+ * and `[Call]` in liar's dice, `[0 3]` in Nim, `[roll]` and `[hold]` in pig, and the names of
+ * actions in the prisoner's dilemma and rock-paper-scissors. Other games are read by `parseAction`.
  *
  * Errors   as `parseAction`.
  * Source   TextArena 0.7.4 (arXiv:2504.11442): the formats of its actions.

@@ -14,8 +14,8 @@ const turnOf = ({ cells }: TicTacToePosition): GameTurn =>
   lineWinner(cells, LINES) !== undefined || !cells.includes('.') ? 'over' : markedCells(cells) % 2
 
 /**
- * Tic-tac-toe. Action `3 * row + column` marks an empty cell. Player 0 plays `x`. A line of three wins
- * 1 from the opponent.
+ * Tic-tac-toe. Action `3 * row + column` marks an empty cell. Player 0 plays `x`. A line of three
+ * wins 1 from the opponent.
  *
  * Source   OpenSpiel's `tic_tac_toe`: action numbers and texts are the same.
  *

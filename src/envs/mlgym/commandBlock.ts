@@ -6,7 +6,10 @@ export interface CommandBlock {
   readonly command: string
 }
 
-/** A line that opens or closes a block: three backticks, and the name of a language for those that open. */
+/**
+ * A line that opens or closes a block: three backticks, and the name of a language for those that
+ * open.
+ */
 const fence = (line: string): { readonly language: string } | undefined => {
   if (!line.startsWith('```')) return undefined
   const rest = line.slice(3).trimEnd()
@@ -14,9 +17,11 @@ const fence = (line: string): { readonly language: string } | undefined => {
 }
 
 /**
- * The last code block of a message that stands in no other block, and all the rest as the thought; undefined if there is none.
+ * The last code block of a message that stands in no other block, and all the rest as the thought;
+ * undefined if there is none.
  *
- * A fence without a language closes the innermost block that is open, or opens one where none is; with a language it opens one inside.
+ * A fence without a language closes the innermost block that is open, or opens one where none is;
+ * with a language it opens one inside.
  *
  * Cost     linear in the text.
  * Source   the `ThoughtActionParser` of MLGym and SWE-agent.
@@ -50,7 +55,8 @@ export type MultiLineCommands = Readonly<Record<string, string>>
 const MLGYM_MULTI_LINE: MultiLineCommands = { edit: 'end_of_edit', insert: 'end_of_insert' }
 
 /**
- * A command as the shell takes it: the text of commands of several lines goes to their input, up to the word that ends it.
+ * A command as the shell takes it: the text of commands of several lines goes to their input, up to
+ * the word that ends it.
  *
  * Cost     linear in the command.
  * Source   MLGym's agent, before it calls `step`.

@@ -19,10 +19,12 @@ export interface MakeMLGymOptions extends Omit<MLGymWrapperOptions, 'sessions'> 
 }
 
 /**
- * Tasks of an installed MLGym, and the sessions that hold its containers: `await sessions.close()` at the end.
+ * Tasks of an installed MLGym, and the sessions that hold its containers: `await sessions.close()`
+ * at the end.
  *
  * Errors   as `MLGymWrapper` and `mlgymSessions`.
- * Source   TorchRL `make_mlgym`; templates and tokens are transforms of their own, `TemplateTransform` and `Tokenizer`.
+ * Source   TorchRL `make_mlgym`; templates and tokens are transforms of their own,
+ *          `TemplateTransform` and `Tokenizer`.
  *
  * @example
  * makeMLGym({ tasks: ['prisonersDilemma'], rewardWrongFormat: -0.1 }).env.name // 'MLGymWrapper'

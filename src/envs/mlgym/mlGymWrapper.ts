@@ -34,7 +34,10 @@ export interface MLGymEpisode {
   readonly exitStatus: string | null
 }
 
-/** The states of an `MLGymWrapper`. `query` is the name of the task, which all elements of a batch share, as they do `groupId`. */
+/**
+ * The states of an `MLGymWrapper`. `query` is the name of the task, which all elements of a batch
+ * share, as they do `groupId`.
+ */
 export type MLGymEnvState = DeepMerge<
   ChatState,
   {
@@ -55,15 +58,23 @@ export interface MLGymWrapperOptions {
   readonly maxSteps?: number
   /** What a message without a command costs: added to the reward. Default 0. */
   readonly rewardWrongFormat?: number
-  /** After so many such messages in succession the episode is given up, as MLGym does. Default 3. */
+  /**
+   * After so many such messages in succession the episode is given up, as MLGym does. Default 3.
+   */
   readonly maxWrong?: number
-  /** Which number of an evaluation counts, and whether more of it is better. Default: `Score`, or the only one there is; higher. */
+  /**
+   * Which number of an evaluation counts, and whether more of it is better. Default: `Score`, or
+   * the only one there is; higher.
+   */
   readonly metric?: { readonly name?: string; readonly better?: 'higher' | 'lower' }
 }
 
 const NAME = 'MLGymWrapper'
 
-/** MLGym's word for an episode that is given up because no command can be read: what there is is evaluated. */
+/**
+ * MLGym's word for an episode that is given up because no command can be read: what there is is
+ * evaluated.
+ */
 const GIVE_UP = 'exit_format'
 
 const systemPrompt = (commandDocs: string): string =>
@@ -79,7 +90,10 @@ const prompt = (steps: number, maxSteps: number, { openFile, workingDirectory }:
 
 const observed = (text: string): string => (text.trim() === '' ? 'The command ran, and printed nothing.' : text)
 
-/** What an evaluation is worth above the baseline; undefined if it has no such number. A baseline that there is not counts 0. */
+/**
+ * What an evaluation is worth above the baseline; undefined if it has no such number. A baseline
+ * that there is not counts 0.
+ */
 const gainOf = (
   metrics: MLGymMetrics | undefined,
   baseline: MLGymMetrics | null,
@@ -214,22 +228,29 @@ export const MLGYM_OPTIONS: OptionKinds<Omit<MLGymWrapperOptions, 'sessions'>> =
 }
 
 /**
- * Machine learning tasks of MLGym, in which the policy writes a discussion and a command, and reads what the command printed.
+ * Machine learning tasks of MLGym, in which the policy writes a discussion and a command, and reads
+ * what the command printed.
  *
- * `reset` draws a task, opens a container for each conversation and shows the task. `step` runs the command of the message's last code block. Where
- * there is none, nothing is run: the message is answered with the format, costs `rewardWrongFormat`, and `retry` is true; after `maxWrong` of them
- * in succession the episode is given up. The reward is that of evaluations, on `validate`, `submit` and at the end: what the evaluation is above the
- * baseline, less what was paid before, so that the sum of an episode is its last evaluation minus the baseline, however often it is evaluated.
- * Scores are what MLGym measured: what a command prints is never read as one.
+ * `reset` draws a task, opens a container for each conversation and shows the task. `step` runs the
+ * command of the message's last code block. Where there is none, nothing is run: the message is
+ * answered with the format, costs `rewardWrongFormat`, and `retry` is true; after `maxWrong` of
+ * them in succession the episode is given up. The reward is that of evaluations, on `validate`,
+ * `submit` and at the end: what the evaluation is above the baseline, less what was paid before, so
+ * that the sum of an episode is its last evaluation minus the baseline, however often it is
+ * evaluated. Scores are what MLGym measured: what a command prints is never read as one.
  *
- * All state is in the TensorDict: an episode is its commands. `mlgymSessions` runs each in the container that stands there, and opens one again,
- * and runs them again, where there is none: for a fork, after a resume.
+ * All state is in the TensorDict: an episode is its commands. `mlgymSessions` runs each in the
+ * container that stands there, and opens one again, and runs them again, where there is none: for a
+ * fork, after a resume.
  *
  * Shapes   all entries `[B]`; all elements have the same task.
- * Errors   `Left(EnvFailure)` where a container fails, which is no reward of 0. Throws RangeError with all options that are wrong.
- * Effects  those of the sessions; their containers end with their episodes, or with `sessions.close()`.
- * Source   MLGym (Nathani et al. 2025), its `step`, `ThoughtActionParser` and agent; TorchRL `MLGymWrapper`, which reads scores from text that a
- *          command can print, and pays each evaluation anew.
+ * Errors   `Left(EnvFailure)` where a container fails, which is no reward of 0. Throws RangeError
+ *          with all options that are wrong.
+ * Effects  those of the sessions; their containers end with their episodes, or with
+ *          `sessions.close()`.
+ * Source   MLGym (Nathani et al. 2025), its `step`, `ThoughtActionParser` and agent; TorchRL
+ *          `MLGymWrapper`, which reads scores from text that a command can print, and pays each
+ *          evaluation anew.
  *
  * @example
  * MLGymWrapper({ sessions: mlgymSessions({ mlgym: recordedMLGym([]) }), tasks: ['prisonersDilemma'] }).name // 'MLGymWrapper'

@@ -8,7 +8,10 @@ import { lineProcess } from '../../live/resources/lineProcess.js'
 import { type MLGym, type MLGymFailure, type MLGymReply, type MLGymSession, mlgymFailure } from './session.js'
 
 export interface ProcessMLGymOptions {
-  /** The Python that MLGym is installed in, or another program that speaks the bridge's protocol. Default `python3`. */
+  /**
+   * The Python that MLGym is installed in, or another program that speaks the bridge's protocol.
+   * Default `python3`.
+   */
   readonly command?: string
   /** Default: the bridge of this package, `assets/mlgymBridge.py`. */
   readonly args?: readonly string[]
@@ -17,7 +20,10 @@ export interface ProcessMLGymOptions {
   readonly env?: Readonly<Record<string, string | null>>
   /** A container is ready in this time. Default 30 minutes: images are built, and baselines run. */
   readonly openLimitMs?: number
-  /** A command, and its evaluation, is over in this time. Default 3 hours: MLGym itself ends a training after one. */
+  /**
+   * A command, and its evaluation, is over in this time. Default 3 hours: MLGym itself ends a
+   * training after one.
+   */
   readonly stepLimitMs?: number
   readonly processes?: Pick<Processes, 'converse'>
   readonly timers?: Timers
@@ -73,11 +79,12 @@ const PROCESS_MLGYM_OPTIONS: OptionKinds<ProcessMLGymOptions> = {
 }
 
 /**
- * MLGym in processes of its own, one for each session: a small Python bridge imports `mlgym` and is talked to in lines of JSON. It needs MLGym (from
- * its repository; the package of that name on PyPI is another one) and docker or podman.
+ * MLGym in processes of its own, one for each session: a small Python bridge imports `mlgym` and is
+ * talked to in lines of JSON. It needs MLGym (from its repository; the package of that name on PyPI
+ * is another one) and docker or podman.
  *
- * Errors   `Left(MLGymFailure)` of kind `infrastructure` for a program that cannot be started, ends, is late, or says what is no answer, with the
- *          end of what it wrote to its errors.
+ * Errors   `Left(MLGymFailure)` of kind `infrastructure` for a program that cannot be started,
+ *          ends, is late, or says what is no answer, with the end of what it wrote to its errors.
  * Effects  starts processes, which end with their session, with this process, or after their limit.
  *
  * @example

@@ -1,15 +1,23 @@
-/** MLGym's command protocol: a task in a container with a shell, in which commands are run, solutions evaluated and submitted. */
+/**
+ * MLGym's command protocol: a task in a container with a shell, in which commands are run,
+ * solutions evaluated and submitted.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 
-/** `infrastructure`: the container or what stands before it failed. `unexpected`: a recorded session has no answer to this. */
+/**
+ * `infrastructure`: the container or what stands before it failed. `unexpected`: a recorded session
+ * has no answer to this.
+ */
 export interface MLGymFailure {
   readonly _tag: 'MLGymFailure'
   readonly kind: 'infrastructure' | 'unexpected'
   readonly reason: string
 }
 
-/** What an evaluation script printed: numbers by their names. One that is no finite number is null. */
+/**
+ * What an evaluation script printed: numbers by their names. One that is no finite number is null.
+ */
 export type MLGymMetrics = Readonly<Record<string, number | null>>
 
 /** What the shell says of itself between two commands. */
@@ -81,10 +89,11 @@ const both = (what: string, expected: unknown, got: unknown): E.Either<MLGymFail
   )
 
 /**
- * MLGym as it was recorded: every session answers as the recording of its task did, command by command.
+ * MLGym as it was recorded: every session answers as the recording of its task did, command by
+ * command.
  *
- * Errors   `open` and `step` give `Left(MLGymFailure)` of kind `unexpected`, with what was recorded and what was asked, for another task or command,
- *          and after the last one.
+ * Errors   `open` and `step` give `Left(MLGymFailure)` of kind `unexpected`, with what was recorded
+ *          and what was asked, for another task or command, and after the last one.
  *
  * @example
  * recordedMLGym([]).open.length // 1

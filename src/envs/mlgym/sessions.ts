@@ -1,4 +1,7 @@
-/** Sessions as a cache of what was run in them: a state is its commands, and a session is where they have been run already. */
+/**
+ * Sessions as a cache of what was run in them: a state is its commands, and a session is where they
+ * have been run already.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import { aNumber, aRecord, checkOptions } from '../../core/options.js'
 import type { ResourceFailure } from '../../core/resource.js'
@@ -24,7 +27,10 @@ export interface MLGymPlace {
 export interface MLGymSessions {
   /** The session at the beginning of an episode. */
   readonly open: (place: MLGymPlace, signal?: AbortSignal) => Promise<E.Either<MLGymFailure, MLGymOpened>>
-  /** What a command comes to at a place. Where no session stands there, one is opened and the place's commands are run again. */
+  /**
+   * What a command comes to at a place. Where no session stands there, one is opened and the
+   * place's commands are run again.
+   */
   readonly step: (
     place: MLGymPlace,
     command: string,
@@ -32,13 +38,19 @@ export interface MLGymSessions {
   ) => Promise<E.Either<MLGymFailure, MLGymReply>>
   /** Containers that are alive. */
   readonly alive: () => number
-  /** Ends all that are not in use, and those in use when they are. To be awaited at the end of a program. */
+  /**
+   * Ends all that are not in use, and those in use when they are. To be awaited at the end of a
+   * program.
+   */
   readonly close: () => Promise<void>
 }
 
 export interface MLGymSessionsOptions {
   readonly mlgym: MLGym
-  /** Containers at a time: those that wait for their next command end first, and are opened again if it comes. Default 8. */
+  /**
+   * Containers at a time: those that wait for their next command end first, and are opened again if
+   * it comes. Default 8.
+   */
   readonly maxSessions?: number
 }
 
@@ -57,14 +69,16 @@ const asMLGymFailure = (failure: MLGymFailure | ResourceFailure): MLGymFailure =
   failure._tag === 'MLGymFailure' ? failure : mlgymFailure('infrastructure', failure.reason)
 
 /**
- * Sessions of MLGym for environments whose state is a value: each command is run in the session that stands where the state is. So an episode can be
- * replayed, forked and stored; what that costs is running its commands again.
+ * Sessions of MLGym for environments whose state is a value: each command is run in the session
+ * that stands where the state is. So an episode can be replayed, forked and stored; what that costs
+ * is running its commands again.
  *
- * An episode that has ended, failed or was forgotten holds no container: sessions end with their episode, when a command fails, or when more than
- * `maxSessions` would be alive, the longest unused first.
+ * An episode that has ended, failed or was forgotten holds no container: sessions end with their
+ * episode, when a command fails, or when more than `maxSessions` would be alive, the longest unused
+ * first.
  *
- * Errors   throws RangeError unless `maxSessions` is at least 1. `Left` with the failure of a command, and of kind `infrastructure` if a command
- *          that is run again ends the episode.
+ * Errors   throws RangeError unless `maxSessions` is at least 1. `Left` with the failure of a
+ *          command, and of kind `infrastructure` if a command that is run again ends the episode.
  * Effects  holds containers until `close`.
  */
 export const mlgymSessions = (options: MLGymSessionsOptions): MLGymSessions => {
@@ -76,7 +90,9 @@ export const mlgymSessions = (options: MLGymSessionsOptions): MLGymSessions => {
     { limit: maxSessions, startMs: WAIT_MS, waitMs: WAIT_MS, idleMs: Number.POSITIVE_INFINITY },
   )
 
-  /** Runs the commands of a place in a new session, and returns what went wrong, if anything did. */
+  /**
+   * Runs the commands of a place in a new session, and returns what went wrong, if anything did.
+   */
   const replayed = async (
     { tag, resource }: Lease<MLGymSession>,
     { commands }: MLGymPlace,
@@ -92,7 +108,10 @@ export const mlgymSessions = (options: MLGymSessionsOptions): MLGymSessions => {
     return undefined
   }
 
-  /** Runs `f` in the session of a place, and says where that stands afterwards; it ends if `f` fails or says so. */
+  /**
+   * Runs `f` in the session of a place, and says where that stands afterwards; it ends if `f` fails
+   * or says so.
+   */
   const using = async <T>(
     place: MLGymPlace,
     signal: AbortSignal | undefined,

@@ -1,4 +1,7 @@
-/** Environments that tools and rewards hold: resources of a pool, each bound to a call, a conversation, a group or the run. */
+/**
+ * Environments that tools and rewards hold: resources of a pool, each bound to a call, a
+ * conversation, a group or the run.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import { ABORTED, cancellation, unlessAborted } from '../../core/cancellation.js'
 import { errorMessage } from '../../core/failure.js'
@@ -14,9 +17,15 @@ export interface ToolEnvironmentOptions<R> extends Omit<ResourcePoolOptions, 'li
   readonly poolSize?: number
   /** The lifetime of a lease. Default `chain`: all calls of a conversation and its reward. */
   readonly scope?: ResourceScope
-  /** Prepares an environment for its user, such as with the arguments of the row (`episode.task`). What it throws is a failure to start. */
+  /**
+   * Prepares an environment for its user, such as with the arguments of the row (`episode.task`).
+   * What it throws is a failure to start.
+   */
   readonly prepare?: (environment: R, episode: Episode | undefined) => Promise<void>
-  /** Milliseconds after which an unused environment of an abandoned conversation is given back. Default 10 minutes. */
+  /**
+   * Milliseconds after which an unused environment of an abandoned conversation is given back.
+   * Default 10 minutes.
+   */
   readonly holdMs?: number
 }
 
@@ -25,8 +34,9 @@ export interface ToolEnvironment<R> {
   readonly name: string
   readonly pool: ResourcePool<R>
   /**
-   * Runs `f` with the environment of an episode, one call at a time. `Left(ResourceFailure)` if none could be had, or if it died. When the
-   * signal aborts, the environment is ended, because what `f` did to it is unknown.
+   * Runs `f` with the environment of an episode, one call at a time. `Left(ResourceFailure)` if
+   * none could be had, or if it died. When the signal aborts, the environment is ended, because
+   * what `f` did to it is unknown.
    */
   readonly use: <T>(
     episode: Episode | undefined,

@@ -1,4 +1,7 @@
-/** Scores of an answer that is right, wrong or not there: what GSM8K, MATH and Countdown have in common. */
+/**
+ * Scores of an answer that is right, wrong or not there: what GSM8K, MATH and Countdown have in
+ * common.
+ */
 import type { Task } from '../../data/task.js'
 import { blockOf } from './reply.js'
 import type { Reward, Scored } from './reward.js'
@@ -10,7 +13,10 @@ export interface AnswerRewardOptions {
   readonly formatReward?: number
 }
 
-/** What such rewards are made of: is there an answer, is there a thought, is the answer right? Each 1 or 0. */
+/**
+ * What such rewards are made of: is there an answer, is there a thought, is the answer right? Each
+ * 1 or 0.
+ */
 export const ANSWER_PARTS = ['answer', 'think', 'right'] as const
 
 /** A reward of an answer that is right, wrong or missing. */

@@ -1,11 +1,15 @@
 /**
  * The two programs that judge an answer by assertions: one has the answer, the other one the tests.
  *
- * They are in sandboxes of their own and know each other by lines of JSON: which function is called with which values, and what it gave. What the
- * answer's side says is a value, and nothing else: there is no verdict that it could forge, and what is expected is never told to it.
+ * They are in sandboxes of their own and know each other by lines of JSON: which function is called
+ * with which values, and what it gave. What the answer's side says is a value, and nothing else:
+ * there is no verdict that it could forge, and what is expected is never told to it.
  */
 
-/** Both sides: values as JSON. What is no plain value stays where it is, and is known to the other side by a number. */
+/**
+ * Both sides: values as JSON. What is no plain value stays where it is, and is known to the other
+ * side by a number.
+ */
 const SHARED = `
 import builtins, json, os, sys
 told = os.fdopen(os.dup(1), 'w', encoding='utf-8')
@@ -131,11 +135,12 @@ while True: reply(hear())
 `
 
 /**
- * Runs a test against the names of the answer, and says whether it holds. Names of the language and of its library are its own: an answer that
- * defines \`abs\` or \`math\` changes nothing, unless that is what the test is about.
+ * Runs a test against the names of the answer, and says whether it holds. Names of the language and
+ * of its library are its own: an answer that defines \`abs\` or \`math\` changes nothing, unless
+ * that is what the test is about.
  *
- * The test runs as \`__main__\`. Each run of unittest in it must run at least one test case, and all must succeed. Test cases that it defines
- * and does not run are run at its end.
+ * The test runs as \`__main__\`. Each run of unittest in it must run at least one test case, and
+ * all must succeed. Test cases that it defines and does not run are run at its end.
  */
 export const TEST_PROGRAM = `${SHARED}
 OPERATIONS = {'call': lambda target, *args, **named: target(*args, **named)}

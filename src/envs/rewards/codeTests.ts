@@ -20,19 +20,26 @@ import type { RewardFailure, RewardService, ScoreContext, Scored } from './rewar
 
 /** One test of a program. */
 export type CodeTest =
-  /** The program reads `input`, and must write `output`: spaces at the ends of lines, and empty lines at the end, do not count. */
+  /**
+   * The program reads `input`, and must write `output`: spaces at the ends of lines, and empty
+   * lines at the end, do not count.
+   */
   | { readonly _tag: 'Lines'; readonly input: string; readonly output: string }
   /**
-   * Python that calls what the program defines. It passes unless it raises, exits or has a failing `unittest.TestCase`; it runs as `__main__`.
-   * The names of `subjects` are the program's; without them all that it defines are, but for those of Python and its library. Arguments and
-   * results are copies. A `StopIteration` that a call raises becomes a `RuntimeError`: only `next` ends a loop.
+   * Python that calls what the program defines. It passes unless it raises, exits or has a failing
+   * `unittest.TestCase`; it runs as `__main__`. The names of `subjects` are the program's; without
+   * them all that it defines are, but for those of Python and its library. Arguments and results
+   * are copies. A `StopIteration` that a call raises becomes a `RuntimeError`: only `next` ends a
+   * loop.
    */
   | { readonly _tag: 'Asserts'; readonly code: string; readonly subjects?: readonly string[] }
 
 export interface CodeTestsOptions<in T extends Task> {
   /** The tests of a task. */
   readonly tests: (task: T) => readonly CodeTest[]
-  /** `share`: passed tests of all; `all`: 1 if every test passes, and 0 otherwise. Default `share`. */
+  /**
+   * `share`: passed tests of all; `all`: 1 if every test passes, and 0 otherwise. Default `share`.
+   */
   readonly reward?: 'share' | 'all'
   /** Default: one of its own, in bubblewrap. */
   readonly sandbox?: Sandbox
@@ -170,16 +177,21 @@ const CODE_TESTS_OPTIONS: OptionKinds<CodeTestsOptions<never>> = {
 }
 
 /**
- * Runs the last block of Python of the answer against the task's tests, each in a sandbox of its own.
+ * Runs the last block of Python of the answer against the task's tests, each in a sandbox of its
+ * own.
  *
- * The answer cannot pass by anything but right values: what is expected of lines of output is compared outside, and assertions run in a second
- * sandbox, which asks the answer's for results and believes it nothing else. So it makes no difference what the answer prints, when it ends, what it
+ * The answer cannot pass by anything but right values: what is expected of lines of output is
+ * compared outside, and assertions run in a second sandbox, which asks the answer's for results and
+ * believes it nothing else. So it makes no difference what the answer prints, when it ends, what it
  * replaces or which files it reads.
  *
- * Equation $r = n_{passed} / n$ with `share`; parts: `passed`, the share in any case, and `code`, 1 if there was a program
- * Errors   `Left(RewardFailure)` where the sandbox cannot be had, when the signal aborts, or for a task without tests.
+ * Equation $r = n_{passed} / n$ with `share`; parts: `passed`, the share in any case, and `code`, 1
+ *          if there was a program
+ * Errors   `Left(RewardFailure)` where the sandbox cannot be had, when the signal aborts, or for a
+ *          task without tests.
  * Effects  one process for a test of lines, two for assertions.
- * Cost     about 0.05 s of processor time for each process, and what the program takes, to `limits`.
+ * Cost     about 0.05 s of processor time for each process, and what the program takes, to
+ *          `limits`.
  *
  * @example
  * codeTests({ tests: () => [{ _tag: 'Lines', input: '2', output: '4' }] }).partNames // ['passed', 'code']

@@ -97,8 +97,9 @@ const checkSizes = ({ numCount, maxNumber, maxTarget }: Required<CountdownTaskOp
 }
 
 /**
- * Puzzles without end. `numCount` numbers from 1 to `maxNumber` are drawn; in a random order they are combined from the left by random `+ - *`,
- * and the target is the size of what comes out, or the sum of all where that is 0 or above `maxTarget`. Each puzzle has a solution.
+ * Puzzles without end. `numCount` numbers from 1 to `maxNumber` are drawn; in a random order they
+ * are combined from the left by random `+ - *`, and the target is the size of what comes out, or
+ * the sum of all where that is 0 or above `maxTarget`. Each puzzle has a solution.
  *
  * Errors   throws RangeError for options that are no counts.
  * Source   the generator of TorchRL's `CountdownEnv`.
@@ -124,8 +125,9 @@ export const countdownTasks = (key: Key, given: CountdownTaskOptions = {}): Task
 }
 
 /**
- * What is wrong with an expression for a goal; undefined if it is right. Only `+ - * /`, parentheses and the given numbers may occur, each
- * number as often as it is given at most; the value is exact.
+ * What is wrong with an expression for a goal; undefined if it is right. Only `+ - * /`,
+ * parentheses and the given numbers may occur, each number as often as it is given at most; the
+ * value is exact.
  *
  * @example
  * countdownProblem('4 * 6 * 1', { target: 24, numbers: [4, 6] }) // 'the number 1 is not given so often'
@@ -147,11 +149,13 @@ export const countdownProblem = (expression: string, { target, numbers }: Countd
 }
 
 /**
- * Scores a reply by the expression in its first answer block: `correctReward` if it reaches the target by the rules (`countdownProblem`),
- * `formatReward` if not, 0 if there is no block. The parts are `answer`, `think` and `right`.
+ * Scores a reply by the expression in its first answer block: `correctReward` if it reaches the
+ * target by the rules (`countdownProblem`), `formatReward` if not, 0 if there is no block. The
+ * parts are `answer`, `think` and `right`.
  *
  * Errors   `score` throws Error if the task's answer is no goal (`countdownGoal`).
- * Source   TorchRL `CountdownRewardParser`, which evaluates Python and lets powers, concatenation and decimals through.
+ * Source   TorchRL `CountdownRewardParser`, which evaluates Python and lets powers, concatenation
+ *          and decimals through.
  *
  * @example
  * countdownReward().partNames // ['answer', 'think', 'right']

@@ -5,8 +5,8 @@ import { textOf } from '../../text/history/history.js'
 import type { Reward } from './reward.js'
 
 /**
- * What is asked of the form. `blocks`: each is there exactly once, opened and closed. `order`: each begins behind the end of the one before
- * it. `outside`: there is only white space beside them.
+ * What is asked of the form. `blocks`: each is there exactly once, opened and closed. `order`: each
+ * begins behind the end of the one before it. `outside`: there is only white space beside them.
  */
 export type FormatRule = (typeof FORMAT_RULES)[number]
 
@@ -29,7 +29,10 @@ export interface FormatScore {
   readonly penalty: number
 }
 
-/** Throws RangeError for options that make no sense, with all of them that do not; `name` is the function that was called. */
+/**
+ * Throws RangeError for options that make no sense, with all of them that do not; `name` is the
+ * function that was called.
+ */
 export const checkFormat = (name: string, options: FormatScoreOptions): Required<FormatScoreOptions> => {
   const { blocks = ['think', 'answer'], rules = FORMAT_RULES, factor = 1, endOfTurn = '' } = options
   const isName = (tag: string): boolean => /^[^<>/\s]+$/.test(tag)
@@ -48,7 +51,10 @@ export const checkFormat = (name: string, options: FormatScoreOptions): Required
 
 type Place = readonly [start: number, end: number]
 
-/** Where the only block of a tag is, its tags included; undefined if there is none, or a tag too many. */
+/**
+ * Where the only block of a tag is, its tags included; undefined if there is none, or a tag too
+ * many.
+ */
 const onlyBlock = (text: string, tag: string): Place | undefined => {
   const [opening, closing] = [`<${tag}>`, `</${tag}>`]
   const [start, close] = [text.indexOf(opening), text.indexOf(closing)]
@@ -67,7 +73,8 @@ const isBare = (text: string, places: readonly Place[]): boolean => {
 }
 
 /**
- * Whether a completion keeps the form. A rule that cannot be judged, since a block is missing, is broken.
+ * Whether a completion keeps the form. A rule that cannot be judged, since a block is missing, is
+ * broken.
  *
  * With `n` rules that count, `b` of them broken, the penalty is `-factor b / n`.
  *
@@ -93,7 +100,8 @@ export const formatScore = (completion: string, options: FormatScoreOptions = {}
 }
 
 /**
- * The form of the last answer as a reward of its own: `factor` for what keeps all rules, down to 0 for what breaks them. Its parts are the rules.
+ * The form of the last answer as a reward of its own: `factor` for what keeps all rules, down to 0
+ * for what breaks them. Its parts are the rules.
  *
  * Errors   throws RangeError for options that make no sense, with all of them.
  *

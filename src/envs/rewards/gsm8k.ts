@@ -27,8 +27,9 @@ const reversed = (digits: string): string => [...digits].reverse().join('')
 const zerosOf = (digits: string): number => /^0*/.exec(digits)![0].length // it matches any text
 
 /**
- * Returns a decimal number in one spelling, or undefined if the text is not a number. Commas between groups of three digits, one currency
- * sign before or after the number, a percent sign after it, a trailing period and superfluous zeros do not matter.
+ * Returns a decimal number in one spelling, or undefined if the text is not a number. Commas
+ * between groups of three digits, one currency sign before or after the number, a percent sign
+ * after it, a trailing period and superfluous zeros do not matter.
  *
  * @example
  * canonicalNumber('$1,000.50') // '1000.5'
@@ -52,18 +53,24 @@ export const canonicalNumber = (text: string): string | undefined => {
   return sign === '-' && digits !== '0' ? `-${digits}` : digits
 }
 
-/** The reference's final answer: what follows `#### `. Undefined if that does not occur exactly once. */
+/**
+ * The reference's final answer: what follows `#### `. Undefined if that does not occur exactly
+ * once.
+ */
 const referenceAnswer = (reference: string): string | undefined => {
   const parts = reference.split('#### ')
   return parts.length === 2 ? parts[1]!.trim() : undefined
 }
 
 /**
- * Scores a completion against a GSM8K answer text. The first answer block counts. Two answers are equal if they are the same
- * number in any spelling (`canonicalNumber`); what is not a number is compared as text.
+ * Scores a completion against a GSM8K answer text. The first answer block counts. Two answers are
+ * equal if they are the same number in any spelling (`canonicalNumber`); what is not a number is
+ * compared as text.
  *
- * Errors   throws Error if the reference does not contain `#### ` exactly once: such a row is refused when it is loaded.
- * Source   TorchRL `GSM8KRewardParser` (1.0 / 0.1 / 0); numeric instead of textual comparison, and only the completion is read.
+ * Errors   throws Error if the reference does not contain `#### ` exactly once: such a row is
+ *          refused when it is loaded.
+ * Source   TorchRL `GSM8KRewardParser` (1.0 / 0.1 / 0); numeric instead of textual comparison, and
+ *          only the completion is read.
  *
  * @example
  * gsm8kReward('<think>6 * 3 = 18</think><answer>$18.00</answer>', 'She makes 6*3=18\n#### 18').reward // 1
@@ -86,7 +93,8 @@ export const gsm8kReward = (completion: string, reference: string, options: GSM8
 }
 
 /**
- * The same as a reward of the assistant's last message. Its parts are `answer`, `think` and `right`.
+ * The same as a reward of the assistant's last message. Its parts are `answer`, `think` and
+ * `right`.
  *
  * Errors   `score` throws Error if the task's answer does not contain `#### ` exactly once.
  *

@@ -22,7 +22,10 @@ export interface JudgeVerdict {
 }
 
 export interface JudgeOptions<T extends Task, V> {
-  /** Who judges, one conversation at a time. Make it with temperature 0: then equal answers are judged equally. */
+  /**
+   * Who judges, one conversation at a time. Make it with temperature 0: then equal answers are
+   * judged equally.
+   */
   readonly judge: Policy<HistoryPrompt, HistoryAction>
   /** What to judge by, in words. */
   readonly rubric: string
@@ -59,15 +62,22 @@ const markFor = (text: string, key: Key): string => {
 const enclosed = (name: string, text: string, mark: string): string => `<${name} ${mark}>\n${text}\n</${name} ${mark}>`
 
 /**
- * Characters that a reader does not see: default ignorable ones, such as tag characters, which can spell hidden instructions. Joiners and the
- * sixteen variation selectors stay, because scripts and emoji need them.
+ * Characters that a reader does not see: default ignorable ones, such as tag characters, which can
+ * spell hidden instructions. Joiners and the sixteen variation selectors stay, because scripts and
+ * emoji need them.
  */
 const HIDDEN = /(?!\u200c|\u200d|[\ufe00-\ufe0f])[\p{Default_Ignorable_Code_Point}\p{Cf}]/gu
 
-/** A character with ink: no space, control, format character, joiner or filler. U+2800 is a Braille pattern without dots. */
+/**
+ * A character with ink: no space, control, format character, joiner or filler. U+2800 is a Braille
+ * pattern without dots.
+ */
 const INK = /[^\s\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800]/u
 
-/** The conversation with a judge. What the policy wrote is between marks that it could not know, and is data there. */
+/**
+ * The conversation with a judge. What the policy wrote is between marks that it could not know, and
+ * is data there.
+ */
 const asking = <T extends Task, V>({ task, history }: Answered<T>, options: JudgeOptions<T, V>, key: Key): History => {
   const answer = replyOf({ history }).replace(HIDDEN, '')
   const reference = options.reference?.(task) ?? task.answer
@@ -88,8 +98,8 @@ const asking = <T extends Task, V>({ task, history }: Answered<T>, options: Judg
 }
 
 /**
- * The JSON of a reply: the whole reply, or the content of a fence that is the whole reply. A fence with text around it may be quoted from the
- * answer, so it is not a verdict.
+ * The JSON of a reply: the whole reply, or the content of a fence that is the whole reply. A fence
+ * with text around it may be quoted from the answer, so it is not a verdict.
  */
 const jsonOf = (reply: string): string => {
   const text = reply.slice(0, LONGEST).trim()

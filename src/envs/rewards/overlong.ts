@@ -10,7 +10,10 @@ export interface OverlongOptions {
   readonly factor?: number
 }
 
-/** Throws RangeError for options that make no sense, with all of them that do not; `name` is the function that was called. */
+/**
+ * Throws RangeError for options that make no sense, with all of them that do not; `name` is the
+ * function that was called.
+ */
 export const checkOverlong = (name: string, { longest, cache, factor = 1 }: OverlongOptions): void => {
   const problems = [
     ...(Number.isInteger(longest) && longest >= 1 ? [] : [`longest must be at least 1, got ${longest}`]),
@@ -25,11 +28,13 @@ export const checkOverlong = (name: string, { longest, cache, factor = 1 }: Over
 /**
  * The soft penalty of a completion that is nearly or really too long.
  *
- * With `L` tokens at most and the last `c` of them: 0 up to `L - c`, then `factor (L - c - n) / c`, down to `-factor` at `L` and beyond.
+ * With `L` tokens at most and the last `c` of them: 0 up to `L - c`, then `factor (L - c - n) / c`,
+ * down to `-factor` at `L` and beyond.
  *
  * Units    tokens in, reward units out.
  * Errors   throws RangeError for a cache that is longer than all, or numbers that are not positive.
- * Source   DAPO, Yu et al. 2025, arXiv:2503.14476, section 3.4, equation 13, whose longest is 20480 and cache 4096; verl's `overlong_buffer`.
+ * Source   DAPO, Yu et al. 2025, arXiv:2503.14476, section 3.4, equation 13, whose longest is 20480
+ *          and cache 4096; verl's `overlong_buffer`.
  *
  * @example
  * overlongReward(18, { longest: 20, cache: 4 }) // -0.5

@@ -71,8 +71,8 @@ const scoresOf = (reply: string, size: number): E.Either<string, readonly number
  * independently, as `LLMCollector({ concurrent })` does.
  *
  * Errors   throws RangeError for unknown options and a group of less than 2. `score` returns
- *          `Left(RewardFailure)` for all members if the judge fails or gives no verdict, and for those
- *          that wait if a member does not come in time or is called off.
+ *          `Left(RewardFailure)` for all members if the judge fails or gives no verdict, and for
+ *          those that wait if a member does not come in time or is called off.
  * Source   RULER of OpenPipe ART (2025), whose judge scores a group relative to itself.
  *
  * @example

@@ -3,8 +3,8 @@ import { textOf } from '../../text/history/history.js'
 import type { Answered } from './reward.js'
 
 /**
- * Returns the answer of a conversation: the observation of the tool call that ended it, or the text of
- * the assistant's last message, or '' without either.
+ * Returns the answer of a conversation: the observation of the tool call that ended it, or the text
+ * of the assistant's last message, or '' without either.
  */
 export const replyOf = ({ history, finish }: Pick<Answered, 'history' | 'finish'>): string => {
   if (finish !== undefined) return finish

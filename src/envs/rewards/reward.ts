@@ -17,7 +17,9 @@ export interface Answered<out T extends Task = Task> {
   readonly task: T
   /** The messages, up to the policy's last one and the tool results behind it. */
   readonly history: History
-  /** The observation of the tool call that ended the episode (`status: 'finish'`). Default: none. */
+  /**
+   * The observation of the tool call that ended the episode (`status: 'finish'`). Default: none.
+   */
   readonly finish?: string | undefined
   /** The states of the tools, by name. Default: no tools. */
   readonly tools?: Readonly<Record<string, unknown>> | undefined
@@ -33,7 +35,10 @@ export interface Scored {
   readonly parts: Readonly<Record<string, number>>
 }
 
-/** A reward as a pure function: equal arguments, equal score, whatever the text. `P` are the names of its parts. */
+/**
+ * A reward as a pure function: equal arguments, equal score, whatever the text. `P` are the names
+ * of its parts.
+ */
 export interface Reward<in T extends Task = Task, out P extends string = string> {
   readonly name: string
   readonly partNames: readonly P[]
@@ -42,7 +47,10 @@ export interface Reward<in T extends Task = Task, out P extends string = string>
   readonly score: (answered: Answered<T>) => Scored
 }
 
-/** What a reward needs could not be had, which says nothing about the answer: the rollout fails, and gets no reward. */
+/**
+ * What a reward needs could not be had, which says nothing about the answer: the rollout fails, and
+ * gets no reward.
+ */
 export interface RewardFailure {
   readonly _tag: 'RewardFailure'
   readonly rewardName: string

@@ -9,11 +9,16 @@ import { replyOf } from './reply.js'
 import type { Answered, RewardFailure, RewardService, ScoreContext, Scored } from './reward.js'
 import { scoredValue } from './scoredValue.js'
 
-/** The arguments of a reward function that are not fields of the row. They hide fields of the same name; `task` has those. */
+/**
+ * The arguments of a reward function that are not fields of the row. They hide fields of the same
+ * name; `task` has those.
+ */
 export interface RewardArguments<T extends Task = Task, R = undefined> extends ScoreContext {
   /** The environment of the conversation, which it shares with the tools that hold the same one. */
   readonly environment: R
-  /** The text of the last assistant message, or the result of the tool call that ended the episode. */
+  /**
+   * The text of the last assistant message, or the result of the tool call that ended the episode.
+   */
   readonly prediction: string
   /** The messages of the conversation, tool results included. */
   readonly trajectory: readonly Message[]
@@ -25,7 +30,10 @@ export interface RewardArguments<T extends Task = Task, R = undefined> extends S
 
 type RowOf<T> = T extends { readonly row: infer R } ? (R extends object ? R : unknown) : unknown
 
-/** The arguments of a reward function by name: those of every reward, the fields of the task, and those of its `row`. */
+/**
+ * The arguments of a reward function by name: those of every reward, the fields of the task, and
+ * those of its `row`.
+ */
 export type RewardScene<T extends Task = Task, R = undefined> = RewardArguments<T, R> &
   Omit<T, keyof RewardArguments> &
   Omit<RowOf<T>, keyof RewardArguments | keyof T>
@@ -35,7 +43,10 @@ export type RewardValue<P extends string> = [P] extends [never]
   ? number
   : { readonly reward: number } & Readonly<Record<P, number>>
 
-/** A reward as a plain function of named arguments, synchronous or not. `P` are the names of its parts. */
+/**
+ * A reward as a plain function of named arguments, synchronous or not. `P` are the names of its
+ * parts.
+ */
 export type RewardFunction<T extends Task = Task, P extends string = never, R = undefined> = (
   scene: RewardScene<T, R>,
 ) => RewardValue<P> | Promise<RewardValue<P>>
@@ -45,12 +56,18 @@ export interface RewardParts<P extends string> {
   readonly parts?: readonly P[]
   /** The reward from which on the task counts as solved. Default 1. */
   readonly solvedAt?: number
-  /** Fields that rows may lack: they are `undefined` then. Default: none, and a missing field is a failure. */
+  /**
+   * Fields that rows may lack: they are `undefined` then. Default: none, and a missing field is a
+   * failure.
+   */
   readonly optional?: readonly string[]
 }
 
 export interface RewardOptions<P extends string, R = undefined> extends RewardParts<P> {
-  /** An environment of tools: the function gets that of its conversation as `environment`. Default: none. */
+  /**
+   * An environment of tools: the function gets that of its conversation as `environment`. Default:
+   * none.
+   */
   readonly environment?: ToolEnvironment<R>
   /** Default: the name of the function, or `reward`. */
   readonly name?: string
@@ -65,7 +82,10 @@ class MissingField extends Error {}
 const hasField = (record: unknown, name: string): record is Readonly<Record<string, unknown>> =>
   typeof record === 'object' && record !== null && Object.hasOwn(record, name)
 
-/** The arguments by name. A name that is neither an argument nor a field throws, with the names of the fields. */
+/**
+ * The arguments by name. A name that is neither an argument nor a field throws, with the names of
+ * the fields.
+ */
 const sceneOf = <T extends Task, R>(own: RewardArguments<T, R>, optional: readonly string[]): RewardScene<T, R> => {
   const { task } = own
   const row = 'row' in task ? task.row : undefined
@@ -89,14 +109,14 @@ const sceneOf = <T extends Task, R>(own: RewardArguments<T, R>, optional: readon
 }
 
 /**
- * Makes a reward of a plain function, for `rewardTransform`, `weightedService` and the law kits. The
- * function takes one record and picks its arguments by name: `prediction`, `trajectory`, `tools`,
- * `task`, `key`, `signal`, and every field of the row. It returns the reward, or a record with
- * `reward` and the declared `parts`.
+ * Makes a reward of a plain function, for `rewardTransform`, `weightedService` and the law kits.
+ * The function takes one record and picks its arguments by name: `prediction`, `trajectory`,
+ * `tools`, `task`, `key`, `signal`, and every field of the row. It returns the reward, or a record
+ * with `reward` and the declared `parts`.
  *
- * Errors   `score` returns `Left(RewardFailure)` if the function throws, rejects, returns an invalid
- *          value, or reads a field that the row lacks. A field that the row type lacks does not
- *          compile. Throws RangeError for unknown options.
+ * Errors   `score` returns `Left(RewardFailure)` if the function throws, rejects, returns an
+ *          invalid value, or reads a field that the row lacks. A field that the row type lacks does
+ *          not compile. Throws RangeError for unknown options.
  * Source   AgentFly `@reward`, whose arguments are matched by name as well.
  *
  * @example

@@ -5,14 +5,19 @@ import { blockOf, replyOf } from './reply.js'
 import type { Answered, Reward } from './reward.js'
 
 export interface TextRewardOptions<in T extends Task = Task> {
-  /** `reply`: the whole message is the answer. `block`: its first answer block is. Default `reply`. */
+  /**
+   * `reply`: the whole message is the answer. `block`: its first answer block is. Default `reply`.
+   */
   readonly read?: 'reply' | 'block'
   /** What may be answered; the best match counts. Default: the task's answer. */
   readonly answers?: (task: T) => readonly string[]
 }
 
 export interface ExactMatchOptions<in T extends Task = Task> extends TextRewardOptions<T> {
-  /** `exact`: but for spaces around it. `squad`: capitals, punctuation, articles and spaces do not count. Default `exact`. */
+  /**
+   * `exact`: but for spaces around it. `squad`: capitals, punctuation, articles and spaces do not
+   * count. Default `exact`.
+   */
   readonly compare?: 'exact' | 'squad'
 }
 
@@ -26,7 +31,8 @@ const PUNCTUATION = /[!-/:-@[-`{-~]/g
 const ARTICLES = /(?<![\p{L}\p{N}_])(?:a|an|the)(?![\p{L}\p{N}_])/gu
 
 /**
- * A text in small letters, without ASCII punctuation, without the articles a, an and the, with single spaces.
+ * A text in small letters, without ASCII punctuation, without the articles a, an and the, with
+ * single spaces.
  *
  * Source   `normalize_answer` of SQuAD 1.1, Rajpurkar et al. 2016, arXiv:1606.05250, section 6.1.
  *
@@ -42,8 +48,8 @@ const wordsOf = (text: string): readonly string[] =>
     .filter((word) => word !== '')
 
 /**
- * The harmonic mean of precision and recall of words: with `c` words in common, counted as often as both have them,
- * `F1 = 2 c / (|a| + |b|)`. Where one has no words, 1 if neither has, else 0.
+ * The harmonic mean of precision and recall of words: with `c` words in common, counted as often as
+ * both have them, `F1 = 2 c / (|a| + |b|)`. Where one has no words, 1 if neither has, else 0.
  *
  * Source   `f1_score` of SQuAD 1.1 on `squadText`; texts without words as in SQuAD 2.0.
  *
@@ -71,7 +77,8 @@ const references = <T extends Task>(task: T, { answers }: TextRewardOptions<T>):
   answers === undefined ? [task.answer] : answers(task)
 
 /**
- * 1 for an answer that is the task's, 0 for any other. Its part is `match`. No answer matches nothing.
+ * 1 for an answer that is the task's, 0 for any other. Its part is `match`. No answer matches
+ * nothing.
  *
  * @example
  * exactMatch().range // [0, 1]
@@ -97,8 +104,8 @@ export const exactMatch = <T extends Task = Task>(options: ExactMatchOptions<T> 
 }
 
 /**
- * The F1 of the words of an answer and of the task's (`tokenF1`). Its parts are `f1` and `match`, which is 1 where the two are the same text
- * (`squadText`). No answer is worth nothing.
+ * The F1 of the words of an answer and of the task's (`tokenF1`). Its parts are `f1` and `match`,
+ * which is 1 where the two are the same text (`squadText`). No answer is worth nothing.
  *
  * Errors   throws RangeError unless `solvedAt` is above 0 and at most 1.
  *

@@ -48,8 +48,8 @@ const gated = <T extends Task>(
 }
 
 /**
- * Makes a reward that asks for tool calls: the reward of a right answer with enough calls, `partial`
- * for a wrong one with enough calls, and 0 without them.
+ * Makes a reward that asks for tool calls: the reward of a right answer with enough calls,
+ * `partial` for a wrong one with enough calls, and 0 without them.
  *
  * Errors   throws RangeError for unknown options.
  * Source   AgentFly `math_equal_reward_tool` (0, 0.1, 1) and `qa_f1_reward_tool` (`calls: 2`).

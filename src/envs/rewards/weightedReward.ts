@@ -64,11 +64,14 @@ const combined = <T extends Task>(
 }
 
 /**
- * The sum of rewards by weights: `sum_i w_i r_i`. Its parts are those of all, `NAME.PART`, and `NAME.reward` for what each is worth before its
- * weight; the task is solved where the first reward says so, unless `success` says otherwise.
+ * The sum of rewards by weights: `sum_i w_i r_i`. Its parts are those of all, `NAME.PART`, and
+ * `NAME.reward` for what each is worth before its weight; the task is solved where the first reward
+ * says so, unless `success` says otherwise.
  *
- * Units    the range is that of the sum: `sum_i` of the lower and of the higher end of `w_i range_i`.
- * Errors   throws RangeError, with all problems, for no rewards, weights that are no numbers, and names that occur twice.
+ * Units    the range is that of the sum: `sum_i` of the lower and of the higher end of
+ *          `w_i range_i`.
+ * Errors   throws RangeError, with all problems, for no rewards, weights that are no numbers, and
+ *          names that occur twice.
  *
  * @example
  * weightedReward([[1, exactMatch()], [0.5, tokenF1Reward()]]).range // [0, 1.5]
@@ -100,9 +103,11 @@ const asked = <T extends Task>(
 }
 
 /**
- * The same where some of the rewards are services, which are asked at the same time, each with a key of its own.
+ * The same where some of the rewards are services, which are asked at the same time, each with a
+ * key of its own.
  *
- * Errors   throws as `weightedReward` does; `score` gives the failure of the first service that fails.
+ * Errors   throws as `weightedReward` does; `score` gives the failure of the first service that
+ *          fails.
  *
  * @example
  * weightedService([[1, exactMatch()]]).name // 'weighted'

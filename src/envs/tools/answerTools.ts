@@ -10,7 +10,8 @@ const ANSWERS = {
 } as const
 
 /**
- * Makes the tool of the final answer, which ends the episode. Rewards read the answer as `prediction`.
+ * Makes the tool of the final answer, which ends the episode. Rewards read the answer as
+ * `prediction`.
  *
  * Source   AgentFly `answer`, `answer_math`, `answer_qa`.
  *
@@ -27,8 +28,8 @@ export const answerTool = (name: keyof typeof ANSWERS = 'answer'): Tool =>
   })
 
 /**
- * Makes the tool by which a policy writes a summary of its work. Its state is the latest summary, which
- * agents with a folded context put in place of the messages before it.
+ * Makes the tool by which a policy writes a summary of its work. Its state is the latest summary,
+ * which agents with a folded context put in place of the messages before it.
  *
  * Source   AgentFly `summarize`.
  *

@@ -11,15 +11,18 @@ export interface AskedCalls {
   readonly malformed: readonly string[]
 }
 
-/** Finds the calls of a message. `malformedCalls` is what the policy said of it, if it reads its calls by itself. */
+/**
+ * Finds the calls of a message. `malformedCalls` is what the policy said of it, if it reads its
+ * calls by itself.
+ */
 export type CallFinder = (reply: Message, malformedCalls: readonly string[] | undefined) => AskedCalls
 
 /** How often a text holds another. */
 const countOf = (text: string, part: string): number => text.split(part).length - 1
 
 /**
- * Reads the calls that stand in `toolCalls`, of a policy that speaks messages. A policy that read them out of text says which of them are
- * malformed, or leaves `MALFORMED_CALL` in the text.
+ * Reads the calls that stand in `toolCalls`, of a policy that speaks messages. A policy that read
+ * them out of text says which of them are malformed, or leaves `MALFORMED_CALL` in the text.
  */
 export const callsOfMessage: CallFinder = (reply, malformedCalls) => ({
   calls: reply.toolCalls,
@@ -29,8 +32,9 @@ export const callsOfMessage: CallFinder = (reply, malformedCalls) => ({
 })
 
 /**
- * Reads the calls that stand in the text of a message, as a policy of tokens or text writes them; those of `toolCalls` where there are some.
- * A call has the id that the text gives it, if any. Formats that write all arguments as text need the schemas of the tools.
+ * Reads the calls that stand in the text of a message, as a policy of tokens or text writes them;
+ * those of `toolCalls` where there are some. A call has the id that the text gives it, if any.
+ * Formats that write all arguments as text need the schemas of the tools.
  */
 export const callsOfText =
   (format: ToolCallFormat, reading: ToolCallReading = {}): CallFinder =>

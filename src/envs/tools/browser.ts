@@ -32,11 +32,17 @@ export interface BrowserWorld {
 }
 
 export interface BrowserOptions {
-  /** Where pages may go and load from: `example.com`, `http://127.0.0.1:8080`, `*.example.com` (see `allowedOrigins`). */
+  /**
+   * Where pages may go and load from: `example.com`, `http://127.0.0.1:8080`, `*.example.com` (see
+   * `allowedOrigins`).
+   */
   readonly allowedOrigins: readonly string[]
   /** The program of Chromium. */
   readonly executablePath: string
-  /** `none`: without Chromium's own sandbox, which does not run for the superuser or in most containers. Default `chromium`. */
+  /**
+   * `none`: without Chromium's own sandbox, which does not run for the superuser or in most
+   * containers. Default `chromium`.
+   */
   readonly sandbox?: 'chromium' | 'none'
   readonly viewport?: { readonly width: number; readonly height: number }
   readonly limits?: Partial<BrowserLimits>
@@ -65,8 +71,9 @@ export interface PageRef {
 
 export interface Browser {
   /**
-   * Does an action on the page that a conversation has. The page counts the actions: a reference that is not the newest one is of a
-   * conversation that was forked or replayed, whose page has gone on without it.
+   * Does an action on the page that a conversation has. The page counts the actions: a reference
+   * that is not the newest one is of a conversation that was forked or replayed, whose page has
+   * gone on without it.
    */
   readonly act: (ref: PageRef, action: BrowserAction, signal: AbortSignal) => Promise<BrowserOutcome>
   /** Pages that are open. */
@@ -92,7 +99,9 @@ interface Settings {
   readonly options: BrowserOptions
 }
 
-/** What a browser is started with: all of its traffic goes through the gate, and nothing around it. */
+/**
+ * What a browser is started with: all of its traffic goes through the gate, and nothing around it.
+ */
 const launch = (lib: Library, gate: Gate, { limits, options }: Settings): Promise<Chromium> =>
   lib.chromium.launch({
     executablePath: options.executablePath,
@@ -122,7 +131,9 @@ const closePage = async ({ pages }: Room, id: string): Promise<void> => {
   await open?.page.close().catch(() => {}) // its browser is gone, and the page with it
 }
 
-/** Closes pages that nobody uses, and the one that was not used for longest if there are too many. */
+/**
+ * Closes pages that nobody uses, and the one that was not used for longest if there are too many.
+ */
 const makeRoom = async (room: Room, { limits, world }: Settings): Promise<'room' | 'full'> => {
   const idle = [...room.pages]
     .filter(([, { use }]) => use === 'idle')
@@ -258,15 +269,18 @@ const OPEN_BROWSER_OPTIONS: OptionKinds<BrowserOptions> = {
 /**
  * Starts a browser that goes to allowed origins only.
  *
- * Two things see to that: every request of a page, with those of its frames and sockets, is checked before it is sent; and all traffic of the
- * browser goes through a gate that connects to the allowed origins alone, which holds for redirects, for windows and for what Chromium does by
- * itself. Each conversation has a context of its own, without cookies and storage of others. Dialogs are dismissed, downloads and new windows
- * refused, and all three told.
+ * Two things see to that: every request of a page, with those of its frames and sockets, is checked
+ * before it is sent; and all traffic of the browser goes through a gate that connects to the
+ * allowed origins alone, which holds for redirects, for windows and for what Chromium does by
+ * itself. Each conversation has a context of its own, without cookies and storage of others.
+ * Dialogs are dismissed, downloads and new windows refused, and all three told.
  *
- * Errors   throws RangeError for patterns that cannot be read and limits that are not above 0. `Left(BrowserFailure)` where `playwright-core`
- *          or the program is missing, or does not start.
- * Effects  a process and a folder of its own, a listening socket of this computer, until `close`. The process ends with this one, however that
- *          ends; the folder stays in the folder for temporary files if this process is killed before `close`.
+ * Errors   throws RangeError for patterns that cannot be read and limits that are not above 0.
+ *          `Left(BrowserFailure)` where `playwright-core` or the program is missing, or does not
+ *          start.
+ * Effects  a process and a folder of its own, a listening socket of this computer, until `close`.
+ *          The process ends with this one, however that ends; the folder stays in the folder for
+ *          temporary files if this process is killed before `close`.
  */
 export const openBrowser = (options: BrowserOptions): TE.TaskEither<BrowserFailure, Browser> => {
   checkOptions('openBrowser', options, OPEN_BROWSER_OPTIONS)

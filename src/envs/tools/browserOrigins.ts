@@ -1,8 +1,9 @@
 /**
  * Which addresses a browser may go to: exact origins, and subdomains where a pattern says so. Pure.
  *
- * An address is compared by what a browser makes of it, and one that is spelled in another way than the browser would write its host is
- * refused: names in other alphabets, IP addresses in octal or as one number, users before an at sign, dots at the end.
+ * An address is compared by what a browser makes of it, and one that is spelled in another way than
+ * the browser would write its host is refused: names in other alphabets, IP addresses in octal or
+ * as one number, users before an at sign, dots at the end.
  */
 import * as E from 'fp-ts/lib/Either.js'
 import type { GateDestination } from '../../core/http.js'
@@ -50,8 +51,9 @@ const readPattern = (text: string): E.Either<string, OriginPattern> => {
 }
 
 /**
- * Origins from patterns: `example.com` is `https://example.com:443` and nothing else; `http://example.com:8080` names scheme and port;
- * `*.example.com` is every subdomain, at any depth, without `example.com` itself. Names in other alphabets are written in their ASCII form
+ * Origins from patterns: `example.com` is `https://example.com:443` and nothing else;
+ * `http://example.com:8080` names scheme and port; `*.example.com` is every subdomain, at any
+ * depth, without `example.com` itself. Names in other alphabets are written in their ASCII form
  * (`xn--`).
  *
  * Errors   throws RangeError with every pattern that cannot be read.
@@ -81,7 +83,10 @@ const LONGEST = 8000
 
 const SPELLED = /^(https?|wss?):\/\/([a-z0-9.-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?(?:[/?#]|$)/i
 
-/** Blanks, control characters and backslashes: browsers leave them out or read them as something else. */
+/**
+ * Blanks, control characters and backslashes: browsers leave them out or read them as something
+ * else.
+ */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what an address must not have
 const ODD = /[\u0000-\u0020\u007f-\u00a0\\\u2028\u2029]/
 

@@ -1,4 +1,7 @@
-/** One page of a browser, which belongs to one conversation: what can be done on it, and what it may not do. */
+/**
+ * One page of a browser, which belongs to one conversation: what can be done on it, and what it may
+ * not do.
+ */
 
 import * as E from 'fp-ts/lib/Either.js'
 import type { BrowserContext, Page, Request } from 'playwright-core'
@@ -7,7 +10,9 @@ import type { ContentPart } from '../../text/history/history.js'
 import { type AllowedOrigins, checkAddress } from './browserOrigins.js'
 import { clipped } from './clipped.js'
 
-/** What a policy asks of a page. Selectors are CSS, or what Playwright reads besides (`text=Next`). */
+/**
+ * What a policy asks of a page. Selectors are CSS, or what Playwright reads besides (`text=Next`).
+ */
 export type BrowserAction =
   | { readonly action: 'navigate'; readonly url: string }
   | { readonly action: 'click'; readonly selector: string }
@@ -25,7 +30,10 @@ export interface BrowserLimits {
   readonly maxText: number
   /** Bytes of a picture. Default 2 MiB. */
   readonly maxPictureBytes: number
-  /** Pages that are open at a time, of all conversations; more close the one that was not used for longest. Default 64. */
+  /**
+   * Pages that are open at a time, of all conversations; more close the one that was not used for
+   * longest. Default 64.
+   */
   readonly pages: number
   /** A page that nobody uses is closed after that. Default 600,000. */
   readonly idleMs: number
@@ -75,7 +83,10 @@ const firstLine = (error: unknown): string => {
 /** Where a frame may be besides allowed origins: nowhere yet, or where nothing could be loaded. */
 const isNowhere = (url: string): boolean => url === '' || /^(about:blank|about:srcdoc|chrome-error:)/.test(url)
 
-/** Refuses what the page asks of other origins. What it is redirected to is refused by the gate, and told here. */
+/**
+ * Refuses what the page asks of other origins. What it is redirected to is refused by the gate, and
+ * told here.
+ */
 const guard = async (context: BrowserContext, allowed: AllowedOrigins, notes: Notes): Promise<void> => {
   const refuse = (reason: string): void => notes.add(`refused: ${reason}`)
   await context.route('**/*', async (route) => {
@@ -212,7 +223,9 @@ export const openPage = async (
   page.on('close', () => {
     gone ??= 'the page was closed'
   })
-  /** Addresses of frames that were made without a request: data, blobs, and what nobody thought of. */
+  /**
+   * Addresses of frames that were made without a request: data, blobs, and what nobody thought of.
+   */
   const strayFrame = (): string | undefined =>
     page
       .frames()

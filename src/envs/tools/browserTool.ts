@@ -59,15 +59,18 @@ const replyOf = (outcome: BrowserOutcome, name: string): E.Either<ToolFailure, T
 }
 
 /**
- * A tool with the actions navigate, click, type, extract, scroll and screenshot on a page of its own for each conversation.
+ * A tool with the actions navigate, click, type, extract, scroll and screenshot on a page of its
+ * own for each conversation.
  *
- * What it remembers is which page the conversation has and how many actions were done on it. A page is no value: it cannot be forked or
- * replayed. A conversation that was, or whose page was closed because it took too long or nobody used it, is told so, and begins anew with
- * `navigate`.
+ * What it remembers is which page the conversation has and how many actions were done on it. A page
+ * is no value: it cannot be forked or replayed. A conversation that was, or whose page was closed
+ * because it took too long or nobody used it, is told so, and begins anew with `navigate`.
  *
- * Errors   `call`: `arguments` for an action without what it needs; `failed` for addresses that are not allowed, elements that there are not
- *          and pages that are gone; `timeout`; `infrastructure` if the browser ended and does not start again.
- * Source   TorchRL `BrowserTransform`, whose check of domains lets `evil-example.com` pass for `example.com`.
+ * Errors   `call`: `arguments` for an action without what it needs; `failed` for addresses that are
+ *          not allowed, elements that there are not and pages that are gone; `timeout`;
+ *          `infrastructure` if the browser ended and does not start again.
+ * Source   TorchRL `BrowserTransform`, whose check of domains lets `evil-example.com` pass for
+ *          `example.com`.
  */
 export const browserTool = (browser: Browser, { name = 'browser' }: { readonly name?: string } = {}): Tool =>
   tool<typeof parameters, PageRef>({

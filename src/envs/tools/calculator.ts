@@ -9,7 +9,10 @@ import { type Tool, tool, toolFailure } from './tool.js'
 export interface CalculatorOptions {
   /** Default `calculator`. */
   readonly name?: string
-  /** `exact`: with fractions, rounded only to be shown. `float`: as most calculators have it, with powers of any exponent. Default `exact`. */
+  /**
+   * `exact`: with fractions, rounded only to be shown. `float`: as most calculators have it, with
+   * powers of any exponent. Default `exact`.
+   */
   readonly numbers?: 'exact' | 'float'
   /** Decimal places that an exact result is rounded to. Default 10. */
   readonly places?: number
@@ -31,11 +34,13 @@ const CALCULATOR_OPTIONS: OptionKinds<CalculatorOptions> = {
 }
 
 /**
- * A calculator: `+ - * / % ^`, parentheses, signs and decimals. It reads the expression by itself, so that no text runs as a program, and its
- * work is bounded whatever the text is. Remembers nothing.
+ * A calculator: `+ - * / % ^`, parentheses, signs and decimals. It reads the expression by itself,
+ * so that no text runs as a program, and its work is bounded whatever the text is. Remembers
+ * nothing.
  *
- * Errors   throws RangeError for limits that are no natural numbers. A call gives `Left(ToolFailure)`: `arguments` for what is no expression, with
- *          what was expected where; `failed` for a quotient by 0 and for what is too large.
+ * Errors   throws RangeError for limits that are no natural numbers. A call gives
+ *          `Left(ToolFailure)`: `arguments` for what is no expression, with what was expected
+ *          where; `failed` for a quotient by 0 and for what is too large.
  *
  * @example
  * calculator().name // 'calculator'

@@ -1,8 +1,10 @@
 /**
- * Programs that run one piece of code after the other, in the sandbox, and remember what the pieces did.
+ * Programs that run one piece of code after the other, in the sandbox, and remember what the pieces
+ * did.
  *
- * What a conversation remembers is the list of its earlier cells, which is a value. A live program is a cache of that value: one whose history is
- * exactly the list is taken and goes on; where there is none, a new one runs the list again. So a conversation can be replayed and forked, and a
+ * What a conversation remembers is the list of its earlier cells, which is a value. A live program
+ * is a cache of that value: one whose history is exactly the list is taken and goes on; where there
+ * is none, a new one runs the list again. So a conversation can be replayed and forked, and a
  * program that died is no catastrophe.
  */
 import * as E from 'fp-ts/lib/Either.js'
@@ -20,7 +22,10 @@ import type {
 import { liveIds } from '../../live/ids.js'
 import { type Lease, resourcePool } from '../resources/resourcePool.js'
 
-/** A program that reads cells, and how a cell is written to it. Behind its output it writes the mark, and then its status as a line. */
+/**
+ * A program that reads cells, and how a cell is written to it. Behind its output it writes the
+ * mark, and then its status as a line.
+ */
 export interface CellProgram {
   readonly program: SandboxProgram
   readonly request: (code: string, mark: string) => string
@@ -42,7 +47,9 @@ export type CellResult =
 
 export interface CellSessionsOptions {
   readonly sandbox: Sandbox
-  /** Most programs that are kept between cells: the one that waits for longest is ended for another. */
+  /**
+   * Most programs that are kept between cells: the one that waits for longest is ended for another.
+   */
   readonly maxIdle: number
   /** Milliseconds after which a waiting program is ended. */
   readonly idleMs: number

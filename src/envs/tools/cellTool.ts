@@ -14,12 +14,15 @@ export interface CellToolOptions {
   /** Default: one of its own, in bubblewrap. */
   readonly sandbox?: Sandbox
   /**
-   * `none`: each call begins with nothing. `session`: variables and files of the conversation's earlier calls are there; a call that ended the
-   * program is forgotten. Default `none`.
+   * `none`: each call begins with nothing. `session`: variables and files of the conversation's
+   * earlier calls are there; a call that ended the program is forgotten. Default `none`.
    */
   readonly memory?: 'none' | 'session'
   readonly limits?: Partial<SandboxLimits>
-  /** Folders and files of this machine that programs may read, besides those of the system: an environment with packages. */
+  /**
+   * Folders and files of this machine that programs may read, besides those of the system: an
+   * environment with packages.
+   */
   readonly readOnly?: readonly string[]
   readonly sessions?: Partial<Pick<CellSessionsOptions, 'maxIdle' | 'idleMs' | 'timers' | 'ids'>>
 }
@@ -57,7 +60,10 @@ const MAX_CODE_LENGTH = 100_000
 const MAX_IDLE = 8
 const IDLE_MS = 60_000
 
-/** What is remembered after a cell: one that ended the program was not, so that it does not end the next one as well. */
+/**
+ * What is remembered after a cell: one that ended the program was not, so that it does not end the
+ * next one as well.
+ */
 const cellsAfter = (earlier: readonly string[], code: string, result: CellResult): readonly string[] => {
   switch (result._tag) {
     case 'Ran':
@@ -72,8 +78,9 @@ const cellsAfter = (earlier: readonly string[], code: string, result: CellResult
 /**
  * A tool of one argument: code in a language.
  *
- * Errors   `call` gives `Left(ToolFailure)`: `infrastructure` where the sandbox cannot be had, `failed` in a conversation of too many cells.
- *          What the code does is told as the observation.
+ * Errors   `call` gives `Left(ToolFailure)`: `infrastructure` where the sandbox cannot be had,
+ *          `failed` in a conversation of too many cells. What the code does is told as the
+ *          observation.
  * Effects  processes; with `memory: 'session'` some wait between calls until `close`.
  */
 export const cellTool = (language: CellLanguage, options: CellToolOptions): CellTool => {

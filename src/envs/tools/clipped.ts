@@ -1,5 +1,6 @@
 /**
- * The beginning of a text that may be of any length, with three dots where something is left out. No character is cut in half.
+ * The beginning of a text that may be of any length, with three dots where something is left out.
+ * No character is cut in half.
  *
  * @example
  * clipped('abcdef', 4) // 'abcd...'

@@ -30,8 +30,8 @@ const closes = (line: string, { mark }: Opening): boolean => {
 }
 
 /**
- * The blocks of code of a text, in order. Fences are three or more backticks or tildes on lines of their own; a shorter one inside a longer one is
- * part of its code.
+ * The blocks of code of a text, in order. Fences are three or more backticks or tildes on lines of
+ * their own; a shorter one inside a longer one is part of its code.
  *
  * Cost     linear in the text, whatever it is.
  * Source   CommonMark 0.31, section 4.5, without indentation of blocks.

@@ -57,12 +57,12 @@ const withNotice = (history: History, notice: string): History => {
 
 /**
  * Folds the context of long conversations: a call of the summarizing tool replaces everything after
- * the question by its summary, and a new segment begins. Each turn keeps the tokens that it read, so
- * that the turns before a summary are trained on as they were played. `segmentRows` divides the
+ * the question by its summary, and a new segment begins. Each turn keeps the tokens that it read,
+ * so that the turns before a summary are trained on as they were played. `segmentRows` divides the
  * reward among the segments.
  *
- * Place it around the tools, which also run the call, and inside of `TemplateTransform`. A call that
- * ends the episode folds nothing.
+ * Place it around the tools, which also run the call, and inside of `TemplateTransform`. A call
+ * that ends the episode folds nothing.
  *
  * Errors   throws RangeError unless `triggerTurns` is an integer of at least 1.
  * Source   AgentFly's context folding, which keeps the first reply as well.

@@ -1,9 +1,10 @@
 /**
- * Tools from documented functions: the schema is that of the function's types, and the descriptions are
- * those of its JSDoc.
+ * Tools from documented functions: the schema is that of the function's types, and the descriptions
+ * are those of its JSDoc.
  *
- * At run time a function has neither types nor comments, so its source text is read by the TypeScript
- * compiler, an optional package. A parser of our own would know a part of the language only.
+ * At run time a function has neither types nor comments, so its source text is read by the
+ * TypeScript compiler, an optional package. A parser of our own would know a part of the language
+ * only.
  */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
@@ -125,12 +126,13 @@ const signatureOf = (ts: Compiler, node: FunctionNode): E.Either<string, Signatu
 }
 
 /**
- * Makes a tool of a function with types and JSDoc. Its parameters become the arguments by name, with
- * their types (string, number, boolean, literals, unions, lists, records) and `@param` texts. The
- * function returns the observation. An exception becomes an error observation.
+ * Makes a tool of a function with types and JSDoc. Its parameters become the arguments by name,
+ * with their types (string, number, boolean, literals, unions, lists, records) and `@param` texts.
+ * The function returns the observation. An exception becomes an error observation.
  *
- * Errors   `Left(PackageFailure)` if `typescript` is not installed; `Left(DocumentedToolFailure)` if
- *          the source has no such function, or if it lacks a description or a type that JSON knows.
+ * Errors   `Left(PackageFailure)` if `typescript` is not installed; `Left(DocumentedToolFailure)`
+ *          if the source has no such function, or if it lacks a description or a type that JSON
+ *          knows.
  * Source   AgentFly `@tool`, whose schemas leak Python types that JSON does not have.
  *
  * @example

@@ -28,7 +28,10 @@ export interface FileToolsOptions {
   readonly ids?: Ids
 }
 
-/** Answers a line of JSON with a line of JSON and the mark of the request. Paths stay inside its folder. */
+/**
+ * Answers a line of JSON with a line of JSON and the mark of the request. Paths stay inside its
+ * folder.
+ */
 const DRIVER = `
 import json, os, re, subprocess, sys
 root = os.path.realpath(os.getcwd())
@@ -118,7 +121,10 @@ for line in sys.stdin:
 
 const replySchema = z.union([z.object({ ok: z.string() }), z.object({ error: z.string() })])
 
-/** Converts the driver's response to a reply of the tool. A response without a driver means that the environment is lost. */
+/**
+ * Converts the driver's response to a reply of the tool. A response without a driver means that the
+ * environment is lost.
+ */
 const replied = (name: string, text: string, maxLength: number): E.Either<ToolFailure, ToolReply<null>> => {
   const json = parseJson(text)
   const said = E.isRight(json) ? replySchema.safeParse(json.right) : undefined
@@ -173,7 +179,8 @@ const asked = (
 /**
  * Makes the tools of a software engineer: `read_file`, `edit_file`, `create_file`, `list_files`,
  * `grep_files`, `undo_edit`, `run_python` and `run_shell_command`. They share one sandbox for each
- * conversation, which is gone after its reward. `environment` is for rewards that look at the files.
+ * conversation, which is gone after its reward. `environment` is for rewards that look at the
+ * files.
  *
  * Errors   calls give `Left(ToolFailure)`: `failed` with what is wrong with a path or an edit,
  *          `infrastructure` if the sandbox cannot be had or a program ended it.

@@ -35,7 +35,10 @@ export interface JavaScriptReply {
   readonly dropped: number
 }
 
-/** What the thread says: that it is ready, why it cannot be, a reply, or that it must not be used again. */
+/**
+ * What the thread says: that it is ready, why it cannot be, a reply, or that it must not be used
+ * again.
+ */
 export type JavaScriptWord =
   | { readonly _tag: 'Ready' }
   | { readonly _tag: 'Missing'; readonly reason: string }
@@ -49,8 +52,8 @@ const STACK_BYTES = 128 * 1024
 const EPILOGUE_MS = 200
 
 /**
- * The world of a cell: a console, random numbers of the call's key, and nothing that tells the time or when memory is freed. It gives functions
- * that begin a cell, and show a value and an error.
+ * The world of a cell: a console, random numbers of the call's key, and nothing that tells the time
+ * or when memory is freed. It gives functions that begin a cell, and show a value and an error.
  */
 const PRELUDE = `(() => {
   const { print } = globalThis

@@ -18,7 +18,10 @@ import { type Tool, type ToolReply, tool, toolFailure } from './tool.js'
 
 export interface JavaScriptToolOptions {
   readonly name?: string
-  /** `session`: what the conversation's earlier calls made is there, for they are run again. Default `none`. */
+  /**
+   * `session`: what the conversation's earlier calls made is there, for they are run again. Default
+   * `none`.
+   */
   readonly memory?: 'none' | 'session'
   /** Default: 5 s, 64 MiB, 65,536 characters of output. */
   readonly limits?: Partial<JavaScriptLimits>
@@ -42,7 +45,10 @@ const PROGRAM = { module: new URL('./javascriptThread.js', import.meta.url).href
 const MAX_CELLS = 256
 const MAX_CODE_LENGTH = 100_000
 
-/** A thread whose interpreter does not look at the clock, in the middle of one long operation, is ended after so much more. */
+/**
+ * A thread whose interpreter does not look at the clock, in the middle of one long operation, is
+ * ended after so much more.
+ */
 const GRACE_MS = 1000
 
 const START_MS = 300_000
@@ -139,13 +145,15 @@ const JAVASCRIPT_TOOL_OPTIONS: OptionKinds<JavaScriptToolOptions> = {
 }
 
 /**
- * JavaScript as a tool: its argument is `code`, and its result what was written to the console, and the value of the last expression.
+ * JavaScript as a tool: its argument is `code`, and its result what was written to the console, and
+ * the value of the last expression.
  *
- * It runs in QuickJS, in WebAssembly, in a thread: there is no file, no network, no module and no object of this process to be had. Equal calls
- * give equal results: random numbers come from the call's key, and there is no clock. Promises are waited for, to the limit of time.
+ * It runs in QuickJS, in WebAssembly, in a thread: there is no file, no network, no module and no
+ * object of this process to be had. Equal calls give equal results: random numbers come from the
+ * call's key, and there is no clock. Promises are waited for, to the limit of time.
  *
- * Errors   `call` gives `Left(ToolFailure)`: `infrastructure` where the optional package quickjs-emscripten is not installed. What the code does is
- *          told as the observation.
+ * Errors   `call` gives `Left(ToolFailure)`: `infrastructure` where the optional package
+ *          quickjs-emscripten is not installed. What the code does is told as the observation.
  * Effects  threads; end those that wait with `close`.
  * Cost     about 0.02 s for a call, and what the code takes.
  *

@@ -17,8 +17,8 @@ export interface PassageIndex {
 type Library = typeof import('minisearch')
 
 /**
- * Indexes passages by their words. The scores are BM25+ of the package `minisearch`; a word may be the
- * beginning of a longer one.
+ * Indexes passages by their words. The scores are BM25+ of the package `minisearch`; a word may be
+ * the beginning of a longer one.
  *
  * Errors   `Left(PackageFailure)` if `minisearch` is not installed.
  *

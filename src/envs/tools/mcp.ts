@@ -1,4 +1,7 @@
-/** Servers of the Model Context Protocol: what they are reached by, what limits them, and how they fail. */
+/**
+ * Servers of the Model Context Protocol: what they are reached by, what limits them, and how they
+ * fail.
+ */
 import type * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Clock, Environment, Processes, Timers } from '../../core/capabilities.js'
 import type { WebFetch } from '../../core/http.js'
@@ -14,7 +17,10 @@ export interface McpProgram {
   readonly kind: 'stdio'
   readonly command: string
   readonly args?: readonly string[]
-  /** Its variables, besides HOME, LOGNAME, PATH, SHELL, TERM and USER of this process: it gets no others. Secrets are shown nowhere. */
+  /**
+   * Its variables, besides HOME, LOGNAME, PATH, SHELL, TERM and USER of this process: it gets no
+   * others. Secrets are shown nowhere.
+   */
   readonly env?: Readonly<Record<string, string>>
   readonly folder?: string
 }
@@ -34,7 +40,10 @@ interface McpTransport {
   readonly close: () => Promise<void>
 }
 
-/** A server behind a transport of your own, such as one half of the SDK's `InMemoryTransport.createLinkedPair()`. */
+/**
+ * A server behind a transport of your own, such as one half of the SDK's
+ * `InMemoryTransport.createLinkedPair()`.
+ */
 export interface McpLink {
   readonly kind: 'transport'
   /** Called for every connection: for the first one, and after one is lost. */
@@ -48,7 +57,10 @@ export interface McpLimits {
   readonly callMs: number
   /** Longest time to connect and to list the tools. Default 30,000. */
   readonly connectMs: number
-  /** After a call that took too long the server is asked whether it lives; without an answer in this time it is given up. Default 5,000. */
+  /**
+   * After a call that took too long the server is asked whether it lives; without an answer in this
+   * time it is given up. Default 5,000.
+   */
   readonly pingMs: number
   /** How long a server may take to end when it is told to, before it is ended. Default 2,000. */
   readonly graceMs: number
@@ -58,11 +70,15 @@ export interface McpLimits {
   readonly maxText: number
   /** Tools of a server. Default 1,000. */
   readonly maxTools: number
-  /** Attempts to reach a server that does not answer, before those who wait for it fail. Default 4. */
+  /**
+   * Attempts to reach a server that does not answer, before those who wait for it fail. Default 4.
+   */
   readonly attempts: number
   /** The longest pause before the second attempt; it doubles with every attempt. Default 250. */
   readonly pauseMs: number
-  /** Connections to a server within a minute: one that dies again and again is left alone. Default 20. */
+  /**
+   * Connections to a server within a minute: one that dies again and again is left alone. Default 20.
+   */
   readonly connectsPerMinute: number
 }
 
@@ -83,8 +99,9 @@ export interface McpWorld {
 }
 
 /**
- * Why a server is of no use. `package`: the SDK is not installed; `unreachable`: it cannot be started or does not answer; `protocol`: it
- * answers what it must not; `closed`: it was closed on this side.
+ * Why a server is of no use. `package`: the SDK is not installed; `unreachable`: it cannot be
+ * started or does not answer; `protocol`: it answers what it must not; `closed`: it was closed on
+ * this side.
  */
 export interface McpFailure {
   readonly _tag: 'McpFailure'
@@ -146,7 +163,10 @@ const serverProblem = ([name, server]: readonly [string, McpServer]): readonly s
   return isPublic ? [] : [`servers.${name}: url: a user and a password belong into the header authorization`]
 }
 
-/** Limits and world with their defaults. Errors: throws RangeError for addresses and limits that cannot be used, naming all of them. */
+/**
+ * Limits and world with their defaults. Errors: throws RangeError for addresses and limits that
+ * cannot be used, naming all of them.
+ */
 export const mcpSettings = (
   servers: Readonly<Record<string, McpServer>>,
   limits: Partial<McpLimits> = {},
@@ -161,7 +181,10 @@ export const mcpSettings = (
   return { limits: all, world: { ...liveWorld(), ...world } }
 }
 
-/** What the failures of a server must not show: all that it was given in variables and headers. Short values are no secrets, unless named so. */
+/**
+ * What the failures of a server must not show: all that it was given in variables and headers.
+ * Short values are no secrets, unless named so.
+ */
 export const mcpSecrets = (server: McpServer): readonly string[] => {
   if (server.kind === 'transport') return []
   const given = Object.entries((server.kind === 'stdio' ? server.env : server.headers) ?? {})

@@ -9,7 +9,10 @@ import { type McpOutcome, type McpSession, type McpSessionOptions, openSession }
 interface McpCall {
   readonly tool: string
   readonly args: Readonly<Record<string, unknown>>
-  /** Whether the server may be asked twice: the tool says that it changes nothing, or nothing more the second time. */
+  /**
+   * Whether the server may be asked twice: the tool says that it changes nothing, or nothing more
+   * the second time.
+   */
   readonly repeat: 'safe' | 'never'
   readonly signal: AbortSignal
 }
@@ -119,8 +122,9 @@ const connect = async (
 /**
  * Connects to a server.
  *
- * A call that finds the server dead waits until it is connected to again; one that the server did not live to answer is sent again if it
- * cannot have been acted on or may be repeated. All calls that wait share one attempt.
+ * A call that finds the server dead waits until it is connected to again; one that the server did
+ * not live to answer is sent again if it cannot have been acted on or may be repeated. All calls
+ * that wait share one attempt.
  *
  * Errors   `Left(McpFailure)` if it cannot be connected to now.
  * Effects  a process or connections, until `close`.

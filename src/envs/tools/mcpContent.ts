@@ -42,8 +42,8 @@ const cutText = (text: string, length: number): string => {
 }
 
 /**
- * The content of a result: one text where all of it is text, with a line break between its parts, and else its parts. A result of structured
- * content alone is its JSON.
+ * The content of a result: one text where all of it is text, with a line break between its parts,
+ * and else its parts. A result of structured content alone is its JSON.
  */
 export const mcpContent = (
   { content, structuredContent }: CallToolResult,

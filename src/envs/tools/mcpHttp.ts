@@ -1,8 +1,9 @@
 /**
  * An MCP server at an address, by the SDK's Streamable HTTP.
  *
- * The SDK waits for ever when a server ends its answer without a result, and cannot be told to give up its connections. So it gets a
- * `fetch` of its own, which ends such an answer with an error message and whose connections end with the wire.
+ * The SDK waits for ever when a server ends its answer without a result, and cannot be told to give
+ * up its connections. So it gets a `fetch` of its own, which ends such an answer with an error
+ * message and whose connections end with the wire.
  */
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js'
@@ -27,8 +28,9 @@ const requestId = (body: unknown): string | number | undefined => {
 }
 
 /**
- * A stream of events that ends with an error for its request. It comes too late if the answer is there already; then nobody waits for it.
- * A stream whose events have ids can be gone on with, and is left to the SDK.
+ * A stream of events that ends with an error for its request. It comes too late if the answer is
+ * there already; then nobody waits for it. A stream whose events have ids can be gone on with, and
+ * is left to the SDK.
  */
 const endingWithError = (
   body: ReadableStream<Uint8Array>,
@@ -75,13 +77,17 @@ const endingWithError = (
 /** Requests that are underway: what cuts them off. */
 type Underway = Map<string | number, () => void>
 
-/** A fetch for requests of the protocol: each can be cut off by its id, and none is left without an answer. */
+/**
+ * A fetch for requests of the protocol: each can be cut off by its id, and none is left without an
+ * answer.
+ */
 const patient =
   (fetch: typeof globalThis.fetch, underway: Underway): typeof globalThis.fetch =>
   async (input, init) => {
     const id = requestId(init?.body)
     if (id === undefined) return fetch(input, init)
-    // The SDK's one signal for all requests would get a listener for each: the wire cuts them off itself.
+    // The SDK's one signal for all requests would get a listener for each: the wire cuts them off
+    // itself.
     const own = new AbortController()
     const over = (): void => void underway.delete(id)
     underway.set(id, () => own.abort())

@@ -1,4 +1,7 @@
-/** An MCP server as a process: messages are lines of its input and output, and it never outlives this process. */
+/**
+ * An MCP server as a process: messages are lines of its input and output, and it never outlives
+ * this process.
+ */
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import * as E from 'fp-ts/lib/Either.js'
 import type { ProcessEnd, TalkingProcess } from '../../core/capabilities.js'

@@ -12,7 +12,8 @@ import type { ToolEntries } from './toolTransform.js'
  *
  * Errors   as `SimpleToolTransform`.
  * Effects  those of the tools. The connections stay their owner's to close.
- * Source   TorchRL `MCPToolTransform`, which holds its sessions in a thread of its own, and does not connect again.
+ * Source   TorchRL `MCPToolTransform`, which holds its sessions in a thread of its own, and does
+ *          not connect again.
  */
 export const MCPToolTransform = (
   mcp: McpTools,

@@ -30,14 +30,20 @@ export interface McpToolsOptions {
   readonly nameOf?: (server: string, tool: string) => string
   /** Told when a server says that its tools have changed: all tools of all servers. */
   readonly onTools?: (tools: readonly Tool[]) => void
-  /** What goes wrong without a call that could be told: a line that is no message, a list of tools that cannot be had again. */
+  /**
+   * What goes wrong without a call that could be told: a line that is no message, a list of tools
+   * that cannot be had again.
+   */
   readonly onNote?: (note: string) => void
   readonly limits?: Partial<McpLimits>
   readonly world?: Partial<McpWorld>
 }
 
 export interface McpTools {
-  /** The tools that there are now, in the order of the servers. Those of before still call their server. */
+  /**
+   * The tools that there are now, in the order of the servers. Those of before still call their
+   * server.
+   */
   readonly tools: () => readonly Tool[]
   /** Connections to each server since the beginning: more than one if it died. */
   readonly connects: () => Readonly<Record<string, number>>
@@ -131,12 +137,14 @@ const MCP_TOOLS_OPTIONS: OptionKinds<McpToolsOptions> = {
 /**
  * Connects to MCP servers, and gives their tools.
  *
- * Schemas are handed on as they are, and the server checks the arguments. An answer with `isError`, and an error of the protocol, is told to
- * the policy; a call that takes too long is called off at the server. A server that dies is connected to again; where that cannot be done,
- * or the call may not be sent twice, the call fails as `infrastructure`.
+ * Schemas are handed on as they are, and the server checks the arguments. An answer with `isError`,
+ * and an error of the protocol, is told to the policy; a call that takes too long is called off at
+ * the server. A server that dies is connected to again; where that cannot be done, or the call may
+ * not be sent twice, the call fails as `infrastructure`.
  *
- * Errors   throws RangeError for addresses and limits that cannot be used. `Left(McpFailure)` if a server cannot be connected to, or if two tools get the
- *          same name; then all are closed. Values of `env` and `headers` are in no failure and in no result.
+ * Errors   throws RangeError for addresses and limits that cannot be used. `Left(McpFailure)` if a
+ *          server cannot be connected to, or if two tools get the same name; then all are closed.
+ *          Values of `env` and `headers` are in no failure and in no result.
  * Effects  processes and connections, until `close`. Processes end with this one, however it ends.
  */
 export const mcpTools = (options: McpToolsOptions): TE.TaskEither<McpFailure, McpTools> => {

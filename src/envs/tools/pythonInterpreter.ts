@@ -18,7 +18,10 @@ export interface PythonInterpreterOptions extends ToolCallOptions {
   readonly languages?: readonly string[]
 }
 
-/** The blocks of code of a message, as calls of the tool; a message that calls it by name is taken at its word. */
+/**
+ * The blocks of code of a message, as calls of the tool; a message that calls it by name is taken
+ * at its word.
+ */
 const callsOf = (reply: Message, name: string, languages: readonly string[]): AskedCalls => {
   if (reply.toolCalls.length > 0) return callsOfMessage(reply, undefined)
   const isPython = ({ language }: CodeFence): boolean => languages.includes(language)
@@ -30,10 +33,12 @@ const callsOf = (reply: Message, name: string, languages: readonly string[]): As
 }
 
 /**
- * Runs the Python between fences in the policy's last message, one block after the other, and puts a message with the output of each behind it.
+ * Runs the Python between fences in the policy's last message, one block after the other, and puts
+ * a message with the output of each behind it.
  *
- * Where the tool remembers, so do the blocks of a conversation: its state holds the earlier ones, and nothing is shared between conversations. Code
- * that does not end is stopped by the tool's own limit; the one of `limits` should be longer.
+ * Where the tool remembers, so do the blocks of a conversation: its state holds the earlier ones,
+ * and nothing is shared between conversations. Code that does not end is stopped by the tool's own
+ * limit; the one of `limits` should be longer.
  *
  * Errors   as `SimpleToolTransform`: the rollout fails where the sandbox cannot be had.
  * Effects  those of the tool.

@@ -31,9 +31,9 @@ const asked = async (session: ServiceSession, path: string, json: unknown, signa
 }
 
 /**
- * Makes a tool that plays a text world of an HTTP service, such as one in Python around ScienceWorld,
- * ALFWorld or WebShop. `worldService` shows the protocol. Each conversation has a session of its own,
- * which is started with the arguments of its row and ended after its reward.
+ * Makes a tool that plays a text world of an HTTP service, such as one in Python around
+ * ScienceWorld, ALFWorld or WebShop. `worldService` shows the protocol. Each conversation has a
+ * session of its own, which is started with the arguments of its row and ended after its reward.
  *
  * Errors   `call` gives `Left(ToolFailure)` of kind `infrastructure` if the service has no session,
  *          dies, or answers in another form.

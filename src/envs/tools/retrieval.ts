@@ -20,13 +20,19 @@ export interface Query {
 }
 
 export interface RetrievalOptions {
-  /** To the search engine: `liveTransport({ url })`, with its retries, limits and secrets. Either this or `index`. */
+  /**
+   * To the search engine: `liveTransport({ url })`, with its retries, limits and secrets. Either
+   * this or `index`.
+   */
   readonly transport?: Transport
   /** Passages of this process: `bm25Index` or `denseIndex`. Either this or `transport`. */
   readonly index?: PassageIndex
   /** The request for a query. Default: `POST /search` with `{ query, count }`. */
   readonly request?: (query: Query) => Pick<HttpRequest, 'method' | 'path' | 'json' | 'headers'>
-  /** What the engine answers. Default: `{ results: [{ text, title?, url?, score? }] }`; whatever else it has is left out. */
+  /**
+   * What the engine answers. Default: `{ results: [{ text, title?, url?, score? }] }`; whatever
+   * else it has is left out.
+   */
   readonly response?: z.ZodType<readonly Passage[]>
   readonly cache?: RetrievalCacheOptions
   readonly limits?: Partial<RetrievalLimits>
@@ -94,7 +100,10 @@ const canonical = (value: unknown): string =>
       : inner,
   ) ?? 'undefined'
 
-/** A key for the cache: equal for equal requests. Headers are no part of it, for they may be secrets. */
+/**
+ * A key for the cache: equal for equal requests. Headers are no part of it, for they may be
+ * secrets.
+ */
 const keyOf = (name: string, { method, path, json }: ReturnType<NonNullable<RetrievalOptions['request']>>): string => {
   const bytes = new TextEncoder().encode(canonical([method, path, json]))
   return `${name}:${sipHash(bytes)}${sipHash(bytes, SECOND_KEY)}`
@@ -135,8 +144,8 @@ const read = (
 type Found = E.Either<ToolFailure, readonly Passage[]>
 
 /**
- * Work that several wait for: begun by the first, shared by those who come while it lasts, and called off when the last one has left.
- * Its failures are shared, and forgotten.
+ * Work that several wait for: begun by the first, shared by those who come while it lasts, and
+ * called off when the last one has left. Its failures are shared, and forgotten.
  */
 const shared = () => {
   const underway = new Map<string, { waiters: number; readonly work: Promise<Found>; readonly stop: () => void }>()
@@ -190,14 +199,16 @@ const RETRIEVAL_TOOL_OPTIONS: OptionKinds<RetrievalOptions> = {
 }
 
 /**
- * Makes a tool that searches for passages, in an engine over HTTP or in an index of this process, and
- * returns them as numbered text.
+ * Makes a tool that searches for passages, in an engine over HTTP or in an index of this process,
+ * and returns them as numbered text.
  *
- * With a cache, equal requests are answered from it; without one too, equal requests at the same time are sent once. Failures are not
- * cached. A search is safe to repeat, and is repeated as the transport does.
+ * With a cache, equal requests are answered from it; without one too, equal requests at the same
+ * time are sent once. Failures are not cached. A search is safe to repeat, and is repeated as the
+ * transport does.
  *
- * Errors   throws RangeError for limits below 1. `call`: `arguments` for a query that is empty or too long; `failed` where the engine refuses
- *          the query (400, 422); `timeout`; `infrastructure` for an engine that is dead or answers in another form.
+ * Errors   throws RangeError for limits below 1. `call`: `arguments` for a query that is empty or
+ *          too long; `failed` where the engine refuses the query (400, 422); `timeout`;
+ *          `infrastructure` for an engine that is dead or answers in another form.
  * Effects  requests, and those of the cache's store. Both stay their owner's to close.
  */
 export const retrievalTool = (options: RetrievalOptions): Tool => {

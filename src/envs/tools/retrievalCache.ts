@@ -1,6 +1,6 @@
 /**
- * A cache of answers behind the interface of Keyv: in memory, SQLite, Redis, or what else has a store for it. A cache that is dead or holds
- * nonsense costs time, never an answer.
+ * A cache of answers behind the interface of Keyv: in memory, SQLite, Redis, or what else has a
+ * store for it. A cache that is dead or holds nonsense costs time, never an answer.
  */
 
 import { isRight } from 'fp-ts/lib/Either.js'
@@ -60,7 +60,8 @@ const passageOf = ({ text, title, url, score }: z.output<typeof passageSchema>):
 /**
  * A cache on a store.
  *
- * Effects  those of the store. `onNote` is told when the store fails, once until it works again, and of every entry that is nonsense.
+ * Effects  those of the store. `onNote` is told when the store fails, once until it works again,
+ *          and of every entry that is nonsense.
  */
 export const retrievalCache = (
   { store, ttlMs, waitMs = 2000 }: RetrievalCacheOptions,

@@ -1,4 +1,7 @@
-/** Running the calls of one message: in order or at once, each within its time, with whatever goes wrong told as an observation. */
+/**
+ * Running the calls of one message: in order or at once, each within its time, with whatever goes
+ * wrong told as an observation.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { ABORTED, cancellation, unlessAborted } from '../../core/cancellation.js'
@@ -13,12 +16,15 @@ import { clipped } from './clipped.js'
 import { type Tool, type ToolReply, toolFailure } from './tool.js'
 import { type ToolRegistry, unknownTool } from './toolRegistry.js'
 
-/** What each tool remembers of a conversation, by name; one that was not called yet is not in it. JSON values. */
+/**
+ * What each tool remembers of a conversation, by name; one that was not called yet is not in it.
+ * JSON values.
+ */
 export type ToolStates = Readonly<Record<string, unknown>>
 
 /**
- * How a call ended: with a reply (`ok`), with a reply that ends the episode (`finish`), with a failure
- * that the policy reads, with an unknown tool, or not run at all.
+ * How a call ended: with a reply (`ok`), with a reply that ends the episode (`finish`), with a
+ * failure that the policy reads, with an unknown tool, or not run at all.
  */
 export type CallOutcome = 'ok' | 'finish' | Exclude<ToolFailure['kind'], 'infrastructure'> | 'unknown' | 'skipped'
 
@@ -44,8 +50,8 @@ export type CallNotice =
 
 export interface RunCallsOptions {
   /**
-   * `sequence`: one after the other. `parallel`: at once; calls of one tool that remembers something run one after the other all the same, for
-   * each begins where the one before ended.
+   * `sequence`: one after the other. `parallel`: at once; calls of one tool that remembers
+   * something run one after the other all the same, for each begins where the one before ended.
    */
   readonly order: 'sequence' | 'parallel'
   /** In a sequence, what becomes of the calls after one that did not end with a reply. */
@@ -55,7 +61,10 @@ export interface RunCallsOptions {
   readonly timers: Timers
   /** How many calls run at a time, of this message and of all others that share it. */
   readonly limiter: Limiter
-  /** Called when a call starts and when it ends, for observers. Calls that are skipped have no event. */
+  /**
+   * Called when a call starts and when it ends, for observers. Calls that are skipped have no
+   * event.
+   */
   readonly onCall?: (event: CallNotice) => void
   /** Told of each reply that came after its time, and was dropped. */
   readonly onLate: (late: LateCall) => void
@@ -99,7 +108,9 @@ const attempt = async (tool: Tool, call: ToolCall, context: Parameters<Tool['cal
 
 const calledOff = (tool: string): Ended => E.left(toolFailure(tool, 'infrastructure', 'the call was called off'))
 
-/** Runs one call within its time. A tool that does not end when its signal aborts is left to itself. */
+/**
+ * Runs one call within its time. A tool that does not end when its signal aborts is left to itself.
+ */
 const runOne = async (
   tool: Tool,
   call: ToolCall,
@@ -132,10 +143,16 @@ const runOne = async (
   }
 }
 
-/** Calls that run one after the other, each beginning with what the one before left: their places among all calls. */
+/**
+ * Calls that run one after the other, each beginning with what the one before left: their places
+ * among all calls.
+ */
 type Line = readonly number[]
 
-/** In parallel, the calls of a tool that remembers something are a line, and every other call is one of its own. */
+/**
+ * In parallel, the calls of a tool that remembers something are a line, and every other call is one
+ * of its own.
+ */
 const linesOf = (
   registry: ToolRegistry,
   { calls, states }: CallsToRun,
@@ -158,12 +175,15 @@ const stopAfter = ({ outcome }: Observation, { order, onError }: RunCallsOptions
 }
 
 /**
- * Runs the calls of a message. Call `i` draws from `child(key, i)`, so that equal arguments give equal observations, for tools that are pure.
+ * Runs the calls of a message. Call `i` draws from `child(key, i)`, so that equal arguments give
+ * equal observations, for tools that are pure.
  *
- * Errors   `Left(ToolFailure)` of kind `infrastructure`: what a tool needs is missing or dead, or the signal aborted. The other calls are
- *          called off then. Everything else is an observation.
+ * Errors   `Left(ToolFailure)` of kind `infrastructure`: what a tool needs is missing or dead, or
+ *          the signal aborted. The other calls are called off then. Everything else is an
+ *          observation.
  * Effects  those of the tools; an alarm for each call that runs.
- * Source   TorchRL `ExecuteToolsInOrder`, whose state is an empty placeholder, and `SimpleToolTransform`, whose time limit is not applied.
+ * Source   TorchRL `ExecuteToolsInOrder`, whose state is an empty placeholder, and
+ *          `SimpleToolTransform`, whose time limit is not applied.
  */
 export const runCalls =
   (registry: ToolRegistry, given: CallsToRun, options: RunCallsOptions): TaskEither<ToolFailure, RanCalls> =>

@@ -2,7 +2,10 @@ import { checkOptions } from '../../core/options.js'
 import type { CellLanguage, CellTool, CellToolOptions } from './cellTool.js'
 import { CELL_TOOL_OPTIONS, cellTool } from './cellTool.js'
 
-/** Runs commands in one shell. Requests are two lines: the mark, and the commands as `printf %b` reads them. */
+/**
+ * Runs commands in one shell. Requests are two lines: the mark, and the commands as `printf %b`
+ * reads them.
+ */
 const DRIVER = `
 exec 8<&0 9>&1
 while IFS= read -r TANDEM_MARK <&8 && IFS= read -r TANDEM_CODE <&8; do
@@ -26,9 +29,11 @@ const SHELL: CellLanguage = {
 }
 
 /**
- * A shell as a tool, in the sandbox: its argument is `command`, and its result what the commands printed, and their exit code if it is not 0.
+ * A shell as a tool, in the sandbox: its argument is `command`, and its result what the commands
+ * printed, and their exit code if it is not 0.
  *
- * With `memory: 'session'` the calls of a conversation share their folder, variables and files. `exit` ends the shell, and its call is forgotten.
+ * With `memory: 'session'` the calls of a conversation share their folder, variables and files.
+ * `exit` ends the shell, and its call is forgotten.
  *
  * Errors   as `pythonTool`.
  * Effects  processes; end them with `close`.

@@ -16,8 +16,8 @@ import {
 /** Options of tools that are called by name and arguments. */
 export interface NamedToolOptions extends ToolCallOptions {
   /**
-   * The format in which the policy writes calls in its text. Default: calls are in the `toolCalls` of
-   * its messages, and text is not parsed.
+   * The format in which the policy writes calls in its text. Default: calls are in the `toolCalls`
+   * of its messages, and text is not parsed.
    */
   readonly format?: ToolCallFormat
 }
@@ -43,14 +43,18 @@ export const namedToolTransform = ({
   })
 
 /**
- * Runs the calls of the policy's last message at once, and puts their results behind it in the order of the calls. Put it below
- * `TemplateTransform`, and one of its kind in a chain: a `ToolRegistry` holds any number of tools.
+ * Runs the calls of the policy's last message at once, and puts their results behind it in the
+ * order of the calls. Put it below `TemplateTransform`, and one of its kind in a chain: a
+ * `ToolRegistry` holds any number of tools.
  *
- * What goes wrong with a call is told to the policy in its result: arguments that do not fit, a tool that there is not, no answer in time,
- * text that is no call. What says nothing of the policy, a tool whose server is dead, fails the rollout.
+ * What goes wrong with a call is told to the policy in its result: arguments that do not fit, a
+ * tool that there is not, no answer in time, text that is no call. What says nothing of the policy,
+ * a tool whose server is dead, fails the rollout.
  *
- * Errors   `Left(EnvFailure)` with the `ToolFailure` of kind `infrastructure` as its cause; throws RangeError for limits below 1.
- * Effects  those of the tools. A tool that does not end at its limit is left to itself, and what it gives then is dropped.
+ * Errors   `Left(EnvFailure)` with the `ToolFailure` of kind `infrastructure` as its cause; throws
+ *          RangeError for limits below 1.
+ * Effects  those of the tools. A tool that does not end at its limit is left to itself, and what it
+ *          gives then is dropped.
  * Source   TorchRL `SimpleToolTransform`, which stores its time limit and does not apply it.
  *
  * @example
@@ -69,7 +73,8 @@ export interface ExecuteToolsInOrderOptions extends SimpleToolTransformOptions {
 }
 
 /**
- * `SimpleToolTransform` that runs the calls of a message one after the other, each beginning with what the one before it left.
+ * `SimpleToolTransform` that runs the calls of a message one after the other, each beginning with
+ * what the one before it left.
  *
  * Errors   as `SimpleToolTransform`.
  * Effects  as `SimpleToolTransform`.

@@ -35,13 +35,17 @@ export interface ToolContext<S = unknown> {
   readonly key: Key
   /** The conversation that the call belongs to; undefined for calls outside of environments. */
   readonly episode?: Episode | undefined
-  /** Aborted when nobody waits any more: at the tool's limit, or when the rollout is cancelled. The tool ends what it began. */
+  /**
+   * Aborted when nobody waits any more: at the tool's limit, or when the rollout is cancelled. The
+   * tool ends what it began.
+   */
   readonly signal: AbortSignal
 }
 
 /**
- * A tool, as a value. It keeps nothing between calls but `state`, which is an argument and a result, so that a conversation can be replayed and
- * forked; processes and connections belong to capabilities that it was made with.
+ * A tool, as a value. It keeps nothing between calls but `state`, which is an argument and a
+ * result, so that a conversation can be replayed and forked; processes and connections belong to
+ * capabilities that it was made with.
  */
 export interface Tool {
   readonly name: string
@@ -68,11 +72,17 @@ export interface ToolOptions<A extends z.ZodRawShape, S, R = undefined> {
   readonly parameters: A
   /** What it remembers at the beginning: null for nothing. */
   readonly initial: S
-  /** An environment for the calls, which `run` gets as `environment`: a resource, or one shared with other tools and rewards. Default: none. */
+  /**
+   * An environment for the calls, which `run` gets as `environment`: a resource, or one shared with
+   * other tools and rewards. Default: none.
+   */
   readonly environment?: HeldEnvironment<R>
   /** With a resource: most environments at a time. Default 8. */
   readonly poolSize?: number
-  /** Arguments are as the schema says. What it throws, or rejects with, is told to the policy as `failed`. */
+  /**
+   * Arguments are as the schema says. What it throws, or rejects with, is told to the policy as
+   * `failed`.
+   */
   readonly run: (
     args: z.output<z.ZodObject<A, z.core.$strict>>,
     context: ToolContext<S> & { readonly environment: R },
@@ -135,8 +145,8 @@ const runHolding = async <R, S>(
 /**
  * A tool from zod schemas of its arguments and a function.
  *
- * Errors   throws for a schema that JSON schema cannot express. `call` gives `Left(ToolFailure)`: `arguments` with every problem of them, `failed`
- *          with what the function threw.
+ * Errors   throws for a schema that JSON schema cannot express. `call` gives `Left(ToolFailure)`:
+ *          `arguments` with every problem of them, `failed` with what the function threw.
  *
  * @example
  * tool({ name: 'now', description: '', parameters: {}, initial: null, run: async () => ({ content: 'noon', state: null }) }).name // 'now'

@@ -19,10 +19,12 @@ export interface ToolSpec {
 }
 
 /**
- * A set of tools. More of them are added by making another set: `ToolRegistry([...registry.tools.values(), more])`.
+ * A set of tools. More of them are added by making another set:
+ * `ToolRegistry([...registry.tools.values(), more])`.
  *
  * Errors   throws RangeError with every name that is empty or that two tools have.
- * Source   TorchRL `ToolRegistry`, which is changed in place, and raises KeyError for a name that a policy made up.
+ * Source   TorchRL `ToolRegistry`, which is changed in place, and raises KeyError for a name that a
+ *          policy made up.
  *
  * @example
  * [...ToolRegistry([calculator()]).tools.keys()] // ['calculator']

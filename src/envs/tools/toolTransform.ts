@@ -1,4 +1,7 @@
-/** Tools as a transform: the calls of the policy's last message are run, and what they give follows it in the conversation. */
+/**
+ * Tools as a transform: the calls of the policy's last message are run, and what they give follows
+ * it in the conversation.
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -63,7 +66,9 @@ export type ToolEntries = {
 export interface ToolLimits {
   /** Calls of a message that are run; the others are answered that they were not. Default 16. */
   readonly calls?: number
-  /** Messages with calls in an episode: one more truncates it, and its calls are not run. Default 32. */
+  /**
+   * Messages with calls in an episode: one more truncates it, and its calls are not run. Default 32.
+   */
   readonly rounds?: number
   /** Milliseconds for each call. Default 60,000. */
   readonly timeoutMs?: number
@@ -71,14 +76,20 @@ export interface ToolLimits {
 
 /** The options that every transform of tools has. */
 export interface ToolCallOptions {
-  /** Effect of a message without a call on its episode. Default `terminate`: the message is the answer. */
+  /**
+   * Effect of a message without a call on its episode. Default `terminate`: the message is the
+   * answer.
+   */
   readonly onNoCall?: 'terminate' | 'continue'
   /** The role of the messages with results. Default `tool`. */
   readonly role?: string
   /** Text in front of each result, such as `Observation: `. Default: none. */
   readonly prefix?: string
   readonly limits?: ToolLimits
-  /** Limits calls at a time, also across transforms that share it. Default: 8 calls of this transform. */
+  /**
+   * Limits calls at a time, also across transforms that share it. Default: 8 calls of this
+   * transform.
+   */
   readonly limiter?: Limiter
   readonly timers?: Timers
   /** Called for each reply that arrives after its time limit and is dropped. Default: none. */
@@ -208,7 +219,10 @@ const ended = (next: TensorDict, ends: readonly End[]): TensorDict => {
   )
 }
 
-/** The messages that follow the policy's: a result for each call, and an error for each that could not be read. */
+/**
+ * The messages that follow the policy's: a result for each call, and an error for each that could
+ * not be read.
+ */
 const answers = (
   observations: readonly Observation[],
   { calls, malformed }: AskedCalls,
@@ -304,16 +318,16 @@ const releaseOf = ({ tools }: ToolRegistry): { readonly release?: (state: Tensor
 }
 
 /**
- * Runs the tool calls of the policy's last message and appends a message with the result of each, in
- * the order of the calls. All transforms of tools are this one with other defaults. Use it for calls
- * that are not made by name and arguments: `read` finds them.
+ * Runs the tool calls of the policy's last message and appends a message with the result of each,
+ * in the order of the calls. All transforms of tools are this one with other defaults. Use it for
+ * calls that are not made by name and arguments: `read` finds them.
  *
  * The memory of tools is in the state, for each batch element, and each call has its own key. With
- * pure tools, a state that is stepped twice gives equal results. An episode that the inner environment
- * has ended runs no call. A reply with `status: 'finish'` terminates its episode.
+ * pure tools, a state that is stepped twice gives equal results. An episode that the inner
+ * environment has ended runs no call. A reply with `status: 'finish'` terminates its episode.
  *
- * Errors   `Left(EnvFailure)` for an `infrastructure` failure of a tool, with that as its cause; throws
- *          RangeError for limits below 1.
+ * Errors   `Left(EnvFailure)` for an `infrastructure` failure of a tool, with that as its cause;
+ *          throws RangeError for limits below 1.
  * Effects  those of the tools.
  */
 export const toolTransform = (options: ToolTransformOptions): Transform<null, HistoryPrompt, ToolEntries> => {

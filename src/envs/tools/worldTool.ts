@@ -26,12 +26,13 @@ export const taskGoal = (task: Task): unknown => ('goal' in task ? task.goal : u
 const LONGEST = 2000
 
 /**
- * Makes a tool that plays a text world: one argument, `action`, and the observation as the result. The
- * world starts with the first call of an episode, from the arguments of the task, and its end ends the
- * episode. Its state is a value, so episodes can be replayed and forked. `worldReward` pays the score.
+ * Makes a tool that plays a text world: one argument, `action`, and the observation as the result.
+ * The world starts with the first call of an episode, from the arguments of the task, and its end
+ * ends the episode. Its state is a value, so episodes can be replayed and forked. `worldReward`
+ * pays the score.
  *
- * Errors   `call` gives `Left(ToolFailure)` of kind `infrastructure` if the row lacks the arguments.
- *          Environments must keep the row: `DatasetChatEnv({ keep: 'task' })`.
+ * Errors   `call` gives `Left(ToolFailure)` of kind `infrastructure` if the row lacks the
+ *          arguments. Environments must keep the row: `DatasetChatEnv({ keep: 'task' })`.
  *
  * @example
  * worldTool(shopWorld()).name // 'shop'

@@ -26,27 +26,37 @@ import { type Transform, transform } from './transform.js'
 export type ThinkingEntries = DeepMerge<HistoryPrompt, KeptEntries>
 
 export interface AddThinkingPromptOptions {
-  /** Which elements get a prompt, by the state after a step: one answer for each, true or not 0. Pure. */
+  /**
+   * Which elements get a prompt, by the state after a step: one answer for each, true or not 0.
+   * Pure.
+   */
   readonly cond: (next: TensorDict<Outcome>) => ArrayLike<number | boolean>
   /** What is said, or several of which one is drawn. */
   readonly prompt: string | readonly string[]
   /** Whose message it is, where it is one of its own. Default assistant. */
   readonly role?: string
   /**
-   * `close`: it replaces the last answer block of the policy's reply, whose turn then ends. `continue`: the same, and the policy goes on in
-   * that turn. `no`: it is a message of its own. Default close.
+   * `close`: it replaces the last answer block of the policy's reply, whose turn then ends.
+   * `continue`: the same, and the policy goes on in that turn. `no`: it is a message of its own.
+   * Default close.
    */
   readonly editLastTurn?: 'close' | 'continue' | 'no'
   /** Default zero where a turn is edited, else keep. */
   readonly zeroReward?: 'zero' | 'keep'
-  /** What is undone of an episode's end. `terminated` leaves one that a `StepCounter` or a budget cut off as it is. Default terminated. */
+  /**
+   * What is undone of an episode's end. `terminated` leaves one that a `StepCounter` or a budget
+   * cut off as it is. Default terminated.
+   */
   readonly undoDone?: 'terminated' | 'all' | 'none'
 }
 
 const NAME = 'AddThinkingPrompt'
 const [OPENING, CLOSING] = ['<answer>', '</answer>']
 
-/** How much of a reply stands in front of the prompt, and what parts them: up to its last answer block, or all if there is none. */
+/**
+ * How much of a reply stands in front of the prompt, and what parts them: up to its last answer
+ * block, or all if there is none.
+ */
 const keptText = (text: string): readonly [kept: number, between: string] => {
   const closing = text.lastIndexOf(CLOSING)
   const opening = closing < 0 ? -1 : text.lastIndexOf(OPENING, closing)
@@ -62,7 +72,10 @@ interface Turned {
 const isPlain = ({ content, toolCalls }: Message): boolean =>
   toolCalls.length === 0 && content.every(({ type }) => type === 'text')
 
-/** The next conversation of an episode whose turn was left open: what the policy went on with belongs to the message that it goes on. */
+/**
+ * The next conversation of an episode whose turn was left open: what the policy went on with
+ * belongs to the message that it goes on.
+ */
 const joined = (history: History, reply: number, before: string): History => {
   const said = history.messages.get(reply)!
   const content: readonly ContentPart[] = isPlain(said)
@@ -89,7 +102,10 @@ const requireSettings = ({
   return prompts
 }
 
-/** The condition that the reward of the step is not above a limit. Rewards are float32, and so is the limit: 0.1 is at most 0.1. */
+/**
+ * The condition that the reward of the step is not above a limit. Rewards are float32, and so is
+ * the limit: 0.1 is at most 0.1.
+ */
 export const rewardAtMost =
   (limit: number): AddThinkingPromptOptions['cond'] =>
   (next) =>
@@ -98,21 +114,28 @@ export const rewardAtMost =
       .map((reward) => (reward <= Math.fround(limit) ? 1 : 0))
 
 /**
- * Asks the policy to think again where a condition holds, and reopens the episode. It belongs behind the rewards and below the template.
+ * Asks the policy to think again where a condition holds, and reopens the episode. It belongs
+ * behind the rewards and below the template.
  *
- * Its text is never the policy's: spans say `rendered` of all of its tokens, rows of a collector have it in prompts, and no loss sees a gradient
- * there. Where it replaces an answer, the ids in front of the answer stay as they were sampled; if a token reaches over the border, its letters
- * in front of it are encoded again, and are nobody's either. The row of the turn itself keeps the whole reply, as it was sampled.
+ * Its text is never the policy's: spans say `rendered` of all of its tokens, rows of a collector
+ * have it in prompts, and no loss sees a gradient there. Where it replaces an answer, the ids in
+ * front of the answer stay as they were sampled; if a token reaches over the border, its letters in
+ * front of it are encoded again, and are nobody's either. The row of the turn itself keeps the
+ * whole reply, as it was sampled.
  *
- * An episode that stays done, since it was cut off and `undoDone` does not undo that, or since it was done before, gets no prompt and keeps its
- * reward. So does, where a turn is to be edited, a reply that calls tools or that somebody has answered.
+ * An episode that stays done, since it was cut off and `undoDone` does not undo that, or since it
+ * was done before, gets no prompt and keeps its reward. So does, where a turn is to be edited, a
+ * reply that calls tools or that somebody has answered.
  *
- * With several prompts one is drawn by the key of the reset and by what was said: equal conversations get equal prompts.
+ * With several prompts one is drawn by the key of the reset and by what was said: equal
+ * conversations get equal prompts.
  *
- * Errors   `Left(EnvFailure)` from the template above it if that does not show what was kept of a reply as it was written. Throws RangeError
- *          for options that contradict each other, and for a condition that does not answer once for each element.
- * Source   TorchRL `AddThinkingPrompt`, which edits text that is learned, undoes truncation and draws without a seed; its `role` and
- *          `edit_last_turn` have the same meaning, with `close`. What follows the block in a reply is dropped here, and kept there.
+ * Errors   `Left(EnvFailure)` from the template above it if that does not show what was kept of a
+ *          reply as it was written. Throws RangeError for options that contradict each other, and
+ *          for a condition that does not answer once for each element.
+ * Source   TorchRL `AddThinkingPrompt`, which edits text that is learned, undoes truncation and
+ *          draws without a seed; its `role` and `edit_last_turn` have the same meaning, with
+ *          `close`. What follows the block in a reply is dropped here, and kept there.
  *
  * @example
  * AddThinkingPrompt({ cond: rewardAtMost(0.1), prompt: 'But wait, let me check that.' }).name // 'AddThinkingPrompt'
@@ -135,7 +158,10 @@ export const AddThinkingPrompt = (
   const drawn = (history: History, key: Key): string =>
     prompts[uniformInteger(child(key, String(hashHistory(history))), prompts.length)]!
 
-  /** The conversation with its prompt; undefined if it is left alone. `open` is what the message said when the policy went on with it. */
+  /**
+   * The conversation with its prompt; undefined if it is left alone. `open` is what the message
+   * said when the policy went on with it.
+   */
   const turned = (
     history: History,
     { reply, open }: { readonly reply: number; readonly open: string },

@@ -18,7 +18,10 @@ export interface MATHRewardParserOptions extends ParserOptions, MathRewardOption
 
 export interface CountdownRewardParserOptions extends ParserOptions, AnswerRewardOptions {}
 
-/** The parts of the reward of an answer block, each `[B]` float32, and whether the answer is right, `[B]` bool. Added on every step. */
+/**
+ * The parts of the reward of an answer block, each `[B]` float32, and whether the answer is right,
+ * `[B]` bool. Added on every step.
+ */
 export type AnswerParts = RewardEntries & PartEntries<'answer' | 'think' | 'right'>
 
 type AnswerParser = Transform<RewardState, NeededTask<Task>, AnswerParts>

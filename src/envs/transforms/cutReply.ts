@@ -9,7 +9,10 @@ import { type History, type Message, textOf } from '../../text/history/history.j
 import { allKept, KEPT_SPEC, type KeptEntries } from './keptReply.js'
 import { type Transform, transform } from './transform.js'
 
-/** The action with its messages as they are kept, and the kept length of each; `null` if it is whole. */
+/**
+ * The action with its messages as they are kept, and the kept length of each; `null` if it is
+ * whole.
+ */
 type CutAction = HistoryAction & { readonly keptReply: Data<number | null> }
 
 /** The end of the first of these texts in a text. `undefined` if none is in it. */

@@ -66,7 +66,10 @@ export interface DataLoadingPrimerOptions<
   readonly repeats?: number
   /** The row to begin with, to resume. */
   readonly start?: number
-  /** `task`: the state has the whole task as well, for rewards that read its row. Default: its columns alone. */
+  /**
+   * `task`: the state has the whole task as well, for rewards that read its row. Default: its
+   * columns alone.
+   */
   readonly keep?: K
   /**
    * The entries that rows become: `{ level: dataSpec('string'), tokens: { prompt:

@@ -10,7 +10,10 @@ import { checkFormat, type FormatScore, type FormatScoreOptions, formatScore } f
 import { HISTORY_MODE, type InputMode, responsesOf } from './responses.js'
 import { type Transform, transform } from './transform.js'
 
-/** `[B]` float32: what the form of the last completion cost, 0 or less, and 1 or 0 for each rule, kept or not. */
+/**
+ * `[B]` float32: what the form of the last completion cost, 0 or less, and 1 or 0 for each rule,
+ * kept or not.
+ */
 export type FormatEntries = {
   readonly formatPenalty: tf.Tensor
   readonly formatBlocks: tf.Tensor
@@ -38,11 +41,13 @@ const entriesOf = (scores: readonly FormatScore[]): FormatEntries => {
 const UNSCORED: FormatScore = { kept: { blocks: false, order: false, outside: false }, penalty: 0 }
 
 /**
- * Adds the penalty of `formatScore` to the reward of each completion, and reports each rule. In conversations it is the form of the turn.
- * Before the first step no rule is kept, and nothing is paid.
+ * Adds the penalty of `formatScore` to the reward of each completion, and reports each rule. In
+ * conversations it is the form of the turn. Before the first step no rule is kept, and nothing is
+ * paid.
  *
  * Shapes   reward `[B]`.
- * Errors   throws RangeError as `formatScore` does; `Left(EnvFailure)` if the action lacks the view that `inputMode` names.
+ * Errors   throws RangeError as `formatScore` does; `Left(EnvFailure)` if the action lacks the view
+ *          that `inputMode` names.
  *
  * @example
  * formatPenalty({ blocks: ['answer'], factor: 0.1 }).name // 'formatPenalty'

@@ -9,8 +9,8 @@ import type { TaskEntry } from './dataLoadingPrimer.js'
 import { type Transform, transform } from './transform.js'
 
 /**
- * Starts episodes with the messages of their tasks, where a task has `messages`, instead of with its
- * question alone. A system message of the environment replaces that of the task.
+ * Starts episodes with the messages of their tasks, where a task has `messages`, instead of with
+ * its question alone. A system message of the environment replaces that of the task.
  *
  * @example
  * givenMessages().name // 'givenMessages'

@@ -18,8 +18,8 @@ import { isAnswer, type OnAnswer, rewarded, rewardKeys, rewardSpec, unscored } f
 import { type Transform, transform } from './transform.js'
 
 /**
- * What `IfEvalScorer` adds: the verdicts on each reply, null before the first; the parts of the reward, each `[B]` float32; and whether all
- * instructions are kept, `[B]` bool.
+ * What `IfEvalScorer` adds: the verdicts on each reply, null before the first; the parts of the
+ * reward, each `[B]` float32; and whether all instructions are kept, `[B]` bool.
  */
 export type IfEvalEntries = {
   readonly ifEvalScore: Data<IFEvalScoreData | null>
@@ -44,13 +44,15 @@ const verdictsOf = (previous: TensorDict, i: number): IFEvalScoreData | null =>
   get(previous as TensorDict<IfEvalEntries>, 'ifEvalScore').items.get(i)! // a state with ends has them of the step before
 
 /**
- * Scores each reply by the instructions of its task: `ifEvalReward`, with the verdicts as `ifEvalScore` beside the reward. States need the whole
- * task (`DatasetChatEnv` with `keep: 'task'`).
+ * Scores each reply by the instructions of its task: `ifEvalReward`, with the verdicts as
+ * `ifEvalScore` beside the reward. States need the whole task (`DatasetChatEnv` with
+ * `keep: 'task'`).
  *
  * Shapes   reward and parts `[B]`.
- * Errors   `Left(EnvFailure)` if the action has no `history.response`. Throws RangeError for tasks that `IFEVAL` would refuse.
- * Source   TorchRL `IfEvalScorer`, which reads the message alone, judges its first answer block, and ends an episode with any such block; here
- *          one with something in it.
+ * Errors   `Left(EnvFailure)` if the action has no `history.response`. Throws RangeError for tasks
+ *          that `IFEVAL` would refuse.
+ * Source   TorchRL `IfEvalScorer`, which reads the message alone, judges its first answer block,
+ *          and ends an episode with any such block; here one with something in it.
  *
  * @example
  * IfEvalScorer({ detectLanguage: () => 'en' }).name // 'IfEvalScorer'

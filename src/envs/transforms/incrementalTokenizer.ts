@@ -62,15 +62,19 @@ const agreement = (tokenizer: TextTokenizer): Transform<null, Both, unknown> => 
 }
 
 /**
- * `TemplateTransform` and `Tokenizer` in one, with the check that both agree: `tokens.prompt` beside `history.prompt`, where each turn's ids are
- * those of the turn before, what was sampled, and what the template added.
+ * `TemplateTransform` and `Tokenizer` in one, with the check that both agree: `tokens.prompt`
+ * beside `history.prompt`, where each turn's ids are those of the turn before, what was sampled,
+ * and what the template added.
  *
- * The ids of every prompt decode to its text, which is the rendering of its history. A tokenizer that loses something of a text (its case, its
- * spaces) fails at the first reset: `TemplateTransform` and `Tokenizer` alone do not ask for this.
+ * The ids of every prompt decode to its text, which is the rendering of its history. A tokenizer
+ * that loses something of a text (its case, its spaces) fails at the first reset:
+ * `TemplateTransform` and `Tokenizer` alone do not ask for this.
  *
- * Errors   `Left(EnvFailure)` where tokens and text part, with the place; and as `TemplateTransform` does.
+ * Errors   `Left(EnvFailure)` where tokens and text part, with the place; and as
+ *          `TemplateTransform` does.
  * Cost     one decoding of each prompt besides.
- * Source   TorchRL `IncrementalTokenizer`, which copies `tokens.full` and never looks whether it is what the history says.
+ * Source   TorchRL `IncrementalTokenizer`, which copies `tokens.full` and never looks whether it is
+ *          what the history says.
  */
 export const IncrementalTokenizer = (
   options: IncrementalTokenizerOptions,

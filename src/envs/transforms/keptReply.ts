@@ -6,8 +6,9 @@ import { find, type TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { type History, lastMessage } from '../../text/history/history.js'
 
 /**
- * UTF-16 units of the reply's text, from its beginning; null for all of it. What follows in the message is not the policy's. Whoever changes a
- * reply says so in this entry: a template or a tokenizer that meets another text where it is missing refuses to go on.
+ * UTF-16 units of the reply's text, from its beginning; null for all of it. What follows in the
+ * message is not the policy's. Whoever changes a reply says so in this entry: a template or a
+ * tokenizer that meets another text where it is missing refuses to go on.
  */
 export type KeptEntries = { readonly history: TensorDict<{ readonly kept: Data<number | null> }> }
 

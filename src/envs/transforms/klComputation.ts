@@ -11,7 +11,10 @@ import { scope } from '../../engine/scope.js'
 import { addReward, type EnvFailure, endedRows, envFailure, type StepBetween } from '../base/env.js'
 import { type Transform, transform } from './transform.js'
 
-/** How the divergence is kept: one number for each token of the completion, or their sum for each completion. */
+/**
+ * How the divergence is kept: one number for each token of the completion, or their sum for each
+ * completion.
+ */
 export type KLShape = 'tokens' | 'sum'
 
 /** The divergence of the step's completions, in nats. */
@@ -24,7 +27,8 @@ export interface KLPenaltyOptions<H extends KLShape = KLShape> {
   /** Default k1. */
   readonly form?: RewardKLForm
   /**
-   * Reward units per nat: a number, or the name of an entry of the state, a number for each element (`[B]`) or one for all (Meta). Default 1.
+   * Reward units per nat: a number, or the name of an entry of the state, a number for each element
+   * (`[B]`) or one for all (Meta). Default 1.
    */
   readonly coefficient?: number | { readonly entry: string }
   /** Whether it is paid by the reward, or only kept. Default subtract. */
@@ -52,7 +56,10 @@ const NAME = 'KLComputation'
 
 type Result<T> = E.Either<EnvFailure, T>
 
-/** Errors: throws RangeError for a form that there is not, or a coefficient that is no number, with all of them. */
+/**
+ * Errors: throws RangeError for a form that there is not, or a coefficient that is no number, with
+ * all of them.
+ */
 export const checkKL = (name: string, { form = 'k1', coefficient = 1 }: KLPenaltyOptions): void => {
   const problems = [
     ...(REWARD_KL_FORMS.includes(form) ? [] : [`form must be one of ${REWARD_KL_FORMS.join(', ')}, got ${form}`]),
@@ -84,7 +91,10 @@ const raggedAt = (td: TensorDict, path: readonly string[]): Ragged<'float32'> | 
   return entry !== undefined && '_tag' in entry && entry._tag === 'Ragged' ? (entry as Ragged<'float32'>) : undefined
 }
 
-/** One coefficient for each element. Errors: `Left(EnvFailure)` if the entry that is to have them has none. */
+/**
+ * One coefficient for each element. Errors: `Left(EnvFailure)` if the entry that is to have them
+ * has none.
+ */
 export const coefficientsOf = (
   name: string,
   { coefficient = 1 }: KLPenaltyOptions,

@@ -31,7 +31,10 @@ import {
 import { type PromptOf, promptSpec, type ScoreInput, type TokensInput } from './scoreInput.js'
 import { type StepContext, type Transform, transform } from './transform.js'
 
-/** The reference's log-probabilities of what was sampled, and the estimate of the divergence. In nats. */
+/**
+ * The reference's log-probabilities of what was sampled, and the estimate of the divergence. In
+ * nats.
+ */
 export type KLEntries<I extends ScoreInput = TokensInput, H extends KLShape = 'tokens'> = LogProbEntries<
   'refLogProbs',
   I
@@ -46,7 +49,10 @@ export interface KLRewardTransformOptions<I extends ScoreInput = ScoreInput, H e
 
 export interface RetrieveKLOptions<I extends ScoreInput = ScoreInput, H extends KLShape = KLShape>
   extends KLRewardTransformOptions<I, H> {
-  /** Scores what the policy sampled once more: for policies that do not tell their log-probabilities. Default those of the action. */
+  /**
+   * Scores what the policy sampled once more: for policies that do not tell their
+   * log-probabilities. Default those of the action.
+   */
   readonly policy?: LogProbModel
 }
 
@@ -105,16 +111,19 @@ const SCORED_KL_OPTIONS: OptionKinds<KLRewardTransformOptions> = {
 }
 
 /**
- * Asks a reference model about what the policy sampled, and subtracts the divergence from the reward.
+ * Asks a reference model about what the policy sampled, and subtracts the divergence from the
+ * reward.
  *
- * The estimate of each token stands in `klPenalty`, the reference's numbers in `refLogProbs`. Each step pays for its own completion: the rewards
- * of an episode pay for every sampled token once, and for no other. A coefficient that changes, by a controller, is an argument of the
- * environment of the next batch, or an entry of the state.
+ * The estimate of each token stands in `klPenalty`, the reference's numbers in `refLogProbs`. Each
+ * step pays for its own completion: the rewards of an episode pay for every sampled token once, and
+ * for no other. A coefficient that changes, by a controller, is an argument of the environment of
+ * the next batch, or an entry of the state.
  *
- * Equation $r \leftarrow r - \beta \sum_t k(\log \pi(x_t) - \log q(x_t))$, by default with $k(d) = d$
+ * Equation $r \leftarrow r - \beta \sum_t k(\log \pi(x_t) - \log q(x_t))$, by default with
+ *          $k(d) = d$
  * Shapes   reward `[B]`; ragged rows as long as the completion, `klPenalty` `[B]` with shape sum.
- * Errors   `Left(EnvFailure)` as `RetrieveLogProb` and `KLComputation` say, and if the action does not tell its log-probabilities. Throws
- *          RangeError as they do.
+ * Errors   `Left(EnvFailure)` as `RetrieveLogProb` and `KLComputation` say, and if the action does
+ *          not tell its log-probabilities. Throws RangeError as they do.
  * Source   TorchRL `KLRewardTransform`, which reads tokens alone.
  *
  * @example
@@ -128,11 +137,14 @@ export const KLRewardTransform = <I extends ScoreInput = TokensInput, H extends 
 }
 
 /**
- * `RetrieveLogProb` of a reference, and of the policy if it is given as a model, with `KLComputation` of the two.
+ * `RetrieveLogProb` of a reference, and of the policy if it is given as a model, with
+ * `KLComputation` of the two.
  *
- * Without `policy` it is `KLRewardTransform`: the numbers of sampling are the policy's own, and scoring them again costs a run of the model.
+ * Without `policy` it is `KLRewardTransform`: the numbers of sampling are the policy's own, and
+ * scoring them again costs a run of the model.
  *
- * Errors   `Left(EnvFailure)` as `RetrieveLogProb` and `KLComputation` say. Throws RangeError as they do.
+ * Errors   `Left(EnvFailure)` as `RetrieveLogProb` and `KLComputation` say. Throws RangeError as
+ *          they do.
  * Source   TorchRL `RetrieveKL`, with `gen_model` as `policy`; its `from_collector` is the default.
  *
  * @example

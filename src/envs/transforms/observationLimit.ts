@@ -44,7 +44,9 @@ interface Limit {
   readonly measure: (text: string, left: number) => Measured
 }
 
-/** The first characters of a text as a text of its own: a slice would keep the whole one in memory. */
+/**
+ * The first characters of a text as a text of its own: a slice would keep the whole one in memory.
+ */
 const beginningOf = (text: string, characters: number): string => {
   const last = text.charCodeAt(characters - 1)
   const isSplit = last >= 0xd800 && last < 0xdc00 // the first half of a pair
@@ -57,11 +59,17 @@ const byCharacters: Limit['measure'] = (text, left) => ({
   kept: text.length <= left ? text : beginningOf(text, left),
 })
 
-/** UTF-16 units that are counted in any case, and for each token that may be kept: few tokens are longer than these. */
+/**
+ * UTF-16 units that are counted in any case, and for each token that may be kept: few tokens are
+ * longer than these.
+ */
 const COUNTED = 200_000
 const COUNTED_PER_TOKEN = 16
 
-/** A beginning of at most `left` tokens, as it is encoded by itself: a cut may give other tokens than the whole text has there. */
+/**
+ * A beginning of at most `left` tokens, as it is encoded by itself: a cut may give other tokens
+ * than the whole text has there.
+ */
 const firstTokens = (tokenizer: TextTokenizer, text: string, left: number): string => {
   const { offsets } = tokenizer.encoding(text, { specialTokens: 'plainText' })
   for (let count = left; count > 0; ) {
@@ -83,7 +91,10 @@ const byTokens =
     return head === text ? { size, counted: 'all', kept } : { size: Math.max(size, left + 1), counted: 'some', kept }
   }
 
-/** A message within the limit: as it is, or with the beginning of its text and a note of how much is left out. */
+/**
+ * A message within the limit: as it is, or with the beginning of its text and a note of how much is
+ * left out.
+ */
 const limitedMessage = (
   given: Message,
   { most, unit, measure }: Limit,
@@ -131,15 +142,19 @@ const limitOf = (options: ObservationLimitOptions): Limit => {
 }
 
 /**
- * Bounds what the environment says: texts of tools, users and files that may have any size. Put it below the template, so that nothing that is
- * longer is rendered, tokenized or kept. What the policy wrote is never changed. A message that is cut off says how much is left out, in a note
+ * Bounds what the environment says: texts of tools, users and files that may have any size. Put it
+ * below the template, so that nothing that is longer is rendered, tokenized or kept. What the
+ * policy wrote is never changed. A message that is cut off says how much is left out, in a note
  * that does not count; no character is cut in half.
  *
- * In tokens, the text is measured by itself, special tokens read as text, and cut where a token begins. Of a text that is much longer than the
- * limit only the beginning is counted, and the note says `at least`.
+ * In tokens, the text is measured by itself, special tokens read as text, and cut where a token
+ * begins. Of a text that is much longer than the limit only the beginning is counted, and the note
+ * says `at least`.
  *
- * Errors   `Left(EnvFailure)` for a longer message with `longer: 'fail'`; throws RangeError unless the limit is a natural number.
- * Cost     O(limit) for a message that is longer, whatever its length; in tokens, that of encoding 200,000 characters and 16 for each token.
+ * Errors   `Left(EnvFailure)` for a longer message with `longer: 'fail'`; throws RangeError unless
+ *          the limit is a natural number.
+ * Cost     O(limit) for a message that is longer, whatever its length; in tokens, that of encoding
+ *          200,000 characters and 16 for each token.
  *
  * @example
  * observationLimit({ characters: 20_000 }).name // 'observationLimit'

@@ -14,11 +14,12 @@ import { type Transform, transform } from './transform.js'
 export type LengthEntries = { readonly lengthPenalty: tf.Tensor }
 
 /**
- * Adds `overlongReward` of each completion's length in tokens to the reward, and keeps it in `lengthPenalty`. In conversations it is the length of
- * the turn.
+ * Adds `overlongReward` of each completion's length in tokens to the reward, and keeps it in
+ * `lengthPenalty`. In conversations it is the length of the turn.
  *
  * Shapes   reward `[B]`.
- * Errors   throws RangeError as `overlongReward` does; `Left(EnvFailure)` if the action has no token ids.
+ * Errors   throws RangeError as `overlongReward` does; `Left(EnvFailure)` if the action has no
+ *          token ids.
  * Source   DAPO, Yu et al. 2025, arXiv:2503.14476, section 3.4.
  */
 export const overlongPenalty = (options: OverlongOptions): Transform<null, unknown, LengthEntries> => {

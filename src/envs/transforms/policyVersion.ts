@@ -5,14 +5,18 @@ import { find, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { envFailure } from '../base/env.js'
 import { type Transform, transform } from './transform.js'
 
-/** The version of the weights that sampled the last completion of each episode; null before the first. */
+/**
+ * The version of the weights that sampled the last completion of each episode; null before the
+ * first.
+ */
 export type VersionEntry = { readonly policyVersion: Data<number | null> }
 
 /**
  * Carries the version that the engine stamped on an action into the state.
  *
  * Errors   `Left(EnvFailure)` if an action has no stamp: a version is never guessed.
- * Source   TorchRL `PolicyVersion`, which counts updates beside the engine and can mislabel samples around an update.
+ * Source   TorchRL `PolicyVersion`, which counts updates beside the engine and can mislabel samples
+ *          around an update.
  */
 export const PolicyVersion = (): Transform<null, unknown, VersionEntry> =>
   transform<null, unknown, VersionEntry>({

@@ -13,12 +13,16 @@ export type InputMode =
 
 export const HISTORY_MODE: InputMode = { _tag: 'history' }
 
-/** What an action says, a message each; undefined if it has no such view. Texts have their special tokens. */
+/**
+ * What an action says, a message each; undefined if it has no such view. Texts have their special
+ * tokens.
+ */
 export const responsesOf = (action: TensorDict, mode: InputMode): readonly Message[] | undefined => {
   const entry: Entry | undefined = find(action, [mode._tag, 'response'])
   if (entry === undefined || entry instanceof tf.Tensor) return undefined
   const said = (text: string): Message => message('assistant', text)
-  // Casts: `history.response` holds messages and `text.response` strings, by the schemas of `data/policy.ts`.
+  // Casts: `history.response` holds messages and `text.response` strings, by the schemas of
+  // `data/policy.ts`.
   if (mode._tag === 'history' && entry._tag === 'Data') return (entry as Data<Message>).items.toArray()
   if (mode._tag === 'text' && entry._tag === 'Data') return (entry as Data<string>).items.map(said).toArray()
   if (mode._tag === 'tokens' && entry._tag === 'Ragged') {

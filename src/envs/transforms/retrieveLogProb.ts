@@ -26,7 +26,10 @@ export type LogProbRows<I extends ScoreInput> = {
   readonly response: Ragged<'float32'>
 } & (I extends { readonly _tag: 'conversation' }
   ? {
-      /** One for each token of the prompt and the completion: `full[t]` is that of token t. NaN for those that nobody sampled. */
+      /**
+       * One for each token of the prompt and the completion: `full[t]` is that of token t. NaN for
+       * those that nobody sampled.
+       */
       readonly full: Ragged<'float32'>
     }
   : unknown)
@@ -153,13 +156,18 @@ const scoreRows = (
   )
 }
 
-/** What the model is asked, and where its answers stand: undefined for tokens that nobody sampled. */
+/**
+ * What the model is asked, and where its answers stand: undefined for tokens that nobody sampled.
+ */
 interface Asked {
   readonly ids: ScoredIds
   readonly lay: (scores: readonly number[], i: number) => readonly (number | undefined)[]
 }
 
-/** Conversations in two parts: what comes before the first token that was sampled, and everything from it on. */
+/**
+ * Conversations in two parts: what comes before the first token that was sampled, and everything
+ * from it on.
+ */
 const wholeConversations = (ids: ScoredIds, spans: readonly (readonly TokenSpan[])[]): Asked => {
   const rows = raggedRows(ids.prompts).map((prompt, i) => {
     const full = [...prompt, ...raggedRow(ids.completions, i)]
@@ -230,17 +238,19 @@ export const retrieveLogProbs = <I extends ScoreInput>(
 /**
  * Asks a model for the log-probabilities of what the policy sampled, and keeps them in an entry.
  *
- * Only sampled tokens get a number: that of a token which a template, a tool or a user wrote would mean nothing to a loss. A number that the
- * model cannot give is a failure of the step, never 0.
+ * Only sampled tokens get a number: that of a token which a template, a tool or a user wrote would
+ * mean nothing to a loss. A number that the model cannot give is a failure of the step, never 0.
  *
  * Shapes   `[as].response` is as long as the completion, `[as].full` as prompt and completion.
  * Units    nats, at the temperature that sampled.
- * Errors   `Left(EnvFailure)` if the action lacks the view that `input` names, if it does not say its temperature, if a text does not encode
- *          to the ids that are there, if the model fails, answers with other lengths, or has no finite number for a sampled token. Throws
+ * Errors   `Left(EnvFailure)` if the action lacks the view that `input` names, if it does not say
+ *          its temperature, if a text does not encode to the ids that are there, if the model
+ *          fails, answers with other lengths, or has no finite number for a sampled token. Throws
  *          RangeError for a temperature that is not above 0.
  * Cost     one call of the model for each temperature in the batch.
- * Source   TorchRL `RetrieveLogProb`. Its `assistant_only=False` gives numbers for tokens that nobody sampled, which have no mode here; with
- *          `assistant_only=True` it writes 0 for the others, where `full` has NaN.
+ * Source   TorchRL `RetrieveLogProb`. Its `assistant_only=False` gives numbers for tokens that
+ *          nobody sampled, which have no mode here; with `assistant_only=True` it writes 0 for the
+ *          others, where `full` has NaN.
  *
  * @example
  * RetrieveLogProb({ model: { name: 'none', score: (_, rows) => TE.right(filledRows(rows, 'float32', -1)) } }).name // 'RetrieveLogProb'

@@ -8,7 +8,9 @@ import type { Scored } from '../rewards/reward.js'
 /** Whether an answer ends the episode. */
 export type OnAnswer = 'terminate' | 'continue'
 
-/** Whether the task is solved, `[B]` bool. Beside it the parts of the reward, each `[B]` float32. */
+/**
+ * Whether the task is solved, `[B]` bool. Beside it the parts of the reward, each `[B]` float32.
+ */
 export type RewardEntries = { readonly success: tf.Tensor }
 
 /**
@@ -30,7 +32,10 @@ type Camel<P extends string, By extends string> = P extends `${infer A}${By}${in
 /** The type of `rewardKey`, for names whose words are parted by `.`, `_`, `-` or `:`. */
 export type RewardKey<P extends string> = `reward${Capitalize<Camel<Camel<Camel<Camel<P, '.'>, '_'>, '-'>, ':'>>}`
 
-/** One float32 entry `[B]` for each part of a reward; none that the compiler knows of if it does not know the names. */
+/**
+ * One float32 entry `[B]` for each part of a reward; none that the compiler knows of if it does not
+ * know the names.
+ */
 export type PartEntries<P extends string> = string extends P
   ? unknown
   : { readonly [K in P as RewardKey<K>]: tf.Tensor }

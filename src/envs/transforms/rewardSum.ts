@@ -23,12 +23,13 @@ const tensorAt = (td: TensorDict, key: string): tf.Tensor | undefined => {
 }
 
 /**
- * The reward of the episode so far, and of its parts if they are named: 0 after a reset, and with each step what the step gave. Put it
- * behind what changes the reward.
+ * The reward of the episode so far, and of its parts if they are named: 0 after a reset, and with
+ * each step what the step gave. Put it behind what changes the reward.
  *
  * Equation $R_t = R_{t-1} + r_t$, $R_0 = 0$
  * Shapes   `[B]`.
- * Errors   `Left(EnvFailure)` with all entries that a step does not give; throws RangeError for entries that are named twice, or for none.
+ * Errors   `Left(EnvFailure)` with all entries that a step does not give; throws RangeError for
+ *          entries that are named twice, or for none.
  * Source   TorchRL `RewardSum`.
  *
  * @example
@@ -42,7 +43,8 @@ export const RewardSum = <const K extends string = 'reward'>(
   if (entries.length === 0 || new Set(entries).size !== entries.length) {
     throw new RangeError(`RewardSum: entries must be different names, at least one, got [${entries.join(', ')}]`)
   }
-  // Casts in this function: the names of EpisodeSums are made of those in `entries`, as `sumName` makes them.
+  // Casts in this function: the names of EpisodeSums are made of those in `entries`, as `sumName`
+  // makes them.
   return transform<null, unknown, EpisodeSums<K>>({
     name: 'RewardSum',
     initial: null,

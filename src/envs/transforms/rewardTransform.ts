@@ -33,7 +33,10 @@ import {
 } from './rewardEntries.js'
 import { type StepContext, type Transform, transform } from './transform.js'
 
-/** When a reward is given. `end`: once, in the step in which the episode ends. `turn`: in every step. */
+/**
+ * When a reward is given. `end`: once, in the step in which the episode ends. `turn`: in every
+ * step.
+ */
 export type When = 'end' | 'turn'
 
 /** The options of reading and rewarding answers. */
@@ -52,14 +55,20 @@ export interface RewardReading {
   readonly onAnswer?: OnAnswer
   /** Where the answer is read. Default: the message. */
   readonly inputMode?: InputMode
-  /** Cut off the end of an answer that is read as text or tokens, which have it: the template's end of a turn. */
+  /**
+   * Cut off the end of an answer that is read as text or tokens, which have it: the template's end
+   * of a turn.
+   */
   readonly endOfTurn?: string
 }
 
 export interface RewardTransformOptions<T extends Task = Task, P extends string = string>
   extends RewardReading,
     RewardParts<P> {
-  /** A reward of this library, or a function as `reward` takes it, which `parts`, `solvedAt` and `optional` are for. */
+  /**
+   * A reward of this library, or a function as `reward` takes it, which `parts`, `solvedAt` and
+   * `optional` are for.
+   */
   readonly reward: AnyReward<T, P> | RewardFunction<T, NoInfer<P>>
 }
 
@@ -140,13 +149,19 @@ interface Scoring {
   readonly episodes: readonly Episode[]
 }
 
-/** The episodes of a step: their names are those of the tools' episodes, or of the reward's own streams. */
+/**
+ * The episodes of a step: their names are those of the tools' episodes, or of the reward's own
+ * streams.
+ */
 const scoredEpisodes = (next: TensorDict, key: Key): readonly Episode[] => {
   const chains = dataItems<string>(next, 'tools', 'keys')?.toArray()
   return episodesOf(next, chains ?? Array.from({ length: next.batchShape[0] ?? 0 }, (_, i) => formatKey(child(key, i))))
 }
 
-/** Scores elements, services at the same time; the first failure ends the others. `null` for those that are not due. */
+/**
+ * Scores elements, services at the same time; the first failure ends the others. `null` for those
+ * that are not due.
+ */
 const scoreAll =
   <T extends Task>(
     name: string,

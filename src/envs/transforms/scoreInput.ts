@@ -19,9 +19,11 @@ import { type EnvFailure, envFailure } from '../base/env.js'
 import type { TemplateTransformOptions, TextEntries } from './templateTransform.js'
 
 /**
- * What is scored, and where it is read. `tokens`: the completion, by its ids. `conversation`: by their ids, too, all tokens that the policy has
- * sampled so far, for rows that are learned as a whole. `text`: the completion as it was written, encoded again. `history`: the message, rendered
- * with the template and encoded. Where there are ids beside a text or a message, it must encode to them.
+ * What is scored, and where it is read. `tokens`: the completion, by its ids. `conversation`: by
+ * their ids, too, all tokens that the policy has sampled so far, for rows that are learned as a
+ * whole. `text`: the completion as it was written, encoded again. `history`: the message, rendered
+ * with the template and encoded. Where there are ids beside a text or a message, it must encode to
+ * them.
  */
 export type ScoreInput =
   | { readonly _tag: 'tokens' }
@@ -98,7 +100,10 @@ const textIds = (tokenizer: TextTokenizer, previous: TensorDict, action: TensorD
   )
 }
 
-/** What the policy wrote of a rendered message: up to the end of its turn, with the marker if the message is complete. */
+/**
+ * What the policy wrote of a rendered message: up to the end of its turn, with the marker if the
+ * message is complete.
+ */
 const writtenEnd = (text: string, start: number, { isComplete }: Message, endOfTurn: string): number | undefined => {
   const marker = text.lastIndexOf(endOfTurn)
   if (marker < start) return undefined
@@ -153,8 +158,9 @@ const firstOther = (read: Ragged, there: Ragged): number =>
 /**
  * Prompts and completions of a step as ids.
  *
- * Errors   `Left(EnvFailure)` if the action lacks the view that the input names, if a template does not render a reply behind its prompt, and
- *          if a text encodes to other ids than those that are there: the numbers would not be of the same tokens.
+ * Errors   `Left(EnvFailure)` if the action lacks the view that the input names, if a template does
+ *          not render a reply behind its prompt, and if a text encodes to other ids than those that
+ *          are there: the numbers would not be of the same tokens.
  */
 export const readIds = (
   name: string,

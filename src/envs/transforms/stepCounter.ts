@@ -19,8 +19,8 @@ const countOf = (td: TensorDict): tf.Tensor => {
 /**
  * Counts steps, and truncates an episode at `maxSteps` of them.
  *
- * `stepCount` starts at 0 and grows by 1 with each step; where it reaches `maxSteps`, `truncated` and `done` become true. Without
- * `maxSteps` it only counts.
+ * `stepCount` starts at 0 and grows by 1 with each step; where it reaches `maxSteps`, `truncated`
+ * and `done` become true. Without `maxSteps` it only counts.
  *
  * Errors   throws RangeError unless `maxSteps` is at least 1.
  * Source   TorchRL `StepCounter`.

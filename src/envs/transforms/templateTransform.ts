@@ -38,7 +38,10 @@ export interface TemplateTransformOptions {
   readonly template: ChatTemplate
   /** The text that ends the policy's turn, as it is sampled: it is not part of the message. */
   readonly endOfTurn: string
-  /** What the template is to tell the policy of its tools: `toolSpecs` of a registry. Default: nothing. */
+  /**
+   * What the template is to tell the policy of its tools: `toolSpecs` of a registry. Default:
+   * nothing.
+   */
   readonly tools?: readonly object[]
 }
 
@@ -50,7 +53,9 @@ interface TextOptions extends Partial<TemplateTransformOptions> {
   readonly files?: Readonly<Record<string, string>>
 }
 
-/** The options of `TemplateTransform`, `Tokenizer` and `IncrementalTokenizer`, for `checkOptions`. */
+/**
+ * The options of `TemplateTransform`, `Tokenizer` and `IncrementalTokenizer`, for `checkOptions`.
+ */
 export const TEXT_OPTIONS: OptionKinds<TextOptions> = {
   template: aRecord,
   endOfTurn: aText,
@@ -74,7 +79,10 @@ const FAIL = 'TemplateTransform'
 const failed = (reason: string, cause?: TemplateFailure): E.Either<EnvFailure, never> =>
   E.left(envFailure(FAIL, reason, cause))
 
-/** One rendering for each conversation, or the first failure. Members of a group share their prompt, and its rendering. */
+/**
+ * One rendering for each conversation, or the first failure. Members of a group share their prompt,
+ * and its rendering.
+ */
 const renderAll = (rendering: Rendering, histories: readonly History[]): E.Either<EnvFailure, readonly Rendered[]> => {
   const results: Rendered[] = []
   const known = new Map<string, Rendered>()
@@ -124,8 +132,8 @@ const doneRows = (td: TensorDict): ArrayLike<number> => {
  * `history.response`, an assistant message without the end-of-turn marker, which is incomplete if
  * the marker was not reached.
  *
- * `text.plainText` marks the parts from messages, in which `Tokenizer` never recognizes special tokens.
- * The policy's text is not included, because its token ids are kept.
+ * `text.plainText` marks the parts from messages, in which `Tokenizer` never recognizes special
+ * tokens. The policy's text is not included, because its token ids are kept.
  *
  * Errors   `Left(EnvFailure)` with the template's failure if it raises an exception, its spans
  *          cannot be determined, or it rewrites the policy's text, so that the conversation cannot

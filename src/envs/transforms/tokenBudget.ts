@@ -16,20 +16,23 @@ export interface TokenBudgetOptions {
   /** How many an episode may have. */
   readonly tokens: number
   /**
-   * What counts. `sampled`: what the policy wrote, over all turns. `all`: the whole conversation, with what the template, tools and users
-   * added, which is what has to fit a model. Default `sampled`.
+   * What counts. `sampled`: what the policy wrote, over all turns. `all`: the whole conversation,
+   * with what the template, tools and users added, which is what has to fit a model. Default
+   * `sampled`.
    */
   readonly counted?: 'sampled' | 'all'
 }
 
 /**
- * Truncates an episode that has used up its tokens, and says after each step how many are left. Put it above the tokenizer.
+ * Truncates an episode that has used up its tokens, and says after each step how many are left. Put
+ * it above the tokenizer.
  *
- * An episode in which none is left is `truncated` and `done`. A turn is not cut in the middle: what a turn may have is the policy's
- * `maxNewTokens`.
+ * An episode in which none is left is `truncated` and `done`. A turn is not cut in the middle: what
+ * a turn may have is the policy's `maxNewTokens`.
  *
  * Shapes   `tokensUsed` and `tokensLeft` `[B]`.
- * Errors   `Left(EnvFailure)` if the action has no token ids; throws RangeError unless `tokens` is at least 1.
+ * Errors   `Left(EnvFailure)` if the action has no token ids; throws RangeError unless `tokens` is
+ *          at least 1.
  *
  * @example
  * tokenBudget({ tokens: 4096, counted: 'all' }).name // 'tokenBudget'

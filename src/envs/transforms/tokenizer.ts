@@ -50,7 +50,10 @@ interface Sampled {
   readonly text: string
 }
 
-/** The most ids whose text lies within the first `kept` units of it, and ends with a whole character. */
+/**
+ * The most ids whose text lies within the first `kept` units of it, and ends with a whole
+ * character.
+ */
 const cutAt = (tokenizer: TextTokenizer, { ids, text }: Sampled, kept: number): Sampled => {
   let [state, said] = [tokenizer.decodeStart('keep'), '']
   let [count, length] = [0, 0]
@@ -100,9 +103,11 @@ const continued = (
 /**
  * Text to token ids on the way out, token ids to text on the way in.
  *
- * On reset, `tokens.prompt` encodes `text.prompt`. On step, it is the prompt before, the ids that were sampled, and the encoding of what
- * the template added: sampled ids are never derived from text. Of a reply that was changed (`history.kept`) the ids stand whose text stands. `tokens.spans` says of each range whose message it is and whether the
- * policy sampled it. Texts of messages (`text.plainText`) never give a special token: no user ends a turn or begins another.
+ * On reset, `tokens.prompt` encodes `text.prompt`. On step, it is the prompt before, the ids that
+ * were sampled, and the encoding of what the template added: sampled ids are never derived from
+ * text. Of a reply that was changed (`history.kept`) the ids stand whose text stands.
+ * `tokens.spans` says of each range whose message it is and whether the policy sampled it. Texts of
+ * messages (`text.plainText`) never give a special token: no user ends a turn or begins another.
  * The inverse decodes `tokens.response` to `text.response`, special tokens kept.
  *
  * Source   TorchRL `Tokenizer` and `IncrementalTokenizer`.

@@ -4,9 +4,10 @@
  * This folder holds transforms, which stand between an environment and a policy. It does not hold
  * transforms that run tools (`../tools`).
  *
- * A transform is a record of functions that say what they *add*: to a state on reset and on step, to an action on its way in. What
- * they do not name stays as it is. What a transform must remember is its state `S`, an argument and a result, kept by the composed
- * environment in the TensorDict. Laws, checked by the kit in `tandem-rl/testing`: identity, associativity, spec soundness, purity.
+ * A transform is a record of functions that say what they *add*: to a state on reset and on step,
+ * to an action on its way in. What they do not name stays as it is. What a transform must remember
+ * is its state `S`, an argument and a result, kept by the composed environment in the TensorDict.
+ * Laws, checked by the kit in `tandem-rl/testing`: identity, associativity, spec soundness, purity.
  */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
@@ -33,8 +34,9 @@ export interface StepContext {
 }
 
 /**
- * `In`: what it needs of a state. `Out`: what it adds. `Outer`: what it needs of an action. `Inner`: what it adds to the action.
- * `prime` adds to the request before the inner environment resets. Draw randomness from `child(key, name)`: the key is everybody's.
+ * `In`: what it needs of a state. `Out`: what it adds. `Outer`: what it needs of an action.
+ * `Inner`: what it adds to the action. `prime` adds to the request before the inner environment
+ * resets. Draw randomness from `child(key, name)`: the key is everybody's.
  */
 export interface Transform<S, In, Out, Inner = unknown, Outer = unknown> {
   readonly name: string
@@ -45,7 +47,10 @@ export interface Transform<S, In, Out, Inner = unknown, Outer = unknown> {
   readonly reset: (td: TensorDict<In>, state: S, key: Key) => TE.TaskEither<EnvFailure, Added<S, Out>>
   readonly step: (next: TensorDict<In>, context: StepContext, state: S) => TE.TaskEither<EnvFailure, Added<S, Out>>
   readonly inverse: (action: TensorDict<Outer>, td: TensorDict<Out>) => E.Either<EnvFailure, TensorDict<Inner>>
-  /** Gives back what the transform holds for the episodes of a state, as `Env.release` does. Default: nothing is held. */
+  /**
+   * Gives back what the transform holds for the episodes of a state, as `Env.release` does.
+   * Default: nothing is held.
+   */
   readonly release?: (state: TensorDict) => void
 }
 
@@ -108,7 +113,10 @@ export const transform = <S, In, Out, Inner = unknown, Outer = unknown>(
 /** The unit of composition: adds nothing. */
 export const identity: Transform<null, unknown, unknown> = transform({ name: 'identity', initial: null, adds: {} })
 
-/** First `first`, then `second` around it: on the way out in this order, on the way in in the opposite one. */
+/**
+ * First `first`, then `second` around it: on the way out in this order, on the way in in the
+ * opposite one.
+ */
 export const compose = <S1, S2, In1, Out1, Inner1, Outer1, In2, Out2, Inner2, Outer2>(
   first: Transform<S1, In1, Out1, Inner1, Outer1>,
   second: Transform<S2, In2, Out2, Inner2, Outer2>,
@@ -119,7 +127,8 @@ export const compose = <S1, S2, In1, Out1, Inner1, Outer1, In2, Out2, Inner2, Ou
   DeepMerge<Inner2, Inner1>,
   Outer2 & Omit<Outer1, keyof Inner2>
 > => {
-  // Casts in this function: each half is given the TensorDict that the other half has completed; keys add up by the result type.
+  // Casts in this function: each half is given the TensorDict that the other half has completed;
+  // keys add up by the result type.
   const both = <A, B>(
     td: TensorDict,
     kept: unknown,
@@ -219,7 +228,8 @@ const withProvider = (problem: string): string => {
 
 const stateOf = <S>(td: TensorDict, place: string, initial: S): S => {
   const entry = find(td, [REMEMBERED, place])
-  // The cast is right because only `withState` writes this entry, with a value of the same transform.
+  // The cast is right because only `withState` writes this entry, with a value of the same
+  // transform.
   return entry !== undefined && '_tag' in entry && entry._tag === 'Meta' ? (entry.value as S) : initial
 }
 
@@ -227,7 +237,8 @@ const withState = (td: TensorDict, place: string, state: unknown): TensorDict =>
   merge(td, TensorDict({ [REMEMBERED]: { [place]: meta(state) } }, td.batchShape))
 
 /**
- * Puts additions and state into a TensorDict. Tensors that are replaced, belong to nobody and are not part of `kept` are freed.
+ * Puts additions and state into a TensorDict. Tensors that are replaced, belong to nobody and are
+ * not part of `kept` are freed.
  */
 const complete = (
   td: TensorDict,
@@ -240,7 +251,9 @@ const complete = (
   return merged
 }
 
-/** On failure, frees the tensors of a TensorDict that will not be returned, except those of `kept`. */
+/**
+ * On failure, frees the tensors of a TensorDict that will not be returned, except those of `kept`.
+ */
 const freeing =
   (td: unknown, kept: unknown) =>
   <T>(result: TE.TaskEither<EnvFailure, T>): TE.TaskEither<EnvFailure, T> =>
@@ -258,7 +271,8 @@ const freeing =
  * Errors   a type error whose first line names the transform that is missing; throws Error, listing
  *          what is missing and what adds it, if the environment's specs lack what the transform
  *          needs.
- * Effects  none. Each transform keeps its state in the TensorDict under `transforms`, by its place in the chain.
+ * Effects  none. Each transform keeps its state in the TensorDict under `transforms`, by its place
+ *          in the chain.
  */
 export const append =
   <S, In, Out, Inner, Outer>(t: Transform<S, In, Out, Inner, Outer>) =>
@@ -270,7 +284,8 @@ export const append =
       throw new Error(`append: ${t.name} does not fit ${env.name}: ${specs.left.problems.map(withProvider).join('; ')}`)
     const name = `${env.name} > ${t.name}`
     const place = name // the whole chain up to here: unique, also when a transform is used twice
-    // Casts in this function: the transform and the inner environment see the same TensorDict under their own schemas.
+    // Casts in this function: the transform and the inner environment see the same TensorDict under
+    // their own schemas.
     const reset: Env<O, A>['reset'] = (request, key) =>
       pipe(
         t.prime(request, stateOf(request, place, t.initial), key),

@@ -81,8 +81,8 @@ const startOf = (lib: Library, args: unknown): E.Either<string, WorldView<ChessS
 
 /**
  * Loads chess as a text world of puzzles. The actions are `move e2e4`, `board` and `moves`. A wrong
- * move ends the puzzle, an illegal one is named and changes nothing. The score is 0.6 for the solution
- * and 0.4 for the share of its moves.
+ * move ends the puzzle, an illegal one is named and changes nothing. The score is 0.6 for the
+ * solution and 0.4 for the share of its moves.
  *
  * Errors   `Left(PackageFailure)` if `chess.js` is not installed.
  * Source   AgentFly's chess tools and `chess_puzzle_reward`, whose move quality asks an engine.

@@ -1,7 +1,7 @@
 /**
- * A small household after ALFWorld (Shridhar et al. 2021): find a thing, prepare it, and put it where
- * it belongs. It has one room with a few places, instead of 120 rooms of a simulator, and its commands
- * are ALFWorld's. The score is 1 when the goal is reached, and 0 before.
+ * A small household after ALFWorld (Shridhar et al. 2021): find a thing, prepare it, and put it
+ * where it belongs. It has one room with a few places, instead of 120 rooms of a simulator, and its
+ * commands are ALFWorld's. The score is 1 when the goal is reached, and 0 before.
  */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'

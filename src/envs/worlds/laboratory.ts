@@ -1,8 +1,8 @@
 /**
- * A small laboratory after ScienceWorld (Wang et al. 2022): change the state of a substance and show
- * it. It has two rooms, four substances and two devices, instead of ten rooms and 30 tasks of primary
- * school science. As there, the score is the share of the reached subgoals, and showing the wrong
- * thing ends the episode with a score of 0.
+ * A small laboratory after ScienceWorld (Wang et al. 2022): change the state of a substance and
+ * show it. It has two rooms, four substances and two devices, instead of ten rooms and 30 tasks of
+ * primary school science. As there, the score is the share of the reached subgoals, and showing the
+ * wrong thing ends the episode with a score of 0.
  */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
@@ -10,7 +10,10 @@ import { child, type Key, uniformInteger } from '../../core/key.js'
 import { endlessTasks, type Task, type TaskSource } from '../../data/task.js'
 import type { TextWorld, WorldView } from './textWorld.js'
 
-/** Substances with their room, their temperature at the beginning, and where they melt and boil, in degrees Celsius. */
+/**
+ * Substances with their room, their temperature at the beginning, and where they melt and boil, in
+ * degrees Celsius.
+ */
 const SUBSTANCES = {
   water: { room: 'kitchen', starts: 20, melts: 0, boils: 100 },
   chocolate: { room: 'kitchen', starts: 20, melts: 35, boils: 900 },

@@ -2,11 +2,12 @@
  * A small web shop with graded rewards.
  *
  * It follows WebShop (Yao et al. 2022): the policy searches, opens a product, chooses options and
- * buys, and the reward grades the purchase against the goal. It differs from WebShop in these points.
- * The catalogue is small and drawn from a key, instead of 1.18 million products of a real shop.
- * Goals are written from product data by a fixed sentence, instead of by people. Product types either
- * match or do not, where WebShop compares titles and categories in degrees. There are no pictures, no
- * pages of reviews, and one page for each product. Search ranks by the number of matching words.
+ * buys, and the reward grades the purchase against the goal. It differs from WebShop in these
+ * points. The catalogue is small and drawn from a key, instead of 1.18 million products of a real
+ * shop. Goals are written from product data by a fixed sentence, instead of by people. Product
+ * types either match or do not, where WebShop compares titles and categories in degrees. There are
+ * no pictures, no pages of reviews, and one page for each product. Search ranks by the number of
+ * matching words.
  */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
@@ -114,7 +115,9 @@ const titleOf = ({ attributes, type }: Pick<ShopProduct, 'attributes' | 'type'>)
 /** Most products on a page of results. */
 const PAGE = 5
 
-/** Ranks products by the number of query words in their titles; products without one are left out. */
+/**
+ * Ranks products by the number of query words in their titles; products without one are left out.
+ */
 const found = (products: readonly ShopProduct[], query: string): readonly string[] => {
   const words = new Set(wordsOf(query))
   const ranked = products
@@ -127,8 +130,8 @@ const found = (products: readonly ShopProduct[], query: string): readonly string
 }
 
 /**
- * Grades a purchase, as WebShop does: the share of matching attributes, options and price, and 0 for
- * a thing of another kind.
+ * Grades a purchase, as WebShop does: the share of matching attributes, options and price, and 0
+ * for a thing of another kind.
  *
  * $$r = [\text{type}]\,\frac{|A \cap A^*| + |O \cap O^*| + [p \le p^*]}{|A^*| + |O^*| + 1}$$
  *
@@ -214,8 +217,8 @@ const actionOf = (action: string): { readonly name: string; readonly target: str
 }
 
 /**
- * Makes a shop as a text world. Rows give it a goal (`shopTasks`). The actions are `search[words]` and
- * `click[target]`, where the target is a product id, an option, `buy` or `back`.
+ * Makes a shop as a text world. Rows give it a goal (`shopTasks`). The actions are `search[words]`
+ * and `click[target]`, where the target is a product id, an option, `buy` or `back`.
  *
  * Source   WebShop (Yao et al. 2022); the header of this file lists the differences.
  *

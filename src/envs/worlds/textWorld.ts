@@ -1,9 +1,9 @@
 /**
  * Text worlds: small games of observations and commands, as pure values.
  *
- * This folder holds embedded worlds for tests, demonstrations and learning: a shop, a laboratory and
- * a household. It does not hold the tool that plays them (`../tools/worldTool.ts`) or board games
- * (`../games`).
+ * This folder holds embedded worlds for tests, demonstrations and learning: a shop, a laboratory
+ * and a household. It does not hold the tool that plays them (`../tools/worldTool.ts`) or board
+ * games (`../games`).
  */
 import type * as E from 'fp-ts/lib/Either.js'
 
@@ -26,8 +26,14 @@ export interface TextWorld<S = unknown> {
   readonly name: string
   /** The commands of the world, for the policy. */
   readonly description: string
-  /** Starts an episode. Its arguments come from the row of the data set; `Left` names what is wrong with them. */
+  /**
+   * Starts an episode. Its arguments come from the row of the data set; `Left` names what is wrong
+   * with them.
+   */
   readonly start: (args: unknown) => E.Either<string, WorldView<S>>
-  /** Plays an action. One that the world does not accept changes nothing and is named in the observation. */
+  /**
+   * Plays an action. One that the world does not accept changes nothing and is named in the
+   * observation.
+   */
   readonly act: (state: S, action: string) => WorldView<S>
 }

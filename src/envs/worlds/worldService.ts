@@ -27,9 +27,9 @@ const reply = (status: number, body: unknown): Response => Response.json(body, {
 const MAX_SESSIONS = 10_000
 
 /**
- * Makes a service of a text world, from requests to responses. Mount it on any server that takes such
- * a function. `worldTool` and this service play the same world; use the service for tests of clients,
- * or as the model of a service in another language.
+ * Makes a service of a text world, from requests to responses. Mount it on any server that takes
+ * such a function. `worldTool` and this service play the same world; use the service for tests of
+ * clients, or as the model of a service in another language.
  *
  * | Request | Body | Answer |
  * | --- | --- | --- |

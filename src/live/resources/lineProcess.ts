@@ -1,8 +1,8 @@
 /**
  * Programs that are asked in lines of JSON.
  *
- * This folder holds runners: how processes, containers, sandboxes and sessions of services start and
- * end as resources. It does not hold the pool that keeps them (`src/envs/resources`).
+ * This folder holds runners: how processes, containers, sandboxes and sessions of services start
+ * and end as resources. It does not hold the pool that keeps them (`src/envs/resources`).
  */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
@@ -13,13 +13,19 @@ import { liveProcesses } from '../processes.js'
 
 /** A program that answers each line of its input with one line. */
 export interface LineProcess {
-  /** Sends a value as a line of JSON and returns the next line. One at a time. A program that is late, or whose caller left, is ended. */
+  /**
+   * Sends a value as a line of JSON and returns the next line. One at a time. A program that is
+   * late, or whose caller left, is ended.
+   */
   readonly ask: (
     request: unknown,
     options: { readonly limitMs: number; readonly signal?: AbortSignal },
   ) => Promise<E.Either<ResourceFailure, string>>
   readonly isAlive: () => boolean
-  /** Sends a last line if one is given, ends the input, and ends the program if it does not end by itself. */
+  /**
+   * Sends a last line if one is given, ends the input, and ends the program if it does not end by
+   * itself.
+   */
   readonly end: (last?: unknown) => Promise<void>
 }
 
@@ -37,7 +43,10 @@ const MAX_LINE = 64 * 2 ** 20
 /** The last part of a program's error output, for the reason of a failure. */
 const MAX_ERRORS = 2000
 
-/** Splits a stream of bytes into lines. A line above the limit is reported as a failure, so memory is bounded. */
+/**
+ * Splits a stream of bytes into lines. A line above the limit is reported as a failure, so memory
+ * is bounded.
+ */
 const lineReader = (onLine: (line: string) => void): ((bytes: Uint8Array) => void) => {
   const decoder = new TextDecoder()
   let pieces: string[] = []
@@ -121,8 +130,8 @@ const talking = ({ process, lines, errors }: Talk, program: LineProgram): LinePr
 /**
  * Starts a program that is asked in lines.
  *
- * Errors   `Left(ResourceFailure)` if it cannot be started; `ask` returns it if the program ended, is
- *          late or was called off, with the end of what it wrote to its errors.
+ * Errors   `Left(ResourceFailure)` if it cannot be started; `ask` returns it if the program ended,
+ *          is late or was called off, with the end of what it wrote to its errors.
  * Effects  a process, which ends with `end`, with this process, or after the limit of a question.
  */
 export const lineProcess =

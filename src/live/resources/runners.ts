@@ -12,8 +12,8 @@ import { liveProcesses } from '../processes.js'
 import { type LineProcess, type LineProgram, lineProcess } from './lineProcess.js'
 
 /**
- * Makes a spec of programs that answer lines of JSON. A start is over when the system has started the
- * program.
+ * Makes a spec of programs that answer lines of JSON. A start is over when the system has started
+ * the program.
  *
  * @example
  * processResource({ name: 'echo', command: 'cat', args: [] }).name // 'echo'
@@ -101,11 +101,12 @@ const runArguments = (options: ContainerOptions, container: string): readonly st
 ]
 
 /**
- * Makes a spec of containers that answer lines of JSON, by docker or podman. A container is removed at
- * its end. One whose process was killed is removed when the next spec starts its first container.
+ * Makes a spec of containers that answer lines of JSON, by docker or podman. A container is removed
+ * at its end. One whose process was killed is removed when the next spec starts its first
+ * container.
  *
- * Errors   a start returns `Left(ResourceFailure)` if there is no runtime, or if the container cannot
- *          be started; a failing image is reported by the first question.
+ * Errors   a start returns `Left(ResourceFailure)` if there is no runtime, or if the container
+ *          cannot be started; a failing image is reported by the first question.
  *
  * @example
  * containerResource({ name: 'python', image: 'python:3.12', command: ['python3', 'serve.py'] }).name // 'python'

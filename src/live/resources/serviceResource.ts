@@ -18,8 +18,8 @@ export interface ServiceSession {
 
 export interface ServiceOptions {
   /**
-   * Milliseconds that the answer to a start is awaited after the start was called off, and that each
-   * of at most three `DELETE` requests may take. Default 10,000.
+   * Milliseconds that the answer to a start is awaited after the start was called off, and that
+   * each of at most three `DELETE` requests may take. Default 10,000.
    */
   readonly endMs?: number
 }
@@ -32,7 +32,10 @@ const PAUSE = 0.1
 
 const after = (ms: number): Promise<void> => new Promise((go) => void liveTimers.after(ms, go))
 
-/** Ends a session. `coming`: the service may still be opening it, so that 404 does not mean that it is gone. */
+/**
+ * Ends a session. `coming`: the service may still be opening it, so that 404 does not mean that it
+ * is gone.
+ */
 const removed = async (transport: Transport, path: string, rest: { state: 'open' | 'coming'; endMs: number }) => {
   for (let left = MOST_DELETES; left > 0; left--) {
     const answer = await transport.send({ method: 'DELETE', path, repeat: 'safe', deadlineMs: rest.endMs })()
@@ -42,7 +45,10 @@ const removed = async (transport: Transport, path: string, rest: { state: 'open'
   }
 }
 
-/** Runs a request that goes on for a while after the signal has aborted, because its effect must be known. */
+/**
+ * Runs a request that goes on for a while after the signal has aborted, because its effect must be
+ * known.
+ */
 const outlasting = async <T>(signal: AbortSignal, ms: number, run: (signal: AbortSignal) => Promise<T>): Promise<T> => {
   const own = cancellation()
   let silence = (): void => {}
@@ -65,7 +71,10 @@ const idOf = (text: string): string | undefined => {
   return typeof id === 'string' ? id : undefined
 }
 
-/** A session while it is open: whether it can still be used, and how to call off each of its requests. */
+/**
+ * A session while it is open: whether it can still be used, and how to call off each of its
+ * requests.
+ */
 interface Open {
   state: 'alive' | 'gone'
   readonly stops: Set<() => void>
@@ -73,9 +82,10 @@ interface Open {
 
 /**
  * Makes a spec of sessions of an HTTP service: `POST /sessions` with `{ id }` opens one and answers
- * `{ id }`, `POST /sessions/ID/...` uses it, and `DELETE /sessions/ID` ends it. A service may answer
- * with an id of its own. If the answer is lost, the session with the proposed id is ended. An end
- * calls off the requests of the session that still run. The transport stays the caller's to close.
+ * `{ id }`, `POST /sessions/ID/...` uses it, and `DELETE /sessions/ID` ends it. A service may
+ * answer with an id of its own. If the answer is lost, the session with the proposed id is ended.
+ * An end calls off the requests of the session that still run. The transport stays the caller's to
+ * close.
  *
  * @example
  * serviceResource('shop', liveTransport({ url: 'http://127.0.0.1:8000' })).name // 'shop'

@@ -1,4 +1,7 @@
-/** An engine behind a wire in the place of one in this process: it samples, and leaves control to whoever has the client. */
+/**
+ * An engine behind a wire in the place of one in this process: it samples, and leaves control to
+ * whoever has the client.
+ */
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { EngineAbilities, EngineClient } from '../../data/engineClient.js'
 import type { EngineMetrics, GenerationEvent, Histogram, LLMEngine, SamplingParams } from '../../data/generation.js'
@@ -14,7 +17,9 @@ const metricsOf = (running: number): EngineMetrics => ({
   ...{ timeToFirstToken: NONE, interTokenLatency: NONE, queueTime: NONE, endToEnd: NONE },
 })
 
-/** The text of a completion so far: what of it is told, and what may still be cut by a stop string. */
+/**
+ * The text of a completion so far: what of it is told, and what may still be cut by a stop string.
+ */
 interface Writing {
   readonly decoding: DecodeState
   readonly held: string
@@ -32,7 +37,10 @@ const lastText = (
   return text.slice(0, at + (stopText === 'include' ? String(stopReason).length : 0))
 }
 
-/** Events with the text of their tokens, decoded here: not every server tells it, and those that do decode in their own way. */
+/**
+ * Events with the text of their tokens, decoded here: not every server tells it, and those that do
+ * decode in their own way.
+ */
 async function* withText(
   events: AsyncIterable<GenerationEvent>,
   sampling: SamplingParams,
@@ -60,9 +68,11 @@ async function* withText(
 }
 
 /**
- * The engine of a client that is connected. Requests go to it; its weights, adapters and pauses are its owner's: those calls are refused.
+ * The engine of a client that is connected. Requests go to it; its weights, adapters and pauses are
+ * its owner's: those calls are refused.
  *
- * Errors   `version` rejects while the server does not answer; control that gives no `Either` rejects.
+ * Errors   `version` rejects while the server does not answer; control that gives no `Either`
+ *          rejects.
  * Effects  those of the client's requests. `close` closes the client.
  */
 export const clientEngine = (

@@ -9,7 +9,8 @@ export interface DegenerateGroup {
 
 export interface GroupAdvantageOptions {
   /**
-   * Divide by the standard deviation (GRPO), only subtract the mean (Dr. GRPO), or subtract the mean of the others (RLOO). Default `mean-std`.
+   * Divide by the standard deviation (GRPO), only subtract the mean (Dr. GRPO), or subtract the
+   * mean of the others (RLOO). Default `mean-std`.
    */
   readonly normalize?: 'mean-std' | 'mean' | 'leave-one-out'
   /** Default 1e-6. */
@@ -43,20 +44,24 @@ export const checkGroupOptions = (name: string, options: GroupAdvantageOptions):
 /**
  * Computes the group-relative advantage of each completion of one prompt.
  *
- * `A_i = (R_i - mean(R)) / max(std(R), epsilon)`, where `std` divides by `G - 1`; `R_i - mean(R)`; or `R_i - mean of the others`, which is
- * `G / (G - 1)` times as much. Equal returns, or a group of one, carry no signal: every advantage is 0.
+ * `A_i = (R_i - mean(R)) / max(std(R), epsilon)`, where `std` divides by `G - 1`; `R_i - mean(R)`;
+ * or `R_i - mean of the others`, which is `G / (G - 1)` times as much. Equal returns, or a group of
+ * one, carry no signal: every advantage is 0.
  *
- * Equation $A_i = \frac{R_i - \bar R}{\max(\operatorname{std}(R), \epsilon)}$; `mean`: $R_i - \bar R$; `leave-one-out`:
- *          $R_i - \frac{1}{G - 1} \sum_{j \ne i} R_j$
+ * Equation $A_i = \frac{R_i - \bar R}{\max(\operatorname{std}(R), \epsilon)}$; `mean`:
+ *          $R_i - \bar R$; `leave-one-out`: $R_i - \frac{1}{G - 1} \sum_{j \ne i} R_j$
  * When     `mean-std` is the first choice; `mean` if the difficulty of prompts must not be weighted
  *          (Dr. GRPO); `leave-one-out` for an unbiased gradient.
  * Used by  DeepSeek-R1 (arXiv:2501.12948); TorchRL `MCAdvantage`; TRL `scale_rewards`
- * Shapes   `returns` is `[G]`, one scalar per completion, `G >= 1`; the result is `[G]`, same order.
- * Units    `returns` in reward units; the result is a pure number (standard deviations), or reward units for `mean` and `leave-one-out`.
+ * Shapes   `returns` is `[G]`, one scalar per completion, `G >= 1`; the result is `[G]`, same
+ *          order.
+ * Units    `returns` in reward units; the result is a pure number (standard deviations), or reward
+ *          units for `mean` and `leave-one-out`.
  * Errors   `Left(DegenerateGroup)` if `returns` is empty, or a return is NaN or infinite.
  * Effects  none. Cost: O(G).
- * Source   GRPO, Shao et al. 2024, arXiv:2402.03300, section 4.1; `G - 1` and the floor as in TorchRL `MCAdvantage`, whose group of one
- *          is NaN. `mean` is Dr. GRPO, arXiv:2503.20783. `leave-one-out` is RLOO, Ahmadian et al. 2024, arXiv:2402.14740, equation 8.
+ * Source   GRPO, Shao et al. 2024, arXiv:2402.03300, section 4.1; `G - 1` and the floor as in
+ *          TorchRL `MCAdvantage`, whose group of one is NaN. `mean` is Dr. GRPO, arXiv:2503.20783.
+ *          `leave-one-out` is RLOO, Ahmadian et al. 2024, arXiv:2402.14740, equation 8.
  *
  * @example
  * groupAdvantage([0, 1]) // right([-0.7071067811865475, 0.7071067811865475])

@@ -13,13 +13,14 @@ export interface MCAdvantageOptions extends GroupAdvantageOptions, GroupRule {
  * Computes group-relative Monte-Carlo advantages of a batch: every trained token of a trajectory
  * gets the advantage of its return in its group.
  *
- * Equation $A_{i,t} = A_i$ of `groupAdvantage`; with bounds a group is kept where $b_l < \bar R < b_h$
+ * Equation $A_{i,t} = A_i$ of `groupAdvantage`; with bounds a group is kept where
+ *          $b_l < \bar R < b_h$
  * When     the first choice, with several completions for each prompt. The bounds select groups as
  *          DAPO does: groups that all fail or all succeed have no learning signal.
  * Used by  TorchRL `MCAdvantage`; the bounds: DAPO (arXiv:2503.14476), verl `filter_groups`
  * Shapes   see `RewardedTurns`; writes `advantage`, ragged over `tokens.response`.
- * Errors   throws RangeError unless `groupSize` is at least 1 and the bounds are in order. The advantage throws RangeError as those of
- *          `batchAdvantage`.
+ * Errors   throws RangeError unless `groupSize` is at least 1 and the bounds are in order. The
+ *          advantage throws RangeError as those of `batchAdvantage`.
  * Source   TorchRL `MCAdvantage`, which groups by the text of the prompt, and keeps an internal
  *          queue of incomplete groups.
  *

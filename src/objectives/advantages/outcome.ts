@@ -63,7 +63,8 @@ const told = (rows: RewardedRows, values: E.Either<DegenerateGroup, readonly num
  * Equation $A_{i,t} = A_i$ of `groupAdvantage` with $R_i = \sum_t m_{i,t} r_{i,t}$
  * When     for rows of tokens with one group of completions for each prompt.
  * Used by  verl `adv_estimator=grpo`, with `norm_adv_by_std_in_grpo`; TRL `GRPOTrainer`
- * Errors   `Left(DegenerateGroup)` for a return that is NaN or infinite; throws RangeError for rows that do not fit each other.
+ * Errors   `Left(DegenerateGroup)` for a return that is NaN or infinite; throws RangeError for rows
+ *          that do not fit each other.
  *
  * @example
  * grpoAdvantage({ groups: ['a', 'a'], rewards: [[0, 1], [0]], mask: [[1, 1], [1]] }, { normalize: 'mean' }) // right([[0.5, 0.5], [-0.5]])
@@ -149,7 +150,8 @@ export const gpgAdvantage = (rows: RewardedRows, options: SingleOptions = {}): A
  * Implements the advantage for pass@k: the best completion of a group gets its lead over the
  * second, divided by the standard deviation or unscaled; the others get 0.
  *
- * Equation $A_i = \frac{R_{(1)} - R_{(2)}}{\operatorname{std}(R) + \epsilon}$ for the best of the group, 0 for the others
+ * Equation $A_i = \frac{R_{(1)} - R_{(2)}}{\operatorname{std}(R) + \epsilon}$ for the best of the
+ *          group, 0 for the others
  * When     if one good answer in k is enough. Not for pass@1: most completions have no learning
  *          signal.
  * Used by  arXiv:2412.15287; verl `adv_estimator=grpo_passk`
@@ -211,7 +213,8 @@ export interface WeightedRewards {
  * summed by their weights and whitened over the tokens of the batch, so that a reward with a large
  * range does not dominate the others.
  *
- * Equation $A_{i,t} = \operatorname{whiten}(\sum_k w_k A_i^{(k)})$ with $A^{(k)}$ of `groupAdvantage` for the k-th reward
+ * Equation $A_{i,t} = \operatorname{whiten}(\sum_k w_k A_i^{(k)})$ with $A^{(k)}$ of
+ *          `groupAdvantage` for the k-th reward
  * When     with several rewards of different ranges.
  * Used by  arXiv:2601.05242; verl `adv_estimator=gdpo`
  * Errors   as `grpoAdvantage`.

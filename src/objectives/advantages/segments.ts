@@ -29,7 +29,8 @@ export type SegmentRule = 'last' | 'each' | 'uniform' | { readonly geometric: nu
  * `geometric` g: `R g^(n - 1 - k) (1 - g) / (1 - g^n)`, so that later segments get more and the sum
  * is R.
  *
- * Equation `geometric`: $r_k = R g^{n - 1 - k} \frac{1 - g}{1 - g^n}$; `uniform`: $R / n$; `each`: $R$; `last`: $R$ for $k = n - 1$, else 0
+ * Equation `geometric`: $r_k = R g^{n - 1 - k} \frac{1 - g}{1 - g^n}$; `uniform`: $R / n$; `each`:
+ *          $R$; `last`: $R$ for $k = n - 1$, else 0
  * When     for trajectories that were split into several rows.
  * Used by  AgentFly, for folded conversations
  * Errors   throws RangeError for a number of segments that is not an integer from 0, or a g that is
@@ -161,14 +162,17 @@ const twoLevel = (rows: RewardedRows, values: TokenRows, options: GAEOptions): E
  * its rewards and its first value, and adds the result to the last contiguous run of tokens of each
  * segment except the last. Later segments thus count twice in a segment.
  *
- * Equation `chained`: `gae` with the first token of segment $k + 1$ behind the last of segment $k$; `two-level`:
- *          $A_{k,t} = \operatorname{gae}_t(r_k) $ with the value of the next segment in place of the reward to come, plus an estimate over segments
+ * Equation `chained`: `gae` with the first token of segment $k + 1$ behind the last of segment $k$;
+ *          `two-level`: $A_{k,t} = \operatorname{gae}_t(r_k) $ with the value of the next segment
+ *          in place of the reward to come, plus an estimate over segments
  * When     with a value function and conversations with folded context.
  * Used by  AgentFly, for conversations with folded context
- * Shapes   rows of one group are the segments of one trajectory, in their order; `values` are as long as the rows.
+ * Shapes   rows of one group are the segments of one trajectory, in their order; `values` are as
+ *          long as the rows.
  * Errors   as `gae`.
  * Edges    a segment without unmasked tokens is skipped.
- * Source   Schulman et al. 2016, arXiv:1506.02438, equation 16; `two-level` is AgentFly's estimator of folded trajectories.
+ * Source   Schulman et al. 2016, arXiv:1506.02438, equation 16; `two-level` is AgentFly's estimator
+ *          of folded trajectories.
  *
  * @example
  * segmentGAE({ groups: ['a', 'a'], rewards: [[0], [1]], mask: [[1], [1]] }, [[0.25], [0.5]], { whitened: 'no' }) // right({ advantages: [[0.75], [0.5]], returns: [[1], [1]] })

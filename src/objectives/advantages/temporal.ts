@@ -73,14 +73,17 @@ export interface Estimated {
 
 /**
  * Computes generalized advantage estimates over the unmasked tokens, across all turns of a
- * conversation:
- * `delta_t = r_t + gamma V_next - V_t`, `A_t = delta_t + gamma lambda A_next`; returns are `A + V` before whitening.
+ * conversation: `delta_t = r_t + gamma V_next - V_t`, `A_t = delta_t + gamma lambda A_next`;
+ * returns are `A + V` before whitening.
  *
- * Equation $A_t = \delta_t + \gamma \lambda A_{t+1}$ with $\delta_t = r_t + \gamma V_{t+1} - V_t$; returns $A_t + V_t$
- * When     with a value function (`valueLoss`): credit by token, one completion for a prompt is enough.
+ * Equation $A_t = \delta_t + \gamma \lambda A_{t+1}$ with $\delta_t = r_t + \gamma V_{t+1} - V_t$;
+ *          returns $A_t + V_t$
+ * When     with a value function (`valueLoss`): credit by token, one completion for a prompt is
+ *          enough.
  * Used by  PPO for InstructGPT (arXiv:2203.02155); verl `adv_estimator=gae`; TorchRL `GAE`
  * Shapes   rows as `RewardedRows`; `values` are as long.
- * Errors   `Left(DegenerateGroup)` for numbers that are NaN or infinite; throws RangeError for rows that do not fit, gamma or lambda not in [0, 1].
+ * Errors   `Left(DegenerateGroup)` for numbers that are NaN or infinite; throws RangeError for rows
+ *          that do not fit, gamma or lambda not in [0, 1].
  * Source   Schulman et al. 2016, arXiv:1506.02438, equation 16; verl `gae`.
  *
  * @example
@@ -224,12 +227,14 @@ const besides = (
  * for a group of one, and for the longest member from the column equal to the number of tokens of
  * the second longest.
  *
- * Equation $A_{i,t} = G_{i,t} - \frac{\sum_j G_{j,t} W_{j,t}}{\sum_j W_{j,t}}$ with $W_t = \sum_{u \le t} (1 - 2 p_u + \sum_v p_{u,v}^2)$
+ * Equation $A_{i,t} = G_{i,t} - \frac{\sum_j G_{j,t} W_{j,t}}{\sum_j W_{j,t}}$ with
+ *          $W_t = \sum_{u \le t} (1 - 2 p_u + \sum_v p_{u,v}^2)$
  * When     with long completions, where the variance of the gradient grows with the length.
- * Used by  arXiv:2602.07078; verl `adv_estimator` `optimal_token_baseline` and `tir_optimal_token_baseline`
+ * Used by  arXiv:2602.07078; verl `adv_estimator` `optimal_token_baseline` and
+ *          `tir_optimal_token_baseline`
  * Errors   as `gae`.
- * Source   Li et al. 2026, "Optimal Token Baseline", arXiv:2602.07078; verl `tir_optimal_token_baseline`, and for columns
- *          `optimal_token_baseline`.
+ * Source   Li et al. 2026, "Optimal Token Baseline", arXiv:2602.07078; verl
+ *          `tir_optimal_token_baseline`, and for columns `optimal_token_baseline`.
  */
 export const optimalTokenBaseline = (
   rows: RewardedRows,
@@ -280,12 +285,15 @@ export const V_TRACE_OPTIONS: OptionKinds<VTraceOptions> = {
  * Implements V-trace: targets for the value function and advantages for the policy from completions
  * of an older one.
  *
- * `delta_t = rho_t (r_t + gamma V_next - V_t)`, `v_t = V_t + delta_t + gamma c_t (v_next - V_next)`, `A_t = rho_t (r_t + gamma v_next - V_t)`, with
- * `rho_t = min(largestRho, pi / mu)` and `c_t = min(largestC, pi / mu)`. After the last token,
+ * `delta_t = rho_t (r_t + gamma V_next - V_t)`,
+ * `v_t = V_t + delta_t + gamma c_t (v_next - V_next)`, `A_t = rho_t (r_t + gamma v_next - V_t)`,
+ * with `rho_t = min(largestRho, pi / mu)` and `c_t = min(largestC, pi / mu)`. After the last token,
  * value and target are 0.
  *
- * Equation $A_t = \rho_t (r_t + \gamma v_{t+1} - V_t)$ with $v_t = V_t + \delta_t + \gamma c_t (v_{t+1} - V_{t+1})$,
- *          $\delta_t = \rho_t (r_t + \gamma V_{t+1} - V_t)$, $\rho_t = \min(\bar \rho, \pi / \mu)$, $c_t = \min(\bar c, \pi / \mu)$
+ * Equation $A_t = \rho_t (r_t + \gamma v_{t+1} - V_t)$ with
+ *          $v_t = V_t + \delta_t + \gamma c_t (v_{t+1} - V_{t+1})$,
+ *          $\delta_t = \rho_t (r_t + \gamma V_{t+1} - V_t)$, $\rho_t = \min(\bar \rho, \pi / \mu)$,
+ *          $c_t = \min(\bar c, \pi / \mu)$
  * When     with a value function and completions of an older policy.
  * Used by  IMPALA (arXiv:1802.01561); TorchRL `VTrace`
  * Shapes   `values` and `logRatios`, `log pi - log mu` in nats, are as long as the rows.

@@ -25,7 +25,8 @@ export type OffPolicyTurns = ValuedTurns & {
  * Equation that of `gae`
  * When     with a value function: `ppoLoss` learns from both entries.
  * Used by  TorchRL `GAE`
- * Errors   throws RangeError for gamma or lambda not in [0, 1]. The advantage throws RangeError as those of `batchAdvantage`.
+ * Errors   throws RangeError for gamma or lambda not in [0, 1]. The advantage throws RangeError as
+ *          those of `batchAdvantage`.
  *
  * @example
  * GAE({ lambda: 0.95 }).reads.includes('values') // true

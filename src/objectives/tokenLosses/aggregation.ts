@@ -58,19 +58,21 @@ export const checkAggregation = (loss: string, aggregation: Aggregation): void =
 /**
  * Reduces token losses to one number.
  *
- * Equation `token-mean` $\frac{1}{N} \sum_{i,t} m \ell$; `token-sum` $\sum_{i,t} m \ell$; `seq-mean-token-sum` $\frac{1}{S} \sum_{i,t} m \ell$;
- *          `seq-mean-token-mean` $\frac{1}{S} \sum_i \frac{1}{L_i} \sum_t m \ell$; `seq-mean-token-sum-norm`
+ * Equation `token-mean` $\frac{1}{N} \sum_{i,t} m \ell$; `token-sum` $\sum_{i,t} m \ell$;
+ *          `seq-mean-token-sum` $\frac{1}{S} \sum_{i,t} m \ell$; `seq-mean-token-mean`
+ *          $\frac{1}{S} \sum_i \frac{1}{L_i} \sum_t m \ell$; `seq-mean-token-sum-norm`
  *          $\frac{1}{S \, length} \sum_{i,t} m \ell$
  * Gradient a token of completion i has the weight $1/N$; $1$; $1/S$; $1/(S L_i)$; $1/(S \, length)$
  * When     `token-mean` for long reasoning (DAPO); `seq-mean-token-mean` is GRPO as published,
  *          where tokens of long completions count less; `seq-mean-token-sum-norm` is Dr. GRPO,
  *          without length bias.
- * Used by  verl `loss_agg_mode`; TRL `loss_type`: `grpo` is `seq-mean-token-mean`, `bnpo` and `dapo` `token-mean`, `dr_grpo`
- *          `seq-mean-token-sum-norm`; TorchRL `aggregation`
+ * Used by  verl `loss_agg_mode`; TRL `loss_type`: `grpo` is `seq-mean-token-mean`, `bnpo` and
+ *          `dapo` `token-mean`, `dr_grpo` `seq-mean-token-sum-norm`; TorchRL `aggregation`
  * Shapes   `losses` and `mask` `[B, T]`; the result is a scalar.
  * Edges    0 without unmasked tokens; masked values have no effect. A completion without unmasked
  *          tokens adds 0 and is one of S.
- * Source   verl `agg_loss`; TorchRL `GRPOLoss`; `seq-mean-token-sum-norm` is Dr. GRPO, Liu et al. 2025, arXiv:2503.20783, section 3.2.
+ * Source   verl `agg_loss`; TorchRL `GRPOLoss`; `seq-mean-token-sum-norm` is Dr. GRPO, Liu et al.
+ *          2025, arXiv:2503.20783, section 3.2.
  *
  * @example
  * aggregate(tf.tensor2d([[1, 2]]), { mask: tf.ones([1, 2]), counts: countsOf(tf.ones([1, 2])), aggregation: 'token-mean' }).dataSync() // [1.5]

@@ -16,11 +16,14 @@ const SMALLEST_LOG = -100
  * Implements the objective of CISPO: `l = -sg(clip(w, 1 - low, 1 + high)) A log pi`. The weight is
  * clipped, and no token loses its gradient, `-clip(w) A`.
  *
- * Equation $\ell_t = -\operatorname{sg}(\operatorname{clip}(w_t, 1 - \epsilon_l, 1 + \epsilon_h)) A_t \log \pi_t$
- * Gradient $\partial \ell_t / \partial \log \pi_t = -\operatorname{clip}(w_t, 1 - \epsilon_l, 1 + \epsilon_h) A_t$: bounded, and never 0
+ * Equation $\ell_t = -\operatorname{sg}(\operatorname{clip}(w_t, 1 - \epsilon_l, 1 + \epsilon_h))
+ *          A_t \log \pi_t$
+ * Gradient $\partial \ell_t / \partial \log \pi_t = -\operatorname{clip}(w_t, 1 - \epsilon_l, 1 +
+ * \epsilon_h) A_t$: bounded, and never 0
  * When     if rare tokens that begin a reflection must keep their gradient over many updates of a
  *          batch. The low side is usually open: `[1, 4]`.
- * Used by  MiniMax-M1 (arXiv:2506.13585); verl `loss_mode=cispo`; TRL `loss_type="cispo"`; TorchRL `CISPOLoss`, which is another function
+ * Used by  MiniMax-M1 (arXiv:2506.13585); verl `loss_mode=cispo`; TRL `loss_type="cispo"`; TorchRL
+ *          `CISPOLoss`, which is another function
  * Shapes   see `TokenTerms`.
  * Errors   throws RangeError for an invalid clip range.
  * Source   MiniMax 2025, arXiv:2506.13585, equation 4. TorchRL's `CISPOLoss` differentiates through

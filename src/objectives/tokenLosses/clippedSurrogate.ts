@@ -17,22 +17,26 @@ export interface ClippedSurrogateOptions {
 /**
  * Implements the objective of PPO and GRPO.
  *
- * Per token, with the ratio `w = pi / pi_old`: `l = max(-w A, -clip(w, 1 - low, 1 + high) A)`; with `dualClip` c, where `A < 0`: `min(l, -c A)`.
- * The gradient is `-w A` where `l` is the unclipped term, else 0.
+ * Per token, with the ratio `w = pi / pi_old`: `l = max(-w A, -clip(w, 1 - low, 1 + high) A)`; with
+ * `dualClip` c, where `A < 0`: `min(l, -c A)`. The gradient is `-w A` where `l` is the unclipped
+ * term, else 0.
  *
- * Equation $\ell_t = \max(-w_t A_t, -\operatorname{clip}(w_t, 1 - \epsilon_l, 1 + \epsilon_h) A_t)$; with a dual clip c, where $A_t < 0$:
- *          $\min(\ell_t, -c A_t)$
- * Gradient $\partial \ell_t / \partial \log \pi_t = -w_t A_t$; 0 where $A_t > 0$ and $w_t > 1 + \epsilon_h$, where $A_t < 0$ and
+ * Equation $\ell_t = \max(-w_t A_t, -\operatorname{clip}(w_t, 1 - \epsilon_l, 1 + \epsilon_h)
+ *          A_t)$; with a dual clip c, where $A_t < 0$: $\min(\ell_t, -c A_t)$
+ * Gradient $\partial \ell_t / \partial \log \pi_t = -w_t A_t$; 0 where $A_t > 0$ and
+ * $w_t > 1 + \epsilon_h$, where $A_t < 0$ and
  *          $w_t < 1 - \epsilon_l$, and beyond the dual clip
  * When     the first choice, for several updates on one batch. Not if rare tokens matter that one
  *          update moves out of the range: they get no further gradient (`cispo`, `sapo`).
- * Used by  PPO, GRPO (DeepSeek-R1, arXiv:2501.12948), DAPO with `[0.2, 0.28]`, Dr. GRPO; verl `loss_mode=vanilla` with `clip_ratio_low`,
- *          `clip_ratio_high`, `clip_ratio_c`; TRL `loss_type` `grpo`, `bnpo`, `dapo`, `dr_grpo` with `epsilon`, `epsilon_high`, `delta`; TorchRL
- *          `GRPOLoss`, `DAPO`
+ * Used by  PPO, GRPO (DeepSeek-R1, arXiv:2501.12948), DAPO with `[0.2, 0.28]`, Dr. GRPO; verl
+ *          `loss_mode=vanilla` with `clip_ratio_low`, `clip_ratio_high`, `clip_ratio_c`; TRL
+ *          `loss_type` `grpo`, `bnpo`, `dapo`, `dr_grpo` with `epsilon`, `epsilon_high`, `delta`;
+ *          TorchRL `GRPOLoss`, `DAPO`
  * Shapes   see `TokenTerms`.
  * Errors   throws RangeError for an invalid clip range, and for a dual clip that is not above 1.
- * Source   Schulman et al. 2017, arXiv:1707.06347, equation 7; asymmetric range: Yu et al. 2025, arXiv:2503.14476 (DAPO), section 3.1;
- *          dual clip: Ye et al. 2020, arXiv:1912.09729, equation 5.
+ * Source   Schulman et al. 2017, arXiv:1707.06347, equation 7; asymmetric range: Yu et al. 2025,
+ *          arXiv:2503.14476 (DAPO), section 3.1; dual clip: Ye et al. 2020, arXiv:1912.09729,
+ *          equation 5.
  *
  * @example
  * clippedSurrogate({ clipEpsilon: [0.2, 0.28] }).name // 'clippedSurrogate'

@@ -59,7 +59,8 @@ export interface ClipCovOptions extends ClippedSurrogateOptions {
  * Shapes   see `TokenTerms`. Means and the share are of the given tokens, or of the mini-batch that
  *          `chosen` is from.
  * Errors   throws RangeError for an invalid share or invalid bounds.
- * Source   Cui et al. 2025, "The Entropy Mechanism", arXiv:2505.22617, equations 11 and 12; verl `clip_cov`.
+ * Source   Cui et al. 2025, "The Entropy Mechanism", arXiv:2505.22617, equations 11 and 12; verl
+ *          `clip_cov`.
  *
  * @example
  * clipCov({ share: 0.01 }).noise // 'uniform'
@@ -106,9 +107,10 @@ export interface KLCovOptions {
  * Implements KL-Cov: `l = -w A`, plus `coefficient * |log w|` for the share of tokens with the
  * largest covariance.
  *
- * Equation $\ell_t = -w_t A_t + c \, h_t |\log w_t|$ with $h_t = 1$ for the share of tokens with the largest
- *          $(A_t - \bar A)(\log \pi_t - \overline{\log \pi})$, else 0
- * Gradient $\partial \ell_t / \partial \log \pi_t = -w_t A_t + c \, h_t \operatorname{sgn} \log w_t$
+ * Equation $\ell_t = -w_t A_t + c \, h_t |\log w_t|$ with $h_t = 1$ for the share of tokens with
+ *          the largest $(A_t - \bar A)(\log \pi_t - \overline{\log \pi})$, else 0
+ * Gradient $\partial \ell_t / \partial \log \pi_t = -w_t A_t + c \, h_t \operatorname{sgn} \log
+ * w_t$
  * When     as `clipCov`, but gentler: tokens are pulled back to the old policy and still learn.
  * Used by  arXiv:2505.22617; verl `loss_mode=kl_cov`
  * Shapes   see `TokenTerms`. Means and the share are of the given tokens, or of the mini-batch that

@@ -43,7 +43,8 @@ const binaryKL = (logP: tf.Tensor, logQ: tf.Tensor): tf.Tensor => {
  * Used by  arXiv:2602.04879; verl `loss_mode` `dppo_tv` and `dppo_kl`
  * Shapes   see `TokenTerms`.
  * Errors   throws RangeError for bounds that are not positive.
- * Source   Qi et al. 2026, "Divergence Proximal Policy Optimization", arXiv:2602.04879; verl `dppo_tv` and `dppo_kl`.
+ * Source   Qi et al. 2026, "Divergence Proximal Policy Optimization", arXiv:2602.04879; verl
+ *          `dppo_tv` and `dppo_kl`.
  *
  * @example
  * dppo({ divergence: 'kl' }).name // 'dppo'

@@ -18,7 +18,8 @@ export interface DROOptions {
  * Used by  arXiv:2405.19107; verl `loss_mode=dro`
  * Shapes   see `TokenTerms`.
  * Errors   throws RangeError for a beta that is not positive.
- * Source   Richemond et al. 2024, "Offline Regularised Reinforcement Learning", arXiv:2405.19107, equation 6; verl `dro`.
+ * Source   Richemond et al. 2024, "Offline Regularised Reinforcement Learning", arXiv:2405.19107,
+ *          equation 6; verl `dro`.
  *
  * @example
  * dro({ beta: 0.1 }).name // 'dro'

@@ -4,7 +4,10 @@ import { maskedRowMean } from '../../engine/masked.js'
 import { limited, type TokenObjective } from './tokenObjective.js'
 
 export interface GMPOOptions {
-  /** Bounds of the log-ratio of a token, `[low, high]` for `-low .. high`. Default 0.4, as in the paper. */
+  /**
+   * Bounds of the log-ratio of a token, `[low, high]` for `-low .. high`. Default 0.4, as in the
+   * paper.
+   */
   readonly clipEpsilon?: number | readonly [low: number, high: number]
 }
 
@@ -14,8 +17,9 @@ export interface GMPOOptions {
  * min(sgn(A) log w, sgn(A) clip(log w, -low, high))`; `l = -mean(A) exp(mean_t d_t)` for each
  * token.
  *
- * Equation $\ell_t = -A \exp(\operatorname{mean}_t d_t)$ with
- *          $d_t = \sigma \min(\sigma \log w_t, \sigma \operatorname{clip}(\log w_t, -\epsilon_l, \epsilon_h))$ and $\sigma = \operatorname{sgn} A$
+ * Equation $\ell_t = -A \exp(\operatorname{mean}_t d_t)$ with $d_t = \sigma \min(\sigma \log w_t,
+ *          \sigma \operatorname{clip}(\log w_t, -\epsilon_l, \epsilon_h))$ and
+ *          $\sigma = \operatorname{sgn} A$
  * Gradient of the mean over the T tokens: $-A \exp(\operatorname{mean} d) / T$ for an unclipped
  *          token, 0 for a clipped one
  * When     as `gspo`, but with clipping of single tokens: an outlier moves the geometric mean
@@ -23,7 +27,8 @@ export interface GMPOOptions {
  * Used by  arXiv:2507.20673; verl `loss_mode=geo_mean`
  * Shapes   see `TokenTerms`.
  * Errors   throws RangeError for bounds that are negative.
- * Source   Zhao et al. 2025, "Geometric-Mean Policy Optimization", arXiv:2507.20673, equation 4 and algorithm 1; verl `geo_mean`.
+ * Source   Zhao et al. 2025, "Geometric-Mean Policy Optimization", arXiv:2507.20673, equation 4 and
+ *          algorithm 1; verl `geo_mean`.
  *
  * @example
  * gmpo().aggregation // 'seq-mean-token-mean'

@@ -30,14 +30,14 @@ const LARGEST_LOG = 10
  * token form, `s_t = sg(s) pi / sg(pi)`: the same values, and the same gradient if the advantage is
  * the same for all tokens.
  *
- * Equation $\ell_t = \max(-s A_t, -\operatorname{clip}(s, 1 - \epsilon_l, 1 + \epsilon_h) A_t)$ with
- *          $s = \exp(\operatorname{mean}_t(\log \pi_t - \log \pi_t^{old}))$
+ * Equation $\ell_t = \max(-s A_t, -\operatorname{clip}(s, 1 - \epsilon_l, 1 + \epsilon_h) A_t)$
+ *          with $s = \exp(\operatorname{mean}_t(\log \pi_t - \log \pi_t^{old}))$
  * Gradient of the mean over the T tokens of a completion with one advantage: $-s A / T$ for each of
  *          them; 0 for all of them if the ratio is clipped
  * When     if ratios of tokens are noisy: mixtures of experts, long completions. Needs a range a
  *          thousand times narrower than that of tokens.
- * Used by  Qwen3 after the first release (arXiv:2507.18071, abstract); verl `loss_mode=gspo`; TRL `importance_sampling_level="sequence"`, for the
- *          form of tokens `"sequence_token"`
+ * Used by  Qwen3 after the first release (arXiv:2507.18071, abstract); verl `loss_mode=gspo`; TRL
+ *          `importance_sampling_level="sequence"`, for the form of tokens `"sequence_token"`
  * Shapes   see `TokenTerms`.
  * Errors   throws RangeError for an invalid clip range.
  * Source   Zheng et al. 2025, arXiv:2507.18071, equations 5 to 7 and 13; the limit is verl's.

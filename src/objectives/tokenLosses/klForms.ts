@@ -49,12 +49,15 @@ const formValue = (form: KLForm, difference: tf.Tensor): tf.Tensor => {
  * itself.
  *
  * Equation with $d = \log \pi - \log q$: k1 $d$; abs $|d|$; k2 $d^2 / 2$; k3 $e^{-d} - 1 + d$
- * Gradient $\partial k / \partial \log \pi$: k1 $1$; abs $\operatorname{sgn} d$; k2 $d$; k3 $1 - e^{-d}$; forms with a trailing `+` have that of k2
+ * Gradient $\partial k / \partial \log \pi$: k1 $1$; abs $\operatorname{sgn} d$; k2 $d$; k3
+ * $1 - e^{-d}$; forms with a trailing `+` have that of k2
  * When     k3 in the loss as most implementations do, k2 or a `+` form for the gradient of the
  *          divergence, k1 for rewards and metrics.
- * Used by  k3: DeepSeekMath (arXiv:2402.03300), TRL `beta`, verl `kl_loss_type=low_var_kl`; k1, abs, k2: verl `kl`, `abs`, `mse`
+ * Used by  k3: DeepSeekMath (arXiv:2402.03300), TRL `beta`, verl `kl_loss_type=low_var_kl`; k1,
+ *          abs, k2: verl `kl`, `abs`, `mse`
  * Shapes   `difference`, `log pi - log q`, has any shape, and so has the result. In nats.
- * Source   Schulman 2020, "Approximating KL divergence"; verl `kl_penalty`, whose `low_var_kl` is `k3-limited`, for the limits and the `+` forms.
+ * Source   Schulman 2020, "Approximating KL divergence"; verl `kl_penalty`, whose `low_var_kl` is
+ *          `k3-limited`, for the limits and the `+` forms.
  *
  * @example
  * klTerm('k2', tf.tensor1d([2])).dataSync() // [2]

@@ -14,7 +14,8 @@ import type { TokenObjective } from './tokenObjective.js'
  * Used by  arXiv:2602.05261; TRL `loss_type="luspo"`
  * Shapes   see `TokenTerms`.
  * Errors   throws RangeError for an invalid clip range.
- * Source   "Length-Unbiased Sequence Policy Optimization" 2026, arXiv:2602.05261; TRL `loss_type="luspo"` by sequences.
+ * Source   "Length-Unbiased Sequence Policy Optimization" 2026, arXiv:2602.05261; TRL
+ *          `loss_type="luspo"` by sequences.
  *
  * @example
  * luspo().aggregation // 'seq-mean-token-sum'

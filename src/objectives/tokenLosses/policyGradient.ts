@@ -11,7 +11,8 @@ import type { TokenObjective } from './tokenObjective.js'
  *          or limits them.
  * Used by  REINFORCE, RLOO (arXiv:2402.14740), OPO (arXiv:2505.23585), GPG; verl `loss_mode=gpg`
  * Shapes   see `TokenTerms`. The gradient of a token is `-A`.
- * Source   Williams 1992, "Simple statistical gradient-following algorithms", equation 11; GPG: Chu et al. 2025, arXiv:2504.02546, equation 7.
+ * Source   Williams 1992, "Simple statistical gradient-following algorithms", equation 11; GPG: Chu
+ *          et al. 2025, arXiv:2504.02546, equation 7.
  *
  * @example
  * policyGradient().name // 'policyGradient'

@@ -14,8 +14,10 @@ export interface SAPOOptions {
  * sigmoid(tau (w - 1))`; near `w = 1` its gradient is that of `-w A`, and it fades as the ratio
  * moves away.
  *
- * Equation $\ell_t = -A_t \frac{4}{\tau} \sigma(\tau (w_t - 1))$, $\tau = \tau_+$ where $A_t > 0$, else $\tau_-$
- * Gradient $\partial \ell_t / \partial \log \pi_t = -4 w_t A_t \, \sigma(x) (1 - \sigma(x))$ with $x = \tau (w_t - 1)$: $-A_t$ at ratio 1, fading
+ * Equation $\ell_t = -A_t \frac{4}{\tau} \sigma(\tau (w_t - 1))$, $\tau = \tau_+$ where $A_t > 0$,
+ *          else $\tau_-$
+ * Gradient $\partial \ell_t / \partial \log \pi_t = -4 w_t A_t \, \sigma(x) (1 - \sigma(x))$ with
+ * $x = \tau (w_t - 1)$: $-A_t$ at ratio 1, fading
  *          on both sides
  * When     if the edge of a clip range makes training unstable. Not if a strict bound is required.
  * Used by  Qwen3-VL (arXiv:2511.20347); verl `loss_mode=sapo`; TRL `loss_type="sapo"`

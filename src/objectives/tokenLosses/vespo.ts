@@ -26,14 +26,16 @@ const LARGEST_LOG = 20
  * completion, `s = exp(sum_t log w_t)`, and `phi(s) = s^k e^(d (1 - s))`, which is 1 at `s = 1`,
  * and falls on both sides of `k / d`. Nothing is clipped.
  *
- * Equation $\ell_t = -\operatorname{sg}(\phi(s)) A_t \log \pi_t$ with $s = \exp(\sum_t \log w_t)$ and $\phi(s) = s^k e^{d (1 - s)}$
+ * Equation $\ell_t = -\operatorname{sg}(\phi(s)) A_t \log \pi_t$ with $s = \exp(\sum_t \log w_t)$
+ *          and $\phi(s) = s^k e^{d (1 - s)}$
  * Gradient $\partial \ell_t / \partial \log \pi_t = -\phi(s) A_t$ for every token of the completion
  * When     for very old batches: the ratio of the whole completion counts, and its weight falls
  *          smoothly to 0 on both sides.
  * Used by  arXiv:2602.10693; TRL `loss_type="vespo"`
  * Shapes   see `TokenTerms`. The gradient of a token is `-phi(s) A`.
  * Errors   throws RangeError for a power that is negative or a decay that is not positive.
- * Source   "VESPO: Variational Sequence-Level Soft Policy Optimization" 2026, arXiv:2602.10693; the limits are TRL's (`loss_type="vespo"`).
+ * Source   "VESPO: Variational Sequence-Level Soft Policy Optimization" 2026, arXiv:2602.10693; the
+ *          limits are TRL's (`loss_type="vespo"`).
  *
  * @example
  * vespo().name // 'vespo'

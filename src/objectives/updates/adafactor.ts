@@ -37,15 +37,18 @@ const FLOAT32_EPSILON = 2 ** -23
  * Creates Adafactor: AdamW's second moment in the memory of its rows and columns, no first moment,
  * steps relative to the size of the parameter.
  *
- * `R <- R + t^decay (mean of g^2 by row - R)`, `C` likewise by column, `V = R C / mean(R)`; `u = g / sqrt(max(V, eps1^2))`;
- * `p <- p (1 - lr wd) - max(eps2, rms(p)) min(lr, 1 / sqrt(t)) u / max(1, rms(u) / clip)`.
+ * `R <- R + t^decay (mean of g^2 by row - R)`, `C` likewise by column, `V = R C / mean(R)`;
+ * `u = g / sqrt(max(V, eps1^2))`; `p <- p (1 - lr wd) - max(eps2, rms(p)) min(lr, 1 / sqrt(t)) u /
+ * max(1, rms(u) / clip)`.
  *
- * Equation $V = R C / \operatorname{mean}(R)$, $u = g / \sqrt V$,
- *          $p \leftarrow p (1 - \eta \lambda) - \max(\epsilon_2, \operatorname{rms}(p)) \min(\eta, t^{-1/2}) \frac{u}{\max(1, \operatorname{rms}(u) / c)}$
+ * Equation $V = R C / \operatorname{mean}(R)$, $u = g / \sqrt V$, $p \leftarrow p (1 - \eta
+ *          \lambda) - \max(\epsilon_2, \operatorname{rms}(p)) \min(\eta, t^{-1/2}) \frac{u}{\max(1,
+ *          \operatorname{rms}(u) / c)}$
  * When     if the states of AdamW do not fit into memory.
  * Used by  T5 (arXiv:1910.10683), PaLM (arXiv:2204.02311); `torch.optim.Adafactor`
  * Errors   throws RangeError for a decay that is not negative, or other settings that are.
- * Source   Shazeer and Stern 2018, arXiv:1804.04235, algorithms 4 and 5; the arithmetic of `torch.optim.Adafactor`.
+ * Source   Shazeer and Stern 2018, arXiv:1804.04235, algorithms 4 and 5; the arithmetic of
+ *          `torch.optim.Adafactor`.
  *
  * @example
  * adafactor().name // 'adafactor'

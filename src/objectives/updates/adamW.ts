@@ -25,14 +25,16 @@ export interface AdamWState {
 /**
  * Creates Adam with decoupled weight decay.
  *
- * `m <- b1 m + (1 - b1) g`, `v <- b2 v + (1 - b2) g^2`, `p <- p (1 - lr wd) - lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)` with t counted
- * from 1.
+ * `m <- b1 m + (1 - b1) g`, `v <- b2 v + (1 - b2) g^2`, `p <- p (1 - lr wd) - lr (m / (1 - b1^t)) /
+ * (sqrt(v / (1 - b2^t)) + eps)` with t counted from 1.
  *
- * Equation $m \leftarrow \beta_1 m + (1 - \beta_1) g$, $v \leftarrow \beta_2 v + (1 - \beta_2) g^2$,
- *          $p \leftarrow p (1 - \eta \lambda) - \eta \frac{m / (1 - \beta_1^t)}{\sqrt{v / (1 - \beta_2^t)} + \epsilon}$
+ * Equation $m \leftarrow \beta_1 m + (1 - \beta_1) g$,
+ *          $v \leftarrow \beta_2 v + (1 - \beta_2) g^2$, $p \leftarrow p (1 - \eta \lambda) - \eta
+ *          \frac{m / (1 - \beta_1^t)}{\sqrt{v / (1 - \beta_2^t)} + \epsilon}$
  * When     the first choice.
  * Used by  nearly all language models; `torch.optim.AdamW`
- * Source   Loshchilov and Hutter 2019, arXiv:1711.05101, algorithm 2; the arithmetic of `torch.optim.AdamW`.
+ * Source   Loshchilov and Hutter 2019, arXiv:1711.05101, algorithm 2; the arithmetic of
+ *          `torch.optim.AdamW`.
  */
 export const adamW = (options: AdamWOptions = {}): Optimizer<AdamWState> => {
   checkOptions('adamW', options, {

@@ -46,7 +46,8 @@ const select = (tensors: NamedTensors, names: readonly string[]): NamedTensors =
 /**
  * Combines optimizers: each parameter belongs to the first group that has it.
  *
- * Equation $p \leftarrow \operatorname{update}_{g(p)}(p)$ with the learning rate $\eta \, scale_{g(p)}$ of the first group that has it
+ * Equation $p \leftarrow \operatorname{update}_{g(p)}(p)$ with the learning rate
+ *          $\eta \, scale_{g(p)}$ of the first group that has it
  * When     if parameters need different optimizers: no decay for gains, `muon` for matrices.
  * Used by  parameter groups of `torch.optim`
  * Errors   throws RangeError for two groups of one name, for an empty list, for a group whose

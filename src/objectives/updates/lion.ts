@@ -21,9 +21,11 @@ export interface LionState {
  * Creates Lion: every weight moves by the learning rate, in the direction of the sign of momentum
  * and gradient combined.
  *
- * `p <- p (1 - lr wd) - lr sign(b1 m + (1 - b1) g)`; `m <- b2 m + (1 - b2) g`. Learning rates are 3 to 10 times smaller than AdamW's.
+ * `p <- p (1 - lr wd) - lr sign(b1 m + (1 - b1) g)`; `m <- b2 m + (1 - b2) g`. Learning rates are 3
+ * to 10 times smaller than AdamW's.
  *
- * Equation $p \leftarrow p (1 - \eta \lambda) - \eta \operatorname{sgn}(\beta_1 m + (1 - \beta_1) g)$, $m \leftarrow \beta_2 m + (1 - \beta_2) g$
+ * Equation $p \leftarrow p (1 - \eta \lambda) - \eta \operatorname{sgn}(\beta_1 m + (1 - \beta_1)
+ *          g)$, $m \leftarrow \beta_2 m + (1 - \beta_2) g$
  * When     to keep one state for each weight instead of two.
  * Used by  arXiv:2302.06675
  * Errors   throws RangeError for betas that are not in [0, 1) or a negative decay.

@@ -59,7 +59,8 @@ export const orthogonalized = (matrix: tf.Tensor, iterations: number): tf.Tensor
  * equally. For the matrices of hidden layers: embeddings, the head, gains and biases need another
  * optimizer, by `grouped`.
  *
- * `m <- mu m + (1 - mu) g`; `d = orthogonalized(m)`, in Nesterov's form of `(1 - mu) g + mu m`; `p <- p (1 - lr wd) - lr scale d`.
+ * `m <- mu m + (1 - mu) g`; `d = orthogonalized(m)`, in Nesterov's form of `(1 - mu) g + mu m`;
+ * `p <- p (1 - lr wd) - lr scale d`.
  *
  * Equation $m \leftarrow \mu m + (1 - \mu) g$, $d = \operatorname{orth}((1 - \mu) g + \mu m)$,
  *          $p \leftarrow p (1 - \eta \lambda) - \eta \, scale \, d$
@@ -67,7 +68,8 @@ export const orthogonalized = (matrix: tf.Tensor, iterations: number): tf.Tensor
  * Used by  Moonlight (arXiv:2502.16982), Kimi K2 (arXiv:2507.20534); `torch.optim.Muon`
  * Errors   `init` throws RangeError for a parameter that is not a matrix, with its name; `muon` for
  *          invalid options.
- * Source   Jordan et al. 2024; the arithmetic of `torch.optim.Muon`, which iterates in bfloat16; `match-adamw`: Liu et al. 2025, arXiv:2502.16982.
+ * Source   Jordan et al. 2024; the arithmetic of `torch.optim.Muon`, which iterates in bfloat16;
+ *          `match-adamw`: Liu et al. 2025, arXiv:2502.16982.
  *
  * @example
  * muon({ scale: 'match-adamw' }).name // 'muon'

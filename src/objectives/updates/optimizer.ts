@@ -66,7 +66,8 @@ export const globalNorm = (tensors: NamedTensors): tf.Tensor =>
  * When     always, with 1 or below: a bad batch moves the weights no further than a good one.
  * Used by  `torch.nn.utils.clip_grad_norm_`; verl `grad_clip`; Transformers `max_grad_norm`
  * Errors   throws RangeError for a `maxNorm` that is not positive.
- * Source   Pascanu et al. 2013, arXiv:1211.5063, algorithm 1; `norm + 1e-6` in the denominator as in PyTorch's `clip_grad_norm_`.
+ * Source   Pascanu et al. 2013, arXiv:1211.5063, algorithm 1; `norm + 1e-6` in the denominator as
+ *          in PyTorch's `clip_grad_norm_`.
  */
 export const clipByGlobalNorm = (
   grads: NamedTensors,

@@ -23,11 +23,13 @@ export interface SGDState {
  *
  * `g <- g + wd p`; `m <- mu m + g`; `p <- p - lr m`, or `p - lr (g + mu m)` in Nesterov's form.
  *
- * Equation $g \leftarrow g + \lambda p$, $m \leftarrow \mu m + g$, $p \leftarrow p - \eta m$; `nesterov`: $p \leftarrow p - \eta (g + \mu m)$
+ * Equation $g \leftarrow g + \lambda p$, $m \leftarrow \mu m + g$, $p \leftarrow p - \eta m$;
+ *          `nesterov`: $p \leftarrow p - \eta (g + \mu m)$
  * When     if memory is short, and in tests, because a step is the gradient itself.
  * Used by  `torch.optim.SGD`
  * Errors   throws RangeError for a momentum that is not in [0, 1) or a negative decay.
- * Source   Sutskever et al. 2013, "On the importance of initialization and momentum", equations 1 to 4; the arithmetic of `torch.optim.SGD`.
+ * Source   Sutskever et al. 2013, "On the importance of initialization and momentum", equations 1
+ *          to 4; the arithmetic of `torch.optim.SGD`.
  *
  * @example
  * sgd({ momentum: 0.9 }).name // 'sgd'

@@ -18,7 +18,8 @@ export interface WeightAverage {
  * When     for a policy to evaluate, or a slowly moving reference.
  * Used by  arXiv:1703.01780; `torch.optim.swa_utils`
  * Errors   throws RangeError for a decay that is not in [0, 1).
- * Source   Polyak and Juditsky 1992; exponential: Tarvainen and Valpola 2017, arXiv:1703.01780, equation 2.
+ * Source   Polyak and Juditsky 1992; exponential: Tarvainen and Valpola 2017, arXiv:1703.01780,
+ *          equation 2.
  *
  * @example
  * weightAverage({ decay: 0 }).update({ w: tf.scalar(1) }, { w: tf.scalar(3) }, 0).w.dataSync() // [3]

@@ -78,7 +78,9 @@ export interface GameRunParts<P> {
 
 const [PLAYER, PAST] = ['player', 'past']
 
-/** Repeats casts so that games against old weights have the given share, as near as 20 casts allow. */
+/**
+ * Repeats casts so that games against old weights have the given share, as near as 20 casts allow.
+ */
 const castsOf = (
   players: number,
   casts: readonly (readonly string[])[],
@@ -143,15 +145,17 @@ const playersPolicy = (
  * Builds a run of self-play: one policy in all seats of a game (or in those that `casts` give to
  * `player`), trained on the rows of each role with a baseline of its own (`roleAdvantage`).
  *
- * With `selfPlay.poolShare`, a share of the games is against old weights, drawn anew for each update
- * from a pool that covers the run. With `selfPlay.magnetEvery`, the reference of the KL term in the
- * loss follows the policy, as in magnetic mirror descent: each stretch approaches the equilibrium of a
- * game with a penalty, and the penalty moves along. Pools and references are part of checkpoints.
+ * With `selfPlay.poolShare`, a share of the games is against old weights, drawn anew for each
+ * update from a pool that covers the run. With `selfPlay.magnetEvery`, the reference of the KL term
+ * in the loss follows the policy, as in magnetic mirror descent: each stretch approaches the
+ * equilibrium of a game with a penalty, and the penalty moves along. Pools and references are part
+ * of checkpoints.
  *
  * Errors   throws RangeError if settings contradict each other.
  * Effects  holds the weights of the policy, its reference and the pool until the run is closed.
- * Source   SPIRAL, Liu et al. 2025, arXiv:2506.24119; fictitious self-play, Heinrich et al. 2015, for
- *          the pool; magnetic mirror descent, Sokota et al. 2023, arXiv:2206.05825, for the reference.
+ * Source   SPIRAL, Liu et al. 2025, arXiv:2506.24119; fictitious self-play, Heinrich et al. 2015,
+ *          for the pool; magnetic mirror descent, Sokota et al. 2023, arXiv:2206.05825, for the
+ *          reference.
  */
 export const gameRun = <P>(settings: GameRunSettings, parts: GameRunParts<P>): AnyRun => {
   checkOptions<GameRunParts<never>>('gameRun', parts as never, {

@@ -82,8 +82,9 @@ const DECISION_OPTIONS: OptionKinds<ModelDecisionsOptions<never>> = {
 }
 
 /**
- * Returns the probabilities of a model in every decision of a game, by scoring the reply of each legal
- * action. Each decision is a conversation of one prompt, as in `GameEnv` with `memory: 'turn'`.
+ * Returns the probabilities of a model in every decision of a game, by scoring the reply of each
+ * legal action. Each decision is a conversation of one prompt, as in `GameEnv` with
+ * `memory: 'turn'`.
  *
  * Errors   rejects with FailureError if the model fails or the template refuses a prompt.
  * Cost     visits every history, and scores each action of each decision: for small games.
@@ -148,8 +149,9 @@ export interface NashConvOptions<P> extends ModelDecisionsOptions<P> {
 }
 
 /**
- * Makes an evaluator of how far a model is from an equilibrium of a game: `nashConv` of its exact policy,
- * and `legal`, the mean probability that its reply is a legal action. Each result is a decision.
+ * Makes an evaluator of how far a model is from an equilibrium of a game: `nashConv` of its exact
+ * policy, and `legal`, the mean probability that its reply is a legal action. Each result is a
+ * decision.
  *
  * Cost     as `modelDecisions` and `nashConv`.
  */

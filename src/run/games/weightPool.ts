@@ -50,11 +50,11 @@ const poolSchema = z.strictObject({ every: z.number().int().positive(), versions
 /**
  * Makes a pool of weights that begins with `start` as version 0.
  *
- * Weights are kept every `every` updates. When more than `size` are there, every second one is dropped
- * and the interval doubles, so that the pool covers the whole run in bounded memory.
+ * Weights are kept every `every` updates. When more than `size` are there, every second one is
+ * dropped and the interval doubles, so that the pool covers the whole run in bounded memory.
  *
- * Errors   throws RangeError unless `size` is at least 2, or 1 for the newest weights alone, and `every`
- *          is at least 1.
+ * Errors   throws RangeError unless `size` is at least 2, or 1 for the newest weights alone, and
+ *          `every` is at least 1.
  * Effects  holds tensors until `release`.
  */
 export const weightPool = (name: string, start: NamedTensors, options: WeightPoolOptions): WeightPool => {
@@ -141,7 +141,10 @@ export const weightPool = (name: string, start: NamedTensors, options: WeightPoo
   }
 }
 
-/** Returns the learner with the weights of pools in its checkpoints. `onRestore` is called after they are read. */
+/**
+ * Returns the learner with the weights of pools in its checkpoints. `onRestore` is called after
+ * they are read.
+ */
 export const withPools = <B, M>(learner: Learner<B, M>, pools: readonly WeightPool[]): Learner<B, M> => ({
   ...learner,
   files: () =>

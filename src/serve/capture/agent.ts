@@ -195,9 +195,9 @@ const opened = async <T extends Task>(
  * trained as it is: it only has to send its requests to `baseUrl`.
  *
  * The server speaks OpenAI's chat and Responses APIs and Anthropic's Messages API, streamed or not,
- * with tools. It answers to every model name, and samples at the run's temperature. Each attempt has
- * its own base address, so parallel calls of one program, such as those of sub-agents, belong to one
- * session. A process gets the address in `OPENAI_BASE_URL` and `ANTHROPIC_BASE_URL`.
+ * with tools. It answers to every model name, and samples at the run's temperature. Each attempt
+ * has its own base address, so parallel calls of one program, such as those of sub-agents, belong
+ * to one session. A process gets the address in `OPENAI_BASE_URL` and `ANTHROPIC_BASE_URL`.
  *
  * An attempt fails if the program throws, exceeds `timeoutMs`, or ends before its calls are
  * answered. A failed attempt has no reward. Calls after the end of an attempt are refused with 409

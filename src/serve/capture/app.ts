@@ -68,7 +68,10 @@ interface SessionOptions {
   readonly metadata?: CapturedSession['metadata']
   /** Sampling of the session's calls, whatever they request. Default: that of the proxy. */
   readonly sampling?: SamplingOverride
-  /** Random key of all calls, whatever seeds they request. Default: their seeds, else the proxy's key. */
+  /**
+   * Random key of all calls, whatever seeds they request. Default: their seeds, else the proxy's
+   * key.
+   */
   readonly key?: Key
 }
 

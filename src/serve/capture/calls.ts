@@ -1,4 +1,6 @@
-/** One call of a session: answered as any server answers it, and recorded as the engine sampled it. */
+/**
+ * One call of a session: answered as any server answers it, and recorded as the engine sampled it.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import type { Calendar, Clock } from '../../core/capabilities.js'
 import { child, type Key } from '../../core/key.js'
@@ -66,7 +68,10 @@ const askedTools = (body: Body, format: NonNullable<ServeOptions['features']>['t
     ? null
     : { format, calls: body.parallel_tool_calls === false ? 'first' : 'all', tools: objectsOf(body.tools) ?? [] }
 
-/** What an answer is read from: its text, or where tags of calls are special tokens, all of its tokens but the one that ended it. */
+/**
+ * What an answer is read from: its text, or where tags of calls are special tokens, all of its
+ * tokens but the one that ended it.
+ */
 const readText = (
   { tokens, text }: RecordedCompletion,
   tools: AskedTools | null,

@@ -1,4 +1,7 @@
-/** Going on from the tokens of an earlier answer: what the model wrote stays as it wrote it, and only what is new is encoded. */
+/**
+ * Going on from the tokens of an earlier answer: what the model wrote stays as it wrote it, and
+ * only what is new is encoded.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import {
   appendMessage,
@@ -54,7 +57,10 @@ const withoutCallIds = (item: Message): Message => ({
   toolCalls: item.toolCalls.map(({ name, arguments: args }) => ({ name, arguments: args })),
 })
 
-/** An answer as the message that a client sends back. Undefined where its calls have arguments that are no JSON object. */
+/**
+ * An answer as the message that a client sends back. Undefined where its calls have arguments that
+ * are no JSON object.
+ */
 const answerMessage = ({
   text,
   calls,
@@ -85,7 +91,10 @@ const plain = (item: Message): Message => ({
 
 const plainHistory = (history: History): History => History(history.messages.map(plain))
 
-/** Whether a request is one whose messages are rendered as a plain conversation, for the assistant to answer. */
+/**
+ * Whether a request is one whose messages are rendered as a plain conversation, for the assistant
+ * to answer.
+ */
 const isPlain = ({
   add_special_tokens: special,
   add_generation_prompt: prompt,
@@ -110,8 +119,8 @@ interface Suffix {
 }
 
 /**
- * The ids after an answer. The turn's end is encoded with what follows it, so that the cut is where special tokens cut anyway; an answer that
- * has sampled the end itself keeps its own.
+ * The ids after an answer. The turn's end is encoded with what follows it, so that the cut is where
+ * special tokens cut anyway; an answer that has sampled the end itself keeps its own.
  */
 const idsAfter = (
   { tokenizer }: PromptText,
@@ -127,7 +136,10 @@ const idsAfter = (
   return all
 }
 
-/** Where the template ends the turn of an answer: its last end token there, if the template wrote it itself. */
+/**
+ * Where the template ends the turn of an answer: its last end token there, if the template wrote it
+ * itself.
+ */
 const endOfTurn = (
   closed: { readonly text: string; readonly given: readonly TextRange[] },
   token: string,
@@ -190,11 +202,13 @@ const goOn = (
 }
 
 /**
- * A conversation with the tokens of the last answer in it that is known, and with what was rendered after it. The rendering is taken where no
- * answer is known, where the client changed one, and where the template changes what stands before an answer, as templates that drop old
- * thoughts do: then the model is to see other text.
+ * A conversation with the tokens of the last answer in it that is known, and with what was rendered
+ * after it. The rendering is taken where no answer is known, where the client changed one, and
+ * where the template changes what stands before an answer, as templates that drop old thoughts do:
+ * then the model is to see other text.
  *
- * Laws     where encoding the rendering gives back the tokens of the answers, the ids are those of the rendering.
+ * Laws     where encoding the rendering gives back the tokens of the answers, the ids are those of
+ *          the rendering.
  * Cost     two runs of the template besides; the encoding is of what is new.
  */
 export const continueConversation = (
@@ -219,7 +233,8 @@ export const continueConversation = (
 }
 
 /**
- * Remembers an answer, so that a conversation can go on from it. Answers that a stop string cut are not: their text ends before their tokens.
+ * Remembers an answer, so that a conversation can go on from it. Answers that a stop string cut are
+ * not: their text ends before their tokens.
  *
  * Effects  adds to `answers`.
  */

@@ -52,8 +52,9 @@ const isLast = (event: GenerationEvent, completions: readonly Growing[]): boolea
   event._tag === 'Failed' || completions.every(({ finishReason }) => finishReason !== null)
 
 /**
- * The engine, with `told` called once for each request when it has ended: finished, failed, or left by its reader. The last event of a request
- * is passed on when `told` has resolved: whoever has seen the end of an answer can rely on its record.
+ * The engine, with `told` called once for each request when it has ended: finished, failed, or left
+ * by its reader. The last event of a request is passed on when `told` has resolved: whoever has
+ * seen the end of an answer can rely on its record.
  *
  * Errors   what `told` rejects with ends the stream of the request.
  * Effects  those of the engine; it holds the tokens of running requests.

@@ -49,7 +49,10 @@ export interface LiveSession {
 type NewSession = Pick<CapturedSession, 'id' | 'group' | 'metadata' | 'createdAt'> & {
   /** Sampling of this session's calls. Default: that of the proxy. */
   readonly sampling?: SamplingOverride
-  /** Random key of all calls, whatever seeds they request. Default: their seeds, else the proxy's key. */
+  /**
+   * Random key of all calls, whatever seeds they request. Default: their seeds, else the proxy's
+   * key.
+   */
   readonly key?: Key
 }
 
@@ -58,7 +61,9 @@ export interface CaptureSessions {
   readonly open: (session: NewSession, secret: string) => Promise<E.Either<ApiFailure, LiveSession>>
   readonly get: (id: string) => LiveSession | undefined
   readonly list: () => readonly LiveSession[]
-  /** Whether calls may come: `Left(ApiFailure)`, 409 after the end, 503 where the bytes are used up. */
+  /**
+   * Whether calls may come: `Left(ApiFailure)`, 409 after the end, 503 where the bytes are used up.
+   */
   readonly mayCall: (live: LiveSession) => E.Either<ApiFailure, void>
   /** A request comes in: its number in the session. */
   readonly asks: (live: LiveSession) => number
@@ -86,7 +91,8 @@ const bytesOf = ({ prompt, completions, messages, tools }: CapturedCall): number
 /**
  * Sessions in memory, every change of them told to a journal.
  *
- * Effects  holds them until they are dropped, or idle for too long: that is looked at whenever a session is asked for or opened.
+ * Effects  holds them until they are dropped, or idle for too long: that is looked at whenever a
+ *          session is asked for or opened.
  */
 export const makeSessions = (
   limits: CaptureLimits,

@@ -78,7 +78,10 @@ const contentOf = (content: z.infer<typeof text>, at: string): E.Either<ApiFailu
   return E.right(texts.length === 1 ? texts[0] : texts.map((each) => ({ type: 'text', text: each })))
 }
 
-/** The messages so far. A call of a tool belongs to the message before it, if that is the assistant's. */
+/**
+ * The messages so far. A call of a tool belongs to the message before it, if that is the
+ * assistant's.
+ */
 interface Growing {
   readonly messages: readonly Readonly<Record<string, unknown>>[]
   /** Whether the last message still takes calls. */

@@ -44,7 +44,9 @@ export const wholeReply = (
   }
 }
 
-/** Something that happened in a streamed reply. Blocks are opened and closed one after the other. */
+/**
+ * Something that happened in a streamed reply. Blocks are opened and closed one after the other.
+ */
 export type ReplyEvent =
   | { readonly _tag: 'Begin'; readonly cached: number }
   | { readonly _tag: 'Open'; readonly index: number; readonly block: ReplyBlock }

@@ -1,6 +1,6 @@
 /**
- * Python's `Markup`, the result of `safe` and `escape`: `+` escapes text that is joined to it. As in
- * Transformers, templates do not escape their output, so nothing else depends on it.
+ * Python's `Markup`, the result of `safe` and `escape`: `+` escapes text that is joined to it. As
+ * in Transformers, templates do not escape their output, so nothing else depends on it.
  */
 import { derived, joinPrinted } from './origin.js'
 import { print } from './print.js'

@@ -56,7 +56,10 @@ export interface ChatTemplate {
   readonly source: string
   /** The form in which messages reach the template: text, lists of parts, or either. */
   readonly contentForm: ContentForm
-  /** Renders messages in the form of the model hubs. `Left(TemplateFailure)` if the template raises an exception. */
+  /**
+   * Renders messages in the form of the model hubs. `Left(TemplateFailure)` if the template raises
+   * an exception.
+   */
   readonly run: (messages: readonly object[], options: RenderOptions) => E.Either<TemplateFailure, TemplateOutput>
 }
 

@@ -12,8 +12,9 @@ type Run = (messages: readonly object[]) => E.Either<TemplateFailure, TemplateOu
 const PROBE = 'probe-7f3a'
 
 /**
- * Determines the form of content by rendering one user message both ways: text is rendered in place; a list is rendered
- * as its text, not printed with its keys. A template that shows neither is given text.
+ * Determines the form of content by rendering one user message both ways: text is rendered in
+ * place; a list is rendered as its text, not printed with its keys. A template that shows neither
+ * is given text.
  */
 export const contentFormOf = (run: Run): ContentForm => {
   const textFor = (content: unknown): string | undefined => {
@@ -43,7 +44,9 @@ const isMedia = (part: ContentPart): part is MediaPart => part.type !== 'text'
 
 const hasMedia = ({ content }: Message): boolean => content.some(isMedia)
 
-/** Returns true if a template writes nothing for a part: a message with it renders like one without. */
+/**
+ * Returns true if a template writes nothing for a part: a message with it renders like one without.
+ */
 const drops = (run: Run, role: string, part: MediaPart): boolean => {
   const rendered = (more: readonly object[]) => run([{ role, content: [{ type: 'text', text: PROBE }, ...more] }])
   const [without, having] = [rendered([]), rendered([mediaValue(part)])]

@@ -9,7 +9,10 @@
 import { tokenizerWork } from './budget.js'
 import { type FindMatches, replaceMatches } from './pattern.js'
 
-/** Ranges of the original, in UTF-16 code units, by code unit of the text. Both units of a surrogate pair have the range of the pair. */
+/**
+ * Ranges of the original, in UTF-16 code units, by code unit of the text. Both units of a surrogate
+ * pair have the range of the pair.
+ */
 interface Alignment {
   readonly starts: Int32Array
   readonly ends: Int32Array

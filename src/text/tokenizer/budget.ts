@@ -1,4 +1,6 @@
-/** Limits the work of encoding or decoding one text with the tokenizer of an untrusted model folder. */
+/**
+ * Limits the work of encoding or decoding one text with the tokenizer of an untrusted model folder.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import { type Failure, FailureError } from '../../core/failure.js'
 import { workCounter } from '../../core/workBudget.js'

@@ -1,9 +1,11 @@
 /**
- * Training of a byte-level byte pair encoding, into the contents of a Hugging Face `tokenizer.json`.
+ * Training of a byte-level byte pair encoding, into the contents of a Hugging Face
+ * `tokenizer.json`.
  *
- * Source   Sennrich, Haddow and Birch 2016, arXiv:1508.07909 (merge the most frequent pair of symbols); Radford et al. 2019, GPT-2
- *          (start from the 256 bytes, written as printable characters; merge within the pieces of a regular expression). Numbers
- *          are cut into single digits, as in Qwen2.
+ * Source   Sennrich, Haddow and Birch 2016, arXiv:1508.07909 (merge the most frequent pair of
+ *          symbols); Radford et al. 2019, GPT-2 (start from the 256 bytes, written as printable
+ *          characters; merge within the pieces of a regular expression). Numbers are cut into
+ *          single digits, as in Qwen2.
  */
 
 /** The contents of `tokenizer.json`. */

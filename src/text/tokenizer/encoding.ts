@@ -13,7 +13,9 @@ export interface Encoding {
   readonly offsets: Int32Array
   /** The type ids that the template assigns: 0, and usually 1 for the second text. */
   readonly typeIds: Int32Array
-  /** The text that a token came from: 0, or 1 for the second text, or -1 for tokens that were added. */
+  /**
+   * The text that a token came from: 0, or 1 for the second text, or -1 for tokens that were added.
+   */
   readonly texts: Int32Array
   /** 1 for tokens, 0 for padding. */
   readonly attentionMask: Int32Array

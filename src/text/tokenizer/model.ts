@@ -1,6 +1,9 @@
 /** The common interface of all models: a vocabulary, and the tokens of a piece of text. */
 
-/** Token ids of a piece with their ranges of it, in UTF-16 code units: id, start, end; id, start, end; ... */
+/**
+ * Token ids of a piece with their ranges of it, in UTF-16 code units: id, start, end; id, start,
+ * end; ...
+ */
 type PieceTokens = Int32Array
 
 export interface Vocabulary {

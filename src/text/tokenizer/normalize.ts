@@ -22,7 +22,9 @@ export type Normalize = (text: AlignedText) => AlignedText
 /** The length below which the sorting of combining characters is fast. */
 const SHORT_RUN = 1024
 
-/** Charges the sorting of combining characters, whose time grows with the square of their number. */
+/**
+ * Charges the sorting of combining characters, whose time grows with the square of their number.
+ */
 const chargeSorting = (text: string): void => {
   if (text.length < SHORT_RUN) return
   for (const [run] of text.matchAll(/\p{M}+/gu)) if (run.length > SHORT_RUN) tokenizerWork.spend(run.length ** 2 / 16)

@@ -4,7 +4,10 @@ import { tokenizerWork } from './budget.js'
 import type { PatternJson } from './files.js'
 import { type Guard, guardOf, type Rescan } from './patternGuard.js'
 
-/** The part of the library that is used here; its own declarations are not resolved under Node's module rules. */
+/**
+ * The part of the library that is used here; its own declarations are not resolved under Node's
+ * module rules.
+ */
 interface Translator {
   readonly SplitPreTokenizer: new (json: object) => { readonly pattern: RegExp | null }
 }

@@ -27,7 +27,9 @@ const MOST_NODES = 2 ** 14
 export interface Rescan {
   /** The sources of the characters that the repetition may read. */
   readonly characters: readonly string[]
-  /** The repetition begins at most this many UTF-16 units behind the place where a match is tried. */
+  /**
+   * The repetition begins at most this many UTF-16 units behind the place where a match is tried.
+   */
   readonly offset: number
 }
 

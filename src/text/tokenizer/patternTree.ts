@@ -1,4 +1,7 @@
-/** Regular expressions of a tokenizer file as trees, so that their cost can be bounded before they run. */
+/**
+ * Regular expressions of a tokenizer file as trees, so that their cost can be bounded before they
+ * run.
+ */
 
 /** A part of a JavaScript expression with the flag `u`. */
 export type PatternNode =

@@ -1,4 +1,7 @@
-/** The post-processors of `tokenizer.json`: offsets without blanks, and the special tokens around texts. */
+/**
+ * The post-processors of `tokenizer.json`: offsets without blanks, and the special tokens around
+ * texts.
+ */
 import { tokenizerWork } from './budget.js'
 import { addedEncoding, concatenateEncodings, type Encoding } from './encoding.js'
 import type { SimplePostProcessor, TemplatePiece } from './files.js'

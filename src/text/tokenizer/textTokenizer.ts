@@ -57,8 +57,9 @@ export interface TextTokenizer {
   /**
    * Returns the ids of a text. By default, special tokens in it are recognized and none are added.
    *
-   * Errors   like all methods that encode or decode, throws FailureError with the tag `TokenizerFailure` for a text on which the
-   *          files of the model need more work than their budget: 2^20 steps, and 256 for each character.
+   * Errors   like all methods that encode or decode, throws FailureError with the tag
+   *          `TokenizerFailure` for a text on which the files of the model need more work than
+   *          their budget: 2^20 steps, and 256 for each character.
    */
   readonly encode: (text: string, options?: EncodeOptions) => Int32Array
   /** Returns the ids of a text with offsets, masks and types. */

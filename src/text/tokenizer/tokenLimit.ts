@@ -13,7 +13,9 @@ interface Slice {
   readonly tokens: number
 }
 
-/** Encodes a text slice by slice. The sum of `tokens` is a lower bound of the tokens of the text. */
+/**
+ * Encodes a text slice by slice. The sum of `tokens` is a lower bound of the tokens of the text.
+ */
 export function* tokensBySlice(text: string, { encode }: Pick<TextTokenizer, 'encode'>): Generator<Slice> {
   for (let at = 0; at < text.length; at += SLICE) {
     const slice = text.slice(at, at + SLICE)

@@ -1,4 +1,7 @@
-/** TorchRL's JSON answers: the whole answer is `{"message": ..., "tools": [{"tool": ..., "args": {...}, "tag": ...}]}`. */
+/**
+ * TorchRL's JSON answers: the whole answer is `{"message": ..., "tools": [{"tool": ..., "args":
+ * {...}, "tag": ...}]}`.
+ */
 import { callObject } from './callObject.js'
 import { isBlank, JSON_START, type JsonState, stepJson } from './json.js'
 import { type CallMachine, wholeAnswer } from './machine.js'

@@ -26,7 +26,10 @@ const nameAndArguments =
     return { ...step, events: [{ _tag: 'Call', name }, ...step.events] }
   }
 
-/** `<tool_call>{...}</tool_call>`, any number, with text around. Source: the chat templates of Hermes 2 Pro, Qwen 2.5 and Qwen 3. */
+/**
+ * `<tool_call>{...}</tool_call>`, any number, with text around. Source: the chat templates of
+ * Hermes 2 Pro, Qwen 2.5 and Qwen 3.
+ */
 export const hermes: CallMachine = markedCalls([
   { tag: '<tool_call>', block: sequence(blanks, call, blanks, literal('</tool_call>')) },
 ])
@@ -46,8 +49,8 @@ const llamaTag: Part = tagged([
 ])
 
 /**
- * The whole answer is `{"name": ..., "parameters": {...}}`, or several with `;` between. Source: the chat templates of Llama 3.1, 3.2 and 4; `;` as in
- * vLLM's `Llama3JsonToolParser`.
+ * The whole answer is `{"name": ..., "parameters": {...}}`, or several with `;` between. Source:
+ * the chat templates of Llama 3.1, 3.2 and 4; `;` as in vLLM's `Llama3JsonToolParser`.
  */
 export const llama3Json: CallMachine = wholeAnswer(sequence(blanks, optional('<', llamaTag), call, separated))
 
@@ -63,17 +66,23 @@ export const granite3: CallMachine = markedCalls([
   { tag: '<tool_call>', block: sequence(blanks, list(call)) },
 ])
 
-/** Phi-4-mini with vLLM's template: `functools[{...}, ...]`. Source: vLLM's `Phi4MiniJsonToolParser`. */
+/**
+ * Phi-4-mini with vLLM's template: `functools[{...}, ...]`. Source: vLLM's
+ * `Phi4MiniJsonToolParser`.
+ */
 export const phi4Mini: CallMachine = markedCalls([{ tag: 'functools', block: list(call) }])
 
-/** InternLM 2: `<|action_start|><|plugin|>{...}<|action_end|>`. Source: vLLM's `Internlm2ToolParser`. */
+/**
+ * InternLM 2: `<|action_start|><|plugin|>{...}<|action_end|>`. Source: vLLM's
+ * `Internlm2ToolParser`.
+ */
 export const internLm: CallMachine = markedCalls([
   { tag: '<|action_start|><|plugin|>', block: sequence(blanks, call, blanks, literal('<|action_end|>')) },
 ])
 
 /**
- * Command R7B and A: `<|START_ACTION|>[{"tool_call_id": ..., "tool_name": ..., "parameters": {...}}]<|END_ACTION|>`. Source: the chat template of
- * Command A for tools.
+ * Command R7B and A: `<|START_ACTION|>[{"tool_call_id": ..., "tool_name": ..., "parameters":
+ * {...}}]<|END_ACTION|>`. Source: the chat template of Command A for tools.
  */
 export const cohere: CallMachine = markedCalls([
   {
@@ -105,8 +114,10 @@ const withId =
   }
 
 /**
- * Mistral: `[TOOL_CALLS][{...}, ...]`; the tokenizers from version 11 on `[TOOL_CALLS]name[ARGS]{...}`, each call with its own tag, and some with
- * `[CALL_ID]` before `[ARGS]`. Source: the chat templates of Mistral 7B v0.3 and Nemo, mistral-common, vLLM's `MistralToolParser`.
+ * Mistral: `[TOOL_CALLS][{...}, ...]`; the tokenizers from version 11 on
+ * `[TOOL_CALLS]name[ARGS]{...}`, each call with its own tag, and some with `[CALL_ID]` before
+ * `[ARGS]`. Source: the chat templates of Mistral 7B v0.3 and Nemo, mistral-common, vLLM's
+ * `MistralToolParser`.
  */
 export const mistralCalls: CallMachine = markedCalls([
   {
@@ -143,7 +154,10 @@ const deepSeekCalls = (body: Part): CallMachine => {
   ])
 }
 
-/** DeepSeek V3 and R1: after the kind of the call and the name, the arguments are in a fence. Source: their chat templates. */
+/**
+ * DeepSeek V3 and R1: after the kind of the call and the name, the arguments are in a fence.
+ * Source: their chat templates.
+ */
 export const deepSeekV3: CallMachine = deepSeekCalls(
   named('<', () =>
     sequence(
@@ -153,7 +167,10 @@ export const deepSeekV3: CallMachine = deepSeekCalls(
   ),
 )
 
-/** DeepSeek V3.1: the name, and the arguments as they are. Source: its chat template, vLLM's `DeepSeekV31ToolParser`. */
+/**
+ * DeepSeek V3.1: the name, and the arguments as they are. Source: its chat template, vLLM's
+ * `DeepSeekV31ToolParser`.
+ */
 export const deepSeekV31: CallMachine = deepSeekCalls(
   named('<', (name) => sequence(literal(SEPARATOR), blanks, nameAndArguments(name))),
 )

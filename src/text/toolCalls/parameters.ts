@@ -1,4 +1,7 @@
-/** Calls with a tag for each argument: `<tool_call><function=name><parameter=key>value</parameter></function></tool_call>`. */
+/**
+ * Calls with a tag for each argument:
+ * `<tool_call><function=name><parameter=key>value</parameter></function></tool_call>`.
+ */
 import { inJson, JSON_START, type JsonState, stepJson } from './json.js'
 import { type CallMachine, markedCalls } from './machine.js'
 import {

@@ -101,12 +101,18 @@ const afterCall: Part = sequence(
 
 const calls: Part = sequence(blanks, literal('['), blanks, call, afterCall)
 
-/** The whole answer is a list of calls. Source: Meta's prompt format of Llama 3.2, vLLM's `PythonicToolParser`. */
+/**
+ * The whole answer is a list of calls. Source: Meta's prompt format of Llama 3.2, vLLM's
+ * `PythonicToolParser`.
+ */
 export const pythonic: CallMachine = wholeAnswer(calls)
 
 const START = '<|python_start|>'
 
-/** The same, between tags that may be missing. Source: vLLM's template of Llama 4 for lists, and its `Llama4PythonicToolParser`. */
+/**
+ * The same, between tags that may be missing. Source: vLLM's template of Llama 4 for lists, and its
+ * `Llama4PythonicToolParser`.
+ */
 export const llama4Pythonic: CallMachine = wholeAnswer(
   sequence(blanks, optional('<', literal(START)), calls, blanks, literal('<|python_end|>')),
 )

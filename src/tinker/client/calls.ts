@@ -38,7 +38,10 @@ export interface TinkerFailure {
   readonly reason: string
 }
 
-/** Sends one HTTP request: `(url, init) => app.fetch(new Request(url, init))` for a server in this process. */
+/**
+ * Sends one HTTP request: `(url, init) => app.fetch(new Request(url, init))` for a server in this
+ * process.
+ */
 export type TinkerFetch = (
   url: string,
   init: {
@@ -100,7 +103,10 @@ export interface Calls {
   readonly options: CallOptions
   /** One attempt. Errors: `Left` with the reason why there is no answer. */
   readonly attempt: (request: CallRequest) => Promise<Either<string, CallReply>>
-  /** Attempts until there is an answer that is not a passing trouble. Any status but 408, 425, 429 and 5xx is an answer. */
+  /**
+   * Attempts until there is an answer that is not a passing trouble. Any status but 408, 425, 429
+   * and 5xx is an answer.
+   */
   readonly send: (request: CallRequest) => Promise<Either<TinkerFailure, CallReply>>
   /** `send`, and the JSON of an answer of 2xx. */
   readonly json: (request: CallRequest) => Promise<Either<TinkerFailure, unknown>>

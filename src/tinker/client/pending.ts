@@ -29,7 +29,10 @@ export interface ResultForm<T> {
 
 const promiseSchema = z.object({ request_id: z.union([z.string(), z.number()]).transform(String) })
 
-/** A pause after answers that come at once, so that a server that does not wait is not asked without end. */
+/**
+ * A pause after answers that come at once, so that a server that does not wait is not asked without
+ * end.
+ */
 const QUICK_MS = 20
 const MOST_BAD_REQUESTS = 3
 const MOST_RESUBMISSIONS = 3

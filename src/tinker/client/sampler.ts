@@ -22,7 +22,10 @@ export interface TinkerSampling {
   readonly topK?: number
   /** Default 1. */
   readonly topP?: number
-  /** Log-probabilities of the prompt, and so many of the most probable tokens for each place. Default: none. */
+  /**
+   * Log-probabilities of the prompt, and so many of the most probable tokens for each place.
+   * Default: none.
+   */
   readonly promptLogProbs?: { readonly top: number }
   readonly signal?: AbortSignal
 }

@@ -33,8 +33,8 @@ export interface TinkerClientOptions {
   /** The form of losses and samples. Default `json`, which every server reads. */
   readonly wire?: 'json' | 'protobuf'
   /**
-   * `recognized`: the server runs a repeated request once. With `unknown`, a lost response to a request
-   * that changes a model is a failure of kind `uncertain`. Default `recognized`.
+   * `recognized`: the server runs a repeated request once. With `unknown`, a lost response to a
+   * request that changes a model is a failure of kind `uncertain`. Default `recognized`.
    */
   readonly repeats?: 'recognized' | 'unknown'
   /** Default 600,000: for a call with its repetitions, and for waiting for a result. */

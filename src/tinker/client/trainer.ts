@@ -27,8 +27,8 @@ type Submitting<T> = TaskEither<TinkerFailure, Pending<T>>
 
 /**
  * Trains one model. Requests are submitted in the order of the calls, and the server carries them
- * out in that order. Waiting for a promise is not waiting for its result, so several requests may be
- * under way.
+ * out in that order. Waiting for a promise is not waiting for its result, so several requests may
+ * be under way.
  */
 export interface TinkerTrainer {
   readonly modelId: string

@@ -38,7 +38,10 @@ export const withInputs = (
   },
 })
 
-/** The gradient of a loss by the log-probability of every completion token, and its metrics without the norm. */
+/**
+ * The gradient of a loss by the log-probability of every completion token, and its metrics without
+ * the norm.
+ */
 export interface PolicyGradient {
   readonly loss: number
   readonly gradients: readonly ArrayLike<number>[]

@@ -41,7 +41,10 @@ export interface TinkerLearnerOptions {
   readonly passes?: { readonly epochs?: number; readonly miniBatches?: number }
   /** Infinity for no limit. Default 1. */
   readonly maxGradNorm?: number
-  /** `builtIn` uses the server's own loss. Default `exact`: the gradient by log-probabilities is computed here. */
+  /**
+   * `builtIn` uses the server's own loss. Default `exact`: the gradient by log-probabilities is
+   * computed here.
+   */
   readonly route?: 'exact' | 'builtIn'
 }
 

@@ -60,7 +60,10 @@ const MOST_REQUESTS = 256
 
 const SEEDS = 2 ** 31
 
-/** A seed for each request: requests that share a key differ by the number of their first completion. */
+/**
+ * A seed for each request: requests that share a key differ by the number of their first
+ * completion.
+ */
 const seedOf = (key: Key, first: number): number => Math.floor(uniform(child(key, first), 0) * SEEDS)
 
 const stopOf = ({ stop, stopTokens, endTokens }: SamplingParams): readonly string[] | readonly number[] | undefined => {

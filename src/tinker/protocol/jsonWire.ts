@@ -191,7 +191,10 @@ export type TinkerLora = z.infer<typeof loraSchema>
 const metadata = z.record(z.string(), z.unknown()).nullish()
 const path = z.string().min(1).max(256)
 
-/** The fields of a sampling request about its prompt, and those of newer clients, which have to be off. */
+/**
+ * The fields of a sampling request about its prompt, and those of newer clients, which have to be
+ * off.
+ */
 const PROMPT_FIELDS = {
   prompt_logprobs: z.boolean().nullish(),
   topk_prompt_logprobs: natural.nullish(),

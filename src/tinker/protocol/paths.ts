@@ -1,4 +1,6 @@
-/** Paths of checkpoints: `tinker://MODEL/weights/NAME` and `tinker://MODEL/sampler_weights/NAME`. */
+/**
+ * Paths of checkpoints: `tinker://MODEL/weights/NAME` and `tinker://MODEL/sampler_weights/NAME`.
+ */
 
 /** `weights` can be trained on, `sampler_weights` can be sampled from. */
 export type CheckpointKind = 'weights' | 'sampler_weights'

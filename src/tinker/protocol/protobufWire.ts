@@ -210,7 +210,10 @@ export const encodeForwardBackward = (request: ForwardBackwardRequest): Uint8Arr
   return writer.finish()
 }
 
-/** Reads what `encodeForwardBackward` writes. Errors: `Left(FormatFailure)` for bytes that are not such a message. */
+/**
+ * Reads what `encodeForwardBackward` writes. Errors: `Left(FormatFailure)` for bytes that are not
+ * such a message.
+ */
 export const decodeForwardBackward = (bytes: Uint8Array): Either<FormatFailure, ForwardBackwardRequest> =>
   decoded(() => {
     const fields = protobufFields(bytes)
@@ -279,7 +282,9 @@ export const encodeForwardBackwardOutput = ({ outputs, metrics }: ForwardBackwar
   return writer.finish()
 }
 
-/** Reads the result of a loss. Errors: `Left(FormatFailure)` for bytes that are not such a message. */
+/**
+ * Reads the result of a loss. Errors: `Left(FormatFailure)` for bytes that are not such a message.
+ */
 export const decodeForwardBackwardOutput = (bytes: Uint8Array): Either<FormatFailure, ForwardBackwardOutput> =>
   decoded(() => {
     const fields = protobufFields(bytes)
@@ -339,7 +344,10 @@ export const encodeSampleResult = (result: SampleResult): Uint8Array => {
   return writer.finish()
 }
 
-/** Reads the result of sampling. Errors: `Left(FormatFailure)` for bytes that are not such a message. */
+/**
+ * Reads the result of sampling. Errors: `Left(FormatFailure)` for bytes that are not such a
+ * message.
+ */
 export const decodeSampleResult = (bytes: Uint8Array): Either<FormatFailure, SampleResult> =>
   decoded(() => {
     const fields = protobufFields(bytes)

@@ -72,7 +72,8 @@ export const integerTensor = (data: ArrayLike<number>): WireTensor => ({ data, d
 /**
  * Combines the outputs of chunks of one request, by the reduction in the names of metrics.
  *
- * Source   the Python SDK's `chunked_fwdbwd_helpers`, which weighs means by the number of sequences.
+ * Source   the Python SDK's `chunked_fwdbwd_helpers`, which weighs means by the number of
+ *          sequences.
  */
 export const combineOutputs = (parts: readonly ForwardBackwardOutput[]): ForwardBackwardOutput => {
   const [first] = parts

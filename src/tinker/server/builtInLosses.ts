@@ -121,7 +121,10 @@ interface RowLimits {
   readonly vocabularySize: number
 }
 
-/** Everything that is wrong with a request to compute a loss; undefined for one that can be computed. */
+/**
+ * Everything that is wrong with a request to compute a loss; undefined for one that can be
+ * computed.
+ */
 export const lossProblem = (
   request: { readonly data: readonly Datum[]; readonly lossFn: string; readonly lossConfig: LossConfig },
   limits: RowLimits,

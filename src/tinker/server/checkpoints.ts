@@ -1,4 +1,6 @@
-/** Checkpoints of trained models in a folder: `MODEL/weights/NAME` and `MODEL/sampler_weights/NAME`. */
+/**
+ * Checkpoints of trained models in a folder: `MODEL/weights/NAME` and `MODEL/sampler_weights/NAME`.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'

@@ -182,7 +182,9 @@ export const submit = (
   return E.left(refused)
 }
 
-/** Settles a future with the result of work. What the work throws is reported, and the future fails. */
+/**
+ * Settles a future with the result of work. What the work throws is reported, and the future fails.
+ */
 export const settleWith = async (
   desk: Desk,
   id: string,

@@ -1,4 +1,7 @@
-/** Models that clients sample from: the base model, adapters on it, and models with their own weights. */
+/**
+ * Models that clients sample from: the base model, adapters on it, and models with their own
+ * weights.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import type { GenerationFailure, GenerationRequest, LLMEngine } from '../../data/generation.js'
 import type { Owned } from '../../engine/scope.js'
@@ -88,7 +91,10 @@ export interface PromptWishes {
   readonly top: number
 }
 
-/** The answer of an engine as the protocol's result. Errors: `Left` for a completion that was ended early. */
+/**
+ * The answer of an engine as the protocol's result. Errors: `Left` for a completion that was ended
+ * early.
+ */
 export const sampleResultOf = (generated: Generated, wishes: PromptWishes): E.Either<string, SampleResult> => {
   const { completions, promptLogProbs, cachedTokens } = generated
   const ended = completions.find(({ finishReason }) => finishReason !== 'stop' && finishReason !== 'length')

@@ -54,7 +54,9 @@ const makeRoom = async (desk: Desk): Promise<void> => {
   for (const { id } of idle.slice(0, tooMany)) await closeSampler(desk, id)
 }
 
-/** Adds a sampling session with weights of its own. Errors: `Left` for an adapter that does not fit. */
+/**
+ * Adds a sampling session with weights of its own. Errors: `Left` for an adapter that does not fit.
+ */
 export const addSampler = async (
   desk: Desk,
   about: SamplerAbout,
@@ -219,7 +221,10 @@ export const cancelFutures = (desk: Desk, body: Bodies['cancel_future']): Answer
   return E.right({ type: 'cancel_future' })
 }
 
-/** Returns the requests of a sampling session that finished since a cursor. Waits for the next one if the list is empty. */
+/**
+ * Returns the requests of a sampling session that finished since a cursor. Waits for the next one
+ * if the list is empty.
+ */
 export const finishedFutures = async (desk: Desk, body: Bodies['retrieve_futures']): Promise<Answer> => {
   const found = samplerOf(desk, body.target.sampling_session_id)
   if (E.isLeft(found)) return found

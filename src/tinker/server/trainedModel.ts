@@ -1,4 +1,7 @@
-/** A model that a client trains: its weights, gradients that wait for the optimizer, and Adam's state. */
+/**
+ * A model that a client trains: its weights, gradients that wait for the optimizer, and Adam's
+ * state.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'

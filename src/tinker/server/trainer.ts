@@ -1,4 +1,7 @@
-/** The arithmetic of training: compiled losses, gradients and optimizer steps for all models of one decoder. */
+/**
+ * The arithmetic of training: compiled losses, gradients and optimizer steps for all models of one
+ * decoder.
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import { type StepGradients, stepGradients } from '../../collectors/steps/stepGradients.js'
 import { type RowTensors, tensorsOfRows, tokenNumbers } from '../../collectors/steps/tokenRows.js'

@@ -184,7 +184,10 @@ export const saveWeights = (desk: Desk, body: Bodies['save_weights'], sent: Sent
   return inTurn(desk, { ...sent, modelId: body.model_id, seqId: body.seq_id, work })
 }
 
-/** Makes weights that can be sampled from: a checkpoint with a path, or a sampling session without one. */
+/**
+ * Makes weights that can be sampled from: a checkpoint with a path, or a sampling session without
+ * one.
+ */
 export const saveWeightsForSampler = (desk: Desk, body: Bodies['save_weights_for_sampler'], sent: Sent): Promised => {
   const { path: name, sampling_session_seq_id: sessionSeq } = body
   if (!name && (sessionSeq === undefined || sessionSeq === null))

@@ -78,7 +78,8 @@ const atan2: KernelRule = (emitter, inputs) => {
   const isNegative = (v: Value): Value => or(less(v, 0), and(equal(v, 0), less(div(1, v), 0))) // also -0
   const infinite = and(test('IsInf', y), test('IsInf', x))
   const zero = and(equal(y, 0), equal(x, 0))
-  // The quotient of two infinities or two zeros is NaN: an infinity counts as 1 here, and zero divided by zero as 0.
+  // The quotient of two infinities or two zeros is NaN: an infinity counts as 1 here, and zero
+  // divided by zero as 0.
   const steep = where(infinite, 1, where(zero, 0, div(apply('Abs', y), apply('Abs', x))))
   const acute = apply('Atan', steep)
   const angle = where(isNegative(x), sub(Math.PI, acute), acute)

@@ -1,4 +1,6 @@
-/** Convolutions and their gradients, in two and three dimensions, with full or one-channel filters. */
+/**
+ * Convolutions and their gradients, in two and three dimensions, with full or one-channel filters.
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import { sameShape, type Value } from '../graph.js'
 import {

@@ -1,4 +1,7 @@
-/** Kernels that work element by element: unary, binary with broadcasting, comparisons, selection, casts. */
+/**
+ * Kernels that work element by element: unary, binary with broadcasting, comparisons, selection,
+ * casts.
+ */
 import type { OnnxType } from '../binding.js'
 import type { Value } from '../graph.js'
 import { sameShape } from '../graph.js'

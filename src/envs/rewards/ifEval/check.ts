@@ -1,4 +1,7 @@
-/** What it is to check an instruction: its arguments are given first, and then as many texts as there are. */
+/**
+ * What it is to check an instruction: its arguments are given first, and then as many texts as
+ * there are.
+ */
 import type { InstructionArguments, InstructionId } from '../../../data/datasets/ifEvalInstructions.js'
 import type { LanguageDetector } from './language.js'
 

@@ -1,10 +1,16 @@
-/** IFEval's `detectable_content` and `detectable_format`: placeholders, postscripts, lists, highlights, sections, JSON and titles. */
+/**
+ * IFEval's `detectable_content` and `detectable_format`: placeholders, postscripts, lists,
+ * highlights, sections, JSON and titles.
+ */
 import type { CheckTable } from './check.js'
 import { escaped, isBlankText, SPACE, stripEndOf, stripStartOf, stripText } from './pythonText.js'
 
 const CONSTRAINED_RESPONSES = ['My answer is yes.', 'My answer is no.', 'My answer is maybe.']
 
-/** Pairs of square brackets in one line: each opening one takes the next closing one, whatever is between. */
+/**
+ * Pairs of square brackets in one line: each opening one takes the next closing one, whatever is
+ * between.
+ */
 const placeholderCount = (text: string): number =>
   text.split('\n').reduce((count, line) => {
     let found = count
@@ -22,8 +28,9 @@ const NOT_SPACE = new RegExp(`[^${SPACE}]`, 'g')
 const indexOr = (index: number, other: number): number => (index < 0 ? other : index)
 
 /**
- * Lines that begin with a marker, as the published pattern `^\s*MARKER.*$` finds them: white space in front may span lines. What the
- * marker may not be followed by may be `notBefore`; a line break after it counts as a character, so that the bullet has the next line.
+ * Lines that begin with a marker, as the published pattern `^\s*MARKER.*$` finds them: white space
+ * in front may span lines. What the marker may not be followed by may be `notBefore`; a line break
+ * after it counts as a character, so that the bullet has the next line.
  */
 const bulletCount = (text: string, marker: string, notBefore?: string): number => {
   let count = 0
@@ -46,7 +53,10 @@ const highlightCount = (text: string): number => {
   return single.length + double.length
 }
 
-/** Whether a line has a text in double angular brackets: from the first opening ones to the last closing ones. */
+/**
+ * Whether a line has a text in double angular brackets: from the first opening ones to the last
+ * closing ones.
+ */
 const hasTitle = (line: string): boolean => {
   const open = line.indexOf('<<')
   const close = line.lastIndexOf('>>')

@@ -44,11 +44,14 @@ export interface IfEvalWeights {
 
 export interface IfEvalRewardOptions extends CheckContext {
   /**
-   * What is judged: the first answer block (the default, as in TorchRL), or the whole reply, as IFEval defines it. A demand such as a reply
-   * in quotation marks can be kept with blocks around it only where the block alone is judged.
+   * What is judged: the first answer block (the default, as in TorchRL), or the whole reply, as
+   * IFEval defines it. A demand such as a reply in quotation marks can be kept with blocks around
+   * it only where the block alone is judged.
    */
   readonly judged?: 'answer' | 'reply'
-  /** Default: `weightedIfEval()`, without the two weights of blocks where the whole reply is judged. */
+  /**
+   * Default: `weightedIfEval()`, without the two weights of blocks where the whole reply is judged.
+   */
   readonly aggregate?: IfEvalAggregator
 }
 
@@ -75,11 +78,13 @@ const PERFECT: IfEvalReading = {
 /**
  * The weighted sum of the four verdicts, and of the form of the reply.
  *
- * Equation $r = 0.4 p_s + 0.3 \bar i_s + 0.2 p_l + 0.1 \bar i_l + 0.1 a + 0.05 t$, with $p$ the verdict on the prompt and $\bar i$ the share of its
- *          instructions, strict and loose; $a$: there is exactly one answer block; $t$: and one think block. $a$ and $t$ are 0 if the first
- *          answer block is blank.
+ * Equation $r = 0.4 p_s + 0.3 \bar i_s + 0.2 p_l + 0.1 \bar i_l + 0.1 a + 0.05 t$, with $p$ the
+ *          verdict on the prompt and $\bar i$ the share of its instructions, strict and loose; $a$:
+ *          there is exactly one answer block; $t$: and one think block. $a$ and $t$ are 0 if the
+ *          first answer block is blank.
  * Errors   throws RangeError for weights that are negative or not finite.
- * Source   TorchRL `IfEvalScorer.default_reward_aggregator`, which pays for blocks around nothing as well.
+ * Source   TorchRL `IfEvalScorer.default_reward_aggregator`, which pays for blocks around nothing
+ *          as well.
  *
  * @example
  * weightedIfEval({ answerBlock: 0, thinkBlock: 0 }).range[0] // 0
@@ -129,10 +134,12 @@ export interface IfEvalReward extends Reward<RowTask<IfEvalRow>> {
 }
 
 /**
- * Rewards a reply by the instructions of its task that it keeps. A success is a reply that keeps all of them, read strictly. The parts are 1 or
- * 0: `answer` (there is something to judge), `think` (there is one think block), and the verdicts, those on instructions as shares.
+ * Rewards a reply by the instructions of its task that it keeps. A success is a reply that keeps
+ * all of them, read strictly. The parts are 1 or 0: `answer` (there is something to judge), `think`
+ * (there is one think block), and the verdicts, those on instructions as shares.
  *
- * Errors   `score` throws RangeError for a task whose instructions are not of IFEval (`IFEVAL` refuses such rows), and if the aggregate is NaN.
+ * Errors   `score` throws RangeError for a task whose instructions are not of IFEval (`IFEVAL`
+ *          refuses such rows), and if the aggregate is NaN.
  * Source   TorchRL `IfEvalScorer`.
  *
  * @example

@@ -13,7 +13,10 @@ import { LENGTHS } from './lengths.js'
 import { isBlankText, stripText } from './pythonText.js'
 import { WHOLES } from './wholes.js'
 
-/** The verdicts on a reply: strict ones read it as it is, loose ones forgive a line around it and emphasis in it. */
+/**
+ * The verdicts on a reply: strict ones read it as it is, loose ones forgive a line around it and
+ * emphasis in it.
+ */
 export interface IFEvalScoreData {
   /** Whether all instructions are kept. */
   readonly promptLevelStrict: boolean
@@ -56,7 +59,10 @@ const checksOf = (instructions: readonly Instruction[], context: CheckContext): 
   return found.filter((check) => typeof check === 'function')
 }
 
-/** What the loose verdict reads besides the reply: it without its first line, its last, or both, and all four without asterisks. */
+/**
+ * What the loose verdict reads besides the reply: it without its first line, its last, or both, and
+ * all four without asterisks.
+ */
 const looseVariants = (text: string): readonly string[] => {
   const lines = text.split('\n')
   const cut = [lines.slice(1), lines.slice(0, -1), lines.slice(1, -1)].map((rest) => stripText(rest.join('\n')))
@@ -67,13 +73,16 @@ const looseVariants = (text: string): readonly string[] => {
 /**
  * The verdicts on a reply.
  *
- * Strict: the reply is not blank, and the check holds. Loose: one of eight variants of it is not blank, and the check holds for that one.
+ * Strict: the reply is not blank, and the check holds. Loose: one of eight variants of it is not
+ * blank, and the check holds for that one.
  *
- * Errors   throws RangeError with everything that is wrong with the instructions; rows of `IFEVAL` are checked when they are loaded.
+ * Errors   throws RangeError with everything that is wrong with the instructions; rows of `IFEVAL`
+ *          are checked when they are loaded.
  * Effects  none: equal replies, equal verdicts.
  * Cost     linear in the reply, for each instruction and variant.
- * Source   Zhou et al. 2023, arXiv:2311.07911, and its code. Here an argument is never drawn at random, a keyword is a text and not a
- *          pattern, NaN is no JSON, and a reply whose language cannot be told is in no language.
+ * Source   Zhou et al. 2023, arXiv:2311.07911, and its code. Here an argument is never drawn at
+ *          random, a keyword is a text and not a pattern, NaN is no JSON, and a reply whose
+ *          language cannot be told is in no language.
  *
  * @example
  * ifEvalScore('No, thanks', [{ id: 'punctuation:no_comma', kwargs: {} }], { detectLanguage: () => 'en' }).promptLevelStrict // false

@@ -1,15 +1,19 @@
 /**
  * IFEval's `keywords`: words that must occur, that must not, and how often.
  *
- * A keyword is a text, not a pattern, and is found without regard to case. The published code takes it for a regular expression as it
- * stands, which is the same for letters, digits and blanks; but there `a.b` finds `axb`, and `C++` any C, or is an error, by the version of Python.
+ * A keyword is a text, not a pattern, and is found without regard to case. The published code takes
+ * it for a regular expression as it stands, which is the same for letters, digits and blanks; but
+ * there `a.b` finds `axb`, and `C++` any C, or is an error, by the version of Python.
  */
 import { type CheckTable, compares } from './check.js'
 import { foldCase, occurrences, stripText, WORD } from './pythonText.js'
 
 const isWordCharacter = new RegExp(`^[${WORD}]$`, 'u')
 
-/** Whether the characters before and after a place are no part of a word: the phrase stands by itself. */
+/**
+ * Whether the characters before and after a place are no part of a word: the phrase stands by
+ * itself.
+ */
 const standsAlone = (text: string, start: number, end: number): boolean => {
   const [before = ''] = [...text.slice(Math.max(0, start - 2), start)].slice(-1)
   const [after = ''] = text.slice(end, end + 2)

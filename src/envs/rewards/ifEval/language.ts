@@ -5,7 +5,10 @@ import { optionalPackage, type PackageFailure } from '../../../data/codecs/optio
 import { importPackage } from '../../../live/environment.js'
 import { SPACE } from './pythonText.js'
 
-/** The language of a text as an ISO 639-1 code, or undefined if it cannot be told. Pure: equal texts, equal languages. */
+/**
+ * The language of a text as an ISO 639-1 code, or undefined if it cannot be told. Pure: equal
+ * texts, equal languages.
+ */
 export type LanguageDetector = (text: string) => string | undefined
 
 /** What a package says of a text: '' for a language that it cannot tell. */
@@ -50,7 +53,8 @@ const pieces = (text: string): readonly string[] => {
 }
 
 /**
- * A detector from what a package says of a short text: the language of most pieces of a longer one, the first of equals.
+ * A detector from what a package says of a short text: the language of most pieces of a longer one,
+ * the first of equals.
  *
  * Cost     at most 32 pieces of 1,000 characters, spread over the text.
  */
@@ -71,7 +75,8 @@ type Eld = typeof import('eld/small')
  *
  * Errors   `Left(PackageFailure)`, which says what to install, if the package eld is not there.
  * Effects  imports the package, which takes a second.
- * Source   the published checks ask langdetect, which draws at random; on the table of the tests the two agree wherever langdetect is right.
+ * Source   the published checks ask langdetect, which draws at random; on the table of the tests
+ *          the two agree wherever langdetect is right.
  */
 export const loadLanguageDetector = (): TE.TaskEither<PackageFailure, LanguageDetector> =>
   TE.map(({ eld }: Eld) => {

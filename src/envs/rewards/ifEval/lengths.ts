@@ -13,7 +13,10 @@ const countOf = (text: string, pattern: RegExp): number => {
   return count
 }
 
-/** Paragraphs between dividers of three asterisks: nothing may be before the first divider and after the last one, but not between two. */
+/**
+ * Paragraphs between dividers of three asterisks: nothing may be before the first divider and after
+ * the last one, but not between two.
+ */
 const paragraphCount = (text: string): number | undefined => {
   const parts = text.split(PARAGRAPH_DIVIDER)
   const isEdge = (index: number): boolean => index === 0 || index === parts.length - 1
@@ -21,7 +24,10 @@ const paragraphCount = (text: string): number | undefined => {
   return blanks.every(isEdge) ? parts.length - blanks.length : undefined
 }
 
-/** The first word of a paragraph in lower case, without quotes in front, up to the first punctuation. */
+/**
+ * The first word of a paragraph in lower case, without quotes in front, up to the first
+ * punctuation.
+ */
 const firstWord = (paragraph: string): string => {
   const [word = ''] = splitSpaces(paragraph)
   const [first = ''] = stripStartOf(stripStartOf(word, "'"), '"').split(/[.,?!'"]/, 1)
@@ -46,7 +52,8 @@ export const LENGTHS: CheckTable<
     ({ num_words, relation }) =>
     (text) =>
       compares(countOf(text, RUN_OF_WORD), relation, num_words),
-  // The place is counted with blank paragraphs, the number without them: so the published check has it.
+  // The place is counted with blank paragraphs, the number without them: so the published check has
+  // it.
   'length_constraints:nth_paragraph_first_word':
     ({ num_paragraphs, nth_paragraph, first_word }) =>
     (text) => {

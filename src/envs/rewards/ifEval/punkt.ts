@@ -1,6 +1,6 @@
 /**
- * Sentences, after Punkt (Kiss and Strunk 2006, Computational Linguistics 32(4)) with its English parameters, as NLTK implements it: the
- * sentences that IFEval counts are those.
+ * Sentences, after Punkt (Kiss and Strunk 2006, Computational Linguistics 32(4)) with its English
+ * parameters, as NLTK implements it: the sentences that IFEval counts are those.
  */
 import { ABBREVIATIONS, COLLOCATIONS, LOWER_CASE_ROWS, LOWER_STARTERS, SENTENCE_STARTERS } from './punktEnglish.js'
 import { isLower, isUpper, SPACE, stripEnd } from './pythonText.js'
@@ -8,7 +8,10 @@ import { isLower, isUpper, SPACE, stripEnd } from './pythonText.js'
 /** What has been seen of a word: in lower case, and in upper case within a sentence. */
 type Seen = 'lower' | 'lower and upper'
 
-/** The rows of words, read: each begins with the length that it shares with the word before it, as a capital letter. */
+/**
+ * The rows of words, read: each begins with the length that it shares with the word before it, as a
+ * capital letter.
+ */
 const readWords = (rows: readonly string[]): ReadonlyMap<string, Seen> => {
   const words = new Map<string, Seen>()
   for (const row of rows) {
@@ -65,7 +68,10 @@ const tokenOf = (text: string): Token => {
   }
 }
 
-/** Whether a token begins a sentence, by the case of its first letter and of the same word elsewhere. */
+/**
+ * Whether a token begins a sentence, by the case of its first letter and of the same word
+ * elsewhere.
+ */
 const begins = ({ text, ...token }: Token): 'yes' | 'no' | 'unknown' => {
   if (/^[;:,.!?]$/.test(text)) return 'no'
   const type = token.ends ? withoutPeriod(token.type) : token.type
@@ -99,7 +105,10 @@ const hasEnd = (text: string): boolean => {
   return tokens.some((token, i) => i + 1 < tokens.length && endsBefore(token, tokens[i + 1]!))
 }
 
-/** A place where a sentence may end, where the next token starts, and the text by which it is decided. */
+/**
+ * A place where a sentence may end, where the next token starts, and the text by which it is
+ * decided.
+ */
 interface Candidate {
   readonly end: number
   readonly next: number
@@ -137,7 +146,8 @@ const candidates = (text: string): readonly Candidate[] => {
  *
  * Effects  none.
  * Cost     linear in the text, whatever it is.
- * Source   NLTK 3.9.1 `PunktTokenizer('english')`: the versions up to that one made the published figures. Later ones know curly quotes.
+ * Source   NLTK 3.9.1 `PunktTokenizer('english')`: the versions up to that one made the published
+ *          figures. Later ones know curly quotes.
  *
  * @example
  * sentences('Dr. Smith left at 5 p.m. He was tired.') // ['Dr. Smith left at 5 p.m.', 'He was tired.']

@@ -1,15 +1,27 @@
-/** Operations on text with the meaning that Python gives them: the published checks of IFEval are stated in them. */
+/**
+ * Operations on text with the meaning that Python gives them: the published checks of IFEval are
+ * stated in them.
+ */
 
-/** White space, as the inside of a character class: what `str.isspace` and `\s` of Python say. U+FEFF is none. */
+/**
+ * White space, as the inside of a character class: what `str.isspace` and `\s` of Python say.
+ * U+FEFF is none.
+ */
 export const SPACE = '\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000'
 
-/** What `\w` of Python matches, as the inside of a character class: combining marks are not part of it. */
+/**
+ * What `\w` of Python matches, as the inside of a character class: combining marks are not part of
+ * it.
+ */
 export const WORD = '\\p{L}\\p{N}_'
 
 const space = new RegExp(`[${SPACE}]`)
 const spaces = new RegExp(`[${SPACE}]+`)
 
-/** Where the text ends once trailing characters of a kind are left out. Linear, which a pattern at the end of a text is not. */
+/**
+ * Where the text ends once trailing characters of a kind are left out. Linear, which a pattern at
+ * the end of a text is not.
+ */
 const endWithout = (text: string, isOut: (character: string) => boolean): number => {
   let end = text.length
   while (end > 0 && isOut(text[end - 1]!)) end--
@@ -78,8 +90,8 @@ const foldCharacter = (character: string): string => {
 }
 
 /**
- * The text in which letters that differ only in case are the same, character by character: two texts are equal here where a pattern of
- * Python matches without regard to case.
+ * The text in which letters that differ only in case are the same, character by character: two
+ * texts are equal here where a pattern of Python matches without regard to case.
  *
  * @example
  * foldCase('ΣΊΣΥΦΟΣ') === foldCase('σίσυφος') // true

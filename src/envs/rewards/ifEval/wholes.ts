@@ -1,10 +1,16 @@
-/** IFEval's instructions about a whole reply: its parts, its ends, its case, its punctuation and its language. */
+/**
+ * IFEval's instructions about a whole reply: its parts, its ends, its case, its punctuation and its
+ * language.
+ */
 import { type CheckContext, type CheckTable, compares } from './check.js'
 import { sentences } from './punkt.js'
 import { isBlankText, isLower, isUpper, stripEndOf, stripStartOf, stripText } from './pythonText.js'
 import { wordTokens } from './wordTokens.js'
 
-/** Two different answers with six asterisks between them; nothing may be in front of the first asterisks and after the last. */
+/**
+ * Two different answers with six asterisks between them; nothing may be in front of the first
+ * asterisks and after the last.
+ */
 const isTwoResponses = (text: string): boolean => {
   const parts = text.split('******')
   const isEdge = (index: number): boolean => index === 0 || index === parts.length - 1
@@ -20,8 +26,8 @@ const capitalCount = (text: string): number =>
     .reduce((count, sentence) => count + wordTokens(sentence).filter(isUpper).length, 0)
 
 /**
- * A text whose language cannot be told is not English. The published checks count it as English, and a reply of numbers as one in any
- * language.
+ * A text whose language cannot be told is not English. The published checks count it as English,
+ * and a reply of numbers as one in any language.
  */
 const isEnglish = ({ detectLanguage }: CheckContext, text: string): boolean => detectLanguage(text) === 'en'
 

@@ -12,7 +12,8 @@ const RULES: readonly (readonly [pattern: RegExp, replacement: string])[] = [
   [/``/g, ' $& '],
   [/([ ([{<])(?:"|'')/g, '$1 `` '],
   [new RegExp(`'(?!re|ve|ll|m|t|s|d|n)([${WORD}])${AFTER_WORD}`, 'giu'), "' $1"],
-  // The period at the end, with the quotes after it; what the lookahead has taken is not tried in parts
+  // The period at the end, with the quotes after it; what the lookahead has taken is not tried in
+  // parts
   [new RegExp(`([^.])\\.(?=([\\])}>"'»”’ ]*))\\2[${SPACE}]*$`, 'u'), '$1 . $2 '],
   [/([:,])(\P{Nd})/gu, ' $1 $2'],
   [/[:,]$/, ' $& '],
@@ -45,7 +46,8 @@ const RULES: readonly (readonly [pattern: RegExp, replacement: string])[] = [
  * The words and signs of an English sentence.
  *
  * Cost     linear in the text, whatever it is.
- * Source   NLTK 3.9.1 `NLTKWordTokenizer`: the rules of the Penn Treebank. `word_tokenize` applies it to each of Punkt's sentences.
+ * Source   NLTK 3.9.1 `NLTKWordTokenizer`: the rules of the Penn Treebank. `word_tokenize` applies
+ *          it to each of Punkt's sentences.
  *
  * @example
  * wordTokens("I can't go.") // ['I', 'ca', "n't", 'go', '.']

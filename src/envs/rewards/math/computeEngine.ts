@@ -12,7 +12,10 @@ import { anyNode, type MathTree } from './tree.js'
 /** Longest answer that it is asked about, in UTF-16 units. */
 const LONGEST = 200
 
-/** Whether an answer can be computed in bounded time: it has no factorial and no power in an exponent. */
+/**
+ * Whether an answer can be computed in bounded time: it has no factorial and no power in an
+ * exponent.
+ */
 const isTame = (text: string): boolean => {
   const tree = text.length > LONGEST ? undefined : parseAnswer(text)
   const isWild = (node: MathTree): boolean =>
@@ -22,11 +25,13 @@ const isTame = (text: string): boolean => {
 }
 
 /**
- * An opinion of @cortex-js/compute-engine: whether two LaTeX answers are equal expressions. It is asked by name alone, so that no score depends
- * on what is installed: `mathReward({ secondOpinion })`.
+ * An opinion of @cortex-js/compute-engine: whether two LaTeX answers are equal expressions. It is
+ * asked by name alone, so that no score depends on what is installed:
+ * `mathReward({ secondOpinion })`.
  *
- * Errors   `Left(PackageFailure)` where the package is missing. The opinion is undefined for texts that are long, that one of us cannot
- *          read, whose value may be too large to compute, and that it cannot decide.
+ * Errors   `Left(PackageFailure)` where the package is missing. The opinion is undefined for texts
+ *          that are long, that one of us cannot read, whose value may be too large to compute, and
+ *          that it cannot decide.
  * Effects  imports the package.
  *
  * @example

@@ -16,9 +16,15 @@ export interface MathCursor {
   readonly expect: (sign: string) => void
   /** The next token, which is read. Throws SyntaxError at the end. */
   readonly take: () => Token
-  /** The next token, or the first digit of it alone: what LaTeX takes for an argument without braces. */
+  /**
+   * The next token, or the first digit of it alone: what LaTeX takes for an argument without
+   * braces.
+   */
   readonly takeOne: () => Token
-  /** Runs a reader one level deeper. Throws SyntaxError where that is too deep. `bars`: whether a bar would close. */
+  /**
+   * Runs a reader one level deeper. Throws SyntaxError where that is too deep. `bars`: whether a
+   * bar would close.
+   */
   readonly inside: <T>(read: () => T, bars?: 'close' | 'open') => T
   /** Whether a bar closes an absolute value that is being read. */
   readonly barCloses: () => boolean
@@ -66,7 +72,9 @@ export const mathCursorOf = (source: readonly Token[]): MathCursor => {
 /** Digits of an exponent of ten, or of a number, at most. */
 const [LARGEST_EXPONENT, MOST_DIGITS] = [300, 300]
 
-/** The number of a token: `12`, `0.5`, `.5`, `1.2e-3`, `0.1(6)` with what repeats in parentheses. */
+/**
+ * The number of a token: `12`, `0.5`, `.5`, `1.2e-3`, `0.1(6)` with what repeats in parentheses.
+ */
 export const numberAt = (text: string): MathTree => {
   const parts = /^(\d*)(?:\.(\d*)(?:\((\d+)\))?)?(?:[eE]([-+]?\d+))?$/.exec(text)
   if (parts === null || text.length > MOST_DIGITS) throw new SyntaxError('a number that is too long')
@@ -74,7 +82,8 @@ export const numberAt = (text: string): MathTree => {
   const power = Number(exponent)
   if (Math.abs(power) > LARGEST_EXPONENT) throw new SyntaxError('a power of ten that is too large')
   const scale = 10n ** BigInt(fraction.length)
-  // With r digits that repeat, the digits behind the point are worth those before them plus repeats / (10^r - 1) of their last place.
+  // With r digits that repeat, the digits behind the point are worth those before them plus repeats
+  // / (10^r - 1) of their last place.
   const [first, cycle] = [BigInt(`0${whole}${fraction}`), 10n ** BigInt(repeats.length) - 1n]
   const exact = repeats === '' ? rational(first, scale) : rational(first * cycle + BigInt(repeats), scale * cycle)
   const shift = 10n ** BigInt(Math.abs(power))

@@ -1,4 +1,7 @@
-/** The value of an expression at a point, in floating point: complex numbers, of which functions take real ones alone. */
+/**
+ * The value of an expression at a point, in floating point: complex numbers, of which functions
+ * take real ones alone.
+ */
 import { rationalOf } from './exact.js'
 import type { MathTree, TreeOf } from './tree.js'
 
@@ -62,7 +65,10 @@ const FUNCTIONS: Readonly<Record<string, (x: number) => number>> = {
   ceil: Math.ceil,
 }
 
-/** Where an expression is evaluated: `real` leaves out the points at which a root or a logarithm is of a negative number. */
+/**
+ * Where an expression is evaluated: `real` leaves out the points at which a root or a logarithm is
+ * of a negative number.
+ */
 interface Where {
   readonly point: Point
   readonly domain: 'real' | 'complex'

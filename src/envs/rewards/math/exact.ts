@@ -31,8 +31,8 @@ export interface Exact {
   /** Not 0. */
   readonly under: Polynomial
   /**
-   * Whether equal values have equal quotients: no part is a function, a root of a sum or a power with a variable exponent, which stand for
-   * themselves.
+   * Whether equal values have equal quotients: no part is a function, a root of a sum or a power
+   * with a variable exponent, which stand for themselves.
    */
   readonly isComplete: boolean
 }
@@ -91,7 +91,9 @@ const opaque = (name: string, parts: readonly Exact[]): Exact =>
 
 const LARGEST_FACTOR = 1000n
 
-/** Prime factors with their exponents. `isComplete`: what is left of a large number may be no prime. */
+/**
+ * Prime factors with their exponents. `isComplete`: what is left of a large number may be no prime.
+ */
 const factorsOf = (number: bigint): { readonly powers: ReadonlyMap<bigint, bigint>; readonly isComplete: boolean } => {
   const powers = new Map<bigint, bigint>()
   let rest = number
@@ -118,7 +120,10 @@ const rootOf = (value: Rational, exponent: Rational): Exact => {
   return whole(polynomialOf(termOf(powers)), over.isComplete && under.isComplete)
 }
 
-/** A term to a power that is no integer. An even root of a negative number has i; an odd root of it is negative. */
+/**
+ * A term to a power that is no integer. An even root of a negative number has i; an odd root of it
+ * is negative.
+ */
 const termRoot = ({ coefficient, powers }: Term, exponent: Rational, budget: TermBudget): Exact | undefined => {
   const isNegative = coefficient.numerator < 0n
   if (powers.has('i') || (isNegative && exponent.denominator % 2n === 0n && exponent.denominator !== 2n))
@@ -237,7 +242,10 @@ const computed = (tree: MathTree): Exact | undefined => {
   }
 }
 
-/** What was computed of trees that are still used: a cache, not state. Items of lists are compared with many others. */
+/**
+ * What was computed of trees that are still used: a cache, not state. Items of lists are compared
+ * with many others.
+ */
 const known = new WeakMap<MathTree, { readonly exact: Exact | undefined }>()
 
 /**
@@ -252,7 +260,10 @@ export const exactOf = (tree: MathTree): Exact | undefined => {
   return before.exact
 }
 
-/** Whether two quotients are the same: `a/b = c/d` where `ad = cb`. Undefined where that is too large to be computed. */
+/**
+ * Whether two quotients are the same: `a/b = c/d` where `ad = cb`. Undefined where that is too
+ * large to be computed.
+ */
 export const sameExact = (a: Exact, b: Exact): boolean | undefined => {
   const budget = termBudget(STEPS)
   try {

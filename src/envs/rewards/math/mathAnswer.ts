@@ -3,7 +3,10 @@ import { isRight } from 'fp-ts/lib/Either.js'
 import { boxedAnswer } from '../../../data/datasets/math.js'
 import { blockOf } from '../reply.js'
 
-/** `block`: between the tags `answer` and `/answer`; `box`: in the last `\boxed`, or in the last ones with nothing but separators between them; `phrase`: behind the last "answer is". */
+/**
+ * `block`: between the tags `answer` and `/answer`; `box`: in the last `\boxed`, or in the last
+ * ones with nothing but separators between them; `phrase`: behind the last "answer is".
+ */
 export type AnswerPlace = 'block' | 'box' | 'phrase'
 
 /** Boxes that are joined at most, and characters between two of them. */

@@ -16,15 +16,19 @@ export type Opinion = (a: string, b: string) => boolean | undefined
 export interface MathRewardOptions extends AnswerRewardOptions {
   /** Where an answer may stand; the first of them that has one counts. Default block, then box. */
   readonly places?: readonly AnswerPlace[]
-  /** Asked about answers that are not the same by `sameAnswer`: its yes counts. Default: nobody is. */
+  /**
+   * Asked about answers that are not the same by `sameAnswer`: its yes counts. Default: nobody is.
+   */
   readonly secondOpinion?: Opinion
 }
 
 /**
- * Scores a reply by its answer: `correctReward` if it is the same as the task's (`sameAnswer`), `formatReward` if it is another, 0 if there is
- * none. The task's answer may be a solution that boxes it. The parts are `answer`, `think` and `right`.
+ * Scores a reply by its answer: `correctReward` if it is the same as the task's (`sameAnswer`),
+ * `formatReward` if it is another, 0 if there is none. The task's answer may be a solution that
+ * boxes it. The parts are `answer`, `think` and `right`.
  *
- * Source   TorchRL `MATHRewardParser`, whose score depends on an optional package, and which reads no box.
+ * Source   TorchRL `MATHRewardParser`, whose score depends on an optional package, and which reads
+ *          no box.
  *
  * @example
  * mathReward().range // [0, 1]

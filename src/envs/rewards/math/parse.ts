@@ -1,8 +1,9 @@
 /**
  * Answers of mathematical problems, read into trees.
  *
- * From the loosest to the tightest: lists, relations, unions, ratios, sums, products (also without a sign), signs, powers. A name of a
- * function takes what stands beside it up to the next sign or function.
+ * From the loosest to the tightest: lists, relations, unions, ratios, sums, products (also without
+ * a sign), signs, powers. A name of a function takes what stands beside it up to the next sign or
+ * function.
  */
 import { type MathCursor, mathCursorOf, numberAt } from './cursor.js'
 import { rationalOf } from './exact.js'
@@ -228,7 +229,9 @@ const isMinusOne = (tree: MathTree): boolean => {
   return value?.numerator === -1n && value.denominator === 1n
 }
 
-/** What a function is of: what is in brackets, or the factors up to the next function, sign or word. */
+/**
+ * What a function is of: what is in brackets, or the factors up to the next function, sign or word.
+ */
 const readOperand = (cursor: MathCursor): readonly MathTree[] => {
   if (cursor.skip('(') !== undefined) {
     const items = readItems(cursor, ')')
@@ -309,7 +312,8 @@ const readPrimary = (cursor: MathCursor): MathTree => {
 }
 
 /**
- * The tree of an answer in LaTeX or in plain text; undefined if it is not one, or is larger than an answer may be.
+ * The tree of an answer in LaTeX or in plain text; undefined if it is not one, or is larger than an
+ * answer may be.
  *
  * Errors   none, whatever the text is: length, number of tokens, depth and digits have limits.
  * Cost     O(length).

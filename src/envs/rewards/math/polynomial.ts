@@ -1,8 +1,9 @@
 /**
- * Sums of products of powers with exact coefficients. A power may have a rational exponent: `3 x^(1/2)`, and `#2^(1/2)` is the square root of 2.
+ * Sums of products of powers with exact coefficients. A power may have a rational exponent:
+ * `3 x^(1/2)`, and `#2^(1/2)` is the square root of 2.
  *
- * Roots of primes, i, pi, e and variables (which count as positive) have no relation but those that products keep, so that two polynomials of
- * them are equal exactly where their terms are.
+ * Roots of primes, i, pi, e and variables (which count as positive) have no relation but those that
+ * products keep, so that two polynomials of them are equal exactly where their terms are.
  */
 import { floorOf, type Rational, rational } from '../../../data/rational.js'
 
@@ -51,7 +52,10 @@ export const times = (a: Rational, b: Rational): Rational =>
 /** Errors: throws RangeError for 0. */
 export const inverse = ({ numerator, denominator }: Rational): Rational => rational(denominator, numerator)
 
-/** An integer power. Errors: throws TooLarge where it has too many digits, RangeError for a negative power of 0. */
+/**
+ * An integer power. Errors: throws TooLarge where it has too many digits, RangeError for a negative
+ * power of 0.
+ */
 const raised = (base: Rational, exponent: bigint): Rational => {
   const size = exponent < 0n ? -exponent : exponent
   const bits = Math.max(base.numerator.toString(2).length, base.denominator.toString(2).length) - 1
@@ -104,7 +108,9 @@ const fromTerms = (terms: readonly Term[]): Polynomial => {
 export const constantPolynomial = (value: Rational): Polynomial =>
   fromTerms([{ coefficient: value, powers: new Map() }])
 
-/** One base to a power, reduced: whole powers of a number are part of the coefficient, and i^2 is -1. */
+/**
+ * One base to a power, reduced: whole powers of a number are part of the coefficient, and i^2 is -1.
+ */
 export const termOf = (powers: Powers, coefficient: Rational = UNIT): Term => {
   const kept = new Map<string, Rational>()
   let factor = coefficient

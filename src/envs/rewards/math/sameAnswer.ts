@@ -7,7 +7,10 @@ import { anyNode, type MathTree, mapTree, negated, type Relation, type TreeOf } 
 /** Items of a list or a set that are compared with those of another, at most. */
 const MOST_ITEMS = 40
 
-/** A text in which answers are equal that differ in their spaces, sizes and the letters of their words alone. */
+/**
+ * A text in which answers are equal that differ in their spaces, sizes and the letters of their
+ * words alone.
+ */
 const plainForm = (text: string): string =>
   text.length > LONGEST
     ? text.trim()
@@ -31,7 +34,10 @@ const readings = (tree: MathTree): readonly MathTree[] => {
   return [reading(1), reading(-1)]
 }
 
-/** An answer in the form in which it is compared: plus-minus signs are lists, degrees that it is given in are a unit. */
+/**
+ * An answer in the form in which it is compared: plus-minus signs are lists, degrees that it is
+ * given in are a unit.
+ */
 const settled = (tree: MathTree): MathTree => {
   switch (tree._tag) {
     case 'List': {

@@ -27,7 +27,9 @@ const pointOf = (names: readonly string[], index: number): Point =>
     }),
   )
 
-/** Whether the values agree wherever both have one; undefined where there are too few such points. */
+/**
+ * Whether the values agree wherever both have one; undefined where there are too few such points.
+ */
 const agree = (a: MathTree, b: MathTree): boolean | undefined => {
   const names = [...new Set([...symbolsOf(a), ...symbolsOf(b)])]
   const count = names.length === 0 ? 1 : POINTS

@@ -2,7 +2,8 @@
 import { FUNCTIONS, GREEK, IGNORED, SIGNS, TEXT_COMMANDS, WORD_SIGNS } from './latexNames.js'
 
 /**
- * `number`: digits, with `(3)` behind those that repeat; `letter`: a variable or constant; `call`: a function; `text`: words; `sign`: all else.
+ * `number`: digits, with `(3)` behind those that repeat; `letter`: a variable or constant; `call`:
+ * a function; `text`: words; `sign`: all else.
  */
 export interface Token {
   readonly kind: 'number' | 'letter' | 'call' | 'text' | 'sign'
@@ -14,7 +15,10 @@ const token = (kind: Token['kind'], text: string): Token => ({ kind, text })
 /** Longest answer that is read as mathematics, in UTF-16 units. */
 export const LONGEST = 1000
 
-/** What stands for the same in print, and commas that part thousands. Each pattern is linear: it looks a few characters ahead at most. */
+/**
+ * What stands for the same in print, and commas that part thousands. Each pattern is linear: it
+ * looks a few characters ahead at most.
+ */
 const cleaned = (text: string): string =>
   text
     .replace(/(\d),\\!\s{0,3}(?=\d{3}(?!\d))/g, '$1')
@@ -44,7 +48,10 @@ const groupEnd = (text: string, open: number): number => {
   return text.length
 }
 
-/** Words as a token: `and` and `or` part the items of a list, digits and single letters that are no units are mathematics. */
+/**
+ * Words as a token: `and` and `or` part the items of a list, digits and single letters that are no
+ * units are mathematics.
+ */
 const wordTokens = (text: string): readonly Token[] => {
   const words = text.replace(/\s+/g, ' ').trim()
   if (words === '') return []
@@ -140,7 +147,10 @@ const readCommand = (text: string, at: number): Read => {
   return { tokens: [token('letter', GREEK.get(name) ?? name)], next }
 }
 
-/** The relation that `<=`, `>=` or `!=` spells. `5!=120` is a factorial: the sign is right behind a number or a bracket. */
+/**
+ * The relation that `<=`, `>=` or `!=` spells. `5!=120` is a factorial: the sign is right behind a
+ * number or a bracket.
+ */
 const asciiRelation = (text: string, at: number): string | undefined => {
   if (text[at] === '!') return /[\d)}\]!]/.test(text[at - 1] ?? '') ? undefined : '≠'
   return text[at] === '<' ? '≤' : '≥'
@@ -169,7 +179,8 @@ const readAt = (text: string, at: number, depth: number): Read => {
 }
 
 /**
- * The tokens of an answer. Spaces and marks of size, currency signs and displays of mathematics are left out.
+ * The tokens of an answer. Spaces and marks of size, currency signs and displays of mathematics are
+ * left out.
  *
  * Errors   none: what it does not know is a letter or a sign of its own.
  * Cost     O(length): `LONGEST` bounds it.

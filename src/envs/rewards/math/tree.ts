@@ -1,4 +1,7 @@
-/** What an answer of a mathematical problem is, as a tree: numbers and expressions, and what is made of them. */
+/**
+ * What an answer of a mathematical problem is, as a tree: numbers and expressions, and what is made
+ * of them.
+ */
 import { type Rational, rational } from '../../../data/rational.js'
 
 /** The constants that have a value of their own. */
@@ -6,7 +9,10 @@ type ConstantName = 'pi' | 'e' | 'i' | 'infinity'
 
 export type MathTree =
   | { readonly _tag: 'Number'; readonly value: Rational }
-  /** A variable, a letter with an index, or a name that stands for itself. `unit`: of a measure, such as cm. */
+  /**
+   * A variable, a letter with an index, or a name that stands for itself. `unit`: of a measure,
+   * such as cm.
+   */
   | { readonly _tag: 'Symbol'; readonly name: string; readonly kind: 'variable' | 'unit' }
   | { readonly _tag: 'Constant'; readonly name: ConstantName }
   | { readonly _tag: 'Sum'; readonly terms: readonly MathTree[] }
@@ -28,7 +34,10 @@ export type MathTree =
       readonly items: readonly MathTree[]
     }
   | { readonly _tag: 'Set'; readonly items: readonly MathTree[] }
-  /** Values one after the other, in no brackets: `1, 2`, or with `alternatives` `x = 1 or x = 2` and `\pm 1`, which are never a tuple. */
+  /**
+   * Values one after the other, in no brackets: `1, 2`, or with `alternatives` `x = 1 or x = 2` and
+   * `\pm 1`, which are never a tuple.
+   */
   | { readonly _tag: 'List'; readonly items: readonly MathTree[]; readonly of: 'values' | 'alternatives' }
   | { readonly _tag: 'Matrix'; readonly rows: readonly (readonly MathTree[])[] }
   /** `sides` with a relation between each two: `1 < x <= 2`. */

@@ -48,7 +48,10 @@ const SCALES: ReadonlyMap<string, bigint> = new Map([
   ['trillion', 10n ** 12n],
 ])
 
-/** Words with which a number means another value, or none: `not 5`, `5 or more`, `negative 5`, `twice 5`. */
+/**
+ * Words with which a number means another value, or none: `not 5`, `5 or more`, `negative 5`,
+ * `twice 5`.
+ */
 const CHANGING: ReadonlySet<string> = new Set(
   [
     'not no never none neither nor cannot isn aren wasn wrong incorrect false except but without excluding',

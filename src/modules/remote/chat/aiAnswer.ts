@@ -28,7 +28,10 @@ const resultSchema = z.looseObject({
 /** An answer, checked. */
 export type AIResult = z.infer<typeof resultSchema>
 
-/** An answer of a model. Errors: `Left(ReplyProblem)` with everything that no model of the SDK answers. */
+/**
+ * An answer of a model. Errors: `Left(ReplyProblem)` with everything that no model of the SDK
+ * answers.
+ */
 export const aiResult = (value: unknown): E.Either<ReplyProblem, AIResult> => {
   const parsed = resultSchema.safeParse(value)
   if (parsed.success) return E.right(parsed.data)
@@ -99,7 +102,8 @@ export interface AIError {
 export const aiError = (thrown: unknown): AIError => {
   const fields = typeof thrown === 'object' && thrown !== null ? thrown : {}
   const message = errorMessage(thrown)
-  // The fields of an Error are its own or inherited: they are read by name, for a copy would leave the inherited ones out.
+  // The fields of an Error are its own or inherited: they are read by name, for a copy would leave
+  // the inherited ones out.
   const read = (name: string): unknown => Reflect.get(fields, name)
   const names = ['name', 'statusCode', 'isRetryable', 'responseHeaders'] as const
   const parsed = errorSchema.safeParse({ ...Object.fromEntries(names.map((name) => [name, read(name)])), message })

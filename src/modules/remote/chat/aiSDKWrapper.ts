@@ -26,7 +26,10 @@ import {
   type OpenAIWrapperOptions,
 } from './clientConfig.js'
 
-/** What is asked of a language model: the call options of the AI SDK's specification, as far as they are used here. */
+/**
+ * What is asked of a language model: the call options of the AI SDK's specification, as far as they
+ * are used here.
+ */
 interface LanguageModelCall {
   readonly prompt: readonly AIMessage[]
   readonly maxOutputTokens: number
@@ -41,7 +44,10 @@ interface LanguageModelCall {
   readonly abortSignal: AbortSignal
 }
 
-/** A language model of the AI SDK, version 2 or 3 of its specification: what its provider packages make. */
+/**
+ * A language model of the AI SDK, version 2 or 3 of its specification: what its provider packages
+ * make.
+ */
 export interface LanguageModel {
   readonly specificationVersion: string
   readonly provider: string
@@ -54,8 +60,9 @@ export interface LanguageModel {
 export interface AISDKConfig<C extends Capture = Capture> extends ChatOptions {
   readonly model: LanguageModel
   /**
-   * What is kept of the answers. Default `text`. `tokens` needs a model of an OpenAI-compatible provider that shows the answer's body (as
-   * `@ai-sdk/openai-compatible` does), over vLLM or `tandem serve`, whose log-probabilities must be raw, as they are by default.
+   * What is kept of the answers. Default `text`. `tokens` needs a model of an OpenAI-compatible
+   * provider that shows the answer's body (as `@ai-sdk/openai-compatible` does), over vLLM or
+   * `tandem serve`, whose log-probabilities must be raw, as they are by default.
    */
   readonly capture?: C
   readonly headers?: Readonly<Record<string, string>>
@@ -69,7 +76,10 @@ export interface AISDKConfig<C extends Capture = Capture> extends ChatOptions {
   readonly maxConcurrent?: number
   /** What must never be shown: the provider's key. */
   readonly secrets?: readonly string[]
-  /** As of `OpenAIWrapperOptions`. Adapters are chosen with the model, so that only version and salt are read. */
+  /**
+   * As of `OpenAIWrapperOptions`. Adapters are chosen with the model, so that only version and salt
+   * are read.
+   */
   readonly weights?: () => ServingWeights
   readonly world?: Partial<AIWorld>
 }
@@ -89,7 +99,10 @@ const RETRY = { attempts: 4, baseMs: 250, capMs: 20_000, share: 1, floor: 0 } as
 /** The name under which a provider looks for its options. */
 const optionsName = ({ provider }: LanguageModel): string => provider.split('.')[0]!.trim()
 
-/** The settings that a chat server would be asked with: what makes captured log-probabilities wrong there does so here. */
+/**
+ * The settings that a chat server would be asked with: what makes captured log-probabilities wrong
+ * there does so here.
+ */
 const asClient = (config: AISDKConfig): OpenAIWrapperOptions => {
   const { model, capture, seeds = 'from-key', providerOptions: given = {} } = config
   const fields = [
@@ -268,15 +281,16 @@ const AI_SDK_OPTIONS: OptionKinds<AISDKConfig<never>> = {
 }
 
 /**
- * Any language model of the AI SDK as a policy: what its provider packages make, which cover the providers that LiteLLM does. The package `ai`
- * itself is not needed.
+ * Any language model of the AI SDK as a policy: what its provider packages make, which cover the
+ * providers that LiteLLM does. The package `ai` itself is not needed.
  *
- * Each row is one request, seeded with `child(key, i)`. Retries are the policy's own: models are called as the SDK's specification has it, which
- * tries nothing twice.
+ * Each row is one request, seeded with `child(key, i)`. Retries are the policy's own: models are
+ * called as the SDK's specification has it, which tries nothing twice.
  *
- * Shapes   reads `history.prompt` `[B]`; gives entries `[B]`, with ragged rows of ids and log-probabilities where they are captured.
- * Errors   `Left(PolicyFailure)` as of `OpenAIWrapper`: by the status of the provider's error, or `asked` where the SDK refuses by itself. Throws
- *          RangeError for settings that cannot be.
+ * Shapes   reads `history.prompt` `[B]`; gives entries `[B]`, with ragged rows of ids and
+ *          log-probabilities where they are captured.
+ * Errors   `Left(PolicyFailure)` as of `OpenAIWrapper`: by the status of the provider's error, or
+ *          `asked` where the SDK refuses by itself. Throws RangeError for settings that cannot be.
  * Effects  what the provider does: requests over HTTP.
  *
  * @example

@@ -1,4 +1,7 @@
-/** What policies over a chat protocol answer: a message for each conversation, with what the server said of it. */
+/**
+ * What policies over a chat protocol answer: a message for each conversation, with what the server
+ * said of it.
+ */
 
 import type { HistoryAction, SamplingRecord, StopReason } from '../../../data/policy.js'
 import { type Data, data, type Ragged, ragged } from '../../../data/tensorDict/leaf.js'
@@ -6,8 +9,9 @@ import { TensorDict } from '../../../data/tensorDict/tensorDict.js'
 import type { Message } from '../../../text/history/history.js'
 
 /**
- * What is kept of an answer. `text`: the message, which every provider gives; there are no ids and no log-probabilities.
- * `tokens`: besides, the ids that were read and written and the log-probabilities of those that were written, as training needs them.
+ * What is kept of an answer. `text`: the message, which every provider gives; there are no ids and
+ * no log-probabilities. `tokens`: besides, the ids that were read and written and the
+ * log-probabilities of those that were written, as training needs them.
  */
 export type Capture = 'text' | 'tokens'
 
@@ -27,9 +31,14 @@ export interface ChatAnswer {
   readonly model: string | null
   /** Why the model will not answer; it is the text of the message too. */
   readonly refusal: string | null
-  /** Where several answers came of one request, the first one has its usage, so that sums are right. */
+  /**
+   * Where several answers came of one request, the first one has its usage, so that sums are right.
+   */
   readonly usage: ChatUsage | null
-  /** Calls of tools that cannot be called as they are written: each stands in the text after `MALFORMED_CALL`. */
+  /**
+   * Calls of tools that cannot be called as they are written: each stands in the text after
+   * `MALFORMED_CALL`.
+   */
   readonly malformedCalls: readonly string[]
 }
 
@@ -39,7 +48,10 @@ export type ChatAction = HistoryAction & {
   readonly answer: Data<ChatAnswer>
 }
 
-/** The ids behind the messages: a `TokenAction`, and the prompts that the server made of the conversations. */
+/**
+ * The ids behind the messages: a `TokenAction`, and the prompts that the server made of the
+ * conversations.
+ */
 export type CapturedAction = ChatAction & {
   readonly tokens: TensorDict<{ readonly prompt: Ragged<'int32'>; readonly response: Ragged<'int32'> }>
   readonly logProbs: TensorDict<{ readonly response: Ragged<'float32'> }>
@@ -81,7 +93,10 @@ const entriesOf = (turns: readonly ChatTurn[]) => ({
 /** The action of these answers. Shapes `[B]`. */
 const chatAction = (turns: readonly ChatTurn[]): TensorDict<ChatAction> => TensorDict(entriesOf(turns), [turns.length])
 
-/** The action of these answers, with their ids. Shapes `[B]`, rows of ids and log-probabilities of any length. */
+/**
+ * The action of these answers, with their ids. Shapes `[B]`, rows of ids and log-probabilities of
+ * any length.
+ */
 const capturedAction = (turns: readonly CapturedTurn[]): TensorDict<CapturedAction> => {
   const rows = (field: keyof CapturedTokens): readonly (readonly number[])[] => turns.map(({ tokens }) => tokens[field])
   return TensorDict(
@@ -96,7 +111,10 @@ const capturedAction = (turns: readonly CapturedTurn[]): TensorDict<CapturedActi
   )
 }
 
-/** The action of these answers in the form that is captured. The turns of `tokens` are `CapturedTurn`s: whoever read the answers made them so. */
+/**
+ * The action of these answers in the form that is captured. The turns of `tokens` are
+ * `CapturedTurn`s: whoever read the answers made them so.
+ */
 export const outputOf = <C extends Capture>(capture: C, turns: readonly ChatTurn[]): TensorDict<ChatOutput<C>> =>
   (capture === 'tokens'
     ? capturedAction(turns as readonly CapturedTurn[]) // as said above

@@ -12,7 +12,10 @@ export type FailureKind = NonNullable<PolicyFailure['kind']>
 /** Of statuses by which a server says that this request will never be answered. */
 const ASKED: readonly number[] = [400, 404, 405, 413, 415, 422, 501]
 
-/** Whose failure an answer with this status is. A wrong key, a limit and a server's own error say nothing about the policy. */
+/**
+ * Whose failure an answer with this status is. A wrong key, a limit and a server's own error say
+ * nothing about the policy.
+ */
 export const kindOfStatus = (status: number): FailureKind => (ASKED.includes(status) ? 'asked' : 'infrastructure')
 
 /** Makes a failure of a policy; its reason shows none of the policy's secrets. */

@@ -100,7 +100,10 @@ const reasoningOf = ({ message: { content, reasoning, reasoning_content: other }
   return thoughtsOf((content ?? []).filter((part) => part.type === 'thinking'))
 }
 
-/** How calls of tools are found: the server tells them, or they are read out of the text, in the format that the model was taught. */
+/**
+ * How calls of tools are found: the server tells them, or they are read out of the text, in the
+ * format that the model was taught.
+ */
 export type CallReading = 'native' | ToolCallFormat
 
 /** How an answer is read. */
@@ -159,8 +162,9 @@ const ROUNDING = 1e-3
 /**
  * The ids and log-probabilities of one choice.
  *
- * Errors   `Left(ReplyProblem)`: `tokens-missing` where the server tells none; `protocol` for other counts of ids than of log-probabilities,
- *          and for numbers that are no log-probabilities (NaN, -9999, above 0).
+ * Errors   `Left(ReplyProblem)`: `tokens-missing` where the server tells none; `protocol` for other
+ *          counts of ids than of log-probabilities, and for numbers that are no log-probabilities
+ *          (NaN, -9999, above 0).
  */
 export const tokensOf = (reply: ChatReply, index: number): E.Either<ReplyProblem, CapturedTokens> => {
   const { token_ids: ids, logprobs } = reply.choices[index]!

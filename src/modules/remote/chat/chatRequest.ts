@@ -7,14 +7,18 @@ import { type History, lastMessage } from '../../../text/history/history.js'
 import { historyToOpenAi, type OpenAiMessage } from '../../../text/history/openAiChat.js'
 import type { ChatSettings, ToolChoice } from './clientConfig.js'
 
-/** A seed that servers of 32 bits take too. Neighbouring keys have seeds far apart, so that `seed + 1` is nobody else's. */
+/**
+ * A seed that servers of 32 bits take too. Neighbouring keys have seeds far apart, so that
+ * `seed + 1` is nobody else's.
+ */
 export const seedOf = (key: Key): number => uniformInteger(key, 2 ** 31)
 
 /**
- * The messages of a conversation that a policy is to answer. What an earlier author left unfinished is sent as far as it goes: the conversation
- * went on after it.
+ * The messages of a conversation that a policy is to answer. What an earlier author left unfinished
+ * is sent as far as it goes: the conversation went on after it.
  *
- * Errors   `Left(FormatFailure)` for what the format cannot say: no message, an unfinished last one, addresses of sounds.
+ * Errors   `Left(FormatFailure)` for what the format cannot say: no message, an unfinished last
+ *          one, addresses of sounds.
  */
 export const promptMessages = (history: History): E.Either<FormatFailure, readonly OpenAiMessage[]> => {
   const refuse = (reason: string): E.Either<FormatFailure, never> =>
@@ -35,8 +39,8 @@ const toolFields = ({ tools, toolChoice, dialect }: ChatSettings): object => {
 }
 
 /**
- * Fields with which tokens come back. Cuts and penalties are said to be off: a server would else take those of the model's
- * `generation_config.json`.
+ * Fields with which tokens come back. Cuts and penalties are said to be off: a server would else
+ * take those of the model's `generation_config.json`.
  */
 const CAPTURE_FIELDS = {
   logprobs: true,

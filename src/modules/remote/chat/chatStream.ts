@@ -1,4 +1,7 @@
-/** Streamed answers of `POST /v1/chat/completions`, joined to what the endpoint answers without streaming. */
+/**
+ * Streamed answers of `POST /v1/chat/completions`, joined to what the endpoint answers without
+ * streaming.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { errorMessage } from '../../../core/failure.js'
@@ -117,8 +120,8 @@ const frameOf = (data: string): E.Either<string, Frame> => {
 /**
  * Reads a stream to its end and returns the answer as the endpoint writes it without streaming.
  *
- * Errors   `Left` with the failure that broke the stream, or with a reason for frames that are not of
- *          the protocol and for a stream that ends without a finish reason.
+ * Errors   `Left` with the failure that broke the stream, or with a reason for frames that are not
+ *          of the protocol and for a stream that ends without a finish reason.
  */
 export const streamedAnswer = async (
   { events }: Pick<HttpEvents, 'events'>,

@@ -23,24 +23,30 @@ export type ToolChoice = 'auto' | 'none' | 'required' | { readonly name: string 
 
 /** What servers understand differently. */
 export interface ChatDialect {
-  /** The field with the limit of new tokens; OpenAI's reasoning models know only the second. Default `max_tokens`. */
+  /**
+   * The field with the limit of new tokens; OpenAI's reasoning models know only the second. Default
+   * `max_tokens`.
+   */
   readonly limitField?: 'max_tokens' | 'max_completion_tokens'
   /** Default: a seed for each request, drawn from the key. Some providers refuse the field. */
   readonly seeds?: 'from-key' | 'omit'
   /**
-   * `together`: neighbouring conversations that are equal are one request with `n`, whose prompt is computed once; a server that refuses is asked
-   * one by one from then on. `apart`: one request each, so that no answer depends on what else is in the batch. Default `together`.
+   * `together`: neighbouring conversations that are equal are one request with `n`, whose prompt is
+   * computed once; a server that refuses is asked one by one from then on. `apart`: one request
+   * each, so that no answer depends on what else is in the batch. Default `together`.
    */
   readonly equalPrompts?: 'together' | 'apart'
   /**
-   * Who finds calls of tools. `native`: the server. A format: they are read out of the text here, for servers that show tools to the model
-   * and do not read its calls; the request then says `tool_choice: none`. Default `native`.
+   * Who finds calls of tools. `native`: the server. A format: they are read out of the text here,
+   * for servers that show tools to the model and do not read its calls; the request then says
+   * `tool_choice: none`. Default `native`.
    */
   readonly toolCalls?: CallReading
   /**
-   * What the server takes log-probabilities from: vLLM's `--logprobs-mode`. `raw`: the model's logits, so that the temperature must be 1 or 0 where
-   * tokens are captured. `processed`: what the token was drawn from (at temperature 0, what it would be at 1), so that nothing may be cut. Default
-   * `raw`, which is vLLM's.
+   * What the server takes log-probabilities from: vLLM's `--logprobs-mode`. `raw`: the model's
+   * logits, so that the temperature must be 1 or 0 where tokens are captured. `processed`: what the
+   * token was drawn from (at temperature 0, what it would be at 1), so that nothing may be cut.
+   * Default `raw`, which is vLLM's.
    */
   readonly logProbs?: 'raw' | 'processed'
 }
@@ -86,9 +92,14 @@ export interface OpenAIWrapperOptions<C extends Capture = Capture> extends ChatO
   /** Further fields of the request, as they are. */
   readonly extraBody?: Readonly<Record<string, unknown>>
   readonly dialect?: ChatDialect
-  /** What an updater says that the server samples with: the adapter to ask for, the salt, the stamp. Default: the base weights, version 0. */
+  /**
+   * What an updater says that the server samples with: the adapter to ask for, the salt, the stamp.
+   * Default: the base weights, version 0.
+   */
   readonly weights?: () => ServingWeights
-  /** Default: one of its own, which `close` closes. A given one limits requests as it was told to. */
+  /**
+   * Default: one of its own, which `close` closes. A given one limits requests as it was told to.
+   */
   readonly transport?: Transport
 }
 
@@ -119,7 +130,10 @@ const OWN_FIELDS: readonly string[] = [
   ...['stop', 'tools', 'tool_choice', 'logprobs', 'return_token_ids', 'cache_salt'],
 ]
 
-/** Fields by which tokens are drawn from another distribution than the log-probabilities and the sampling record tell. */
+/**
+ * Fields by which tokens are drawn from another distribution than the log-probabilities and the
+ * sampling record tell.
+ */
 const UNTOLD_FIELDS: readonly string[] = [
   ...['top_k', 'min_p', 'repetition_penalty', 'presence_penalty', 'frequency_penalty', 'logit_bias', 'bad_words'],
   ...['allowed_token_ids', 'use_beam_search', 'min_tokens', 'ignore_eos', 'prompt_logprobs', 'echo'],
@@ -169,7 +183,8 @@ const problemsOf = (settings: ChatSettings): readonly string[] => {
 /**
  * A configuration with its defaults, checked.
  *
- * Errors   throws RangeError with every setting that cannot be, or under which captured log-probabilities would not be those of the samples.
+ * Errors   throws RangeError with every setting that cannot be, or under which captured
+ *          log-probabilities would not be those of the samples.
  */
 export const chatSettings = (config: OpenAIWrapperOptions): ChatSettings => {
   const { temperature = 1, topP = 1, maxNewTokens = 1024, timeoutSeconds = 600, dialect = {} } = config

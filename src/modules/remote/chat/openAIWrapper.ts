@@ -44,7 +44,10 @@ interface Client {
   readonly settings: ChatSettings
   readonly transport: Transport
   readonly fail: FailureMaker
-  /** Whether the server takes requests for several answers: until it refuses one that it takes for a single answer. */
+  /**
+   * Whether the server takes requests for several answers: until it refuses one that it takes for a
+   * single answer.
+   */
   severalAnswers: 'taken' | 'refused'
 }
 
@@ -59,7 +62,10 @@ interface Rows {
 
 type Turns = E.Either<PolicyFailure, readonly ChatTurn[]>
 
-/** Rows that are asked for together, or every problem of every conversation that cannot be asked for. */
+/**
+ * Rows that are asked for together, or every problem of every conversation that cannot be asked
+ * for.
+ */
 const rowsOf = (client: Client, histories: readonly History[]): E.Either<PolicyFailure, readonly Rows[]> => {
   const problems: string[] = []
   const rows: Rows[] = []
@@ -184,7 +190,10 @@ const askEach = async (client: Client, rows: Rows, asking: Asking): Promise<Turn
   return E.map((turns: readonly (readonly ChatTurn[])[]) => turns.flat())(E.sequenceArray(all))
 }
 
-/** All turns of rows with one conversation: by one request, or, where the server refuses it or answers with fewer, by one for each that lacks. */
+/**
+ * All turns of rows with one conversation: by one request, or, where the server refuses it or
+ * answers with fewer, by one for each that lacks.
+ */
 const askRows = async (client: Client, rows: Rows, asking: Asking): Promise<Turns> => {
   const isSingle = rows.count === 1 || asking.onText !== undefined
   if (isSingle || client.severalAnswers === 'refused') return askEach(client, rows, asking)
@@ -227,8 +236,8 @@ const askAll = async (
 }
 
 /**
- * Makes a transport to a chat server. A key that is not the default is a secret, and so is a password
- * in the address.
+ * Makes a transport to a chat server. A key that is not the default is a secret, and so is a
+ * password in the address.
  */
 export const chatTransport = (
   config: Pick<OpenAIWrapperOptions, 'baseUrl' | 'apiKey' | 'maxRequestsPerMinute'>,
@@ -257,19 +266,25 @@ const CLIENT_OPTIONS: OptionKinds<OpenAIWrapperOptions<never>> = {
 }
 
 /**
- * Any server with OpenAI's chat endpoint as a policy: OpenAI, vLLM, SGLang, `tandem serve`, LiteLLM, OpenRouter.
+ * Any server with OpenAI's chat endpoint as a policy: OpenAI, vLLM, SGLang, `tandem serve`,
+ * LiteLLM, OpenRouter.
  *
- * With `capture: 'text'` an answer is a message, with calls of tools, thoughts and refusals, which agents and games need and every provider
- * gives. With `capture: 'tokens'` (vLLM, `tandem serve`) it has ids and log-probabilities besides, and is what a loss learns from.
+ * With `capture: 'text'` an answer is a message, with calls of tools, thoughts and refusals, which
+ * agents and games need and every provider gives. With `capture: 'tokens'` (vLLM, `tandem serve`)
+ * it has ids and log-probabilities besides, and is what a loss learns from.
  *
- * Row i is seeded with `child(key, i)`. Neighbouring rows with equal conversations are one request for several answers where the server takes
- * it, seeded with the first one's; `dialect.equalPrompts` asks for one request each.
+ * Row i is seeded with `child(key, i)`. Neighbouring rows with equal conversations are one request
+ * for several answers where the server takes it, seeded with the first one's;
+ * `dialect.equalPrompts` asks for one request each.
  *
- * Shapes   reads `history.prompt` `[B]`; gives entries `[B]`, with ragged rows of ids and log-probabilities where they are captured.
- * Errors   `Left(PolicyFailure)`: `asked` for conversations that the format cannot say and requests that the server refuses; `infrastructure` for
- *          everything that a server or the way to it did; `cancelled` by the signal. One failure ends the other requests of the call.
- *          Throws RangeError for settings that cannot be.
- * Effects  requests over HTTP; connections of its own, which `close` closes, unless a transport was given.
+ * Shapes   reads `history.prompt` `[B]`; gives entries `[B]`, with ragged rows of ids and
+ *          log-probabilities where they are captured.
+ * Errors   `Left(PolicyFailure)`: `asked` for conversations that the format cannot say and requests
+ *          that the server refuses; `infrastructure` for everything that a server or the way to it
+ *          did; `cancelled` by the signal. One failure ends the other requests of the call. Throws
+ *          RangeError for settings that cannot be.
+ * Effects  requests over HTTP; connections of its own, which `close` closes, unless a transport was
+ *          given.
  * Source   AgentFly `ClientBackend` and `ClientConfig`.
  *
  * @example
