@@ -81,8 +81,12 @@ const conversationOf = ({ id, query, answer }: T.Task, chosen: Chosen, key: T.Ke
   ].reduce(appendMessage, asked)
 }
 
+/** Conversations of a step of the start model's training. */
+const BATCH = 32
+
 const startModel = (chosen: Chosen, { onProgress }: T.BuildContext) => {
   const key = T.child(T.keyFromSeed(chosen.seed), 'habits')
+  const warmUpSteps = Math.min(20, Math.floor(chosen.shown / BATCH / 2)) // of few steps, half
   const conversation = (i: number) =>
     conversationOf(training[T.uniformInteger(T.child(key, i), training.length, 2)]!, chosen, T.child(key, i))
   return T.orThrow(
@@ -93,7 +97,7 @@ const startModel = (chosen: Chosen, { onProgress }: T.BuildContext) => {
         tokenizer: { texts: TEXTS, vocabularySize: 420, format: FORMAT },
         key: T.child(T.keyFromSeed(chosen.seed), 'model'),
         stages: [
-          { name: 'calls', conversation, conversations: chosen.shown, batch: 32, learningRate: 5e-3, warmUpSteps: 20 },
+          { name: 'calls', conversation, conversations: chosen.shown, batch: BATCH, learningRate: 5e-3, warmUpSteps },
         ],
       },
       (event) => {

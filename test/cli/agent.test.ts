@@ -10,7 +10,7 @@ const play = (...args: readonly string[]): readonly string[] => [
 
 describe('tandem agent run', () => {
   it('prints all events of all chains and the metrics as lines of JSON, the same for the same seed', async () => {
-    const args = play('--prompts', '2', '--chains', '3', '--concurrent', '2', '--seed', '5', '--json')
+    const args = play('--conversations', '2', '--chains', '3', '--concurrent', '2', '--seed', '5', '--json')
     const [first, second] = [await tandemOk(args, { cwd }), await tandemOk(args, { cwd })]
     const lines = parseJsonLines(first.stdout)
     const chainsWith = (type: string) =>
