@@ -27,11 +27,11 @@ import { type ReadRows, readRows, type ThrownChain } from './chainRows.js'
 import type { ChainHappening, ChainObserver, ChainPlace } from './events.js'
 import type { ChainCall, ChainTrajectory } from './trajectory.js'
 
-/** What all chains of a run share. */
+/** The parts that all chains of a run share. */
 export interface ChainRules {
   readonly parts: AgentParts
   readonly seat: BackendSeat
-  /** How the policy writes native calls in text. */
+  /** The format in which the policy writes native calls. */
   readonly format: ToolCallFormat | undefined
   readonly tasks: readonly AgentRowTask[]
   readonly numChains: number

@@ -168,8 +168,7 @@ export {
   type ContainerOptions,
   containerResource,
   processResource,
-  type ServiceSession,
   sandboxResource,
-  serviceResource,
 } from '../live/resources/runners.js'
+export { type ServiceOptions, type ServiceSession, serviceResource } from '../live/resources/serviceResource.js'
 export { type LiveSandboxOptions, liveSandbox } from '../live/sandbox/liveSandbox.js'

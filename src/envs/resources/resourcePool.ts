@@ -69,7 +69,7 @@ export interface ResourcePool<R, A = void, F extends { readonly reason: string }
    * resource of another tag is ended to make room, or the call waits in line.
    */
   readonly acquire: (options: AcquireOptions<A>) => TaskEither<F | ResourceFailure, Lease<R>>
-  /** Leases the resource that was kept under a tag, without a check of its health; undefined if there is none. */
+  /** Leases the resource that was kept under a tag, without a health check. Returns `undefined` without such a resource. */
   readonly take: (tag: string) => Lease<R> | undefined
   /** Starts idle resources until there are `count`, within the limit. `Left` with the first failure. */
   readonly warm: (count: number, args: A) => TaskEither<F | ResourceFailure, void>
@@ -255,7 +255,7 @@ export const resourcePool = <R, A = void, F extends { readonly reason: string } 
       : failed('cancelled', 'its start was called off')
   }
 
-  /** Starts a resource for a waiter. If that one leaves, a start without arguments goes on: the next user takes it. */
+  /** Starts a resource for a waiter. If the waiter leaves, a start without arguments continues for the next user. */
   const give = async (waiter: Waiter<R, A, F>): Promise<void> => {
     const work = begin(waiter.args, waiter.args === undefined ? new AbortController().signal : waiter.signal)
     starting.add(work)
@@ -349,7 +349,7 @@ export const resourcePool = <R, A = void, F extends { readonly reason: string } 
     while (endings.size > 0) await Promise.all([...endings])
   }
 
-  /** Waits for work, but no longer than a start may take: a spec that never ends one holds nobody up. */
+  /** Waits for running work, at most for the time limit of a start, in case a spec never ends it. */
   const patiently = async (work: Promise<unknown>): Promise<void> => {
     let silence = (): void => {}
     const late = new Promise<void>((resolve) => {

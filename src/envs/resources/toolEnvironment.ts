@@ -1,6 +1,6 @@
 /** Environments that tools and rewards hold: resources of a pool, each bound to a call, a conversation, a group or the run. */
 import * as E from 'fp-ts/lib/Either.js'
-import { ABORTED, unlessAborted } from '../../core/cancellation.js'
+import { ABORTED, cancellation, unlessAborted } from '../../core/cancellation.js'
 import { errorMessage } from '../../core/failure.js'
 import { type Limiter, limiter } from '../../core/limiter.js'
 import { aFunction, aNumber, aRecord, checkOptions, oneOf } from '../../core/options.js'
@@ -12,7 +12,7 @@ import { type Lease, type ResourcePool, type ResourcePoolOptions, resourcePool }
 export interface ToolEnvironmentOptions<R> extends Omit<ResourcePoolOptions, 'limit'> {
   /** Most environments that are alive at a time. Default 8. */
   readonly poolSize?: number
-  /** How long an environment belongs to its user. Default `chain`: all calls of a conversation and its reward. */
+  /** The lifetime of a lease. Default `chain`: all calls of a conversation and its reward. */
   readonly scope?: ResourceScope
   /** Prepares an environment for its user, such as with the arguments of the row (`episode.task`). What it throws is a failure to start. */
   readonly prepare?: (environment: R, episode: Episode | undefined) => Promise<void>
@@ -35,7 +35,7 @@ export interface ToolEnvironment<R> {
   ) => Promise<E.Either<ResourceFailure, T>>
   /** Gives back what an episode held: at once, even if a call still uses it. */
   readonly release: (episode: Episode) => void
-  /** Ends all environments. */
+  /** Ends all environments, those that are being prepared included. Resolves when they are gone. */
   readonly close: () => Promise<void>
 }
 
@@ -81,24 +81,43 @@ export const toolEnvironment = <R>(
   const failed = (kind: ResourceFailure['kind'], reason: string): E.Either<ResourceFailure, never> =>
     E.left(resourceFailure(spec.name, kind, reason))
 
+  const preparations = new Map<Promise<unknown>, () => void>()
+
+  /** Prepares a leased environment, unless its user leaves or `close` is called. */
+  const prepared = async (
+    lease: Lease<R>,
+    signal: AbortSignal,
+    work: () => Promise<void>,
+  ): Promise<E.Either<ResourceFailure, Lease<R>>> => {
+    const own = cancellation({ signal })
+    const result = unlessAborted(
+      Promise.resolve()
+        .then(work)
+        .then(() => E.right(lease))
+        .catch((error: unknown) => failed('start', `it could not be prepared: ${errorMessage(error)}`)),
+      own.signal,
+    ).then((ended) => {
+      if (ended !== ABORTED && E.isRight(ended)) return ended
+      void lease.end()
+      return ended === ABORTED ? failed('cancelled', 'its preparation was called off') : ended
+    })
+    preparations.set(result, own.stop)
+    const ended = await result
+    preparations.delete(result)
+    own.release()
+    return ended
+  }
+
   const acquired = async (
     episode: Episode | undefined,
     signal: AbortSignal,
   ): Promise<E.Either<ResourceFailure, Lease<R>>> => {
     const lease = await pool.acquire({ args: undefined, signal })()
     if (E.isLeft(lease) || prepare === undefined) return lease
-    try {
-      const prepared = await unlessAborted(prepare(lease.right.resource, episode), signal)
-      if (prepared !== ABORTED) return lease
-      void lease.right.end()
-      return failed('cancelled', 'its preparation was called off')
-    } catch (error) {
-      void lease.right.end()
-      return failed('start', `it could not be prepared: ${errorMessage(error)}`)
-    }
+    return prepared(lease.right, signal, () => prepare(lease.right.resource, episode))
   }
 
-  /** Runs `f`, and says whether the environment lived through it. */
+  /** Runs `f`. Also returns whether the environment is still alive. */
   const played = async <T>(
     lease: Lease<R>,
     signal: AbortSignal,
@@ -190,7 +209,10 @@ export const toolEnvironment = <R>(
     },
     close: async () => {
       for (const [key, holding] of [...holdings]) finish(key, holding)
-      await pool.close()
+      const closed = pool.close() // from here on it leases nothing
+      for (const stop of preparations.values()) stop()
+      await Promise.all(preparations.keys())
+      await Promise.all([closed, pool.close()]) // the second one waits for the ends of the preparations
     },
   }
 }

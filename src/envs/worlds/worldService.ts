@@ -12,6 +12,13 @@ export const REMOTE_VIEW: z.ZodType<Omit<WorldView, 'state'>> = z.object({
   done: z.boolean(),
 })
 
+const openSchema = z.object({
+  id: z
+    .string()
+    .regex(/^[\w-]{1,64}$/)
+    .optional(),
+})
+
 const actSchema = z.object({ action: z.string() })
 
 const reply = (status: number, body: unknown): Response => Response.json(body, { status })
@@ -26,10 +33,13 @@ const MAX_SESSIONS = 10_000
  *
  * | Request | Body | Answer |
  * | --- | --- | --- |
- * | `POST /sessions` | none | `{ id }` |
+ * | `POST /sessions` | none, or `{ id }`: 1 to 64 letters, digits, `_` and `-` | `{ id }` |
  * | `POST /sessions/ID/start` | the arguments of the row | `{ observation, actions, score, done }` |
  * | `POST /sessions/ID/act` | `{ action }` | the same |
  * | `DELETE /sessions/ID` | none | `{}` |
+ *
+ * A client that chooses the id can end a session even if the answer to its `POST` was lost. After a
+ * `DELETE`, a request of the session that still runs is answered with 404 and leaves nothing.
  *
  * Effects  remembers a state for each open session.
  *
@@ -44,6 +54,16 @@ export const worldService = <S>(
   const shown = (id: string, { state, ...view }: WorldView<S>): Response => {
     states.set(id, state)
     return reply(200, view)
+  }
+  const open = (text: string): Response => {
+    if (states.size >= MAX_SESSIONS) return reply(503, { error: `${MAX_SESSIONS} sessions are open` })
+    const body = openSchema.safeParse(E.getOrElse((): unknown => null)(parseJson(text === '' ? '{}' : text)))
+    if (!body.success) return reply(400, { error: 'expected no body, or { id } with a short id' })
+    while (states.has(`s${opened}`)) opened++
+    const id = body.data.id ?? `s${opened++}`
+    if (states.has(id)) return reply(409, { error: 'a session with this id is open' })
+    states.set(id, undefined)
+    return reply(200, { id })
   }
   const posted = (id: string, path: string, body: unknown): Response => {
     if (path === 'start') {
@@ -62,18 +82,14 @@ export const worldService = <S>(
     handle: async (request) => {
       const [, first, id, path] = new URL(request.url).pathname.split('/')
       if (first !== 'sessions') return reply(404, { error: 'no such page' })
-      if (id === undefined) {
-        if (states.size >= MAX_SESSIONS) return reply(503, { error: `${MAX_SESSIONS} sessions are open` })
-        const fresh = `s${opened++}`
-        states.set(fresh, undefined)
-        return reply(200, { id: fresh })
-      }
+      if (id === undefined) return open(await request.text())
       if (!states.has(id)) return reply(404, { error: 'no such session' })
       if (request.method === 'DELETE') {
         states.delete(id)
         return reply(200, {})
       }
       const body = parseJson(await request.text())
+      if (!states.has(id)) return reply(404, { error: 'the session was ended meanwhile' })
       return E.isLeft(body) ? reply(400, { error: 'the body is not JSON' }) : posted(id, path ?? '', body.right)
     },
   }

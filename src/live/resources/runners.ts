@@ -1,13 +1,11 @@
-/** Specs of resources for pools: programs, containers, programs in the sandbox, and sessions of HTTP services. */
+/** Specs of resources for pools: programs, containers, and programs in the sandbox. */
 import { existsSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Processes } from '../../core/capabilities.js'
-import type { HttpFailure, HttpReply, Transport } from '../../core/http.js'
-import { parseJson } from '../../core/json.js'
-import { type ResourceFailure, type ResourceSpec, resourceFailure } from '../../core/resource.js'
+import { type ResourceSpec, resourceFailure } from '../../core/resource.js'
 import type { Sandbox, SandboxFailure, SandboxProgram, SandboxSession } from '../../core/sandbox.js'
 import { liveIds } from '../ids.js'
 import { liveProcesses } from '../processes.js'
@@ -53,7 +51,7 @@ const foundProgram = (names: readonly string[]): string | undefined =>
 
 const LABEL = 'tandem.owner'
 
-/** Whether a process of this machine lives. */
+/** Returns true if a process of this machine is alive. */
 const lives = (pid: number): boolean => {
   try {
     process.kill(pid, 0)
@@ -160,65 +158,3 @@ export const sandboxResource = (
   end: (session) => session.close(),
   isAlive: (session) => session.isAlive(),
 })
-
-/** A session of an HTTP service. */
-export interface ServiceSession {
-  readonly id: string
-  /** Sends a value to `/sessions/ID/PATH`, and returns the JSON of the answer. */
-  readonly post: (path: string, json: unknown, signal?: AbortSignal) => TE.TaskEither<ResourceFailure, unknown>
-  readonly isAlive: () => boolean
-}
-
-/**
- * Makes a spec of sessions of an HTTP service: `POST /sessions` opens one and answers `{ id }`,
- * `POST /sessions/ID/...` uses it, and `DELETE /sessions/ID` ends it. The transport stays the caller's
- * to close.
- *
- * @example
- * serviceResource('shop', liveTransport({ url: 'http://127.0.0.1:8000' })).name // 'shop'
- */
-export const serviceResource = (name: string, transport: Transport): ResourceSpec<ServiceSession> => {
-  const gone = new Set<string>()
-  const failed = (kind: ResourceFailure['kind'], reason: string): ResourceFailure => resourceFailure(name, kind, reason)
-  const bodyOf = (reply: HttpReply): E.Either<ResourceFailure, unknown> =>
-    E.mapLeft(() => failed('dead', 'it answered what is not JSON'))(parseJson(reply.text))
-  const send = (path: string, json: unknown, signal?: AbortSignal) =>
-    transport.send({ method: 'POST', path, json, repeat: 'never', ...(signal !== undefined && { signal }) })
-  return {
-    name,
-    // A request that is called off may have opened a session whose id nobody knows: it is awaited, and the pool ends what comes late.
-    start: () =>
-      pipe(
-        send('/sessions', {}),
-        TE.mapLeft(({ reason }: HttpFailure) => failed('start', reason)),
-        TE.chainEitherK(bodyOf),
-        TE.chainEitherK((body): E.Either<ResourceFailure, ServiceSession> => {
-          const id = typeof body === 'object' && body !== null && 'id' in body ? body.id : undefined
-          if (typeof id !== 'string') return E.left(failed('start', 'its answer has no id of a session'))
-          return E.right({
-            id,
-            isAlive: () => !gone.has(id),
-            post: (path, json, own) =>
-              pipe(
-                send(`/sessions/${encodeURIComponent(id)}/${path}`, json, own),
-                TE.mapLeft(({ reason, kind }: HttpFailure) => {
-                  gone.add(id) // what the request did to the session is unknown
-                  return failed(kind === 'cancelled' ? 'cancelled' : 'dead', reason)
-                }),
-                TE.chainEitherK(bodyOf),
-              ),
-          })
-        }),
-      ),
-    end: async ({ id }) => {
-      gone.delete(id)
-      await transport.send({
-        method: 'DELETE',
-        path: `/sessions/${encodeURIComponent(id)}`,
-        repeat: 'safe',
-        deadlineMs: 10_000,
-      })()
-    },
-    isAlive: (session) => session.isAlive(),
-  }
-}

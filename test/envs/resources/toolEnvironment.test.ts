@@ -133,6 +133,22 @@ describe('toolEnvironment', () => {
     expect(unprepared.pool.stats()).toMatchObject({ idle: 0, leased: 0, ended: 1 })
   })
 
+  it('ends at close what is still being prepared, and then resolves', async () => {
+    const { spec, alive } = counters()
+    let begun = 0
+    const prepare = (): Promise<void> => {
+      begun++
+      return new Promise(() => {})
+    }
+    const environment = toolEnvironment(spec, { prepare })
+    const used = environment.use({ chain: 'a', group: 'g', task: undefined }, signal, async () => 1)
+    await settle()
+    expect([begun, alive.size]).toEqual([1, 1])
+    await environment.close()
+    expect([alive.size, environment.pool.stats().leased]).toEqual([0, 0])
+    expect(await used).toMatchObject({ left: { kind: 'cancelled' } })
+  })
+
   it('shares an environment in a group, has a new one for each call, or one for the run, as its scope says', async () => {
     const ids = async (scope: 'call' | 'chain' | 'group' | 'run') => {
       const { spec, alive } = counters()

@@ -1,42 +1,15 @@
 /** Runners of resources: programs, containers by a stand-in for docker, sandboxes, and sessions of a service. */
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { getRequestListener } from '@hono/node-server'
-import * as E from 'fp-ts/lib/Either.js'
-import { pipe } from 'fp-ts/lib/function.js'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { orThrow } from '../../../src/core/failure.js'
-import { keyFromSeed } from '../../../src/core/key.js'
 import type { ResourceSpec } from '../../../src/core/resource.js'
-import { get } from '../../../src/data/tensorDict/tensorDict.js'
-import { own } from '../../../src/engine/scope.js'
-import { DatasetChatEnv } from '../../../src/envs/datasetChatEnv.js'
 import { resourcePool } from '../../../src/envs/resources/resourcePool.js'
-import { worldReward } from '../../../src/envs/rewards/worldReward.js'
-import { rollout } from '../../../src/envs/rollout.js'
-import { remoteWorldTool } from '../../../src/envs/tools/remoteWorldTool.js'
-import { SimpleToolTransform } from '../../../src/envs/tools/simpleToolTransform.js'
-import { ToolRegistry } from '../../../src/envs/tools/toolRegistry.js'
-import { rewardTransform } from '../../../src/envs/transforms/rewardTransform.js'
-import { append } from '../../../src/envs/transforms/transform.js'
-import { shopSolution, shopTasks, shopWorld } from '../../../src/envs/worlds/shop.js'
-import { worldService } from '../../../src/envs/worlds/worldService.js'
 import type { LineProcess } from '../../../src/live/resources/lineProcess.js'
-import {
-  containerResource,
-  processResource,
-  sandboxResource,
-  serviceResource,
-} from '../../../src/live/resources/runners.js'
+import { containerResource, processResource, sandboxResource } from '../../../src/live/resources/runners.js'
 import { liveSandbox } from '../../../src/live/sandbox/liveSandbox.js'
-import { liveTransport } from '../../../src/live/transport/liveTransport.js'
-import { scriptedHistoryPolicy } from '../../../src/testing/scriptedPolicy.js'
-import { message } from '../../../src/text/history/history.js'
 import { useEngine } from '../../kit/engine.js'
 import { useTemporaryFolder } from '../../kit/runs.js'
 import { describeSandboxed, processesWith } from '../../kit/sandboxes.js'
-import { callOf } from '../../kit/tools.js'
 
 useEngine()
 const at = useTemporaryFolder()
@@ -160,50 +133,5 @@ describeSandboxed('sandboxResource', () => {
     expect(said).toMatchObject({ _tag: 'Said', said: { text: 'hello' } })
     await lease.end()
     expect(processesWith(mark)).toEqual([])
-  })
-})
-
-describe('serviceResource', () => {
-  const service = worldService(shopWorld())
-  const server = createServer(getRequestListener(service.handle))
-  let url = ''
-  beforeAll(async () => {
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  })
-  afterAll(() => new Promise((resolve) => server.close(resolve)))
-
-  it('plays a world of a service as the embedded one plays it, and ends its sessions', async () => {
-    const transport = liveTransport({ url })
-    const shop = remoteWorldTool({ name: 'shop', description: 'A shop.', transport, poolSize: 2 })
-    const source = shopTasks(keyFromSeed(2))
-    const env = pipe(
-      DatasetChatEnv({ source, prompts: 1, keep: 'task' }),
-      append(SimpleToolTransform({ registry: ToolRegistry([shop]) })),
-      append(rewardTransform({ reward: worldReward({ tool: 'shop' }) })),
-    )
-    const answers = shopSolution(orThrow(source.at(0))).map((action) =>
-      message('assistant', '', { toolCalls: [callOf('shop', { action })] }),
-    )
-    const policy = scriptedHistoryPolicy({ answers })
-    const steps = own(orThrow(await rollout(env, policy, { steps: 9, key: keyFromSeed(1) })()))
-    expect([...get(steps.value, 'next', 'reward').dataSync()]).toEqual([0, 0, 0, 0, 1])
-    steps.release()
-    await shop.close?.()
-    expect(service.sessions()).toBe(0)
-    await transport.close()
-  })
-
-  it('names a service that is gone, and a request that it refuses', async () => {
-    const transport = liveTransport({ url })
-    const pool = resourcePool(serviceResource('shop', transport))
-    const lease = orThrow(await pool.acquire({ args: undefined })())
-    expect(await lease.resource.post('act', { action: 'x' })()).toMatchObject({ left: { kind: 'dead' } })
-    expect(lease.resource.isAlive()).toBe(false)
-    await lease.end()
-    await transport.close()
-    expect(await pool.acquire({ args: undefined })()).toMatchObject({ left: { kind: 'start' } })
-    expect(service.sessions()).toBe(0)
-    expect(E.isLeft(shopWorld().start(null))).toBe(true)
   })
 })
