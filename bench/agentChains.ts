@@ -4,7 +4,7 @@
  *
  *     VERIFIERS_VENV=<folder> npm run bench:agents
  *
- * where `pip install verifiers==0.3.1` was run in that folder's environment: later releases have no `ToolEnv`. Each side is a process of its
+ * where `pip install verifiers==0.3.1` was run in that folder's environment: 0.4.0 has no `ToolEnv`. Each side is a process of its
  * own and plays the same number of chains in turn, so that load on the machine slows all of them. Both score chains, and both check that every
  * chain went as it should. verifiers plays them in two ways: its rollout loop alone, and `generate`, which also keeps statistics.
  */

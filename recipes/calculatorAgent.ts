@@ -92,8 +92,9 @@ export const recipe = T.defineRecipe({
   },
   agent: async (chosen, context) => {
     const { config, arrays, text } = await startModel(chosen, context)
+    const { maxNewTokens, temperature } = chosen.sampling
     const engine = T.TransformersWrapper({ config, params: makeParams(arrays) })
-    const agent = agentOf(chosen, AsyncVerlConfig({ engine, text, ...chosen.sampling }))
+    const agent = agentOf(chosen, AsyncVerlConfig({ engine, text, maxNewTokens, temperature }))
     return { agent, messages: (i) => ({ ...heldOut[i % heldOut.length]! }), maxTurns: 3 }
   },
 })

@@ -1,4 +1,6 @@
 /** Chains of agents: what they play, what they tell, and what becomes of failures. */
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
@@ -214,6 +216,32 @@ describe('a run', () => {
       ...['observation', 'generation_start', 'generation_chunk', 'generation_end', 'reward', 'chain_end'],
     ])
     expect(events.find(({ type }) => type === 'tool_call_end')).toMatchObject({ turn: 1, outcome: 'ok' })
+  })
+
+  it('streams for observers alone', async () => {
+    const bodies: string[] = []
+    const server = createServer((request, response) => {
+      let body = ''
+      request.setEncoding('utf8').on('data', (text: string) => {
+        body += text
+      })
+      request.on('end', () => {
+        bodies.push(body)
+        const choice = { index: 0, message: { role: 'assistant', content: 'Hello.' }, finish_reason: 'stop' }
+        const reply = { id: 'a', object: 'chat.completion', created: 1, model, choices: [choice] }
+        response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(reply))
+      })
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const { port } = server.address() as AddressInfo // a server on TCP has an address with a port
+    const backendConfig = ClientConfig({ baseUrl: `http://127.0.0.1:${port}/v1` })
+    const agent = HFAgent({ modelNameOrPath: model, backendConfig })
+    const { trajectories } = await orThrow(agent.run({ messages: ask }))
+    expect(trajectories[0]!.failure).toBeNull()
+    await agent.run({ messages: ask, observers: [() => {}] })() // fails: the server answers no streams
+    expect(bodies.map((body) => body.includes('"stream":true')).slice(0, 2)).toEqual([false, true])
+    await agent.close()
+    server.close()
   })
 
   it('is called off by its signal', async () => {
