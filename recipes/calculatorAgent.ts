@@ -1,21 +1,16 @@
-/**
- * An agent by GRPO: a tiny model that mostly guesses learns to call a calculator, as a `ReactAgent`
- * or as a `CodeAgent`.
- */
+/** A tiny model that mostly guesses learns by GRPO to call a calculator, as a ReAct or a code agent. */
 import * as T from 'tandem-rl'
 import { AsyncVerlConfig, AutoAgent } from 'tandem-rl/agents'
 import type { AgentTask } from 'tandem-rl/datasets'
-import type { ChatFormat } from 'tandem-rl/models'
-import { makeParams } from 'tandem-rl/models'
-import { appendMessage, History, message } from 'tandem-rl/text'
+import { type ChatFormat, makeParams } from 'tandem-rl/models'
+import { History, message } from 'tandem-rl/text'
 import { calculator } from 'tandem-rl/tools'
 
 const settings = T.withDefaults(T.policySettings.omit({ model: true }), {
-  ...{ steps: 8, tasks: { prompts: 16, group: 8 }, sampling: { maxNewTokens: 24 }, learner: { learningRate: 2e-3 } },
+  ...{ steps: 8, tasks: { prompts: 16, group: 8 }, sampling: { maxNewTokens: 24 }, learner: { learningRate: 1e-3 } },
   keep: { evalTasks: 72 },
 }).extend({
   agent: T.z.enum(['react', 'code']).default('react').describe('how the agent writes calls'),
-  turns: T.z.number().int().positive().default(3).describe('turns per conversation'),
   shown: T.z.number().int().positive().default(12_800).describe('conversations for training the start model'),
 })
 
@@ -30,78 +25,49 @@ const FORMAT: ChatFormat = {
   padToken: '<|pad|>',
 }
 
-/** Texts for the tokenizer: words become tokens, and every digit is one. */
-const TEXTS = [
-  'What is ?\n',
-  'Action: code_interpreter\nInput: ',
-  'Observation: ',
-  'Output: ',
-  '```python\n\n```',
-  'Final Answer: ',
-  'It is ',
-]
-
 /** Sums whose values have two digits: every fifth of the 360 is held out for evaluation. */
 const sums = Array.from({ length: 360 }, (_, i) => {
   const [a, b, c] = [4 + Math.floor(i / 60), 4 + (Math.floor(i / 10) % 6), i % 10]
-  return {
-    id: `${a}*${b}+${c}`,
-    query: `What is ${a}*${b}+${c}?`,
-    answer: String(a * b + c),
-    isHeldOut: (a + b + c) % 5 === 0,
-  }
+  const id = `${a}*${b}+${c}`
+  return { id, query: `What is ${id}?`, answer: String(a * b + c), isHeldOut: (a + b + c) % 5 === 0 }
 })
-
 const [heldOut, training] = [sums.filter((sum) => sum.isHeldOut), sums.filter((sum) => !sum.isHeldOut)]
 
-/** How each agent writes a call and an answer, and what it reads after a call. */
+/** How each agent calls the tool, what stands before a result, and what before its answer. */
 const WRITTEN = {
-  react: {
-    call: (sum: string) => `Action: code_interpreter\nInput: ${sum}`,
-    result: 'Observation: ',
-    answer: (value: string) => `Final Answer: ${value}`,
-  },
-  code: {
-    call: (sum: string) => `\`\`\`python\n${sum}\n\`\`\``,
-    result: 'Output: ',
-    answer: (value: string) => `It is ${value}`,
-  },
-} as const
+  react: { call: 'Action: code_interpreter\nInput: {}', result: 'Observation: ', final: 'Final Answer: ' },
+  code: { call: '```python\n{}\n```', result: 'Output: ', final: 'It is ' },
+}
 
 /** A conversation for training the start model: three of five guess, the others call the tool. */
 const conversationOf = ({ id, query, answer }: T.Task, chosen: Chosen, key: T.Key): History => {
-  const { call, result, answer: final } = WRITTEN[chosen.agent]
-  const asked = History([message('user', query)])
+  const { call, result, final } = WRITTEN[chosen.agent]
+  const asked = message('user', query)
   if (T.uniform(key) < 0.6)
-    return appendMessage(asked, message('assistant', final(String(16 + T.uniformInteger(key, 75, 1)))))
-  return [
-    message('assistant', call(id)),
-    message('user', `${result}${answer}`),
-    message('assistant', final(answer)),
-  ].reduce(appendMessage, asked)
+    return History([asked, message('assistant', `${final}${16 + T.uniformInteger(key, 75, 1)}`)])
+  const called = [message('assistant', call.replace('{}', id)), message('user', `${result}${answer}`)]
+  return History([asked, ...called, message('assistant', final + answer)])
 }
+
+/** Words become tokens, and every digit is one. */
+const texts = Object.values(WRITTEN).flatMap((written) => ['What is ?\n', ...Object.values(written)])
 
 const startModel = (chosen: Chosen, { onProgress }: T.BuildContext) => {
   const key = T.child(T.keyFromSeed(chosen.seed), 'habits')
   const conversation = (i: number) =>
     conversationOf(training[T.uniformInteger(T.child(key, i), training.length, 2)]!, chosen, T.child(key, i))
-  return T.orThrow(
-    T.makeModel(
-      {
-        family: 'qwen3',
-        sizes: { hiddenSize: 64, layers: 1, heads: 4 },
-        tokenizer: { texts: TEXTS, vocabularySize: 420, format: FORMAT },
-        key: T.child(T.keyFromSeed(chosen.seed), 'model'),
-        stages: [
-          { name: 'calls', conversation, conversations: chosen.shown, batch: 32, learningRate: 5e-3, warmUpSteps: 20 },
-        ],
-      },
-      (event) => {
-        if (event.type === 'step' && event.step % 50 === 0)
-          onProgress?.(`start model: step ${event.step} of ${event.steps}, nll ${event.nll.toFixed(3)}`)
-      },
-    ),
-  )
+  const stage = { name: 'calls', conversation, conversations: chosen.shown, batch: 32, learningRate: 5e-3 }
+  const options = {
+    ...{ family: 'qwen3' as const, sizes: { hiddenSize: 64, layers: 1, heads: 4 } },
+    tokenizer: { texts, vocabularySize: 420, format: FORMAT },
+    key: T.child(T.keyFromSeed(chosen.seed), 'model'),
+    stages: [{ ...stage, warmUpSteps: Math.min(20, Math.ceil(chosen.shown / 32) - 1) }],
+  }
+  const made = T.makeModel(options, (event) => {
+    if (event.type === 'step' && event.step % 50 === 0)
+      onProgress?.(`start model: step ${event.step} of ${event.steps}, nll ${event.nll.toFixed(3)}`)
+  })
+  return T.orThrow(made)
 }
 
 /** The agent. Its backend is the trainer's engine, or none where only its environment is played. */
@@ -118,22 +84,16 @@ export const recipe = T.defineRecipe({
   settings,
   build: async (chosen, context) => {
     const model = await startModel(chosen, context)
-    const agent = agentOf(chosen)
     const env = (source: T.TaskSource) => (tasks: T.TaskContext) =>
-      agent.env({ source, ...tasks, maxTurns: chosen.turns })
+      agentOf(chosen).env({ source, ...tasks, maxTurns: 3 })
     const source = T.shuffled(T.taskList('sums', training), T.child(T.keyFromSeed(chosen.seed), 'order'))
-    const evaluated = T.taskList('held-out sums', heldOut)
-    return T.policyRun(chosen, { model, env: env(source), heldOut: [{ env: env(evaluated) }] }, context)
+    const evaluated = [{ env: env(T.taskList('held-out sums', heldOut)) }]
+    return T.policyRun(chosen, { model, env: env(source), heldOut: evaluated }, context)
   },
   agent: async (chosen, context) => {
     const { config, arrays, text } = await startModel(chosen, context)
-    const { maxNewTokens, temperature } = chosen.sampling
     const engine = T.TransformersWrapper({ config, params: makeParams(arrays) })
-    const agent = agentOf(chosen, AsyncVerlConfig({ engine, text, maxNewTokens, temperature }))
-    return {
-      agent,
-      messages: (index) => ({ ...heldOut[index % heldOut.length]! }),
-      maxTurns: chosen.turns,
-    }
+    const agent = agentOf(chosen, AsyncVerlConfig({ engine, text, ...chosen.sampling }))
+    return { agent, messages: (i) => ({ ...heldOut[i % heldOut.length]! }), maxTurns: 3 }
   },
 })

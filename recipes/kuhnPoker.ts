@@ -29,7 +29,7 @@ const FORMAT: ChatFormat = {
 
 const game = kuhnPoker()
 
-/** What a player sees: its card, and the actions so far. */
+/** The observation of a player: its card, and the actions so far. */
 const prompt = ({ state, player }: Pick<PromptScene<typeof game.initial.position>, 'state' | 'player'>): string =>
   `${game.informationState(state, player)}:`
 

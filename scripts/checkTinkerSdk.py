@@ -1,4 +1,5 @@
-"""Runs the Python SDK of Tinker, unchanged, against a server: arguments are its URL, the name of a model and the token ids of a text.
+"""Runs the Python SDK of Tinker, unchanged, against a server: arguments are its URL, the name of a model, the token ids of a
+text and the rank of the adapter.
 
 Prints one JSON object: the losses of 30 steps, what the sampler recites, and the drift between trainer and sampler.
 """

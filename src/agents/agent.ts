@@ -88,7 +88,7 @@ export interface AgentRunOptions {
 
 /** The conversations of an environment, and the model that will play it. */
 export interface TrainedEnvOptions extends AgentEnvOptions {
-  /** The model's text side, whose template tells the format of native calls. Needed without `toolParserName`. */
+  /** The model's text side. Its template determines the format of native calls. Required without `toolParserName`. */
   readonly text?: Pick<ModelText, 'template'>
 }
 
@@ -193,7 +193,7 @@ const summaryTool = (name: string): Tool => ({
   call: () => TE.right({ content: '', state: null }),
 })
 
-/** The format of native calls, or why there is none. */
+/** Returns the format of native calls, or the reason why there is none. */
 const formatOf = (
   name: string,
   { kind, tools }: AgentParts,
@@ -233,7 +233,7 @@ const MAX_NEW_TOKENS = 1024
 
 /**
  * Makes an agent of a kind: `HFAgent`, `ReactAgent` and the others are this function with a kind.
- * The kind tells how the model writes calls; `kind.reader` is for formats of your own.
+ * The kind determines how the model writes calls; `kind.reader` supports your own formats.
  *
  * Errors   throws RangeError for unknown options, two tools of one name, tools that the kind cannot
  *          call, and a configuration of another backend.

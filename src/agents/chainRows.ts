@@ -11,7 +11,7 @@ import type { AgentParts } from './agentEnv.js'
 import { readerOf } from './agentEnv.js'
 import { type ChainFinish, type ChainSegment, type ChainTurn, joinTurnTokens } from './trajectory.js'
 
-/** What the rows of a chain tell. */
+/** The contents of a chain's rows. */
 export interface ReadRows {
   readonly messages: readonly Message[]
   readonly segments: readonly ChainSegment[]

@@ -27,11 +27,11 @@ import { type ReadRows, readRows, type ThrownChain } from './chainRows.js'
 import type { ChainHappening, ChainObserver, ChainPlace } from './events.js'
 import type { ChainCall, ChainTrajectory } from './trajectory.js'
 
-/** What all chains of a run share. */
+/** The parts that all chains of a run share. */
 export interface ChainRules {
   readonly parts: AgentParts
   readonly seat: BackendSeat
-  /** How the policy writes native calls in text. */
+  /** The format in which the policy writes native calls. */
   readonly format: ToolCallFormat | undefined
   readonly tasks: readonly AgentRowTask[]
   readonly numChains: number
@@ -50,6 +50,8 @@ interface Chain {
   readonly place: ChainPlace
   readonly key: Key
   readonly emit: (happening: ChainHappening) => void
+  /** Whether anyone gets the events. */
+  readonly isObserved: boolean
   readonly onCall: (event: CallNotice) => void
   readonly calls: ChainCall[]
   /** Number of the turn, from 1. */
@@ -64,7 +66,7 @@ const chainOf = ({ tasks, observers, clock, key }: ChainRules, groupIdx: number,
     for (const observer of observers) observer({ ...happening, ...place })
   }
   const chain: Chain = {
-    ...{ place, emit, calls: [], turn: 0 },
+    ...{ place, emit, isObserved: observers.length > 0, calls: [], turn: 0 },
     key: child(child(key, groupIdx), chainIdx),
     onCall: (event) => {
       const { turn } = chain
@@ -101,7 +103,7 @@ const streaming = (tokenizer: TextTokenizer | undefined, onText: (text: string) 
   }
 }
 
-/** A policy that reports its turns. */
+/** A policy that reports its turns. It streams only for observers, since whole replies cost less. */
 const watched = <I, O>(
   policy: Policy<I, O>,
   chain: Chain,
@@ -118,7 +120,8 @@ const watched = <I, O>(
       if (text !== '') emit({ type: 'generation_chunk', turn, text })
     }
     const started = clock.now()
-    const result = await policy.act(td, key, { ...options, ...streaming(tokenizer, onText) })()
+    const pieces = chain.isObserved ? streaming(tokenizer, onText) : {}
+    const result = await policy.act(td, key, { ...options, ...pieces })()
     if (E.isLeft(result)) return result
     const text = replyText(result.right as TensorDict, tokenizer)
     if (!hasStreamed) onText(text)

@@ -3,7 +3,7 @@ import type { Failure } from '../core/failure.js'
 import type { Message, ToolCall } from '../text/history/history.js'
 import type { ChainFinish } from './trajectory.js'
 
-/** What happened in a chain. Turns count from 1. */
+/** An event of a chain. Turns count from 1. */
 export type ChainHappening =
   | { readonly type: 'chain_start'; readonly row: Readonly<Record<string, unknown>> }
   | { readonly type: 'generation_start'; readonly turn: number }

@@ -56,7 +56,7 @@ export const consoleObserver = (write: (text: string) => void): ChainObserver =>
   }
 }
 
-/** What has happened so far. */
+/** The progress so far. */
 export interface ChainProgress {
   readonly total: number
   readonly running: number

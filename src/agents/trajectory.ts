@@ -5,7 +5,7 @@ import type { Message } from '../text/history/history.js'
 /**
  * Why a chain ended. `terminal`: a final answer, a finishing tool or the stop rule. `no_tool_calls`: a
  * reply without a call. `max_turns` and `max_model_len`: a limit. `failed`: the backend, a tool or
- * the reward failed, which says nothing about the policy.
+ * the reward failed, which is unrelated to the policy.
  */
 export type ChainFinish = 'terminal' | 'no_tool_calls' | 'max_turns' | 'max_model_len' | 'failed'
 
@@ -112,7 +112,7 @@ const continued = (
 }
 
 /**
- * Joins turns that continue each other to one sequence. `isCut` tells whether a turn's reply was cut
+ * Joins turns that continue each other to one sequence. `isCut` returns true for a turn whose reply was cut
  * on purpose, so that its end is missing in the next prompt.
  */
 export const joinTurnTokens = (

@@ -13,7 +13,7 @@ import { addRecipeFlags } from './recipeFlags.js'
 
 type Flags = EngineOptions &
   Settings & {
-    readonly prompts: number
+    readonly conversations: number
     readonly chains: number
     readonly first: number
     readonly concurrent?: number
@@ -25,18 +25,21 @@ const print = (text: string): void => {
 }
 
 /** Events as lines of JSON, one chain as it is played, or the progress of several. */
-const observerOf = ({ json, prompts, chains }: Flags): ChainObserver => {
+const observerOf = ({ json, conversations, chains }: Flags): ChainObserver => {
   if (json === true) return (event) => print(`${JSON.stringify(event)}\n`)
-  if (prompts * chains === 1) return consoleObserver(print)
-  return progressObserver({ total: prompts * chains, onProgress: (progress) => say(`${progressLine(progress)}\n`) })
+  if (conversations * chains === 1) return consoleObserver(print)
+  return progressObserver({
+    total: conversations * chains,
+    onProgress: (progress) => say(`${progressLine(progress)}\n`),
+  })
 }
 
 const play = async ({ agent, messages, maxTurns }: RecipeAgent, flags: Flags): Promise<void> => {
-  const { prompts, chains, first, concurrent, json } = flags
+  const { conversations, chains, first, concurrent, json } = flags
   const seed = Number(flags.seed ?? 1)
   const result = await orFail(
     agent.run({
-      ...{ messages: Array.from({ length: prompts }, (_, i) => messages(first + i)), numChains: chains },
+      ...{ messages: Array.from({ length: conversations }, (_, i) => messages(first + i)), numChains: chains },
       ...{ observers: [observerOf(flags)], key: keyFromSeed(seed) },
       ...(maxTurns !== undefined && { maxTurns }),
       ...(concurrent !== undefined && { maxConcurrentChains: concurrent }),
@@ -77,7 +80,7 @@ const runCommand = async (args: readonly string[]): Promise<Command> => {
   const command = new Command('run')
     .description(`Play the agent of a recipe. ${chosen.recipe.name}: ${chosen.recipe.summary}`)
     .argument('[recipe]', 'a recipe with an agent, by name or file')
-    .addOption(new Option('--prompts <n>', 'number of conversations').argParser(positiveInteger).default(1))
+    .addOption(new Option('--conversations <n>', 'number of conversations').argParser(positiveInteger).default(1))
     .addOption(new Option('--chains <n>', 'chains per conversation').argParser(positiveInteger).default(1))
     .addOption(new Option('--first <n>', 'index of the first conversation').argParser(naturalNumber).default(0))
     .addOption(new Option('--concurrent <n>', 'chains at a time (default: all)').argParser(positiveInteger))

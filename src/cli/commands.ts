@@ -61,7 +61,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     group: 'Evaluate:',
     examples: [
       'tandem agent run calculatorAgent --agent code',
-      'tandem agent run calculatorAgent --prompts 8 --chains 4 --json',
+      'tandem agent run calculatorAgent --conversations 8 --chains 4 --json',
     ],
     load: async (args) => (await import('./agent.js')).agentCommand(args),
   },

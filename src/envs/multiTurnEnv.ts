@@ -147,7 +147,7 @@ const notJson = (value: unknown, path = 'state'): string | undefined => {
   return undefined
 }
 
-/** Reads what a reply function returned; a string says what is wrong with it. */
+/** Reads the result of a reply function; a string lists its errors. */
 const readReply = <S>(
   returned: unknown,
   { history, state }: { readonly history: History; readonly state: S },

@@ -25,7 +25,7 @@ export const tokenEnv = <O extends HistoryPrompt>(
   { template, endOfTurn, tools, tokenizer }: TokenEnvText,
 ): Env<TokenEnvState<O>, TokenAction> =>
   pipe(
-    env as unknown as Env<HistoryPrompt, HistoryAction>, // what it has besides is carried along
+    env as unknown as Env<HistoryPrompt, HistoryAction>, // other entries are kept
     append(TemplateTransform({ template, endOfTurn, ...(tools !== undefined && { tools }) })),
     append(Tokenizer({ tokenizer })),
   ) as unknown as Env<TokenEnvState<O>, TokenAction> // both add to O

@@ -14,7 +14,7 @@ import type { AnyOptimizer } from '../objectives/updates/grouped.js'
 import type { PolicySettings } from './settings.js'
 
 /** The settings of a run that a server follows. */
-export interface TrainingRequest {
+interface TrainingRequest {
   readonly config: DecoderConfig
   readonly loss: PolicyLoss
   readonly optimizer: AnyOptimizer
@@ -27,7 +27,7 @@ export interface TrainingRequest {
 }
 
 /** A model on a server. */
-export interface RemoteTraining {
+interface RemoteTraining {
   readonly learner: Learner<PolicyBatch, StepMetrics>
   /** Samples with the weights that were pushed last. */
   readonly policy: Policy<TokenPrompt, TokenAction>

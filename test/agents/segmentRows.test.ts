@@ -65,7 +65,7 @@ describe('segmentRows', () => {
     using lasts = own(segmentRows(batch.value as never, 'last') as TensorDict)
     using last = own(grpo(lasts.value as never) as TensorDict)
     // Turn by turn: two summaries and the right answer, then the wrong answer of the other conversation.
-    expect(perTurn(whole.value).map((x) => Number(x.toFixed(3)))).toEqual([0.707, 0.707, 0.707, -0.707])
+    expect(perTurn(whole.value).map((x) => x.toFixed(3))).toEqual(['0.707', '0.707', '0.707', '-0.707'])
     expect(perTurn(each.value).map((x) => Number(x.toFixed(3)))).toEqual([0.5, 0.5, 0.5, -1.5])
     expect(perTurn(last.value).map((x) => Number(x.toFixed(3)))).toEqual([-0.5, -0.5, 1.5, -0.5])
   })

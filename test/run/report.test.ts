@@ -159,7 +159,7 @@ describe('the page in a browser', () => {
         ],
         { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'], timeout: 300_000 },
       )
-      expect(dom.match(/<canvas/g)).toHaveLength(10)
+      expect(dom.match(/<canvas/g)).toHaveLength(11)
       expect(dom).toContain('How many?')
       expect(dom).toMatch(/<span tabindex="0"[^>]*>&lt;b&gt;<\/span>/)
     } finally {

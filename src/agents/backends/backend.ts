@@ -1,5 +1,5 @@
 /**
- * Where an agent's policy runs: behind one interface, under AgentFly's names.
+ * Backends that run an agent's policy, behind one interface with AgentFly's names.
  *
  * This folder holds the backends of agents. It does not hold the policies that they are names for
  * (`src/modules`).
@@ -30,7 +30,7 @@ import { toolCallFormatOf } from '../../text/toolCalls/format.js'
 /** The names of backends. */
 export type LLMBackendName = 'async_vllm' | 'client' | 'async_verl'
 
-/** How replies are sampled. What is left out is taken from the backend's configuration. */
+/** Sampling settings of replies. Defaults come from the backend's configuration. */
 export interface GenerationConfig {
   readonly temperature?: number
   readonly maxNewTokens?: number
@@ -47,7 +47,7 @@ export interface BackendTools {
   readonly toolCalls?: ToolCallFormat
 }
 
-/** How the policy of a backend is played: on token ids, or on messages. */
+/** The input of a backend's policy: token ids or messages. */
 export type BackendSeat =
   | { readonly reads: 'tokens'; readonly policy: Policy<TokenPrompt, TokenAction>; readonly text: ModelText }
   | { readonly reads: 'messages'; readonly policy: Policy<HistoryPrompt, HistoryAction> }
@@ -100,7 +100,7 @@ export interface LLMBackend {
   readonly close: () => Promise<void>
 }
 
-/** What a backend is made of. */
+/** The parts of a backend. */
 export interface BackendParts<R> {
   readonly name: LLMBackendName
   /** Connects or starts. Called once. */

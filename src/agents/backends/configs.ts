@@ -17,14 +17,14 @@ interface SamplingDefaults {
   readonly maxNewTokens?: number
 }
 
-/** Where a vLLM server is, or how it is started. */
+/** The address of a vLLM server, or the settings to start one. */
 export interface AsyncVLLMOptions extends SamplingDefaults {
   /** The address of a running server, such as `http://127.0.0.1:8000`. Default: one is started. */
   readonly url?: string
   readonly apiKey?: string
   /** The name of the model on a running server. Default: the agent's model. */
   readonly servedModelName?: string
-  /** How a server is started. */
+  /** Settings to start a server. */
   readonly worker?: VLLMWorkerOptions
   /** Clients of engines, instead of an address. */
   readonly clients?: readonly EngineClient[]

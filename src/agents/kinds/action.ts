@@ -14,7 +14,7 @@ the task is done, say: end task. The tools:
 {tools}`
 
 /** The tool that folds the context. */
-export const SUMMARIZE = 'summarize'
+const SUMMARIZE = 'summarize'
 
 /** Added to the last message when a segment has had its turns. */
 const NOTICE = '\n\nThe conversation is long. Summarize it now: <summarize>...</summarize>'

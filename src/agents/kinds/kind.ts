@@ -19,7 +19,7 @@ export interface ReadReply {
 /** Finds the calls in the text of a reply, in time linear in the text. */
 export type TextReader = (text: string) => ReadReply
 
-/** How an agent and its policy understand each other. */
+/** The protocol between an agent and its policy. */
 export interface AgentKind {
   readonly name: string
   /**

@@ -158,7 +158,7 @@ const unionText = ({ errors }: Extract<Issue, { readonly code: 'invalid_union' }
  *          key that the arena refuses with what to do instead.
  *
  * @example
- * arenaConfig({ num_episodes: 3 }) // Right with the defaults of everything else
+ * arenaConfig({ num_episodes: 3 })._tag // 'Right'
  */
 export const arenaConfig = (given: unknown): E.Either<ConfigProblem, ArenaConfig> => {
   const parsed = schema.safeParse(given)

@@ -22,7 +22,7 @@ import { TEXT_SPECS, TemplateTransform, type TextEntries } from '../transforms/t
 import { Tokenizer } from '../transforms/tokenizer.js'
 import { compose, type Transform, transform } from '../transforms/transform.js'
 
-/** How the model of an agent reads and writes. */
+/** The text side of an agent's model. */
 export interface AgentSpeech {
   readonly template: ChatTemplate
   /** The text that ends a turn of the model, as it is sampled. */

@@ -68,7 +68,7 @@ export const lineWinner = (cells: string, lines: readonly (readonly number[])[])
   return lines.some((line) => isFilled(cells, line, mark)) ? last : undefined
 }
 
-/** Returns the results of two players: the winner gets 1 from the other. Nobody does without one. */
+/** Returns the results of two players: 1 for the winner, -1 for the other, and 0 for both in a draw. */
 export const winnerReturns = (winner: number | undefined): readonly number[] =>
   winner === undefined ? [0, 0] : winner === 0 ? [1, -1] : [-1, 1]
 

@@ -58,7 +58,7 @@ const placesOf = (fen: string): string => fen.split(' ').slice(0, 4).join(' ')
 
 const playerOf = (fen: string): number => (fen.split(' ')[1] === 'w' ? 1 : 0)
 
-/** What a position allows: its moves by number, and its end. */
+/** The legal moves of a position by number, and its end. */
 interface Analysis {
   readonly moves: ReadonlyMap<number, Move>
   readonly end: 'none' | 'mate' | 'draw'
@@ -78,12 +78,11 @@ const analyse = ({ Chess }: ChessLibrary, { fen, earlier }: ChessPosition): Anal
  * Chess. Player 1 has white and begins, player 0 has black. The winner gets 1 from the other. Stalemate,
  * too little material, three equal positions and 50 moves without capture or pawn are draws.
  *
- * Errors   throws the error of chess.js for a `start` that is no FEN.
+ * The rules are those of the package chess.js: `chess({ library: await import('chess.js') })`.
+ *
+ * Errors   throws the error of chess.js for a `start` that is not a FEN.
  * Cost     some milliseconds for each position.
  * Source   OpenSpiel's `chess`: action numbers and texts are the same.
- *
- * @example
- * chess({ library: await import('chess.js') }).players // 2
  */
 export const chess = (options: ChessOptions): Game<ChessPosition> => {
   checkOptions('chess', options, { library: aRecord, start: aText })

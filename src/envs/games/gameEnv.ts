@@ -46,14 +46,14 @@ export interface PromptScene<P> {
   readonly player: number
   /** The reason why the last reply of the player in this turn was illegal, or `null`. */
   readonly feedback: string | null
-  /** `opening` for the first prompt of the player in a game, and for all if each turn stands alone. */
+  /** `opening` for the first prompt of the player in a game, and for all if each turn is independent. */
   readonly place: 'opening' | 'later'
 }
 
 /** The course of a game, for metrics and logs. */
 export interface PlayedGame {
   readonly game: string
-  /** Who played each seat, such as `['player', 'minimax']`. */
+  /** The names of the players by seat, such as `['player', 'minimax']`. */
   readonly cast: readonly string[]
   /** All actions so far, with those of chance. */
   readonly history: readonly number[]
@@ -79,7 +79,7 @@ export interface GameText<P> {
   /** Default `parseAction`. */
   readonly read?: ActionReader<P>
   /**
-   * `conversation`: a player reads its earlier prompts and replies. `turn`: each prompt stands alone,
+   * `conversation`: a player reads its earlier prompts and replies. `turn`: each prompt is independent,
    * which is shorter; use it with `agentTemplate({ prompts: 'fresh' })`. Default `conversation`.
    */
   readonly memory?: 'conversation' | 'turn'
@@ -94,7 +94,7 @@ export interface GameEnvOptions<P> {
   /** Number of the first deal, which chooses its seats. Default 0. */
   readonly start?: number
   /**
-   * Who plays each seat, by name. Deal `i` uses entry `i` modulo their number, so that
+   * The names of the players by seat. Deal `i` uses entry `i` modulo their number, so that
    * `[['player', 'old'], ['old', 'player']]` balances the seats. Default: `player` in all seats.
    */
   readonly casts?: readonly (readonly string[])[]
@@ -102,7 +102,7 @@ export interface GameEnvOptions<P> {
   readonly fixed?: Readonly<Record<string, GameStrategy<P>>>
   /** Default `{ kind: 'forfeit' }`. */
   readonly illegal?: IllegalMoveRule
-  /** What a forfeit costs. In a zero-sum game, the others share it. Default 1. */
+  /** The cost of a forfeit. In a zero-sum game, the others share it. Default 1. */
   readonly stake?: number
   readonly text?: GameText<P>
   readonly shaping?: GameShaping<P>
@@ -196,7 +196,7 @@ const problemsOf = <P>({
   ]
 }
 
-/** What a player reads: all of its prompts and replies, or the last prompt. */
+/** The text that a player reads: all of its prompts and replies, or the last prompt. */
 const historyOf = <P>(
   { game, prompt, memory }: { readonly game: Game<P> } & Required<Pick<GameText<P>, 'prompt' | 'memory'>>,
   scenes: readonly GameScene<P>[],

@@ -26,7 +26,7 @@ const LONGEST = 100
 
 const PROMPT_OPTIONS = { actions: oneOf('listed', 'hidden') }
 
-/** What a player sees, and its legal actions. */
+/** The observation of a player and its legal actions. */
 const sightOf = <P>(
   where: string,
   { game, state, player }: { readonly game: Game<P>; readonly state: GameState<P>; readonly player: number },

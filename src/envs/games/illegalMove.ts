@@ -1,7 +1,7 @@
 /** Rules for illegal moves: forfeit the game, retry with feedback, or play a random legal move. */
 import { child, type Key, uniformInteger } from '../../core/key.js'
 
-/** What happens when a player makes an illegal move. */
+/** The consequence of an illegal move. */
 export type IllegalMoveRule =
   /** The game ends, and the player loses it. */
   | { readonly kind: 'forfeit' }

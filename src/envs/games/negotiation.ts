@@ -3,10 +3,10 @@ import { child, keyFromSeed, uniformInteger } from '../../core/key.js'
 import { aList, aNumber, checkOptions, oneOf, refuse } from '../../core/options.js'
 import { defineGame, equalOutcomes, type Game, type GameTurn } from './game.js'
 
-/** What is negotiated: the items, their values for each player, and the number of proposals. */
+/** A negotiation: the items, their values for each player, and the number of proposals. */
 export interface NegotiationDeal {
   readonly maxSteps: number
-  /** How many there are of each item, from 0 to 5. */
+  /** The number of each item, from 0 to 5. */
   readonly pool: readonly number[]
   /** The value of one of each item for each player, from 0 to 10. */
   readonly values: readonly [first: readonly number[], second: readonly number[]]
@@ -188,7 +188,7 @@ const tableOf = (options: NegotiationOptions): Table => {
 /**
  * Negotiation. Chance draws a pool of items and what they are worth to each player. In turn, players
  * propose what they would take, with an utterance of symbols, or accept the last proposal. Without
- * agreement nobody gets anything.
+ * agreement both get 0.
  *
  * Errors   throws RangeError for counts that are not whole numbers from 1 to 6, and pools that do not fit.
  * Source   Cao et al. 2018, "Emergent communication through negotiation"; OpenSpiel's `negotiation`:

@@ -4,7 +4,7 @@ import type { Game, GameState } from './game.js'
 import type { ActionReader } from './gameScene.js'
 import { type ActionFailure, parseAction } from './gameText.js'
 
-/** Returns our text of an action that TextArena writes in brackets, or `undefined` if there is none. */
+/** Returns our text of an action in TextArena's brackets, or `undefined` for other text. */
 type Translation = (words: readonly string[], scene: { readonly isBet: 'yes' | 'no' }) => string | undefined
 
 /** TextArena's actions by the name of our game. Words are in small letters, without punctuation. */

@@ -47,7 +47,7 @@ export interface ResourcePool<R, A = void, F extends { readonly reason: string }
    * resource of another tag is ended to make room, or the call waits in line.
    */
   readonly acquire: (options: AcquireOptions<A>) => TaskEither<F | ResourceFailure, Lease<R>>
-  /** Leases the resource that was kept under a tag, without a check of its health; undefined if there is none. */
+  /** Leases the resource that was kept under a tag, without a health check. Returns `undefined` without such a resource. */
   readonly take: (tag: string) => Lease<R> | undefined
   /** Starts idle resources until there are `count`, within the limit. `Left` with the first failure. */
   readonly warm: (count: number, args: A) => TaskEither<F | ResourceFailure, void>
@@ -81,7 +81,7 @@ const checkSizes = (options: ResourcePoolOptions): void => {
   if (problems.length > 0) throw new RangeError(`resourcePool: ${problems.join('; ')}`)
 }
 
-/** Waits for work, but no longer than a limit: a spec that never ends a resource holds nobody up. */
+/** Waits for running work, at most for a time limit, in case a spec never ends a resource. */
 const patiently = async (timers: Timers, ms: number, work: Promise<unknown>): Promise<void> => {
   let silence = (): void => {}
   const late = new Promise<void>((resolve) => {

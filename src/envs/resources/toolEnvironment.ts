@@ -13,7 +13,7 @@ import { type ResourcePool, type ResourcePoolOptions, resourcePool } from './res
 export interface ToolEnvironmentOptions<R> extends Omit<ResourcePoolOptions, 'limit'> {
   /** Most environments that are alive at a time. Default 8. */
   readonly poolSize?: number
-  /** How long an environment belongs to its user. Default `chain`: all calls of a conversation and its reward. */
+  /** The lifetime of a lease. Default `chain`: all calls of a conversation and its reward. */
   readonly scope?: ResourceScope
   /** Prepares an environment for its user, such as with the arguments of the row (`episode.task`). What it throws is a failure to start. */
   readonly prepare?: (environment: R, episode: Episode | undefined) => Promise<void>
@@ -129,7 +129,7 @@ export const toolEnvironment = <R>(
     return preparing.run(lease.right, signal, () => prepare(lease.right.resource, episode))
   }
 
-  /** Runs `f`, and says whether the environment lived through it. */
+  /** Runs `f`. Also returns whether the environment is still alive. */
   const played = async <T>(
     lease: Lease<R>,
     signal: AbortSignal,

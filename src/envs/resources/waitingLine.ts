@@ -87,7 +87,7 @@ export const begin = async <R, A, F extends Reasoned>(
     : failedIn(places, 'cancelled', 'its start was called off')
 }
 
-/** Starts a resource for a waiter. If that one leaves, a start without arguments goes on: the next user takes it. */
+/** Starts a resource for a waiter. If the waiter leaves, a start without arguments continues for the next user. */
 const give = async <R, A, F extends Reasoned>(queue: Queue<R, A, F>, waiter: Waiter<R, A, F>): Promise<void> => {
   const { places, starting } = queue
   const work = begin(queue, waiter.args, waiter.args === undefined ? new AbortController().signal : waiter.signal)

@@ -16,11 +16,11 @@ import { replyOf } from './reply.js'
 import type { Answered, RewardFailure, RewardService, ScoreContext, Scored } from './reward.js'
 
 export interface RankingRewardOptions {
-  /** Who compares. Make it with temperature 0. */
+  /** The judge. Use temperature 0. */
   readonly judge: Policy<HistoryPrompt, HistoryAction>
   /** Conversations of a group: the `repeats` of the environment. */
   readonly groupSize: number
-  /** What is better, in words. Default: how well the task's goal is reached. */
+  /** The criterion in words. Default: the degree to which the task's goal is reached. */
   readonly rubric?: string
   /** Milliseconds that a conversation waits for the others of its group. Default 10 minutes. */
   readonly waitMs?: number

@@ -33,7 +33,7 @@ const plainNumber = (value: unknown, solvedAt: number): E.Either<string, Scored>
     ? E.right({ reward: value, success: value >= solvedAt, parts: {} })
     : E.left(`it returned ${shown(value)}: expected a finite number, or a record with 'parts' set`)
 
-/** Reads a reward: a number, or a record of `reward` and the declared parts. `Left` says what is wrong with it. */
+/** Reads a reward: a number, or a record of `reward` and the declared parts. `Left` lists its errors. */
 export const scoredValue = (
   value: unknown,
   { parts = [], solvedAt = 1 }: { readonly parts?: readonly string[]; readonly solvedAt?: number },
@@ -44,7 +44,7 @@ export const scoredValue = (
   }))(namedNumbers(value, ['reward', ...parts]))
 }
 
-/** Reads a reward of weighted parts, $\\sum_p w_p x_p$: a number without parts. `Left` says what is wrong with it. */
+/** Reads a reward of weighted parts, $\\sum_p w_p x_p$: a number without parts. `Left` lists its errors. */
 export const weighedValue = (
   value: unknown,
   { parts = {}, solvedAt = 1 }: { readonly parts?: Readonly<Record<string, number>>; readonly solvedAt?: number },

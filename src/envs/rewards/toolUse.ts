@@ -7,9 +7,9 @@ import type { Answered, Reward } from './reward.js'
 export interface GatedRewardOptions {
   /** Default: the name of the reward with `.tool` or `.think`. */
   readonly name?: string
-  /** What is paid where the answer is wrong but the condition holds. Default 0.1. */
+  /** The reward of a wrong answer that satisfies the condition. Default 0.1. */
   readonly partial?: number
-  /** What a right answer earns where the condition does not hold: nothing, or its reward. Default `nothing`. */
+  /** The reward of a right answer that does not satisfy the condition. Default `nothing`. */
   readonly otherwise?: 'nothing' | 'reward'
 }
 

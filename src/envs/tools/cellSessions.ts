@@ -56,7 +56,7 @@ type CellFailure = SandboxFailure | ResourceFailure
 
 /** Sessions by what they did. */
 export interface CellSessions {
-  /** Runs `code` after `earlier`. `forget`: no later cell goes on from here. */
+  /** Runs `code` after `earlier`. `forget`: no later cell continues from here. */
   readonly run: (
     earlier: readonly string[],
     code: string,

@@ -17,7 +17,7 @@ import { type Tool, tool } from './tool.js'
 /** The part of TypeScript that is used. @internal */
 type Compiler = typeof import('typescript')
 
-/** The source of a function says too little for a tool. */
+/** The source of a function lacks information for a tool. */
 export interface DocumentedToolFailure {
   readonly _tag: 'DocumentedToolFailure'
   readonly reason: string
@@ -93,7 +93,7 @@ const schemaOf = (ts: Compiler, type: TypeNode): E.Either<string, z.ZodType> => 
   return E.left(type.getText())
 }
 
-/** What the source says of a function. */
+/** The documentation of a function in its source. */
 interface Signature {
   readonly description: string
   readonly parameters: readonly (readonly [name: string, schema: z.ZodType])[]
@@ -127,7 +127,7 @@ const signatureOf = (ts: Compiler, node: FunctionNode): E.Either<string, Signatu
 /**
  * Makes a tool of a function with types and JSDoc. Its parameters become the arguments by name, with
  * their types (string, number, boolean, literals, unions, lists, records) and `@param` texts. The
- * function returns the observation; what it throws is told to the policy.
+ * function returns the observation. An exception becomes an error observation.
  *
  * Errors   `Left(PackageFailure)` if `typescript` is not installed; `Left(DocumentedToolFailure)` if
  *          the source has no such function, or if it lacks a description or a type that JSON knows.

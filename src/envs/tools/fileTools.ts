@@ -118,7 +118,7 @@ for line in sys.stdin:
 
 const replySchema = z.union([z.object({ ok: z.string() }), z.object({ error: z.string() })])
 
-/** What the driver said, as a reply of the tool. A driver that ended says nothing more, so the environment is lost. */
+/** Converts the driver's response to a reply of the tool. A response without a driver means that the environment is lost. */
 const replied = (name: string, text: string, maxLength: number): E.Either<ToolFailure, ToolReply<null>> => {
   const json = parseJson(text)
   const said = E.isRight(json) ? replySchema.safeParse(json.right) : undefined

@@ -9,7 +9,7 @@ import type { Passage } from './retrievalCache.js'
 
 /** Passages that can be searched. */
 export interface PassageIndex {
-  /** Returns the best passages, best first. `Left` says why the search failed. */
+  /** Returns the best passages, best first, or the reason of a failed search as `Left`. */
   readonly search: (query: string, count: number, signal: AbortSignal) => TE.TaskEither<string, readonly Passage[]>
 }
 

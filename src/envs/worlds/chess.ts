@@ -31,7 +31,7 @@ const puzzleSchema = z.object({
   solution: z.array(z.string().regex(/^[a-h][1-8][a-h][1-8][qrbn]?$/)).min(1),
 })
 
-/** What solving is worth, and what the right moves before are worth. */
+/** The scores for the solution and for the right moves before it. */
 const [SOLVED, MOVES] = [0.6, 0.4]
 
 const ownMoves = (count: number): number => Math.ceil(count / 2)

@@ -10,7 +10,7 @@ import { endlessTasks, type Task, type TaskSource } from '../../data/task.js'
 import type { TextWorld, WorldView } from './textWorld.js'
 
 const THINGS = ['mug', 'apple', 'plate', 'egg', 'cloth'] as const
-/** Where things can be. Closed places must be opened. */
+/** The places of things. Closed places must be opened. */
 const PLACES = {
   table: 'open',
   shelf: 'open',
@@ -25,7 +25,7 @@ const VERBS = { clean: 'clean', heat: 'hot', cool: 'cool' } as const
 type Place = keyof typeof PLACES
 type Condition = keyof typeof STATES
 
-/** What is to be done, and where the things are at the beginning. */
+/** A task, and the initial places of the things. */
 export interface HouseholdGoal {
   readonly thing: string
   readonly condition: Condition | 'any'

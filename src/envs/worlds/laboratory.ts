@@ -26,7 +26,7 @@ type Substance = keyof typeof SUBSTANCES
 type Device = keyof typeof DEVICES
 type Room = (typeof ROOMS)[number]
 
-/** What is to be shown. */
+/** The goal of an experiment. */
 export interface LaboratoryGoal {
   readonly substance: Substance
   readonly state: 'solid' | 'liquid' | 'gas'
@@ -62,7 +62,7 @@ const phaseOf = (substance: Substance, temperature: number): LaboratoryGoal['sta
   return temperature < melts ? 'solid' : temperature < boils ? 'liquid' : 'gas'
 }
 
-/** Whether something is in the room of the policy, or in its hand. */
+/** Returns true if a thing is in the policy's room or hand. */
 const isNear = ({ at, room }: LaboratoryState, substance: Substance): boolean => {
   const place = at[substance]
   return place === 'hand' || place === room || (place in DEVICES && DEVICES[place as Device].room === room) // a device

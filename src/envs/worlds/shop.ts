@@ -28,7 +28,7 @@ export interface ShopProduct {
   readonly price: number
 }
 
-/** What a buyer wants. */
+/** The wishes of a buyer. */
 export interface ShopGoal {
   readonly type: string
   readonly attributes: readonly string[]

@@ -34,10 +34,10 @@ export interface LineProgram extends Pick<TalkingProgram, 'command' | 'args' | '
 
 /** The longest line that is read, in UTF-16 units. */
 const MAX_LINE = 64 * 2 ** 20
-/** What is kept of a program's errors, for the reason of a failure. */
+/** The last part of a program's error output, for the reason of a failure. */
 const MAX_ERRORS = 2000
 
-/** Lines of a stream of bytes; what is longer than a line may be is told as one, so that nothing grows without end. */
+/** Splits a stream of bytes into lines. A line above the limit is reported as a failure, so memory is bounded. */
 const lineReader = (onLine: (line: string) => void): ((bytes: Uint8Array) => void) => {
   const decoder = new TextDecoder()
   let pieces: string[] = []
@@ -58,7 +58,7 @@ const lineReader = (onLine: (line: string) => void): ((bytes: Uint8Array) => voi
   }
 }
 
-/** What a running program is talked to with. */
+/** The connection to a running program. */
 interface Talk {
   readonly process: TalkingProcess
   readonly lines: { onLine: (line: string) => void }

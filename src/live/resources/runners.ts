@@ -51,7 +51,7 @@ const foundProgram = (names: readonly string[]): string | undefined =>
 
 const LABEL = 'tandem.owner'
 
-/** Whether a process of this machine lives. */
+/** Returns true if a process of this machine is alive. */
 const lives = (pid: number): boolean => {
   try {
     process.kill(pid, 0)

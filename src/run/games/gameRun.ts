@@ -70,7 +70,7 @@ export type GamePlayOptions<P> = Omit<GameEnvOptions<P>, 'prompts' | 'repeats' |
 export interface GameRunParts<P> {
   readonly model: Pretrained
   readonly play: GamePlayOptions<P>
-  /** Who plays besides old weights, as in `GameEnv`. Default: `player` in all seats. */
+  /** Players besides old weights, as in `GameEnv`. Default: `player` in all seats. */
   readonly casts?: readonly (readonly string[])[]
   /** Makes the evaluators. Default: none. */
   readonly evaluate?: (models: GameRunModels) => readonly Evaluator[]

@@ -6,7 +6,7 @@
  * (`src/envs/games`).
  */
 import { orThrow } from '../../core/failure.js'
-import { aFunction, aNumber, aRecord, checkOptions } from '../../core/options.js'
+import { aFunction, aNumber, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
 import type { LogProbModel } from '../../data/policy.js'
 import { ragged, raggedRows } from '../../data/tensorDict/leaf.js'
 import { type GamePolicy, nashConv } from '../../envs/games/exactValues.js'
@@ -77,6 +77,10 @@ const decisionsOf = <P>(game: Game<P>): readonly Decision<P>[] => {
 
 const bracketed = (action: string): string => `[${action}]`
 
+const DECISION_OPTIONS: OptionKinds<ModelDecisionsOptions<never>> = {
+  ...{ game: aRecord, model: aRecord, text: aRecord, prompt: aFunction, reply: aFunction, temperature: aNumber },
+}
+
 /**
  * Returns the probabilities of a model in every decision of a game, by scoring the reply of each legal
  * action. Each decision is a conversation of one prompt, as in `GameEnv` with `memory: 'turn'`.
@@ -85,9 +89,7 @@ const bracketed = (action: string): string => `[${action}]`
  * Cost     visits every history, and scores each action of each decision: for small games.
  */
 export const modelDecisions = async <P>(options: ModelDecisionsOptions<P>): Promise<readonly ModelDecision[]> => {
-  checkOptions<ModelDecisionsOptions<never>>('modelDecisions', options as never, {
-    ...{ game: aRecord, model: aRecord, text: aRecord, prompt: aFunction, reply: aFunction, temperature: aNumber },
-  })
+  checkOptions<ModelDecisionsOptions<never>>('modelDecisions', options as never, DECISION_OPTIONS)
   const { game, model, text, prompt = defaultGamePrompt, reply = bracketed, temperature = 1 } = options
   const { template, tokenizer, endOfTurn } = text
   const decisions = decisionsOf(game).map((decision) => {
@@ -152,6 +154,7 @@ export interface NashConvOptions<P> extends ModelDecisionsOptions<P> {
  * Cost     as `modelDecisions` and `nashConv`.
  */
 export const nashConvEvaluator = <P>({ name = 'equilibrium', ...options }: NashConvOptions<P>): Evaluator => {
+  checkOptions<ModelDecisionsOptions<never>>('nashConvEvaluator', options as never, DECISION_OPTIONS)
   const { game } = options
   return {
     ...{ name, score: 'nashConv', measure: 'loss', tasks: decisionsOf(game).length },

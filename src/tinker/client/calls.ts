@@ -60,7 +60,7 @@ interface CallOptions {
   readonly deadlineMs: number
   /** Milliseconds for one attempt. */
   readonly attemptMs: number
-  /** Whether the server carries out two requests with one number or idempotency key only once. */
+  /** `recognized`: the server runs requests with an equal number or idempotency key once. */
   readonly repeats: 'recognized' | 'unknown'
 }
 
@@ -73,7 +73,7 @@ export interface CallCounts {
   readonly repeated: number
 }
 
-/** What a call sends. */
+/** The content of a request. */
 export interface CallRequest {
   /** Path below `/api/v1`. */
   readonly path: string

@@ -21,7 +21,7 @@ export interface Pending<T> {
   readonly result: TaskEither<TinkerFailure, T>
 }
 
-/** How a result is read from JSON, and from protobuf where it has that form. */
+/** Parsers of a result from JSON and, if it has that form, from protobuf. */
 export interface ResultForm<T> {
   readonly json: z.ZodType<T>
   readonly protobuf?: (bytes: Uint8Array) => Either<FormatFailure, T>

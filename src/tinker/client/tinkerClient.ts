@@ -33,7 +33,7 @@ export interface TinkerClientOptions {
   /** The form of losses and samples. Default `json`, which every server reads. */
   readonly wire?: 'json' | 'protobuf'
   /**
-   * Whether the server carries out repeated requests once. With `unknown`, a lost answer to a request
+   * `recognized`: the server runs a repeated request once. With `unknown`, a lost response to a request
    * that changes a model is a failure of kind `uncertain`. Default `recognized`.
    */
   readonly repeats?: 'recognized' | 'unknown'

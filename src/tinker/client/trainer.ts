@@ -117,7 +117,7 @@ const combined = (parts: readonly Pending<ForwardBackwardOutput>[]): Pending<For
   },
 })
 
-/** Failures after which nobody knows what the model has done. */
+/** Failures after which the state of the model is unknown. */
 const leavesUnknown = ({ kind }: TinkerFailure): boolean => kind === 'uncertain' || kind === 'unreachable'
 
 /** Makes a client of a model. */

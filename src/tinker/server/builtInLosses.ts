@@ -8,7 +8,7 @@ import { stopGradient } from '../../engine/stopGradient.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import type { Datum, LossConfig } from '../protocol/values.js'
 
-/** What a loss reads, `[B, T]`, and its settings, `[B, 1]`. */
+/** The inputs of a loss, `[B, T]`, and its settings, `[B, 1]`. */
 interface LossTerms {
   readonly logProbs: tf.Tensor
   readonly input: (name: string) => tf.Tensor

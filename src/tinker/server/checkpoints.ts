@@ -19,7 +19,7 @@ const infoSchema = z.object({
   public: z.boolean(),
 })
 
-/** What is stored about a checkpoint. */
+/** The stored record of a checkpoint. */
 type CheckpointInfo = z.infer<typeof infoSchema>
 
 /** A checkpoint as the protocol lists it. */

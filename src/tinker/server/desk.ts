@@ -97,7 +97,7 @@ export interface SamplerEntry {
   readonly wake: Cell<readonly (() => void)[]>
 }
 
-/** What the server needs of the world. */
+/** The capabilities that the server needs. */
 export interface TinkerWorld {
   readonly clock: Clock
   readonly timers: Timers

@@ -1,4 +1,4 @@
-/** What clients sample with: the base model, adapters on it, and models with weights of their own. */
+/** Models that clients sample from: the base model, adapters on it, and models with their own weights. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { GenerationFailure, GenerationRequest, LLMEngine } from '../../data/generation.js'
 import type { Owned } from '../../engine/scope.js'
@@ -79,7 +79,7 @@ export const makeSamplers = (model: Pretrained, limits: Partial<EngineLimits>): 
   }
 }
 
-/** What a sampling request wants to know of its prompt. */
+/** The log-probabilities of its prompt that a sampling request asks for. */
 export interface PromptWishes {
   readonly logProbs: 'none' | 'all'
   /** Only the last so many tokens; null for all. */

@@ -219,7 +219,7 @@ export const cancelFutures = (desk: Desk, body: Bodies['cancel_future']): Answer
   return E.right({ type: 'cancel_future' })
 }
 
-/** The requests of a sampling session that finished since a cursor. Waits if there are none. */
+/** Returns the requests of a sampling session that finished since a cursor. Waits for the next one if the list is empty. */
 export const finishedFutures = async (desk: Desk, body: Bodies['retrieve_futures']): Promise<Answer> => {
   const found = samplerOf(desk, body.target.sampling_session_id)
   if (E.isLeft(found)) return found

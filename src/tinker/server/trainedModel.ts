@@ -54,7 +54,7 @@ export interface TrainedModel {
   readonly release: () => void
 }
 
-/** The modules that an adapter is on. Errors: `Left` if there are none. */
+/** Returns the modules of an adapter. Errors: `Left` for an adapter without modules. */
 export const adapterSettings = (config: DecoderConfig, lora: TinkerLora): E.Either<string, Partial<LoraConfig>> => {
   const names = ({ inputs, output }: DecoderConfig['attention'] | DecoderConfig['feedForward']): readonly string[] =>
     [...inputs, output].map(({ name }) => name)

@@ -278,7 +278,7 @@ describe('a folder that cannot be used', () => {
     await save(pretrainedFiles({ config: small, arrays: randomArrays(small), text }))
     const failure = await leftOf(loadPretrained(folder))
     expect(failure).toMatchObject({ folder, file: 'tokenizer.json' })
-    expect(failure.reason).toContain('ids up to 256, the model only 256')
+    expect(failure.reason).toContain('ids up to 256, but the model has only 256')
     await rightOf(loadWeights(folder)) // the weights by themselves are good
   })
 

@@ -72,7 +72,11 @@ describe('an answer that cannot be is a failure, and no sample', () => {
     ['NaN', { status: 200, text: '{"choices": [{"logprob": NaN}]}' }, 'not JSON'],
     ['half of a JSON', { status: 200, text: '{"choices": [{"index"' }, 'not JSON'],
     ['another model', answer([choice([1])], { model: 'other' }), "'other'"],
-    ['another prompt', answer([choice([1])], { prompt_token_ids: [5, 6, 8] }), 'its prompt is not the one that was sent'],
+    [
+      'another prompt',
+      answer([choice([1])], { prompt_token_ids: [5, 6, 8] }),
+      'its prompt is not the one that was sent',
+    ],
     ['other counts', answer([choice([1])], { usage: { prompt_tokens: 3, completion_tokens: 2 } }), 'counts 2 tokens'],
     ['a completion twice', answer([choice([1]), choice([1])]), 'after its end'],
     ['no completion', answer([]), 'missing'],
