@@ -52,9 +52,8 @@ export {
   type MLGymSessionsOptions,
   mlgymSessions,
 } from '../envs/mlgym/sessions.js'
+export type { Lease } from '../envs/resources/places.js'
 export {
-  type AcquireOptions,
-  type Lease,
   type ResourcePool,
   type ResourcePoolOptions,
   type ResourceStats,
@@ -65,6 +64,7 @@ export {
   type ToolEnvironmentOptions,
   toolEnvironment,
 } from '../envs/resources/toolEnvironment.js'
+export type { AcquireOptions } from '../envs/resources/waitingLine.js'
 export { answerTool, summarizeTool } from '../envs/tools/answerTools.js'
 export { type AskedCalls, type CallFinder, callsOfMessage, callsOfText } from '../envs/tools/askedCalls.js'
 export {

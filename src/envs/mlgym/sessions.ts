@@ -5,7 +5,8 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { aNumber, aRecord, checkOptions } from '../../core/options.js'
 import type { ResourceFailure } from '../../core/resource.js'
-import { type Lease, resourcePool } from '../resources/resourcePool.js'
+import type { Lease } from '../resources/places.js'
+import { resourcePool } from '../resources/resourcePool.js'
 import {
   type MLGym,
   type MLGymFailure,

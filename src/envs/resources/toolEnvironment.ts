@@ -10,7 +10,8 @@ import { aFunction, aNumber, aRecord, checkOptions, oneOf } from '../../core/opt
 import { type ResourceFailure, type ResourceScope, type ResourceSpec, resourceFailure } from '../../core/resource.js'
 import { liveTimers } from '../../live/clock.js'
 import type { Episode } from '../base/episode.js'
-import { type Lease, type ResourcePool, type ResourcePoolOptions, resourcePool } from './resourcePool.js'
+import type { Lease } from './places.js'
+import { type ResourcePool, type ResourcePoolOptions, resourcePool } from './resourcePool.js'
 
 export interface ToolEnvironmentOptions<R> extends Omit<ResourcePoolOptions, 'limit'> {
   /** Most environments that are alive at a time. Default 8. */
@@ -64,6 +65,43 @@ const keyOf = (scope: ResourceScope, { chain, group }: Episode): string => {
   return scope === 'group' ? `group ${group}` : `chain ${chain}`
 }
 
+type Failed = (kind: ResourceFailure['kind'], reason: string) => E.Either<ResourceFailure, never>
+
+/** Runs preparations of leased environments. `stop` calls them off, and resolves when none is left. */
+const preparations = <R>(failed: Failed) => {
+  const stops = new Map<Promise<unknown>, () => void>()
+  const ran = async (lease: Lease<R>, signal: AbortSignal, work: () => Promise<void>) => {
+    const done = Promise.resolve()
+      .then(work)
+      .then(() => E.right(lease))
+      .catch((error: unknown) => failed('start', `it could not be prepared: ${errorMessage(error)}`))
+    const ended = await unlessAborted(done, signal)
+    if (ended !== ABORTED && E.isRight(ended)) return ended
+    void lease.end()
+    return ended === ABORTED ? failed('cancelled', 'its preparation was called off') : ended
+  }
+  return {
+    /** Prepares an environment. If its user leaves or the work fails, the environment is ended. */
+    run: async (
+      lease: Lease<R>,
+      signal: AbortSignal,
+      work: () => Promise<void>,
+    ): Promise<E.Either<ResourceFailure, Lease<R>>> => {
+      const own = cancellation({ signal })
+      const result = ran(lease, own.signal, work)
+      stops.set(result, own.stop)
+      const ended = await result
+      stops.delete(result)
+      own.release()
+      return ended
+    },
+    stop: async (): Promise<void> => {
+      for (const stop of stops.values()) stop()
+      await Promise.all(stops.keys())
+    },
+  }
+}
+
 /**
  * Makes a pool of environments for tools. Tools and rewards that are given the same value share the
  * environment of their conversation.
@@ -88,35 +126,9 @@ export const toolEnvironment = <R>(
   const { timers = liveTimers } = options
   const pool = resourcePool<R>(spec, { limit: poolSize, ...rest })
   const holdings = new Map<string, Holding<R>>()
-  const failed = (kind: ResourceFailure['kind'], reason: string): E.Either<ResourceFailure, never> =>
-    E.left(resourceFailure(spec.name, kind, reason))
+  const failed: Failed = (kind, reason) => E.left(resourceFailure(spec.name, kind, reason))
 
-  const preparations = new Map<Promise<unknown>, () => void>()
-
-  /** Prepares a leased environment, unless its user leaves or `close` is called. */
-  const prepared = async (
-    lease: Lease<R>,
-    signal: AbortSignal,
-    work: () => Promise<void>,
-  ): Promise<E.Either<ResourceFailure, Lease<R>>> => {
-    const own = cancellation({ signal })
-    const result = unlessAborted(
-      Promise.resolve()
-        .then(work)
-        .then(() => E.right(lease))
-        .catch((error: unknown) => failed('start', `it could not be prepared: ${errorMessage(error)}`)),
-      own.signal,
-    ).then((ended) => {
-      if (ended !== ABORTED && E.isRight(ended)) return ended
-      void lease.end()
-      return ended === ABORTED ? failed('cancelled', 'its preparation was called off') : ended
-    })
-    preparations.set(result, own.stop)
-    const ended = await result
-    preparations.delete(result)
-    own.release()
-    return ended
-  }
+  const preparing = preparations<R>(failed)
 
   const acquired = async (
     episode: Episode | undefined,
@@ -124,7 +136,7 @@ export const toolEnvironment = <R>(
   ): Promise<E.Either<ResourceFailure, Lease<R>>> => {
     const lease = await pool.acquire({ args: undefined, signal })()
     if (E.isLeft(lease) || prepare === undefined) return lease
-    return prepared(lease.right, signal, () => prepare(lease.right.resource, episode))
+    return preparing.run(lease.right, signal, () => prepare(lease.right.resource, episode))
   }
 
   /** Runs `f`. Also returns whether the environment is still alive. */
@@ -220,8 +232,7 @@ export const toolEnvironment = <R>(
     close: async () => {
       for (const [key, holding] of [...holdings]) finish(key, holding)
       const closed = pool.close() // from here on it leases nothing
-      for (const stop of preparations.values()) stop()
-      await Promise.all(preparations.keys())
+      await preparing.stop()
       await Promise.all([closed, pool.close()]) // the second one waits for the ends of the preparations
     },
   }

@@ -20,7 +20,8 @@ import type {
   SandboxText,
 } from '../../core/sandbox.js'
 import { liveIds } from '../../live/ids.js'
-import { type Lease, resourcePool } from '../resources/resourcePool.js'
+import type { Lease } from '../resources/places.js'
+import { resourcePool } from '../resources/resourcePool.js'
 
 /**
  * A program that reads cells, and how a cell is written to it. Behind its output it writes the

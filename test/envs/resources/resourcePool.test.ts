@@ -3,7 +3,8 @@ import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { type ResourceSpec, resourceFailure } from '../../../src/core/resource.js'
-import { type Lease, resourcePool } from '../../../src/envs/resources/resourcePool.js'
+import type { Lease } from '../../../src/envs/resources/places.js'
+import { resourcePool } from '../../../src/envs/resources/resourcePool.js'
 import { manualTime, settle } from '../../kit/manualTime.js'
 
 interface Thing {
