@@ -135,7 +135,6 @@ const LONG_CLOSURES: Readonly<Record<string, number>> = {
   'src/engine/onnxruntime/backend.ts': 234,
   'src/modules/generation/runner/lane.ts': 208,
   'src/serve/capture/app.ts': 196,
-  'src/envs/resources/toolEnvironment.ts': 139,
   'src/collectors/overlap/samplerAhead.ts': 165,
   'src/modules/remote/enginePool.ts': 162,
   'src/collectors/rollouts/rolloutRun.ts': 156,

@@ -129,7 +129,9 @@ describe('a policy of conversations over one of tokens', () => {
     const open = History([message('assistant', 'go', { isComplete: false })])
     const failure = await leftOf(policy.act(asked(question('a'), question('b'), open), key))
     expect(failure.kind).toBe('asked')
-    expect(failure.reason).toMatch(/conversation 0: .*no a.*; conversation 1: .*no b.*; conversation 2: .*must be finished/)
+    expect(failure.reason).toMatch(
+      /conversation 0: .*no a.*; conversation 1: .*no b.*; conversation 2: .*must be finished/,
+    )
     expect(tokens.calls()).toEqual([])
   })
 

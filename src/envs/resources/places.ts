@@ -1,4 +1,7 @@
-/** The places of a pool: what is idle, leased, starting or ending, and the limit on all of them together. */
+/**
+ * The places of a pool: what is idle, leased, starting or ending, and the limit on all of them
+ * together.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import type { Timers } from '../../core/capabilities.js'
 import { type Cell, cell } from '../../core/cell.js'
@@ -11,7 +14,10 @@ export interface Lease<R> {
   readonly tag: string | null
   /** Gives the resource back under a tag, for the next `acquire` or `take` with the same tag. */
   readonly keep: (tag: string) => void
-  /** Gives the resource back for any user: reset if its spec can, ended otherwise. Resolves when that is done. */
+  /**
+   * Gives the resource back for any user: reset if its spec can, ended otherwise. Resolves when
+   * that is done.
+   */
   readonly release: () => Promise<void>
   /** Ends the resource. Resolves when nothing of it is left. */
   readonly end: () => Promise<void>
@@ -28,7 +34,10 @@ export interface Idle<R> {
   readonly cancel: () => void
 }
 
-/** The places of a pool, which its parts share. `A` are the arguments of a start, `F` is the failure of one. */
+/**
+ * The places of a pool, which its parts share. `A` are the arguments of a start, `F` is the failure
+ * of one.
+ */
 export interface PoolPlaces<R, A, F extends Reasoned> extends PlacesOptions {
   readonly spec: ResourceSpec<R, A, F>
   /** The longest idle first. */

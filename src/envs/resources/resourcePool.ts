@@ -1,8 +1,8 @@
 /**
  * A bounded number of resources, which users lease one at a time.
  *
- * This folder holds the pool under all tools that hold something, and its scopes. It does not hold the
- * runners that start processes and containers (`src/live/resources`).
+ * This folder holds the pool under all tools that hold something, and its scopes. It does not hold
+ * the runners that start processes and containers (`src/live/resources`).
  */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
@@ -14,7 +14,10 @@ import { after, alive, emptyPlaces, evict, type Lease, leaseOf, leave, type Reas
 import { type AcquireOptions, begin, closedIn, type Queue, serve, waitFor } from './waitingLine.js'
 
 export interface ResourcePoolOptions {
-  /** Most resources that are alive at a time, those that start and end included. Default 8; `Infinity` for no limit. */
+  /**
+   * Most resources that are alive at a time, those that start and end included. Default 8;
+   * `Infinity` for no limit.
+   */
   readonly limit?: number
   /** Most idle resources; the one that was idle for longest ends first. Default: `limit`. */
   readonly maxIdle?: number
@@ -43,18 +46,27 @@ export interface ResourceStats {
 export interface ResourcePool<R, A = void, F extends { readonly reason: string } = ResourceFailure> {
   readonly name: string
   /**
-   * Leases a resource: a kept one with the tag, an idle one for any user (if `args` is undefined), or a new one. At the limit, an idle
-   * resource of another tag is ended to make room, or the call waits in line.
+   * Leases a resource: a kept one with the tag, an idle one for any user (if `args` is undefined),
+   * or a new one. At the limit, an idle resource of another tag is ended to make room, or the call
+   * waits in line.
    */
   readonly acquire: (options: AcquireOptions<A>) => TaskEither<F | ResourceFailure, Lease<R>>
-  /** Leases the resource that was kept under a tag, without a health check. Returns `undefined` without such a resource. */
+  /**
+   * Leases the resource that was kept under a tag, without a health check. Returns `undefined`
+   * without such a resource.
+   */
   readonly take: (tag: string) => Lease<R> | undefined
-  /** Starts idle resources until there are `count`, within the limit. `Left` with the first failure. */
+  /**
+   * Starts idle resources until there are `count`, within the limit. `Left` with the first failure.
+   */
   readonly warm: (count: number, args: A) => TaskEither<F | ResourceFailure, void>
   readonly stats: () => ResourceStats
   /** Ends the idle resources. Resolves when they are gone. */
   readonly drain: () => Promise<void>
-  /** Refuses all further calls, ends idle resources, and leased ones when they are given back. Resolves when the idle ones are gone. */
+  /**
+   * Refuses all further calls, ends idle resources, and leased ones when they are given back.
+   * Resolves when the idle ones are gone.
+   */
   readonly close: () => Promise<void>
 }
 
@@ -92,15 +104,15 @@ const patiently = async (timers: Timers, ms: number, work: Promise<unknown>): Pr
 }
 
 /**
- * Makes a pool. Leases are exclusive: a resource has one user at a time. Waiting users are served in
- * the order in which they came. A resource that died while it was idle is replaced.
+ * Makes a pool. Leases are exclusive: a resource has one user at a time. Waiting users are served
+ * in the order in which they came. A resource that died while it was idle is replaced.
  *
  * Errors   throws RangeError for unknown options and sizes below their bounds. `acquire` and `warm`
  *          return `Left` with the failure of a start, or `Left(ResourceFailure)` for `busy`,
  *          `cancelled` and `closed`.
  * Effects  resources, until `close`.
- * Source   AgentFly `WarmPool` and `ResourceEngine`, whose waits are unbounded and whose waiters are
- *          not woken when a resource ends.
+ * Source   AgentFly `WarmPool` and `ResourceEngine`, whose waits are unbounded and whose waiters
+ *          are not woken when a resource ends.
  *
  * @example
  * resourcePool({ name: 'none', start: () => async () => ({ _tag: 'Right', right: null }), end: async () => {} }).stats().idle // 0

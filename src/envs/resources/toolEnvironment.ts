@@ -67,7 +67,9 @@ const keyOf = (scope: ResourceScope, { chain, group }: Episode): string => {
 
 type Failed = (kind: ResourceFailure['kind'], reason: string) => E.Either<ResourceFailure, never>
 
-/** Runs preparations of leased environments. `stop` calls them off, and resolves when none is left. */
+/**
+ * Runs preparations of leased environments. `stop` calls them off, and resolves when none is left.
+ */
 const preparations = <R>(failed: Failed) => {
   const stops = new Map<Promise<unknown>, () => void>()
   const ran = async (lease: Lease<R>, signal: AbortSignal, work: () => Promise<void>) => {

@@ -49,8 +49,8 @@ export const closedIn = <R, A, F extends Reasoned>(places: PoolPlaces<R, A, F>):
   failedIn(places, 'closed', 'the pool is closed')
 
 /**
- * Starts a resource within its time. One that comes too late is ended, and has its place until then. The caller ends the count of
- * `starting` when it counts the resource elsewhere.
+ * Starts a resource within its time. One that comes too late is ended, and has its place until
+ * then. The caller ends the count of `starting` when it counts the resource elsewhere.
  */
 export const begin = async <R, A, F extends Reasoned>(
   { places, stops }: Queue<R, A, F>,
@@ -87,7 +87,10 @@ export const begin = async <R, A, F extends Reasoned>(
     : failedIn(places, 'cancelled', 'its start was called off')
 }
 
-/** Starts a resource for a waiter. If the waiter leaves, a start without arguments continues for the next user. */
+/**
+ * Starts a resource for a waiter. If the waiter leaves, a start without arguments continues for the
+ * next user.
+ */
 const give = async <R, A, F extends Reasoned>(queue: Queue<R, A, F>, waiter: Waiter<R, A, F>): Promise<void> => {
   const { places, starting } = queue
   const work = begin(queue, waiter.args, waiter.args === undefined ? new AbortController().signal : waiter.signal)
@@ -108,7 +111,10 @@ const prepend = <R, A, F extends Reasoned>({ line }: Queue<R, A, F>, waiter: Wai
   for (const each of [waiter, ...others]) line.add(each)
 }
 
-/** Gives out an idle resource if it lives, and otherwise lets the waiter try again at the head of the line. */
+/**
+ * Gives out an idle resource if it lives, and otherwise lets the waiter try again at the head of
+ * the line.
+ */
 const check = async <R, A, F extends Reasoned>(
   queue: Queue<R, A, F>,
   each: Idle<R>,
