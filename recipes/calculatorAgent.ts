@@ -13,7 +13,6 @@ const settings = T.withDefaults(T.policySettings.omit({ model: true }), {
   agent: T.z.enum(['react', 'code']).default('react').describe('how the agent writes calls'),
   shown: T.z.number().int().positive().default(12_800).describe('conversations for training the start model'),
 })
-
 type Chosen = T.z.output<typeof settings>
 
 /** A chat format whose only marker is the end of the model's turn. */

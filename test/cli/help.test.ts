@@ -19,6 +19,7 @@ const FLAGS: Readonly<Record<string, readonly string[]>> = {
     ...RECIPE_FLAGS,
     ...['out', 'resume', 'print-config', 'dry-run', 'memory', 'queue', 'queue-name', 'tensorboard', 'mlflow'],
     ...['metrics-port', 'metrics-host', 'otel', 'track-samples', 'backend', 'threads', 'json', 'help'],
+    ...['learner', 'url', 'base-model'],
   ],
   eval: [...RECIPE_FLAGS, 'backend', 'threads', 'json', 'help'],
   arena: [
@@ -49,7 +50,7 @@ const FLAGS: Readonly<Record<string, readonly string[]>> = {
       'max-model-len',
     ],
     ...['max-num-seqs', 'kv-cache-bytes', 'max-logprobs', 'max-body-bytes', 'logprobs-mode', 'tool-call-parser'],
-    ...['seed', 'shutdown-seconds', 'backend', 'threads', 'help'],
+    ...['seed', 'shutdown-seconds', 'backend', 'threads', 'help', 'tinker', 'tinker-checkpoints'],
   ],
   capture: [
     ...['upstream', 'upstream-kind', 'upstream-model', 'upstream-key', 'upstream-seconds', 'model-folder'],
@@ -58,6 +59,7 @@ const FLAGS: Readonly<Record<string, readonly string[]>> = {
     ...['backend', 'threads', 'help'],
   ],
   doctor: ['model', 'backend', 'threads', 'json', 'help'],
+  agent: ['help'], // its options are those of `tandem agent run`
 }
 
 /** The long options that a help text lists, each at the beginning of its line. */
@@ -85,12 +87,12 @@ describe('help', () => {
 
   it.each(COMMANDS.flatMap(({ name, examples }) => examples.map((line) => [name, line] as const)))(
     'of tandem %s has an example with existing options: %s',
-    (name, line) => {
+    async (name, line) => {
       const [program, command, ...words] = line.split(' ')
       expect([program, command]).toEqual(['tandem', name])
       const options = words.filter((word) => word.startsWith('--')).map((word) => word.slice(2))
-      // Every recipe has the options of a policy, which `gsm8k` has beside those of word problems.
-      expect(options.filter((option) => ![...FLAGS[name]!, 'model', 'lora-rank'].includes(option))).toEqual([])
+      const { stdout } = await tandemOk([...line.split(' ').slice(1, name === 'agent' ? 4 : 2), '--help'], { cwd })
+      expect(options.filter((option) => !listed(stdout).includes(option))).toEqual([])
     },
   )
 

@@ -8,6 +8,8 @@ import ts from 'typescript'
 import { afterAll, describe, expect, it } from 'vitest'
 import { compilerOptions } from '../../scripts/kit/compilerOptions.js'
 import { DOORS } from '../../scripts/kit/doors.js'
+import { agentCommand } from '../../src/cli/agent.js'
+import { arenaCommand } from '../../src/cli/arena.js'
 import { benchCommand } from '../../src/cli/bench.js'
 import { captureCommand } from '../../src/cli/capture.js'
 import { connectUpstream } from '../../src/cli/captureUpstream.js'
@@ -118,6 +120,8 @@ const start = () => TE.left({ _tag: 'EngineFailure', reason: 'not started here' 
 const served = serveCommand(start)
 const captured = captureCommand({ connect: connectUpstream, start })
 const worker = await workerCommand([])
+const arena = arenaCommand()
+const agent = (await agentCommand(['run'])).commands[0]!
 
 const knownOptions = (command: { readonly options: readonly { readonly long?: string | undefined }[] }): string[] => [
   '--help',
@@ -153,7 +157,7 @@ describe('options in the guide', () => {
 
   it('in the text of all pages exist in one of the commands', () => {
     const known = [
-      ...Object.values({ ...commands, served, captured, worker }).flatMap(knownOptions),
+      ...Object.values({ ...commands, served, captured, worker, arena, agent }).flatMap(knownOptions),
       '--peer',
       '--runs',
     ]
