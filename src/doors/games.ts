@@ -4,7 +4,14 @@
  */
 
 export { type BreakthroughOptions, type BreakthroughPosition, breakthrough } from '../envs/games/breakthrough.js'
-export { type ChessLibrary, type ChessOptions, type ChessPosition, chess } from '../envs/games/chess.js'
+export {
+  type ChessBoard,
+  type ChessLibrary,
+  type ChessMove,
+  type ChessOptions,
+  type ChessPosition,
+  chess,
+} from '../envs/games/chess.js'
 export { type ConnectFourOptions, type ConnectFourPosition, connectFour } from '../envs/games/connectFour.js'
 export {
   type BestResponse,

@@ -30,7 +30,7 @@ export const mergeConfigs = (below: Value, above: Value): Value => {
 const typedValue = (text: string): unknown => {
   if (/^(true|false)$/i.test(text)) return text.toLowerCase() === 'true'
   if (/^(null|none)$/i.test(text)) return null
-  if (/^-?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text)) return Number(text)
+  if (/^-?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?$/i.test(text)) return Number(text)
   if (!/^["[{]/.test(text)) return text
   const json = parseJson(text)
   return E.isRight(json) ? json.right : text

@@ -1,11 +1,32 @@
 /** Chess, with the rules of the package `chess.js`. */
-import type { Move } from 'chess.js'
 import { aRecord, aText, checkOptions } from '../../core/options.js'
 import { winnerReturns } from './boards.js'
 import { defineGame, type Game, type GameTurn } from './game.js'
 
-/** The package: `await import('chess.js')`. */
-export type ChessLibrary = Pick<typeof import('chess.js'), 'Chess'>
+/** A legal move, as chess.js describes it. */
+export interface ChessMove {
+  readonly color: 'w' | 'b'
+  readonly from: string
+  readonly to: string
+  readonly promotion?: string | undefined
+  readonly san: string
+  readonly after: string
+  readonly isKingsideCastle: () => boolean
+  readonly isQueensideCastle: () => boolean
+}
+
+/** A board of chess.js, as far as it is used. */
+export interface ChessBoard {
+  readonly fen: () => string
+  readonly moves: (options: { readonly verbose: true }) => readonly ChessMove[]
+  readonly inCheck: () => boolean
+  readonly isInsufficientMaterial: () => boolean
+}
+
+/** The package: `await import('chess.js')`. Its types are not imported, because it is optional. */
+export interface ChessLibrary {
+  readonly Chess: new (fen?: string) => ChessBoard
+}
 
 export interface ChessOptions {
   readonly library: ChessLibrary
@@ -41,7 +62,7 @@ const stepIndex = (right: number, up: number): number => {
 }
 
 /** The number of a move, seen from the side of the player who moves. */
-const actionOf = (move: Move): number => {
+const actionOf = (move: ChessMove): number => {
   if (move.isQueensideCastle()) return LONG_CASTLING
   if (move.isKingsideCastle()) return SHORT_CASTLING
   const { color, from, to, promotion } = move
@@ -60,7 +81,7 @@ const playerOf = (fen: string): number => (fen.split(' ')[1] === 'w' ? 1 : 0)
 
 /** The legal moves of a position by number, and its end. */
 interface Analysis {
-  readonly moves: ReadonlyMap<number, Move>
+  readonly moves: ReadonlyMap<number, ChessMove>
   readonly end: 'none' | 'mate' | 'draw'
 }
 
