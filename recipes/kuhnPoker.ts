@@ -2,7 +2,7 @@
 import * as T from 'tandem-rl'
 import { gameRun, gameSettings, nashConvEvaluator, type PromptScene } from 'tandem-rl/agents'
 import { kuhnPoker } from 'tandem-rl/games'
-import type { ChatFormat } from 'tandem-rl/models'
+import { BARE_CHAT } from 'tandem-rl/models'
 import { History, message, textOf } from 'tandem-rl/text'
 
 /** Each game gives a row for each decision. The reference of the KL term follows the policy. */
@@ -17,15 +17,6 @@ const settings = T.withDefaults(gameSettings, {
 }).extend({
   shown: T.z.number().int().positive().default(16000).describe('decisions for training the start model'),
 })
-
-/** A chat format without role markers: what the player sees, then its action. */
-const FORMAT: ChatFormat = {
-  template:
-    "{% for message in messages %}{{ message.content }}{% if message.role == 'assistant' %}<|end|>{% endif %}{% endfor %}",
-  specialTokens: ['<|pad|>', '<|end|>'],
-  endOfTurn: '<|end|>',
-  padToken: '<|pad|>',
-}
 
 const game = kuhnPoker()
 
@@ -56,7 +47,7 @@ export const recipe = T.defineRecipe({
       await T.makeModel({
         family: 'qwen3',
         sizes: { hiddenSize: 32, layers: 1, heads: 2 },
-        tokenizer: { texts, vocabularySize: 280, format: FORMAT },
+        tokenizer: { texts, vocabularySize: 280, format: BARE_CHAT },
         key: T.child(key, 'model'),
         stages: [
           { name: 'decisions', conversation: decision, conversations: chosen.shown, batch: 64, learningRate: 3e-3 },

@@ -1,6 +1,6 @@
 /** Number guessing by GRPO: in a game of several turns, a random guesser learns to follow hints. */
 import * as T from 'tandem-rl'
-import type { ChatFormat } from 'tandem-rl/models'
+import { BARE_CHAT } from 'tandem-rl/models'
 import { appendMessage, History, message, textOf } from 'tandem-rl/text'
 
 /** With three guesses, bisection finds each of 7 numbers; random guessing finds 37 % of them. */
@@ -11,15 +11,6 @@ const settings = T.withDefaults(T.policySettings.omit({ model: true }), {
   guesses: T.z.number().int().positive().default(3).describe('guesses per game'),
   shown: T.z.number().int().positive().default(8000).describe('games for training the start model'),
 })
-
-/** A chat format without role markers: the hint is the last token before the model's turn. */
-const FORMAT: ChatFormat = {
-  template:
-    "{% for message in messages %}{{ message.content }}{% if message.role == 'assistant' %}<|end|>{% endif %}{% endfor %}",
-  specialTokens: ['<|pad|>', '<|end|>'],
-  endOfTurn: '<|end|>',
-  padToken: '<|pad|>',
-}
 
 const QUERY = 'Guess my number.'
 
@@ -63,7 +54,7 @@ export const recipe = T.defineRecipe({
         {
           family: 'qwen3',
           sizes: { hiddenSize: 64, layers: 1, heads: 4 },
-          tokenizer: { texts, vocabularySize: 300, format: FORMAT },
+          tokenizer: { texts, vocabularySize: 300, format: BARE_CHAT },
           key: T.child(key, 'model'),
           stages: [{ name: 'games', conversation: game, conversations: chosen.shown, batch: 32, learningRate: 5e-3 }],
         },

@@ -93,7 +93,6 @@ export {
   type GameStrategy,
   minimaxStrategy,
   policyStrategy,
-  randomStrategy,
   type StrategyScene,
 } from '../envs/games/strategies.js'
 export { textArenaRead } from '../envs/games/textArena.js'

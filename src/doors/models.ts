@@ -17,7 +17,13 @@ export {
 export { DEFAULT_LORA, type LoraConfig, type LoraScaling, loraConfig } from '../modules/lora/config.js'
 export { type AdapterFilesOptions, adapterFiles, type LoadedAdapter, loadAdapter } from '../modules/lora/peft.js'
 export { adapterFromWeights, adapterWeights } from '../modules/lora/weights.js'
-export { CHAT_ML, type ChatFormat, type FallbackFormat, PLAIN_CHAT } from '../modules/pretrained/chatFormats.js'
+export {
+  BARE_CHAT,
+  CHAT_ML,
+  type ChatFormat,
+  type FallbackFormat,
+  PLAIN_CHAT,
+} from '../modules/pretrained/chatFormats.js'
 export {
   type ModelSizes,
   type NewModelOptions,

@@ -114,7 +114,7 @@ const described = (batch: Rows, attempts: readonly ScoredAttempt[]): TensorDict 
     )
   const entry = (name: string): string =>
     name === 'success' ? name : `reward${name.slice(0, 1).toUpperCase()}${name.slice(1)}`
-  return assign(batch as unknown as TensorDict, {
+  const added = {
     query: data(each.map(({ task }) => task.query)),
     answer: data(each.map(({ task }) => task.answer)),
     taskId: data(each.map(({ task }) => task.id)),
@@ -122,7 +122,8 @@ const described = (batch: Rows, attempts: readonly ScoredAttempt[]): TensorDict 
       history: { prompt: data(each.map(({ session }) => lastConversation(session))) },
       ...Object.fromEntries(names.map((name) => [entry(name), part(name)])),
     },
-  })
+  }
+  return assign(batch as unknown as TensorDict, added) // read by names from here on
 }
 
 /** The reference's log-probabilities of a batch, and the divergence of each sampled token. */

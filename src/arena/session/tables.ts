@@ -6,133 +6,53 @@ import type { GameRecord } from '../matches/records.js'
 
 type Encoded = TE.TaskEither<PackageFailure, Uint8Array>
 
-const column = (name: string, type: ParquetColumn['type'], values: readonly unknown[]): ParquetColumn => ({
-  name,
-  type,
-  values,
-})
+/** Makes columns of rows. */
+const columnsOf =
+  <R>(rows: readonly R[]) =>
+  (name: string, type: ParquetColumn['type'], of: (row: R) => unknown): ParquetColumn => ({
+    name,
+    type,
+    values: rows.map(of),
+  })
 
 /** Encodes one row for each game. */
-export const gamesTable = (records: readonly GameRecord[]): Encoded =>
-  encodeParquet([
-    column(
-      'id',
-      'string',
-      records.map(({ id }) => id),
-    ),
-    column(
-      'game',
-      'string',
-      records.map(({ game }) => game),
-    ),
-    column(
-      'matchup',
-      'string',
-      records.map(({ matchup }) => matchup),
-    ),
-    column(
-      'episode',
-      'int32',
-      records.map(({ episode }) => episode),
-    ),
-    column(
-      'round',
-      'int32',
-      records.map(({ round }) => round),
-    ),
-    column(
-      'seats',
-      { list: 'string' },
-      records.map(({ seats }) => seats),
-    ),
-    column(
-      'end',
-      'string',
-      records.map(({ end }) => end),
-    ),
-    column(
-      'returns',
-      { nullable: { list: 'float64' } },
-      records.map(({ returns }) => returns),
-    ),
-    column(
-      'history',
-      { list: 'int32' },
-      records.map(({ history }) => history),
-    ),
+export const gamesTable = (records: readonly GameRecord[]): Encoded => {
+  const column = columnsOf(records)
+  return encodeParquet([
+    column('id', 'string', ({ id }) => id),
+    column('game', 'string', ({ game }) => game),
+    column('matchup', 'string', ({ matchup }) => matchup),
+    column('episode', 'int32', ({ episode }) => episode),
+    column('round', 'int32', ({ round }) => round),
+    column('seats', { list: 'string' }, ({ seats }) => seats),
+    column('end', 'string', ({ end }) => end),
+    column('returns', { nullable: { list: 'float64' } }, ({ returns }) => returns),
+    column('history', { list: 'int32' }, ({ history }) => history),
   ])
+}
 
 /** Encodes one row for each move of a player. */
 export const movesTable = (records: readonly GameRecord[]): Encoded => {
   const rows = records.flatMap(({ id, seats, moves }) =>
     moves.map((move, decision) => ({ id, name: seats[move.player]!, decision, ...move })),
   )
+  const column = columnsOf(rows)
   return encodeParquet([
-    column(
-      'id',
-      'string',
-      rows.map(({ id }) => id),
+    column('id', 'string', ({ id }) => id),
+    column('decision', 'int32', ({ decision }) => decision),
+    column('seat', 'int32', ({ player }) => player),
+    column('player', 'string', ({ name }) => name),
+    column('action', { nullable: 'int32' }, ({ action }) => action),
+    column('text', 'string', ({ text }) => wellFormed(text)),
+    column('by', 'string', ({ by }) => by),
+    column('illegal', 'int32', ({ illegal }) => illegal.length),
+    column('reply', { nullable: 'string' }, ({ reply }) => (reply === undefined ? null : wellFormed(reply))),
+    column('reasoning', { nullable: 'string' }, ({ reasoning }) =>
+      reasoning === undefined ? null : wellFormed(reasoning),
     ),
-    column(
-      'decision',
-      'int32',
-      rows.map(({ decision }) => decision),
-    ),
-    column(
-      'seat',
-      'int32',
-      rows.map(({ player }) => player),
-    ),
-    column(
-      'player',
-      'string',
-      rows.map(({ name }) => name),
-    ),
-    column(
-      'action',
-      { nullable: 'int32' },
-      rows.map(({ action }) => action),
-    ),
-    column(
-      'text',
-      'string',
-      rows.map(({ text }) => wellFormed(text)),
-    ),
-    column(
-      'by',
-      'string',
-      rows.map(({ by }) => by),
-    ),
-    column(
-      'illegal',
-      'int32',
-      rows.map(({ illegal }) => illegal.length),
-    ),
-    column(
-      'reply',
-      { nullable: 'string' },
-      rows.map(({ reply }) => (reply === undefined ? null : wellFormed(reply))),
-    ),
-    column(
-      'reasoning',
-      { nullable: 'string' },
-      rows.map(({ reasoning }) => (reasoning === undefined ? null : wellFormed(reasoning))),
-    ),
-    column(
-      'prompt_tokens',
-      { nullable: 'int32' },
-      rows.map(({ usage }) => usage?.promptTokens ?? null),
-    ),
-    column(
-      'completion_tokens',
-      { nullable: 'int32' },
-      rows.map(({ usage }) => usage?.completionTokens ?? null),
-    ),
-    column(
-      'latency_ms',
-      'float64',
-      rows.map(({ latencyMs }) => latencyMs),
-    ),
+    column('prompt_tokens', { nullable: 'int32' }, ({ usage }) => usage?.promptTokens ?? null),
+    column('completion_tokens', { nullable: 'int32' }, ({ usage }) => usage?.completionTokens ?? null),
+    column('latency_ms', 'float64', ({ latencyMs }) => latencyMs),
   ])
 }
 

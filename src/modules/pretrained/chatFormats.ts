@@ -39,6 +39,18 @@ export const CHAT_ML: ChatFormat = {
 }
 
 /**
+ * A format without role markers, for tiny models: the texts of the messages, and `<|end|>` after
+ * each turn of the assistant.
+ */
+export const BARE_CHAT: ChatFormat = {
+  template:
+    "{% for message in messages %}{{ message.content }}{% if message.role == 'assistant' %}<|end|>{% endif %}{% endfor %}",
+  specialTokens: ['<|pad|>', '<|end|>'],
+  endOfTurn: '<|end|>',
+  padToken: '<|pad|>',
+}
+
+/**
  * A format for any base model: `### `, the role, a line break, the text, and the model's own
  * `eos_token`. It needs no token that the model does not have. Its markers are plain text, so a
  * message can imitate the heading of a turn, but cannot end one.

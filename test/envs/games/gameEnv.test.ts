@@ -6,6 +6,7 @@ import { data } from '../../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import { discard } from '../../../src/engine/scope.js'
 import { endedRows } from '../../../src/envs/base/env.js'
+import { uniformGamePolicy } from '../../../src/envs/games/exactValues.js'
 import type { Game } from '../../../src/envs/games/game.js'
 import { replayGame } from '../../../src/envs/games/game.js'
 import { GameEnv, type GameEnvOptions, type GameEnvState } from '../../../src/envs/games/gameEnv.js'
@@ -14,7 +15,7 @@ import { leducPoker } from '../../../src/envs/games/leducPoker.js'
 import { liarsDice } from '../../../src/envs/games/liarsDice.js'
 import { rockPaperScissors } from '../../../src/envs/games/matrixGames.js'
 import { pig } from '../../../src/envs/games/pig.js'
-import { minimaxStrategy, randomStrategy } from '../../../src/envs/games/strategies.js'
+import { minimaxStrategy, policyStrategy } from '../../../src/envs/games/strategies.js'
 import { ticTacToe } from '../../../src/envs/games/ticTacToe.js'
 import { message, textOf } from '../../../src/text/history/history.js'
 import { useEngine } from '../../kit/engine.js'
@@ -57,7 +58,7 @@ const playedOut = async <P>(game: Game<P>, options: Partial<GameEnvOptions<P>> =
   let state = first
   const rewards: Readonly<Record<string, number>>[][] = []
   for (let turn = 0; turn < 500; turn++) {
-    const over = endedRows(state as unknown as TensorDict, 'done')
+    const over = endedRows(state as unknown as TensorDict, 'done') // read by names
     if (turn > 0 && over.every((each) => each)) return { state, rewards }
     const replies = played(state).map((_, i) => {
       if (over[i]) return ''
@@ -138,7 +139,7 @@ describe('GameEnv', () => {
       const over = await step(await step(state, ['[4]']), ['[4]'])
       expect(played(over)[0]).toMatchObject({ forfeit: 1, returns: [1, -1], illegal: [0, 1], replies: [1, 1] })
       expect(get(over, 'agentRewards').items.get(0)).toEqual({ player_0: 1, player_1: -1 })
-      expect(endedRows(over as unknown as TensorDict, 'terminated')).toEqual([true])
+      expect(endedRows(over as unknown as TensorDict, 'terminated')).toEqual([true]) // read by names
     })
 
     it('are told and retried, then forfeit', async () => {
@@ -185,7 +186,7 @@ describe('GameEnv', () => {
       game: ticTacToe,
       prompts: 1,
       casts: [['player', 'r']],
-      fixed: { r: randomStrategy },
+      fixed: { r: policyStrategy(uniformGamePolicy) },
     })
     const later = await step(state, ['[4]'])
     expect(promptsOf(later).slice(0, 2)).toEqual([...promptsOf(state), 'assistant: [4]'])
@@ -211,7 +212,7 @@ describe('GameEnv', () => {
   it('truncates a game that is too long', async () => {
     const { state, step } = await opened({ game: ticTacToe, prompts: 1, maxReplies: 2 })
     const over = await step(await step(state, ['[0]']), ['[1]'])
-    expect(endedRows(over as unknown as TensorDict, 'truncated')).toEqual([true])
+    expect(endedRows(over as unknown as TensorDict, 'truncated')).toEqual([true]) // read by names
     expect(played(over)[0]!.returns).toBeNull()
   })
 
@@ -219,10 +220,12 @@ describe('GameEnv', () => {
     const game = ticTacToe
     expect(() => GameEnv({ game, prompts: 1, casts: [['player']] })).toThrow(/must have 2 names/)
     expect(() => GameEnv({ game, prompts: 0 })).toThrow(/prompts must be/)
-    expect(() => GameEnv({ game, prompts: 1, fixed: { r: randomStrategy } })).toThrow(/'r' is in no cast/)
-    expect(() => GameEnv({ game, prompts: 1, casts: [['r', 'r']], fixed: { r: randomStrategy } })).toThrow(
-      /who replies/,
+    expect(() => GameEnv({ game, prompts: 1, fixed: { r: policyStrategy(uniformGamePolicy) } })).toThrow(
+      /'r' is in no cast/,
     )
+    expect(() =>
+      GameEnv({ game, prompts: 1, casts: [['r', 'r']], fixed: { r: policyStrategy(uniformGamePolicy) } }),
+    ).toThrow(/who replies/)
     expect(() => GameEnv({ game, prompts: 1, illegal: { kind: 'shrug' } as never })).toThrow(RangeError)
   })
 })
