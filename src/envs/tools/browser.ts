@@ -33,14 +33,14 @@ export interface BrowserWorld {
 
 export interface BrowserOptions {
   /**
-   * Where pages may go and load from: `example.com`, `http://127.0.0.1:8080`, `*.example.com` (see
-   * `allowedOrigins`).
+   * Origins that pages may open and load from: `example.com`, `http://127.0.0.1:8080`,
+   * `*.example.com` (see `allowedOrigins`).
    */
   readonly allowedOrigins: readonly string[]
-  /** The program of Chromium. */
+  /** The path of the Chromium executable. */
   readonly executablePath: string
   /**
-   * `none`: without Chromium's own sandbox, which does not run for the superuser or in most
+   * `none`: without Chromium's own sandbox, which does not work for the superuser or in most
    * containers. Default `chromium`.
    */
   readonly sandbox?: 'chromium' | 'none'
@@ -49,21 +49,21 @@ export interface BrowserOptions {
   readonly world?: Partial<BrowserWorld>
 }
 
-/** The browser is of no use: not installed, or it does not start. */
+/** The failure of a browser that is not installed or does not start. */
 export interface BrowserFailure {
   readonly _tag: 'BrowserFailure'
   readonly reason: string
   readonly cause?: PackageFailure | GateFailure
 }
 
-/** What came of an action. `Gone`: the page is not here, or not any more. */
+/** The outcome of an action. `Gone`: the page does not exist, or no longer exists. */
 export type BrowserOutcome =
   | { readonly _tag: 'Done'; readonly result: ActionResult; readonly page: PageRef }
   | { readonly _tag: 'Gone'; readonly reason: string }
   | { readonly _tag: 'Late'; readonly reason: string }
   | { readonly _tag: 'Dead'; readonly reason: string }
 
-/** Which page a conversation has, after how many actions. Null for none. */
+/** The page of a conversation and its number of actions. `page` is null before the first one. */
 export interface PageRef {
   readonly page: string | null
   readonly step: number
@@ -71,14 +71,14 @@ export interface PageRef {
 
 export interface Browser {
   /**
-   * Does an action on the page that a conversation has. The page counts the actions: a reference
-   * that is not the newest one is of a conversation that was forked or replayed, whose page has
-   * gone on without it.
+   * Performs an action on the page of a conversation. The page counts its actions. A reference with
+   * an older count belongs to a conversation that was forked or replayed, and its action returns
+   * `Gone`.
    */
   readonly act: (ref: PageRef, action: BrowserAction, signal: AbortSignal) => Promise<BrowserOutcome>
-  /** Pages that are open. */
+  /** Returns the number of open pages. */
   readonly pages: () => number
-  /** Closes all pages, ends the browser and removes its folder. Resolves when nothing is left. */
+  /** Closes all pages, ends the browser and removes its folder. Resolves once all have ended. */
   readonly close: () => Promise<void>
 }
 
@@ -99,9 +99,7 @@ interface Settings {
   readonly options: BrowserOptions
 }
 
-/**
- * What a browser is started with: all of its traffic goes through the gate, and nothing around it.
- */
+/** Starts Chromium with all of its traffic routed through the gate. */
 const launch = (lib: Library, gate: Gate, { limits, options }: Settings): Promise<Chromium> =>
   lib.chromium.launch({
     executablePath: options.executablePath,
@@ -109,7 +107,7 @@ const launch = (lib: Library, gate: Gate, { limits, options }: Settings): Promis
     timeout: limits.launchMs,
     proxy: { server: gate.url, bypass: '<-loopback>' },
     args: ['--disable-quic', '--force-webrtc-ip-handling-policy=disable_non_proxied_udp'],
-    ...{ handleSIGINT: false, handleSIGTERM: false, handleSIGHUP: false }, // signals are this program's
+    ...{ handleSIGINT: false, handleSIGTERM: false, handleSIGHUP: false }, // this program handles signals
   })
 
 interface Open {
@@ -128,12 +126,10 @@ interface Room {
 const closePage = async ({ pages }: Room, id: string): Promise<void> => {
   const open = pages.get(id)
   pages.delete(id)
-  await open?.page.close().catch(() => {}) // its browser is gone, and the page with it
+  await open?.page.close().catch(() => {}) // the browser has ended, and the page with it
 }
 
-/**
- * Closes pages that nobody uses, and the one that was not used for longest if there are too many.
- */
+/** Closes idle pages past their time limit, and the least recently used ones if there are too many. */
 const makeRoom = async (room: Room, { limits, world }: Settings): Promise<'room' | 'full'> => {
   const idle = [...room.pages]
     .filter(([, { use }]) => use === 'idle')
@@ -165,7 +161,7 @@ const openNew = async (room: Room, settings: Settings): Promise<readonly [string
 
 const NO_PAGE = 'no page is open: navigate first'
 
-/** The page of a reference, or a new one where the action is to navigate. */
+/** Returns the page of a reference, or a new one if the action is `navigate`. */
 const pageFor = async (
   room: Room,
   ref: PageRef,
@@ -181,11 +177,11 @@ const pageFor = async (
   }
   if (ref.page !== null && gone !== undefined) await closePage(room, ref.page)
   if (action.action !== 'navigate') {
-    const why = ref.page === null ? '' : `${gone ?? 'the page of this conversation is not here any more'}; `
+    const why = ref.page === null ? '' : `${gone ?? 'the page of this conversation no longer exists'}; `
     return { _tag: 'Gone', reason: `${why}${NO_PAGE}` }
   }
   if ((await makeRoom(room, settings)) === 'full')
-    return { _tag: 'Dead', reason: `${room.pages.size} pages are in use already, and no more are allowed` }
+    return { _tag: 'Dead', reason: `all ${room.pages.size} allowed pages are in use` }
   return openNew(room, settings)
 }
 
@@ -205,12 +201,12 @@ const actOn = async (
   open.usedMs = world.clock.now()
   if (result === ABORTED) {
     await closePage(room, id)
-    const why = life.why() === 'stopped' ? `it took more than ${limits.actionMs} ms` : 'it was given up'
+    const why = life.why() === 'stopped' ? `it took more than ${limits.actionMs} ms` : 'it was cancelled'
     return { _tag: 'Late', reason: `${why}, and the page was closed` }
   }
   if (!room.chromium.isConnected()) return { _tag: 'Dead', reason: 'the browser has ended' }
   if (E.isRight(result)) open.step++
-  if (open.step === 0) await closePage(room, id) // it went nowhere, and no conversation has it
+  if (open.step === 0) await closePage(room, id) // the navigation failed, and no conversation has this page
   return { _tag: 'Done', result, page: { page: id, step: open.step } }
 }
 
@@ -218,7 +214,7 @@ const browserOf = (lib: Library, gate: Gate, settings: Settings, first: Room): B
   let room = first
   let starting: Promise<Room> | undefined
   let isClosed = false
-  /** A browser that has ended is started again, with no pages. */
+  /** Returns the running browser. One that has ended is started again, without pages. */
   const living = async (): Promise<Room> => {
     if (room.chromium.isConnected()) return room
     starting ??= launch(lib, gate, settings)
@@ -249,7 +245,7 @@ const browserOf = (lib: Library, gate: Gate, settings: Settings, first: Room): B
     },
     close: async () => {
       isClosed = true
-      await starting?.catch(() => {}) // a browser that did not start has nothing to close
+      await starting?.catch(() => {}) // a browser that did not start needs no closing
       await Promise.all([...room.pages.keys()].map((id) => closePage(room, id)))
       await room.chromium.close()
       await gate.close()
@@ -267,20 +263,20 @@ const OPEN_BROWSER_OPTIONS: OptionKinds<BrowserOptions> = {
 }
 
 /**
- * Starts a browser that goes to allowed origins only.
+ * Starts a browser that can reach only the allowed origins.
  *
- * Two things see to that: every request of a page, with those of its frames and sockets, is checked
- * before it is sent; and all traffic of the browser goes through a gate that connects to the
- * allowed origins alone, which holds for redirects, for windows and for what Chromium does by
- * itself. Each conversation has a context of its own, without cookies and storage of others.
- * Dialogs are dismissed, downloads and new windows refused, and all three told.
+ * Two mechanisms enforce this. Every request of a page, its frames and its sockets is checked before
+ * it is sent. All traffic of the browser also passes a gate that connects only to allowed origins,
+ * which covers redirects, new windows and Chromium's own requests. Each conversation has its own
+ * context, with separate cookies and storage. Dialogs are dismissed, downloads and new windows are
+ * refused, and all three are reported in the observation.
  *
- * Errors   throws RangeError for patterns that cannot be read and limits that are not above 0.
- *          `Left(BrowserFailure)` where `playwright-core` or the program is missing, or does not
- *          start.
- * Effects  a process and a folder of its own, a listening socket of this computer, until `close`.
- *          The process ends with this one, however that ends; the folder stays in the folder for
- *          temporary files if this process is killed before `close`.
+ * Errors   throws RangeError for invalid origin patterns and for limits that are not above 0.
+ *          `Left(BrowserFailure)` if `playwright-core` or the executable is missing, or if the
+ *          browser does not start.
+ * Effects  a process with its own folder and a listening socket on this computer, until `close`.
+ *          The process always ends with this one. If this process is killed before `close`, the
+ *          folder remains among the temporary files.
  */
 export const openBrowser = (options: BrowserOptions): TE.TaskEither<BrowserFailure, Browser> => {
   checkOptions('openBrowser', options, OPEN_BROWSER_OPTIONS)
@@ -296,10 +292,10 @@ export const openBrowser = (options: BrowserOptions): TE.TaskEither<BrowserFailu
   return async () => {
     const lib = await optionalPackage('playwright-core', 'a browser', world.load as () => Promise<Library>)() // cast: see `load`
     if (E.isLeft(lib)) return E.left({ _tag: 'BrowserFailure', reason: lib.left.reason, cause: lib.left })
-    // Playwright leaves its folders behind where the program is missing.
+    // Playwright leaves temporary folders behind if the executable is missing.
     const isThere = await world.files.exists(options.executablePath)()
     if (E.isLeft(isThere) || !isThere.right)
-      return E.left({ _tag: 'BrowserFailure', reason: `there is no browser at ${options.executablePath}` })
+      return E.left({ _tag: 'BrowserFailure', reason: `no browser found at ${options.executablePath}` })
     const gate = await world.openGate((to) => allowsDestination(allowed, to))()
     if (E.isLeft(gate)) return E.left({ _tag: 'BrowserFailure', reason: gate.left.reason, cause: gate.left })
     try {

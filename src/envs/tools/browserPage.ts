@@ -1,7 +1,4 @@
-/**
- * One page of a browser, which belongs to one conversation: what can be done on it, and what it may
- * not do.
- */
+/** One page of a browser: the actions of its conversation, and their limits. */
 
 import * as E from 'fp-ts/lib/Either.js'
 import type { BrowserContext, Page, Request } from 'playwright-core'
@@ -10,9 +7,7 @@ import type { ContentPart } from '../../text/history/history.js'
 import { type AllowedOrigins, checkAddress } from './browserOrigins.js'
 import { clipped } from './clipped.js'
 
-/**
- * What a policy asks of a page. Selectors are CSS, or what Playwright reads besides (`text=Next`).
- */
+/** An action on a page. Selectors are CSS or Playwright's own syntax (`text=Next`). */
 export type BrowserAction =
   | { readonly action: 'navigate'; readonly url: string }
   | { readonly action: 'click'; readonly selector: string }
@@ -22,41 +17,41 @@ export type BrowserAction =
   | { readonly action: 'scroll'; readonly direction: 'up' | 'down'; readonly pixels: number }
 
 export interface BrowserLimits {
-  /** Longest time for an action: a page that takes longer is closed. Default 15,000. */
+  /** Time limit of an action in milliseconds; on a timeout the page is closed. Default 15,000. */
   readonly actionMs: number
-  /** How long an element is waited for. Default 5,000. */
+  /** Longest wait for an element, in milliseconds. Default 5,000. */
   readonly elementMs: number
-  /** Characters of the text of a page that are told. Default 10,000. */
+  /** Maximum number of characters of page text in an observation. Default 10,000. */
   readonly maxText: number
-  /** Bytes of a picture. Default 2 MiB. */
+  /** Maximum size of a screenshot in bytes. Default 2 MiB. */
   readonly maxPictureBytes: number
   /**
-   * Pages that are open at a time, of all conversations; more close the one that was not used for
-   * longest. Default 64.
+   * Maximum number of open pages, over all conversations. When it is exceeded, the least recently
+   * used page is closed. Default 64.
    */
   readonly pages: number
-  /** A page that nobody uses is closed after that. Default 600,000. */
+  /** Milliseconds after which an unused page is closed. Default 600,000. */
   readonly idleMs: number
-  /** How long the browser may take to start. Default 60,000. */
+  /** Longest start of the browser in milliseconds. Default 60,000. */
   readonly launchMs: number
 }
 
-/** An action that cannot be done: for the policy. */
+/** The result of an action, or an error message for the policy. */
 export type ActionResult = E.Either<string, string | readonly ContentPart[]>
 
 export interface BrowserPage {
   readonly act: (action: BrowserAction) => Promise<ActionResult>
-  /** Why it is of no use any more. */
+  /** Returns the reason why the page can no longer be used; undefined if it can. */
   readonly gone: () => string | undefined
   readonly close: () => Promise<void>
 }
 
-/** Things that a page did beside what it was asked, of which so many are told. */
+/** Maximum number of side effects of a page that one observation reports. */
 const MOST_NOTES = 10
 
 interface Notes {
   readonly add: (note: string) => void
-  /** What was added since the last time. */
+  /** Returns the notes added since the last call. */
   readonly take: () => readonly string[]
 }
 
@@ -74,18 +69,18 @@ const makeNotes = (): Notes => {
   }
 }
 
-/** The first line of an error of Playwright, without its log of attempts. */
+/** Returns the first line of a Playwright error, without its log of attempts. */
 const firstLine = (error: unknown): string => {
   const text = errorMessage(error)
   return clipped(text.split('\n')[0] ?? '', 500)
 }
 
-/** Where a frame may be besides allowed origins: nowhere yet, or where nothing could be loaded. */
+/** Returns true for a frame that has loaded nothing: a blank page or an error page. */
 const isNowhere = (url: string): boolean => url === '' || /^(about:blank|about:srcdoc|chrome-error:)/.test(url)
 
 /**
- * Refuses what the page asks of other origins. What it is redirected to is refused by the gate, and
- * told here.
+ * Blocks requests of the page to other origins. Redirects to other origins are blocked by the gate
+ * and reported here.
  */
 const guard = async (context: BrowserContext, allowed: AllowedOrigins, notes: Notes): Promise<void> => {
   const refuse = (reason: string): void => notes.add(`refused: ${reason}`)
@@ -93,7 +88,7 @@ const guard = async (context: BrowserContext, allowed: AllowedOrigins, notes: No
     const checked = checkAddress(allowed, route.request().url())
     if (E.isLeft(checked)) refuse(checked.left)
     const told = E.isRight(checked) ? route.continue() : route.abort('blockedbyclient')
-    await told.catch(() => {}) // the page was closed meanwhile, and its requests with it
+    await told.catch(() => {}) // the page was closed in the meantime, and its requests with it
   })
   await context.routeWebSocket('**/*', async (socket) => {
     const checked = checkAddress(allowed, socket.url())
@@ -102,7 +97,7 @@ const guard = async (context: BrowserContext, allowed: AllowedOrigins, notes: No
       return
     }
     refuse(checked.left)
-    await socket.close().catch(() => {}) // the page was closed meanwhile
+    await socket.close().catch(() => {}) // the page was closed in the meantime
   })
   context.on('requestfailed', (request: Request) => {
     const checked = checkAddress(allowed, request.url())
@@ -110,27 +105,27 @@ const guard = async (context: BrowserContext, allowed: AllowedOrigins, notes: No
   })
 }
 
-/** Ends whatever would wait for a person, or leave the page. */
+/** Dismisses dialogs, and cancels downloads and new windows. */
 const quiet = (context: BrowserContext, page: Page, notes: Notes): void => {
   const answer = (of: Page): void => {
     of.on('dialog', (dialog) => {
       notes.add(`${dialog.type()} dismissed: ${JSON.stringify(clipped(dialog.message(), 200))}`)
-      dialog.dismiss().catch(() => {}) // its page was closed meanwhile
+      dialog.dismiss().catch(() => {}) // its page was closed in the meantime
     })
     of.on('download', (download) => {
       notes.add(`a download was refused: ${clipped(download.url(), 200)}`)
-      download.cancel().catch(() => {}) // its page was closed meanwhile
+      download.cancel().catch(() => {}) // its page was closed in the meantime
     })
   }
   answer(page)
   context.on('page', (popup) => {
     answer(popup)
     notes.add('a new window was closed')
-    popup.close().catch(() => {}) // it closed itself
+    popup.close().catch(() => {}) // it has closed itself
   })
 }
 
-/** The text of an element, of which no more leaves the browser than is told. */
+/** Returns the text of an element. At most `maxText + 1` characters leave the browser. */
 const textOf = async (page: Page, selector: string, { maxText, elementMs }: BrowserLimits): Promise<string> => {
   const read = await page
     .locator(selector)
@@ -142,7 +137,7 @@ const textOf = async (page: Page, selector: string, { maxText, elementMs }: Brow
         timeout: elementMs,
       },
     )
-  // The page runs in the same world, and may have put anything in the place of these functions.
+  // The code of the page shares this world and may have replaced these functions.
   const text: unknown = read
   return clipped(typeof text === 'string' ? text : '', maxText)
 }
@@ -191,7 +186,7 @@ const perform = async ({ page, allowed, limits }: Acting, asked: BrowserAction):
   }
 }
 
-/** With what happened besides, at the end. */
+/** Appends the notes to a result. */
 const withNotes = (result: ActionResult, notes: readonly string[]): ActionResult => {
   if (notes.length === 0) return result
   const told = notes.map((note) => `[${note}]`).join('\n')
@@ -201,9 +196,9 @@ const withNotes = (result: ActionResult, notes: readonly string[]): ActionResult
 }
 
 /**
- * A page in a context of its own: no cookies, no storage, no cache of anybody else.
+ * Opens a page in its own context, with separate cookies, storage and cache.
  *
- * Errors   rejects as Playwright does if the browser is gone.
+ * Errors   rejects with Playwright's error if the browser has ended.
  * Effects  a page, until `close`.
  *
  * @internal
@@ -223,9 +218,7 @@ export const openPage = async (
   page.on('close', () => {
     gone ??= 'the page was closed'
   })
-  /**
-   * Addresses of frames that were made without a request: data, blobs, and what nobody thought of.
-   */
+  /** Returns the disallowed address of a frame that was made without a request: data, blob, other. */
   const strayFrame = (): string | undefined =>
     page
       .frames()

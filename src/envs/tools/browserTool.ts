@@ -27,7 +27,7 @@ const parameters = {
 
 type Asked = z.output<z.ZodObject<typeof parameters>>
 
-/** The action with what it needs, or what it lacks. */
+/** Returns the action with its arguments, or names the missing ones. */
 const actionOf = (asked: Asked): E.Either<string, BrowserAction> => {
   const { action, url, selector, text, direction = 'down', pixels = 600 } = asked
   const lacks = (name: string): E.Either<string, never> => E.left(`${action} needs ${name}`)
@@ -59,16 +59,16 @@ const replyOf = (outcome: BrowserOutcome, name: string): E.Either<ToolFailure, T
 }
 
 /**
- * A tool with the actions navigate, click, type, extract, scroll and screenshot on a page of its
- * own for each conversation.
+ * Makes a tool with the actions navigate, click, type, extract, scroll and screenshot. Each
+ * conversation has its own page.
  *
- * What it remembers is which page the conversation has and how many actions were done on it. A page
- * is no value: it cannot be forked or replayed. A conversation that was, or whose page was closed
- * because it took too long or nobody used it, is told so, and begins anew with `navigate`.
+ * The state is the id of the page and the number of actions on it. A page is not a value and cannot
+ * be forked or replayed. A call of a forked or replayed conversation, or of one whose page was closed
+ * by a timeout or for lack of use, returns an error, and the policy starts again with `navigate`.
  *
- * Errors   `call`: `arguments` for an action without what it needs; `failed` for addresses that are
- *          not allowed, elements that there are not and pages that are gone; `timeout`;
- *          `infrastructure` if the browser ended and does not start again.
+ * Errors   `call`: `arguments` for an action with a missing argument; `failed` for addresses that
+ *          are not allowed, missing elements and closed pages; `timeout`; `infrastructure` if the
+ *          browser has ended and does not restart.
  * Source   TorchRL `BrowserTransform`, whose check of domains lets `evil-example.com` pass for
  *          `example.com`.
  */
@@ -89,10 +89,10 @@ export const browserTool = (browser: Browser, { name = 'browser' }: { readonly n
   })
 
 /**
- * `SimpleToolTransform` with a browser: `browserTool` is its one tool.
+ * Makes a `SimpleToolTransform` with `browserTool` as its only tool.
  *
  * Errors   as `SimpleToolTransform`.
- * Effects  those of the browser, which stays its owner's to close.
+ * Effects  those of the browser. Its owner closes it.
  * Source   TorchRL `BrowserTransform`.
  */
 export const BrowserTransform = (

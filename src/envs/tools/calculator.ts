@@ -10,19 +10,19 @@ export interface CalculatorOptions {
   /** Default `calculator`. */
   readonly name?: string
   /**
-   * `exact`: with fractions, rounded only to be shown. `float`: as most calculators have it, with
-   * powers of any exponent. Default `exact`.
+   * `exact`: computes with fractions and rounds only the shown result. `float`: computes with
+   * floating-point numbers, as most calculators do, and allows any exponent. Default `exact`.
    */
   readonly numbers?: 'exact' | 'float'
-  /** Decimal places that an exact result is rounded to. Default 10. */
+  /** Decimal places of a shown exact result. Default 10. */
   readonly places?: number
-  /** UTF-16 units of an expression. Default 1,000. */
+  /** Maximum length of an expression in UTF-16 units. Default 1,000. */
   readonly maxLength?: number
-  /** Digits of a numerator or denominator on the way of an exact result. Default 300. */
+  /** Maximum digits of a numerator or denominator in an exact computation. Default 300. */
   readonly maxDigits?: number
 }
 
-/** A policy that asks for 5.0 or 5e3 reads the same number as another. */
+/** Formats a number, with `-0` as `0`. */
 const shownFloat = (value: number): string => String(value === 0 ? 0 : value)
 
 const CALCULATOR_OPTIONS: OptionKinds<CalculatorOptions> = {
@@ -34,13 +34,13 @@ const CALCULATOR_OPTIONS: OptionKinds<CalculatorOptions> = {
 }
 
 /**
- * A calculator: `+ - * / % ^`, parentheses, signs and decimals. It reads the expression by itself,
- * so that no text runs as a program, and its work is bounded whatever the text is. Remembers
- * nothing.
+ * Makes a calculator: `+ - * / % ^`, parentheses, signs and decimals. It parses the expression
+ * itself, so that no text runs as a program, and its work is bounded for every input. It has no
+ * state.
  *
- * Errors   throws RangeError for limits that are no natural numbers. A call gives
- *          `Left(ToolFailure)`: `arguments` for what is no expression, with what was expected
- *          where; `failed` for a quotient by 0 and for what is too large.
+ * Errors   throws RangeError if a limit is not a natural number. A call returns
+ *          `Left(ToolFailure)`: `arguments` for an invalid expression, with the position and the
+ *          expected input; `failed` for a division by 0 or a result that is too large.
  *
  * @example
  * calculator().name // 'calculator'

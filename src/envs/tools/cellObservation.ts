@@ -1,4 +1,4 @@
-/** What a policy is told of a program that ran in the sandbox. */
+/** Observations of programs that ran in the sandbox. */
 import type { SandboxEnd, SandboxLimits, SandboxStop, SandboxText } from '../../core/sandbox.js'
 import type { CellResult } from './cellSessions.js'
 
@@ -15,13 +15,13 @@ const stopReason = (stopped: SandboxStop, limits: SandboxLimits): string => {
     case 'disk':
       return `its files took more than ${mebibytes(limits.diskBytes)}`
     case 'output':
-      return 'it wrote far too much'
+      return 'it wrote too much output'
     case 'cancelled':
-      return 'the call was called off'
+      return 'the call was cancelled'
   }
 }
 
-/** Lines, without an empty one between them. */
+/** Joins the lines of parts, without the empty parts. */
 const lines = (parts: readonly string[]): string =>
   parts
     .map((part) => part.replace(/\n$/, ''))
@@ -33,14 +33,14 @@ const shown = ({ text, dropped }: SandboxText): readonly string[] => [
   ...(dropped === 0 ? [] : [`[${dropped} more bytes of output]`]),
 ]
 
-/** The outputs of a program that ended, and why it did. */
+/** Describes the end of a program: its output and the reason. */
 const endText = ({ code, stopped, stdout, stderr }: SandboxEnd, limits: SandboxLimits): string => {
   const why = stopped === null ? `it ended with exit code ${code}` : stopReason(stopped, limits)
   return lines([...shown(stdout), ...shown(stderr), `[stopped: ${why}]`])
 }
 
 /**
- * The observation of a cell: its output, and a line in brackets for what did not go well.
+ * Returns the observation of a cell: its output, and a line in brackets for each problem.
  *
  * @example
  * cellObservation({ _tag: 'Ran', output: { text: '4\n', dropped: 0 }, status: '0', running: 0 }, SANDBOX_LIMITS) // '4'
@@ -55,6 +55,6 @@ export const cellObservation = (result: CellResult, limits: SandboxLimits): stri
     case 'Ended':
       return endText(result.end, limits)
     case 'Lost':
-      return `[the session is lost: its call ${result.cell + 1} did not run again; this call was not run, and the next one begins anew]`
+      return `[the session is lost: its call ${result.cell + 1} failed when it was run again; this call was not run, and the next one starts a new session]`
   }
 }

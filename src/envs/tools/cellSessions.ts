@@ -1,11 +1,10 @@
 /**
- * Programs that run one piece of code after the other, in the sandbox, and remember what the pieces
- * did.
+ * Sandboxed programs that run cells of code one after another and keep their variables and files.
  *
- * What a conversation remembers is the list of its earlier cells, which is a value. A live program
- * is a cache of that value: one whose history is exactly the list is taken and goes on; where there
- * is none, a new one runs the list again. So a conversation can be replayed and forked, and a
- * program that died is no catastrophe.
+ * The state of a conversation is the list of its earlier cells, which is a value. A live program is
+ * a cache of that value. A program whose history equals the list is reused; without one, a new
+ * program runs the list again. A conversation can therefore be replayed and forked, and it survives
+ * the end of its program.
  */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
@@ -24,66 +23,64 @@ import type { Lease } from '../resources/places.js'
 import { resourcePool } from '../resources/resourcePool.js'
 
 /**
- * A program that reads cells, and how a cell is written to it. Behind its output it writes the
- * mark, and then its status as a line.
+ * A program that reads cells. `request` formats a cell for its input. After the output of a cell, the
+ * program writes the mark and then its status as a line.
  */
 export interface CellProgram {
   readonly program: SandboxProgram
   readonly request: (code: string, mark: string) => string
 }
 
-/** What became of a cell. */
+/** The result of a cell. */
 export type CellResult =
   | {
       readonly _tag: 'Ran'
       readonly output: SandboxText
       readonly status: string
-      /** Processes and threads that it left running. */
+      /** Number of processes and threads that it left running. */
       readonly running: number
     }
-  /** The program ended in it, or was ended: the cell is not remembered. */
+  /** The program ended, or was ended, in this cell. The cell is not added to the state. */
   | { readonly _tag: 'Ended'; readonly end: SandboxEnd }
-  /** An earlier cell did not run again: nothing is remembered. */
+  /** An earlier cell failed when it was run again. The state is cleared. */
   | { readonly _tag: 'Lost'; readonly cell: number }
 
 export interface CellSessionsOptions {
   readonly sandbox: Sandbox
-  /**
-   * Most programs that are kept between cells: the one that waits for longest is ended for another.
-   */
+  /** Maximum number of idle programs. When it is exceeded, the longest idle one is ended. */
   readonly maxIdle: number
-  /** Milliseconds after which a waiting program is ended. */
+  /** Milliseconds after which an idle program is ended. */
   readonly idleMs: number
   readonly timers?: Timers
   readonly ids?: Ids
 }
 
-/** A cell could not be run. */
+/** The failure to run a cell. */
 type CellFailure = SandboxFailure | ResourceFailure
 
-/** Sessions by what they did. */
+/** Sessions of a program, found by the cells that they ran. */
 export interface CellSessions {
-  /** Runs `code` after `earlier`. `forget`: no later cell continues from here. */
+  /** Runs `code` after `earlier`. `forget`: no later cell continues from this one. */
   readonly run: (
     earlier: readonly string[],
     code: string,
     options: { readonly signal: AbortSignal; readonly after: 'keep' | 'forget' },
   ) => TaskEither<CellFailure, CellResult>
-  /** Number of programs that wait. */
+  /** Returns the number of idle programs. */
   readonly idle: () => number
-  /** Ends those that wait. Resolves when nothing of them is left. */
+  /** Ends the idle programs. Resolves once all have ended. */
   readonly close: () => Promise<void>
 }
 
 type Asked = E.Either<CellFailure, CellResult>
 
-/** The tag of a program that ran these cells. */
+/** Returns the tag of a program that ran these cells. */
 const tagOf = (cells: readonly string[]): string => JSON.stringify(cells)
 
 /**
- * Sessions of a program: a pool of programs, each kept under the cells that it ran.
+ * Makes a pool of programs, each stored under the cells that it ran.
  *
- * Effects  keeps programs running, until they are taken, evicted or closed.
+ * Effects  keeps programs running until they are taken, evicted or closed.
  */
 export const cellSessions = (cell: CellProgram, options: CellSessionsOptions): CellSessions => {
   const { sandbox, maxIdle, idleMs, timers, ids = liveIds } = options
@@ -94,7 +91,7 @@ export const cellSessions = (cell: CellProgram, options: CellSessionsOptions): C
       end: (session) => session.close(),
       isAlive: (session) => session.isAlive(),
     },
-    // The sandbox limits how many programs run, and their time.
+    // The sandbox limits the number of programs and their time.
     {
       limit: Number.POSITIVE_INFINITY,
       startMs: Number.POSITIVE_INFINITY,
@@ -118,7 +115,7 @@ export const cellSessions = (cell: CellProgram, options: CellSessionsOptions): C
     })
   }
 
-  /** Runs the earlier cells in a new program, and returns what went wrong, if anything did. */
+  /** Runs the earlier cells in a new program. Returns the failure; undefined if all succeeded. */
   const replayed = async (
     { tag, resource }: Lease<SandboxSession>,
     earlier: readonly string[],
@@ -142,7 +139,7 @@ export const cellSessions = (cell: CellProgram, options: CellSessionsOptions): C
         const lease = acquired.right
         const lost = await replayed(lease, earlier, signal)
         const asked = lost ?? (await ask(lease.resource, code, signal))
-        // What it left running would go on between cells: then the list is run again.
+        // Processes that the cell left running would act between cells. Without this program, the next call replays the list.
         const isQuiet = E.isRight(asked) && asked.right._tag === 'Ran' && asked.right.running === 0
         if (isQuiet && after === 'keep') lease.keep(tagOf([...earlier, code]))
         else await lease.end()

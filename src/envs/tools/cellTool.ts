@@ -11,23 +11,23 @@ import { type Tool, tool, toolFailure } from './tool.js'
 
 export interface CellToolOptions {
   readonly name?: string
-  /** Default: one of its own, in bubblewrap. */
+  /** Default: its own bubblewrap sandbox. */
   readonly sandbox?: Sandbox
   /**
-   * `none`: each call begins with nothing. `session`: variables and files of the conversation's
-   * earlier calls are there; a call that ended the program is forgotten. Default `none`.
+   * `none`: each call starts from an empty state. `session`: variables and files of the
+   * conversation's earlier calls are kept; a call that ended the program is dropped. Default `none`.
    */
   readonly memory?: 'none' | 'session'
   readonly limits?: Partial<SandboxLimits>
   /**
-   * Folders and files of this machine that programs may read, besides those of the system: an
-   * environment with packages.
+   * Folders and files of this machine that programs may read in addition to those of the system,
+   * such as an environment with packages.
    */
   readonly readOnly?: readonly string[]
   readonly sessions?: Partial<Pick<CellSessionsOptions, 'maxIdle' | 'idleMs' | 'timers' | 'ids'>>
 }
 
-/** The options of every tool that runs code in the sandbox, for `checkOptions`. */
+/** The option kinds of every tool that runs code in the sandbox, for `checkOptions`. */
 export const CELL_TOOL_OPTIONS: OptionKinds<CellToolOptions> = {
   name: aText,
   sandbox: aRecord,
@@ -37,15 +37,15 @@ export const CELL_TOOL_OPTIONS: OptionKinds<CellToolOptions> = {
   sessions: aRecord,
 }
 
-/** A tool that keeps programs between calls. */
+/** A tool that keeps programs running between calls. */
 export interface CellTool extends Tool {
-  /** Programs that wait for the next call of their conversation. */
+  /** Returns the number of programs waiting for the next call of their conversation. */
   readonly idle: () => number
-  /** Ends them. Resolves when nothing is left. */
+  /** Ends these programs. Resolves once all have ended. */
   readonly close: () => Promise<void>
 }
 
-/** What a language brings. */
+/** The parts of a tool that depend on the programming language. */
 export interface CellLanguage {
   readonly name: string
   readonly description: string
@@ -54,15 +54,15 @@ export interface CellLanguage {
   readonly request: CellProgram['request']
 }
 
-/** Cells that a conversation may have: each new program runs them all. */
+/** Maximum number of cells in a conversation. Each new program runs all of them. */
 const MAX_CELLS = 256
 const MAX_CODE_LENGTH = 100_000
 const MAX_IDLE = 8
 const IDLE_MS = 60_000
 
 /**
- * What is remembered after a cell: one that ended the program was not, so that it does not end the
- * next one as well.
+ * Returns the state after a cell. A cell that ended the program is left out, because it would also
+ * end the next program.
  */
 const cellsAfter = (earlier: readonly string[], code: string, result: CellResult): readonly string[] => {
   switch (result._tag) {
@@ -76,17 +76,17 @@ const cellsAfter = (earlier: readonly string[], code: string, result: CellResult
 }
 
 /**
- * A tool of one argument: code in a language.
+ * Makes a tool with one argument: code in the given language.
  *
- * Errors   `call` gives `Left(ToolFailure)`: `infrastructure` where the sandbox cannot be had,
- *          `failed` in a conversation of too many cells. What the code does is told as the
- *          observation.
- * Effects  processes; with `memory: 'session'` some wait between calls until `close`.
+ * Errors   `call` returns `Left(ToolFailure)`: `infrastructure` if the sandbox is not available,
+ *          `failed` if the conversation has too many cells. The result of the code, with its errors,
+ *          is the observation.
+ * Effects  processes; with `memory: 'session'`, some stay idle between calls until `close`.
  */
 export const cellTool = (language: CellLanguage, options: CellToolOptions): CellTool => {
   const { name = language.name, sandbox = liveSandbox(), memory = 'none', readOnly = [], sessions = {} } = options
   const limits = { ...SANDBOX_LIMITS, ...options.limits }
-  // A session's processor time is that of all its cells. Each of them has a limited time anyway.
+  // The processor time of a session covers all its cells. The wall time of each cell is limited anyway.
   const cpuSeconds = memory === 'none' ? limits.cpuSeconds : limits.cpuSeconds * MAX_CELLS
   const program = { ...language.program(options), readOnly, limits: { ...limits, cpuSeconds } }
   const cells = cellSessions(
@@ -102,7 +102,7 @@ export const cellTool = (language: CellLanguage, options: CellToolOptions): Cell
     run: (args, { state, signal }) => {
       const code = args[language.argument]!
       const earlier = state ?? []
-      if (earlier.length >= MAX_CELLS) return TE.left(toolFailure(name, 'failed', `${MAX_CELLS} calls are the most`))
+      if (earlier.length >= MAX_CELLS) return TE.left(toolFailure(name, 'failed', `at most ${MAX_CELLS} calls are allowed`))
       return pipe(
         cells.run(earlier, code, { signal, after }),
         TE.bimap(

@@ -1,6 +1,5 @@
 /**
- * The beginning of a text that may be of any length, with three dots where something is left out.
- * No character is cut in half.
+ * Truncates a text to `length` UTF-16 units and appends three dots. Surrogate pairs are not split.
  *
  * @example
  * clipped('abcdef', 4) // 'abcd...'

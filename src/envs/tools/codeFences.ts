@@ -1,11 +1,11 @@
-/** Code between fences in a text, as Markdown has it. */
+/** Fenced code blocks of Markdown. */
 
-/** A block of code. */
+/** A fenced code block. */
 export interface CodeFence {
-  /** The first word behind the opening fence, in lower case; empty if there is none. */
+  /** The first word after the opening fence, in lower case, or an empty string. */
   readonly language: string
   readonly code: string
-  /** False where the text ends before the closing fence. */
+  /** False if the text ends before the closing fence. */
   readonly isClosed: boolean
 }
 
@@ -23,17 +23,17 @@ const openingOf = (line: string): Opening | undefined => {
   return { mark: parts[1]!, language: parts[2]!.trim().split(/\s/, 1)[0]!.toLowerCase(), lines: [] }
 }
 
-/** A line of the opening's character alone, at least as many of them. */
+/** Returns true for a closing fence: only the opening's character, at least as many times. */
 const closes = (line: string, { mark }: Opening): boolean => {
   const text = line.trim()
   return text.length >= mark.length && text === mark.charAt(0).repeat(text.length)
 }
 
 /**
- * The blocks of code of a text, in order. Fences are three or more backticks or tildes on lines of
- * their own; a shorter one inside a longer one is part of its code.
+ * Returns the fenced code blocks of a text, in order. Fences are three or more backticks or tildes on
+ * their own line. A shorter fence inside a longer one is part of its code.
  *
- * Cost     linear in the text, whatever it is.
+ * Cost     linear in the text.
  * Source   CommonMark 0.31, section 4.5, without indentation of blocks.
  *
  * @example

@@ -20,16 +20,16 @@ import { type AskedCalls, callsOfMessage } from './askedCalls.js'
 export interface FoldingOptions {
   /** The tool whose call folds the conversation. Default `summarize`. */
   readonly tool?: string
-  /** The argument of the call that is the summary. Default `summary`. */
+  /** The argument of the call with the summary. Default `summary`. */
   readonly argument?: string
-  /** Text that is added to the last message after `triggerTurns` turns. Default: none. */
+  /** Text appended to the last message after `triggerTurns` turns. Default: empty. */
   readonly notice?: string
-  /** Turns of a segment before the notice is shown. Default: it is never shown. */
+  /** Number of turns of a segment before the notice is shown. Default: it is never shown. */
   readonly triggerTurns?: number
 }
 
 export interface ContextFoldingOptions extends FoldingOptions {
-  /** Finds the calls of a reply. Default: those of its `toolCalls`. */
+  /** Finds the calls of a reply. Default: those in `toolCalls`. */
   readonly read?: (reply: Message) => AskedCalls
 }
 
@@ -41,7 +41,7 @@ const FOLDING_OPTIONS: OptionKinds<ContextFoldingOptions> = {
   read: aFunction,
 }
 
-/** The messages before the first reply, and the summary. */
+/** Returns the messages before the first reply, followed by the summary. */
 const folded = (history: History, summary: string): History => {
   const reply = history.messages.findIndex(({ role }) => role === 'assistant')
   const head: History = { ...history, messages: history.messages.take(reply < 0 ? history.messages.size : reply) }
@@ -56,13 +56,13 @@ const withNotice = (history: History, notice: string): History => {
 }
 
 /**
- * Folds the context of long conversations: a call of the summarizing tool replaces everything after
- * the question by its summary, and a new segment begins. Each turn keeps the tokens that it read,
- * so that the turns before a summary are trained on as they were played. `segmentRows` divides the
- * reward among the segments.
+ * Folds the context of long conversations. A call of the summarizing tool replaces everything after
+ * the question with its summary and starts a new segment. Each turn keeps the tokens of its own
+ * prompt, so that the turns before a summary are trained on as they were sampled. `segmentRows`
+ * divides the reward among the segments.
  *
- * Place it around the tools, which also run the call, and inside of `TemplateTransform`. A call
- * that ends the episode folds nothing.
+ * Place it outside the tools, which also run the call, and inside `TemplateTransform`. A call that
+ * ends the episode does not fold the conversation.
  *
  * Errors   throws RangeError unless `triggerTurns` is an integer of at least 1.
  * Source   AgentFly's context folding, which keeps the first reply as well.
@@ -109,12 +109,12 @@ export const contextFolding = (options: ContextFoldingOptions = {}): Transform<n
     },
     step: (next, { previous, action }) => {
       const [segments, turnsBefore] = [segmentNumbers(previous, 'segment'), segmentNumbers(previous, 'segmentTurns')]
-      const replies = get(action as TensorDict<HistoryAction>, 'history', 'response').items // needed of the action
+      const replies = get(action as TensorDict<HistoryAction>, 'history', 'response').items // cast: `needs` requires this entry
       const over = endedRows(next, 'done')
       const rows = get(next, 'history', 'prompt')
         .items.toArray()
         .map((history, i) => {
-          const [segment, turns] = [segments[i]!, turnsBefore[i]! + 1] // added by `reset` or the step before
+          const [segment, turns] = [segments[i]!, turnsBefore[i]! + 1] // added by `reset` or the previous step
           if (over[i] === true) return { history, segment, turns }
           const summary = summaryOf(replies.get(i)!)
           if (summary !== undefined) return { history: folded(history, summary), segment: segment + 1, turns: 0 }

@@ -1,10 +1,10 @@
 /**
- * Tools from documented functions: the schema is that of the function's types, and the descriptions
- * are those of its JSDoc.
+ * Tools from documented functions. The schema comes from the function's types, and the descriptions
+ * come from its JSDoc.
  *
- * At run time a function has neither types nor comments, so its source text is read by the
- * TypeScript compiler, an optional package. A parser of our own would know a part of the language
- * only.
+ * At run time a function has neither types nor comments, so its source text is parsed by the
+ * TypeScript compiler, an optional package. A parser of our own would cover only a part of the
+ * language.
  */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
@@ -15,19 +15,19 @@ import { optionalPackage, type PackageFailure } from '../../data/codecs/optional
 import { importPackage } from '../../live/environment.js'
 import { type Tool, tool } from './tool.js'
 
-/** The part of TypeScript that is used. @internal */
+/** The exports of `typescript`. @internal */
 type Compiler = typeof import('typescript')
 
-/** The source of a function lacks information for a tool. */
+/** The failure of a function whose source lacks information for a tool. */
 export interface DocumentedToolFailure {
   readonly _tag: 'DocumentedToolFailure'
   readonly reason: string
 }
 
 export interface DocumentedToolOptions {
-  /** The function. Its name is looked up in the source, and is the name of the tool. */
+  /** The function. Its name is looked up in the source and becomes the name of the tool. */
   readonly run: (...args: never) => string | Promise<string>
-  /** The text of the file that has the function: TypeScript, or JavaScript with types in JSDoc. */
+  /** The source file of the function: TypeScript, or JavaScript with types in JSDoc. */
   readonly source: string
   /** Overrides the name of the tool. */
   readonly name?: string
@@ -38,7 +38,7 @@ export interface DocumentedToolOptions {
 type FunctionNode = import('typescript').SignatureDeclaration
 type TypeNode = import('typescript').TypeNode
 
-/** The named function of a source, and the node that its comment is at. */
+/** Finds a function in a source by its name. */
 const functionIn = (ts: Compiler, source: string, name: string): FunctionNode | undefined => {
   const file = ts.createSourceFile('tool.ts', source, ts.ScriptTarget.Latest, true)
   let found: FunctionNode | undefined
@@ -57,7 +57,7 @@ const functionIn = (ts: Compiler, source: string, name: string): FunctionNode | 
   return found
 }
 
-/** The schema of a type; a string is the text of one that has none. */
+/** Returns the schema of a type, or `Left` with the text of a type that has no schema. */
 const schemaOf = (ts: Compiler, type: TypeNode): E.Either<string, z.ZodType> => {
   switch (type.kind) {
     case ts.SyntaxKind.StringKeyword:
@@ -94,7 +94,7 @@ const schemaOf = (ts: Compiler, type: TypeNode): E.Either<string, z.ZodType> => 
   return E.left(type.getText())
 }
 
-/** The documentation of a function in its source. */
+/** The description and the parameters of a function. */
 interface Signature {
   readonly description: string
   readonly parameters: readonly (readonly [name: string, schema: z.ZodType])[]
@@ -126,13 +126,13 @@ const signatureOf = (ts: Compiler, node: FunctionNode): E.Either<string, Signatu
 }
 
 /**
- * Makes a tool of a function with types and JSDoc. Its parameters become the arguments by name,
- * with their types (string, number, boolean, literals, unions, lists, records) and `@param` texts.
- * The function returns the observation. An exception becomes an error observation.
+ * Makes a tool from a function with types and JSDoc. Its parameters become arguments with the same
+ * names, types (string, number, boolean, literals, unions, lists, records) and `@param`
+ * descriptions. The function returns the observation. An exception becomes an error observation.
  *
  * Errors   `Left(PackageFailure)` if `typescript` is not installed; `Left(DocumentedToolFailure)`
- *          if the source has no such function, or if it lacks a description or a type that JSON
- *          knows.
+ *          if the source has no such function, or if it lacks a description or a type with a JSON
+ *          schema.
  * Source   AgentFly `@tool`, whose schemas leak Python types that JSON does not have.
  *
  * @example

@@ -1,4 +1,4 @@
-/** Files of a conversation: tools that read and change them in the sandbox. */
+/** Tools that read and change the files of a conversation in the sandbox. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
@@ -16,21 +16,21 @@ import { clipped } from './clipped.js'
 import { type Tool, type ToolReply, tool, toolFailure } from './tool.js'
 
 export interface FileToolsOptions {
-  /** Default: one of its own, in bubblewrap. */
+  /** Default: its own bubblewrap sandbox. */
   readonly sandbox?: Sandbox
   readonly limits?: Partial<SandboxLimits>
-  /** Returns the files of a conversation at its beginning, by relative path. Default: none. */
+  /** Returns the initial files of a conversation, by relative path. Default: no files. */
   readonly files?: (task: Task | undefined) => Readonly<Record<string, string>>
-  /** Most conversations with files at a time. Default 8. */
+  /** Maximum number of concurrent conversations with files. Default 8. */
   readonly poolSize?: number
-  /** Most characters of a result; a marker names what is left out. Default 10,000. */
+  /** Maximum characters of a result; a marker counts the omitted ones. Default 10,000. */
   readonly maxLength?: number
   readonly ids?: Ids
 }
 
 /**
- * Answers a line of JSON with a line of JSON and the mark of the request. Paths stay inside its
- * folder.
+ * A Python server that reads one request as a line of JSON and writes one line of JSON, followed by
+ * the mark of the request. It refuses paths outside its folder.
  */
 const DRIVER = `
 import json, os, re, subprocess, sys
@@ -122,14 +122,14 @@ for line in sys.stdin:
 const replySchema = z.union([z.object({ ok: z.string() }), z.object({ error: z.string() })])
 
 /**
- * Converts the driver's response to a reply of the tool. A response without a driver means that the
- * environment is lost.
+ * Converts the driver's response to a tool reply. A response that cannot be parsed is an
+ * `infrastructure` failure.
  */
 const replied = (name: string, text: string, maxLength: number): E.Either<ToolFailure, ToolReply<null>> => {
   const json = parseJson(text)
   const said = E.isRight(json) ? replySchema.safeParse(json.right) : undefined
   if (said === undefined || !said.success)
-    return E.left(toolFailure(name, 'infrastructure', `the file server said what is no answer: ${clipped(text, 200)}`))
+    return E.left(toolFailure(name, 'infrastructure', `the file server sent an invalid response: ${clipped(text, 200)}`))
   if ('error' in said.data) return E.left(toolFailure(name, 'failed', said.data.error))
   const { ok } = said.data
   const note = ok.length > maxLength ? `\n[${ok.length - maxLength} more characters]` : ''
@@ -138,7 +138,7 @@ const replied = (name: string, text: string, maxLength: number): E.Either<ToolFa
 
 const path = z.string().min(1).max(1000).describe('relative to the folder of the conversation')
 
-/** The tools by name: what they do, and their arguments. `op` is the driver's word. */
+/** The tools by name, with their descriptions and arguments. `op` is the driver's operation. */
 const TOOLS = {
   read_file: {
     ...{ op: 'read', description: 'Reads a file, with the numbers of its lines.' },
@@ -178,12 +178,12 @@ const asked = (
 
 /**
  * Makes the tools of a software engineer: `read_file`, `edit_file`, `create_file`, `list_files`,
- * `grep_files`, `undo_edit`, `run_python` and `run_shell_command`. They share one sandbox for each
- * conversation, which is gone after its reward. `environment` is for rewards that look at the
+ * `grep_files`, `undo_edit`, `run_python` and `run_shell_command`. They share one sandbox per
+ * conversation, which is closed after the reward. Pass `environment` to rewards that inspect the
  * files.
  *
- * Errors   calls give `Left(ToolFailure)`: `failed` with what is wrong with a path or an edit,
- *          `infrastructure` if the sandbox cannot be had or a program ended it.
+ * Errors   calls return `Left(ToolFailure)`: `failed` for an invalid path or edit, with the reason;
+ *          `infrastructure` if the sandbox is not available or a program ended it.
  * Effects  processes in the sandbox, until `environment.close()`.
  * Source   AgentFly's file tools, which work on the files of the user.
  *
@@ -199,7 +199,7 @@ export const fileTools = (
   const { sandbox = liveSandbox(), limits = {}, files, poolSize = 8, maxLength = 10_000, ids = liveIds } = options
   const program = {
     ...{ command: 'python3', args: ['-s', '-c', DRIVER], limits: { cpuSeconds: 600, ...limits } },
-    // Compiled files are told apart by second and size: an edit of equal length would not be seen.
+    // Python compares compiled files by second and size: an edit of equal length would be missed.
     env: { PYTHONDONTWRITEBYTECODE: '1' },
   }
   const environment = toolEnvironment(sandboxResource('files', sandbox, program), {
