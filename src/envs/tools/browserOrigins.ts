@@ -38,7 +38,8 @@ const canonicalHost = (host: string): string | undefined =>
 
 const readPattern = (text: string): E.Either<string, OriginPattern> => {
   const found = PATTERN.exec(text)
-  if (found === null) return E.left(`${JSON.stringify(clipped(text, 100))} is not of the form [http(s)://][*.]host[:port]`)
+  if (found === null)
+    return E.left(`${JSON.stringify(clipped(text, 100))} is not of the form [http(s)://][*.]host[:port]`)
   const [, given, star, host = '', digits] = found
   const scheme = given === 'http' ? 'http' : 'https'
   const port = digits === undefined ? defaultPort(scheme) : Number(digits)

@@ -102,7 +102,8 @@ export const cellTool = (language: CellLanguage, options: CellToolOptions): Cell
     run: (args, { state, signal }) => {
       const code = args[language.argument]!
       const earlier = state ?? []
-      if (earlier.length >= MAX_CELLS) return TE.left(toolFailure(name, 'failed', `at most ${MAX_CELLS} calls are allowed`))
+      if (earlier.length >= MAX_CELLS)
+        return TE.left(toolFailure(name, 'failed', `at most ${MAX_CELLS} calls are allowed`))
       return pipe(
         cells.run(earlier, code, { signal, after }),
         TE.bimap(

@@ -129,7 +129,9 @@ const replied = (name: string, text: string, maxLength: number): E.Either<ToolFa
   const json = parseJson(text)
   const said = E.isRight(json) ? replySchema.safeParse(json.right) : undefined
   if (said === undefined || !said.success)
-    return E.left(toolFailure(name, 'infrastructure', `the file server sent an invalid response: ${clipped(text, 200)}`))
+    return E.left(
+      toolFailure(name, 'infrastructure', `the file server sent an invalid response: ${clipped(text, 200)}`),
+    )
   if ('error' in said.data) return E.left(toolFailure(name, 'failed', said.data.error))
   const { ok } = said.data
   const note = ok.length > maxLength ? `\n[${ok.length - maxLength} more characters]` : ''

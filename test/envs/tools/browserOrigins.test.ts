@@ -95,7 +95,7 @@ describe('checkAddress', () => {
     expect(checkAddress(allowed, 'HTTPS://Example.com/a/../b')).toEqual(E.right('https://example.com/b'))
     expect(checkAddress(allowed, 'http://evil.test/')).toEqual(E.left('"http://evil.test" is not an allowed origin'))
     expect(checkAddress(allowed, 'http://0x7f.1:8080')).toEqual(
-      E.left('"http://0x7f.1:8080": its host has to be written as "127.0.0.1"'),
+      E.left('"http://0x7f.1:8080": its host must be written as "127.0.0.1"'),
     )
   })
 
@@ -189,6 +189,6 @@ describe('allowedOrigins', () => {
       'a..b',
     ]
     for (const pattern of bad) expect(() => allowedOrigins([pattern]), pattern).toThrow(RangeError)
-    expect(() => allowedOrigins(['ok.test', '*', 'a.b:0'])).toThrow(/"\*" is no .*; "a.b:0": there is no such port/)
+    expect(() => allowedOrigins(['ok.test', '*', 'a.b:0'])).toThrow(/"\*" is not of the form .*; "a.b:0": the port must be from 1 to 65535/)
   })
 })

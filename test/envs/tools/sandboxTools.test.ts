@@ -88,7 +88,7 @@ describeWithPython('the tool python', () => {
 
   it('begins anew, and says so, where an earlier cell does not run again', async () => {
     const { said, state } = await conversation(tool, ['print(2)', 'print(3)'], ['import os; os._exit(0)'])
-    expect(said[0]).toMatch(/^\[the session is lost: its call 1 did not run again/)
+    expect(said[0]).toMatch(/^\[the session is lost: its call 1 failed when it was run again/)
     expect([said[1], state]).toEqual(['3', ['print(3)']])
   })
 
@@ -160,7 +160,7 @@ describeWithPython('the tool python', () => {
     }
     const sleeping = pythonTool({ sandbox: abortsWhenAsked })
     const asked = call(sleeping, 'import time; time.sleep(1000)', sleeping.initial, abort.signal)
-    expect((await asked).content).toBe('[stopped: the call was called off]')
+    expect((await asked).content).toBe('[stopped: the call was cancelled]')
   })
 
   it('refuses arguments that are none, and too many cells', async () => {
