@@ -189,6 +189,8 @@ describe('allowedOrigins', () => {
       'a..b',
     ]
     for (const pattern of bad) expect(() => allowedOrigins([pattern]), pattern).toThrow(RangeError)
-    expect(() => allowedOrigins(['ok.test', '*', 'a.b:0'])).toThrow(/"\*" is not of the form .*; "a.b:0": the port must be from 1 to 65535/)
+    expect(() => allowedOrigins(['ok.test', '*', 'a.b:0'])).toThrow(
+      /"\*" is not of the form .*; "a.b:0": the port must be from 1 to 65535/,
+    )
   })
 })
