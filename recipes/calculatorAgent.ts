@@ -48,7 +48,7 @@ const conversationOf = ({ id, query, answer }: T.Task, chosen: Chosen, key: T.Ke
   return History([asked, ...called, message('assistant', final + answer)])
 }
 
-/** Words become tokens, and every digit is one. */
+/** Words become tokens, and every digit is one. The model learns positions, to copy digits from their places. */
 const texts = Object.values(WRITTEN).flatMap((written) => ['What is ?\n', ...Object.values(written)])
 
 const startModel = (chosen: Chosen, { onProgress }: T.BuildContext) => {
@@ -57,7 +57,7 @@ const startModel = (chosen: Chosen, { onProgress }: T.BuildContext) => {
     conversationOf(training[T.uniformInteger(T.child(key, i), training.length, 2)]!, chosen, T.child(key, i))
   const stage = { name: 'calls', conversation, conversations: chosen.shown, batch: 32, learningRate: 5e-3 }
   const options = {
-    ...{ family: 'qwen3' as const, sizes: { hiddenSize: 64, layers: 1, heads: 4 } },
+    ...{ family: 'gpt2' as const, sizes: { hiddenSize: 64, layers: 1, heads: 4, maxPositions: 256 } },
     tokenizer: { texts, vocabularySize: 420, format: FORMAT },
     key: T.child(T.keyFromSeed(chosen.seed), 'model'),
     stages: [{ ...stage, warmUpSteps: Math.min(20, Math.ceil(chosen.shown / 32) - 1) }],
