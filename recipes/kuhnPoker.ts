@@ -5,13 +5,13 @@ import { kuhnPoker } from 'tandem-rl/games'
 import { BARE_CHAT } from 'tandem-rl/models'
 import { History, message, textOf } from 'tandem-rl/text'
 
-/** Each game gives a row for each decision. The reference of the KL term follows the policy. */
+/** Each game gives a row for each decision. The reference of the KL term is the start model. */
 const settings = T.withDefaults(gameSettings, {
-  ...{ steps: 150, tasks: { prompts: 512, group: 1 }, sampling: { maxNewTokens: 3 } },
+  ...{ steps: 250, tasks: { prompts: 256, group: 1 }, sampling: { maxNewTokens: 3 } },
   ...{
     loss: { algorithm: 'rloo' },
     kl: { in: 'loss', form: 'k2', coefficient: 0.15 },
-    learner: { learningRate: 4e-4, schedule: 'cosine', optimizerOptions: { beta1: 0, beta2: 0.99 } },
+    learner: { learningRate: 1e-3, warmup: 10, schedule: 'cosine', optimizerOptions: { beta1: 0, beta2: 0.99 } },
   },
   ...{ selfPlay: { baseline: 'prompt' }, keep: { evalEvery: 10 } },
 }).extend({
@@ -20,19 +20,18 @@ const settings = T.withDefaults(gameSettings, {
 
 const game = kuhnPoker()
 
-/** The observation of a player: its card, and the actions so far. */
-const prompt = ({ state, player }: Pick<PromptScene<typeof game.initial.position>, 'state' | 'player'>): string =>
-  `${game.informationState(state, player)}:`
+/** The observation of a player, as one word: its card, and the actions so far. */
+const asWord = (informationState: string): string =>
+  `${'JQK'[Number(informationState[0])]!}${informationState.slice(1)}`
 
-/**
- * A decision of a player without a plan: it bets seven times of ten in half of the situations, and three
- * times of ten in the others.
- */
+const prompt = ({ state, player }: Pick<PromptScene<typeof game.initial.position>, 'state' | 'player'>): string =>
+  asWord(game.informationState(state, player))
+
+/** A decision of a player without a plan, who bets every second time. */
 const shownDecision = (key: T.Key): History => {
-  const seen = ['', 'p', 'b', 'pb'][T.uniformInteger(key, 4, 0)]!
-  const card = T.uniformInteger(key, 3, 1)
-  const isBet = T.uniform(key, 2) < ((card + seen.length) % 2 === 0 ? 0.7 : 0.3)
-  return History([message('user', `${card}${seen}:`), message('assistant', isBet ? 'Bet' : 'Pass')])
+  const informationState = `${T.uniformInteger(key, 3, 1)}${['', 'p', 'b', 'pb'][T.uniformInteger(key, 4, 0)]!}`
+  const reply = T.uniform(key, 2) < 0.5 ? 'Bet' : 'Pass'
+  return History([message('user', asWord(informationState)), message('assistant', reply)])
 }
 
 export const recipe = T.defineRecipe({
@@ -47,7 +46,7 @@ export const recipe = T.defineRecipe({
       await T.makeModel({
         family: 'qwen3',
         sizes: { hiddenSize: 32, layers: 1, heads: 2 },
-        tokenizer: { texts, vocabularySize: 280, format: BARE_CHAT },
+        tokenizer: { texts, vocabularySize: 320, format: BARE_CHAT },
         key: T.child(key, 'model'),
         stages: [
           { name: 'decisions', conversation: decision, conversations: chosen.shown, batch: 64, learningRate: 3e-3 },

@@ -49,8 +49,7 @@ const PLAYED = [...SMALL.filter((text) => !text.startsWith('sampling')), 'maxNew
 /** Settings of recipes of self-play. */
 const GAMES = [
   ...SMALL.filter((text) => !text.startsWith('tasks') && !text.startsWith('sampling')),
-  'tasks.prompts=8',
-  'shown=64',
+  ...['tasks.prompts=8', 'shown=64', 'selfPlay.poolShare=0.5', 'learner.warmup=0', 'learner.schedule=constant'],
 ]
 
 /** The settings of each recipe's short form. A recipe without an entry fails. `{name}` is a path in the folder of the tests. */
@@ -62,8 +61,10 @@ const SHORT_FORMS: Readonly<Record<string, readonly string[]>> = {
   calculator: [...SMALL, 'model={model}', 'shown=64', 'batch=16'],
   ifEval: [...SMALL, 'model={model}', 'dataset={ifEval.jsonl}'],
   calculatorAgent: [...SMALL, 'shown=64'],
+  shopAgent: [...SMALL, 'shown=64'],
   numberGuessing: [...SMALL, 'shown=128', 'guesses=2'],
-  kuhnPoker: [...GAMES, 'selfPlay.poolShare=0.5', 'selfPlay.magnetEvery=2', 'learner.schedule=constant'],
+  kuhnPoker: [...GAMES, 'selfPlay.magnetEvery=2'],
+  ticTacToe: GAMES,
   reverseText: [...SMALL, 'shown=128'],
   sft: DATA,
   dpo: DATA,
