@@ -1,4 +1,4 @@
-/** A tiny model that mostly guesses learns by GRPO to call a calculator, as a ReAct or a code agent. */
+/** A tiny model that mostly guesses learns by GRPO to call a calculator. */
 import * as T from 'tandem-rl'
 import { AsyncVerlConfig, AutoAgent } from 'tandem-rl/agents'
 import type { AgentTask } from 'tandem-rl/datasets'
@@ -48,7 +48,7 @@ const conversationOf = ({ id, query, answer }: T.Task, chosen: Chosen, key: T.Ke
   return History([asked, ...called, message('assistant', final + answer)])
 }
 
-/** Words become tokens, and every digit is one. The model learns positions, to copy digits from their places. */
+/** Words and digits become tokens. The model learns positions, to copy from fixed places. */
 const texts = Object.values(WRITTEN).flatMap((written) => ['What is ?\n', ...Object.values(written)])
 
 const startModel = (chosen: Chosen, { onProgress }: T.BuildContext) => {

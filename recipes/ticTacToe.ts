@@ -19,7 +19,7 @@ const settings = T.withDefaults(gameSettings, {
   from: T.z.string().nullable().default(null).describe('folder of the start model; off: make one that moves at random'),
 })
 
-/** The cells as a player sees them: digits are empty, capitals are its own, small letters are the opponent's. */
+/** The cells: digits are empty, capitals are the player's own, small letters the opponent's. */
 const prompt = ({ state, player }: Pick<PromptScene<typeof game.initial.position>, 'state' | 'player'>): string => {
   const own = player === 0 ? 'x' : 'o'
   const cells = [...state.position.cells].map((cell, at) =>

@@ -1,4 +1,4 @@
-/** The recipes of games: self-play approaches an equilibrium, and a model stops losing to perfect play. */
+/** The recipes of games: self-play nears an equilibrium, and a model learns not to lose. */
 import { describe, expect, it } from 'vitest'
 import { useEngine } from '../kit/engine.js'
 import { measured } from '../kit/evaluations.js'

@@ -1,4 +1,4 @@
-/** Credit for segments: an agent that folds its context learns to write a summary that its answer needs. */
+/** Credit for segments: an agent that folds its context learns to write useful summaries. */
 import { describe, expect, it } from 'vitest'
 import { ActionAgent } from '../../src/agents/agents.js'
 import { segmentRows } from '../../src/collectors/segmentRows.js'
@@ -41,7 +41,10 @@ const agent = ActionAgent({
   rewardFn: ({ prediction, answer }) => (prediction === `${answer} end task` ? 1 : 0),
 })
 
-/** Half of the conversations for the start model look and summarize, half answer. Half of the numbers are random. */
+/**
+ * A conversation for the start model, which either looks and summarizes, or answers. Half of the
+ * numbers are random.
+ */
 const shown = (key: Key): History => {
   const seen = SECRETS[uniformInteger(key, 10, 0)]!
   const written = uniform(key, 1) < 0.5 ? SECRETS[uniformInteger(key, 10, 2)]! : seen
@@ -75,7 +78,7 @@ const startModel = async (key: Key): Promise<Pretrained> => {
 
 const grpo = batchAdvantage((rows) => grpoAdvantage(rows))
 
-/** Trains a start model, and returns the success of sampled chains before training and after every third step. */
+/** Returns the success of sampled chains before training and after every third step. */
 const curveOf = async (model: Pretrained, seed: number, rule: SegmentRule | 'whole'): Promise<readonly number[]> => {
   const settings = policySettings.omit({ model: true }).parse({
     ...{ seed, steps: 12, tasks: { prompts: 10, group: 16 }, sampling: { maxNewTokens: 32 } },
