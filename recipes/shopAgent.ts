@@ -25,7 +25,7 @@ const drawn = Array.from({ length: 1000 }, (_, i) => T.orThrow(S.shopTasks(T.key
 const goals = [...new Map(drawn.map((goal) => [goal.query, goal])).values()]
 const [heldOut, training] = [goals.filter((_, i) => i % 4 === 0), goals.filter((_, i) => i % 4 > 0)]
 
-/** How each agent writes an action, and what stands before its result. */
+/** The format of an action and the prefix of its result, by agent. */
 const WRITTEN = {
   react: { call: 'Action: code_interpreter\nInput: {}', result: 'Observation: ' },
   code: { call: '```python\n{}\n```', result: 'Output: ' },
