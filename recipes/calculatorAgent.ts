@@ -32,7 +32,7 @@ const sums = Array.from({ length: 360 }, (_, i) => {
 })
 const [heldOut, training] = [sums.filter((sum) => sum.isHeldOut), sums.filter((sum) => !sum.isHeldOut)]
 
-/** How each agent calls the tool, what stands before a result, and what before its answer. */
+/** The formats of calls, tool results and answers of each agent. */
 const WRITTEN = {
   react: { call: 'Action: code_interpreter\nInput: {}', result: 'Observation: ', final: 'Final Answer: ' },
   code: { call: '```python\n{}\n```', result: 'Output: ', final: 'It is ' },

@@ -112,7 +112,7 @@ const movedTo = (ranges: readonly TextRange[], from: number): readonly TextRange
 
 /** The text that continues a completion. */
 interface Suffix {
-  /** The rendering of the whole conversation, and the start of the completion's end of turn in it. */
+  /** The rendering of the conversation, and the start of the completion's end of turn in it. */
   readonly text: string
   readonly given: readonly TextRange[]
   readonly at: number
@@ -199,10 +199,10 @@ const goOn = (
 }
 
 /**
- * Returns a conversation that starts with the tokens of its last recorded completion, followed by the
- * encoding of the text rendered after it. If no completion is recorded, if the client changed one, or
- * if the template changes the text before one, as templates that drop old thoughts do, the whole
- * conversation is rendered and encoded, because the model must see different text.
+ * Returns a conversation that starts with the tokens of its last recorded completion, followed by
+ * the encoding of the text rendered after it. If no completion is recorded, if the client changed
+ * one, or if the template changes the text before one, as templates that drop old thoughts do, the
+ * whole conversation is rendered and encoded, because the model must see different text.
  *
  * Laws     where encoding the rendering gives back the tokens of the answers, the ids are those of
  *          the rendering.
