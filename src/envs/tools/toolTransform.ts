@@ -87,10 +87,7 @@ export interface ToolCallOptions {
   /** Text in front of each result, such as `Observation: `. Default: none. */
   readonly prefix?: string
   readonly limits?: ToolLimits
-  /**
-   * Limits concurrent calls, also across transforms that share it. Default: 8 calls of this
-   * transform.
-   */
+  /** Limits concurrent calls, over all transforms that share it. Default: 8 calls. */
   readonly limiter?: Limiter
   readonly timers?: Timers
   /** Called for each reply that arrives after its time limit and is dropped. Default: none. */
