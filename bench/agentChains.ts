@@ -25,7 +25,7 @@ const { chains, concurrent, rounds, ms } = new Command()
   .parse()
   .opts<{ readonly chains: number; readonly concurrent: number; readonly rounds: number; readonly ms: number }>()
 
-/** What a side prints for a round. */
+/** The output of one side for a round. */
 interface Round {
   readonly seconds: number
   readonly cpuSeconds: number
@@ -52,7 +52,7 @@ const sideOf = (name: string, command: string, args: readonly string[]): Side =>
     play: async (count) => {
       const line = Promise.race([once(lines, 'line'), ended])
       child.stdin.write(`${count}\n`)
-      const round = JSON.parse(String((await line)[0])) as Round // what both programs print
+      const round = JSON.parse(String((await line)[0])) as Round // printed by both programs
       if (round.correct !== count) throw new Error(`${name}: ${round.correct} of ${count} chains went as they should`)
       return round
     },

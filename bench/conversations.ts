@@ -63,13 +63,13 @@ const startServer = async (): Promise<Scripted> => {
     report: async () => {
       const told = message(server)
       server.send('report')
-      return (await told) as SlotReport // what slotServer.ts sends
+      return (await told) as SlotReport // sent by slotServer.ts
     },
     stop: () => void server.kill(),
   }
 }
 
-/** Says `length` tokens after a prompt. */
+/** Replies with `length` tokens to a prompt. */
 type Say = (prompt: Int32Array, length: number, key: Key) => Promise<ArrayLike<number>>
 
 const lengthOf = (key: Key): number => LENGTHS[uniformInteger(key, LENGTHS.length)]!

@@ -56,7 +56,7 @@ export interface Percentiles {
   readonly p99: number
 }
 
-/** What the readers of a load saw. */
+/** The measurements of a load's readers. */
 export interface LoadResult {
   readonly requests: number
   readonly promptTokens: number

@@ -115,7 +115,7 @@ const timed = async <T>(run: () => T | Promise<T>): Promise<readonly [T, Seconds
   return [result, { seconds: (performance.now() - started) / 1000, cpuSeconds: (user + system) / 1e6 }]
 }
 
-/** What the backend did in `run`, in seconds; `other` is JavaScript and copies. */
+/** The backend's time during `run`, in seconds; `other` is JavaScript and copies. */
 const breakdown = async (run: () => unknown): Promise<Seconds & Readonly<Record<string, number>>> => {
   const before = activeRecordingBackend()!.stats() // the backend of this bench
   const [, time] = await timed(run)

@@ -45,7 +45,7 @@ const CASES: Readonly<Record<string, Partial<SamplingParams>>> = {
   'five log-probs': { topLogProbs: 5 },
 }
 
-/** Logits with a standard deviation of 3 nats, and what a runner says of them. */
+/** Logits with a standard deviation of 3 nats, and their results in a runner. */
 const rowOf = (vocabulary: number, inverse: number): NextToken => {
   const logits = normals(keyFromSeed(vocabulary), vocabulary).map((x) => 3 * x)
   const argMax = logits.reduce((best, logit, id) => (logit > logits[best]! ? id : best), 0)

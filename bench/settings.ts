@@ -42,7 +42,7 @@ const wholeNumber = (text: string): number => {
   return value
 }
 
-/** Whether the peer program runs as well. */
+/** True to run the peer program as well. */
 export type BenchMode = 'alone' | 'with peer'
 
 /** Reads the command line: the model's options and `extra`, and whether to run the peer. */
@@ -158,7 +158,7 @@ const runPeer = (result: BenchResult, runs: number): { readonly peer: string; re
   return { peer: String(line.peer), seconds: Number(line.seconds) }
 }
 
-/** How often the two programs take turns. */
+/** Number of turns of the two programs. */
 const ROUNDS = 3
 
 /**

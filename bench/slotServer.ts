@@ -10,7 +10,7 @@ import type { AddressInfo } from 'node:net'
 const slots = Number(process.argv[2])
 const msPerToken = Number(process.argv[3])
 
-/** What the parent is told. */
+/** A message from the parent. */
 export interface SlotReport {
   /** Share of the time in which a slot had a request, over all slots. */
   readonly busy: number

@@ -135,7 +135,7 @@ if (settings.peer === true) {
     encoding: 'utf8',
     stdio: ['ignore', 'pipe', 'inherit'],
   })
-  const theirs = JSON.parse(output) as { readonly peer: string; readonly results: Results } // what tensorDict.py prints
+  const theirs = JSON.parse(output) as { readonly peer: string; readonly results: Results } // printed by tensorDict.py
   console.log(JSON.stringify({ program: 'tensordict', ...theirs }))
   const row = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`
   const micros = ({ median: m, lowest, highest }: Micros): string =>

@@ -79,7 +79,7 @@ const fetchTemplates = (folder: string): readonly string[] => {
   return [...new Set(templates.map((file) => join(folder, dirname(file))))].sort()
 }
 
-/** What a conversation is an example of. */
+/** The features that a conversation is an example of. */
 const kindOf = (item: Case): string => {
   if (item.messages.some(({ role }) => role === 'tool')) return 'several turns with tool results'
   if (item.tools !== undefined) return 'tools'
@@ -91,7 +91,7 @@ process.on('exit', () => rmSync(temporary, { recursive: true, force: true }))
 const given = process.argv.slice(2)
 const folders = given.length > 0 ? given : fetchTemplates(temporary)
 
-/** What looks like a control token. */
+/** Texts that look like control tokens. */
 const CONTROL = /<\|[^<>|\s]+\|>|<\uff5c[^<>]*\uff5c>|\[\/?[A-Z_]{3,}\]|<\/?s>|<(?:start|end)_of_turn>/g
 
 /** A conversation with a tool, whose every text comes from `text`. */

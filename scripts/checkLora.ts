@@ -44,7 +44,10 @@ const SETTINGS: readonly LoraConfig[] = [
   loraConfig({ rank: 3, alpha: 5, scaling: 'alpha/sqrt(rank)', layers: [1], dropout: 0.1 }),
 ]
 
-/** How far the logits here are from those that PEFT computed with the adapter in the same folder. */
+/**
+ * Returns the largest difference to the logits that PEFT computed with the adapter of the same
+ * folder.
+ */
 const gapOf = async (
   base: string,
   folder: string,

@@ -1,6 +1,6 @@
 /**
  * Lets TensorBoard read what the sink writes, of a run that was killed in the middle of a record and went on: `npm run check:tensorboard`,
- * with TRACKING_VENV set to a virtual environment in which `pip install tensorboard` was run. Exits with 1 if it reads anything else than what was told.
+ * with TRACKING_VENV set to a virtual environment in which `pip install tensorboard` was run. Exits with 1 if it reads anything but the tracked events.
  */
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, rmSync, statSync, truncateSync } from 'node:fs'
@@ -19,7 +19,7 @@ if (venv === undefined) {
 }
 
 const STEPS = 2000
-/** The second session goes on from here; the first one had come further. */
+/** The second session resumes here; the first one had advanced further. */
 const FROM = 1200
 const KILLED = 1503
 const NAMES = ['train/loss', 'rollout/reward', 'eval/ümlaut']

@@ -30,7 +30,7 @@ import {
 
 const [count = 10_000, seed = 1] = process.argv.slice(2).map(Number)
 
-/** How many counterexamples are printed of each family. */
+/** Maximum number of counterexamples printed for each family. */
 const SHOWN = Number(process.env.SHOWN ?? 5)
 
 let failed = 0

@@ -70,7 +70,7 @@ const reader = () => {
           settle({ ms: HANG_MS, problem })
         }
         const timer = setTimeout(() => lose(`no end within ${HANG_MS} ms`), HANG_MS)
-        process.once('message', (result) => settle(result as Result)) // what `serveInputs` sends
+        process.once('message', (result) => settle(result as Result)) // sent by `serveInputs`
         process.once('exit', (code, signal) => lose(`the process ended with ${code ?? signal}`))
         process.send({ name, input })
       })

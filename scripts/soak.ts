@@ -36,7 +36,7 @@ const number = (name: 'minutes' | 'share' | 'seed', lowest: number): number => {
 }
 const [minutes, share, seed] = [number('minutes', 0), Math.min(1, number('share', 0.01)), number('seed', 0)]
 
-/** Where the system says which descriptors are open; other systems have no such place. */
+/** The folder that lists open descriptors, on systems that have one. */
 const DESCRIPTORS = '/proc/self/fd'
 
 const kindOf = (descriptor: string): string => {

@@ -12,7 +12,7 @@ import { KNOWN_BAD, type KnownBad } from '../test/backends/knownBad.js'
 
 const PARTS = ['modules', 'objectives', 'collectors', 'envs', 'data', 'testing', 'docs'].map((part) => `test/${part}/`)
 
-/** What is used here of vitest's report in JSON. */
+/** The used part of vitest's JSON report. */
 interface Report {
   readonly testResults: readonly {
     readonly name: string

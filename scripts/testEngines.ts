@@ -15,7 +15,7 @@ import { join, resolve } from 'node:path'
 import { writeCheckpoint } from './engines/checkpoint.js'
 import { type RunningServer, type ServerCommand, startServer } from './engines/server.js'
 
-/** What the tests of an engine are told. */
+/** The parameters of an engine's tests. */
 interface Target {
   readonly url: string
   readonly model: string
@@ -27,11 +27,11 @@ interface Engine {
   readonly name: string
   readonly tests: string
   readonly logProbsMode: Target['logProbsMode']
-  /** How it is started on a checkpoint; null where it runs already. */
+  /** The command that starts it on a checkpoint; null if it runs already. */
   readonly command: ((folder: string) => ServerCommand) | null
   /** Name of the model on the server. */
   readonly modelOf: (folder: string) => string
-  /** The package whose version is told. */
+  /** The package whose version is reported. */
   readonly packageName: string
 }
 
@@ -43,7 +43,7 @@ interface Outcome {
   readonly note: string
 }
 
-/** What is used here of vitest's report in JSON. */
+/** The used part of vitest's JSON report. */
 interface Report {
   readonly numPassedTests: number
   readonly numFailedTests: number
@@ -108,8 +108,8 @@ const versionOf = (packageName: string): string => {
 }
 
 /**
- * Runs the tests of an engine. Their own output goes to the terminal. This process goes on meanwhile, because it reads what the server logs: a
- * server whose log nobody reads stops answering when the pipe is full.
+ * Runs the tests of an engine. Their own output goes to the terminal. This process keeps running, because it reads what the server logs: a
+ * server whose log is not read stops answering when the pipe is full.
  */
 const runTests = async (tests: string, target: Target): Promise<Pick<Outcome, 'passed' | 'failed' | 'note'>> => {
   const folder = mkdtempSync(join(tmpdir(), 'test-engines-'))

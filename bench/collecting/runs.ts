@@ -23,7 +23,7 @@ const answerAfter = (ms: number): Policy<TokenPrompt, TokenAction> => ({
   },
 })
 
-/** What is played: conversations of one turn, each a group of its own. */
+/** The workload: conversations of one turn, each its own group. */
 export interface Played {
   readonly rollouts: number
   readonly inFlight: number
@@ -85,7 +85,7 @@ export const measure = async (played: Played, runs: number): Promise<Figures> =>
 /** Memory after so many rollouts of a long run. */
 export interface MemoryReading {
   readonly rollouts: number
-  /** What is alive, after a collection of garbage. */
+  /** Memory in use after a garbage collection. */
   readonly heapMegabytes: number
   readonly rssMegabytes: number
   readonly tensors: number

@@ -22,7 +22,7 @@ export interface Found {
   readonly version: string
 }
 
-/** Where a backend's package is: in this project, or in a folder with a `node_modules`. */
+/** The location of a backend's package: this project, or a folder with a `node_modules`. */
 export const findPackage = (backend: Backend, modules: string | undefined): Found | undefined => {
   const folders = [
     import.meta.url,

@@ -1,4 +1,4 @@
-/** What a measured program is, and what all of them use. */
+/** The interface of measured programs, and their shared helpers. */
 import * as tf from '@tensorflow/tfjs-core'
 import { scope } from '../../src/engine/scope.js'
 import type { Workload } from './workloads.js'
@@ -6,7 +6,10 @@ import type { Workload } from './workloads.js'
 /** A program that is ready to be measured. */
 export interface Body {
   readonly run: () => void
-  /** A number that tells whether the programs compute the same; asked for once, before the first run. */
+  /**
+   * Returns a number by which the programs' results are compared; called once, before the first
+   * run.
+   */
   readonly value: () => number
 }
 

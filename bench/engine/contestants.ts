@@ -16,7 +16,7 @@ export type Contestant = (typeof CONTESTANTS)[number]
 /** The one that the others are compared with. */
 export const REFERENCE: Contestant = 'onnxruntime'
 
-/** What is missing for a contestant, and how to get it; undefined if nothing is. */
+/** Returns what is missing for a contestant and how to get it; undefined if nothing is. */
 export const missing = (contestant: Contestant, modules: string | undefined): string | undefined => {
   if (contestant === 'torch') {
     return existsSync(peerPython())

@@ -4,7 +4,10 @@ import type { Spread } from '../../src/bench/statistics.js'
 import type { Contestant } from './contestants.js'
 import type { Workload } from './workloads.js'
 
-/** What one contestant showed at one workload. Spreads are medians with the middle half of the runs, or of the turns for ratios. */
+/**
+ * The figures of one contestant at one workload. Spreads are medians with the middle half of the
+ * runs, or of the turns for ratios.
+ */
 export interface Figure {
   readonly tag: 'Figure'
   readonly workload: Workload

@@ -3,7 +3,7 @@
  * long, at least once and at most so often; `end` asks it to say its last word and exit.
  */
 
-/** Tells our lines from what libraries print. */
+/** Distinguishes our lines from the output of libraries. */
 export const MARK = '@bench '
 
 export interface Ready {

@@ -5,7 +5,7 @@ import { type Absent, type Figure, type Outcome, rateOf } from './figures.js'
 import { TOLERANCE } from './statistics.js'
 import type { Workload } from './workloads.js'
 
-/** Where and how the figures were taken. */
+/** The place and conditions of the measurements. */
 export interface Circumstances {
   readonly host: { readonly cpu: string; readonly cores: number; readonly node: string }
   readonly memoryGiB: number

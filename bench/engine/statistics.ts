@@ -17,6 +17,6 @@ export const ratioOf = (theirs: Turns, ours: Turns): Spread | undefined => {
 /** Relative difference of two results that counts as rounding: the wasm backend's exponential is good to three digits. */
 export const TOLERANCE = 5e-3
 
-/** Whether two programs found the same number, up to rounding. */
+/** Returns true if two programs found the same number, up to rounding. */
 export const agree = (a: number, b: number): boolean =>
   Math.abs(a - b) <= TOLERANCE * Math.max(Math.abs(a), Math.abs(b))

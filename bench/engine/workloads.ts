@@ -1,4 +1,4 @@
-/** What is measured: names, sizes and amounts of work. The programs that do it are `bodies.ts` and `peer.py`. */
+/** The workloads: names, sizes and amounts of work. The programs are `bodies.ts` and `peer.py`. */
 
 export const KINDS = [
   'addAndRead',
@@ -20,13 +20,13 @@ export const REDUCTIONS = ['sumLast', 'sumFirst', 'sumAll', 'maxLast', 'argMaxLa
 
 type Reduction = (typeof REDUCTIONS)[number]
 
-/** How a figure is best read: work done in a second, or the time of one unit of work. */
+/** The unit of a figure: work per second, or the time of one unit of work. */
 type Reading = 'rate' | 'time'
 
 export interface Workload {
   readonly name: string
   readonly kind: Kind
-  /** What one run does, for the page. */
+  /** A description of one run, for the page. */
   readonly title: string
   readonly sizes: Readonly<Record<string, number>>
   readonly reduction?: Reduction
@@ -34,9 +34,9 @@ export interface Workload {
   readonly amount: number
   readonly unit: string
   readonly reading: Reading
-  /** Whether it is measured with one thread too. */
+  /** True if it is also measured with one thread. */
   readonly scaling: 'measured' | 'not measured'
-  /** Whether it belongs to the short form. */
+  /** True if it belongs to the short form. */
   readonly extent: 'short form too' | 'long form only'
   /** Workloads of one family grow in size: who is too slow for one is spared the next. */
   readonly family: string
@@ -53,7 +53,7 @@ const MODEL_SIZES: readonly ModelSize[] = [
   { hidden: 512, layers: 8 },
 ]
 
-/** What all models share: the peers' defaults. */
+/** The parameters that all models share: the peers' defaults. */
 const MODEL = { heads: 4, kvHeads: 2, vocab: 256 }
 
 const TRAINING = { batch: 16, length: 128 }

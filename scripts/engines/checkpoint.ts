@@ -19,7 +19,7 @@ export interface CheckpointOptions {
   readonly peers: { readonly venv: string; readonly folder: string } | undefined
 }
 
-/** Writes the checkpoint, and tells what it is. */
+/** Writes the checkpoint and returns its description. */
 export const writeCheckpoint = ({ folder, seed, peers }: CheckpointOptions): string => {
   const own = readJson(join(EMBEDDED_MODEL, 'config.json'))
   if (peers === undefined) cpSync(EMBEDDED_MODEL, folder, { recursive: true })

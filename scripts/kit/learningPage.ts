@@ -11,11 +11,14 @@ export const PAGE = 'docs/algorithms.md'
 export interface Setup {
   readonly id: string
   readonly title: string
-  /** What differs from the defaults of `tandem train`. */
+  /** The settings that differ from the defaults of `tandem train`. */
   readonly settings: SharedSettings
   readonly algorithms: readonly AlgorithmName[]
   readonly seeds: readonly number[]
-  /** What `test/learning/algorithms.test.ts` asks of seed 1 after the last batch; null if it does not make these runs. */
+  /**
+   * The requirement of `test/learning/algorithms.test.ts` for seed 1 after the last batch; null if
+   * that test does not make these runs.
+   */
   readonly threshold: number | null
 }
 
@@ -126,7 +129,7 @@ const figure = (value: number): string => {
   return value < 1e-3 ? value.toExponential(1) : String(Number(value.toPrecision(2)))
 }
 
-/** What a table says of an algorithm's runs. */
+/** The columns of a table for an algorithm's runs. */
 type Column = readonly [title: string, cell: (runs: readonly LearningRun[]) => string]
 
 const average =
@@ -166,10 +169,10 @@ const curvesTable = (data: LearningData, setup: Setup): readonly string[] => {
   ]
 }
 
-/** Where the picture of a setup is. */
+/** Returns the path of a setup's picture. */
 export const pictureOf = ({ id }: Setup): string => `docs/images/algorithms/${id}.svg`
 
-/** The page with its tables made anew: what stands between the marks of a setup. */
+/** Returns the page with new tables between the marks of each setup. */
 export const filledPage = (page: string, data: LearningData): string =>
   SETUPS.reduce((text, setup) => {
     const command = `tandem train ${flagsOf(setup.settings).join(' ')} --threads 1 --algorithm NAME --seed N`

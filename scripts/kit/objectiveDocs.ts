@@ -13,7 +13,7 @@ const BLOCK = /^(Equation|Gradient|When|Used by|Shapes|Units|Errors|Effects|Edge
 export interface Documented {
   readonly name: string
   readonly file: string
-  /** What comes before the blocks, in paragraphs. */
+  /** The paragraphs before the blocks. */
   readonly prose: readonly string[]
   readonly blocks: ReadonlyMap<string, string>
   readonly example: readonly string[]
@@ -184,7 +184,7 @@ export const objectiveDocs = (): readonly Documented[] => {
   return [...exported, ...guests]
 }
 
-/** What the doc comments lack, by name; nothing if the page is whole. */
+/** Returns the missing parts of doc comments, by name; empty if the page is complete. */
 export const problemsOf = (docs: readonly Documented[]): readonly string[] => {
   const placed = SECTIONS.flatMap(({ names }) => names)
   const lost = [...placed, ...PLUMBING].filter((name) => !docs.some((each) => each.name === name))
@@ -208,10 +208,10 @@ const math = (text: string): string => text.replace(/\$([^$`]+)\$/g, (_, inner) 
 
 const firstSentence = (text: string): string => /^.*?\.(?= |$)/.exec(text)?.[0] ?? text
 
-/** What a figure shows besides its curves. */
+/** The parts of a figure besides its curves. */
 export type Captions = ReadonlyMap<string, string>
 
-/** A figure and what it shows; nothing where there is none of this name. */
+/** Returns a figure with its caption; empty if the name is unknown. */
 const figureOf = (name: string, captions: Captions): readonly string[] => {
   const caption = captions.get(name)
   return caption === undefined ? [] : [`![${caption}](images/objectives/${name}.svg)`, '', caption, '']

@@ -27,7 +27,7 @@ const OLD = 0.3
 
 interface Probe {
   readonly objective: TokenObjective
-  /** What the reader must know of settings and batch. */
+  /** The settings and batch of the figure, for the reader. */
   readonly setting: string
   readonly xLabel?: string
   readonly range?: readonly [low: number, high: number]

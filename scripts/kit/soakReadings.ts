@@ -1,9 +1,9 @@
-/** What a long run holds from minute to minute, and whether that grows. */
+/** Readings of a long run's resources by the minute, and the test for growth. */
 
 import { lineChart, type Panel } from '../../src/bench/lineChart.js'
 import { median } from '../../src/bench/statistics.js'
 
-/** What a process held at a moment between two rounds, after garbage collection. */
+/** The resources of a process between two rounds, after garbage collection. */
 export interface Reading {
   readonly minutes: number
   /** Rounds that were done before. */
@@ -13,11 +13,11 @@ export interface Reading {
   readonly tensors: { readonly count: number; readonly bytes: number; readonly owned: number }
   /** Open file descriptors by kind: file, socket, pipe and others. */
   readonly descriptors: Readonly<Record<string, number>>
-  /** What keeps the event loop awake, by kind. */
+  /** Handles that keep the event loop alive, by kind. */
   readonly resources: Readonly<Record<string, number>>
 }
 
-/** What is judged of a reading. */
+/** The quantities of a reading that are tested. */
 const MEASURES = ['rss', 'javascript', 'tensors', 'tensorBytes', 'owned', 'descriptors', 'resources'] as const
 type Measure = (typeof MEASURES)[number]
 
@@ -35,7 +35,10 @@ const measuresOf = ({ memory, tensors, descriptors, resources }: Reading): Reado
   resources: sum(resources),
 })
 
-/** How much an hour may add. What is counted is the same between rounds: it may not grow at all. Allocators keep what they once had: rss has slack. */
+/**
+ * Maximum growth per hour. Counts must not grow at all. Allocators keep memory that they once had,
+ * so rss has slack.
+ */
 const LIMITS: Readonly<Record<Measure, number>> = {
   ...{ rss: 48, javascript: 4, tensors: 0, tensorBytes: 0, owned: 0, descriptors: 0, resources: 0 },
 }
@@ -43,7 +46,10 @@ const LIMITS: Readonly<Record<Measure, number>> = {
 /** Minutes in which every kind of round has been seen, and the allocator has found its pace. */
 export const WARM_UP_MINUTES = 10
 
-/** Minutes of readings after the warm-up that slopes of memory are told from: fewer say nothing about an hour. */
+/**
+ * Minutes of readings after the warm-up that the slopes of memory need; fewer are no evidence for
+ * an hour.
+ */
 const FEWEST_MINUTES = 20
 
 /**
@@ -72,14 +78,17 @@ export interface Verdict {
   readonly limits: Readonly<Record<Measure, number>>
   /** The lowest and the highest of each measure after the warm-up. */
   readonly range: Readonly<Record<Measure, readonly [number, number]>>
-  /** What grows by more than its limit. */
+  /** A quantity that grows by more than its limit. */
   readonly grows: readonly Measure[]
 }
 
 const byMeasure = <T>(of: (measure: Measure) => T): Readonly<Record<Measure, T>> =>
   Object.fromEntries(MEASURES.map((measure) => [measure, of(measure)])) as Record<Measure, T> // by MEASURES
 
-/** Whether what was read after the warm-up grows by more than the limits. What is counted is judged however short the run was. */
+/**
+ * Tests whether the readings after the warm-up grow by more than the limits. Counts are tested for
+ * runs of any length.
+ */
 export const verdictOf = (readings: readonly Reading[], warmUpMinutes = WARM_UP_MINUTES): Verdict => {
   const judged = readings.filter(({ minutes }) => minutes >= warmUpMinutes)
   const last = readings.at(-1)

@@ -29,7 +29,7 @@ export interface SoakWorld {
   readonly rest: () => Promise<void>
 }
 
-/** What was done. */
+/** The completed work. */
 export interface Work {
   readonly steps: number
   readonly evaluations: number
@@ -97,7 +97,7 @@ const stoppedRun =
     return addWork(addWork(first, second), { ...NO_WORK, resumes: 1 })
   }
 
-/** How often a conversation fails for reasons that are not its own. */
+/** Share of conversations that fail for external reasons. */
 const FAILURE_SHARE = 0.1
 
 /** The same policy over a bad connection. */

@@ -1,4 +1,7 @@
-/** What TRL's trainers have besides GRPO's loss, beside ours: losses from logits, RLOO, and advantages. */
+/**
+ * Compares the losses of TRL's trainers other than GRPO's with ours: losses from logits, RLOO, and
+ * advantages.
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { child, type Key, normals, uniforms } from '../../src/core/key.js'
@@ -19,7 +22,7 @@ import type { LossNumbers, LossRows } from '../../test/kit/policyLoss.js'
 /** A loss and its gradient, row by row. */
 export type Numbers = Pick<LossNumbers, 'value' | 'gradient'>
 
-/** What a case asks of `checkTrl.py`: rows of numbers, by name, of any rank. */
+/** The input of a case for `checkTrl.py`: rows of numbers, by name, of any rank. */
 interface Asked {
   readonly kind: 'policy' | 'sft' | 'dpo' | 'distillation' | 'advantages'
   readonly settings: Readonly<Record<string, unknown>>

@@ -204,7 +204,7 @@ const summaryTool = (name: string): Tool => ({
   call: () => TE.right({ content: '', state: null }),
 })
 
-/** Returns the format of native calls, or the reason why there is none. */
+/** Returns the format of native calls, or the reason why the agent has no format. */
 const formatOf = (
   name: string,
   { kind, tools }: AgentParts,

@@ -50,7 +50,7 @@ interface Chain {
   readonly place: ChainPlace
   readonly key: Key
   readonly emit: (happening: ChainHappening) => void
-  /** Whether anyone gets the events. */
+  /** True if an observer is registered. */
   readonly isObserved: boolean
   readonly onCall: (event: CallNotice) => void
   readonly calls: ChainCall[]

@@ -92,7 +92,7 @@ const playSteps =
         if (E.isLeft(first)) return first
         hold(first.right)
         for (let step = 0; count < steps && endedRows(held, 'done').includes(false); step++) {
-          const state = held as unknown as TensorDict<O> // what `reset` or `step` returned
+          const state = held as unknown as TensorDict<O> // the result of `reset` or `step`
           const action = await policy.act(state, child(own, step))()
           if (E.isLeft(action)) return action
           count += endedRows(held, 'done').filter((ended) => !ended).length

@@ -48,5 +48,5 @@ export const answerEnv = (
   parser: () => AnswerParser,
 ): Env<AnswerState, HistoryAction> => {
   const chats = pipe(DatasetChatEnv(dataset), append(StepCounter({ maxSteps })))
-  return computeReward ? pipe(chats, append(parser())) : (chats as never) // AnswerEnv says which states it has
+  return computeReward ? pipe(chats, append(parser())) : (chats as never) // the states of AnswerEnv
 }

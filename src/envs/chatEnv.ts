@@ -18,7 +18,7 @@ import { type Env, envFailure, type Outcome, outcomeAfter, requireBatchSize, req
 
 /** The states of a `ChatEnv`. */
 export type ChatState = {
-  /** What the conversation is about: the text of its first user message. */
+  /** The text of the first user message. */
   readonly query: Data<string>
   /** The conversation so far: what the policy is to answer. */
   readonly history: TensorDict<{ readonly prompt: Data<History> }>

@@ -36,5 +36,5 @@ export const CountdownEnv: AnswerEnv<CountdownEnvOptions> = (options: CountdownE
     ...(maxTarget !== undefined && { maxTarget }),
   }
   const dataset = { source: countdownTasks(key, limits), ...rest }
-  return answerEnv(dataset, () => CountdownRewardParser({ ...reward })) as never // the states are those that AnswerEnv says
+  return answerEnv(dataset, () => CountdownRewardParser({ ...reward })) as never // the states of AnswerEnv
 }

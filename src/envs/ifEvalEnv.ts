@@ -11,9 +11,7 @@ import { type StepCount, StepCounter } from './transforms/stepCounter.js'
 import { append } from './transforms/transform.js'
 
 export interface IFEvalEnvOptions extends DrawnChats<RowTask<IfEvalRow>> {
-  /**
-   * How replies are judged and rewarded, and who tells languages apart: `loadLanguageDetector()`.
-   */
+  /** The reward of replies, and the detector of languages, from `loadLanguageDetector()`. */
   readonly reward: Pick<IfEvalScorerOptions, 'detectLanguage' | 'judged' | 'aggregate' | 'onAnswer'>
   /** Turns before an episode is cut off. Default 1. */
   readonly maxSteps?: number

@@ -20,8 +20,8 @@ export type TokenResponse = { readonly tokens: TensorDict<{ readonly response: R
 export type TextResponse = { readonly text: TensorDict<{ readonly response: Data<string> }> }
 
 /**
- * What text and token environments have in common: where their prompts come from, and what a turn
- * makes of them.
+ * The shared parts of text and token environments: the source of their prompts, and the effect of a
+ * turn.
  */
 interface Concatenating<O, A> {
   readonly name: string
@@ -102,16 +102,17 @@ const joinedTokens = (state: TensorDict<TokenPrompt>, response: Ragged<'int32'>)
   return TensorDict({ tokens: { prompt: joinRows(prompt, response), spans: data(spans) } }, state.batchShape)
 }
 
-/** Which rows contain an id. */
+/** Returns which rows contain an id. */
 const rowsWith = (rows: Ragged<'int32'>, id: number | undefined): readonly boolean[] =>
   rowLengths(rows).map((_, i) => id !== undefined && raggedRow(rows, i).includes(id))
 
 /**
- * A text of tokens that the policy goes on with: `tokens.prompt` becomes `tokens.prompt` and
- * `tokens.response` after it. No reward; an episode ends where the action contains `eosTokenId`.
+ * An environment of tokens that the policy continues: after a turn, the next `tokens.prompt` is the
+ * previous one followed by `tokens.response`. There is no reward; an episode ends if the action
+ * contains `eosTokenId`.
  *
- * `reset` needs `tokens.prompt` in its request; `tokens.spans`, if it is there, says whose those
- * tokens are.
+ * `reset` requires `tokens.prompt` in its request; the optional `tokens.spans` contains the authors
+ * of those tokens.
  *
  * Errors   `Left(EnvFailure)` from `reset` if the request has no such prompts; throws RangeError
  *          for a batch size below 1, for an id below 0, and for an action of another batch shape.
@@ -150,7 +151,7 @@ export interface LLMTextEnvOptions {
    */
   readonly eosText?: string
   /**
-   * Whether control tokens that a prompt spells are recognized by `Tokenizer`. Default `none`: a
+   * Recognize control tokens in the text of a prompt (`Tokenizer`), or not. Default `none`: a
    * prompt is plain text.
    */
   readonly controlTokens?: 'none' | 'recognized'

@@ -13,7 +13,7 @@ import { type Env, envFailure } from './base/env.js'
 import { LLMEnv, type TokenResponse } from './llmEnv.js'
 import { append, type Transform, transform } from './transforms/transform.js'
 
-/** What names a state of a search: 16 hexadecimal digits for each element. */
+/** The name of a search state: 16 hexadecimal digits for each element. */
 export type Hashing = { readonly hashing: Data<string> }
 export type LLMHashingState = DeepMerge<TokenPrompt, Hashing>
 

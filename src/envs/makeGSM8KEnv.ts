@@ -14,7 +14,7 @@ import { type StepCount, StepCounter } from './transforms/stepCounter.js'
 import type { TextEntries } from './transforms/templateTransform.js'
 import { append, type Transform, transform } from './transforms/transform.js'
 
-/** A question as a text that a model without a chat template goes on with. */
+/** Formats a question as a text that a model without a chat template continues. */
 const asConversation = (question: string): string =>
   'User asks Assistant a question. Assistant first thinks the problem through between <think> and </think>, and then writes nothing but ' +
   `the final number between <answer> and </answer>.\nUser: ${question}\nAssistant: `

@@ -22,5 +22,5 @@ export const MATH_SYSTEM_PROMPT =
 export const MATHEnv: AnswerEnv<MATHEnvOptions> = (options: MATHEnvOptions) => {
   checkOptions('MATHEnv', options, ANSWER_ENV_OPTIONS)
   const { reward, ...rest } = options
-  return answerEnv(rest, () => MATHRewardParser({ ...reward })) as never // the states are those that AnswerEnv says
+  return answerEnv(rest, () => MATHRewardParser({ ...reward })) as never // the states of AnswerEnv
 }

@@ -31,17 +31,17 @@ export interface AgentSpeech {
 }
 
 export interface AgentTemplateOptions {
-  /** Of every agent; or of each by its name. */
+  /** The speech of all agents, or of each agent by its name. */
   readonly speech: AgentSpeech | { readonly byAgent: Readonly<Record<string, AgentSpeech>> }
   /**
-   * `continued`: an agent goes on with the tokens of its turns before. `fresh`: each prompt is
-   * rendered by itself, for views that show one turn alone (`GameEnv` with `memory: 'turn'`).
-   * Default `continued`.
+   * `continued`: the prompt of an agent continues the tokens of its earlier turns. `fresh`: each
+   * prompt is rendered from scratch, for views that show only one turn (`GameEnv` with `memory:
+   * 'turn'`). Default `continued`.
    */
   readonly prompts?: 'continued' | 'fresh'
 }
 
-/** What an agent had read when it wrote last, and what it wrote: where its tokens go on. */
+/** The prompt of an agent's last turn and its reply, which its next prompt continues. */
 interface Thread {
   readonly history: History
   readonly text: string
@@ -63,13 +63,13 @@ type Speaker = Transform<readonly [null, null], HistoryPrompt, Tokens, unknown, 
 
 const NAME = 'agentTemplate'
 
-/** Rendering and encoding draw nothing. */
+/** A key for rendering and encoding, which use no randomness. */
 const UNUSED_KEY = keyFromSeed(0)
 
-/** The entry of what belongs to agents who are not to write now. */
+/** The entry with the threads of agents that are waiting for their turn. */
 const THREADS = 'agentThreads'
 
-/** The state before a turn of the thread's agent, and the action of that turn. */
+/** Returns the state before a turn of the thread's agent, and the action of that turn. */
 const turnOf = (thread: Thread): { readonly previous: TensorDict; readonly action: TensorDict } => ({
   previous: TensorDict(
     {
@@ -85,12 +85,12 @@ const turnOf = (thread: Thread): { readonly previous: TensorDict; readonly actio
   ),
 })
 
-/** The thread of the agent that wrote in a step. */
+/** Returns the thread of the agent that acted in a step. */
 const threadOf = (state: TensorDict, action: TensorDict, i: number): Thread => {
   const [before, acted] = [
     state as TensorDict<DeepMerge<Tokens, HistoryPrompt>>,
     action as TensorDict<DeepMerge<TextResponse, TokenResponse>>,
-  ] // by `adds` and `inverse`
+  ] // from `adds` and `inverse`
   const text = get(before, 'text')
   return {
     history: get(before, 'history', 'prompt').items.get(i)!,
@@ -104,7 +104,7 @@ const threadOf = (state: TensorDict, action: TensorDict, i: number): Thread => {
   }
 }
 
-/** What the agent of one element reads: from the beginning, or where its thread goes on. */
+/** Renders the prompt of one element's agent, from the beginning or as a continuation. */
 const readOne = (
   speaker: Speaker,
   history: History,
@@ -118,11 +118,11 @@ const readOne = (
     )
   }
   if (history.messages.size <= thread.history.messages.size) {
-    return TE.left(envFailure(NAME, 'the view of its agent has no place for what the agent wrote'))
+    return TE.left(envFailure(NAME, 'the view of the agent does not contain what it wrote'))
   }
   return async () => {
     const done = tf.tensor1d([isDone ? 1 : 0], 'bool')
-    const next = merge(prompt, TensorDict({ done }, [1])) as TensorDict<HistoryPrompt> // with whether it is over
+    const next = merge(prompt, TensorDict({ done }, [1])) as TensorDict<HistoryPrompt> // including whether it has ended
     const added = await speaker.step(next, turnOf(thread), speaker.initial)()
     discard(done)
     return E.map(([tokens]: readonly [TensorDict<Tokens>, unknown]) => tokens)(added)
@@ -132,7 +132,7 @@ const readOne = (
 const speakerOf = ({ template, endOfTurn, tokenizer }: AgentSpeech): Speaker =>
   compose(TemplateTransform({ template, endOfTurn }), Tokenizer({ tokenizer }))
 
-/** The speaker of each agent; those of one speech share it. */
+/** Makes a function that returns the speaker of an agent. Agents of one speech share a speaker. */
 const speakersOf = ({ speech }: AgentTemplateOptions): ((agent: string) => Speaker | undefined) => {
   if (!('byAgent' in speech)) {
     const everyone = speakerOf(speech)
@@ -142,9 +142,11 @@ const speakersOf = ({ speech }: AgentTemplateOptions): ((agent: string) => Speak
   return (agent) => each.get(agent)
 }
 
-const noSpeech = (agent: string): EnvFailure => envFailure(NAME, `there is no speech of the agent '${agent}'`)
+const noSpeech = (agent: string): EnvFailure => envFailure(NAME, `there is no speech for the agent '${agent}'`)
 
-/** The results of all elements as one batch, or the first failure with its place. */
+/**
+ * Joins the results of all elements into one batch, or returns the first failure with its index.
+ */
 const joinAll = async <S>(
   size: number,
   one: (i: number) => TE.TaskEither<EnvFailure, TensorDict<S>>,
@@ -160,29 +162,29 @@ const joinAll = async <S>(
 
 const threadsIn = (td: TensorDict): Data<Threads> | undefined => {
   const entry = find(td, [REMEMBERED, THREADS])
-  return entry !== undefined && '_tag' in entry && entry._tag === 'Data' ? (entry as Data<Threads>) : undefined // written here alone
+  return entry !== undefined && '_tag' in entry && entry._tag === 'Data' ? (entry as Data<Threads>) : undefined // written only here
 }
 
-/** Tokens and threads as additions. */
+/** Adds the threads to the tokens. */
 const withThreads = (tokens: TensorDict<Tokens>, threads: readonly Threads[]): TensorDict<Tokens> =>
   merge(tokens, TensorDict({ [REMEMBERED]: { [THREADS]: data(threads) } }, tokens.batchShape)) as TensorDict<Tokens> // besides threads
 
-/** Text and tokens of one element of a state. */
+/** Returns the text and tokens of one element of a state. */
 const tokensAt = (state: TensorDict, i: number): TensorDict<Tokens> =>
-  take(select(state, 'text', 'tokens') as TensorDict<Tokens>, [i]) // added by `reset` or the step before
+  take(select(state, 'text', 'tokens') as TensorDict<Tokens>, [i]) // added by `reset` or the previous step
 
 /**
- * `TemplateTransform` and `Tokenizer` for conversations of several agents, one after the other:
- * each agent goes on with the tokens that it has read and sampled itself, whoever wrote in between,
- * and with its own template and tokenizer where agents have different models.
+ * Applies `TemplateTransform` and `Tokenizer` to conversations of several agents that take turns.
+ * Each agent continues the tokens that it has read and sampled itself, whichever agents wrote in
+ * between. Agents with different models have their own template and tokenizer.
  *
- * `text` and `tokens` are those of the agent whose turn it is. What an agent sampled is never made
- * again from text: its next prompt is its prompt before, what it sampled, and what was added since.
- * Of other agents it reads text, as of users, so that nothing of them is ever trained.
+ * `text` and `tokens` belong to the agent whose turn it is. Sampled tokens are never encoded again:
+ * the next prompt of an agent is its previous prompt, the tokens it sampled, and the messages added
+ * since. Messages of other agents are read as text, like those of users, and are never trained.
  *
- * Errors   `Left(EnvFailure)` for an agent without a speech, if a template refuses a view, or if a
- *          view does not begin with the agent's view before.
- * Cost     one rendering of the agent's whole view for each step.
+ * Errors   `Left(EnvFailure)` for an agent without a speech, if a template rejects a view, or if a
+ *          view does not begin with the agent's previous view.
+ * Cost     renders the agent's whole view in each step.
  * Source   none in TorchRL; the token-first rule of `TemplateTransform`.
  */
 export const agentTemplate = (
@@ -193,7 +195,9 @@ export const agentTemplate = (
   const everyone = 'byAgent' in speech ? undefined : speakerOf(speech)
   const speakers = speakersOf(options)
   const agentsOf = (td: TensorDict): readonly string[] => get(td as TensorDict<Asked>, 'agent').items.toArray() // needed of the state
-  /** What the agents read from the beginning. Elements of one speech are read together. */
+  /**
+   * Renders the first prompts of the agents. Elements with the same speech are rendered together.
+   */
   const readFresh = (td: TensorDict<Asked>): TE.TaskEither<EnvFailure, TensorDict<Tokens>> => {
     if (everyone !== undefined)
       return pipe(
@@ -258,7 +262,7 @@ export const agentTemplate = (
         return E.map((tokens: TensorDict<Tokens>) => [withThreads(tokens, threads), null] as const)(read)
       },
     inverse: (action, td) => {
-      if (everyone !== undefined) return everyone.inverse(action, td as never) as never // it reads the action alone, and adds what both of its halves add
+      if (everyone !== undefined) return everyone.inverse(action, td as never) as never // it reads only the action, and adds what both of its halves add
       const parts: TensorDict<DeepMerge<TextResponse, HistoryAction>>[] = []
       for (const [i, agent] of agentsOf(td).entries()) {
         const speaker = speakers(agent)
@@ -266,7 +270,7 @@ export const agentTemplate = (
         const ids = raggedRow(get(action, 'tokens', 'response'), i)
         const said = speaker.inverse(TensorDict({ tokens: { response: ragged('int32', [ids]) } }, [1]), tokensAt(td, i))
         if (E.isLeft(said)) return said
-        parts.push(said.right as (typeof parts)[number]) // what both halves of a speaker add
+        parts.push(said.right as (typeof parts)[number]) // added by both halves of a speaker
       }
       return E.right(concat(parts))
     },

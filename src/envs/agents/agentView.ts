@@ -1,28 +1,26 @@
-/** A conversation of several agents as one of them reads it. */
+/** Views of a conversation of several agents. */
 import { type ContentPart, History, type Message, message } from '../../text/history/history.js'
 import type { AgentTurn } from './turnOrder.js'
 
-/** What a view is made of. */
+/** The input of a view. */
 export interface AgentScene {
-  /** What the conversation is about; everyone reads it first. */
+  /** The question or topic, which all agents read first. */
   readonly query: string
   readonly turns: readonly AgentTurn[]
-  /** The agent that reads. */
+  /** The agent whose view it is. */
   readonly agent: string
-  /** How many of the first turns it sees besides its own. */
+  /** Number of first turns that it sees, in addition to its own turns. */
   readonly sees: number
-  /** What only this agent is told, as its system message. */
+  /** The system message of this agent, which no other agent sees. */
   readonly systemPrompt?: string
 }
 
-/**
- * Messages of others between two of the reader's own: one message for all of them, or one for each.
- */
+/** Messages of others between two turns of the reader: merged into one, or one for each author. */
 export type OthersAs = 'merged' | 'separate'
 
 /**
- * What an author says to others: the text, with the name before it. Thoughts and calls of tools are
- * its own affair.
+ * Returns the content of a turn for other agents: the text with the author's name in front.
+ * Thoughts and tool calls are left out.
  */
 const told = ({ agent, message: said }: AgentTurn): readonly ContentPart[] => {
   const [first, ...rest] = said.content
@@ -31,7 +29,7 @@ const told = ({ agent, message: said }: AgentTurn): readonly ContentPart[] => {
     : [{ type: 'text', text: `${agent}: ` }, ...said.content]
 }
 
-/** Several contents as one: texts that meet become one text, an empty line between two authors. */
+/** Joins contents. Adjacent texts are merged, with an empty line between authors. */
 const joined = (contents: readonly (readonly ContentPart[])[]): readonly ContentPart[] => {
   const result: ContentPart[] = []
   for (const content of contents) {
@@ -44,8 +42,9 @@ const joined = (contents: readonly (readonly ContentPart[])[]): readonly Content
 }
 
 /**
- * The turns in the order in which the reader came to know them: behind each of its own what it had
- * not seen then. So that what it has read never changes, whatever others write at the same time.
+ * Returns the turns in the order in which the reader saw them: each of its own turns is followed by
+ * the turns that it had not seen then. This way a view never changes later, whatever other agents
+ * write at the same time.
  */
 const known = ({ turns, agent, sees }: AgentScene): readonly AgentTurn[] => {
   const own = turns.flatMap((turn, i) => (turn.agent === agent ? [{ turn, saw: turn.saw, at: i }] : []))
@@ -56,12 +55,12 @@ const known = ({ turns, agent, sees }: AgentScene): readonly AgentTurn[] => {
 }
 
 /**
- * A conversation as one agent reads it: its own messages are the assistant's, those of others a
- * user's, with their names before the text.
+ * Returns a conversation in the view of one agent: its own messages have the role `assistant`, and
+ * those of others the role `user`, with their names in front of the text.
  *
- * What an agent has read stays: its next view begins with its view before and what it wrote. Names
- * in texts are what their authors write: who could pretend to be another inside of a message should
- * be shown `separate`, one message for each author.
+ * A view only grows: the next view of an agent begins with its previous view and its reply. Authors
+ * can write names inside their text. If an agent could impersonate another one this way, use
+ * `separate`, with one message for each author.
  *
  * @example
  * agentView({ query: 'Agree on a number.', turns: [], agent: 'ann', sees: 0 }).messages.size // 1

@@ -26,38 +26,38 @@ import type { ChatState } from '../chatEnv.js'
 import { type AgentScene, agentView } from './agentView.js'
 import { type AgentTurn, roundRobin, type TurnOrder } from './turnOrder.js'
 
-/** What each agent got in a step. */
+/** The reward of each agent in a step. */
 export type AgentRewards = Readonly<Record<string, number>>
 
-/** The states of a `MultiAgentEnv`. `history.prompt` is the conversation as `agent` reads it. */
+/** The states of a `MultiAgentEnv`. `history.prompt` is the conversation in the view of `agent`. */
 export type MultiAgentState = DeepMerge<
   ChatState,
   {
-    /** Who is to write; at the end, who wrote last. */
+    /** The agent whose turn it is; after the end, the agent that wrote last. */
     readonly agent: Data<string>
     readonly turns: Data<readonly AgentTurn[]>
-    /** Of the last step, for every agent: also for those who were not to write in it. */
+    /** The rewards of the last step, for every agent, including those whose turn it was not. */
     readonly agentRewards: Data<AgentRewards>
   }
 >
 
 /** One of several agents. */
 export interface AgentRole {
-  /** As others read it, and as the rows of its turns say in `agent`. */
+  /** The name that other agents read, and the value of `agent` in the rows of its turns. */
   readonly name: string
-  /** What only it is told. A function makes it of the conversation's query. */
+  /** A system message for this agent only. A function computes it from the conversation's query. */
   readonly systemPrompt?: string | ((query: string) => string)
 }
 
-/** A conversation, for those who judge it. */
+/** A conversation as `judge` receives it. */
 export interface Discussion {
   readonly query: string
   readonly agents: readonly string[]
-  /** The last one was just written. */
+  /** All turns; the last one is new. */
   readonly turns: readonly AgentTurn[]
 }
 
-/** What a turn was worth to whom, and whether it was the last. Who is not named gets 0. */
+/** The rewards of a turn, and whether it ends the conversation. Agents without an entry get 0. */
 export interface Verdict {
   readonly rewards?: AgentRewards
   readonly end?: 'terminated' | 'truncated'
@@ -67,15 +67,16 @@ export interface MultiAgentEnvOptions {
   readonly batchSize: number
   readonly agents: readonly AgentRole[]
   /**
-   * Default `roundRobin()`, which has no end: put a `StepCounter` around it, or let `judge` end it.
+   * The order of turns. Default `roundRobin()`, which never ends: wrap the environment in a
+   * `StepCounter`, or end it in `judge`.
    */
   readonly order?: TurnOrder
-  /** Looks at the conversation after each turn. Pure. Default: no rewards, no end. */
+  /** Rates the conversation after each turn. Pure. Default: no rewards, no end. */
   readonly judge?: (discussion: Discussion) => Verdict
   /**
-   * How an agent reads the conversation. The next view of an agent must begin with its view before
-   * and what it wrote. Default `agentView`: games that hide something have their own, and
-   * `(scene) => agentView(scene, 'separate')` has a message for each author.
+   * Returns the conversation in an agent's view. The next view of an agent must begin with its
+   * previous view and its reply. Default `agentView`. Games with hidden information have their own
+   * views, and `(scene) => agentView(scene, 'separate')` has one message for each author.
    */
   readonly view?: (scene: AgentScene) => History
 }
@@ -86,9 +87,9 @@ const checkAgents = (agents: readonly AgentRole[]): readonly string[] => {
   const names = agents.map(({ name }) => name)
   const twice = names.filter((name, i) => names.indexOf(name) !== i)
   const problems = [
-    ...(names.length === 0 ? ['there is no agent'] : []),
+    ...(names.length === 0 ? ['agents is empty'] : []),
     ...(names.includes('') ? ['an agent has no name'] : []),
-    ...[...new Set(twice)].map((name) => `two agents are called '${name}'`),
+    ...[...new Set(twice)].map((name) => `two agents are named '${name}'`),
   ]
   if (problems.length > 0) throw new RangeError(`${NAME}: ${problems.join('; ')}`)
   return names
@@ -96,13 +97,13 @@ const checkAgents = (agents: readonly AgentRole[]): readonly string[] => {
 
 const checkRewards = (rewards: AgentRewards, agents: readonly string[]): void => {
   const problems = Object.entries(rewards).flatMap(([name, reward]) => [
-    ...(agents.includes(name) ? [] : [`'${name}' is none of the agents ${agents.join(', ')}`]),
+    ...(agents.includes(name) ? [] : [`'${name}' is not one of the agents ${agents.join(', ')}`]),
     ...(Number.isFinite(reward) ? [] : [`the reward of '${name}' is ${reward}`]),
   ])
   if (problems.length > 0) throw new RangeError(`${NAME}: judge: ${problems.join('; ')}`)
 }
 
-/** One conversation, and who is to write in it. */
+/** One conversation and the agent whose turn it is. */
 interface Place {
   readonly query: string
   readonly turns: readonly AgentTurn[]
@@ -110,16 +111,16 @@ interface Place {
   readonly sees: number
 }
 
-/** What a turn made of one conversation. */
+/** The result of a turn in one conversation. */
 interface Moved {
   readonly place: Place
   readonly rewards: AgentRewards
-  /** That of the agent who wrote. */
+  /** The reward of the agent that wrote. */
   readonly reward: number
   readonly end?: Verdict['end']
 }
 
-/** The queries of a request; undefined if there are none for this batch. */
+/** Returns the queries of a request; undefined unless there is one for each element. */
 const queriesOf = (request: TensorDict, batchSize: number): readonly string[] | undefined => {
   const entry = find(request, ['query'])
   if (entry === undefined || !('_tag' in entry) || entry._tag !== 'Data' || entry.items.size !== batchSize)
@@ -143,20 +144,20 @@ const placesOf = (
 }
 
 /**
- * A conversation of several agents, who write one after the other, each from its own view: its
- * messages are the assistant's, those of others a user's. Whose turn it is is a pure function of
- * what was said, and stands in `agent`: `agentPolicy` asks the policy of that agent.
+ * A conversation of several agents that take turns. Each agent reads its own view, in which its
+ * messages are the assistant's and all others are a user's. The next agent is a pure function of
+ * the conversation and is stored in `agent`; `agentPolicy` calls the policy of that agent.
  *
- * `reset` needs `query` in its request, which everyone reads first. `step` takes the message of the
- * agent whose turn it is, lets `judge` look, and shows the conversation to the next. `agentRewards`
- * has what every agent got in the step; `reward` is that of the agent who wrote. `agentRows` gives
- * each agent all that it got. Around it, `agentTemplate` keeps the tokens of each agent by
- * themselves.
+ * `reset` requires `query` in its request, which all agents read first. `step` takes the message of
+ * the agent whose turn it is, calls `judge`, and returns the view of the next agent. `agentRewards`
+ * contains the rewards of all agents in the step; `reward` is that of the agent that wrote.
+ * `agentRows` sums up the rewards of each agent. Wrapped around this environment, `agentTemplate`
+ * keeps the tokens of each agent.
  *
  * Shapes   all entries `[B]`.
  * Errors   `Left(EnvFailure)` from `reset` if the request has no `query` of strings. Throws
- *          RangeError for a batch size below 1, for agents without or with equal names, and for
- *          rewards of nobody or that are no numbers.
+ *          RangeError for a batch size below 1, for agents with empty or duplicate names, and for
+ *          rewards of unknown agents or rewards that are not finite.
  * Effects  none: a conversation can be replayed, forked and stored.
  *
  * @example
@@ -229,12 +230,12 @@ export const MultiAgentEnv = (options: MultiAgentEnvOptions): Env<MultiAgentStat
         const first = order([], names, query)
         return first === 'end' ? [] : [{ query, turns: [], ...first }]
       })
-      if (places.length < batchSize) return TE.left(envFailure(NAME, 'the order of turns has no first one'))
+      if (places.length < batchSize) return TE.left(envFailure(NAME, 'the turn order returned no first turn'))
       const state = stateOf(
         places,
         places.map(() => nothing),
       )
-      return TE.right(merge(request, state) as TensorDict<MultiAgentState>) // the state's own entries win
+      return TE.right(merge(request, state) as TensorDict<MultiAgentState>) // the state's own entries take precedence
     },
     step: (state, action) => {
       requireSameBatch(NAME, state, action)
@@ -255,7 +256,7 @@ export const MultiAgentEnv = (options: MultiAgentEnvOptions): Env<MultiAgentStat
           truncated: ends('truncated'),
         }
         const after = merge(merge(state, next), outcomeAfter(state, rows))
-        return after as TensorDict<DeepMerge<MultiAgentState, Outcome>> // both merged in
+        return after as TensorDict<DeepMerge<MultiAgentState, Outcome>> // both are merged in
       })
     },
   }

@@ -1,18 +1,18 @@
-/** Whose turn it is in a conversation of several agents, as a pure function of what was said. */
+/** Turn orders: pure functions from a conversation to the agent that writes next. */
 import { aNumber, checkOptions } from '../../core/options.js'
 import { type Message, textOf } from '../../text/history/history.js'
 
-/** What an agent wrote, and what it had seen when it did. */
+/** A message of an agent, and the turns that it had seen. */
 export interface AgentTurn {
   readonly agent: string
   readonly message: Message
-  /** It had seen so many of the first turns, and those of its own. */
+  /** Number of first turns that the agent had seen, in addition to its own. */
   readonly saw: number
 }
 
 /**
- * Who is to write, and how many of the first turns it sees besides its own. Never fewer than at its
- * turn before.
+ * The agent whose turn it is, and the number of first turns that it sees in addition to its own.
+ * The number never decreases for an agent.
  */
 export interface NextTurn {
   readonly agent: string
@@ -25,7 +25,7 @@ export interface NextTurn {
 export type TurnOrder = (turns: readonly AgentTurn[], agents: readonly string[], query: string) => NextTurn | 'end'
 
 export interface RoundsOptions {
-  /** The conversation ends after so many turns of each. Default: it has no end by itself. */
+  /** Number of turns of each agent before the conversation ends. Default: no end. */
   readonly rounds?: number
 }
 
@@ -37,7 +37,7 @@ const requireRounds = (name: string, { rounds }: RoundsOptions): number => {
 }
 
 /**
- * One after the other, in their order; each sees all that was said.
+ * Makes an order in which the agents write one after another and see all earlier turns.
  *
  * Errors   throws RangeError unless `rounds` is at least 1.
  *
@@ -54,8 +54,8 @@ export const roundRobin = (options: RoundsOptions = {}): TurnOrder => {
 }
 
 /**
- * Everyone at once: in a round, nobody sees what the others write in it. The turns of a round are
- * still taken one after the other.
+ * Makes an order in which the agents of a round do not see each other's messages of that round. The
+ * turns of a round are still taken one after another.
  *
  * Errors   throws RangeError unless `rounds` is at least 1.
  *
@@ -74,25 +74,25 @@ export const simultaneous = (options: RoundsOptions = {}): TurnOrder => {
 const isWordCharacter = (character: string | undefined): boolean =>
   character !== undefined && /[\p{L}\p{N}_]/u.test(character)
 
-/** Where a text mentions a name, as in `@ann`: the first place, or -1. */
+/** Returns the position of the first mention of a name, as in `@ann`, or -1. */
 const mentionOf = (text: string, name: string): number => {
   const mention = `@${name}`
   for (let at = text.indexOf(mention); at !== -1; at = text.indexOf(mention, at + 1)) {
-    // A longer name that begins alike is another name. A half of a surrogate pair is no word
-    // character.
+    // A longer name with the same beginning is a different name. Half of a surrogate pair is not a
+    // word character.
     if (!isWordCharacter(text[at + mention.length])) return at
   }
   return -1
 }
 
 /**
- * Who is mentioned first in the last message, as in `@ann`, and is not its author; without a
- * mention, who comes after the author in the order of the agents. The first of them begins. Each
- * sees all that was said.
+ * Makes an order in which the first agent mentioned in the last message writes next, as in `@ann`.
+ * Without a mention of another agent, the next one in the list writes. The first agent starts, and
+ * all agents see all earlier turns.
  *
- * Errors   throws RangeError unless `rounds` is at least 1: the end is after as many turns as that
- *          many rounds have.
- * Cost     linear in the last message for each agent.
+ * Errors   throws RangeError unless `rounds` is at least 1. The conversation ends after as many
+ *          turns as that number of rounds has.
+ * Cost     linear in the last message, for each agent.
  *
  * @example
  * byMention()([{ agent: 'ann', message: message('assistant', 'Ask @cat.'), saw: 0 }], ['ann', 'bob', 'cat'], '') // { agent: 'cat', sees: 1 }

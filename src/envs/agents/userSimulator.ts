@@ -18,9 +18,9 @@ import { type Transform, transform } from '../transforms/transform.js'
 /** The state of a `userSimulator` for each conversation. */
 export type SimulatedUser = {
   readonly simulatedUser: TensorDict<{
-    /** Where the randomness of this user comes from: `formatKey`. */
+    /** The random key of this user, from `formatKey`. */
     readonly key: Data<string>
-    /** What the user is told, as its system message; empty for nothing. */
+    /** The system message of the user's policy; empty for none. */
     readonly persona: Data<string>
     /** Messages that the user has written. */
     readonly turns: Data<number>
@@ -28,47 +28,46 @@ export type SimulatedUser = {
 }
 
 export interface UserSimulatorOptions {
-  /** Writes the user's messages. It is never trained, and its tokens are not looked at. */
+  /** Writes the user's messages. It is never trained, and its tokens are ignored. */
   readonly policy: Policy<HistoryPrompt, HistoryAction>
   /**
-   * What the user is told: who it is, what it wants, how it ends the conversation. A function makes
-   * it of the first state of its conversation, batch shape `[1]`.
+   * The system message of the user's policy: who the user is, what it wants, and how it ends the
+   * conversation. A function computes it from the first state of the conversation, batch shape
+   * `[1]`.
    */
   readonly persona?: string | ((element: TensorDict) => string)
   /**
-   * A message with this text in it is the user's last: the episode is terminated. What stands
-   * before it is still said. Default: no text is.
+   * A text that marks the user's last message: it terminates the episode. The text before it is
+   * still appended. Default: no marker.
    */
   readonly stopMarker?: string
-  /**
-   * Messages of the user; where the policy has answered the last of them, the episode is truncated.
-   */
+  /** Maximum number of messages of the user. The reply to the last one truncates the episode. */
   readonly maxTurns: number
   /**
-   * Put before the user's first message in its own view: for models whose template begins with
-   * somebody else's. Default: nothing.
+   * A message in front of the user's first one, in the user's view, for models whose template must
+   * begin with another role. Default: none.
    */
   readonly opening?: string
   readonly roles?: { readonly user: string; readonly policy: string }
-  /** Calls of the user's policy at a time, in one step. Default 16. */
+  /** Maximum concurrent calls of the user's policy in one step. Default 16. */
   readonly maxCalls?: number
 }
 
 const NAME = 'userSimulator'
 const ROLES = { user: 'user', policy: 'assistant' } as const
 
-/** What the user knows besides the messages. */
+/** The context of the user besides the messages. */
 export interface UserScene {
-  /** Its system message; empty for none. */
+  /** The user's system message; empty for none. */
   readonly persona?: string
   readonly opening?: string
   readonly roles?: NonNullable<UserSimulatorOptions['roles']>
 }
 
 /**
- * A conversation as its user reads it: what the policy wrote is a user's, what the user wrote is
- * the assistant's. System messages, calls and results of tools and thoughts are not shown, nor
- * messages that have nothing else.
+ * Returns a conversation in the view of its user: messages of the policy have the role `user`, and
+ * messages of the user the role `assistant`. System messages, tool calls, tool results and thoughts
+ * are left out, and so are messages that contain nothing else.
  *
  * @example
  * userView(History([message('user', 'Hi'), message('assistant', 'Hello!')])).messages.map(({ role }) => role).toArray() // ['assistant', 'user']
@@ -105,7 +104,7 @@ const checkSizes = ({ maxTurns, maxCalls = 1, stopMarker }: UserSimulatorOptions
   if (problems.length > 0) throw new RangeError(`${NAME}: ${problems.join('; ')}`)
 }
 
-/** What the user of one conversation says. */
+/** Generates the user's message of one conversation. */
 const askOne = async (
   [i, { history, persona, key }]: readonly [number, UserTurn],
   { policy, opening, roles }: UserSimulatorOptions,
@@ -114,13 +113,13 @@ const askOne = async (
   const scene = { persona, ...(opening !== undefined && { opening }), ...(roles !== undefined && { roles }) }
   const asked = TensorDict({ history: { prompt: data([userView(history, scene)]) } }, [1])
   const action = await policy.act(asked, key, { signal })()
-  if (E.isLeft(action)) return E.left(envFailure(NAME, `the user of conversation ${i} could not answer`, action.left))
-  const text = textOf(get(action.right, 'history', 'response').items.first()!) // one element was asked for
+  if (E.isLeft(action)) return E.left(envFailure(NAME, `the simulated user of conversation ${i} failed`, action.left))
+  const text = textOf(get(action.right, 'history', 'response').items.first()!) // one element was requested
   discard(action.right)
   return E.right([i, text])
 }
 
-/** What the users of some conversations say, all of them or the first failure. */
+/** Generates the users' messages of some conversations, or returns the first failure. */
 const askAll = async (
   turns: ReadonlyMap<number, UserTurn>,
   options: UserSimulatorOptions,
@@ -132,29 +131,29 @@ const askAll = async (
       const { signal, release } = work.part()
       const reply = await places.run(() => askOne(turn, options, signal), signal)
       release()
-      return reply === ABORTED ? E.left(envFailure(NAME, 'nobody waits for the user any more')) : reply
+      return reply === ABORTED ? E.left(envFailure(NAME, 'the simulated user was cancelled')) : reply
     }),
   )
   const failure = replies.find(E.isLeft)
   return failure ?? E.right(new Map(replies.flatMap((reply) => (E.isRight(reply) ? [reply.right] : []))))
 }
 
-/** A message of the user, without the marker and what follows it, and whether it was the last. */
+/** Cuts a message of the user at the marker, and returns whether it was the last. */
 const heard = (text: string, stopMarker: string | undefined): { readonly text: string; readonly isLast: boolean } => {
   const at = stopMarker === undefined ? -1 : text.indexOf(stopMarker)
   return at === -1 ? { text, isLast: false } : { text: text.slice(0, at), isLast: true }
 }
 
 /**
- * How a conversation in which it was the user's turn goes on: without an answer, its messages are
- * used up.
+ * Returns how a conversation ends after the user's turn. Without a reply, the messages of the user
+ * are used up.
  */
 const endOf = (reply: ReturnType<typeof heard> | undefined): End => {
   if (reply === undefined) return 'truncated'
   return reply.isLast ? 'terminated' : 'none'
 }
 
-/** Ends that come to those that there are. Tensors of the enclosing scope. */
+/** Adds ends to those of a state. The tensors belong to the enclosing scope. */
 const endsOf = (next: TensorDict, ends: ReadonlyMap<number, End>): Omit<Outcome, 'reward'> => {
   const flags = (key: 'terminated' | 'truncated'): readonly boolean[] =>
     endedRows(next, key).map((before, i) => before || ends.get(i) === key)
@@ -178,25 +177,27 @@ const USER_SIMULATOR_OPTIONS: OptionKinds<UserSimulatorOptions> = {
 }
 
 /**
- * A user who is played by a policy: writes the next message after each turn of the assistant.
+ * Adds a simulated user to an environment: a policy that writes the next message after each turn of
+ * the assistant.
  *
- * After a step, where the last message is the policy's and the episode is open, the user is asked
- * with the conversation as it reads it (`userView`), and what it says is appended as a message of
- * the user. A message with `stopMarker` ends the episode; so does the answer to the last of
- * `maxTurns` messages. Where a tool has answered instead, the user waits. Put it outside of what
- * ends episodes and runs tools, and inside of `TemplateTransform`: what it says is text that the
- * policy reads, of which nothing is trained.
+ * After a step, if the last message is the policy's and the episode is open, the user's policy gets
+ * the conversation in the user's view (`userView`), and its reply is appended as a user message. A
+ * message with `stopMarker` ends the episode, and so does the reply to the last of `maxTurns`
+ * messages. After a tool result, the user waits. Place it outside transforms that end episodes and
+ * run tools, and inside `TemplateTransform`. The policy reads the user's messages as text, and none
+ * of their tokens is trained.
  *
- * Each conversation has a user of its own, asked by itself with a key of its own,
- * `child(key, turn)` of the key that the state keeps. Equal keys and a policy that samples from its
- * key give equal conversations, whatever else is in the batch.
+ * Each conversation has its own user, called separately with its own key `child(key, turn)`, where
+ * `key` is part of the state. With equal keys and a policy that samples from its key, conversations
+ * are equal in every batch.
  *
  * Shapes   all entries `[B]`.
- * Errors   `Left(EnvFailure)` with the policy's failure, for the whole batch: a user who cannot
- *          answer says nothing about the policy. Throws RangeError with all options that are wrong.
- * Effects  those of the user's policy, at most `maxCalls` at a time; it gets the signal of the
+ * Errors   `Left(EnvFailure)` with the failure of the user's policy, for the whole batch: such a
+ *          failure does not depend on the trained policy. Throws RangeError that lists all invalid
+ *          options.
+ * Effects  those of the user's policy, at most `maxCalls` at a time, which gets the signal of the
  *          step.
- * Source   none in TorchRL (asked for in its issues 2271 and 2872); the user of tau-bench (Yao et
+ * Source   none in TorchRL (requested in its issues 2271 and 2872); the user of tau-bench (Yao et
  *          al. 2024).
  *
  * @example
@@ -233,7 +234,7 @@ export const userSimulator = (
     },
     step: (next, context) => async () => {
       const histories = get(next, 'history', 'prompt').items
-      const known = get(context.previous as TensorDict<SimulatedUser>, 'simulatedUser') // added by `reset` or the step before
+      const known = get(context.previous as TensorDict<SimulatedUser>, 'simulatedUser') // added by `reset` or the previous step
       const [keys, personas, turns] = [get(known, 'key').items, get(known, 'persona').items, get(known, 'turns').items]
       const over = endedRows(next, 'done')
       const isTurn = (history: History, i: number): boolean =>
@@ -242,7 +243,7 @@ export const userSimulator = (
       const asked = waiting.filter(([i]) => turns.get(i)! < maxTurns) // one for each element
       const userTurns = asked.map(([i, history]): readonly [number, UserTurn] => [
         i,
-        { history, persona: personas.get(i)!, key: child(parseKey(keys.get(i)!)!, turns.get(i)!) }, // as `reset` wrote them
+        { history, persona: personas.get(i)!, key: child(parseKey(keys.get(i)!)!, turns.get(i)!) }, // as written by `reset`
       ])
       const work = cancellation({ signal: context.signal })
       const replies = await askAll(new Map(userTurns), options, work)

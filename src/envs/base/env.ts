@@ -20,7 +20,7 @@ import { find, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { scope } from '../../engine/scope.js'
 import type { ToolFailure } from './toolFailure.js'
 
-/** An environment could not go on. */
+/** The failure of an environment. */
 export interface EnvFailure {
   readonly _tag: 'EnvFailure'
   readonly env: string
@@ -31,9 +31,9 @@ export interface EnvFailure {
 }
 
 /**
- * What a step adds to the state. `terminated`: the task came to its end; `truncated`: it was cut
- * off; `done`: one of the two. Tensors of shape `[B]`: reward float32 in reward units, the others
- * bool.
+ * The entries that a step adds to the state. `terminated`: the task has ended; `truncated`: it was
+ * cut off; `done`: either of the two. Tensors of shape `[B]`: the reward is float32, in units of
+ * reward, and the others are bool.
  */
 export type Outcome = {
   readonly reward: tf.Tensor
@@ -49,14 +49,14 @@ export const outcomeSpec = {
   done: tensorSpec('bool'),
 } as const
 
-/** What a step came to, for each element. What is left out: reward 0, and not ended. */
+/** The outcome of a step for each element. Default: reward 0, and not ended. */
 export interface OutcomeRows {
   readonly reward?: readonly number[]
   readonly terminated?: readonly boolean[]
   readonly truncated?: readonly boolean[]
 }
 
-/** Which elements of a state have ended: none if it has no such entry, as after a reset. */
+/** Returns which elements of a state have ended. Without the entry, as after a reset, none has. */
 export const endedRows = (
   state: TensorDict,
   key: 'terminated' | 'truncated' | 'done' | 'success',
@@ -69,11 +69,11 @@ export const endedRows = (
 }
 
 /**
- * The outcome of a step from `state`. What had ended before stays ended, and gets no reward any
- * more.
+ * Returns the outcome of a step from `state`. Elements that had ended before stay ended and get no
+ * reward.
  *
- * Shapes   every row list has one value for each element, `[B]`.
- * Effects  makes four tensors, of the enclosing scope.
+ * Shapes   every list has one value for each element, `[B]`.
+ * Effects  makes four tensors, which belong to the enclosing scope.
  */
 export const outcomeAfter = (state: TensorDict, rows: OutcomeRows = {}): TensorDict<Outcome> => {
   const over = endedRows(state, 'done')
@@ -97,8 +97,8 @@ export const outcomeAfter = (state: TensorDict, rows: OutcomeRows = {}): TensorD
 }
 
 /**
- * A step as a transform sees it: the state before, and the state that the environment inside made
- * of it.
+ * A step as a transform sees it: the state before, and the state that the inner environment
+ * returned.
  */
 export interface StepBetween {
   readonly previous: TensorDict
@@ -106,10 +106,11 @@ export interface StepBetween {
 }
 
 /**
- * The reward of a step with what a transform pays for it. Elements that were done before the step
- * earn nothing.
+ * Returns the reward of a step plus the amounts that a transform adds. Elements that were done
+ * before the step get nothing.
  *
- * Shapes   one amount for each element; returns `[B]` float32, of the enclosing scope.
+ * Shapes   one amount for each element; returns `[B]` float32, which belongs to the enclosing
+ *          scope.
  *
  * @example
  * scope(() => addReward({ previous: TensorDict({}, [2]), next: TensorDict({}, [2]) }, [1, 0.5]).arraySync()) // [1, 0.5]
@@ -126,10 +127,10 @@ export const addReward = ({ previous, next }: StepBetween, amounts: readonly num
 }
 
 /**
- * The ends of a step with those that a transform adds. An element that was done before the step
- * keeps the ends that it had.
+ * Returns the ends of a step with those that a transform adds. Elements that were done before the
+ * step keep their ends.
  *
- * Shapes   one flag for each element; returns `[B]` bool, of the enclosing scope.
+ * Shapes   one flag for each element; returns `[B]` bool, which belongs to the enclosing scope.
  *
  * @example
  * scope(() => addEnds({ previous: TensorDict({}, [2]), next: TensorDict({}, [2]) }, { truncated: [true, false] }).done.arraySync()) // [1, 0]
@@ -151,7 +152,7 @@ export const addEnds = (
   }
 }
 
-/** What an environment offers to a policy and expects from it. */
+/** The specs of the states that an environment returns and of the actions that it takes. */
 export interface EnvSpecs {
   readonly observation: Spec
   readonly action: Spec
@@ -159,27 +160,26 @@ export interface EnvSpecs {
 
 export interface StepOptions {
   /**
-   * Aborted when nobody waits for the step any more: what it began elsewhere is to end. An
-   * environment in this process may ignore it.
+   * Aborts when the step is no longer needed, so that work elsewhere can stop. An environment in
+   * this process may ignore it.
    */
   readonly signal?: AbortSignal
   /**
-   * Called with the action and what transforms have read out of it so far, such as the message in
-   * the policy's tokens. The last call, before the environment steps, has all of it.
+   * Called with the action and the entries that transforms have added so far, such as the message
+   * parsed from the policy's tokens. The last call, before the environment steps, has all entries.
    */
   readonly onAction?: (action: TensorDict) => void
 }
 
-/** `O` is the schema of its states, `A` that of the actions it takes. */
+/** An environment. `O` is the schema of its states, `A` that of its actions. */
 export interface Env<O, in A> {
   readonly name: string
-  /** Elements of every TensorDict it takes and returns: the batch shape is `[batchSize]`. */
+  /** Number of elements of every TensorDict; the batch shape is `[batchSize]`. */
   readonly batchSize: number
   readonly specs: EnvSpecs
   /**
-   * Starts new episodes. `request` carries what the caller wants to choose (a query) and what the
-   * last state remembered (a position in a dataset): the state before, or a TensorDict without
-   * entries.
+   * Starts new episodes. `request` contains choices of the caller (a query) and data that the last
+   * state remembered (a position in a dataset): the previous state, or an empty TensorDict.
    */
   readonly reset: (request: TensorDict, key: Key) => TaskEither<EnvFailure, TensorDict<O>>
   /** Plays one turn. The state is not changed. */
@@ -189,9 +189,9 @@ export interface Env<O, in A> {
     options?: StepOptions,
   ) => TaskEither<EnvFailure, TensorDict<DeepMerge<O, Outcome>>>
   /**
-   * Gives back what is held for the episodes of a state, such as environments of tools. Whoever
+   * Releases resources of the episodes of a state, such as environments of tools. The caller that
    * plays episodes calls it once they are over: after the reward of the last step, or when they are
-   * abandoned. It does not wait. Default: nothing is held.
+   * abandoned. It returns at once. Default: nothing to release.
    */
   readonly release?: (state: TensorDict) => void
 }
@@ -204,14 +204,14 @@ export const envFailure = (env: string, reason: string, cause?: NonNullable<EnvF
   ...(cause !== undefined && { cause }),
 })
 
-/** Throws unless the batch has a size. */
+/** Throws unless the batch size is an integer of at least 1. */
 export const requireBatchSize = (name: string, batchSize: number): void => {
   if (!Number.isInteger(batchSize) || batchSize < 1) {
     throw new RangeError(`${name}: batchSize must be at least 1, got ${batchSize}`)
   }
 }
 
-/** Throws unless an action is for the elements of a state. */
+/** Throws unless an action has the batch shape of a state. */
 export const requireSameBatch = (name: string, state: TensorDict, action: TensorDict): void => {
   if (state.batchShape.join() !== action.batchShape.join()) {
     const [acted, stands] = [action, state].map(({ batchShape }) => `[${batchShape.join(', ')}]`)
@@ -219,12 +219,12 @@ export const requireSameBatch = (name: string, state: TensorDict, action: Tensor
   }
 }
 
-/** The entry under which composed environments keep what their transforms remember. */
+/** The entry in which composed environments keep the data of their transforms. */
 export const REMEMBERED = 'transforms'
 
 /**
- * The request for the next episodes: what a state remembers (such as a position in a dataset), and
- * nothing of its episode.
+ * Returns the request for the next episodes: the data that a state remembers (such as a position in
+ * a dataset), without the entries of its episode.
  */
 export const nextRequest = (state: TensorDict): TensorDict => {
   const remembered = state.entries.get(REMEMBERED)

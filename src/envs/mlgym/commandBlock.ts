@@ -1,14 +1,14 @@
-/** What an agent of MLGym writes: a discussion, and a command in a code block. */
+/** Parses messages of an MLGym agent: a discussion, and a command in a code block. */
 
-/** A message of the agent, taken apart. */
+/** A parsed message of the agent. */
 export interface CommandBlock {
   readonly thought: string
   readonly command: string
 }
 
 /**
- * A line that opens or closes a block: three backticks, and the name of a language for those that
- * open.
+ * Parses a line that opens or closes a block: three backticks, followed by the name of a language
+ * if it opens one.
  */
 const fence = (line: string): { readonly language: string } | undefined => {
   if (!line.startsWith('```')) return undefined
@@ -17,11 +17,11 @@ const fence = (line: string): { readonly language: string } | undefined => {
 }
 
 /**
- * The last code block of a message that stands in no other block, and all the rest as the thought;
- * undefined if there is none.
+ * Returns the last code block of a message that is not inside another one, and the rest of the
+ * message as the thought; undefined if there is no block.
  *
- * A fence without a language closes the innermost block that is open, or opens one where none is;
- * with a language it opens one inside.
+ * A fence without a language closes the innermost open block, or opens a block if none is open. A
+ * fence with a language always opens one.
  *
  * Cost     linear in the text.
  * Source   the `ThoughtActionParser` of MLGym and SWE-agent.
@@ -48,15 +48,15 @@ export const commandBlock = (text: string): CommandBlock | undefined => {
     : { thought: text.slice(0, last.start) + text.slice(last.end), command: text.slice(last.body, last.close) }
 }
 
-/** Commands that take text of several lines, with the word on a line of its own that ends it. */
+/** Commands that take several lines of text, each with the line that ends the text. */
 export type MultiLineCommands = Readonly<Record<string, string>>
 
-/** Those of MLGym's tools. */
+/** The commands of MLGym's tools. */
 const MLGYM_MULTI_LINE: MultiLineCommands = { edit: 'end_of_edit', insert: 'end_of_insert' }
 
 /**
- * A command as the shell takes it: the text of commands of several lines goes to their input, up to
- * the word that ends it.
+ * Rewrites a command for the shell: the text of a multi-line command is passed as input, up to the
+ * line that ends it.
  *
  * Cost     linear in the command.
  * Source   MLGym's agent, before it calls `step`.

@@ -12,19 +12,19 @@ import { type ProcessMLGymOptions, processMLGym } from './processMLGym.js'
 import { type MLGymSessions, mlgymSessions } from './sessions.js'
 
 export interface MakeMLGymOptions extends Omit<MLGymWrapperOptions, 'sessions'> {
-  /** How MLGym is started. */
+  /** Options of the MLGym process. */
   readonly mlgym?: ProcessMLGymOptions
-  /** Containers at a time. Default 8. */
+  /** Maximum number of concurrent containers. Default 8. */
   readonly maxSessions?: number
 }
 
 /**
- * Tasks of an installed MLGym, and the sessions that hold its containers: `await sessions.close()`
- * at the end.
+ * Makes an environment of an installed MLGym, and the sessions that hold its containers. Call
+ * `await sessions.close()` at the end.
  *
  * Errors   as `MLGymWrapper` and `mlgymSessions`.
- * Source   TorchRL `make_mlgym`; templates and tokens are transforms of their own,
- *          `TemplateTransform` and `Tokenizer`.
+ * Source   TorchRL `make_mlgym`; templates and tokens are separate transforms, `TemplateTransform`
+ *          and `Tokenizer`.
  *
  * @example
  * makeMLGym({ tasks: ['prisonersDilemma'], rewardWrongFormat: -0.1 }).env.name // 'MLGymWrapper'

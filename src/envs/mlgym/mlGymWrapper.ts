@@ -22,49 +22,53 @@ import { commandBlock, guardMultiLine } from './commandBlock.js'
 import type { MLGymFailure, MLGymMetrics, MLGymOpened, MLGymReply, MLGymShell } from './session.js'
 import type { MLGymPlace, MLGymSessions } from './sessions.js'
 
-/** What is known of an episode besides its conversation. JSON. */
+/** The state of an episode besides its conversation. JSON. */
 export interface MLGymEpisode {
   readonly place: MLGymPlace
   readonly baseline: MLGymMetrics | null
   readonly shell: MLGymShell
-  /** Messages without a command, one after the other, up to now. */
+  /** Number of consecutive messages without a command. */
   readonly wrong: number
-  /** The last evaluation minus the baseline, as far as it was paid. */
+  /** The part of the gain over the baseline that has been paid so far. */
   readonly paid: number
   readonly exitStatus: string | null
 }
 
 /**
- * The states of an `MLGymWrapper`. `query` is the name of the task, which all elements of a batch
- * share, as they do `groupId`.
+ * The states of an `MLGymWrapper`. `query` is the name of the task. All elements of a batch share
+ * it and `groupId`.
  */
 export type MLGymEnvState = DeepMerge<
   ChatState,
   {
     readonly groupId: Data<string>
     readonly mlgym: Data<MLGymEpisode>
-    /** Whether the last message had no command, so that nothing was run. */
+    /** True if the last message had no command, so that nothing was run. */
     readonly retry: Data<boolean>
   }
 >
 
 export interface MLGymWrapperOptions {
   readonly sessions: MLGymSessions
-  /** Names of tasks, such as `prisonersDilemma`: one is drawn at each reset. */
+  /** Names of tasks, such as `prisonersDilemma`. Each reset draws one. */
   readonly tasks: readonly string[]
-  /** Conversations about one task. Default 1. */
+  /** Number of conversations about one task. Default 1. */
   readonly batchSize?: number
-  /** Commands of an episode: MLGym evaluates and ends it then. Default 10. */
+  /**
+   * Maximum number of commands of an episode. After the last one, MLGym evaluates and ends it.
+   * Default 10.
+   */
   readonly maxSteps?: number
-  /** What a message without a command costs: added to the reward. Default 0. */
+  /** Reward added for a message without a command, usually negative. Default 0. */
   readonly rewardWrongFormat?: number
   /**
-   * After so many such messages in succession the episode is given up, as MLGym does. Default 3.
+   * Number of consecutive messages without a command after which the episode is given up, as in
+   * MLGym. Default 3.
    */
   readonly maxWrong?: number
   /**
-   * Which number of an evaluation counts, and whether more of it is better. Default: `Score`, or
-   * the only one there is; higher.
+   * The number of an evaluation that counts, and whether higher or lower is better. Default:
+   * `Score`, or the only number; higher.
    */
   readonly metric?: { readonly name?: string; readonly better?: 'higher' | 'lower' }
 }
@@ -72,8 +76,7 @@ export interface MLGymWrapperOptions {
 const NAME = 'MLGymWrapper'
 
 /**
- * MLGym's word for an episode that is given up because no command can be read: what there is is
- * evaluated.
+ * MLGym's command to give up an episode without a valid command. The current state is evaluated.
  */
 const GIVE_UP = 'exit_format'
 
@@ -91,8 +94,8 @@ const prompt = (steps: number, maxSteps: number, { openFile, workingDirectory }:
 const observed = (text: string): string => (text.trim() === '' ? 'The command ran, and printed nothing.' : text)
 
 /**
- * What an evaluation is worth above the baseline; undefined if it has no such number. A baseline
- * that there is not counts 0.
+ * Returns the gain of an evaluation over the baseline; undefined if it lacks the number. A missing
+ * baseline counts as 0.
  */
 const gainOf = (
   metrics: MLGymMetrics | undefined,
@@ -110,7 +113,7 @@ const gainOf = (
 
 const checkSizes = ({ tasks, maxSteps = 1, maxWrong = 1, rewardWrongFormat = 0 }: MLGymWrapperOptions): void => {
   const problems = [
-    ...(tasks.length === 0 ? ['there is no task'] : []),
+    ...(tasks.length === 0 ? ['tasks is empty'] : []),
     ...(Number.isInteger(maxSteps) && maxSteps >= 1 ? [] : [`maxSteps must be at least 1, got ${maxSteps}`]),
     ...(Number.isInteger(maxWrong) && maxWrong >= 1 ? [] : [`maxWrong must be at least 1, got ${maxWrong}`]),
     ...(Number.isFinite(rewardWrongFormat) ? [] : [`rewardWrongFormat must be a number, got ${rewardWrongFormat}`]),
@@ -124,7 +127,7 @@ interface Desk {
   readonly episode: MLGymEpisode
 }
 
-/** What a turn made of it. */
+/** The result of a turn. */
 interface Moved extends Desk {
   readonly reward: number
   readonly done: boolean
@@ -134,7 +137,7 @@ interface Moved extends Desk {
 const failure = (i: number, cause: MLGymFailure): EnvFailure =>
   envFailure(NAME, `conversation ${i}: ${cause.kind === 'unexpected' ? 'not as recorded: ' : ''}${cause.reason}`)
 
-/** All results, or the first failure. */
+/** Returns all results, or the first failure. */
 const all = <T>(results: readonly E.Either<MLGymFailure, T>[]): E.Either<EnvFailure, readonly T[]> => {
   const failed = results.findIndex(E.isLeft)
   const first = results[failed]
@@ -158,10 +161,10 @@ const stateOf = (
     [desks.length],
   )
 
-/** The rules of a wrapper, with their defaults. */
+/** The options of a wrapper that concern single turns, with their defaults. */
 type Rules = Required<Pick<MLGymWrapperOptions, 'sessions' | 'maxSteps' | 'rewardWrongFormat' | 'maxWrong' | 'metric'>>
 
-/** What the agent is told of an answer, and what the answer is worth. */
+/** Computes the next messages and the reward of a reply. */
 const moved = (desk: Desk, command: string, reply: MLGymReply, { maxSteps, metric }: Rules): Moved => {
   const { episode } = desk
   const gain = gainOf(reply.scores.at(-1), episode.baseline, metric)
@@ -210,14 +213,14 @@ const runTurn = async (
   })(reply)
 }
 
-/** The first messages of a conversation about a task. */
+/** Returns the first messages of a conversation about a task. */
 const opening = ({ description, commandDocs, shell }: MLGymOpened, maxSteps: number): History =>
   History([
     message('system', systemPrompt(commandDocs)),
     message('user', `${description}\n\n${prompt(0, maxSteps, shell)}`),
   ])
 
-/** The options of an environment of MLGym, whatever its sessions are, for `checkOptions`. */
+/** The options of an MLGym environment without its sessions, for `checkOptions`. */
 export const MLGYM_OPTIONS: OptionKinds<Omit<MLGymWrapperOptions, 'sessions'>> = {
   tasks: aList,
   batchSize: aNumber,
@@ -228,29 +231,30 @@ export const MLGYM_OPTIONS: OptionKinds<Omit<MLGymWrapperOptions, 'sessions'>> =
 }
 
 /**
- * Machine learning tasks of MLGym, in which the policy writes a discussion and a command, and reads
- * what the command printed.
+ * Machine learning tasks of MLGym. The policy writes a discussion and a command, and reads the
+ * output of the command.
  *
  * `reset` draws a task, opens a container for each conversation and shows the task. `step` runs the
- * command of the message's last code block. Where there is none, nothing is run: the message is
- * answered with the format, costs `rewardWrongFormat`, and `retry` is true; after `maxWrong` of
- * them in succession the episode is given up. The reward is that of evaluations, on `validate`,
- * `submit` and at the end: what the evaluation is above the baseline, less what was paid before, so
- * that the sum of an episode is its last evaluation minus the baseline, however often it is
- * evaluated. Scores are what MLGym measured: what a command prints is never read as one.
+ * command of the message's last code block. A message without a code block runs nothing: the policy
+ * gets a reminder of the format, `rewardWrongFormat` is added to the reward, and `retry` is true.
+ * After `maxWrong` such messages in a row, the episode is given up.
  *
- * All state is in the TensorDict: an episode is its commands. `mlgymSessions` runs each in the
- * container that stands there, and opens one again, and runs them again, where there is none: for a
- * fork, after a resume.
+ * Rewards come from evaluations, on `validate`, on `submit` and at the end: the gain over the
+ * baseline, minus the gain paid before. The sum of an episode is therefore its last evaluation
+ * minus the baseline, however often it was evaluated. Scores are measured by MLGym and never parsed
+ * from the output of a command.
+ *
+ * All state is in the TensorDict: an episode is the list of its commands. `mlgymSessions` runs each
+ * command in the container of that state. Without one, as for a fork or after a resume, it
+ * opens one and runs the earlier commands again.
  *
  * Shapes   all entries `[B]`; all elements have the same task.
- * Errors   `Left(EnvFailure)` where a container fails, which is no reward of 0. Throws RangeError
- *          with all options that are wrong.
- * Effects  those of the sessions; their containers end with their episodes, or with
- *          `sessions.close()`.
+ * Errors   `Left(EnvFailure)` if a container fails, which is never a reward of 0. Throws RangeError
+ *          that lists all invalid options.
+ * Effects  those of the sessions. Containers end with their episodes, or with `sessions.close()`.
  * Source   MLGym (Nathani et al. 2025), its `step`, `ThoughtActionParser` and agent; TorchRL
- *          `MLGymWrapper`, which reads scores from text that a command can print, and pays each
- *          evaluation anew.
+ *          `MLGymWrapper`, which reads scores from text that a command can print, and pays the full
+ *          score of each evaluation.
  *
  * @example
  * MLGymWrapper({ sessions: mlgymSessions({ mlgym: recordedMLGym([]) }), tasks: ['prisonersDilemma'] }).name // 'MLGymWrapper'
@@ -295,7 +299,7 @@ export const MLGymWrapper = (options: MLGymWrapperOptions): Env<MLGymEnvState, H
         return { history: opening(each, maxSteps), episode, retry: false }
       })
       const state = stateOf(task, `${formatKey(own)}:${task}`, desks)
-      return E.right(merge(request, state) as TensorDict<MLGymEnvState>) // the state's own entries win
+      return E.right(merge(request, state) as TensorDict<MLGymEnvState>) // the state's own entries take precedence
     },
     step: (state, action, { signal } = {}) => {
       requireSameBatch(NAME, state, action)
@@ -315,7 +319,7 @@ export const MLGymWrapper = (options: MLGymWrapperOptions): Env<MLGymEnvState, H
           terminated: results.right.map(({ done }) => done),
         }
         const after = merge(merge(state, next), outcomeAfter(state, ends))
-        return E.right(after as TensorDict<DeepMerge<MLGymEnvState, Outcome>>) // both merged in
+        return E.right(after as TensorDict<DeepMerge<MLGymEnvState, Outcome>>) // both are merged in
       }
     },
   }

@@ -9,20 +9,23 @@ import { type MLGym, type MLGymFailure, type MLGymReply, type MLGymSession, mlgy
 
 export interface ProcessMLGymOptions {
   /**
-   * The Python that MLGym is installed in, or another program that speaks the bridge's protocol.
-   * Default `python3`.
+   * The Python executable of the environment with MLGym, or another program with the bridge's
+   * protocol. Default `python3`.
    */
   readonly command?: string
   /** Default: the bridge of this package, `assets/mlgymBridge.py`. */
   readonly args?: readonly string[]
-  /** Where MLGym looks for its configs: its repository. Default: the folder of this process. */
+  /** The folder with MLGym's configs: its repository. Default: the folder of this process. */
   readonly folder?: string
   readonly env?: Readonly<Record<string, string | null>>
-  /** A container is ready in this time. Default 30 minutes: images are built, and baselines run. */
+  /**
+   * Time limit to start a container, in milliseconds. Default 30 minutes, because images are built
+   * and baselines run.
+   */
   readonly openLimitMs?: number
   /**
-   * A command, and its evaluation, is over in this time. Default 3 hours: MLGym itself ends a
-   * training after one.
+   * Time limit of a command and its evaluation, in milliseconds. Default 3 hours: MLGym ends a
+   * training after one hour.
    */
   readonly stepLimitMs?: number
   readonly processes?: Pick<Processes, 'converse'>
@@ -30,7 +33,7 @@ export interface ProcessMLGymOptions {
 }
 
 const MINUTE = 60_000
-/** What a container has to be removed in. */
+/** Time limit to remove a container. */
 const CLOSE_MS = MINUTE
 const metrics = z.record(z.string(), z.number().nullable())
 const shell = z.object({ openFile: z.string(), workingDirectory: z.string() })
@@ -49,7 +52,7 @@ const envelope = z.union([
 
 const infrastructure = (reason: string): E.Either<MLGymFailure, never> => E.left(mlgymFailure('infrastructure', reason))
 
-/** What a bridge said to a request, as the schema has it. */
+/** Parses a response of the bridge with a schema. */
 const readReply = <T>(line: string, schema: z.ZodType<T>): E.Either<MLGymFailure, T> => {
   const json = E.tryCatch(
     (): unknown => JSON.parse(line),
@@ -57,12 +60,12 @@ const readReply = <T>(line: string, schema: z.ZodType<T>): E.Either<MLGymFailure
   )
   const said = E.isRight(json) ? envelope.safeParse(json.right) : undefined
   if (said === undefined || !said.success)
-    return infrastructure(`the bridge said what is no answer: ${line.slice(0, 200)}`)
+    return infrastructure(`the bridge sent an invalid response: ${line.slice(0, 200)}`)
   if (!said.data.ok) return infrastructure(said.data.reason)
   const result = schema.safeParse(said.data.result)
   return result.success
     ? E.right(result.data)
-    : infrastructure(`the bridge's answer does not fit: ${z.prettifyError(result.error)}`)
+    : infrastructure(`the bridge's response does not match its schema: ${z.prettifyError(result.error)}`)
 }
 
 const ownBridge = (): string => decodeURIComponent(new URL('../../../assets/mlgymBridge.py', import.meta.url).pathname)
@@ -79,13 +82,14 @@ const PROCESS_MLGYM_OPTIONS: OptionKinds<ProcessMLGymOptions> = {
 }
 
 /**
- * MLGym in processes of its own, one for each session: a small Python bridge imports `mlgym` and is
- * talked to in lines of JSON. It needs MLGym (from its repository; the package of that name on PyPI
- * is another one) and docker or podman.
+ * Runs MLGym in processes, one for each session. A small Python bridge imports `mlgym` and
+ * communicates in lines of JSON. Requires MLGym (from its repository; the package of that name on
+ * PyPI is a different one) and docker or podman.
  *
- * Errors   `Left(MLGymFailure)` of kind `infrastructure` for a program that cannot be started,
- *          ends, is late, or says what is no answer, with the end of what it wrote to its errors.
- * Effects  starts processes, which end with their session, with this process, or after their limit.
+ * Errors   `Left(MLGymFailure)` of kind `infrastructure` for a program that does not start, ends,
+ *          times out or sends an invalid response, with the end of its error output.
+ * Effects  starts processes, which end with their session, with this process, or at their time
+ *          limit.
  *
  * @example
  * processMLGym({ command: 'python3', folder: 'MLGym' }).open.length // 1

@@ -1,13 +1,13 @@
 /**
- * MLGym's command protocol: a task in a container with a shell, in which commands are run,
- * solutions evaluated and submitted.
+ * MLGym's command protocol: a task in a container with a shell that runs commands and evaluates and
+ * submits solutions.
  */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 
 /**
- * `infrastructure`: the container or what stands before it failed. `unexpected`: a recorded session
- * has no answer to this.
+ * `infrastructure`: the container, or the program that runs it, failed. `unexpected`: a recorded
+ * session has no answer for this request.
  */
 export interface MLGymFailure {
   readonly _tag: 'MLGymFailure'
@@ -15,12 +15,10 @@ export interface MLGymFailure {
   readonly reason: string
 }
 
-/**
- * What an evaluation script printed: numbers by their names. One that is no finite number is null.
- */
+/** The numbers that an evaluation script printed, by name. A number that is not finite is null. */
 export type MLGymMetrics = Readonly<Record<string, number | null>>
 
-/** What the shell says of itself between two commands. */
+/** The state that the shell reports between two commands. */
 export interface MLGymShell {
   readonly openFile: string
   readonly workingDirectory: string
@@ -28,31 +26,31 @@ export interface MLGymShell {
 
 /** A task whose container is ready. */
 export interface MLGymOpened {
-  /** The task, for who is to solve it. */
+  /** The task, for the agent. */
   readonly description: string
-  /** The commands that the shell knows besides its own. */
+  /** Documentation of the commands that the shell has in addition to its own. */
   readonly commandDocs: string
-  /** What the task's own baseline reaches; null if it has none. */
+  /** The result of the task's own baseline; null if it has none. */
   readonly baseline: MLGymMetrics | null
   readonly shell: MLGymShell
 }
 
-/** What a command came to, as MLGym's `step` tells it. */
+/** The result of a command, from MLGym's `step`. */
 export interface MLGymReply {
   readonly observation: string
-  /** Submitted, given up, or used up: nothing more can be run. */
+  /** True after a submission, after giving up, or when the budget is used up. */
   readonly done: boolean
   readonly exitStatus: string | null
-  /** Evaluations that this command led to: what MLGym measured, not what the command printed. */
+  /** Evaluations of this command, as measured by MLGym and not as printed by the command. */
   readonly scores: readonly MLGymMetrics[]
   readonly shell: MLGymShell
 }
 
-/** A container of its own. */
+/** A session with its own container. */
 export interface MLGymSession {
   readonly opened: MLGymOpened
   readonly step: (command: string) => TaskEither<MLGymFailure, MLGymReply>
-  /** Ends the container; never rejects, and waits no longer than its own limit. */
+  /** Ends the container. Never rejects, and has its own time limit. */
   readonly close: () => Promise<void>
 }
 
@@ -62,7 +60,7 @@ export interface MLGymRequest {
   readonly seed: number
 }
 
-/** Where sessions come from. */
+/** A source of sessions. */
 export interface MLGym {
   readonly open: (request: MLGymRequest) => TaskEither<MLGymFailure, MLGymSession>
 }
@@ -73,7 +71,7 @@ export const mlgymFailure = (kind: MLGymFailure['kind'], reason: string): MLGymF
   reason,
 })
 
-/** A session as it went: the request, and each command with its answer. JSON. */
+/** A recorded session: the request, and each command with its reply. JSON. */
 export interface MLGymRecording {
   readonly request: MLGymRequest
   readonly opened: MLGymOpened
@@ -84,16 +82,17 @@ const both = (what: string, expected: unknown, got: unknown): E.Either<MLGymFail
   E.left(
     mlgymFailure(
       'unexpected',
-      `the recording has ${what} ${JSON.stringify(expected)}, and is asked for ${JSON.stringify(got)}`,
+      `the recording has ${what} ${JSON.stringify(expected)}, but the request has ${JSON.stringify(got)}`,
     ),
   )
 
 /**
- * MLGym as it was recorded: every session answers as the recording of its task did, command by
+ * Replays recorded sessions: each session returns the recorded replies of its task, command by
  * command.
  *
- * Errors   `open` and `step` give `Left(MLGymFailure)` of kind `unexpected`, with what was recorded
- *          and what was asked, for another task or command, and after the last one.
+ * Errors   `open` and `step` return `Left(MLGymFailure)` of kind `unexpected`, with the recorded
+ *          and the requested value, for an unknown task, for a different command, and after the
+ *          last one.
  *
  * @example
  * recordedMLGym([]).open.length // 1
@@ -115,8 +114,8 @@ export const recordedMLGym = (recordings: readonly MLGymRecording[]): MLGym => (
       opened: recording.opened,
       step: (command) => async () => {
         const exchange = recording.exchanges[place]
-        if (exchange === undefined) return both('an end and not', null, command)
-        if (exchange.command !== command) return both(`at place ${place} the command`, exchange.command, command)
+        if (exchange === undefined) return both('no further command:', null, command)
+        if (exchange.command !== command) return both(`at position ${place} the command`, exchange.command, command)
         place++
         return E.right(exchange.reply)
       },

@@ -1,6 +1,6 @@
 /**
- * Sessions as a cache of what was run in them: a state is its commands, and a session is where they
- * have been run already.
+ * Sessions as a cache: a state is a list of commands, and a session is a container in which they
+ * have already run.
  */
 import * as E from 'fp-ts/lib/Either.js'
 import { aNumber, aRecord, checkOptions } from '../../core/options.js'
@@ -17,30 +17,30 @@ import {
   mlgymFailure,
 } from './session.js'
 
-/** A state of a session, as a value: what was asked for, and the commands that were run. */
+/** The state of a session as a value: the request and the commands that were run. */
 export interface MLGymPlace {
-  /** Of the episode: others have sessions of their own. */
+  /** Names the episode. Each episode has its own session. */
   readonly id: string
   readonly request: MLGymRequest
   readonly commands: readonly string[]
 }
 
 export interface MLGymSessions {
-  /** The session at the beginning of an episode. */
+  /** Opens the session of a new episode. */
   readonly open: (place: MLGymPlace, signal?: AbortSignal) => Promise<E.Either<MLGymFailure, MLGymOpened>>
   /**
-   * What a command comes to at a place. Where no session stands there, one is opened and the
-   * place's commands are run again.
+   * Runs a command at a place. If no session is at that place, one is opened and the commands of
+   * the place are run again.
    */
   readonly step: (
     place: MLGymPlace,
     command: string,
     signal?: AbortSignal,
   ) => Promise<E.Either<MLGymFailure, MLGymReply>>
-  /** Containers that are alive. */
+  /** Returns the number of running containers. */
   readonly alive: () => number
   /**
-   * Ends all that are not in use, and those in use when they are. To be awaited at the end of a
+   * Ends all sessions, including those in use once they are returned. Await it at the end of a
    * program.
    */
   readonly close: () => Promise<void>
@@ -49,13 +49,13 @@ export interface MLGymSessions {
 export interface MLGymSessionsOptions {
   readonly mlgym: MLGym
   /**
-   * Containers at a time: those that wait for their next command end first, and are opened again if
-   * it comes. Default 8.
+   * Maximum number of concurrent containers. When it is exceeded, idle ones are ended, and started
+   * again for their next command. Default 8.
    */
   readonly maxSessions?: number
 }
 
-/** What a session gave, and where it stands now. */
+/** The result of a session, and its new place. */
 interface Moved<T> {
   readonly value: T
   readonly next: MLGymPlace | 'over'
@@ -70,16 +70,16 @@ const asMLGymFailure = (failure: MLGymFailure | ResourceFailure): MLGymFailure =
   failure._tag === 'MLGymFailure' ? failure : mlgymFailure('infrastructure', failure.reason)
 
 /**
- * Sessions of MLGym for environments whose state is a value: each command is run in the session
- * that stands where the state is. So an episode can be replayed, forked and stored; what that costs
- * is running its commands again.
+ * Makes MLGym sessions for environments whose state is a value: each command runs in the session
+ * whose place equals the state. An episode can therefore be replayed, forked and stored, at the
+ * cost of running its commands again.
  *
- * An episode that has ended, failed or was forgotten holds no container: sessions end with their
- * episode, when a command fails, or when more than `maxSessions` would be alive, the longest unused
+ * An episode that has ended, failed or been dropped holds no container. Sessions end with their
+ * episode, when a command fails, or when more than `maxSessions` would run, the least recently used
  * first.
  *
  * Errors   throws RangeError unless `maxSessions` is at least 1. `Left` with the failure of a
- *          command, and of kind `infrastructure` if a command that is run again ends the episode.
+ *          command, and of kind `infrastructure` if a repeated command ends the episode.
  * Effects  holds containers until `close`.
  */
 export const mlgymSessions = (options: MLGymSessionsOptions): MLGymSessions => {
@@ -87,13 +87,11 @@ export const mlgymSessions = (options: MLGymSessionsOptions): MLGymSessions => {
   const { mlgym, maxSessions = 8 } = options
   const pool = resourcePool<MLGymSession, MLGymRequest, MLGymFailure>(
     { name: 'MLGym', start: (request) => mlgym.open(request), end: (session) => session.close() },
-    // `mlgym` limits the time of a start; a container is kept until its place is needed.
+    // `mlgym` limits the time to start. A container is kept until its place is needed.
     { limit: maxSessions, startMs: WAIT_MS, waitMs: WAIT_MS, idleMs: Number.POSITIVE_INFINITY },
   )
 
-  /**
-   * Runs the commands of a place in a new session, and returns what went wrong, if anything did.
-   */
+  /** Runs the commands of a place in a new session. Returns the failure, if any. */
   const replayed = async (
     { tag, resource }: Lease<MLGymSession>,
     { commands }: MLGymPlace,
@@ -110,8 +108,8 @@ export const mlgymSessions = (options: MLGymSessionsOptions): MLGymSessions => {
   }
 
   /**
-   * Runs `f` in the session of a place, and says where that stands afterwards; it ends if `f` fails
-   * or says so.
+   * Runs `f` in the session of a place and stores the session under its new place. The session ends
+   * if `f` fails or returns `over`.
    */
   const using = async <T>(
     place: MLGymPlace,
@@ -126,7 +124,7 @@ export const mlgymSessions = (options: MLGymSessionsOptions): MLGymSessions => {
     if (E.isLeft(moved) || moved.right.next === 'over') await lease.end()
     else {
       const name = nameOf(moved.right.next)
-      await pool.take(name)?.end() // a second session at one place, as a replay makes it, is one too many
+      await pool.take(name)?.end() // a second session at the same place, which a replay creates, is not needed
       lease.keep(name)
     }
     return E.map(({ value }: Moved<T>) => value)(moved)

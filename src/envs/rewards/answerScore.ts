@@ -1,28 +1,25 @@
-/**
- * Scores of an answer that is right, wrong or not there: what GSM8K, MATH and Countdown have in
- * common.
- */
+/** Scores of an answer that is right, wrong or missing, shared by GSM8K, MATH and Countdown. */
 import type { Task } from '../../data/task.js'
 import { blockOf } from './reply.js'
 import type { Reward, Scored } from './reward.js'
 
 export interface AnswerRewardOptions {
-  /** For the right answer. Default 1. */
+  /** Reward of the right answer. Default 1. */
   readonly correctReward?: number
-  /** For another answer. Default 0.1. */
+  /** Reward of a wrong answer. Default 0.1. */
   readonly formatReward?: number
 }
 
 /**
- * What such rewards are made of: is there an answer, is there a thought, is the answer right? Each
- * 1 or 0.
+ * The parts of such rewards, each 1 or 0: there is an answer, there is a thought, the answer is
+ * right.
  */
 export const ANSWER_PARTS = ['answer', 'think', 'right'] as const
 
 /** A reward of an answer that is right, wrong or missing. */
 export type AnswerReward = Reward<Task, (typeof ANSWER_PARTS)[number]>
 
-/** The lowest and the highest of them. */
+/** Returns the lowest and the highest reward. */
 export const answerRange = ({ correctReward = 1, formatReward = 0.1 }: AnswerRewardOptions): Reward['range'] => [
   Math.min(0, correctReward, formatReward),
   Math.max(0, correctReward, formatReward),

@@ -1,14 +1,15 @@
 /**
- * The two programs that judge an answer by assertions: one has the answer, the other one the tests.
+ * The two programs that check an answer by assertions: one runs the answer, the other one the
+ * tests.
  *
- * They are in sandboxes of their own and know each other by lines of JSON: which function is called
- * with which values, and what it gave. What the answer's side says is a value, and nothing else:
- * there is no verdict that it could forge, and what is expected is never told to it.
+ * They run in separate sandboxes and communicate in lines of JSON: which function to call with
+ * which values, and the result. The answer's side can only send values. It has no verdict to forge,
+ * and it never receives the expected result.
  */
 
 /**
- * Both sides: values as JSON. What is no plain value stays where it is, and is known to the other
- * side by a number.
+ * The code of both sides: values as JSON. An object that is not a plain value stays where it is and
+ * is referred to by a number.
  */
 const SHARED = `
 import builtins, json, os, sys
@@ -109,7 +110,7 @@ def request(does, on, args=(), named={}):
         else: return unwired(message['gives'])
 `
 
-/** Reads the answer, tells its names, and does what it is asked to. */
+/** Loads the answer, lists its names, and executes the requests of the other side. */
 export const ANSWER_PROGRAM = `${SHARED}
 OPERATIONS = {
     'call': lambda target, *args, **named: target(*args, **named),
@@ -135,12 +136,12 @@ while True: reply(hear())
 `
 
 /**
- * Runs a test against the names of the answer, and says whether it holds. Names of the language and
- * of its library are its own: an answer that defines \`abs\` or \`math\` changes nothing, unless
- * that is what the test is about.
+ * Runs a test against the names of the answer, and reports whether it holds. Names of Python and of
+ * its library are the test's own: an answer that defines \`abs\` or \`math\` changes nothing,
+ * unless the test is about it.
  *
  * The test runs as \`__main__\`. Each run of unittest in it must run at least one test case, and
- * all must succeed. Test cases that it defines and does not run are run at its end.
+ * all must succeed. Test cases that are defined but not run are run at its end.
  */
 export const TEST_PROGRAM = `${SHARED}
 OPERATIONS = {'call': lambda target, *args, **named: target(*args, **named)}

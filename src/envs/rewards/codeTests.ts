@@ -1,4 +1,4 @@
-/** The reward of code: tests that it passes, run in the sandbox. */
+/** The reward of code: the share of tests that it passes, run in the sandbox. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { cancellation } from '../../core/cancellation.js'
@@ -21,8 +21,8 @@ import type { RewardFailure, RewardService, ScoreContext, Scored } from './rewar
 /** One test of a program. */
 export type CodeTest =
   /**
-   * The program reads `input`, and must write `output`: spaces at the ends of lines, and empty
-   * lines at the end, do not count.
+   * The program reads `input` and must write `output`. Trailing spaces of lines and empty lines at
+   * the end are ignored.
    */
   | { readonly _tag: 'Lines'; readonly input: string; readonly output: string }
   /**
@@ -35,15 +35,15 @@ export type CodeTest =
   | { readonly _tag: 'Asserts'; readonly code: string; readonly subjects?: readonly string[] }
 
 export interface CodeTestsOptions<in T extends Task> {
-  /** The tests of a task. */
+  /** Returns the tests of a task. */
   readonly tests: (task: T) => readonly CodeTest[]
   /**
    * `share`: passed tests of all; `all`: 1 if every test passes, and 0 otherwise. Default `share`.
    */
   readonly reward?: 'share' | 'all'
-  /** Default: one of its own, in bubblewrap. */
+  /** Default: its own bubblewrap sandbox. */
   readonly sandbox?: Sandbox
-  /** Of each test. */
+  /** The limits of each test. */
   readonly limits?: Partial<SandboxLimits>
   /** Folders and files of this machine that the programs may read: an environment with packages. */
   readonly readOnly?: readonly string[]
@@ -52,11 +52,11 @@ export interface CodeTestsOptions<in T extends Task> {
 const NAME = 'codeTests'
 const PYTHON: readonly string[] = ['python', 'python3', 'py', '']
 
-/** The program of an answer: the last closed block of Python, or of no language. */
+/** Returns the program of an answer: the last closed block of Python, or without a language. */
 const programOf = (text: string): string | undefined =>
   codeFences(text).findLast(({ language, isClosed }) => isClosed && PYTHON.includes(language))?.code
 
-/** Lines without spaces at their ends, and without empty ones at the end. */
+/** Normalizes output for comparison: without trailing spaces and empty lines at the end. */
 const compared = (text: string): string =>
   text
     .split('\n')
@@ -64,7 +64,7 @@ const compared = (text: string): string =>
     .join('\n')
     .trimEnd()
 
-/** What tests run with. */
+/** The resources that tests run with. */
 interface Judge {
   readonly sandbox: Sandbox
   readonly limits: SandboxLimits
@@ -95,10 +95,10 @@ const runLines = async (
   return E.right(isRight ? 'passed' : 'failed')
 }
 
-/** Messages that the two sides of a test may exchange: an answer that asks without end is none. */
+/** Maximum number of messages between the two sides of a test. */
 const MAX_MESSAGES = 10_000
 
-/** One line for a line; undefined if the other side ended, or said too much. */
+/** Sends a line and reads one back; undefined if the other side ended or wrote too much. */
 const exchange = async (
   session: SandboxSession,
   line: string,
@@ -109,7 +109,7 @@ const exchange = async (
   return E.right(said.right._tag === 'Said' && said.right.said.dropped === 0 ? said.right.said.text : undefined)
 }
 
-/** What the side of the tests says about the test, if it says it. */
+/** Parses the verdict in a line of the tests' side, if it is one. */
 const verdictIn = (line: string): Verdict | undefined => {
   const read = parseJson(line)
   if (E.isLeft(read) || typeof read.right !== 'object' || read.right === null || !('holds' in read.right))
@@ -117,7 +117,7 @@ const verdictIn = (line: string): Verdict | undefined => {
   return E.right(read.right.holds === true ? 'passed' : 'failed')
 }
 
-/** Carries lines between both sides until the tests' side has a verdict. */
+/** Passes lines between both sides until the tests' side has a verdict. */
 const converse = async (answer: SandboxSession, tester: SandboxSession, signal: AbortSignal): Promise<Verdict> => {
   let line = ''
   for (let count = 0; count < MAX_MESSAGES; count++) {
@@ -177,20 +177,19 @@ const CODE_TESTS_OPTIONS: OptionKinds<CodeTestsOptions<never>> = {
 }
 
 /**
- * Runs the last block of Python of the answer against the task's tests, each in a sandbox of its
- * own.
+ * Runs the last Python block of the answer against the task's tests, each in its own sandbox.
  *
- * The answer cannot pass by anything but right values: what is expected of lines of output is
- * compared outside, and assertions run in a second sandbox, which asks the answer's for results and
- * believes it nothing else. So it makes no difference what the answer prints, when it ends, what it
- * replaces or which files it reads.
+ * An answer can pass only with right values: the expected output of a program is compared outside
+ * the sandbox, and assertions run in a second sandbox, which gets nothing but results from the
+ * first. What the answer prints, when it exits, and which files it reads or names it replaces makes
+ * no difference.
  *
  * Equation $r = n_{passed} / n$ with `share`; parts: `passed`, the share in any case, and `code`, 1
- *          if there was a program
- * Errors   `Left(RewardFailure)` where the sandbox cannot be had, when the signal aborts, or for a
- *          task without tests.
+ * if there was a program
+ * Errors   `Left(RewardFailure)` if the sandbox is not available, the signal aborts, or the task
+ *          has no tests.
  * Effects  one process for a test of lines, two for assertions.
- * Cost     about 0.05 s of processor time for each process, and what the program takes, to
+ * Cost     about 0.05 s of processor time for each process, plus the time of the program, up to
  *          `limits`.
  *
  * @example
@@ -215,7 +214,7 @@ export const codeTests = <T extends Task>(options: CodeTestsOptions<T>): RewardS
       }),
     )
     all.release()
-    if (signal.aborted) return E.left(rewardFailure('the score was called off'))
+    if (signal.aborted) return E.left(rewardFailure('the score was cancelled'))
     const failure = verdicts.find(E.isLeft)
     if (failure !== undefined) return E.left(rewardFailure(failure.left.reason))
     const passed = verdicts.filter((verdict) => E.isRight(verdict) && verdict.right === 'passed').length

@@ -8,33 +8,33 @@ import { endlessTasks, type RowTask, type TaskSource } from '../../data/task.js'
 import { ANSWER_PARTS, type AnswerReward, type AnswerRewardOptions, answerRange, answerScore } from './answerScore.js'
 import { blockOf, replyOf } from './reply.js'
 
-/** What is asked. */
+/** The target and the numbers of a puzzle. */
 export interface CountdownGoal {
   readonly target: number
   readonly numbers: readonly number[]
 }
 
-/** A puzzle, and one expression that solves it. */
+/** A puzzle with a solution. */
 export interface CountdownRow extends CountdownGoal {
   readonly solution: string
 }
 
 export interface CountdownTaskOptions {
-  /** How many numbers are given. Default 4. */
+  /** Count of given numbers. Default 4. */
   readonly numCount?: number
-  /** The largest that can be given. Default 100. */
+  /** Largest given number. Default 100. */
   readonly maxNumber?: number
-  /** The largest target but for sums of all numbers. Default 1000. */
+  /** Largest target, except for sums of all numbers. Default 1000. */
   readonly maxTarget?: number
 }
 
-/** The goal as the answer of a task. */
+/** Formats a goal as the answer of a task. */
 const answerOf = ({ target, numbers }: CountdownGoal): string => `target=${target}, numbers=${numbers.join(',')}`
 
 /**
- * The goal that the answer of a task states.
+ * Parses the goal from the answer of a task.
  *
- * Errors   `Left(FormatFailure)` for another text.
+ * Errors   `Left(FormatFailure)` for any other text.
  *
  * @example
  * countdownGoal('target=24, numbers=4,6').right // { target: 24, numbers: [4, 6] }
@@ -52,7 +52,7 @@ export const countdownGoal = (answer: string): E.Either<FormatFailure, Countdown
 
 const OPERATORS = ['+', '-', '*'] as const
 
-/** A value with an expression of it, and one of its negative where there is a difference in it. */
+/** A value with its expression, and with that of its negative if it contains a difference. */
 interface Folded {
   readonly value: number
   readonly text: string
@@ -97,11 +97,12 @@ const checkSizes = ({ numCount, maxNumber, maxTarget }: Required<CountdownTaskOp
 }
 
 /**
- * Puzzles without end. `numCount` numbers from 1 to `maxNumber` are drawn; in a random order they
- * are combined from the left by random `+ - *`, and the target is the size of what comes out, or
- * the sum of all where that is 0 or above `maxTarget`. Each puzzle has a solution.
+ * Makes an endless source of puzzles. `numCount` numbers from 1 to `maxNumber` are drawn and
+ * combined from the left, in random order, by random `+ - *`. The target is the absolute value of
+ * the result, or the sum of all numbers if that is 0 or above `maxTarget`. Every puzzle has a
+ * solution.
  *
- * Errors   throws RangeError for options that are no counts.
+ * Errors   throws RangeError for options that are not counts.
  * Source   the generator of TorchRL's `CountdownEnv`.
  *
  * @example
@@ -125,8 +126,8 @@ export const countdownTasks = (key: Key, given: CountdownTaskOptions = {}): Task
 }
 
 /**
- * What is wrong with an expression for a goal; undefined if it is right. Only `+ - * /`,
- * parentheses and the given numbers may occur, each number as often as it is given at most; the
+ * Returns the error of an expression for a goal; undefined if it is right. Only `+ - * /`,
+ * parentheses and the given numbers are allowed, each number at most as often as it is given. The
  * value is exact.
  *
  * @example
@@ -150,12 +151,12 @@ export const countdownProblem = (expression: string, { target, numbers }: Countd
 
 /**
  * Scores a reply by the expression in its first answer block: `correctReward` if it reaches the
- * target by the rules (`countdownProblem`), `formatReward` if not, 0 if there is no block. The
- * parts are `answer`, `think` and `right`.
+ * target by the rules (`countdownProblem`), `formatReward` if not, 0 without a block. The parts are
+ * `answer`, `think` and `right`.
  *
- * Errors   `score` throws Error if the task's answer is no goal (`countdownGoal`).
- * Source   TorchRL `CountdownRewardParser`, which evaluates Python and lets powers, concatenation
- *          and decimals through.
+ * Errors   `score` throws Error if the task's answer is not a goal (`countdownGoal`).
+ * Source   TorchRL `CountdownRewardParser`, which evaluates Python and accepts powers,
+ *          concatenation and decimals.
  *
  * @example
  * countdownReward().partNames // ['answer', 'think', 'right']

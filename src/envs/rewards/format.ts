@@ -1,12 +1,12 @@
-/** The form of an answer: blocks in tags, each once, in order, with nothing beside them. */
+/** The format of an answer: blocks in tags, each once, in order, with nothing outside. */
 import { aList, aNumber, aText, checkOptions } from '../../core/options.js'
 import type { Task } from '../../data/task.js'
 import { textOf } from '../../text/history/history.js'
 import type { Reward } from './reward.js'
 
 /**
- * What is asked of the form. `blocks`: each is there exactly once, opened and closed. `order`: each
- * begins behind the end of the one before it. `outside`: there is only white space beside them.
+ * A rule of the format. `blocks`: each block occurs exactly once, opened and closed. `order`: each
+ * block starts after the end of the previous one. `outside`: there is only white space outside.
  */
 export type FormatRule = (typeof FORMAT_RULES)[number]
 
@@ -17,21 +17,21 @@ export interface FormatScoreOptions {
   readonly blocks?: readonly string[]
   /** The rules that count. Default all. */
   readonly rules?: readonly FormatRule[]
-  /** What it costs to break all of the rules, in reward units; each costs the same. Default 1. */
+  /** Penalty for breaking all rules, in reward units; each rule costs the same. Default 1. */
   readonly factor?: number
-  /** A marker that may stand at the very end, such as that of the end of a turn. Default none. */
+  /** A marker that is allowed at the very end, such as that of the end of a turn. Default none. */
   readonly endOfTurn?: string
 }
 
-/** For each rule, whether it is kept; and what the broken ones cost: 0 or less, in reward units. */
+/** The rules that are kept, and the penalty of the broken ones: 0 or less, in reward units. */
 export interface FormatScore {
   readonly kept: Readonly<Record<FormatRule, boolean>>
   readonly penalty: number
 }
 
 /**
- * Throws RangeError for options that make no sense, with all of them that do not; `name` is the
- * function that was called.
+ * Checks the options and adds the defaults. Throws RangeError that lists all invalid options;
+ * `name` is the function that was called.
  */
 export const checkFormat = (name: string, options: FormatScoreOptions): Required<FormatScoreOptions> => {
   const { blocks = ['think', 'answer'], rules = FORMAT_RULES, factor = 1, endOfTurn = '' } = options
@@ -52,8 +52,8 @@ export const checkFormat = (name: string, options: FormatScoreOptions): Required
 type Place = readonly [start: number, end: number]
 
 /**
- * Where the only block of a tag is, its tags included; undefined if there is none, or a tag too
- * many.
+ * Returns the place of the only block of a tag, including its tags; undefined if it is missing or a
+ * tag occurs twice.
  */
 const onlyBlock = (text: string, tag: string): Place | undefined => {
   const [opening, closing] = [`<${tag}>`, `</${tag}>`]
@@ -62,7 +62,7 @@ const onlyBlock = (text: string, tag: string): Place | undefined => {
   return isOnce && close >= start + opening.length ? [start, close + closing.length] : undefined
 }
 
-/** Whether there is only white space outside of some places. */
+/** Returns true if there is only white space outside some places. */
 const isBare = (text: string, places: readonly Place[]): boolean => {
   let [rest, at] = ['', 0]
   for (const [start, end] of places.toSorted(([a], [b]) => a - b)) {
@@ -73,13 +73,13 @@ const isBare = (text: string, places: readonly Place[]): boolean => {
 }
 
 /**
- * Whether a completion keeps the form. A rule that cannot be judged, since a block is missing, is
- * broken.
+ * Scores the format of a completion. A rule that cannot be checked, because a block is missing,
+ * counts as broken.
  *
- * With `n` rules that count, `b` of them broken, the penalty is `-factor b / n`.
+ * With `n` rules, `b` of them broken, the penalty is `-factor b / n`.
  *
- * Errors   throws RangeError for options that make no sense, with all of them.
- * Cost     linear in the text, for each block: nothing a model writes takes longer.
+ * Errors   throws RangeError that lists all invalid options.
+ * Cost     linear in the text, for each block.
  *
  * @example
  * formatScore('<think>2 + 2</think><answer>4</answer> So.').kept // { blocks: true, order: true, outside: false }
@@ -100,10 +100,10 @@ export const formatScore = (completion: string, options: FormatScoreOptions = {}
 }
 
 /**
- * The form of the last answer as a reward of its own: `factor` for what keeps all rules, down to 0
- * for what breaks them. Its parts are the rules.
+ * Makes a reward of the format of the last answer: from 0 if all rules are broken to `factor` if
+ * all are kept. Its parts are the rules.
  *
- * Errors   throws RangeError for options that make no sense, with all of them.
+ * Errors   throws RangeError that lists all invalid options.
  *
  * @example
  * formatReward({ factor: 0.5 }).range // [0, 0.5]

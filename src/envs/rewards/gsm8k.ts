@@ -1,9 +1,9 @@
-/** The reward of GSM8K: is the number in the answer block the right one? */
+/** The reward of GSM8K: compares the number in the answer block with the reference. */
 import { aNumber, checkOptions } from '../../core/options.js'
 import { ANSWER_PARTS, type AnswerReward, type AnswerRewardOptions, answerRange } from './answerScore.js'
 import { blockOf, replyOf } from './reply.js'
 
-/** How a completion scores. */
+/** The score of a completion. */
 export interface GSM8KReward {
   /** `correctReward` for the right answer, `formatReward` for another answer, 0 for none. */
   readonly reward: number
@@ -18,12 +18,12 @@ export interface GSM8KReward {
 export type GSM8KRewardOptions = AnswerRewardOptions
 
 const NUMBER = /^([+-]?)(\d*)(?:\.(\d*))?$/
-/** A number whose digits stand in groups of three, as in `1,000`. */
+/** A number with digits in groups of three, as in `1,000`. */
 const GROUPED = /^[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?$/
 
 const reversed = (digits: string): string => [...digits].reverse().join('')
 
-/** The number of zeros that digits begin with. */
+/** Returns the number of leading zeros. */
 const zerosOf = (digits: string): number => /^0*/.exec(digits)![0].length // it matches any text
 
 /**
@@ -54,8 +54,8 @@ export const canonicalNumber = (text: string): string | undefined => {
 }
 
 /**
- * The reference's final answer: what follows `#### `. Undefined if that does not occur exactly
- * once.
+ * Returns the reference's final answer: the text after `#### `; undefined unless that occurs
+ * exactly once.
  */
 const referenceAnswer = (reference: string): string | undefined => {
   const parts = reference.split('#### ')
@@ -64,13 +64,13 @@ const referenceAnswer = (reference: string): string | undefined => {
 
 /**
  * Scores a completion against a GSM8K answer text. The first answer block counts. Two answers are
- * equal if they are the same number in any spelling (`canonicalNumber`); what is not a number is
- * compared as text.
+ * equal if they are the same number in any spelling (`canonicalNumber`); other texts are compared
+ * literally.
  *
- * Errors   throws Error if the reference does not contain `#### ` exactly once: such a row is
- *          refused when it is loaded.
- * Source   TorchRL `GSM8KRewardParser` (1.0 / 0.1 / 0); numeric instead of textual comparison, and
- *          only the completion is read.
+ * Errors   throws Error if the reference does not contain `#### ` exactly once. Such rows are
+ *          rejected when they are loaded.
+ * Source   TorchRL `GSM8KRewardParser` (1.0 / 0.1 / 0); here numbers are compared instead of texts,
+ *          and only the completion is read.
  *
  * @example
  * gsm8kReward('<think>6 * 3 = 18</think><answer>$18.00</answer>', 'She makes 6*3=18\n#### 18').reward // 1
@@ -93,8 +93,8 @@ export const gsm8kReward = (completion: string, reference: string, options: GSM8
 }
 
 /**
- * The same as a reward of the assistant's last message. Its parts are `answer`, `think` and
- * `right`.
+ * Makes a reward of `gsm8kReward` on the assistant's last message. Its parts are `answer`, `think`
+ * and `right`.
  *
  * Errors   `score` throws Error if the task's answer does not contain `#### ` exactly once.
  *

@@ -1,4 +1,4 @@
-/** A model as judge: what it thinks of an answer, as a verdict of a schema. */
+/** A model as judge: the reward is its verdict, an object of a schema. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { parseJson } from '../../core/json.js'
@@ -14,7 +14,7 @@ import { appendMessage, History, lastMessage, type Message, message, textOf } fr
 import { replyOf } from './reply.js'
 import type { Answered, RewardFailure, RewardService, ScoreContext, Scored } from './reward.js'
 
-/** The verdict of a judge that is asked for nothing else. */
+/** The default verdict of a judge. */
 export interface JudgeVerdict {
   readonly reason: string
   /** From 0 to 1. */
@@ -23,22 +23,22 @@ export interface JudgeVerdict {
 
 export interface JudgeOptions<T extends Task, V> {
   /**
-   * Who judges, one conversation at a time. Make it with temperature 0: then equal answers are
-   * judged equally.
+   * The policy that judges, one conversation at a time. Use temperature 0, so that equal answers
+   * get equal verdicts.
    */
   readonly judge: Policy<HistoryPrompt, HistoryAction>
-  /** What to judge by, in words. */
+  /** The criterion in words. */
   readonly rubric: string
-  /** What a verdict is: an object in JSON. */
+  /** The schema of a verdict: a JSON object. */
   readonly verdict: z.ZodType<V>
-  /** What a verdict is worth, from 0 to 1. */
+  /** Returns the score of a verdict, from 0 to 1. */
   readonly worth: (verdict: V) => number
   readonly name?: string
-  /** The worth from which on the task counts as solved. Default 1. */
+  /** The score from which on the task counts as solved. Default 1. */
   readonly solvedAt?: number
-  /** How often it is asked while what it says is no verdict. Default 3. */
+  /** Maximum calls of the judge until it returns a valid verdict. Default 3. */
   readonly attempts?: number
-  /** What the judge is told to compare with. Default: the task's answer. */
+  /** Returns the reference that the judge compares with. Default: the task's answer. */
   readonly reference?: (task: T) => string
 }
 
@@ -48,10 +48,10 @@ export const JUDGE_VERDICT: z.ZodType<JudgeVerdict> = z.object({
   score: z.number().min(0).max(1).describe('0 for worthless, 1 for fully right'),
 })
 
-/** Longest reply of a judge that is read, and longest that a failure quotes, in UTF-16 units. */
+/** Maximum length of a judge's reply, and of its quote in a failure, in UTF-16 units. */
 const [LONGEST, QUOTED] = [100_000, 1000]
 
-/** A mark of 16 digits that does not occur in a text. */
+/** Returns a mark of 16 digits that does not occur in a text. */
 const markFor = (text: string, key: Key): string => {
   for (let i = 0; ; i++) {
     const mark = formatKey(child(key, i))
@@ -75,8 +75,8 @@ const HIDDEN = /(?!\u200c|\u200d|[\ufe00-\ufe0f])[\p{Default_Ignorable_Code_Poin
 const INK = /[^\s\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800]/u
 
 /**
- * The conversation with a judge. What the policy wrote is between marks that it could not know, and
- * is data there.
+ * Builds the conversation with a judge. The policy's text is enclosed in marks that its author
+ * cannot know, and is declared to be data.
  */
 const asking = <T extends Task, V>({ task, history }: Answered<T>, options: JudgeOptions<T, V>, key: Key): History => {
   const answer = replyOf({ history }).replace(HIDDEN, '')
@@ -111,7 +111,7 @@ const jsonOf = (reply: string): string => {
 const verdictOf = <V>(reply: string, schema: z.ZodType<V>): E.Either<string, V> => {
   const json = jsonOf(reply)
   const parsed = parseJson(json)
-  if (E.isLeft(parsed)) return E.left('it is no JSON')
+  if (E.isLeft(parsed)) return E.left('it is not JSON')
   const strict = parseStrictJson(json) // refuses a key that occurs twice, of which `parseJson` takes the last
   if (E.isLeft(strict)) return strict
   return fitSchema(schema, parsed.right)
@@ -126,11 +126,11 @@ const answerOf = async (
   { key, signal }: ScoreContext,
 ): Promise<E.Either<PolicyFailure, Message>> => {
   const prompt = TensorDict({ history: { prompt: data([history]) } }, [1])
-  const acted = await judge.act(prompt as TensorDict<HistoryPrompt>, key, { signal })() // it has what is asked for
+  const acted = await judge.act(prompt as TensorDict<HistoryPrompt>, key, { signal })() // it has the requested entries
   return E.map((action: TensorDict<HistoryAction>) => get(action, 'history', 'response').items.first()!)(acted)
 }
 
-/** Asks until there is a verdict. A reply that is none is answered with what is wrong with it. */
+/** Calls the judge until it returns a verdict. An invalid reply is answered with its error. */
 const judged = async <T extends Task, V>(
   answered: Answered<T>,
   options: JudgeOptions<T, V>,
@@ -144,15 +144,15 @@ const judged = async <T extends Task, V>(
     const verdict = verdictOf(textOf(said.right), schema)
     if (E.isRight(verdict)) {
       const score = worth(verdict.right)
-      if (!(score >= 0 && score <= 1)) return failed(name, `a verdict is worth ${score}, which is not from 0 to 1`)
+      if (!(score >= 0 && score <= 1)) return failed(name, `a verdict has the score ${score}, which is not from 0 to 1`)
       return E.right({ reward: score, success: score >= solvedAt, parts: { score, attempts: attempt } })
     }
-    const complaint = `That is no verdict: ${verdict.left}. Reply with the JSON object alone.`
+    const complaint = `That is not a verdict: ${verdict.left}. Reply with the JSON object alone.`
     history = appendMessage(appendMessage(history, said.right), message('user', complaint))
   }
   const last = lastMessage({ ...history, messages: history.messages.pop() })
   const quoted = last === undefined ? '' : textOf(last).slice(0, QUOTED)
-  return failed(name, `no verdict in ${attempts} attempts; the judge said last: ${JSON.stringify(quoted)}`)
+  return failed(name, `no verdict in ${attempts} attempts; its last reply was ${JSON.stringify(quoted)}`)
 }
 
 const JUDGE_REWARD_OPTIONS: OptionKinds<JudgeOptions<never, never>> = {

@@ -1,19 +1,16 @@
 import { aNumber, checkOptions } from '../../core/options.js'
-/** The reward of a length: a soft end before the hard one. */
+/** The penalty of long completions: a soft limit before the hard one. */
 
 export interface OverlongOptions {
-  /** Tokens that a completion may have. */
+  /** Maximum tokens of a completion. */
   readonly longest: number
-  /** The last so many of them cost something. */
+  /** The number of last tokens that are penalized. */
   readonly cache: number
-  /** What a completion of the longest length costs, in reward units. Default 1. */
+  /** Penalty of a completion of maximum length, in reward units. Default 1. */
   readonly factor?: number
 }
 
-/**
- * Throws RangeError for options that make no sense, with all of them that do not; `name` is the
- * function that was called.
- */
+/** Throws RangeError that lists all invalid options; `name` is the function that was called. */
 export const checkOverlong = (name: string, { longest, cache, factor = 1 }: OverlongOptions): void => {
   const problems = [
     ...(Number.isInteger(longest) && longest >= 1 ? [] : [`longest must be at least 1, got ${longest}`]),
@@ -26,13 +23,13 @@ export const checkOverlong = (name: string, { longest, cache, factor = 1 }: Over
 }
 
 /**
- * The soft penalty of a completion that is nearly or really too long.
+ * Returns the soft penalty of a completion near or above the maximum length.
  *
- * With `L` tokens at most and the last `c` of them: 0 up to `L - c`, then `factor (L - c - n) / c`,
- * down to `-factor` at `L` and beyond.
+ * With at most `L` tokens and the last `c` of them penalized: 0 up to `L - c`, then `factor (L - c
+ * - n) / c`, down to `-factor` at `L` and beyond.
  *
  * Units    tokens in, reward units out.
- * Errors   throws RangeError for a cache that is longer than all, or numbers that are not positive.
+ * Errors   throws RangeError for a cache above the maximum, or numbers that are not positive.
  * Source   DAPO, Yu et al. 2025, arXiv:2503.14476, section 3.4, equation 13, whose longest is 20480
  *          and cache 4096; verl's `overlong_buffer`.
  *

@@ -35,7 +35,7 @@ const RUBRIC =
 
 const verdictSchema = z.array(z.object({ id: z.string(), score: z.number().min(0).max(1) }))
 
-/** A group that gathers: its members' answers, and what to tell them. */
+/** A group that is not complete: its members' answers, and their callbacks. */
 interface Gathering {
   readonly members: { readonly answered: Answered; readonly settle: (result: Ranked) => void }[]
 }
@@ -66,13 +66,13 @@ const scoresOf = (reply: string, size: number): E.Either<string, readonly number
 }
 
 /**
- * Makes a reward by comparison: a judge reads all trajectories of a group and scores each from 0 to 1.
- * A conversation that has ended waits for the others of its group, so its members must be played
+ * Makes a reward by comparison: a judge reads all trajectories of a group and scores each from 0 to
+ * 1. A conversation that has ended waits for the others of its group, so its members must be played
  * independently, as `LLMCollector({ concurrent })` does.
  *
  * Errors   throws RangeError for unknown options and a group of less than 2. `score` returns
  *          `Left(RewardFailure)` for all members if the judge fails or gives no verdict, and for
- *          those that wait if a member does not come in time or is called off.
+ *          the waiting members if one does not arrive in time or is cancelled.
  * Source   RULER of OpenPipe ART (2025), whose judge scores a group relative to itself.
  *
  * @example
@@ -98,13 +98,13 @@ export const rankingReward = <T extends Task = Task>(options: RankingRewardOptio
       [1],
     )
     const life = cancellation({ deadlineMs: waitMs })
-    const acted = await judge.act(prompt as TensorDict<HistoryPrompt>, key, { signal: life.signal })() // it has what is asked for
+    const acted = await judge.act(prompt as TensorDict<HistoryPrompt>, key, { signal: life.signal })() // it has the requested entries
     life.release()
     if (E.isLeft(acted)) return E.left(`the judge ${judge.name} failed: ${acted.left.reason}`)
     return scoresOf(textOf(get(acted.right, 'history', 'response').items.first()!), group.length)
   }
 
-  /** Puts a conversation into its group; the last one has the group judged. */
+  /** Adds a conversation to its group; the last one calls the judge. */
   const join = (id: string, answered: Answered, context: ScoreContext): Promise<Ranked> =>
     new Promise((settle) => {
       const gathering = gatherings.get(id) ?? { members: [] }
@@ -124,7 +124,7 @@ export const rankingReward = <T extends Task = Task>(options: RankingRewardOptio
       )
     })
 
-  /** A member that leaves takes its group with it: the others would wait in vain. */
+  /** Fails the whole group when a member leaves, because the others would wait in vain. */
   const dissolve = (id: string, reason: string): void => {
     for (const { settle } of gatherings.get(id)?.members ?? []) settle(E.left(reason))
     gatherings.delete(id)
@@ -136,13 +136,13 @@ export const rankingReward = <T extends Task = Task>(options: RankingRewardOptio
     range: [0, 1],
     score: (answered, context) => async () => {
       const { episode, signal } = context
-      if (episode === undefined) return failed('it compares conversations of an environment, and there is none')
+      if (episode === undefined) return failed('it compares conversations of an environment, but has none')
       const { group } = episode
       const silence = timers.after(waitMs, () => dissolve(group, `the group was not complete within ${waitMs} ms`))
       const ranked = await unlessAborted(join(group, answered, context), signal)
       silence()
-      if (ranked === ABORTED) dissolve(group, 'a conversation of the group was called off')
-      if (ranked === ABORTED) return failed('the conversation was called off')
+      if (ranked === ABORTED) dissolve(group, 'a conversation of the group was cancelled')
+      if (ranked === ABORTED) return failed('the conversation was cancelled')
       return E.bimap(
         (reason: string): RewardFailure => ({ _tag: 'RewardFailure', rewardName: name, reason }),
         (score: number): Scored => ({ reward: score, success: score >= 1, parts: { score } }),

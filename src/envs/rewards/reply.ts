@@ -1,4 +1,4 @@
-/** What a reward reads of a conversation. */
+/** The text of a conversation that rewards read. */
 import { textOf } from '../../text/history/history.js'
 import type { Answered } from './reward.js'
 
@@ -13,7 +13,7 @@ export const replyOf = ({ history, finish }: Pick<Answered, 'history' | 'finish'
 }
 
 /**
- * What the first block of a tag holds, trimmed; '' if there is none that is closed.
+ * Returns the trimmed content of the first closed block of a tag, or ''.
  *
  * @example
  * blockOf('So <answer> 18 </answer>', 'answer') // '18'

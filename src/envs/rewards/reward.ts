@@ -15,7 +15,7 @@ import type { Episode } from '../base/episode.js'
 /** A conversation about a task. */
 export interface Answered<out T extends Task = Task> {
   readonly task: T
-  /** The messages, up to the policy's last one and the tool results behind it. */
+  /** The messages, up to the policy's last one and the tool results after it. */
   readonly history: History
   /**
    * The observation of the tool call that ended the episode (`status: 'finish'`). Default: none.
@@ -25,31 +25,30 @@ export interface Answered<out T extends Task = Task> {
   readonly tools?: Readonly<Record<string, unknown>> | undefined
 }
 
-/** What an answer is worth. */
+/** The score of an answer. */
 export interface Scored {
   /** In reward units; not NaN. */
   readonly reward: number
-  /** Whether the task counts as solved. */
+  /** True if the task counts as solved. */
   readonly success: boolean
-  /** What the reward is made of, by name: every reward says its names in `partNames`. */
+  /** The components of the reward, by the names in `partNames`. */
   readonly parts: Readonly<Record<string, number>>
 }
 
 /**
- * A reward as a pure function: equal arguments, equal score, whatever the text. `P` are the names
- * of its parts.
+ * A reward as a pure function: equal arguments give equal scores. `P` are the names of its parts.
  */
 export interface Reward<in T extends Task = Task, out P extends string = string> {
   readonly name: string
   readonly partNames: readonly P[]
-  /** Lowest and highest that `reward` can be. */
+  /** The lowest and the highest possible `reward`. */
   readonly range: readonly [lowest: number, highest: number]
   readonly score: (answered: Answered<T>) => Scored
 }
 
 /**
- * What a reward needs could not be had, which says nothing about the answer: the rollout fails, and
- * gets no reward.
+ * The failure of a reward, which does not depend on the answer: the rollout fails and gets no
+ * reward.
  */
 export interface RewardFailure {
   readonly _tag: 'RewardFailure'
@@ -62,11 +61,11 @@ export interface ScoreContext {
   readonly key: Key
   /** The conversation and its group; undefined outside of environments. */
   readonly episode?: Episode | undefined
-  /** Aborted when nobody waits any more. */
+  /** Aborts when the score is no longer needed. */
   readonly signal: AbortSignal
 }
 
-/** A reward that asks a model, a sandbox or a server. */
+/** A reward that calls a model, a sandbox or a server. */
 export interface RewardService<in T extends Task = Task, out P extends string = string>
   extends Omit<Reward<T, P>, 'score'> {
   readonly score: (answered: Answered<T>, context: ScoreContext) => TaskEither<RewardFailure, Scored>

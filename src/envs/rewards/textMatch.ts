@@ -1,4 +1,4 @@
-/** Rewards of answers in words: exact match, and the overlap of words. */
+/** Rewards of answers in words: exact match and word overlap. */
 import { aFunction, aNumber, checkOptions, oneOf } from '../../core/options.js'
 import type { Task } from '../../data/task.js'
 import { blockOf, replyOf } from './reply.js'
@@ -6,17 +6,18 @@ import type { Answered, Reward } from './reward.js'
 
 export interface TextRewardOptions<in T extends Task = Task> {
   /**
-   * `reply`: the whole message is the answer. `block`: its first answer block is. Default `reply`.
+   * `reply`: the answer is the whole message. `block`: the answer is the first answer block.
+   * Default `reply`.
    */
   readonly read?: 'reply' | 'block'
-  /** What may be answered; the best match counts. Default: the task's answer. */
+  /** Returns the accepted answers; the best match counts. Default: the task's answer. */
   readonly answers?: (task: T) => readonly string[]
 }
 
 export interface ExactMatchOptions<in T extends Task = Task> extends TextRewardOptions<T> {
   /**
-   * `exact`: but for spaces around it. `squad`: capitals, punctuation, articles and spaces do not
-   * count. Default `exact`.
+   * `exact`: equal except for surrounding spaces. `squad`: case, punctuation, articles and spaces
+   * are ignored. Default `exact`.
    */
   readonly compare?: 'exact' | 'squad'
 }
@@ -26,13 +27,13 @@ export interface TokenF1Options<in T extends Task = Task> extends TextRewardOpti
   readonly solvedAt?: number
 }
 
-/** What Python's `string.punctuation` holds. */
+/** The characters of Python's `string.punctuation`. */
 const PUNCTUATION = /[!-/:-@[-`{-~]/g
 const ARTICLES = /(?<![\p{L}\p{N}_])(?:a|an|the)(?![\p{L}\p{N}_])/gu
 
 /**
- * A text in small letters, without ASCII punctuation, without the articles a, an and the, with
- * single spaces.
+ * Normalizes a text: lower case, without ASCII punctuation, without the articles a, an and the, and
+ * with single spaces.
  *
  * Source   `normalize_answer` of SQuAD 1.1, Rajpurkar et al. 2016, arXiv:1606.05250, section 6.1.
  *
@@ -48,8 +49,9 @@ const wordsOf = (text: string): readonly string[] =>
     .filter((word) => word !== '')
 
 /**
- * The harmonic mean of precision and recall of words: with `c` words in common, counted as often as
- * both have them, `F1 = 2 c / (|a| + |b|)`. Where one has no words, 1 if neither has, else 0.
+ * Returns the harmonic mean of precision and recall of words: with `c` common words, counted with
+ * multiplicity, `F1 = 2 c / (|a| + |b|)`. If a text has no words, the result is 1 if neither has
+ * any, else 0.
  *
  * Source   `f1_score` of SQuAD 1.1 on `squadText`; texts without words as in SQuAD 2.0.
  *
@@ -77,8 +79,8 @@ const references = <T extends Task>(task: T, { answers }: TextRewardOptions<T>):
   answers === undefined ? [task.answer] : answers(task)
 
 /**
- * 1 for an answer that is the task's, 0 for any other. Its part is `match`. No answer matches
- * nothing.
+ * Makes a reward of 1 for the task's answer and 0 for any other. Its part is `match`. An empty
+ * answer never matches.
  *
  * @example
  * exactMatch().range // [0, 1]
@@ -104,8 +106,8 @@ export const exactMatch = <T extends Task = Task>(options: ExactMatchOptions<T> 
 }
 
 /**
- * The F1 of the words of an answer and of the task's (`tokenF1`). Its parts are `f1` and `match`,
- * which is 1 where the two are the same text (`squadText`). No answer is worth nothing.
+ * Makes a reward of the word F1 between the answer and the task's (`tokenF1`). Its parts are `f1`
+ * and `match`, which is 1 if both are the same text (`squadText`). An empty answer scores 0.
  *
  * Errors   throws RangeError unless `solvedAt` is above 0 and at most 1.
  *

@@ -1,4 +1,4 @@
-/** Rewards of several, by weights. */
+/** Weighted sums of rewards. */
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { child } from '../../core/key.js'
@@ -9,7 +9,7 @@ import type { Answered, AnyReward, Reward, RewardFailure, RewardService, ScoreCo
 export interface WeightedRewardOptions {
   /** Default: `weighted`. */
   readonly name?: string
-  /** Which of the rewards say that a task is solved. Default: the first alone. */
+  /** The rewards that decide if a task is solved. Default: the first alone. */
   readonly success?: 'first' | 'all' | 'any'
 }
 
@@ -64,14 +64,14 @@ const combined = <T extends Task>(
 }
 
 /**
- * The sum of rewards by weights: `sum_i w_i r_i`. Its parts are those of all, `NAME.PART`, and
- * `NAME.reward` for what each is worth before its weight; the task is solved where the first reward
- * says so, unless `success` says otherwise.
+ * Makes a weighted sum of rewards: `sum_i w_i r_i`. Its parts are those of all rewards, as
+ * `NAME.PART`, and `NAME.reward` for each unweighted reward. The task is solved if the first reward
+ * reports success, unless `success` is set.
  *
- * Units    the range is that of the sum: `sum_i` of the lower and of the higher end of
- *          `w_i range_i`.
- * Errors   throws RangeError, with all problems, for no rewards, weights that are no numbers, and
- *          names that occur twice.
+ * Units    the range is that of the sum: `sum_i` of the lower and of the higher end of `w_i
+ *          range_i`.
+ * Errors   throws RangeError that lists all problems: no rewards, weights that are not finite, and
+ *          duplicate names.
  *
  * @example
  * weightedReward([[1, exactMatch()], [0.5, tokenF1Reward()]]).range // [0, 1.5]
@@ -103,10 +103,10 @@ const asked = <T extends Task>(
 }
 
 /**
- * The same where some of the rewards are services, which are asked at the same time, each with a
- * key of its own.
+ * Makes a weighted sum that may contain services, which are called concurrently, each with its own
+ * key.
  *
- * Errors   throws as `weightedReward` does; `score` gives the failure of the first service that
+ * Errors   throws as `weightedReward` does; `score` returns the failure of the first service that
  *          fails.
  *
  * @example

@@ -129,7 +129,9 @@ const closePage = async ({ pages }: Room, id: string): Promise<void> => {
   await open?.page.close().catch(() => {}) // the browser has ended, and the page with it
 }
 
-/** Closes idle pages past their time limit, and the least recently used ones if there are too many. */
+/**
+ * Closes idle pages past their time limit, and if there are too many, the least recently used ones.
+ */
 const makeRoom = async (room: Room, { limits, world }: Settings): Promise<'room' | 'full'> => {
   const idle = [...room.pages]
     .filter(([, { use }]) => use === 'idle')

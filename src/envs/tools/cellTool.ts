@@ -96,7 +96,7 @@ export const cellTool = (language: CellLanguage, options: CellToolOptions): Cell
   const after = memory === 'none' ? 'forget' : 'keep'
   const made = tool<Record<string, z.ZodString>, readonly string[] | null>({
     name,
-    description: `${language.description} ${memory === 'none' ? 'Every call begins anew.' : 'What earlier calls made is still there.'}`,
+    description: `${language.description} ${memory === 'none' ? 'Each call starts from an empty state.' : 'Variables and files of earlier calls are kept.'}`,
     parameters: { [language.argument]: z.string().max(MAX_CODE_LENGTH) },
     initial: memory === 'none' ? null : [],
     run: (args, { state, signal }) => {

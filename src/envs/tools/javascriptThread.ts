@@ -1,4 +1,4 @@
-/** JavaScript in QuickJS, compiled to WebAssembly, in a thread: the program of the thread. */
+/** The program of the thread that runs JavaScript in QuickJS, compiled to WebAssembly. */
 
 import * as E from 'fp-ts/lib/Either.js'
 import type { QuickJSContext, QuickJSHandle, QuickJSRuntime, QuickJSWASMModule } from 'quickjs-emscripten'
@@ -7,53 +7,51 @@ import { optionalPackage } from '../../data/codecs/optionalPackage.js'
 import { importPackage } from '../../live/environment.js'
 
 export interface JavaScriptLimits {
-  /** Of all cells of a call. */
+  /** Time for all cells of a call, in milliseconds. */
   readonly wallMs: number
   readonly memoryBytes: number
-  /** UTF-16 units of output. */
+  /** Maximum UTF-16 units of output. */
   readonly outputLength: number
 }
 
-/** What a call runs. */
+/** The code of one cell and its seed. */
 export interface JavaScriptCell {
   readonly code: string
-  /** Its random numbers come from here: 31 bits. */
+  /** The seed of its random numbers: 31 bits. */
   readonly seed: number
 }
 
-/** Cells that are run one after the other in a new world. */
+/** Cells to run one after another in a new context. */
 export interface JavaScriptRequest {
   readonly cells: readonly JavaScriptCell[]
   readonly limits: JavaScriptLimits
 }
 
-/** What became of the last cell: `lost` is one before it that did not run again as it did. */
+/** The result of the last cell. `lost`: an earlier cell did not repeat its result. */
 export interface JavaScriptReply {
   readonly _tag: 'ok' | 'error' | 'wall' | 'lost'
   readonly text: string
-  /** Units of output that were not kept. */
+  /** Number of units of output that were dropped. */
   readonly dropped: number
 }
 
-/**
- * What the thread says: that it is ready, why it cannot be, a reply, or that it must not be used
- * again.
- */
+/** A message of the thread: ready, missing package, reply, or broken and no longer usable. */
 export type JavaScriptWord =
   | { readonly _tag: 'Ready' }
   | { readonly _tag: 'Missing'; readonly reason: string }
   | { readonly _tag: 'Reply'; readonly reply: JavaScriptReply }
   | { readonly _tag: 'Broken'; readonly reason: string }
 
-/** Deeper than any reasonable program, and far from the end of the thread's own stack. */
+/** Stack size: deeper than any reasonable program, and far below the thread's own stack. */
 const STACK_BYTES = 128 * 1024
 
-/** Time to say what went wrong, for an error that is thrown at the very end. */
+/** Extra time to format an error that is thrown at the very end. */
 const EPILOGUE_MS = 200
 
 /**
- * The world of a cell: a console, random numbers of the call's key, and nothing that tells the time
- * or when memory is freed. It gives functions that begin a cell, and show a value and an error.
+ * The globals of a cell: a console, random numbers from the call's key, and nothing that reveals
+ * the time or garbage collection. Returns functions that start a cell and format a value or an
+ * error.
  */
 const PRELUDE = `(() => {
   const { print } = globalThis
@@ -86,7 +84,7 @@ const PRELUDE = `(() => {
   }
 })()`
 
-/** A text of limited length that is written bit by bit. */
+/** Collects text up to a maximum length. */
 const output = (limit: number) => {
   let text = ''
   let dropped = 0
@@ -100,13 +98,13 @@ const output = (limit: number) => {
   }
 }
 
-/** A world and what is written in it. */
+/** A QuickJS context and its output. */
 interface World {
   readonly context: QuickJSContext
   readonly runtime: QuickJSRuntime
   readonly show: (value: QuickJSHandle) => string
   readonly fault: (error: QuickJSHandle) => string
-  /** Random numbers come from this seed now. */
+  /** Seeds the random numbers. */
   readonly begin: (seed: number) => void
   readonly output: ReturnType<typeof output>
   readonly allow: (ms: number) => void
@@ -154,7 +152,7 @@ const failed = ({ isOver, allow, output, fault }: World, error: QuickJSHandle): 
   return 'error'
 }
 
-/** Runs jobs until there are none, or the time is over. */
+/** Runs pending jobs until none is left or the time is up. */
 const drained = (world: World): Outcome => {
   while (world.runtime.hasPendingJob() && !world.isOver()) {
     const jobs = world.runtime.executePendingJobs(100)
@@ -163,7 +161,7 @@ const drained = (world: World): Outcome => {
   return world.isOver() ? 'wall' : 'ok'
 }
 
-/** Runs a cell, and shows its value: of a promise, what it becomes. */
+/** Runs a cell and prints its value. A promise is awaited first. */
 const runCell = (world: World, { code, seed }: JavaScriptCell): Outcome => {
   const { context, output, show, begin } = world
   begin(seed)
@@ -196,7 +194,7 @@ const replyOf = (library: QuickJSWASMModule, { cells, limits }: JavaScriptReques
   return { _tag: outcome, text: text.slice(before), dropped }
 }
 
-/** The program of the thread: answers requests until it is ended. */
+/** Runs the thread: answers requests until it is ended. */
 export const javascriptThread = async (port: ThreadPort): Promise<void> => {
   const say = (word: JavaScriptWord): void => port.post(word)
   const loaded = await optionalPackage('quickjs-emscripten', 'the tool javascript', () =>
@@ -208,9 +206,9 @@ export const javascriptThread = async (port: ThreadPort): Promise<void> => {
   }
   port.listen(async (message) => {
     try {
-      // A library of its own for each call: what another call did to its memory is gone with it.
+      // Each call has its own library instance, so no call sees memory that another one changed.
       const library = await loaded.right.newQuickJSWASMModule()
-      say({ _tag: 'Reply', reply: replyOf(library, message as JavaScriptRequest) }) // what the tool sends
+      say({ _tag: 'Reply', reply: replyOf(library, message as JavaScriptRequest) }) // sent by the tool
     } catch (error) {
       say({ _tag: 'Broken', reason: error instanceof Error ? error.name : 'an error' })
     }

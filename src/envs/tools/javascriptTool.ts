@@ -19,24 +19,24 @@ import { type Tool, type ToolReply, tool, toolFailure } from './tool.js'
 export interface JavaScriptToolOptions {
   readonly name?: string
   /**
-   * `session`: what the conversation's earlier calls made is there, for they are run again. Default
-   * `none`.
+   * `none`: each call starts from an empty state. `session`: variables of the conversation's
+   * earlier calls are restored by running those calls again. Default `none`.
    */
   readonly memory?: 'none' | 'session'
-  /** Default: 5 s, 64 MiB, 65,536 characters of output. */
+  /** Limits of a call. Default: 5 s, 64 MiB, 65,536 characters of output. */
   readonly limits?: Partial<JavaScriptLimits>
-  /** Threads that wait for the next call. Default 2. */
+  /** Maximum number of idle threads. Default 2. */
   readonly maxIdle?: number
-  /** A thread that waits so long is ended. Default 30 s. */
+  /** Milliseconds after which an idle thread is ended. Default 30,000. */
   readonly idleMs?: number
   readonly threads?: Threads
   readonly timers?: Timers
 }
 
-/** A tool that keeps threads between calls. */
+/** A tool that keeps threads running between calls. */
 export interface JavaScriptTool extends Tool {
   readonly idle: () => number
-  /** Ends them. Resolves when nothing is left. */
+  /** Ends the idle threads. Resolves once all have ended. */
   readonly close: () => Promise<void>
 }
 
@@ -46,14 +46,14 @@ const MAX_CELLS = 256
 const MAX_CODE_LENGTH = 100_000
 
 /**
- * A thread whose interpreter does not look at the clock, in the middle of one long operation, is
- * ended after so much more.
+ * Extra milliseconds before a thread is ended from outside. The interpreter cannot check the clock
+ * during one long operation.
  */
 const GRACE_MS = 1000
 
 const START_MS = 300_000
 
-/** A thread, and the word that it says next. */
+/** A thread and a function that resolves with its next message. */
 interface Worker {
   readonly thread: Thread
   readonly next: () => Promise<JavaScriptWord>
@@ -67,7 +67,7 @@ const workerOf = (thread: Thread): Worker => {
     else told(word)
     told = undefined
   }
-  thread.listen((message) => tell(message as JavaScriptWord)) // what `javascriptThread` says
+  thread.listen((message) => tell(message as JavaScriptWord)) // sent by `javascriptThread`
   void thread.ended.then(({ reason }) => tell({ _tag: 'Broken', reason }))
   return {
     thread,
@@ -82,9 +82,10 @@ const workerOf = (thread: Thread): Worker => {
 
 const ended = (worker: Worker): Promise<void> => worker.thread.stop(Promise.resolve(), 0)
 
-/** The observation of a reply. */
+/** Formats a reply as an observation. */
 const textOf = ({ _tag, text, dropped }: JavaScriptReply, { wallMs }: JavaScriptLimits): string => {
-  if (_tag === 'lost') return `[the session is lost: its ${text} did not run again; the next one begins anew]`
+  if (_tag === 'lost')
+    return `[the session is lost: its ${text} failed when it was run again; the next call starts a new session]`
   const lines = [
     text.replace(/\n$/, ''),
     ...(dropped === 0 ? [] : [`[${dropped} more characters of output]`]),
@@ -93,7 +94,7 @@ const textOf = ({ _tag, text, dropped }: JavaScriptReply, { wallMs }: JavaScript
   return lines.length === 0 ? '[no output]' : lines.join('\n')
 }
 
-/** The threads of a tool. */
+/** Manages the threads of a tool. */
 const workers = (options: JavaScriptToolOptions) => {
   const { maxIdle = 2, idleMs = 30_000, threads = liveThreads, timers = liveTimers } = options
   const idle = new Map<Worker, () => void>()
@@ -116,7 +117,7 @@ const workers = (options: JavaScriptToolOptions) => {
       const word = await worker.next()
       if (word._tag === 'Ready') return E.right(worker)
       await ended(worker)
-      return E.left(word._tag === 'Reply' ? 'the thread said what it was not asked' : word.reason)
+      return E.left(word._tag === 'Reply' ? 'the thread sent an unexpected message' : word.reason)
     },
     giveBack: async (worker: Worker): Promise<void> => {
       if (idle.size >= maxIdle) return ended(worker)
@@ -145,17 +146,17 @@ const JAVASCRIPT_TOOL_OPTIONS: OptionKinds<JavaScriptToolOptions> = {
 }
 
 /**
- * JavaScript as a tool: its argument is `code`, and its result what was written to the console, and
+ * Makes a tool that runs JavaScript. Its argument is `code`; its result is the console output and
  * the value of the last expression.
  *
- * It runs in QuickJS, in WebAssembly, in a thread: there is no file, no network, no module and no
- * object of this process to be had. Equal calls give equal results: random numbers come from the
- * call's key, and there is no clock. Promises are waited for, to the limit of time.
+ * The code runs in QuickJS, compiled to WebAssembly, in a thread. It has no access to files, the
+ * network, modules or objects of this process. Equal calls return equal results: random numbers
+ * come from the call's key, and there is no clock. Promises are awaited within the time limit.
  *
- * Errors   `call` gives `Left(ToolFailure)`: `infrastructure` where the optional package
- *          quickjs-emscripten is not installed. What the code does is told as the observation.
- * Effects  threads; end those that wait with `close`.
- * Cost     about 0.02 s for a call, and what the code takes.
+ * Errors   `call` returns `Left(ToolFailure)` of kind `infrastructure` if the optional package
+ *          `quickjs-emscripten` is not installed. Errors of the code are part of the observation.
+ * Effects  threads; `close` ends the idle ones.
+ * Cost     about 0.02 s for a call, plus the time of the code.
  *
  * @example
  * javascriptTool().name // 'javascript'
@@ -184,19 +185,19 @@ export const javascriptTool = (options: JavaScriptToolOptions = {}): JavaScriptT
     }
     await ended(worker)
     if (word === ABORTED) return E.right({ _tag: 'wall', text: '', dropped: 0 })
-    return E.right({ _tag: 'error', text: '[stopped: it used up the interpreter: too deep or too large]', dropped: 0 })
+    return E.right({ _tag: 'error', text: '[stopped: the interpreter ran out of stack or memory]', dropped: 0 })
   }
 
   const made = tool<{ code: z.ZodString }, readonly JavaScriptCell[] | null>({
     name,
-    description: `Runs JavaScript and returns what it logs, and its value. ${memory === 'none' ? 'Every call begins anew.' : 'What earlier calls made is still there.'}`,
+    description: `Runs JavaScript and returns what it logs, and its value. ${memory === 'none' ? 'Each call starts from an empty state.' : 'Variables of earlier calls are kept.'}`,
     parameters: { code: z.string().max(MAX_CODE_LENGTH) },
     initial: memory === 'none' ? null : [],
     run:
       ({ code }, { state, key, signal }) =>
       async () => {
         if (state !== null && state.length >= MAX_CELLS)
-          return E.left(toolFailure(name, 'failed', `${MAX_CELLS} calls are the most`))
+          return E.left(toolFailure(name, 'failed', `at most ${MAX_CELLS} calls are allowed`))
         const cells = [...(state ?? []), { code, seed: uniformInteger(key, 2 ** 31) }]
         const reply = await asked({ cells, limits }, signal)
         return E.map((right: JavaScriptReply): ToolReply<readonly JavaScriptCell[] | null> => {

@@ -1,7 +1,4 @@
-/**
- * Servers of the Model Context Protocol: what they are reached by, what limits them, and how they
- * fail.
- */
+/** Servers of the Model Context Protocol: their addresses, limits and failures. */
 import type * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Clock, Environment, Processes, Timers } from '../../core/capabilities.js'
 import type { WebFetch } from '../../core/http.js'
@@ -12,24 +9,24 @@ import { importPackage, liveEnvironment } from '../../live/environment.js'
 import { liveProcesses } from '../../live/processes.js'
 import { liveWebFetch, type WebFetchOptions } from '../../live/transport/webFetch.js'
 
-/** A server that is a program of this computer, and is talked to over its input and output. */
+/** A server that is a local program, reached over its standard input and output. */
 export interface McpProgram {
   readonly kind: 'stdio'
   readonly command: string
   readonly args?: readonly string[]
   /**
-   * Its variables, besides HOME, LOGNAME, PATH, SHELL, TERM and USER of this process: it gets no
-   * others. Secrets are shown nowhere.
+   * Environment variables, in addition to HOME, LOGNAME, PATH, SHELL, TERM and USER of this
+   * process. Values are secret: they are never included in output or failures.
    */
   readonly env?: Readonly<Record<string, string>>
   readonly folder?: string
 }
 
-/** A server at an address, by Streamable HTTP. */
+/** A server at a URL, reached over Streamable HTTP. */
 export interface McpAddress {
   readonly kind: 'http'
   readonly url: string
-  /** Sent with every request. Their values are shown nowhere. */
+  /** Sent with every request. Values are secret: they are never included in output or failures. */
   readonly headers?: Readonly<Record<string, string>>
 }
 
@@ -41,55 +38,59 @@ interface McpTransport {
 }
 
 /**
- * A server behind a transport of your own, such as one half of the SDK's
+ * A server behind your own transport, such as one half of the SDK's
  * `InMemoryTransport.createLinkedPair()`.
  */
 export interface McpLink {
   readonly kind: 'transport'
-  /** Called for every connection: for the first one, and after one is lost. */
+  /** Opens a connection. Called for the first one, and after one is lost. */
   readonly open: () => Promise<McpTransport>
 }
 
 export type McpServer = McpProgram | McpAddress | McpLink
 
 export interface McpLimits {
-  /** Longest time for a call, if nobody gives it up before. Default 30,000. */
+  /** Time limit of a call in milliseconds. Default 30,000. */
   readonly callMs: number
-  /** Longest time to connect and to list the tools. Default 30,000. */
+  /** Time limit to connect and list the tools, in milliseconds. Default 30,000. */
   readonly connectMs: number
   /**
-   * After a call that took too long the server is asked whether it lives; without an answer in this
-   * time it is given up. Default 5,000.
+   * Milliseconds that a server has to answer a ping, which is sent after a call that timed out. If
+   * it does not answer, the connection is dropped. Default 5,000.
    */
   readonly pingMs: number
-  /** How long a server may take to end when it is told to, before it is ended. Default 2,000. */
-  readonly graceMs: number
-  /** Bytes of one message of a server. Default 10 MiB. */
-  readonly maxBytes: number
-  /** Characters of the texts of one result; the rest is cut off, with a mark. Default 100,000. */
-  readonly maxText: number
-  /** Tools of a server. Default 1,000. */
-  readonly maxTools: number
   /**
-   * Attempts to reach a server that does not answer, before those who wait for it fail. Default 4.
+   * Milliseconds that a server has to exit after it was asked to, before it is killed. Default
+   * 2,000.
    */
+  readonly graceMs: number
+  /** Maximum size of a message of a server, in bytes. Default 10 MiB. */
+  readonly maxBytes: number
+  /** Maximum characters of text in a result; longer text is truncated. Default 100,000. */
+  readonly maxText: number
+  /** Maximum number of tools of a server. Default 1,000. */
+  readonly maxTools: number
+  /** Attempts to reach a server before the waiting calls fail. Default 4. */
   readonly attempts: number
-  /** The longest pause before the second attempt; it doubles with every attempt. Default 250. */
+  /**
+   * Longest pause before the second attempt, in milliseconds; it doubles each time. Default 250.
+   */
   readonly pauseMs: number
   /**
-   * Connections to a server within a minute: one that dies again and again is left alone. Default 20.
+   * Maximum number of connections to a server within a minute, for servers that keep crashing.
+   * Default 20.
    */
   readonly connectsPerMinute: number
 }
 
-/** What connections to servers are made with. */
+/** The capabilities that connections use. */
 export interface McpWorld {
   readonly processes: Processes
   readonly environment: Environment
   readonly clock: Clock
   readonly timers: Timers
   readonly openWeb: (options: WebFetchOptions) => WebFetch
-  /** Of the pauses between attempts. Default: another one in every process. */
+  /** The random key of the pauses between attempts. Default: a different one in every process. */
   readonly key: Key
   /**
    * Resolves with the exports of the SDK's modules `client/index.js`, `client/streamableHttp.js`,
@@ -99,9 +100,9 @@ export interface McpWorld {
 }
 
 /**
- * Why a server is of no use. `package`: the SDK is not installed; `unreachable`: it cannot be
- * started or does not answer; `protocol`: it answers what it must not; `closed`: it was closed on
- * this side.
+ * The failure of a server. `package`: the SDK is not installed; `unreachable`: the server cannot be
+ * started or does not answer; `protocol`: it violates the protocol; `closed`: the connection was
+ * closed on this side.
  */
 export interface McpFailure {
   readonly _tag: 'McpFailure'
@@ -158,14 +159,14 @@ const serverProblem = ([name, server]: readonly [string, McpServer]): readonly s
   if (server.kind !== 'http') return []
   const url = URL.canParse(server.url) ? new URL(server.url) : undefined
   if (url === undefined || !/^https?:$/.test(url.protocol))
-    return [`servers.${name}: url: expected an address of http or https`]
+    return [`servers.${name}: url: expected an http or https address`]
   const isPublic = url.username === '' && url.password === ''
-  return isPublic ? [] : [`servers.${name}: url: a user and a password belong into the header authorization`]
+  return isPublic ? [] : [`servers.${name}: url: pass a user and password in the authorization header`]
 }
 
 /**
- * Limits and world with their defaults. Errors: throws RangeError for addresses and limits that
- * cannot be used, naming all of them.
+ * Adds the defaults to limits and capabilities. Throws RangeError that lists every invalid address
+ * and limit.
  */
 export const mcpSettings = (
   servers: Readonly<Record<string, McpServer>>,
@@ -182,8 +183,8 @@ export const mcpSettings = (
 }
 
 /**
- * What the failures of a server must not show: all that it was given in variables and headers.
- * Short values are no secrets, unless named so.
+ * Returns the secrets of a server, to be removed from its failures: the values of its variables and
+ * headers. Short values count as secrets only if their names suggest it.
  */
 export const mcpSecrets = (server: McpServer): readonly string[] => {
   if (server.kind === 'transport') return []

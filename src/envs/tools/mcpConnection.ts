@@ -1,4 +1,4 @@
-/** A server that is connected to again when it dies: with pauses that grow, and not for ever. */
+/** Keeps a server connected: reconnects with growing pauses, a limited number of times. */
 import type { Tool as McpTool } from '@modelcontextprotocol/sdk/types.js'
 import * as E from 'fp-ts/lib/Either.js'
 import { ABORTED, unlessAborted } from '../../core/cancellation.js'
@@ -10,8 +10,8 @@ interface McpCall {
   readonly tool: string
   readonly args: Readonly<Record<string, unknown>>
   /**
-   * Whether the server may be asked twice: the tool says that it changes nothing, or nothing more
-   * the second time.
+   * `safe`: the server may receive the call twice, because the tool is declared read-only or
+   * idempotent.
    */
   readonly repeat: 'safe' | 'never'
   readonly signal: AbortSignal
@@ -20,7 +20,7 @@ interface McpCall {
 export interface McpConnection {
   readonly tools: () => readonly McpTool[]
   readonly call: (call: McpCall) => Promise<McpOutcome>
-  /** Connections that were begun. */
+  /** Returns the number of connections started so far. */
   readonly connects: () => number
   readonly close: () => Promise<void>
 }
@@ -31,18 +31,18 @@ export interface McpConnectionOptions extends Omit<McpSessionOptions, 'onToolsCh
 
 const MINUTE_MS = 60_000
 
-/** What a connection holds and changes. */
+/** The mutable state of a connection. */
 interface Held {
   session: McpSession | undefined
   opening: Promise<E.Either<McpFailure, McpSession>> | undefined
   tools: readonly McpTool[]
-  /** When connections were begun, of the last minute. */
+  /** Start times of the connections within the last minute. */
   begun: readonly number[]
   connects: number
   listing: 'no' | 'underway' | 'again'
 }
 
-/** Waits; a connection that is closed meanwhile waits no longer. */
+/** Waits `ms` milliseconds, or until the connection is closed. */
 const pause = (ms: number, { world }: McpConnectionOptions, over: AbortSignal): Promise<unknown> => {
   let cancel = (): void => {}
   const rung = new Promise<void>((ring) => {
@@ -51,14 +51,14 @@ const pause = (ms: number, { world }: McpConnectionOptions, over: AbortSignal): 
   return unlessAborted(rung, over).finally(() => cancel())
 }
 
-/** Takes note of what the server can do now, and tells what is new. */
+/** Stores the tools of the server, and calls `onTools` if they have changed. */
 const adopt = (held: Held, tools: readonly McpTool[], options: McpConnectionOptions): void => {
   const isNew = JSON.stringify(held.tools) !== JSON.stringify(tools)
   held.tools = tools
   if (isNew) options.onTools(tools)
 }
 
-/** Asks for the tools again; what changes meanwhile is asked for once more. */
+/** Lists the tools again, and once more if they change in the meantime. */
 const relist = async (held: Held, options: McpConnectionOptions): Promise<void> => {
   if (held.listing !== 'no') {
     held.listing = 'again'
@@ -74,7 +74,7 @@ const relist = async (held: Held, options: McpConnectionOptions): Promise<void> 
   held.listing = 'no'
 }
 
-/** One attempt to connect, unless there were too many. */
+/** Makes one attempt to connect, unless the limit for a minute is reached. */
 const connectOnce = async (
   lib: McpLibrary,
   held: Held,
@@ -84,7 +84,7 @@ const connectOnce = async (
   const now = world.clock.now()
   held.begun = held.begun.filter((at) => now - at < MINUTE_MS)
   if (held.begun.length >= limits.connectsPerMinute) {
-    const reason = `it was connected to ${held.begun.length} times within a minute, and is left alone for a while`
+    const reason = `it was connected ${held.begun.length} times within a minute; no further attempt is made for now`
     return E.left(mcpFailure(name, 'unreachable', reason))
   }
   held.begun = [...held.begun, now]
@@ -92,7 +92,7 @@ const connectOnce = async (
   return openSession(lib, { ...options, onToolsChanged: () => void relist(held, options) })
 }
 
-/** Attempts until one is good, the time or the budget is used up, or the connection is closed. */
+/** Tries to connect until it succeeds, time or attempts run out, or the connection is closed. */
 const connect = async (
   lib: McpLibrary,
   held: Held,
@@ -106,7 +106,7 @@ const connect = async (
     const opened = await connectOnce(lib, held, options)
     if (over.aborted) {
       if (E.isRight(opened)) await opened.right.close()
-      return E.left(mcpFailure(name, 'closed', 'it was closed'))
+      return E.left(mcpFailure(name, 'closed', 'the connection was closed'))
     }
     if (E.isRight(opened)) {
       held.session = opened.right
@@ -122,11 +122,11 @@ const connect = async (
 /**
  * Connects to a server.
  *
- * A call that finds the server dead waits until it is connected to again; one that the server did
- * not live to answer is sent again if it cannot have been acted on or may be repeated. All calls
- * that wait share one attempt.
+ * A call that finds the server dead waits for the new connection. A call that was under way when
+ * the server died is repeated if the server cannot have received it, or if it is safe to repeat.
+ * All waiting calls share one attempt.
  *
- * Errors   `Left(McpFailure)` if it cannot be connected to now.
+ * Errors   `Left(McpFailure)` if the first connection fails.
  * Effects  a process or connections, until `close`.
  */
 export const connectTo = async (
@@ -136,12 +136,12 @@ export const connectTo = async (
   const held: Held = { session: undefined, opening: undefined, tools: [], begun: [], connects: 0, listing: 'no' }
   const over = new AbortController()
   const session = async (): Promise<E.Either<McpFailure, McpSession>> => {
-    if (over.signal.aborted) return E.left(mcpFailure(options.name, 'closed', 'it was closed'))
+    if (over.signal.aborted) return E.left(mcpFailure(options.name, 'closed', 'the connection was closed'))
     const { session: now } = held
     if (now !== undefined && now.lost() === undefined) return E.right(now)
     held.opening ??= (async () => {
       held.session = undefined
-      await now?.close() // nothing is left of the one that is lost
+      await now?.close() // ends the rest of the lost session
       return connect(lib, held, options, over.signal)
     })().finally(() => {
       held.opening = undefined
@@ -151,7 +151,7 @@ export const connectTo = async (
   const call: McpConnection['call'] = async ({ tool, args, repeat, signal }) => {
     for (let attempt = 1; ; attempt++) {
       const opened = await unlessAborted(session(), signal)
-      if (opened === ABORTED) return { _tag: 'Refused', kind: 'timeout', reason: 'the call was given up' }
+      if (opened === ABORTED) return { _tag: 'Refused', kind: 'timeout', reason: 'the call was cancelled' }
       if (E.isLeft(opened)) return { _tag: 'Refused', kind: 'infrastructure', reason: opened.left.reason }
       const outcome = await opened.right.call(tool, args, signal)
       if (outcome._tag !== 'Lost') return outcome

@@ -1,9 +1,9 @@
-/** What an MCP tool answered, as what a policy gets to see. */
+/** Converts results of MCP tools to content for a policy. */
 import type { CallToolResult, ContentBlock } from '@modelcontextprotocol/sdk/types.js'
 import { hide } from '../../core/secrets.js'
 import type { ContentPart } from '../../text/history/history.js'
 
-/** Parts of one result; more are left out. */
+/** Maximum number of parts of a result; the rest is dropped. */
 const MOST_PARTS = 100
 
 const partOf = (block: ContentBlock): ContentPart => {
@@ -28,13 +28,13 @@ const partOf = (block: ContentBlock): ContentPart => {
 }
 
 export interface McpContentLimits {
-  /** Characters of all texts together; what is more is cut off, with a mark. */
+  /** Maximum characters of all texts together; longer text is truncated with a mark. */
   readonly maxText: number
-  /** What no text may show. */
+  /** Strings that are removed from every text. */
   readonly secrets: readonly string[]
 }
 
-/** The beginning of a text, with a mark where it was cut. No surrogate pair is cut in two. */
+/** Truncates a text and appends a mark. Surrogate pairs are not split. */
 const cutText = (text: string, length: number): string => {
   if (text.length <= length) return text
   const kept = text.slice(0, length).replace(/[\uD800-\uDBFF]$/, '')
@@ -42,8 +42,8 @@ const cutText = (text: string, length: number): string => {
 }
 
 /**
- * The content of a result: one text where all of it is text, with a line break between its parts,
- * and else its parts. A result of structured content alone is its JSON.
+ * Returns the content of a result: one string if all parts are text (joined by line breaks), the
+ * list of parts otherwise. A result with structured content alone becomes its JSON.
  */
 export const mcpContent = (
   { content, structuredContent }: CallToolResult,

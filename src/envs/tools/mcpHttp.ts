@@ -1,9 +1,9 @@
 /**
- * An MCP server at an address, by the SDK's Streamable HTTP.
+ * An MCP server at a URL, over the SDK's Streamable HTTP.
  *
- * The SDK waits for ever when a server ends its answer without a result, and cannot be told to give
- * up its connections. So it gets a `fetch` of its own, which ends such an answer with an error
- * message and whose connections end with the wire.
+ * The SDK waits forever if a server ends a response without a result, and its connections cannot be
+ * aborted. It is therefore given its own `fetch`, which ends such a response with an error message
+ * and aborts its connections with the wire.
  */
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js'
@@ -12,13 +12,13 @@ import { parseJson } from '../../core/json.js'
 import type { McpAddress, McpLibrary, McpLimits, McpWorld } from './mcp.js'
 import type { McpWire } from './mcpWire.js'
 
-/** The message of an answer that came to an end without a result. */
-export const CUT_ANSWER = 'the answer came to its end without a result'
+/** The error message of a response that ended without a result. */
+export const CUT_ANSWER = 'the response ended without a result'
 
-/** How often the SDK tries to go on with a stream that broke. */
+/** Number of times the SDK tries to resume a broken stream. */
 const RESUMPTIONS = 2
 
-/** The id of the request that a body asks; undefined if it is none. */
+/** Returns the id of the request in a body; undefined if the body is not a request. */
 const requestId = (body: unknown): string | number | undefined => {
   const parsed = typeof body === 'string' ? parseJson(body) : undefined
   if (parsed === undefined || !isRight(parsed)) return undefined
@@ -28,9 +28,9 @@ const requestId = (body: unknown): string | number | undefined => {
 }
 
 /**
- * A stream of events that ends with an error for its request. It comes too late if the answer is
- * there already; then nobody waits for it. A stream whose events have ids can be gone on with, and
- * is left to the SDK.
+ * Appends an error for the request to an event stream. If the stream contained the result, the
+ * error arrives too late and has no effect. A stream whose events have ids can be resumed and is
+ * left to the SDK.
  */
 const endingWithError = (
   body: ReadableStream<Uint8Array>,
@@ -74,20 +74,17 @@ const endingWithError = (
   })
 }
 
-/** Requests that are underway: what cuts them off. */
+/** Requests in flight, and functions that abort them. */
 type Underway = Map<string | number, () => void>
 
-/**
- * A fetch for requests of the protocol: each can be cut off by its id, and none is left without an
- * answer.
- */
+/** Wraps `fetch` so that each request can be aborted by its id, and always gets a response. */
 const patient =
   (fetch: typeof globalThis.fetch, underway: Underway): typeof globalThis.fetch =>
   async (input, init) => {
     const id = requestId(init?.body)
     if (id === undefined) return fetch(input, init)
-    // The SDK's one signal for all requests would get a listener for each: the wire cuts them off
-    // itself.
+    // The SDK passes one signal to all requests, which would get a listener for each. The wire
+    // aborts them itself instead.
     const own = new AbortController()
     const over = (): void => void underway.delete(id)
     underway.set(id, () => own.abort())
@@ -95,7 +92,7 @@ const patient =
       const answer = await fetch(input, { ...init, signal: own.signal })
       const isStream = /^text\/event-stream\b/i.test(answer.headers.get('content-type') ?? '')
       if (answer.body === null || !isStream) {
-        // The SDK reads it at once, and to its end.
+        // The SDK also reads it at once, as a whole.
         const text = await answer.text()
         over()
         return new Response(text === '' ? null : text, answer)
@@ -107,10 +104,10 @@ const patient =
     }
   }
 
-/** Whether a message comes from `endingWithError`. */
+/** Returns true for a message made by `endingWithError`. */
 const isCut = (message: JSONRPCMessage): boolean => 'error' in message && message.error.message === CUT_ANSWER
 
-/** The id of the request that a message calls off. */
+/** Returns the id of the request that a message cancels. */
 const calledOff = (message: JSONRPCMessage): string | number | undefined => {
   const params: unknown = 'method' in message && message.method === 'notifications/cancelled' ? message.params : {}
   const id: unknown = typeof params === 'object' && params !== null && 'requestId' in params ? params.requestId : null
@@ -118,9 +115,9 @@ const calledOff = (message: JSONRPCMessage): string | number | undefined => {
 }
 
 /**
- * A wire to a server at an address.
+ * Opens a wire to a server at a URL.
  *
- * Effects  connections, until `end`, which also tells the server that its session is over.
+ * Effects  connections, until `end`, which also ends the session on the server.
  */
 export const httpWire = (
   { StreamableHTTPClientTransport }: Pick<McpLibrary, 'StreamableHTTPClientTransport'>,
@@ -137,12 +134,12 @@ export const httpWire = (
       ...{ reconnectionDelayGrowFactor: 2, maxRetries: RESUMPTIONS },
     },
   })
-  /** Requests without an answer. */
+  /** Requests without a response. */
   const waiting = new Set<string | number>()
   let why: string | undefined
   const end = async (): Promise<void> => {
     const patience = world.timers.after(limits.graceMs, () => void web.close())
-    // A server that is gone, or knows nothing of sessions, has none to end.
+    // A server that is gone, or that has no sessions, has nothing to end.
     await inner.terminateSession().catch(() => {})
     patience()
     await inner.close()
@@ -157,7 +154,7 @@ export const httpWire = (
       inner.onerror = (error) => {
         transport.onerror?.(error)
         if (!error.message.startsWith('Maximum reconnection attempts')) return
-        why ??= 'a stream of it broke, and could not be gone on with'
+        why ??= 'a stream broke and could not be resumed'
         void inner.close()
       }
       inner.onmessage = (message) => {

@@ -1,4 +1,4 @@
-/** One connection to an MCP server, from the first word to the last. */
+/** One connection to an MCP server, from initialization to its end. */
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import type { CallToolResult, Tool as McpTool } from '@modelcontextprotocol/sdk/types.js'
 import * as E from 'fp-ts/lib/Either.js'
@@ -18,7 +18,7 @@ import { CUT_ANSWER, httpWire } from './mcpHttp.js'
 import { stdioWire } from './mcpStdio.js'
 import type { McpWire } from './mcpWire.js'
 
-/** What became of a call. `Lost`: the server did not live to answer it. */
+/** The outcome of a call. `Lost`: the server died before it answered. */
 export type McpOutcome =
   | { readonly _tag: 'Result'; readonly result: CallToolResult }
   | {
@@ -29,13 +29,13 @@ export type McpOutcome =
   | { readonly _tag: 'Lost'; readonly acted: 'no' | 'perhaps'; readonly reason: string }
 
 export interface McpSession {
-  /** What it could do when it was last asked. */
+  /** The tools at the last listing. */
   readonly tools: readonly McpTool[]
   readonly list: () => Promise<E.Either<McpFailure, readonly McpTool[]>>
   readonly call: (tool: string, args: Readonly<Record<string, unknown>>, signal: AbortSignal) => Promise<McpOutcome>
-  /** Why it is over; undefined while it is not. */
+  /** Returns the reason why the session has ended; undefined while it is open. */
   readonly lost: () => string | undefined
-  /** Resolves when no process and no connection of it is left. */
+  /** Resolves once its process and connections have ended. */
   readonly close: () => Promise<void>
 }
 
@@ -44,13 +44,13 @@ export interface McpSessionOptions {
   readonly server: McpServer
   readonly limits: McpLimits
   readonly world: McpWorld
-  /** The server says that its tools are others now. */
+  /** Called when the server notifies that its tools have changed. */
   readonly onToolsChanged: () => void
-  /** What goes wrong without a call that could be told. */
+  /** Called with problems that belong to no call. */
   readonly onNote: (note: string) => void
 }
 
-/** The SDK has limits of its own; ours are shorter. */
+/** Disables the SDK's own time limits; ours are shorter. */
 const NEVER_MS = 2 ** 31 - 1
 
 const wireTo = async (lib: McpLibrary, { server, limits, world }: McpSessionOptions): Promise<McpWire> => {
@@ -61,7 +61,10 @@ const wireTo = async (lib: McpLibrary, { server, limits, world }: McpSessionOpti
       return httpWire(lib, server, { limits, world })
     case 'transport': {
       const transport = await server.open()
-      /** A transport that does not close in time is left behind: it is not ours. */
+      /**
+       * Closes the transport. One that does not close in time is abandoned, because its caller owns
+       * it.
+       */
       const end = (): Promise<void> =>
         new Promise((resolve, reject) => {
           const forget = world.timers.after(limits.graceMs, resolve)
@@ -72,7 +75,7 @@ const wireTo = async (lib: McpLibrary, { server, limits, world }: McpSessionOpti
   }
 }
 
-/** What an error says, down to its cause: `fetch failed` alone says nothing. */
+/** Returns the messages of an error and its causes: `fetch failed` alone is not helpful. */
 const errorText = (error: unknown): string => {
   if (!(error instanceof Error)) return String(error)
   if (isMisshapen(error)) return z.prettifyError({ ...error, issues: error.issues as z.core.$ZodIssue[] }) // zod's own issues
@@ -91,7 +94,7 @@ const UNSENT = new Set([
   'UND_ERR_CONNECT_TIMEOUT',
 ])
 
-/** Whether a request that failed cannot have reached the server. */
+/** Returns true if a failed request cannot have reached the server. */
 const isUnsent = (error: unknown): boolean => {
   if (!(error instanceof Error)) return false
   const codes = error instanceof AggregateError ? error.errors : [error]
@@ -101,7 +104,7 @@ const isUnsent = (error: unknown): boolean => {
   )
 }
 
-/** Whether an error is zod's: the SDK checks what comes with it. */
+/** Returns true for a zod error, with which the SDK rejects invalid messages. */
 const isMisshapen = (error: unknown): error is Error & { readonly issues: readonly unknown[] } =>
   error instanceof Error && 'issues' in error && Array.isArray(error.issues)
 
@@ -112,13 +115,13 @@ interface Speaking {
   readonly options: McpSessionOptions
 }
 
-/** All tools of a server, page by page. */
+/** Lists all tools of a server, page by page. */
 const listAll = async ({ lib, client, options }: Speaking, life: Cancellation): Promise<readonly McpTool[]> => {
   const tools: McpTool[] = []
   const seen = new Set<string>()
   let cursor: string | undefined
   do {
-    const part = life.part() // the SDK leaves its listener with the signal
+    const part = life.part() // the SDK does not remove its listener from the signal
     const page = await client
       .request({ method: 'tools/list', params: cursor === undefined ? {} : { cursor } }, lib.ListToolsResultSchema, {
         ...{ signal: part.signal, timeout: NEVER_MS },
@@ -127,7 +130,7 @@ const listAll = async ({ lib, client, options }: Speaking, life: Cancellation): 
     tools.push(...page.tools)
     cursor = page.nextCursor
     if (tools.length > options.limits.maxTools) throw new Error(`it lists more than ${options.limits.maxTools} tools`)
-    if (cursor !== undefined && seen.has(cursor)) throw new Error('its list of tools goes round in a circle')
+    if (cursor !== undefined && seen.has(cursor)) throw new Error('its list of tools has a cycle')
     if (cursor !== undefined) seen.add(cursor)
   } while (cursor !== undefined)
   const names = tools.map(({ name }) => name)
@@ -142,7 +145,7 @@ const refused = (kind: (McpOutcome & { _tag: 'Refused' })['kind'], reason: strin
   reason,
 })
 
-/** What an error of a call says about it. */
+/** Converts the error of a call to an outcome. */
 const outcomeOf = ({ lib, wire }: Speaking, error: unknown, over: string | undefined): McpOutcome => {
   const { McpError, ErrorCode, StreamableHTTPError } = lib
   const reason = errorText(error)
@@ -157,26 +160,26 @@ const outcomeOf = ({ lib, wire }: Speaking, error: unknown, over: string | undef
       return lost('perhaps')
     return refused(code === ErrorCode.InvalidParams ? 'arguments' : 'failed', message)
   }
-  // The server has forgotten the session, and asks for a new one.
+  // The server does not know the session any more and expects a new one.
   if (error instanceof StreamableHTTPError && error.code === 404) return lost('no')
   if (error instanceof StreamableHTTPError) return refused('infrastructure', reason)
   if (isUnsent(error)) return lost('no')
-  if (isMisshapen(error)) return refused('infrastructure', `its result is none of the protocol: ${reason}`)
+  if (isMisshapen(error)) return refused('infrastructure', `its result violates the protocol: ${reason}`)
   return lost('perhaps')
 }
 
-/** Connects and lists. Errors: rejects with what goes wrong. */
+/** Connects and lists the tools. Rejects with the first error. */
 const introduce = async (speaking: Speaking, life: Cancellation): Promise<readonly McpTool[]> => {
   const { client, wire } = speaking
   await client.connect(wire.transport, { signal: life.part().signal, timeout: NEVER_MS })
   return client.getServerCapabilities()?.tools === undefined ? [] : listAll(speaking, life)
 }
 
-/** Whether another attempt to connect may go better. */
+/** Returns true if another attempt to connect may succeed. */
 const mayPass = ({ McpError, ErrorCode, StreamableHTTPError }: McpLibrary, error: unknown): boolean => {
   if (error instanceof McpError) return error.code === ErrorCode.ConnectionClosed
   if (error instanceof StreamableHTTPError) return [404, 408, 429].includes(error.code ?? 0) || (error.code ?? 0) >= 500
-  return error instanceof TypeError && error.cause !== undefined // how fetch fails
+  return error instanceof TypeError && error.cause !== undefined // the form of a failed fetch
 }
 
 const sessionOf = (speaking: Speaking, tools: readonly McpTool[], door: { lost: string | undefined }): McpSession => {
@@ -188,20 +191,20 @@ const sessionOf = (speaking: Speaking, tools: readonly McpTool[], door: { lost: 
     wire.cut()
   }
   let isProbed = false
-  /** Asks whether the server lives, after it left a call without an answer. */
+  /** Pings the server after a call without a response, to find out if it is alive. */
   const probe = async (): Promise<void> => {
     if (isProbed || door.lost !== undefined) return
     isProbed = true
     await client
       .ping({ timeout: limits.pingMs })
-      .catch(() => give('it did not answer a ping after a call that took too long'))
+      .catch(() => give('it did not answer a ping after a call that timed out'))
     isProbed = false
   }
   return {
     tools,
     lost: () => door.lost,
     close: async () => {
-      door.lost ??= 'it was closed'
+      door.lost ??= 'the connection was closed'
       await wire.end()
     },
     list: async () => {
@@ -226,7 +229,10 @@ const sessionOf = (speaking: Speaking, tools: readonly McpTool[], door: { lost: 
         const why = life.why()
         if (why === null) return outcomeOf(speaking, error, door.lost)
         void probe()
-        return refused('timeout', why === 'deadline' ? `no answer within ${limits.callMs} ms` : 'the call was given up')
+        return refused(
+          'timeout',
+          why === 'deadline' ? `no answer within ${limits.callMs} ms` : 'the call was cancelled',
+        )
       } finally {
         life.release()
       }
@@ -235,9 +241,9 @@ const sessionOf = (speaking: Speaking, tools: readonly McpTool[], door: { lost: 
 }
 
 /**
- * Connects to a server, introduces itself and asks for its tools, within `connectMs`.
+ * Connects to a server, initializes the session and lists the tools, within `connectMs`.
  *
- * Errors   `Left(McpFailure)`, of which nothing is left behind.
+ * Errors   `Left(McpFailure)`; everything that was opened is closed.
  * Effects  a process or connections, until `close`.
  */
 export const openSession = async (
@@ -267,9 +273,9 @@ export const openSession = async (
     const tools = await unlessAborted(introduce(speaking, life), life.signal)
     if (tools !== ABORTED) return E.right(sessionOf(speaking, tools, door))
     await wire.end()
-    return E.left(mcpFailure(name, 'unreachable', `it did not introduce itself within ${limits.connectMs} ms`))
+    return E.left(mcpFailure(name, 'unreachable', `it was not initialized within ${limits.connectMs} ms`))
   } catch (error) {
-    const why = life.why() === null ? wire?.why() : `it did not introduce itself within ${limits.connectMs} ms`
+    const why = life.why() === null ? wire?.why() : `it was not initialized within ${limits.connectMs} ms`
     const kind = why !== undefined || mayPass(lib, error) ? 'unreachable' : 'protocol'
     await wire?.end()
     return E.left(mcpFailure(name, kind, shown(why ?? errorText(error))))

@@ -1,5 +1,5 @@
 /**
- * An MCP server as a process: messages are lines of its input and output, and it never outlives
+ * An MCP server as a process. Messages are lines of its input and output, and it never outlives
  * this process.
  */
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
@@ -9,13 +9,13 @@ import { asError } from '../../core/failure.js'
 import type { McpLibrary, McpLimits, McpProgram, McpWorld } from './mcp.js'
 import type { McpWire } from './mcpWire.js'
 
-/** Variables of this process that a server gets: it needs them to run, and they are no secrets. */
+/** Variables of this process that a server inherits: needed to run, and not secret. */
 const INHERITED = new Set(['HOME', 'LOGNAME', 'PATH', 'SHELL', 'TERM', 'USER'])
 
-/** Characters of its errors that are remembered, to say why it died. */
+/** Number of characters of error output that are kept, to explain its end. */
 const TAIL = 2000
 
-/** Lines that are no messages, after which a server is given up. */
+/** Number of invalid lines after which a server is dropped. */
 const MOST_BAD_LINES = 1000
 
 const variablesOf = ({ env = {} }: McpProgram, { environment }: McpWorld): Readonly<Record<string, string | null>> => ({
@@ -29,7 +29,7 @@ const endText = ({ code, signal }: ProcessEnd): string =>
   signal === null ? `it ended with code ${code}` : `it was ended by ${signal}`
 
 /**
- * A wire to a server that is started with it, and ends with it.
+ * Opens a wire to a server process, which starts and ends with the wire.
  *
  * Effects  a process, from `start` until `close`.
  */
@@ -49,7 +49,7 @@ export const stdioWire = (
     why ??= reason
     void running?.stop(0)
   }
-  /** Tells the next message; what is none is told as an error. */
+  /** Delivers the next message; an invalid line is delivered as an error. */
   const readOne = (): 'read' | 'empty' => {
     try {
       const message = buffer.readMessage()
@@ -57,7 +57,7 @@ export const stdioWire = (
       transport.onmessage?.(message)
     } catch (error) {
       badLines++
-      if (badLines > MOST_BAD_LINES) giveUp(`it wrote ${badLines} lines that are no messages`)
+      if (badLines > MOST_BAD_LINES) giveUp(`it wrote ${badLines} lines that are not messages`)
       transport.onerror?.(asError(error))
     }
     return 'read'
@@ -102,7 +102,7 @@ export const stdioWire = (
       if (running === undefined) return
       isClosing = true
       const { ended, endInput, stop } = running
-      endInput() // how the protocol tells a server to end
+      endInput() // the protocol's request to exit
       const patience = world.timers.after(limits.graceMs, () => void stop(limits.graceMs))
       await ended
       patience()
@@ -110,7 +110,7 @@ export const stdioWire = (
   }
   return {
     transport,
-    why: () => (why === undefined || errors.trim() === '' ? why : `${why}; its last words: ${errors.trim()}`),
+    why: () => (why === undefined || errors.trim() === '' ? why : `${why}; its last errors: ${errors.trim()}`),
     cut: () => void running?.stop(0),
     end: () => transport.close(),
   }

@@ -8,12 +8,12 @@ import { ToolRegistry } from './toolRegistry.js'
 import type { ToolEntries } from './toolTransform.js'
 
 /**
- * `SimpleToolTransform` with the tools that MCP servers have when it is made.
+ * Makes a `SimpleToolTransform` with the tools that the MCP servers have now.
  *
  * Errors   as `SimpleToolTransform`.
- * Effects  those of the tools. The connections stay their owner's to close.
- * Source   TorchRL `MCPToolTransform`, which holds its sessions in a thread of its own, and does
- *          not connect again.
+ * Effects  those of the tools. The owner of the connections closes them.
+ * Source   TorchRL `MCPToolTransform`, which holds its sessions in its own thread and does not
+ *          reconnect.
  */
 export const MCPToolTransform = (
   mcp: McpTools,

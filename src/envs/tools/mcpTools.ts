@@ -1,4 +1,4 @@
-/** Tools of MCP servers, as tools of a policy. */
+/** Tools of MCP servers as tools of a policy. */
 
 import type { Tool as McpTool } from '@modelcontextprotocol/sdk/types.js'
 import * as E from 'fp-ts/lib/Either.js'
@@ -24,15 +24,15 @@ import type { McpOutcome } from './mcpSession.js'
 import { type Tool, type ToolReply, toolFailure } from './tool.js'
 
 export interface McpToolsOptions {
-  /** By the name that their tools begin with. */
+  /** The servers by name. Tool names start with the name of their server. */
   readonly servers: Readonly<Record<string, McpServer>>
   /** The name of a tool for the policy. Default: `server.tool`. */
   readonly nameOf?: (server: string, tool: string) => string
-  /** Told when a server says that its tools have changed: all tools of all servers. */
+  /** Called with all tools of all servers when a server notifies that its tools have changed. */
   readonly onTools?: (tools: readonly Tool[]) => void
   /**
-   * What goes wrong without a call that could be told: a line that is no message, a list of tools
-   * that cannot be had again.
+   * Called with problems that belong to no call, such as an invalid line or a list of tools that
+   * cannot be fetched again.
    */
   readonly onNote?: (note: string) => void
   readonly limits?: Partial<McpLimits>
@@ -41,13 +41,13 @@ export interface McpToolsOptions {
 
 export interface McpTools {
   /**
-   * The tools that there are now, in the order of the servers. Those of before still call their
-   * server.
+   * Returns the current tools, in the order of the servers. Tools of an earlier list still call
+   * their server.
    */
   readonly tools: () => readonly Tool[]
-  /** Connections to each server since the beginning: more than one if it died. */
+  /** Returns the number of connections made to each server: more than one if it died. */
   readonly connects: () => Readonly<Record<string, number>>
-  /** Ends all connections and the processes behind them. Resolves when none is left. */
+  /** Ends all connections and their processes. Resolves once all have ended. */
   readonly close: () => Promise<void>
 }
 
@@ -64,10 +64,10 @@ const replyOf = (
   const content = mcpContent(outcome.result, { maxText, secrets })
   if (outcome.result.isError !== true) return E.right({ content })
   const texts = typeof content === 'string' ? [content] : content.map((part) => (part.type === 'text' ? part.text : ''))
-  return fail('failed', texts.join('\n').trim() || 'the tool says that it failed, and not why')
+  return fail('failed', texts.join('\n').trim() || 'the tool failed without a message')
 }
 
-/** Arguments as JSON; what cannot be written as JSON, or is too long, is not sent. */
+/** Returns an error for arguments that have no JSON form or are too long to send. */
 const argumentsProblem = (args: Readonly<Record<string, unknown>>, maxBytes: number): string | undefined => {
   try {
     const { length } = JSON.stringify(args)
@@ -106,7 +106,7 @@ interface Connected {
 
 const DOTTED = (server: string, tool: string): string => `${server}.${tool}`
 
-/** All tools of all servers. */
+/** Returns all tools of all servers. */
 const everyTool = (
   connected: readonly Connected[],
   limits: McpLimits,
@@ -119,7 +119,7 @@ const everyTool = (
 const closeAll = (connected: readonly Connected[]): Promise<unknown> =>
   Promise.all(connected.map(({ connection }) => connection.close()))
 
-/** The names that more than one tool has. */
+/** Returns the names that more than one tool has. */
 const sharedNames = (tools: readonly Tool[]): readonly string[] => {
   const names = tools.map(({ name }) => name)
   return [...new Set(names.filter((name, i) => names.indexOf(name) !== i))]
@@ -135,17 +135,17 @@ const MCP_TOOLS_OPTIONS: OptionKinds<McpToolsOptions> = {
 }
 
 /**
- * Connects to MCP servers, and gives their tools.
+ * Connects to MCP servers and returns their tools.
  *
- * Schemas are handed on as they are, and the server checks the arguments. An answer with `isError`,
- * and an error of the protocol, is told to the policy; a call that takes too long is called off at
- * the server. A server that dies is connected to again; where that cannot be done, or the call may
- * not be sent twice, the call fails as `infrastructure`.
+ * Schemas are passed on unchanged, and the server checks the arguments. A result with `isError` or
+ * a protocol error is returned to the policy. A call that times out is cancelled on the server. A
+ * server that dies is reconnected. If that fails, or if the call must not be repeated, the call
+ * fails as `infrastructure`.
  *
- * Errors   throws RangeError for addresses and limits that cannot be used. `Left(McpFailure)` if a
- *          server cannot be connected to, or if two tools get the same name; then all are closed.
- *          Values of `env` and `headers` are in no failure and in no result.
- * Effects  processes and connections, until `close`. Processes end with this one, however it ends.
+ * Errors   throws RangeError for invalid addresses and limits. `Left(McpFailure)` if a server
+ *          cannot be reached or if two tools get the same name; then all connections are closed.
+ *          Failures and results never contain values of `env` and `headers`.
+ * Effects  processes and connections, until `close`. Processes always end with this one.
  */
 export const mcpTools = (options: McpToolsOptions): TE.TaskEither<McpFailure, McpTools> => {
   checkOptions('mcpTools', options, MCP_TOOLS_OPTIONS)
@@ -157,7 +157,9 @@ export const mcpTools = (options: McpToolsOptions): TE.TaskEither<McpFailure, Mc
       return E.left({ _tag: 'McpFailure', server: '', kind: 'package', reason: lib.left.reason, cause: lib.left })
     }
     let all: readonly Connected[] = []
-    /** A name that two servers give in the course of time belongs to the first one. */
+    /**
+     * Returns the current tools. A name that two servers come to share belongs to the first one.
+     */
     const current = (): readonly Tool[] => {
       const tools = everyTool(all, limits, nameOf)
       const shared = sharedNames(tools)

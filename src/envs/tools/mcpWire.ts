@@ -1,12 +1,14 @@
-/** Wires to MCP servers: a transport of the SDK, with why it broke and how it ends. */
+/**
+ * Wires to MCP servers: a transport of the SDK that also reports why it broke and how to end it.
+ */
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 
 export interface McpWire {
   readonly transport: Transport
-  /** Why it is broken, as far as it knows; undefined while it is not. */
+  /** Returns the reason why it broke, if known; undefined while it works. */
   readonly why: () => string | undefined
-  /** Ends it at once, with no word to a server that hears none. */
+  /** Ends it at once, without notifying the server. */
   readonly cut: () => void
-  /** Resolves when nothing of it is left: no process, no connection. */
+  /** Resolves once its process and connections have ended. */
   readonly end: () => Promise<void>
 }

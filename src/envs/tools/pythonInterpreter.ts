@@ -12,15 +12,15 @@ const NAME = 'PythonInterpreter'
 
 /** Options of `PythonInterpreter`. A message without code `continue`s its episode by default. */
 export interface PythonInterpreterOptions extends ToolCallOptions {
-  /** What runs the code: `pythonTool`, which its maker closes at the end. */
+  /** Runs the code: a `pythonTool`. Its owner closes it. */
   readonly tool: Tool
-  /** Words behind an opening fence that mean Python. Default: python, python3, py. */
+  /** Languages of code blocks that are run. Default: python, python3, py. */
   readonly languages?: readonly string[]
 }
 
 /**
- * The blocks of code of a message, as calls of the tool; a message that calls it by name is taken
- * at its word.
+ * Returns the code blocks of a message as calls of the tool. If the message has `toolCalls`, those
+ * are returned instead.
  */
 const callsOf = (reply: Message, name: string, languages: readonly string[]): AskedCalls => {
   if (reply.toolCalls.length > 0) return callsOfMessage(reply, undefined)
@@ -33,14 +33,14 @@ const callsOf = (reply: Message, name: string, languages: readonly string[]): As
 }
 
 /**
- * Runs the Python between fences in the policy's last message, one block after the other, and puts
- * a message with the output of each behind it.
+ * Runs the Python code blocks of the policy's last message one after another, and appends a message
+ * with the output of each.
  *
- * Where the tool remembers, so do the blocks of a conversation: its state holds the earlier ones,
- * and nothing is shared between conversations. Code that does not end is stopped by the tool's own
- * limit; the one of `limits` should be longer.
+ * If the tool has `memory: 'session'`, the blocks of a conversation share their variables. Nothing
+ * is shared between conversations. Code that does not end is stopped by the tool's own time limit;
+ * the one in `limits` should be longer.
  *
- * Errors   as `SimpleToolTransform`: the rollout fails where the sandbox cannot be had.
+ * Errors   as `SimpleToolTransform`: the rollout fails if the sandbox is not available.
  * Effects  those of the tool.
  * Source   TorchRL `PythonInterpreter`, which has no sandbox.
  *

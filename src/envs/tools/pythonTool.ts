@@ -3,9 +3,9 @@ import type { CellLanguage, CellTool, CellToolOptions } from './cellTool.js'
 import { CELL_TOOL_OPTIONS, cellTool } from './cellTool.js'
 
 /**
- * Runs cells in one name space. Requests are lines of JSON. The descriptors of the talk are copies
- * that cells do not see under their usual numbers, and output and input are made anew for each
- * cell, which may have closed them.
+ * Runs cells in one namespace. Requests are lines of JSON. The driver communicates over copies of
+ * the file descriptors, which cells do not have under their usual numbers. Output and input are
+ * reopened for each cell, because the previous one may have closed them.
  */
 const DRIVER = `
 import sys
@@ -60,24 +60,23 @@ const PYTHON: CellLanguage = {
   program: () => ({
     command: 'python3',
     args: ['-s', '-X', 'utf8', '-c', DRIVER],
-    // Equal cells give equal outputs: sets keep their order, and numerical libraries do not start a
-    // thread for each processor.
+    // Makes equal cells return equal outputs: fixes the order of sets, and the number of threads of
+    // numerical libraries.
     env: { PYTHONHASHSEED: '0', OMP_NUM_THREADS: '1', OPENBLAS_NUM_THREADS: '1', MKL_NUM_THREADS: '1' },
   }),
   request: (code, mark) => `${JSON.stringify({ code, mark })}\n`,
 }
 
 /**
- * Python as a tool, in the sandbox: its argument is `code`, and its result what the code printed,
- * the traceback of an exception included.
+ * Makes a tool that runs Python in the sandbox. Its argument is `code`; its result is the printed
+ * output, including the traceback of an exception.
  *
- * With `memory: 'session'` the calls of a conversation share their variables and files. Random
- * numbers begin alike in every session, so that equal calls give equal results.
+ * With `memory: 'session'`, the calls of a conversation share variables and files. Random numbers
+ * start from the same seed in every session, so that equal calls return equal results.
  *
- * Errors   as `cellTool`: where there is no bubblewrap or no Python nothing is run, and the rollout
- *          fails.
- * Effects  processes; end them with `close`.
- * Source   TorchRL `PythonInterpreter`, which runs code as the user of the training.
+ * Errors   as `cellTool`: without bubblewrap or Python, no code runs and the rollout fails.
+ * Effects  processes; `close` ends them.
+ * Source   TorchRL `PythonInterpreter`, which runs code as the user of the training process.
  *
  * @example
  * pythonTool().name // 'python'

@@ -1,4 +1,4 @@
-/** Text worlds of an HTTP service as tools. */
+/** Text worlds behind an HTTP service, as tools. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { Transport } from '../../core/http.js'
@@ -13,11 +13,11 @@ import { taskGoal, type WorldToolOptions } from './worldTool.js'
 
 export interface RemoteWorldToolOptions extends WorldToolOptions {
   readonly name: string
-  /** The commands of the world, for the policy. */
+  /** A description of the world's commands, for the policy. */
   readonly description: string
-  /** To the service: `liveTransport({ url })`. It stays the caller's to close. */
+  /** The connection to the service: `liveTransport({ url })`. Its owner closes it. */
   readonly transport: Transport
-  /** Most sessions at a time. Default 8. */
+  /** Maximum number of concurrent sessions. Default 8. */
   readonly poolSize?: number
 }
 
@@ -27,16 +27,16 @@ const asked = async (session: ServiceSession, path: string, json: unknown, signa
   const view = REMOTE_VIEW.safeParse(answer.right)
   return view.success
     ? E.right(view.data)
-    : E.left(resourceFailure('world', 'dead', `its answer does not fit: ${z.prettifyError(view.error)}`))
+    : E.left(resourceFailure('world', 'dead', `invalid response: ${z.prettifyError(view.error)}`))
 }
 
 /**
- * Makes a tool that plays a text world of an HTTP service, such as one in Python around
- * ScienceWorld, ALFWorld or WebShop. `worldService` shows the protocol. Each conversation has a
- * session of its own, which is started with the arguments of its row and ended after its reward.
+ * Makes a tool that plays a text world behind an HTTP service, such as a Python program around
+ * ScienceWorld, ALFWorld or WebShop. `worldService` shows the protocol. Each conversation has its
+ * own session, which is started with the arguments of its row and ended after its reward.
  *
- * Errors   `call` gives `Left(ToolFailure)` of kind `infrastructure` if the service has no session,
- *          dies, or answers in another form.
+ * Errors   `call` returns `Left(ToolFailure)` of kind `infrastructure` if the service has no free
+ *          session, dies, or sends an invalid response.
  * Effects  sessions of the service, until `close`.
  *
  * @example
@@ -62,7 +62,7 @@ export const remoteWorldTool = (options: RemoteWorldToolOptions): Tool => {
     name,
     description,
     parameters: { action: z.string().max(2000) },
-    initial: null as { readonly score: number } | null, // the score of no action is unknown
+    initial: null as { readonly score: number } | null, // before the first action the score is unknown
     environment,
     run:
       ({ action }, { environment: session, signal }) =>

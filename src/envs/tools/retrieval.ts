@@ -1,4 +1,4 @@
-/** Retrieval: passages for a query, from a search engine over HTTP. */
+/** Retrieval: finds passages for a query, with a search engine over HTTP or an index. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { ABORTED, cancellation, unlessAborted } from '../../core/cancellation.js'
@@ -12,31 +12,31 @@ import type { PassageIndex } from './localIndex.js'
 import { type Passage, type RetrievalCacheOptions, retrievalCache } from './retrievalCache.js'
 import { type Tool, tool, toolFailure } from './tool.js'
 
-/** A query, as the policy asked it. */
+/** A query of the policy. */
 export interface Query {
   readonly query: string
-  /** How many passages. */
+  /** Number of passages. */
   readonly count: number
 }
 
 export interface RetrievalOptions {
   /**
-   * To the search engine: `liveTransport({ url })`, with its retries, limits and secrets. Either
-   * this or `index`.
+   * The connection to the search engine: `liveTransport({ url })`, with its retries, limits and
+   * secrets. Set either this or `index`.
    */
   readonly transport?: Transport
-  /** Passages of this process: `bm25Index` or `denseIndex`. Either this or `transport`. */
+  /** An index in this process: `bm25Index` or `denseIndex`. Set either this or `transport`. */
   readonly index?: PassageIndex
-  /** The request for a query. Default: `POST /search` with `{ query, count }`. */
+  /** Builds the request of a query. Default: `POST /search` with `{ query, count }`. */
   readonly request?: (query: Query) => Pick<HttpRequest, 'method' | 'path' | 'json' | 'headers'>
   /**
-   * What the engine answers. Default: `{ results: [{ text, title?, url?, score? }] }`; whatever
-   * else it has is left out.
+   * The schema of the engine's response. Default: `{ results: [{ text, title?, url?, score? }] }`;
+   * other fields are ignored.
    */
   readonly response?: z.ZodType<readonly Passage[]>
   readonly cache?: RetrievalCacheOptions
   readonly limits?: Partial<RetrievalLimits>
-  /** What goes wrong with the cache. */
+  /** Called with problems of the cache. */
   readonly onNote?: (note: string) => void
   /** Default `search`. */
   readonly name?: string
@@ -44,13 +44,13 @@ export interface RetrievalOptions {
 }
 
 export interface RetrievalLimits {
-  /** Characters of a query. Default 1,000. */
+  /** Maximum characters of a query. Default 1,000. */
   readonly maxQuery: number
-  /** Most passages of an answer. Default 10; 3 are given if the policy says nothing. */
+  /** Maximum passages of a result. Default 10; a policy that sets no count gets 3. */
   readonly maxCount: number
-  /** Characters of each passage. Default 2,000. */
+  /** Maximum characters of each passage. Default 2,000. */
   readonly maxText: number
-  /** Longest time for the engine, all attempts together. Default 20,000. */
+  /** Time limit for the engine in milliseconds, including retries. Default 20,000. */
   readonly searchMs: number
 }
 
@@ -58,7 +58,7 @@ const LIMITS: RetrievalLimits = { maxQuery: 1000, maxCount: 10, maxText: 2000, s
 
 const USUAL_COUNT = 3
 
-/** What engines answer that speak the default form. */
+/** The default form of a response. */
 const usualResponse: z.ZodType<readonly Passage[]> = z
   .object({
     results: z.array(
@@ -84,7 +84,7 @@ const usualRequest = ({ query, count }: Query): Pick<HttpRequest, 'method' | 'pa
   json: { query, count },
 })
 
-/** Queries that differ in blanks and in how Unicode writes a character are one. */
+/** Normalizes blanks and Unicode, so that queries that differ only in these are equal. */
 const normal = (query: string): string =>
   query
     .replaceAll(/\p{Surrogate}/gu, '\ufffd')
@@ -92,7 +92,7 @@ const normal = (query: string): string =>
     .replaceAll(/\s+/g, ' ')
     .trim()
 
-/** JSON in which the order of keys does not count. */
+/** Serializes JSON with sorted keys. */
 const canonical = (value: unknown): string =>
   JSON.stringify(value, (_, inner: unknown) =>
     typeof inner === 'object' && inner !== null && !Array.isArray(inner)
@@ -101,21 +101,21 @@ const canonical = (value: unknown): string =>
   ) ?? 'undefined'
 
 /**
- * A key for the cache: equal for equal requests. Headers are no part of it, for they may be
- * secrets.
+ * Returns the cache key of a request. Equal requests have equal keys. Headers are left out, because
+ * they may contain secrets.
  */
 const keyOf = (name: string, { method, path, json }: ReturnType<NonNullable<RetrievalOptions['request']>>): string => {
   const bytes = new TextEncoder().encode(canonical([method, path, json]))
   return `${name}:${sipHash(bytes)}${sipHash(bytes, SECOND_KEY)}`
 }
 
-/** Two hashes of 64 bits under different keys: as good as one of 128. */
+/** The key of the second hash: two 64-bit hashes act as one of 128 bits. */
 const SECOND_KEY = Uint8Array.from({ length: 16 }, (_, i) => 255 - i)
 
-/** Passages as a policy reads them: numbered, each with its title and address. */
+/** Formats passages for the policy: numbered, with title and address. */
 const rendered = (passages: readonly Passage[], { maxCount, maxText }: RetrievalLimits): string =>
   passages.length === 0
-    ? 'nothing was found'
+    ? 'no passages found'
     : passages
         .slice(0, maxCount)
         .map(({ text, title, url }, i) => {
@@ -124,7 +124,9 @@ const rendered = (passages: readonly Passage[], { maxCount, maxText }: Retrieval
         })
         .join('\n\n')
 
-/** What an engine that answers without a result says about whom. */
+/**
+ * Converts a failed request: to an error of the policy's query, or to an `infrastructure` failure.
+ */
 const failureOf = (name: string, failure: HttpFailure): ToolFailure => {
   if (failure.kind === 'timeout') return toolFailure(name, 'timeout', failure.reason)
   const isRefused = failure.kind === 'status' && (failure.status === 400 || failure.status === 422)
@@ -137,15 +139,15 @@ const read = (
   schema: z.ZodType<readonly Passage[]>,
 ): E.Either<ToolFailure, readonly Passage[]> => {
   const wrong = (reason: string): ToolFailure =>
-    toolFailure(name, 'infrastructure', `the engine answered what it must not: ${clipped(reason, 500)}`)
+    toolFailure(name, 'infrastructure', `the engine sent an invalid response: ${clipped(reason, 500)}`)
   return E.mapLeft(wrong)(parseJsonAs(schema, reply.text))
 }
 
 type Found = E.Either<ToolFailure, readonly Passage[]>
 
 /**
- * Work that several wait for: begun by the first, shared by those who come while it lasts, and
- * called off when the last one has left. Its failures are shared, and forgotten.
+ * Shares work between callers: the first starts it, later ones join it, and it is cancelled when
+ * the last one has left. Failures are shared too, but not kept.
  */
 const shared = () => {
   const underway = new Map<string, { waiters: number; readonly work: Promise<Found>; readonly stop: () => void }>()
@@ -174,7 +176,7 @@ const shared = () => {
   }
 }
 
-/** The whole options, checked. */
+/** Checks the options and adds the defaults. */
 const settingsOf = (options: RetrievalOptions) => {
   const limits = { ...LIMITS, ...options.limits }
   const bad = Object.entries(limits).filter(([, value]) => !(value >= 1))
@@ -202,14 +204,13 @@ const RETRIEVAL_TOOL_OPTIONS: OptionKinds<RetrievalOptions> = {
  * Makes a tool that searches for passages, in an engine over HTTP or in an index of this process,
  * and returns them as numbered text.
  *
- * With a cache, equal requests are answered from it; without one too, equal requests at the same
- * time are sent once. Failures are not cached. A search is safe to repeat, and is repeated as the
- * transport does.
+ * With a cache, equal requests are answered from it. Equal requests at the same time are always
+ * sent once. Failures are not cached. Searches are safe to repeat, and the transport retries them.
  *
  * Errors   throws RangeError for limits below 1. `call`: `arguments` for a query that is empty or
- *          too long; `failed` where the engine refuses the query (400, 422); `timeout`;
- *          `infrastructure` for an engine that is dead or answers in another form.
- * Effects  requests, and those of the cache's store. Both stay their owner's to close.
+ *          too long; `failed` if the engine rejects the query (400, 422); `timeout`;
+ *          `infrastructure` if the engine is down or sends an invalid response.
+ * Effects  requests, and those of the cache's store. Their owners close both.
  */
 export const retrievalTool = (options: RetrievalOptions): Tool => {
   checkOptions('retrievalTool', options, RETRIEVAL_TOOL_OPTIONS)
@@ -237,14 +238,14 @@ export const retrievalTool = (options: RetrievalOptions): Tool => {
     name,
     description: settings.description ?? 'Searches for passages of text.',
     parameters: {
-      query: z.string().min(1).max(limits.maxQuery).describe('what to look for'),
+      query: z.string().min(1).max(limits.maxQuery).describe('the text to search for'),
       count: z
         .number()
         .int()
         .min(1)
         .max(limits.maxCount)
         .default(Math.min(USUAL_COUNT, limits.maxCount))
-        .describe('how many passages'),
+        .describe('the number of passages'),
     },
     initial: null,
     run:
@@ -254,7 +255,7 @@ export const retrievalTool = (options: RetrievalOptions): Tool => {
         if (query === '') return E.left(toolFailure(name, 'arguments', 'the query is empty'))
         const key = keyOf(name, request({ query, count }))
         const found = await once(key, (own) => search(key, { query, count }, own), signal)
-        if (found === ABORTED) return E.left(toolFailure(name, 'timeout', 'the search was given up'))
+        if (found === ABORTED) return E.left(toolFailure(name, 'timeout', 'the search was cancelled'))
         return E.map((passages: readonly Passage[]) => ({
           content: rendered(passages, { ...limits, maxCount: count }),
           state: null,

@@ -1,6 +1,6 @@
 /**
- * A cache of answers behind the interface of Keyv: in memory, SQLite, Redis, or what else has a
- * store for it. A cache that is dead or holds nonsense costs time, never an answer.
+ * A cache of search results with Keyv's interface: in memory, SQLite, Redis or any other store of
+ * Keyv. A cache that fails or has invalid entries costs time, but never a result.
  */
 
 import { isRight } from 'fp-ts/lib/Either.js'
@@ -9,23 +9,23 @@ import { ABORTED, cancellation, unlessAborted } from '../../core/cancellation.js
 import { errorMessage } from '../../core/failure.js'
 import { parseJson } from '../../core/json.js'
 
-/** What is used of a Keyv: `new Keyv()` and `new Keyv({ store })` have it. */
+/** The part of Keyv that is used: `new Keyv()` and `new Keyv({ store })` have it. */
 export interface RetrievalStore {
   readonly get: (key: string) => Promise<unknown>
-  /** False if it was not stored. */
+  /** Resolves with false if the entry was not stored. */
   readonly set: (key: string, value: string, ttlMs?: number) => Promise<unknown>
   readonly on?: (event: 'error', listener: (error: unknown) => void) => unknown
 }
 
 export interface RetrievalCacheOptions {
   readonly store: RetrievalStore
-  /** How long an answer is good. Default: for ever. */
+  /** Milliseconds after which an entry expires. Default: never. */
   readonly ttlMs?: number
-  /** How long the store is waited for. Default 2,000. */
+  /** Time limit of the store in milliseconds. Default 2,000. */
   readonly waitMs?: number
 }
 
-/** A piece of text that was found. */
+/** A passage of text that was found. */
 export interface Passage {
   readonly text: string
   readonly title?: string
@@ -40,16 +40,16 @@ const passageSchema = z.strictObject({
   score: z.number().optional(),
 })
 
-/** With the key that it was stored under: an entry that got under another one is none. */
+/** Entries contain their key, so that one stored under a different key is detected as invalid. */
 const entrySchema = z.strictObject({ key: z.string(), passages: z.array(passageSchema) })
 
 export interface RetrievalCache {
-  /** Undefined if there is nothing of use. */
+  /** Resolves with undefined if there is no valid entry. */
   readonly get: (key: string) => Promise<readonly Passage[] | undefined>
   readonly set: (key: string, passages: readonly Passage[]) => Promise<void>
 }
 
-/** zod leaves optional fields as `undefined`, which are left out here. */
+/** Drops optional fields that zod sets to `undefined`. */
 const passageOf = ({ text, title, url, score }: z.output<typeof passageSchema>): Passage => ({
   text,
   ...(title !== undefined && { title }),
@@ -58,10 +58,10 @@ const passageOf = ({ text, title, url, score }: z.output<typeof passageSchema>):
 })
 
 /**
- * A cache on a store.
+ * Makes a cache on a store.
  *
- * Effects  those of the store. `onNote` is told when the store fails, once until it works again,
- *          and of every entry that is nonsense.
+ * Effects  those of the store. Calls `onNote` once when the store starts to fail, and for every
+ *          invalid entry.
  */
 export const retrievalCache = (
   { store, ttlMs, waitMs = 2000 }: RetrievalCacheOptions,
@@ -69,12 +69,12 @@ export const retrievalCache = (
 ): RetrievalCache => {
   let health: 'well' | 'ill' = 'well'
   const fail = (reason: string): void => {
-    if (health === 'well') onNote(`the cache does not work, and is done without: ${reason}`)
+    if (health === 'well') onNote(`the cache failed and is bypassed: ${reason}`)
     health = 'ill'
   }
-  // Keyv tells errors of its store as events, and throws for an event that nobody listens to.
+  // Keyv reports errors of its store as events, and throws if an event has no listener.
   store.on?.('error', (error) => fail(errorMessage(error)))
-  /** What the store says in time; undefined if it fails. */
+  /** Resolves with the store's value; undefined if it fails or takes too long. */
   const ask = async (work: () => Promise<unknown>): Promise<unknown> => {
     const life = cancellation({ deadlineMs: waitMs })
     try {
@@ -96,12 +96,12 @@ export const retrievalCache = (
       const json = typeof found === 'string' ? parseJson(found) : undefined
       const entry = json !== undefined && isRight(json) ? entrySchema.safeParse(json.right) : undefined
       if (entry?.success === true && entry.data.key === key) return entry.data.passages.map(passageOf)
-      onNote(`the cache holds nonsense under ${key}, which is replaced`)
+      onNote(`the cache entry ${key} is invalid and is replaced`)
       return undefined
     },
     set: async (key, passages) => {
       const stored = await ask(() => store.set(key, JSON.stringify({ key, passages }), ttlMs))
-      if (stored === false) fail('it did not store an entry')
+      if (stored === false) fail('an entry was not stored')
       else if (stored !== undefined) health = 'well'
     },
   }

@@ -1,6 +1,6 @@
 /**
- * Running the calls of one message: in order or at once, each within its time, with whatever goes
- * wrong told as an observation.
+ * Runs the calls of one message, in sequence or in parallel. Each call has a time limit, and every
+ * error becomes an observation.
  */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
@@ -17,26 +17,26 @@ import { type Tool, type ToolReply, toolFailure } from './tool.js'
 import { type ToolRegistry, unknownTool } from './toolRegistry.js'
 
 /**
- * What each tool remembers of a conversation, by name; one that was not called yet is not in it.
- * JSON values.
+ * The state of each tool in a conversation, by name: JSON values. Tools that have not been called
+ * have no entry.
  */
 export type ToolStates = Readonly<Record<string, unknown>>
 
 /**
- * How a call ended: with a reply (`ok`), with a reply that ends the episode (`finish`), with a
- * failure that the policy reads, with an unknown tool, or not run at all.
+ * The outcome of a call: a reply (`ok`), a reply that ends the episode (`finish`), an error that
+ * the policy reads, an unknown tool, or a call that was not run (`skipped`).
  */
 export type CallOutcome = 'ok' | 'finish' | Exclude<ToolFailure['kind'], 'infrastructure'> | 'unknown' | 'skipped'
 
-/** What a call came to. */
+/** The result of a call. */
 export interface Observation {
   readonly call: ToolCall
   readonly outcome: CallOutcome
-  /** For the policy: the reply, or what went wrong. */
+  /** For the policy: the reply or the error. */
   readonly content: string | readonly ContentPart[]
 }
 
-/** A tool that answered when nobody waited any more. */
+/** A reply that arrived after its call had timed out or been cancelled. */
 export interface LateCall {
   readonly tool: string
   readonly call: ToolCall
@@ -50,46 +50,46 @@ export type CallNotice =
 
 export interface RunCallsOptions {
   /**
-   * `sequence`: one after the other. `parallel`: at once; calls of one tool that remembers
-   * something run one after the other all the same, for each begins where the one before ended.
+   * `sequence`: one after another. `parallel`: all at once, except that calls of a tool with state
+   * run one after another, because each starts from the state that the previous one left.
    */
   readonly order: 'sequence' | 'parallel'
-  /** In a sequence, what becomes of the calls after one that did not end with a reply. */
+  /** In a sequence: run or skip the calls after one that failed. */
   readonly onError: 'continue' | 'stop'
-  /** Milliseconds that a call has from when it begins to run. */
+  /** Time limit of a call in milliseconds, from its start. */
   readonly timeoutMs: number
   readonly timers: Timers
-  /** How many calls run at a time, of this message and of all others that share it. */
+  /** Limits concurrent calls, over all messages that share it. */
   readonly limiter: Limiter
   /**
    * Called when a call starts and when it ends, for observers. Calls that are skipped have no
    * event.
    */
   readonly onCall?: (event: CallNotice) => void
-  /** Told of each reply that came after its time, and was dropped. */
+  /** Called with each reply that arrived too late and was dropped. */
   readonly onLate: (late: LateCall) => void
 }
 
-/** The calls of one message, and what they begin with. */
+/** The calls of one message, and the states they start from. */
 export interface CallsToRun {
   readonly calls: readonly ToolCall[]
   readonly states: ToolStates
   readonly key: Key
   /** The conversation. Default: none. */
   readonly episode?: Episode | undefined
-  /** When it aborts nobody waits any more. */
+  /** Aborts when the result is no longer needed. */
   readonly signal: AbortSignal
 }
 
 export interface RanCalls {
-  /** One for each call, in their order, whatever was over first. */
+  /** One for each call, in the order of the calls. */
   readonly observations: readonly Observation[]
   readonly states: ToolStates
 }
 
 type Ended = E.Either<ToolFailure, ToolReply>
 
-/** What a policy is told of a failure is bounded: reasons quote what it wrote. */
+/** Maximum length of an error message for the policy, which may quote its own text. */
 const REASON_LENGTH = 2000
 
 const failedWith = (call: ToolCall, outcome: Exclude<CallOutcome, 'ok' | 'finish'>, reason: string): Observation => ({
@@ -106,10 +106,10 @@ const attempt = async (tool: Tool, call: ToolCall, context: Parameters<Tool['cal
   }
 }
 
-const calledOff = (tool: string): Ended => E.left(toolFailure(tool, 'infrastructure', 'the call was called off'))
+const calledOff = (tool: string): Ended => E.left(toolFailure(tool, 'infrastructure', 'the call was cancelled'))
 
 /**
- * Runs one call within its time. A tool that does not end when its signal aborts is left to itself.
+ * Runs one call with its time limit. A tool that does not stop when its signal aborts is abandoned.
  */
 const runOne = async (
   tool: Tool,
@@ -144,14 +144,13 @@ const runOne = async (
 }
 
 /**
- * Calls that run one after the other, each beginning with what the one before left: their places
- * among all calls.
+ * Positions of calls that run one after another, each from the state that the previous one left.
  */
 type Line = readonly number[]
 
 /**
- * In parallel, the calls of a tool that remembers something are a line, and every other call is one
- * of its own.
+ * Divides the calls into lines. In parallel, the calls of a tool with state form one line, and
+ * every other call has its own.
  */
 const linesOf = (
   registry: ToolRegistry,
@@ -168,7 +167,7 @@ const linesOf = (
   return [...lines.values()]
 }
 
-/** Why the rest of a line is skipped after a call; undefined if it goes on. */
+/** Returns why the rest of a line is skipped after a call; undefined to continue. */
 const stopAfter = ({ outcome }: Observation, { order, onError }: RunCallsOptions): string | undefined => {
   if (outcome === 'finish') return 'ended the episode'
   return outcome !== 'ok' && order === 'sequence' && onError === 'stop' ? 'did not succeed' : undefined
@@ -176,12 +175,12 @@ const stopAfter = ({ outcome }: Observation, { order, onError }: RunCallsOptions
 
 /**
  * Runs the calls of a message. Call `i` draws from `child(key, i)`, so that equal arguments give
- * equal observations, for tools that are pure.
+ * equal observations if the tools are pure.
  *
- * Errors   `Left(ToolFailure)` of kind `infrastructure`: what a tool needs is missing or dead, or
- *          the signal aborted. The other calls are called off then. Everything else is an
- *          observation.
- * Effects  those of the tools; an alarm for each call that runs.
+ * Errors   `Left(ToolFailure)` of kind `infrastructure` if something a tool needs is missing or has
+ *          died, or if the signal aborts. The other calls are then cancelled. Every other error is
+ *          an observation.
+ * Effects  those of the tools; a timer for each running call.
  * Source   TorchRL `ExecuteToolsInOrder`, whose state is an empty placeholder, and
  *          `SimpleToolTransform`, whose time limit is not applied.
  */
@@ -193,7 +192,7 @@ export const runCalls =
     const observations = new Map<number, Observation>()
     let failure: ToolFailure | undefined
 
-    /** The observation of a call, and what its tool remembers now. */
+    /** Runs a call. Returns its observation and the new state of its tool. */
     const run = async (i: number, states: ToolStates): Promise<readonly [Observation, ToolStates]> => {
       const call = calls[i]!
       const tool = registry.tools.get(call.name)
@@ -211,19 +210,19 @@ export const runCalls =
       }
       const { kind, reason } = ended.left
       if (kind !== 'infrastructure') return [failedWith(call, kind, reason), states]
-      failure ??= ended.left // what comes after it was called off because of it
+      failure ??= ended.left // the first failure; later ones were cancelled because of it
       all.stop()
       return [failedWith(call, 'skipped', reason), states]
     }
 
-    /** Plays a line to its end; gives the states that its calls changed. */
+    /** Runs a line to its end. Returns the states that its calls changed. */
     const runLine = async (line: Line): Promise<ToolStates> => {
       let states = given.states
       let stop: string | undefined
       for (const i of line) {
         if (failure !== undefined) break
         if (stop !== undefined) {
-          observations.set(i, failedWith(calls[i]!, 'skipped', `not run, because a call before it ${stop}`))
+          observations.set(i, failedWith(calls[i]!, 'skipped', `not run, because an earlier call ${stop}`))
           continue
         }
         options.onCall?.({ type: 'start', call: calls[i]! })
@@ -240,7 +239,7 @@ export const runCalls =
       const changed = await Promise.all(linesOf(registry, given, options.order).map(runLine))
       if (failure !== undefined) return E.left(failure)
       return E.right({
-        observations: calls.map((_, i) => observations.get(i)!), // every line was played to its end
+        observations: calls.map((_, i) => observations.get(i)!), // every line was run to its end
         states: Object.fromEntries([given.states, ...changed].flatMap(Object.entries)),
       })
     } finally {

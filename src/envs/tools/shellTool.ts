@@ -3,8 +3,8 @@ import type { CellLanguage, CellTool, CellToolOptions } from './cellTool.js'
 import { CELL_TOOL_OPTIONS, cellTool } from './cellTool.js'
 
 /**
- * Runs commands in one shell. Requests are two lines: the mark, and the commands as `printf %b`
- * reads them.
+ * Runs commands in one shell. A request is two lines: the mark, and the commands encoded for
+ * `printf %b`.
  */
 const DRIVER = `
 exec 8<&0 9>&1
@@ -16,7 +16,7 @@ while IFS= read -r TANDEM_MARK <&8 && IFS= read -r TANDEM_CODE <&8; do
 done
 `
 
-/** On one line, for `printf %b`. A shell has no character 0. */
+/** Encodes commands on one line for `printf %b`. Null characters are dropped. */
 const encoded = (code: string): string =>
   code.replaceAll('\0', '').replaceAll('\\', '\\\\').replaceAll('\n', '\\n').replaceAll('\r', '\\r')
 
@@ -29,14 +29,14 @@ const SHELL: CellLanguage = {
 }
 
 /**
- * A shell as a tool, in the sandbox: its argument is `command`, and its result what the commands
- * printed, and their exit code if it is not 0.
+ * Makes a tool that runs a shell in the sandbox. Its argument is `command`; its result is the
+ * output of the commands, and their exit code if it is not 0.
  *
- * With `memory: 'session'` the calls of a conversation share their folder, variables and files.
- * `exit` ends the shell, and its call is forgotten.
+ * With `memory: 'session'`, the calls of a conversation share their folder, variables and files. A
+ * call that runs `exit` ends the shell and is dropped from the session.
  *
  * Errors   as `pythonTool`.
- * Effects  processes; end them with `close`.
+ * Effects  processes; `close` ends them.
  *
  * @example
  * shellTool({ memory: 'session' }).initial // []

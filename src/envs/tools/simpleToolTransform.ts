@@ -1,4 +1,4 @@
-/** Tools that are called by name and arguments. */
+/** Transforms for tools that are called by name and arguments. */
 import { aRecord, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
 import type { HistoryPrompt } from '../../data/policy.js'
 import { TOOL_CALL_FORMATS, type ToolCallFormat } from '../../text/toolCalls/format.js'
@@ -32,7 +32,7 @@ export const NAMED_TOOL_OPTIONS: OptionKinds<NamedToolOptions> = {
   format: oneOf(...TOOL_CALL_FORMATS),
 }
 
-/** `toolTransform` for tools that are called by name and arguments. */
+/** Makes a `toolTransform` for tools that are called by name and arguments. */
 export const namedToolTransform = ({
   format,
   ...options
@@ -43,18 +43,18 @@ export const namedToolTransform = ({
   })
 
 /**
- * Runs the calls of the policy's last message at once, and puts their results behind it in the
- * order of the calls. Put it below `TemplateTransform`, and one of its kind in a chain: a
- * `ToolRegistry` holds any number of tools.
+ * Runs the calls of the policy's last message in parallel, and appends their results in the order
+ * of the calls. Place it inside `TemplateTransform`, and only one in a chain: a `ToolRegistry`
+ * holds any number of tools.
  *
- * What goes wrong with a call is told to the policy in its result: arguments that do not fit, a
- * tool that there is not, no answer in time, text that is no call. What says nothing of the policy,
- * a tool whose server is dead, fails the rollout.
+ * Errors of a call are returned to the policy: invalid arguments, an unknown tool, a timeout, text
+ * that cannot be parsed as a call. Errors that do not depend on the policy, such as a tool whose
+ * server is down, fail the rollout.
  *
  * Errors   `Left(EnvFailure)` with the `ToolFailure` of kind `infrastructure` as its cause; throws
  *          RangeError for limits below 1.
- * Effects  those of the tools. A tool that does not end at its limit is left to itself, and what it
- *          gives then is dropped.
+ * Effects  those of the tools. A tool that does not stop at its time limit is abandoned, and its
+ *          reply is dropped.
  * Source   TorchRL `SimpleToolTransform`, which stores its time limit and does not apply it.
  *
  * @example
@@ -68,13 +68,13 @@ export const SimpleToolTransform = (
 }
 
 export interface ExecuteToolsInOrderOptions extends SimpleToolTransformOptions {
-  /** What becomes of the calls of a message after one that gave no result. Default `continue`. */
+  /** Run or skip the calls of a message after one that failed. Default `continue`. */
   readonly onError?: 'continue' | 'stop'
 }
 
 /**
- * `SimpleToolTransform` that runs the calls of a message one after the other, each beginning with
- * what the one before it left.
+ * Makes a `SimpleToolTransform` that runs the calls of a message one after another. Each call
+ * starts from the state that the previous one left.
  *
  * Errors   as `SimpleToolTransform`.
  * Effects  as `SimpleToolTransform`.

@@ -2,7 +2,7 @@
  * The type of tools: functions that a policy may call between two of its turns.
  *
  * This folder holds tools that a policy may call, and the transforms that run the calls. It does
- * not hold how models write calls (`src/text/toolCalls`) or the sandbox itself
+ * not hold the formats in which models write calls (`src/text/toolCalls`) or the sandbox itself
  * (`src/live/sandbox`).
  */
 import * as E from 'fp-ts/lib/Either.js'
@@ -23,65 +23,65 @@ export interface ToolReply<S = unknown> {
   readonly content: string | readonly ContentPart[]
   /** `finish` ends the episode after this call, as answer tools do. Default `success`. */
   readonly status?: 'success' | 'finish'
-  /** What the tool remembers of this conversation: JSON values. */
+  /** The tool's state in this conversation: JSON values. */
   readonly state: S
 }
 
-/** What a call may use. */
+/** The context of a call. */
 export interface ToolContext<S = unknown> {
-  /** What the call before it in this conversation left. */
+  /** The state that the previous call in this conversation left. */
   readonly state: S
-  /** Randomness of this call alone. */
+  /** A random key for this call. */
   readonly key: Key
   /** The conversation that the call belongs to; undefined for calls outside of environments. */
   readonly episode?: Episode | undefined
   /**
-   * Aborted when nobody waits any more: at the tool's limit, or when the rollout is cancelled. The
-   * tool ends what it began.
+   * Aborts when the result is no longer needed: on a timeout, or when the rollout is cancelled. The
+   * tool then stops its work.
    */
   readonly signal: AbortSignal
 }
 
 /**
- * A tool, as a value. It keeps nothing between calls but `state`, which is an argument and a
- * result, so that a conversation can be replayed and forked; processes and connections belong to
- * capabilities that it was made with.
+ * A tool. It keeps no data between calls except `state`, which is an argument and a result, so that
+ * a conversation can be replayed and forked. Processes and connections belong to the capabilities
+ * it was made with.
  */
 export interface Tool {
   readonly name: string
-  /** For the policy: what it does. */
+  /** A description for the policy. */
   readonly description: string
   /** JSON schema of the arguments: an object. */
   readonly parameters: Readonly<Record<string, unknown>>
-  /** What it remembers at the beginning of a conversation: JSON values. */
+  /** The state at the start of a conversation: JSON values. */
   readonly initial: unknown
   readonly call: (args: ToolCall['arguments'], context: ToolContext) => TE.TaskEither<ToolFailure, ToolReply>
-  /** Gives back what the tool holds for an episode. Default: it holds nothing. */
+  /** Returns the resources that the tool holds for an episode. Default: it holds none. */
   readonly release?: (episode: Episode) => void
-  /** Ends what the tool holds for all. Default: it holds nothing. */
+  /** Closes all resources of the tool. Default: it holds none. */
   readonly close?: () => Promise<void>
 }
 
-/** The environment that a tool holds: one that it shares, or a spec for one of its own. */
+/** The environment of a tool: one shared with others, or a spec for its own. */
 export type HeldEnvironment<R> = ToolEnvironment<R> | ResourceSpec<R>
 
 export interface ToolOptions<A extends z.ZodRawShape, S, R = undefined> {
   readonly name: string
   readonly description: string
-  /** The arguments by name. A call with others is refused. */
+  /** The arguments by name. A call with unknown arguments is rejected. */
   readonly parameters: A
-  /** What it remembers at the beginning: null for nothing. */
+  /** The state at the start of a conversation; null for tools without state. */
   readonly initial: S
   /**
-   * An environment for the calls, which `run` gets as `environment`: a resource, or one shared with
+   * The environment of the calls, passed to `run` as `environment`: a resource, or one shared with
    * other tools and rewards. Default: none.
    */
   readonly environment?: HeldEnvironment<R>
-  /** With a resource: most environments at a time. Default 8. */
+  /** Maximum number of concurrent environments, if `environment` is a resource. Default 8. */
   readonly poolSize?: number
   /**
-   * Arguments are as the schema says. What it throws, or rejects with, is told to the policy as
-   * `failed`.
+   * Runs a call with arguments that match the schema. If it throws or rejects, the policy gets the
+   * error as `failed`.
    */
   readonly run: (
     args: z.output<z.ZodObject<A, z.core.$strict>>,
@@ -105,7 +105,7 @@ const checked = <A extends z.ZodObject>(
   const parsed = schema.safeParse(args)
   return parsed.success
     ? E.right(parsed.data)
-    : E.left(toolFailure(name, 'arguments', `the arguments do not fit: ${z.prettifyError(parsed.error)}`))
+    : E.left(toolFailure(name, 'arguments', `invalid arguments: ${z.prettifyError(parsed.error)}`))
 }
 
 const TOOL_OPTIONS: OptionKinds<ToolOptions<never, never>> = {
@@ -118,20 +118,20 @@ const TOOL_OPTIONS: OptionKinds<ToolOptions<never, never>> = {
   run: aFunction,
 }
 
-/** The environment of a tool. One that is made of a resource is the tool's own. */
+/** Returns the environment of a tool. One made from a resource is owned by the tool. */
 const environmentOf = <R>({
   environment,
   poolSize,
 }: Pick<ToolOptions<z.ZodRawShape, unknown, R>, 'environment' | 'poolSize'>): ToolEnvironment<R> | undefined => {
   if (environment !== undefined && !('use' in environment))
     return toolEnvironment(environment, poolSize === undefined ? {} : { poolSize })
-  if (poolSize !== undefined) throw new RangeError('tool: poolSize is for an environment that is a resource')
+  if (poolSize !== undefined) throw new RangeError('tool: poolSize needs an environment that is a resource')
   return environment
 }
 
 type Ran<S> = E.Either<ToolFailure, ToolReply<S>>
 
-/** Runs a call with the environment of its episode. Without one there is nothing to fail. */
+/** Runs a call with the environment of its episode. */
 const runHolding = async <R, S>(
   name: string,
   held: ToolEnvironment<R>,
@@ -143,10 +143,11 @@ const runHolding = async <R, S>(
 }
 
 /**
- * A tool from zod schemas of its arguments and a function.
+ * Makes a tool from zod schemas of its arguments and a function.
  *
- * Errors   throws for a schema that JSON schema cannot express. `call` gives `Left(ToolFailure)`:
- *          `arguments` with every problem of them, `failed` with what the function threw.
+ * Errors   throws for a schema that JSON schema cannot express. `call` returns `Left(ToolFailure)`:
+ *          `arguments` with every problem of the arguments, `failed` with the error that the
+ *          function threw.
  *
  * @example
  * tool({ name: 'now', description: '', parameters: {}, initial: null, run: async () => ({ content: 'noon', state: null }) }).name // 'now'
@@ -173,7 +174,7 @@ export const tool = <A extends z.ZodRawShape, S, R = undefined>(options: ToolOpt
       pipe(
         TE.fromEither(checked(name, schema, args)),
         TE.chain((read) => () => {
-          const own = context as ToolContext<S> // the state is of type S: it is `initial`, or what `run` left
+          const own = context as ToolContext<S> // the state is of type S: it is `initial` or the state of the previous call
           const call = (environment: R) => attempt(() => run(read, { ...own, environment }))
           // Without an environment R is undefined.
           return held === undefined ? call(undefined as R) : runHolding(name, held, context, call)

@@ -7,7 +7,7 @@ export interface ToolRegistry {
   readonly tools: ReadonlyMap<string, Tool>
 }
 
-/** A tool as chat templates and servers know it. */
+/** A tool in the form that chat templates and servers expect. */
 export interface ToolSpec {
   readonly type: 'function'
   readonly function: {
@@ -19,12 +19,12 @@ export interface ToolSpec {
 }
 
 /**
- * A set of tools. More of them are added by making another set:
- * `ToolRegistry([...registry.tools.values(), more])`.
+ * Makes a set of tools. To add a tool, make a new set: `ToolRegistry([...registry.tools.values(),
+ * more])`.
  *
- * Errors   throws RangeError with every name that is empty or that two tools have.
- * Source   TorchRL `ToolRegistry`, which is changed in place, and raises KeyError for a name that a
- *          policy made up.
+ * Errors   throws RangeError that lists every name that is empty or occurs twice.
+ * Source   TorchRL `ToolRegistry`, which is changed in place and raises KeyError for an unknown
+ *          name.
  *
  * @example
  * [...ToolRegistry([calculator()]).tools.keys()] // ['calculator']
@@ -43,7 +43,7 @@ export const ToolRegistry = (tools: readonly Tool[]): ToolRegistry => {
 }
 
 /**
- * What a chat template or a server is to tell the policy of its tools.
+ * Returns the descriptions of the tools, for chat templates and servers.
  *
  * @example
  * toolSpecs(ToolRegistry([calculator()]))[0]?.function.name // 'calculator'
@@ -54,8 +54,8 @@ export const toolSpecs = (registry: ToolRegistry): readonly ToolSpec[] =>
     function: { name, description, parameters },
   }))
 
-/** What a policy is told that named a tool which there is not. */
+/** Returns the error message for a call of an unknown tool. */
 export const unknownTool = (registry: ToolRegistry, name: string): string => {
   const names = [...registry.tools.keys()]
-  return `there is no tool ${clipped(JSON.stringify(name), 80)}; ${names.length === 0 ? 'there are none' : `there are: ${names.join(', ')}`}`
+  return `there is no tool ${clipped(JSON.stringify(name), 80)}; ${names.length === 0 ? 'no tools are available' : `available: ${names.join(', ')}`}`
 }

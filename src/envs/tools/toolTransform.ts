@@ -1,6 +1,6 @@
 /**
- * Tools as a transform: the calls of the policy's last message are run, and what they give follows
- * it in the conversation.
+ * Tools as a transform: runs the calls of the policy's last message and appends their results to
+ * the conversation.
  */
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
@@ -44,19 +44,19 @@ import {
 } from './runCalls.js'
 import type { ToolRegistry } from './toolRegistry.js'
 
-/** What a transform of tools adds: all values are JSON, one for each batch element. */
+/** The entries that a transform of tools adds: JSON values, one for each batch element. */
 export type ToolEntries = {
   readonly history: TensorDict<{ readonly prompt: Data<History> }>
-  /** Calls of this episode so far, also those that were not run. */
+  /** Number of calls in this episode, including calls that were not run. */
   readonly toolCalls: Data<number>
-  /** Those of them that did not end with a reply. */
+  /** Number of calls in this episode that ended with an error. */
   readonly toolErrors: Data<number>
   readonly tools: TensorDict<{
-    /** What the tools remember. */
+    /** The states of the tools. */
     readonly states: Data<ToolStates>
-    /** Messages with calls so far. */
+    /** Number of messages with calls in this episode. */
     readonly rounds: Data<number>
-    /** The randomness of the episode's calls, as `formatKey` writes it. */
+    /** The random key of the episode's calls, from `formatKey`. */
     readonly keys: Data<string>
     /** The text of the result that ended the episode (`status: 'finish'`); null before. */
     readonly finish: Data<string | null>
@@ -64,17 +64,18 @@ export type ToolEntries = {
 }
 
 export interface ToolLimits {
-  /** Calls of a message that are run; the others are answered that they were not. Default 16. */
+  /** Maximum calls of a message; further ones are answered with an error. Default 16. */
   readonly calls?: number
   /**
-   * Messages with calls in an episode: one more truncates it, and its calls are not run. Default 32.
+   * Maximum messages with calls in an episode. One more truncates the episode, and its calls are
+   * not run. Default 32.
    */
   readonly rounds?: number
-  /** Milliseconds for each call. Default 60,000. */
+  /** Time limit of each call in milliseconds. Default 60,000. */
   readonly timeoutMs?: number
 }
 
-/** The options that every transform of tools has. */
+/** The options that all transforms of tools share. */
 export interface ToolCallOptions {
   /**
    * Effect of a message without a call on its episode. Default `terminate`: the message is the
@@ -86,10 +87,7 @@ export interface ToolCallOptions {
   /** Text in front of each result, such as `Observation: `. Default: none. */
   readonly prefix?: string
   readonly limits?: ToolLimits
-  /**
-   * Limits calls at a time, also across transforms that share it. Default: 8 calls of this
-   * transform.
-   */
+  /** Limits concurrent calls, over all transforms that share it. Default: 8 calls. */
   readonly limiter?: Limiter
   readonly timers?: Timers
   /** Called for each reply that arrives after its time limit and is dropped. Default: none. */
@@ -105,7 +103,7 @@ export interface ToolTransformOptions extends ToolCallOptions {
   readonly read?: CallFinder
   /** Run the calls of a message at once, or one after another. Default `parallel`. */
   readonly order?: 'parallel' | 'sequence'
-  /** Go on after a call without a result, or skip the rest of the message. Default `continue`. */
+  /** Run or skip the calls of a message after one that failed. Default `continue`. */
   readonly onError?: 'continue' | 'stop'
 }
 
@@ -149,7 +147,7 @@ export const TOOL_CALL_OPTIONS: OptionKinds<ToolCallOptions> = {
   onCall: aFunction,
 }
 
-/** What is known of one batch element of a state. */
+/** The entries of one batch element. */
 interface Row {
   readonly history: History
   readonly calls: number
@@ -179,7 +177,7 @@ const entriesOf = (rows: readonly Omit<Row, 'episode'>[], batchShape: readonly n
     batchShape,
   )
 
-/** The rows of a state that went through `entriesOf`, with the conversations that the step made. */
+/** Returns the rows of a state made by `entriesOf`, with the conversations of the step. */
 const rowsOf = (previous: TensorDict<ToolEntries>, next: TensorDict<HistoryPrompt>): readonly Row[] => {
   const tools = get(previous, 'tools')
   const [states, rounds, keys] = [get(tools, 'states').items, get(tools, 'rounds').items, get(tools, 'keys').items]
@@ -187,7 +185,7 @@ const rowsOf = (previous: TensorDict<ToolEntries>, next: TensorDict<HistoryPromp
   const [calls, errors] = [get(previous, 'toolCalls').items, get(previous, 'toolErrors').items]
   const histories = get(next, 'history', 'prompt').items
   const episodes = episodesOf(previous, keys.toArray())
-  // Every leaf has one value for each batch element, and the keys were written by `formatKey`.
+  // Every leaf has one value per batch element, and the keys were written by `formatKey`.
   return histories.toArray().map((history, i) => ({
     history,
     calls: calls.get(i)!,
@@ -200,7 +198,7 @@ const rowsOf = (previous: TensorDict<ToolEntries>, next: TensorDict<HistoryPromp
   }))
 }
 
-/** The outcome of the step, with the ends that the calls made. */
+/** Returns the outcome of the step, including the ends that the calls made. */
 const ended = (next: TensorDict, ends: readonly End[]): TensorDict => {
   const of = (key: 'terminated' | 'truncated' | 'done', has: (end: End) => boolean): tf.Tensor => {
     const before = endedRows(next, key)
@@ -220,19 +218,19 @@ const ended = (next: TensorDict, ends: readonly End[]): TensorDict => {
 }
 
 /**
- * The messages that follow the policy's: a result for each call, and an error for each that could
- * not be read.
+ * Returns the messages after the policy's: a result for each call, and an error for each call that
+ * could not be parsed.
  */
 const answers = (
   observations: readonly Observation[],
   { calls, malformed }: AskedCalls,
   { maxCalls, role, prefix }: Pick<Settings, 'maxCalls' | 'role' | 'prefix'>,
 ): readonly Message[] => {
-  const skipped = `error: not run: a message may have ${maxCalls} calls`
+  const skipped = `error: not run: a message may have at most ${maxCalls} calls`
   const results = [
     ...observations.map(({ call, content }) => toolResult(call, content)),
     ...calls.slice(maxCalls).map((call) => toolResult(call, skipped)),
-    ...malformed.map((reason) => message(role, `error: a call could not be read: ${clipped(reason, REASON_LENGTH)}`)),
+    ...malformed.map((reason) => message(role, `error: a call could not be parsed: ${clipped(reason, REASON_LENGTH)}`)),
   ]
   const front: readonly ContentPart[] = prefix === '' ? [] : [{ type: 'text', text: prefix }]
   return results.map((result) => ({ ...result, role, content: [...front, ...result.content] }))
@@ -240,7 +238,7 @@ const answers = (
 
 const REASON_LENGTH = 500
 
-/** Plays the calls of one message. */
+/** Runs the calls of one message. */
 const play = (
   row: Row,
   asked: AskedCalls,
@@ -275,13 +273,13 @@ const play = (
 
 const malformedIn = (action: TensorDict): readonly (readonly string[])[] | undefined => {
   const entry = find(action, ['malformedCalls'])
-  // The cast is right for policies over messages, which add this entry: `HistoryTokens`.
+  // The cast holds for policies over messages, which add this entry: `HistoryTokens`.
   return entry !== undefined && '_tag' in entry && entry._tag === 'Data'
     ? (entry as Data<readonly string[]>).items.toArray()
     : undefined
 }
 
-/** All rows of a step at once; the first that fails calls the others off. */
+/** Runs all rows of a step at once. The first failure cancels the others. */
 const playAll = async (
   rows: readonly (readonly [Row, AskedCalls | 'over'])[],
   options: Settings,
@@ -296,7 +294,7 @@ const playAll = async (
       const result = await play(row, asked, options, part.signal)()
       part.release()
       if (E.isRight(result)) return result.right
-      failure ??= result.left // what comes after it was called off because of it
+      failure ??= result.left // the first failure; later ones were cancelled because of it
       all.stop()
       return [row, 'none']
     }),
@@ -305,7 +303,7 @@ const playAll = async (
   return failure === undefined ? E.right(played) : E.left(failure)
 }
 
-/** Gives back what tools hold for the episodes of a state, if any of them holds something. */
+/** Releases the resources that tools hold for the episodes of a state. */
 const releaseOf = ({ tools }: ToolRegistry): { readonly release?: (state: TensorDict) => void } => {
   const holders = [...tools.values()].flatMap(({ release }) => (release === undefined ? [] : [release]))
   if (holders.length === 0) return {}
@@ -319,12 +317,12 @@ const releaseOf = ({ tools }: ToolRegistry): { readonly release?: (state: Tensor
 
 /**
  * Runs the tool calls of the policy's last message and appends a message with the result of each,
- * in the order of the calls. All transforms of tools are this one with other defaults. Use it for
- * calls that are not made by name and arguments: `read` finds them.
+ * in the order of the calls. All other transforms of tools are this one with different defaults.
+ * Use it for calls that have another form than name and arguments, and find them with `read`.
  *
- * The memory of tools is in the state, for each batch element, and each call has its own key. With
- * pure tools, a state that is stepped twice gives equal results. An episode that the inner
- * environment has ended runs no call. A reply with `status: 'finish'` terminates its episode.
+ * The state of the tools is part of the TensorDict, for each batch element, and each call has its
+ * own key. With pure tools, stepping a state twice gives equal results. If the inner environment
+ * has ended the episode, no call is run. A reply with `status: 'finish'` terminates its episode.
  *
  * Errors   `Left(EnvFailure)` for an `infrastructure` failure of a tool, with that as its cause;
  *          throws RangeError for limits below 1.
@@ -337,7 +335,8 @@ export const toolTransform = (options: ToolTransformOptions): Transform<null, Hi
     next: TensorDict<HistoryPrompt>,
     { previous, action, signal }: StepContext,
   ): TE.TaskEither<EnvFailure, readonly [TensorDict<ToolEntries>, null]> => {
-    // Casts: the entries that this transform added to the state before, and needs of the action.
+    // Casts: the entries that this transform added to the previous state, and requires of the
+    // action.
     const rows = rowsOf(previous as TensorDict<ToolEntries>, next)
     const replies = get(action as TensorDict<HistoryAction>, 'history', 'response').items
     const malformed = malformedIn(action)

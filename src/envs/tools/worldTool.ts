@@ -22,7 +22,7 @@ export interface WorldToolOptions {
 /** The default arguments of a world: the field `goal` of the row. */
 export const taskGoal = (task: Task): unknown => ('goal' in task ? task.goal : undefined)
 
-/** Longest action that a policy may send, in UTF-16 units. */
+/** Maximum length of an action in UTF-16 units. */
 const LONGEST = 2000
 
 /**

@@ -22,30 +22,30 @@ import { endedRows, type Outcome } from '../base/env.js'
 import { allKept, isOpen, KEPT_SPEC, type KeptEntries, keptOf } from './keptReply.js'
 import { type Transform, transform } from './transform.js'
 
-/** The conversation with the prompts, and how much of each last reply stands. */
+/** The conversation with the prompts, and the kept part of each last reply. */
 export type ThinkingEntries = DeepMerge<HistoryPrompt, KeptEntries>
 
 export interface AddThinkingPromptOptions {
   /**
-   * Which elements get a prompt, by the state after a step: one answer for each, true or not 0.
-   * Pure.
+   * Selects the elements that get a prompt from the state after a step: one value for each, true or
+   * non-zero. Pure.
    */
   readonly cond: (next: TensorDict<Outcome>) => ArrayLike<number | boolean>
-  /** What is said, or several of which one is drawn. */
+  /** The prompt, or several of which one is drawn. */
   readonly prompt: string | readonly string[]
-  /** Whose message it is, where it is one of its own. Default assistant. */
+  /** The role of the prompt if it is a separate message. Default assistant. */
   readonly role?: string
   /**
-   * `close`: it replaces the last answer block of the policy's reply, whose turn then ends.
-   * `continue`: the same, and the policy goes on in that turn. `no`: it is a message of its own.
-   * Default close.
+   * `close`: the prompt replaces the last answer block of the policy's reply, whose turn then ends.
+   * `continue`: the same, and the policy continues the turn. `no`: the prompt is a separate
+   * message. Default close.
    */
   readonly editLastTurn?: 'close' | 'continue' | 'no'
-  /** Default zero where a turn is edited, else keep. */
+  /** Default: zero if a turn is edited, else keep. */
   readonly zeroReward?: 'zero' | 'keep'
   /**
-   * What is undone of an episode's end. `terminated` leaves one that a `StepCounter` or a budget
-   * cut off as it is. Default terminated.
+   * The ends of an episode that are undone. `terminated` does not undo a truncation by a
+   * `StepCounter` or a budget. Default terminated.
    */
   readonly undoDone?: 'terminated' | 'all' | 'none'
 }
@@ -54,8 +54,8 @@ const NAME = 'AddThinkingPrompt'
 const [OPENING, CLOSING] = ['<answer>', '</answer>']
 
 /**
- * How much of a reply stands in front of the prompt, and what parts them: up to its last answer
- * block, or all if there is none.
+ * Returns the length of the reply in front of the prompt, and the separator: up to its last answer
+ * block, or the whole reply without one.
  */
 const keptText = (text: string): readonly [kept: number, between: string] => {
   const closing = text.lastIndexOf(CLOSING)
@@ -63,7 +63,7 @@ const keptText = (text: string): readonly [kept: number, between: string] => {
   return opening < 0 ? [text.trimEnd().length, '\n\n'] : [opening, '']
 }
 
-/** A conversation and how much of its last reply stands. */
+/** A conversation and the kept length of its last reply. */
 interface Turned {
   readonly history: History
   readonly kept: number | null
@@ -72,10 +72,7 @@ interface Turned {
 const isPlain = ({ content, toolCalls }: Message): boolean =>
   toolCalls.length === 0 && content.every(({ type }) => type === 'text')
 
-/**
- * The next conversation of an episode whose turn was left open: what the policy went on with
- * belongs to the message that it goes on.
- */
+/** Merges the continuation of an open turn into the message that it continues. */
 const joined = (history: History, reply: number, before: string): History => {
   const said = history.messages.get(reply)!
   const content: readonly ContentPart[] = isPlain(said)
@@ -103,8 +100,8 @@ const requireSettings = ({
 }
 
 /**
- * The condition that the reward of the step is not above a limit. Rewards are float32, and so is
- * the limit: 0.1 is at most 0.1.
+ * Makes the condition that a step's reward is at most a limit. Rewards are float32, and so is the
+ * limit: 0.1 is at most 0.1.
  */
 export const rewardAtMost =
   (limit: number): AddThinkingPromptOptions['cond'] =>
@@ -114,28 +111,28 @@ export const rewardAtMost =
       .map((reward) => (reward <= Math.fround(limit) ? 1 : 0))
 
 /**
- * Asks the policy to think again where a condition holds, and reopens the episode. It belongs
- * behind the rewards and below the template.
+ * Asks the policy to think again where a condition holds, and reopens the episode. Place it outside
+ * the rewards and inside the template.
  *
- * Its text is never the policy's: spans say `rendered` of all of its tokens, rows of a collector
- * have it in prompts, and no loss sees a gradient there. Where it replaces an answer, the ids in
- * front of the answer stay as they were sampled; if a token reaches over the border, its letters in
- * front of it are encoded again, and are nobody's either. The row of the turn itself keeps the
- * whole reply, as it was sampled.
+ * The prompt never counts as the policy's text: all of its tokens have the span `rendered`, rows of
+ * a collector have it in prompts, and losses mask it out. If it replaces an answer, the ids in
+ * front of the answer stay as sampled. If a token crosses the border, its characters in front of
+ * the border are encoded again and are masked out too. The row of the turn itself keeps the whole
+ * reply, as sampled.
  *
- * An episode that stays done, since it was cut off and `undoDone` does not undo that, or since it
- * was done before, gets no prompt and keeps its reward. So does, where a turn is to be edited, a
- * reply that calls tools or that somebody has answered.
+ * An episode that stays done, because it was truncated and `undoDone` does not undo that, or
+ * because it was done before, gets no prompt and keeps its reward. If a turn is to be edited, this
+ * also holds for replies that call tools or have been answered.
  *
- * With several prompts one is drawn by the key of the reset and by what was said: equal
- * conversations get equal prompts.
+ * One of several prompts is drawn by the key of the reset and the conversation: equal conversations
+ * get equal prompts.
  *
- * Errors   `Left(EnvFailure)` from the template above it if that does not show what was kept of a
- *          reply as it was written. Throws RangeError for options that contradict each other, and
- *          for a condition that does not answer once for each element.
- * Source   TorchRL `AddThinkingPrompt`, which edits text that is learned, undoes truncation and
+ * Errors   `Left(EnvFailure)` from the template outside if it does not render the kept part of a
+ *          reply unchanged. Throws RangeError for contradictory options, and for a condition that
+ *          does not return one value for each element.
+ * Source   TorchRL `AddThinkingPrompt`, which edits text that is trained on, undoes truncation and
  *          draws without a seed; its `role` and `edit_last_turn` have the same meaning, with
- *          `close`. What follows the block in a reply is dropped here, and kept there.
+ *          `close`. Text after the block in a reply is dropped here, and kept there.
  *
  * @example
  * AddThinkingPrompt({ cond: rewardAtMost(0.1), prompt: 'But wait, let me check that.' }).name // 'AddThinkingPrompt'
@@ -159,8 +156,8 @@ export const AddThinkingPrompt = (
     prompts[uniformInteger(child(key, String(hashHistory(history))), prompts.length)]!
 
   /**
-   * The conversation with its prompt; undefined if it is left alone. `open` is what the message
-   * said when the policy went on with it.
+   * Returns the conversation with its prompt; undefined without one. `open` is the text of the
+   * message when the policy continued it.
    */
   const turned = (
     history: History,

@@ -23,7 +23,7 @@ export interface SourceRow {
   readonly id: string
 }
 
-/** The whole task of each batch element, with what its dataset says beside question and answer. */
+/** The whole task of each batch element, with all columns of its dataset. */
 export type TaskEntry<T extends SourceRow = Task> = { readonly task: Data<T> }
 
 /** The origin of the rows of a batch. */

@@ -18,8 +18,9 @@ import { isAnswer, type OnAnswer, rewarded, rewardKeys, rewardSpec, unscored } f
 import { type Transform, transform } from './transform.js'
 
 /**
- * What `IfEvalScorer` adds: the verdicts on each reply, null before the first; the parts of the
- * reward, each `[B]` float32; and whether all instructions are kept, `[B]` bool.
+ * The entries of `IfEvalScorer`: the verdicts on each reply, null before the first; the parts of
+ * the reward, each `[B]` float32; and `success`, `[B]` bool, for replies that keep all
+ * instructions.
  */
 export type IfEvalEntries = {
   readonly ifEvalScore: Data<IFEvalScoreData | null>
@@ -33,7 +34,7 @@ export type IfEvalEntries = {
 }
 
 export interface IfEvalScorerOptions extends IfEvalRewardOptions {
-  /** Whether an answer ends the episode. Default `terminate`. */
+  /** Effect of an answer on its episode. Default `terminate`. */
   readonly onAnswer?: OnAnswer
 }
 

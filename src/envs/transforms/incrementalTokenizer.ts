@@ -27,7 +27,7 @@ export interface IncrementalTokenizerOptions extends TemplateTransformOptions {
 /** Some letters of a text from a place on, for a message. */
 const shown = (text: string, at: number): string => JSON.stringify(text.slice(at, at + 20))
 
-/** Where two texts part; undefined if they are equal. */
+/** Returns the first position at which two texts differ; undefined if they are equal. */
 const parting = (a: string, b: string): number | undefined => {
   if (a === b) return undefined
   let at = 0
@@ -73,8 +73,8 @@ const agreement = (tokenizer: TextTokenizer): Transform<null, Both, unknown> => 
  * Errors   `Left(EnvFailure)` where tokens and text part, with the place; and as
  *          `TemplateTransform` does.
  * Cost     one decoding of each prompt besides.
- * Source   TorchRL `IncrementalTokenizer`, which copies `tokens.full` and never looks whether it is
- *          what the history says.
+ * Source   TorchRL `IncrementalTokenizer`, which copies `tokens.full` without checking that it
+ *          matches the history.
  */
 export const IncrementalTokenizer = (
   options: IncrementalTokenizerOptions,

@@ -1,4 +1,4 @@
-/** How much of the policy's last reply stands, where an environment has changed the rest of it. */
+/** The kept part of the policy's last reply, where an environment has changed the rest. */
 
 import { dataSpec } from '../../data/spec.js'
 import { type Data, data } from '../../data/tensorDict/leaf.js'
@@ -6,18 +6,18 @@ import { find, type TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { type History, lastMessage } from '../../text/history/history.js'
 
 /**
- * UTF-16 units of the reply's text, from its beginning; null for all of it. What follows in the
- * message is not the policy's. Whoever changes a reply says so in this entry: a template or a
- * tokenizer that meets another text where it is missing refuses to go on.
+ * The number of UTF-16 units of the reply's text that are kept, from its beginning; null for all.
+ * The rest of the message is not the policy's. Every transform that changes a reply must set this
+ * entry: templates and tokenizers fail on a changed text without it.
  */
 export type KeptEntries = { readonly history: TensorDict<{ readonly kept: Data<number | null> }> }
 
 export const KEPT_SPEC = dataSpec<number | null>('number | null')
 
-/** Nothing is changed: the entry of a first state. */
+/** Returns the entry of a first state, in which nothing is changed. */
 export const allKept = (size: number): Data<number | null> => data(Array.from({ length: size }, () => null))
 
-/** The entry of a state, where it has one. */
+/** Returns the entry of a state, if it has one. */
 export const keptOf = (td: TensorDict): ((i: number) => number | null) => {
   const entry = find(td, ['history', 'kept'])
   // The cast is right by the schema of KeptEntries.
@@ -26,6 +26,6 @@ export const keptOf = (td: TensorDict): ((i: number) => number | null) => {
   return (i) => items?.get(i) ?? null
 }
 
-/** Whether the turn of a changed reply is open: the policy goes on in it. */
+/** Returns true if the turn of a changed reply is open, so that the policy continues it. */
 export const isOpen = (history: History, kept: number | null): boolean =>
   kept !== null && lastMessage(history)?.isComplete === false

@@ -12,8 +12,8 @@ import { addReward, type EnvFailure, endedRows, envFailure, type StepBetween } f
 import { type Transform, transform } from './transform.js'
 
 /**
- * How the divergence is kept: one number for each token of the completion, or their sum for each
- * completion.
+ * The form in which the divergence is stored: one number for each token of the completion, or their
+ * sum for each completion.
  */
 export type KLShape = 'tokens' | 'sum'
 
@@ -22,23 +22,23 @@ export type KLPenalty<H extends KLShape> = {
   readonly klPenalty: H extends 'sum' ? tf.Tensor : Ragged<'float32'>
 }
 
-/** What becomes of a divergence. */
+/** Options of a divergence. */
 export interface KLPenaltyOptions<H extends KLShape = KLShape> {
   /** Default k1. */
   readonly form?: RewardKLForm
   /**
-   * Reward units per nat: a number, or the name of an entry of the state, a number for each element
-   * (`[B]`) or one for all (Meta). Default 1.
+   * Reward units per nat: a number, or the name of an entry of the state, with a number for each
+   * element (`[B]`) or one for all (Meta). Default 1.
    */
   readonly coefficient?: number | { readonly entry: string }
-  /** Whether it is paid by the reward, or only kept. Default subtract. */
+  /** Subtract the penalty from the reward, or only store it. Default subtract. */
   readonly reward?: 'subtract' | 'keep'
   /** Default tokens. */
   readonly shape?: H
 }
 
 export interface KLComputationOptions<H extends KLShape = KLShape> extends KLPenaltyOptions<H> {
-  /** The entry with the policy's numbers. Default those that the action has from sampling. */
+  /** The entry with the policy's numbers. Default: those that the action has from sampling. */
   readonly policy?: string
   /** The entry with the reference's. Default refLogProbs. */
   readonly reference?: string
@@ -56,10 +56,7 @@ const NAME = 'KLComputation'
 
 type Result<T> = E.Either<EnvFailure, T>
 
-/**
- * Errors: throws RangeError for a form that there is not, or a coefficient that is no number, with
- * all of them.
- */
+/** Throws RangeError that lists an unknown form and a coefficient that is not finite. */
 export const checkKL = (name: string, { form = 'k1', coefficient = 1 }: KLPenaltyOptions): void => {
   const problems = [
     ...(REWARD_KL_FORMS.includes(form) ? [] : [`form must be one of ${REWARD_KL_FORMS.join(', ')}, got ${form}`]),
@@ -74,7 +71,7 @@ export const klSpec = (shape: KLShape): Spec => ({
   klPenalty: shape === 'sum' ? tensorSpec('float32') : raggedSpec('float32'),
 })
 
-/** Before the first step nothing diverges. */
+/** Returns the penalty of a state before the first step: zero. */
 export const noPenalty = <H extends KLShape>(
   { batchShape: [size = 0] }: TensorDict,
   shape: H,
@@ -82,7 +79,7 @@ export const noPenalty = <H extends KLShape>(
   scope(() => {
     const rows = Array.from({ length: size }, () => [])
     const klPenalty = shape === 'sum' ? tf.zeros([size]) : ragged('float32', rows)
-    return TensorDict({ klPenalty }, [size]) as unknown as TensorDict<KLPenalty<H>> // as the shape says
+    return TensorDict({ klPenalty }, [size]) as unknown as TensorDict<KLPenalty<H>> // in the form of `shape`
   })
 
 const raggedAt = (td: TensorDict, path: readonly string[]): Ragged<'float32'> | undefined => {
@@ -92,8 +89,8 @@ const raggedAt = (td: TensorDict, path: readonly string[]): Ragged<'float32'> | 
 }
 
 /**
- * One coefficient for each element. Errors: `Left(EnvFailure)` if the entry that is to have them
- * has none.
+ * Returns one coefficient for each element. `Left(EnvFailure)` if the entry with the coefficients
+ * is missing.
  */
 export const coefficientsOf = (
   name: string,
@@ -115,14 +112,14 @@ export const coefficientsOf = (
     : E.left(envFailure(name, `the state's ${coefficient.entry} is no finite number, or not one for each of ${size}`))
 }
 
-/** What is known of the completions of a step. */
+/** The log-probabilities and coefficients of a step. */
 interface Compared {
   readonly policy: Ragged<'float32'>
   readonly reference: Ragged<'float32'>
   readonly coefficients: readonly number[]
 }
 
-/** The divergence of each token, or the first thing that is wrong with the numbers. */
+/** Returns the divergence of each token, or the first error in the numbers. */
 const divergences = (
   name: string,
   { policy, reference }: Compared,
@@ -148,7 +145,7 @@ const divergences = (
  * Computes the KL divergence of a step, and the reward reduced by it if configured. Internal to
  * this folder.
  *
- * Errors   `Left(EnvFailure)` as `KLComputation` says.
+ * Errors   `Left(EnvFailure)` as in `KLComputation`.
  */
 export const penalized = <H extends KLShape>(
   name: string,
@@ -171,12 +168,12 @@ export const penalized = <H extends KLShape>(
     scope(() => {
       const klPenalty = shape === 'sum' ? tf.tensor1d(sums, 'float32') : ragged('float32', rows)
       const entries = { klPenalty, ...(reward === 'subtract' && { reward: addReward(step, costs) }) }
-      return TensorDict(entries, step.next.batchShape) as unknown as TensorDict<KLPenalty<H>> // as the shape says
+      return TensorDict(entries, step.next.batchShape) as unknown as TensorDict<KLPenalty<H>> // in the form of `shape`
     }),
   )
 }
 
-/** The numbers that the action has from sampling. Errors: `Left(EnvFailure)` if it has none. */
+/** Returns the log-probabilities from sampling. `Left(EnvFailure)` if the action has none. */
 export const collectedLogProbs = (name: string, action: TensorDict): Result<Ragged<'float32'>> => {
   const rows = raggedAt(action, ['logProbs', 'response'])
   const reason = 'the action has no logProbs.response: a policy that does not tell them has to be scored by a model'

@@ -114,7 +114,7 @@ const SCORED_KL_OPTIONS: OptionKinds<KLRewardTransformOptions> = {
  * Asks a reference model about what the policy sampled, and subtracts the divergence from the
  * reward.
  *
- * The estimate of each token stands in `klPenalty`, the reference's numbers in `refLogProbs`. Each
+ * The estimate of each token is in `klPenalty`, the reference's numbers in `refLogProbs`. Each
  * step pays for its own completion: the rewards of an episode pay for every sampled token once, and
  * for no other. A coefficient that changes, by a controller, is an argument of the environment of
  * the next batch, or an entry of the state.

@@ -13,25 +13,25 @@ import { type Transform, transform } from './transform.js'
 const NAME = 'observationLimit'
 
 export type ObservationLimitOptions = {
-  /** What becomes of a longer one. Default `truncate`. */
+  /** Truncate longer messages, or fail. Default `truncate`. */
   readonly longer?: 'truncate' | 'fail'
 } & (
   | {
-      /** UTF-16 units of text that a message may have. */
+      /** Maximum text of a message in UTF-16 units. */
       readonly characters: number
     }
   | {
-      /** Tokens that the text of a message may have, before it is rendered. */
+      /** Maximum tokens of a message's text, before it is rendered. */
       readonly tokens: number
-      /** The policy's. */
+      /** The policy's tokenizer. */
       readonly tokenizer: TextTokenizer
     }
 )
 
-/** How much there is of a text, and the beginning of it that is within a limit. */
+/** The size of a text, and its beginning within a limit. */
 interface Measured {
   readonly size: number
-  /** Whether the rest of a very long text was not counted. */
+  /** `some` if the rest of a very long text was not counted. */
   readonly counted: 'all' | 'some'
   readonly kept: string
 }
@@ -40,13 +40,11 @@ interface Limit {
   readonly most: number
   readonly unit: 'characters' | 'tokens'
   readonly longer: 'truncate' | 'fail'
-  /** `left` is what of the limit the parts before have left. */
+  /** Measures a text. `left` is the rest of the limit after the previous parts. */
   readonly measure: (text: string, left: number) => Measured
 }
 
-/**
- * The first characters of a text as a text of its own: a slice would keep the whole one in memory.
- */
+/** Copies the first characters of a text: a slice would keep the whole text in memory. */
 const beginningOf = (text: string, characters: number): string => {
   const last = text.charCodeAt(characters - 1)
   const isSplit = last >= 0xd800 && last < 0xdc00 // the first half of a pair
@@ -60,15 +58,15 @@ const byCharacters: Limit['measure'] = (text, left) => ({
 })
 
 /**
- * UTF-16 units that are counted in any case, and for each token that may be kept: few tokens are
- * longer than these.
+ * Minimum count of UTF-16 units that are measured, and units for each token that may be kept: few
+ * tokens are longer.
  */
 const COUNTED = 200_000
 const COUNTED_PER_TOKEN = 16
 
 /**
- * A beginning of at most `left` tokens, as it is encoded by itself: a cut may give other tokens
- * than the whole text has there.
+ * Returns a beginning of at most `left` tokens when encoded by itself: a truncated text may have
+ * other tokens than the whole text has there.
  */
 const firstTokens = (tokenizer: TextTokenizer, text: string, left: number): string => {
   const { offsets } = tokenizer.encoding(text, { specialTokens: 'plainText' })
@@ -92,8 +90,7 @@ const byTokens =
   }
 
 /**
- * A message within the limit: as it is, or with the beginning of its text and a note of how much is
- * left out.
+ * Returns a message within the limit: unchanged, or truncated with a note about the omitted part.
  */
 const limitedMessage = (
   given: Message,
@@ -118,7 +115,7 @@ const limitedMessage = (
   return { kept: { ...given, content: [...parts, { type: 'text', text: note }] }, size }
 }
 
-/** A conversation whose messages from `first` on are within the limit. */
+/** Limits the messages of a conversation from `first` on. */
 const limited = (history: History, first: number, limit: Limit): E.Either<EnvFailure, History> => {
   const { most, unit, longer } = limit
   let changed = history.messages
@@ -142,19 +139,19 @@ const limitOf = (options: ObservationLimitOptions): Limit => {
 }
 
 /**
- * Bounds what the environment says: texts of tools, users and files that may have any size. Put it
- * below the template, so that nothing that is longer is rendered, tokenized or kept. What the
- * policy wrote is never changed. A message that is cut off says how much is left out, in a note
- * that does not count; no character is cut in half.
+ * Limits the size of messages from the environment, such as tool results, user messages and files.
+ * Place it inside the template, so that longer texts are never rendered, tokenized or stored. The
+ * policy's own messages are not changed. A truncated message ends with a note about the omitted
+ * part, which does not count towards the limit. No character is split.
  *
- * In tokens, the text is measured by itself, special tokens read as text, and cut where a token
- * begins. Of a text that is much longer than the limit only the beginning is counted, and the note
- * says `at least`.
+ * In tokens, the text is encoded by itself, with special tokens as plain text, and cut at the start
+ * of a token. For texts much longer than the limit only the beginning is counted, and the note
+ * contains `at least`.
  *
  * Errors   `Left(EnvFailure)` for a longer message with `longer: 'fail'`; throws RangeError unless
  *          the limit is a natural number.
- * Cost     O(limit) for a message that is longer, whatever its length; in tokens, that of encoding
- *          200,000 characters and 16 for each token.
+ * Cost     O(limit) for a longer message of any length; in tokens, the cost of encoding 200,000
+ *          characters and 16 for each token.
  *
  * @example
  * observationLimit({ characters: 20_000 }).name // 'observationLimit'
@@ -170,7 +167,7 @@ export const observationLimit = (options: ObservationLimitOptions): Transform<nu
   if (!Number.isSafeInteger(limit.most) || limit.most < 0) {
     throw new RangeError(`${NAME}: ${limit.unit} must be an integer of at least 0, got ${limit.most}`)
   }
-  /** `firstAt` is the first message of element `i` that is looked at. */
+  /** `firstAt` returns the first message of element `i` that is limited. */
   const apply = (td: TensorDict<HistoryPrompt>, firstAt: (i: number) => number) => {
     const results = get(td, 'history', 'prompt').items.toArray()
     const histories: History[] = []

@@ -10,7 +10,7 @@ import { addReward, endedRows, envFailure } from '../base/env.js'
 import { checkOverlong, type OverlongOptions, overlongReward } from '../rewards/overlong.js'
 import { type Transform, transform } from './transform.js'
 
-/** What the length of the last completion cost, `[B]` float32, 0 or less. */
+/** The penalty for the length of the last completion, `[B]` float32, 0 or less. */
 export type LengthEntries = { readonly lengthPenalty: tf.Tensor }
 
 /**

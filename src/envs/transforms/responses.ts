@@ -1,11 +1,11 @@
-/** What a policy wrote in a step, in whichever view its action has. */
+/** The policy's messages in a step, from any view of its action. */
 import * as tf from '@tensorflow/tfjs-core'
 import { type Data, type Ragged, raggedRow } from '../../data/tensorDict/leaf.js'
 import { type Entry, find, type TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { type Message, message } from '../../text/history/history.js'
 import type { TextTokenizer } from '../../text/tokenizer/textTokenizer.js'
 
-/** Where the completion is read: the message, its text, or its token ids. */
+/** The view from which the completion is read: the message, its text, or its token ids. */
 export type InputMode =
   | { readonly _tag: 'history' }
   | { readonly _tag: 'text' }
@@ -14,8 +14,7 @@ export type InputMode =
 export const HISTORY_MODE: InputMode = { _tag: 'history' }
 
 /**
- * What an action says, a message each; undefined if it has no such view. Texts have their special
- * tokens.
+ * Returns the messages of an action; undefined if it lacks the view. Texts include special tokens.
  */
 export const responsesOf = (action: TensorDict, mode: InputMode): readonly Message[] | undefined => {
   const entry: Entry | undefined = find(action, [mode._tag, 'response'])

@@ -28,13 +28,13 @@ export type LogProbRows<I extends ScoreInput> = {
   ? {
       /**
        * One for each token of the prompt and the completion: `full[t]` is that of token t. NaN for
-       * those that nobody sampled.
+       * tokens that were not sampled.
        */
       readonly full: Ragged<'float32'>
     }
   : unknown)
 
-/** What scoring adds, under its name. */
+/** The entry that scoring adds. */
 export type LogProbEntries<K extends string, I extends ScoreInput> = {
   readonly [P in K]: TensorDict<LogProbRows<I>>
 }
@@ -45,7 +45,7 @@ export interface RetrieveLogProbOptions<K extends string = string, I extends Sco
   readonly as?: K
   /** Default tokens. */
   readonly input?: I
-  /** At which the completions were sampled. Default what each action says of itself. */
+  /** The temperature at which completions were sampled. Default: as recorded in each action. */
   readonly temperature?: number
 }
 
@@ -53,13 +53,13 @@ const NAME = 'RetrieveLogProb'
 
 type Result<T> = TE.TaskEither<EnvFailure, T>
 
-/** How a model is asked. */
+/** The input and temperature of a model call. */
 export interface Scoring<I extends ScoreInput> {
   readonly input: I
   readonly temperature: number | undefined
 }
 
-/** The defaults. Errors: throws RangeError for a temperature that is none. */
+/** Adds the defaults. Throws RangeError for an invalid temperature. */
 export const scoringOf = <I extends ScoreInput>(
   name: string,
   { input, temperature }: Pick<RetrieveLogProbOptions<string, I>, 'input' | 'temperature'>,
@@ -75,7 +75,7 @@ export const logProbSpec = ({ _tag }: ScoreInput): Spec => ({
   ...(_tag === 'conversation' && { full: raggedSpec('float32') }),
 })
 
-/** Before the first step there are no numbers. */
+/** Returns the empty entry of a state before the first step. */
 export const noLogProbs = <I extends ScoreInput>(
   { batchShape: [size = 0] }: TensorDict,
   { _tag }: I,
@@ -85,10 +85,10 @@ export const noLogProbs = <I extends ScoreInput>(
     Array.from({ length: size }, () => []),
   )
   const entries = { response: none, ...(_tag === 'conversation' && { full: none }) }
-  return TensorDict(entries, [size]) as unknown as TensorDict<LogProbRows<I>> // with `full` where I says so
+  return TensorDict(entries, [size]) as unknown as TensorDict<LogProbRows<I>> // with `full` if I requires it
 }
 
-/** The temperature of each row. Greedy choices are told at 1, as policies do. */
+/** Returns the temperature of each row. Greedy samples are scored at 1, as policies report them. */
 const temperaturesOf = (
   name: string,
   action: TensorDict,
@@ -110,7 +110,7 @@ const rowsOf = (rows: Ragged<'int32'>, places: readonly number[]): Ragged<'int32
     places.map((i) => raggedRow(rows, i)),
   )
 
-/** What the model says of rows of one temperature. */
+/** Scores rows that share a temperature. */
 const scoreAt = (
   name: string,
   model: LogProbModel,
@@ -131,7 +131,7 @@ const scoreAt = (
     TE.map(raggedRows),
   )
 
-/** What the model says of all rows, one call for each temperature. */
+/** Scores all rows, with one call for each temperature. */
 const scoreRows = (
   name: string,
   model: LogProbModel,
@@ -157,17 +157,15 @@ const scoreRows = (
 }
 
 /**
- * What the model is asked, and where its answers stand: undefined for tokens that nobody sampled.
+ * The input of the model, and a function that places its numbers: undefined for tokens that were
+ * not sampled.
  */
 interface Asked {
   readonly ids: ScoredIds
   readonly lay: (scores: readonly number[], i: number) => readonly (number | undefined)[]
 }
 
-/**
- * Conversations in two parts: what comes before the first token that was sampled, and everything
- * from it on.
- */
+/** Splits conversations in two: the part before the first sampled token, and the rest. */
 const wholeConversations = (ids: ScoredIds, spans: readonly (readonly TokenSpan[])[]): Asked => {
   const rows = raggedRows(ids.prompts).map((prompt, i) => {
     const full = [...prompt, ...raggedRow(ids.completions, i)]
@@ -186,7 +184,7 @@ const wholeConversations = (ids: ScoredIds, spans: readonly (readonly TokenSpan[
   }
 }
 
-/** Errors: `Left` names the first sampled token for which the model has no finite number. */
+/** Returns `Left` with the first sampled token that has no finite number. */
 const checkKnown = (
   name: string,
   model: LogProbModel,
@@ -201,9 +199,9 @@ const checkKnown = (
 }
 
 /**
- * The log-probabilities of a step's completions under a model. For the other files of this folder.
+ * Returns the log-probabilities of a step's completions under a model. Internal to this folder.
  *
- * Errors   `Left(EnvFailure)` as `RetrieveLogProb` says.
+ * Errors   `Left(EnvFailure)` as in `RetrieveLogProb`.
  */
 export const retrieveLogProbs = <I extends ScoreInput>(
   name: string,
@@ -230,27 +228,26 @@ export const retrieveLogProbs = <I extends ScoreInput>(
     TE.map((rows) => {
       const response = float(rows.map((row, i) => row.slice(row.length - lengths[i]!)))
       const entries = { response, ...(input._tag === 'conversation' && { full: float(rows) }) }
-      return TensorDict(entries, action.batchShape) as unknown as TensorDict<LogProbRows<I>> // with `full` where I says so
+      return TensorDict(entries, action.batchShape) as unknown as TensorDict<LogProbRows<I>> // with `full` if I requires it
     }),
   )
 }
 
 /**
- * Asks a model for the log-probabilities of what the policy sampled, and keeps them in an entry.
+ * Adds an entry with the log-probabilities of the policy's tokens under a model.
  *
- * Only sampled tokens get a number: that of a token which a template, a tool or a user wrote would
- * mean nothing to a loss. A number that the model cannot give is a failure of the step, never 0.
+ * Only sampled tokens get a number: the log-probability of a token from a template, a tool or a
+ * user has no meaning for a loss. A missing number is a failure of the step, never 0.
  *
  * Shapes   `[as].response` is as long as the completion, `[as].full` as prompt and completion.
- * Units    nats, at the temperature that sampled.
- * Errors   `Left(EnvFailure)` if the action lacks the view that `input` names, if it does not say
- *          its temperature, if a text does not encode to the ids that are there, if the model
- *          fails, answers with other lengths, or has no finite number for a sampled token. Throws
- *          RangeError for a temperature that is not above 0.
+ * Units    nats, at the temperature of sampling.
+ * Errors   `Left(EnvFailure)` if the action lacks the view that `input` names or its temperature,
+ *          if a text does not encode to the existing ids, or if the model fails, returns other
+ *          lengths, or returns no finite number for a sampled token. Throws RangeError unless the
+ *          temperature is above 0.
  * Cost     one call of the model for each temperature in the batch.
- * Source   TorchRL `RetrieveLogProb`. Its `assistant_only=False` gives numbers for tokens that
- *          nobody sampled, which have no mode here; with `assistant_only=True` it writes 0 for the
- *          others, where `full` has NaN.
+ * Source   TorchRL `RetrieveLogProb`. Its `assistant_only=False`, which scores tokens that were not
+ *          sampled, has no equivalent; with `assistant_only=True` it writes 0 where `full` has NaN.
  *
  * @example
  * RetrieveLogProb({ model: { name: 'none', score: (_, rows) => TE.right(filledRows(rows, 'float32', -1)) } }).name // 'RetrieveLogProb'

@@ -1,20 +1,21 @@
-/** Scores as entries of a state: what every transform that rewards adds. */
+/** The entries that all transforms with rewards add. */
 import * as tf from '@tensorflow/tfjs-core'
 import { type Spec, tensorSpec } from '../../data/spec.js'
 import { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { addEnds, addReward, endedRows, type StepBetween } from '../base/env.js'
 import type { Scored } from '../rewards/reward.js'
 
-/** Whether an answer ends the episode. */
+/** The effect of an answer on the episode. */
 export type OnAnswer = 'terminate' | 'continue'
 
 /**
- * Whether the task is solved, `[B]` bool. Beside it the parts of the reward, each `[B]` float32.
+ * The entry `success`, `[B]` bool: true if the task is solved. The parts of the reward have their
+ * own entries, each `[B]` float32.
  */
 export type RewardEntries = { readonly success: tf.Tensor }
 
 /**
- * The entry under which a part of a reward is: `reward` and its words, each with a capital letter.
+ * Returns the entry of a part of a reward: `reward` and the part's words, capitalized.
  *
  * @example
  * rewardKey('math.answer') // 'rewardMathAnswer'
@@ -29,13 +30,10 @@ type Camel<P extends string, By extends string> = P extends `${infer A}${By}${in
   ? `${A}${Capitalize<Camel<B, By>>}`
   : P
 
-/** The type of `rewardKey`, for names whose words are parted by `.`, `_`, `-` or `:`. */
+/** The type of `rewardKey`, for names with words separated by `.`, `_`, `-` or `:`. */
 export type RewardKey<P extends string> = `reward${Capitalize<Camel<Camel<Camel<Camel<P, '.'>, '_'>, '-'>, ':'>>}`
 
-/**
- * One float32 entry `[B]` for each part of a reward; none that the compiler knows of if it does not
- * know the names.
- */
+/** One float32 entry `[B]` for each part of a reward, if the names are known at compile time. */
 export type PartEntries<P extends string> = string extends P
   ? unknown
   : { readonly [K in P as RewardKey<K>]: tf.Tensor }
@@ -55,7 +53,7 @@ export const rewardSpec = (keys: ReadonlyMap<string, string>): Spec => ({
   success: tensorSpec('bool'),
 })
 
-/** Before the first step nothing is scored. Tensors of the enclosing scope. */
+/** Returns the scores before the first step. The tensors belong to the enclosing scope. */
 export const unscored = (keys: ReadonlyMap<string, string>, { batchShape }: TensorDict): TensorDict<RewardEntries> =>
   TensorDict(
     {

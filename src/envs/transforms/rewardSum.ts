@@ -11,7 +11,7 @@ import { type Transform, transform } from './transform.js'
 export type EpisodeSums<K extends string> = { readonly [P in K as `episode${Capitalize<P>}`]: tf.Tensor }
 
 export interface RewardSumOptions<K extends string> {
-  /** What is summed: tensors of shape `[B]` that a step gives. Default the reward alone. */
+  /** The entries to sum: tensors of shape `[B]` from a step. Default: the reward only. */
   readonly entries?: readonly K[]
 }
 

@@ -34,8 +34,7 @@ import {
 import { type StepContext, type Transform, transform } from './transform.js'
 
 /**
- * When a reward is given. `end`: once, in the step in which the episode ends. `turn`: in every
- * step.
+ * The time of a reward. `end`: once, in the step in which the episode ends. `turn`: in every step.
  */
 export type When = 'end' | 'turn'
 
@@ -53,12 +52,9 @@ export interface RewardReading {
    * `terminate`.
    */
   readonly onAnswer?: OnAnswer
-  /** Where the answer is read. Default: the message. */
+  /** The view from which the answer is read. Default: the message. */
   readonly inputMode?: InputMode
-  /**
-   * Cut off the end of an answer that is read as text or tokens, which have it: the template's end
-   * of a turn.
-   */
+  /** The template's end of a turn, which is cut off answers that are read as text or tokens. */
   readonly endOfTurn?: string
 }
 
@@ -92,7 +88,7 @@ const REWARD_OPTIONS: OptionKinds<RewardTransformOptions> = {
   reward: eitherOf(aFunction, aRecord),
 }
 
-/** The random stream of an episode, and how many turns of it were scored. */
+/** The random stream of an episode, and the number of its scored turns. */
 export interface RewardState {
   readonly key: Key
   readonly turn: number
@@ -118,7 +114,9 @@ const isLast = ({ previous, next }: StepBetween, i: number): boolean => {
 const promptOf = (previous: TensorDict, task: Task, i: number): History =>
   historiesOf(previous)?.get(i) ?? History([message('user', task.query)])
 
-/** The conversation with the answer, and the tool results behind it if the state has them. */
+/**
+ * Returns the conversation with the answer, and the tool results after it if the state has them.
+ */
 const answeredHistory = (between: StepBetween, said: Message, task: Task, i: number): History => {
   const before = promptOf(between.previous, task, i)
   const told = historiesOf(between.next)
@@ -128,7 +126,7 @@ const answeredHistory = (between: StepBetween, said: Message, task: Task, i: num
   return (results?.toArray() ?? []).reduce(appendMessage, appendMessage(before, said))
 }
 
-/** What tools left in a state, for rewards. */
+/** Returns the results of tools in a state, for rewards. */
 const toolsOf = (next: TensorDict, i: number): Pick<Answered, 'finish' | 'tools'> => {
   const finish = dataItems<string | null>(next, 'tools', 'finish')?.get(i) ?? undefined
   const tools = dataItems<Readonly<Record<string, unknown>>>(next, 'tools', 'states')?.get(i)
@@ -142,7 +140,7 @@ const without = (endOfTurn: string | undefined, reply: Message): Message => {
     : reply
 }
 
-/** What the scores of a step share. */
+/** The shared arguments of a step's scores. */
 interface Scoring {
   readonly key: Key
   readonly signal: AbortSignal | undefined
@@ -188,7 +186,7 @@ const scoreAll =
 
 type Rewarding<T extends Task, P extends string> = Transform<RewardState, NeededTask<T>, RewardEntries & PartEntries<P>>
 
-/** `rewardTransform` under a name, for the other files of this folder. */
+/** `rewardTransform` with a name, for the other files of this folder. */
 export const rewarding = <T extends Task, P extends string>(
   name: string,
   reward: AnyReward<T, P>,
@@ -209,7 +207,7 @@ export const rewarding = <T extends Task, P extends string>(
       const said = without(inputMode._tag === 'history' ? undefined : endOfTurn, response)
       return { task: tasks[i]!, history: answeredHistory(between, said, tasks[i]!, i), ...toolsOf(next, i) }
     })
-    /** The elements that their score ends. */
+    /** Returns the elements that their score ends. */
     const endsOf = (scores: readonly (Scored | null)[]): readonly boolean[] =>
       scores.map((score, i) => {
         if (score === null || onAnswer === 'continue') return false

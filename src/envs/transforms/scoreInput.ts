@@ -1,4 +1,4 @@
-/** The completions of a step as token ids, for a model that is to score them. */
+/** The completions of a step as token ids, for a model that scores them. */
 import * as E from 'fp-ts/lib/Either.js'
 import type {
   HistoryAction,
@@ -19,10 +19,10 @@ import { type EnvFailure, envFailure } from '../base/env.js'
 import type { TemplateTransformOptions, TextEntries } from './templateTransform.js'
 
 /**
- * What is scored, and where it is read. `tokens`: the completion, by its ids. `conversation`: by
- * their ids, too, all tokens that the policy has sampled so far, for rows that are learned as a
- * whole. `text`: the completion as it was written, encoded again. `history`: the message, rendered
- * with the template and encoded. Where there are ids beside a text or a message, it must encode to
+ * The tokens that are scored, and the view they are read from. `tokens`: the ids of the completion.
+ * `conversation`: the ids of all tokens that the policy has sampled so far, for rows that are
+ * trained as a whole. `text`: the text of the completion, encoded again. `history`: the message,
+ * rendered with the template and encoded. If ids exist beside a text or message, it must encode to
  * them.
  */
 export type ScoreInput =
@@ -31,7 +31,7 @@ export type ScoreInput =
   | { readonly _tag: 'text'; readonly tokenizer: TextTokenizer }
   | HistoryInput
 
-/** Messages, with all that the policy's template was told. */
+/** Messages, with the options of the policy's template. */
 interface HistoryInput extends TemplateTransformOptions {
   readonly _tag: 'history'
   readonly tokenizer: TextTokenizer
@@ -41,7 +41,7 @@ export type TokensInput = Extract<ScoreInput, { readonly _tag: 'tokens' }>
 
 export const TOKENS_INPUT: TokensInput = { _tag: 'tokens' }
 
-/** What a state must have to be read. */
+/** The entries that a state must have for an input. */
 export type PromptOf<I extends ScoreInput> = I extends { readonly _tag: 'text' }
   ? TextPrompt
   : I extends { readonly _tag: 'history' }
@@ -66,7 +66,7 @@ export interface ScoredIds {
 
 type Result<T> = E.Either<EnvFailure, T>
 
-/** Ids of a prompt and of what follows it. */
+/** The ids of a prompt and its completion. */
 interface IdPair {
   readonly prompt: ArrayLike<number>
   readonly completion: ArrayLike<number>
@@ -101,8 +101,8 @@ const textIds = (tokenizer: TextTokenizer, previous: TensorDict, action: TensorD
 }
 
 /**
- * What the policy wrote of a rendered message: up to the end of its turn, with the marker if the
- * message is complete.
+ * Returns the end of the policy's text in a rendered message: the end of its turn, with the marker
+ * if the message is complete.
  */
 const writtenEnd = (text: string, start: number, { isComplete }: Message, endOfTurn: string): number | undefined => {
   const marker = text.lastIndexOf(endOfTurn)
@@ -149,18 +149,18 @@ const historyIds = (
   return E.right(idsOf(pairs))
 }
 
-/** The first row whose ids are not those that are there; -1 if there is none. */
+/** Returns the first row whose ids differ; -1 if all are equal. */
 const firstOther = (read: Ragged, there: Ragged): number =>
   Array.from({ length: raggedLength(read) }, (_, i) => i).findIndex(
     (i) => raggedRow(read, i).join() !== raggedRow(there, i).join(),
   )
 
 /**
- * Prompts and completions of a step as ids.
+ * Returns prompts and completions of a step as ids.
  *
  * Errors   `Left(EnvFailure)` if the action lacks the view that the input names, if a template does
- *          not render a reply behind its prompt, and if a text encodes to other ids than those that
- *          are there: the numbers would not be of the same tokens.
+ *          not render a reply after its prompt, and if a text encodes to different ids than those
+ *          of the action: the numbers would belong to other tokens.
  */
 export const readIds = (
   name: string,

@@ -20,8 +20,8 @@ export const segmentNumbers = (td: TensorDict, key: 'segment' | 'segmentTurns'):
 }
 
 /**
- * Tells for each conversation of a step whether it was folded, so that its prompt does not continue
- * the prompt before.
+ * Returns a function that tests if a conversation was folded in a step, so that its prompt does not
+ * continue the previous one.
  */
 export const foldedRows = (previous: TensorDict, next: TensorDict): ((i: number) => boolean) => {
   const [before, after] = [segmentNumbers(previous, 'segment'), segmentNumbers(next, 'segment')]

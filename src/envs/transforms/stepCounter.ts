@@ -7,7 +7,7 @@ import { scope } from '../../engine/scope.js'
 import { addEnds } from '../base/env.js'
 import { type Transform, transform } from './transform.js'
 
-/** How many steps each episode has had, `[B]` int32. */
+/** Number of steps of each episode, `[B]` int32. */
 export type StepCount = { readonly stepCount: tf.Tensor }
 
 /** The steps so far, or zeros before the first. */

@@ -27,7 +27,7 @@ export type TextEntries = {
   readonly text: TensorDict<{
     readonly prompt: Data<string>
     readonly spans: Data<readonly TextSpan[]>
-    /** The parts that messages gave, in which no control token is to be recognized. */
+    /** The parts from messages, in which control tokens are not recognized. */
     readonly plainText: Data<readonly TextRange[]>
   }>
 }
@@ -38,10 +38,7 @@ export interface TemplateTransformOptions {
   readonly template: ChatTemplate
   /** The text that ends the policy's turn, as it is sampled: it is not part of the message. */
   readonly endOfTurn: string
-  /**
-   * What the template is to tell the policy of its tools: `toolSpecs` of a registry. Default:
-   * nothing.
-   */
+  /** The tools in the form that the template expects: `toolSpecs` of a registry. Default: none. */
   readonly tools?: readonly object[]
 }
 
@@ -64,7 +61,7 @@ export const TEXT_OPTIONS: OptionKinds<TextOptions> = {
   files: aRecord,
 }
 
-/** A template, and what it renders besides a conversation. */
+/** A template and the tools that it renders. */
 type Rendering = Pick<TemplateTransformOptions, 'template' | 'tools'>
 
 const renderOne = (
@@ -80,7 +77,7 @@ const failed = (reason: string, cause?: TemplateFailure): E.Either<EnvFailure, n
   E.left(envFailure(FAIL, reason, cause))
 
 /**
- * One rendering for each conversation, or the first failure. Members of a group share their prompt,
+ * Renders each conversation, or returns the first failure. Members of a group share their prompt
  * and its rendering.
  */
 const renderAll = (rendering: Rendering, histories: readonly History[]): E.Either<EnvFailure, readonly Rendered[]> => {
@@ -192,19 +189,19 @@ export const TemplateTransform = (
 interface Written {
   /** The prompt as rendered and the completion as sampled. */
   readonly soFar: string
-  /** Where the completion starts in it. */
+  /** The position at which the completion starts in it. */
   readonly start: number
   readonly spans: readonly TextSpan[]
   readonly plainText: readonly TextRange[]
   /** The index of the message that the policy wrote. */
   readonly reply: number
   readonly isDone: boolean
-  /** The conversation begins anew with a summary. */
+  /** True if the conversation starts again with a summary. */
   readonly isFolded: boolean
   readonly generationPrompt: RenderOptions['generationPrompt']
 }
 
-/** The texts that the conversations go on from. */
+/** Returns the texts that conversations continue from. */
 const continueAll = (
   rendering: Rendering,
   histories: readonly History[],

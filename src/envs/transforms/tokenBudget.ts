@@ -9,26 +9,25 @@ import { scope } from '../../engine/scope.js'
 import { addEnds, envFailure } from '../base/env.js'
 import { type Transform, transform } from './transform.js'
 
-/** `[B]` int32: how many tokens an episode has had, and how many are left, 0 at least. */
+/** Tokens that an episode has used, and tokens left, at least 0: `[B]` int32. */
 export type BudgetEntries = { readonly tokensUsed: tf.Tensor; readonly tokensLeft: tf.Tensor }
 
 export interface TokenBudgetOptions {
-  /** How many an episode may have. */
+  /** Maximum tokens of an episode. */
   readonly tokens: number
   /**
-   * What counts. `sampled`: what the policy wrote, over all turns. `all`: the whole conversation,
-   * with what the template, tools and users added, which is what has to fit a model. Default
-   * `sampled`.
+   * The tokens that count. `sampled`: the policy's, over all turns. `all`: the whole conversation
+   * with the tokens of the template, tools and users, which must fit the model. Default `sampled`.
    */
   readonly counted?: 'sampled' | 'all'
 }
 
 /**
- * Truncates an episode that has used up its tokens, and says after each step how many are left. Put
- * it above the tokenizer.
+ * Truncates an episode that has used up its tokens, and adds the remaining number after each step.
+ * Place it outside the tokenizer.
  *
- * An episode in which none is left is `truncated` and `done`. A turn is not cut in the middle: what
- * a turn may have is the policy's `maxNewTokens`.
+ * An episode without tokens left is `truncated` and `done`. Turns are not cut in the middle: the
+ * limit of a turn is the policy's `maxNewTokens`.
  *
  * Shapes   `tokensUsed` and `tokensLeft` `[B]`.
  * Errors   `Left(EnvFailure)` if the action has no token ids; throws RangeError unless `tokens` is

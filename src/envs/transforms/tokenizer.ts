@@ -44,14 +44,14 @@ const renderedIn = (td: TensorDict<TextEntries>): readonly Rendered[] => {
     .map((text, i) => ({ text, spans: spans.items.get(i)!, plainText: given.items.get(i)! }))
 }
 
-/** What the policy wrote: its ids and its text. */
+/** The ids that the policy sampled, and their text. */
 interface Sampled {
   readonly ids: ArrayLike<number>
   readonly text: string
 }
 
 /**
- * The most ids whose text lies within the first `kept` units of it, and ends with a whole
+ * Returns the longest run of ids whose text is within the first `kept` units and ends with a whole
  * character.
  */
 const cutAt = (tokenizer: TextTokenizer, { ids, text }: Sampled, kept: number): Sampled => {
@@ -66,7 +66,7 @@ const cutAt = (tokenizer: TextTokenizer, { ids, text }: Sampled, kept: number): 
   return { ids: Array.from(ids).slice(0, count), text: text.slice(0, length) }
 }
 
-/** The tokens so far, the sampled ones, and those of what the template added to the text. */
+/** Joins the previous tokens, the sampled ones, and those of the text that the template added. */
 const continued = (
   tokenizer: TextTokenizer,
   before: { readonly prompt: ArrayLike<number>; readonly spans: readonly TokenSpan[]; readonly textLength: number },
@@ -74,7 +74,7 @@ const continued = (
   after: Rendered,
 ): EncodedText => {
   const start = before.textLength + sampled.text.length
-  const [end, standing] = [after.text.length, { start, end: before.textLength + kept }] // what stands of the last token
+  const [end, standing] = [after.text.length, { start, end: before.textLength + kept }] // the kept part of the last token
   const rest = encodeRendered(tokenizer, {
     text: after.text.slice(start),
     plainText: cutRanges(joinRanges([standing, ...after.plainText]), start, end),
@@ -101,14 +101,14 @@ const continued = (
 }
 
 /**
- * Text to token ids on the way out, token ids to text on the way in.
+ * Encodes text to token ids on the way out, and decodes token ids to text on the way in.
  *
- * On reset, `tokens.prompt` encodes `text.prompt`. On step, it is the prompt before, the ids that
- * were sampled, and the encoding of what the template added: sampled ids are never derived from
- * text. Of a reply that was changed (`history.kept`) the ids stand whose text stands.
- * `tokens.spans` says of each range whose message it is and whether the policy sampled it. Texts of
- * messages (`text.plainText`) never give a special token: no user ends a turn or begins another.
- * The inverse decodes `tokens.response` to `text.response`, special tokens kept.
+ * On reset, `tokens.prompt` encodes `text.prompt`. On step, it is the previous prompt, the sampled
+ * ids, and the encoding of the text that the template added: sampled ids are never derived from
+ * text. If a reply was changed (`history.kept`), the ids of the kept text stay. `tokens.spans`
+ * contains for each range its message and whether the policy sampled it. Texts of messages
+ * (`text.plainText`) never produce a special token, so users cannot end a turn or start another.
+ * The inverse decodes `tokens.response` to `text.response`, with special tokens.
  *
  * Source   TorchRL `Tokenizer` and `IncrementalTokenizer`.
  */

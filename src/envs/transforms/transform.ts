@@ -1,13 +1,13 @@
 /**
  * Transforms: views between an environment and a policy.
  *
- * This folder holds transforms, which stand between an environment and a policy. It does not hold
- * transforms that run tools (`../tools`).
+ * This folder holds transforms, which are placed between an environment and a policy. It does not
+ * hold transforms that run tools (`../tools`).
  *
- * A transform is a record of functions that say what they *add*: to a state on reset and on step,
- * to an action on its way in. What they do not name stays as it is. What a transform must remember
- * is its state `S`, an argument and a result, kept by the composed environment in the TensorDict.
- * Laws, checked by the kit in `tandem-rl/testing`: identity, associativity, spec soundness, purity.
+ * A transform is a record of functions that return the entries they *add*: to a state on reset and
+ * on step, to an action on its way in. Other entries stay unchanged. Its memory is its state `S`,
+ * an argument and a result, which the composed environment keeps in the TensorDict. Laws, checked
+ * by the kit in `tandem-rl/testing`: identity, associativity, spec soundness, purity.
  */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
@@ -23,40 +23,41 @@ import { type Env, type EnvFailure, type EnvSpecs, type Outcome, REMEMBERED } fr
 /** Additions and the transform's next state. */
 export type Added<S, X> = readonly [added: TensorDict<X>, state: S]
 
-/** What happened in the step that a transform looks at. */
+/** The context of a step, for transforms. */
 export interface StepContext {
   /** The state before the step. */
   readonly previous: TensorDict
   /** The action as it reached the inner environment, with all its views. */
   readonly action: TensorDict
-  /** Aborted when nobody waits for the step any more. */
+  /** Aborts when the step is no longer needed. */
   readonly signal?: AbortSignal
 }
 
 /**
- * `In`: what it needs of a state. `Out`: what it adds. `Outer`: what it needs of an action.
- * `Inner`: what it adds to the action. `prime` adds to the request before the inner environment
- * resets. Draw randomness from `child(key, name)`: the key is everybody's.
+ * A transform. `In`: the entries that it needs of a state. `Out`: those that it adds. `Outer`: the
+ * entries that it needs of an action. `Inner`: those that it adds to the action. `prime` adds to
+ * the request before the inner environment resets. Draw randomness from `child(key, name)`, because
+ * all transforms share the key.
  */
 export interface Transform<S, In, Out, Inner = unknown, Outer = unknown> {
   readonly name: string
   readonly initial: S
-  /** The specs of the environment with this transform, or what it misses in those without. */
+  /** Returns the specs of the environment with this transform, or the entries that are missing. */
   readonly spec: (inner: EnvSpecs) => E.Either<SpecMismatch, EnvSpecs>
   readonly prime: (request: TensorDict, state: S, key: Key) => TE.TaskEither<EnvFailure, Added<S, unknown>>
   readonly reset: (td: TensorDict<In>, state: S, key: Key) => TE.TaskEither<EnvFailure, Added<S, Out>>
   readonly step: (next: TensorDict<In>, context: StepContext, state: S) => TE.TaskEither<EnvFailure, Added<S, Out>>
   readonly inverse: (action: TensorDict<Outer>, td: TensorDict<Out>) => E.Either<EnvFailure, TensorDict<Inner>>
   /**
-   * Gives back what the transform holds for the episodes of a state, as `Env.release` does.
-   * Default: nothing is held.
+   * Releases resources of the episodes of a state, as `Env.release` does. Default: nothing to
+   * release.
    */
   readonly release?: (state: TensorDict) => void
 }
 
 const nothing = (td: TensorDict): TensorDict<never> => TensorDict({}, td.batchShape) as TensorDict<never> // adds no key
 
-/** What has to be said to make a transform; the rest does nothing. */
+/** The parts of a transform; omitted functions add nothing. */
 export interface TransformParts<S, In, Out, Inner, Outer> {
   readonly name: string
   readonly initial: S
@@ -71,7 +72,7 @@ export interface TransformParts<S, In, Out, Inner, Outer> {
   readonly release?: (state: TensorDict) => void
 }
 
-/** The releases of two holders as one; none if neither holds anything. */
+/** Joins the releases of two transforms; none if neither has one. */
 const bothReleases = (
   inner: { readonly release?: (state: TensorDict) => void },
   outer: { readonly release?: (state: TensorDict) => void },
@@ -110,12 +111,12 @@ export const transform = <S, In, Out, Inner = unknown, Outer = unknown>(
   ...(parts.release !== undefined && { release: parts.release }),
 })
 
-/** The unit of composition: adds nothing. */
+/** The identity of composition, which adds nothing. */
 export const identity: Transform<null, unknown, unknown> = transform({ name: 'identity', initial: null, adds: {} })
 
 /**
- * First `first`, then `second` around it: on the way out in this order, on the way in in the
- * opposite one.
+ * Composes two transforms, `second` around `first`: states pass `first`, then `second`; actions
+ * pass them in reverse.
  */
 export const compose = <S1, S2, In1, Out1, Inner1, Outer1, In2, Out2, Inner2, Outer2>(
   first: Transform<S1, In1, Out1, Inner1, Outer1>,
@@ -187,7 +188,9 @@ export const compose = <S1, S2, In1, Out1, Inner1, Outer1, In2, Out2, Inner2, Ou
   }
 }
 
-/** Both additions in one; what the second replaces and nobody owns is freed. */
+/**
+ * Merges both additions, and frees tensors of the first that are replaced and have no other owner.
+ */
 const combine = (first: TensorDict, second: TensorDict): TensorDict<never> => {
   const merged = merge(first, second)
   discard(first, merged)
@@ -219,7 +222,7 @@ type ProviderOf<K> = K extends keyof typeof PROVIDERS ? (typeof PROVIDERS)[K] : 
  */
 export type Needs<Before, In> = { readonly [K in keyof In]: In[K] | (Before & never) }
 
-/** A missing entry with the name of what adds it: `text: missing (TemplateTransform adds it)`. */
+/** Appends the transform that adds a missing entry: `text: missing (TemplateTransform adds it)`. */
 const withProvider = (problem: string): string => {
   const [, key] = /^(\w+)(?:\.[\w.]+)?: missing$/.exec(problem) ?? []
   const provider = key === undefined ? undefined : new Map<string, string>(Object.entries(PROVIDERS)).get(key)
@@ -237,8 +240,8 @@ const withState = (td: TensorDict, place: string, state: unknown): TensorDict =>
   merge(td, TensorDict({ [REMEMBERED]: { [place]: meta(state) } }, td.batchShape))
 
 /**
- * Puts additions and state into a TensorDict. Tensors that are replaced, belong to nobody and are
- * not part of `kept` are freed.
+ * Puts additions and state into a TensorDict. Frees tensors that are replaced, have no other owner
+ * and are not part of `kept`.
  */
 const complete = (
   td: TensorDict,
@@ -268,11 +271,11 @@ const freeing =
 /**
  * Puts a transform around an environment: `pipe(env, append(t1), append(t2))`.
  *
- * Errors   a type error whose first line names the transform that is missing; throws Error, listing
- *          what is missing and what adds it, if the environment's specs lack what the transform
- *          needs.
- * Effects  none. Each transform keeps its state in the TensorDict under `transforms`, by its place
- *          in the chain.
+ * Errors   a type error whose first line names the missing transform; throws Error if the
+ *          environment's specs lack required entries, and lists them with the transforms that add
+ *          them.
+ * Effects  none. Each transform keeps its state in the TensorDict under `transforms`, by its
+ *          position in the chain.
  */
 export const append =
   <S, In, Out, Inner, Outer>(t: Transform<S, In, Out, Inner, Outer>) =>
@@ -343,5 +346,5 @@ export const append =
     } as Env<DeepMerge<O, Out>, Flat<Omit<A, keyof Inner> & Outer>>
   }
 
-/** What the states of an environment have after a step. */
+/** The entries of an environment's states after a step. */
 export type Stepped<O> = DeepMerge<O, Outcome>

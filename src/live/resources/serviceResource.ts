@@ -46,8 +46,8 @@ const removed = async (transport: Transport, path: string, rest: { state: 'open'
 }
 
 /**
- * Runs a request that goes on for a while after the signal has aborted, because its effect must be
- * known.
+ * Runs a request that may continue for a while after the signal has aborted, because its effect
+ * must be known.
  */
 const outlasting = async <T>(signal: AbortSignal, ms: number, run: (signal: AbortSignal) => Promise<T>): Promise<T> => {
   const own = cancellation()

@@ -18,14 +18,15 @@ const metricsOf = (running: number): EngineMetrics => ({
 })
 
 /**
- * The text of a completion so far: what of it is told, and what may still be cut by a stop string.
+ * The text of a completion so far: the part that was emitted, and the part that a stop string may
+ * still cut.
  */
 interface Writing {
   readonly decoding: DecodeState
   readonly held: string
 }
 
-/** The text that is told at the end: up to the stop string, or all. */
+/** Returns the text to emit at the end: up to the stop string, or all of it. */
 const lastText = (
   { decoding, held }: Writing,
   { stopText }: SamplingParams,
@@ -38,8 +39,8 @@ const lastText = (
 }
 
 /**
- * Events with the text of their tokens, decoded here: not every server tells it, and those that do
- * decode in their own way.
+ * Adds the text of their tokens to events. It is decoded here, because not all servers return it,
+ * and those that do decode differently.
  */
 async function* withText(
   events: AsyncIterable<GenerationEvent>,

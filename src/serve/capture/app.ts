@@ -32,7 +32,7 @@ import {
 } from './sessions.js'
 
 export interface CaptureOptions {
-  /** A session that a call names and nobody opened: made, or refused with 404. Default `create`. */
+  /** A call that names an unknown session creates it, or is refused with 404. Default `create`. */
   readonly unknown?: 'create' | 'refuse'
   /**
    * `tokens`: a continued conversation keeps the sampled tokens, and only new messages are encoded.
@@ -43,9 +43,9 @@ export interface CaptureOptions {
   /** Sampling that takes the place of what agents ask for, such as the temperature. */
   readonly sampling?: CaptureCallOptions['sampling']
   readonly limits?: Partial<CaptureLimits>
-  /** Where everything is written. Default: nowhere. */
+  /** The journal of all sessions. Default: none. */
   readonly journal?: CaptureJournal
-  /** Sessions to go on with. */
+  /** Sessions to continue. */
   readonly restored?: readonly CapturedSession[]
   readonly clock?: Pick<Clock, 'now'>
 }
@@ -96,7 +96,7 @@ export interface CaptureApp {
   readonly drop: (ids: readonly string[]) => Promise<void>
 }
 
-/** How to reach an open session. */
+/** The address of an open session. */
 interface OpenedSession {
   readonly path: string
   readonly apiKey: string
@@ -221,7 +221,7 @@ export const captureApp = (serve: ServeOptions, options: CaptureOptions = {}): C
     return E.right(await answerCall({ live, path, body: body.right, request, key }, calls))
   }
 
-  /** What the server under the proxy answers. */
+  /** Returns the response of the server behind the proxy. */
   const pass = (request: Request, path: string): Promise<Response> => {
     const url = new URL(request.url)
     url.pathname = path // assigned, not resolved: the path may look like a URL
@@ -343,7 +343,7 @@ export const captureApp = (serve: ServeOptions, options: CaptureOptions = {}): C
     return E.isLeft(live) ? live : call(request, live.right, path)
   }
 
-  /** Whether models may be listed: with any key that samples. */
+  /** Returns true if models may be listed: with any key that may sample. */
   const mayLook = (request: Request, id: string | undefined): Promise<boolean> => {
     const live = sessions.get(id ?? namedSession(request) ?? '')
     return isOpen(request, live === undefined ? apiKeys : [...apiKeys, keyOf(live)])

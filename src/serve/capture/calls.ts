@@ -22,7 +22,7 @@ import { type ContinuedConversation, continueConversation, rememberAnswer } from
 import { type RecordedCompletion, type RecordedGeneration, recordingEngine, samplingJson } from './recording.js'
 import type { CaptureSessions, LiveSession, SamplingOverride } from './sessions.js'
 
-/** How calls are made. */
+/** The dependencies and options of calls. */
 export interface CaptureCallOptions {
   readonly serve: ServeOptions
   readonly sessions: CaptureSessions
@@ -48,7 +48,7 @@ const isObject = (value: unknown): value is Body => typeof value === 'object' &&
 
 const objectsOf = (value: unknown): readonly object[] | null => (Array.isArray(value) ? value.filter(isObject) : null)
 
-/** How calls of tools are read from an answer: all, or the first alone. */
+/** The tool calls to parse from a completion: all, or only the first. */
 interface AskedTools {
   readonly format: ToolCallFormat
   readonly calls: 'first' | 'all'
@@ -62,15 +62,15 @@ const answerOf = (text: string, tools: AskedTools | null): CapturedAnswer => {
   return { text: read.text, calls: tools.calls === 'first' ? calls.slice(0, 1) : calls }
 }
 
-/** How the endpoint reads calls of tools out of an answer. */
+/** Returns how the endpoint parses tool calls of a completion. */
 const askedTools = (body: Body, format: NonNullable<ServeOptions['features']>['toolCalls']): AskedTools | null =>
   body.tools == null || body.tool_choice === 'none' || format === undefined || format === 'none'
     ? null
     : { format, calls: body.parallel_tool_calls === false ? 'first' : 'all', tools: objectsOf(body.tools) ?? [] }
 
 /**
- * What an answer is read from: its text, or where tags of calls are special tokens, all of its
- * tokens but the one that ended it.
+ * Returns the text to parse: the completion's text, or, if the tags of calls are special tokens,
+ * all of its tokens except the one that ended it.
  */
 const readText = (
   { tokens, text }: RecordedCompletion,
@@ -99,13 +99,13 @@ const completionOf = (
   }
 }
 
-/** The smaller of two limits, of which `null` is none. */
+/** Returns the smaller of two limits; `null` is no limit. */
 const least = (a: number | null, b: number | null): number | null =>
   a === null || b === null ? (a ?? b) : Math.min(a, b)
 
 const isSame = (a: Int32Array, b: Int32Array): boolean => a.length === b.length && a.every((id, i) => id === b[i])
 
-/** What is known of the conversation of a call when it has been read. */
+/** The parsed conversation of a call. */
 interface Read {
   readonly fields: ChatFields
   readonly conversation: ContinuedConversation

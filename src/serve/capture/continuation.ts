@@ -79,7 +79,7 @@ const answerMessage = ({
   }
 }
 
-/** What else decides how messages are rendered. */
+/** Returns the other request fields that affect rendering. */
 const settingOf = ({ tools, documents, chat_template_kwargs: kwargs }: ChatFields): string =>
   JSON.stringify([tools ?? null, documents ?? null, kwargs ?? null])
 
@@ -92,8 +92,8 @@ const plain = (item: Message): Message => ({
 const plainHistory = (history: History): History => History(history.messages.map(plain))
 
 /**
- * Whether a request is one whose messages are rendered as a plain conversation, for the assistant
- * to answer.
+ * Returns true for a request whose messages are rendered as a plain conversation that the assistant
+ * continues.
  */
 const isPlain = ({
   add_special_tokens: special,
@@ -104,15 +104,15 @@ const isPlain = ({
 const isTouched = (ranges: readonly TextRange[], start: number, end: number): boolean =>
   ranges.some((range) => range.start < end && range.end > start)
 
-/** The range as told from a later place of the text. */
+/** Shifts ranges to a text that starts at `from`. */
 const movedTo = (ranges: readonly TextRange[], from: number): readonly TextRange[] =>
   ranges
     .filter(({ end }) => end > from)
     .map(({ start, end }) => ({ start: Math.max(0, start - from), end: end - from }))
 
-/** What an answer is to be gone on with. */
+/** The text that continues a completion. */
 interface Suffix {
-  /** The rendering of everything, and where the answer's end of turn begins in it. */
+  /** The rendering of the conversation, and the start of the completion's end of turn in it. */
   readonly text: string
   readonly given: readonly TextRange[]
   readonly at: number
@@ -136,10 +136,7 @@ const idsAfter = (
   return all
 }
 
-/**
- * Where the template ends the turn of an answer: its last end token there, if the template wrote it
- * itself.
- */
+/** Returns the end of a completion's turn: its last end token, if the template wrote it. */
 const endOfTurn = (
   closed: { readonly text: string; readonly given: readonly TextRange[] },
   token: string,
@@ -149,14 +146,14 @@ const endOfTurn = (
   return at < from || isTouched(closed.given, at, at + token.length) ? undefined : at
 }
 
-/** How conversations of a session become tokens. */
+/** Options to convert conversations of a session to tokens. */
 export interface ContinuationOptions {
   readonly answers: Answers
   /** The tokens that end a turn: the engine's. */
   readonly endTokens: readonly number[]
 }
 
-/** A conversation, and whether it goes on from the tokens of an answer. */
+/** A conversation, and whether it continues the tokens of a completion. */
 export interface ContinuedConversation extends Conversation {
   readonly from: 'tokens' | 'render'
 }
@@ -202,10 +199,10 @@ const goOn = (
 }
 
 /**
- * A conversation with the tokens of the last answer in it that is known, and with what was rendered
- * after it. The rendering is taken where no answer is known, where the client changed one, and
- * where the template changes what stands before an answer, as templates that drop old thoughts do:
- * then the model is to see other text.
+ * Returns a conversation that starts with the tokens of its last recorded completion, followed by
+ * the encoding of the text rendered after it. If no completion is recorded, if the client changed
+ * one, or if the template changes the text before one, as templates that drop old thoughts do, the
+ * whole conversation is rendered and encoded, because the model must see different text.
  *
  * Laws     where encoding the rendering gives back the tokens of the answers, the ids are those of
  *          the rendering.

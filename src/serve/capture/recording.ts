@@ -1,4 +1,4 @@
-/** An engine that tells what it sampled. */
+/** An engine that reports the tokens it sampled. */
 import { formatKey } from '../../core/key.js'
 import type { CapturedSampling } from '../../data/capture/session.js'
 import type {
@@ -24,7 +24,7 @@ export interface RecordedGeneration {
   readonly request: GenerationRequest
   /** One for each of the `n` that were asked for. */
   readonly completions: readonly RecordedCompletion[]
-  /** What the engine said when it failed. */
+  /** The engine's failure, if any. */
   readonly failure: string | null
 }
 
@@ -47,16 +47,16 @@ const grow = (completions: readonly Growing[], event: GenerationEvent): void => 
   }
 }
 
-/** Whether nothing follows this event. */
+/** Returns true for the last event of a request. */
 const isLast = (event: GenerationEvent, completions: readonly Growing[]): boolean =>
   event._tag === 'Failed' || completions.every(({ finishReason }) => finishReason !== null)
 
 /**
- * The engine, with `told` called once for each request when it has ended: finished, failed, or left
- * by its reader. The last event of a request is passed on when `told` has resolved: whoever has
- * seen the end of an answer can rely on its record.
+ * Wraps an engine so that `told` is called once for each request when it has ended: finished,
+ * failed, or abandoned by its reader. The last event of a request is passed on after `told` has
+ * resolved, so a client that has seen the end of a completion can rely on its record.
  *
- * Errors   what `told` rejects with ends the stream of the request.
+ * Errors   a rejection of `told` ends the stream of the request.
  * Effects  those of the engine; it holds the tokens of running requests.
  */
 export const recordingEngine = (engine: LLMEngine, told: (record: RecordedGeneration) => Promise<void>): LLMEngine => ({

@@ -45,7 +45,7 @@ export interface LiveSession {
   readonly sampling: SamplingOverride
 }
 
-/** What a session begins with. */
+/** The initial data of a session. */
 type NewSession = Pick<CapturedSession, 'id' | 'group' | 'metadata' | 'createdAt'> & {
   /** Sampling of this session's calls. Default: that of the proxy. */
   readonly sampling?: SamplingOverride
@@ -62,10 +62,11 @@ export interface CaptureSessions {
   readonly get: (id: string) => LiveSession | undefined
   readonly list: () => readonly LiveSession[]
   /**
-   * Whether calls may come: `Left(ApiFailure)`, 409 after the end, 503 where the bytes are used up.
+   * Checks that a session accepts calls. `Left(ApiFailure)`: 409 after its end, 503 if the memory
+   * limit is reached.
    */
   readonly mayCall: (live: LiveSession) => E.Either<ApiFailure, void>
-  /** A request comes in: its number in the session. */
+  /** Registers a request. Returns its number in the session. */
   readonly asks: (live: LiveSession) => number
   /** A call begins: its index. */
   readonly begin: (live: LiveSession) => number
@@ -89,10 +90,10 @@ const bytesOf = ({ prompt, completions, messages, tools }: CapturedCall): number
 }
 
 /**
- * Sessions in memory, every change of them told to a journal.
+ * Holds sessions in memory, and writes every change to a journal.
  *
- * Effects  holds them until they are dropped, or idle for too long: that is looked at whenever a
- *          session is asked for or opened.
+ * Effects  holds sessions until they are dropped or expire. Expiry is checked whenever a session is
+ *          looked up or opened.
  */
 export const makeSessions = (
   limits: CaptureLimits,
@@ -103,7 +104,7 @@ export const makeSessions = (
   }: {
     readonly clock: Pick<Clock, 'now'>
     readonly journal: CaptureJournal
-    /** Sessions of a journal that is gone on with, with a secret for each. */
+    /** Sessions of a continued journal, with a secret for each. */
     readonly restored: readonly { readonly session: CapturedSession; readonly secret: string }[]
   },
 ): CaptureSessions => {

@@ -54,7 +54,7 @@ const schema = z.object({
 
 type Fields = z.infer<typeof schema>
 
-/** A request of the Responses API, and the conversation that it stands for. */
+/** A request of the Responses API, and its conversation. */
 export interface ResponsesBody {
   readonly chat: ChatBody
   /** The messages of the conversation, without instructions. */
@@ -84,7 +84,7 @@ const contentOf = (content: z.infer<typeof text>, at: string): E.Either<ApiFailu
  */
 interface Growing {
   readonly messages: readonly Readonly<Record<string, unknown>>[]
-  /** Whether the last message still takes calls. */
+  /** True if the last message still accepts calls. */
   readonly isOpen: boolean
 }
 

@@ -4,7 +4,7 @@ import { type ReadText, readToolCalls, type ToolCallReader, toolCallReader } fro
 import type { ChatRequest } from '../requests/chat.js'
 import type { Served } from '../requests/served.js'
 
-/** The calls that are told: of all, or of the first alone. */
+/** Returns the deltas to emit: those of all calls, or only of the first. */
 const toldDeltas = (deltas: readonly ToolDelta[], { tools }: ChatRequest): readonly ToolDelta[] =>
   tools?.calls === 'first' ? deltas.filter((delta) => delta._tag === 'Text' || delta.index === 0) : deltas
 
@@ -36,7 +36,7 @@ export const firstProgress = ({ tools }: ChatRequest): ChoiceProgress => ({
   tokens: 0,
 })
 
-/** What new text, or the end of the text for null, adds to a choice. */
+/** Adds new text to a choice, or ends it if the text is null. */
 export const readMore = (
   asked: ChatRequest,
   choice: ChoiceProgress,

@@ -12,7 +12,7 @@ export type ReplyBlock =
   | { readonly kind: 'text'; readonly text: string }
   | { readonly kind: 'call'; readonly id: string; readonly name: string; readonly text: string }
 
-/** How a reply ended. */
+/** The end of a reply. */
 interface ReplyEnd {
   readonly finishReason: FinishReason
   readonly stopReason: string | number | null
@@ -143,5 +143,5 @@ export async function* replyEvents(
   }
 }
 
-/** Whether a reply calls a tool. */
+/** Returns true if a reply calls a tool. */
 export const callsTools = ({ blocks }: WholeReply): boolean => blocks.some(({ kind }) => kind === 'call')

@@ -120,7 +120,7 @@ describe('agentTemplate', () => {
     const env = discussion({ agents: [{ name: 'ann' }, { name: 'eve' }] }, { byAgent: SPEECHES })
     const first = await answered(env.reset(empty(1), keyFromSeed(1)))
     const failure = await refused(env.step(first, action([[5]]) as never)) // what is read of an action
-    expect(failure.reason).toBe("element 0: there is no speech of the agent 'eve'")
+    expect(failure.reason).toBe("element 0: there is no speech for the agent 'eve'")
     const forgetful = append(agentTemplate({ speech: CHAT_ML_SPEECH }))(
       MultiAgentEnv({
         batchSize: 1,
@@ -130,7 +130,7 @@ describe('agentTemplate', () => {
     )
     const opened = await answered(forgetful.reset(asking('?'), keyFromSeed(1)))
     expect((await refused(forgetful.step(opened, action([[5]]) as never))).reason).toBe(
-      'element 0: the view of its agent has no place for what the agent wrote',
+      'element 0: the view of the agent does not contain what it wrote',
     ) // what is read of an action
   })
 })

@@ -114,21 +114,21 @@ describe('MultiAgentEnv', () => {
   it('refuses agents that cannot be told apart, all problems at once', () => {
     const names = ['x', 'x', '', 'y', 'y'].map((name) => ({ name }))
     expect(() => MultiAgentEnv({ batchSize: 1, agents: names })).toThrow(
-      "MultiAgentEnv: an agent has no name; two agents are called 'x'; two agents are called 'y'",
+      "MultiAgentEnv: an agent has no name; two agents are named 'x'; two agents are named 'y'",
     )
-    expect(() => MultiAgentEnv({ batchSize: 1, agents: [] })).toThrow('MultiAgentEnv: there is no agent')
+    expect(() => MultiAgentEnv({ batchSize: 1, agents: [] })).toThrow('MultiAgentEnv: agents is empty')
   })
 
   it('refuses rewards of nobody and rewards that are no numbers', async () => {
     const wrong = MultiAgentEnv({ batchSize: 1, agents, judge: () => ({ rewards: { eve: 1, ann: Number.NaN } }) })
     const state = await answered(wrong.reset(asking('?'), key))
     await expect(async () => wrong.step(state, replies('x'))()).rejects.toThrow(
-      "MultiAgentEnv: judge: 'eve' is none of the agents ann, bob; the reward of 'ann' is NaN",
+      "MultiAgentEnv: judge: 'eve' is not one of the agents ann, bob; the reward of 'ann' is NaN",
     )
   })
 
   it('an order without a first turn is a failure', async () => {
     const never = MultiAgentEnv({ batchSize: 1, agents, order: () => 'end' })
-    expect((await refused(never.reset(asking('?'), key))).reason).toBe('the order of turns has no first one')
+    expect((await refused(never.reset(asking('?'), key))).reason).toBe('the turn order returned no first turn')
   })
 })

@@ -191,7 +191,7 @@ describe('userSimulator', () => {
     const failure = await refused(env.step(await answered(env.reset(asking('a', 'b'), key)), replies('x', 'y')))
     expect(failure).toMatchObject({
       env: 'userSimulator',
-      reason: 'the user of conversation 1 could not answer',
+      reason: 'the simulated user of conversation 1 failed',
       cause: down,
     })
   })

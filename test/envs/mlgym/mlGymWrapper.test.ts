@@ -91,17 +91,17 @@ describe('MLGymWrapper, with a recorded session', () => {
     const first = await answered(env.reset(empty(1), key))
     const failure = await refused(env.step(first, replies(run('rm -rf /'))))
     expect(failure.reason).toBe(
-      'conversation 0: not as recorded: the recording has at place 0 the command "ls -F", and is asked for "rm -rf /"',
+      'conversation 0: not as recorded: the recording has at position 0 the command "ls -F", but the request has "rm -rf /"',
     )
     expect((await refused(recorded({ maxSteps: 6 }).reset(empty(1), key))).reason).toMatch(
-      /maxSteps 5, and is asked for 6/,
+      /maxSteps 5, but the request has 6/,
     )
     expect((await refused(recorded({ tasks: ['chess'] }).reset(empty(1), key))).reason).toMatch(
-      /\["prisonersDilemma"\], and is asked for "chess"/,
+      /\["prisonersDilemma"\], but the request has "chess"/,
     )
     const short = wrapper(recordedMLGym([{ ...RECORDING, exchanges: [] }]), { maxSteps: 5 })
     expect((await refused(short.step(await answered(short.reset(empty(1), key)), replies(run('ls'))))).reason).toMatch(
-      /an end and not null, and is asked for "ls"/,
+      /no further command: null, but the request has "ls"/,
     )
   })
 })
@@ -166,7 +166,7 @@ describe('MLGymWrapper', () => {
     expect(() =>
       MLGymWrapper({ sessions, tasks: [], maxSteps: 0, maxWrong: 0, rewardWrongFormat: Number.NaN }),
     ).toThrow(
-      'MLGymWrapper: there is no task; maxSteps must be at least 1, got 0; maxWrong must be at least 1, got 0; rewardWrongFormat must be a number, got NaN',
+      'MLGymWrapper: tasks is empty; maxSteps must be at least 1, got 0; maxWrong must be at least 1, got 0; rewardWrongFormat must be a number, got NaN',
     )
     expect(() => makeMLGym({ tasks: ['a'], maxSessions: 0 })).toThrow('limit must be at least 1, got 0')
   })

@@ -52,8 +52,8 @@ describe('processMLGym', () => {
 
   it.each<[string, RegExp]>([
     ['refuse', /^RuntimeError: no$/],
-    ['garbage', /^the bridge said what is no answer: Traceback$/],
-    ['wrong', /^the bridge's answer does not fit: /],
+    ['garbage', /^the bridge sent an invalid response: Traceback$/],
+    ['wrong', /^the bridge's response does not match its schema: /],
     ['die', /^the resource 'MLGym bridge': it ended with code 3: out of luck$/],
   ])('a bridge that answers %j with what it should not is a failure', async (command, reason) => {
     const session = orThrow(await processMLGym(STAND_IN).open(request)())

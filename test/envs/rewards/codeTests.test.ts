@@ -322,7 +322,7 @@ it('a score that cannot be had is a failure, and says nothing about the answer',
   })
   const called = codeTests({ tests: () => [DOUBLE], sandbox: closed })
   expect(await leftOf(called.score(program, { ...context, signal: AbortSignal.abort() }))).toMatchObject({
-    reason: 'the score was called off',
+    reason: 'the score was cancelled',
   })
 })
 

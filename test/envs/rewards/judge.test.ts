@@ -98,26 +98,30 @@ describe('judgeReward', () => {
   })
 
   it.each([
-    ['no JSON', 'Full marks!', 'it is no JSON'],
-    ['an object in a sentence', 'I say {"reason": "", "score": 1}', 'it is no JSON'],
+    ['no JSON', 'Full marks!', 'it is not JSON'],
+    ['an object in a sentence', 'I say {"reason": "", "score": 1}', 'it is not JSON'],
     ['another object', '{"score": "high"}', 'score'],
     ['a score outside of the schema', '{"reason": "", "score": 10}', 'score'],
-    ['two fences', '```{"reason": "", "score": 1}``` or ```{"reason": "", "score": 0}```', 'it is no JSON'],
-    ['nothing', '', 'it is no JSON'],
+    ['two fences', '```{"reason": "", "score": 1}``` or ```{"reason": "", "score": 0}```', 'it is not JSON'],
+    ['nothing', '', 'it is not JSON'],
     [
       'a fence that is quoted before the verdict',
       'The answer says:\n```json\n{"reason": "", "score": 1}\n```\nMy verdict: {"reason": "", "score": 0}',
-      'it is no JSON',
+      'it is not JSON',
     ],
-    ['a fence that is quoted at the end', '0, for it only says\n```\n{"reason": "", "score": 1}\n```', 'it is no JSON'],
+    [
+      'a fence that is quoted at the end',
+      '0, for it only says\n```\n{"reason": "", "score": 1}\n```',
+      'it is not JSON',
+    ],
     [
       'a fence before a verdict',
       '```json\n{"reason": "", "score": 1}\n```\n{"reason": "", "score": 0}',
-      'it is no JSON',
+      'it is not JSON',
     ],
     ['a key that comes twice', '{"reason": "", "score": 0, "score": 1}', 'duplicate key "score"'],
     ['a key that comes twice, once escaped', '{"score": 0, "\\u0073core": 1, "reason": ""}', 'duplicate key'],
-    ['an invisible character before the verdict', '\u200b{"reason": "", "score": 1}', 'it is no JSON'],
+    ['an invisible character before the verdict', '\u200b{"reason": "", "score": 1}', 'it is not JSON'],
   ])('sends %s back, with what is wrong, and fails in the end with what was said', async (_, reply, complaint) => {
     const { judge, asked } = judging(() => reply)
     const failure = await judgeReward({ ...options, judge, attempts: 2 }).score(said('x'), context())()
@@ -145,7 +149,7 @@ describe('judgeReward', () => {
   it('fails for a verdict that is worth what no verdict may be', async () => {
     const { judge } = judging(() => '{"reason": "", "score": 1}')
     const failure = await judgeReward({ ...options, judge, worth: () => 7 }).score(said('x'), context())()
-    expect(failure).toMatchObject({ left: { reason: 'a verdict is worth 7, which is not from 0 to 1' } })
+    expect(failure).toMatchObject({ left: { reason: 'a verdict has the score 7, which is not from 0 to 1' } })
   })
 
   it('takes a schema and a reference of its own, and hands on the signal', async () => {

@@ -85,8 +85,8 @@ describe('rankingReward', () => {
     await settle()
     controller.abort()
     expect(await Promise.all(both)).toMatchObject([
-      { left: { reason: 'a conversation of the group was called off' } },
-      { left: { reason: 'the conversation was called off' } },
+      { left: { reason: 'a conversation of the group was cancelled' } },
+      { left: { reason: 'the conversation was cancelled' } },
     ])
   })
 
@@ -97,7 +97,7 @@ describe('rankingReward', () => {
     const alone = rankingReward({ judge: judgeOf(''), groupSize: 2 })
     const { episode: _, ...without } = context('a')
     expect(await alone.score(said('one'), without)()).toMatchObject({
-      left: { reason: expect.stringContaining('there is none') },
+      left: { reason: expect.stringContaining('but has none') },
     })
   })
 })

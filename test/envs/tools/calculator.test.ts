@@ -45,7 +45,7 @@ describe('calculator', () => {
   })
 
   it('refuses arguments that are no text', async () => {
-    expect(await ask(12)).toMatch(/^arguments: the arguments do not fit/)
+    expect(await ask(12)).toMatch(/^arguments: invalid arguments/)
   })
 
   it('law: whatever it is asked, the answer is short', async () => {

@@ -129,12 +129,12 @@ describe('a server that never answers', () => {
 
 describe('a server that lies', () => {
   it.each([
-    ['circle', 'protocol', 'goes round in a circle'],
+    ['circle', 'protocol', 'its list of tools has a cycle'],
     ['endless', 'protocol', 'more than 20 tools'],
     ['twice', 'protocol', 'lists the tool "a" twice'],
     ['shapeless', 'protocol', 'expected array'],
     ['version', 'protocol', 'protocol version is not supported: 1999-01-01'],
-    ['mute', 'unreachable', 'did not introduce itself within 300 ms'],
+    ['mute', 'unreachable', 'was not initialized within 300 ms'],
   ])('about itself (%s) is refused, and ended', async (way, kind, reason) => {
     const limits = { ...quick, maxTools: 20, graceMs: 100, connectMs: way === 'mute' ? 300 : 60_000 }
     expect(await refusalOf({ servers: { liar: lyingProgram(way) }, limits })).toMatchObject({
@@ -145,11 +145,11 @@ describe('a server that lies', () => {
 
   it.each([
     ['error', 'failed', 'out of paper'],
-    ['shape', 'infrastructure', 'its result is none of the protocol'],
+    ['shape', 'infrastructure', 'its result violates the protocol'],
     ['dies', 'infrastructure', 'it ended with code 1'],
     ['half', 'infrastructure', 'it ended with code 0'],
     ['huge', 'infrastructure', 'a message of more than 100000 bytes'],
-    ['flood', 'infrastructure', '1001 lines that are no messages'],
+    ['flood', 'infrastructure', '1001 lines that are not messages'],
     ['wrongId', 'timeout', 'no answer within'],
     ['deaf', 'timeout', 'no answer within'],
   ])('in an answer (%s) fails the call as %s', async (way, kind, reason) => {
@@ -224,7 +224,7 @@ describe('mcpTools', () => {
       two: { kind: 'http', url: 'https://ann:pass@example.org' },
     } as const
     expect(() => mcpTools({ servers, limits: { callMs: 0, maxText: Number.NaN } })).toThrow(
-      /servers.one: url: .*; servers.two: url: a user and a password belong into [^:]*; callMs must be above 0, got 0; maxText must be above 0, got NaN/,
+      /servers.one: url: .*; servers.two: url: pass a user and password in [^:]*; callMs must be above 0, got 0; maxText must be above 0, got NaN/,
     )
     const { call } = await openTools({ servers: { one: lyingProgram('error') }, limits: { maxBytes: 1000 } })
     expect(await call('one.do', { text: 'x'.repeat(2000) })).toMatchObject(E.left({ kind: 'arguments' }))

@@ -59,7 +59,7 @@ describe('MCPToolTransform', () => {
     expect(heard).toEqual([
       '3',
       'error: no such customer',
-      expect.stringContaining('there is no tool "near.nothing"; there are: near.add, '),
+      expect.stringContaining('there is no tool "near.nothing"; available: near.add, '),
       expect.stringMatching(/^error: .*validation/i),
     ])
   })

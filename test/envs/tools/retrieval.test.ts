@@ -80,7 +80,7 @@ describe('retrievalTool', () => {
     expect(await said('a', { count: 1 })).toBe('[1] T - http://t.test/\none')
     expect(asked).toEqual(['POST /search {"query":"a","count":3}', 'POST /search {"query":"a","count":1}'])
     const none = await engine((_, response) => response.end('{"results":[]}'))
-    expect(await none.said('a')).toBe('nothing was found')
+    expect(await none.said('a')).toBe('no passages found')
   })
 
   it('asks and reads in any form', async () => {
@@ -191,7 +191,7 @@ describe('retrievalTool with a cache', () => {
     }
     expect(asked.length).toBe(1 + poison.length)
     expect(notes.length).toBe(poison.length)
-    expect(notes[0]).toBe(`the cache holds nonsense under ${key}, which is replaced`)
+    expect(notes[0]).toBe(`the cache entry ${key} is invalid and is replaced`)
     expect(await said('a')).toContain('about a')
     expect(asked.length).toBe(1 + poison.length)
   })
@@ -212,7 +212,7 @@ describe('retrievalTool with a cache', () => {
     for (const query of ['a', 'a', 'b']) expect(await said(query)).toContain('about')
     mood = 'hangs'
     expect(await said('a')).toContain('about')
-    expect(notes).toEqual(['the cache does not work, and is done without: no route'])
+    expect(notes).toEqual(['the cache failed and is bypassed: no route'])
     mood = 'works'
     for (const query of ['a', 'a']) expect(await said(query)).toContain('about')
     expect(asked.length).toBe(5)

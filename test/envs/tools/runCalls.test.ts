@@ -97,20 +97,20 @@ describe('runCalls', () => {
     ]
     const right = await contents(calls)
     if (E.isLeft(right)) throw new Error('there are observations')
-    expect(right.right[0]).toMatch(/^error: the arguments do not fit: .*by/s)
+    expect(right.right[0]).toMatch(/^error: invalid arguments: .*by/s)
     expect(right.right.slice(1, 5)).toEqual([
       'error: as failed as can be',
       'error: it broke',
-      'error: there is no tool "minus"; there are: add, echo, fail',
-      'error: there is no tool "__proto__"; there are: add, echo, fail',
+      'error: there is no tool "minus"; available: add, echo, fail',
+      'error: there is no tool "__proto__"; available: add, echo, fail',
     ])
-    expect(right.right[5]).toMatch(/^error: there is no tool "(\\ud800){13}\\\.\.\.; there are: add, echo, fail$/)
+    expect(right.right[5]).toMatch(/^error: there is no tool "(\\ud800){13}\\\.\.\.; available: add, echo, fail$/)
   })
 
   it('leaves out what follows a call that did not succeed, if it is to stop', async () => {
     const calls = [callOf('add', { by: 1 }), callOf('fail', { kind: 'failed' }), callOf('add', { by: 1 })]
     const stopped = await contents(calls, { order: 'sequence', onError: 'stop' })
-    const last = 'error: not run, because a call before it did not succeed'
+    const last = 'error: not run, because an earlier call did not succeed'
     expect(stopped).toEqual(E.right(['1', 'error: as failed as can be', last]))
     expect(await contents(calls, { order: 'sequence' })).toEqual(E.right(['1', 'error: as failed as can be', '2']))
   })
@@ -183,7 +183,7 @@ describe('runCalls', () => {
     const running = runCalls(ToolRegistry([slow.tool]), all, options({ limiter: limiter(1) }))()
     await slow.hasBegun(1)
     caller.abort()
-    expect(await running).toMatchObject(E.left({ kind: 'infrastructure', reason: 'the call was called off' }))
+    expect(await running).toMatchObject(E.left({ kind: 'infrastructure', reason: 'the call was cancelled' }))
     expect([slow.began(), slow.aborted()]).toEqual([['a'], ['a']])
   })
 

@@ -164,14 +164,14 @@ describe('SimpleToolTransform', () => {
     const answering = ToolRegistry([adder, finisher])
     const env = pipe(ChatEnv({ batchSize: 1 }), append(ExecuteToolsInOrder({ registry: answering })))
     const { heard, end } = await play(env, calling(callOf('answer', { text: '1' }), callOf('add', { by: 1 })))
-    expect(heard).toEqual([['1', 'error: not run, because a call before it ended the episode']])
+    expect(heard).toEqual([['1', 'error: not run, because an earlier call ended the episode']])
     expect(end).toMatchObject({ terminated: 1 })
   })
 
   it('runs so many calls of a message, and says so of the others', async () => {
     const calls = [1, 2, 3].map((by) => callOf('add', { by }))
     const { heard, counts } = await play(envOf(1, { limits: { calls: 2 } }), calling(...calls), calling(calls[2]!))
-    expect(heard).toEqual([['1', '3', 'error: not run: a message may have 2 calls'], ['6']])
+    expect(heard).toEqual([['1', '3', 'error: not run: a message may have at most 2 calls'], ['6']])
     expect(counts).toEqual({ calls: 4, errors: 1 })
   })
 
@@ -187,7 +187,7 @@ describe('SimpleToolTransform', () => {
   it('answers calls that could not be read, of a policy that speaks messages', async () => {
     const broken = message('assistant', '[malformed tool call] add({"by": 1)')
     const { heard, counts, end } = await play(envOf(1), broken)
-    expect(heard).toEqual([['error: a call could not be read: the arguments are not a JSON object']])
+    expect(heard).toEqual([['error: a call could not be parsed: the arguments are not a JSON object']])
     expect([counts, end]).toEqual([{ calls: 1, errors: 1 }, OPEN])
   })
 
@@ -200,8 +200,8 @@ describe('SimpleToolTransform', () => {
       text('<tool_call>{"name": "add", "arguments": {"by": }}</tool_call>'),
       calling(callOf('add', { by: 3 })),
     )
-    expect(heard[0]).toMatchObject(['2', /^error: the arguments do not fit/].map((each) => expect.stringMatching(each)))
-    expect(heard[1]).toEqual([expect.stringMatching(/^error: a call could not be read: the call of 'add': /)])
+    expect(heard[0]).toMatchObject(['2', /^error: invalid arguments/].map((each) => expect.stringMatching(each)))
+    expect(heard[1]).toEqual([expect.stringMatching(/^error: a call could not be parsed: the call of 'add': /)])
     expect(heard[2]).toEqual(['5'])
     expect(counts).toEqual({ calls: 4, errors: 2 })
     expect((await play(env, text(''))).end).toMatchObject({ done: 1 })
@@ -282,7 +282,7 @@ describe('SimpleToolTransform', () => {
     const running = refused(env.step(state.value, action, { signal: caller.signal }))
     await slow.hasBegun(1)
     caller.abort()
-    expect((await running).cause).toMatchObject({ kind: 'infrastructure', reason: 'the call was called off' })
+    expect((await running).cause).toMatchObject({ kind: 'infrastructure', reason: 'the call was cancelled' })
     expect([slow.began(), slow.aborted()]).toEqual([['a'], ['a']])
     state.release()
   })
@@ -323,7 +323,7 @@ describe('ExecuteToolsInOrder', () => {
       'a',
       'b',
       'error: as failed as can be',
-      'error: not run, because a call before it did not succeed',
+      'error: not run, because an earlier call did not succeed',
     ])
     next.release()
   })

@@ -49,7 +49,7 @@ assert not any(set(w) & set("'\\!ABCDEFGHIJKLMNOPQRSTUVWXYZ") for w, _ in words)
 assert all(" " not in w for w in english.SENT_STARTERS)
 starts = sorted(w for w, f in english.ORTHO_CONTEXT.items() if f & BEG_LC and not f & UC)
 text = f"""/**
- * What Punkt learned about English: the parameters of Kiss and Strunk (2006), from the Wall Street Journal, which NLTK distributes as
+ * The English parameters of Punkt (Kiss and Strunk 2006), learned from the Wall Street Journal, which NLTK distributes as
  * `punkt_tab` under the Apache License 2.0. Written by test/golden/generate/punktEnglish.py; not edited by hand.
  */
 

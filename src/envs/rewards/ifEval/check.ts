@@ -1,14 +1,11 @@
-/**
- * What it is to check an instruction: its arguments are given first, and then as many texts as
- * there are.
- */
+/** Checks of instructions: functions of the arguments that return a function of the text. */
 import type { InstructionArguments, InstructionId } from '../../../data/datasets/ifEvalInstructions.js'
 import type { LanguageDetector } from './language.js'
 
-/** Whether a text keeps an instruction. Pure, and in time linear in the text. */
+/** Returns true if a text keeps an instruction. Pure, and linear in the text. */
 export type Check = (text: string) => boolean
 
-/** What some checks need besides the arguments. */
+/** The dependencies of checks besides their arguments. */
 export interface CheckContext {
   readonly detectLanguage: LanguageDetector
 }
@@ -18,6 +15,6 @@ export type CheckTable<I extends InstructionId> = {
   readonly [K in I]: (args: InstructionArguments[K], context: CheckContext) => Check
 }
 
-/** The two comparisons that instructions make. */
+/** Compares a count by one of the two relations that instructions use. */
 export const compares = (count: number, relation: 'less than' | 'at least', threshold: number): boolean =>
   relation === 'less than' ? count < threshold : count >= threshold

@@ -8,8 +8,7 @@ import { escaped, isBlankText, SPACE, stripEndOf, stripStartOf, stripText } from
 const CONSTRAINED_RESPONSES = ['My answer is yes.', 'My answer is no.', 'My answer is maybe.']
 
 /**
- * Pairs of square brackets in one line: each opening one takes the next closing one, whatever is
- * between.
+ * Counts pairs of square brackets in one line: each opening bracket matches the next closing one.
  */
 const placeholderCount = (text: string): number =>
   text.split('\n').reduce((count, line) => {
@@ -46,7 +45,7 @@ const bulletCount = (text: string, marker: string, notBefore?: string): number =
   return count
 }
 
-/** Texts between single asterisks and between double ones, in one line, that are not blank. */
+/** Counts texts that are not blank between single and double asterisks in one line. */
 const highlightCount = (text: string): number => {
   const single = [...text.matchAll(/\*([^\n*]*)\*/g)].filter(([, inner]) => !isBlankText(inner!))
   const double = [...text.matchAll(/\*\*([^\n*]*)\*\*/g)].filter(([, inner]) => !isBlankText(inner!))
@@ -54,7 +53,7 @@ const highlightCount = (text: string): number => {
 }
 
 /**
- * Whether a line has a text in double angular brackets: from the first opening ones to the last
+ * Returns true if a line has text in double angle brackets: from the first opening to the last
  * closing ones.
  */
 const hasTitle = (line: string): boolean => {
@@ -64,9 +63,9 @@ const hasTitle = (line: string): boolean => {
   return !isBlankText(stripEndOf(stripStartOf(line.slice(open, close), '<'), '>'))
 }
 
-/** The inside of a fenced block, if the text is one; and the text otherwise. */
+/** Returns the content if the text is one fenced block, and the text otherwise. */
 const withoutFence = (text: string): string => {
-  // One fence after the other, as the published check takes them away.
+  // Removes one fence after another, as the published check does.
   const opened = ['```json', '```Json', '```JSON', '```'].reduce(
     (rest, fence) => (rest.startsWith(fence) ? rest.slice(fence.length) : rest),
     stripText(text),
@@ -79,11 +78,11 @@ const isJson = (text: string): boolean => {
     JSON.parse(text)
     return true
   } catch {
-    return false // the one way to learn that a text is no JSON
+    return false // the only way to find out that a text is not JSON
   }
 }
 
-/** What makes a postscript, looked for in lower case. */
+/** Returns a pattern for a postscript, to be used on lower case. */
 const postscript = (marker: string): RegExp => {
   if (marker === 'P.P.S') return new RegExp(`p\\.[${SPACE}]?p\\.[${SPACE}]?s`)
   if (marker === 'P.S.') return new RegExp(`p\\.[${SPACE}]?s\\.`)

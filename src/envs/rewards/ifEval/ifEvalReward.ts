@@ -13,44 +13,44 @@ import type { CheckContext } from './check.js'
 import { type IFEvalScoreData, ifEvalScore } from './ifEvalScore.js'
 import { isBlankText } from './pythonText.js'
 
-/** A reply as it was judged. */
+/** The parsed reply and its verdicts. */
 export interface IfEvalReading {
   readonly score: IFEvalScoreData
-  /** What is between the tags of each closed block, as it stands there. */
+  /** The contents of closed blocks, unchanged. */
   readonly thinkBlocks: readonly string[]
   readonly answerBlocks: readonly string[]
-  /** False for a reply that ran into its limit. */
+  /** False for a reply that was truncated. */
   readonly isComplete: boolean
 }
 
-/** From verdicts to a number. */
+/** Converts verdicts to a reward. */
 export interface IfEvalAggregator {
   readonly range: Reward['range']
   /** Pure; not NaN. */
   readonly reward: (reading: IfEvalReading) => number
 }
 
-/** What each verdict counts: a share of instructions where there are several. */
+/** The weight of each verdict; verdicts on instructions are shares. */
 export interface IfEvalWeights {
   readonly promptLevelStrict: number
   readonly instLevelStrict: number
   readonly promptLevelLoose: number
   readonly instLevelLoose: number
-  /** For exactly one answer block. */
+  /** Weight of exactly one answer block. */
   readonly answerBlock: number
-  /** For exactly one think block beside an answer. */
+  /** Weight of exactly one think block beside an answer. */
   readonly thinkBlock: number
 }
 
 export interface IfEvalRewardOptions extends CheckContext {
   /**
-   * What is judged: the first answer block (the default, as in TorchRL), or the whole reply, as
-   * IFEval defines it. A demand such as a reply in quotation marks can be kept with blocks around
-   * it only where the block alone is judged.
+   * The text that is judged: the first answer block (the default, as in TorchRL), or the whole
+   * reply, as IFEval defines it. An instruction such as a reply in quotation marks can be kept with
+   * surrounding blocks only if the block alone is judged.
    */
   readonly judged?: 'answer' | 'reply'
   /**
-   * Default: `weightedIfEval()`, without the two weights of blocks where the whole reply is judged.
+   * Default: `weightedIfEval()`, without the two weights of blocks if the whole reply is judged.
    */
   readonly aggregate?: IfEvalAggregator
 }
@@ -76,15 +76,14 @@ const PERFECT: IfEvalReading = {
 }
 
 /**
- * The weighted sum of the four verdicts, and of the form of the reply.
+ * Makes the weighted sum of the four verdicts and of the reply's format.
  *
  * Equation $r = 0.4 p_s + 0.3 \bar i_s + 0.2 p_l + 0.1 \bar i_l + 0.1 a + 0.05 t$, with $p$ the
- *          verdict on the prompt and $\bar i$ the share of its instructions, strict and loose; $a$:
- *          there is exactly one answer block; $t$: and one think block. $a$ and $t$ are 0 if the
- *          first answer block is blank.
+ * verdict on the prompt and $\bar i$ the share of its instructions, strict and loose; $a$: there is
+ * exactly one answer block; $t$: and one think block. $a$ and $t$ are 0 if the first answer block
+ * is blank.
  * Errors   throws RangeError for weights that are negative or not finite.
- * Source   TorchRL `IfEvalScorer.default_reward_aggregator`, which pays for blocks around nothing
- *          as well.
+ * Source   TorchRL `IfEvalScorer.default_reward_aggregator`, which also pays for empty blocks.
  *
  * @example
  * weightedIfEval({ answerBlock: 0, thinkBlock: 0 }).range[0] // 0
@@ -110,7 +109,7 @@ export const weightedIfEval = (options: Partial<IfEvalWeights> = {}): IfEvalAggr
   return { range: [0, reward(PERFECT)], reward }
 }
 
-/** The insides of all closed blocks of a tag, from left to right. Linear, whatever the text. */
+/** Returns the contents of all closed blocks of a tag, from left to right. Linear in the text. */
 const blocksOf = (text: string, tag: string): readonly string[] => {
   const [open, close] = [`<${tag}>`, `</${tag}>`]
   const found: string[] = []
@@ -123,23 +122,23 @@ const blocksOf = (text: string, tag: string): readonly string[] => {
   return found
 }
 
-/** A score with the verdicts that it is made of. */
+/** A score with its verdicts. */
 export interface IfEvalScored extends Scored {
   readonly verdicts: IFEvalScoreData
 }
 
-/** IFEval's reward, which says every verdict. */
+/** IFEval's reward, which also returns the verdicts. */
 export interface IfEvalReward extends Reward<RowTask<IfEvalRow>> {
   readonly score: (answered: Answered<RowTask<IfEvalRow>>) => IfEvalScored
 }
 
 /**
- * Rewards a reply by the instructions of its task that it keeps. A success is a reply that keeps
- * all of them, read strictly. The parts are 1 or 0: `answer` (there is something to judge), `think`
- * (there is one think block), and the verdicts, those on instructions as shares.
+ * Makes a reward of the share of the task's instructions that a reply keeps. A reply that keeps all
+ * of them strictly is a success. The parts are `answer` (1 if there is text to judge), `think` (1
+ * if there is one think block), and the verdicts, those on instructions as shares.
  *
- * Errors   `score` throws RangeError for a task whose instructions are not of IFEval (`IFEVAL`
- *          refuses such rows), and if the aggregate is NaN.
+ * Errors   `score` throws RangeError for a task with instructions outside IFEval (`IFEVAL` rejects
+ *          such rows), and if the aggregate is NaN.
  * Source   TorchRL `IfEvalScorer`.
  *
  * @example

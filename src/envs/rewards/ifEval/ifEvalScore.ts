@@ -1,4 +1,4 @@
-/** Which instructions of IFEval a reply keeps. */
+/** Checks which IFEval instructions a reply keeps. */
 import type { Instruction } from '../../../data/datasets/ifEval.js'
 import {
   INSTRUCTION_ARGUMENTS,
@@ -14,14 +14,14 @@ import { isBlankText, stripText } from './pythonText.js'
 import { WHOLES } from './wholes.js'
 
 /**
- * The verdicts on a reply: strict ones read it as it is, loose ones forgive a line around it and
- * emphasis in it.
+ * The verdicts on a reply. Strict verdicts read it unchanged; loose ones ignore a line around it
+ * and emphasis in it.
  */
 export interface IFEvalScoreData {
-  /** Whether all instructions are kept. */
+  /** True if all instructions are kept. */
   readonly promptLevelStrict: boolean
   readonly promptLevelLoose: boolean
-  /** Whether each is kept, in the order of the row. */
+  /** One verdict for each instruction, in the order of the row. */
   readonly instLevelStrict: readonly boolean[]
   readonly instLevelLoose: readonly boolean[]
 }
@@ -36,7 +36,7 @@ type Schema<I extends InstructionId> = {
 }
 const SCHEMAS: { readonly [I in InstructionId]: Schema<I> } = INSTRUCTION_ARGUMENTS
 
-/** The check of an instruction, or what is wrong with it. */
+/** Returns the check of an instruction, or its problems. */
 const checkOf = <I extends InstructionId>(
   id: I,
   kwargs: Instruction['kwargs'],
@@ -60,8 +60,8 @@ const checksOf = (instructions: readonly Instruction[], context: CheckContext): 
 }
 
 /**
- * What the loose verdict reads besides the reply: it without its first line, its last, or both, and
- * all four without asterisks.
+ * Returns the variants that the loose verdict reads: the reply without its first line, its last, or
+ * both, and all four without asterisks.
  */
 const looseVariants = (text: string): readonly string[] => {
   const lines = text.split('\n')
@@ -71,18 +71,17 @@ const looseVariants = (text: string): readonly string[] => {
 }
 
 /**
- * The verdicts on a reply.
+ * Returns the verdicts on a reply.
  *
  * Strict: the reply is not blank, and the check holds. Loose: one of eight variants of it is not
  * blank, and the check holds for that one.
  *
- * Errors   throws RangeError with everything that is wrong with the instructions; rows of `IFEVAL`
- *          are checked when they are loaded.
- * Effects  none: equal replies, equal verdicts.
+ * Errors   throws RangeError that lists all problems of the instructions; rows of `IFEVAL` are
+ *          checked when they are loaded.
  * Cost     linear in the reply, for each instruction and variant.
- * Source   Zhou et al. 2023, arXiv:2311.07911, and its code. Here an argument is never drawn at
- *          random, a keyword is a text and not a pattern, NaN is no JSON, and a reply whose
- *          language cannot be told is in no language.
+ * Source   Zhou et al. 2023, arXiv:2311.07911, and its code. Here arguments are never drawn at
+ *          random, keywords are texts and not patterns, NaN is not JSON, and a reply of unknown
+ *          language is in no language.
  *
  * @example
  * ifEvalScore('No, thanks', [{ id: 'punctuation:no_comma', kwargs: {} }], { detectLanguage: () => 'en' }).promptLevelStrict // false

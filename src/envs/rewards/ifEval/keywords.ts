@@ -1,26 +1,23 @@
 /**
- * IFEval's `keywords`: words that must occur, that must not, and how often.
+ * IFEval's `keywords`: required words, forbidden words, and frequencies.
  *
- * A keyword is a text, not a pattern, and is found without regard to case. The published code takes
- * it for a regular expression as it stands, which is the same for letters, digits and blanks; but
- * there `a.b` finds `axb`, and `C++` any C, or is an error, by the version of Python.
+ * A keyword is a text, not a pattern, and case is ignored. The published code uses it as a regular
+ * expression, which is the same for letters, digits and blanks; but there `a.b` finds `axb`, and
+ * `C++` finds any C or is an error, depending on the version of Python.
  */
 import { type CheckTable, compares } from './check.js'
 import { foldCase, occurrences, stripText, WORD } from './pythonText.js'
 
 const isWordCharacter = new RegExp(`^[${WORD}]$`, 'u')
 
-/**
- * Whether the characters before and after a place are no part of a word: the phrase stands by
- * itself.
- */
+/** Returns true if the characters before and after a place are not part of a word. */
 const standsAlone = (text: string, start: number, end: number): boolean => {
   const [before = ''] = [...text.slice(Math.max(0, start - 2), start)].slice(-1)
   const [after = ''] = text.slice(end, end + 2)
   return !isWordCharacter.test(before) && !isWordCharacter.test(after)
 }
 
-/** Every place, also where places overlap. */
+/** Returns true if a word occurs alone, also at overlapping positions. */
 const hasAlone = (text: string, word: string): boolean => {
   for (let at = text.indexOf(word); at >= 0; at = text.indexOf(word, at + 1)) {
     if (standsAlone(text, at, at + word.length)) return true

@@ -1,17 +1,14 @@
-/** Which language a text is in. */
+/** Detection of a text's language. */
 
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { optionalPackage, type PackageFailure } from '../../../data/codecs/optionalPackage.js'
 import { importPackage } from '../../../live/environment.js'
 import { SPACE } from './pythonText.js'
 
-/**
- * The language of a text as an ISO 639-1 code, or undefined if it cannot be told. Pure: equal
- * texts, equal languages.
- */
+/** Returns the language of a text as an ISO 639-1 code; undefined if it is unknown. Pure. */
 export type LanguageDetector = (text: string) => string | undefined
 
-/** What a package says of a text: '' for a language that it cannot tell. */
+/** A package's guess about a text; `language` is '' if it is unknown. */
 export interface LanguageGuess {
   readonly language: string
   readonly isReliable: () => boolean
@@ -31,7 +28,7 @@ const HINDI = /^(?:है|हैं|में|और|का|की|के|से
 const SWAHILI =
   /^(?:na|ya|wa|kwa|ni|katika|kila|za|la|cha|vya|hii|huu|hiyo|kama|pia|lakini|yake|wake|sana|watu|au|hu[a-z]{3,}|ku[a-z]{3,}|(?:ana|ina|tuna|wana)[a-z]{2,})$/
 
-/** Nepali and Swahili, which eld does not know, by the words that a text of them is full of. */
+/** Corrects guesses for Nepali and Swahili, which eld does not support, by their frequent words. */
 const corrected = (text: string, { language, isReliable }: LanguageGuess): string => {
   if (language === 'hi') {
     const words = wordsOf(text)
@@ -41,11 +38,11 @@ const corrected = (text: string, { language, isReliable }: LanguageGuess): strin
   return isOpen && /[a-z]/i.test(text) && share(wordsOf(text), SWAHILI) >= 0.2 ? 'sw' : language
 }
 
-/** Characters that eld looks at. */
+/** Maximum number of characters that eld reads. */
 const PIECE = 1000
 const MOST_PIECES = 32
 
-/** The whole text, or pieces from all over it. */
+/** Returns the whole text, or pieces spread over it. */
 const pieces = (text: string): readonly string[] => {
   const count = Math.min(MOST_PIECES, Math.max(1, Math.ceil(text.length / PIECE)))
   const stride = count === 1 ? 0 : (text.length - PIECE) / (count - 1)
@@ -53,8 +50,8 @@ const pieces = (text: string): readonly string[] => {
 }
 
 /**
- * A detector from what a package says of a short text: the language of most pieces of a longer one,
- * the first of equals.
+ * Makes a detector from guesses about short texts. For longer texts, the language of most pieces
+ * wins, on a tie the first one.
  *
  * Cost     at most 32 pieces of 1,000 characters, spread over the text.
  */
@@ -71,15 +68,15 @@ export const languageDetector =
 type Eld = typeof import('eld/small')
 
 /**
- * Loads the detector that IFEval's checks of language need: eld, with Nepali and Swahili added.
+ * Loads the detector for IFEval's language checks: eld, with Nepali and Swahili added.
  *
- * Errors   `Left(PackageFailure)`, which says what to install, if the package eld is not there.
+ * Errors   `Left(PackageFailure)` with the command that installs eld, if it is missing.
  * Effects  imports the package, which takes a second.
- * Source   the published checks ask langdetect, which draws at random; on the table of the tests
+ * Source   the published checks use langdetect, which draws at random; on the table of the tests
  *          the two agree wherever langdetect is right.
  */
 export const loadLanguageDetector = (): TE.TaskEither<PackageFailure, LanguageDetector> =>
   TE.map(({ eld }: Eld) => {
-    const instance = eld.newInstance() // with settings of its own: nobody else can change them
+    const instance = eld.newInstance() // a separate instance, whose settings no other code can change
     return languageDetector((text) => instance.detect(text))
   })(optionalPackage('eld', 'telling languages apart', () => importPackage<Eld>('eld/small')))

@@ -1,4 +1,4 @@
-/** IFEval's `length_constraints`: how many words, sentences and paragraphs. */
+/** IFEval's `length_constraints`: numbers of words, sentences and paragraphs. */
 import { type CheckTable, compares } from './check.js'
 import { sentences } from './punkt.js'
 import { isBlankText, SPACE, splitSpaces, stripStartOf, WORD } from './pythonText.js'
@@ -6,7 +6,7 @@ import { isBlankText, SPACE, splitSpaces, stripStartOf, WORD } from './pythonTex
 const PARAGRAPH_DIVIDER = new RegExp(`[${SPACE}]?\\*\\*\\*[${SPACE}]?`)
 const RUN_OF_WORD = new RegExp(`[${WORD}]+`, 'gu')
 
-/** How often a pattern matches, without keeping the matches. */
+/** Counts the matches of a pattern without storing them. */
 const countOf = (text: string, pattern: RegExp): number => {
   let count = 0
   for (const _ of text.matchAll(pattern)) count++
@@ -14,8 +14,8 @@ const countOf = (text: string, pattern: RegExp): number => {
 }
 
 /**
- * Paragraphs between dividers of three asterisks: nothing may be before the first divider and after
- * the last one, but not between two.
+ * Counts paragraphs between dividers of three asterisks. Paragraphs may be blank before the first
+ * and after the last divider, but not in between.
  */
 const paragraphCount = (text: string): number | undefined => {
   const parts = text.split(PARAGRAPH_DIVIDER)
@@ -25,7 +25,7 @@ const paragraphCount = (text: string): number | undefined => {
 }
 
 /**
- * The first word of a paragraph in lower case, without quotes in front, up to the first
+ * Returns the first word of a paragraph in lower case, without leading quotes, up to the first
  * punctuation.
  */
 const firstWord = (paragraph: string): string => {

@@ -1,16 +1,16 @@
 /**
- * Sentences, after Punkt (Kiss and Strunk 2006, Computational Linguistics 32(4)) with its English
- * parameters, as NLTK implements it: the sentences that IFEval counts are those.
+ * Splits text into sentences with Punkt (Kiss and Strunk 2006, Computational Linguistics 32(4)) and
+ * its English parameters, as NLTK implements it. IFEval counts sentences this way.
  */
 import { ABBREVIATIONS, COLLOCATIONS, LOWER_CASE_ROWS, LOWER_STARTERS, SENTENCE_STARTERS } from './punktEnglish.js'
 import { isLower, isUpper, SPACE, stripEnd } from './pythonText.js'
 
-/** What has been seen of a word: in lower case, and in upper case within a sentence. */
+/** The cases in which a word was seen: lower, and upper within a sentence. */
 type Seen = 'lower' | 'lower and upper'
 
 /**
- * The rows of words, read: each begins with the length that it shares with the word before it, as a
- * capital letter.
+ * Parses the rows of words. Each word starts with the length of its common prefix with the previous
+ * word, as a capital letter.
  */
 const readWords = (rows: readonly string[]): ReadonlyMap<string, Seen> => {
   const words = new Map<string, Seen>()
@@ -35,7 +35,7 @@ const TOKEN = new RegExp(
   'gu',
 )
 
-/** Where a sentence may end, and what comes next: punctuation, or white space and a token. */
+/** A possible end of a sentence and what follows: punctuation, or white space and a token. */
 const POSSIBLE_END = new RegExp(`[.?!](?=${NOT_IN_WORD}|([${SPACE}]+)([^${SPACE}]+))`, 'gu')
 
 /** Closing quotes and brackets that belong to the sentence before them. */
@@ -51,7 +51,7 @@ interface Token {
 
 const withoutPeriod = (type: string): string => (type.length > 1 && type.endsWith('.') ? type.slice(0, -1) : type)
 
-/** The first pass: what a token is by itself. */
+/** Classifies a token on its own (the first pass). */
 const tokenOf = (text: string): Token => {
   const lower = text.toLowerCase()
   const type = lower.replace(/^-?[.,]?\p{Nd}[\p{Nd},.-]*\.?$/u, '##number##')
@@ -69,7 +69,7 @@ const tokenOf = (text: string): Token => {
 }
 
 /**
- * Whether a token begins a sentence, by the case of its first letter and of the same word
+ * Returns whether a token begins a sentence, by the case of its first letter and of the same word
  * elsewhere.
  */
 const begins = ({ text, ...token }: Token): 'yes' | 'no' | 'unknown' => {
@@ -80,7 +80,7 @@ const begins = ({ text, ...token }: Token): 'yes' | 'no' | 'unknown' => {
   return isLower(first!) && !LOWER_STARTERS.has(type) ? 'no' : 'unknown'
 }
 
-/** The second pass: whether a token ends a sentence before the next one. */
+/** Returns true if a token ends a sentence before the next one (the second pass). */
 const endsBefore = (token: Token, next: Token): boolean => {
   if (!token.text.endsWith('.')) return token.ends
   const type = withoutPeriod(token.type)
@@ -99,16 +99,13 @@ const endsBefore = (token: Token, next: Token): boolean => {
   return token.ends
 }
 
-/** Whether a piece of text has the end of a sentence before its last token. */
+/** Returns true if a piece of text has the end of a sentence before its last token. */
 const hasEnd = (text: string): boolean => {
   const tokens = text.split('\n').flatMap((line) => (line.match(TOKEN) ?? []).map(tokenOf))
   return tokens.some((token, i) => i + 1 < tokens.length && endsBefore(token, tokens[i + 1]!))
 }
 
-/**
- * A place where a sentence may end, where the next token starts, and the text by which it is
- * decided.
- */
+/** A possible end of a sentence, the start of the next token, and the text that decides. */
 interface Candidate {
   readonly end: number
   readonly next: number
@@ -123,7 +120,7 @@ const candidateOf = (match: RegExpExecArray, start: number): Candidate => {
     : { end, next: end + spaces.length, context: [start, end + spaces.length + token.length] }
 }
 
-/** The places, each with the word before it; of several within one word the last. */
+/** Returns the candidates with the word before each; of several within one word, the last. */
 const candidates = (text: string): readonly Candidate[] => {
   const found: Candidate[] = []
   let last: Candidate | undefined
@@ -142,12 +139,11 @@ const candidates = (text: string): readonly Candidate[] => {
 }
 
 /**
- * The sentences of an English text, in order. White space between them belongs to none.
+ * Returns the sentences of an English text, in order, without the white space between them.
  *
- * Effects  none.
- * Cost     linear in the text, whatever it is.
- * Source   NLTK 3.9.1 `PunktTokenizer('english')`: the versions up to that one made the published
- *          figures. Later ones know curly quotes.
+ * Cost     linear in the text.
+ * Source   NLTK 3.9.1 `PunktTokenizer('english')`: versions up to 3.9.1 produced the published
+ *          figures. Later ones also handle curly quotes.
  *
  * @example
  * sentences('Dr. Smith left at 5 p.m. He was tired.') // ['Dr. Smith left at 5 p.m.', 'He was tired.']

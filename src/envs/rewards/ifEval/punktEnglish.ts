@@ -1,6 +1,6 @@
 /**
- * What Punkt learned about English: the parameters of Kiss and Strunk (2006), from the Wall Street
- * Journal, which NLTK distributes as `punkt_tab` under the Apache License 2.0. Written by
+ * The English parameters of Punkt (Kiss and Strunk 2006), learned from the Wall Street Journal, which
+ * NLTK distributes as `punkt_tab` under the Apache License 2.0. Written by
  * test/golden/generate/punktEnglish.py; not edited by hand.
  */
 

@@ -1,26 +1,20 @@
-/**
- * Operations on text with the meaning that Python gives them: the published checks of IFEval are
- * stated in them.
- */
+/** Operations on text with the semantics of Python, which the published checks of IFEval use. */
 
 /**
- * White space, as the inside of a character class: what `str.isspace` and `\s` of Python say.
- * U+FEFF is none.
+ * White space, as the inside of a character class, as in Python's `str.isspace` and `\s`. U+FEFF is
+ * not included.
  */
 export const SPACE = '\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000'
 
-/**
- * What `\w` of Python matches, as the inside of a character class: combining marks are not part of
- * it.
- */
+/** The characters of Python's `\w`, as the inside of a character class, without combining marks. */
 export const WORD = '\\p{L}\\p{N}_'
 
 const space = new RegExp(`[${SPACE}]`)
 const spaces = new RegExp(`[${SPACE}]+`)
 
 /**
- * Where the text ends once trailing characters of a kind are left out. Linear, which a pattern at
- * the end of a text is not.
+ * Returns the end of the text without trailing characters of a kind. Linear, unlike a pattern
+ * anchored at the end.
  */
 const endWithout = (text: string, isOut: (character: string) => boolean): number => {
   let end = text.length
@@ -36,44 +30,44 @@ const startWithout = (text: string, isOut: (character: string) => boolean): numb
 
 const isSpace = (character: string): boolean => space.test(character)
 
-/** Without white space at the end. */
+/** Removes trailing white space. */
 export const stripEnd = (text: string): string => text.slice(0, endWithout(text, isSpace))
 
-/** Without white space around it. */
+/** Removes surrounding white space. */
 export const stripText = (text: string): string => {
   const end = stripEnd(text)
   return end.slice(startWithout(end, isSpace))
 }
 
-/** Without repetitions of one character in front. */
+/** Removes leading repetitions of a character. */
 export const stripStartOf = (text: string, character: string): string =>
   text.slice(startWithout(text, (each) => each === character))
 
-/** Without repetitions of one character at the end. */
+/** Removes trailing repetitions of a character. */
 export const stripEndOf = (text: string, character: string): string =>
   text.slice(
     0,
     endWithout(text, (each) => each === character),
   )
 
-/** Whether nothing is left of a text without white space. */
+/** Returns true for a text of white space only. */
 export const isBlankText = (text: string): boolean => startWithout(text, isSpace) === text.length
 
-/** The pieces between white space. */
+/** Splits a text at white space. */
 export const splitSpaces = (text: string): readonly string[] => text.split(spaces).filter((piece) => piece !== '')
 
 /**
- * Whether there is a letter with case, and all of them are upper case.
+ * Returns true if the text has a letter with case, and all of them are upper case.
  *
  * @example
  * isUpper('NASA-2') // true
  */
 export const isUpper = (text: string): boolean => /\p{Uppercase}/u.test(text) && !/[\p{Lowercase}\p{Lt}]/u.test(text)
 
-/** Whether there is a letter with case, and all of them are lower case. */
+/** Returns true if the text has a letter with case, and all of them are lower case. */
 export const isLower = (text: string): boolean => /\p{Lowercase}/u.test(text) && !/[\p{Uppercase}\p{Lt}]/u.test(text)
 
-/** Characters that Python takes for others, and that have no single character in the other case. */
+/** Characters that Python equates although they have no single-character counterpart. */
 const ALSO = new Map([
   ['\u0130', 'i'],
   ['\u1fd3', '\u0390'],
@@ -90,8 +84,8 @@ const foldCharacter = (character: string): string => {
 }
 
 /**
- * The text in which letters that differ only in case are the same, character by character: two
- * texts are equal here where a pattern of Python matches without regard to case.
+ * Folds case character by character: two texts become equal if a case-insensitive pattern of Python
+ * matches both.
  *
  * @example
  * foldCase('ΣΊΣΥΦΟΣ') === foldCase('σίσυφος') // true
@@ -99,12 +93,12 @@ const foldCharacter = (character: string): string => {
 export const foldCase = (text: string): string =>
   text.replace(/\P{ASCII}/gu, foldCharacter).replace(/[A-Z]+/g, (letters) => letters.toLowerCase())
 
-/** Places where a phrase occurs, from left to right, none within another. */
+/** Returns the positions of a phrase, from left to right, without overlaps. */
 export const occurrences = (text: string, phrase: string): readonly number[] => {
   const found: number[] = []
   for (let at = text.indexOf(phrase); at >= 0; at = text.indexOf(phrase, at + phrase.length)) found.push(at)
   return found
 }
 
-/** A text as a pattern that matches it and nothing else. */
+/** Escapes a text for use in a pattern. */
 export const escaped = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&')

@@ -1,6 +1,5 @@
 /**
- * IFEval's instructions about a whole reply: its parts, its ends, its case, its punctuation and its
- * language.
+ * IFEval's instructions about a whole reply: parts, start and end, case, punctuation and language.
  */
 import { type CheckContext, type CheckTable, compares } from './check.js'
 import { sentences } from './punkt.js'
@@ -8,8 +7,8 @@ import { isBlankText, isLower, isUpper, stripEndOf, stripStartOf, stripText } fr
 import { wordTokens } from './wordTokens.js'
 
 /**
- * Two different answers with six asterisks between them; nothing may be in front of the first
- * asterisks and after the last.
+ * Returns true for two different answers separated by six asterisks. Nothing is required before the
+ * first and after the last asterisks.
  */
 const isTwoResponses = (text: string): boolean => {
   const parts = text.split('******')
@@ -19,15 +18,15 @@ const isTwoResponses = (text: string): boolean => {
   return second !== undefined && others.length === 0 && first !== second
 }
 
-/** Words all of whose letters with case are capitals. */
+/** Counts words whose letters with case are all capitals. */
 const capitalCount = (text: string): number =>
   sentences(text)
     .filter((sentence) => /\p{Uppercase}/u.test(sentence))
     .reduce((count, sentence) => count + wordTokens(sentence).filter(isUpper).length, 0)
 
 /**
- * A text whose language cannot be told is not English. The published checks count it as English,
- * and a reply of numbers as one in any language.
+ * Returns true for English. A text of unknown language is not English. The published checks count
+ * it as English, and a reply of numbers as any language.
  */
 const isEnglish = ({ detectLanguage }: CheckContext, text: string): boolean => detectLanguage(text) === 'en'
 

@@ -1,10 +1,10 @@
-/** Words and signs, as NLTK cuts them: the words in capitals that IFEval counts are those. */
+/** Splits text into words and signs as NLTK does. IFEval counts capitalized words this way. */
 import { SPACE, splitSpaces, WORD } from './pythonText.js'
 
 const BEFORE_WORD = `(?<![${WORD}])`
 const AFTER_WORD = `(?![${WORD}])`
 
-/** What is set apart, in this order. */
+/** Patterns of tokens that are separated, in order. */
 const RULES: readonly (readonly [pattern: RegExp, replacement: string])[] = [
   // Opening quotes
   [/[«“‘„]|`+/g, ' $& '],
@@ -43,9 +43,9 @@ const RULES: readonly (readonly [pattern: RegExp, replacement: string])[] = [
 ]
 
 /**
- * The words and signs of an English sentence.
+ * Returns the words and signs of an English sentence.
  *
- * Cost     linear in the text, whatever it is.
+ * Cost     linear in the text.
  * Source   NLTK 3.9.1 `NLTKWordTokenizer`: the rules of the Penn Treebank. `word_tokenize` applies
  *          it to each of Punkt's sentences.
  *

@@ -9,11 +9,11 @@ import type { Opinion } from './mathReward.js'
 import { parseAnswer } from './parse.js'
 import { anyNode, type MathTree } from './tree.js'
 
-/** Longest answer that it is asked about, in UTF-16 units. */
+/** Maximum length of an answer that is passed to it, in UTF-16 units. */
 const LONGEST = 200
 
 /**
- * Whether an answer can be computed in bounded time: it has no factorial and no power in an
+ * Returns true if an answer can be computed in bounded time: it has no factorial and no power in an
  * exponent.
  */
 const isTame = (text: string): boolean => {
@@ -25,13 +25,13 @@ const isTame = (text: string): boolean => {
 }
 
 /**
- * An opinion of @cortex-js/compute-engine: whether two LaTeX answers are equal expressions. It is
- * asked by name alone, so that no score depends on what is installed:
- * `mathReward({ secondOpinion })`.
+ * Makes a second opinion from @cortex-js/compute-engine: whether two LaTeX answers are equal
+ * expressions. It is used only if you pass it, `mathReward({ secondOpinion })`, so that no score
+ * depends on the installed packages.
  *
- * Errors   `Left(PackageFailure)` where the package is missing. The opinion is undefined for texts
- *          that are long, that one of us cannot read, whose value may be too large to compute, and
- *          that it cannot decide.
+ * Errors   `Left(PackageFailure)` if the package is missing. The opinion is undefined for texts
+ *          that are long or cannot be parsed, whose value may be too large to compute, or that the
+ *          package cannot decide.
  * Effects  imports the package.
  *
  * @example
@@ -46,12 +46,12 @@ export const computeEngineOpinion = (): TE.TaskEither<PackageFailure, Opinion> =
       const engine = new ComputeEngine()
       return (a, b) => {
         if (!isTame(a) || !isTame(b)) return undefined
-        engine.pushScope() // what it learns of the letters of one question does not count for the next
+        engine.pushScope() // keeps assumptions about the letters of one question out of the next
         try {
           const [x, y] = [engine.parse(a), engine.parse(b)]
           return x.isValid && y.isValid ? x.isEqual(y) : undefined
         } catch {
-          return undefined // it throws for what it cannot compute: that is no opinion
+          return undefined // it throws for expressions that it cannot compute
         } finally {
           engine.popScope()
         }

@@ -1,32 +1,31 @@
-/** A place in the tokens of an answer: what its parser reads from. */
+/** A cursor over the tokens of an answer, for the parser. */
 import { rational } from '../../../data/rational.js'
 import type { Token } from './tokens.js'
 import type { MathTree } from './tree.js'
 
-/** Groups, brackets, roots and powers inside one another, at most. */
+/** Maximum nesting of groups, brackets, roots and powers. */
 const DEEPEST = 50
 
-/** Reads tokens from the left. It is the one thing of a parse that moves. */
+/** Reads tokens from left to right. It is the only mutable part of a parse. */
 export interface MathCursor {
   readonly peek: (ahead?: number) => Token | undefined
-  /** Whether the next token is one of these signs. */
+  /** Returns true if the next token is one of these signs. */
   readonly isSign: (...signs: readonly string[]) => boolean
-  /** The next token if it is one of these signs: it is read. */
+  /** Reads the next token if it is one of these signs, and returns it. */
   readonly skip: (...signs: readonly string[]) => string | undefined
   readonly expect: (sign: string) => void
-  /** The next token, which is read. Throws SyntaxError at the end. */
+  /** Reads and returns the next token. Throws SyntaxError at the end. */
   readonly take: () => Token
   /**
-   * The next token, or the first digit of it alone: what LaTeX takes for an argument without
-   * braces.
+   * Reads the next token, or only its first digit, as LaTeX does for an argument without braces.
    */
   readonly takeOne: () => Token
   /**
-   * Runs a reader one level deeper. Throws SyntaxError where that is too deep. `bars`: whether a
-   * bar would close.
+   * Runs a reader one level deeper. Throws SyntaxError beyond the maximum depth. `bars`: whether a
+   * bar closes an absolute value there.
    */
   readonly inside: <T>(read: () => T, bars?: 'close' | 'open') => T
-  /** Whether a bar closes an absolute value that is being read. */
+  /** Returns true if a bar closes the current absolute value. */
   readonly barCloses: () => boolean
 }
 
@@ -69,11 +68,12 @@ export const mathCursorOf = (source: readonly Token[]): MathCursor => {
   }
 }
 
-/** Digits of an exponent of ten, or of a number, at most. */
+/** Maximum exponent of ten, and maximum number of digits. */
 const [LARGEST_EXPONENT, MOST_DIGITS] = [300, 300]
 
 /**
- * The number of a token: `12`, `0.5`, `.5`, `1.2e-3`, `0.1(6)` with what repeats in parentheses.
+ * Parses a number token: `12`, `0.5`, `.5`, `1.2e-3`, `0.1(6)` with the repeating digits in
+ * parentheses.
  */
 export const numberAt = (text: string): MathTree => {
   const parts = /^(\d*)(?:\.(\d*)(?:\((\d+)\))?)?(?:[eE]([-+]?\d+))?$/.exec(text)

@@ -1,6 +1,6 @@
 /**
- * The value of an expression at a point, in floating point: complex numbers, of which functions
- * take real ones alone.
+ * Evaluates an expression at a point in floating point. Values are complex; functions take only
+ * real numbers.
  */
 import { rationalOf } from './exact.js'
 import type { MathTree, TreeOf } from './tree.js'
@@ -66,8 +66,8 @@ const FUNCTIONS: Readonly<Record<string, (x: number) => number>> = {
 }
 
 /**
- * Where an expression is evaluated: `real` leaves out the points at which a root or a logarithm is
- * of a negative number.
+ * The point and domain of an evaluation. `real` excludes points at which a root or logarithm has a
+ * negative argument.
  */
 interface Where {
   readonly point: Point
@@ -158,12 +158,12 @@ const valueAt = (tree: MathTree, where: Where): Complex | undefined => {
   }
 }
 
-/** The value of an expression at a point; undefined where it has none that is finite. */
+/** Returns the value of an expression at a point; undefined if it has no finite value there. */
 export const evaluateTree = (tree: MathTree, where: Where): Complex | undefined => {
   const value = valueAt(tree, where)
   return value !== undefined && Number.isFinite(value.re) && Number.isFinite(value.im) ? value : undefined
 }
 
-/** Whether two values are the same but for rounding. */
+/** Returns true if two values are equal up to rounding. */
 export const close = (a: Complex, b: Complex): boolean =>
   sizeOf({ re: a.re - b.re, im: a.im - b.im }) <= 1e-10 * Math.max(sizeOf(a), sizeOf(b)) + 1e-13

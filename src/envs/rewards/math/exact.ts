@@ -31,21 +31,21 @@ export interface Exact {
   /** Not 0. */
   readonly under: Polynomial
   /**
-   * Whether equal values have equal quotients: no part is a function, a root of a sum or a power
-   * with a variable exponent, which stand for themselves.
+   * True if equal values always have equal quotients: no part is a function, a root of a sum or a
+   * power with a variable exponent, which are treated as unknowns.
    */
   readonly isComplete: boolean
 }
 
-/** It has no value: a quotient by 0, or parts that are no numbers. */
+/** Thrown for an expression without a value: a quotient by 0, or parts that are not numbers. */
 class NoValue extends Error {}
 
-/** Steps of work for one expression. */
+/** Maximum number of steps for one expression. */
 const STEPS = 20_000
 
 const whole = (over: Polynomial, isComplete = true): Exact => ({ over, under: constantPolynomial(UNIT), isComplete })
 
-/** A quotient in which a denominator of one term is part of the numerator. */
+/** Returns a quotient in which a denominator of one term is moved into the numerator. */
 const quotientOf = ({ over, under, isComplete }: Exact, budget: TermBudget): Exact => {
   if (under.size === 0) throw new NoValue()
   const term = onlyTerm(under)
@@ -85,14 +85,15 @@ const numberValue = ({ over, under }: Exact): Rational | undefined => {
 
 const textOfExact = ({ over, under }: Exact): string => `${textOfPolynomial(over)} / ${textOfPolynomial(under)}`
 
-/** What stands for itself: equal where its parts are written the same. */
+/** Returns an unknown for an expression: two are equal if their parts are written alike. */
 const opaque = (name: string, parts: readonly Exact[]): Exact =>
   whole(variable(`${name}(${parts.map(textOfExact).join('; ')})`), false)
 
 const LARGEST_FACTOR = 1000n
 
 /**
- * Prime factors with their exponents. `isComplete`: what is left of a large number may be no prime.
+ * Returns prime factors with their exponents. `isComplete` is false if the rest of a large number
+ * may be composite.
  */
 const factorsOf = (number: bigint): { readonly powers: ReadonlyMap<bigint, bigint>; readonly isComplete: boolean } => {
   const powers = new Map<bigint, bigint>()
@@ -107,7 +108,7 @@ const factorsOf = (number: bigint): { readonly powers: ReadonlyMap<bigint, bigin
   return { powers, isComplete: rest <= LARGEST_FACTOR * LARGEST_FACTOR }
 }
 
-/** A positive number to a rational power, as a product of powers of primes. */
+/** Returns a positive number to a rational power, as a product of powers of primes. */
 const rootOf = (value: Rational, exponent: Rational): Exact => {
   const [over, under] = [factorsOf(value.numerator), factorsOf(value.denominator)]
   const powers = new Map<string, Rational>()
@@ -121,8 +122,8 @@ const rootOf = (value: Rational, exponent: Rational): Exact => {
 }
 
 /**
- * A term to a power that is no integer. An even root of a negative number has i; an odd root of it
- * is negative.
+ * Returns a term to a power that is not an integer. An even root of a negative number contains i;
+ * an odd root is negative.
  */
 const termRoot = ({ coefficient, powers }: Term, exponent: Rational, budget: TermBudget): Exact | undefined => {
   const isNegative = coefficient.numerator < 0n
@@ -165,7 +166,7 @@ const factorial = (n: bigint): bigint => (n <= 1n ? 1n : n * factorial(n - 1n))
 
 const LARGEST_FACTORIAL = 100n
 
-/** Functions of numbers whose value is a number that can be written down. */
+/** Evaluates functions of numbers whose value is an exact number. */
 const exactCall = (name: string, values: readonly Rational[]): Rational | undefined => {
   const [a, b] = values
   if (a === undefined) return undefined
@@ -243,8 +244,8 @@ const computed = (tree: MathTree): Exact | undefined => {
 }
 
 /**
- * What was computed of trees that are still used: a cache, not state. Items of lists are compared
- * with many others.
+ * Caches the values of trees that are still in use, because items of lists are compared with many
+ * others.
  */
 const known = new WeakMap<MathTree, { readonly exact: Exact | undefined }>()
 
@@ -261,8 +262,8 @@ export const exactOf = (tree: MathTree): Exact | undefined => {
 }
 
 /**
- * Whether two quotients are the same: `a/b = c/d` where `ad = cb`. Undefined where that is too
- * large to be computed.
+ * Returns true if two quotients are equal: `a/b = c/d` if `ad = cb`. Returns undefined if the
+ * products are too large.
  */
 export const sameExact = (a: Exact, b: Exact): boolean | undefined => {
   const budget = termBudget(STEPS)
@@ -274,7 +275,7 @@ export const sameExact = (a: Exact, b: Exact): boolean | undefined => {
   }
 }
 
-/** The number that an expression is, if it is one. */
+/** Returns the number that an expression equals, if it is one. */
 export const rationalOf = (tree: MathTree): Rational | undefined => {
   const exact = exactOf(tree)
   return exact === undefined ? undefined : numberValue(exact)

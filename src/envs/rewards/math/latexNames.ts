@@ -1,32 +1,32 @@
-/** Names of LaTeX and signs of print, and what they stand for in an answer. */
+/** Names in LaTeX and typographic signs, with their meaning in an answer. */
 
 const words = (text: string): readonly string[] => text.split(' ')
 
-/** Functions of one argument, and `log`, whose base may stand below it. */
+/** Functions of one argument, and `log`, which may have its base as an index. */
 export const FUNCTIONS: ReadonlySet<string> = new Set(
   words('sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh log ln lg exp min max gcd lcm'),
 )
 
-/** Commands whose group is words. */
+/** Commands whose argument is words. */
 export const TEXT_COMMANDS: ReadonlySet<string> = new Set(
   words('text textbf textit textrm textnormal textsf texttt mathrm mathsf mathit mbox operatorname'),
 )
 
-/** Commands that change how a formula looks and not what it says. */
+/** Commands that change only the layout of a formula. */
 export const IGNORED: ReadonlySet<string> = new Set([
   ...words('left right big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr displaystyle textstyle limits nolimits'),
   ...words('quad qquad boxed fbox mathstrut strut hspace vspace pounds euro EUR dollar ensuremath'),
   ...[',', ';', ':', '!', ' ', '\n', '$', '(', ')', '[', ']', '/', '-', '>'],
 ])
 
-/** Words that are signs. */
+/** Words that act as signs. */
 export const WORD_SIGNS: ReadonlyMap<string, string> = new Map([
   ['and', ','],
   ['or', 'or'],
   ['union', '∪'],
 ])
 
-/** Letters that LaTeX or print write in a way of their own. */
+/** Letters with alternative spellings in LaTeX or in print. */
 export const GREEK: ReadonlyMap<string, string> = new Map([
   ['π', 'pi'],
   ['∞', 'infinity'],
@@ -87,7 +87,7 @@ const LISTS: readonly (readonly [sign: string, spellings: string])[] = [
   ['!', '!'],
 ]
 
-/** Signs by each of their spellings. */
+/** Signs by all of their spellings. */
 export const SIGNS: ReadonlyMap<string, string> = new Map(
   LISTS.flatMap(([sign, spellings]) => words(spellings).map((spelling) => [spelling, sign] as const)),
 )

@@ -1,15 +1,16 @@
-/** Where the answer of a mathematical problem stands in a reply. */
+/** Finds the answer to a mathematical problem in a reply. */
 import { isRight } from 'fp-ts/lib/Either.js'
 import { boxedAnswer } from '../../../data/datasets/math.js'
 import { blockOf } from '../reply.js'
 
 /**
- * `block`: between the tags `answer` and `/answer`; `box`: in the last `\boxed`, or in the last
- * ones with nothing but separators between them; `phrase`: behind the last "answer is".
+ * The place of an answer. `block`: between the tags `answer` and `/answer`; `box`: in the last
+ * `\boxed`, or in the last ones with only separators between them; `phrase`: after the last "answer
+ * is".
  */
 export type AnswerPlace = 'block' | 'box' | 'phrase'
 
-/** Boxes that are joined at most, and characters between two of them. */
+/** Maximum number of joined boxes, and of characters between two of them. */
 const [MOST_BOXES, LONGEST_GAP] = [20, 40]
 
 const BOX = '\\boxed'
@@ -52,7 +53,9 @@ const phraseOf = (reply: string): string => {
   return sentence.replace(/^[:\s]+/, '').replace(/[.\s]{1,500}$/, '')
 }
 
-/** The answer of a block: of the sentence "the answer is ..." if it is one, else all of it. */
+/**
+ * Returns the answer of a block: of the sentence "the answer is ..." if it has one, else all of it.
+ */
 const bareBlock = (block: string): string => {
   const text = unboxed(block)
   return text === block && /answer is/i.test(block) ? phraseOf(block) : text

@@ -10,25 +10,26 @@ import { replyOf } from '../reply.js'
 import { type AnswerPlace, mathAnswerOf, unboxed } from './mathAnswer.js'
 import { sameAnswer } from './sameAnswer.js'
 
-/** Whether two answers are the same; undefined where it cannot tell. */
+/** Returns whether two answers are the same; undefined if it cannot decide. */
 export type Opinion = (a: string, b: string) => boolean | undefined
 
 export interface MathRewardOptions extends AnswerRewardOptions {
-  /** Where an answer may stand; the first of them that has one counts. Default block, then box. */
+  /** Places of an answer, in order of precedence. Default block, then box. */
   readonly places?: readonly AnswerPlace[]
   /**
-   * Asked about answers that are not the same by `sameAnswer`: its yes counts. Default: nobody is.
+   * Called for answers that differ by `sameAnswer`. If it returns true, they count as equal.
+   * Default: none.
    */
   readonly secondOpinion?: Opinion
 }
 
 /**
- * Scores a reply by its answer: `correctReward` if it is the same as the task's (`sameAnswer`),
- * `formatReward` if it is another, 0 if there is none. The task's answer may be a solution that
- * boxes it. The parts are `answer`, `think` and `right`.
+ * Scores a reply by its answer: `correctReward` if it equals the task's (`sameAnswer`),
+ * `formatReward` if it differs, 0 if there is no answer. The task's answer may be a solution that
+ * contains a box. The parts are `answer`, `think` and `right`.
  *
  * Source   TorchRL `MATHRewardParser`, whose score depends on an optional package, and which reads
- *          no box.
+ *          no boxes.
  *
  * @example
  * mathReward().range // [0, 1]

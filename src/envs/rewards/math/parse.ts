@@ -1,9 +1,9 @@
 /**
- * Answers of mathematical problems, read into trees.
+ * Parses answers to mathematical problems into trees.
  *
- * From the loosest to the tightest: lists, relations, unions, ratios, sums, products (also without
- * a sign), signs, powers. A name of a function takes what stands beside it up to the next sign or
- * function.
+ * Precedence, from lowest to highest: lists, relations, unions, ratios, sums, products (also
+ * without a sign), signs, powers. A function applies to the factors after its name, up to the next
+ * sign or function.
  */
 import { type MathCursor, mathCursorOf, numberAt } from './cursor.js'
 import { rationalOf } from './exact.js'
@@ -19,7 +19,10 @@ const symbol = (name: string): MathTree => ({ _tag: 'Symbol', name, kind: 'varia
 const listOf = (items: readonly MathTree[], of: TreeOf<'List'>['of']): MathTree =>
   items.length === 1 ? items[0]! : { _tag: 'List', items, of }
 
-/** Values between commas, up to one of these signs or the end. Several commas are one. */
+/**
+ * Reads values separated by commas, up to one of these signs or the end. Repeated commas count
+ * once.
+ */
 const readItems = (cursor: MathCursor, ...until: readonly string[]): readonly MathTree[] => {
   const items: MathTree[] = []
   while (cursor.peek() !== undefined && !cursor.isSign(...until)) {
@@ -70,7 +73,7 @@ const readSum = (cursor: MathCursor): MathTree => {
   return terms.length === 1 ? terms[0]! : { _tag: 'Sum', terms }
 }
 
-/** A product with the signs before it. */
+/** Reads a product with the signs in front of it. */
 const readTerm = (cursor: MathCursor): MathTree => {
   const signs: string[] = []
   for (let sign = cursor.skip('+', '-', '±', '∓'); sign !== undefined; sign = cursor.skip('+', '-', '±', '∓'))
@@ -80,7 +83,7 @@ const readTerm = (cursor: MathCursor): MathTree => {
 
 const STARTS: ReadonlySet<string> = new Set(['(', '[', '{', 'frac', 'binom', '⌊', '⌈', '⟨'])
 
-/** Whether the next token begins a factor without a sign before it. */
+/** Returns true if the next token starts a factor without a multiplication sign. */
 const beginsFactor = (cursor: MathCursor): boolean => {
   const next = cursor.peek()
   if (next === undefined) return false
@@ -90,7 +93,7 @@ const beginsFactor = (cursor: MathCursor): boolean => {
 
 const isInteger = (tree: MathTree): tree is TreeOf<'Number'> => tree._tag === 'Number' && tree.value.denominator === 1n
 
-/** `1\frac{1}{2}` and `1 1/2`: an integer and a fraction beside it, which are added. */
+/** Reads a mixed number, `1\frac{1}{2}` or `1 1/2`, which is a sum. */
 const readMixed = (cursor: MathCursor, whole: MathTree): MathTree | undefined => {
   if (!isInteger(whole)) return undefined
   if (cursor.isSign('frac')) {
@@ -106,7 +109,7 @@ const readMixed = (cursor: MathCursor, whole: MathTree): MathTree | undefined =>
   return { _tag: 'Sum', terms: [whole, { _tag: 'Quotient', over, under }] }
 }
 
-/** A product of what is read, in which words are units. */
+/** Returns the product of factors, in which words are units. */
 const productOf = (factors: readonly MathTree[]): MathTree => {
   if (factors.length === 1) return factors[0]!
   return { _tag: 'Product', factors: factors.map(measure) }
@@ -132,7 +135,7 @@ const readProduct = (cursor: MathCursor): MathTree => {
 
 const measure = (tree: MathTree): MathTree => (tree._tag === 'Text' && isMeasure(tree.text) ? unitsOf(tree.text) : tree)
 
-/** A factor behind a sign of multiplication, with a sign of its own perhaps. */
+/** Reads the factor after a multiplication sign, which may have its own sign. */
 const readFactor = (cursor: MathCursor): MathTree => {
   const sign = cursor.skip('+', '-')
   return sign === undefined
@@ -145,7 +148,7 @@ const readFactor = (cursor: MathCursor): MathTree => {
 
 const isDegree = (tree: MathTree): boolean => tree._tag === 'Symbol' && tree.name === '°'
 
-/** What stands raised: a group, or one token, with a sign perhaps. */
+/** Reads an exponent: a group, or one token with an optional sign. */
 const readExponent = (cursor: MathCursor): MathTree =>
   cursor.inside(() => {
     if (cursor.skip('°') !== undefined) return symbol('°')
@@ -174,7 +177,7 @@ const spelled = (cursor: MathCursor): string => {
   return parts.join('')
 }
 
-/** What stands in braces: one value, a set of several, a degree sign. */
+/** Reads the content of braces: one value, a set, or a degree sign. */
 const readGroup = (cursor: MathCursor): MathTree =>
   cursor.inside(() => {
     cursor.expect('{')
@@ -188,7 +191,7 @@ const readGroup = (cursor: MathCursor): MathTree =>
     return items.length === 1 ? items[0]! : { _tag: 'Set', items }
   })
 
-/** An argument as LaTeX takes it: a group, or one token. */
+/** Reads an argument as LaTeX does: a group, or one token. */
 const readArgument = (cursor: MathCursor): MathTree =>
   cursor.inside(() => {
     if (cursor.isSign('{')) return readGroup(cursor)
@@ -198,7 +201,7 @@ const readArgument = (cursor: MathCursor): MathTree =>
 
 const CONSTANTS: ReadonlySet<string> = new Set(['pi', 'e', 'i', 'infinity'])
 
-/** A number, a letter with its index, or words. */
+/** Converts a token to a number, a letter with its index, or words. */
 const atomOf = (token: Token, cursor: MathCursor): MathTree => {
   if (token.kind === 'text') return { _tag: 'Text', text: token.text }
   if (cursor.skip('_') !== undefined) return symbol(`${token.text}_${spelled(cursor)}`)
@@ -223,14 +226,15 @@ const ARCS: ReadonlyMap<string, string> = new Map([
   ['tan', 'arctan'],
 ])
 
-/** What is raised behind a name of a function: -1 makes it the inverse one. */
+/** Returns true for an exponent of -1, which turns a function into its inverse. */
 const isMinusOne = (tree: MathTree): boolean => {
   const value = rationalOf(tree)
   return value?.numerator === -1n && value.denominator === 1n
 }
 
 /**
- * What a function is of: what is in brackets, or the factors up to the next function, sign or word.
+ * Reads the operand of a function: the content of brackets, or the factors up to the next function,
+ * sign or word.
  */
 const readOperand = (cursor: MathCursor): readonly MathTree[] => {
   if (cursor.skip('(') !== undefined) {
@@ -255,7 +259,7 @@ const readCall = (cursor: MathCursor, name: string): MathTree =>
     return exponent === undefined || arc !== undefined ? call : { _tag: 'Power', base: call, exponent }
   })
 
-/** What stands in round or square brackets: one value, or a tuple. */
+/** Reads the content of round or square brackets: one value, or a tuple. */
 const readBrackets = (cursor: MathCursor, open: '(' | '['): MathTree =>
   cursor.inside(() => {
     const items = readItems(cursor, ')', ']')
@@ -312,10 +316,10 @@ const readPrimary = (cursor: MathCursor): MathTree => {
 }
 
 /**
- * The tree of an answer in LaTeX or in plain text; undefined if it is not one, or is larger than an
- * answer may be.
+ * Parses an answer in LaTeX or plain text. Returns undefined if it is not mathematics, or exceeds
+ * the size limits.
  *
- * Errors   none, whatever the text is: length, number of tokens, depth and digits have limits.
+ * Errors   none, for any text: length, number of tokens, depth and digits are limited.
  * Cost     O(length).
  */
 export const parseAnswer = (text: string): MathTree | undefined => {
@@ -329,7 +333,7 @@ export const parseAnswer = (text: string): MathTree | undefined => {
     const hasOr = tokens.some(({ kind, text: sign }) => kind === 'sign' && sign === 'or')
     return items.length === 0 ? undefined : listOf(items, hasOr ? 'alternatives' : 'values')
   } catch (error) {
-    if (error instanceof SyntaxError) return undefined // it is no answer: only its text can be compared
+    if (error instanceof SyntaxError) return undefined // not mathematics: only its text can be compared
     throw error
   }
 }

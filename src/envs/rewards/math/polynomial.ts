@@ -1,13 +1,13 @@
 /**
- * Sums of products of powers with exact coefficients. A power may have a rational exponent:
- * `3 x^(1/2)`, and `#2^(1/2)` is the square root of 2.
+ * Sums of products of powers with exact coefficients. A power may have a rational exponent: `3
+ * x^(1/2)`, and `#2^(1/2)` is the square root of 2.
  *
- * Roots of primes, i, pi, e and variables (which count as positive) have no relation but those that
- * products keep, so that two polynomials of them are equal exactly where their terms are.
+ * Roots of primes, i, pi, e and variables (which are assumed positive) are treated as independent,
+ * so two polynomials are equal exactly if their terms are.
  */
 import { floorOf, type Rational, rational } from '../../../data/rational.js'
 
-/** What is computed exactly has bounds: of terms, of digits, of work. */
+/** Thrown when an exact computation exceeds its limit of terms, digits or steps. */
 export class TooLarge extends Error {
   constructor() {
     super('an expression that is too large to be computed exactly')
@@ -15,12 +15,12 @@ export class TooLarge extends Error {
   }
 }
 
-/** How much may still be done. */
+/** The remaining steps of a computation. */
 export interface TermBudget {
   readonly spend: (steps: number) => void
 }
 
-/** Errors: `spend` throws TooLarge when all is spent. */
+/** Makes a budget. Its `spend` throws TooLarge when the steps are used up. */
 export const termBudget = (steps: number): TermBudget => {
   let left = steps
   return {
@@ -31,7 +31,7 @@ export const termBudget = (steps: number): TermBudget => {
   }
 }
 
-/** Bits of a numerator or denominator. */
+/** Maximum bits of a numerator or denominator. */
 const MOST_BITS = 1600
 const LIMIT = 1n << BigInt(MOST_BITS)
 
@@ -53,8 +53,8 @@ export const times = (a: Rational, b: Rational): Rational =>
 export const inverse = ({ numerator, denominator }: Rational): Rational => rational(denominator, numerator)
 
 /**
- * An integer power. Errors: throws TooLarge where it has too many digits, RangeError for a negative
- * power of 0.
+ * Returns an integer power. Throws TooLarge if it has too many digits, and RangeError for a
+ * negative power of 0.
  */
 const raised = (base: Rational, exponent: bigint): Rational => {
   const size = exponent < 0n ? -exponent : exponent
@@ -66,7 +66,7 @@ const raised = (base: Rational, exponent: bigint): Rational => {
   return exponent < 0n ? inverse(value) : value
 }
 
-/** Base -> exponent, none of which is 0. */
+/** Exponents by base; no exponent is 0. */
 type Powers = ReadonlyMap<string, Rational>
 
 export interface Term {
@@ -74,7 +74,7 @@ export interface Term {
   readonly powers: Powers
 }
 
-/** Terms by the text of their powers; none has the coefficient 0. */
+/** Terms by the text of their powers; no coefficient is 0. */
 export type Polynomial = ReadonlyMap<string, Term>
 
 const textOfRational = ({ numerator, denominator }: Rational): string =>
@@ -86,7 +86,7 @@ const textOfPowers = (powers: Powers): string =>
     .sort()
     .join(' ')
 
-/** A text in which equal polynomials are equal. */
+/** Returns a canonical text: equal polynomials have equal texts. */
 export const textOfPolynomial = (polynomial: Polynomial): string =>
   [...polynomial]
     .map(([key, { coefficient }]) => `${textOfRational(coefficient)} ${key}`)
@@ -109,7 +109,8 @@ export const constantPolynomial = (value: Rational): Polynomial =>
   fromTerms([{ coefficient: value, powers: new Map() }])
 
 /**
- * One base to a power, reduced: whole powers of a number are part of the coefficient, and i^2 is -1.
+ * Returns a term of powers in reduced form: whole powers of a number become part of the
+ * coefficient, and i^2 becomes -1.
  */
 export const termOf = (powers: Powers, coefficient: Rational = UNIT): Term => {
   const kept = new Map<string, Rational>()
@@ -161,11 +162,11 @@ export const powerOf = (base: Polynomial, exponent: number, budget: TermBudget):
   )
 }
 
-/** The only term of a polynomial that has one. */
+/** Returns the term of a polynomial with exactly one. */
 export const onlyTerm = (polynomial: Polynomial): Term | undefined =>
   polynomial.size === 1 ? [...polynomial.values()][0] : undefined
 
-/** The value of a polynomial that is a number. */
+/** Returns the value of a constant polynomial. */
 export const rationalValue = (polynomial: Polynomial): Rational | undefined => {
   if (polynomial.size === 0) return ZERO
   const term = onlyTerm(polynomial)

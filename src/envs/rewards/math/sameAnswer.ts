@@ -1,15 +1,15 @@
-/** Whether two answers of a mathematical problem are the same. */
+/** Compares two answers to a mathematical problem. */
 import { parseAnswer } from './parse.js'
 import { isMultiple, sameValue } from './sameValue.js'
 import { bareAnswer, LONGEST, mathTokensOf } from './tokens.js'
 import { anyNode, type MathTree, mapTree, negated, type Relation, type TreeOf } from './tree.js'
 
-/** Items of a list or a set that are compared with those of another, at most. */
+/** Maximum number of items of a list or set that is compared with another. */
 const MOST_ITEMS = 40
 
 /**
- * A text in which answers are equal that differ in their spaces, sizes and the letters of their
- * words alone.
+ * Returns a form in which answers are equal if they differ only in spaces, sizes and the case of
+ * their words.
  */
 const plainForm = (text: string): string =>
   text.length > LONGEST
@@ -26,7 +26,9 @@ const plainWords = (text: string): string =>
     .replace(/[^\p{L}\p{N}]+/gu, ' ')
     .trim()
 
-/** Both readings of what has a plus-minus sign, the upper signs and the lower ones. */
+/**
+ * Returns both readings of an expression with plus-minus signs: the upper signs and the lower ones.
+ */
 const readings = (tree: MathTree): readonly MathTree[] => {
   if (!anyNode(tree, ({ _tag }) => _tag === 'PlusMinus')) return [tree]
   const reading = (upper: 1 | -1): MathTree =>
@@ -35,8 +37,7 @@ const readings = (tree: MathTree): readonly MathTree[] => {
 }
 
 /**
- * An answer in the form in which it is compared: plus-minus signs are lists, degrees that it is
- * given in are a unit.
+ * Normalizes an answer for comparison: plus-minus signs become lists, and degrees become a unit.
  */
 const settled = (tree: MathTree): MathTree => {
   switch (tree._tag) {
@@ -61,7 +62,7 @@ type Collection = TreeOf<'List'> | TreeOf<'Set'>
 
 const isCollection = (tree: MathTree): tree is Collection => tree._tag === 'List' || tree._tag === 'Set'
 
-/** Whether each item of one is among those of the other. */
+/** Returns true if each item of one list is in the other, and vice versa. */
 const sameItems = (a: readonly MathTree[], b: readonly MathTree[]): boolean => {
   if (a.length > MOST_ITEMS || b.length > MOST_ITEMS) return false
   const isIn = (item: MathTree, items: readonly MathTree[]): boolean => items.some((other) => same(item, other))
@@ -146,7 +147,9 @@ const intervalOf = ({ relations, sides }: TreeOf<'Relation'>): TreeOf<'Tuple'> |
   return isName(middle!) ? { _tag: 'Tuple', open: open(closed[0]), close: ')', items: [low!, INFINITY] } : undefined
 }
 
-/** The parts of a union of intervals, points and inequalities; undefined for what is no region. */
+/**
+ * Returns the parts of a union of intervals, points and inequalities; undefined if it is no region.
+ */
 const regionsOf = (tree: MathTree): readonly MathTree[] | undefined => {
   if (tree._tag === 'SetOperation' && tree.operator === '∪') {
     const [left, right] = [regionsOf(tree.left), regionsOf(tree.right)]
@@ -171,7 +174,7 @@ const isRegion = (tree: MathTree): boolean =>
 
 const difference = ([left, right]: readonly MathTree[]): MathTree => ({ _tag: 'Sum', terms: [left!, negated(right!)] })
 
-/** Two equations, or two inequalities of several names. */
+/** Compares two equations, or two inequalities of several names. */
 const sameRelation = (a: TreeOf<'Relation'>, b: TreeOf<'Relation'>): boolean => {
   const turned = (tree: TreeOf<'Relation'>): TreeOf<'Relation'> => ({
     ...tree,
@@ -192,7 +195,7 @@ const TURNED: Readonly<Partial<Record<Relation, Relation>>> = { '<': '>', '>': '
 const sameTuple = (a: TreeOf<'Tuple'>, b: TreeOf<'Tuple'>): boolean =>
   (a.items.length > 2 || (a.open === b.open && a.close === b.close)) && pairwise(a.items, b.items)
 
-/** The entries of a matrix of one column or one row. */
+/** Returns the entries of a matrix with one column or one row. */
 const vectorOf = (tree: MathTree): readonly MathTree[] | undefined => {
   if (tree._tag === 'Tuple') return tree.items
   if (tree._tag !== 'Matrix') return undefined
@@ -203,7 +206,7 @@ const vectorOf = (tree: MathTree): readonly MathTree[] | undefined => {
 const isStructure = ({ _tag }: MathTree): boolean =>
   ['Tuple', 'Matrix', 'SetOperation', 'Text', 'Relation'].includes(_tag)
 
-/** Two answers of which one at least is no expression. */
+/** Compares two answers of which at least one is not an expression. */
 const sameStructure = (a: MathTree, b: MathTree): boolean => {
   if (a._tag === 'Tuple' && b._tag === 'Tuple') return sameTuple(a, b)
   if (a._tag === 'Matrix' && b._tag === 'Matrix') {
@@ -261,7 +264,7 @@ const same = (a: MathTree, b: MathTree): boolean => {
 }
 
 /**
- * Whether two answers of a mathematical problem are the same, in LaTeX or in plain text.
+ * Returns true if two answers to a mathematical problem, in LaTeX or in plain text, are the same.
  *
  * Numbers and expressions are compared by exact value: a decimal differs from a fraction that it
  * only approximates. Lists and sets are compared in any order, tuples in order. Intervals equal the
@@ -269,8 +272,8 @@ const same = (a: MathTree, b: MathTree): boolean => {
  * only one of the answers is ignored. Words are compared without case and punctuation. Answers that
  * cannot be parsed as mathematics are compared as text.
  *
- * Errors   none, whatever the texts are.
- * Cost     bounded: beyond 1,000 characters texts are compared as texts alone.
+ * Errors   none, for any text.
+ * Cost     bounded: texts of more than 1,000 characters are compared only as texts.
  * Source   the cases are those of MATH's `is_equiv` (Hendrycks et al. 2021) and of Hugging Face's
  *          math-verify; the method is our own.
  *

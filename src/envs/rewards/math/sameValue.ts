@@ -1,10 +1,10 @@
-/** Whether two expressions have the same value. */
+/** Compares the values of two expressions. */
 import { child, type Key, keyFromSeed, uniform } from '../../../core/key.js'
 import { close, evaluateTree, type Point } from './evaluate.js'
 import { exactOf, rationalOf, sameExact } from './exact.js'
 import { anyNode, type MathTree, mapTree, ONE } from './tree.js'
 
-/** Fixed for ever: another one would draw other points. */
+/** Fixed: another key would draw different sample points. */
 const POINTS_KEY: Key = keyFromSeed(20_210_303)
 const POINTS = 12
 const ENOUGH = 3
@@ -28,7 +28,8 @@ const pointOf = (names: readonly string[], index: number): Point =>
   )
 
 /**
- * Whether the values agree wherever both have one; undefined where there are too few such points.
+ * Returns true if the values agree at all sample points where both exist; undefined if there are
+ * too few such points.
  */
 const agree = (a: MathTree, b: MathTree): boolean | undefined => {
   const names = [...new Set([...symbolsOf(a), ...symbolsOf(b)])]
@@ -42,17 +43,17 @@ const agree = (a: MathTree, b: MathTree): boolean | undefined => {
   return pairs.length >= Math.min(count, ENOUGH) ? true : undefined
 }
 
-/** Whether the exact form takes a variable for positive: it is under a root, or in a function. */
+/** Returns true if the exact form assumes a positive variable, under a root or in a function. */
 const takesPositive = (tree: MathTree): boolean =>
   anyNode(tree, (node) => {
     const isRoot = node._tag === 'Call' || (node._tag === 'Power' && rationalOf(node.exponent)?.denominator !== 1n)
     return isRoot && symbolsOf(node).size > 0
   })
 
-/** Functions that have no value at some numbers: a pole, or what is outside of their domain. */
+/** Functions that are undefined at some numbers: at a pole, or outside their domain. */
 const PARTIAL: ReadonlySet<string> = new Set('tan cot sec csc ln lg log arcsin arccos'.split(' '))
 
-/** Above it a value is a pole that rounding has moved. */
+/** Values above this are poles that rounding has moved. */
 const POLE = 1e15
 
 /** Returns `true` if a function is evaluated outside its domain: `\ln 0`, `\tan 90^\circ`. */
@@ -97,7 +98,7 @@ export const sameValue = (a: MathTree, b: MathTree): boolean => {
   return anyNode(a, isPercent) !== anyNode(b, isPercent) && sameExpression(withoutPercent(a), withoutPercent(b))
 }
 
-/** Whether one expression is so many times the other: a number other than 0, or a positive one. */
+/** Returns true if one expression is a constant multiple of the other: non-zero, or positive. */
 export const isMultiple = (a: MathTree, b: MathTree, factor: 'positive' | 'any'): boolean => {
   const points = [...new Set([...symbolsOf(a), ...symbolsOf(b)])]
   for (let i = 0; i < POINTS; i++) {
@@ -111,7 +112,7 @@ export const isMultiple = (a: MathTree, b: MathTree, factor: 'positive' | 'any')
   return false
 }
 
-/** Whether `a = factor b`, for a factor that is a fraction of small integers. */
+/** Returns true if `a = factor b`, for a factor that is a fraction of small integers. */
 const sameScaled = (a: MathTree, b: MathTree, factor: number): boolean => {
   for (let under = 1; under <= 60; under++) {
     const over = Math.round(factor * under)

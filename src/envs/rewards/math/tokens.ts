@@ -1,9 +1,9 @@
-/** LaTeX, and mathematics in plain text, as tokens. */
+/** Splits LaTeX, and mathematics in plain text, into tokens. */
 import { FUNCTIONS, GREEK, IGNORED, SIGNS, TEXT_COMMANDS, WORD_SIGNS } from './latexNames.js'
 
 /**
- * `number`: digits, with `(3)` behind those that repeat; `letter`: a variable or constant; `call`:
- * a function; `text`: words; `sign`: all else.
+ * A token. `number`: digits, with repeating ones in parentheses, as in `(3)`; `letter`: a variable
+ * or constant; `call`: a function; `text`: words; `sign`: anything else.
  */
 export interface Token {
   readonly kind: 'number' | 'letter' | 'call' | 'text' | 'sign'
@@ -12,12 +12,12 @@ export interface Token {
 
 const token = (kind: Token['kind'], text: string): Token => ({ kind, text })
 
-/** Longest answer that is read as mathematics, in UTF-16 units. */
+/** Maximum length of an answer that is parsed as mathematics, in UTF-16 units. */
 export const LONGEST = 1000
 
 /**
- * What stands for the same in print, and commas that part thousands. Each pattern is linear: it
- * looks a few characters ahead at most.
+ * Replaces typographic variants, and removes commas between thousands. Each pattern is linear: it
+ * looks ahead a few characters at most.
  */
 const cleaned = (text: string): string =>
   text
@@ -30,14 +30,14 @@ const cleaned = (text: string): string =>
     .replace(/³/g, '^3')
     .replace(/[ \u00a0\u2009\u202f\u3000]/g, ' ')
 
-/** An answer without what surrounds it: spaces, emphasis, and the end of a sentence. */
+/** Strips spaces, emphasis and the end of a sentence from an answer. */
 export const bareAnswer = (text: string): string =>
   text
     .trim()
     .replace(/[\s.,;]{0,20}$/, '')
     .replace(/^\*{1,3}|\*{1,3}$/g, '')
 
-/** The index behind the brace that closes the one at `open`; the end of the text if none does. */
+/** Returns the index after the brace that closes the one at `open`, or the end of the text. */
 const groupEnd = (text: string, open: number): number => {
   let depth = 0
   for (let i = open; i < text.length; i++) {
@@ -49,8 +49,8 @@ const groupEnd = (text: string, open: number): number => {
 }
 
 /**
- * Words as a token: `and` and `or` part the items of a list, digits and single letters that are no
- * units are mathematics.
+ * Converts words to tokens: `and` and `or` separate items of a list; digits, and single letters
+ * that are not units, are mathematics.
  */
 const wordTokens = (text: string): readonly Token[] => {
   const words = text.replace(/\s+/g, ' ').trim()
@@ -64,7 +64,7 @@ const wordTokens = (text: string): readonly Token[] => {
   return [token('text', words)]
 }
 
-/** Letters in a row: a function, a constant, words, or variables side by side. */
+/** Converts a run of letters: to a function, a constant, words, or adjacent variables. */
 const letterTokens = (run: string): readonly Token[] => {
   const sign = WORD_SIGNS.get(run.toLowerCase())
   if (sign !== undefined) return [token('sign', sign)]
@@ -104,7 +104,9 @@ const matchAt = (pattern: RegExp, text: string, at: number): string | undefined 
   return sticky.exec(text)?.[0]
 }
 
-/** A number at a place. Commas part thousands outside of brackets only: inside they part values. */
+/**
+ * Reads a number. Commas separate thousands only outside brackets; inside, they separate values.
+ */
 const readNumber = (text: string, at: number, depth: number): Read | undefined => {
   const repeating = matchAt(REPEATING, text, at)
   if (repeating !== undefined) {
@@ -117,7 +119,7 @@ const readNumber = (text: string, at: number, depth: number): Read | undefined =
   return { tokens: [token('number', digits.replaceAll(',', ''))], next: at + digits.length }
 }
 
-/** A command at a place: `\frac`, `\text{...}`, `\{`. */
+/** Reads a command: `\frac`, `\text{...}`, `\{`. */
 const readCommand = (text: string, at: number): Read => {
   const command = matchAt(COMMAND, text, at) ?? '\\'
   const name = command.slice(1)
@@ -156,7 +158,7 @@ const asciiRelation = (text: string, at: number): string | undefined => {
   return text[at] === '<' ? '≤' : '≥'
 }
 
-/** Brackets in which a comma parts values. */
+/** Brackets in which a comma separates values. */
 const OPENING: ReadonlySet<string> = new Set(['(', '[', 'set{', '⟨'])
 const CLOSING: ReadonlySet<string> = new Set([')', ']', '}set', '⟩'])
 
@@ -179,11 +181,11 @@ const readAt = (text: string, at: number, depth: number): Read => {
 }
 
 /**
- * The tokens of an answer. Spaces and marks of size, currency signs and displays of mathematics are
+ * Returns the tokens of an answer. Spaces, size commands, currency signs and math delimiters are
  * left out.
  *
- * Errors   none: what it does not know is a letter or a sign of its own.
- * Cost     O(length): `LONGEST` bounds it.
+ * Errors   none: an unknown character becomes a letter or sign.
+ * Cost     O(length), bounded by `LONGEST`.
  */
 export const mathTokensOf = (text: string): readonly Token[] => {
   const source = cleaned(text)

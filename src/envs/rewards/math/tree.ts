@@ -1,18 +1,12 @@
-/**
- * What an answer of a mathematical problem is, as a tree: numbers and expressions, and what is made
- * of them.
- */
+/** Trees of answers to mathematical problems: numbers, expressions, and structures of them. */
 import { type Rational, rational } from '../../../data/rational.js'
 
-/** The constants that have a value of their own. */
+/** The constants with a fixed value. */
 type ConstantName = 'pi' | 'e' | 'i' | 'infinity'
 
 export type MathTree =
   | { readonly _tag: 'Number'; readonly value: Rational }
-  /**
-   * A variable, a letter with an index, or a name that stands for itself. `unit`: of a measure,
-   * such as cm.
-   */
+  /** A variable, a letter with an index, or a name. `unit`: a unit of measure, such as cm. */
   | { readonly _tag: 'Symbol'; readonly name: string; readonly kind: 'variable' | 'unit' }
   | { readonly _tag: 'Constant'; readonly name: ConstantName }
   | { readonly _tag: 'Sum'; readonly terms: readonly MathTree[] }
@@ -21,12 +15,12 @@ export type MathTree =
   | { readonly _tag: 'Power'; readonly base: MathTree; readonly exponent: MathTree }
   /** A function by its name; `log` has its base as a second argument. */
   | { readonly _tag: 'Call'; readonly name: string; readonly of: readonly MathTree[] }
-  /** Both of the term and its negative: `sign` says which belongs to the upper signs of all. */
+  /** Both the term and its negative. `sign` is 1 if the term itself belongs to the upper signs. */
   | { readonly _tag: 'PlusMinus'; readonly sign: 1 | -1; readonly of: MathTree }
   | { readonly _tag: 'Percent'; readonly of: MathTree }
   | { readonly _tag: 'Degrees'; readonly of: MathTree }
   | { readonly _tag: 'Text'; readonly text: string }
-  /** Values in an order. Two of them in these brackets are a point or an interval. */
+  /** Values in order. Two of them in these brackets are a point or an interval. */
   | {
       readonly _tag: 'Tuple'
       readonly open: '(' | '['
@@ -35,12 +29,12 @@ export type MathTree =
     }
   | { readonly _tag: 'Set'; readonly items: readonly MathTree[] }
   /**
-   * Values one after the other, in no brackets: `1, 2`, or with `alternatives` `x = 1 or x = 2` and
-   * `\pm 1`, which are never a tuple.
+   * Values without brackets: `1, 2`. With `alternatives`, `x = 1 or x = 2` and `\pm 1`, which are
+   * never a tuple.
    */
   | { readonly _tag: 'List'; readonly items: readonly MathTree[]; readonly of: 'values' | 'alternatives' }
   | { readonly _tag: 'Matrix'; readonly rows: readonly (readonly MathTree[])[] }
-  /** `sides` with a relation between each two: `1 < x <= 2`. */
+  /** `sides` with a relation between adjacent ones: `1 < x <= 2`. */
   | { readonly _tag: 'Relation'; readonly relations: readonly Relation[]; readonly sides: readonly MathTree[] }
   | {
       readonly _tag: 'SetOperation'
@@ -62,7 +56,7 @@ export const ONE = numberTree(1n)
 
 export const negated = (of: MathTree): MathTree => ({ _tag: 'Product', factors: [numberTree(-1n), of] })
 
-/** The parts of a node, in order. */
+/** Returns the children of a node, in order. */
 const childrenOf = (tree: MathTree): readonly MathTree[] => {
   switch (tree._tag) {
     case 'Number':
@@ -97,7 +91,7 @@ const childrenOf = (tree: MathTree): readonly MathTree[] => {
   }
 }
 
-/** The same node with other parts, of the same number. */
+/** Returns the node with other children, of the same number. */
 const withChildren = (tree: MathTree, parts: readonly MathTree[]): MathTree => {
   const [first, second] = parts
   switch (tree._tag) {
@@ -132,7 +126,7 @@ const withChildren = (tree: MathTree, parts: readonly MathTree[]): MathTree => {
   }
 }
 
-/** The tree with `f` of every node, from the leaves up. */
+/** Applies `f` to every node, from the leaves up. */
 export const mapTree = (tree: MathTree, f: (tree: MathTree) => MathTree): MathTree => {
   const parts = childrenOf(tree)
   return f(
@@ -145,6 +139,6 @@ export const mapTree = (tree: MathTree, f: (tree: MathTree) => MathTree): MathTr
   )
 }
 
-/** Whether a node of the tree is one of these. */
+/** Returns true if the predicate holds for a node of the tree. */
 export const anyNode = (tree: MathTree, is: (tree: MathTree) => boolean): boolean =>
   is(tree) || childrenOf(tree).some((part) => anyNode(part, is))

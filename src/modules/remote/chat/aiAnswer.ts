@@ -1,4 +1,4 @@
-/** What language models of the AI SDK answer, and how they fail. */
+/** Parses responses and errors of the AI SDK's language models. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { errorMessage, problemList } from '../../../core/failure.js'
@@ -89,7 +89,7 @@ const errorSchema = z.looseObject({
   responseHeaders: z.record(z.string(), z.string()).nullish(),
 })
 
-/** What an error of a provider says. */
+/** The details of a provider's error. */
 export interface AIError {
   readonly reason: string
   readonly status: number | undefined

@@ -55,7 +55,7 @@ const messageOf = (message: Message): AIMessage => {
 
 const ROLES: readonly string[] = ['system', 'user', 'assistant', 'tool']
 
-/** What the form cannot say of a message. */
+/** Returns the parts of a message that the prompt format cannot express. */
 const problemsOf = ({ role, content, toolCalls, toolCallId, name }: Message, i: number): readonly string[] => {
   const isText = content.every(({ type }) => type === 'text')
   return [

@@ -26,10 +26,7 @@ import {
   type OpenAIWrapperOptions,
 } from './clientConfig.js'
 
-/**
- * What is asked of a language model: the call options of the AI SDK's specification, as far as they
- * are used here.
- */
+/** A call of a language model: the used part of the call options of the AI SDK's specification. */
 interface LanguageModelCall {
   readonly prompt: readonly AIMessage[]
   readonly maxOutputTokens: number
@@ -60,8 +57,8 @@ export interface LanguageModel {
 export interface AISDKConfig<C extends Capture = Capture> extends ChatOptions {
   readonly model: LanguageModel
   /**
-   * What is kept of the answers. Default `text`. `tokens` needs a model of an OpenAI-compatible
-   * provider that shows the answer's body (as `@ai-sdk/openai-compatible` does), over vLLM or
+   * The captured data of responses. Default `text`. `tokens` needs a model of an OpenAI-compatible
+   * provider that exposes the response body (as `@ai-sdk/openai-compatible` does), over vLLM or
    * `tandem serve`, whose log-probabilities must be raw, as they are by default.
    */
   readonly capture?: C
@@ -74,7 +71,7 @@ export interface AISDKConfig<C extends Capture = Capture> extends ChatOptions {
   readonly attempts?: number
   /** Requests at a time. Default 16. */
   readonly maxConcurrent?: number
-  /** What must never be shown: the provider's key. */
+  /** Values that are removed from all output: the provider's key. */
   readonly secrets?: readonly string[]
   /**
    * As of `OpenAIWrapperOptions`. Adapters are chosen with the model, so that only version and salt
@@ -84,7 +81,7 @@ export interface AISDKConfig<C extends Capture = Capture> extends ChatOptions {
   readonly world?: Partial<AIWorld>
 }
 
-/** What retries need of the world. */
+/** The capabilities that retries use. */
 export interface AIWorld {
   readonly timers: Timers
   readonly calendar: Calendar
@@ -126,7 +123,7 @@ const asClient = (config: AISDKConfig): OpenAIWrapperOptions => {
   }
 }
 
-/** What the calls of a policy share. */
+/** The data that the calls of a policy share. */
 interface Client {
   readonly config: AISDKConfig
   readonly settings: ChatSettings
@@ -179,7 +176,7 @@ const callOf = (
   }
 }
 
-/** What a model answered, as a turn with its ids where they are captured. */
+/** Converts a response to a turn, with its ids if they are captured. */
 const readResult = (
   { config, settings, fail }: Client,
   value: unknown,

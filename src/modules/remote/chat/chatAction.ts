@@ -1,6 +1,6 @@
 /**
- * What policies over a chat protocol answer: a message for each conversation, with what the server
- * said of it.
+ * Actions of policies over a chat protocol: a message for each conversation, with the metadata of
+ * the server.
  */
 
 import type { HistoryAction, SamplingRecord, StopReason } from '../../../data/policy.js'
@@ -9,9 +9,9 @@ import { TensorDict } from '../../../data/tensorDict/tensorDict.js'
 import type { Message } from '../../../text/history/history.js'
 
 /**
- * What is kept of an answer. `text`: the message, which every provider gives; there are no ids and
- * no log-probabilities. `tokens`: besides, the ids that were read and written and the
- * log-probabilities of those that were written, as training needs them.
+ * The captured data of a response. `text`: the message, which every provider returns, without ids
+ * and log-probabilities. `tokens`: also the ids of prompt and completion and the log-probabilities
+ * of sampled tokens, as training needs them.
  */
 export type Capture = 'text' | 'tokens'
 
@@ -24,7 +24,7 @@ export interface ChatUsage {
   readonly completionTokens: number
 }
 
-/** What a server said of an answer. */
+/** The metadata of a response. */
 export interface ChatAnswer {
   readonly finish: ChatFinish
   /** The model, as the server names it. */
@@ -32,13 +32,11 @@ export interface ChatAnswer {
   /** Why the model will not answer; it is the text of the message too. */
   readonly refusal: string | null
   /**
-   * Where several answers came of one request, the first one has its usage, so that sums are right.
+   * Token usage. If one request returned several completions, only the first has it, so that sums
+   * are right.
    */
   readonly usage: ChatUsage | null
-  /**
-   * Calls of tools that cannot be called as they are written: each stands in the text after
-   * `MALFORMED_CALL`.
-   */
+  /** Malformed tool calls: each is part of the text, after `MALFORMED_CALL`. */
   readonly malformedCalls: readonly string[]
 }
 
@@ -59,7 +57,7 @@ export type CapturedAction = ChatAction & {
   readonly sampling: Data<SamplingRecord>
 }
 
-/** What a policy answers that keeps this much. */
+/** The action type for a capture mode. */
 export type ChatOutput<C extends Capture> = C extends 'tokens' ? CapturedAction : ChatAction
 
 /** Ids of one answer. */

@@ -1,4 +1,4 @@
-/** Failures of servers and providers, as a policy tells them. */
+/** Failures of servers and providers, as failures of a policy. */
 import type { Failure } from '../../../core/failure.js'
 import type { HttpFailure } from '../../../core/http.js'
 import { redact } from '../../../core/secrets.js'
@@ -6,15 +6,15 @@ import type { PolicyFailure } from '../../../data/policy.js'
 import { errorOf } from '../failures.js'
 import type { ReplyProblem } from './chatReply.js'
 
-/** Whose failure it was. */
+/** The party that a failure is attributed to. */
 export type FailureKind = NonNullable<PolicyFailure['kind']>
 
-/** Of statuses by which a server says that this request will never be answered. */
+/** Statuses that mean the server will never accept this request. */
 const ASKED: readonly number[] = [400, 404, 405, 413, 415, 422, 501]
 
 /**
- * Whose failure an answer with this status is. A wrong key, a limit and a server's own error say
- * nothing about the policy.
+ * Returns the kind of failure of a status. A wrong key, a rate limit or a server error does not
+ * depend on the policy.
  */
 export const kindOfStatus = (status: number): FailureKind => (ASKED.includes(status) ? 'asked' : 'infrastructure')
 

@@ -70,7 +70,7 @@ const FINISHES: Readonly<Record<string, ChatFinish>> = {
   content_filter: 'content-filter',
 }
 
-/** What ended answers that nobody may learn from. */
+/** Finish reasons of completions that must not be used for training. */
 const BROKEN: readonly string[] = ['abort', 'error']
 
 const usageOf = ({ usage }: ChatReply): ChatUsage | null =>
@@ -101,12 +101,12 @@ const reasoningOf = ({ message: { content, reasoning, reasoning_content: other }
 }
 
 /**
- * How calls of tools are found: the server tells them, or they are read out of the text, in the
- * format that the model was taught.
+ * The source of tool calls: the server returns them, or they are parsed from the text, in the
+ * format that the model was trained on.
  */
 export type CallReading = 'native' | ToolCallFormat
 
-/** How an answer is read. */
+/** Options to parse a response. */
 export interface ReplyReading {
   readonly calls: CallReading
   /** The index of the message among those of its conversation. */
@@ -162,7 +162,7 @@ const ROUNDING = 1e-3
 /**
  * The ids and log-probabilities of one choice.
  *
- * Errors   `Left(ReplyProblem)`: `tokens-missing` where the server tells none; `protocol` for other
+ * Errors   `Left(ReplyProblem)`: `tokens-missing` if the server returns none; `protocol` for other
  *          counts of ids than of log-probabilities, and for numbers that are no log-probabilities
  *          (NaN, -9999, above 0).
  */

@@ -8,8 +8,8 @@ import { historyToOpenAi, type OpenAiMessage } from '../../../text/history/openA
 import type { ChatSettings, ToolChoice } from './clientConfig.js'
 
 /**
- * A seed that servers of 32 bits take too. Neighbouring keys have seeds far apart, so that
- * `seed + 1` is nobody else's.
+ * Returns a seed that fits 32-bit servers. Seeds of neighboring keys are far apart, so that `seed +
+ * 1` belongs to no other key.
  */
 export const seedOf = (key: Key): number => uniformInteger(key, 2 ** 31)
 
@@ -52,13 +52,13 @@ const CAPTURE_FIELDS = {
   frequency_penalty: 0,
 } as const
 
-/** What of a server's own settings a captured sample must not depend on. */
+/** Returns the fields that make a captured sample independent of the server's own settings. */
 export const captureFields = ({ cacheSalt }: Pick<ServingWeights, 'cacheSalt'>): Readonly<Record<string, unknown>> => ({
   ...CAPTURE_FIELDS,
   ...(cacheSalt !== '' && { cache_salt: cacheSalt }),
 })
 
-/** What differs between the requests of a policy. */
+/** The parameters in which the requests of a policy differ. */
 export interface ChatAsk {
   readonly messages: readonly OpenAiMessage[]
   readonly count: number

@@ -1,4 +1,4 @@
-/** How a chat server is asked: the options of AgentFly's `ClientConfig`, and others. */
+/** Options of requests to a chat server: those of AgentFly's `ClientConfig`, and others. */
 
 import type { Transport } from '../../../core/http.js'
 import { aList, aNumber, aRecord, eitherOf, type OptionKinds, oneOf } from '../../../core/options.js'
@@ -18,10 +18,10 @@ export interface ChatTool {
   }
 }
 
-/** Which tools the model may call: as it likes, none, any, or this one. */
+/** The tools that the model may call: its choice, none, any, or this one. */
 export type ToolChoice = 'auto' | 'none' | 'required' | { readonly name: string }
 
-/** What servers understand differently. */
+/** Differences between servers. */
 export interface ChatDialect {
   /**
    * The field with the limit of new tokens; OpenAI's reasoning models know only the second. Default
@@ -37,21 +37,21 @@ export interface ChatDialect {
    */
   readonly equalPrompts?: 'together' | 'apart'
   /**
-   * Who finds calls of tools. `native`: the server. A format: they are read out of the text here,
-   * for servers that show tools to the model and do not read its calls; the request then says
+   * The source of tool calls. `native`: the server. A format: they are parsed from the text here,
+   * for servers that show tools to the model but do not parse its calls; the request then has
    * `tool_choice: none`. Default `native`.
    */
   readonly toolCalls?: CallReading
   /**
-   * What the server takes log-probabilities from: vLLM's `--logprobs-mode`. `raw`: the model's
-   * logits, so that the temperature must be 1 or 0 where tokens are captured. `processed`: what the
-   * token was drawn from (at temperature 0, what it would be at 1), so that nothing may be cut.
-   * Default `raw`, which is vLLM's.
+   * The source of the server's log-probabilities: vLLM's `--logprobs-mode`. `raw`: the model's
+   * logits, so the temperature must be 1 or 0 if tokens are captured. `processed`: the distribution
+   * that tokens are drawn from (at temperature 0, the one at 1), so nothing may be cut. Default
+   * `raw`, as in vLLM.
    */
   readonly logProbs?: 'raw' | 'processed'
 }
 
-/** How a chat model is asked, whoever serves it. */
+/** Options of chat models, for any server. */
 export interface ChatOptions {
   /** For a request, its retries included. Default 600. */
   readonly timeoutSeconds?: number
@@ -81,7 +81,7 @@ export const CHAT_OPTIONS: OptionKinds<ChatOptions> = {
 /** A chat server, and how it is asked. The defaults are AgentFly's. */
 export interface OpenAIWrapperOptions<C extends Capture = Capture> extends ChatOptions {
   readonly model: string
-  /** What is kept of the answers. Default `text`. */
+  /** The captured data of responses. Default `text`. */
   readonly capture?: C
   /** Default `http://localhost:8000/v1`. */
   readonly baseUrl?: string
@@ -93,13 +93,11 @@ export interface OpenAIWrapperOptions<C extends Capture = Capture> extends ChatO
   readonly extraBody?: Readonly<Record<string, unknown>>
   readonly dialect?: ChatDialect
   /**
-   * What an updater says that the server samples with: the adapter to ask for, the salt, the stamp.
-   * Default: the base weights, version 0.
+   * Returns the weights that the server samples with, from an updater: adapter, cache salt and
+   * version. Default: the base weights, version 0.
    */
   readonly weights?: () => ServingWeights
-  /**
-   * Default: one of its own, which `close` closes. A given one limits requests as it was told to.
-   */
+  /** Default: its own transport, which `close` closes. A given transport keeps its own limits. */
   readonly transport?: Transport
 }
 
@@ -141,7 +139,7 @@ const UNTOLD_FIELDS: readonly string[] = [
 
 const isPositive = (value: number): boolean => Number.isFinite(value) && value > 0
 
-/** What log-probabilities of sampled tokens would be wrong with. */
+/** Returns the settings that would make captured log-probabilities wrong. */
 const captureProblems = ({ capture, sampling, dialect, extraBody }: ChatSettings): readonly string[] => {
   if (capture === 'text') return []
   const { temperature, topP } = sampling

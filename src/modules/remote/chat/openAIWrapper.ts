@@ -39,14 +39,14 @@ export interface ChatPolicy<C extends Capture> extends Policy<HistoryPrompt, Cha
 
 const NAME = 'OpenAIWrapper'
 
-/** What the calls of a policy share. */
+/** The data that the calls of a policy share. */
 interface Client {
   readonly settings: ChatSettings
   readonly transport: Transport
   readonly fail: FailureMaker
   /**
-   * Whether the server takes requests for several answers: until it refuses one that it takes for a
-   * single answer.
+   * `taken` until the server rejects a request for several completions that it accepts for a single
+   * one.
    */
   severalAnswers: 'taken' | 'refused'
 }
@@ -166,7 +166,7 @@ const send = async (client: Client, rows: Rows, asking: Asking): Promise<E.Eithe
   return E.right(E.isLeft(read) ? read : readReply(client, read.right, { history, version: weights.version }))
 }
 
-/** What all requests of one call have. */
+/** The data that all requests of one call share. */
 interface Asking {
   readonly key: Key
   /** A signal for one of them. */

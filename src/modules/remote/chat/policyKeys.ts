@@ -10,7 +10,7 @@ import type { Failure } from '../../../core/failure.js'
 /** Settings by name. */
 export type Variables = (name: string) => string | undefined
 
-/** A model that a name stands for cannot be had. */
+/** The failure to resolve a model by its name. */
 export interface RegistryFailure extends Failure {
   readonly _tag: 'RegistryFailure'
   readonly reason: string
@@ -19,7 +19,7 @@ export interface RegistryFailure extends Failure {
 /** Makes a failure of the registry. */
 export const registryFailure = (reason: string): RegistryFailure => ({ _tag: 'RegistryFailure', reason })
 
-/** Where settings come from. */
+/** The sources of settings. */
 export interface VariableSources {
   readonly files: Pick<Files, 'exists' | 'readText'>
   readonly environment: Environment

@@ -37,7 +37,7 @@ export interface LanguageModelRegistry {
 }
 
 export interface RegistryOptions {
-  /** How models are sampled. */
+  /** Sampling parameters. */
   readonly sampling?: Pick<OpenAIWrapperOptions, 'temperature' | 'maxNewTokens' | 'topP'>
   /** Limits of requests to servers. */
   readonly limits?: Pick<OpenAIWrapperOptions, 'maxRequestsPerMinute' | 'timeoutSeconds'>
