@@ -136,7 +136,7 @@ export const chart = (options) => {
   const host = h('div', { class: 'plot', style: { height: `${height}px` } })
   const figure = h(
     'figure',
-    { class: 'chart', tabindex: '0', 'data-own-keys': '', role: 'group' },
+    { class: 'chart', tabindex: '0', 'data-own-keys': '' },
     h('figcaption', {}, h('span', { class: 'name' }, title), shown),
     host,
   )

@@ -68,7 +68,7 @@ const themeLabel = () => `${{ system: '◐', light: '○', dark: '●' }[current
 
 const themeButton = h(
   'button',
-  { class: 'quiet wide-only', onclick: switchTheme, 'aria-label': 'Switch the theme', title: 'Switch the theme (t)' },
+  { class: 'quiet wide-only', onclick: switchTheme, title: 'Switch the theme (t)' },
   themeLabel(),
 )
 
