@@ -120,6 +120,13 @@ export const COMMANDS: readonly CommandEntry[] = [
     },
   },
   {
+    name: 'view',
+    summary: 'Show runs in a browser: curves, rollouts token by token, and what would have been otherwise.',
+    group: 'Evaluate:',
+    examples: ['tandem view runs', 'tandem view runs/first runs/second --port 8080'],
+    load: async () => (await import('./view.js')).viewCommand(),
+  },
+  {
     name: 'init',
     summary: 'Create a small project: a recipe, an environment, a reward, and tests of their laws.',
     group: 'Start:',
