@@ -82,6 +82,15 @@ const axes = (grid) => [
   },
 ]
 
+/** The range of the y axis. Values that are equal but for rounding get a range around them. */
+const rangeOf = (_, low, high) => {
+  if (low === null || high === null) return [0, 1]
+  const size = Math.max(Math.abs(low), Math.abs(high))
+  if (high - low > Math.max(1e-5 * size, 1e-12)) return uPlot.rangeNum(low, high, 0.1, true)
+  const margin = size < 1e-12 ? 1 : 0.1 * size
+  return [low - margin, high + margin]
+}
+
 /** Series of a chart: the recorded values, faint when a smoothed line is drawn over them. */
 const seriesOf = (curves, smoothing) =>
   curves.flatMap(({ label, color }) => {
@@ -158,7 +167,7 @@ export const chart = (options) => {
         height,
         padding: [14, 14, 0, 0],
         legend: { show: false },
-        scales: { x: { time: false } },
+        scales: { x: { time: false }, y: { range: rangeOf } },
         axes: axes(1),
         cursor: {
           y: false,
@@ -179,7 +188,7 @@ export const chart = (options) => {
   const move = (by) => {
     if (u === null) return
     const at = Math.min(steps.length - 1, Math.max(0, (u.cursor.idx ?? steps.length - 1) + by))
-    u.setCursor({ left: u.valToPos(steps[at], 'x'), top: 10 })
+    u.setCursor({ left: u.valToPos(steps[at], 'x'), top: 10 }, true, true)
   }
   figure.addEventListener('keydown', (event) => {
     if (event.key === 'ArrowLeft') move(-1)

@@ -4,10 +4,12 @@ import { fileURLToPath } from 'node:url'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Files, Timers } from '../core/capabilities.js'
 import { orThrow } from '../core/failure.js'
+import type { Json } from '../data/codecs/plainValues.js'
 import { type HttpServer, type ListenFailure, liveHttpServer } from '../live/httpServer.js'
 import { viewApp } from './app.js'
 import { eventHub } from './events.js'
-import type { PageFiles } from './onePage.js'
+import { onePage, type PageFiles } from './onePage.js'
+import type { RolloutsAnswer, RunsAnswer } from './protocol.js'
 
 const FOLDER = fileURLToPath(new URL('../../assets/view', import.meta.url))
 
@@ -22,6 +24,49 @@ export const pageFiles = async (files: Files): Promise<PageFiles> => {
     'uPlot.esm.js': await read(resolve('uplot/dist/uPlot.esm.js')),
     'uPlot.min.css': await read(resolve('uplot/dist/uPlot.min.css')),
   }
+}
+
+/** Rollouts of a run that an exported page holds at most. */
+const EXPORTED = 2000
+
+const PAGE = 500
+
+/**
+ * Renders one page with the runs of some folders, which opens without a server. It holds the first
+ * 2,000 rollouts of each run.
+ *
+ * Errors   rejects if a folder cannot be read.
+ */
+export const exportedPage = async ({
+  files,
+  timers,
+  folders,
+  version,
+}: Omit<StartOptions, 'port'>): Promise<string> => {
+  const page = await pageFiles(files)
+  const app = viewApp({ files, folders, page, version, events: eventHub(timers) })
+  const answers: Record<string, Json> = {}
+  const get = async (path: string): Promise<Json> =>
+    (await app.fetch(new Request(`http://localhost${path}`))).json() as Promise<Json> // answers are JSON
+  const keep = async (path: string): Promise<void> => {
+    answers[path] = await get(path)
+  }
+  await keep('/api/runs')
+  await keep('/api/evidence')
+  const { runs } = answers['/api/runs'] as unknown as RunsAnswer // the answer of this path
+  for (const { id } of runs) {
+    const path = `/api/runs/${encodeURIComponent(id)}`
+    for (const part of ['', '/metrics', '/phases']) await keep(path + part)
+    const pages: RolloutsAnswer[] = []
+    for (let offset = 0; offset < EXPORTED; offset += PAGE) {
+      const list = await get(`${path}/rollouts?offset=${offset}&limit=${PAGE}`)
+      pages.push(list as unknown as RolloutsAnswer) // the answer of this path
+    }
+    const rows = pages.flatMap((each) => each.rows)
+    answers[`${path}/rollouts`] = { ...pages[0], rows } as unknown as Json // an answer is JSON
+    for (const row of rows) await keep(`${path}/rollouts/${encodeURIComponent(row.id)}`)
+  }
+  return onePage(page, { answers, exportedAt: new Date().toISOString() })
 }
 
 export interface StartOptions {

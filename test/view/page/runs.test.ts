@@ -6,6 +6,14 @@ import { useViewedRuns } from '../../kit/viewServer.js'
 
 const STEPS = 4
 
+/** Sum of the layout shifts of a page, for its browser. */
+const LAYOUT_SHIFT = `new Promise((resolve) => {
+  let sum = 0
+  const add = (list) => list.getEntries().forEach(({ value }) => { sum += value })
+  new PerformanceObserver(add).observe({ type: 'layout-shift', buffered: true })
+  setTimeout(() => resolve(sum), 300)
+})`
+
 describe.skipIf(noChromium !== undefined)(`pages of runs${noChromium ?? ''}`, () => {
   const view = useViewedRuns({
     first: { steps: STEPS, checkpointEvery: 2 },
@@ -37,8 +45,8 @@ describe.skipIf(noChromium !== undefined)(`pages of runs${noChromium ?? ''}`, ()
   it('saves name, tags and note, and finds the run by its tag', async () => {
     const page = await pages.visit(`#/run/${await view.idOf('second')}`)
     await page.keyboard.press('e')
-    await page.getByLabel('Tags').fill('baseline slow')
-    await page.getByLabel('Note').fill('A smaller learning rate.')
+    await page.getByRole('textbox', { name: 'Tags' }).fill('baseline slow')
+    await page.getByRole('textbox', { name: 'Note' }).fill('A smaller learning rate.')
     await page.getByRole('button', { name: 'Save' }).click()
     await page.getByText('A smaller learning rate.').waitFor()
     await page.reload()
@@ -61,15 +69,10 @@ describe.skipIf(noChromium !== undefined)(`pages of runs${noChromium ?? ''}`, ()
       l: 'Rollouts',
       h: 'Health',
       w: 'Reward',
-      b: 'Lab',
-      c: 'Chat',
       s: 'Settings',
       o: 'Overview',
     })) {
-      await page.locator('body').click({ position: { x: 2, y: 400 } })
-      await page.evaluate(() =>
-        document.activeElement instanceof HTMLElement ? document.activeElement.blur() : undefined,
-      )
+      await page.evaluate('document.activeElement.blur()')
       await page.keyboard.press('g')
       await page.keyboard.press(key)
       await expect.poll(() => page.locator('.tabs [aria-current]').innerText()).toBe(tab)
@@ -138,7 +141,7 @@ describe.skipIf(noChromium !== undefined)(`pages of runs${noChromium ?? ''}`, ()
 
   it('follows the theme of the system until one is chosen', async () => {
     const page = await pages.visit('#/runs', { colorScheme: 'dark' })
-    const background = () => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor)
+    const background = () => page.evaluate('getComputedStyle(document.documentElement).backgroundColor')
     const dark = await background()
     await page.emulateMedia({ colorScheme: 'light' })
     const light = await background()
@@ -155,19 +158,10 @@ describe.skipIf(noChromium !== undefined)(`pages of runs${noChromium ?? ''}`, ()
     for (const hash of ['#/runs', `#/run/${id}`, `#/run/${id}/rollouts`, `#/run/${id}/health`]) {
       const page = await pages.visit(hash, PHONE)
       await page.waitForTimeout(200)
-      expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth), hash).toBeLessThanOrEqual(0)
+      expect(await page.evaluate('document.documentElement.scrollWidth - innerWidth'), hash).toBeLessThanOrEqual(0)
     }
     const page = await pages.visit(`#/run/${id}`)
-    const shift = await page.evaluate(
-      () =>
-        new Promise<number>((resolve) => {
-          let sum = 0
-          new PerformanceObserver((list) => {
-            for (const entry of list.getEntries()) sum += (entry as PerformanceEntry & { value: number }).value // of layout-shift
-          }).observe({ type: 'layout-shift', buffered: true })
-          setTimeout(() => resolve(sum), 300)
-        }),
-    )
+    const shift = await page.evaluate(LAYOUT_SHIFT)
     expect(shift).toBeLessThan(0.1)
   })
 })
