@@ -6,6 +6,8 @@ const PAGE = 100
 const MARGIN = 8
 /** Pages kept; the ones used longest ago are dropped. */
 const KEPT = 40
+/** Rows that only pass by while scrolling are not fetched, in milliseconds. */
+const REST = 40
 
 /**
  * Makes a virtual list.
@@ -26,6 +28,7 @@ export const virtualList = ({ rowHeight, load, draw, loaded, failed, label, star
   let total = 0
   let cursor = start
   let version = 0
+  let timer = 0
   const rows = h('div', { class: 'window' })
   const canvas = h('div', { class: 'canvas' }, rows)
   const element = h('div', { class: 'virtual', tabindex: '0', role: 'region', 'aria-label': label }, canvas)
@@ -59,12 +62,15 @@ export const virtualList = ({ rowHeight, load, draw, loaded, failed, label, star
     const last = Math.min(total, Math.ceil((element.scrollTop + element.clientHeight) / rowHeight) + MARGIN)
     rows.style.transform = `translateY(${first * rowHeight}px)`
     const drawn = []
+    const missing = new Set()
     for (let index = first; index < last; index++) {
       const row = rowAt(index)
-      if (row === undefined) fetchPage(Math.floor(index / PAGE))
+      if (row === undefined) missing.add(Math.floor(index / PAGE))
       drawn.push(row === undefined ? h('div', { class: 'row waiting' }, '…') : draw(row, index, index === cursor))
     }
     fill(rows, drawn)
+    clearTimeout(timer)
+    if (missing.size > 0) timer = setTimeout(() => missing.forEach(fetchPage), REST)
   }
 
   let isPlanned = false

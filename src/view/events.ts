@@ -15,8 +15,8 @@ const eventText = (name: EventName, data: object): Uint8Array =>
 type Send = (name: EventName, data: object) => void
 
 const sizesOf = async (run: ViewedRun) => {
-  const { steps, evaluations, trajectories, status } = await run.log()
-  return { metrics: steps.length + evaluations.length, rollouts: trajectories.length, state: status }
+  const { steps, evaluations, trajectoryBytes, status } = await run.log()
+  return { metrics: steps.length + evaluations.length, rollouts: trajectoryBytes, state: status }
 }
 
 /** Sends what changed in the files of a run since the last look. Returns a function that stops. */
@@ -28,7 +28,7 @@ const watch = (run: ViewedRun, timers: Timers, send: Send, failed: (error: unkno
     const now = await sizesOf(run)
     if (isStopped) return
     if (before !== null && now.metrics !== before.metrics) send('metrics', { step: now.metrics })
-    if (before !== null && now.rollouts !== before.rollouts) send('rollouts', { total: now.rollouts })
+    if (before !== null && now.rollouts !== before.rollouts) send('rollouts', {})
     if (before !== null && now.state !== before.state) send('state', { state: now.state })
     before = now
     cancel = timers.after(PERIOD, () => void look().catch(failed))

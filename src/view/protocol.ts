@@ -258,7 +258,7 @@ export interface RolloutAnswer {
 
 /**
  * Events of `GET /api/runs/:id/events`. The data of each is JSON.
- * `metrics`: `{ step }`, `rollouts`: `{ total }`, `state`: `{ state }`, `note`: `{}`.
+ * `metrics`: `{ step }`, `rollouts`: `{}`, `state`: `{ state }`, `note`: `{}`.
  * `GET /api/events` has `runs`: `{}` and `evidence`: `{}`.
  */
 export type EventName = 'metrics' | 'rollouts' | 'state' | 'note' | 'runs' | 'evidence'

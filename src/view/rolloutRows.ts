@@ -146,23 +146,48 @@ const histogramOf = (values: readonly number[]): Histogram => {
 const LIMIT = 100
 const MOST = 500
 
-/** Answers a query of rollouts. */
+/** The result of a query before it is cut to a page. */
+interface Found {
+  readonly rows: readonly Rollout['row'][]
+  readonly histogram: RolloutsAnswer['histogram']
+}
+
+const find = (
+  rollouts: readonly Rollout[],
+  { sort, order = 'asc', ...filter }: RolloutsQuery,
+  labelsOf: (id: string) => readonly string[],
+): Found => {
+  const rows = filterRollouts(rollouts, filter, labelsOf).map(({ row }) => row)
+  const histogram = {
+    reward: histogramOf(rows.map(({ reward }) => reward)),
+    length: histogramOf(rows.map(({ length }) => length)),
+  }
+  const sign = order === 'desc' ? -1 : 1
+  if (sort !== undefined) rows.sort((a, b) => sign * (fieldOf(a, sort) - fieldOf(b, sort)))
+  return { rows, histogram }
+}
+
+/** Results that are kept for each list of rollouts, so that scrolling does not filter again. */
+const KEPT = 4
+
+const results = new WeakMap<readonly Rollout[], Map<string, Found>>()
+
+/** Answers a query of rollouts. The last results of a list are kept; those by label are not. */
 export const queryRollouts = (
   rollouts: readonly Rollout[],
-  { offset = 0, limit = LIMIT, sort, order = 'asc', ...filter }: RolloutsQuery,
+  { offset = 0, limit = LIMIT, ...query }: RolloutsQuery,
   labelsOf: (id: string) => readonly string[],
 ): RolloutsAnswer => {
-  const found = filterRollouts(rollouts, filter, labelsOf)
-  const sign = order === 'desc' ? -1 : 1
-  const sorted =
-    sort === undefined ? found : [...found].sort((a, b) => sign * (fieldOf(a.row, sort) - fieldOf(b.row, sort)))
+  const kept = results.get(rollouts) ?? new Map<string, Found>()
+  results.set(rollouts, kept)
+  const key = JSON.stringify(query)
+  const found = kept.get(key) ?? find(rollouts, query, labelsOf)
+  if (query.label === undefined) kept.set(key, found)
+  if (kept.size > KEPT) kept.delete([...kept.keys()][0]!) // it has more than one
   return {
-    total: found.length,
-    rows: sorted.slice(offset, offset + Math.min(limit, MOST)).map(({ row }) => ({ ...row, labels: labelsOf(row.id) })),
-    histogram: {
-      reward: histogramOf(found.map(({ row }) => row.reward)),
-      length: histogramOf(found.map(({ row }) => row.length)),
-    },
+    total: found.rows.length,
+    rows: found.rows.slice(offset, offset + Math.min(limit, MOST)).map((row) => ({ ...row, labels: labelsOf(row.id) })),
+    histogram: found.histogram,
     isPartial: false,
   }
 }

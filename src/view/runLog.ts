@@ -22,7 +22,8 @@ export interface RunLog {
   readonly config: LogConfig
   readonly steps: readonly StepRecord[]
   readonly evaluations: readonly EvaluationRecord[]
-  readonly trajectories: readonly TrajectoryRecord[]
+  /** Bytes of trajectories.jsonl. */
+  readonly trajectoryBytes: number
   readonly machine: string | null
   /** `finished` or `interrupted`, or `null` before the end. */
   readonly status: string | null
@@ -80,17 +81,23 @@ const growingLines = <T>(files: Files, path: string) => {
 const stepsIn = async (files: Files, folder: string): Promise<readonly number[]> =>
   inOrder(orThrow(await files.list(folder)())).map(stepOf)
 
+/** Reads a run folder: the small records, and the trajectories, which may be many. */
+export interface RunReader {
+  readonly log: () => Promise<RunLog>
+  readonly trajectories: () => Promise<readonly TrajectoryRecord[]>
+}
+
 /**
  * Makes a reader of a run folder. Each call returns the records as they are now; nothing that was
  * read is parsed again.
  *
  * Errors   rejects if the folder holds no run or a line is not JSON.
  */
-export const runLog = (files: Files, folder: string): (() => Promise<RunLog>) => {
+export const runLog = (files: Files, folder: string): RunReader => {
   const paths = runPaths(folder)
   const metrics = growingLines<StepRecord | EvaluationRecord>(files, paths.metrics)
   const trajectories = growingLines<TrajectoryRecord>(files, paths.trajectories)
-  return async () => {
+  const log = async (): Promise<RunLog> => {
     const config = await read(files, paths.config, configSchema)
     if (config === null) throw new RangeError(`${folder}: expected a run folder with config.json`)
     const records = await metrics()
@@ -100,7 +107,7 @@ export const runLog = (files: Files, folder: string): (() => Promise<RunLog>) =>
       ...{ paths, config },
       steps: records.filter((record) => record.type === 'step'),
       evaluations: records.filter((record) => record.type === 'evaluation'),
-      trajectories: await trajectories(),
+      trajectoryBytes: (await fileTimes(paths.trajectories))?.bytes ?? 0,
       machine: machine === null ? null : Object.values(machine).join(', '),
       status: (await read(files, paths.summary, statusSchema))?.status ?? null,
       checkpoints: await stepsIn(files, paths.checkpoints),
@@ -109,4 +116,5 @@ export const runLog = (files: Files, folder: string): (() => Promise<RunLog>) =>
       updatedAt: times.metrics?.modified ?? times.config?.modified ?? null,
     }
   }
+  return { log, trajectories }
 }

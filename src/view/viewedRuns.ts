@@ -3,6 +3,7 @@ import type { Files } from '../core/capabilities.js'
 import { orThrow } from '../core/failure.js'
 import { bestEvaluation } from '../data/runLayout.js'
 import { DEFAULT_ALARM_LIMITS, watchSteps } from '../run/alarms.js'
+import type { TrajectoryRecord } from '../run/records.js'
 import { metricColumns } from './metricColumns.js'
 import { readAnnotations, readNote } from './notes.js'
 import type { AlarmRow, Annotation, Feature, RunAnswer, RunRow, RunState } from './protocol.js'
@@ -42,13 +43,13 @@ const idOf = (folder: string, taken: ReadonlySet<string>): string => {
 }
 
 const viewedRun = (files: Files, id: string, folder: string): ViewedRun => {
-  const log = runLog(files, folder)
-  let made: { readonly from: RunLog['trajectories']; readonly rollouts: readonly Rollout[] } | null = null
+  const { log, trajectories } = runLog(files, folder)
+  let made: { readonly from: readonly TrajectoryRecord[]; readonly rollouts: readonly Rollout[] } | null = null
   return {
     ...{ id, folder, log },
     rollouts: async () => {
-      const { trajectories } = await log()
-      if (made?.from !== trajectories) made = { from: trajectories, rollouts: rolloutsOf(trajectories) }
+      const records = await trajectories()
+      if (made?.from !== records) made = { from: records, rollouts: rolloutsOf(records) }
       return made.rollouts
     },
     annotations: () => readAnnotations(files, folder),
