@@ -13,7 +13,7 @@ const rankOf = (name) => {
 }
 
 /** @param {readonly string[]} names of metrics, the main ones first */
-export const ordered = (names) =>
+const ordered = (names) =>
   names
     .map((name, i) => ({ name, i }))
     .sort((a, b) => rankOf(a.name) - rankOf(b.name) || a.i - b.i)

@@ -10,7 +10,7 @@ const colors = new Map()
  *
  * @param {string} name such as `--c0`
  */
-export const themeColor = (name) => {
+const themeColor = (name) => {
   const known = colors.get(name)
   if (known !== undefined) return known
   const probe = h('span', { style: { color: `var(${name})` } })
@@ -35,7 +35,7 @@ matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
  * @param {readonly (number | null)[]} values
  * @param {number} weight of the past, from 0 to below 1
  */
-export const smoothed = (values, weight) => {
+const smoothed = (values, weight) => {
   let mean = 0
   let total = 0
   return values.map((value) => {

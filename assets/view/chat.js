@@ -7,8 +7,11 @@ import { frame, loadRun } from './runFrame.js'
 import { tokenText, tokenTip } from './transcript.js'
 import { visible } from './visible.js'
 
+/** @typedef {import('../../src/view/modelProtocol.ts').CheckpointChatRequest} CheckpointChatRequest */
+/** @typedef {import('../../src/view/modelProtocol.ts').ChatLine} ChatLine */
+
 /** @param {readonly number[]} steps @param {string} label @param {number} chosen */
-export const checkpointSelect = (steps, label, chosen) =>
+const checkpointSelect = (steps, label, chosen) =>
   h(
     'label',
     {},

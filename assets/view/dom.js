@@ -35,7 +35,7 @@ export const h = (tag, properties = {}, ...children) => {
  * @param {Node} parent
  * @param {unknown} child
  */
-export const append = (parent, child) => {
+const append = (parent, child) => {
   if (Array.isArray(child)) for (const each of child) append(parent, each)
   else if (child instanceof Node) parent.append(child)
   else if (child !== null && child !== undefined && child !== false) parent.append(String(child))

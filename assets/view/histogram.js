@@ -39,7 +39,7 @@ export const histogram = ({ title, histogram: { edges, counts }, hrefOf, selecte
   )
 }
 
-export const PHASES = [
+const PHASES = [
   ['generation', 'Sampling', '--c0'],
   ['environment', 'Environment and reward', '--c2'],
   ['training', 'Training', '--c1'],

@@ -6,6 +6,11 @@ import { number } from './format.js'
 import { alternatives, tokenFacts } from './heat.js'
 import { tokenLabel, tokenText } from './transcript.js'
 
+/** @typedef {import('../../src/view/modelProtocol.ts').ProbabilityRequest} ProbabilityRequest */
+/** @typedef {import('../../src/view/modelProtocol.ts').ProbabilityLine} ProbabilityLine */
+/** @typedef {import('../../src/view/modelProtocol.ts').ForkRequest} ForkRequest */
+/** @typedef {import('../../src/view/modelProtocol.ts').ForkLine} ForkLine */
+
 const factList = (token, which) =>
   h(
     'dl',

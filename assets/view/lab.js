@@ -8,6 +8,11 @@ import { frame, loadRun } from './runFrame.js'
 import { tokenText } from './transcript.js'
 import { visible } from './visible.js'
 
+/** @typedef {import('../../src/view/modelProtocol.ts').EvaluateRequest} EvaluateRequest */
+/** @typedef {import('../../src/view/modelProtocol.ts').EvaluateLine} EvaluateLine */
+/** @typedef {import('../../src/view/modelProtocol.ts').ReplayRequest} ReplayRequest */
+/** @typedef {import('../../src/view/modelProtocol.ts').ReplayLine} ReplayLine */
+
 const can = (run, feature) => run.features.includes(feature)
 
 const numeric = (value) => ({ value, class: 'num' })

@@ -57,12 +57,12 @@ const verdict = (answer) => {
 }
 
 /** @param {import('./router.js').Route} route @param {AbortSignal} signal */
-export const rescoreView = async ({ path: [, id], query }, signal) => {
+export const rescoreView = async ({ path: [, id] }, signal) => {
   const run = await loadRun(id, signal)
   const { rows } = await get(`${runPath(id)}/rollouts`, { limit: SHOWN, sort: 'step', order: 'desc' }, signal)
-  const weights = Object.fromEntries(
-    run.partNames.map((name) => [name, query[`w.${name}`] === undefined ? 1 : Number(query[`w.${name}`])]),
-  )
+  const recorded = (await post(`${runPath(id)}/rescore`, { weights: {} }, signal)).weights
+  const shown = (name) => String(Number(recorded[name].toFixed(3)))
+  const weights = {}
   const output = h('div', { class: 'stack', 'aria-live': 'polite' })
   const curves = (recorded, rescored) => [
     { label: 'recorded', color: '--c6', values: recorded },
@@ -119,7 +119,7 @@ export const rescoreView = async ({ path: [, id], query }, signal) => {
     const exact = h('input', {
       type: 'number',
       step: 0.05,
-      value: String(weights[name]),
+      value: shown(name),
       'aria-label': `Weight of ${name}`,
     })
     const range = h('input', {
@@ -127,7 +127,7 @@ export const rescoreView = async ({ path: [, id], query }, signal) => {
       min: -2,
       max: 4,
       step: 0.05,
-      value: String(weights[name]),
+      value: shown(name),
       'aria-label': `Weight of ${name}, slider`,
     })
     const set = (from, to) => () => {
@@ -140,8 +140,10 @@ export const rescoreView = async ({ path: [, id], query }, signal) => {
     exact.addEventListener('input', set(exact, range))
     range.addEventListener('input', set(range, exact))
     const reset = () => {
-      exact.value = '1'
-      exact.dispatchEvent(new Event('input'))
+      exact.value = shown(name)
+      range.value = shown(name)
+      delete weights[name]
+      ask()
     }
     return h(
       'li',
@@ -162,7 +164,7 @@ export const rescoreView = async ({ path: [, id], query }, signal) => {
       h(
         'p',
         { class: 'muted' },
-        'Change the weight of a part. The saved rollouts of the whole run are scored again; the run itself does not change.',
+        'The weights are fitted to the recorded rewards. Change one: the saved rollouts of the whole run are scored again; the run itself does not change.',
       ),
       run.partNames.length === 0
         ? h('p', { class: 'empty' }, 'The rollouts of this run have no parts of the reward.')

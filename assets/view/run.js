@@ -9,7 +9,7 @@ import { editNote, frame, loadRun, named, stateBadge, tagList } from './runFrame
 import { visible } from './visible.js'
 
 /** @param {string} measure @param {number} value */
-export const scoreText = (measure, value) => (measure === 'success' ? percent(value) : number(value))
+const scoreText = (measure, value) => (measure === 'success' ? percent(value) : number(value))
 
 const fact = (label, value) =>
   value === null || value === undefined || value === '' ? null : h('div', {}, h('dt', {}, label), h('dd', {}, value))

@@ -1,8 +1,8 @@
 /**
  * The run viewer: a page and its API over run folders.
  *
- * This folder reads runs and answers requests about them. It does not hold the page itself, which
- * is in assets/view, nor anything that a run needs while it trains.
+ * This folder holds the readers of run folders and the requests about them. It does not hold the
+ * page itself, which is in assets/view, nor anything that a run needs while it trains.
  */
 import { z } from 'zod'
 import type { Files } from '../core/capabilities.js'
@@ -14,10 +14,10 @@ import type { EventHub } from './events.js'
 import { metricColumns, phasesOf, selectColumns } from './metricColumns.js'
 import { annotationSchema, noteSchema, writeAnnotation, writeNote } from './notes.js'
 import type { PageFiles } from './onePage.js'
-import { type CompareAnswer, type Evidence, EXPORT_FORMATS, type RolloutAnswer } from './protocol.js'
+import { type CompareAnswer, type ErrorAnswer, type Evidence, EXPORT_FORMATS, type RolloutAnswer } from './protocol.js'
 import { QueryError, rolloutsQuery } from './query.js'
 import { rescore } from './rescore.js'
-import { filterRollouts, queryRollouts, turnsOf } from './rolloutRows.js'
+import { conversationOf, filterRollouts, queryRollouts } from './rolloutRows.js'
 import { runAnswer, runRow, type ViewedRun, viewedRuns } from './viewedRuns.js'
 
 export interface ViewOptions {
@@ -54,7 +54,7 @@ const respond = (status: number, type: string, body: string): Response =>
 const answer = (body: unknown): Response => respond(200, 'application/json', JSON.stringify(body))
 
 const refuse = (status: number, reason: string): Response =>
-  respond(status, 'application/json', JSON.stringify({ error: { reason } }))
+  respond(status, 'application/json', JSON.stringify({ error: { reason } } satisfies ErrorAnswer))
 
 /** A request that cannot be answered, with the status of the response. */
 class Refusal extends Error {
@@ -117,7 +117,7 @@ const rolloutAnswer = async (run: ViewedRun, id: string): Promise<RolloutAnswer>
   return {
     row: { ...found.row, labels: labels(id) },
     answer: found.turns[0]?.answer ?? null,
-    turns: turnsOf(found),
+    turns: conversationOf(found),
     group: rollouts.flatMap(({ row }) =>
       row.group === group && row.step === step ? [{ ...row, labels: labels(row.id) }] : [],
     ),

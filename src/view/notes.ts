@@ -1,18 +1,18 @@
-/** What people write about runs: names, tags, notes, labels and comments, kept in the run folder. */
+/** Names, tags, notes, labels and comments of people, kept in the run folder. */
 import { z } from 'zod'
 import type { Files } from '../core/capabilities.js'
 import { orThrow } from '../core/failure.js'
 import { parseJsonAs } from '../data/schemaJson.js'
-import type { Annotation } from './protocol.js'
+import type { Annotation, NoteRequest } from './protocol.js'
 
 const LONGEST = 20_000
 
 const word = z.string().min(1).max(200)
 
-export const noteSchema = z.strictObject({
-  name: z.string().max(200).optional(),
-  note: z.string().max(LONGEST).optional(),
-  tags: z.array(word).max(50).optional(),
+export const noteSchema: z.ZodType<NoteRequest> = z.strictObject({
+  name: z.string().max(200).exactOptional(),
+  note: z.string().max(LONGEST).exactOptional(),
+  tags: z.array(word).max(50).exactOptional(),
 })
 
 export const annotationSchema = z.strictObject({
@@ -22,7 +22,7 @@ export const annotationSchema = z.strictObject({
 
 const annotationLine = annotationSchema.extend({ rollout: z.string() })
 
-type Note = z.infer<typeof noteSchema>
+type Note = NoteRequest
 
 const notePath = (folder: string): string => `${folder}/note.json`
 const annotationsPath = (folder: string): string => `${folder}/annotations.jsonl`

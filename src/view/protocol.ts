@@ -2,7 +2,7 @@
 import type { Json } from '../data/codecs/plainValues.js'
 
 /** The program that wrote a log. */
-export type LogSource = 'tandem' | 'trl' | 'verifiers' | 'prime-rl' | 'verl' | 'inspect' | 'captured' | 'arena'
+type LogSource = 'tandem' | 'trl' | 'verifiers' | 'prime-rl' | 'verl' | 'inspect' | 'captured' | 'arena'
 
 /**
  * The state of a run. `running`: a process holds the folder's lock, or the log changed within the
@@ -61,7 +61,7 @@ export interface AlarmRow {
 }
 
 /** One evaluation. */
-export interface EvaluationRow {
+interface EvaluationRow {
   readonly name: string
   readonly step: number
   readonly tasks: number
@@ -108,7 +108,7 @@ export interface MetricsAnswer {
 }
 
 /** Fields that `sort` accepts. A reward part is `part.NAME`. */
-export const SORT_FIELDS = ['step', 'reward', 'length', 'advantage', 'turns', 'toolCalls', 'toolErrors'] as const
+const SORT_FIELDS = ['step', 'reward', 'length', 'advantage', 'turns', 'toolCalls', 'toolErrors'] as const
 export type SortField = (typeof SORT_FIELDS)[number] | `part.${string}`
 
 /** Filters of rollouts, all optional and combined with "and". Also used by exports. */
@@ -177,7 +177,7 @@ export interface RolloutRow {
 }
 
 /** Counts between `edges[i]` and `edges[i + 1]`; the last bin includes its upper edge. */
-export interface Histogram {
+export interface RolloutHistogram {
   readonly edges: readonly number[]
   readonly counts: readonly number[]
 }
@@ -188,7 +188,7 @@ export interface RolloutsAnswer {
   readonly total: number
   readonly rows: readonly RolloutRow[]
   /** Over all matching rollouts. */
-  readonly histogram: { readonly reward: Histogram; readonly length: Histogram }
+  readonly histogram: { readonly reward: RolloutHistogram; readonly length: RolloutHistogram }
   /** `true` if the text search stopped at its limit, so that `total` is a lower bound. */
   readonly isPartial: boolean
 }
@@ -216,13 +216,13 @@ export interface TokenRow {
 }
 
 /** A tool call of a model turn. */
-export interface ToolCallRow {
+interface ToolCallRow {
   readonly name: string
   /** JSON text, or the text that was not JSON. */
   readonly arguments: string
 }
 
-export type Author = 'template' | 'user' | 'tool' | 'model' | 'system'
+type Author = 'template' | 'user' | 'tool' | 'model' | 'system'
 
 /** One turn of a conversation. */
 export interface TurnRow {
@@ -309,7 +309,7 @@ export interface CompareAnswer {
   readonly metrics: readonly MetricsAnswer[]
 }
 
-/** Body of `POST /api/runs/:id/rescore`. A missing part keeps weight 1. */
+/** Body of `POST /api/runs/:id/rescore`. A missing part keeps its recorded weight. */
 export interface RescoreRequest {
   readonly weights: Readonly<Record<string, number>>
   /** Rollouts whose new reward and advantage to return. At most 500. */
@@ -318,6 +318,7 @@ export interface RescoreRequest {
 
 /** Answer of `POST /api/runs/:id/rescore`. */
 export interface RescoreAnswer {
+  /** Weights of all parts: those of the request, and the recorded ones of the others. */
   readonly weights: Readonly<Record<string, number>>
   /** Mean rewards by step, over the recorded rollouts: as recorded, and under the new weights. */
   readonly step: readonly number[]
@@ -334,130 +335,12 @@ export interface RescoreAnswer {
   }[]
   /** Share of rollouts whose advantage changes its sign. */
   readonly signChanges: number
-  /** How the advantage of the run was recomputed, for example `grpo`. */
+  /** The estimator of the recomputed advantages: `grpo`. */
   readonly advantage: string
 }
 
-/**
- * A place in a rollout: the token of a model turn. `turn` counts all turns of `RolloutAnswer`.
- */
-export interface TokenPlace {
-  readonly rollout: string
-  readonly turn: number
-  readonly token: number
-}
-
-/**
- * Body of `POST /api/runs/:id/probability`: one token of a rollout, a whole turn up to it, or a
- * text after a prompt. The answer is a stream of lines of type `ProbabilityLine`.
- */
-export type ProbabilityRequest = TokenPlace | { readonly prompt: string; readonly text: string }
-
-/** Lines of JSON: one per checkpoint, then `end`. */
-export type ProbabilityLine =
-  | {
-      readonly type: 'checkpoint'
-      /** 0 is the initial model, if it can be loaded. */
-      readonly step: number
-      /** Log-probability of the token, and of all tokens of the turn up to it. */
-      readonly logProb: number
-      readonly prefixLogProb: number
-      readonly entropy: number
-      /** Rank of the token, from 0. */
-      readonly rank: number
-      readonly top: readonly { readonly text: string; readonly logProb: number }[]
-      /** Log-probabilities of the tokens up to the place. */
-      readonly tokens: readonly { readonly text: string; readonly logProb: number }[]
-    }
-  | EndLine
-
-/** The end of a stream. `reason` is `null` after success. */
-export interface EndLine {
-  readonly type: 'end'
-  readonly reason: string | null
-}
-
-/** Body of `POST /api/runs/:id/fork`. The new completions replace the token and all after it. */
-export interface ForkRequest extends TokenPlace {
-  /** A checkpoint's step; default the newest before the rollout, else the newest. */
-  readonly checkpoint?: number
-  /** A text to put in the place of the token. */
-  readonly replacement?: string
-  readonly count?: number
-  readonly maxNewTokens?: number
-  readonly temperature?: number
-  readonly seed?: number
-}
-
-/** Lines of JSON: one per finished completion, then `end`. */
-export type ForkLine =
-  | {
-      readonly type: 'completion'
-      readonly index: number
-      readonly text: string
-      readonly tokens: readonly TokenRow[]
-      readonly stopReason: string
-      /** Reward of the run's own recipe, or `null` if it cannot be computed. */
-      readonly reward: number | null
-    }
-  | EndLine
-
-/** Body of `POST /api/runs/:id/chat`. */
-export interface ChatRequest {
-  readonly checkpoint: number
-  readonly messages: readonly { readonly role: 'system' | 'user' | 'assistant'; readonly content: string }[]
-  readonly maxNewTokens?: number
-  readonly temperature?: number
-  readonly seed?: number
-}
-
-/** Lines of JSON: tokens as they are sampled, then `end`. */
-export type ChatLine = { readonly type: 'token'; readonly token: TokenRow } | EndLine
-
-/** Body of `POST /api/runs/:id/evaluate`: compares checkpoints on held-out tasks of the recipe. */
-export interface EvaluateRequest {
-  readonly checkpoints: readonly number[]
-  readonly tasks?: number
-  readonly seed?: number
-}
-
-/** Lines of JSON: progress and results by checkpoint, then `end`. */
-export type EvaluateLine =
-  | { readonly type: 'progress'; readonly checkpoint: number; readonly done: number; readonly tasks: number }
-  | {
-      readonly type: 'scores'
-      readonly checkpoint: number
-      readonly name: string
-      readonly scores: Readonly<Record<string, number>>
-    }
-  | {
-      readonly type: 'task'
-      readonly query: string
-      readonly answer: string | null
-      /** One entry per checkpoint, in the order of the request. */
-      readonly completions: readonly { readonly text: string; readonly reward: number }[]
-    }
-  | EndLine
-
-/** Body of `POST /api/runs/:id/replay`: repeats a step with some settings changed. */
-export interface ReplayRequest {
-  readonly step: number
-  /** Dotted paths and their new values. */
-  readonly settings?: Readonly<Record<string, Json>>
-}
-
-/** Lines of JSON: progress, the recorded and the new record of the step, then `end`. */
-export type ReplayLine =
-  | { readonly type: 'progress'; readonly message: string }
-  | {
-      readonly type: 'record'
-      readonly recorded: Readonly<Record<string, number>>
-      readonly replayed: Readonly<Record<string, number>>
-    }
-  | EndLine
-
 /** One item of evidence; the page links it to `#/run/RUN/rollout/ROLLOUT?token=N`. */
-export interface EvidenceItem {
+interface EvidenceItem {
   readonly run: string
   readonly rollout?: string
   /** Turn of the rollout and token of the turn. */

@@ -48,10 +48,7 @@ const scoringOf = (rollouts: readonly Rollout[], rewards: readonly number[]): Sc
  * Returns the weight that each part has in the recorded reward: least squares over the rollouts,
  * $\min_w \|Pw - r\|^2$, with a small ridge for parts that always agree.
  */
-export const recordedWeights = (
-  rollouts: readonly Rollout[],
-  names: readonly string[],
-): Readonly<Record<string, number>> => {
+const recordedWeights = (rollouts: readonly Rollout[], names: readonly string[]): Readonly<Record<string, number>> => {
   const rows = rollouts.map(({ row }) => names.map((name) => row.parts[name] ?? 0))
   const matrix = names.map((_, i) => names.map((__, j) => rows.reduce((sum, row) => sum + row[i]! * row[j]!, 0)))
   const right = names.map((_, i) => rows.reduce((sum, row, k) => sum + row[i]! * rollouts[k]!.row.reward, 0))
@@ -81,8 +78,7 @@ const flatPerStep = (rollouts: readonly Rollout[], steps: readonly number[], { f
 
 /**
  * Scores all rollouts again. A reward changes by the sum of its parts times the change of their
- * weights, so a request with every weight at 1 repeats the recorded rewards. A weight is a factor
- * of the part's recorded weight.
+ * weights, so a request without weights repeats the recorded rewards.
  */
 export const rescore = (
   rollouts: readonly Rollout[],
@@ -95,7 +91,10 @@ export const rescore = (
     rollouts.map(({ row }) => row.reward),
   )
   const changeOf = ({ row }: Rollout): number =>
-    names.reduce((sum, name) => sum + ((weights[name] ?? 1) - 1) * recordedBy[name]! * (row.parts[name] ?? 0), 0)
+    names.reduce(
+      (sum, name) => sum + ((weights[name] ?? recordedBy[name]!) - recordedBy[name]!) * (row.parts[name] ?? 0),
+      0,
+    )
   const rescored = scoringOf(
     rollouts,
     rollouts.map((rollout) => rollout.row.reward + changeOf(rollout)),
@@ -104,7 +103,7 @@ export const rescore = (
   const isWanted = new Set(wanted)
   const changed = rollouts.filter((_, i) => Math.sign(recorded.advantages[i]!) !== Math.sign(rescored.advantages[i]!))
   return {
-    weights: Object.fromEntries(names.map((name) => [name, weights[name] ?? 1])),
+    weights: Object.fromEntries(names.map((name) => [name, weights[name] ?? recordedBy[name]!])),
     step: steps,
     recorded: perStep(rollouts, steps, recorded.rewards),
     rescored: perStep(rollouts, steps, rescored.rewards),

@@ -1,8 +1,8 @@
 /** Rollouts of a run as rows: made from trajectory records, filtered, sorted and counted. */
 import type { TrajectoryRecord } from '../run/records.js'
 import type {
-  Histogram,
   RolloutFilter,
+  RolloutHistogram,
   RolloutRow,
   RolloutsAnswer,
   RolloutsQuery,
@@ -129,7 +129,7 @@ const fieldOf = (row: Rollout['row'], field: SortField): number => {
 
 const BINS = 20
 
-const histogramOf = (values: readonly number[]): Histogram => {
+const histogramOf = (values: readonly number[]): RolloutHistogram => {
   if (values.length === 0) return { edges: [], counts: [] }
   let [low, high] = [Infinity, -Infinity]
   for (const value of values) [low, high] = [Math.min(low, value), Math.max(high, value)]
@@ -205,7 +205,7 @@ const tokensOf = ({ tokens, logProbs, advantage, policyVersion }: TrajectoryReco
   })
 
 /** Returns the conversation of a rollout: its task, then what the model wrote. */
-export const turnsOf = ({ turns }: Rollout): readonly TurnRow[] => [
+export const conversationOf = ({ turns }: Rollout): readonly TurnRow[] => [
   { author: 'user', text: turns[0]!.query, toolCalls: [] }, // a rollout has a turn
   ...turns.map(
     (turn): TurnRow => ({

@@ -10,7 +10,7 @@ import type { EvaluationRecord, StepRecord, TrajectoryRecord } from '../run/reco
 import { type RunPaths, runPaths } from '../run/runFolder.js'
 
 /** The parts of config.json that the viewer shows. */
-export interface LogConfig {
+interface LogConfig {
   readonly recipe: { readonly name: string } | null
   readonly settings: Readonly<Record<string, Json>>
   readonly run: Readonly<Record<string, Json>>

@@ -14,7 +14,7 @@ import type { RolloutsAnswer, RunsAnswer } from './protocol.js'
 const FOLDER = fileURLToPath(new URL('../../assets/view', import.meta.url))
 
 /** Reads the files of the page, uPlot's two included. */
-export const pageFiles = async (files: Files): Promise<PageFiles> => {
+const pageFiles = async (files: Files): Promise<PageFiles> => {
   const { resolve } = createRequire(import.meta.url)
   const read = async (path: string): Promise<string> => orThrow(await files.readText(path)())
   const own = orThrow(await files.list(FOLDER)())
