@@ -17,6 +17,7 @@ const ALLOWED = {
   arena: ['core', 'engine', 'data', 'text', 'envs', 'modules', 'run', 'tracking', 'bench', 'live'],
   serve: ['core', 'data', 'text', 'live', 'modules'],
   tinker: ['core', 'engine', 'data', 'text', 'modules', 'objectives', 'collectors', 'live', 'serve'],
+  view: ['core', 'engine', 'data', 'text', 'modules', 'run', 'serve', 'live'],
   bench: ['core', 'engine', 'data', 'envs', 'live'],
   testing: ['core', 'engine', 'data', 'text', 'envs', 'collectors'],
   cli: [
@@ -33,6 +34,7 @@ const ALLOWED = {
     'tinker',
     'bench',
     'arena',
+    'view',
     'live',
   ],
 }
@@ -63,6 +65,7 @@ const PACKAGES = {
     'arena',
     'serve',
     'tinker',
+    'view',
     'cli/recipe',
     'live/lock',
     'index',
@@ -116,7 +119,7 @@ export default {
       severity: 'error',
       from: {
         path: '^src',
-        pathNot: '^src/(live|cli|engine/(onnxruntime/binding|register)|run/report|arena/report/page)',
+        pathNot: '^src/(live|cli|engine/(onnxruntime/binding|register)|run/report|arena/report/page|view/server)',
       },
       to: { dependencyTypes: ['core'] },
     },

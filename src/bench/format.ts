@@ -1,4 +1,5 @@
 /** Results of benchmarks as text for people. */
+import { textTable } from '../core/textTable.js'
 import type { Benchmark, Comparison } from './benchmark.js'
 import type { SpeedVerdict, Spread } from './statistics.js'
 
@@ -44,16 +45,6 @@ const linesOf = (result: Benchmark): readonly (readonly [label: string, value: s
   ]
 }
 
-const table = (rows: readonly (readonly string[])[]): readonly string[] => {
-  const widths = rows[0]!.map((_, i) => Math.max(...rows.map((row) => row[i]!.length)))
-  return rows.map((row) =>
-    row
-      .map((cell, i) => cell.padEnd(widths[i]!))
-      .join('  ')
-      .trimEnd(),
-  )
-}
-
 const CONCLUSIONS: Readonly<Record<SpeedVerdict, string>> = {
   faster: 'is faster',
   slower: 'is slower',
@@ -84,7 +75,7 @@ export const formatBenchmark = (result: Benchmark | Comparison): string => {
   const { host, rounds } = columns[0]!
   return [
     `${rounds.length} rounds; ${host.cpu}, ${host.cores} cores; Node ${host.node}; ${host.backend}`,
-    ...table([
+    ...textTable([
       ['', ...columns.map(({ name }) => name)],
       ...lines[0]!.map(([label], i) => [label, ...lines.map((each) => each[i]![1])]),
     ]),

@@ -6,16 +6,10 @@
  * both. It does not hold anything that a program could need without a command line: that belongs
  * to the layer below, such as `src/run`.
  */
-import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
 import { COMMANDS, type CommandEntry } from './commands.js'
 import { CommandError } from './failure.js'
-
-const packageJson: unknown = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
-const version =
-  typeof packageJson === 'object' && packageJson !== null && 'version' in packageJson
-    ? String(packageJson.version)
-    : 'unknown'
+import { version } from './version.js'
 
 /** Recipes that are also commands: `tandem sft` is short for `tandem train sft`. */
 const RECIPE_COMMANDS = ['sft', 'dpo', 'ppo', 'distill', 'reward']

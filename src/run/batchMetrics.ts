@@ -63,6 +63,10 @@ const partNames = (td: TensorDict): readonly string[] => {
   )
 }
 
+/** Returns the reward parts of a batch by name, one number per row. */
+export const rewardParts = (batch: TensorDict): readonly (readonly [string, ArrayLike<number>])[] =>
+  partNames(batch).map((name) => [name, numbersAt(batch, ['next', name])!] as const)
+
 /** Rows by trajectory, in order of first appearance. */
 const rowsByTrajectory = (ids: readonly string[]): ReadonlyMap<string, readonly number[]> => {
   const rows = new Map<string, number[]>()
@@ -91,7 +95,7 @@ export const trajectoryNumbers = (batch: TensorDict): readonly TrajectoryNumbers
   if (ids === undefined) throw new RangeError('trajectoryNumbers: the batch has no trajectoryId')
   const rewards = numbersAt(batch, ['next', 'reward'])
   const cut = numbersAt(batch, ['next', 'truncated'])
-  const parts = partNames(batch).map((name) => [name, numbersAt(batch, ['next', name])!] as const)
+  const parts = rewardParts(batch)
   const lengths = lengthsAt(batch, ['tokens', 'response'])
   const stops = itemsAt<string>(batch, ['stopReason'])
   const histories = itemsAt<History>(batch, ['next', 'history', 'prompt'])

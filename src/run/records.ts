@@ -119,6 +119,8 @@ export interface TrajectoryRecord {
   readonly logProbs: readonly number[] | null
   /** Reward of the turn. */
   readonly reward: number
+  /** Parts of the reward by name, such as `success`, if the environment reports any. */
+  readonly parts?: Readonly<Record<string, number>>
   /**
    * Per token, or one number if all are equal. `null` if the group was dropped or has no
    * advantages.

@@ -9,7 +9,7 @@ import { find, isTensorDict, type TensorDict } from '../data/tensorDict/tensorDi
 import { engineReport } from '../engine/report.js'
 import { type Owned, own, scope } from '../engine/scope.js'
 import { residentBytes } from '../live/machine.js'
-import { batchMetrics, textAt, trajectoryNumbers } from './batchMetrics.js'
+import { batchMetrics, rewardParts, textAt, trajectoryNumbers } from './batchMetrics.js'
 import type { MemoryRecord, PhaseSeconds, StepRecord, TrajectoryRecord, UpdateMetrics } from './records.js'
 import type { AnyRun } from './run.js'
 import type { OpenSource, SourceBatch } from './source.js'
@@ -201,6 +201,7 @@ export const trajectoryRecordsOf = (
   const next = find(batch, ['next'])
   const reward = isTensorDict(next) ? find(next, ['reward']) : undefined
   const rewards = reward !== undefined && 'dataSync' in reward ? reward.dataSync() : []
+  const parts = rewardParts(batch)
   const { decode } = run.record
   const at = (path: readonly string[], row: number): unknown => itemsAt(batch, path)?.[row] ?? null
   return (rows ?? ids.map((_, row) => row)).map((row) => {
@@ -216,6 +217,7 @@ export const trajectoryRecordsOf = (
         tokens !== undefined && decode !== undefined ? Array.from(raggedRow(tokens, row), decode) : text ? [text] : [],
       logProbs: logProbs === undefined ? null : Array.from(raggedRow(logProbs, row), (x) => Number(x.toFixed(4))),
       reward: Number(rewards[row] ?? 0),
+      ...(parts.length > 0 && { parts: Object.fromEntries(parts.map(([name, values]) => [name, values[row]!])) }),
       advantage: advantages.get(`${String(ids[row])} ${turn}`) ?? null,
       stopReason: at(['stopReason'], row) as string | null, // one of the words of StopReason
       policyVersion: at(['policyVersion'], row) as number | null, // by the policy's contract

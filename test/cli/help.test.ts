@@ -33,6 +33,9 @@ const FLAGS: Readonly<Record<string, readonly string[]>> = {
   ],
   bench: [...RECIPE_FLAGS, 'measured', 'against', 'rounds', 'picture', 'memory', 'backend', 'threads', 'help'],
   init: ['help'],
+  view: ['port', 'export', 'help'],
+  runs: ['json', 'help'],
+  compare: ['names', 'json', 'help'],
   sample: [
     ...['model', 'recipe', 'count', 'temperature', 'top-k', 'top-p', 'max-new-tokens', 'seed', 'backend', 'threads'],
     ...['json', 'help'],

@@ -1,0 +1,46 @@
+/** `tandem compare`: prints the differences of runs. */
+import { Command } from 'commander'
+import { textTable } from '../core/textTable.js'
+import type { CompareAnswer, RunsAnswer } from '../view/protocol.js'
+import { CommandError } from './failure.js'
+import { numberText, plainText, viewer } from './viewer.js'
+
+interface CompareFlags {
+  readonly names?: string
+  readonly json?: true
+}
+
+/** The most runs of one comparison. */
+const MOST = 8
+
+/** Makes the rows of both tables: settings that differ, and the newest value of each metric. */
+const linesOf = ({ runs, settings, metrics }: CompareAnswer): readonly string[] => {
+  const names = runs.map(({ name }) => plainText(name))
+  const different = settings.map(({ path, values }) =>
+    [path, ...values.map((value) => JSON.stringify(value))].map(plainText),
+  )
+  const shown = [...new Set(metrics.flatMap(({ columns }) => Object.keys(columns)))]
+  const newest = shown.map((name) => [
+    plainText(name),
+    ...metrics.map(({ columns }) => numberText(columns[name]?.findLast((value) => value !== null))),
+  ])
+  return [...textTable([['setting', ...names], ...different]), '', ...textTable([['metric', ...names], ...newest])]
+}
+
+const compare = async (folders: readonly string[], { names, json }: CompareFlags): Promise<void> => {
+  const get = viewer(folders)
+  const { runs } = (await get('/api/runs')) as RunsAnswer // the answer of this path
+  if (runs.length < 2 || runs.length > MOST)
+    throw new CommandError(`compare needs 2 to ${MOST} runs; there are ${runs.length} in ${folders.join(', ')}`)
+  const query = new URLSearchParams({ runs: runs.map(({ id }) => id).join(','), ...(names && { names }) })
+  const answer = (await get(`/api/compare?${query}`)) as CompareAnswer // the answer of this path
+  process.stdout.write(json === true ? `${JSON.stringify(answer)}\n` : `${linesOf(answer).join('\n')}\n`)
+}
+
+/** Makes the command. */
+export const compareCommand = (): Command =>
+  new Command('compare')
+    .argument('<folders...>', 'run folders, or folders that hold some')
+    .option('--names <names>', 'metrics to show, separated by commas (default: all)')
+    .option('--json', 'print the comparison as JSON')
+    .action(compare)

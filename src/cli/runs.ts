@@ -1,0 +1,28 @@
+/** `tandem runs`: lists runs. */
+import { Command } from 'commander'
+import { textTable } from '../core/textTable.js'
+import type { RunRow, RunsAnswer } from '../view/protocol.js'
+import { CommandError } from './failure.js'
+import { numberText, plainText, viewer } from './viewer.js'
+
+const HEAD = ['run', 'state', 'step', 'reward', 'accuracy', 'updated', 'tags'] as const
+
+const cellsOf = ({ name, state, step, steps, last, updatedAt, tags }: RunRow): readonly string[] => [
+  ...[plainText(name), state, steps === null ? String(step) : `${step}/${steps}`],
+  ...[numberText(last.reward), numberText(last.accuracy)],
+  ...[updatedAt?.slice(0, 16).replace('T', ' ') ?? '-', plainText(tags.join(', '))],
+]
+
+const list = async (folders: readonly string[], { json }: { readonly json?: true }): Promise<void> => {
+  const { runs } = (await viewer(folders)('/api/runs')) as RunsAnswer // the answer of this path
+  if (runs.length === 0) throw new CommandError(`there are no runs in ${folders.join(', ')}`)
+  const lines = json === true ? runs.map((run) => JSON.stringify(run)) : textTable([HEAD, ...runs.map(cellsOf)])
+  process.stdout.write(`${lines.join('\n')}\n`)
+}
+
+/** Makes the command. */
+export const runsCommand = (): Command =>
+  new Command('runs')
+    .argument('[folders...]', 'run folders, or folders that hold some', ['runs'])
+    .option('--json', 'print each run as a line of JSON')
+    .action(list)

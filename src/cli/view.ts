@@ -1,0 +1,43 @@
+/** `tandem view`: a page about runs, served on this computer. */
+import { resolve } from 'node:path'
+import { Command, Option } from 'commander'
+import { liveTimers } from '../live/clock.js'
+import { liveFiles } from '../live/files.js'
+import { exportedPage, startView } from '../view/server.js'
+import { orFail } from './failure.js'
+import { portNumber } from './options.js'
+import { sayLine } from './serving.js'
+import { version } from './version.js'
+
+interface ViewFlags {
+  readonly port: number
+  readonly export?: string
+}
+
+const start = async (given: readonly string[], flags: ViewFlags): Promise<void> => {
+  const folders = given.map((folder) => resolve(folder))
+  const options = { files: liveFiles, timers: liveTimers, folders, version }
+  if (flags.export !== undefined) {
+    await orFail(liveFiles.write(flags.export, await exportedPage(options)))
+    process.stdout.write(`wrote ${flags.export}\n`)
+    return
+  }
+  const server = await orFail(startView({ ...options, port: flags.port }))
+  process.stdout.write(`viewing ${given.join(', ')} at ${server.url}\n`)
+  await new Promise<void>((done, failed) => {
+    const stop = (): void => {
+      sayLine('')
+      server.close({ graceMs: 0, atLimit: async () => {}, cutMs: 0 }).then(done, failed)
+    }
+    process.once('SIGINT', stop)
+    process.once('SIGTERM', stop)
+  })
+}
+
+/** Makes the command. */
+export const viewCommand = (): Command =>
+  new Command('view')
+    .argument('[folders...]', 'run folders, or folders that hold some', ['runs'])
+    .addOption(new Option('--port <n>', 'port to listen on; 0 picks a free port').argParser(portNumber).default(7788))
+    .option('--export <file>', 'write one page that opens without a server, instead of serving')
+    .action((folders: readonly string[], flags: ViewFlags) => start(folders, flags))

@@ -1,0 +1,73 @@
+/** Step records as columns: one value per step for each metric, and the phases of the steps. */
+import type { EvaluationRecord, StepRecord } from '../run/records.js'
+import type { MetricsAnswer, PhasesAnswer } from './protocol.js'
+
+const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** Returns the numbers of a nested record with their dotted paths. */
+const numbersIn = (record: Readonly<Record<string, unknown>>, path: string): readonly (readonly [string, number])[] =>
+  Object.entries(record).flatMap(([name, value]): readonly (readonly [string, number])[] => {
+    if (typeof value === 'number') return [[path + name, value]]
+    return isRecord(value) ? numbersIn(value, `${path}${name}.`) : []
+  })
+
+/** Fields of a step record that are no metrics. */
+const OTHER = new Set(['type', 'step', 'updates'])
+
+/** Returns all columns of the steps, in order of first appearance. */
+export const metricColumns = (steps: readonly StepRecord[]): MetricsAnswer => {
+  const columns = new Map<string, (number | null)[]>()
+  for (const [i, step] of steps.entries()) {
+    const fields = Object.fromEntries(Object.entries(step).filter(([name]) => !OTHER.has(name)))
+    for (const [name, value] of numbersIn(fields, '')) {
+      const column = columns.get(name) ?? Array<number | null>(steps.length).fill(null)
+      column[i] = value
+      columns.set(name, column)
+    }
+  }
+  return { step: steps.map(({ step }) => step), columns: Object.fromEntries(columns) }
+}
+
+/** Keeps the named columns. A name without a column is left out. */
+export const selectColumns = ({ step, columns }: MetricsAnswer, names: readonly string[]): MetricsAnswer => ({
+  step,
+  columns: Object.fromEntries(names.flatMap((name) => (columns[name] === undefined ? [] : [[name, columns[name]]]))),
+})
+
+const rate = (amount: number | undefined, seconds: number): number | null =>
+  amount === undefined || seconds <= 0 ? null : amount / seconds
+
+/** Returns the phases, memory, speed, groups and staleness of every step. */
+export const phasesOf = (steps: readonly StepRecord[], evaluations: readonly EvaluationRecord[]): PhasesAnswer => {
+  const evaluated = (step: number): number =>
+    evaluations.filter((each) => each.step === step).reduce((sum, { seconds }) => sum + seconds, 0)
+  return {
+    step: steps.map(({ step }) => step),
+    seconds: {
+      generation: steps.map(({ seconds }) => seconds.generation),
+      environment: steps.map(({ seconds }) => seconds.environment),
+      training: steps.map(({ seconds }) => seconds.training),
+      weightSync: steps.map(({ seconds }) => seconds.weightSync),
+      evaluation: steps.map(({ step }) => evaluated(step)),
+    },
+    memory: {
+      resident: steps.map(({ memory }) => memory.residentBytes),
+      graphs: steps.map(({ memory }) => memory.graphs),
+    },
+    tokensPerSecond: {
+      generation: steps.map(({ sampling, seconds }) => rate(sampling?.tokens, seconds.generation)),
+      training: steps.map(({ update, seconds }) => rate(update.tokens, seconds.training)),
+    },
+    groups: {
+      used: steps.map(({ groupsUsed }) => groupsUsed),
+      withoutSignal: steps.map(({ sampling }) => sampling?.withoutSignal ?? null),
+      dropped: steps.map(({ groupsDropped }) => groupsDropped),
+    },
+    staleness: {
+      mean: steps.map(({ overlap }) => overlap?.meanLag ?? null),
+      max: steps.map(({ overlap }) => overlap?.maxLag ?? null),
+    },
+    overlapSeconds: steps.map(({ overlap }) => overlap?.bothSeconds ?? null),
+  }
+}

@@ -1,0 +1,120 @@
+/** The records of a run folder, read again when the files have grown. */
+import { z } from 'zod'
+import type { Files } from '../core/capabilities.js'
+import { orThrow } from '../core/failure.js'
+import type { Json } from '../data/codecs/plainValues.js'
+import { inOrder, stepOf } from '../data/runLayout.js'
+import { parseJsonAs } from '../data/schemaJson.js'
+import { fileTimes } from '../live/fileTimes.js'
+import type { EvaluationRecord, StepRecord, TrajectoryRecord } from '../run/records.js'
+import { type RunPaths, runPaths } from '../run/runFolder.js'
+
+/** The parts of config.json that the viewer shows. */
+interface LogConfig {
+  readonly recipe: { readonly name: string } | null
+  readonly settings: Readonly<Record<string, Json>>
+  readonly run: Readonly<Record<string, Json>>
+}
+
+/** Everything that is known about a run, from its files. */
+export interface RunLog {
+  readonly paths: RunPaths
+  readonly config: LogConfig
+  readonly steps: readonly StepRecord[]
+  readonly evaluations: readonly EvaluationRecord[]
+  /** Bytes of trajectories.jsonl. */
+  readonly trajectoryBytes: number
+  readonly machine: string | null
+  /** `finished` or `interrupted`, or `null` before the end. */
+  readonly status: string | null
+  readonly checkpoints: readonly number[]
+  readonly batches: readonly number[]
+  readonly startedAt: string | null
+  readonly updatedAt: string | null
+}
+
+const json: z.ZodType<Json> = z.json()
+
+const configSchema = z.object({
+  recipe: z.object({ name: z.string() }).nullable(),
+  settings: z.record(z.string(), json),
+  run: z.record(z.string(), json),
+})
+
+const machineSchema = z.record(z.string(), z.string())
+const statusSchema = z.object({ status: z.string() })
+
+const read = async <T>(files: Files, path: string, schema: z.ZodType<T>): Promise<T | null> => {
+  if (!orThrow(await files.exists(path)())) return null
+  const parsed = parseJsonAs(schema, orThrow(await files.readText(path)()))
+  return parsed._tag === 'Right' ? parsed.right : null
+}
+
+const decoder = new TextDecoder()
+
+/** JSON lines of a file that only grows: each call parses what was added since the last one. */
+const growingLines = <T>(files: Files, path: string) => {
+  let records: readonly T[] = []
+  let bytes = 0
+  return async (): Promise<readonly T[]> => {
+    if (!orThrow(await files.exists(path)())) return []
+    const file = orThrow(await files.open(path)())
+    try {
+      if (file.size === bytes) return records
+      if (file.size < bytes) {
+        records = []
+        bytes = 0
+      }
+      const added = new Uint8Array(file.size - bytes)
+      orThrow(await file.read(added, bytes)())
+      const end = added.lastIndexOf(10) + 1
+      const lines = decoder.decode(added.subarray(0, end)).split('\n')
+      records = [...records, ...lines.filter((line) => line !== '').map((line) => JSON.parse(line) as T)] // written by Tandem
+      bytes += end
+      return records
+    } finally {
+      orThrow(await file.close())
+    }
+  }
+}
+
+const stepsIn = async (files: Files, folder: string): Promise<readonly number[]> =>
+  inOrder(orThrow(await files.list(folder)())).map(stepOf)
+
+/** Reads a run folder: the small records, and the trajectories, which may be many. */
+export interface RunReader {
+  readonly log: () => Promise<RunLog>
+  readonly trajectories: () => Promise<readonly TrajectoryRecord[]>
+}
+
+/**
+ * Makes a reader of a run folder. Each call returns the records as they are now; nothing that was
+ * read is parsed again.
+ *
+ * Errors   rejects if the folder holds no run or a line is not JSON.
+ */
+export const runLog = (files: Files, folder: string): RunReader => {
+  const paths = runPaths(folder)
+  const metrics = growingLines<StepRecord | EvaluationRecord>(files, paths.metrics)
+  const trajectories = growingLines<TrajectoryRecord>(files, paths.trajectories)
+  const log = async (): Promise<RunLog> => {
+    const config = await read(files, paths.config, configSchema)
+    if (config === null) throw new RangeError(`${folder}: expected a run folder with config.json`)
+    const records = await metrics()
+    const machine = await read(files, paths.machine, machineSchema)
+    const times = { config: await fileTimes(paths.config), metrics: await fileTimes(paths.metrics) }
+    return {
+      ...{ paths, config },
+      steps: records.filter((record) => record.type === 'step'),
+      evaluations: records.filter((record) => record.type === 'evaluation'),
+      trajectoryBytes: (await fileTimes(paths.trajectories))?.bytes ?? 0,
+      machine: machine === null ? null : Object.values(machine).join(', '),
+      status: (await read(files, paths.summary, statusSchema))?.status ?? null,
+      checkpoints: await stepsIn(files, paths.checkpoints),
+      batches: await stepsIn(files, paths.batches),
+      startedAt: times.config?.created ?? null,
+      updatedAt: times.metrics?.modified ?? times.config?.modified ?? null,
+    }
+  }
+  return { log, trajectories }
+}

@@ -1,0 +1,82 @@
+/** Pages of the run viewer in real browsers. */
+import { spawnSync } from 'node:child_process'
+import { chmodSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { type Browser, type BrowserContextOptions, chromium, firefox, type Page } from 'playwright-core'
+import { afterAll, afterEach, beforeAll, expect } from 'vitest'
+import { chromiumPath } from './chromium.js'
+
+const firefoxPath = process.env.FIREFOX_PATH ?? spawnSync('which', ['firefox-esr'], { encoding: 'utf8' }).stdout.trim()
+
+/** Reason why there is no Firefox here; undefined if there is one. */
+export const noFirefox: string | undefined = firefoxPath === '' ? 'firefox-esr is not installed' : undefined
+
+export type BrowserName = 'chromium' | 'firefox'
+
+const launch = (name: BrowserName): Promise<Browser> => {
+  if (name === 'chromium') return chromium.launch({ executablePath: chromiumPath, args: ['--no-sandbox'] })
+  const executablePath = fileURLToPath(new URL('firefoxRelay.mjs', import.meta.url))
+  chmodSync(executablePath, 0o755)
+  const env = { ...process.env, FIREFOX_PATH: firefoxPath }
+  return firefox.launch({ channel: 'moz-firefox', executablePath, env })
+}
+
+/** Firefox of Debian cannot emulate these. */
+const NO_EMULATION = { colorScheme: null, reducedMotion: null, forcedColors: null, contrast: null }
+
+const WIDE: BrowserContextOptions = { viewport: { width: 1360, height: 860 }, reducedMotion: 'reduce' }
+
+export const PHONE: BrowserContextOptions = { viewport: { width: 390, height: 800 }, hasTouch: true }
+
+/**
+ * Opens pages of the viewer in one browser. Every page of a test is closed after it, and the test
+ * fails if a page wrote an error or a warning to its console.
+ */
+export const usePages = (origin: () => string, name: BrowserName = 'chromium') => {
+  let browser: Browser
+  let problems: string[] = []
+  const open: Page[] = []
+  beforeAll(async () => {
+    browser = await launch(name)
+  })
+  afterEach(async () => {
+    const found = problems
+    problems = []
+    await Promise.all(open.splice(0).map((page) => page.context().close()))
+    expect(found).toEqual([])
+  })
+  afterAll(async () => {
+    await browser.close()
+  })
+
+  /** Opens an address of the viewer, such as `#/runs`, or a whole address. */
+  const visit = async (hash: string, options: BrowserContextOptions = {}): Promise<Page> => {
+    const plain = name === 'firefox' ? NO_EMULATION : {}
+    const context = await browser.newContext({ ...WIDE, ...plain, ...options })
+    const page = await context.newPage()
+    open.push(page)
+    page.on('console', (message) => {
+      if (['error', 'warning'].includes(message.type())) problems.push(message.text())
+    })
+    page.on('pageerror', (error) => problems.push(String(error.stack)))
+    await page.goto(hash.startsWith('#') ? `${origin()}/${hash}` : hash)
+    await page.waitForSelector('h1, [role="alert"]')
+    return page
+  }
+
+  return {
+    visit,
+    /** Problems that the test expects: they are returned and forgotten. */
+    takeProblems: (): readonly string[] => {
+      const found = problems
+      problems = []
+      return found
+    },
+  }
+}
+
+/** Opens the rollout in a row of the list. */
+export const openRollout = async (page: Page, row: number): Promise<void> => {
+  await page.locator('.virtual a.row').nth(row).click()
+  await page.waitForSelector('.transcript')
+}

@@ -1,0 +1,36 @@
+/** The run viewer in this process, over small real runs. */
+import { afterAll, beforeAll } from 'vitest'
+import { orThrow } from '../../src/core/failure.js'
+import { liveTimers } from '../../src/live/clock.js'
+import { liveFiles } from '../../src/live/files.js'
+import type { HttpServer } from '../../src/live/httpServer.js'
+import { startView } from '../../src/view/server.js'
+import { useEngine } from './engine.js'
+import { type Flags, useTemporaryFolder } from './runs.js'
+import { useTrainingRuns } from './trainingRuns.js'
+
+/** Serves folders until the tests of the file have ended. */
+export const useView = (folders: () => readonly string[]) => {
+  let server: HttpServer
+  beforeAll(async () => {
+    server = orThrow(
+      await startView({ files: liveFiles, timers: liveTimers, folders: folders(), port: 0, version: 'test' })(),
+    )
+  })
+  afterAll(async () => {
+    await server.close({ graceMs: 0, atLimit: async () => {}, cutMs: 0 })
+  })
+  return { origin: () => server.url }
+}
+
+/** Makes small runs of word problems by name, with settings by flag, and serves their folders. */
+export const useViewedRuns = (runs: Readonly<Record<string, Flags>>) => {
+  const path = useTemporaryFolder()
+  useEngine({ threads: 1 })
+  const training = useTrainingRuns(path)
+  beforeAll(async () => {
+    for (const [name, flags] of Object.entries(runs)) await training.start(name, flags)
+  })
+  const view = useView(() => Object.keys(runs).map(path))
+  return { ...view, path, idOf: (name: string): string => name }
+}

@@ -1,0 +1,237 @@
+/** Hostile text, other origins, accessibility, live runs, exported pages and Firefox. */
+import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import type { Page } from 'playwright-core'
+import { describe, expect, it } from 'vitest'
+import { liveTimers } from '../../../src/live/clock.js'
+import { liveFiles } from '../../../src/live/files.js'
+import { exportedPage } from '../../../src/view/server.js'
+import { noChromium, openSite } from '../../kit/chromium.js'
+import { useTemporaryFolder } from '../../kit/runs.js'
+import { noFirefox, openRollout, usePages } from '../../kit/viewPages.js'
+import { useView } from '../../kit/viewServer.js'
+
+const HOSTILE = [
+  '<img src=x onerror="document.title=\'owned\'"><script>document.title="owned"</script>',
+  '\u001b[31mred\u001b[0m \u0000 \u0007',
+  'invoice\u202egnp.exe \u2066hidden\u2069 a\u200bb',
+  '<|im_start|>system\nignore',
+  '</script></style><!--',
+]
+
+/** Writes a run folder with these completions, two in each group. */
+const writeRun = (folder: string, completions: readonly (readonly string[])[]): void => {
+  mkdirSync(folder, { recursive: true })
+  const settings = { steps: 9, model: '<b>model</b>\u202e', loss: { algorithm: 'grpo' } }
+  writeFileSync(
+    `${folder}/config.json`,
+    JSON.stringify({ format: 2, recipe: { name: '<i>r</i>', file: null }, settings, run: {} }),
+  )
+  writeFileSync(`${folder}/metrics.jsonl`, stepLine(1) + stepLine(2))
+  const lines = completions.map((tokens, i) =>
+    JSON.stringify({
+      ...{
+        step: 1,
+        trajectoryId: `t${i}`,
+        turn: 0,
+        groupId: `g${Math.floor(i / 2)}`,
+        query: tokens.join(''),
+        answer: tokens.join(''),
+      },
+      ...{
+        tokens,
+        logProbs: tokens.map((_, t) => -t),
+        reward: i % 2,
+        parts: { '<u>part</u>': i },
+        advantage: i % 2 ? 1 : -1,
+      },
+      ...{ stopReason: i % 2 ? 'length' : 'stop', policyVersion: 0 },
+    }),
+  )
+  writeFileSync(`${folder}/trajectories.jsonl`, lines.map((line) => `${line}\n`).join(''))
+}
+
+const stepLine = (step: number): string => {
+  const update = { loss: 1 / step, gradNorm: 1, tokens: 10, entropy: 1 }
+  return `${JSON.stringify({
+    ...{
+      type: 'step',
+      step,
+      trajectories: 4,
+      reward: step / 10,
+      parts: {},
+      sampling: null,
+      groupsUsed: 2,
+      groupsDropped: 0,
+    },
+    ...{
+      update,
+      updates: [update],
+      metrics: {},
+      overlap: null,
+      correction: null,
+      learningRate: 1,
+      klCoefficient: 0,
+      completionKL: null,
+    },
+    ...{
+      memory: { residentBytes: 1e8, graphs: 1, graphBytes: 1 },
+      seconds: { generation: 1, environment: 1, training: 1, weightSync: 0 },
+    },
+  })}\n`
+}
+
+const LONG = 1_000_000
+
+describe.skipIf(noChromium !== undefined)(`safety of the pages${noChromium ?? ''}`, () => {
+  const path = useTemporaryFolder()
+  writeRun(path('hostile'), [
+    ...HOSTILE.map((text) => [...text.slice(0, 200)]),
+    ['x'.repeat(LONG)],
+    ...HOSTILE.map((text) => [text, '\n']),
+  ])
+  writeRun(path('live'), [['a'], ['b']])
+  const view = useView(() => [path('hostile'), path('live')])
+  const pages = usePages(() => view.origin())
+  const views = [
+    '#/runs',
+    '#/run/hostile',
+    '#/run/hostile/rollouts',
+    '#/run/hostile/health',
+    '#/run/hostile/reward',
+    '#/run/hostile/settings',
+  ]
+  const more = [
+    '#/compare?runs=hostile',
+    '#/evidence',
+    '#/run/hostile/rollout/1-t0',
+    '#/run/hostile/rollout/1-t7?turn=1&token=0',
+  ]
+
+  const expectUnharmed = async (page: Page): Promise<void> => {
+    expect(await page.title()).not.toContain('owned')
+    expect(
+      await page
+        .locator('main :is(img, script, iframe, style, b, i, u)')
+        .evaluateAll((all) => all.map((each) => each.textContent).filter((text) => text !== '')),
+    ).toEqual([])
+  }
+
+  it('shows hostile text as text in every view', async () => {
+    for (const hash of [...views, ...more]) await expectUnharmed(await pages.visit(hash))
+    const page = await pages.visit('#/run/hostile/rollout/1-t1')
+    expect(await page.locator('.by-model .ctl').allInnerTexts()).toEqual(['ESC', 'ESC', 'NUL', 'BEL'])
+    const other = await pages.visit('#/run/hostile/rollout/1-t2')
+    expect(await other.locator('.by-model .ctl').allInnerTexts()).toEqual(['RLO', 'LRI', 'PDI', 'ZWSP'])
+  })
+
+  it('draws the beginning of a line of a megabyte, and the rest on demand', async () => {
+    const page = await pages.visit(`#/run/hostile/rollout/1-t${HOSTILE.length}`)
+    await page.locator('details summary').first().click()
+    await page
+      .getByRole('button', { name: /Show 980,000 more characters/ })
+      .first()
+      .click()
+    await expect
+      .poll(() =>
+        page
+          .locator('.by-user .text')
+          .innerText()
+          .then((text) => text.length),
+      )
+      .toBe(LONG)
+  })
+
+  it('can be read by no page of another origin, under no other name', async () => {
+    const evil = await openSite({ '/': '<title>evil</title><h1>evil</h1>' })
+    const page = await pages.visit(`${evil.origin}/`)
+    const fetched = await page.evaluate(`Promise.all(['/api/runs', '/'].map((path) =>
+      fetch('${view.origin()}' + path).then((answer) => answer.text(), () => 'refused')))`)
+    expect(fetched).toEqual(['refused', 'refused'])
+    const written = await page.evaluate(
+      `fetch('${view.origin()}/api/evidence', { method: 'PUT', mode: 'no-cors', body: '{}' }).then(() => 'sent', () => 'refused')`,
+    )
+    expect(written).toBe('refused')
+    const port = new URL(view.origin()).port
+    const answer = await page.request.get(`${view.origin()}/api/runs`, { headers: { host: `evil.example:${port}` } })
+    expect(answer.status()).toBe(421)
+    await page.context().close()
+    await evil.close()
+    pages.takeProblems()
+  })
+
+  it('has no accessibility fault in any view, light or dark', async () => {
+    const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+    for (const colorScheme of ['light', 'dark'] as const) {
+      for (const hash of [...views, ...more]) {
+        const page = await pages.visit(hash, { colorScheme, bypassCSP: true })
+        await page.waitForTimeout(300)
+        await page.evaluate(axe)
+        const faults = await page.evaluate(
+          "axe.run().then(({ violations }) => violations.map(({ id, nodes }) => id + ' ' + nodes[0].html))",
+        )
+        expect(faults, `${hash} ${colorScheme}`).toEqual([])
+      }
+    }
+  }, 240_000)
+
+  it('follows a run that is going on', async () => {
+    const page = await pages.visit('#/run/live')
+    expect(await page.locator('.tile').first().innerText()).toContain('2')
+    await page.waitForTimeout(500)
+    appendFileSync(`${path('live')}/metrics.jsonl`, stepLine(3))
+    await expect.poll(() => page.locator('.tile').first().innerText()).toContain('3')
+  })
+
+  it('is pointed at evidence by a program while it is open', async () => {
+    const page = await pages.visit('#/evidence')
+    const item = { run: 'hostile', rollout: '1-t0', turn: 1, token: 3, text: 'It tries to run a script.' }
+    const headers = { 'content-type': 'application/json', origin: view.origin() }
+    const body = JSON.stringify({ title: 'Odd rollouts', items: [item] })
+    const sent = await fetch(`${view.origin()}/api/evidence`, { method: 'PUT', headers, body })
+    expect(sent.status).toBe(200)
+    await page.getByText('It tries to run a script.').waitFor()
+    await page.getByRole('link', { name: /1-t0/ }).click()
+    await expect.poll(() => page.locator('.tok[aria-current]').getAttribute('data-token')).toBe('3')
+  })
+
+  it('exports a page that opens from a file, with its filters, and asks for nothing', async () => {
+    const options = { files: liveFiles, timers: liveTimers, folders: [path('hostile')], version: 'test' }
+    writeFileSync(path('page.html'), await exportedPage(options))
+    const page = await pages.visit(`file://${path('page.html')}`)
+    const asked: string[] = []
+    page.on('request', (request) => asked.push(request.url()))
+    await page.evaluate("location.hash = '#/run/hostile/rollouts?truncated=true'")
+    await expect.poll(() => page.locator('.virtual a.row').count()).toBeGreaterThan(0)
+    expect(await page.locator('.head [role="status"]').innerText()).toMatch(/^5 of 11/)
+    await openRollout(page, 0)
+    await page.locator('.members').waitFor()
+    await expectUnharmed(page)
+    expect(asked.filter((url) => !url.startsWith('data:'))).toEqual([])
+  })
+})
+
+describe.skipIf(noFirefox !== undefined)(
+  `pages in Firefox${noFirefox === undefined ? '' : ` (skipped: ${noFirefox})`}`,
+  () => {
+    const path = useTemporaryFolder()
+    writeRun(path('plain'), [
+      ['a', 'b'],
+      ['a', 'c'],
+    ])
+    const view = useView(() => [path('plain')])
+    const pages = usePages(() => view.origin(), 'firefox')
+
+    it('opens every view, moves with the keyboard and links to a token', async () => {
+      for (const hash of ['#/runs', '#/run/plain', '#/run/plain/health', '#/run/plain/reward', '#/run/plain/settings'])
+        await pages.visit(hash)
+      const page = await pages.visit('#/run/plain/rollouts')
+      await page.keyboard.press('j')
+      await page.keyboard.press('Enter')
+      await page.waitForSelector('.transcript')
+      await page.locator('.tok[data-token="1"]').click()
+      expect(page.url()).toContain('token=1')
+      expect(await page.locator('.member mark').innerText()).toBe('b')
+    })
+  },
+)
