@@ -20,6 +20,7 @@ import { replayCommand } from '../../src/cli/replay.js'
 import { sampleCommand } from '../../src/cli/sample.js'
 import { serveCommand } from '../../src/cli/serve.js'
 import { trainCommand } from '../../src/cli/train.js'
+import { viewCommand } from '../../src/cli/view.js'
 import { workerCommand } from '../../src/cli/worker.js'
 import { describe as describeFailure, type Failure } from '../../src/core/failure.js'
 import { gsm8kTasks } from '../../src/data/datasets/gsm8k.js'
@@ -85,7 +86,9 @@ describe('guide', () => {
     expect(numbers).toEqual([...numbers].sort((one, other) => one - other))
     expect(new Set(numbers).size).toBe(pages.length)
     for (const page of pages) expect(page.text.split('\n').length, page.name).toBeLessThanOrEqual(241)
-    expect(pages.filter((page) => page.program === '').map((page) => page.name)).toEqual(['6-runs', '26-installing'])
+    expect(pages.filter((page) => page.program === '').map((page) => page.name)).toEqual([
+      ...['6-runs', '26-installing', '35-viewing'],
+    ])
   })
 
   it('tests a transform in ten lines, as page 10 says', () => {
@@ -112,7 +115,7 @@ const optionsIn = (text: string): readonly string[] => [
 
 const commands = {
   ...{ train: await trainCommand([]), eval: await evalCommand([]), replay: replayCommand() },
-  ...{ doctor: doctorCommand(), sample: sampleCommand(), bench: await benchCommand([]) },
+  ...{ view: viewCommand(), doctor: doctorCommand(), sample: sampleCommand(), bench: await benchCommand([]) },
 }
 
 /** Only its options are looked at: no engine is started. */

@@ -127,6 +127,16 @@ describe.skipIf(noChromium !== undefined)(`pages of rollouts${noChromium ?? ''}`
     await expect.poll(() => count(page).innerText()).toMatch(/^1 of /)
   })
 
+  it('scores the run again when a weight of the reward changes', async () => {
+    const page = await pages.visit(`#/run/${view.idOf('first')}/reward`)
+    const mean = () => page.locator('.tile strong').first().innerText()
+    const recorded = await mean()
+    await page.getByLabel('Weight of rewardAnswer', { exact: true }).fill('5')
+    await expect.poll(mean).not.toBe(recorded)
+    await page.getByRole('button', { name: 'Reset' }).first().click()
+    await expect.poll(mean).toBe(recorded)
+  })
+
   it('exports what is filtered as a data set', async () => {
     const page = await list('?minStep=6')
     const href = await page.getByRole('link', { name: 'Export SFT' }).getAttribute('href')
