@@ -8,7 +8,6 @@ import type { ToolFailure } from '../../src/envs/base/toolFailure.js'
 import { type Browser, openBrowser } from '../../src/envs/tools/browser.js'
 import { browserTool } from '../../src/envs/tools/browserTool.js'
 import type { ToolReply } from '../../src/envs/tools/tool.js'
-import { liveClock } from '../../src/live/clock.js'
 import { chromiumPath, noChromium, openSite, type Site } from '../kit/chromium.js'
 import { manualTime } from '../kit/manualTime.js'
 import { childrenOf, noMoreThan, openSockets } from '../kit/resources.js'
@@ -57,7 +56,7 @@ describe.skipIf(noChromium !== undefined)(`a browser${why}`, () => {
       openBrowser({
         ...{ executablePath: chromiumPath, sandbox: 'none', allowedOrigins: [site.origin] },
         limits: { maxText: 1000, elementMs: 60_000, actionMs: 60_000, pages: 3 },
-        world: { timers: time, clock: { ...liveClock, now: time.now } },
+        world: { timers: time },
       }),
     )
   })
@@ -212,12 +211,12 @@ describe.skipIf(noChromium !== undefined)(`a browser${why}`, () => {
       { state: forked, key: keyFromSeed(0), signal: new AbortController().signal },
     )
     expect(await call()).toMatchObject(
-      E.left({ reason: 'the page of this conversation is not here any more; no page is open: navigate first' }),
+      E.left({ reason: 'the page of this conversation no longer exists; no page is open: navigate first' }),
     )
     expect(await one.said('extract')).toBe('the second page')
     for (const _ of [1, 2, 3]) await converse().go('/next') // no more than three pages
     expect(browser.pages()).toBe(3)
-    expect(await one.said('extract')).toMatch(/not here any more/)
+    expect(await one.said('extract')).toMatch(/no longer exists/)
     expect(await one.go('/next')).toMatch(/^Next/)
   })
 
@@ -227,7 +226,7 @@ describe.skipIf(noChromium !== undefined)(`a browser${why}`, () => {
     const mine = new AbortController()
     const hanging = said('click', { selector: 'button' }, mine.signal)
     setTimeout(() => mine.abort(), 300)
-    expect(await hanging).toBe('timeout: it was given up, and the page was closed')
+    expect(await hanging).toBe('timeout: it was cancelled, and the page was closed')
     expect(await go('/next')).toMatch(/^Next/)
   })
 
@@ -247,14 +246,14 @@ describe.skipIf(noChromium !== undefined)(`a browser${why}`, () => {
     const one = converse()
     await one.go('/next')
     for (const id of childrenOf()) if (!before.children.has(id)) process.kill(id, 'SIGKILL')
-    await expect.poll(() => one.said('extract')).toMatch(/not here any more; no page is open/)
+    await expect.poll(() => one.said('extract')).toMatch(/no longer exists; no page is open/)
     expect(await one.go('/next')).toMatch(/^Next/)
   })
 
   it('says what cannot be started', async () => {
     const options = { executablePath: '/no/such/chromium', allowedOrigins: ['example.com'] }
     expect(await leftOf(openBrowser(options))).toMatchObject({
-      reason: 'there is no browser at /no/such/chromium',
+      reason: 'no browser found at /no/such/chromium',
     })
     const wrong = { ...options, executablePath: process.execPath }
     expect(await leftOf(openBrowser(wrong))).toMatchObject({ reason: expect.stringContaining('does not start') })

@@ -1,19 +1,22 @@
 /** A browser that conversations share, each with a page of its own. */
 
 import * as E from 'fp-ts/lib/Either.js'
-import type * as TE from 'fp-ts/lib/TaskEither.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Browser as Chromium } from 'playwright-core'
 import { ABORTED, cancellation, unlessAborted } from '../../core/cancellation.js'
-import type { Clock, Files, Ids, Timers } from '../../core/capabilities.js'
+import type { Files, Ids, Timers } from '../../core/capabilities.js'
 import { errorMessage } from '../../core/failure.js'
 import type { Gate, GateFailure, OpenGate } from '../../core/http.js'
 import { aList, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
+import type { ResourceSpec } from '../../core/resource.js'
 import { optionalPackage, type PackageFailure } from '../../data/codecs/optionalPackage.js'
-import { liveClock, liveTimers } from '../../live/clock.js'
+import { liveTimers } from '../../live/clock.js'
 import { importPackage } from '../../live/environment.js'
 import { liveFiles } from '../../live/files.js'
 import { liveGate } from '../../live/gate.js'
 import { liveIds } from '../../live/ids.js'
+import type { Lease } from '../resources/places.js'
+import { type ResourcePool, resourcePool } from '../resources/resourcePool.js'
 import { type AllowedOrigins, allowedOrigins, allowsDestination, checkAddress } from './browserOrigins.js'
 import { type ActionResult, type BrowserAction, type BrowserLimits, type BrowserPage, openPage } from './browserPage.js'
 import { clipped } from './clipped.js'
@@ -23,7 +26,6 @@ type Library = typeof import('playwright-core')
 
 export interface BrowserWorld {
   readonly files: Pick<Files, 'exists'>
-  readonly clock: Clock
   readonly timers: Timers
   readonly ids: Ids
   readonly openGate: OpenGate
@@ -88,7 +90,7 @@ const LIMITS: BrowserLimits = {
 }
 
 const liveWorld: BrowserWorld = {
-  ...{ files: liveFiles, clock: liveClock, timers: liveTimers, ids: liveIds, openGate: liveGate },
+  ...{ files: liveFiles, timers: liveTimers, ids: liveIds, openGate: liveGate },
   load: () => importPackage('playwright-core'),
 }
 
@@ -110,146 +112,146 @@ const launch = (lib: Library, gate: Gate, { limits, options }: Settings): Promis
     ...{ handleSIGINT: false, handleSIGTERM: false, handleSIGHUP: false }, // this program handles signals
   })
 
-interface Open {
+/** A page of the pool. */
+interface OpenPage {
+  readonly id: string
   readonly page: BrowserPage
-  step: number
-  usedMs: number
-  use: 'idle' | 'busy'
-}
-
-/** The pages of one browser. */
-interface Room {
   readonly chromium: Chromium
-  readonly pages: Map<string, Open>
 }
 
-const closePage = async ({ pages }: Room, id: string): Promise<void> => {
-  const open = pages.get(id)
-  pages.delete(id)
-  await open?.page.close().catch(() => {}) // the browser has ended, and the page with it
-}
+type Pages = ResourcePool<OpenPage, void, BrowserFailure>
 
-/**
- * Closes idle pages past their time limit, and if there are too many, the least recently used ones.
- */
-const makeRoom = async (room: Room, { limits, world }: Settings): Promise<'room' | 'full'> => {
-  const idle = [...room.pages]
-    .filter(([, { use }]) => use === 'idle')
-    .sort(([, one], [, other]) => one.usedMs - other.usedMs)
-  const now = world.clock.now()
-  const old = idle.filter(([, { usedMs }]) => now - usedMs > limits.idleMs)
-  const tooMany = Math.max(0, room.pages.size - old.length - limits.pages + 1)
-  const rest = idle.slice(old.length)
-  await Promise.all([...old, ...rest.slice(0, tooMany)].map(([id]) => closePage(room, id)))
-  return tooMany > rest.length ? 'full' : 'room'
-}
+/** Returns the tag under which a page waits for the next action of its conversation. */
+const tagOf = ({ page, step }: PageRef): string => JSON.stringify([page, step])
 
-const openNew = async (room: Room, settings: Settings): Promise<readonly [string, Open]> => {
+const openNew = async (chromium: Chromium, settings: Settings): Promise<OpenPage> => {
   const { options, world, allowed, limits } = settings
-  const context = await room.chromium.newContext({
+  const context = await chromium.newContext({
     ...{ acceptDownloads: false, serviceWorkers: 'block', permissions: [] },
     ...(options.viewport !== undefined && { viewport: options.viewport }),
   })
-  const open: Open = {
-    page: await openPage(context, { allowed, limits }),
-    step: 0,
-    usedMs: world.clock.now(),
-    use: 'busy',
+  return { id: world.ids.fresh(), page: await openPage(context, { allowed, limits }), chromium }
+}
+
+/** Makes the pool of pages. `living` resolves with the running browser. */
+const pagesOf = (living: () => Promise<Chromium>, settings: Settings): Pages => {
+  const { pages, idleMs, actionMs, launchMs } = settings.limits
+  const spec: ResourceSpec<OpenPage, void, BrowserFailure> = {
+    name: 'pages of the browser',
+    start: () =>
+      TE.tryCatch(
+        async () => openNew(await living(), settings),
+        (error) => ({ _tag: 'BrowserFailure', reason: clipped(errorMessage(error), 1000) }),
+      ),
+    end: ({ page }) => page.close().catch(() => {}), // the browser has ended, and the page with it
+    isAlive: ({ page }) => page.gone() === undefined,
   }
-  const id = world.ids.fresh()
-  room.pages.set(id, open)
-  return [id, open]
+  const { timers } = settings.world
+  return resourcePool(spec, { limit: pages, idleMs, waitMs: actionMs, startMs: launchMs, timers })
 }
 
 const NO_PAGE = 'no page is open: navigate first'
 
-/** Returns the page of a reference, or a new one if the action is `navigate`. */
+/** Leases the page of a reference, or a new one if the action is `navigate`. */
 const pageFor = async (
-  room: Room,
+  pages: Pages,
   ref: PageRef,
   action: BrowserAction,
-  settings: Settings,
-): Promise<readonly [string, Open] | BrowserOutcome> => {
-  const open = ref.page === null ? undefined : room.pages.get(ref.page)
-  const gone = open?.page.gone()
-  if (ref.page !== null && open !== undefined && gone === undefined && open.step === ref.step) {
-    if (open.use === 'busy') return { _tag: 'Gone', reason: 'the page is busy with another action' }
-    open.use = 'busy'
-    return [ref.page, open]
-  }
-  if (ref.page !== null && gone !== undefined) await closePage(room, ref.page)
+  signal: AbortSignal,
+): Promise<Lease<OpenPage> | BrowserOutcome> => {
+  const known = ref.page === null ? undefined : pages.take(tagOf(ref))
+  const gone = known?.resource.page.gone()
+  if (known !== undefined && gone === undefined) return known
+  await known?.end()
   if (action.action !== 'navigate') {
     const why = ref.page === null ? '' : `${gone ?? 'the page of this conversation no longer exists'}; `
     return { _tag: 'Gone', reason: `${why}${NO_PAGE}` }
   }
-  if ((await makeRoom(room, settings)) === 'full')
-    return { _tag: 'Dead', reason: `all ${room.pages.size} allowed pages are in use` }
-  return openNew(room, settings)
+  const lease = await pages.acquire({ args: undefined, signal })()
+  if (E.isRight(lease)) return lease.right
+  const isLate = lease.left._tag === 'ResourceFailure' && lease.left.kind === 'cancelled'
+  return { _tag: isLate ? 'Late' : 'Dead', reason: lease.left.reason }
 }
 
 const actOn = async (
-  room: Room,
-  [id, open]: readonly [string, Open],
+  lease: Lease<OpenPage>,
   action: BrowserAction,
-  { settings, signal }: { readonly settings: Settings; readonly signal: AbortSignal },
+  { settings, step, signal }: { readonly settings: Settings; readonly step: number; readonly signal: AbortSignal },
 ): Promise<BrowserOutcome> => {
   const { limits, world } = settings
+  const { id, page, chromium } = lease.resource
   const life = cancellation({ signal })
   const ring = world.timers.after(limits.actionMs, life.stop)
-  const result = await unlessAborted(open.page.act(action), life.signal)
+  const result = await unlessAborted(page.act(action), life.signal)
   ring()
   life.release()
-  open.use = 'idle'
-  open.usedMs = world.clock.now()
   if (result === ABORTED) {
-    await closePage(room, id)
+    await lease.end()
     const why = life.why() === 'stopped' ? `it took more than ${limits.actionMs} ms` : 'it was cancelled'
     return { _tag: 'Late', reason: `${why}, and the page was closed` }
   }
-  if (!room.chromium.isConnected()) return { _tag: 'Dead', reason: 'the browser has ended' }
-  if (E.isRight(result)) open.step++
-  if (open.step === 0) await closePage(room, id) // the navigation failed, and no conversation has this page
-  return { _tag: 'Done', result, page: { page: id, step: open.step } }
+  if (!chromium.isConnected()) {
+    await lease.end()
+    return { _tag: 'Dead', reason: 'the browser has ended' }
+  }
+  const next: PageRef = { page: id, step: E.isRight(result) ? step + 1 : step }
+  if (next.step === 0)
+    await lease.end() // the navigation failed, and no conversation has this page
+  else lease.keep(tagOf(next))
+  return { _tag: 'Done', result, page: next }
 }
 
-const browserOf = (lib: Library, gate: Gate, settings: Settings, first: Room): Browser => {
-  let room = first
-  let starting: Promise<Room> | undefined
+const browserOf = (lib: Library, gate: Gate, settings: Settings, first: Chromium): Browser => {
+  let chromium = first
+  let starting: Promise<Chromium> | undefined
   let isClosed = false
+  /** The references whose pages perform an action. */
+  const busy = new Set<string>()
   /** Returns the running browser. One that has ended is started again, without pages. */
-  const living = async (): Promise<Room> => {
-    if (room.chromium.isConnected()) return room
+  const living = async (): Promise<Chromium> => {
+    if (chromium.isConnected()) return chromium
     starting ??= launch(lib, gate, settings)
-      .then((chromium) => {
-        room = { chromium, pages: new Map() }
-        return room
-      })
+      .then(adopt)
       .finally(() => {
         starting = undefined
       })
     return starting
   }
+  const pages = pagesOf(living, settings)
+  const adopt = (started: Chromium): Chromium => {
+    chromium = started
+    started.on('disconnected', () => void pages.drain()) // its pages have ended with it
+    return started
+  }
+  adopt(first)
   return {
-    pages: () => room.pages.size,
+    pages: () => {
+      const { idle, leased } = pages.stats()
+      return idle + leased
+    },
     act: async (ref, action, signal) => {
       if (isClosed) return { _tag: 'Dead', reason: 'the browser was closed' }
       if (action.action === 'navigate') {
         const checked = checkAddress(settings.allowed, action.url)
         if (E.isLeft(checked)) return { _tag: 'Done', result: checked, page: ref }
       }
+      const tag = tagOf(ref)
+      if (busy.has(tag)) return { _tag: 'Gone', reason: 'the page is busy with another action' }
+      if (ref.page !== null) busy.add(tag)
       try {
-        const now = await living()
-        const found = await pageFor(now, ref, action, settings)
-        return '_tag' in found ? found : await actOn(now, found, action, { settings, signal })
-      } catch (error) {
-        return { _tag: 'Dead', reason: clipped(errorMessage(error), 1000) }
+        const lease = await pageFor(pages, ref, action, signal)
+        if ('_tag' in lease) return lease
+        const step = lease.tag === null ? 0 : ref.step
+        return await actOn(lease, action, { settings, step, signal })
+      } finally {
+        busy.delete(tag)
       }
     },
     close: async () => {
       isClosed = true
+      await pages.close()
       await starting?.catch(() => {}) // a browser that did not start needs no closing
-      await Promise.all([...room.pages.keys()].map((id) => closePage(room, id)))
-      await room.chromium.close()
+      await chromium.close()
       await gate.close()
     },
   }
@@ -302,7 +304,7 @@ export const openBrowser = (options: BrowserOptions): TE.TaskEither<BrowserFailu
     if (E.isLeft(gate)) return E.left({ _tag: 'BrowserFailure', reason: gate.left.reason, cause: gate.left })
     try {
       const chromium = await launch(lib.right, gate.right, settings)
-      return E.right(browserOf(lib.right, gate.right, settings, { chromium, pages: new Map() }))
+      return E.right(browserOf(lib.right, gate.right, settings, chromium))
     } catch (error) {
       await gate.right.close()
       const reason = clipped(errorMessage(error), 1000)
