@@ -15,7 +15,7 @@ const ALLOWED = {
   run: ['core', 'engine', 'data', 'text', 'envs', 'modules', 'objectives', 'collectors', 'agents', 'live'],
   tracking: ['core', 'data', 'text', 'run', 'live'],
   arena: ['core', 'engine', 'data', 'text', 'envs', 'modules', 'run', 'tracking', 'bench', 'live'],
-  serve: ['core', 'data', 'text', 'live', 'modules'],
+  serve: ['core', 'engine', 'data', 'text', 'live', 'modules', 'envs'],
   tinker: ['core', 'engine', 'data', 'text', 'modules', 'objectives', 'collectors', 'live', 'serve'],
   view: ['core', 'engine', 'data', 'text', 'modules', 'run', 'serve', 'live'],
   bench: ['core', 'engine', 'data', 'envs', 'live'],

@@ -1,7 +1,7 @@
 /** Trains any model on GSM8K by GRPO, sampling in this process or on a server with vLLM's protocol. */
 import * as T from 'tandem-rl'
 import { GSM8K } from 'tandem-rl/datasets'
-import { GSM8K_SYSTEM_PROMPT } from 'tandem-rl/envs'
+import { envOfTask, GSM8K_SYSTEM_PROMPT } from 'tandem-rl/envs'
 import { vLLMSampler } from 'tandem-rl/run'
 
 export const recipe = T.defineRecipe({
@@ -37,6 +37,7 @@ export const recipe = T.defineRecipe({
       .prefault({}),
   }),
   mayChange: ['engine'],
+  env: () => envOfTask((source) => (tasks) => T.GSM8KEnv({ source, ...tasks })),
   build: async (settings, context) => {
     const { engine, sampling } = settings
     const model = await T.orThrow(T.loadPretrained(settings.model))

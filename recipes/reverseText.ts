@@ -1,5 +1,6 @@
 /** Text reversal: a tokenizer and a model from scratch, supervised training, then GRPO. */
 import * as T from 'tandem-rl'
+import { envOfTask } from 'tandem-rl/envs'
 import { History, message } from 'tandem-rl/text'
 
 const LETTERS = [...'abcdefgh']
@@ -13,6 +14,12 @@ const words = (key: T.Key): T.TaskSource =>
     return { id: String(index), query: word, answer: [...word].reverse().join('') }
   })
 
+const env = (source: T.TaskSource) => (tasks: T.TaskContext) =>
+  T.MultiTurnEnv({
+    ...{ source, ...tasks, maxTurns: 1, solvedAt: 1 },
+    reply: ({ answer, task }) => ({ done: true, reward: answer === task.answer ? 1 : 0 }),
+  })
+
 export const recipe = T.defineRecipe({
   name: 'reverseText',
   summary: 'Train a tiny model from scratch that mostly repeats words, then train it by GRPO to reverse them.',
@@ -21,6 +28,7 @@ export const recipe = T.defineRecipe({
   }).extend({
     shown: T.z.number().int().positive().default(16_384).describe('reversed words for supervised training before GRPO'),
   }),
+  env: () => envOfTask(env),
   build: async (settings, context) => {
     const key = T.keyFromSeed(settings.seed)
     const shown = words(T.child(key, 'shown'))
@@ -52,11 +60,6 @@ export const recipe = T.defineRecipe({
         },
       ),
     )
-    const env = (source: T.TaskSource) => (tasks: T.TaskContext) =>
-      T.MultiTurnEnv({
-        ...{ source, ...tasks, maxTurns: 1, solvedAt: 1 },
-        reply: ({ answer, task }) => ({ done: true, reward: answer === task.answer ? 1 : 0 }),
-      })
     return T.policyRun(
       settings,
       {

@@ -1,5 +1,6 @@
 /** Word problems by GRPO, as in `npm start`: a 0.85M model learns to reason before it answers. */
 import * as T from 'tandem-rl'
+import { envOfTask } from 'tandem-rl/envs'
 import { DATASET_HELP } from 'tandem-rl/run'
 
 export const recipe = T.defineRecipe({
@@ -13,6 +14,7 @@ export const recipe = T.defineRecipe({
       .default(null)
       .describe('rows for evaluation; off: held-out rows of the data set'),
   }),
+  env: () => envOfTask((source) => (tasks) => T.GSM8KEnv({ source, ...tasks })),
   build: async (settings, context) => {
     const model = T.orThrow(await T.loadPretrained(settings.model)())
     const key = T.keyFromSeed(settings.seed)

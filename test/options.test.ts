@@ -203,6 +203,7 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   roundRobin: ['round', 'rounds'],
   rowBatches: ['names', 'name'],
   runTournament: ['plan', 'plans'],
+  rewardApp: ['maxRow', 'maxRows'],
   serveApp: ['engines', 'engine'],
   serveMetrics: ['ports', 'port', 1],
   solveGame: ['iteration', 'iterations', 1],

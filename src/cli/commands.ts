@@ -89,7 +89,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     name: 'serve',
     summary: "Serve a model over HTTP with vLLM's protocol: completions, chat, tokens in and out.",
     group: 'Serve:',
-    examples: ['tandem serve models/word-problems --port 8000', 'tandem serve runs/first --dev --enable-lora'],
+    examples: [
+      'tandem serve models/word-problems --port 8000',
+      'tandem serve runs/first --dev --enable-lora',
+      'tandem serve --env gsm8k --port 5000',
+    ],
     load: async () => {
       const [{ serveCommand }, { startServedEngine }] = await Promise.all([
         import('./serve.js'),

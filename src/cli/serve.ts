@@ -49,6 +49,8 @@ export type StartServedEngine = (model: ModelToServe, options: ServedEngineOptio
 
 interface ServeFlags extends EngineOptions, ListenFlags {
   readonly tinker?: true
+  readonly env?: string
+  readonly set?: readonly string[]
   readonly tinkerCheckpoints: string
   readonly servedModelName?: readonly string[]
   readonly apiKey?: readonly string[]
@@ -79,6 +81,10 @@ const start = async (given: string, flags: ServeFlags, startServed: StartServedE
   if (flags.tinker === true) {
     const { serveTinker } = await import('./serveTinker.js') // trains, which the other server does not
     return serveTinker(given, { ...flags, keys })
+  }
+  if (flags.env !== undefined) {
+    const { serveRewards } = await import('./serveRewards.js')
+    return serveRewards(flags.env, { ...flags, keys })
   }
   const model = await loadModel(given)
   const { engine, readAdapter } = await orFail(
@@ -132,6 +138,8 @@ export const serveCommand = (startServed: StartServedEngine): Command => {
     .option('--dev', 'enable endpoints that pause the engine and change its weights; they require no key')
     .option('--tinker', 'train and sample by the Tinker protocol instead')
     .option('--tinker-checkpoints <folder>', 'folder for checkpoints of --tinker', 'tinker-checkpoints')
+    .option('--env <recipe>', "serve rewards of a recipe's environment instead, for OpenRLHF")
+    .option('--set <settings...>', 'settings of that recipe, such as steps=10')
     .option('--enable-lora', 'enable endpoints that load and unload LoRA adapters')
     .addOption(new Option('--max-model-len <n>', 'most tokens of prompt and completion').argParser(positiveInteger))
     .addOption(new Option('--max-num-seqs <n>', 'most requests decoded at a time').argParser(positiveInteger))

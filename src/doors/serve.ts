@@ -91,3 +91,4 @@ export {
   type ServeOptions,
   type ServeWorld,
 } from '../serve/requests/served.js'
+export { type RewardApp, type RewardServerOptions, rewardApp } from '../serve/rewards/app.js'

@@ -4,6 +4,7 @@ import { z } from 'zod'
 import type { Agent } from '../agents/agent.js'
 import type { MessagesRow } from '../agents/conversations.js'
 import { aFunction, aList, anything, aText, checkOptions, type OptionKinds, unknownName } from '../core/options.js'
+import type { EnvOfTask } from '../envs/envOfTask.js'
 import type { OpenTraining } from './remoteTraining.js'
 import type { AnyRun } from './run.js'
 
@@ -49,6 +50,8 @@ export interface Recipe<S extends SettingsSchema = SettingsSchema> {
   readonly build: (settings: z.output<S>, context: BuildContext) => AnyRun | Promise<AnyRun>
   /** Makes the recipe's agent for `tandem agent run`. Default: none. */
   readonly agent?: (settings: z.output<S>, context: BuildContext) => RecipeAgent | Promise<RecipeAgent>
+  /** Makes the environment of a task for `tandem serve --env`, without a model. Default: none. */
+  readonly env?: (settings: z.output<S>) => EnvOfTask
   /**
    * Settings that may change on resume, as dotted paths, because they do not affect earlier
    * results. `steps` and everything under `keep` may always change.
@@ -62,6 +65,7 @@ export interface RecipeOptions<S extends SettingsSchema> {
   readonly settings: S
   readonly build: Recipe<S>['build']
   readonly agent?: NonNullable<Recipe<S>['agent']>
+  readonly env?: NonNullable<Recipe<S>['env']>
   /** Settings that may change on resume. Default: none. */
   readonly mayChange?: readonly string[]
 }
@@ -72,6 +76,7 @@ const DEFINE_RECIPE_OPTIONS: OptionKinds<RecipeOptions<never>> = {
   settings: anything,
   build: aFunction,
   agent: aFunction,
+  env: aFunction,
   mayChange: aList,
 }
 

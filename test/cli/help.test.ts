@@ -54,6 +54,7 @@ const FLAGS: Readonly<Record<string, readonly string[]>> = {
     ],
     ...['max-num-seqs', 'kv-cache-bytes', 'max-logprobs', 'max-body-bytes', 'logprobs-mode', 'tool-call-parser'],
     ...['seed', 'shutdown-seconds', 'backend', 'threads', 'help', 'tinker', 'tinker-checkpoints'],
+    ...['env', 'set'],
   ],
   capture: [
     ...['upstream', 'upstream-kind', 'upstream-model', 'upstream-key', 'upstream-seconds', 'model-folder'],

@@ -1,0 +1,203 @@
+/**
+ * A server of rewards in OpenRLHF's format, as a function from requests to responses.
+ *
+ * This folder holds the server that scores completions of other trainers. It does not hold rewards
+ * or environments (`src/envs`) or sockets (`src/live/httpServer.ts`).
+ */
+import * as tf from '@tensorflow/tfjs-core'
+import * as E from 'fp-ts/lib/Either.js'
+import { z } from 'zod'
+import { namedMessage } from '../../core/failure.js'
+import { child, type Key } from '../../core/key.js'
+import { aFunction, aNumber, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
+import type { Task } from '../../data/task.js'
+import { data } from '../../data/tensorDict/leaf.js'
+import { find, TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { discard } from '../../engine/scope.js'
+import { endedRows } from '../../envs/base/env.js'
+import type { EnvOfTask } from '../../envs/envOfTask.js'
+import { message } from '../../text/history/history.js'
+import { givenKey, isAuthorized, mayCome } from '../access.js'
+import { readJsonBody } from '../body.js'
+import { type ApiFailure, apiFailure, failureResponse, jsonResponse } from '../requests/failure.js'
+
+/** The options of a reward server. */
+export interface RewardServerOptions {
+  readonly env: EnvOfTask
+  /** Key of environments that draw random numbers. */
+  readonly key: Key
+  /** Most completions of a request. Default 1,024. */
+  readonly maxRows?: number
+  /** Largest request in bytes. Default 32 MiB. */
+  readonly maxBodyBytes?: number
+  readonly access?: { readonly apiKeys?: readonly string[]; readonly corsOrigins?: readonly string[] }
+}
+
+/** A reward server without a socket. */
+export interface RewardApp {
+  readonly fetch: (request: Request) => Promise<Response>
+}
+
+const OPTIONS: OptionKinds<RewardServerOptions> = {
+  ...{ env: aFunction, key: aRecord, maxRows: aNumber, maxBodyBytes: aNumber, access: aRecord },
+}
+
+const requestSchema = z.object({
+  query: z.array(z.string()),
+  prompts: z.array(z.string()),
+  labels: z.array(z.union([z.string(), z.number(), z.null()])),
+})
+
+/** A completion with the task that it answers. */
+interface Row {
+  readonly task: Task
+  readonly completion: string
+}
+
+interface Score {
+  readonly reward: number
+  readonly success: boolean
+}
+
+/** Tokens that end a completion. OpenRLHF decodes them with the text. */
+const END_TOKENS = ['<|im_end|>', '<|endoftext|>', '<|eot_id|>', '<|end_of_text|>', '<end_of_turn>', '</s>', '<eos>']
+
+const withoutEnd = (text: string): string => {
+  let rest = text.trimEnd()
+  for (;;) {
+    const end = END_TOKENS.find((token) => rest.endsWith(token))
+    if (end === undefined) return rest
+    rest = rest.slice(0, -end.length).trimEnd()
+  }
+}
+
+const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** Reads the fields of a task from a label: those of a JSON object, or its text as the answer. */
+const fieldsOf = (label: string): Readonly<Record<string, unknown>> => {
+  if (!label.trimStart().startsWith('{')) return { answer: label }
+  try {
+    const fields: unknown = JSON.parse(label)
+    return isRecord(fields) ? fields : { answer: label }
+  } catch {
+    return { answer: label }
+  }
+}
+
+/** The text of a request before its checks: equally many of each. */
+type Sent = z.output<typeof requestSchema>
+
+const rowOf = ({ query, prompts, labels }: Sent, i: number): E.Either<ApiFailure, Row> => {
+  const [text, prompt] = [query[i]!, prompts[i]!] // the lists have equal lengths
+  const at = text.indexOf(prompt) // a tokenizer may add a first token
+  if (at === -1) return E.left(apiFailure(422, `query[${i}] does not contain prompts[${i}]`, `query[${i}]`))
+  const fields = fieldsOf(String(labels[i] ?? ''))
+  const { answer = '' } = fields
+  if (typeof answer !== 'string') return E.left(apiFailure(422, `labels[${i}].answer must be a string`, `labels[${i}]`))
+  return E.right({
+    task: { ...fields, id: String(i), query: typeof fields.query === 'string' ? fields.query : prompt, answer },
+    completion: withoutEnd(text.slice(at + prompt.length)),
+  })
+}
+
+const rowsOf = (body: unknown, maxRows: number): E.Either<ApiFailure, readonly Row[]> => {
+  const read = requestSchema.safeParse(body)
+  if (!read.success) {
+    const [{ path, message: problem }] = read.error.issues as [z.core.$ZodIssue] // a failure has one
+    return E.left(apiFailure(422, `${path.join('.')}: ${problem}`, path.join('.')))
+  }
+  const { query, prompts, labels } = read.data
+  if (prompts.length !== query.length || labels.length !== query.length) {
+    const counts = `${query.length}, ${prompts.length} and ${labels.length}`
+    return E.left(apiFailure(422, `query, prompts and labels must have equal lengths, got ${counts}`))
+  }
+  if (query.length > maxRows)
+    return E.left(apiFailure(413, `at most ${maxRows} completions per request, got ${query.length}`))
+  return E.sequenceArray(query.map((_, i) => rowOf(read.data, i)))
+}
+
+/** Plays the completion as the first turn of its task, and returns what it earned. */
+const scoreOf = async (
+  { env: envOf, key }: RewardServerOptions,
+  { task, completion }: Row,
+  signal: AbortSignal,
+): Promise<E.Either<ApiFailure, Score>> => {
+  const env = envOf(task)
+  const failed = ({ reason }: { readonly reason: string }) => E.left(apiFailure(500, `row ${task.id}: ${reason}`))
+  const first = await env.reset(TensorDict({}, [1]), child(key, task.id))()
+  if (E.isLeft(first)) return failed(first.left)
+  const made: TensorDict[] = [first.right]
+  try {
+    const action = TensorDict({ history: { response: data([message('assistant', completion)]) } }, [1])
+    const next = await env.step(first.right, action, { signal })()
+    if (E.isLeft(next)) return failed(next.left)
+    const after = next.right as TensorDict // its further entries depend on the environment
+    made.push(after)
+    if (endedRows(after, 'done')[0] !== true)
+      return E.left(apiFailure(422, `row ${task.id}: the environment has several turns, and a reward needs only one`))
+    const reward = find(after, ['reward'])
+    return E.right({
+      reward: reward instanceof tf.Tensor ? reward.dataSync()[0]! : 0,
+      success: endedRows(after, 'success')[0] === true,
+    })
+  } finally {
+    env.release?.(made.at(-1)!)
+    discard(made)
+  }
+}
+
+const getReward = async (options: RewardServerOptions, request: Request): Promise<Response> => {
+  const { maxRows = 1024, maxBodyBytes = 32 * 2 ** 20 } = options
+  const body = await readJsonBody(request, { maxBytes: maxBodyBytes })
+  if (E.isLeft(body)) return failureResponse(body.left)
+  const rows = rowsOf(body.right, maxRows)
+  if (E.isLeft(rows)) return failureResponse(rows.left)
+  const scores: Score[] = []
+  for (const row of rows.right) {
+    const score = await scoreOf(options, row, request.signal)
+    if (E.isLeft(score)) return failureResponse(score.left)
+    scores.push(score.right)
+  }
+  const rewards = scores.map(({ reward }) => reward)
+  const success = scores.map((score) => (score.success ? 1 : 0))
+  return jsonResponse({ rewards, scores: rewards, extra_logs: { success } })
+}
+
+/**
+ * Makes a server that scores completions for OpenRLHF: `POST /get_reward` with `query`, `prompts`
+ * and `labels` returns `rewards`, `scores` and `extra_logs`.
+ *
+ * Each completion is the part of its query after the prompt, without end tokens. It is played as
+ * the only turn of a task. A label is the reference answer, or a JSON object with the fields of the
+ * task.
+ *
+ * Errors   every failure of a request is a response: 413 and 422 for what the client may change,
+ *          500 if an environment fails, which is never a reward of 0. Throws RangeError for unknown
+ *          options.
+ * Source   OpenRLHF 0.11.2, `openrlhf/utils/agent.py`.
+ *
+ * @example
+ * typeof rewardApp({ env: envOfTask((source) => (tasks) => GSM8KEnv({ source, ...tasks })), key: keyFromSeed(1) }).fetch // 'function'
+ */
+export const rewardApp = (options: RewardServerOptions): RewardApp => {
+  checkOptions('rewardApp', options, OPTIONS)
+  const { apiKeys = [], corsOrigins = [] } = options.access ?? {}
+  return {
+    fetch: async (request) => {
+      const { pathname } = new URL(request.url)
+      if (pathname === '/health') return jsonResponse({ status: 'healthy' })
+      if (!mayCome(request.headers, corsOrigins))
+        return failureResponse(apiFailure(403, 'Requests from pages of this origin are not allowed.'))
+      if (apiKeys.length > 0 && !(await isAuthorized(givenKey(request.headers), apiKeys)))
+        return failureResponse(apiFailure(401, 'The API key is missing or wrong.'))
+      if (pathname !== '/get_reward') return failureResponse(apiFailure(404, `There is no route ${pathname}.`))
+      if (request.method !== 'POST') return failureResponse(apiFailure(405, 'Send a POST request.'))
+      try {
+        return await getReward(options, request)
+      } catch (error) {
+        return failureResponse(apiFailure(500, `The environment failed: ${namedMessage(error)}`))
+      }
+    },
+  }
+}
