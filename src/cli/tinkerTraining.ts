@@ -22,10 +22,33 @@ export const remoteOptions = (): readonly Option[] => [
 ]
 
 /**
+ * Builds a run whose recipe opens the training of the flags.
+ *
+ * Errors   throws CommandError if the recipe does not open it, because it would train here.
+ */
+export const openedBy = async <R extends { readonly close: () => Promise<void> }>(
+  training: OpenTraining | undefined,
+  build: (context: { readonly training?: OpenTraining }) => Promise<R>,
+): Promise<R> => {
+  if (training === undefined) return build({})
+  let isOpened = false
+  const run = await build({
+    training: (request) => {
+      isOpened = true
+      return training(request)
+    },
+  })
+  if (isOpened) return run
+  await run.close()
+  throw new CommandError('this recipe trains in this process: --learner needs a recipe that uses policyRun')
+}
+
+/**
  * Returns the training of the flags; undefined without `--learner`. The key of the server is in the
  * variable TINKER_API_KEY.
  */
 export const remoteTraining = ({ learner, url, baseModel }: RemoteFlags): OpenTraining | undefined => {
+  if (learner === undefined && baseModel !== undefined) throw new CommandError('--base-model needs --learner tinker')
   if (learner === undefined) return undefined
   if (url === undefined || baseModel === undefined)
     throw new CommandError('--learner tinker needs --url and --base-model')

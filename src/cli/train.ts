@@ -36,7 +36,7 @@ import {
 import { barDisplay, type Display, jsonDisplay, lineDisplay } from './progress.js'
 import { type QueueFlags, queueLog, queueOptions } from './queue.js'
 import { addRecipeFlags } from './recipeFlags.js'
-import { type RemoteFlags, remoteOptions, remoteTraining } from './tinkerTraining.js'
+import { openedBy, type RemoteFlags, remoteOptions, remoteTraining } from './tinkerTraining.js'
 import { openTracking, type Tracking, type TrackingFlags, trackingOptions } from './tracking.js'
 
 interface TrainFlags extends EngineOptions, TrackingFlags, BuildFlags, RemoteFlags, Partial<QueueFlags> {
@@ -208,7 +208,8 @@ const start = async (planned: Planned, flags: Flags): Promise<void> => {
   const tracking = await openTracking(flags, say)
   try {
     const training = remoteTraining(flags)
-    const run = withQueue(await build(chosen, settings, { ...flags, ...(training && { training }) }), flags)
+    const built = await openedBy(training, (context) => build(chosen, settings, { ...flags, ...context }))
+    const run = withQueue(built, flags)
     say(`${engine.backend} backend (${engine.packageName}); recipe ${chosen.recipe.name}\n${estimateOf(run)}`)
     if (flags.dryRun === true) return await dryRun(run)
     say(`run folder ${folder}\n`)

@@ -4,6 +4,8 @@
  */
 import '../engine/defaultBackend.js'
 
+export { checkTinkerServer, type TinkerCheckOptions } from '../tinker/check/checkTinkerServer.js'
+export type { TinkerCheck, TinkerVerdict } from '../tinker/check/measure.js'
 export type { CallCounts, TinkerFailure, TinkerFetch } from '../tinker/client/calls.js'
 export type { Pending } from '../tinker/client/pending.js'
 export type { TinkerSampler, TinkerSampling } from '../tinker/client/sampler.js'

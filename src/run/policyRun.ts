@@ -316,6 +316,8 @@ export const policyRun: {
   if ('agent' in parts) return agentRun(settings, parts as AgentRunParts<Task>, context) // by the overloads
   const given = parts as PolicyRunParts<HistoryPrompt> // by the overloads
   checkOptions('policyRun', given, POLICY_RUN_PARTS)
+  if (given.sampler !== undefined && context.training !== undefined)
+    throw new RangeError('policyRun: a server that trains also samples: leave out sampler or --learner')
   if (context.training !== undefined) return remoteRun(settings, given, context.training)
   return builtRun(settings, given, context)
 }

@@ -13,6 +13,12 @@ import type { PolicyLoss } from '../objectives/policyLoss.js'
 import type { AnyOptimizer } from '../objectives/updates/grouped.js'
 import type { PolicySettings } from './settings.js'
 
+type RemoteGroup = 'sampling' | 'offPolicy' | 'lora' | 'compute'
+
+const CHOSEN_ALPHA = 'the server chooses the scale of adapters, mostly alpha 32 divided by the rank'
+const CHOSEN_TARGET = 'the server chooses the modules of adapters, mostly all linear layers'
+const CORRECTS = 'a correction needs log-probabilities of the trainer, which are not requested'
+
 /** The settings of a run that a server follows. */
 interface TrainingRequest {
   readonly config: DecoderConfig
@@ -43,11 +49,43 @@ interface RemoteTraining {
 /** Starts to train a model on a server. */
 export type OpenTraining = (request: TrainingRequest) => Promise<RemoteTraining>
 
-/** Errors: throws RangeError for settings that a server does not follow, all of them. */
-export const checkRemote = ({ sampling, offPolicy }: Pick<PolicySettings, 'sampling' | 'offPolicy'>): void =>
+/** Settings that have no effect on a server, and why. Their values here are the defaults. */
+const NO_EFFECT = {
+  lora: {
+    ...{ alpha: [16, CHOSEN_ALPHA], target: ['all-linear', CHOSEN_TARGET], scaling: ['alpha/rank', CHOSEN_ALPHA] },
+  },
+  compute: {
+    microBatch: [4096, 'the server splits batches'],
+    recompute: ['none', 'the server computes gradients'],
+    workers: [1, 'the server samples and computes gradients'],
+    dtype: [null, 'the weights stay on the server: download its archive'],
+  },
+  sampling: {
+    maxLag: [0, 'sampling and training take turns'],
+    stale: ['wait', 'no completion is stale'],
+    samplerThreads: [1, 'the server samples'],
+  },
+  offPolicy: {
+    oldLogProbs: ['sampled', 'ratios use the log-probabilities of the sampler'],
+    truncated: ['learn', 'completions at the limit are trained on'],
+    correction: ['none', CORRECTS],
+    correctionLow: [null, CORRECTS],
+    correctionHigh: [null, CORRECTS],
+    rejection: ['none', CORRECTS],
+    rejectionLimit: [null, CORRECTS],
+  },
+} as const satisfies {
+  readonly [G in RemoteGroup]: { readonly [K in keyof PolicySettings[G]]?: readonly [PolicySettings[G][K], string] }
+}
+
+/** Errors: throws RangeError for settings that have no effect on a server, all of them. */
+export const checkRemote = (settings: Pick<PolicySettings, RemoteGroup>): void =>
   refuse('training on a server', [
-    sampling.temperature !== 1 && `sampling.temperature must be 1, got ${sampling.temperature}`,
-    sampling.maxLag > 0 && 'sampling.maxLag must be 0',
-    offPolicy.oldLogProbs !== 'sampled' && `offPolicy.oldLogProbs must be sampled, got ${offPolicy.oldLogProbs}`,
-    offPolicy.truncated !== 'learn' && `offPolicy.truncated must be learn, got ${offPolicy.truncated}`,
+    settings.sampling.temperature !== 1 && `sampling.temperature must be 1, got ${settings.sampling.temperature}`,
+    ...Object.entries(NO_EFFECT).flatMap(([group, fields]) =>
+      Object.entries(fields).map(([name, [expected, why]]) => {
+        const given = (settings[group as RemoteGroup] as Readonly<Record<string, unknown>>)[name] // a field of its group
+        return given !== expected && `${group}.${name} must be ${expected ?? 'off'}, got ${given}: ${why}`
+      }),
+    ),
   ])

@@ -88,6 +88,8 @@ export const makeSampler = (calls: Calls, id: string): TinkerSampler => {
       if (sampled._tag === 'Left') return sampled
       const { promptLogProbs } = sampled.right
       if (promptLogProbs !== null && promptLogProbs.length === tokens.length) return TE.right(promptLogProbs)()
+      const hasNoFirst = promptLogProbs !== null && promptLogProbs.length === tokens.length - 1
+      if (hasNoFirst) return TE.right([null, ...promptLogProbs])() // SkyRL leaves out the first token
       const reason = `the server gave ${promptLogProbs?.length ?? 'no'} log-probabilities for ${tokens.length} tokens`
       return TE.left(calls.failure('unsupported', { call: '/asample', reason }))()
     },
