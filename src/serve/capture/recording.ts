@@ -52,34 +52,34 @@ const isLast = (event: GenerationEvent, completions: readonly Growing[]): boolea
   event._tag === 'Failed' || completions.every(({ finishReason }) => finishReason !== null)
 
 /**
- * Wraps an engine so that `told` is called once for each request when it has ended: finished,
- * failed, or abandoned by its reader. The last event of a request is passed on after `told` has
+ * Wraps an engine so that `onEnd` is called once for each request when it has ended: finished,
+ * failed, or abandoned by its reader. The last event of a request is passed on after `onEnd` has
  * resolved, so a client that has seen the end of a completion can rely on its record.
  *
- * Errors   a rejection of `told` ends the stream of the request.
+ * Errors   a rejection of `onEnd` ends the stream of the request.
  * Effects  those of the engine; it holds the tokens of running requests.
  */
-export const recordingEngine = (engine: LLMEngine, told: (record: RecordedGeneration) => Promise<void>): LLMEngine => ({
+export const recordingEngine = (engine: LLMEngine, onEnd: (record: RecordedGeneration) => Promise<void>): LLMEngine => ({
   ...engine,
   async *generate(request, options) {
     const completions = Array.from(
       { length: request.sampling.n },
       (): Growing => ({ tokens: [], text: '', finishReason: null, stopReason: null }),
     )
-    let isTold = false
-    const tell = async (failure: string | null): Promise<void> => {
-      if (isTold) return
-      isTold = true
-      await told({ request, completions, failure })
+    let isReported = false
+    const report = async (failure: string | null): Promise<void> => {
+      if (isReported) return
+      isReported = true
+      await onEnd({ request, completions, failure })
     }
     try {
       for await (const event of engine.generate(request, options)) {
         grow(completions, event)
-        if (isLast(event, completions)) await tell(event._tag === 'Failed' ? event.failure.reason : null)
+        if (isLast(event, completions)) await report(event._tag === 'Failed' ? event.failure.reason : null)
         yield event
       }
     } finally {
-      await tell(null)
+      await report(null)
     }
   },
 })
