@@ -59,7 +59,10 @@ const isLast = (event: GenerationEvent, completions: readonly Growing[]): boolea
  * Errors   a rejection of `onEnd` ends the stream of the request.
  * Effects  those of the engine; it holds the tokens of running requests.
  */
-export const recordingEngine = (engine: LLMEngine, onEnd: (record: RecordedGeneration) => Promise<void>): LLMEngine => ({
+export const recordingEngine = (
+  engine: LLMEngine,
+  onEnd: (record: RecordedGeneration) => Promise<void>,
+): LLMEngine => ({
   ...engine,
   async *generate(request, options) {
     const completions = Array.from(
