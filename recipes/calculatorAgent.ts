@@ -1,6 +1,6 @@
 /** A tiny model that mostly guesses learns by GRPO to call a calculator. */
 import * as T from 'tandem-rl'
-import { AsyncVerlConfig, AutoAgent } from 'tandem-rl/agents'
+import { type AgentOptions, AsyncVerlConfig, AutoAgent, agentMonitor } from 'tandem-rl/agents'
 import type { AgentTask } from 'tandem-rl/datasets'
 import { type ChatFormat, makeParams } from 'tandem-rl/models'
 import { History, message } from 'tandem-rl/text'
@@ -40,8 +40,7 @@ const WRITTEN = {
 
 /** A conversation for training the start model: three of five guess, the others call the tool. */
 const conversationOf = ({ id, query, answer }: T.Task, chosen: Chosen, key: T.Key): History => {
-  const { call, result, final } = WRITTEN[chosen.agent]
-  const asked = message('user', query)
+  const [{ call, result, final }, asked] = [WRITTEN[chosen.agent], message('user', query)]
   if (T.uniform(key) < 0.6)
     return History([asked, message('assistant', `${final}${16 + T.uniformInteger(key, 75, 1)}`)])
   const called = [message('assistant', call.replace('{}', id)), message('user', `${result}${answer}`)]
@@ -70,9 +69,9 @@ const startModel = (chosen: Chosen, { onProgress }: T.BuildContext) => {
 }
 
 /** The agent. Its backend is the trainer's engine, or none where only its environment is played. */
-const agentOf = (chosen: Chosen, backendConfig = AsyncVerlConfig()) =>
+const agentOf = (chosen: Chosen, { backendConfig = AsyncVerlConfig(), ...given }: Partial<AgentOptions<AgentTask>>) =>
   AutoAgent.fromConfig<AgentTask>({
-    ...{ agentType: chosen.agent, modelNameOrPath: 'tiny', systemPrompt: '', backendConfig },
+    ...{ agentType: chosen.agent, modelNameOrPath: 'tiny', systemPrompt: '', backendConfig, ...given },
     tools: [calculator({ name: 'code_interpreter' })],
     rewardFn: ({ prediction, answer }) => (prediction.replace(/^(?:Final Answer:|It is) /, '') === answer ? 1 : 0),
   })
@@ -83,17 +82,18 @@ export const recipe = T.defineRecipe({
   settings,
   build: async (chosen, context) => {
     const model = await startModel(chosen, context)
-    const env = (source: T.TaskSource) => (tasks: T.TaskContext) =>
-      agentOf(chosen).env({ source, ...tasks, maxTurns: 3 })
+    const { metrics, ...toolOptions } = agentMonitor() // `onCall`, for training alone
+    const env = (source: T.TaskSource, given: Partial<AgentOptions<AgentTask>>) => (tasks: T.TaskContext) =>
+      agentOf(chosen, given).env({ source, ...tasks, maxTurns: 3 })
     const source = T.shuffled(T.taskList('sums', training), T.child(T.keyFromSeed(chosen.seed), 'order'))
-    const evaluated = [{ env: env(T.taskList('held-out sums', heldOut)) }]
-    return T.policyRun(chosen, { model, env: env(source), heldOut: evaluated }, context)
+    const evaluated = [{ env: env(T.taskList('held-out sums', heldOut), {}) }]
+    return T.policyRun(chosen, { model, metrics, env: env(source, { toolOptions }), heldOut: evaluated }, context)
   },
   agent: async (chosen, context) => {
     const { config, arrays, text } = await startModel(chosen, context)
     const { maxNewTokens, temperature } = chosen.sampling
     const engine = T.TransformersWrapper({ config, params: makeParams(arrays) })
-    const agent = agentOf(chosen, AsyncVerlConfig({ engine, text, maxNewTokens, temperature }))
+    const agent = agentOf(chosen, { backendConfig: AsyncVerlConfig({ engine, text, maxNewTokens, temperature }) })
     return { agent, messages: (i) => ({ ...heldOut[i % heldOut.length]! }), maxTurns: 3 }
   },
 })

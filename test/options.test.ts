@@ -17,6 +17,7 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   adapterFiles: ['baseModels', 'baseModel', 1],
   AdaptiveKLController: ['initials', 'initial'],
   AddThinkingPrompt: ['undo_done', 'undoDone'],
+  agentMonitor: ['pool', 'pools'],
   agentPolicy: ['policie', 'policies'],
   agentTemplate: ['speechs', 'speech'],
   aiSDKWrapper: ['captures', 'capture'],

@@ -25,6 +25,7 @@ import { type AgentParts, type AgentSource, agentEnv } from './agentEnv.js'
 import type { BackendSeat } from './backends/backend.js'
 import { type ReadRows, readRows, type ThrownChain } from './chainRows.js'
 import type { ChainHappening, ChainObserver, ChainPlace } from './events.js'
+import { callTimer } from './monitor.js'
 import type { ChainCall, ChainTrajectory } from './trajectory.js'
 
 /** The parts that all chains of a run share. */
@@ -61,7 +62,7 @@ interface Chain {
 const chainOf = ({ tasks, observers, clock, key }: ChainRules, groupIdx: number, chainIdx: number): Chain => {
   const groupId = `${groupIdx}:${tasks[groupIdx]!.id}`
   const place = { groupId, groupIdx, chainIdx, chainId: `${groupId}/${chainIdx}` }
-  const started = new Map<unknown, number>()
+  const timed = callTimer(clock)
   const emit = (happening: ChainHappening): void => {
     for (const observer of observers) observer({ ...happening, ...place })
   }
@@ -70,14 +71,10 @@ const chainOf = ({ tasks, observers, clock, key }: ChainRules, groupIdx: number,
     key: child(child(key, groupIdx), chainIdx),
     onCall: (event) => {
       const { turn } = chain
-      if (event.type === 'start') {
-        started.set(event.call, clock.now())
-        emit({ type: 'tool_call_start', turn, call: event.call })
-        return
-      }
-      const ms = clock.now() - (started.get(event.call) ?? clock.now())
-      chain.calls.push({ name: event.call.name, outcome: event.outcome, ms })
-      emit({ type: 'tool_call_end', turn, call: event.call, outcome: event.outcome, ms })
+      const ended = timed(event)
+      if (ended !== undefined) chain.calls.push(ended)
+      if (event.type === 'start') emit({ type: 'tool_call_start', turn, call: event.call })
+      else emit({ type: 'tool_call_end', turn, call: event.call, outcome: event.outcome, ms: ended?.ms ?? 0 })
     },
   }
   return chain

@@ -1,8 +1,8 @@
 /** Metrics of chains, under AgentFly's names. */
 import { textOf } from '../text/history/history.js'
-import type { AgentRunResult, ChainTrajectory } from './trajectory.js'
+import type { AgentRunResult, ChainCall, ChainTrajectory } from './trajectory.js'
 
-const mean = (values: readonly number[]): number =>
+export const mean = (values: readonly number[]): number =>
   values.length === 0 ? 0 : values.reduce((sum, value) => sum + value, 0) / values.length
 
 /** The mean, the largest and the smallest value. Empty without values. */
@@ -16,8 +16,7 @@ const spread = (name: string, values: readonly number[]): Readonly<Record<string
       }
 
 /** Counts, failures and latency of each tool. */
-const toolMetrics = (chains: readonly ChainTrajectory[]): Readonly<Record<string, number>> => {
-  const calls = chains.flatMap((chain) => chain.calls)
+export const toolMetrics = (calls: readonly ChainCall[]): Readonly<Record<string, number>> => {
   const names = [...new Set(calls.map(({ name }) => name))]
   return Object.assign(
     {},
@@ -108,6 +107,6 @@ export const agentMetrics = ({ trajectories }: AgentRunResult): Readonly<Record<
     ),
     ...times,
     ...authorMetrics(played),
-    ...toolMetrics(played),
+    ...toolMetrics(played.flatMap(({ calls }) => calls)),
   }
 }

@@ -85,8 +85,8 @@ export interface AgentRunResult {
 
 type TurnTokens = NonNullable<ChainTurn['tokens']>
 
-/** The number of leading items that two lists share. */
-const sharedLength = (a: readonly number[], b: readonly number[], from: number): number => {
+/** The number of leading items that two lists share. The first `from` are known to be equal. */
+export const sharedLength = (a: ArrayLike<number>, b: ArrayLike<number>, from: number): number => {
   let length = from
   while (length < a.length && length < b.length && a[length] === b[length]) length++
   return length

@@ -53,6 +53,7 @@ export {
 export type { ChainEvent, ChainHappening, ChainObserver, ChainPlace } from '../agents/events.js'
 export type { AgentKind, ReadReply, TextReader } from '../agents/kinds/kind.js'
 export { agentMetrics } from '../agents/metrics.js'
+export { type AgentMonitor, type AgentMonitorOptions, agentMonitor } from '../agents/monitor.js'
 export { type ChainProgress, consoleObserver, progressLine, progressObserver } from '../agents/observers.js'
 export type {
   AgentRunResult,

@@ -44,6 +44,8 @@ export interface PoolPlaces<R, A, F extends Reasoned> extends PlacesOptions {
   readonly idle: Set<Idle<R>>
   readonly endings: Set<Promise<void>>
   readonly count: { leased: number; starting: number; started: number; failed: number; ended: number }
+  /** The most resources leased at once since it was last read. */
+  readonly mostLeased: Cell<number>
   /** After `closed`, what is given back is ended. */
   readonly door: Cell<'open' | 'closed'>
   /** Called when a place or a resource has become free. */
@@ -69,6 +71,7 @@ export const emptyPlaces = <R, A, F extends Reasoned>(
   idle: new Set(),
   endings: new Set(),
   count: { leased: 0, starting: 0, started: 0, failed: 0, ended: 0 },
+  mostLeased: cell(0),
   door: cell<'open' | 'closed'>('open'),
   onFree,
 })
@@ -140,9 +143,10 @@ export const leaseOf = <R, A, F extends Reasoned>(
   resource: R,
   tag: string | null,
 ): Lease<R> => {
-  const { count, spec } = places
+  const { count, mostLeased, spec } = places
   let isOver = false
   count.leased++
+  mostLeased.set(Math.max(mostLeased.get(), count.leased))
   /** Does `give` at the first call only: a lease ends once. */
   const once = async (give: () => Promise<void> | void): Promise<void> => {
     if (isOver) return

@@ -61,6 +61,11 @@ export interface ResourcePool<R, A = void, F extends { readonly reason: string }
    */
   readonly warm: (count: number, args: A) => TaskEither<F | ResourceFailure, void>
   readonly stats: () => ResourceStats
+  /**
+   * Returns the most resources that were leased at once since the previous call, and starts anew
+   * from those that are leased now.
+   */
+  readonly mostLeased: () => number
   /** Ends the idle resources. Resolves when they are gone. */
   readonly drain: () => Promise<void>
   /**
@@ -153,6 +158,11 @@ export const resourcePool = <R, A = void, F extends Reasoned = ResourceFailure>(
       return places.door.get() === 'closed' ? closedIn(places) : E.right(undefined)
     },
     stats: () => ({ idle: idle.size, ending: endings.size, waiting: queue.line.size, ...count }),
+    mostLeased: () => {
+      const most = places.mostLeased.get()
+      places.mostLeased.set(count.leased)
+      return most
+    },
     drain,
     close: async () => {
       places.door.set('closed')

@@ -130,6 +130,18 @@ describe('resourcePool', () => {
     await pool.close()
   })
 
+  it('counts the most resources that were leased at once since the previous reading', async () => {
+    const pool = resourcePool(things().spec)
+    const [a, b] = [await leased(pool.acquire({ args })()), await leased(pool.acquire({ args })())]
+    await a.end()
+    await b.end()
+    const c = await leased(pool.acquire({ args })())
+    expect([pool.stats().leased, pool.mostLeased(), pool.mostLeased()]).toEqual([1, 2, 1])
+    await c.end()
+    expect([pool.mostLeased(), pool.mostLeased()]).toEqual([1, 0]) // it began with one in use
+    await pool.close()
+  })
+
   it('ends the longest idle resource to make room, and serves those who wait in their order', async () => {
     const { spec, alive } = things()
     const pool = resourcePool(spec, { limit: 2 })
