@@ -10,7 +10,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import { aFunction, aText, checkOptions } from '../../core/options.js'
+import { aFunction, aRecord, aText, checkOptions } from '../../core/options.js'
 import { optionalPackage, type PackageFailure } from '../../data/codecs/optionalPackage.js'
 import { importPackage } from '../../live/environment.js'
 import { type Tool, tool } from './tool.js'
@@ -25,8 +25,13 @@ export interface DocumentedToolFailure {
 }
 
 export interface DocumentedToolOptions {
-  /** The function. Its name is looked up in the source and becomes the name of the tool. */
+  /**
+   * The function, or a method of `self`. Its name is looked up in the source and becomes the name
+   * of the tool.
+   */
   readonly run: (...args: never) => string | Promise<string>
+  /** The object that a method is called on: the `this` of `run`. Default: none. */
+  readonly self?: object
   /** The source file of the function: TypeScript, or JavaScript with types in JSDoc. */
   readonly source: string
   /** Overrides the name of the tool. */
@@ -129,6 +134,8 @@ const signatureOf = (ts: Compiler, node: FunctionNode): E.Either<string, Signatu
  * Makes a tool from a function with types and JSDoc. Its parameters become arguments with the same
  * names, types (string, number, boolean, literals, unions, lists, records) and `@param`
  * descriptions. The function returns the observation. An exception becomes an error observation.
+ * A method that uses `this` needs its object: `{ run: agent.look, self: agent, source }`, or `run:
+ * agent.look.bind(agent)`.
  *
  * Errors   `Left(PackageFailure)` if `typescript` is not installed; `Left(DocumentedToolFailure)`
  *          if the source has no such function, or if it lacks a description or a type with a JSON
@@ -141,26 +148,29 @@ const signatureOf = (ts: Compiler, node: FunctionNode): E.Either<string, Signatu
 export const documentedTool = (
   options: DocumentedToolOptions,
 ): TE.TaskEither<PackageFailure | DocumentedToolFailure, Tool> => {
-  checkOptions('documentedTool', options, { run: aFunction, source: aText, name: aText, load: aFunction })
-  const { run, source, load = () => importPackage('typescript') } = options
-  const call = run as (...args: readonly unknown[]) => string | Promise<string> // its arguments are checked by their schemas
+  checkOptions('documentedTool', options, {
+    ...{ run: aFunction, self: aRecord, source: aText, name: aText, load: aFunction },
+  })
+  const { run, self, source, load = () => importPackage('typescript') } = options
+  const call = run.bind(self) as (...args: readonly unknown[]) => string | Promise<string> // arguments are checked by their schemas
+  const ownName = run.name.replace(/^bound /, '') // of a method that was bound to its object
   return pipe(
     optionalPackage('typescript', 'a tool from JSDoc', load as () => Promise<{ readonly default: Compiler }>), // cast: what the package exports
     TE.chainW(({ default: ts }) => {
-      const node = functionIn(ts, source, run.name)
+      const node = functionIn(ts, source, ownName)
       const signature = node === undefined ? E.left('it is not in the source') : signatureOf(ts, node)
       return TE.fromEither(
         E.mapLeft(
           (reason: string): DocumentedToolFailure => ({
             _tag: 'DocumentedToolFailure',
-            reason: `the function '${run.name}': ${reason}`,
+            reason: `the function '${ownName}': ${reason}`,
           }),
         )(signature),
       )
     }),
     TE.map(({ description, parameters }) =>
       tool({
-        name: options.name ?? run.name,
+        name: options.name ?? ownName,
         description,
         parameters: Object.fromEntries(parameters) as z.ZodRawShape, // zod's own schemas
         initial: null,

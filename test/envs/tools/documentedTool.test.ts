@@ -27,6 +27,19 @@ const agent = {
   },
 }
 
+class Notebook {
+  readonly #lines: string[] = []
+
+  /**
+   * Adds a line.
+   * @param line the text of the line
+   */
+  async note(line: string): Promise<string> {
+    this.#lines.push(line)
+    return `${this.#lines.length} lines`
+  }
+}
+
 const undocumented = (x: number): string => `${x}`
 /** Has a type that JSON does not know. */
 const strange = (when: Date): string => `${when}`
@@ -58,6 +71,21 @@ describe('documentedTool', () => {
     expect(await call(total, { numbers: [1, 2.6], options: { round: true } })).toBe('4')
     expect(await call(agent.greet, { name: 'Ada' })).toBe('Hello, Ada')
     expect(await (await made(cut)).call({ text: 1 } as never, context)()).toMatchObject({ left: { kind: 'arguments' } })
+  })
+
+  it('calls a method on its object, given as self or bound', async () => {
+    const notebook = new Notebook()
+    const given = orThrow(await documentedTool({ run: notebook.note, self: notebook, source })())
+    const bound = await made(notebook.note.bind(notebook))
+    for (const each of [given, bound])
+      expect(each).toMatchObject({
+        ...{ name: 'note', description: 'Adds a line.' },
+        parameters: { properties: { line: { type: 'string', description: 'the text of the line' } } },
+      })
+    expect(orThrow(await given.call({ line: 'a' } as never, context)()).content).toBe('1 lines') // arguments as JSON
+    expect(orThrow(await bound.call({ line: 'b' } as never, context)()).content).toBe('2 lines') // arguments as JSON
+    const alone = await (await made(notebook.note)).call({ line: 'c' } as never, context)() // arguments as JSON
+    expect(alone).toMatchObject({ left: { kind: 'failed' } })
   })
 
   it('says what the source lacks', async () => {
