@@ -156,6 +156,9 @@ describe('games by name', () => {
   })
 
   it('are refused with a suggestion, and so are their options', () => {
+    expect(() => gameNamed('chess')).toThrow(
+      "pass anyGame(chess({ library: await import('chess.js') })) to planTournament",
+    )
     expect(() => gameNamed('tic_tac_to')).toThrow("unknown game 'tic_tac_to': did you mean 'tic_tac_toe'?")
     expect(() => gameNamed('connect_four', { column: 7 })).toThrow("did you mean 'columns'?")
     expect(() => gameNamed('tic_tac_toe', { size: 4 })).toThrow('the game has no options')

@@ -12,6 +12,7 @@ import { minimaxPlayer } from '../../src/arena/players/minimax.js'
 import { anyGame, type Player, playerFailure } from '../../src/arena/players/player.js'
 import { randomPlayer } from '../../src/arena/players/simple.js'
 import { keyFromSeed, uniform } from '../../src/core/key.js'
+import { chess } from '../../src/envs/games/chess.js'
 import type { Game } from '../../src/envs/games/game.js'
 import type { IllegalMoveRule } from '../../src/envs/games/illegalMove.js'
 import { kuhnPoker } from '../../src/envs/games/kuhnPoker.js'
@@ -107,6 +108,13 @@ describe('games', () => {
       expect(moves.map(({ player }) => player)).toEqual([0, 1])
       expect(returns).toHaveLength(2)
     }
+  })
+
+  it('are of any game, such as chess, whose rules are a package', async () => {
+    const plans = plan(anyGame(chess({ library: await import('chess.js') })), [a, b], { episodes: 1 })
+    const { games } = await rightOf(runTournament({ plans, illegalMove: forfeit, maxRounds: { chess: 2 } }))
+    expect(games[0]!.moves).toHaveLength(4)
+    expect(games[0]).toMatchObject({ game: 'chess', end: 'truncated' })
   })
 
   it('are truncated at a limit of rounds, without a result', async () => {

@@ -65,17 +65,25 @@ const GAMES: Readonly<Record<string, MakeGame>> = {
 /** The names of all games. */
 export const GAME_NAMES: readonly string[] = Object.keys(GAMES)
 
+/** How to play the games that a configuration cannot make. */
+const ELSEWHERE: Readonly<Record<string, string>> = {
+  chess:
+    "chess needs a package: in a program, pass anyGame(chess({ library: await import('chess.js') })) to planTournament",
+}
+
 /**
  * Makes the game of a name. Its own name is the given one, with the options in parentheses.
  *
  * Errors   throws RangeError for an unknown name, with the nearest known one, and for wrong
- *          options.
+ *          options. Chess has no name here, because its package is loaded asynchronously: the
+ *          error names the function to use.
  *
  * @example
  * gameNamed('kuhn_poker', { players: 3 }).name // 'kuhn_poker(players=3)'
  */
 export const gameNamed = (name: string, options: GameOptions = {}): Game => {
   const make = Object.hasOwn(GAMES, name) ? GAMES[name] : undefined
+  if (Object.hasOwn(ELSEWHERE, name)) throw new RangeError(ELSEWHERE[name])
   if (make === undefined)
     throw new RangeError(`${unknownName('game', name, GAME_NAMES)} (the games are ${GAME_NAMES.join(', ')})`)
   const given = Object.entries(options).map(([option, value]) => `${option}=${JSON.stringify(value)}`)
