@@ -1,4 +1,7 @@
-/** Agents with the clients that people have, over a real socket: what the proxy captured is what the engine sampled. */
+/**
+ * Agents with the clients that people have, over a real socket: what `captureApp` captured is what
+ * the engine sampled.
+ */
 
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import Anthropic from '@anthropic-ai/sdk'

@@ -1,4 +1,4 @@
-/** `/v1/messages`: Anthropic's form of requests, answers, streams and errors. */
+/** `/v1/messages` of `serveApp`: Anthropic's form of requests, answers, streams and errors. */
 import { describe, expect, it } from 'vitest'
 import { type Json, post, saying, scripted, served, tokenizer } from '../../kit/served.js'
 
