@@ -115,7 +115,7 @@ const optionsIn = (text: string): readonly string[] => [
 
 const commands = {
   ...{ train: await trainCommand([]), eval: await evalCommand([]), replay: replayCommand() },
-  ...{ view: viewCommand(), doctor: doctorCommand(), sample: sampleCommand(), bench: await benchCommand([]) },
+  ...{ doctor: doctorCommand(), sample: sampleCommand(), bench: await benchCommand([]) },
 }
 
 /** Only its options are looked at: no engine is started. */
@@ -124,6 +124,7 @@ const served = serveCommand(start)
 const captured = captureCommand({ connect: connectUpstream, start })
 const worker = await workerCommand([])
 const arena = arenaCommand()
+const view = viewCommand()
 const agent = (await agentCommand(['run'])).commands[0]!
 
 const knownOptions = (command: { readonly options: readonly { readonly long?: string | undefined }[] }): string[] => [
@@ -160,7 +161,7 @@ describe('options in the guide', () => {
 
   it('in the text of all pages exist in one of the commands', () => {
     const known = [
-      ...Object.values({ ...commands, served, captured, worker, arena, agent }).flatMap(knownOptions),
+      ...Object.values({ ...commands, served, captured, worker, arena, view, agent }).flatMap(knownOptions),
       '--peer',
       '--runs',
     ]

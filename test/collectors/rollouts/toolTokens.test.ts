@@ -107,7 +107,7 @@ describe('tokens of tools', () => {
     expect(texts[0]).toContain('"name": "whisper"')
     expect(texts[0]).toContain('"name": "calculator"')
     expect(texts[1]!.startsWith(`${texts[0]}\n<|im_start|>user\n<tool_response>\nzzz\n</tool_response>`)).toBe(true)
-    expect(texts[3]).toMatch(/<tool_response>\nerror: the arguments do not fit[^<]*<\/tool_response>/)
+    expect(texts[3]).toMatch(/<tool_response>\nerror: invalid arguments[^<]*<\/tool_response>/)
     const learned = full.map((row, i) =>
       tokenizer.decode(
         row.filter((_, t) => masks[i]![t] === 1),
