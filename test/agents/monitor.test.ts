@@ -40,7 +40,7 @@ const adding = () => {
   return { add, environment }
 }
 
-/** A clock that goes on by 5 ms with each reading. */
+/** A clock that advances by 5 ms with each reading. */
 const steadyClock = () => {
   let now = 0
   return { now: () => (now += 5), breathe: async () => {} }

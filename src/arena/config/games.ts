@@ -65,7 +65,7 @@ const GAMES: Readonly<Record<string, MakeGame>> = {
 /** The names of all games. */
 export const GAME_NAMES: readonly string[] = Object.keys(GAMES)
 
-/** How to play the games that a configuration cannot make. */
+/** Errors for the games that a configuration cannot make. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
   chess:
     "chess needs a package: in a program, pass anyGame(chess({ library: await import('chess.js') })) to planTournament",
