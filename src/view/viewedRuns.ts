@@ -106,7 +106,7 @@ export const runRow = async (files: Files, { id, folder, log }: ViewedRun): Prom
     data: textOrNull(settings.dataset) ?? (recipe === null ? null : 'generated'),
     ...{ command: null, version: null, machine: records.machine },
     ...{ tags: note.tags ?? [], note: note.note ?? '' },
-    ...{ last: lastOf(records), source: 'tandem' },
+    last: lastOf(records),
   }
 }
 
