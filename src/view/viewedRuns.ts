@@ -73,8 +73,10 @@ export const viewedRuns = (files: Files, folders: readonly string[]): (() => Pro
 /** A log that changed within this time belongs to an active run, in milliseconds. */
 const ACTIVE = 60_000
 
-const stateOf = ({ status, updatedAt }: RunLog): RunState => {
+const stateOf = ({ status, updatedAt, lock }: RunLog): RunState => {
+  if (lock === 'held') return 'running'
   if (status === 'finished') return 'finished'
+  if (lock === 'stale') return 'stopped'
   return updatedAt !== null && Date.now() - Date.parse(updatedAt) < ACTIVE && status === null ? 'running' : 'stopped'
 }
 
@@ -93,7 +95,7 @@ const lastOf = ({ steps, evaluations }: RunLog): RunRow['last'] => {
 /** Returns the row of a run in the list of runs. */
 export const runRow = async (files: Files, { id, folder, log }: ViewedRun): Promise<RunRow> => {
   const [records, note] = [await log(), await readNote(files, folder)]
-  const { settings, recipe } = records.config
+  const { settings, recipe, start } = records.config
   return {
     ...{ id, folder },
     name: note.name ?? folder.split('/').at(-1) ?? id,
@@ -104,7 +106,7 @@ export const runRow = async (files: Files, { id, folder, log }: ViewedRun): Prom
     ...{ startedAt: records.startedAt, updatedAt: records.updatedAt },
     model: textOrNull(settings.model),
     data: textOrNull(settings.dataset) ?? (recipe === null ? null : 'generated'),
-    ...{ command: null, version: null, machine: records.machine },
+    ...{ command: start?.command ?? null, version: start?.version ?? null, machine: records.machine },
     ...{ tags: note.tags ?? [], note: note.note ?? '' },
     last: lastOf(records),
   }
