@@ -1,8 +1,9 @@
 /** The runs of some folders, with the answers about each. */
+import { z } from 'zod'
 import type { Files } from '../core/capabilities.js'
 import { orThrow } from '../core/failure.js'
 import { bestEvaluation } from '../data/runLayout.js'
-import { DEFAULT_ALARM_LIMITS, watchSteps } from '../run/alarms.js'
+import { ALARM_KINDS, type AlarmLimits, DEFAULT_ALARM_LIMITS, watchSteps } from '../run/alarms.js'
 import type { TrajectoryRecord } from '../run/records.js'
 import { metricColumns } from './metricColumns.js'
 import { readAnnotations, readNote } from './notes.js'
@@ -112,13 +113,23 @@ export const runRow = async (files: Files, { id, folder, log }: ViewedRun): Prom
   }
 }
 
-const alarmsOf = async (files: Files, { steps, paths }: RunLog): Promise<readonly AlarmRow[]> => {
-  const saved = orThrow(await files.list(paths.alarms)())
+const limitsSchema = z.object({
+  keep: z.object({ alarmLimits: z.partialRecord(z.enum(ALARM_KINDS), z.number().nullable()) }),
+})
+
+/** Returns the limits of `keep.alarmLimits`, and the default limits of the other alarms. */
+const limitsOf = ({ config }: RunLog): AlarmLimits => {
+  const parsed = limitsSchema.safeParse(config.settings)
+  return { ...DEFAULT_ALARM_LIMITS, ...(parsed.success ? parsed.data.keep.alarmLimits : {}) }
+}
+
+const alarmsOf = async (files: Files, log: RunLog): Promise<readonly AlarmRow[]> => {
+  const saved = orThrow(await files.list(log.paths.alarms)())
   const batchOf = (step: number): string | null => {
     const name = `step-${String(step).padStart(6, '0')}`
     return saved.includes(name) ? `alarms/${name}` : null
   }
-  return watchSteps(steps, DEFAULT_ALARM_LIMITS).alarms.map((alarm) => ({
+  return watchSteps(log.steps, limitsOf(log)).alarms.map((alarm) => ({
     ...alarm,
     batch: batchOf(alarm.since) ?? batchOf(alarm.step),
   }))

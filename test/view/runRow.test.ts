@@ -5,7 +5,7 @@ import { liveFiles } from '../../src/live/files.js'
 import { liveLocks } from '../../src/live/lock.js'
 import { runLock } from '../../src/run/runFolder.js'
 import { phasesOf } from '../../src/view/metricColumns.js'
-import { runRow, viewedRuns } from '../../src/view/viewedRuns.js'
+import { runAnswer, runRow, viewedRuns } from '../../src/view/viewedRuns.js'
 import { rightOf } from '../kit/results.js'
 import { useTemporaryFolder } from '../kit/runs.js'
 import { writeRun } from '../kit/writtenRun.js'
@@ -57,6 +57,19 @@ describe('runRow', () => {
     writeFileSync(runLock(path('killed')), JSON.stringify({ ...holder, pid: 2 ** 22 + 1 }))
     expect((await runRow(liveFiles, run)).state).toBe('stopped')
     await lock.release()
+  })
+})
+
+describe('runAnswer', () => {
+  it('raises alarms at the limits of the run', async () => {
+    const run = await openRun('limits')
+    const file = `${run.folder}/metrics.jsonl`
+    const step = JSON.parse(readFileSync(file, 'utf8')) as { update: object } // written by writeRun
+    writeFileSync(file, `${JSON.stringify({ ...step, update: { ...step.update, maxLogProbGap: 0.5 } })}\n`)
+    const alarms = async () => (await runAnswer(liveFiles, run)).alarms.map(({ alarm, limit }) => [alarm, limit])
+    expect(await alarms()).toEqual([])
+    addToConfig(run.folder, { settings: { keep: { alarmLimits: { 'sampler-gap': 0.25, truncation: null } } } })
+    expect(await alarms()).toEqual([['sampler-gap', 0.25]])
   })
 })
 
