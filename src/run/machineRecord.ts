@@ -1,12 +1,11 @@
 /** Records the machine and engine of a run, on which its exact numbers depend. */
-import { basename } from 'node:path'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Files } from '../core/capabilities.js'
 import type { FileFailure } from '../core/failure.js'
 import { engineReport } from '../engine/report.js'
 import { liveCalendar } from '../live/clock.js'
-import { processorName } from '../live/machine.js'
+import { commandLine, processorName } from '../live/machine.js'
 import { version } from '../live/version.js'
 import type { RunPaths, RunStart } from './runFolder.js'
 
@@ -23,21 +22,14 @@ const machineNow = (): MachineRecord => {
   }
 }
 
-/** Returns an argument as a shell would need it. */
-const quoted = (argument: string): string =>
-  /^[\w./:=,@%+-]+$/.test(argument) ? argument : `'${argument.replaceAll("'", "'\\''")}'`
-
 /** Describes this process, as the start of a run. */
-export const startNow = (): RunStart => {
-  const [, program = '', ...rest] = process.argv
-  return {
-    at: liveCalendar.today().toISOString(),
-    version,
-    command: [basename(program), ...rest].map(quoted).join(' '),
-    processor: processorName(),
-    node: process.version,
-  }
-}
+export const startNow = (): RunStart => ({
+  at: liveCalendar.today().toISOString(),
+  version,
+  command: commandLine(),
+  processor: processorName(),
+  node: process.version,
+})
 
 const readRecord = (text: string): MachineRecord => {
   try {
