@@ -2,8 +2,9 @@
 import type { Json } from '../data/codecs/plainValues.js'
 
 /**
- * The state of a run. `running`: a process holds the folder's lock or, without a lock file, the log
- * changed within the last minute. `finished`: the run has a summary with that status. `stopped`: neither.
+ * The state of a run. `running`: a process holds the folder's lock. Without a lock file, the log
+ * changed within the last minute. `finished`: the run has a summary with that status. `stopped`:
+ * neither.
  */
 export type RunState = 'running' | 'finished' | 'stopped'
 
