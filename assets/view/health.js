@@ -17,9 +17,7 @@ const alarmTable = (run, opened) => {
     { value: each.since, class: 'num' },
     { value: number(each.value), class: 'num' },
     { value: number(each.limit), class: 'num' },
-    each.batch === null
-      ? 'not saved'
-      : h('a', { class: 'mono', href: address(['run', run.id, 'lab'], { step: each.step }) }, visible(each.batch)),
+    each.batch === null ? 'not saved' : h('span', { class: 'mono' }, visible(each.batch)),
   ])
   const numeric = (value) => ({ value, class: 'num' })
   const head = [

@@ -137,11 +137,8 @@ export const rolloutView = async ({ path: [, id, , rollout], query }, signal) =>
     ),
   )
   const tip = tokenTip(tokenCard)
-  let ask
   const chosen = (place) => {
-    const made = inspector(run, { rollout, ...place }, turns[place.turn].tokens[place.token], signal)
-    ask = made.ask
-    fill(panel, made.element)
+    fill(panel, inspector(place, turns[place.turn].tokens[place.token]))
     keepAddress(address(['run', id, 'rollout', rollout], { ...filter, ...place }))
   }
   const pointed = (place, target) =>
@@ -216,7 +213,6 @@ export const rolloutView = async ({ path: [, id, , rollout], query }, signal) =>
       { keys: 'j', label: 'Next rollout', run: () => step(1) },
       { keys: 'k', label: 'Previous rollout', run: () => step(-1) },
       { keys: 'h', label: 'Next color of the tokens', run: nextHeat },
-      { keys: 'w', label: 'Why did this token move?', run: () => ask?.() },
       { keys: 'a', label: 'Edit labels and comment', run: () => annotation?.focus() },
       { keys: 'u', label: 'Back to the list', run: () => go(address(['run', id, 'rollouts'], filter)) },
     ],

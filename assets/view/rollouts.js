@@ -77,7 +77,7 @@ const HEAD = [
 ]
 
 const exports = (run, filter) => {
-  if (isExported || run.source === undefined) return null
+  if (isExported) return null
   const link = (format, label) =>
     h('a', { class: 'button', download: '', href: `${runPath(run.id)}/export${queryOf({ format, ...filter })}` }, label)
   return [link('sft', 'Export SFT'), link('preferences', 'Export pairs')]

@@ -25,7 +25,7 @@ const facts = (run) =>
     { class: 'facts pad' },
     fact('Model', text(run.model)),
     fact('Data', text(run.data)),
-    fact('Recipe', text(run.recipe ?? run.source)),
+    fact('Recipe', text(run.recipe ?? 'program')),
     fact('Started', run.startedAt === null ? null : date(run.startedAt)),
     fact('Time', elapsed(run)),
     fact('Version', text(run.version)),

@@ -12,8 +12,6 @@ const TABS = [
   ['rollouts', 'Rollouts', null],
   ['health', 'Health', null],
   ['reward', 'Reward', 'rescore'],
-  ['lab', 'Lab', 'probability'],
-  ['chat', 'Chat', 'chat'],
   ['settings', 'Settings', null],
 ]
 

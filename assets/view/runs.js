@@ -10,12 +10,11 @@ const FIELDS = {
   tag: (run) => run.tags.join(' '),
   state: (run) => run.state,
   model: (run) => run.model ?? '',
-  source: (run) => run.source,
 }
 
 /**
- * Tells if a run matches every word of a search. `tag:x`, `state:x`, `model:x` and `source:x`
- * search in one field.
+ * Checks that a run matches every word of a search. `tag:x`, `state:x` and `model:x` search in one
+ * field.
  *
  * @param {object} run
  * @param {string} search
@@ -26,7 +25,7 @@ const matches = (run, search) =>
     .split(/\s+/)
     .filter((word) => word !== '')
     .every((word) => {
-      const [, field, rest] = /^(tag|state|model|source):(.*)$/.exec(word) ?? []
+      const [, field, rest] = /^(tag|state|model):(.*)$/.exec(word) ?? []
       if (field !== undefined) return FIELDS[field](run).toLowerCase().includes(rest)
       return [run.name, run.folder, run.recipe, run.model, run.data, run.note, run.tags.join(' ')]
         .join('\n')
@@ -126,7 +125,7 @@ export const runsView = async (route, signal) => {
         h(
           'div',
           { class: 'muted small clip' },
-          named([run.recipe ?? run.source, run.model, run.data].filter((each) => each !== null).join(' · ')),
+          named([run.recipe ?? 'program', run.model, run.data].filter((each) => each !== null).join(' · ')),
         ),
         run.note === '' ? null : h('div', { class: 'small clip' }, named(run.note)),
       ),

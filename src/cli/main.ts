@@ -7,9 +7,9 @@
  * to the layer below, such as `src/run`.
  */
 import { Command } from 'commander'
+import { version } from '../live/version.js'
 import { COMMANDS, type CommandEntry } from './commands.js'
 import { CommandError } from './failure.js'
-import { version } from './version.js'
 
 /** Recipes that are also commands: `tandem sft` is short for `tandem train sft`. */
 const RECIPE_COMMANDS = ['sft', 'dpo', 'ppo', 'distill', 'reward']

@@ -3,11 +3,11 @@ import { resolve } from 'node:path'
 import { Command, Option } from 'commander'
 import { liveTimers } from '../live/clock.js'
 import { liveFiles } from '../live/files.js'
+import { version } from '../live/version.js'
 import { exportedPage, startView } from '../view/server.js'
 import { orFail } from './failure.js'
 import { portNumber } from './options.js'
 import { sayLine } from './serving.js'
-import { version } from './version.js'
 
 interface ViewFlags {
   readonly port: number

@@ -2,10 +2,10 @@
 import { resolve } from 'node:path'
 import { liveTimers } from '../live/clock.js'
 import { liveFiles } from '../live/files.js'
+import { version } from '../live/version.js'
 import { viewApp } from '../view/app.js'
 import { eventHub } from '../view/events.js'
 import { CommandError } from './failure.js'
-import { version } from './version.js'
 
 /** Returns a function that gets an answer of the viewer's API about runs in folders. */
 export const viewer = (folders: readonly string[]): ((path: string) => Promise<unknown>) => {

@@ -168,6 +168,17 @@ const take = async (path: string): Promise<{ readonly release: () => Promise<voi
   }
 }
 
+/** The state of a lock. `stale`: its holder was killed. `free`: there is no lock file. */
+export type LockState = 'held' | 'stale' | 'free'
+
+/** Returns the state of a lock without taking it. */
+export const lockState = async (path: string): Promise<LockState> => {
+  const found = await textOf(path)
+  if (found === null) return 'free'
+  const holder = readHolder(found)
+  return holder !== null && (await hasEnded(holder, await thisProcess())) ? 'stale' : 'held'
+}
+
 const isRefusal = (error: unknown): error is LockFailure =>
   typeof error === 'object' && error !== null && '_tag' in error && error._tag === 'LockFailure'
 

@@ -1,5 +1,6 @@
 /** The real machine. */
 import { availableParallelism, cpus, totalmem } from 'node:os'
+import { basename } from 'node:path'
 import type { Machine, Usage } from '../core/capabilities.js'
 
 /** The memory of the machine or of the process's container, whichever is smaller. */
@@ -15,6 +16,16 @@ export const processorName = (): string => cpus()[0]?.model ?? 'unknown'
 
 /** Returns the resident memory of this process in bytes. */
 export const residentBytes = (): number => process.memoryUsage.rss()
+
+/** Returns an argument as a shell would need it. */
+const quoted = (argument: string): string =>
+  /^[\w./:=,@%+-]+$/.test(argument) ? argument : `'${argument.replaceAll("'", "'\\''")}'`
+
+/** Returns the name of this program with its arguments. */
+export const commandLine = (): string => {
+  const [, program = '', ...rest] = process.argv
+  return [basename(program), ...rest].map(quoted).join(' ')
+}
 
 /** Describes this machine, for results of benchmarks. */
 export const host = (): { readonly cpu: string; readonly cores: number; readonly node: string } => ({

@@ -4,8 +4,10 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Files } from '../core/capabilities.js'
 import type { FileFailure } from '../core/failure.js'
 import { engineReport } from '../engine/report.js'
-import { processorName } from '../live/machine.js'
-import type { RunPaths } from './runFolder.js'
+import { liveCalendar } from '../live/clock.js'
+import { commandLine, processorName } from '../live/machine.js'
+import { version } from '../live/version.js'
+import type { RunPaths, RunStart } from './runFolder.js'
 
 /** The machine and engine of a session. Runs are bit-identical only if all of these are equal. */
 type MachineRecord = Readonly<Record<string, string>>
@@ -19,6 +21,15 @@ const machineNow = (): MachineRecord => {
     threads: String(threads ?? 'unknown'),
   }
 }
+
+/** Describes this process, as the start of a run. */
+export const startNow = (): RunStart => ({
+  at: liveCalendar.today().toISOString(),
+  version,
+  command: commandLine(),
+  processor: processorName(),
+  node: process.version,
+})
 
 const readRecord = (text: string): MachineRecord => {
   try {

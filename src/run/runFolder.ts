@@ -43,6 +43,9 @@ export const runPaths = (folder: string): RunPaths => ({
   best: `${folder}/best`,
 })
 
+/** Returns the path of a run's lock, which `train` holds. */
+export const runLock = (folder: string): string => `${folder}/run.lock`
+
 /** The folder cannot be used for the requested operation. */
 interface RunFolderFailure {
   readonly _tag: 'RunFolderFailure'
@@ -65,6 +68,22 @@ const UNFINISHED = /\.tmp-\d+-\d+$/
 
 const json: z.ZodType<Json> = z.json()
 
+/** Schema of `RunStart`. */
+export const startSchema = z.strictObject({
+  /** The time in ISO format. */
+  at: z.string(),
+  /** The version of Tandem. */
+  version: z.string(),
+  /** The program and its arguments. */
+  command: z.string(),
+  processor: z.string(),
+  /** The version of Node. */
+  node: z.string(),
+})
+
+/** The start of a run: its time, command line, machine and versions. */
+export type RunStart = Readonly<z.infer<typeof startSchema>>
+
 const configSchema = z.strictObject({
   format: z.literal(2),
   /** The recipe that made the run, or `null` if a program made it. */
@@ -73,6 +92,8 @@ const configSchema = z.strictObject({
   settings: z.record(z.string(), json),
   /** The description of the run's parts. */
   run: z.record(z.string(), json),
+  /** The first session. Absent in older folders. */
+  start: startSchema.exactOptional(),
 })
 
 /** The contents of config.json, which identify the run when it is resumed. */

@@ -21,6 +21,7 @@ import {
   type RunPaths,
   readMetrics,
   runFolderFailure,
+  runLock,
   runPaths,
   writeConfig,
 } from './runFolder.js'
@@ -105,13 +106,17 @@ const resumePoint = (store: RunStore, paths: RunPaths): TE.TaskEither<StoreFailu
     }),
   )
 
+/** The config of a resumed run: the start is the first one's, and absent if it is unknown. */
+const resumedConfig = ({ start: first }: RunConfig, { start: _, ...config }: RunConfig): RunConfig =>
+  first === undefined ? config : { ...config, start: first }
+
 const oldRun = (store: RunStore, paths: RunPaths, config: RunConfig): TE.TaskEither<StoreFailure, Contents> => {
   const { files, folder } = store
   return pipe(
     openRun(files, folder),
     TE.chainFirstEitherKW((stored) => disagreement(folder, stored.config, config)),
-    TE.chainW(() => resumePoint(store, paths)),
-    TE.bindTo('resume'),
+    TE.bindTo('stored'),
+    TE.bindW('resume', () => resumePoint(store, paths)),
     // Records after the checkpoint belong to steps that will run again, so they are truncated
     // first.
     TE.chainFirstW(({ resume }) =>
@@ -119,8 +124,8 @@ const oldRun = (store: RunStore, paths: RunPaths, config: RunConfig): TE.TaskEit
     ),
     TE.bindW('records', ({ resume }) => (resume === null ? TE.right([]) : readMetrics(files, paths))),
     TE.chainFirstW(() => clearUnfinished(files, paths)),
-    TE.chainFirstW(() => writeConfig(files, paths, config)),
-    TE.map((found) => ({ ...store, paths, ...found })),
+    TE.chainFirstW(({ stored }) => writeConfig(files, paths, resumedConfig(stored.config, config))),
+    TE.map(({ resume, records }) => ({ ...store, paths, resume, records })),
   )
 }
 
@@ -149,7 +154,7 @@ export const openStore = (store: RunStore, config: RunConfig): TE.TaskEither<Sto
       () => missing,
     ),
     TE.chainFirstW(() => store.files.makeFolder(store.folder)),
-    TE.chainW(() => store.locks.take(`${store.folder}/run.lock`)),
+    TE.chainW(() => store.locks.take(runLock(store.folder))),
     // Checked again: another process may have created a run before it released the lock.
     TE.chainW(({ release }) =>
       pipe(

@@ -14,7 +14,7 @@ import { type KeptBatch, learnedEntries, saveAlarms, saveBatch } from './batchFo
 import type { EvaluationResult, Evaluator } from './evaluation.js'
 import type { RunEvent } from './events.js'
 import { bestStep, exportTrained, saveProgress } from './keep.js'
-import { recordMachine } from './machineRecord.js'
+import { recordMachine, startNow } from './machineRecord.js'
 import type { TrainOptions } from './options.js'
 import { type EvaluationRecord, type RunSummary, type StepRecord, summarizeRun } from './records.js'
 import { finishRun } from './report.js'
@@ -280,7 +280,7 @@ export async function* train(run: AnyRun, options: TrainOptions): AsyncGenerator
     const { store: place, recipe } = options
     const settings = recipe?.settings ?? {}
     const config = {
-      ...{ format: 2 as const, settings, run: run.description },
+      ...{ format: 2 as const, settings, run: run.description, start: startNow() },
       recipe: recipe === undefined ? null : { name: recipe.name, file: recipe.file },
     }
     store = place === undefined ? null : orThrow(await openStore(place, config)())

@@ -38,8 +38,11 @@ export const selectColumns = ({ step, columns }: MetricsAnswer, names: readonly 
 const rate = (amount: number | undefined, seconds: number): number | null =>
   amount === undefined || seconds <= 0 ? null : amount / seconds
 
+/** A step as logged. Older logs have no memory. */
+type LoggedStep = Omit<StepRecord, 'memory'> & Partial<Pick<StepRecord, 'memory'>>
+
 /** Returns the phases, memory, speed, groups and staleness of every step. */
-export const phasesOf = (steps: readonly StepRecord[], evaluations: readonly EvaluationRecord[]): PhasesAnswer => {
+export const phasesOf = (steps: readonly LoggedStep[], evaluations: readonly EvaluationRecord[]): PhasesAnswer => {
   const evaluated = (step: number): number =>
     evaluations.filter((each) => each.step === step).reduce((sum, { seconds }) => sum + seconds, 0)
   return {
@@ -52,8 +55,8 @@ export const phasesOf = (steps: readonly StepRecord[], evaluations: readonly Eva
       evaluation: steps.map(({ step }) => evaluated(step)),
     },
     memory: {
-      resident: steps.map(({ memory }) => memory.residentBytes),
-      graphs: steps.map(({ memory }) => memory.graphs),
+      resident: steps.map(({ memory }) => memory?.residentBytes ?? null),
+      graphs: steps.map(({ memory }) => memory?.graphs ?? null),
     },
     tokensPerSecond: {
       generation: steps.map(({ sampling, seconds }) => rate(sampling?.tokens, seconds.generation)),

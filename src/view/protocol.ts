@@ -1,12 +1,10 @@
 /** Types of the requests and answers of the run viewer's API. */
 import type { Json } from '../data/codecs/plainValues.js'
 
-/** The program that wrote a log. */
-type LogSource = 'tandem' | 'trl' | 'verifiers' | 'prime-rl' | 'verl' | 'inspect' | 'captured' | 'arena'
-
 /**
- * The state of a run. `running`: a process holds the folder's lock, or the log changed within the
- * last minute. `finished`: the run has a summary with that status. `stopped`: neither.
+ * The state of a run. `running`: a process holds the folder's lock. Without a lock file, the log
+ * changed within the last minute. `finished`: the run has a summary with that status. `stopped`:
+ * neither.
  */
 export type RunState = 'running' | 'finished' | 'stopped'
 
@@ -18,7 +16,7 @@ export interface RunRow {
   readonly name: string
   /** Path relative to the folder in which the viewer was started, or absolute. */
   readonly folder: string
-  /** `null` for runs of a program and for foreign logs. */
+  /** `null` for runs of a program. */
   readonly recipe: string | null
   readonly state: RunState
   /** Steps done. */
@@ -37,7 +35,6 @@ export interface RunRow {
   readonly note: string
   /** Newest value of the main metrics: `reward`, `accuracy`, `loss`, `entropy` and others. */
   readonly last: Readonly<Record<string, number>>
-  readonly source: LogSource
 }
 
 /** Answer of `GET /api/runs`. */
@@ -93,11 +90,11 @@ export interface RunAnswer extends RunRow {
   readonly partNames: readonly string[]
   /** Labels in use by annotations. */
   readonly labels: readonly string[]
-  /** In-process features that the run supports; the page hides the others. */
+  /** Requests that the run supports; the page hides the views of the others. */
   readonly features: readonly Feature[]
 }
 
-export type Feature = 'probability' | 'rescore' | 'fork' | 'chat' | 'evaluate' | 'replay' | 'write'
+export type Feature = 'rescore' | 'write'
 
 /** Answer of `GET /api/runs/:id/metrics?names=a,b`. Without `names`, all columns. */
 export interface MetricsAnswer {

@@ -6,14 +6,16 @@ import type { Json } from '../data/codecs/plainValues.js'
 import { inOrder, stepOf } from '../data/runLayout.js'
 import { parseJsonAs } from '../data/schemaJson.js'
 import { fileTimes } from '../live/fileTimes.js'
+import { type LockState, lockState } from '../live/lock.js'
 import type { EvaluationRecord, StepRecord, TrajectoryRecord } from '../run/records.js'
-import { type RunPaths, runPaths } from '../run/runFolder.js'
+import { type RunPaths, type RunStart, runLock, runPaths, startSchema } from '../run/runFolder.js'
 
 /** The parts of config.json that the viewer shows. */
 interface LogConfig {
   readonly recipe: { readonly name: string } | null
   readonly settings: Readonly<Record<string, Json>>
   readonly run: Readonly<Record<string, Json>>
+  readonly start?: RunStart
 }
 
 /** Everything that is known about a run, from its files. */
@@ -25,6 +27,7 @@ export interface RunLog {
   /** Bytes of trajectories.jsonl. */
   readonly trajectoryBytes: number
   readonly machine: string | null
+  readonly lock: LockState
   /** `finished` or `interrupted`, or `null` before the end. */
   readonly status: string | null
   readonly checkpoints: readonly number[]
@@ -39,10 +42,18 @@ const configSchema = z.object({
   recipe: z.object({ name: z.string() }).nullable(),
   settings: z.record(z.string(), json),
   run: z.record(z.string(), json),
+  start: startSchema.exactOptional(),
 })
 
 const machineSchema = z.record(z.string(), z.string())
 const statusSchema = z.object({ status: z.string() })
+
+/** Describes the machine of the last session, and Node. */
+const machineOf = (machine: Readonly<Record<string, string>> | null, { start }: LogConfig): string | null => {
+  const known = machine === null ? [start?.processor ?? []].flat() : Object.values(machine)
+  const parts = [...known, ...(start === undefined ? [] : [`Node ${start.node}`])]
+  return parts.length === 0 ? null : parts.join(', ')
+}
 
 const read = async <T>(files: Files, path: string, schema: z.ZodType<T>): Promise<T | null> => {
   if (!orThrow(await files.exists(path)())) return null
@@ -108,11 +119,12 @@ export const runLog = (files: Files, folder: string): RunReader => {
       steps: records.filter((record) => record.type === 'step'),
       evaluations: records.filter((record) => record.type === 'evaluation'),
       trajectoryBytes: (await fileTimes(paths.trajectories))?.bytes ?? 0,
-      machine: machine === null ? null : Object.values(machine).join(', '),
+      machine: machineOf(machine, config),
+      lock: await lockState(runLock(folder)),
       status: (await read(files, paths.summary, statusSchema))?.status ?? null,
       checkpoints: await stepsIn(files, paths.checkpoints),
       batches: await stepsIn(files, paths.batches),
-      startedAt: times.config?.created ?? null,
+      startedAt: config.start?.at ?? times.config?.created ?? null,
       updatedAt: times.metrics?.modified ?? times.config?.modified ?? null,
     }
   }

@@ -1,8 +1,9 @@
 /** The runs of some folders, with the answers about each. */
+import { z } from 'zod'
 import type { Files } from '../core/capabilities.js'
 import { orThrow } from '../core/failure.js'
 import { bestEvaluation } from '../data/runLayout.js'
-import { DEFAULT_ALARM_LIMITS, watchSteps } from '../run/alarms.js'
+import { ALARM_KINDS, type AlarmLimits, DEFAULT_ALARM_LIMITS, watchSteps } from '../run/alarms.js'
 import type { TrajectoryRecord } from '../run/records.js'
 import { metricColumns } from './metricColumns.js'
 import { readAnnotations, readNote } from './notes.js'
@@ -73,8 +74,10 @@ export const viewedRuns = (files: Files, folders: readonly string[]): (() => Pro
 /** A log that changed within this time belongs to an active run, in milliseconds. */
 const ACTIVE = 60_000
 
-const stateOf = ({ status, updatedAt }: RunLog): RunState => {
+const stateOf = ({ status, updatedAt, lock }: RunLog): RunState => {
+  if (lock === 'held') return 'running'
   if (status === 'finished') return 'finished'
+  if (lock === 'stale') return 'stopped'
   return updatedAt !== null && Date.now() - Date.parse(updatedAt) < ACTIVE && status === null ? 'running' : 'stopped'
 }
 
@@ -93,7 +96,7 @@ const lastOf = ({ steps, evaluations }: RunLog): RunRow['last'] => {
 /** Returns the row of a run in the list of runs. */
 export const runRow = async (files: Files, { id, folder, log }: ViewedRun): Promise<RunRow> => {
   const [records, note] = [await log(), await readNote(files, folder)]
-  const { settings, recipe } = records.config
+  const { settings, recipe, start } = records.config
   return {
     ...{ id, folder },
     name: note.name ?? folder.split('/').at(-1) ?? id,
@@ -104,19 +107,29 @@ export const runRow = async (files: Files, { id, folder, log }: ViewedRun): Prom
     ...{ startedAt: records.startedAt, updatedAt: records.updatedAt },
     model: textOrNull(settings.model),
     data: textOrNull(settings.dataset) ?? (recipe === null ? null : 'generated'),
-    ...{ command: null, version: null, machine: records.machine },
+    ...{ command: start?.command ?? null, version: start?.version ?? null, machine: records.machine },
     ...{ tags: note.tags ?? [], note: note.note ?? '' },
-    ...{ last: lastOf(records), source: 'tandem' },
+    last: lastOf(records),
   }
 }
 
-const alarmsOf = async (files: Files, { steps, paths }: RunLog): Promise<readonly AlarmRow[]> => {
-  const saved = orThrow(await files.list(paths.alarms)())
+const limitsSchema = z.object({
+  keep: z.object({ alarmLimits: z.partialRecord(z.enum(ALARM_KINDS), z.number().nullable()) }),
+})
+
+/** Returns the limits of `keep.alarmLimits`, and the default limits of the other alarms. */
+const limitsOf = ({ config }: RunLog): AlarmLimits => {
+  const parsed = limitsSchema.safeParse(config.settings)
+  return { ...DEFAULT_ALARM_LIMITS, ...(parsed.success ? parsed.data.keep.alarmLimits : {}) }
+}
+
+const alarmsOf = async (files: Files, log: RunLog): Promise<readonly AlarmRow[]> => {
+  const saved = orThrow(await files.list(log.paths.alarms)())
   const batchOf = (step: number): string | null => {
     const name = `step-${String(step).padStart(6, '0')}`
     return saved.includes(name) ? `alarms/${name}` : null
   }
-  return watchSteps(steps, DEFAULT_ALARM_LIMITS).alarms.map((alarm) => ({
+  return watchSteps(log.steps, limitsOf(log)).alarms.map((alarm) => ({
     ...alarm,
     batch: batchOf(alarm.since) ?? batchOf(alarm.step),
   }))

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import { liveLocks } from '../../src/live/lock.js'
+import { liveLocks, lockState } from '../../src/live/lock.js'
 import { compiled } from '../kit/compiled.js'
 import { leftOf, rightOf } from '../kit/results.js'
 import { useTemporaryFolder } from '../kit/runs.js'
@@ -79,6 +79,18 @@ describe('a lock', () => {
     const won = all.filter(E.isRight)
     expect(won).toHaveLength(1)
     await won[0]!.right.release()
+  })
+
+  it('has a state that can be read without taking it', async () => {
+    const path = at('state.lock')
+    expect(await lockState(path)).toBe('free')
+    const mine = await rightOf(liveLocks.take(path))
+    expect(await lockState(path)).toBe('held')
+    await mine.release()
+    await changed(path, { pid: 2 ** 22 + 1 })
+    expect(await lockState(path)).toBe('stale')
+    writeFileSync(path, 'mine')
+    expect(await lockState(path)).toBe('held')
   })
 
   it('that is no lock file is never removed', async () => {

@@ -62,6 +62,19 @@ describe('train', () => {
     ])
   })
 
+  it('records its start in config.json, and keeps it when it resumes', async () => {
+    const file = path('whole/config.json')
+    const { start, ...older } = JSON.parse(readFileSync(file, 'utf8')) as { start: { at: string } } // written by the run
+    const word = expect.stringMatching(/\S/)
+    expect(start).toEqual({ at: word, version: word, command: word, processor: word, node: process.version })
+    writeFileSync(file, JSON.stringify({ ...older, start: { ...start, version: '0.0.1' } }))
+    await follow('whole')
+    expect(JSON.parse(readFileSync(file, 'utf8'))).toEqual({ ...older, start: { ...start, version: '0.0.1' } })
+    writeFileSync(file, JSON.stringify(older))
+    await follow('whole')
+    expect(JSON.parse(readFileSync(file, 'utf8'))).toEqual(older)
+  })
+
   it('refuses a folder that a run has open, and changes nothing in it', async () => {
     const settings = smallPolicySettings({})
     const first = T.train(await smallRun(settings), { steps: 2, store: T.runFolder(path('open')) })
