@@ -51,7 +51,7 @@ const paramsJson = ({ maxTokens, seed, stop, temperature = 1, topK = -1, topP = 
   ...{ temperature, top_k: topK, top_p: topP },
 })
 
-/** Adds the first token, which has no log-probability, where a server leaves it out as SkyRL does. */
+/** Adds the first token, which has no log-probability. Some servers leave it out. */
 const withFirstToken = (result: SampleResult, length: number): SampleResult => {
   const { promptLogProbs } = result
   if (promptLogProbs === null || promptLogProbs.length !== length - 1) return result
