@@ -103,6 +103,13 @@ export const COMMANDS: readonly CommandEntry[] = [
     },
   },
   {
+    name: 'tinker',
+    summary: 'Check what a Tinker server computes.',
+    group: 'Serve:',
+    examples: ['tandem tinker check http://127.0.0.1:8000', 'tandem tinker check http://127.0.0.1:8000 --json'],
+    load: async () => (await import('./tinker.js')).tinkerCommand(),
+  },
+  {
     name: 'worker',
     summary: 'Play rollouts of a recipe for a remote trainer.',
     group: 'Train:',

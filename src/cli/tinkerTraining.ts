@@ -61,8 +61,10 @@ export const remoteTraining = ({ learner, url, baseModel }: RemoteFlags): OpenTr
     const { vocabularySize, endTokens, maxPositions: maxLength } = config
     const model = { vocabularySize, endTokens, maxLength }
     const sampling = { temperature: 1, maxTokens }
-    const { policy, updater } = tinkerPolicy({ sampler: await orFail(trainer.sampler()), trainer, model, sampling })
-    const base = tinkerPolicy({ sampler: await orFail(session.sampler({ baseModel })), model, name: 'tinker base' })
+    // A new adapter changes nothing, and servers load a checkpoint only as a model's first request.
+    const sampler = await orFail(session.sampler({ baseModel }))
+    const { policy, updater } = tinkerPolicy({ sampler, trainer, model, sampling })
+    const base = tinkerPolicy({ sampler, model, name: 'tinker base' })
     return {
       ...{ policy, updater, reference: base.policy },
       at: ({ temperature }) => policy.withSampling({ temperature, maxTokens }),

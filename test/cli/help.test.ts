@@ -64,6 +64,7 @@ const FLAGS: Readonly<Record<string, readonly string[]>> = {
   ],
   doctor: ['model', 'backend', 'threads', 'json', 'help'],
   agent: ['help'], // its options are those of `tandem agent run`
+  tinker: ['help'], // its options are those of `tandem tinker check`
 }
 
 /** The long options that a help text lists, each at the beginning of its line. */
@@ -95,7 +96,8 @@ describe('help', () => {
       const [program, command, ...words] = line.split(' ')
       expect([program, command]).toEqual(['tandem', name])
       const options = words.filter((word) => word.startsWith('--')).map((word) => word.slice(2))
-      const { stdout } = await tandemOk([...line.split(' ').slice(1, name === 'agent' ? 4 : 2), '--help'], { cwd })
+      const length = name === 'agent' || name === 'tinker' ? 4 : 2 // with the subcommand and its argument
+      const { stdout } = await tandemOk([...line.split(' ').slice(1, length), '--help'], { cwd })
       expect(options.filter((option) => !listed(stdout).includes(option))).toEqual([])
     },
   )

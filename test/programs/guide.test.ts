@@ -19,6 +19,7 @@ import { loadRecipe } from '../../src/cli/recipeFile.js'
 import { replayCommand } from '../../src/cli/replay.js'
 import { sampleCommand } from '../../src/cli/sample.js'
 import { serveCommand } from '../../src/cli/serve.js'
+import { tinkerCommand } from '../../src/cli/tinker.js'
 import { trainCommand } from '../../src/cli/train.js'
 import { viewCommand } from '../../src/cli/view.js'
 import { workerCommand } from '../../src/cli/worker.js'
@@ -126,6 +127,7 @@ const worker = await workerCommand([])
 const arena = arenaCommand()
 const view = viewCommand()
 const agent = (await agentCommand(['run'])).commands[0]!
+const tinker = tinkerCommand().commands[0]!
 
 const knownOptions = (command: { readonly options: readonly { readonly long?: string | undefined }[] }): string[] => [
   '--help',
@@ -161,7 +163,7 @@ describe('options in the guide', () => {
 
   it('in the text of all pages exist in one of the commands', () => {
     const known = [
-      ...Object.values({ ...commands, served, captured, worker, arena, view, agent }).flatMap(knownOptions),
+      ...Object.values({ ...commands, served, captured, worker, arena, view, agent, tinker }).flatMap(knownOptions),
       '--peer',
       '--runs',
     ]

@@ -14,12 +14,22 @@ useEngine()
 const TEXT = [5, 9, 14, 33, 70, 61]
 const DATA = [textDatum(TEXT), textDatum([22, 5, 9]), textDatum([1, 2, 3, 4])]
 
+/** Leaves the first token out of the log-probabilities of a prompt, as SkyRL does. */
+const withoutFirst =
+  (fetch: TinkerFetch): TinkerFetch =>
+  async (url, init) => {
+    const reply = await fetch(url, init)
+    const text = (await reply.text()).replace('"prompt_logprobs":[null,', '"prompt_logprobs":[')
+    return new Response(text, { status: reply.status, headers: reply.headers })
+  }
+
 const connected = async (
   options: Partial<TinkerClientOptions>,
   test: (parts: { client: ReturnType<typeof tinkerClient> }) => Promise<void>,
+  changed = (fetch: TinkerFetch): TinkerFetch => fetch,
 ): Promise<void> => {
   const app = tinkerServer()
-  const fetch: TinkerFetch = (url, init) => app.fetch(new Request(url, init))
+  const fetch = changed((url, init) => app.fetch(new Request(url, init)))
   const client = tinkerClient({ url: 'http://localhost', fetch, ...options })
   try {
     await test({ client })
@@ -98,6 +108,25 @@ describe('the Tinker client', () => {
     await session.close()
     await app.close()
   })
+
+  it('adds the first token where a server leaves it out of the log-probabilities of a prompt', () =>
+    connected(
+      {},
+      async ({ client }) => {
+        const session = orThrow(await client.session()())
+        const trainer = orThrow(await session.trainer({ baseModel: 'toy', lora: { rank: 2 } })())
+        const pending = orThrow(await trainer.forward({ data: [textDatum(TEXT)], lossFn: 'cross_entropy' })())
+        const expected = Array.from(orThrow(await pending.result()).outputs[0]!.logprobs!.data)
+        const sampler = orThrow(await trainer.sampler()())
+        const scored = orThrow(await sampler.logProbs(TEXT)())
+        const sampled = orThrow(await sampler.sample(TEXT, { maxTokens: 1, promptLogProbs: { top: 0 } })())
+        for (const [first, ...others] of [scored, sampled.promptLogProbs!]) {
+          expect(first).toBeNull()
+          expect(others.map((x) => x!.toFixed(3))).toEqual(expected.map((x) => x.toFixed(3)))
+        }
+      },
+      withoutFirst,
+    ))
 
   it('cuts data into chunks of few sequences and bytes', () => {
     expect(chunksOf(DATA, { data: 2, bytes: 1e6 }).map((chunk) => chunk.length)).toEqual([2, 1])

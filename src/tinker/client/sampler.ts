@@ -1,4 +1,5 @@
 /** Sampling sessions: completions, and log-probabilities of given tokens. */
+import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { sampleResultSchema, tokensJson } from '../protocol/jsonWire.js'
 import { decodeSampleResult } from '../protocol/protobufWire.js'
@@ -50,6 +51,13 @@ const paramsJson = ({ maxTokens, seed, stop, temperature = 1, topK = -1, topP = 
   ...{ temperature, top_k: topK, top_p: topP },
 })
 
+/** Adds the first token, which has no log-probability. Some servers leave it out. */
+const withFirstToken = (result: SampleResult, length: number): SampleResult => {
+  const { promptLogProbs } = result
+  if (promptLogProbs === null || promptLogProbs.length !== length - 1) return result
+  return { ...result, promptLogProbs: [null, ...promptLogProbs] }
+}
+
 /** Makes a client of a sampling session. */
 export const makeSampler = (calls: Calls, id: string): TinkerSampler => {
   let count = 0
@@ -78,7 +86,7 @@ export const makeSampler = (calls: Calls, id: string): TinkerSampler => {
       signal?.addEventListener('abort', cancel, { once: true })
       const result = await submitted.right.result()
       signal?.removeEventListener('abort', cancel)
-      return result
+      return E.isLeft(result) ? result : E.right(withFirstToken(result.right, prompt.length))
     }
   return {
     id,
@@ -88,8 +96,6 @@ export const makeSampler = (calls: Calls, id: string): TinkerSampler => {
       if (sampled._tag === 'Left') return sampled
       const { promptLogProbs } = sampled.right
       if (promptLogProbs !== null && promptLogProbs.length === tokens.length) return TE.right(promptLogProbs)()
-      const hasNoFirst = promptLogProbs !== null && promptLogProbs.length === tokens.length - 1
-      if (hasNoFirst) return TE.right([null, ...promptLogProbs])() // SkyRL leaves out the first token
       const reason = `the server gave ${promptLogProbs?.length ?? 'no'} log-probabilities for ${tokens.length} tokens`
       return TE.left(calls.failure('unsupported', { call: '/asample', reason }))()
     },

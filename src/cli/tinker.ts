@@ -1,0 +1,65 @@
+/** `tandem tinker check`: checks what a Tinker server computes. */
+import { Command, Option } from 'commander'
+import { textTable } from '../core/textTable.js'
+import { checkTinkerServer } from '../tinker/check/checkTinkerServer.js'
+import type { TinkerCheck } from '../tinker/check/measure.js'
+import { asCommandError } from './expectedErrors.js'
+import { CommandError } from './failure.js'
+import { checkServerUrl } from './options.js'
+import { say } from './plan.js'
+import { numberText, plainText } from './viewer.js'
+
+interface Flags {
+  readonly baseModel?: string
+  readonly json?: true
+}
+
+const HEAD = ['check', 'verdict', 'finding', 'numbers'] as const
+
+const cellsOf = ({ check, verdict, finding, numbers }: TinkerCheck): readonly string[] => [
+  ...[check, verdict, plainText(finding)],
+  ...[
+    Object.entries(numbers)
+      .map(([name, value]) => `${name} ${numberText(value)}`)
+      .join(', '),
+  ],
+]
+
+const print = (lines: readonly string[]): void => {
+  process.stdout.write(`${lines.join('\n')}\n`)
+}
+
+const checkServer = async (url: string, { baseModel, json }: Flags): Promise<void> => {
+  checkServerUrl('URL', url)
+  const apiKey = process.env.TINKER_API_KEY
+  const checks: TinkerCheck[] = []
+  try {
+    for await (const each of checkTinkerServer({ url, ...(apiKey && { apiKey }), ...(baseModel && { baseModel }) })) {
+      checks.push(each)
+      if (json === true) print([JSON.stringify(each)])
+      say(`${each.check}: ${each.verdict}\n`)
+    }
+  } catch (error) {
+    throw asCommandError(error)
+  }
+  if (json !== true) print(textTable([HEAD, ...checks.map(cellsOf)]))
+  const failed = checks.filter(({ verdict }) => verdict === 'failed')
+  if (failed.length === 0) return
+  throw new CommandError(
+    `${failed.length} of ${checks.length} checks failed: ${failed.map(({ check }) => check).join(', ')}`,
+  )
+}
+
+const checkCommand = (): Command =>
+  new Command('check')
+    .description(
+      'Check what a Tinker server computes. The key is read from TINKER_API_KEY. Exits with 1 if a check failed.',
+    )
+    .argument('<url>', 'address of the server, such as http://127.0.0.1:8000')
+    .addOption(new Option('--base-model <name>', 'model of the server (default: the first that it lists)'))
+    .option('--json', 'print each check as a line of JSON')
+    .action(checkServer)
+
+/** Makes the command. */
+export const tinkerCommand = (): Command =>
+  new Command('tinker').description('Check what a Tinker server computes.').addCommand(checkCommand())
