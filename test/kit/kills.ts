@@ -89,6 +89,9 @@ export const playKilled = async (
 export const histogramOf = (kills: readonly KillPhase[]): Readonly<Record<string, number>> =>
   Object.fromEntries(KILL_PHASES.map((phase) => [phase, kills.filter((each) => each === phase).length]))
 
+/** Parses the `config.json` of a run, without the time and the command line of its start. */
+const withoutStart = (text: string): object => ({ ...(JSON.parse(text) as object), start: null })
+
 /** Returns everything a finished run has saved, without data that depends on time. */
 export const remainsOfRun = (folder: string) => {
   const text = (file: string): string => readFileSync(`${folder}/${file}`, 'utf8')
@@ -102,7 +105,7 @@ export const remainsOfRun = (folder: string) => {
   return {
     files: readdirSync(folder, { recursive: true, encoding: 'utf8' }).sort(),
     states,
-    config: text('config.json'),
+    config: withoutStart(text('config.json')),
     metrics: withoutSeconds(lines('metrics.jsonl')),
     trajectories: text('trajectories.jsonl'),
     summary: withoutSeconds([{ ...summary, tokensPerSecond: 0, evaluations: 0, engine: 0 }]),
