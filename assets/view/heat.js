@@ -25,7 +25,7 @@ const present = (value, then) => (value === undefined || value === null ? null :
 
 const VERSION_COLORS = 8
 
-/** What tokens can be colored by: the value of a token, or null, and how it is drawn. */
+/** The colorings of tokens: the value of a token, or null, and its appearance. */
 export const HEATS = {
   logProb: {
     label: 'Log-prob',

@@ -1,4 +1,4 @@
-/** What is recorded about one token. */
+/** The recorded values of one token. */
 import { announce, h } from './dom.js'
 import { alternatives, tokenFacts } from './heat.js'
 import { tokenLabel } from './transcript.js'

@@ -1,7 +1,7 @@
 /** Keyboard shortcuts: of the whole page, and of the view that is open. */
 import { h, openDialog } from './dom.js'
 
-/** How long the second key of a sequence such as `g r` may take, in milliseconds. */
+/** The time limit for the second key of a sequence such as `g r`, in milliseconds. */
 const SEQUENCE = 1200
 
 /** @typedef {{ keys: string, label: string, run: (event: KeyboardEvent) => void }} Shortcut */

@@ -110,7 +110,7 @@ const drawTop = (view) => {
   )
 }
 
-/** What an open view leaves behind when another one opens. */
+/** Aborts the requests and listeners of the open view when another one opens. */
 let closing = new AbortController()
 
 const failedView = (error) => ({

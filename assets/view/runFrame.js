@@ -1,4 +1,4 @@
-/** What all views of one run share: its data, its tabs, its state and its note. */
+/** The parts shared by all views of one run: its data, tabs, state and note. */
 import { get, isExported, put, runPath } from './api.js'
 import { announce, h, openDialog } from './dom.js'
 import { address } from './router.js'

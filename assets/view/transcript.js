@@ -26,7 +26,7 @@ export const tokenText = (text) =>
     ])
 
 /**
- * Returns the nodes of a short text that stands alone, in which spaces are visible too.
+ * Returns the nodes of a short text on its own, with visible spaces.
  *
  * @param {string} text
  * @returns {Node[]}

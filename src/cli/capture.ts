@@ -8,7 +8,6 @@ import type { CapturedSession } from '../data/capture/session.js'
 import type { EngineAbilities, EngineClient } from '../data/engineClient.js'
 import type { LLMEngine } from '../data/generation.js'
 import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
-import { isLoopback } from '../live/httpServer.js'
 import { clientEngine } from '../modules/remote/clientEngine.js'
 import { captureApp } from '../serve/capture/app.js'
 import { type CaptureJournal, noJournal, openJournal } from '../serve/capture/journal.js'
@@ -35,6 +34,7 @@ import {
   sayLine,
   serverOptions,
   untilStopped,
+  warnIfOpen,
 } from './serving.js'
 
 /** The server behind the proxy. */
@@ -161,9 +161,7 @@ const listen = async (flags: CaptureFlags, engines: CaptureEngines, kept: Kept):
     },
   )
   const server = await listening(app, engine, flags)
-  if (!isLoopback(flags.host) && keys.length === 0) {
-    sayLine(`warning: ${flags.host} can be reached from other machines, and there is no --api-key`)
-  }
+  warnIfOpen(flags.host, keys)
   if (sessions.length > 0) sayLine(`restored ${sessions.length} sessions from ${flags.out}`)
   process.stdout.write(`capturing ${names.join(', ')} at ${server.url}\n`)
   await untilStopped(server, engine, 1000 * flags.shutdownSeconds)

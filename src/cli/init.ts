@@ -4,6 +4,7 @@ import { basename, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Command } from 'commander'
 import { liveFiles } from '../live/files.js'
+import { version } from '../live/version.js'
 import { CommandError, orFail } from './failure.js'
 import { say } from './plan.js'
 
@@ -12,10 +13,9 @@ const TEMPLATE = fileURLToPath(new URL('../../assets/project/', import.meta.url)
 /** Returns package versions for the project: this package's, and those of its dev dependencies. */
 const versions = (): Readonly<Record<string, string>> => {
   const own = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
-    readonly version: string
     readonly devDependencies: Readonly<Record<string, string>>
   } // our own file
-  return { ...own.devDependencies, 'tandem-rl': `^${own.version}` }
+  return { ...own.devDependencies, 'tandem-rl': `^${version}` }
 }
 
 const pick = (from: Readonly<Record<string, string>>, names: readonly string[]): Readonly<Record<string, string>> =>

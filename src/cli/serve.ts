@@ -29,6 +29,7 @@ import {
   sayLine,
   serverOptions,
   untilStopped,
+  warnIfOpen,
 } from './serving.js'
 
 /** Limits and backend of the engine. Omitted options take the engine's defaults. */
@@ -70,9 +71,8 @@ interface ServeFlags extends EngineOptions, ListenFlags {
 
 /** Warns if other machines can reach endpoints that require no key. */
 const warn = ({ host, dev }: ServeFlags, keys: readonly string[]): void => {
-  if (isLoopback(host)) return
-  if (keys.length === 0) sayLine(`warning: ${host} can be reached from other machines, and there is no --api-key`)
-  if (dev === true)
+  warnIfOpen(host, keys)
+  if (dev === true && !isLoopback(host))
     sayLine('warning: the endpoints of --dev require no key: anyone who can reach this port can change the weights')
 }
 

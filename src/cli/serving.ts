@@ -3,7 +3,7 @@
 import { resolve } from 'node:path'
 import { Option } from 'commander'
 import type { LLMEngine } from '../data/generation.js'
-import { type HttpServer, liveHttpServer } from '../live/httpServer.js'
+import { type HttpServer, isLoopback, liveHttpServer } from '../live/httpServer.js'
 import { modelFolder } from '../modules/pretrained/modelFolder.js'
 import { loadText, type Pretrained } from '../modules/pretrained/pretrained.js'
 import { apiFailure, errorBody } from '../serve/requests/failure.js'
@@ -52,6 +52,22 @@ export interface ListenFlags {
   readonly host: string
   readonly port: number
   readonly allowedHosts?: readonly string[]
+}
+
+/** The options of every command that listens. */
+export interface ServerFlags extends ListenFlags {
+  /** API keys; see `keysOf`. */
+  readonly keys: readonly string[]
+  readonly allowedOrigins?: readonly string[]
+  readonly maxBodyBytes?: number
+  readonly seed: number
+  readonly shutdownSeconds: number
+}
+
+/** Warns if other machines can reach endpoints that require no key. */
+export const warnIfOpen = (host: string, keys: readonly string[]): void => {
+  if (!isLoopback(host) && keys.length === 0)
+    sayLine(`warning: ${host} can be reached from other machines, and there is no --api-key`)
 }
 
 /** Starts listening. If that fails, closes the engine, which would keep the process alive. */

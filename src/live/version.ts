@@ -1,9 +1,2 @@
-/** The version of Tandem. */
-import { readFileSync } from 'node:fs'
-
-const packageJson: unknown = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
-/** The version in package.json. */
-export const version: string =
-  typeof packageJson === 'object' && packageJson !== null && 'version' in packageJson
-    ? String(packageJson.version)
-    : 'unknown'
+/** The version in package.json; a constant, because a bundled program has no package.json. */
+export const version = '0.1.0'

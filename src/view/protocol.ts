@@ -1,5 +1,6 @@
 /** Types of the requests and answers of the run viewer's API. */
 import type { Json } from '../data/codecs/plainValues.js'
+import type { ScoredEvaluation } from '../data/runLayout.js'
 
 /**
  * The state of a run. `running`: a process holds the folder's lock. Without a lock file, the log
@@ -58,14 +59,7 @@ export interface AlarmRow {
 }
 
 /** One evaluation. */
-interface EvaluationRow {
-  readonly name: string
-  readonly step: number
-  readonly tasks: number
-  /** Name of the score that selects the best checkpoint. */
-  readonly score: string
-  readonly measure: string
-  readonly scores: Readonly<Record<string, number>>
+interface EvaluationRow extends Omit<ScoredEvaluation, 'type'> {
   readonly seconds: number
 }
 

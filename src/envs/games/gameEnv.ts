@@ -113,7 +113,7 @@ export interface GameEnvOptions<P> {
   /** A game is truncated after this many replies. Default 200. */
   readonly maxReplies?: number
   /**
-   * The result from which a game is a success for the player who moved last. Default: any above 0.
+   * The result from which a game is a success for the last player. Default: above 0.
    */
   readonly solvedAt?: number
 }

@@ -205,7 +205,7 @@ export const toolEnvironment = <R>(
     if (holding.state !== 'over' && holding.turns.active() === 0) {
       holding.silence = timers.after(holdMs, () => finish(key, holding))
     }
-    return result === ABORTED ? failed('cancelled', 'nobody waits for it any more') : result
+    return result === ABORTED ? failed('cancelled', 'the request was cancelled') : result
   }
 
   return {

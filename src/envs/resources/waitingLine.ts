@@ -182,7 +182,7 @@ export const waitFor = <R, A, F extends Reasoned>(
       line.delete(waiter)
       resolve(result)
     }
-    const onAbort = (): void => settle(failedIn(places, 'cancelled', 'nobody waits for it any more'))
+    const onAbort = (): void => settle(failedIn(places, 'cancelled', 'the request was cancelled'))
     const waiter = { args, tag: tag ?? null, signal, settle, isSettled: () => isSettled }
     if (places.door.get() === 'closed') return settle(closedIn(places))
     if (signal.aborted) return onAbort()

@@ -50,7 +50,7 @@ export interface KLRewardTransformOptions<I extends ScoreInput = ScoreInput, H e
 export interface RetrieveKLOptions<I extends ScoreInput = ScoreInput, H extends KLShape = KLShape>
   extends KLRewardTransformOptions<I, H> {
   /**
-   * Scores what the policy sampled once more: for policies that do not tell their
+   * Scores the policy's samples again, for policies that do not report
    * log-probabilities. Default those of the action.
    */
   readonly policy?: LogProbModel
@@ -123,7 +123,7 @@ const SCORED_KL_OPTIONS: OptionKinds<KLRewardTransformOptions> = {
  *          $k(d) = d$
  * Shapes   reward `[B]`; ragged rows as long as the completion, `klPenalty` `[B]` with shape sum.
  * Errors   `Left(EnvFailure)` as `RetrieveLogProb` and `KLComputation` say, and if the action does
- *          not tell its log-probabilities. Throws RangeError as they do.
+ *          not contain log-probabilities. Throws RangeError as they do.
  * Source   TorchRL `KLRewardTransform`, which reads tokens alone.
  *
  * @example

@@ -1,6 +1,6 @@
 /**
  * An engine behind a wire in the place of one in this process: it samples, and leaves control to
- * whoever has the client.
+ * the owner of the client.
  */
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { EngineAbilities, EngineClient } from '../../data/engineClient.js'

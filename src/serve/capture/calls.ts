@@ -1,5 +1,5 @@
 /**
- * One call of a session: answered as any server answers it, and recorded as the engine sampled it.
+ * One call of a session, answered in the server's protocol and recorded as the engine sampled it.
  */
 import * as E from 'fp-ts/lib/Either.js'
 import type { Calendar, Clock } from '../../core/capabilities.js'

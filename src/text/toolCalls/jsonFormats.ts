@@ -27,7 +27,7 @@ const nameAndArguments =
   }
 
 /**
- * `<tool_call>{...}</tool_call>`, any number, with text around. Source: the chat templates of
+ * Calls of the form `<tool_call>{...}</tool_call>`, with text around them. Source: the templates of
  * Hermes 2 Pro, Qwen 2.5 and Qwen 3.
  */
 export const hermes: CallMachine = markedCalls([

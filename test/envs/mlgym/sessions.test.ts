@@ -85,7 +85,7 @@ describe('mlgymSessions', () => {
     const sessions = mlgymSessions({ mlgym })
     expect(failureOf(await sessions.open(place('x'), AbortSignal.abort()))).toMatchObject({
       kind: 'infrastructure',
-      reason: "the resource 'MLGym': nobody waits for it any more",
+      reason: "the resource 'MLGym': the request was cancelled",
     })
     expect(mlgym.counts().opened).toBe(0)
   })

@@ -26,7 +26,7 @@ const capitalCount = (text: string): number =>
 
 /**
  * Returns true for English. A text of unknown language is not English. The published checks count
- * it as English, and a reply of numbers as any language.
+ * it as English, and a reply of numbers as the required language.
  */
 const isEnglish = ({ detectLanguage }: CheckContext, text: string): boolean => detectLanguage(text) === 'en'
 

@@ -111,7 +111,7 @@ const capturedAction = (turns: readonly CapturedTurn[]): TensorDict<CapturedActi
 
 /**
  * The action of these answers in the form that is captured. The turns of `tokens` are
- * `CapturedTurn`s: whoever read the answers made them so.
+ * `CapturedTurn`s, as the reader of the answers made them.
  */
 export const outputOf = <C extends Capture>(capture: C, turns: readonly ChatTurn[]): TensorDict<ChatOutput<C>> =>
   (capture === 'tokens'

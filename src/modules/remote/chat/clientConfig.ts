@@ -18,7 +18,7 @@ export interface ChatTool {
   }
 }
 
-/** The tools that the model may call: its choice, none, any, or this one. */
+/** The tools that the model may call: its choice, none, at least one, or this one. */
 export type ToolChoice = 'auto' | 'none' | 'required' | { readonly name: string }
 
 /** Differences between servers. */
@@ -129,8 +129,8 @@ const OWN_FIELDS: readonly string[] = [
 ]
 
 /**
- * Fields by which tokens are drawn from another distribution than the log-probabilities and the
- * sampling record tell.
+ * Fields that make the server sample from another distribution than the one of the
+ * log-probabilities and the sampling record.
  */
 const UNTOLD_FIELDS: readonly string[] = [
   ...['top_k', 'min_p', 'repetition_penalty', 'presence_penalty', 'frequency_penalty', 'logit_bias', 'bad_words'],
