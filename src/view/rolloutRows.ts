@@ -1,5 +1,5 @@
 /** Rollouts of a run as rows: made from trajectory records, filtered, sorted and counted. */
-import type { TrajectoryRecord } from '../run/records.js'
+import type { ReplyRecord, TrajectoryRecord } from '../run/records.js'
 import type {
   RolloutFilter,
   RolloutHistogram,
@@ -56,8 +56,8 @@ const rowOf = (turns: readonly TrajectoryRecord[], index: number): Rollout['row'
     failed: turns.some(({ advantage }) => advantage === null),
     advantage: meanAdvantage(turns),
     turns: turns.length,
-    toolCalls: 0,
-    toolErrors: 0,
+    toolCalls: turns.reduce((sum, { toolUse }) => sum + (toolUse?.calls ?? 0), 0),
+    toolErrors: turns.reduce((sum, { toolUse }) => sum + (toolUse?.errors ?? 0), 0),
     version: last.policyVersion,
     query: first.query.slice(0, SNIPPET),
     snippet: textOf(last).slice(0, SNIPPET),
@@ -192,29 +192,47 @@ export const queryRollouts = (
   }
 }
 
-const tokensOf = ({ tokens, logProbs, advantage, policyVersion }: TrajectoryRecord): readonly TokenRow[] =>
-  tokens.map((text, i) => {
+const tokensOf = (record: TrajectoryRecord): readonly TokenRow[] => {
+  const { tokens, logProbs, advantage, policyVersion, trainerLogProbs, entropies, ratios } = record
+  const trainer = trainerLogProbs === 'equal' ? logProbs : trainerLogProbs
+  const clipped = new Set(record.clipped)
+  return tokens.map((text, i) => {
     const own = typeof advantage === 'number' ? advantage : advantage?.[i]
     return {
       text,
       ...(logProbs?.[i] !== undefined && { logProb: logProbs[i] }),
+      ...(trainer?.[i] !== undefined && { trainerLogProb: trainer[i] }),
+      ...(entropies?.[i] !== undefined && {
+        ...{ entropy: entropies[i], ratio: ratios?.[i] ?? 1, clipped: clipped.has(i) },
+      }),
       ...(own !== undefined && { advantage: own }),
       mask: advantage !== null,
       ...(policyVersion !== null && { version: policyVersion }),
     }
   })
+}
 
-/** Returns the conversation of a rollout: its task, then what the model wrote. */
+/** Returns the author of a message by its role. Roles of other names are users. */
+const authorOf = (role: string): TurnRow['author'] =>
+  role === 'tool' || role === 'system' || role === 'user' ? role : role === 'assistant' ? 'model' : 'user'
+
+const replyTurn = ({ role, text, isError }: ReplyRecord): TurnRow => ({
+  ...{ author: authorOf(role), text, toolCalls: [] },
+  ...(isError === true && { isError }),
+})
+
+/** Returns the conversation of a rollout: its task, then the turns and the replies to them. */
 export const conversationOf = ({ turns }: Rollout): readonly TurnRow[] => [
   { author: 'user', text: turns[0]!.query, toolCalls: [] }, // a rollout has a turn
-  ...turns.map(
-    (turn): TurnRow => ({
+  ...turns.flatMap((turn): readonly TurnRow[] => [
+    {
       author: 'model',
       text: textOf(turn),
-      toolCalls: [],
+      toolCalls: turn.toolCalls ?? [],
       tokens: tokensOf(turn),
       reward: turn.reward,
       ...(turn.stopReason !== null && { stopReason: turn.stopReason }),
-    }),
-  ),
+    },
+    ...(turn.replies ?? []).map(replyTurn),
+  ]),
 ]
