@@ -10,7 +10,7 @@ import { engineReport } from '../engine/report.js'
 import { type Owned, own, scope } from '../engine/scope.js'
 import { residentBytes } from '../live/machine.js'
 import { batchMetrics, rewardParts, textAt, trajectoryNumbers } from './batchMetrics.js'
-import type { MemoryRecord, PhaseSeconds, StepRecord, TrajectoryRecord, UpdateMetrics } from './records.js'
+import type { MemoryRecord, PhaseSeconds, PromptRecord, StepRecord, TrajectoryRecord, UpdateMetrics } from './records.js'
 import type { AnyRun } from './run.js'
 import type { OpenSource, SourceBatch } from './source.js'
 
@@ -185,6 +185,24 @@ export const shownRows = (batch: TensorDict, count: number): readonly number[] =
   return shown.slice(0, count).flatMap(({ rows }) => rows)
 }
 
+/** Returns the ids of each row's prompt, without those that the trajectory's row before it has. */
+const promptsOf = (batch: TensorDict): ((row: number) => PromptRecord | undefined) => {
+  const [prompts, responses] = [raggedAt(batch, ['tokens', 'prompt']), raggedAt(batch, ['tokens', 'response'])]
+  const [ids, turns] = [itemsAt(batch, ['trajectoryId']) ?? [], itemsAt(batch, ['turn'])]
+  const nameOf = (row: number, turn: number): string => `${String(ids[row])} ${turn}`
+  const turnOf = (row: number): number => Number(turns?.[row] ?? 0)
+  const rowOf = new Map(ids.map((_, row) => [nameOf(row, turnOf(row)), row]))
+  return (row) => {
+    if (prompts === undefined || responses === undefined) return undefined
+    const before = rowOf.get(nameOf(row, turnOf(row) - 1))
+    const known = before === undefined ? [] : [...raggedRow(prompts, before), ...raggedRow(responses, before)]
+    const prompt = Array.from(raggedRow(prompts, row))
+    const end = prompt.findIndex((id, i) => id !== known[i])
+    const shared = end === -1 ? prompt.length : end
+    return { shared, ids: prompt.slice(shared) }
+  }
+}
+
 /**
  * Returns records of the batch's trajectories, for all or some rows. Data set batches have none.
  */
@@ -203,10 +221,12 @@ export const trajectoryRecordsOf = (
   const rewards = reward !== undefined && 'dataSync' in reward ? reward.dataSync() : []
   const parts = rewardParts(batch)
   const { decode } = run.record
+  const promptOf = promptsOf(batch)
   const at = (path: readonly string[], row: number): unknown => itemsAt(batch, path)?.[row] ?? null
   return (rows ?? ids.map((_, row) => row)).map((row) => {
     const turn = Number(at(['turn'], row) ?? 0)
     const text = textAt(batch, ['text', 'response'], row)
+    const prompt = promptOf(row)
     return {
       step,
       ...{ trajectoryId: String(ids[row]), turn },
@@ -215,6 +235,8 @@ export const trajectoryRecordsOf = (
       answer: textAt(batch, ['answer'], row) ?? null,
       tokens:
         tokens !== undefined && decode !== undefined ? Array.from(raggedRow(tokens, row), decode) : text ? [text] : [],
+      ...(tokens !== undefined && { ids: Array.from(raggedRow(tokens, row)) }),
+      ...(prompt !== undefined && { prompt }),
       logProbs: logProbs === undefined ? null : Array.from(raggedRow(logProbs, row), (x) => Number(x.toFixed(4))),
       reward: Number(rewards[row] ?? 0),
       ...(parts.length > 0 && { parts: Object.fromEntries(parts.map(([name, values]) => [name, values[row]!])) }),
