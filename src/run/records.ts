@@ -119,6 +119,13 @@ export interface ReplyRecord {
   readonly isError?: boolean
 }
 
+/** The prompt of a turn. It starts with `shared` ids of the previous turn and its completion. */
+export interface PromptRecord {
+  readonly shared: number
+  /** The ids after those. */
+  readonly ids: readonly number[]
+}
+
 /** One line of trajectories.jsonl: a turn of a trajectory. */
 export interface TrajectoryRecord {
   /**
@@ -135,6 +142,10 @@ export interface TrajectoryRecord {
   readonly answer: string | null
   /** Text of each sampled token, including special tokens. One text if the policy has no tokens. */
   readonly tokens: readonly string[]
+  /** Ids of the sampled tokens. Absent without tokens, and in older logs. */
+  readonly ids?: readonly number[]
+  /** Absent without tokens, and in older logs. */
+  readonly prompt?: PromptRecord
   /** Log-probabilities in nats, or `null` if the policy reports none. */
   readonly logProbs: readonly number[] | null
   /**

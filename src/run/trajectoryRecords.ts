@@ -6,7 +6,7 @@ import { TOOL_ERROR } from '../envs/tools/runCalls.js'
 import { type History, type Message, textOf } from '../text/history/history.js'
 import { itemsAt, raggedAt } from './batchEntries.js'
 import { rewardParts, textAt, trajectoryNumbers } from './batchMetrics.js'
-import type { TrajectoryRecord } from './records.js'
+import type { PromptRecord, TrajectoryRecord } from './records.js'
 import type { OpenRun, SampledStep } from './step.js'
 
 /** Rows of a batch by trajectory and turn. */
@@ -121,6 +121,22 @@ export const shownRows = (batch: TensorDict, count: number): readonly number[] =
   return shown.slice(0, count).flatMap(({ rows }) => rows)
 }
 
+/** Returns the ids of each row's prompt, without those that the trajectory's row before it has. */
+const promptsOf = (batch: TensorDict, keys: readonly string[]): ((row: number) => PromptRecord | undefined) => {
+  const [prompts, responses] = [raggedAt(batch, ['tokens', 'prompt']), raggedAt(batch, ['tokens', 'response'])]
+  const [ids, turns] = [itemsAt(batch, ['trajectoryId']) ?? [], itemsAt(batch, ['turn'])]
+  const rowOf = new Map(keys.map((key, row) => [key, row]))
+  return (row) => {
+    if (prompts === undefined || responses === undefined) return undefined
+    const before = rowOf.get(`${String(ids[row])} ${Number(turns?.[row] ?? 0) - 1}`)
+    const known = before === undefined ? [] : [...raggedRow(prompts, before), ...raggedRow(responses, before)]
+    const prompt = Array.from(raggedRow(prompts, row))
+    const end = prompt.findIndex((id, i) => id !== known[i])
+    const shared = end === -1 ? prompt.length : end
+    return { shared, ids: prompt.slice(shared) }
+  }
+}
+
 /** The rows to describe, and the numbers of their tokens. */
 interface Described {
   /** Default: all rows. */
@@ -151,9 +167,11 @@ export const trajectoryRecordsOf = (
   const [turns, stops, versions] = ['turn', 'stopReason', 'policyVersion'].map((name) => itemsAt(batch, [name]))
   const exchange = exchangesOf(batch)
   const trainedOfKey = trainedBy(rated, trained, logProbs)
+  const promptOf = promptsOf(batch, keys)
   return (rows ?? ids.map((_, row) => row)).map((row) => {
     const text = textAt(batch, ['text', 'response'], row)
     const sampled = logProbs === undefined ? null : raggedRow(logProbs, row)
+    const prompt = promptOf(row)
     return {
       ...{ format: 2, step, trajectoryId: String(ids[row]), turn: Number(turns?.[row] ?? 0) },
       groupId: textAt(batch, ['groupId'], row) ?? null,
@@ -161,6 +179,8 @@ export const trajectoryRecordsOf = (
       answer: textAt(batch, ['answer'], row) ?? null,
       tokens:
         tokens !== undefined && decode !== undefined ? Array.from(raggedRow(tokens, row), decode) : text ? [text] : [],
+      ...(tokens !== undefined && { ids: Array.from(raggedRow(tokens, row)) }),
+      ...(prompt !== undefined && { prompt }),
       logProbs: sampled === null ? null : Array.from(sampled, short),
       ...(sampled !== null && trainedOfKey(keys[row]!, sampled)),
       ...exchange(row),

@@ -193,13 +193,14 @@ export const queryRollouts = (
 }
 
 const tokensOf = (record: TrajectoryRecord): readonly TokenRow[] => {
-  const { tokens, logProbs, advantage, policyVersion, trainerLogProbs, entropies, ratios } = record
+  const { tokens, ids, logProbs, advantage, policyVersion, trainerLogProbs, entropies, ratios } = record
   const trainer = trainerLogProbs === 'equal' ? logProbs : trainerLogProbs
   const clipped = new Set(record.clipped)
   return tokens.map((text, i) => {
     const own = typeof advantage === 'number' ? advantage : advantage?.[i]
     return {
       text,
+      ...(ids?.[i] !== undefined && { id: ids[i] }),
       ...(logProbs?.[i] !== undefined && { logProb: logProbs[i] }),
       ...(trainer?.[i] !== undefined && { trainerLogProb: trainer[i] }),
       ...(entropies?.[i] !== undefined && {
