@@ -43,7 +43,7 @@ describe('a run with epochs and mini-batches', () => {
   })
 
   it('records the numbers of trained tokens with its rollouts', async () => {
-    const [record] = await runs.start('recorded', { ...SETTINGS, steps: 1 })
+    const [record] = await runs.start('recorded', { ...SETTINGS, steps: 1, trajectories: 8 })
     const rollouts = parseJsonLines(
       readFileSync(path('recorded/trajectories.jsonl'), 'utf8'),
     ) as unknown as readonly TrajectoryRecord[] // written by the run
