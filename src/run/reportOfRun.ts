@@ -82,7 +82,7 @@ export const reportOfRun = (files: Files, folder: string): TE.TaskEither<Failed,
     TE.bindW('trajectories', ({ paths }) => wholeLines<TrajectoryRecord>(files, paths.trajectories)),
     TE.bindW('written', ({ paths }) => textOf(files, paths.summary)),
     TE.bindW('engine', ({ paths }) => engineOf(files, paths)),
-    TE.chainW(({ config, metrics, trajectories, written, engine }) => {
+    TE.chainW(({ config, metrics, trajectories, written, engine }): TE.TaskEither<Failed, string> => {
       const steps = metrics.filter((record) => record.type === 'step')
       const evaluations = metrics.filter((record) => record.type === 'evaluation')
       if (steps.length === 0) return TE.left(runFolderFailure(folder, 'no step was recorded yet'))
