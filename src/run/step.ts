@@ -10,7 +10,14 @@ import { engineReport } from '../engine/report.js'
 import { type Owned, own, scope } from '../engine/scope.js'
 import { residentBytes } from '../live/machine.js'
 import { batchMetrics, rewardParts, textAt, trajectoryNumbers } from './batchMetrics.js'
-import type { MemoryRecord, PhaseSeconds, PromptRecord, StepRecord, TrajectoryRecord, UpdateMetrics } from './records.js'
+import type {
+  MemoryRecord,
+  PhaseSeconds,
+  PromptRecord,
+  StepRecord,
+  TrajectoryRecord,
+  UpdateMetrics,
+} from './records.js'
 import type { AnyRun } from './run.js'
 import type { OpenSource, SourceBatch } from './source.js'
 
@@ -207,8 +214,8 @@ const promptsOf = (batch: TensorDict): ((row: number) => PromptRecord | undefine
  * Returns records of the batch's trajectories, for all or some rows. Data set batches have none.
  */
 export const trajectoryRecordsOf = (
-  { run }: OpenRun,
-  { step, batch, rated }: SampledStep,
+  { run }: Pick<OpenRun, 'run'>,
+  { step, batch, rated }: Pick<SampledStep, 'step' | 'batch' | 'rated'>,
   rows?: readonly number[],
 ): readonly TrajectoryRecord[] => {
   const ids = itemsAt(batch, ['trajectoryId'])
