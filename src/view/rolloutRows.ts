@@ -43,9 +43,13 @@ const partsOf = (turns: readonly TrajectoryRecord[]): Readonly<Record<string, nu
   return parts
 }
 
+/** Returns the id of a trajectory in addresses. */
+export const rolloutId = (step: number, trajectoryId: string): string =>
+  `${step}-${trajectoryId}`.replace(/[^\w.-]/g, '_')
+
 const rowOf = (turns: readonly TrajectoryRecord[], index: number): Rollout['row'] => {
   const [first, last] = [turns[0]!, turns.at(-1)!] // a rollout has a turn
-  const id = `${first.step}-${first.trajectoryId}`.replace(/[^\w.-]/g, '_')
+  const id = rolloutId(first.step, first.trajectoryId)
   return {
     ...{ id, step: first.step, index },
     group: first.groupId ?? id,

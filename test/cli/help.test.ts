@@ -33,7 +33,7 @@ const FLAGS: Readonly<Record<string, readonly string[]>> = {
   ],
   bench: [...RECIPE_FLAGS, 'measured', 'against', 'rounds', 'picture', 'memory', 'backend', 'threads', 'help'],
   init: ['help'],
-  view: ['port', 'export', 'help'],
+  view: ['port', 'export', 'backend', 'threads', 'help'],
   runs: ['json', 'help'],
   compare: ['names', 'json', 'help'],
   sample: [
