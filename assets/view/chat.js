@@ -3,7 +3,7 @@ import { runPath, stream } from './api.js'
 import { fill, h } from './dom.js'
 import { HEATS, paintToken } from './heat.js'
 import { tokenCard } from './inspector.js'
-import { checkpointField, checkpointName, numberField } from './modelParts.js'
+import { alternatives, checkpointField, checkpointName, numberField } from './modelParts.js'
 import { frame, loadRun } from './runFrame.js'
 import { tokenText, tokenTip } from './transcript.js'
 import { visible } from './visible.js'
@@ -55,7 +55,7 @@ export const chatView = async ({ path: [, id] }, signal) => {
     numberField('Temperature', 0.7, { min: 0, max: 4, step: 0.1 }),
     numberField('Seed', 1, { min: 0 }),
   ]
-  const tip = tokenTip(tokenCard)
+  const tip = tokenTip((token) => [tokenCard(token), alternatives(token)])
   const { log, say, reply, clear } = conversation(tip)
   const message = h('textarea', {
     rows: 3,

@@ -1,7 +1,7 @@
 /** The recorded values of one token, and what the checkpoints tell about it. */
 import { isExported } from './api.js'
 import { announce, h } from './dom.js'
-import { alternatives, tokenFacts } from './heat.js'
+import { tokenFacts } from './heat.js'
 import { tokenModel } from './tokenModel.js'
 import { tokenLabel } from './transcript.js'
 
@@ -14,13 +14,7 @@ const factList = (token, which) =>
 
 /** @param {object} token @param {'all' | 'main'} [which] values */
 export const tokenCard = (token, which = 'main') =>
-  h(
-    'div',
-    {},
-    h('code', { class: 'token-name' }, tokenLabel(token.text)),
-    factList(token, which),
-    token.top === undefined || token.top.length === 0 ? null : alternatives(token.top, token.text, tokenLabel),
-  )
+  h('div', {}, h('code', { class: 'token-name' }, tokenLabel(token.text)), factList(token, which))
 
 const copyLink = async () => {
   try {

@@ -119,3 +119,24 @@ export const drawProbability = (lines, signal) => {
     table([...['Step', 'Probability', 'Rank'].map(numeric), 'Most likely'], rows, 'Probability by checkpoint'),
   ]
 }
+
+/**
+ * Makes bars of the most likely tokens.
+ *
+ * @param {{ text: string, top: readonly { text: string, logProb: number }[] }} token
+ */
+export const alternatives = ({ text: chosen, top }) =>
+  h(
+    'ol',
+    { class: 'alternatives' },
+    top.map(({ text, logProb }) => {
+      const share = 100 * Math.exp(logProb)
+      return h(
+        'li',
+        { 'aria-current': text === chosen ? 'true' : null },
+        h('code', {}, tokenLabel(text)),
+        h('span', { class: 'share' }, h('i', { style: { width: `${share}%` } })),
+        h('span', { class: 'num' }, `${share.toFixed(1)} %`),
+      )
+    }),
+  )

@@ -104,6 +104,21 @@ export interface EvaluationRecord {
   readonly seconds: number
 }
 
+/** A tool call that the policy wrote. */
+export interface ToolCallRecord {
+  readonly name: string
+  /** JSON text. */
+  readonly arguments: string
+}
+
+/** A message that the environment appended after a turn, such as a tool's result. */
+export interface ReplyRecord {
+  readonly role: string
+  readonly text: string
+  /** `true` for the result of a tool call that failed. */
+  readonly isError?: boolean
+}
+
 /** The prompt of a turn. It starts with `shared` ids of the previous turn and its completion. */
 export interface PromptRecord {
   readonly shared: number
@@ -113,6 +128,11 @@ export interface PromptRecord {
 
 /** One line of trajectories.jsonl: a turn of a trajectory. */
 export interface TrajectoryRecord {
+  /**
+   * Version of the line's format. Absent in older logs, which have none of the numbers of the
+   * trainer, no tool calls and no replies.
+   */
+  readonly format?: 2
   readonly step: number
   readonly trajectoryId: string
   readonly turn: number
@@ -128,6 +148,26 @@ export interface TrajectoryRecord {
   readonly prompt?: PromptRecord
   /** Log-probabilities in nats, or `null` if the policy reports none. */
   readonly logProbs: readonly number[] | null
+  /**
+   * Log-probabilities under the trainer before the update, in nats. `equal` if each differs from
+   * `logProbs` by less than 0.00005. Absent for rows that were not trained.
+   */
+  readonly trainerLogProbs?: readonly number[] | 'equal'
+  /** Entropy of the trainer's distribution before the update, in nats. */
+  readonly entropies?: readonly number[]
+  /**
+   * Ratios of the trained to the old probability at the last optimizer step. Absent if all are 1
+   * to four decimals.
+   */
+  readonly ratios?: readonly number[]
+  /** Indices of tokens whose gradient was clipped to 0. Absent without any. */
+  readonly clipped?: readonly number[]
+  /** Tool calls of the turn's message. Calls in plain text, such as code, are not among them. */
+  readonly toolCalls?: readonly ToolCallRecord[]
+  /** Number of calls of the turn, in every form, and of those with an error. Absent without calls. */
+  readonly toolUse?: { readonly calls: number; readonly errors: number }
+  /** Messages that the environment appended after the turn. */
+  readonly replies?: readonly ReplyRecord[]
   /** Reward of the turn. */
   readonly reward: number
   /** Parts of the reward by name, such as `success`, if the environment reports any. */

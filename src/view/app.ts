@@ -9,6 +9,7 @@ import type { Files } from '../core/capabilities.js'
 import { errorMessage } from '../core/failure.js'
 import type { Json } from '../data/codecs/plainValues.js'
 import { parseJsonAs } from '../data/schemaJson.js'
+import { conversationOf } from './conversation.js'
 import { dataSetOf } from './dataSets.js'
 import type { EventHub } from './events.js'
 import { metricColumns, phasesOf, selectColumns } from './metricColumns.js'
@@ -29,7 +30,7 @@ import {
 import { QueryError, rolloutsQuery } from './query.js'
 import { Refusal } from './refusal.js'
 import { rescore } from './rescore.js'
-import { conversationOf, filterRollouts, queryRollouts } from './rolloutRows.js'
+import { filterRollouts, queryRollouts, shownRows } from './rolloutRows.js'
 import { runAnswer, runRow, type ViewedRun, viewedRuns } from './viewedRuns.js'
 
 export interface ViewOptions {
@@ -116,15 +117,14 @@ const rolloutAnswer = async (run: ViewedRun, id: string): Promise<RolloutAnswer>
   const [rollouts, annotations] = [await run.rollouts(), await run.annotations()]
   const found = rollouts.find(({ row }) => row.id === id)
   if (found === undefined) throw new Refusal(404, `no rollout '${id}'`)
-  const labels = labelsIn(annotations)
   const { index, group, step } = found.row
+  const members = rollouts.filter(({ row }) => row.group === group && row.step === step)
+  const [rows, [turns = []]] = [await shownRows(run, members, labelsIn(annotations)), await run.turns([found])]
   return {
-    row: { ...found.row, labels: labels(id) },
-    answer: found.turns[0]?.answer ?? null,
-    turns: conversationOf(found),
-    group: rollouts.flatMap(({ row }) =>
-      row.group === group && row.step === step ? [{ ...row, labels: labels(row.id) }] : [],
-    ),
+    row: rows[members.indexOf(found)]!, // a rollout is a member of its group
+    answer: turns[0]?.answer ?? null,
+    turns: conversationOf(turns),
+    group: rows,
     annotation: annotations.get(id) ?? { labels: [], comment: '' },
     previous: rollouts[index - 1]?.row.id ?? null,
     next: rollouts[index + 1]?.row.id ?? null,
@@ -189,14 +189,14 @@ const RUN_ROUTES: Readonly<Record<string, (call: Call) => Promise<Response>>> = 
   },
   'GET events': async ({ options, run, request }) => eventStream(options.events.open(run, request.signal)),
   'GET rollouts': async ({ run, query }) =>
-    answer(queryRollouts(await run.rollouts(), rolloutsQuery(query), labelsIn(await run.annotations()))),
+    answer(await queryRollouts(run, rolloutsQuery(query), labelsIn(await run.annotations()))),
   'GET rollouts/:rollout': async ({ run, rollout }) => answer(await rolloutAnswer(run, rollout)),
   'GET export': async ({ run, query }) => {
     const format = EXPORT_FORMATS.find((each) => each === query.get('format'))
     if (format === undefined) throw new Refusal(400, `format: expected ${EXPORT_FORMATS.join(' or ')}`)
     const { sort, order, ...filter } = rolloutsQuery(query)
-    const found = filterRollouts(await run.rollouts(), filter, labelsIn(await run.annotations()))
-    const response = respond(200, 'application/jsonl', dataSetOf(found, format))
+    const found = await filterRollouts(run, filter, labelsIn(await run.annotations()))
+    const response = respond(200, 'application/jsonl', await dataSetOf(run, found, format))
     response.headers.set('content-disposition', `attachment; filename="${run.id}-${format}.jsonl"`)
     return response
   },

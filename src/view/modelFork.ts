@@ -12,12 +12,13 @@ import type { LocalLLMEngine } from '../modules/generation/llmEngine.js'
 import { enginePolicy } from '../modules/generation/policy/enginePolicy.js'
 import { localClient } from '../modules/remote/localClient.js'
 import type { RunGroups } from '../run/run.js'
-import { trajectoryRecordsOf } from '../run/step.js'
+import { trajectoryRecordsOf } from '../run/trajectoryRecords.js'
+import { conversationOf } from './conversation.js'
 import type { ModelWork } from './modelDesk.js'
 import type { ForkLine, ForkModeLine, ForkRequest, ProgressLine } from './modelProtocol.js'
 import { type FoundToken, findToken, samplingOf, type TurnIds, tokenRow } from './modelTokens.js'
 import type { OpenModel } from './openModel.js'
-import { conversationOf, rolloutsOf } from './rolloutRows.js'
+import { heldRollouts } from './rolloutLog.js'
 
 /** The fork of a rollout, and the ids with which the forked turn starts. */
 interface Fork {
@@ -130,8 +131,8 @@ const forkedPolicy = (
  * Returns the index of the rollout's task from the ids that collectors write, or `null`: the group
  * id is the key of the reset, the index and the id of the task.
  */
-const taskOf = ({ found: { rollout } }: Fork): number | null => {
-  const { groupId, trajectoryId } = rollout.turns[0]! // a rollout has a turn
+const taskOf = ({ found: { records } }: Fork): number | null => {
+  const { groupId, trajectoryId } = records[0]! // a rollout has a turn
   const origin = trajectoryId.slice(0, trajectoryId.lastIndexOf(':') + 1)
   if (groupId === null || origin === '' || !groupId.startsWith(origin)) return null
   const found = /^(\d{1,15}):/.exec(groupId.slice(origin.length))
@@ -150,12 +151,13 @@ async function* playedForks(fork: Fork, groups: RunGroups, task: number): AsyncG
     const collector = LLMCollector({ env: groups.env(task), policy: forkedPolicy(policy, fork), key })
     using collected = orThrow(await collector.collect(collector.start)()).batch
     const batch = collected.value as unknown as TensorDict // read by names
-    const rollouts = rolloutsOf(trajectoryRecordsOf({ run: model.run() }, { step: 0, batch, rated: batch }))
-    for (const [i, rollout] of rollouts.slice(0, body.count - done).entries())
+    const log = heldRollouts(trajectoryRecordsOf({ run: model.run() }, { step: 0, batch, rated: batch }))
+    const rollouts = (await log.rollouts()).slice(0, body.count - done)
+    const turns = await log.turns(rollouts)
+    for (const [i, { row }] of rollouts.entries())
       yield {
-        ...{ type: 'completion', index: done + i, turns: conversationOf(rollout).slice(body.turn) },
-        ...{ reward: rollout.row.reward, parts: rollout.row.parts },
-        stopReason: rollout.turns.at(-1)?.stopReason ?? null,
+        ...{ type: 'completion', index: done + i, turns: conversationOf(turns[i]!).slice(body.turn) },
+        ...{ reward: row.reward, parts: row.parts, stopReason: turns[i]!.at(-1)?.stopReason ?? null },
       }
   }
 }

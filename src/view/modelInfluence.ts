@@ -2,9 +2,8 @@
 import * as tf from '@tensorflow/tfjs-core'
 import { orThrow } from '../core/failure.js'
 import { stepName } from '../data/runLayout.js'
-import { type Data, type Ragged, raggedRow } from '../data/tensorDict/leaf.js'
+import { type Ragged, raggedRow } from '../data/tensorDict/leaf.js'
 import type { TensorDict } from '../data/tensorDict/tensorDict.js'
-import { find } from '../data/tensorDict/tensorDict.js'
 import type { NamedTensors } from '../data/weights.js'
 import { gatherLogProbs } from '../engine/ops/logProbs.js'
 import { type Owned, own, scope } from '../engine/scope.js'
@@ -13,6 +12,7 @@ import { moduleOfLora } from '../modules/transformer/applyLora.js'
 import { completionBatch, groupPrompts, packCompletions } from '../modules/transformer/pack.js'
 import { temperedLogits } from '../modules/transformer/score.js'
 import { makeScorer } from '../modules/transformer/scorer.js'
+import { itemsAt, raggedAt } from '../run/batchEntries.js'
 import { readBatch } from '../run/batchFolder.js'
 import { runPaths } from '../run/runFolder.js'
 import type { ModelWork } from './modelDesk.js'
@@ -21,7 +21,7 @@ import type { InfluenceLine, InfluenceRequest, ProgressLine } from './modelProto
 import { withStepAfter } from './modelStep.js'
 import { findToken } from './modelTokens.js'
 import type { OpenModel } from './openModel.js'
-import { rolloutId } from './rolloutRows.js'
+import { rolloutId } from './rowNumbers.js'
 
 /** One completion of a batch. */
 interface BatchRow {
@@ -32,18 +32,6 @@ interface BatchRow {
   readonly advantages: readonly number[]
 }
 
-const raggedAt = (td: TensorDict, path: readonly string[]): Ragged | undefined => {
-  const entry = find(td, path)
-  return entry !== undefined && '_tag' in entry && entry._tag === 'Ragged' ? (entry as Ragged) : undefined // by its tag
-}
-
-const idsAt = (td: TensorDict, name: string): readonly string[] => {
-  const entry = find(td, [name])
-  return entry !== undefined && '_tag' in entry && entry._tag === 'Data'
-    ? (entry as Data<unknown>).items.toArray().map(String) // by its tag
-    : []
-}
-
 /** Reads the completions of a batch. Throws RangeError for a batch without advantages. */
 const rowsOf = (batch: TensorDict): readonly BatchRow[] => {
   const at = (...path: readonly string[]) => raggedAt(batch, path)
@@ -51,7 +39,7 @@ const rowsOf = (batch: TensorDict): readonly BatchRow[] => {
   if (prompts === undefined || responses === undefined || advantages === undefined)
     throw new RangeError('the batch has no advantages: only policy-gradient runs have influences')
   const masks = at('masks', 'loss')
-  return idsAt(batch, 'trajectoryId').map((trajectory, row) => {
+  return (itemsAt<string>(batch, ['trajectoryId']) ?? []).map((trajectory, row) => {
     const ids = Array.from(raggedRow(responses, row))
     // Masks and advantages may also cover the prompt: they end where the response ends.
     const end = (rows: Ragged): readonly number[] => Array.from(raggedRow(rows, row)).slice(-ids.length)
@@ -239,7 +227,7 @@ export const influenceLines = ({ checkpoint, ...place }: InfluenceRequest) =>
     const { rows: slopes, linearity } = derivatives(model, model.run().learner.weights(), { asked, rows })
     const known = new Set((await run.rollouts()).map(({ row }) => row.id))
     const nameOf = (trajectory: string): string | null => {
-      const id = rolloutId(checkpoint + 1, trajectory)
+      const id = rolloutId({ step: checkpoint + 1, trajectoryId: trajectory })
       return known.has(id) ? id : null
     }
     const textOf = (of: readonly number[]): string => model.text.tokenizer.decode(of, 'keep').slice(0, SHOWN_CHARACTERS)

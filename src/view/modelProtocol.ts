@@ -120,10 +120,15 @@ export interface InfluenceLine {
   }[]
 }
 
+/** A sampled token with the most probable ones in its place. */
+export interface ModelToken extends TokenRow {
+  readonly top: readonly TopToken[]
+}
+
 /** A token of a chat, and the text that became final with it. */
 export interface ChatLine {
   readonly type: 'token'
-  readonly token: TokenRow
+  readonly token: ModelToken
   readonly text: string
 }
 

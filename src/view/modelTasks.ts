@@ -28,9 +28,10 @@ export const MODEL_TASKS: Readonly<Record<ModelRequest, z.ZodType<ModelTask>>> =
   replay: replaySchema.transform(replayLines),
 }
 
-/** Returns the requests that a run of a recipe can answer, as far as its files tell. */
-export const modelFeatures = ({ config, evaluations }: RunLog, rollouts: number): readonly ModelRequest[] => {
-  if (config.recipe === null) return []
+/** Returns the requests that a run with checkpoints can answer, as far as its files tell. */
+export const modelFeatures = (log: RunLog, rollouts: number): readonly ModelRequest[] => {
+  const { config, checkpoints, evaluations } = log
+  if (config.recipe === null || checkpoints.length === 0) return []
   return [
     ...(['probability', 'chat', 'replay'] as const),
     ...(rollouts > 0 ? (['influence', 'fork'] as const) : []),

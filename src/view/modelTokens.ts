@@ -10,9 +10,8 @@ import type { TrajectoryRecord } from '../run/records.js'
 import { History, message } from '../text/history/history.js'
 import { render } from '../text/template/chatTemplate.js'
 import { encodeRendered } from '../text/tokenizer/textTokenizer.js'
-import type { TokenPlace, TopToken } from './modelProtocol.js'
-import type { TokenRow } from './protocol.js'
-import { conversationOf, type Rollout } from './rolloutRows.js'
+import { conversationOf } from './conversation.js'
+import type { ModelToken, TokenPlace, TopToken } from './modelProtocol.js'
 import type { ViewedRun } from './viewedRuns.js'
 
 /** A turn of the model with its token ids. */
@@ -36,7 +35,7 @@ const turnIds = (turns: readonly TrajectoryRecord[]): readonly TurnIds[] => {
 
 /** A token of a recorded rollout, with the ids of all turns. */
 export interface FoundToken {
-  readonly rollout: Rollout
+  readonly records: readonly TrajectoryRecord[]
   readonly turns: readonly TurnIds[]
   /** The model's turn, counted from 0, and the token in it. */
   readonly turn: number
@@ -47,13 +46,14 @@ export interface FoundToken {
 export const findToken = async (run: ViewedRun, { rollout: id, turn, token }: TokenPlace): Promise<FoundToken> => {
   const rollout = (await run.rollouts()).find(({ row }) => row.id === id)
   if (rollout === undefined) throw new RangeError(`no rollout '${id}'`)
-  const shown = conversationOf(rollout)
+  const [records = []] = await run.turns([rollout])
+  const shown = conversationOf(records)
   if (shown[turn]?.tokens === undefined) throw new RangeError(`turn ${turn} of the rollout has no tokens of the model`)
   const own = shown.slice(0, turn).filter(({ tokens }) => tokens !== undefined).length
-  const turns = turnIds(rollout.turns)
+  const turns = turnIds(records)
   const { ids } = turns[own]! // a turn with tokens has a record
   if (ids[token] === undefined) throw new RangeError(`the turn has ${ids.length} tokens: there is no token ${token}`)
-  return { rollout, turns, turn: own, token }
+  return { records, turns, turn: own, token }
 }
 
 /** A message of a conversation. */
@@ -72,7 +72,7 @@ export const promptIds = (text: ModelText, messages: readonly ChatMessage[]): In
 export const tokenRow = (
   { tokenizer }: Pick<ModelText, 'tokenizer'>,
   { id, temperedLogProb, top }: Pick<GeneratedToken, 'id' | 'temperedLogProb' | 'top'>,
-): TokenRow => ({
+): ModelToken => ({
   id,
   text: tokenizer.decode([id], 'keep'),
   logProb: temperedLogProb,

@@ -206,8 +206,6 @@ export interface TokenRow {
   readonly mask?: boolean
   /** Version of the weights that sampled it. */
   readonly version?: number
-  /** Most likely alternatives with their log-probabilities. */
-  readonly top?: readonly { readonly text: string; readonly logProb: number }[]
 }
 
 /** A tool call of a model turn. */

@@ -4,19 +4,18 @@ import type { Files } from '../core/capabilities.js'
 import { orThrow } from '../core/failure.js'
 import { bestEvaluation } from '../data/runLayout.js'
 import { ALARM_KINDS, type AlarmLimits, DEFAULT_ALARM_LIMITS, watchSteps } from '../run/alarms.js'
-import type { TrajectoryRecord } from '../run/records.js'
+import { runPaths } from '../run/runFolder.js'
 import { metricColumns } from './metricColumns.js'
 import { readAnnotations, readNote } from './notes.js'
 import type { AlarmRow, Annotation, Feature, RunAnswer, RunRow, RunState } from './protocol.js'
-import { type Rollout, rolloutsOf } from './rolloutRows.js'
+import { fileRollouts, type RolloutLog } from './rolloutLog.js'
 import { type RunLog, runLog } from './runLog.js'
 
 /** A run that is open in the viewer. */
-export interface ViewedRun {
+export interface ViewedRun extends RolloutLog {
   readonly id: string
   readonly folder: string
   readonly log: () => Promise<RunLog>
-  readonly rollouts: () => Promise<readonly Rollout[]>
   readonly annotations: () => Promise<ReadonlyMap<string, Annotation>>
 }
 
@@ -43,19 +42,14 @@ const idOf = (folder: string, taken: ReadonlySet<string>): string => {
   return Array.from({ length: taken.size + 1 }, (_, i) => `${name}-${i + 2}`).find((id) => !taken.has(id)) ?? name
 }
 
-const viewedRun = (files: Files, id: string, folder: string): ViewedRun => {
-  const { log, trajectories } = runLog(files, folder)
-  let made: { readonly from: readonly TrajectoryRecord[]; readonly rollouts: readonly Rollout[] } | null = null
-  return {
-    ...{ id, folder, log },
-    rollouts: async () => {
-      const records = await trajectories()
-      if (made?.from !== records) made = { from: records, rollouts: rolloutsOf(records) }
-      return made.rollouts
-    },
-    annotations: () => readAnnotations(files, folder),
-  }
-}
+/** The file of the index of a run's rollouts. The viewer makes it again at any time. */
+const indexPath = (folder: string): string => `${folder}/.view/rollouts.json`
+
+const viewedRun = (files: Files, id: string, folder: string): ViewedRun => ({
+  ...{ id, folder, log: runLog(files, folder) },
+  ...fileRollouts(files, { path: runPaths(folder).trajectories, index: indexPath(folder) }),
+  annotations: () => readAnnotations(files, folder),
+})
 
 /** Finds the runs in folders, again on each call. A run keeps its identifier. */
 export const viewedRuns = (files: Files, folders: readonly string[]): (() => Promise<readonly ViewedRun[]>) => {

@@ -1,0 +1,65 @@
+/** The numbers of rollouts, added up turn by turn. */
+import type { TrajectoryRecord } from '../run/records.js'
+import type { RolloutRow } from './protocol.js'
+
+/** A row without its texts and labels, which are read when the row is shown. */
+export type RowNumbers = Omit<RolloutRow, 'labels' | 'query' | 'snippet'>
+
+/** A rollout of a log. */
+export interface Rollout {
+  readonly row: RowNumbers
+}
+
+/** Returns the identifier of a record's rollout. */
+export const rolloutId = ({ step, trajectoryId }: Pick<TrajectoryRecord, 'step' | 'trajectoryId'>): string =>
+  `${step}-${trajectoryId}`.replace(/[^\w.-]/g, '_')
+
+const advantageSum = ({ advantage, tokens }: TrajectoryRecord): number | null => {
+  if (advantage === null) return null
+  return typeof advantage === 'number' ? advantage * tokens.length : advantage.reduce((a, b) => a + b, 0)
+}
+
+/** Returns the mean advantage of all tokens, including those of one more turn. */
+const meanAdvantage = ({ advantage, length }: RowNumbers, turn: TrajectoryRecord): number | null => {
+  const added = advantageSum(turn)
+  const count = length + turn.tokens.length
+  if (advantage === null || added === null) return null
+  return count === 0 ? 0 : (advantage * length + added) / count
+}
+
+/** Adds reward parts by name. `success` is 1 if any turn succeeded. */
+const sumParts = (before: RowNumbers['parts'], added: TrajectoryRecord['parts']): RowNumbers['parts'] => {
+  if (added === undefined) return before
+  const sums = Object.entries(added).map(([name, value]) => {
+    const sum = name === 'success' ? Math.max(before[name] ?? 0, value) : (before[name] ?? 0) + value
+    return [name, sum] as const
+  })
+  return { ...before, ...Object.fromEntries(sums) }
+}
+
+/** Returns the row of a rollout before its first turn. */
+const emptyRow = (first: TrajectoryRecord, index: number): RowNumbers => {
+  const id = rolloutId(first)
+  return {
+    ...{ id, step: first.step, index, group: first.groupId ?? id, reward: 0, parts: {}, length: 0 },
+    ...{ truncated: false, failed: false, advantage: 0, turns: 0, toolCalls: 0, toolErrors: 0, version: null },
+  }
+}
+
+/** Adds a turn to the row of its rollout, or makes the row at position `index` of the log. */
+export const withTurn = (before: RowNumbers | undefined, turn: TrajectoryRecord, index: number): RowNumbers => {
+  const row = before ?? emptyRow(turn, index)
+  return {
+    ...row,
+    reward: row.reward + turn.reward,
+    parts: sumParts(row.parts, turn.parts),
+    length: row.length + turn.tokens.length,
+    truncated: row.truncated || turn.stopReason === 'length',
+    failed: row.failed || turn.advantage === null,
+    advantage: meanAdvantage(row, turn),
+    turns: row.turns + 1,
+    toolCalls: row.toolCalls + (turn.toolUse?.calls ?? 0),
+    toolErrors: row.toolErrors + (turn.toolUse?.errors ?? 0),
+    version: turn.policyVersion,
+  }
+}
