@@ -14,7 +14,7 @@ import { dataSetOf } from './dataSets.js'
 import type { EventHub } from './events.js'
 import { metricColumns, phasesOf, selectColumns } from './metricColumns.js'
 import type { ModelDesk } from './modelDesk.js'
-import { MODEL_TASKS, modelFeatures } from './modelTasks.js'
+import { modelFeatures } from './modelFeatures.js'
 import { annotationSchema, noteSchema, writeAnnotation, writeNote } from './notes.js'
 import type { PageFiles } from './onePage.js'
 import {
@@ -166,6 +166,7 @@ interface Call {
 const modelLines = async ({ options, run, request }: Call, name: ModelRequest): Promise<Response> => {
   const { models } = options
   if (models === undefined) throw new Refusal(404, 'this server runs no models')
+  const { MODEL_TASKS } = await import('./modelTasks.js') // loads the engine
   const task = await bodyOf(request, MODEL_TASKS[name])
   return streamOf('application/jsonl', models.ask(run, task, request.signal))
 }

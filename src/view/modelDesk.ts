@@ -4,7 +4,7 @@ import type { Timers } from '../core/capabilities.js'
 import { errorMessage } from '../core/failure.js'
 import { limiter } from '../core/limiter.js'
 import type { ModelLine } from './modelProtocol.js'
-import { type Changes, type ModelSource, type OpenModel, openModel } from './openModel.js'
+import type { Changes, ModelSource, OpenModel } from './openModel.js'
 import { Refusal } from './refusal.js'
 import type { ViewedRun } from './viewedRuns.js'
 
@@ -59,6 +59,7 @@ const modelKeeper = (source: ModelSource, timers: Timers) => {
       const name = JSON.stringify([folder, changes])
       if (held?.name === name) return held.model
       await close()
+      const { openModel } = await import('./openModel.js') // loads the engine
       held = { name, model: await openModel(source, folder, changes) }
       return held.model
     },

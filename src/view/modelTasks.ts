@@ -16,7 +16,6 @@ import {
 } from './modelProtocol.js'
 import { replayLines } from './modelReplay.js'
 import type { ModelRequest } from './protocol.js'
-import type { RunLog } from './runLog.js'
 
 /** Schemas of the bodies, which give the task to run. */
 export const MODEL_TASKS: Readonly<Record<ModelRequest, z.ZodType<ModelTask>>> = {
@@ -26,15 +25,4 @@ export const MODEL_TASKS: Readonly<Record<ModelRequest, z.ZodType<ModelTask>>> =
   fork: forkSchema.transform(forkLines),
   evaluate: evaluateSchema.transform(evaluateLines),
   replay: replaySchema.transform(replayLines),
-}
-
-/** Returns the requests that a run with checkpoints can answer, as far as its files tell. */
-export const modelFeatures = (log: RunLog, rollouts: number): readonly ModelRequest[] => {
-  const { config, checkpoints, evaluations } = log
-  if (config.recipe === null || checkpoints.length === 0) return []
-  return [
-    ...(['probability', 'chat', 'replay'] as const),
-    ...(rollouts > 0 ? (['influence', 'fork'] as const) : []),
-    ...(evaluations.length > 0 ? (['evaluate'] as const) : []),
-  ]
 }
