@@ -51,7 +51,7 @@ const changeOf = ({ before, after }: Pair): number => after.score - before.score
  * Computes the mean of paired differences with Student's 95 % interval. Equal differences that have
  * no bounds give no interval.
  */
-export const differenceOf = (
+const differenceOf = (
   changes: readonly number[],
   measure: Evaluator['measure'],
 ): Pick<DifferenceLine, 'mean' | 'low' | 'high' | 'higher' | 'lower' | 'same'> => {

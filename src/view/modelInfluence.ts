@@ -91,7 +91,7 @@ interface TokenGradient {
 }
 
 /** Differentiates the log-probability of the last token. */
-const tokenGradient = (
+export const tokenGradient = (
   { config }: Pick<OpenModel, 'config'>,
   weights: NamedTensors,
   { prompt, ids, temperature }: Asked,
@@ -140,7 +140,7 @@ interface Derivatives {
  * are the inner products of the gradients. Central differences need two passes over the batch and
  * no gradient of any row.
  */
-const derivatives = (
+export const derivatives = (
   model: Pick<OpenModel, 'config'>,
   weights: NamedTensors,
   { asked, rows }: { readonly asked: Asked; readonly rows: readonly BatchRow[] },

@@ -1,10 +1,14 @@
 /** Requests about checkpoints over HTTP, on real runs: probabilities, influences, forks and others. */
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
+import type { NamedTensors } from '../../../src/data/weights.js'
+import { own, scope } from '../../../src/engine/scope.js'
+import { makeParams } from '../../../src/modules/pretrained/pretrained.js'
 import type { EvaluationRecord, StepRecord, TrajectoryRecord } from '../../../src/run/records.js'
+import { derivatives, tokenGradient } from '../../../src/view/modelInfluence.js'
 import type { ModelRequest } from '../../../src/view/protocol.js'
 import { rolloutId } from '../../../src/view/rowNumbers.js'
-import { contentsOf, parseJsonLines } from '../../kit/runs.js'
+import { answeringModel, contentsOf, parseJsonLines } from '../../kit/runs.js'
 import { linesOf, linesOfType, postLines } from '../../kit/viewLines.js'
 import { useViewedRuns } from '../../kit/viewServer.js'
 
@@ -31,6 +35,33 @@ const third = (): TrajectoryRecord =>
 const place = (token: number) => ({ rollout: rolloutId(third()), turn: 1, token })
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + b, 0)
+
+describe('derivatives', () => {
+  it('are the inner products of the gradients, by automatic differentiation', async () => {
+    const model = await answeringModel()
+    using params = own(scope(() => makeParams(model.arrays)))
+    const prompt = [...model.text.tokenizer.encode('What is 1 + 1?')]
+    const row = (reply: string) => ({ trajectory: reply, prompt, ids: [...model.text.tokenizer.encode(reply)] })
+    const rows = ['<answer>2</answer>', '<answer>31'].map((reply) => ({ ...row(reply), advantages: [] }))
+    const asked = { ...row('<answer>4'), temperature: 1 }
+    using gradient = tokenGradient(model, params.value, asked)
+    const product = (other: NamedTensors): number =>
+      sum(
+        Object.entries(gradient.value.grads).map(([name, each]) => {
+          const [a, b] = [Array.from(each.dataSync()), other[name]!.dataSync()]
+          return a.reduce((total, x, i) => total + x * b[i]!, 0)
+        }),
+      )
+    const { rows: slopes, linearity } = derivatives(model, params.value, { asked, rows })
+    expect(linearity).toBeCloseTo(1, 1)
+    for (const [i, { ids }] of rows.entries())
+      for (const [t] of ids.entries()) {
+        using other = tokenGradient(model, params.value, { ...asked, ids: ids.slice(0, t + 1) })
+        const expected = product(other.value.grads)
+        expect(Math.abs(slopes[i]![t]! - expected)).toBeLessThan(0.02 * Math.abs(expected) + 0.002)
+      }
+  })
+})
 
 describe('requests about checkpoints', () => {
   it('give the recorded log-probability at the checkpoint that sampled the token, and others elsewhere', async () => {
