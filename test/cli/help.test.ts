@@ -62,6 +62,7 @@ const FLAGS: Readonly<Record<string, readonly string[]>> = {
     ...['temperature', 'tool-call-parser', 'seed', 'shutdown-seconds', 'max-sessions', 'max-bytes', 'idle-seconds'],
     ...['backend', 'threads', 'help'],
   ],
+  complete: ['help'],
   doctor: ['model', 'backend', 'threads', 'json', 'help'],
   agent: ['help'], // its options are those of `tandem agent run`
   tinker: ['help'], // its options are those of `tandem tinker check`
