@@ -51,6 +51,7 @@ const checkTrain = (options: TrainOptions): void => {
     ...count('keep.trajectories', options.keep?.trajectories, 0),
     ...count('keep.batchEvery', options.keep?.batchEvery, 1),
     ...count('keep.batches', options.keep?.batches, 1),
+    ...count('keep.historyBytes', options.keep?.historyBytes, 0),
   ]
   if (problems.length > 0) throw new RangeError(`train: ${problems.join('; ')}`)
 }

@@ -149,7 +149,7 @@ interface Described {
  * Returns records of the batch's trajectories, for all or some rows. Data set batches have none.
  */
 export const trajectoryRecordsOf = (
-  { run }: OpenRun,
+  { run }: Pick<OpenRun, 'run'>,
   { step, batch, rated }: Pick<SampledStep, 'step' | 'batch' | 'rated'>,
   { rows, tokens: trained }: Described = {},
 ): readonly TrajectoryRecord[] => {

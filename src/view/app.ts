@@ -13,10 +13,22 @@ import { conversationOf } from './conversation.js'
 import { dataSetOf } from './dataSets.js'
 import type { EventHub } from './events.js'
 import { columnsOf, phasesOf, selectColumns } from './metricColumns.js'
+import type { ModelDesk } from './modelDesk.js'
+import { modelFeatures } from './modelFeatures.js'
 import { annotationSchema, noteSchema, writeAnnotation, writeNote } from './notes.js'
 import type { PageFiles } from './onePage.js'
-import { type CompareAnswer, type ErrorAnswer, type Evidence, EXPORT_FORMATS, type RolloutAnswer } from './protocol.js'
+import {
+  type CompareAnswer,
+  type ErrorAnswer,
+  type Evidence,
+  EXPORT_FORMATS,
+  MODEL_REQUESTS,
+  type ModelRequest,
+  type RolloutAnswer,
+  type RunAnswer,
+} from './protocol.js'
 import { QueryError, rolloutsQuery } from './query.js'
+import { Refusal } from './refusal.js'
 import { rescore } from './rescore.js'
 import { filterRollouts, queryRollouts, shownRows } from './rolloutRows.js'
 import type { ViewedRun } from './viewedRun.js'
@@ -31,6 +43,8 @@ export interface ViewOptions {
   /** Version of Tandem, for the page. */
   readonly version: string
   readonly events: EventHub
+  /** Runs checkpoints. Default: requests about them are refused. */
+  readonly models?: ModelDesk
 }
 
 const POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:"
@@ -57,15 +71,6 @@ const answer = (body: unknown): Response => respond(200, 'application/json', JSO
 
 const refuse = (status: number, reason: string): Response =>
   respond(status, 'application/json', JSON.stringify({ error: { reason } } satisfies ErrorAnswer))
-
-/** A request that cannot be answered, with the status of the response. */
-class Refusal extends Error {
-  readonly status: number
-  constructor(status: number, reason: string) {
-    super(reason)
-    this.status = status
-  }
-}
 
 /** Most characters of a request's body. */
 const LONGEST_BODY = 1_000_000
@@ -154,9 +159,23 @@ interface Call {
   readonly rollout: string
 }
 
+/** Answers a request that runs checkpoints, as a stream of JSON lines. */
+const modelLines = async ({ options, run, request }: Call, name: ModelRequest): Promise<Response> => {
+  const { models } = options
+  if (models === undefined) throw new Refusal(404, 'this server runs no models')
+  const { MODEL_TASKS } = await import('./modelTasks.js') // loads the engine
+  const task = await bodyOf(request, MODEL_TASKS[name])
+  return streamOf('application/jsonl', models.ask(run, task, request.signal))
+}
+
 /** Requests about one run: method and path below `/api/runs/:id`. */
 const RUN_ROUTES: Readonly<Record<string, (call: Call) => Promise<Response>>> = {
-  'GET ': async ({ options, run }) => answer(await runAnswer(options.files, run)),
+  ...Object.fromEntries(MODEL_REQUESTS.map((name) => [`POST ${name}`, (call: Call) => modelLines(call, name)])),
+  'GET ': async ({ options, run }) => {
+    const found = await runAnswer(options.files, run)
+    const features = options.models === undefined ? [] : modelFeatures(await run.log(), found.rollouts)
+    return answer({ ...found, features: [...found.features, ...features] } satisfies RunAnswer)
+  },
   'GET metrics': async ({ run, query }) => {
     const all = columnsOf(await run.log())
     const names = query.get('names')
@@ -197,8 +216,10 @@ const RUN_ROUTES: Readonly<Record<string, (call: Call) => Promise<Response>>> = 
   },
 }
 
-const eventStream = (stream: ReadableStream<Uint8Array>): Response =>
-  new Response(stream, { status: 200, headers: { ...HEADERS, 'content-type': 'text/event-stream' } })
+const streamOf = (type: string, stream: ReadableStream<Uint8Array>): Response =>
+  new Response(stream, { status: 200, headers: { ...HEADERS, 'content-type': type } })
+
+const eventStream = (stream: ReadableStream<Uint8Array>): Response => streamOf('text/event-stream', stream)
 
 const runRoute = async (
   call: Omit<Call, 'run' | 'rollout'>,

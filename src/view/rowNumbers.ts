@@ -24,7 +24,7 @@ export interface ViewedTurn extends TrajectoryRecord {
 export const hasFailed = ({ failed, advantage }: ViewedTurn): boolean => failed ?? advantage === null
 
 /** Returns the identifier of a record's rollout. */
-export const rolloutId = ({ step, trajectoryId }: TrajectoryRecord): string =>
+export const rolloutId = ({ step, trajectoryId }: Pick<TrajectoryRecord, 'step' | 'trajectoryId'>): string =>
   `${step}-${trajectoryId}`.replace(/[^\w.-]/g, '_')
 
 const lengthOf = ({ length, tokens }: ViewedTurn): number => length ?? tokens.length
