@@ -52,7 +52,7 @@ const PACKAGES = {
   'cli-progress': ['cli'],
   'fast-check': ['testing'],
   hyparquet: ['data/codecs/parquet'],
-  'hyparquet-compressors': ['data/codecs/parquet'],
+  'hyparquet-compressors': ['data/codecs/parquet', 'data/codecs/zip'],
   'hyparquet-writer': ['data/codecs/parquet'],
   zod: [
     'data',

@@ -23,7 +23,7 @@ def make_trl(out: Path) -> None:
 
     model_folder = Path(__file__).parent.parent / "models" / "word-problems"
     tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(model_folder / "tokenizer.json"))
-    tokenizer.pad_token = tokenizer.eos_token = tokenizer.convert_ids_to_tokens(0)
+    tokenizer.pad_token = tokenizer.eos_token = "<|endoftext|>"
     config = Qwen2Config(
         vocab_size=len(tokenizer), hidden_size=16, intermediate_size=32, num_hidden_layers=1,
         num_attention_heads=2, num_key_value_heads=1, max_position_embeddings=128,
@@ -55,6 +55,16 @@ def make_trl(out: Path) -> None:
 
 def make_inspect(out: Path) -> None:
     """Evaluates a mock model that calls a tool and answers."""
+    import tiktoken
+
+    class Words:
+        """Counts words instead of loading an encoding from the network."""
+
+        def encode(self, text: str, **_) -> list[str]:
+            return text.split()
+
+    tiktoken.get_encoding = tiktoken.encoding_for_model = lambda *_: Words()
+
     from inspect_ai import Task, eval
     from inspect_ai.dataset import Sample
     from inspect_ai.model import ModelOutput, get_model

@@ -142,6 +142,13 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import('./compare.js')).compareCommand(),
   },
   {
+    name: 'report',
+    summary: 'Write the report of a run, also while it trains or after it was killed.',
+    group: 'Evaluate:',
+    examples: ['tandem report runs/first', 'tandem report runs/first --out first.html'],
+    load: async () => (await import('./report.js')).reportCommand(),
+  },
+  {
     name: 'init',
     summary: 'Create a small project: a recipe, an environment, a reward, and tests of their laws.',
     group: 'Start:',

@@ -4,7 +4,7 @@ import { bestEvaluation, rankingScore } from '../data/runLayout.js'
 import type { EngineReport } from '../engine/report.js'
 import type { CorrectionMetrics } from '../objectives/rolloutCorrection.js'
 import type { BatchMetrics } from './batchMetrics.js'
-import type { Measure, Scores } from './evaluation.js'
+import type { EvaluationResult, Measure, Scores } from './evaluation.js'
 
 /** Wall-clock seconds of the phases of a step. */
 export interface PhaseSeconds {
@@ -101,8 +101,13 @@ export interface EvaluationRecord {
   readonly score: string
   readonly measure: Measure
   readonly scores: Scores
+  /** The first results of the evaluation. Absent in older logs, and if there are no completions. */
+  readonly samples?: readonly EvaluationSample[]
   readonly seconds: number
 }
+
+/** One result of an evaluation. */
+export type EvaluationSample = Pick<EvaluationResult, 'query' | 'completion' | 'score'>
 
 /** A tool call that the policy wrote. */
 export interface ToolCallRecord {

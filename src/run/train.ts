@@ -145,6 +145,17 @@ async function* runStep(session: Session, before: Progress): AsyncGenerator<RunE
 /** Returns an evaluator's random key, the same in all runs, so that runs can be compared. */
 export const evaluationKey = (name: string): Key => child(child(keyFromSeed(0), 'evaluation'), name)
 
+/** The number of results that are recorded with an evaluation. */
+const SAMPLES = 4
+
+/** Selects results for inspection, the first ones: equal tasks in all evaluations of a run. */
+const samplesOf = (results: readonly EvaluationResult[]): Pick<EvaluationRecord, 'samples'> => {
+  const shown = results.filter(({ completion }) => completion !== '').slice(0, SAMPLES)
+  return shown.length === 0
+    ? {}
+    : { samples: shown.map(({ query, completion, score }) => ({ query, completion, score })) }
+}
+
 async function* evaluateBy(session: Session, evaluator: Evaluator, step: number): AsyncGenerator<RunEvent> {
   const { clock } = session
   const started = clock.now()
@@ -157,6 +168,7 @@ async function* evaluateBy(session: Session, evaluator: Evaluator, step: number)
     type: 'evaluation',
     ...{ name: evaluator.name, step, tasks: evaluator.tasks, score: evaluator.score, measure: evaluator.measure },
     scores: evaluator.scoresOf(results),
+    ...samplesOf(results),
     seconds: (clock.now() - started) / 1000,
   }
   session.records.push(record)

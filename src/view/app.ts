@@ -12,7 +12,7 @@ import { parseJsonAs } from '../data/schemaJson.js'
 import { conversationOf } from './conversation.js'
 import { dataSetOf } from './dataSets.js'
 import type { EventHub } from './events.js'
-import { metricColumns, phasesOf, selectColumns } from './metricColumns.js'
+import { columnsOf, phasesOf, selectColumns } from './metricColumns.js'
 import type { ModelDesk } from './modelDesk.js'
 import { modelFeatures } from './modelFeatures.js'
 import { annotationSchema, noteSchema, writeAnnotation, writeNote } from './notes.js'
@@ -31,7 +31,8 @@ import { QueryError, rolloutsQuery } from './query.js'
 import { ViewRefusal } from './refusal.js'
 import { rescore } from './rescore.js'
 import { filterRollouts, queryRollouts, shownRows } from './rolloutRows.js'
-import { runAnswer, runRow, type ViewedRun, viewedRuns } from './viewedRuns.js'
+import type { ViewedRun } from './viewedRun.js'
+import { runAnswer, runRow, viewedRuns } from './viewedRuns.js'
 
 export interface ViewOptions {
   readonly files: Files
@@ -133,17 +134,13 @@ const rolloutAnswer = async (run: ViewedRun, id: string): Promise<RolloutAnswer>
 
 const COMPARED = 8
 
-const compareAnswer = async (
-  files: Files,
-  runs: readonly ViewedRun[],
-  names: string | null,
-): Promise<CompareAnswer> => {
+const compareAnswer = async (runs: readonly ViewedRun[], names: string | null): Promise<CompareAnswer> => {
   const logs = await Promise.all(runs.map((run) => run.log()))
-  const metrics = logs.map(({ steps }) => metricColumns(steps))
+  const metrics = logs.map(columnsOf)
   const settings = logs.map(({ config }) => new Map(flat(config.settings, '')))
   const paths = [...new Set(settings.flatMap((each) => [...each.keys()]))]
   return {
-    runs: await Promise.all(runs.map((run) => runRow(files, run))),
+    runs: await Promise.all(runs.map((run) => runRow(run))),
     settings: paths.flatMap((path) => {
       const values = settings.map((each) => each.get(path) ?? null)
       return new Set(values.map((value) => JSON.stringify(value))).size > 1 ? [{ path, values }] : []
@@ -180,7 +177,7 @@ const RUN_ROUTES: Readonly<Record<string, (call: Call) => Promise<Response>>> = 
     return answer({ ...found, features: [...found.features, ...features] } satisfies RunAnswer)
   },
   'GET metrics': async ({ run, query }) => {
-    const all = metricColumns((await run.log()).steps)
+    const all = columnsOf(await run.log())
     const names = query.get('names')
     return answer(names === null ? all : selectColumns(all, names.split(',')))
   },
@@ -204,7 +201,7 @@ const RUN_ROUTES: Readonly<Record<string, (call: Call) => Promise<Response>>> = 
   'PUT note': async ({ options, run, request }) => {
     await writeNote(options.files, run.folder, await bodyOf(request, noteSchema))
     options.events.send('runs', {})
-    return answer(await runRow(options.files, run))
+    return answer(await runRow(run))
   },
   'PUT rollouts/:rollout/annotation': async ({ options, run, rollout, request }) => {
     await rolloutAnswer(run, rollout)
@@ -231,10 +228,13 @@ const runRoute = async (
 ): Promise<Response> => {
   const [part = '', rollout = '', last] = rest
   const path = [part, ...(rollout === '' ? [] : [':rollout']), ...(last === undefined ? [] : [last])].join('/')
-  const route = RUN_ROUTES[`${call.request.method} ${path}`]
+  const { method } = call.request
+  const route = RUN_ROUTES[`${method} ${path}`]
   if (route === undefined) throw new ViewRefusal(404, 'no such address')
   const run = (await viewed(call.options)).find((each) => each.id === id)
   if (run === undefined) throw new ViewRefusal(404, `no run '${id}'`)
+  if (method === 'PUT' && run.access === 'read')
+    throw new ViewRefusal(403, 'nothing is written beside logs of other programs')
   return route({ ...call, run, rollout })
 }
 
@@ -261,7 +261,7 @@ export const viewApp = (options: ViewOptions): { readonly fetch: (request: Reque
     if (kind === 'runs' && id !== undefined) return runRoute(call, id, rest)
     switch (`${request.method} ${kind}`) {
       case 'GET runs': {
-        const rows = await Promise.all((await viewed(options)).map((run) => runRow(options.files, run)))
+        const rows = await Promise.all((await viewed(options)).map((run) => runRow(run)))
         return answer({ runs: rows, version: options.version })
       }
       case 'GET events':
@@ -269,7 +269,7 @@ export const viewApp = (options: ViewOptions): { readonly fetch: (request: Reque
       case 'GET compare': {
         const ids = (query.get('runs') ?? '').split(',')
         const found = (await viewed(options)).filter((run) => ids.includes(run.id)).slice(0, COMPARED)
-        return answer(await compareAnswer(options.files, found, query.get('names')))
+        return answer(await compareAnswer(found, query.get('names')))
       }
       case 'GET evidence':
         return answer(evidence)

@@ -1,6 +1,7 @@
 /** The texts of rollouts: conversations with their tokens, and the search in them. */
 import type { ReplyRecord, TrajectoryRecord } from '../run/records.js'
 import type { RolloutRow, TokenRow, TurnRow } from './protocol.js'
+import { hasFailed, type ViewedTurn } from './rowNumbers.js'
 
 const SNIPPET = 160
 
@@ -22,7 +23,7 @@ export const turnHas = (turn: TrajectoryRecord, wanted: string): boolean => {
   return [...texts, ...calls].some((text) => text.toLowerCase().includes(wanted))
 }
 
-const tokensOf = (record: TrajectoryRecord): readonly TokenRow[] => {
+const tokensOf = (record: ViewedTurn): readonly TokenRow[] => {
   const { tokens, ids, logProbs, advantage, policyVersion, trainerLogProbs, entropies, ratios } = record
   const trainer = trainerLogProbs === 'equal' ? logProbs : trainerLogProbs
   const clipped = new Set(record.clipped)
@@ -37,7 +38,7 @@ const tokensOf = (record: TrajectoryRecord): readonly TokenRow[] => {
         ...{ entropy: entropies[i], ratio: ratios?.[i] ?? 1, clipped: clipped.has(i) },
       }),
       ...(own !== undefined && { advantage: own }),
-      mask: advantage !== null,
+      mask: !hasFailed(record),
       ...(policyVersion !== null && { version: policyVersion }),
     }
   })
@@ -52,7 +53,8 @@ const replyTurn = ({ role, text, isError }: ReplyRecord): TurnRow => ({
 })
 
 /** Returns the conversation of a rollout: its task, then the turns and the replies to them. */
-export const conversationOf = (turns: readonly TrajectoryRecord[]): readonly TurnRow[] => [
+export const conversationOf = (turns: readonly ViewedTurn[]): readonly TurnRow[] => [
+  ...(turns[0]?.context ?? []).map(replyTurn),
   { author: 'user', text: turns[0]?.query ?? '', toolCalls: [] },
   ...turns.flatMap((turn): readonly TurnRow[] => [
     {

@@ -5,8 +5,9 @@ import { errorMessage } from '../core/failure.js'
 import { limiter } from '../core/limiter.js'
 import type { ModelLine } from './modelProtocol.js'
 import type { Changes, ModelSource, OpenModel } from './openModel.js'
+
 import { ViewRefusal } from './refusal.js'
-import type { ViewedRun } from './viewedRuns.js'
+import type { ViewedRun } from './viewedRun.js'
 
 /** What a request works with. */
 export interface ModelWork {

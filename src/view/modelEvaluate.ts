@@ -5,7 +5,7 @@ import { evaluationKey } from '../run/train.js'
 import type { ModelWork } from './modelDesk.js'
 import type { DifferenceLine, EvaluateRequest, ProgressLine, ScoresLine, TaskLine } from './modelProtocol.js'
 import type { Changes } from './openModel.js'
-import type { ViewedRun } from './viewedRuns.js'
+import type { ViewedRun } from './viewedRun.js'
 
 /** The setting with the number of held-out tasks, changed if the recipe has it. */
 const changesOf = async (run: ViewedRun, tasks: number | undefined): Promise<Changes> => {

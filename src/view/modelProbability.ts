@@ -4,7 +4,7 @@ import type { ModelWork } from './modelDesk.js'
 import type { ProbabilityLine, ProbabilityRequest, ProgressLine } from './modelProtocol.js'
 import { findToken, promptIds, scoredTokens, topTokens } from './modelTokens.js'
 import type { OpenModel } from './openModel.js'
-import type { ViewedRun } from './viewedRuns.js'
+import type { ViewedRun } from './viewedRun.js'
 
 /** A sequence of ids: the prompt, then the tokens up to the one in question. */
 interface Asked {

@@ -12,7 +12,7 @@ import { render } from '../text/template/chatTemplate.js'
 import { encodeRendered } from '../text/tokenizer/textTokenizer.js'
 import { conversationOf } from './conversation.js'
 import type { ModelToken, TokenPlace, TopToken } from './modelProtocol.js'
-import type { ViewedRun } from './viewedRuns.js'
+import type { ViewedRun } from './viewedRun.js'
 
 /** A turn of the model with its token ids. */
 export interface TurnIds {

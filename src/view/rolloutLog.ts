@@ -5,21 +5,21 @@ import { fileTimes } from '../live/fileTimes.js'
 import type { TrajectoryRecord } from '../run/records.js'
 import { turnHas } from './conversation.js'
 import { fingerprint, type IndexedLog, readIndex, writeIndex } from './rolloutIndex.js'
-import { type Rollout, type RowNumbers, rolloutId, withTurn } from './rowNumbers.js'
+import { type Rollout, type RowNumbers, rolloutId, type ViewedTurn, withTurn } from './rowNumbers.js'
 
 /** Rollouts whose numbers are in memory, and whose texts are read when they are needed. */
 export interface RolloutLog {
   /** Returns all rollouts, in the order of the log. The list is the same until the log grows. */
   readonly rollouts: () => Promise<readonly Rollout[]>
   /** Reads the turns of some rollouts. */
-  readonly turns: (rollouts: readonly Rollout[]) => Promise<readonly (readonly TrajectoryRecord[])[]>
+  readonly turns: (rollouts: readonly Rollout[]) => Promise<readonly (readonly ViewedTurn[])[]>
   /** Returns the identifiers of rollouts with a text, without regard to case. */
   readonly search: (text: string) => Promise<ReadonlySet<string>>
 }
 
 /** Groups records to rollouts, in the order of their first turns. */
-const grouped = (records: readonly TrajectoryRecord[]): ReadonlyMap<string, readonly TrajectoryRecord[]> => {
-  const turns = new Map<string, TrajectoryRecord[]>()
+const grouped = (records: readonly ViewedTurn[]): ReadonlyMap<string, readonly ViewedTurn[]> => {
+  const turns = new Map<string, ViewedTurn[]>()
   for (const record of records) {
     const own = turns.get(rolloutId(record))
     if (own === undefined) turns.set(rolloutId(record), [record])
@@ -29,7 +29,7 @@ const grouped = (records: readonly TrajectoryRecord[]): ReadonlyMap<string, read
 }
 
 /** Makes a log of records in memory. */
-export const heldRollouts = (records: readonly TrajectoryRecord[]): RolloutLog => {
+export const heldRollouts = (records: readonly ViewedTurn[]): RolloutLog => {
   const turns = grouped(records)
   const rollouts = [...turns.values()].map((own, index): Rollout => {
     const row = own.reduce<RowNumbers | undefined>((before, turn) => withTurn(before, turn, index), undefined)

@@ -9,6 +9,7 @@ import { fileTimes } from '../live/fileTimes.js'
 import { type LockState, lockState } from '../live/lock.js'
 import type { EvaluationRecord, StepRecord } from '../run/records.js'
 import { type RunPaths, type RunStart, runLock, runPaths, startSchema } from '../run/runFolder.js'
+import type { MetricsAnswer } from './protocol.js'
 
 /** The parts of config.json that the viewer shows. */
 interface LogConfig {
@@ -34,11 +35,14 @@ export interface RunLog {
   readonly batches: readonly number[]
   readonly startedAt: string | null
   readonly updatedAt: string | null
+  /** The curves of a log of another program. Default: those of the steps. */
+  readonly columns?: MetricsAnswer
 }
 
 const json: z.ZodType<Json> = z.json()
 
-const configSchema = z.object({
+/** Checks config.json of a run. */
+export const logConfigSchema = z.object({
   recipe: z.object({ name: z.string() }).nullable(),
   settings: z.record(z.string(), json),
   run: z.record(z.string(), json),
@@ -102,7 +106,7 @@ export const runLog = (files: Files, folder: string): (() => Promise<RunLog>) =>
   const paths = runPaths(folder)
   const metrics = growingLines<StepRecord | EvaluationRecord>(files, paths.metrics)
   return async () => {
-    const config = await read(files, paths.config, configSchema)
+    const config = await read(files, paths.config, logConfigSchema)
     if (config === null) throw new RangeError(`${folder}: expected a run folder with config.json`)
     const records = await metrics()
     const machine = await read(files, paths.machine, machineSchema)

@@ -36,6 +36,7 @@ const FLAGS: Readonly<Record<string, readonly string[]>> = {
   view: ['port', 'export', 'backend', 'threads', 'help'],
   runs: ['json', 'help'],
   compare: ['names', 'json', 'help'],
+  report: ['out', 'help'],
   sample: [
     ...['model', 'recipe', 'count', 'temperature', 'top-k', 'top-p', 'max-new-tokens', 'seed', 'backend', 'threads'],
     ...['json', 'help'],
