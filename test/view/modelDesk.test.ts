@@ -7,13 +7,14 @@ import { eventHub } from '../../src/view/events.js'
 import { type ModelDesk, type ModelTask, modelDesk } from '../../src/view/modelDesk.js'
 import type { ModelLine } from '../../src/view/modelProtocol.js'
 import { heldRollouts } from '../../src/view/rolloutLog.js'
-import type { ViewedRun } from '../../src/view/viewedRuns.js'
+import type { ViewedRun } from '../../src/view/viewedRun.js'
 import { useTemporaryFolder } from '../kit/runs.js'
 import { writeRun } from '../kit/writtenRun.js'
 
 const RUN: ViewedRun = {
-  ...{ id: 'first', folder: '/none', ...heldRollouts([]) },
+  ...{ id: 'first', folder: '/none', access: 'write', ...heldRollouts([]) },
   log: () => Promise.reject(new Error('it has no log')),
+  note: async () => ({}),
   annotations: async () => new Map(),
 }
 
