@@ -97,5 +97,5 @@ export {
   policyStrategy,
   type StrategyScene,
 } from '../envs/games/strategies.js'
-export { textArenaRead } from '../envs/games/textArena.js'
+export { type TextArenaGame, type TextArenaOptions, textArenaGame, textArenaRead } from '../envs/games/textArena.js'
 export { type TicTacToePosition, ticTacToe } from '../envs/games/ticTacToe.js'
