@@ -6,6 +6,7 @@
  */
 import '../engine/defaultBackend.js'
 
+export type { FrameReply, FrameSession, OpenFrames } from '../core/frames.js'
 export type {
   AdapterWeights,
   EngineInfo,
@@ -26,6 +27,7 @@ export type {
   WeightSource,
 } from '../data/generation.js'
 export { type HttpServer, type HttpServerOptions, type ListenFailure, liveHttpServer } from '../live/httpServer.js'
+export type { SocketOptions } from '../live/webSockets.js'
 export type { WeightTransport } from '../modules/generation/engineMessages.js'
 export { type FolderEngineOptions, folderEngine, folderEngineModule } from '../modules/generation/folderEngine.js'
 export {
@@ -82,6 +84,7 @@ export {
   stopTracker,
 } from '../modules/generation/sampling/stopTracker.js'
 export { type ServeApp, serveApp } from '../serve/app.js'
+export { type OpenEnvApp, type OpenEnvOptions, openEnvApp } from '../serve/openEnv/app.js'
 export {
   DEFAULT_LIMITS,
   type ReadAdapter,
