@@ -7,7 +7,7 @@ import { eventHub } from '../../src/view/events.js'
 import { type ModelDesk, type ModelTask, modelDesk } from '../../src/view/modelDesk.js'
 import type { ModelLine } from '../../src/view/modelProtocol.js'
 import { heldRollouts } from '../../src/view/rolloutLog.js'
-import type { ViewedRun } from '../../src/view/viewedRuns.js'
+import type { ViewedRun } from '../../src/view/viewedRun.js'
 import { useTemporaryFolder } from '../kit/runs.js'
 import { writeRun } from '../kit/writtenRun.js'
 
