@@ -8,7 +8,7 @@ import { frame, loadRun } from './runFrame.js'
 import { tokenText, tokenTip } from './transcript.js'
 import { visible } from './visible.js'
 
-/** @typedef {import('../../src/view/modelProtocol.ts').ChatRequest} ChatRequest */
+/** @typedef {import('../../src/view/modelProtocol.ts').CheckpointChatRequest} CheckpointChatRequest */
 /** @typedef {import('../../src/view/modelProtocol.ts').ChatLine} ChatLine */
 
 const entry = (author, kind, body) =>

@@ -28,7 +28,7 @@ import {
   type RunAnswer,
 } from './protocol.js'
 import { QueryError, rolloutsQuery } from './query.js'
-import { Refusal } from './refusal.js'
+import { ViewRefusal } from './refusal.js'
 import { rescore } from './rescore.js'
 import { filterRollouts, queryRollouts, shownRows } from './rolloutRows.js'
 import type { ViewedRun } from './viewedRun.js'
@@ -79,13 +79,13 @@ const LONGEST_BODY = 1_000_000
 const bodyOf = async <T>(request: Request, schema: z.ZodType<T>): Promise<T> => {
   const { headers, url } = request
   if (headers.get('origin') !== new URL(url).origin)
-    throw new Refusal(403, 'the request needs an Origin of this server')
+    throw new ViewRefusal(403, 'the request needs an Origin of this server')
   if (headers.get('content-type')?.split(';')[0] !== 'application/json')
-    throw new Refusal(415, 'the body has to be application/json')
+    throw new ViewRefusal(415, 'the body has to be application/json')
   const text = await request.text()
-  if (text.length > LONGEST_BODY) throw new Refusal(413, 'the body is too long')
+  if (text.length > LONGEST_BODY) throw new ViewRefusal(413, 'the body is too long')
   const parsed = parseJsonAs(schema, text)
-  if (parsed._tag === 'Left') throw new Refusal(400, parsed.left)
+  if (parsed._tag === 'Left') throw new ViewRefusal(400, parsed.left)
   return parsed.right
 }
 
@@ -117,7 +117,7 @@ const labelsIn =
 const rolloutAnswer = async (run: ViewedRun, id: string): Promise<RolloutAnswer> => {
   const [rollouts, annotations] = [await run.rollouts(), await run.annotations()]
   const found = rollouts.find(({ row }) => row.id === id)
-  if (found === undefined) throw new Refusal(404, `no rollout '${id}'`)
+  if (found === undefined) throw new ViewRefusal(404, `no rollout '${id}'`)
   const { index, group, step } = found.row
   const members = rollouts.filter(({ row }) => row.group === group && row.step === step)
   const [rows, [turns = []]] = [await shownRows(run, members, labelsIn(annotations)), await run.turns([found])]
@@ -162,7 +162,7 @@ interface Call {
 /** Answers a request that runs checkpoints, as a stream of JSON lines. */
 const modelLines = async ({ options, run, request }: Call, name: ModelRequest): Promise<Response> => {
   const { models } = options
-  if (models === undefined) throw new Refusal(404, 'this server runs no models')
+  if (models === undefined) throw new ViewRefusal(404, 'this server runs no models')
   const { MODEL_TASKS } = await import('./modelTasks.js') // loads the engine
   const task = await bodyOf(request, MODEL_TASKS[name])
   return streamOf('application/jsonl', models.ask(run, task, request.signal))
@@ -191,7 +191,7 @@ const RUN_ROUTES: Readonly<Record<string, (call: Call) => Promise<Response>>> = 
   'GET rollouts/:rollout': async ({ run, rollout }) => answer(await rolloutAnswer(run, rollout)),
   'GET export': async ({ run, query }) => {
     const format = EXPORT_FORMATS.find((each) => each === query.get('format'))
-    if (format === undefined) throw new Refusal(400, `format: expected ${EXPORT_FORMATS.join(' or ')}`)
+    if (format === undefined) throw new ViewRefusal(400, `format: expected ${EXPORT_FORMATS.join(' or ')}`)
     const { sort, order, ...filter } = rolloutsQuery(query)
     const found = await filterRollouts(run, filter, labelsIn(await run.annotations()))
     const response = respond(200, 'application/jsonl', await dataSetOf(run, found, format))
@@ -230,11 +230,11 @@ const runRoute = async (
   const path = [part, ...(rollout === '' ? [] : [':rollout']), ...(last === undefined ? [] : [last])].join('/')
   const { method } = call.request
   const route = RUN_ROUTES[`${method} ${path}`]
-  if (route === undefined) throw new Refusal(404, 'no such address')
+  if (route === undefined) throw new ViewRefusal(404, 'no such address')
   const run = (await viewed(call.options)).find((each) => each.id === id)
-  if (run === undefined) throw new Refusal(404, `no run '${id}'`)
+  if (run === undefined) throw new ViewRefusal(404, `no run '${id}'`)
   if (method === 'PUT' && run.access === 'read')
-    throw new Refusal(403, 'nothing is written beside logs of other programs')
+    throw new ViewRefusal(403, 'nothing is written beside logs of other programs')
   return route({ ...call, run, rollout })
 }
 
@@ -278,7 +278,7 @@ export const viewApp = (options: ViewOptions): { readonly fetch: (request: Reque
         options.events.send('evidence', {})
         return answer(evidence)
       default:
-        throw new Refusal(404, 'no such address')
+        throw new ViewRefusal(404, 'no such address')
     }
   }
   return {
@@ -290,7 +290,7 @@ export const viewApp = (options: ViewOptions): { readonly fetch: (request: Reque
         if (first === 'assets' && parts.length === 1) return file(options, parts[0]!)
         return first === 'api' ? await api(request, parts, searchParams) : refuse(404, 'no such address')
       } catch (error) {
-        if (error instanceof Refusal) return refuse(error.status, error.message)
+        if (error instanceof ViewRefusal) return refuse(error.status, error.message)
         if (error instanceof QueryError || error instanceof URIError) return refuse(400, error.message)
         return refuse(500, errorMessage(error))
       }

@@ -5,7 +5,8 @@ import { errorMessage } from '../core/failure.js'
 import { limiter } from '../core/limiter.js'
 import type { ModelLine } from './modelProtocol.js'
 import type { Changes, ModelSource, OpenModel } from './openModel.js'
-import { Refusal } from './refusal.js'
+
+import { ViewRefusal } from './refusal.js'
 import type { ViewedRun } from './viewedRun.js'
 
 /** What a request works with. */
@@ -23,7 +24,7 @@ export type ModelTask = (work: ModelWork) => AsyncGenerator<ModelLine>
 /** Runs the requests of a server about checkpoints. */
 export interface ModelDesk {
   /**
-   * Answers with lines of JSON, of which the last has the type `end`. Throws Refusal (429) while
+   * Answers with lines of JSON, of which the last has the type `end`. Throws ViewRefusal (429) while
    * too many requests wait.
    */
   readonly ask: (run: ViewedRun, task: ModelTask, signal: AbortSignal) => ReadableStream<Uint8Array>
@@ -92,7 +93,7 @@ export const modelDesk = ({ timers, limitMs = 600_000, ...source }: DeskOptions)
   }
   return {
     ask: (run, task, caller) => {
-      if (present > WAITING) throw new Refusal(429, `${present} requests of models are waiting: try again later`)
+      if (present > WAITING) throw new ViewRefusal(429, `${present} requests of models are waiting: try again later`)
       present++
       const limits = cancellation({ signal: caller, deadlineMs: limitMs })
       const { signal } = limits

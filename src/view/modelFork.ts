@@ -16,7 +16,7 @@ import { trajectoryRecordsOf } from '../run/trajectoryRecords.js'
 import { conversationOf } from './conversation.js'
 import type { ModelWork } from './modelDesk.js'
 import type { ForkLine, ForkModeLine, ForkRequest, ProgressLine } from './modelProtocol.js'
-import { type FoundToken, findToken, samplingOf, type TurnIds, tokenRow } from './modelTokens.js'
+import { type FoundToken, findToken, reportedSampling, type TurnIds, tokenRow } from './modelTokens.js'
 import type { OpenModel } from './openModel.js'
 import { heldRollouts } from './rolloutLog.js'
 
@@ -166,7 +166,7 @@ async function* playedForks(fork: Fork, groups: RunGroups, task: number): AsyncG
 async function* sampledForks({ body, start, model, engine, signal }: Fork): AsyncGenerator<ForkLine> {
   const { count, temperature, maxNewTokens, seed } = body
   const prompt = Int32Array.from([...start.prompt, ...start.ids])
-  const sampling = samplingOf({ n: count, temperature, maxTokens: maxNewTokens, key: keyFromSeed(seed) })
+  const sampling = reportedSampling({ n: count, temperature, maxTokens: maxNewTokens, key: keyFromSeed(seed) })
   const request = { id: 'fork', prompt, sampling, adapter: null, cacheSalt: '' }
   const { completions } = orThrow(await collectEvents(engine.generate(request, { signal }), count))
   for (const [index, { tokens, finishReason }] of completions.entries()) {

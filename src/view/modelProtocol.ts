@@ -27,7 +27,7 @@ export const influenceSchema = placeSchema.extend({ checkpoint })
 export type InfluenceRequest = z.output<typeof influenceSchema>
 
 /** Body of `POST /api/runs/:id/chat`. */
-export const chatSchema = z.strictObject({
+export const checkpointChatSchema = z.strictObject({
   checkpoint,
   messages: z
     .array(z.strictObject({ role: z.enum(['system', 'user', 'assistant']), content: text }))
@@ -35,7 +35,7 @@ export const chatSchema = z.strictObject({
     .max(200),
   ...sampled,
 })
-export type ChatRequest = z.output<typeof chatSchema>
+export type CheckpointChatRequest = z.output<typeof checkpointChatSchema>
 
 /** Body of `POST /api/runs/:id/fork`. New completions replace the token and everything after it. */
 export const forkSchema = placeSchema.extend({
@@ -64,7 +64,7 @@ export const replaySchema = z.strictObject({
 export type ReplayRequest = z.output<typeof replaySchema>
 
 /** The end of every stream of lines. `reason` is `null` after success. */
-export interface EndLine {
+interface EndLine {
   readonly type: 'end'
   readonly reason: string | null
 }

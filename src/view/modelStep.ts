@@ -24,7 +24,7 @@ export interface CheckpointPlace {
  * Errors   throws RangeError for a run that samples ahead, because its batches cannot be repeated,
  *          and FailureError if there is no such checkpoint.
  */
-export const openAt = async (
+const openAt = async (
   model: OpenModel,
   { files, folder, checkpoint }: CheckpointPlace,
 ): Promise<{ readonly open: OpenRun; readonly before: Progress }> => {

@@ -7,7 +7,7 @@ import { forkLines } from './modelFork.js'
 import { influenceLines } from './modelInfluence.js'
 import { probabilityLines } from './modelProbability.js'
 import {
-  chatSchema,
+  checkpointChatSchema,
   evaluateSchema,
   forkSchema,
   influenceSchema,
@@ -21,7 +21,7 @@ import type { ModelRequest } from './protocol.js'
 export const MODEL_TASKS: Readonly<Record<ModelRequest, z.ZodType<ModelTask>>> = {
   probability: probabilitySchema.transform(probabilityLines),
   influence: influenceSchema.transform(influenceLines),
-  chat: chatSchema.transform(chatLines),
+  chat: checkpointChatSchema.transform(chatLines),
   fork: forkSchema.transform(forkLines),
   evaluate: evaluateSchema.transform(evaluateLines),
   replay: replaySchema.transform(replayLines),

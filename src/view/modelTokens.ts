@@ -86,10 +86,10 @@ export const topTokens = (
 ): readonly TopToken[] => tokens.map(({ id, logProb }) => ({ text: tokenizer.decode([id], 'keep'), logProb }))
 
 /** Alternatives that are reported beside a token. */
-export const ALTERNATIVES = 8
+const ALTERNATIVES = 8
 
 /** Sampling of a request, with the alternatives of each token. */
-export const samplingOf = (given: Partial<SamplingParams>): SamplingParams => ({
+export const reportedSampling = (given: Partial<SamplingParams>): SamplingParams => ({
   ...DEFAULT_SAMPLING,
   ...{ topLogProbs: ALTERNATIVES, logProbsMode: 'tempered' },
   ...given,
@@ -103,7 +103,7 @@ export const scoredTokens = async (
 ): Promise<readonly PromptTokenLogProb[]> => {
   const request = {
     ...{ id: 'score', prompt: Int32Array.from(sequence), adapter: null, cacheSalt: '' },
-    sampling: samplingOf({ maxTokens: 1, topLogProbs: null, promptLogProbs: ALTERNATIVES, temperature }),
+    sampling: reportedSampling({ maxTokens: 1, topLogProbs: null, promptLogProbs: ALTERNATIVES, temperature }),
   }
   const { promptLogProbs } = orThrow(await collectEvents(engine.generate(request, { signal }), 1))
   return (promptLogProbs ?? []).slice(from).flatMap((each) => each ?? [])

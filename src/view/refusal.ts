@@ -1,5 +1,5 @@
 /** A request that cannot be answered, with the status of the response. */
-export class Refusal extends Error {
+export class ViewRefusal extends Error {
   readonly status: number
   constructor(status: number, reason: string) {
     super(reason)

@@ -12,8 +12,9 @@ import { useTemporaryFolder } from '../kit/runs.js'
 import { writeRun } from '../kit/writtenRun.js'
 
 const RUN: ViewedRun = {
-  ...{ id: 'first', folder: '/none', ...heldRollouts([]) },
+  ...{ id: 'first', folder: '/none', access: 'write', ...heldRollouts([]) },
   log: () => Promise.reject(new Error('it has no log')),
+  note: async () => ({}),
   annotations: async () => new Map(),
 }
 
