@@ -1,7 +1,8 @@
 /** The texts of rollouts: conversations with their tokens, and the search in them. */
 import type { ReplyRecord, TrajectoryRecord } from '../run/records.js'
+import type { ViewedTurn } from './foreign/viewedTurn.js'
 import type { RolloutRow, TokenRow, TurnRow } from './protocol.js'
-import { hasFailed, type ViewedTurn } from './rowNumbers.js'
+import { hasFailed } from './rowNumbers.js'
 
 const SNIPPET = 160
 

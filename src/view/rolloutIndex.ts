@@ -146,7 +146,11 @@ const GROWTH = 1.2
  * Writes an index beside its log, if that saves time. `written` is the number of bytes that the
  * file there describes. Returns `false` if nothing was written, also for a read-only folder.
  */
-export const writeIndex = async (files: Files, path: string, index: IndexedLog, written: number): Promise<boolean> => {
+export const writeIndex = async (
+  files: Files,
+  path: string,
+  { index, written }: { readonly index: IndexedLog; readonly written: number },
+): Promise<boolean> => {
   if (index.bytes < LEAST || index.bytes < written * GROWTH) return false
   const made = await files.makeFolder(path.slice(0, path.lastIndexOf('/')))()
   return E.isRight(made) && E.isRight(await files.write(path, JSON.stringify(fileOf(index)))())

@@ -4,8 +4,9 @@ import { orThrow } from '../core/failure.js'
 import { fileTimes } from '../live/fileTimes.js'
 import type { TrajectoryRecord } from '../run/records.js'
 import { turnHas } from './conversation.js'
+import type { ViewedTurn } from './foreign/viewedTurn.js'
 import { fingerprint, type IndexedLog, readIndex, writeIndex } from './rolloutIndex.js'
-import { type Rollout, type RowNumbers, rolloutId, type ViewedTurn, withTurn } from './rowNumbers.js'
+import { type Rollout, type RowNumbers, rolloutId, withTurn } from './rowNumbers.js'
 
 /** Rollouts whose numbers are in memory, and whose texts are read when they are needed. */
 export interface RolloutLog {
@@ -239,7 +240,7 @@ export const fileRollouts = (files: Files, { path, index }: LogFiles): RolloutLo
       else if (state === undefined) written = known.bytes
       if (isCurrent && file.size === known.size) return known
       const made = await extended(file, path, isCurrent ? known : EMPTY)
-      if (await writeIndex(files, index, made, written)) written = made.bytes
+      if (await writeIndex(files, index, { index: made, written })) written = made.bytes
       return made
     })
     state = next

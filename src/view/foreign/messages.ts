@@ -1,6 +1,6 @@
 /** Conversations of other programs as turns: each message of the model is one. */
 import type { ReplyRecord, ToolCallRecord } from '../../run/records.js'
-import type { ViewedTurn } from '../rowNumbers.js'
+import type { ViewedTurn } from './viewedTurn.js'
 
 /** A message of a conversation. */
 export interface ForeignMessage extends ReplyRecord {

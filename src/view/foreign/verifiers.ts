@@ -2,9 +2,9 @@
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import type { ViewedTurn } from '../rowNumbers.js'
 import { type ForeignReader, parseForeignLines, readEach } from './foreignLog.js'
 import { type ForeignMessage, turnsOfMessages } from './messages.js'
+import type { ViewedTurn } from './viewedTurn.js'
 
 const numbers = z.array(z.number()).nullish()
 
