@@ -179,8 +179,8 @@ function* pairs(places: readonly number[]): Generator<readonly [start: number, b
 const [QUOTE, COMMA] = [34, 44]
 
 /**
- * Removes `","` between tokens from JSON, so that the text of a completion runs on. A loop over bytes
- * is faster than `replaceAll`.
+ * Removes `","` between tokens from JSON, so that the text of a completion runs on. It loops over
+ * bytes, which is faster than `replaceAll`.
  */
 const withoutSeams = (bytes: Uint8Array): Uint8Array => {
   const joined = new Uint8Array(bytes.length)
