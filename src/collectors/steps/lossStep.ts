@@ -314,7 +314,7 @@ export const stepPieces = <S, R, K extends string, X, M extends MeasuredLoss>(
       const measured = stepCase.tokens
       const tokens =
         measured &&
-        tokensOf(
+        stepTokens(
           parts.map(({ aux }) => measured(aux)),
           micros,
         )
