@@ -85,7 +85,7 @@ export const modelDesk = ({ timers, limitMs = 600_000, ...source }: DeskOptions)
         send(line)
       }
     } catch (error) {
-      await keeper.close() // its state is unknown
+      if (!(error instanceof RangeError)) await keeper.close() // a wrong request changes nothing
       throw error
     } finally {
       keeper.idle()
