@@ -72,6 +72,7 @@ const PACKAGES = {
   ],
   hono: ['serve'],
   '@hono/node-server': ['live/httpServer'],
+  ws: ['live/webSockets'],
   '@redis/client': ['collectors/queues/redisConnection'],
   'prom-client': ['serve/metrics', 'tracking/prometheus'],
   '@opentelemetry/api': ['tracking/openTelemetry'],

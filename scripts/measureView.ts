@@ -55,10 +55,11 @@ const measureServer = async (title: string): Promise<void> => {
   await timed(`${title}: rollouts again`, () => get(list))
   await timed(`${title}: filter by reward`, () => get(`${list}?minReward=1`))
   await timed(`${title}: sort by length`, () => get(`${list}?sort=length&order=desc`))
+  say(`${title}: memory of the server`, residentMB(server.child), 'MB')
   await timed(`${title}: text in few rollouts`, () => get(`${list}?q=after%20step%201999%3F`))
   await timed(`${title}: text in all rollouts`, () => get(`${list}?q=apples`))
   await timed(`${title}: overview`, () => get(`${runs}/${id}`))
-  say(`${title}: memory of the server`, residentMB(server.child), 'MB')
+  say(`${title}: memory after the searches`, residentMB(server.child), 'MB')
   await stop(server)
 }
 
@@ -84,6 +85,7 @@ const measurePage = async (): Promise<void> => {
   const { id } = ((await get(`${server.origin}/api/runs`)) as { runs: [{ id: string }] }).runs[0]
   const open = (hash: string): Promise<unknown> => page.goto(`${server.origin}/#/run/${id}${hash}`)
   await page.goto(server.origin)
+  await page.waitForFunction('performance.getEntriesByName("first-contentful-paint").length > 0')
   const paint = 'performance.getEntriesByName("first-contentful-paint")[0].startTime'
   say('page: first paint', Number(await page.evaluate(paint)))
   await timed('page: overview to the first curve', async () => {

@@ -15,7 +15,7 @@ const SHELLS: readonly string[] = ['bash', 'zsh', 'fish', 'powershell']
 const RECIPES = ['recipe']
 const PATHS = ['folder', 'folders', 'file', 'run', 'config', ...RECIPES]
 
-/** Options that take files or folders although their help says `<name>`. */
+/** Options that take files or folders although their help has `<name>`. */
 const PATH_OPTIONS = ['--model', '--model-folder']
 
 /**

@@ -48,7 +48,7 @@ const start = async (given: readonly string[], flags: ViewFlags): Promise<void> 
 /** Makes the command. */
 export const viewCommand = (): Command => {
   const command = new Command('view')
-    .argument('[folders...]', 'run folders, or folders that hold some', ['runs'])
+    .argument('[folders...]', 'run folders, logs of other programs, or folders that hold some', ['runs'])
     .addOption(new Option('--port <n>', 'port to listen on; 0 picks a free port').argParser(portNumber).default(7788))
     .option('--export <file>', 'write one page that opens without a server, instead of serving')
   for (const option of engineOptions()) command.addOption(option)

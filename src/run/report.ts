@@ -211,7 +211,7 @@ const factList = ({ folder, config, summary }: ReportInput): string => {
     ],
   ]
   const rows = facts.flatMap(([name, value]) => (value ? [`<dt>${name}</dt><dd>${htmlText(value)}</dd>`] : []))
-  return `<dl class="facts">${rows.join('')}</dl>`
+  return `<dl class="about">${rows.join('')}</dl>`
 }
 
 /** The evaluations whose samples are shown: the first and the last of each evaluator. */

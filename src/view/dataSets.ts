@@ -15,9 +15,13 @@ const promptOf = ({ turns }: Whole): string => turns[0]?.query ?? ''
 
 const line = (record: object): string => `${JSON.stringify(record)}\n`
 
+/** Returns the conversation: the task, each turn as it was sampled, and the replies to it. */
 const messages = (rollout: Whole): readonly object[] => [
   { role: 'user', content: promptOf(rollout) },
-  { role: 'assistant', content: completionOf(rollout) },
+  ...rollout.turns.flatMap(({ tokens, replies = [] }) => [
+    { role: 'assistant', content: tokens.join('') },
+    ...replies.map(({ role, text }) => ({ role, content: text })),
+  ]),
 ]
 
 /** Pairs of the best and the worst completion of each group with unequal rewards. */

@@ -69,7 +69,8 @@ export const filterRollouts = async (
 ): Promise<readonly Rollout[]> => {
   const rollouts = await log.rollouts()
   const found = filter.q === undefined ? {} : { found: await log.search(filter.q) }
-  return rollouts.filter((rollout) => passes(rollout, { ...filter, ...found, labelsOf }))
+  const whole: Filter = { ...filter, ...found, labelsOf }
+  return rollouts.filter((rollout) => passes(rollout, whole))
 }
 
 const fieldOf = (row: RowNumbers, field: SortField): number => {

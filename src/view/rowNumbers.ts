@@ -46,19 +46,30 @@ const meanAdvantage = ({ advantage, length }: RowNumbers, turn: ViewedTurn): num
 /** Adds reward parts by name. `success` is 1 if any turn succeeded. */
 const sumParts = (before: RowNumbers['parts'], added: TrajectoryRecord['parts']): RowNumbers['parts'] => {
   if (added === undefined) return before
-  const sums = Object.entries(added).map(([name, value]) => {
-    const sum = name === 'success' ? Math.max(before[name] ?? 0, value) : (before[name] ?? 0) + value
-    return [name, sum] as const
-  })
-  return { ...before, ...Object.fromEntries(sums) }
+  const parts: Record<string, number> = { ...before }
+  for (const [name, value] of Object.entries(added))
+    parts[name] = name === 'success' ? Math.max(parts[name] ?? 0, value) : (parts[name] ?? 0) + value
+  return parts
 }
 
-/** Returns the row of a rollout before its first turn. */
+/** Returns the row of a rollout before its first turn. Spreads would be slow for a large log. */
 const emptyRow = (first: TrajectoryRecord, index: number): RowNumbers => {
   const id = rolloutId(first)
   return {
-    ...{ id, step: first.step, index, group: first.groupId ?? id, reward: 0, parts: {}, length: 0 },
-    ...{ truncated: false, failed: false, advantage: 0, turns: 0, toolCalls: 0, toolErrors: 0, version: null },
+    id,
+    step: first.step,
+    index,
+    group: first.groupId ?? id,
+    reward: 0,
+    parts: {},
+    length: 0,
+    truncated: false,
+    failed: false,
+    advantage: 0,
+    turns: 0,
+    toolCalls: 0,
+    toolErrors: 0,
+    version: null,
   }
 }
 
