@@ -43,24 +43,30 @@ const draw = async (name: string, hash: string, prepare: (page: Page) => Promise
   process.stdout.write(`docs/images/view-${name}.png\n`)
 }
 
-/** Opens the first rollout of a list, and one of its first tokens. */
-const chooseToken = async (page: Page): Promise<void> => {
+/** Opens the longest rollout, and one of its tokens. */
+const chooseToken = async (page: Page, token: number): Promise<void> => {
   await page.locator('.virtual a.row').first().click()
-  await page.locator('.tok[data-token="6"]').click()
+  await page.locator(`.tok[data-token="${token}"]`).click()
 }
+
+const LONGEST = '/rollouts?sort=length&order=desc'
 
 const nothing = async (): Promise<void> => undefined
 
 await draw('run', '', nothing)
 await draw('rollouts', '/rollouts', nothing)
-await draw('rollout', '/rollouts?sort=length&order=desc', chooseToken)
+await draw('rollout', LONGEST, (page) => chooseToken(page, 6))
 await draw('reward', '/reward', nothing)
-await draw('token', '/rollouts?sort=length&order=desc', async (page) => {
-  await chooseToken(page)
+await draw('token', LONGEST, async (page) => {
+  await page.setViewportSize({ width: 1360, height: 1500 })
+  await chooseToken(page, 1)
   await page.keyboard.press('w')
   await page.getByRole('region', { name: 'Probability by checkpoint' }).waitFor()
   await page.getByRole('button', { name: 'Stop' }).waitFor({ state: 'detached' })
-  await page.locator('aside').scrollIntoViewIfNeeded()
+  await page.getByText('Which rollouts moved it?').click()
+  await page.getByLabel('After').selectOption('0')
+  await page.getByRole('button', { name: 'Compute' }).click()
+  await page.getByRole('region', { name: 'Rollouts that moved the token most' }).waitFor()
 })
 await draw('lab', '/lab', async (page) => {
   await page.getByLabel('Tasks').fill('100')
