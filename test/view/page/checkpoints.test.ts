@@ -1,4 +1,4 @@
-/** Requests about checkpoints over HTTP, on real runs: probabilities, influences, forks and others. */
+/** Requests about checkpoints over HTTP, on real runs. */
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import type { NamedTensors } from '../../../src/data/weights.js'

@@ -27,7 +27,7 @@ beforeAll(async () => {
     (all, [name, value]) => withSetting(all, name.split('.'), value),
     {} as Readonly<Record<string, unknown>>, // nothing yet
   )
-  const settings = recipe.settings.parse(given) as PolicySettings & RecipeRecord['settings'] // what its schema gives
+  const settings = recipe.settings.parse(given) as PolicySettings & RecipeRecord['settings'] // the output of the schema
   const run = await recipe.build(settings, { memory: 'ignore' })
   const options = { ...trainOptionsOf(settings), store: runFolder(path('guesses')) }
   for await (const event of train(run, { ...options, recipe: { name: recipe.name, file: null, settings } })) void event
@@ -39,7 +39,7 @@ const get = async (address: string): Promise<unknown> =>
   (await fetch(`${view.origin()}/api/runs/guesses/${address}`)).json()
 
 describe('requests about checkpoints of conversations', () => {
-  it('fork at a later turn: the environment repeats the turns before it and goes on', async () => {
+  it('fork at a later turn: the environment repeats the turns before it and continues', async () => {
     const { rows } = (await get('rollouts?sort=turns&order=desc')) as RolloutsAnswer // the answer of this path
     const { turns } = (await get(`rollouts/${rows[0]!.id}`)) as RolloutAnswer // likewise
     const turn = turns.findLastIndex(({ tokens }) => tokens !== undefined)
