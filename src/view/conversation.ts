@@ -46,7 +46,7 @@ const tokensOf = (record: ViewedTurn): readonly TokenRow[] => {
 
 const AUTHORS: Readonly<Record<string, TurnRow['author']>> = { assistant: 'model', system: 'system', tool: 'tool' }
 
-/** Returns a message of the environment as a turn. Roles that have no author of their own are users. */
+/** Returns a message of the environment as a turn. Other roles than those above are users. */
 const replyTurn = ({ role, text, isError }: ReplyRecord): TurnRow => ({
   ...{ author: Object.hasOwn(AUTHORS, role) ? AUTHORS[role]! : 'user', text, toolCalls: [] },
   ...(isError === true && { isError }),

@@ -178,8 +178,8 @@ function* pairs(places: readonly number[]): Generator<readonly [start: number, b
 const [QUOTE, COMMA] = [34, 44]
 
 /**
- * Removes the ends and beginnings of tokens (`","`) from JSON, so that the text of a completion runs
- * on. A loop over bytes takes a third of the time of `replaceAll`.
+ * Removes `","` between tokens from JSON, so that the text of a completion runs on. A loop over bytes
+ * is faster than `replaceAll`.
  */
 const withoutSeams = (bytes: Uint8Array): Uint8Array => {
   const joined = new Uint8Array(bytes.length)

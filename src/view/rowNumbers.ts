@@ -10,7 +10,7 @@ export interface Rollout {
   readonly row: RowNumbers
 }
 
-/** A turn as the viewer shows it. Logs of other programs have fields that our runs do not record. */
+/** A turn as the viewer shows it, with fields that only logs of other programs have. */
 export interface ViewedTurn extends TrajectoryRecord {
   /** Messages before the task, such as a system prompt. Default: none. */
   readonly context?: readonly ReplyRecord[]

@@ -61,7 +61,7 @@ const contentText = (given: z.infer<typeof content> | null | undefined): string 
 
 const mean = (values: readonly number[]): number => values.reduce((sum, x) => sum + x, 0) / values.length
 
-/** Converts a node. Its token texts are not in the log, so its advantage is the mean of its tokens. */
+/** Converts a node. The log has no texts of tokens, so the advantage is their mean. */
 const messageOf = ({ message, mask, advantages }: Node, stopReason: string | null): ForeignMessage => {
   const { role, tool_calls: calls, reasoning_content: reasoning } = message
   const said = contentText(message.content)
