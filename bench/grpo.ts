@@ -1,6 +1,7 @@
 /**
- * Whole GRPO steps (sample, reward, backward, update) with a random reward: the counterpart of the peers' grpo_trl.py. It runs what the package
- * installs, compiled; sampling and gradients are shared out to workers, `threads` in all.
+ * Times whole GRPO steps (sample, reward, backward, update) with a random reward: the counterpart
+ * of the peers' grpo_trl.py. It runs the compiled package. Workers share sampling and gradients,
+ * with `threads` threads in all.
  */
 
 import { selectBackend } from 'tandem-rl/engine'

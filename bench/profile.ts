@@ -1,6 +1,6 @@
 /**
- * Shows where the time of a step goes: `npm run profile -- train|generate|grpo`. It prints a table and writes a picture. With more than one
- * thread, operators use all of them; everything else runs in this one.
+ * Profiles a step: `npm run profile -- train|generate|grpo`. It prints a table and writes a
+ * picture. With more than one thread, operators use all of them; everything else runs in this one.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

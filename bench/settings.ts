@@ -1,4 +1,4 @@
-/** What the bench commands share: options with the peers' names, the peers' model, timing and the comparison. */
+/** Shared parts of the benchmarks: options, the peers' model, timing and comparison. */
 import { execFileSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
@@ -45,7 +45,10 @@ const wholeNumber = (text: string): number => {
 /** True to run the peer program as well. */
 export type BenchMode = 'alone' | 'with peer'
 
-/** A command with the model's options and `extra`, and the settings after it has parsed its arguments. */
+/**
+ * Makes a command with the model's options and `extra`. Call `settingsOf` after it has parsed its
+ * arguments.
+ */
 export const benchCommand = <K extends string>(
   description: string,
   extra: Readonly<Record<K, number>>,

@@ -1,4 +1,4 @@
-/** Forward and backward pass of next-token cross-entropy on random tokens: the counterpart of the peers' train_step.py. */
+/** Times the forward and backward pass of next-token cross-entropy: see the peers' train_step.py. */
 import { selectBackend } from '../src/engine/select.js'
 import { parameterCount } from '../src/modules/transformer/params.js'
 import { benchConfig, readOptions, runBench } from './settings.js'

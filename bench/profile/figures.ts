@@ -1,7 +1,7 @@
-/** Where the time of a step goes, from the recorded runs of sessions. */
+/** Divides the time of a step into operators and other parts. */
 import type { OperatorCall, ProfiledCall } from './trace.js'
 
-/** What the machine reaches at its best, per second. */
+/** The highest measured rates of the machine, per second. */
 export interface Peaks {
   readonly operations: number
   readonly bytes: number
@@ -19,7 +19,9 @@ export interface MeasuredSteps {
 /** The executions of one operator in a step. */
 interface OperatorFigures extends OperatorCall {
   readonly count: number
-  /** The least time at the machine's peaks: of its arithmetic or its memory, whichever is longer. */
+  /**
+   * The least time at the machine's peaks: of its arithmetic or its memory, whichever is longer.
+   */
   readonly peakMs: number
 }
 

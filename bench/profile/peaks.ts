@@ -1,4 +1,4 @@
-/** Measures what the machine reaches at its best, with the backend that is in use. */
+/** Measures the highest rates of the machine with the active backend. */
 import * as tf from '@tensorflow/tfjs-core'
 import { jit } from '../../src/engine/jit.js'
 import { scope } from '../../src/engine/scope.js'

@@ -40,7 +40,9 @@ const barsOf = ({ operators, parts }: StepFigures): readonly Bar[] => {
 
 const escaped = (text: string): string => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
 
-/** Draws a bar for each operator, with its least time at the machine's peaks, and for other parts. */
+/**
+ * Draws a bar for each operator, with its least time at the machine's peaks, and for other parts.
+ */
 export const profilePicture = (figures: StepFigures, title: string): string => {
   const bars = barsOf(figures)
   const longest = Math.max(...bars.map(({ milliseconds }) => milliseconds))

@@ -8,7 +8,9 @@ export interface SessionRecorder {
   readonly library: OnnxRuntime
   /** Starts to keep calls; those before it are a warm-up. */
   readonly start: () => void
-  /** Ends the profiles and returns all kept calls. The sessions still work, but are not recorded. */
+  /**
+   * Ends the profiles and returns all kept calls. The sessions still work, but are not recorded.
+   */
   readonly finish: () => readonly ProfiledCall[]
 }
 

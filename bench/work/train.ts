@@ -1,4 +1,4 @@
-/** The work of a training step: forward and backward pass of next-token cross-entropy on random tokens. */
+/** The work of a training step: forward and backward pass of next-token cross-entropy. */
 import * as tf from '@tensorflow/tfjs-core'
 import { keyFromSeed } from '../../src/core/key.js'
 import { own, scope } from '../../src/engine/scope.js'

@@ -246,6 +246,19 @@ describe('attention', () => {
     onBackend(name, () => fc.assert(law, { numRuns: 40 }))
   })
 
+  it('gives a masked place a weight that no sum shows, and that is no subnormal number', () => {
+    tf.tidy(() => {
+      const source = {
+        keys: tf.zeros([1, 1, 1, 2, 1]),
+        values: tf.tensor([0, 1], [1, 1, 1, 2, 1]),
+        bias: tf.tensor([0, MASKED], [1, 1, 1, 1, 1, 2]),
+      }
+      const [weight] = valuesOf(attention(tf.zeros([1, 1, 1, 1, 1, 1]), [source], SCORING))
+      expect(weight).toBeGreaterThan(2 ** -126)
+      expect(weight).toBeLessThan(1e-17)
+    })
+  })
+
   it('frees what it does not return, also when a gradient is taken', () => {
     const q = tf.ones([1, 1, 2, 1, 2, 2])
     const [keys, v] = [tf.ones([1, 1, 1, 3, 2]), tf.ones([1, 1, 1, 3, 2])]

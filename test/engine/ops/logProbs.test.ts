@@ -58,6 +58,24 @@ describe('gatherLogProbs', () => {
     fc.assert(law)
   })
 
+  it.each(BACKENDS)('is NaN, with a gradient of NaN, in a row that has NaN or +Infinity anywhere, on %s', (name) => {
+    onBackend(name, () => {
+      tf.tidy(() => {
+        const size = 37 // more than one step of vectorized code
+        for (const bad of [Number.NaN, Number.POSITIVE_INFINITY]) {
+          const logits = tf.tensor2d(
+            Array.from({ length: size }, (_, at) => Array.from({ length: size }, (_, i) => (i === at ? bad : -i))),
+          )
+          const ids = tf.fill([size], 3, 'int32')
+          expect(valuesOf(gatherLogProbs(logits, ids)).every(Number.isNaN)).toBe(true)
+          expect(valuesOf(tokenScores(logits, ids).entropy).every(Number.isNaN)).toBe(true)
+          const [slope] = tf.grads((x) => tf.sum(gatherLogProbs(x, ids)))([logits])
+          expect(valuesOf(slope!).every(Number.isNaN)).toBe(true)
+        }
+      })
+    })
+  })
+
   it('exponentials over the vocabulary sum to 1', () => {
     const law = fc.property(
       fc.array(fc.float({ min: -20, max: 20, noNaN: true }), { minLength: 1, maxLength: 8 }),
