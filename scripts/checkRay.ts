@@ -20,10 +20,13 @@ const launch = (entrypoint: string, name: string): Promise<{ readonly code: numb
     )
   })
 
-const LINES = 'for i in 1 2 3; do echo "(TaskRunner pid=7) step:$i - actor/pg_loss:0.$i - critic/score/mean:np.float64(0.5)"; done'
+const LINES =
+  'for i in 1 2 3; do echo "(TaskRunner pid=7) step:$i - actor/pg_loss:0.$i - critic/score/mean:np.float64(0.5)"; done'
 
 const [good, bad] = [await launch(LINES, 'good'), await launch('echo last words; exit 3', 'bad')]
-const steps = readFileSync(join(folder, 'good', 'metrics.jsonl'), 'utf8').trim().split('\n')
+const steps = readFileSync(join(folder, 'good', 'metrics.jsonl'), 'utf8')
+  .trim()
+  .split('\n')
 const isRight = good.code === 0 && steps.length === 3 && bad.code === 1 && bad.text.includes('last words')
 process.stdout.write(`${isRight ? 'as expected' : `wrong: ${good.text}${bad.text}`}\n${steps.join('\n')}\n`)
 rmSync(folder, { recursive: true })
