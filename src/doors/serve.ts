@@ -1,6 +1,8 @@
 /**
  * For those who serve a model: the HTTP server with vLLM's and OpenAI's protocol, and the
  * generation engine behind it, with its requests, events, sampling and limits.
+ *
+ * @module
  */
 import '../engine/defaultBackend.js'
 

@@ -35,8 +35,10 @@ const FLAGS: Readonly<Record<string, readonly string[]>> = {
   init: ['help'],
   launch: ['url', 'out', 'entrypoint', 'resume', 'stop', 'help'],
   view: ['port', 'export', 'help'],
+  view: ['port', 'export', 'backend', 'threads', 'help'],
   runs: ['json', 'help'],
   compare: ['names', 'json', 'help'],
+  report: ['out', 'help'],
   sample: [
     ...['model', 'recipe', 'count', 'temperature', 'top-k', 'top-p', 'max-new-tokens', 'seed', 'backend', 'threads'],
     ...['json', 'help'],
@@ -63,6 +65,7 @@ const FLAGS: Readonly<Record<string, readonly string[]>> = {
     ...['temperature', 'tool-call-parser', 'seed', 'shutdown-seconds', 'max-sessions', 'max-bytes', 'idle-seconds'],
     ...['backend', 'threads', 'help'],
   ],
+  complete: ['help'],
   doctor: ['model', 'backend', 'threads', 'json', 'help'],
   agent: ['help'], // its options are those of `tandem agent run`
   tinker: ['help'], // its options are those of `tandem tinker check`
