@@ -33,6 +33,7 @@ const FLAGS: Readonly<Record<string, readonly string[]>> = {
   ],
   bench: [...RECIPE_FLAGS, 'measured', 'against', 'rounds', 'picture', 'memory', 'backend', 'threads', 'help'],
   init: ['help'],
+  launch: ['url', 'out', 'entrypoint', 'resume', 'stop', 'help'],
   view: ['port', 'export', 'backend', 'threads', 'help'],
   runs: ['json', 'help'],
   compare: ['names', 'json', 'help'],
