@@ -1,6 +1,8 @@
 /**
  * For those who follow runs elsewhere: trackers and sinks for TensorBoard, MLflow, Trackio,
  * Weights & Biases, Prometheus, OpenTelemetry, JSON lines and the console.
+ *
+ * @module
  */
 export { type ConsoleOptions, consoleSink } from '../tracking/console.js'
 export { eventLine, parseEventLine } from '../tracking/eventLines.js'
