@@ -1,7 +1,8 @@
 /**
- * Logs a run in two sessions, the first of which was killed, to a real Trackio server, and asks the server for its data: `npm run check:trackio`,
- * with TRACKIO_URL and TRACKIO_WRITE_TOKEN set (`pip install trackio`, then `TRACKIO_WRITE_TOKEN=... trackio show`). Exits with 1 unless each number
- * is there once.
+ * Logs a run in two sessions, the first of which was killed, to a real Trackio server, and reads
+ * its data back: `npm run check:trackio`, with TRACKIO_URL and TRACKIO_WRITE_TOKEN set
+ * (`pip install trackio`, then `TRACKIO_WRITE_TOKEN=... trackio show`). Exits with 1 unless each
+ * number is there once.
  */
 import { isDeepStrictEqual } from 'node:util'
 import { z } from 'zod'

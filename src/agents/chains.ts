@@ -238,8 +238,8 @@ const playChain = async (chain: Chain, rules: ChainRules): Promise<ChainTrajecto
 
 /**
  * Plays `numChains` chains for each task, at most `maxConcurrentChains` at a time. A chain that
- * fails, or whose observer throws, is marked, and the others go on. Chain `c` of task `g` draws from
- * `child(child(key, g), c)`, whatever is played beside it.
+ * fails, or whose observer throws, is marked, and the others go on. Chain `c` of task `g` draws
+ * from `child(child(key, g), c)`, whatever is played beside it.
  */
 export const playChains = async (rules: ChainRules): Promise<readonly ChainTrajectory[]> => {
   const places = limiter(rules.maxConcurrentChains)

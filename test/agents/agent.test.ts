@@ -207,7 +207,7 @@ describe('a run', () => {
     expect(trajectories[0]!.failure!.reason).toContain('no judge')
   })
 
-  it('marks a chain whose observer throws at any event, and tells the other observers', async () => {
+  it('marks a chain whose observer throws at any event; other observers get all events', async () => {
     const types = ['chain_start', 'generation_start', 'generation_end', 'tool_call_start', 'tool_call_end'] as const
     for (const type of [...types, 'observation', 'reward', 'chain_end'] as const) {
       const agent = said([CALL, '42', 'fine'], HFAgent, { rewardFn: () => 1 })
