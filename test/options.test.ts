@@ -236,6 +236,7 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   tool: ['descriptions', 'description'],
   TopKRewardSelector: ['groupSizes', 'groupSize'],
   trackLoop: ['setting', 'settings', 1],
+  trackioSink: ['projects', 'project'],
   trainModel: ['stage', 'stages'],
   TransformersWrapper: ['samplings', 'sampling'],
   userSimulator: ['stopMarkers', 'stopMarker'],
@@ -247,6 +248,7 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   vLLMWrapper: ['samplings', 'sampling'],
   VTrace: ['largestRhos', 'largestRho'],
   vTrace: ['largestRhos', 'largestRho', 2],
+  wandbSink: ['entitys', 'entity'],
   weightedReward: ['succes', 'success', 1],
   weightedService: ['succes', 'success', 1],
 }
