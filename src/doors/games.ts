@@ -1,6 +1,8 @@
 /**
  * For those who play and train in games: the rules of board, card, dice and matrix games as pure
  * values. `defineGame` makes a game of your own rules.
+ *
+ * @module
  */
 
 export { type BreakthroughOptions, type BreakthroughPosition, breakthrough } from '../envs/games/breakthrough.js'
