@@ -13,6 +13,8 @@ import { seatTasks, soloGame } from '../../../src/envs/games/soloGame.js'
 import { minimaxStrategy } from '../../../src/envs/games/strategies.js'
 import { ticTacToe } from '../../../src/envs/games/ticTacToe.js'
 import { parseSettings } from '../../../src/run/recipe.js'
+import { playEpisodes } from '../../../src/serve/openEnv/episode.js'
+import { requireRight } from '../../../src/testing/results.js'
 import { message, textOf } from '../../../src/text/history/history.js'
 import { useEngine } from '../../kit/engine.js'
 
@@ -62,6 +64,16 @@ describe('soloGame', () => {
     for (const seat of [0, 1])
       for (const pick of [0, -1] as const)
         expect((await playOut(envOf, { seat, pick })).at(-1)).toMatch(/^The game is over\. Returns: -?\d, -?\d\.$/)
+  })
+
+  it('is served in the form of OpenEnv, with a task for each seat', async () => {
+    const env = soloGame({ game: ticTacToe, opponent: minimaxStrategy(ticTacToe) })
+    const episodes = playEpisodes({ env, tasks: () => seatTasks(ticTacToe), key: keyFromSeed(1) }, () => 0)
+    const opened = requireRight(await episodes.reset({ seed: 1 }))
+    expect(opened.observation.messages[0]!.content).toContain('You are player 1.')
+    const refused = requireRight(await episodes.step('No idea.', new AbortController().signal))
+    expect([refused.done, refused.reward, refused.observation.success]).toEqual([true, -1, false])
+    episodes.close()
   })
 
   it('refuses an answer that is no seat', () => {
