@@ -37,6 +37,8 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   negotiation: ['item', 'items'],
   nextGamePrompt: ['action', 'actions', 2],
   roleAdvantage: ['agent', 'agents'],
+  soloGame: ['opponents', 'opponent'],
+  textArenaGame: ['word', 'words', 1],
   twentyQuestions: ['thing', 'things'],
   wordGuess: ['guessess', 'guesses'],
   worldReward: ['scales', 'scale'],
@@ -266,6 +268,7 @@ const OTHERWISE: Readonly<Record<string, string>> = {
   withDefaults: 'refuses defaults of settings that the schema does not have',
   gameTokenEnv: 'is GameEnv with a template, and GameEnv refuses unknown options',
   gameNamed: 'passes options to the factory of the game, which refuses unknown ones',
+  loadGame: 'passes options to the factory of the game, which refuses unknown ones',
   openArena: 'takes a configuration that arenaConfig has checked',
   setUpArena: 'takes a configuration that arenaConfig has checked',
 }
