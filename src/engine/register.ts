@@ -1,7 +1,6 @@
 /** Registers the backend and its kernels with tfjs. */
-import { availableParallelism, totalmem } from 'node:os'
-import { setImmediate } from 'node:timers/promises'
 import * as tf from '@tensorflow/tfjs-core'
+import { defaultThreads, memoryBytes, nextTurn } from '../live/host.js'
 import { BACKEND_NAME, makeRecordingBackend, type RecordingBackend } from './onnxruntime/backend.js'
 import { loadOnnxRuntime } from './onnxruntime/binding.js'
 import { runOnCpu } from './onnxruntime/fallback.js'
@@ -127,23 +126,27 @@ const RECORDING = new WeakMap<tf.KernelBackend, RecordingBackend>()
 /** Returns the recording side of tfjs's current backend; undefined if that is another backend. */
 export const activeRecordingBackend = (): RecordingBackend | undefined => RECORDING.get(tf.backend())
 
-/** Returns the default options. Threads: 2, or the number of cores if lower. */
+/**
+ * Returns the default options. Threads: 2, or the number of cores if lower; in a cross-origin
+ * isolated page up to 4, in any other page 1.
+ */
 export const defaultRuntimeOptions = (): RuntimeOptions => ({
-  threads: Math.min(2, availableParallelism()),
+  threads: defaultThreads(),
   spinning: 'on',
   cacheSize: 128,
-  keptBytes: totalmem() / 4,
+  keptBytes: memoryBytes() / 4,
   optimization: 'all',
   stacks: 'on',
 })
 
 /**
- * Loads the library and registers all kernels of its backend. Throws if onnxruntime-node cannot
- * load.
+ * Loads the library and registers all kernels of its backend. Throws if onnxruntime cannot load.
  */
 export const connectOnnxRuntime = (options: Partial<RuntimeOptions>): RecordingBackend => {
-  const runtime = makeRuntime(loadOnnxRuntime(), { ...defaultRuntimeOptions(), ...options })
-  const backend = makeRecordingBackend(runtime, () => setImmediate())
+  const library = loadOnnxRuntime()
+  const { threads } = library
+  const runtime = makeRuntime(library, { ...defaultRuntimeOptions(), ...options, ...(threads && { threads }) })
+  const backend = makeRecordingBackend(runtime, nextTurn)
   RECORDING.set(backend.kernelBackend, backend)
 
   const direct = directKernels(backend)
@@ -170,7 +173,7 @@ export const connectOnnxRuntime = (options: Partial<RuntimeOptions>): RecordingB
  * Registers the backend `onnxruntime` and all its kernels without activating it. A second call
  * replaces the first registration and invalidates its tensors.
  *
- * Errors   throws if onnxruntime-node cannot be loaded.
+ * Errors   throws if onnxruntime cannot be loaded.
  */
 export const registerOnnxRuntime = (options: Partial<RuntimeOptions> = {}): RecordingBackend => {
   const backend = connectOnnxRuntime(options)
