@@ -20,6 +20,7 @@ import { scatterRules } from './onnxruntime/kernels/scatter.js'
 import { linearNumbers, rangeNumbers, sequenceRules } from './onnxruntime/kernels/sequence.js'
 import { shapeRules } from './onnxruntime/kernels/shape.js'
 import { spatialRules } from './onnxruntime/kernels/spatial.js'
+import type { OnnxRuntime } from './onnxruntime/library.js'
 import {
   type KernelAttributes,
   type KernelInputs,
@@ -140,10 +141,13 @@ export const defaultRuntimeOptions = (): RuntimeOptions => ({
 })
 
 /**
- * Loads the library and registers all kernels of its backend. Throws if onnxruntime cannot load.
+ * Registers all kernels of the backend of `library`, by default onnxruntime. Throws if that cannot
+ * load.
  */
-export const connectOnnxRuntime = (options: Partial<RuntimeOptions>): RecordingBackend => {
-  const library = loadOnnxRuntime()
+export const connectOnnxRuntime = (
+  options: Partial<RuntimeOptions>,
+  library: OnnxRuntime = loadOnnxRuntime(),
+): RecordingBackend => {
   const { threads } = library
   const runtime = makeRuntime(library, { ...defaultRuntimeOptions(), ...options, ...(threads && { threads }) })
   const backend = makeRecordingBackend(runtime, nextTurn)

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { buildSite } from '../../scripts/site.js'
+import { buildTrainingPage } from '../../scripts/page.js'
 import { loadRecipe } from '../../src/cli/recipeFile.js'
 import { trainOptionsOf } from '../../src/run/choices.js'
 import type { RunEvent } from '../../src/run/events.js'
@@ -72,7 +72,7 @@ describe.skipIf(noChromium !== undefined)(`the page that trains${noChromium ?? '
   let problems: string[] = []
 
   beforeAll(async () => {
-    await buildSite(path('site'))
+    await buildTrainingPage(path('site'))
     isolated = await serveFolder(path('site'), 'isolated')
     plain = await serveFolder(path('site'), 'plain')
     browser = await chromium.launch({ executablePath: chromiumPath, args: ['--no-sandbox'] })
@@ -90,7 +90,7 @@ describe.skipIf(noChromium !== undefined)(`the page that trains${noChromium ?? '
     await page.addInitScript(RECORDER)
     page.on('pageerror', (error) => problems.push(String(error.stack)))
     page.on('console', (message) => void (message.type() === 'error' && problems.push(message.text())))
-    await page.goto(`${site.origin}/train/?settings=${encodeURIComponent(JSON.stringify(settings))}`)
+    await page.goto(`${site.origin}/?settings=${encodeURIComponent(JSON.stringify(settings))}`)
     await expect.poll(() => statusOf(page), { timeout: 240_000 }).toMatch(/Ready|saved|Failed/)
     return page
   }

@@ -1,4 +1,4 @@
-/** Builds the static site into `build/site`: `npm run site`. Any file server can serve the folder. */
+/** Builds the page that trains into `build/page`: `npm run page`. Any file server can serve it. */
 import { cpSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join, resolve } from 'node:path'
@@ -34,8 +34,9 @@ const chartLibrary = (path: string): Plugin => ({
   },
 })
 
-/** Builds the page that trains into a folder. */
+/** Builds the page into a folder, which is emptied first. */
 export const buildTrainingPage = async (folder: string): Promise<void> => {
+  rmSync(folder, { recursive: true, force: true })
   const uplot = dirname(require.resolve('uplot/dist/uPlot.min.css'))
   const ort = dirname(require.resolve('onnxruntime-web/ort-wasm-simd-threaded.wasm'))
   for (const [from, to] of copiesOf(uplot, ort)) {
@@ -54,19 +55,13 @@ export const buildTrainingPage = async (folder: string): Promise<void> => {
   if (left.length > 0) throw new Error(`the page would import ${left.join(', ')}`)
 }
 
-/** Builds the whole site. */
-export const buildSite = async (folder: string): Promise<void> => {
-  rmSync(folder, { recursive: true, force: true })
-  await buildTrainingPage(join(folder, 'train'))
-}
-
 const bytesBelow = (folder: string): number =>
   readdirSync(folder, { recursive: true, encoding: 'utf8' })
     .map((name) => statSync(join(folder, name)))
     .reduce((sum, entry) => sum + (entry.isFile() ? entry.size : 0), 0)
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const folder = join(ROOT, 'build/site')
-  await buildSite(folder)
+  const folder = join(ROOT, 'build/page')
+  await buildTrainingPage(folder)
   console.log(`${folder}: ${(bytesBelow(folder) / 1e6).toFixed(1)} MB`)
 }
