@@ -17,7 +17,7 @@ const ALLOWED = {
   arena: ['core', 'engine', 'data', 'text', 'envs', 'modules', 'run', 'tracking', 'bench', 'live'],
   serve: ['core', 'engine', 'data', 'text', 'live', 'modules', 'envs'],
   tinker: ['core', 'engine', 'data', 'text', 'modules', 'objectives', 'collectors', 'live', 'serve'],
-  view: ['core', 'engine', 'data', 'text', 'modules', 'run', 'serve', 'live'],
+  view: ['core', 'engine', 'data', 'text', 'modules', 'collectors', 'run', 'arena', 'serve', 'live'],
   bench: ['core', 'engine', 'data', 'envs', 'live'],
   testing: ['core', 'engine', 'data', 'text', 'envs', 'collectors'],
   cli: [
@@ -52,7 +52,7 @@ const PACKAGES = {
   'cli-progress': ['cli'],
   'fast-check': ['testing'],
   hyparquet: ['data/codecs/parquet'],
-  'hyparquet-compressors': ['data/codecs/parquet'],
+  'hyparquet-compressors': ['data/codecs/parquet', 'data/codecs/zip'],
   'hyparquet-writer': ['data/codecs/parquet'],
   zod: [
     'data',
@@ -72,6 +72,7 @@ const PACKAGES = {
   ],
   hono: ['serve'],
   '@hono/node-server': ['live/httpServer'],
+  ws: ['live/webSockets'],
   '@redis/client': ['collectors/queues/redisConnection'],
   'prom-client': ['serve/metrics', 'tracking/prometheus'],
   '@opentelemetry/api': ['tracking/openTelemetry'],

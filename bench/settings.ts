@@ -45,19 +45,28 @@ const wholeNumber = (text: string): number => {
 /** True to run the peer program as well. */
 export type BenchMode = 'alone' | 'with peer'
 
+/** A command with the model's options and `extra`, and the settings after it has parsed its arguments. */
+export const benchCommand = <K extends string>(
+  description: string,
+  extra: Readonly<Record<K, number>>,
+): { readonly command: Command; readonly settingsOf: () => BenchSettings & Readonly<Record<K, number>> } => {
+  const command = new Command().description(description)
+  for (const [name, value] of Object.entries<number>({ ...MODEL_OPTIONS, ...extra })) {
+    command.option(`${toFlag(name)} <n>`, '', wholeNumber, value)
+  }
+  return { command, settingsOf: () => command.opts<BenchSettings & Record<K, number>>() } // all options have defaults
+}
+
 /** Reads the command line: the model's options and `extra`, and whether to run the peer. */
 export const readOptions = <K extends string>(
   description: string,
   extra: Readonly<Record<K, number>>,
 ): { readonly settings: BenchSettings & Readonly<Record<K, number>>; readonly mode: BenchMode } => {
-  const command = new Command().description(description)
-  for (const [name, value] of Object.entries<number>({ ...MODEL_OPTIONS, ...extra })) {
-    command.option(`${toFlag(name)} <n>`, '', wholeNumber, value)
-  }
+  const { command, settingsOf } = benchCommand(description, extra)
   command.option('--peer', 'also run the peer program, in turns, and print the ratio of the speeds')
   command.parse()
-  const { peer = false, ...settings } = command.opts<BenchSettings & Record<K, number> & { readonly peer?: boolean }>()
-  return { settings: settings as BenchSettings & Record<K, number>, mode: peer ? 'with peer' : 'alone' } // all options have defaults
+  const { peer = false } = command.opts<{ readonly peer?: boolean }>()
+  return { settings: settingsOf(), mode: peer ? 'with peer' : 'alone' }
 }
 
 /** The model of the peers: Qwen2-shaped, tied embeddings, SwiGLU of three times the width. */

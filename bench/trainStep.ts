@@ -1,12 +1,8 @@
 /** Forward and backward pass of next-token cross-entropy on random tokens: the counterpart of the peers' train_step.py. */
-import * as tf from '@tensorflow/tfjs-core'
-import { keyFromSeed } from '../src/core/key.js'
-import { own, scope } from '../src/engine/scope.js'
 import { selectBackend } from '../src/engine/select.js'
-import { initialParams, parameterCount } from '../src/modules/transformer/params.js'
-import { rotaryTables } from '../src/modules/transformer/rotaryTables.js'
-import { makeTrainStep } from './engine/model.js'
-import { benchConfig, randomIds, readOptions, runBench } from './settings.js'
+import { parameterCount } from '../src/modules/transformer/params.js'
+import { benchConfig, readOptions, runBench } from './settings.js'
+import { trainWork } from './work/train.js'
 
 const { settings, mode } = readOptions('Trains on random tokens: forward and backward pass.', {
   batch: 16,
@@ -15,20 +11,6 @@ const { settings, mode } = readOptions('Trains on random tokens: forward and bac
 const { batch, length } = settings
 const config = benchConfig(settings)
 await selectBackend({ threads: settings.threads })
-
-const step = makeTrainStep(config)
-const params = own(scope(() => initialParams(config, keyFromSeed(0))))
-const ids = randomIds(1, batch * length, config.vocabularySize)
-
-const run = async (): Promise<number> => {
-  const started = performance.now()
-  scope(() => {
-    const rotary = rotaryTables(config, length)
-    const { loss } = step({ params: params.value, ids: tf.tensor3d(ids, [batch, 1, length], 'int32'), rotary })
-    return loss.dataSync()
-  })
-  return (performance.now() - started) / 1000
-}
 
 await runBench(
   {
@@ -39,6 +21,6 @@ await runBench(
     peerProgram: 'train_step.py',
     peerArguments: { batch, length },
   },
-  run,
+  trainWork(config, settings),
   mode,
 )

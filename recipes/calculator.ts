@@ -2,6 +2,7 @@
  * Tool use by GRPO: over several turns, a model that mostly guesses learns to call a calculator.
  */
 import * as T from 'tandem-rl'
+import { envOfTask } from 'tandem-rl/envs'
 import { trainModel } from 'tandem-rl/run'
 import { appendMessage, History, message, toolResult } from 'tandem-rl/text'
 import { calculator, SimpleToolTransform, ToolRegistry } from 'tandem-rl/tools'
@@ -30,6 +31,14 @@ const conversationOf = ({ id, query, answer }: T.Task, key: T.Key): History => {
   ].reduce(appendMessage, asked)
 }
 
+const SUMS = T.child(T.keyFromSeed(0), 'sums')
+const training = T.endlessTasks('sums', (i) => sumAt(SUMS, 2 * i))
+const heldOut = T.endlessTasks('held-out sums', (i) => sumAt(SUMS, 2 * i + 1))
+
+const tools = { registry: ToolRegistry([calculator()]), format: 'hermes', limits: { rounds: 3 } } as const
+const env = (source: T.TaskSource) => (tasks: T.TaskContext) =>
+  T.pipe(T.DatasetChatEnv({ source, ...tasks }), T.append(SimpleToolTransform(tools)), T.append(T.GSM8KRewardParser()))
+
 export const recipe = T.defineRecipe({
   name: 'calculator',
   summary: 'Show a model how to call a calculator, then train it by GRPO to use it.',
@@ -37,11 +46,12 @@ export const recipe = T.defineRecipe({
     shown: T.z.number().int().positive().default(12_800).describe('conversations for training the start model'),
     batch: T.z.number().int().positive().default(64).describe('conversations per step of that training'),
   }),
+  env: () => envOfTask(env),
+  tasks: () => training,
   build: async (settings, context) => {
     const key = T.keyFromSeed(settings.seed)
-    const sums = T.child(T.keyFromSeed(0), 'sums')
     const pretrained = await T.orThrow(T.loadPretrained(settings.model))
-    const conversation = (i: number) => conversationOf(sumAt(sums, 2 * i), T.child(T.child(key, 'habits'), i))
+    const conversation = (i: number) => conversationOf(sumAt(SUMS, 2 * i), T.child(T.child(key, 'habits'), i))
     const stage = { name: 'calls', conversation, conversations: settings.shown, batch: settings.batch }
     const warmUpSteps = Math.min(20, Math.ceil(settings.shown / settings.batch) - 1)
     const stages = [{ ...stage, learningRate: 2e-3, warmUpSteps }]
@@ -51,15 +61,6 @@ export const recipe = T.defineRecipe({
           context.onProgress?.(`start model: step ${event.step} of ${event.steps}, nll ${event.nll.toFixed(3)}`)
       }),
     )
-    const tools = { registry: ToolRegistry([calculator()]), format: 'hermes', limits: { rounds: 3 } } as const
-    const env = (source: T.TaskSource) => (tasks: T.TaskContext) =>
-      T.pipe(
-        T.DatasetChatEnv({ source, ...tasks }),
-        T.append(SimpleToolTransform(tools)),
-        T.append(T.GSM8KRewardParser()),
-      )
-    const training = T.endlessTasks('sums', (i) => sumAt(sums, 2 * i))
-    const heldOut = T.endlessTasks('held-out sums', (i) => sumAt(sums, 2 * i + 1))
     return T.policyRun(settings, { model, env: env(training), heldOut: [{ env: env(heldOut) }] }, context)
   },
 })

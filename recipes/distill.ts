@@ -62,7 +62,10 @@ export const recipe = T.defineRecipe({
       learner,
       evaluate: [T.evaluator({ env: heldOut, policy: greedy, tasks: tasks.heldOutTasks })],
       collect: { key: T.child(key, 'rollouts'), groups: prompts },
-      record: { decode: (id) => text.tokenizer.decode([id], 'keep'), exports: exportsOf(settings, model, learner) },
+      record: {
+        ...{ model, exports: exportsOf(settings, model, learner) },
+        decode: (id) => text.tokenizer.decode([id], 'keep'),
+      },
     })
   },
 })

@@ -4,6 +4,11 @@ import { GSM8K } from 'tandem-rl/datasets'
 import { envOfTask, GSM8K_SYSTEM_PROMPT } from 'tandem-rl/envs'
 import { vLLMSampler } from 'tandem-rl/run'
 
+const problemEnv =
+  (source: T.TaskSource, { systemPrompt }: { readonly systemPrompt: string | null }) =>
+  (tasks: T.TaskContext) =>
+    T.GSM8KEnv({ source, ...(systemPrompt !== null && { systemPrompt }), ...tasks })
+
 export const recipe = T.defineRecipe({
   name: 'gsm8k',
   summary: 'Train a model by GRPO on GSM8K, sampling in this process or on a server.',
@@ -37,14 +42,14 @@ export const recipe = T.defineRecipe({
       .prefault({}),
   }),
   mayChange: ['engine'],
-  env: () => envOfTask((source) => (tasks) => T.GSM8KEnv({ source, ...tasks })),
+  env: (settings) => envOfTask((source) => problemEnv(source, settings)),
+  tasks: async (settings) => (await T.orThrow(T.rowTasks(settings, GSM8K))).train,
   build: async (settings, context) => {
     const { engine, sampling } = settings
     const model = await T.orThrow(T.loadPretrained(settings.model))
     const data = await T.orThrow(T.rowTasks(settings, GSM8K))
     const source = T.shuffled(data.train, T.child(T.keyFromSeed(settings.seed), 'tasks'))
-    const asked = settings.systemPrompt === null ? {} : { systemPrompt: settings.systemPrompt }
-    const problems = (from: typeof source) => (tasks: T.TaskContext) => T.GSM8KEnv({ source: from, ...asked, ...tasks })
+    const problems = (from: typeof source) => problemEnv(from, settings)
     const sampler =
       engine.url === null
         ? undefined

@@ -1,5 +1,6 @@
 /** Number guessing by GRPO: in a game of several turns, a random guesser learns to follow hints. */
 import * as T from 'tandem-rl'
+import { envOfTask } from 'tandem-rl/envs'
 import { BARE_CHAT } from 'tandem-rl/models'
 import { appendMessage, History, message, textOf } from 'tandem-rl/text'
 
@@ -26,7 +27,7 @@ const narrowed = ({ low, high }: Left, guess: number, secret: number): Left =>
   guess < secret ? { low: Math.max(low, guess + 1), high } : { low, high: Math.min(high, guess - 1) }
 
 /** A game for training the start model: seven of ten players ignore the hints. */
-const shownGame = (key: T.Key, { largest, guesses }: T.z.output<typeof settings>): History => {
+const shownGame = (key: T.Key, { largest, guesses }: Chosen): History => {
   const secret = 1 + T.uniformInteger(key, largest)
   const isAttentive = T.uniform(key, 1) < 0.3
   let [history, left]: [History, Left] = [History([message('user', QUERY)]), { low: 1, high: largest }]
@@ -41,10 +42,33 @@ const shownGame = (key: T.Key, { largest, guesses }: T.z.output<typeof settings>
   return history
 }
 
+type Chosen = T.z.output<typeof settings>
+
+const secrets = ({ largest }: Chosen): T.TaskSource =>
+  T.taskList(
+    'secrets',
+    Array.from({ length: largest }, (_, i) => ({ query: QUERY, answer: String(i + 1) })),
+  )
+
+const guessing = (chosen: Chosen) => (source: T.TaskSource) => (tasks: T.TaskContext) =>
+  T.MultiTurnEnv({
+    ...{ source, ...tasks, maxTurns: chosen.guesses, parts: { found: 1, fits: 0.2 } },
+    initial: (): Left => ({ low: 1, high: chosen.largest }),
+    reply: ({ answer, task, state }) => {
+      const [guess, secret] = [Number(answer), Number(task.answer)]
+      if (!Number.isInteger(guess)) return 'A number, please.'
+      const fits = guess >= state.low && guess <= state.high ? 1 : 0
+      if (guess === secret) return { done: true, reward: { found: 1, fits } }
+      return { message: hint(guess, secret), reward: { found: 0, fits }, state: narrowed(state, guess, secret) }
+    },
+  })
+
 export const recipe = T.defineRecipe({
   name: 'numberGuessing',
   summary: 'Make a tiny model and train it by GRPO to guess a number from hints, over several turns.',
   settings,
+  env: (chosen) => envOfTask(guessing(chosen)),
+  tasks: secrets,
   build: async (chosen, context) => {
     const key = T.keyFromSeed(chosen.seed)
     const game = (index: number) => shownGame(T.child(T.child(key, 'games'), index), chosen)
@@ -64,20 +88,7 @@ export const recipe = T.defineRecipe({
         },
       ),
     )
-    const secrets = Array.from({ length: chosen.largest }, (_, i) => ({ query: QUERY, answer: String(i + 1) }))
-    const source = T.taskList('secrets', secrets)
-    const env = (from: T.TaskSource) => (tasks: T.TaskContext) =>
-      T.MultiTurnEnv({
-        ...{ source: from, ...tasks, maxTurns: chosen.guesses, parts: { found: 1, fits: 0.2 } },
-        initial: (): Left => ({ low: 1, high: chosen.largest }),
-        reply: ({ answer, task, state }) => {
-          const [guess, secret] = [Number(answer), Number(task.answer)]
-          if (!Number.isInteger(guess)) return 'A number, please.'
-          const fits = guess >= state.low && guess <= state.high ? 1 : 0
-          if (guess === secret) return { done: true, reward: { found: 1, fits } }
-          return { message: hint(guess, secret), reward: { found: 0, fits }, state: narrowed(state, guess, secret) }
-        },
-      })
+    const [source, env] = [secrets(chosen), guessing(chosen)]
     const heldOut = [{ env: env(source), tasks: chosen.largest }]
     return T.policyRun(chosen, { model, env: env(T.shuffled(source, T.child(key, 'order'))), heldOut }, context)
   },

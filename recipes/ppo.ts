@@ -50,7 +50,7 @@ export const recipe = T.defineRecipe({
         T.evaluator({ env: heldOut, policy: policy.withSampling({ temperature: 0 }), tasks: tasks.heldOutTasks }),
       ],
       collect: { key: T.child(key, 'rollouts'), groups: prompts },
-      record: { decode: (id) => model.text.tokenizer.decode([id], 'keep') },
+      record: { decode: (id) => model.text.tokenizer.decode([id], 'keep'), model },
     })
   },
 })

@@ -29,6 +29,7 @@ export const recipe = T.defineRecipe({
     shown: T.z.number().int().positive().default(16_384).describe('reversed words for supervised training before GRPO'),
   }),
   env: () => envOfTask(env),
+  tasks: ({ seed }) => words(T.child(T.keyFromSeed(seed), 'train')),
   build: async (settings, context) => {
     const key = T.keyFromSeed(settings.seed)
     const shown = words(T.child(key, 'shown'))

@@ -53,7 +53,7 @@ export const recipe = T.defineRecipe({
       learner,
       updater: T.inProcessUpdater(policy),
       evaluate: [T.lossEvaluator({ data: heldOut, learner, score: 'loss' }), solved],
-      record: { exports: exportsOf(settings, model, learner) },
+      record: { model, exports: exportsOf(settings, model, learner) },
     })
     return closing(run, policy.release)
   },

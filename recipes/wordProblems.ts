@@ -3,6 +3,9 @@ import * as T from 'tandem-rl'
 import { envOfTask } from 'tandem-rl/envs'
 import { DATASET_HELP } from 'tandem-rl/run'
 
+const wordTasks = ({ seed, ...settings }: Parameters<typeof T.trainingTasks>[0] & { readonly seed: number }) =>
+  T.orThrow(T.trainingTasks(settings, T.child(T.child(T.keyFromSeed(seed), 'tasks'), 'word problems')))
+
 export const recipe = T.defineRecipe({
   name: 'wordProblems',
   summary: 'Train the embedded model by GRPO on generated word problems, or on rows with question and answer.',
@@ -15,11 +18,11 @@ export const recipe = T.defineRecipe({
       .describe('rows for evaluation; off: held-out rows of the data set'),
   }),
   env: () => envOfTask((source) => (tasks) => T.GSM8KEnv({ source, ...tasks })),
+  tasks: async (settings) => (await wordTasks(settings)).train,
   build: async (settings, context) => {
     const model = T.orThrow(await T.loadPretrained(settings.model)())
-    const key = T.keyFromSeed(settings.seed)
-    const data = T.orThrow(await T.trainingTasks(settings, T.child(T.child(key, 'tasks'), 'word problems'))())
-    const source = T.shuffled(data.train, T.child(key, 'tasks'))
+    const data = await wordTasks(settings)
+    const source = T.shuffled(data.train, T.child(T.keyFromSeed(settings.seed), 'tasks'))
     return T.policyRun(
       settings,
       {

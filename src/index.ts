@@ -9,6 +9,8 @@
  * advantages, losses, learners, runs and recipes, failures and random keys. Everything else has a
  * door of its own, named after the job: `tandem-rl/text`, `tandem-rl/rewards`, `tandem-rl/serve`
  * and so on. A name has one door. `TD` is the door `tandem-rl/tensordict` as a namespace.
+ *
+ * @module
  */
 import './engine/defaultBackend.js'
 

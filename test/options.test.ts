@@ -205,6 +205,7 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   rowBatches: ['names', 'name'],
   runTournament: ['plan', 'plans'],
   rewardApp: ['maxRow', 'maxRows'],
+  openEnvApp: ['maxSession', 'maxSessions'],
   serveApp: ['engines', 'engine'],
   serveMetrics: ['ports', 'port', 1],
   solveGame: ['iteration', 'iterations', 1],

@@ -53,6 +53,35 @@ export const put = async (path, body) => (await putRequest(path, body)).json()
 export const post = async (path, body, signal) => (await postRequest(path, body, signal)).json()
 
 /**
+ * Sends a request whose answer is a stream of JSON lines, and calls `take` with each line. Throws
+ * an Error if the stream ends with a reason or without an end.
+ *
+ * @param {string} path
+ * @param {unknown} body
+ * @param {(line: object) => void} take
+ * @param {AbortSignal} signal
+ */
+export const stream = async (path, body, take, signal) => {
+  const reader = (await postRequest(path, body, signal)).body.pipeThrough(new TextDecoderStream()).getReader()
+  let rest = ''
+  for (;;) {
+    const { value, done } = await reader.read()
+    const lines = (rest + (value ?? '')).split('\n')
+    rest = done ? '' : lines.pop()
+    for (const text of lines) {
+      if (text.trim() === '') continue
+      const line = JSON.parse(text)
+      if (line.type === 'end') {
+        if (line.reason !== null) throw new Error(line.reason)
+        return
+      }
+      take(line)
+    }
+    if (done) throw new Error('the answer broke off')
+  }
+}
+
+/**
  * Listens to events of the server. Returns a function that stops listening.
  *
  * @param {string} path

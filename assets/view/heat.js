@@ -1,5 +1,5 @@
 /** Colors of tokens by one of their values, with a legend. */
-import { fill, h } from './dom.js'
+import { h } from './dom.js'
 import { number, signed } from './format.js'
 
 const clamp = (x) => Math.max(0, Math.min(1, x))
@@ -150,25 +150,3 @@ export const tokenFacts = (token, which) => {
     ...(gap === null ? [] : [['Sampler–trainer gap', `${number(gap)} nats`]]),
   ]
 }
-
-/**
- * Makes bars of the most likely tokens.
- *
- * @param {readonly { text: string, logProb: number }[]} top
- * @param {string} chosen text of the token that was sampled
- * @param {(text: string) => Node[]} draw
- */
-export const alternatives = (top, chosen, draw) =>
-  fill(
-    h('ol', { class: 'alternatives' }),
-    top.map(({ text, logProb }) => {
-      const share = 100 * Math.exp(logProb)
-      return h(
-        'li',
-        { 'aria-current': text === chosen ? 'true' : null },
-        h('code', {}, draw(text)),
-        h('span', { class: 'share' }, h('i', { style: { width: `${share}%` } })),
-        h('span', { class: 'num' }, `${share.toFixed(1)} %`),
-      )
-    }),
-  )

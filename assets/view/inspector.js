@@ -1,6 +1,8 @@
-/** The recorded values of one token. */
+/** The recorded values of one token, and what the checkpoints tell about it. */
+import { isExported } from './api.js'
 import { announce, h } from './dom.js'
-import { alternatives, tokenFacts } from './heat.js'
+import { tokenFacts } from './heat.js'
+import { tokenModel } from './tokenModel.js'
 import { tokenLabel } from './transcript.js'
 
 const factList = (token, which) =>
@@ -12,13 +14,7 @@ const factList = (token, which) =>
 
 /** @param {object} token @param {'all' | 'main'} [which] values */
 export const tokenCard = (token, which = 'main') =>
-  h(
-    'div',
-    {},
-    h('code', { class: 'token-name' }, tokenLabel(token.text)),
-    factList(token, which),
-    token.top === undefined || token.top.length === 0 ? null : alternatives(token.top, token.text, tokenLabel),
-  )
+  h('div', {}, h('code', { class: 'token-name' }, tokenLabel(token.text)), factList(token, which))
 
 const copyLink = async () => {
   try {
@@ -32,14 +28,22 @@ const copyLink = async () => {
 /**
  * Makes the panel of one token.
  *
- * @param {{ turn: number, token: number }} place
- * @param {object} token
+ * @param {object} run
+ * @param {{ place: { rollout: string, turn: number, token: number }, token: object, version: number | null }} chosen
+ * @param {AbortSignal} signal
  */
-export const inspector = (place, token) =>
-  h(
-    'div',
-    {},
-    h('p', { class: 'muted small' }, `Token ${place.token + 1} of turn ${place.turn + 1}`),
-    tokenCard(token, 'all'),
-    h('div', { class: 'tools' }, h('button', { onclick: copyLink }, 'Copy link')),
-  )
+export const inspector = (run, chosen, signal) => {
+  const { place, token } = chosen
+  const model = isExported ? { element: null, ask: () => undefined } : tokenModel(run, chosen, signal)
+  return {
+    element: h(
+      'div',
+      {},
+      h('p', { class: 'muted small' }, `Token ${place.token + 1} of turn ${place.turn + 1}`),
+      tokenCard(token, 'all'),
+      h('div', { class: 'tools' }, h('button', { onclick: copyLink }, 'Copy link')),
+      model.element,
+    ),
+    ask: model.ask,
+  }
+}

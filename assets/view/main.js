@@ -1,11 +1,13 @@
 /** The page: opens the view of the address, and holds what all views share. */
 import { exportedAt, isExported } from './api.js'
+import { chatView } from './chat.js'
 import { compareView } from './compare.js'
 import { announce, fill, h } from './dom.js'
 import { evidenceView } from './evidence.js'
 import { date } from './format.js'
 import { healthView } from './health.js'
 import { listenToKeys, setGlobalKeys, setViewKeys, showHelp } from './keys.js'
+import { labView } from './lab.js'
 import { rescoreView } from './rescore.js'
 import { rolloutView } from './rollout.js'
 import { rolloutsView } from './rollouts.js'
@@ -19,6 +21,8 @@ const RUN_VIEWS = {
   rollout: rolloutView,
   health: healthView,
   reward: rescoreView,
+  lab: labView,
+  chat: chatView,
   settings: settingsView,
 }
 
@@ -161,6 +165,8 @@ setGlobalKeys([
   { keys: 'g l', label: 'Go to the rollouts of the run', run: runTab('rollouts') },
   { keys: 'g h', label: 'Go to the health of the run', run: runTab('health') },
   { keys: 'g w', label: 'Go to the reward editor', run: runTab('reward') },
+  { keys: 'g b', label: 'Go to the lab', run: runTab('lab') },
+  { keys: 'g c', label: 'Go to the chat', run: runTab('chat') },
   { keys: 'g s', label: 'Go to the settings of the run', run: runTab('settings') },
   { keys: 'Escape', label: 'Back', run: () => history.back() },
 ])

@@ -137,8 +137,16 @@ export const rolloutView = async ({ path: [, id, , rollout], query }, signal) =>
     ),
   )
   const tip = tokenTip(tokenCard)
+  let ask = () => undefined
+  let closing = new AbortController()
+  signal.addEventListener('abort', () => closing.abort())
   const chosen = (place) => {
-    fill(panel, inspector(place, turns[place.turn].tokens[place.token]))
+    closing.abort()
+    closing = new AbortController()
+    const token = turns[place.turn].tokens[place.token]
+    const made = inspector(run, { place: { rollout, ...place }, token, version: row.version }, closing.signal)
+    ask = made.ask
+    fill(panel, made.element)
     keepAddress(address(['run', id, 'rollout', rollout], { ...filter, ...place }))
   }
   const pointed = (place, target) =>
@@ -213,6 +221,7 @@ export const rolloutView = async ({ path: [, id, , rollout], query }, signal) =>
       { keys: 'j', label: 'Next rollout', run: () => step(1) },
       { keys: 'k', label: 'Previous rollout', run: () => step(-1) },
       { keys: 'h', label: 'Next color of the tokens', run: nextHeat },
+      { keys: 'w', label: 'Why did this token move?', run: () => ask() },
       { keys: 'a', label: 'Edit labels and comment', run: () => annotation?.focus() },
       { keys: 'u', label: 'Back to the list', run: () => go(address(['run', id, 'rollouts'], filter)) },
     ],

@@ -12,6 +12,8 @@ const TABS = [
   ['rollouts', 'Rollouts', null],
   ['health', 'Health', null],
   ['reward', 'Reward', 'rescore'],
+  ['lab', 'Lab', 'probability'],
+  ['chat', 'Chat', 'chat'],
   ['settings', 'Settings', null],
 ]
 

@@ -7,7 +7,7 @@ import type { DecoderConfig } from '../../src/modules/transformer/config.js'
 import { forwardSegment, type LayerCache, logitsOf, type SegmentResult } from '../../src/modules/transformer/forward.js'
 import type { Params } from '../../src/modules/transformer/params.js'
 import type { RotaryTables } from '../../src/modules/transformer/rotaryTables.js'
-import { beforeBias, biasOf } from '../../src/modules/transformer/score.js'
+import { biasOf, causalBias } from '../../src/modules/transformer/score.js'
 import { type AdamWState, adamW } from '../../src/objectives/updates/adamW.js'
 
 /** Parameters, `[B, 1, T]` int32 ids, and cosines and sines of T positions. */
@@ -20,7 +20,7 @@ export interface BatchInput {
 const hiddenOf = (config: DecoderConfig, { params, ids, rotary }: BatchInput): SegmentResult => {
   const [batch, , length] = ids.shape as [number, number, number] // [B, 1, T] by contract
   const positions = tf.tile(tf.reshape(tf.range(0, length, 1, 'int32'), [1, 1, length]), [batch, 1, 1])
-  return forwardSegment(params, config, { ids, positions, beforeBias: beforeBias(length), past: [], rotary })
+  return forwardSegment(params, config, { ids, positions, ownBias: causalBias(length), past: [], rotary })
 }
 
 /** Mean negative log-probability of each token but the first. */

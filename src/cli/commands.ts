@@ -2,20 +2,10 @@
  * The commands of `tandem`. A command is imported only when it runs, so that the others cost no
  * start-up time.
  */
-import type { Command } from 'commander'
+import type { CommandEntry } from './commandEntry.js'
 
-/** A command before it is loaded. */
-export interface CommandEntry {
-  readonly name: string
-  /** One sentence for `tandem --help`. */
-  readonly summary: string
-  /** Heading in `tandem --help`. */
-  readonly group: 'Train:' | 'Evaluate:' | 'Serve:' | 'Play:' | 'Start:'
-  /** Command lines for the end of the command's help. */
-  readonly examples: readonly string[]
-  /** Imports the command and makes its options. Those of recipes depend on the arguments. */
-  readonly load: (args: readonly string[]) => Promise<Command>
-}
+/** Recipes that are also commands: `tandem sft` is short for `tandem train sft`. */
+export const RECIPE_COMMANDS: readonly string[] = ['sft', 'dpo', 'ppo', 'distill', 'reward']
 
 export const COMMANDS: readonly CommandEntry[] = [
   {
@@ -152,6 +142,13 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import('./compare.js')).compareCommand(),
   },
   {
+    name: 'report',
+    summary: 'Write the report of a run, also while it trains or after it was killed.',
+    group: 'Evaluate:',
+    examples: ['tandem report runs/first', 'tandem report runs/first --out first.html'],
+    load: async () => (await import('./report.js')).reportCommand(),
+  },
+  {
     name: 'init',
     summary: 'Create a small project: a recipe, an environment, a reward, and tests of their laws.',
     group: 'Start:',
@@ -165,5 +162,16 @@ export const COMMANDS: readonly CommandEntry[] = [
     group: 'Start:',
     examples: ['tandem doctor', 'tandem doctor --model Qwen/Qwen2.5-0.5B-Instruct'],
     load: async () => (await import('./doctor.js')).doctorCommand(),
+  },
+  {
+    name: 'complete',
+    summary: 'Print a script that completes commands, options, recipes and files in a shell.',
+    group: 'Start:',
+    examples: [
+      'tandem complete bash >> ~/.bashrc',
+      'tandem complete zsh >> ~/.zshrc',
+      'tandem complete fish > ~/.config/fish/completions/tandem.fish',
+    ],
+    load: async (args) => (await import('./complete.js')).completeCommand(args, COMMANDS, RECIPE_COMMANDS),
   },
 ]

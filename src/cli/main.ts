@@ -8,11 +8,10 @@
  */
 import { Command } from 'commander'
 import { version } from '../live/version.js'
-import { COMMANDS, type CommandEntry } from './commands.js'
+import type { CommandEntry } from './commandEntry.js'
+import { COMMANDS, RECIPE_COMMANDS } from './commands.js'
 import { CommandError } from './failure.js'
 
-/** Recipes that are also commands: `tandem sft` is short for `tandem train sft`. */
-const RECIPE_COMMANDS = ['sft', 'dpo', 'ppo', 'distill', 'reward']
 if (RECIPE_COMMANDS.includes(process.argv[2] ?? '')) process.argv.splice(2, 0, 'train')
 
 /** `tandem help NAME` is `tandem NAME --help`. */

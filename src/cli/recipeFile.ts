@@ -21,7 +21,7 @@ const FOLDER = fileURLToPath(new URL('../../recipes/', import.meta.url))
 const DEFAULT_RECIPE = 'wordProblems'
 
 /** Lists the built-in recipes. */
-const recipeNames = (): readonly string[] =>
+export const recipeNames = (): readonly string[] =>
   readdirSync(FOLDER)
     .filter((name) => name.endsWith('.ts'))
     .map((name) => name.slice(0, -'.ts'.length))

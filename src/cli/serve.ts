@@ -83,8 +83,8 @@ const start = async (given: string, flags: ServeFlags, startServed: StartServedE
     return serveTinker(given, { ...flags, keys })
   }
   if (flags.env !== undefined) {
-    const { serveRewards } = await import('./serveRewards.js')
-    return serveRewards(flags.env, { ...flags, keys })
+    const { serveEnv } = await import('./serveEnv.js')
+    return serveEnv(flags.env, { ...flags, keys })
   }
   const model = await loadModel(given)
   const { engine, readAdapter } = await orFail(
@@ -138,7 +138,7 @@ export const serveCommand = (startServed: StartServedEngine): Command => {
     .option('--dev', 'enable endpoints that pause the engine and change its weights; they require no key')
     .option('--tinker', 'train and sample by the Tinker protocol instead')
     .option('--tinker-checkpoints <folder>', 'folder for checkpoints of --tinker', 'tinker-checkpoints')
-    .option('--env <recipe>', "serve rewards of a recipe's environment instead, for OpenRLHF")
+    .option('--env <recipe>', "serve a recipe's environment instead, for OpenEnv, verifiers and OpenRLHF")
     .option('--set <settings...>', 'settings of that recipe, such as steps=10')
     .option('--enable-lora', 'enable endpoints that load and unload LoRA adapters')
     .addOption(new Option('--max-model-len <n>', 'most tokens of prompt and completion').argParser(positiveInteger))

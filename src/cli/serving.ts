@@ -4,6 +4,7 @@ import { resolve } from 'node:path'
 import { Option } from 'commander'
 import type { LLMEngine } from '../data/generation.js'
 import { type HttpServer, isLoopback, liveHttpServer } from '../live/httpServer.js'
+import type { SocketOptions } from '../live/webSockets.js'
 import { modelFolder } from '../modules/pretrained/modelFolder.js'
 import { loadText, type Pretrained } from '../modules/pretrained/pretrained.js'
 import { apiFailure, errorBody } from '../serve/requests/failure.js'
@@ -72,13 +73,21 @@ export const warnIfOpen = (host: string, keys: readonly string[]): void => {
 
 /** Starts listening. If that fails, closes the engine, which would keep the process alive. */
 export const listening = async (
-  app: { readonly fetch: (request: Request) => Promise<Response> },
+  app: { readonly fetch: (request: Request) => Promise<Response>; readonly sockets?: SocketOptions },
   engine: Pick<LLMEngine, 'close'>,
   { host, port, allowedHosts = [] }: ListenFlags,
 ): Promise<HttpServer> => {
   const refusal = (status: number, reason: string): string => JSON.stringify(errorBody(apiFailure(status, reason)))
   try {
-    return await orFail(liveHttpServer(app.fetch, { host, port, names: allowedHosts, refusal }))
+    return await orFail(
+      liveHttpServer(app.fetch, {
+        host,
+        port,
+        names: allowedHosts,
+        refusal,
+        ...(app.sockets && { sockets: app.sockets }),
+      }),
+    )
   } catch (error) {
     await engine.close()
     throw error

@@ -4,12 +4,14 @@ import { Command, Option } from 'commander'
 import { liveTimers } from '../live/clock.js'
 import { liveFiles } from '../live/files.js'
 import { version } from '../live/version.js'
+import { modelDesk } from '../view/modelDesk.js'
 import { exportedPage, startView } from '../view/server.js'
 import { orFail } from './failure.js'
-import { portNumber } from './options.js'
+import { type EngineOptions, engineOptions, portNumber, startEngine } from './options.js'
 import { sayLine } from './serving.js'
+import { runOpener } from './viewedModel.js'
 
-interface ViewFlags {
+interface ViewFlags extends EngineOptions {
   readonly port: number
   readonly export?: string
 }
@@ -22,12 +24,21 @@ const start = async (given: readonly string[], flags: ViewFlags): Promise<void> 
     process.stdout.write(`wrote ${flags.export}\n`)
     return
   }
-  const server = await orFail(startView({ ...options, port: flags.port }))
+  let engine: ReturnType<typeof startEngine> | undefined
+  const openRun = runOpener(() => {
+    engine ??= startEngine(flags)
+    return engine
+  })
+  const models = modelDesk({ files: liveFiles, timers: liveTimers, openRun })
+  const server = await orFail(startView({ ...options, port: flags.port, models }))
   process.stdout.write(`viewing ${given.join(', ')} at ${server.url}\n`)
   await new Promise<void>((done, failed) => {
     const stop = (): void => {
       sayLine('')
-      server.close({ graceMs: 0, atLimit: async () => {}, cutMs: 0 }).then(done, failed)
+      server
+        .close({ graceMs: 0, atLimit: async () => {}, cutMs: 0 })
+        .then(models.close)
+        .then(done, failed)
     }
     process.once('SIGINT', stop)
     process.once('SIGTERM', stop)
@@ -35,9 +46,11 @@ const start = async (given: readonly string[], flags: ViewFlags): Promise<void> 
 }
 
 /** Makes the command. */
-export const viewCommand = (): Command =>
-  new Command('view')
-    .argument('[folders...]', 'run folders, or folders that hold some', ['runs'])
+export const viewCommand = (): Command => {
+  const command = new Command('view')
+    .argument('[folders...]', 'run folders, logs of other programs, or folders that hold some', ['runs'])
     .addOption(new Option('--port <n>', 'port to listen on; 0 picks a free port').argParser(portNumber).default(7788))
     .option('--export <file>', 'write one page that opens without a server, instead of serving')
-    .action((folders: readonly string[], flags: ViewFlags) => start(folders, flags))
+  for (const option of engineOptions()) command.addOption(option)
+  return command.action((folders: readonly string[], flags: ViewFlags) => start(folders, flags))
+}

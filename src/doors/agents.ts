@@ -2,6 +2,8 @@
  * For those who have agents: agents with tools and their backends, environments with several
  * agents, games and self-play, simulated users, and the proxy that captures the sessions of an
  * agent as training data.
+ *
+ * @module
  */
 import '../engine/defaultBackend.js'
 

@@ -1,6 +1,8 @@
 /**
  * For those who let players meet: random, search, solved, human and language-model players, matches
  * and tournaments, and statistics with intervals.
+ *
+ * @module
  */
 
 export { gameNamed } from '../arena/config/games.js'

@@ -1,6 +1,8 @@
 /**
  * For those who sample beside training or on several machines: collectors that run ahead, shared
  * queues of rollouts and their workers, replay buffers, dynamic sampling and packing.
+ *
+ * @module
  */
 import '../engine/defaultBackend.js'
 

@@ -3,6 +3,8 @@
  * reward and want to know its speed, its overhead and its memory, or whether a change made it
  * faster. `benchmark` measures one subject, `compareSubjects` two in turns, with a confidence
  * interval. To compare recipes as a whole, use `tandem bench RECIPE --against OTHER`.
+ *
+ * @module
  */
 export {
   type Benchmark,

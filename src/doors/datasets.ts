@@ -1,6 +1,8 @@
 /**
  * For those who bring data: rows of GSM8K, MATH, IFEval and any other data set, opened from files
  * or the Hugging Face Hub, mapped to columns, validated with row numbers, and turned into tasks.
+ *
+ * @module
  */
 export type { Hub, HubFailure, HubFile, HubListing, HubProgress, HubRepo } from '../core/hub.js'
 export { AGENT_ROWS, type AgentRowTask, type AgentTask, agentTask } from '../data/datasets/agentRows.js'

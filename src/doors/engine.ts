@@ -2,6 +2,8 @@
  * For those who compute with tensors themselves: the choice of a backend, compiled functions,
  * ownership of tensors, fused operations and gradients. Importing it is enough: the first tensor
  * operation starts onnxruntime.
+ *
+ * @module
  */
 import '../engine/defaultBackend.js'
 

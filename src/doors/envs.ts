@@ -1,6 +1,8 @@
 /**
  * For those who write environments and transforms: the parts that ours are made of, the entries
  * that each transform adds, and the less common environments. Everyday ones are in the root.
+ *
+ * @module
  */
 import '../engine/defaultBackend.js'
 

@@ -1,6 +1,8 @@
 /**
  * For those who read and write files: safetensors, Parquet, JSON lines, TensorDict files, logs of
  * trajectories and TensorBoard events.
+ *
+ * @module
  */
 import '../engine/defaultBackend.js'
 

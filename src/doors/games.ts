@@ -1,6 +1,8 @@
 /**
  * For those who play and train in games: the rules of board, card, dice and matrix games as pure
  * values. `defineGame` makes a game of your own rules.
+ *
+ * @module
  */
 
 export { type BreakthroughOptions, type BreakthroughPosition, breakthrough } from '../envs/games/breakthrough.js'
@@ -95,5 +97,5 @@ export {
   policyStrategy,
   type StrategyScene,
 } from '../envs/games/strategies.js'
-export { textArenaRead } from '../envs/games/textArena.js'
+export { type TextArenaGame, type TextArenaOptions, textArenaGame, textArenaRead } from '../envs/games/textArena.js'
 export { type TicTacToePosition, ticTacToe } from '../envs/games/ticTacToe.js'

@@ -1,6 +1,8 @@
 /**
  * For those who make, load and save models: Hugging Face folders, adapters (LoRA), value heads, new
  * models, the decoder and its configuration, and estimates of memory.
+ *
+ * @module
  */
 import '../engine/defaultBackend.js'
 

@@ -2,6 +2,8 @@
  * For those who choose or write an objective: the losses of tokens, estimators of advantages,
  * corrections for off-policy samples, KL control and optimizers, one by one. The everyday ones are
  * in the root.
+ *
+ * @module
  */
 import '../engine/defaultBackend.js'
 

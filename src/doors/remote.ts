@@ -2,6 +2,8 @@
  * For those whose models run on servers: wrappers and clients for vLLM, SGLang, chat APIs and the
  * AI SDK, pools of engines, policies by name, and updaters that send new weights to running
  * engines.
+ *
+ * @module
  */
 import '../engine/defaultBackend.js'
 

@@ -2,6 +2,8 @@
  * For those who score answers: rewards for math, code, formats, instructions and text matches,
  * judges, weighted sums, and parsers that turn replies into rewards. `reward` makes a reward of a
  * function.
+ *
+ * @module
  */
 import '../engine/defaultBackend.js'
 

@@ -2,6 +2,8 @@
  * For those who build on runs: the records and events of a run, its parts and settings in detail,
  * checkpoints, replay, evaluation and the settings that recipes share. `defineRun`, `train` and
  * `defineRecipe` are in the root.
+ *
+ * @module
  */
 import '../engine/defaultBackend.js'
 

@@ -1,9 +1,12 @@
 /**
  * For those who serve a model: the HTTP server with vLLM's and OpenAI's protocol, and the
  * generation engine behind it, with its requests, events, sampling and limits.
+ *
+ * @module
  */
 import '../engine/defaultBackend.js'
 
+export type { FrameReply, FrameSession, OpenFrames } from '../core/frames.js'
 export type {
   AdapterWeights,
   EngineInfo,
@@ -24,6 +27,7 @@ export type {
   WeightSource,
 } from '../data/generation.js'
 export { type HttpServer, type HttpServerOptions, type ListenFailure, liveHttpServer } from '../live/httpServer.js'
+export type { SocketOptions } from '../live/webSockets.js'
 export type { WeightTransport } from '../modules/generation/engineMessages.js'
 export { type FolderEngineOptions, folderEngine, folderEngineModule } from '../modules/generation/folderEngine.js'
 export {
@@ -80,6 +84,7 @@ export {
   stopTracker,
 } from '../modules/generation/sampling/stopTracker.js'
 export { type ServeApp, serveApp } from '../serve/app.js'
+export { type OpenEnvApp, type OpenEnvOptions, openEnvApp } from '../serve/openEnv/app.js'
 export {
   DEFAULT_LIMITS,
   type ReadAdapter,

@@ -3,6 +3,8 @@
  * `merge`, `concat`, `index`, `padSequence` ...), and specs that describe and check its entries.
  * The root has all of it as the namespace `TD`. Importing it loads neither onnxruntime nor a tfjs
  * backend.
+ *
+ * @module
  */
 export {
   type Arrays,

@@ -2,6 +2,8 @@
  * For those who test their own transforms, environments, games, rewards, advantages, policies and
  * codecs: law kits, arbitraries, scripted policies and environments, matchers and leak checks. They
  * work with any test runner and need fast-check.
+ *
+ * @module
  */
 import '../engine/defaultBackend.js'
 

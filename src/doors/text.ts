@@ -1,6 +1,8 @@
 /**
  * For those who work with conversations and tokens: `History` and messages, chat templates,
  * tokenizers, and the formats of tool calls. Importing it loads neither onnxruntime nor tfjs.
+ *
+ * @module
  */
 export {
   type AudioPart,

@@ -1,6 +1,8 @@
 /**
  * For those whose trainer is a server: a client of the Tinker protocol, and a server of it over our
  * own engine.
+ *
+ * @module
  */
 import '../engine/defaultBackend.js'
 

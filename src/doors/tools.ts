@@ -1,6 +1,8 @@
 /**
  * For those who let a policy act: tools as values, the transforms that run their calls,
  * interpreters and shells in a sandbox, a browser, retrieval, tools of MCP servers, and MLGym.
+ *
+ * @module
  */
 import '../engine/defaultBackend.js'
 

@@ -1,6 +1,8 @@
 /**
- * For those who follow runs elsewhere: trackers and sinks for TensorBoard, MLflow, Prometheus,
- * OpenTelemetry, JSON lines and the console.
+ * For those who follow runs elsewhere: trackers and sinks for TensorBoard, MLflow, Trackio,
+ * Weights & Biases, Prometheus, OpenTelemetry, JSON lines and the console.
+ *
+ * @module
  */
 export { type ConsoleOptions, consoleSink } from '../tracking/console.js'
 export { eventLine, parseEventLine } from '../tracking/eventLines.js'
@@ -30,3 +32,5 @@ export { tensorBoardSink } from '../tracking/tensorBoard.js'
 export { type TrackedSession, trackedEvents } from '../tracking/trackedEvents.js'
 export { type TrackedRunOptions, trackedRun } from '../tracking/trackedRun.js'
 export { makeTracker, type SinkReport, type Tracker, type TrackerOptions } from '../tracking/tracker.js'
+export { type TrackioOptions, trackioSink } from '../tracking/trackio.js'
+export { type WandbOptions, wandbSink } from '../tracking/wandb.js'

@@ -3,7 +3,7 @@ import { availableParallelism, totalmem } from 'node:os'
 import { setImmediate } from 'node:timers/promises'
 import * as tf from '@tensorflow/tfjs-core'
 import { BACKEND_NAME, makeRecordingBackend, type RecordingBackend } from './onnxruntime/backend.js'
-import { loadOnnxRuntime } from './onnxruntime/binding.js'
+import { loadOnnxRuntime, type OnnxRuntime } from './onnxruntime/binding.js'
 import { runOnCpu } from './onnxruntime/fallback.js'
 import { sizeOf } from './onnxruntime/graph.js'
 import { activationRules } from './onnxruntime/kernels/activation.js'
@@ -138,11 +138,14 @@ export const defaultRuntimeOptions = (): RuntimeOptions => ({
 })
 
 /**
- * Loads the library and registers all kernels of its backend. Throws if onnxruntime-node cannot
- * load.
+ * Registers all kernels of the backend of `library`, by default onnxruntime-node. Throws if that
+ * cannot load.
  */
-export const connectOnnxRuntime = (options: Partial<RuntimeOptions>): RecordingBackend => {
-  const runtime = makeRuntime(loadOnnxRuntime(), { ...defaultRuntimeOptions(), ...options })
+export const connectOnnxRuntime = (
+  options: Partial<RuntimeOptions>,
+  library: OnnxRuntime = loadOnnxRuntime(),
+): RecordingBackend => {
+  const runtime = makeRuntime(library, { ...defaultRuntimeOptions(), ...options })
   const backend = makeRecordingBackend(runtime, () => setImmediate())
   RECORDING.set(backend.kernelBackend, backend)
 

@@ -4,6 +4,7 @@ import { isIPv6, type Socket } from 'node:net'
 import { getRequestListener } from '@hono/node-server'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { asError } from '../core/failure.js'
+import { liveSockets, respondAndClose, type SocketOptions } from './webSockets.js'
 
 /** A failure to listen on a port. */
 export interface ListenFailure {
@@ -34,6 +35,8 @@ export interface HttpServerOptions {
   readonly requestMs?: number
   /** Returns the body of the response to a request that is not valid HTTP. */
   readonly refusal: (status: number, reason: string) => string
+  /** Answers WebSocket connections. Default: they are requests like others. */
+  readonly sockets?: SocketOptions
 }
 
 export interface HttpServer {
@@ -74,14 +77,7 @@ const refuseSocket = (error: Error, socket: Socket, refusal: HttpServerOptions['
     return
   }
   const [status, reason] = STATUS[codeOf(error)] ?? [400, 'Bad Request']
-  const body = refusal(status, status === 400 ? 'Invalid HTTP request received.' : reason)
-  const head = [
-    `HTTP/1.1 ${status} ${reason}`,
-    'content-type: application/json',
-    `content-length: ${Buffer.byteLength(body)}`,
-    'connection: close',
-  ]
-  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`, () => socket.destroy())
+  respondAndClose(socket, status, refusal(status, status === 400 ? 'Invalid HTTP request received.' : reason))
 }
 
 /** Returns `true` for addresses that only this computer can reach. */
@@ -104,6 +100,8 @@ const isForUs = (header: string | undefined, names: readonly string[] | 'any'): 
   const name = hostName(header)
   return isLoopback(name) || names.includes(name)
 }
+
+const NOT_FOR_US = 'This server only answers requests to a loopback address of this computer.'
 
 const listening = (server: Server, host: string, port: number): TE.TaskEither<ListenFailure, number> =>
   TE.tryCatch(
@@ -152,7 +150,15 @@ const within = async (wait: Promise<void>, ms: number): Promise<'done' | 'late'>
  */
 export const liveHttpServer = (
   fetch: (request: Request) => Promise<Response>,
-  { host = '127.0.0.1', port, keepAliveMs = 5000, requestMs = 300_000, names = [], refusal }: HttpServerOptions,
+  {
+    host = '127.0.0.1',
+    port,
+    keepAliveMs = 5000,
+    requestMs = 300_000,
+    names = [],
+    refusal,
+    sockets: door,
+  }: HttpServerOptions,
 ): TE.TaskEither<ListenFailure, HttpServer> => {
   const listener = getRequestListener(fetch, { overrideGlobalObjects: false })
   const accepted = isLoopback(host) ? names.map((name) => name.toLowerCase()) : 'any'
@@ -171,19 +177,27 @@ export const liveHttpServer = (
       })
       if (isForUs(request.headers.host, accepted)) void listener(request, response)
       else {
-        const body = refusal(421, 'This server only answers requests to a loopback address of this computer.')
+        const body = refusal(421, NOT_FOR_US)
         response.writeHead(421, { 'content-type': 'application/json', connection: 'close' }).end(body)
       }
     },
   )
   server.on('clientError', (error, stream) => refuseSocket(error, stream as Socket, refusal)) // a server of TCP has no other streams
+  const sockets = door && liveSockets(door)
+  if (sockets !== undefined)
+    server.on('upgrade', (request, socket, head) => {
+      if (isForUs(request.headers.host, accepted)) sockets.upgrade(request, socket, head)
+      else respondAndClose(socket, 421, refusal(421, NOT_FOR_US))
+    })
   const close: HttpServer['close'] = async ({ graceMs, atLimit, cutMs = 5000 }) => {
     isClosing = true
     const closed = new Promise<void>((resolve) => {
       server.close(() => resolve())
     })
     server.closeIdleConnections()
+    sockets?.close()
     if ((await within(closed, graceMs)) === 'late') {
+      sockets?.abort()
       await within(atLimit(), cutMs)
       if ((await within(closed, cutMs)) === 'late') server.closeAllConnections()
     }

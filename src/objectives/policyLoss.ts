@@ -91,6 +91,8 @@ export interface PolicyLossOutput {
   readonly clipFraction: tf.Tensor
   /** Share of tokens whose gradient was clipped to 0. */
   readonly pgClipFraction: tf.Tensor
+  /** `[B, T]`: 1 for these tokens, else 0. */
+  readonly clippedTokens: tf.Tensor
   /** Mean of `log pi_old - log pi`. */
   readonly klApprox: tf.Tensor
   /** `log sum w` and `log sum w^2` of the ratios, for their effective sample size (`essOf`). */
@@ -387,6 +389,7 @@ export const policyLoss = (options: PolicyLossOptions = {}, name = 'policyLoss')
         lossObjective: context.aggregate(weighted),
         clipFraction: context.mean(outside),
         pgClipFraction: context.mean(cut),
+        clippedTokens: cut,
         klApprox: context.mean(tf.neg(terms.logRatio)),
         logSumWeights: maskedLogSumExp(terms.logRatio, context.mask),
         logSumSquaredWeights: maskedLogSumExp(tf.mul(terms.logRatio, 2), context.mask),

@@ -271,6 +271,7 @@ const builtRun = async <T extends Task>(
       record: {
         metrics: (batch) => ({ ...counts, ...metrics?.(batch) }),
         decode: (id) => text.tokenizer.decode([id], 'keep'),
+        model,
         exports: exportsOf(settings, model, learner),
       },
     })

@@ -1,4 +1,5 @@
 /** Alarms of a run: a state machine over step records that raises each alarm once, at its onset. */
+import { z } from 'zod'
 import type { StepRecord } from './records.js'
 
 /** The kinds of trouble that are checked in every step record. */
@@ -180,6 +181,16 @@ const NO_ALARMS: AlarmState = {
   firstEntropies: [],
   lastRewards: [],
   bells: byKind(() => ({ beyond: 0, within: 0, state: 'quiet' })),
+}
+
+const limitsSchema = z.object({
+  keep: z.object({ alarmLimits: z.partialRecord(z.enum(ALARM_KINDS), z.number().nullable()) }),
+})
+
+/** Returns the limits of recorded settings (`keep.alarmLimits`), and the default of all others. */
+export const recordedLimits = (settings: object): AlarmLimits => {
+  const parsed = limitsSchema.safeParse(settings)
+  return { ...DEFAULT_ALARM_LIMITS, ...(parsed.success ? parsed.data.keep.alarmLimits : {}) }
 }
 
 /** Returns `true` if the value is beyond the limit. A value that is not finite always is. */

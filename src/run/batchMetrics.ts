@@ -1,9 +1,9 @@
 /** Metrics of a collected batch, per trajectory and averaged. */
 import * as tf from '@tensorflow/tfjs-core'
-import type { Data, Leaf, Ragged } from '../data/tensorDict/leaf.js'
 import { rowLengths } from '../data/tensorDict/leaf.js'
 import { find, isTensorDict, type TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { History } from '../text/history/history.js'
+import { itemsAt, raggedAt } from './batchEntries.js'
 
 /** The metrics of one trajectory. */
 export interface TrajectoryNumbers {
@@ -30,22 +30,9 @@ export interface TrajectoryNumbers {
   readonly isTruncated: boolean
 }
 
-const isLeaf = (entry: unknown): entry is Leaf =>
-  entry instanceof tf.Tensor || (typeof entry === 'object' && entry !== null && '_tag' in entry)
-
-/** Returns the items of a `Data` entry, or `undefined` if there is no such entry. */
-const itemsAt = <T>(td: TensorDict, path: readonly string[]): readonly T[] | undefined => {
-  const entry = find(td, path)
-  return isLeaf(entry) && !(entry instanceof tf.Tensor) && entry._tag === 'Data'
-    ? (entry as Data<T>).items.toArray() // the reader names the type that the entry has by contract
-    : undefined
-}
-
 const lengthsAt = (td: TensorDict, path: readonly string[]): readonly number[] | undefined => {
-  const entry = find(td, path)
-  return isLeaf(entry) && !(entry instanceof tf.Tensor) && entry._tag === 'Ragged'
-    ? rowLengths(entry as Ragged) // by its tag
-    : undefined
+  const entry = raggedAt(td, path)
+  return entry && rowLengths(entry)
 }
 
 /** Returns the numbers of a tensor `[B]`, or `undefined` if there is no such entry. */

@@ -273,7 +273,7 @@ export const trainOptionsOf = ({
   steps,
   every: { evaluate: keep.evalEvery, checkpoint: keep.checkpointEvery },
   keep: {
-    ...{ trajectories: keep.trajectories, batches: keep.keepBatches },
+    ...{ trajectories: keep.trajectories, batches: keep.keepBatches, historyBytes: keep.keepMegabytes * 1e6 },
     ...(keep.saveBatches !== null && { batchEvery: keep.saveBatches }),
   },
   alarms: { mode: keep.alarms, limits: alarmLimitsOf(keep.alarmLimits) },

@@ -22,9 +22,43 @@ const beforeAlarm = async ({ files, paths }: OpenStore): Promise<readonly number
   return found === undefined ? [] : [found]
 }
 
+/** The newest checkpoints, which are always retained. */
+const NEWEST = 2
+
+/** Most older checkpoints that are retained for comparisons. */
+const MOST_OLDER = 16
+
 /**
- * Saves a checkpoint. Retained are the last two checkpoints, the best one, and the one before the
- * newest alarm.
+ * Selects at most `count` steps that are spread evenly from 0 to `end`: the step whose neighbors
+ * are closest together is left out, again and again.
+ *
+ * @example
+ * spreadSteps([10, 20, 30, 40], { count: 2, end: 50 }) // [20, 40]
+ */
+export const spreadSteps = (
+  steps: readonly number[],
+  { count, end }: { readonly count: number; readonly end: number },
+): readonly number[] => {
+  if (steps.length <= count) return steps
+  const gaps = steps.map((_, i) => (steps[i + 1] ?? end) - (steps[i - 1] ?? 0))
+  const closest = gaps.indexOf(Math.min(...gaps))
+  return spreadSteps(steps.toSpliced(closest, 1), { count, end })
+}
+
+/** Returns the steps of older checkpoints that fit into the bytes for them. */
+const olderSteps = async (
+  { files, paths }: OpenStore,
+  { step, size, bytes }: { readonly step: number; readonly size: number; readonly bytes: number },
+): Promise<readonly number[]> => {
+  const saved = inOrder(orThrow(await files.list(paths.checkpoints)())).map(stepOf)
+  const all = [...saved.filter((each) => each < step), step]
+  const count = Math.min(MOST_OLDER, Math.floor(bytes / Math.max(1, size)))
+  return spreadSteps(all.slice(0, -NEWEST), { count, end: all.at(-NEWEST) ?? step })
+}
+
+/**
+ * Saves a checkpoint. Retained are the last two checkpoints, the best one, the one before the
+ * newest alarm, and older ones within `keep.historyBytes`.
  */
 export const saveProgress = async (
   session: Session,
@@ -41,9 +75,15 @@ export const saveProgress = async (
     trajectoriesBytes: trajectories.bytes(),
   }
   const best = bestStep(session)
-  const also = [...(best === undefined ? [] : [best]), ...(await beforeAlarm(store))]
-  const place = { folder: store.paths.checkpoints, step: progress.step, keep: 2, also }
   const contents = checkpointFiles(open.run.learner, state, store.digest)
+  const size = Object.values(contents).reduce((sum, each) => sum + each.length, 0)
+  const older = await olderSteps(store, {
+    step: progress.step,
+    size,
+    bytes: session.options.keep?.historyBytes ?? 0,
+  })
+  const also = [...(best === undefined ? [] : [best]), ...(await beforeAlarm(store)), ...older]
+  const place = { folder: store.paths.checkpoints, step: progress.step, keep: NEWEST, also }
   const path = orThrow(await writeCheckpoint(store.files, contents, place)())
   const { saved } = open.source
   if (saved !== undefined) orThrow(await saved(progress.position)())

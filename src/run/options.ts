@@ -20,6 +20,11 @@ export interface KeepOptions {
   readonly batchEvery?: number
   /** Number of newest saved batches to retain. Default 20. */
   readonly batches?: number
+  /**
+   * Bytes of older checkpoints to retain, spread evenly over the run; at most 16 of them. Default
+   * 0: none.
+   */
+  readonly historyBytes?: number
 }
 
 /** The options of alarms. */

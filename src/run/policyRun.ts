@@ -273,6 +273,7 @@ const builtRun = async <O extends HistoryPrompt>(
       record: {
         ...(metrics && { metrics }),
         decode: (id) => text.tokenizer.decode([id], 'keep'),
+        model: { config, text },
         exports: exportsOf(settings, model, learner),
       },
     })

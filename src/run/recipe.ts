@@ -4,6 +4,7 @@ import { z } from 'zod'
 import type { Agent } from '../agents/agent.js'
 import type { MessagesRow } from '../agents/conversations.js'
 import { aFunction, aList, anything, aText, checkOptions, type OptionKinds, unknownName } from '../core/options.js'
+import type { TaskSource } from '../data/task.js'
 import type { EnvOfTask } from '../envs/envOfTask.js'
 import type { OpenTraining } from './remoteTraining.js'
 import type { AnyRun } from './run.js'
@@ -52,6 +53,8 @@ export interface Recipe<S extends SettingsSchema = SettingsSchema> {
   readonly agent?: (settings: z.output<S>, context: BuildContext) => RecipeAgent | Promise<RecipeAgent>
   /** Makes the environment of a task for `tandem serve --env`, without a model. Default: none. */
   readonly env?: (settings: z.output<S>) => EnvOfTask
+  /** Returns the tasks that clients of `tandem serve --env` select by a seed. Default: none. */
+  readonly tasks?: (settings: z.output<S>) => TaskSource | Promise<TaskSource>
   /**
    * Settings that may change on resume, as dotted paths, because they do not affect earlier
    * results. `steps` and everything under `keep` may always change.
@@ -66,6 +69,7 @@ export interface RecipeOptions<S extends SettingsSchema> {
   readonly build: Recipe<S>['build']
   readonly agent?: NonNullable<Recipe<S>['agent']>
   readonly env?: NonNullable<Recipe<S>['env']>
+  readonly tasks?: NonNullable<Recipe<S>['tasks']>
   /** Settings that may change on resume. Default: none. */
   readonly mayChange?: readonly string[]
 }
@@ -77,6 +81,7 @@ const DEFINE_RECIPE_OPTIONS: OptionKinds<RecipeOptions<never>> = {
   build: aFunction,
   agent: aFunction,
   env: aFunction,
+  tasks: aFunction,
   mayChange: aList,
 }
 

@@ -4,7 +4,7 @@ import { bestEvaluation, rankingScore } from '../data/runLayout.js'
 import type { EngineReport } from '../engine/report.js'
 import type { CorrectionMetrics } from '../objectives/rolloutCorrection.js'
 import type { BatchMetrics } from './batchMetrics.js'
-import type { Measure, Scores } from './evaluation.js'
+import type { EvaluationResult, Measure, Scores } from './evaluation.js'
 
 /** Wall-clock seconds of the phases of a step. */
 export interface PhaseSeconds {
@@ -101,11 +101,43 @@ export interface EvaluationRecord {
   readonly score: string
   readonly measure: Measure
   readonly scores: Scores
+  /** The first results of the evaluation. Absent in older logs, and if there are no completions. */
+  readonly samples?: readonly EvaluationSample[]
   readonly seconds: number
+}
+
+/** One result of an evaluation. */
+export type EvaluationSample = Pick<EvaluationResult, 'query' | 'completion' | 'score'>
+
+/** A tool call that the policy wrote. */
+export interface ToolCallRecord {
+  readonly name: string
+  /** JSON text. */
+  readonly arguments: string
+}
+
+/** A message that the environment appended after a turn, such as a tool's result. */
+export interface ReplyRecord {
+  readonly role: string
+  readonly text: string
+  /** `true` for the result of a tool call that failed. */
+  readonly isError?: boolean
+}
+
+/** The prompt of a turn. It starts with `shared` ids of the previous turn and its completion. */
+export interface PromptRecord {
+  readonly shared: number
+  /** The ids after those. */
+  readonly ids: readonly number[]
 }
 
 /** One line of trajectories.jsonl: a turn of a trajectory. */
 export interface TrajectoryRecord {
+  /**
+   * Version of the line's format. Absent in older logs, which have none of the numbers of the
+   * trainer, no tool calls and no replies.
+   */
+  readonly format?: 2
   readonly step: number
   readonly trajectoryId: string
   readonly turn: number
@@ -115,8 +147,32 @@ export interface TrajectoryRecord {
   readonly answer: string | null
   /** Text of each sampled token, including special tokens. One text if the policy has no tokens. */
   readonly tokens: readonly string[]
+  /** Ids of the sampled tokens. Absent without tokens, and in older logs. */
+  readonly ids?: readonly number[]
+  /** Absent without tokens, and in older logs. */
+  readonly prompt?: PromptRecord
   /** Log-probabilities in nats, or `null` if the policy reports none. */
   readonly logProbs: readonly number[] | null
+  /**
+   * Log-probabilities under the trainer before the update, in nats. `equal` if each differs from
+   * `logProbs` by less than 0.00005. Absent for rows that were not trained.
+   */
+  readonly trainerLogProbs?: readonly number[] | 'equal'
+  /** Entropy of the trainer's distribution before the update, in nats. */
+  readonly entropies?: readonly number[]
+  /**
+   * Ratios of the trained to the old probability at the last optimizer step. Absent if all are 1
+   * to four decimals.
+   */
+  readonly ratios?: readonly number[]
+  /** Indices of tokens whose gradient was clipped to 0. Absent without any. */
+  readonly clipped?: readonly number[]
+  /** Tool calls of the turn's message. Calls in plain text, such as code, are not among them. */
+  readonly toolCalls?: readonly ToolCallRecord[]
+  /** Number of calls of the turn, in every form, and of those with an error. Absent without calls. */
+  readonly toolUse?: { readonly calls: number; readonly errors: number }
+  /** Messages that the environment appended after the turn. */
+  readonly replies?: readonly ReplyRecord[]
   /** Reward of the turn. */
   readonly reward: number
   /** Parts of the reward by name, such as `success`, if the environment reports any. */

@@ -120,6 +120,10 @@ const askedBatch = async (files: Files, paths: RunPaths, asked: string): Promise
   return { step: kept.step, kept, folder: folder ?? asked }
 }
 
+/** Returns `true` for a run whose batches cannot be sampled again, because it samples ahead. */
+export const samplesAhead = ({ source: { description } }: AnyRun): boolean =>
+  typeof description === 'object' && description !== null && 'ahead' in description && description.ahead !== null
+
 const refuse = (folder: string, reason: string): never => {
   const failure: BatchFailure = { _tag: 'BatchFailure', where: folder, reason }
   throw new FailureError(failure)
@@ -147,9 +151,7 @@ const lookAround = async (run: AnyRun, { store, batch }: ReplayOptions): Promise
     const [newest] = orThrow(await checkpointsIn(files, paths.checkpoints, asked.step - 1)())
     const before =
       newest === undefined ? null : { folder: newest, state: orThrow(await readCheckpoint(files, newest, digest)()) }
-    const ahead = run.source.description
-    const isAhead = typeof ahead === 'object' && ahead !== null && 'ahead' in ahead && ahead.ahead !== null
-    if (isAhead && (asked.kept === null || before?.state.step !== asked.step - 1))
+    if (samplesAhead(run) && (asked.kept === null || before?.state.step !== asked.step - 1))
       refuse(
         folder,
         `a run that samples ahead cannot be sampled again: replaying step ${asked.step} needs its batch and the checkpoint before it (keep.batchEvery 1 and every.checkpoint 1)`,

@@ -28,9 +28,14 @@ import {
   readRunTrajectories,
 } from './runFolder.js'
 
+/** A summary for a report. Of a run that was killed, the engine is known in part. */
+export type ReportSummary = Omit<RunSummary, 'engine'> & { readonly engine: Readonly<Record<string, unknown>> }
+
 /** The records of a run. */
 export interface ReportInput {
-  readonly summary: RunSummary
+  /** The run folder. */
+  readonly folder: string
+  readonly summary: ReportSummary
   readonly config: RunConfig
   readonly alarms: AlarmOptions
   readonly metrics: readonly (StepRecord | EvaluationRecord)[]
@@ -64,12 +69,12 @@ const course = (what: string, numbers: readonly number[]): string => {
   return `the ${what} ${direction(first, last)} from ${first.toFixed(3)} to ${last.toFixed(3)}`
 }
 
-const verdict = ({ rewardCurve, lossCurve, evaluated, ...summary }: RunSummary): string => {
+const verdict = ({ rewardCurve, lossCurve, evaluated, ...summary }: ReportSummary): string => {
   const sampled = rewardCurve.length > 0 ? course('mean reward', rewardCurve) : course('loss', lossCurve)
   const learned = evaluated.length === 0 ? sampled : evaluated.map(verdictOf).join('; ')
   return (
     `In ${summary.steps} steps (${duration(summary.secondsTotal)}), ${learned}.` +
-    (summary.status === 'interrupted' ? ' The run was interrupted.' : '')
+    (summary.status === 'interrupted' ? ' The run did not reach its last step.' : '')
   )
 }
 
@@ -89,15 +94,15 @@ const evaluationCards = ({ name, score, measure, before, after, worstLate }: Eva
 /** Returns a card with a rate in tokens per second, or nothing if the rate is 0. */
 const speedCard = (label: string, rate: number): readonly string[] => (rate === 0 ? [] : [card(label, whole(rate))])
 
-const cards = (summary: RunSummary): string => {
+const cards = (summary: ReportSummary): string => {
   const { generation, training } = summary.tokensPerSecond
   return [
     ...summary.evaluated.flatMap(evaluationCards),
     ...(summary.best
       ? [
           card(
-            'Best',
-            `${scoreText(summary.evaluated[0]?.measure ?? 'return', summary.best.value)} after ${summary.best.step} steps`,
+            `Best, after ${summary.best.step} steps`,
+            scoreText(summary.evaluated[0]?.measure ?? 'return', summary.best.value),
           ),
         ]
       : []),
@@ -119,7 +124,7 @@ const PHASES: readonly (readonly [keyof RunSummary['seconds'], string])[] = [
 ]
 
 /** Renders the time spent in each phase, as a stacked bar and a table. */
-const phases = ({ seconds, secondsTotal }: RunSummary): string => {
+const phases = ({ seconds, secondsTotal }: ReportSummary): string => {
   const known = PHASES.reduce((sum, [name]) => sum + seconds[name], 0)
   const rows = [
     ...PHASES.map(([name, label]) => ({ id: String(name), label, value: seconds[name] })),
@@ -185,6 +190,56 @@ const shownTrajectories = (trajectories: readonly TrajectoryRecord[]): readonly 
   return trajectories.filter(({ step }) => shown.has(step))
 }
 
+const textOrNull = (value: unknown): string | null =>
+  value === null || value === undefined ? null : typeof value === 'string' ? value : JSON.stringify(value)
+
+/** Renders what identifies the run: its name, start, version, model, data set, command, machine. */
+const factList = ({ folder, config, summary }: ReportInput): string => {
+  const { start, settings, recipe } = config
+  const { threads } = summary.engine
+  const facts: readonly (readonly [string, string | null | undefined])[] = [
+    ['Run', folder.split('/').at(-1)],
+    ['Recipe', recipe?.name],
+    ['Started', start?.at.slice(0, 16).replace('T', ' ').concat(' UTC')],
+    ['Version', start && `tandem-rl ${start.version}`],
+    ['Model', textOrNull(settings.model)],
+    ['Data set', textOrNull(settings.dataset)],
+    ['Command', start?.command],
+    [
+      'Machine',
+      start && [start.processor, threads ? `${threads} threads` : [], `Node ${start.node}`].flat().join(', '),
+    ],
+  ]
+  const rows = facts.flatMap(([name, value]) => (value ? [`<dt>${name}</dt><dd>${htmlText(value)}</dd>`] : []))
+  return `<dl class="about">${rows.join('')}</dl>`
+}
+
+/** The evaluations whose samples are shown: the first and the last of each evaluator. */
+const sampledEvaluations = (metrics: ReportInput['metrics']): readonly EvaluationRecord[] => {
+  const sampled = metrics.filter(
+    (record): record is EvaluationRecord => record.type === 'evaluation' && 'samples' in record,
+  )
+  const names = [...new Set(sampled.map(({ name }) => name))]
+  return names.flatMap((name) => {
+    const own = sampled.filter((each) => each.name === name)
+    return own.length === 1 ? own : [own[0]!, own.at(-1)!]
+  })
+}
+
+/** Renders samples of evaluations. Returns an empty text for runs that recorded none. */
+const evaluationSamples = (metrics: ReportInput['metrics']): string => {
+  const shown = sampledEvaluations(metrics)
+  if (shown.length === 0) return ''
+  const parts = shown.map(({ name, step, samples = [] }) => {
+    const items = samples.map(
+      ({ query, completion, score }) =>
+        `<div class="completion"><p>${htmlText(query)}</p><div class="tokens">${htmlText(completion)}</div><p class="facts">score ${Number(score.toPrecision(4))}</p></div>`,
+    )
+    return `<h3>${htmlText(name)}, after ${step} steps</h3>${items.join('')}`
+  })
+  return `<section>\n<h2>Samples of evaluations</h2>\n${parts.join('\n')}\n</section>\n`
+}
+
 interface Assets {
   readonly chartScript: string
   readonly chartStyle: string
@@ -225,6 +280,7 @@ const page = (input: ReportInput, assets: Assets): string => {
 <header>
 <h1>${htmlText(title)}</h1>
 <p class="verdict">${htmlText(verdict(summary))}</p>
+${factList(input)}
 <dl class="cards">${cards(summary)}</dl>
 </header>
 ${alarmList(input)}<section>
@@ -239,8 +295,8 @@ ${alarmList(input)}<section>
 <h2>Where the time went</h2>
 ${phases(summary)}
 </section>
-${overlapPart(metrics)}<section>
-<h2>Sampled completions</h2>
+${overlapPart(metrics)}${evaluationSamples(metrics)}<section>
+<h2>Completions of training</h2>
 <div id="trajectories"><p>This part needs JavaScript.</p></div>
 ${left > 0 ? `<p class="note">${left} more completions are in trajectories.jsonl.</p>` : ''}
 </section>
@@ -277,7 +333,7 @@ export const renderReport = (input: ReportInput, files: Files = liveFiles): TE.T
 export const finishRun = (
   files: Files,
   paths: RunPaths,
-  { summary, alarms }: Pick<ReportInput, 'summary' | 'alarms'>,
+  { summary, alarms }: { readonly summary: RunSummary } & Pick<ReportInput, 'alarms'>,
 ): TE.TaskEither<RunFailure | FileFailure, void> =>
   pipe(
     files.write(paths.summary, `${JSON.stringify(summary, undefined, 2)}\n`),
@@ -291,7 +347,14 @@ export const finishRun = (
       ),
     ),
     TE.bindW('page', ({ metrics, trajectories, config }) =>
-      renderReport({ summary, config, alarms, metrics, trajectories }),
+      renderReport({
+        folder: paths.folder,
+        summary: { ...summary, engine: { ...summary.engine } },
+        config,
+        alarms,
+        metrics,
+        trajectories,
+      }),
     ),
     TE.chainW(({ page }) => files.write(paths.report, page)),
   )

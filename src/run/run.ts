@@ -19,6 +19,7 @@ import type { DeepMerge } from '../data/tensorDict/merge.js'
 import type { Merge, SchemaOf, TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { NamedTensors, WeightReceiver } from '../data/weights.js'
 import type { Env } from '../envs/base/env.js'
+import type { Pretrained } from '../modules/pretrained/pretrained.js'
 import type { Advantage } from '../objectives/advantages/advantage.js'
 import { type CollectOptions, checkCollect, collectingSource, type EnvOf } from './collecting.js'
 import type { Evaluator } from './evaluation.js'
@@ -34,6 +35,11 @@ export interface RecordOptions {
   readonly exports?: () => Readonly<Record<string, Readonly<Record<string, FileContents>>>>
   /** Decodes a token for trajectory records. Default: the texts of the batch, if present. */
   readonly decode?: (id: number) => string
+  /**
+   * The architecture and the text side of the trained model, with which `tandem view` runs
+   * checkpoints. Default: it cannot.
+   */
+  readonly model?: Pick<Pretrained, 'config' | 'text'>
 }
 
 /** The entries of a collected batch. */

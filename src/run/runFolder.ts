@@ -203,7 +203,8 @@ export const openLog = (files: Files, path: string, bytes: number): TE.TaskEithe
   )
 }
 
-const parseLines = <T>(path: string, text: string): E.Either<RunFolderFailure, readonly T[]> => {
+/** Parses JSON lines. */
+export const parseLines = <T>(path: string, text: string): E.Either<RunFolderFailure, readonly T[]> => {
   const records: T[] = []
   for (const [i, line] of text.split('\n').entries()) {
     if (line === '') continue

@@ -214,6 +214,9 @@ const keep = z
     trajectories: natural.default(8).describe('trajectories recorded per step'),
     saveBatches: count.nullable().default(null).describe('steps between batches saved for tandem replay'),
     keepBatches: count.default(20).describe('number of newest saved batches to retain'),
+    keepMegabytes: natural
+      .default(256)
+      .describe('megabytes of older checkpoints to retain, spread evenly over the run; 0: none'),
     alarms: z
       .enum(['off', 'warn', 'stop'])
       .default('warn')

@@ -1,16 +1,18 @@
 /** One step of a run: collect, train, push the new weights to the policy, and record the step. */
 import type { Learner } from '../collectors/learners/learner.js'
+import type { TrainedTokens } from '../collectors/learners/trainedTokens.js'
 import type { Clock } from '../core/capabilities.js'
 import { orThrow } from '../core/failure.js'
 import type { Json } from '../data/codecs/plainValues.js'
-import { type Data, type Ragged, raggedLength, raggedRow, raggedRows } from '../data/tensorDict/leaf.js'
+import { raggedLength, raggedRows } from '../data/tensorDict/leaf.js'
 import { assign } from '../data/tensorDict/merge.js'
-import { find, isTensorDict, type TensorDict } from '../data/tensorDict/tensorDict.js'
+import type { TensorDict } from '../data/tensorDict/tensorDict.js'
 import { engineReport } from '../engine/report.js'
 import { type Owned, own, scope } from '../engine/scope.js'
 import { residentBytes } from '../live/machine.js'
-import { batchMetrics, rewardParts, textAt, trajectoryNumbers } from './batchMetrics.js'
-import type { MemoryRecord, PhaseSeconds, StepRecord, TrajectoryRecord, UpdateMetrics } from './records.js'
+import { itemsAt, raggedAt } from './batchEntries.js'
+import { batchMetrics } from './batchMetrics.js'
+import type { MemoryRecord, PhaseSeconds, StepRecord, UpdateMetrics } from './records.js'
 import type { AnyRun } from './run.js'
 import type { OpenSource, SourceBatch } from './source.js'
 
@@ -40,18 +42,6 @@ export interface SampledStep extends Disposable, Pick<SourceBatch, 'position' | 
   readonly seconds: Pick<PhaseSeconds, 'generation' | 'environment'>
   /** Clock time at which the batch was complete. */
   readonly collectedAt: number
-}
-
-const itemsAt = (td: TensorDict, path: readonly string[]): readonly unknown[] | undefined => {
-  const entry = find(td, path)
-  return entry !== undefined && '_tag' in entry && entry._tag === 'Data'
-    ? (entry as Data<unknown>).items.toArray() // by its tag
-    : undefined
-}
-
-const raggedAt = (td: TensorDict, path: readonly string[]): Ragged | undefined => {
-  const entry = find(td, path)
-  return entry !== undefined && '_tag' in entry && entry._tag === 'Ragged' ? (entry as Ragged) : undefined // by its tag
 }
 
 /** Collects the batch of the next step. Throws FailureError if environment or policy fails. */
@@ -123,7 +113,12 @@ const memoryNow = (): MemoryRecord => {
 export const learnStep = async (
   open: OpenRun,
   sampled: SampledStep,
-): Promise<{ readonly record: StepRecord; readonly progress: Progress }> => {
+): Promise<{
+  readonly record: StepRecord
+  readonly progress: Progress
+  /** Numbers of the trained tokens, one list for each row of `rated`. */
+  readonly tokens?: TrainedTokens
+}> => {
   const { run, source, clock } = open
   const { step, batch, rated, before } = sampled
   const learner = run.learner as unknown as Learner<unknown, UpdateMetrics> // the batch is the learner's, by the types of the run's parts
@@ -151,76 +146,9 @@ export const learnStep = async (
     kl === null
       ? before.klCoefficient
       : kl.next(before.klCoefficient, described.completionKL ?? 0, batch.batchShape[0] ?? 0)
-  return { record, progress: { step, position: sampled.position, klCoefficient } }
-}
-
-/** Returns the advantages of rows by trajectory and turn: one number if all tokens share it. */
-const advantagesOf = (rated: TensorDict): ReadonlyMap<string, number | readonly number[]> => {
-  const advantage = raggedAt(rated, ['advantage'])
-  const mask = raggedAt(rated, ['masks', 'assistant'])
-  const [ids, turns] = [itemsAt(rated, ['trajectoryId']), itemsAt(rated, ['turn'])]
-  if (advantage === undefined || ids === undefined) return new Map()
-  return new Map(
-    ids.map((id, row) => {
-      const each = Array.from(raggedRow(advantage, row))
-      const learned = mask === undefined ? each : each.filter((_, t) => raggedRow(mask, row).at(t - each.length) === 1)
-      const [first = 0] = learned
-      return [`${String(id)} ${String(turns?.[row] ?? 0)}`, learned.every((x) => x === first) ? first : each]
-    }),
-  )
-}
-
-/**
- * Selects rows for inspection: the first two trajectories of each group, at most `count` in all.
- */
-export const shownRows = (batch: TensorDict, count: number): readonly number[] => {
-  if (find(batch, ['trajectoryId']) === undefined) return []
-  const members = new Map<string, number>()
-  const shown = trajectoryNumbers(batch).filter(({ groupId, trajectoryId }) => {
-    const group = groupId ?? trajectoryId
-    const before = members.get(group) ?? 0
-    members.set(group, before + 1)
-    return before < 2
-  })
-  return shown.slice(0, count).flatMap(({ rows }) => rows)
-}
-
-/**
- * Returns records of the batch's trajectories, for all or some rows. Data set batches have none.
- */
-export const trajectoryRecordsOf = (
-  { run }: OpenRun,
-  { step, batch, rated }: SampledStep,
-  rows?: readonly number[],
-): readonly TrajectoryRecord[] => {
-  const ids = itemsAt(batch, ['trajectoryId'])
-  if (ids === undefined) return []
-  const advantages = advantagesOf(rated)
-  const tokens = raggedAt(batch, ['tokens', 'response'])
-  const logProbs = raggedAt(batch, ['logProbs', 'response'])
-  const next = find(batch, ['next'])
-  const reward = isTensorDict(next) ? find(next, ['reward']) : undefined
-  const rewards = reward !== undefined && 'dataSync' in reward ? reward.dataSync() : []
-  const parts = rewardParts(batch)
-  const { decode } = run.record
-  const at = (path: readonly string[], row: number): unknown => itemsAt(batch, path)?.[row] ?? null
-  return (rows ?? ids.map((_, row) => row)).map((row) => {
-    const turn = Number(at(['turn'], row) ?? 0)
-    const text = textAt(batch, ['text', 'response'], row)
-    return {
-      step,
-      ...{ trajectoryId: String(ids[row]), turn },
-      groupId: textAt(batch, ['groupId'], row) ?? null,
-      query: textAt(batch, ['query'], row) ?? '',
-      answer: textAt(batch, ['answer'], row) ?? null,
-      tokens:
-        tokens !== undefined && decode !== undefined ? Array.from(raggedRow(tokens, row), decode) : text ? [text] : [],
-      logProbs: logProbs === undefined ? null : Array.from(raggedRow(logProbs, row), (x) => Number(x.toFixed(4))),
-      reward: Number(rewards[row] ?? 0),
-      ...(parts.length > 0 && { parts: Object.fromEntries(parts.map(([name, values]) => [name, values[row]!])) }),
-      advantage: advantages.get(`${String(ids[row])} ${turn}`) ?? null,
-      stopReason: at(['stopReason'], row) as string | null, // one of the words of StopReason
-      policyVersion: at(['policyVersion'], row) as number | null, // by the policy's contract
-    }
-  })
+  return {
+    record,
+    progress: { step, position: sampled.position, klCoefficient },
+    ...(update.tokens && { tokens: update.tokens }),
+  }
 }

@@ -1,6 +1,7 @@
 /** Runs a whole training run as a stream of events. */
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
+import type { TrainedTokens } from '../collectors/learners/trainedTokens.js'
 import { describe, FailureError, type FileFailure, orThrow } from '../core/failure.js'
 import { child, type Key, keyFromSeed } from '../core/key.js'
 import { aNumber, aRecord, checkOptions, type OptionKinds } from '../core/options.js'
@@ -21,17 +22,9 @@ import { finishRun } from './report.js'
 import type { AnyRun } from './run.js'
 import { type LineLog, openLog } from './runFolder.js'
 import { type Session, secondsTotal } from './session.js'
-import {
-  describeStep,
-  learnStep,
-  type OpenRun,
-  type Progress,
-  type SampledStep,
-  sampleStep,
-  shownRows,
-  trajectoryRecordsOf,
-} from './step.js'
+import { describeStep, learnStep, type OpenRun, type Progress, type SampledStep, sampleStep } from './step.js'
 import { type OpenStore, openStore } from './store.js'
+import { shownRows, trajectoryRecordsOf } from './trajectoryRecords.js'
 
 const TRAIN_OPTIONS: OptionKinds<TrainOptions> = {
   steps: aNumber,
@@ -58,6 +51,7 @@ const checkTrain = (options: TrainOptions): void => {
     ...count('keep.trajectories', options.keep?.trajectories, 0),
     ...count('keep.batchEvery', options.keep?.batchEvery, 1),
     ...count('keep.batches', options.keep?.batches, 1),
+    ...count('keep.historyBytes', options.keep?.historyBytes, 0),
   ]
   if (problems.length > 0) throw new RangeError(`train: ${problems.join('; ')}`)
 }
@@ -80,11 +74,15 @@ async function* raise(
 }
 
 /** Returns the part of a collected batch that is saved. */
-const keptBatch = (open: OpenRun, sampled: SampledStep, record: object): KeptBatch => ({
+const keptBatch = (
+  open: OpenRun,
+  sampled: SampledStep,
+  { record, tokens }: { readonly record: object; readonly tokens?: TrainedTokens | undefined },
+): KeptBatch => ({
   step: sampled.step,
   record,
   learned: learnedEntries(sampled.rated),
-  trajectories: trajectoryRecordsOf(open, sampled),
+  trajectories: trajectoryRecordsOf(open, sampled, { tokens }),
 })
 
 /** Returns the alarm for an error that ends the run, if the error is an expected one. */
@@ -124,21 +122,20 @@ async function* runStep(session: Session, before: Progress): AsyncGenerator<RunE
     run: () => sampleStep(open, before),
     batch: () => ({ record: start, learned: null, trajectories: [] }),
   })
-  const { record, progress } = yield* orRaise(session, before, {
+  const { record, progress, tokens } = yield* orRaise(session, before, {
     run: () => learnStep(open, sampled),
-    batch: () => keptBatch(open, sampled, { ...start, ...describeStep(open, sampled) }),
+    batch: () => keptBatch(open, sampled, { record: { ...start, ...describeStep(open, sampled) } }),
   })
+  const kept = (): KeptBatch => keptBatch(open, sampled, { record, tokens })
   session.records.push(record)
   orThrow(await session.metrics.append([record])())
-  const shown = trajectoryRecordsOf(open, sampled, shownRows(sampled.batch, trajectories))
+  const shown = trajectoryRecordsOf(open, sampled, { rows: shownRows(sampled.batch, trajectories), tokens })
   orThrow(await session.trajectories.append(shown)())
   if (store !== null && batchEvery !== undefined && record.step % batchEvery === 0)
-    orThrow(
-      await saveBatch(store.files, keptBatch(open, sampled, record), { folder: store.paths.batches, keep: batches })(),
-    )
+    orThrow(await saveBatch(store.files, kept(), { folder: store.paths.batches, keep: batches })())
   yield record
   if (shown.length > 0) yield { type: 'samples', step: record.step, samples: shown }
-  for (const raised of session.watch?.see(record, () => keptBatch(open, sampled, record)) ?? []) {
+  for (const raised of session.watch?.see(record, kept) ?? []) {
     if (options.alarms?.mode === 'stop') session.state.isStopped = true
     orThrow(yield* raise(session, raised))
   }
@@ -147,6 +144,17 @@ async function* runStep(session: Session, before: Progress): AsyncGenerator<RunE
 
 /** Returns an evaluator's random key, the same in all runs, so that runs can be compared. */
 export const evaluationKey = (name: string): Key => child(child(keyFromSeed(0), 'evaluation'), name)
+
+/** The number of results that are recorded with an evaluation. */
+const SAMPLES = 4
+
+/** Selects results for inspection, the first ones: equal tasks in all evaluations of a run. */
+const samplesOf = (results: readonly EvaluationResult[]): Pick<EvaluationRecord, 'samples'> => {
+  const shown = results.filter(({ completion }) => completion !== '').slice(0, SAMPLES)
+  return shown.length === 0
+    ? {}
+    : { samples: shown.map(({ query, completion, score }) => ({ query, completion, score })) }
+}
 
 async function* evaluateBy(session: Session, evaluator: Evaluator, step: number): AsyncGenerator<RunEvent> {
   const { clock } = session
@@ -160,6 +168,7 @@ async function* evaluateBy(session: Session, evaluator: Evaluator, step: number)
     type: 'evaluation',
     ...{ name: evaluator.name, step, tasks: evaluator.tasks, score: evaluator.score, measure: evaluator.measure },
     scores: evaluator.scoresOf(results),
+    ...samplesOf(results),
     seconds: (clock.now() - started) / 1000,
   }
   session.records.push(record)

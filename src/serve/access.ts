@@ -1,6 +1,7 @@
 /**
  * Access control: allowed origins of web pages, and API keys, which are compared in constant time.
  */
+import { type ApiFailure, apiFailure } from './requests/failure.js'
 
 const digest = async (text: string): Promise<Uint8Array> =>
   new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text)))
@@ -46,4 +47,21 @@ export const mayCome = (headers: Headers, origins: readonly string[]): boolean =
   const origin = headers.get('origin')
   if (origin === null || origins.includes('*') || origins.includes(origin)) return true
   return URL.canParse(origin) && new URL(origin).host === headers.get('host')
+}
+
+/** The keys and the origins of web pages that a server accepts. */
+export interface Access {
+  readonly apiKeys?: readonly string[]
+  readonly corsOrigins?: readonly string[]
+}
+
+/** Returns why a request is refused, or `null`. */
+export const accessProblem = async (
+  { headers }: Request,
+  { apiKeys = [], corsOrigins = [] }: Access,
+): Promise<ApiFailure | null> => {
+  if (!mayCome(headers, corsOrigins)) return apiFailure(403, 'Requests from pages of this origin are not allowed.')
+  if (apiKeys.length > 0 && !(await isAuthorized(givenKey(headers), apiKeys)))
+    return apiFailure(401, 'The API key is missing or wrong.')
+  return null
 }

@@ -66,6 +66,14 @@ const textOf = (bytes: Uint8Array): Read<string> =>
     () => apiFailure(400, 'The request body is not UTF-8.'),
   )
 
+/** Parses a JSON text of at most 128 levels. */
+export const parseJsonText = (text: string): Read<unknown> => {
+  if (jsonDepth(text) > MAX_DEPTH) {
+    return E.left(apiFailure(400, `The request body is nested deeper than ${MAX_DEPTH} levels.`))
+  }
+  return E.mapLeft((reason: string) => apiFailure(400, `The request body is ${reason}`))(parseJson(text))
+}
+
 /**
  * Parses the JSON value of bytes.
  *
@@ -73,11 +81,7 @@ const textOf = (bytes: Uint8Array): Read<string> =>
  */
 export const parseJsonBody = (bytes: Uint8Array): Read<unknown> => {
   const text = textOf(bytes)
-  if (E.isLeft(text)) return text
-  if (jsonDepth(text.right) > MAX_DEPTH) {
-    return E.left(apiFailure(400, `The request body is nested deeper than ${MAX_DEPTH} levels.`))
-  }
-  return E.mapLeft((reason: string) => apiFailure(400, `The request body is ${reason}`))(parseJson(text.right))
+  return E.isLeft(text) ? text : parseJsonText(text.right)
 }
 
 const isJson = (contentType: string | null): boolean => {

@@ -1,13 +1,11 @@
 /** Logs events to a run on an MLflow server. */
-import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import { type Cell, cell } from '../core/cell.js'
-import type { FormatFailure } from '../core/failure.js'
-import type { HttpFailure, HttpRequest, Transport } from '../core/http.js'
+import type { HttpRequest, Transport } from '../core/http.js'
 import { aRecord, aText, checkOptions } from '../core/options.js'
-import { parseJsonAs } from '../data/schemaJson.js'
+import { againAfter, type Call, type CallFailure, type JsonNumber, jsonCall, jsonNumber } from './httpSink.js'
 import { type RunStatus, type Sink, type SinkFailure, sinkFailure, type TrackedEvent } from './sink.js'
 
 export interface MlflowOptions {
@@ -18,8 +16,7 @@ export interface MlflowOptions {
   readonly runId: string
 }
 
-type MlflowFailure = HttpFailure | FormatFailure
-type Call<T> = TE.TaskEither<MlflowFailure, T>
+type MlflowRequest = Pick<HttpRequest, 'method' | 'path' | 'json' | 'repeat'>
 
 /** The data of the run on the server. */
 interface Known {
@@ -38,7 +35,7 @@ interface Batch {
 
 interface Metric {
   readonly key: string
-  readonly value: number | 'NaN' | 'Infinity' | '-Infinity'
+  readonly value: JsonNumber
   readonly timestamp: number
   readonly step: number
 }
@@ -53,9 +50,6 @@ const METRICS = 800
 const PAIRS = 100
 const KEY_LENGTH = 250
 const VALUE_LENGTH = 5000
-
-/** Time limit of a request, including all attempts. */
-const DEADLINE_MS = 60_000
 
 const pairs = z.array(z.object({ key: z.string(), value: z.string() })).default([])
 const runSchema = z.object({
@@ -73,26 +67,8 @@ const createdRunSchema = z.object({ run: runSchema })
 const foundRunsSchema = z.object({ runs: z.array(runSchema).default([]) })
 
 /** Calls the server and parses its response. */
-const call = <T>(
-  transport: Transport,
-  request: Pick<HttpRequest, 'method' | 'path' | 'json' | 'repeat'>,
-  schema: z.ZodType<T>,
-): Call<T> =>
-  pipe(
-    transport.send({ ...request, path: `/api/2.0/mlflow/${request.path}`, deadlineMs: DEADLINE_MS }),
-    TE.chainEitherKW(({ text }) =>
-      pipe(
-        parseJsonAs(schema, text),
-        E.mapLeft(
-          (reason): FormatFailure => ({
-            _tag: 'FormatFailure',
-            format: 'MLflow',
-            reason: `${request.path}: ${reason}`,
-          }),
-        ),
-      ),
-    ),
-  )
+const call = <T>(transport: Transport, request: MlflowRequest, schema: z.ZodType<T>): Call<T> =>
+  jsonCall(transport, 'MLflow')({ ...request, path: `/api/2.0/mlflow/${request.path}` }, schema)
 
 const anything = z.unknown()
 
@@ -176,12 +152,6 @@ const findRun = (
 /** Replaces characters that MLflow does not allow in names. */
 const allowed = (name: string): string => name.replace(/[^\p{L}\p{N}_\-. :/]/gu, '_').slice(0, KEY_LENGTH)
 
-const metricValue = (value: number): Metric['value'] => {
-  if (Number.isFinite(value)) return value
-  if (Number.isNaN(value)) return 'NaN'
-  return value > 0 ? 'Infinity' : '-Infinity'
-}
-
 const pair = (key: string, value: string): Pair => ({ key: allowed(key), value: value.slice(0, VALUE_LENGTH) })
 
 /** Returns the data that an event adds to the run. */
@@ -193,7 +163,7 @@ const batchOf = (event: TrackedEvent): Partial<Batch> => {
       const seconds = Object.entries(event.seconds).map(([name, value]) => [`time/${name}`, value] as const)
       return {
         metrics: [...Object.entries(event.values), ...seconds].map(([name, value]) => ({
-          ...{ key: allowed(name), value: metricValue(value), timestamp: Math.floor(event.at), step: event.step },
+          ...{ key: allowed(name), value: jsonNumber(value), timestamp: Math.floor(event.at), step: event.step },
         })),
       }
     }
@@ -271,13 +241,9 @@ const log =
     )
   }
 
-/** Returns `never` if the server has rejected the events themselves, else `later`. */
-const again = (failure: MlflowFailure): SinkFailure['again'] => {
-  if (failure._tag !== 'HttpFailure') return 'never'
-  const { status = 0 } = failure
-  if (failure.path.endsWith('experiments/create')) return 'later' // another run may have created it meanwhile
-  return status >= 400 && status < 500 && ![401, 403, 404, 408, 409, 425, 429].includes(status) ? 'never' : 'later'
-}
+/** Another run may have created the experiment in the meantime, so that request is always retried. */
+const again = (failure: CallFailure): SinkFailure['again'] =>
+  failure._tag === 'HttpFailure' && failure.path.endsWith('experiments/create') ? 'later' : againAfter(failure)
 
 /**
  * Makes a sink that logs a run to an MLflow server by REST API 2.0: scalars as metrics, seconds

@@ -9,16 +9,30 @@ import type { Files } from '../core/capabilities.js'
 import { errorMessage } from '../core/failure.js'
 import type { Json } from '../data/codecs/plainValues.js'
 import { parseJsonAs } from '../data/schemaJson.js'
+import { conversationOf } from './conversation.js'
 import { dataSetOf } from './dataSets.js'
 import type { EventHub } from './events.js'
-import { metricColumns, phasesOf, selectColumns } from './metricColumns.js'
+import { columnsOf, phasesOf, selectColumns } from './metricColumns.js'
+import type { ModelDesk } from './modelDesk.js'
+import { modelFeatures } from './modelFeatures.js'
 import { annotationSchema, noteSchema, writeAnnotation, writeNote } from './notes.js'
 import type { PageFiles } from './onePage.js'
-import { type CompareAnswer, type ErrorAnswer, type Evidence, EXPORT_FORMATS, type RolloutAnswer } from './protocol.js'
+import {
+  type CompareAnswer,
+  type ErrorAnswer,
+  type Evidence,
+  EXPORT_FORMATS,
+  MODEL_REQUESTS,
+  type ModelRequest,
+  type RolloutAnswer,
+  type RunAnswer,
+} from './protocol.js'
 import { QueryError, rolloutsQuery } from './query.js'
+import { ViewRefusal } from './refusal.js'
 import { rescore } from './rescore.js'
-import { conversationOf, filterRollouts, queryRollouts } from './rolloutRows.js'
-import { runAnswer, runRow, type ViewedRun, viewedRuns } from './viewedRuns.js'
+import { filterRollouts, queryRollouts, shownRows } from './rolloutRows.js'
+import type { ViewedRun } from './viewedRun.js'
+import { runAnswer, runRow, viewedRuns } from './viewedRuns.js'
 
 export interface ViewOptions {
   readonly files: Files
@@ -29,6 +43,8 @@ export interface ViewOptions {
   /** Version of Tandem, for the page. */
   readonly version: string
   readonly events: EventHub
+  /** Runs checkpoints. Default: requests about them are refused. */
+  readonly models?: ModelDesk
 }
 
 const POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:"
@@ -56,15 +72,6 @@ const answer = (body: unknown): Response => respond(200, 'application/json', JSO
 const refuse = (status: number, reason: string): Response =>
   respond(status, 'application/json', JSON.stringify({ error: { reason } } satisfies ErrorAnswer))
 
-/** A request that cannot be answered, with the status of the response. */
-class Refusal extends Error {
-  readonly status: number
-  constructor(status: number, reason: string) {
-    super(reason)
-    this.status = status
-  }
-}
-
 /** Most characters of a request's body. */
 const LONGEST_BODY = 1_000_000
 
@@ -72,13 +79,13 @@ const LONGEST_BODY = 1_000_000
 const bodyOf = async <T>(request: Request, schema: z.ZodType<T>): Promise<T> => {
   const { headers, url } = request
   if (headers.get('origin') !== new URL(url).origin)
-    throw new Refusal(403, 'the request needs an Origin of this server')
+    throw new ViewRefusal(403, 'the request needs an Origin of this server')
   if (headers.get('content-type')?.split(';')[0] !== 'application/json')
-    throw new Refusal(415, 'the body has to be application/json')
+    throw new ViewRefusal(415, 'the body has to be application/json')
   const text = await request.text()
-  if (text.length > LONGEST_BODY) throw new Refusal(413, 'the body is too long')
+  if (text.length > LONGEST_BODY) throw new ViewRefusal(413, 'the body is too long')
   const parsed = parseJsonAs(schema, text)
-  if (parsed._tag === 'Left') throw new Refusal(400, parsed.left)
+  if (parsed._tag === 'Left') throw new ViewRefusal(400, parsed.left)
   return parsed.right
 }
 
@@ -110,16 +117,15 @@ const labelsIn =
 const rolloutAnswer = async (run: ViewedRun, id: string): Promise<RolloutAnswer> => {
   const [rollouts, annotations] = [await run.rollouts(), await run.annotations()]
   const found = rollouts.find(({ row }) => row.id === id)
-  if (found === undefined) throw new Refusal(404, `no rollout '${id}'`)
-  const labels = labelsIn(annotations)
+  if (found === undefined) throw new ViewRefusal(404, `no rollout '${id}'`)
   const { index, group, step } = found.row
+  const members = rollouts.filter(({ row }) => row.group === group && row.step === step)
+  const [rows, [turns = []]] = [await shownRows(run, members, labelsIn(annotations)), await run.turns([found])]
   return {
-    row: { ...found.row, labels: labels(id) },
-    answer: found.turns[0]?.answer ?? null,
-    turns: conversationOf(found),
-    group: rollouts.flatMap(({ row }) =>
-      row.group === group && row.step === step ? [{ ...row, labels: labels(row.id) }] : [],
-    ),
+    row: rows[members.indexOf(found)]!, // a rollout is a member of its group
+    answer: turns[0]?.answer ?? null,
+    turns: conversationOf(turns),
+    group: rows,
     annotation: annotations.get(id) ?? { labels: [], comment: '' },
     previous: rollouts[index - 1]?.row.id ?? null,
     next: rollouts[index + 1]?.row.id ?? null,
@@ -128,17 +134,13 @@ const rolloutAnswer = async (run: ViewedRun, id: string): Promise<RolloutAnswer>
 
 const COMPARED = 8
 
-const compareAnswer = async (
-  files: Files,
-  runs: readonly ViewedRun[],
-  names: string | null,
-): Promise<CompareAnswer> => {
+const compareAnswer = async (runs: readonly ViewedRun[], names: string | null): Promise<CompareAnswer> => {
   const logs = await Promise.all(runs.map((run) => run.log()))
-  const metrics = logs.map(({ steps }) => metricColumns(steps))
+  const metrics = logs.map(columnsOf)
   const settings = logs.map(({ config }) => new Map(flat(config.settings, '')))
   const paths = [...new Set(settings.flatMap((each) => [...each.keys()]))]
   return {
-    runs: await Promise.all(runs.map((run) => runRow(files, run))),
+    runs: await Promise.all(runs.map((run) => runRow(run))),
     settings: paths.flatMap((path) => {
       const values = settings.map((each) => each.get(path) ?? null)
       return new Set(values.map((value) => JSON.stringify(value))).size > 1 ? [{ path, values }] : []
@@ -157,11 +159,25 @@ interface Call {
   readonly rollout: string
 }
 
+/** Answers a request that runs checkpoints, as a stream of JSON lines. */
+const modelLines = async ({ options, run, request }: Call, name: ModelRequest): Promise<Response> => {
+  const { models } = options
+  if (models === undefined) throw new ViewRefusal(404, 'this server runs no models')
+  const { MODEL_TASKS } = await import('./modelTasks.js') // loads the engine
+  const task = await bodyOf(request, MODEL_TASKS[name])
+  return streamOf('application/jsonl', models.ask(run, task, request.signal))
+}
+
 /** Requests about one run: method and path below `/api/runs/:id`. */
 const RUN_ROUTES: Readonly<Record<string, (call: Call) => Promise<Response>>> = {
-  'GET ': async ({ options, run }) => answer(await runAnswer(options.files, run)),
+  ...Object.fromEntries(MODEL_REQUESTS.map((name) => [`POST ${name}`, (call: Call) => modelLines(call, name)])),
+  'GET ': async ({ options, run }) => {
+    const found = await runAnswer(options.files, run)
+    const features = options.models === undefined ? [] : modelFeatures(await run.log(), found.rollouts)
+    return answer({ ...found, features: [...found.features, ...features] } satisfies RunAnswer)
+  },
   'GET metrics': async ({ run, query }) => {
-    const all = metricColumns((await run.log()).steps)
+    const all = columnsOf(await run.log())
     const names = query.get('names')
     return answer(names === null ? all : selectColumns(all, names.split(',')))
   },
@@ -171,21 +187,21 @@ const RUN_ROUTES: Readonly<Record<string, (call: Call) => Promise<Response>>> = 
   },
   'GET events': async ({ options, run, request }) => eventStream(options.events.open(run, request.signal)),
   'GET rollouts': async ({ run, query }) =>
-    answer(queryRollouts(await run.rollouts(), rolloutsQuery(query), labelsIn(await run.annotations()))),
+    answer(await queryRollouts(run, rolloutsQuery(query), labelsIn(await run.annotations()))),
   'GET rollouts/:rollout': async ({ run, rollout }) => answer(await rolloutAnswer(run, rollout)),
   'GET export': async ({ run, query }) => {
     const format = EXPORT_FORMATS.find((each) => each === query.get('format'))
-    if (format === undefined) throw new Refusal(400, `format: expected ${EXPORT_FORMATS.join(' or ')}`)
+    if (format === undefined) throw new ViewRefusal(400, `format: expected ${EXPORT_FORMATS.join(' or ')}`)
     const { sort, order, ...filter } = rolloutsQuery(query)
-    const found = filterRollouts(await run.rollouts(), filter, labelsIn(await run.annotations()))
-    const response = respond(200, 'application/jsonl', dataSetOf(found, format))
+    const found = await filterRollouts(run, filter, labelsIn(await run.annotations()))
+    const response = respond(200, 'application/jsonl', await dataSetOf(run, found, format))
     response.headers.set('content-disposition', `attachment; filename="${run.id}-${format}.jsonl"`)
     return response
   },
   'PUT note': async ({ options, run, request }) => {
     await writeNote(options.files, run.folder, await bodyOf(request, noteSchema))
     options.events.send('runs', {})
-    return answer(await runRow(options.files, run))
+    return answer(await runRow(run))
   },
   'PUT rollouts/:rollout/annotation': async ({ options, run, rollout, request }) => {
     await rolloutAnswer(run, rollout)
@@ -200,8 +216,10 @@ const RUN_ROUTES: Readonly<Record<string, (call: Call) => Promise<Response>>> = 
   },
 }
 
-const eventStream = (stream: ReadableStream<Uint8Array>): Response =>
-  new Response(stream, { status: 200, headers: { ...HEADERS, 'content-type': 'text/event-stream' } })
+const streamOf = (type: string, stream: ReadableStream<Uint8Array>): Response =>
+  new Response(stream, { status: 200, headers: { ...HEADERS, 'content-type': type } })
+
+const eventStream = (stream: ReadableStream<Uint8Array>): Response => streamOf('text/event-stream', stream)
 
 const runRoute = async (
   call: Omit<Call, 'run' | 'rollout'>,
@@ -210,10 +228,13 @@ const runRoute = async (
 ): Promise<Response> => {
   const [part = '', rollout = '', last] = rest
   const path = [part, ...(rollout === '' ? [] : [':rollout']), ...(last === undefined ? [] : [last])].join('/')
-  const route = RUN_ROUTES[`${call.request.method} ${path}`]
-  if (route === undefined) throw new Refusal(404, 'no such address')
+  const { method } = call.request
+  const route = RUN_ROUTES[`${method} ${path}`]
+  if (route === undefined) throw new ViewRefusal(404, 'no such address')
   const run = (await viewed(call.options)).find((each) => each.id === id)
-  if (run === undefined) throw new Refusal(404, `no run '${id}'`)
+  if (run === undefined) throw new ViewRefusal(404, `no run '${id}'`)
+  if (method === 'PUT' && run.access === 'read')
+    throw new ViewRefusal(403, 'nothing is written beside logs of other programs')
   return route({ ...call, run, rollout })
 }
 
@@ -240,7 +261,7 @@ export const viewApp = (options: ViewOptions): { readonly fetch: (request: Reque
     if (kind === 'runs' && id !== undefined) return runRoute(call, id, rest)
     switch (`${request.method} ${kind}`) {
       case 'GET runs': {
-        const rows = await Promise.all((await viewed(options)).map((run) => runRow(options.files, run)))
+        const rows = await Promise.all((await viewed(options)).map((run) => runRow(run)))
         return answer({ runs: rows, version: options.version })
       }
       case 'GET events':
@@ -248,7 +269,7 @@ export const viewApp = (options: ViewOptions): { readonly fetch: (request: Reque
       case 'GET compare': {
         const ids = (query.get('runs') ?? '').split(',')
         const found = (await viewed(options)).filter((run) => ids.includes(run.id)).slice(0, COMPARED)
-        return answer(await compareAnswer(options.files, found, query.get('names')))
+        return answer(await compareAnswer(found, query.get('names')))
       }
       case 'GET evidence':
         return answer(evidence)
@@ -257,7 +278,7 @@ export const viewApp = (options: ViewOptions): { readonly fetch: (request: Reque
         options.events.send('evidence', {})
         return answer(evidence)
       default:
-        throw new Refusal(404, 'no such address')
+        throw new ViewRefusal(404, 'no such address')
     }
   }
   return {
@@ -269,7 +290,7 @@ export const viewApp = (options: ViewOptions): { readonly fetch: (request: Reque
         if (first === 'assets' && parts.length === 1) return file(options, parts[0]!)
         return first === 'api' ? await api(request, parts, searchParams) : refuse(404, 'no such address')
       } catch (error) {
-        if (error instanceof Refusal) return refuse(error.status, error.message)
+        if (error instanceof ViewRefusal) return refuse(error.status, error.message)
         if (error instanceof QueryError || error instanceof URIError) return refuse(400, error.message)
         return refuse(500, errorMessage(error))
       }

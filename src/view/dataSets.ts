@@ -1,21 +1,32 @@
 /** Selected rollouts as a data set: lines for fine-tuning, or pairs of preferences. */
+import type { TrajectoryRecord } from '../run/records.js'
 import type { ExportFormat } from './protocol.js'
-import type { Rollout } from './rolloutRows.js'
+import type { RolloutLog } from './rolloutLog.js'
+import type { Rollout } from './rowNumbers.js'
 
-const completionOf = ({ turns }: Rollout): string => turns.map(({ tokens }) => tokens.join('')).join('')
+/** A rollout with its turns. */
+interface Whole extends Rollout {
+  readonly turns: readonly TrajectoryRecord[]
+}
 
-const promptOf = ({ turns }: Rollout): string => turns[0]?.query ?? ''
+const completionOf = ({ turns }: Whole): string => turns.map(({ tokens }) => tokens.join('')).join('')
+
+const promptOf = ({ turns }: Whole): string => turns[0]?.query ?? ''
 
 const line = (record: object): string => `${JSON.stringify(record)}\n`
 
-const messages = (rollout: Rollout): readonly object[] => [
+/** Returns the conversation: the task, each turn as it was sampled, and the replies to it. */
+const messages = (rollout: Whole): readonly object[] => [
   { role: 'user', content: promptOf(rollout) },
-  { role: 'assistant', content: completionOf(rollout) },
+  ...rollout.turns.flatMap(({ tokens, replies = [] }) => [
+    { role: 'assistant', content: tokens.join('') },
+    ...replies.map(({ role, text }) => ({ role, content: text })),
+  ]),
 ]
 
 /** Pairs of the best and the worst completion of each group with unequal rewards. */
-const pairs = (rollouts: readonly Rollout[]): readonly string[] => {
-  const groups = new Map<string, Rollout[]>()
+const pairs = (rollouts: readonly Whole[]): readonly string[] => {
+  const groups = new Map<string, Whole[]>()
   for (const rollout of rollouts) {
     const key = `${rollout.row.step} ${rollout.row.group}`
     const own = groups.get(key)
@@ -31,7 +42,14 @@ const pairs = (rollouts: readonly Rollout[]): readonly string[] => {
 }
 
 /** Returns the lines of a data set. */
-export const dataSetOf = (rollouts: readonly Rollout[], format: ExportFormat): string =>
-  format === 'preferences'
-    ? pairs(rollouts).join('')
-    : rollouts.map((rollout) => line({ messages: messages(rollout), reward: rollout.row.reward })).join('')
+export const dataSetOf = async (
+  log: RolloutLog,
+  rollouts: readonly Rollout[],
+  format: ExportFormat,
+): Promise<string> => {
+  const turns = await log.turns(rollouts)
+  const whole = rollouts.map(({ row }, i): Whole => ({ row, turns: turns[i]! }))
+  return format === 'preferences'
+    ? pairs(whole).join('')
+    : whole.map((rollout) => line({ messages: messages(rollout), reward: rollout.row.reward })).join('')
+}

@@ -1,7 +1,7 @@
 /** Streams of events: what changed, so that an open page gets it again. */
 import type { Timers } from '../core/capabilities.js'
 import type { EventName } from './protocol.js'
-import type { ViewedRun } from './viewedRuns.js'
+import type { ViewedRun } from './viewedRun.js'
 
 /** Time between looks at the files of a run, in milliseconds. */
 const PERIOD = 1000

@@ -1,6 +1,8 @@
 /** Step records as columns: one value per step for each metric, and the phases of the steps. */
 import type { EvaluationRecord, StepRecord } from '../run/records.js'
 import type { MetricsAnswer, PhasesAnswer } from './protocol.js'
+import type { RowNumbers } from './rowNumbers.js'
+import type { RunLog } from './runLog.js'
 
 const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -16,7 +18,7 @@ const numbersIn = (record: Readonly<Record<string, unknown>>, path: string): rea
 const OTHER = new Set(['type', 'step', 'updates'])
 
 /** Returns all columns of the steps, in order of first appearance. */
-export const metricColumns = (steps: readonly StepRecord[]): MetricsAnswer => {
+const metricColumns = (steps: readonly StepRecord[]): MetricsAnswer => {
   const columns = new Map<string, (number | null)[]>()
   for (const [i, step] of steps.entries()) {
     const fields = Object.fromEntries(Object.entries(step).filter(([name]) => !OTHER.has(name)))
@@ -27,6 +29,31 @@ export const metricColumns = (steps: readonly StepRecord[]): MetricsAnswer => {
     }
   }
   return { step: steps.map(({ step }) => step), columns: Object.fromEntries(columns) }
+}
+
+/** Returns the columns of a run. */
+export const columnsOf = ({ steps, columns }: Pick<RunLog, 'steps' | 'columns'>): MetricsAnswer =>
+  columns ?? metricColumns(steps)
+
+/** Returns the means of rollouts by step as columns: for logs without records of steps. */
+export const rolloutColumns = (rows: readonly RowNumbers[]): MetricsAnswer => {
+  const steps = [...new Set(rows.map(({ step }) => step))].sort((a, b) => a - b)
+  const byStep = new Map(steps.map((step): [number, RowNumbers[]] => [step, []]))
+  for (const row of rows) byStep.get(row.step)!.push(row) // made above
+  const partNames = [...new Set(rows.flatMap(({ parts }) => Object.keys(parts)))]
+  const mean = (numberOf: (row: RowNumbers) => number): readonly number[] =>
+    [...byStep.values()].map((own) => own.reduce((sum, row) => sum + numberOf(row), 0) / own.length)
+  return {
+    step: steps,
+    columns: {
+      reward: mean(({ reward }) => reward),
+      ...Object.fromEntries(partNames.map((name) => [`parts.${name}`, mean(({ parts }) => parts[name] ?? 0)])),
+      completionTokens: mean(({ length }) => length),
+      truncated: mean(({ truncated }) => Number(truncated)),
+      turns: mean(({ turns }) => turns),
+      toolCalls: mean(({ toolCalls }) => toolCalls),
+    },
+  }
 }
 
 /** Keeps the named columns. A name without a column is left out. */

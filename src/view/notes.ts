@@ -22,7 +22,7 @@ export const annotationSchema = z.strictObject({
 
 const annotationLine = annotationSchema.extend({ rollout: z.string() })
 
-type Note = NoteRequest
+export type Note = NoteRequest
 
 const notePath = (folder: string): string => `${folder}/note.json`
 const annotationsPath = (folder: string): string => `${folder}/annotations.jsonl`

@@ -39,7 +39,7 @@ export const onePage = (files: PageFiles, data: EmbeddedData): string => {
       `<meta charset="utf-8" /><meta http-equiv="Content-Security-Policy" content="${POLICY}" />`,
     ],
     ['href="assets/icon.svg"', `href="${dataAddress('image/svg+xml', textOf('icon.svg'))}"`],
-    ...['uPlot.min.css', 'base.css', 'layout.css', 'run.css', 'rollouts.css'].map(
+    ...['uPlot.min.css', 'base.css', 'layout.css', 'run.css', 'rollouts.css', 'model.css'].map(
       (name) => [`<link rel="stylesheet" href="assets/${name}" />`, `<style>${textOf(name)}</style>`] as const,
     ),
     ['<script src="assets/theme.js"></script>', `<script>${textOf('theme.js')}</script>`],

@@ -88,7 +88,11 @@ export interface RunAnswer extends RunRow {
   readonly features: readonly Feature[]
 }
 
-export type Feature = 'rescore' | 'write'
+/** Requests that run checkpoints, by the last part of their address. */
+export const MODEL_REQUESTS = ['probability', 'influence', 'chat', 'fork', 'evaluate', 'replay'] as const
+export type ModelRequest = (typeof MODEL_REQUESTS)[number]
+
+export type Feature = ModelRequest | 'rescore' | 'write'
 
 /** Answer of `GET /api/runs/:id/metrics?names=a,b`. Without `names`, all columns. */
 export interface MetricsAnswer {
@@ -202,8 +206,6 @@ export interface TokenRow {
   readonly mask?: boolean
   /** Version of the weights that sampled it. */
   readonly version?: number
-  /** Most likely alternatives with their log-probabilities. */
-  readonly top?: readonly { readonly text: string; readonly logProb: number }[]
 }
 
 /** A tool call of a model turn. */

@@ -1,6 +1,6 @@
 /** Scores saved rollouts again under other weights of the reward's parts. */
 import type { RescoreAnswer, RescoreRequest } from './protocol.js'
-import type { Rollout } from './rolloutRows.js'
+import type { Rollout } from './rowNumbers.js'
 
 /** Below this standard deviation, all rewards of a group count as equal. */
 const FLAT = 1e-6

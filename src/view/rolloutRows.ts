@@ -1,5 +1,5 @@
-/** Rollouts of a run as rows: made from trajectory records, filtered, sorted and counted. */
-import type { TrajectoryRecord } from '../run/records.js'
+/** Rollouts of a run as rows: filtered, sorted and counted. */
+import { snippetsOf } from './conversation.js'
 import type {
   RolloutFilter,
   RolloutHistogram,
@@ -7,97 +7,43 @@ import type {
   RolloutsAnswer,
   RolloutsQuery,
   SortField,
-  TokenRow,
-  TurnRow,
 } from './protocol.js'
+import type { RolloutLog } from './rolloutLog.js'
+import type { Rollout, RowNumbers } from './rowNumbers.js'
 
-/** A rollout: its row, and the records of its turns. */
-export interface Rollout {
-  readonly row: Omit<RolloutRow, 'labels'>
-  readonly turns: readonly TrajectoryRecord[]
-}
+/** Returns the labels of a rollout. */
+export type LabelsOf = (id: string) => readonly string[]
 
-const SNIPPET = 160
-
-const textOf = ({ tokens }: TrajectoryRecord): string => tokens.join('')
-
-const meanAdvantage = (turns: readonly TrajectoryRecord[]): number | null => {
-  let [sum, count] = [0, 0]
-  for (const { advantage, tokens } of turns) {
-    if (advantage === null) return null
-    sum += typeof advantage === 'number' ? advantage * tokens.length : advantage.reduce((a, b) => a + b, 0)
-    count += tokens.length
-  }
-  return count === 0 ? 0 : sum / count
-}
-
-/** Sums the reward parts of turns by name. `success` is 1 if any turn succeeded. */
-const partsOf = (turns: readonly TrajectoryRecord[]): Readonly<Record<string, number>> => {
-  const parts: Record<string, number> = {}
-  for (const turn of turns) {
-    for (const [name, value] of Object.entries(turn.parts ?? {})) {
-      const before = parts[name] ?? 0
-      parts[name] = name === 'success' ? Math.max(before, value) : before + value
-    }
-  }
-  return parts
-}
-
-const rowOf = (turns: readonly TrajectoryRecord[], index: number): Rollout['row'] => {
-  const [first, last] = [turns[0]!, turns.at(-1)!] // a rollout has a turn
-  const id = `${first.step}-${first.trajectoryId}`.replace(/[^\w.-]/g, '_')
-  return {
-    ...{ id, step: first.step, index },
-    group: first.groupId ?? id,
-    reward: turns.reduce((sum, { reward }) => sum + reward, 0),
-    parts: partsOf(turns),
-    length: turns.reduce((sum, { tokens }) => sum + tokens.length, 0),
-    truncated: turns.some(({ stopReason }) => stopReason === 'length'),
-    failed: turns.some(({ advantage }) => advantage === null),
-    advantage: meanAdvantage(turns),
-    turns: turns.length,
-    toolCalls: 0,
-    toolErrors: 0,
-    version: last.policyVersion,
-    query: first.query.slice(0, SNIPPET),
-    snippet: textOf(last).slice(0, SNIPPET),
-  }
-}
-
-/** Groups the records of turns to rollouts, in the order of the log. */
-export const rolloutsOf = (records: readonly TrajectoryRecord[]): readonly Rollout[] => {
-  const turns = new Map<string, TrajectoryRecord[]>()
-  for (const record of records) {
-    const key = `${record.step} ${record.trajectoryId}`
-    const own = turns.get(key)
-    if (own === undefined) turns.set(key, [record])
-    else own.push(record)
-  }
-  return [...turns.values()].map((each, index) => ({ row: rowOf(each, index), turns: each }))
+/** Adds texts and labels to rows. */
+export const shownRows = async (
+  log: RolloutLog,
+  rollouts: readonly Rollout[],
+  labelsOf: LabelsOf,
+): Promise<readonly RolloutRow[]> => {
+  const turns = await log.turns(rollouts)
+  return rollouts.map(({ row }, i) => ({ ...row, ...snippetsOf(turns[i]!), labels: labelsOf(row.id) }))
 }
 
 const within = (value: number | null, least: number | undefined, most: number | undefined): boolean =>
   (least === undefined || (value ?? 0) >= least) && (most === undefined || (value ?? 0) <= most)
 
 /** Checks a limit such as `success:0.5`. `sign` is 1 for the least and -1 for the largest value. */
-const partWithin = (row: Rollout['row'], limit: string | undefined, sign: 1 | -1): boolean => {
+const partWithin = (row: RowNumbers, limit: string | undefined, sign: 1 | -1): boolean => {
   if (limit === undefined) return true
   const at = limit.lastIndexOf(':')
   const value = row.parts[limit.slice(0, at)]
   return value !== undefined && sign * (value - Number(limit.slice(at + 1))) >= 0
 }
 
-const contains = ({ row, turns }: Rollout, text: string): boolean => {
-  const wanted = text.toLowerCase()
-  return (
-    row.id.includes(text) ||
-    turns.some((turn) => textOf(turn).toLowerCase().includes(wanted) || turn.query.toLowerCase().includes(wanted))
-  )
+/** A filter with what it needs besides the rows. */
+interface Filter extends RolloutFilter {
+  readonly labelsOf: LabelsOf
+  /** Rollouts with the text of `q`. */
+  readonly found?: ReadonlySet<string>
 }
 
-const passes = (rollout: Rollout, filter: RolloutFilter, labelsOf: (id: string) => readonly string[]): boolean => {
-  const { row } = rollout
-  const { truncated, failed, toolErrors, group, label, q } = filter
+const passes = ({ row }: Rollout, filter: Filter): boolean => {
+  const { truncated, failed, toolErrors, group, label, q, found, labelsOf } = filter
   return (
     within(row.step, filter.step ?? filter.minStep, filter.step ?? filter.maxStep) &&
     within(row.reward, filter.minReward, filter.maxReward) &&
@@ -111,18 +57,23 @@ const passes = (rollout: Rollout, filter: RolloutFilter, labelsOf: (id: string) 
     partWithin(row, filter.maxPart, -1) &&
     (group === undefined || row.group === group) &&
     (label === undefined || labelsOf(row.id).includes(label)) &&
-    (q === undefined || contains(rollout, q))
+    (q === undefined || row.id.includes(q) || found?.has(row.id) === true)
   )
 }
 
 /** Keeps the rollouts that match a filter, in the order of the log. */
-export const filterRollouts = (
-  rollouts: readonly Rollout[],
+export const filterRollouts = async (
+  log: RolloutLog,
   filter: RolloutFilter,
-  labelsOf: (id: string) => readonly string[],
-): readonly Rollout[] => rollouts.filter((rollout) => passes(rollout, filter, labelsOf))
+  labelsOf: LabelsOf,
+): Promise<readonly Rollout[]> => {
+  const rollouts = await log.rollouts()
+  const found = filter.q === undefined ? {} : { found: await log.search(filter.q) }
+  const whole: Filter = { ...filter, ...found, labelsOf }
+  return rollouts.filter((rollout) => passes(rollout, whole))
+}
 
-const fieldOf = (row: Rollout['row'], field: SortField): number => {
+const fieldOf = (row: RowNumbers, field: SortField): number => {
   if (field.startsWith('part.')) return row.parts[field.slice('part.'.length)] ?? 0
   return row[field as 'reward'] ?? 0 // all other sort fields are numbers or null
 }
@@ -148,23 +99,23 @@ const MOST = 500
 
 /** The result of a query before it is cut to a page. */
 interface Found {
-  readonly rows: readonly Rollout['row'][]
+  readonly rollouts: readonly Rollout[]
   readonly histogram: RolloutsAnswer['histogram']
 }
 
-const find = (
-  rollouts: readonly Rollout[],
+const find = async (
+  log: RolloutLog,
   { sort, order = 'asc', ...filter }: RolloutsQuery,
-  labelsOf: (id: string) => readonly string[],
-): Found => {
-  const rows = filterRollouts(rollouts, filter, labelsOf).map(({ row }) => row)
+  labelsOf: LabelsOf,
+): Promise<Found> => {
+  const rollouts = [...(await filterRollouts(log, filter, labelsOf))]
   const histogram = {
-    reward: histogramOf(rows.map(({ reward }) => reward)),
-    length: histogramOf(rows.map(({ length }) => length)),
+    reward: histogramOf(rollouts.map(({ row }) => row.reward)),
+    length: histogramOf(rollouts.map(({ row }) => row.length)),
   }
   const sign = order === 'desc' ? -1 : 1
-  if (sort !== undefined) rows.sort((a, b) => sign * (fieldOf(a, sort) - fieldOf(b, sort)))
-  return { rows, histogram }
+  if (sort !== undefined) rollouts.sort((a, b) => sign * (fieldOf(a.row, sort) - fieldOf(b.row, sort)))
+  return { rollouts, histogram }
 }
 
 /** Results that are kept for each list of rollouts, so that scrolling does not filter again. */
@@ -173,48 +124,22 @@ const KEPT = 4
 const results = new WeakMap<readonly Rollout[], Map<string, Found>>()
 
 /** Answers a query of rollouts. The last results of a list are kept; those by label are not. */
-export const queryRollouts = (
-  rollouts: readonly Rollout[],
+export const queryRollouts = async (
+  log: RolloutLog,
   { offset = 0, limit = LIMIT, ...query }: RolloutsQuery,
-  labelsOf: (id: string) => readonly string[],
-): RolloutsAnswer => {
-  const kept = results.get(rollouts) ?? new Map<string, Found>()
-  results.set(rollouts, kept)
+  labelsOf: LabelsOf,
+): Promise<RolloutsAnswer> => {
+  const list = await log.rollouts()
+  const kept = results.get(list) ?? new Map<string, Found>()
+  results.set(list, kept)
   const key = JSON.stringify(query)
-  const found = kept.get(key) ?? find(rollouts, query, labelsOf)
+  const found = kept.get(key) ?? (await find(log, query, labelsOf))
   if (query.label === undefined) kept.set(key, found)
   if (kept.size > KEPT) kept.delete([...kept.keys()][0]!) // it has more than one
   return {
-    total: found.rows.length,
-    rows: found.rows.slice(offset, offset + Math.min(limit, MOST)).map((row) => ({ ...row, labels: labelsOf(row.id) })),
+    total: found.rollouts.length,
+    rows: await shownRows(log, found.rollouts.slice(offset, offset + Math.min(limit, MOST)), labelsOf),
     histogram: found.histogram,
     isPartial: false,
   }
 }
-
-const tokensOf = ({ tokens, logProbs, advantage, policyVersion }: TrajectoryRecord): readonly TokenRow[] =>
-  tokens.map((text, i) => {
-    const own = typeof advantage === 'number' ? advantage : advantage?.[i]
-    return {
-      text,
-      ...(logProbs?.[i] !== undefined && { logProb: logProbs[i] }),
-      ...(own !== undefined && { advantage: own }),
-      mask: advantage !== null,
-      ...(policyVersion !== null && { version: policyVersion }),
-    }
-  })
-
-/** Returns the conversation of a rollout: its task, then what the model wrote. */
-export const conversationOf = ({ turns }: Rollout): readonly TurnRow[] => [
-  { author: 'user', text: turns[0]!.query, toolCalls: [] }, // a rollout has a turn
-  ...turns.map(
-    (turn): TurnRow => ({
-      author: 'model',
-      text: textOf(turn),
-      toolCalls: [],
-      tokens: tokensOf(turn),
-      reward: turn.reward,
-      ...(turn.stopReason !== null && { stopReason: turn.stopReason }),
-    }),
-  ),
-]

@@ -7,8 +7,9 @@ import { inOrder, stepOf } from '../data/runLayout.js'
 import { parseJsonAs } from '../data/schemaJson.js'
 import { fileTimes } from '../live/fileTimes.js'
 import { type LockState, lockState } from '../live/lock.js'
-import type { EvaluationRecord, StepRecord, TrajectoryRecord } from '../run/records.js'
+import type { EvaluationRecord, StepRecord } from '../run/records.js'
 import { type RunPaths, type RunStart, runLock, runPaths, startSchema } from '../run/runFolder.js'
+import type { MetricsAnswer } from './protocol.js'
 
 /** The parts of config.json that the viewer shows. */
 interface LogConfig {
@@ -34,11 +35,14 @@ export interface RunLog {
   readonly batches: readonly number[]
   readonly startedAt: string | null
   readonly updatedAt: string | null
+  /** The curves of a log of another program. Default: those of the steps. */
+  readonly columns?: MetricsAnswer
 }
 
 const json: z.ZodType<Json> = z.json()
 
-const configSchema = z.object({
+/** Checks config.json of a run. */
+export const logConfigSchema = z.object({
   recipe: z.object({ name: z.string() }).nullable(),
   settings: z.record(z.string(), json),
   run: z.record(z.string(), json),
@@ -92,24 +96,17 @@ const growingLines = <T>(files: Files, path: string) => {
 const stepsIn = async (files: Files, folder: string): Promise<readonly number[]> =>
   inOrder(orThrow(await files.list(folder)())).map(stepOf)
 
-/** Reads a run folder: the small records, and the trajectories, which may be many. */
-export interface RunReader {
-  readonly log: () => Promise<RunLog>
-  readonly trajectories: () => Promise<readonly TrajectoryRecord[]>
-}
-
 /**
- * Makes a reader of a run folder. Each call returns the records as they are now; nothing that was
- * read is parsed again.
+ * Makes a reader of a run folder's small records. Each call returns them as they are now; nothing
+ * that was read is parsed again.
  *
  * Errors   rejects if the folder holds no run or a line is not JSON.
  */
-export const runLog = (files: Files, folder: string): RunReader => {
+export const runLog = (files: Files, folder: string): (() => Promise<RunLog>) => {
   const paths = runPaths(folder)
   const metrics = growingLines<StepRecord | EvaluationRecord>(files, paths.metrics)
-  const trajectories = growingLines<TrajectoryRecord>(files, paths.trajectories)
-  const log = async (): Promise<RunLog> => {
-    const config = await read(files, paths.config, configSchema)
+  return async () => {
+    const config = await read(files, paths.config, logConfigSchema)
     if (config === null) throw new RangeError(`${folder}: expected a run folder with config.json`)
     const records = await metrics()
     const machine = await read(files, paths.machine, machineSchema)
@@ -128,5 +125,4 @@ export const runLog = (files: Files, folder: string): RunReader => {
       updatedAt: times.metrics?.modified ?? times.config?.modified ?? null,
     }
   }
-  return { log, trajectories }
 }

@@ -8,6 +8,7 @@ import type { Json } from '../data/codecs/plainValues.js'
 import { type HttpServer, type ListenFailure, liveHttpServer } from '../live/httpServer.js'
 import { viewApp } from './app.js'
 import { eventHub } from './events.js'
+import type { ModelDesk } from './modelDesk.js'
 import { onePage, type PageFiles } from './onePage.js'
 import type { RolloutsAnswer, RunsAnswer } from './protocol.js'
 
@@ -42,7 +43,7 @@ export const exportedPage = async ({
   timers,
   folders,
   version,
-}: Omit<StartOptions, 'port'>): Promise<string> => {
+}: Omit<StartOptions, 'port' | 'models'>): Promise<string> => {
   const page = await pageFiles(files)
   const app = viewApp({ files, folders, page, version, events: eventHub(timers) })
   const answers: Record<string, Json> = {}
@@ -76,6 +77,8 @@ export interface StartOptions {
   /** 0 selects a free port. */
   readonly port: number
   readonly version: string
+  /** Runs checkpoints. Default: requests about them are refused. */
+  readonly models?: ModelDesk
 }
 
 /**
@@ -85,10 +88,10 @@ export interface StartOptions {
  * Effects  keeps a listening socket open until `close`.
  */
 export const startView =
-  ({ files, timers, folders, port, version }: StartOptions): TaskEither<ListenFailure, HttpServer> =>
+  ({ files, timers, folders, port, version, models }: StartOptions): TaskEither<ListenFailure, HttpServer> =>
   async () => {
     const page = await pageFiles(files)
-    const app = viewApp({ files, folders, page, version, events: eventHub(timers) })
+    const app = viewApp({ files, folders, page, version, events: eventHub(timers), ...(models && { models }) })
     const refusal = (_status: number, reason: string): string => JSON.stringify({ error: { reason } })
     return liveHttpServer(app.fetch, { port, refusal })()
   }

@@ -1,38 +1,45 @@
 /** The runs of some folders, with the answers about each. */
-import { z } from 'zod'
 import type { Files } from '../core/capabilities.js'
 import { orThrow } from '../core/failure.js'
 import { bestEvaluation } from '../data/runLayout.js'
-import { ALARM_KINDS, type AlarmLimits, DEFAULT_ALARM_LIMITS, watchSteps } from '../run/alarms.js'
-import type { TrajectoryRecord } from '../run/records.js'
-import { metricColumns } from './metricColumns.js'
+import { parseJsonAs } from '../data/schemaJson.js'
+import { recordedLimits, watchSteps } from '../run/alarms.js'
+import { runPaths } from '../run/runFolder.js'
+import { type FoundLog, logInFile, logsInFolder } from './foreign/readers.js'
+import { foreignRun } from './foreignRun.js'
+import { columnsOf } from './metricColumns.js'
 import { readAnnotations, readNote } from './notes.js'
-import type { AlarmRow, Annotation, Feature, RunAnswer, RunRow, RunState } from './protocol.js'
-import { type Rollout, rolloutsOf } from './rolloutRows.js'
-import { type RunLog, runLog } from './runLog.js'
-
-/** A run that is open in the viewer. */
-export interface ViewedRun {
-  readonly id: string
-  readonly folder: string
-  readonly log: () => Promise<RunLog>
-  readonly rollouts: () => Promise<readonly Rollout[]>
-  readonly annotations: () => Promise<ReadonlyMap<string, Annotation>>
-}
+import type { AlarmRow, Feature, RunAnswer, RunRow, RunState } from './protocol.js'
+import { fileRollouts } from './rolloutLog.js'
+import { logConfigSchema, type RunLog, runLog } from './runLog.js'
+import type { ViewedRun } from './viewedRun.js'
 
 /** Levels of folders below a given one in which runs are found. */
 const DEPTH = 3
 
-const runFoldersIn = async (files: Files, folder: string, depth: number): Promise<readonly string[]> => {
-  if (orThrow(await files.exists(`${folder}/config.json`)())) return [folder]
-  if (depth === 0) return []
-  const found: string[] = []
-  const names = await files.list(folder)()
-  if (names._tag === 'Left') return [] // a file
+/** A run folder, or a log of another program. */
+type Found = { readonly place: string; readonly log: FoundLog | null }
+
+/** Checks for a run's config.json. Other programs have files of that name, too. */
+const isRun = async (files: Files, folder: string): Promise<boolean> => {
+  const text = await files.readText(`${folder}/config.json`)()
+  return text._tag === 'Right' && parseJsonAs(logConfigSchema, text.right)._tag === 'Right'
+}
+
+const foundIn = async (files: Files, place: string, depth: number): Promise<readonly Found[]> => {
+  if (await isRun(files, place)) return [{ place, log: null }]
+  const names = await files.list(place)()
+  if (names._tag === 'Left') {
+    const log = await logInFile(files, place)
+    return log === null ? [] : [{ place, log }]
+  }
+  const logs = await logsInFolder(files, place, names.right)
+  const found: Found[] = logs.map((log) => ({ place: log.place, log }))
+  if (depth === 0) return found
   for (const name of names.right) {
-    if (!name.startsWith('.') && name !== 'node_modules') {
-      found.push(...(await runFoldersIn(files, `${folder}/${name}`, depth - 1)))
-    }
+    if (name.startsWith('.') || name === 'node_modules' || name.includes('.jsonl')) continue
+    const inner = await foundIn(files, `${place}/${name}`, depth - 1)
+    found.push(...inner.filter((each) => !logs.some(({ paths }) => paths.includes(each.place))))
   }
   return found
 }
@@ -43,31 +50,29 @@ const idOf = (folder: string, taken: ReadonlySet<string>): string => {
   return Array.from({ length: taken.size + 1 }, (_, i) => `${name}-${i + 2}`).find((id) => !taken.has(id)) ?? name
 }
 
-const viewedRun = (files: Files, id: string, folder: string): ViewedRun => {
-  const { log, trajectories } = runLog(files, folder)
-  let made: { readonly from: readonly TrajectoryRecord[]; readonly rollouts: readonly Rollout[] } | null = null
-  return {
-    ...{ id, folder, log },
-    rollouts: async () => {
-      const records = await trajectories()
-      if (made?.from !== records) made = { from: records, rollouts: rolloutsOf(records) }
-      return made.rollouts
-    },
-    annotations: () => readAnnotations(files, folder),
-  }
-}
+/** The file of the index of a run's rollouts. The viewer makes it again at any time. */
+const indexPath = (folder: string): string => `${folder}/.view/rollouts.json`
+
+const viewedRun = (files: Files, id: string, folder: string): ViewedRun => ({
+  ...{ id, folder, access: 'write', log: runLog(files, folder), note: () => readNote(files, folder) },
+  ...fileRollouts(files, { path: runPaths(folder).trajectories, index: indexPath(folder) }),
+  annotations: () => readAnnotations(files, folder),
+})
 
 /** Finds the runs in folders, again on each call. A run keeps its identifier. */
 export const viewedRuns = (files: Files, folders: readonly string[]): (() => Promise<readonly ViewedRun[]>) => {
   const known = new Map<string, ViewedRun>()
+  const logs = new Map<string, FoundLog>()
   return async () => {
-    const found = (await Promise.all(folders.map((folder) => runFoldersIn(files, folder, DEPTH)))).flat()
-    for (const folder of found) {
-      if (known.has(folder)) continue
-      const id = idOf(folder, new Set([...known.values()].map((run) => run.id)))
-      known.set(folder, viewedRun(files, id, folder))
+    const found = (await Promise.all(folders.map((folder) => foundIn(files, folder, DEPTH)))).flat()
+    for (const { place, log } of found) {
+      if (log !== null) logs.set(place, log) // with the files that the folder has now
+      if (known.has(place)) continue
+      const id = idOf(place, new Set([...known.values()].map((run) => run.id)))
+      const run = log === null ? viewedRun(files, id, place) : foreignRun(files, { id, log: () => logs.get(place)! })
+      known.set(place, run)
     }
-    return [...new Set(found)].map((folder) => known.get(folder)!) // set above
+    return [...new Set(found.map(({ place }) => place))].map((place) => known.get(place)!) // set above
   }
 }
 
@@ -84,9 +89,11 @@ const stateOf = ({ status, updatedAt, lock }: RunLog): RunState => {
 const textOrNull = (value: unknown): string | null =>
   value === null || value === undefined ? null : typeof value === 'string' ? value : JSON.stringify(value)
 
-const lastOf = ({ steps, evaluations }: RunLog): RunRow['last'] => {
+const lastOf = ({ steps, evaluations, columns }: RunLog): RunRow['last'] => {
   const [step, evaluation] = [steps.at(-1), evaluations.at(-1)]
+  const reward = columns?.columns.reward?.at(-1)
   return {
+    ...(typeof reward === 'number' && { reward }),
     ...(step !== undefined && { reward: step.reward, loss: step.update.loss }),
     ...(step?.update.entropy !== undefined && { entropy: step.update.entropy }),
     ...(evaluation !== undefined && { ...evaluation.scores, accuracy: evaluation.scores[evaluation.score] ?? 0 }),
@@ -94,15 +101,15 @@ const lastOf = ({ steps, evaluations }: RunLog): RunRow['last'] => {
 }
 
 /** Returns the row of a run in the list of runs. */
-export const runRow = async (files: Files, { id, folder, log }: ViewedRun): Promise<RunRow> => {
-  const [records, note] = [await log(), await readNote(files, folder)]
+export const runRow = async ({ id, folder, ...run }: ViewedRun): Promise<RunRow> => {
+  const [records, note] = [await run.log(), await run.note()]
   const { settings, recipe, start } = records.config
   return {
     ...{ id, folder },
     name: note.name ?? folder.split('/').at(-1) ?? id,
     recipe: recipe?.name ?? null,
     state: stateOf(records),
-    step: records.steps.at(-1)?.step ?? 0,
+    step: records.steps.at(-1)?.step ?? records.columns?.step.at(-1) ?? 0,
     steps: typeof settings.steps === 'number' ? settings.steps : null,
     ...{ startedAt: records.startedAt, updatedAt: records.updatedAt },
     model: textOrNull(settings.model),
@@ -113,23 +120,14 @@ export const runRow = async (files: Files, { id, folder, log }: ViewedRun): Prom
   }
 }
 
-const limitsSchema = z.object({
-  keep: z.object({ alarmLimits: z.partialRecord(z.enum(ALARM_KINDS), z.number().nullable()) }),
-})
-
-/** Returns the limits of `keep.alarmLimits`, and the default limits of the other alarms. */
-const limitsOf = ({ config }: RunLog): AlarmLimits => {
-  const parsed = limitsSchema.safeParse(config.settings)
-  return { ...DEFAULT_ALARM_LIMITS, ...(parsed.success ? parsed.data.keep.alarmLimits : {}) }
-}
-
 const alarmsOf = async (files: Files, log: RunLog): Promise<readonly AlarmRow[]> => {
+  if (log.steps.length === 0) return []
   const saved = orThrow(await files.list(log.paths.alarms)())
   const batchOf = (step: number): string | null => {
     const name = `step-${String(step).padStart(6, '0')}`
     return saved.includes(name) ? `alarms/${name}` : null
   }
-  return watchSteps(log.steps, limitsOf(log)).alarms.map((alarm) => ({
+  return watchSteps(log.steps, recordedLimits(log.config.settings)).alarms.map((alarm) => ({
     ...alarm,
     batch: batchOf(alarm.since) ?? batchOf(alarm.step),
   }))
@@ -138,21 +136,24 @@ const alarmsOf = async (files: Files, log: RunLog): Promise<readonly AlarmRow[]>
 /** Returns everything about a run but its metrics and rollouts. */
 export const runAnswer = async (files: Files, run: ViewedRun): Promise<RunAnswer> => {
   const [row, log, rollouts, annotations] = [
-    await runRow(files, run),
+    await runRow(run),
     await run.log(),
     await run.rollouts(),
     await run.annotations(),
   ]
   const best = bestEvaluation(log.evaluations)
   const partNames = [...new Set(rollouts.flatMap((each) => Object.keys(each.row.parts)))]
-  const features: readonly Feature[] = partNames.length > 0 ? ['write', 'rescore'] : ['write']
+  const features: readonly Feature[] = [
+    ...(run.access === 'write' ? (['write'] as const) : []),
+    ...(partNames.length > 0 ? (['rescore'] as const) : []),
+  ]
   return {
     ...row,
     settings: log.config.settings,
     parts: log.config.run,
-    metricNames: Object.keys(metricColumns(log.steps).columns),
+    metricNames: Object.keys(columnsOf(log).columns),
     alarms: await alarmsOf(files, log),
-    evaluations: log.evaluations,
+    evaluations: log.evaluations.map(({ samples: _, ...evaluation }) => evaluation),
     best: best === undefined ? null : { step: best.step, name: best.name, value: best.scores[best.score] ?? 0 },
     ...{ checkpoints: log.checkpoints, batches: log.batches, rollouts: rollouts.length, partNames, features },
     labels: [...new Set([...annotations.values()].flatMap(({ labels }) => labels))].sort(),

@@ -33,9 +33,10 @@ const FLAGS: Readonly<Record<string, readonly string[]>> = {
   ],
   bench: [...RECIPE_FLAGS, 'measured', 'against', 'rounds', 'picture', 'memory', 'backend', 'threads', 'help'],
   init: ['help'],
-  view: ['port', 'export', 'help'],
+  view: ['port', 'export', 'backend', 'threads', 'help'],
   runs: ['json', 'help'],
   compare: ['names', 'json', 'help'],
+  report: ['out', 'help'],
   sample: [
     ...['model', 'recipe', 'count', 'temperature', 'top-k', 'top-p', 'max-new-tokens', 'seed', 'backend', 'threads'],
     ...['json', 'help'],
@@ -62,6 +63,7 @@ const FLAGS: Readonly<Record<string, readonly string[]>> = {
     ...['temperature', 'tool-call-parser', 'seed', 'shutdown-seconds', 'max-sessions', 'max-bytes', 'idle-seconds'],
     ...['backend', 'threads', 'help'],
   ],
+  complete: ['help'],
   doctor: ['model', 'backend', 'threads', 'json', 'help'],
   agent: ['help'], // its options are those of `tandem agent run`
   tinker: ['help'], // its options are those of `tandem tinker check`

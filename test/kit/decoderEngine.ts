@@ -12,7 +12,7 @@ import { hostArrays, makeParams } from '../../src/modules/pretrained/pretrained.
 import { forwardSegment, logitsOf } from '../../src/modules/transformer/forward.js'
 import { initialParams, type Params } from '../../src/modules/transformer/params.js'
 import { rotaryTables } from '../../src/modules/transformer/rotaryTables.js'
-import { beforeBias } from '../../src/modules/transformer/score.js'
+import { causalBias } from '../../src/modules/transformer/score.js'
 import type { SuiteEngine, SuiteModel } from './engineSuiteParts.js'
 import { tinyConfig } from './models.js'
 import { byteTokenizer, TOY_VOCABULARY } from './scriptedEngine.js'
@@ -45,7 +45,7 @@ const lastLogits = (params: Params, tokens: readonly number[]): Float32Array => 
   const { hidden } = forwardSegment(params, config, {
     ids: tf.tensor3d([...tokens], [1, 1, length], 'int32'),
     positions: tf.reshape(tf.range(0, length, 1, 'int32'), [1, 1, length]),
-    beforeBias: beforeBias(length),
+    ownBias: causalBias(length),
     past: [],
     rotary: rotaryTables(config, length),
   })

@@ -1,7 +1,6 @@
 /** A server on this machine with as much of MLflow's REST interface as a run needs, checked by schemas, that can be told to misbehave. */
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { z } from 'zod'
+import { type Answer, type TroubledServer, troubledServer } from './troubledServer.js'
 
 const pair = z.strictObject({ key: z.string().max(250), value: z.string().max(6000) })
 const metric = z.strictObject({
@@ -39,22 +38,9 @@ interface LoggedRun {
   readonly states: string[]
 }
 
-/** What happens to a request: it is refused before or lost after it was done. */
-type Trouble = 'none' | 'refuse' | 'lose-answer'
-
-const textOf = async (request: IncomingMessage): Promise<string> => {
-  const parts: Buffer[] = []
-  for await (const part of request) parts.push(part as Buffer) // no encoding is set
-  return Buffer.concat(parts).toString('utf8')
-}
-
-export interface MlflowServer {
-  readonly url: string
+export interface MlflowServer extends TroubledServer {
   readonly paths: readonly string[]
   readonly runs: readonly LoggedRun[]
-  /** Decides about each request. */
-  readonly trouble: (decide: (path: string) => Trouble) => void
-  readonly close: () => Promise<void>
 }
 
 const answersOf = (runs: LoggedRun[], experiments: Set<string>) => {
@@ -66,7 +52,7 @@ const answersOf = (runs: LoggedRun[], experiments: Set<string>) => {
     },
   })
   const ids = (): readonly string[] => [...experiments]
-  return (path: string, query: URLSearchParams, body: string): readonly [status: number, answer: object] => {
+  return (path: string, query: URLSearchParams, body: string): Answer => {
     const json: unknown = body === '' ? null : JSON.parse(body)
     switch (path) {
       case 'experiments/get-by-name': {
@@ -110,42 +96,10 @@ const answersOf = (runs: LoggedRun[], experiments: Set<string>) => {
 export const mlflowServer = async (): Promise<MlflowServer> => {
   const [runs, paths, experiments] = [[] as LoggedRun[], [] as string[], new Set<string>()]
   const answer = answersOf(runs, experiments)
-  let decide: (path: string) => Trouble = () => 'none'
-  const handle = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
-    const url = new URL(request.url!, 'http://server')
+  const server = await troubledServer(({ url, body }) => {
     const path = url.pathname.replace('/api/2.0/mlflow/', '')
-    const body = await textOf(request)
     paths.push(path)
-    const trouble = decide(path)
-    if (trouble === 'refuse') {
-      response.writeHead(503).end()
-      return
-    }
-    const [status, json] = (() => {
-      try {
-        return answer(path, url.searchParams, body)
-      } catch (error) {
-        return [400, { message: String(error) }] as const
-      }
-    })()
-    if (trouble === 'lose-answer') request.socket.destroy()
-    else response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(json))
-  }
-  const server = createServer((request, response) => void handle(request, response))
-  await new Promise<void>((resolve) => {
-    server.listen(0, '127.0.0.1', resolve)
+    return answer(path, url.searchParams, body)
   })
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, // a TCP server
-    paths,
-    runs,
-    trouble: (next) => {
-      decide = next
-    },
-    close: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve())
-        server.closeAllConnections()
-      }),
-  }
+  return { ...server, paths, runs }
 }

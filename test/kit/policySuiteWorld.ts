@@ -9,7 +9,7 @@ import { forwardSegment, logitsOf } from '../../src/modules/transformer/forward.
 import { groupPrompts } from '../../src/modules/transformer/pack.js'
 import type { Params } from '../../src/modules/transformer/params.js'
 import { rotaryTables } from '../../src/modules/transformer/rotaryTables.js'
-import { beforeBias } from '../../src/modules/transformer/score.js'
+import { causalBias } from '../../src/modules/transformer/score.js'
 import { makeScorer } from '../../src/modules/transformer/scorer.js'
 import { History, message } from '../../src/text/history/history.js'
 import { renderText } from '../../src/text/template/chatTemplate.js'
@@ -40,7 +40,7 @@ const allLogits = (config: DecoderConfig) =>
     const { hidden } = forwardSegment(params, config, {
       ids,
       positions: tf.reshape(tf.range(0, length, 1, 'int32'), [1, 1, length]),
-      beforeBias: beforeBias(length),
+      ownBias: causalBias(length),
       past: [],
       rotary: rotaryTables(config, length),
     })

@@ -15,7 +15,7 @@ import type { DecoderConfig } from '../../src/modules/transformer/config.js'
 import { forwardSegment, logitsOf } from '../../src/modules/transformer/forward.js'
 import type { Params } from '../../src/modules/transformer/params.js'
 import { type RotaryTables, rotaryTables } from '../../src/modules/transformer/rotaryTables.js'
-import { promptBiases } from '../../src/modules/transformer/score.js'
+import { promptBias } from '../../src/modules/transformer/score.js'
 
 export interface Expected {
   readonly input_ids: readonly (readonly number[])[]
@@ -63,7 +63,7 @@ const evaluate = (config: DecoderConfig) =>
       const { hidden } = forwardSegment(params, config, {
         ids: tf.reshape(input.ids, [rows, 1, length]),
         positions: tf.reshape(input.positions, [rows, 1, length]),
-        ...promptBiases(input.mask),
+        ownBias: promptBias(input.mask),
         past: [],
         rotary: input.rotary,
       })

@@ -125,7 +125,7 @@ export const smallSettings = (model: string, flags: Flags = {}): RunSettings =>
     {},
     {
       ...{ model, steps: 4, prompts: 2, group: 2, maxNewTokens: 8 },
-      ...{ learningRate: 1e-2, evalTasks: 4, checkpointEvery: 2, trajectories: 4, ...flags },
+      ...{ learningRate: 1e-2, evalTasks: 4, checkpointEvery: 2, keepMegabytes: 0, trajectories: 4, ...flags },
     },
   )
 

@@ -1,6 +1,7 @@
 /** Pages of the run viewer in real browsers. */
 import { spawnSync } from 'node:child_process'
-import { chmodSync } from 'node:fs'
+import { chmodSync, readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { type Browser, type BrowserContextOptions, chromium, firefox, type Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, expect } from 'vitest'
@@ -73,6 +74,15 @@ export const usePages = (origin: () => string, name: BrowserName = 'chromium') =
       return found
     },
   }
+}
+
+/** Returns the accessibility faults of a page, found by axe-core. The page needs `bypassCSP`. */
+export const axeFaults = async (page: Page): Promise<readonly string[]> => {
+  await page.waitForTimeout(300)
+  await page.evaluate(readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8'))
+  return page.evaluate(
+    "axe.run().then(({ violations }) => violations.map(({ id, nodes }) => id + ' ' + nodes[0].html))",
+  )
 }
 
 /** Opens the rollout in a row of the list. */

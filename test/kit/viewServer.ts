@@ -1,9 +1,11 @@
 /** The run viewer in this process, over small real runs. */
-import { afterAll, beforeAll } from 'vitest'
+import { afterAll, afterEach, beforeAll } from 'vitest'
+import { runOpener } from '../../src/cli/viewedModel.js'
 import { orThrow } from '../../src/core/failure.js'
 import { liveTimers } from '../../src/live/clock.js'
 import { liveFiles } from '../../src/live/files.js'
 import type { HttpServer } from '../../src/live/httpServer.js'
+import { modelDesk } from '../../src/view/modelDesk.js'
 import { startView } from '../../src/view/server.js'
 import { useEngine } from './engine.js'
 import { type Flags, useTemporaryFolder } from './runs.js'
@@ -12,10 +14,12 @@ import { useTrainingRuns } from './trainingRuns.js'
 /** Serves folders until the tests of the file have ended. */
 export const useView = (folders: () => readonly string[]) => {
   let server: HttpServer
+  // The tests have started the engine.
+  const models = modelDesk({ files: liveFiles, timers: liveTimers, openRun: runOpener(async () => undefined) })
+  afterEach(models.close)
   beforeAll(async () => {
-    server = orThrow(
-      await startView({ files: liveFiles, timers: liveTimers, folders: folders(), port: 0, version: 'test' })(),
-    )
+    const options = { files: liveFiles, timers: liveTimers, folders: folders(), version: 'test', models }
+    server = orThrow(await startView({ ...options, port: 0 })())
   })
   afterAll(async () => {
     await server.close({ graceMs: 0, atLimit: async () => {}, cutMs: 0 })

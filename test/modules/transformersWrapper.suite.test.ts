@@ -45,7 +45,7 @@ policySuite('TransformersWrapper', {
       world,
       ask: askTokens(world, (sampling) => policy.withSampling(settings(sampling))),
       score: scoreTokens(policy),
-      tolerance: 2e-5,
+      tolerance: 3e-5,
       maxLength: config.maxPositions,
       version: 0,
       draws: 240,

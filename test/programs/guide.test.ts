@@ -1,8 +1,7 @@
 /** The guide: every page's program type-checks and runs, and what the last page says about commands and files is what they are. */
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { basename, join, resolve } from 'node:path'
-import { pathToFileURL } from 'node:url'
+import { join, resolve } from 'node:path'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import ts from 'typescript'
 import { afterAll, describe, expect, it } from 'vitest'
@@ -29,34 +28,13 @@ import { liveFiles } from '../../src/live/files.js'
 import { loadPretrained } from '../../src/modules/pretrained/pretrained.js'
 import { parseSettings, settingLeaves } from '../../src/run/recipe.js'
 import { createRun } from '../../src/run/runFolder.js'
-
-const GUIDE = 'docs/guide'
-
-interface Page {
-  readonly name: string
-  readonly text: string
-  /** All blocks of TypeScript, one after the other. */
-  readonly program: string
-}
-
-const blocks = (text: string, language: string): readonly string[] =>
-  [...text.matchAll(new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\`$`, 'gm'))].map(([, code]) => code!)
-
-const pages: readonly Page[] = readdirSync(GUIDE)
-  .filter((file) => file.endsWith('.md'))
-  .sort((a, b) => Number.parseInt(a, 10) - Number.parseInt(b, 10))
-  .map((file) => {
-    const text = readFileSync(join(GUIDE, file), 'utf8')
-    return { name: basename(file, '.md'), text, program: blocks(text, 'ts').join('\n') }
-  })
-
-const programs = pages.filter((page) => page.program !== '')
+import { codeBlocks, type GuidePage, guidePages, guidePrograms } from '../kit/guidePages.js'
 
 // `runs` is a folder that git ignores, at a depth where `../../src` is the source.
 mkdirSync('runs', { recursive: true })
 const folder = mkdtempSync(join('runs', 'guide-'))
-const fileOf = ({ name }: Page): string => resolve(folder, `${name}.ts`)
-for (const page of programs) {
+const fileOf = ({ name }: GuidePage): string => resolve(folder, `${name}.ts`)
+for (const page of guidePrograms) {
   const local = page.program
     .replaceAll(/from 'tandem-rl\/([a-z]+)'/g, "from '../../src/doors/$1.js'")
     .replaceAll("from 'tandem-rl'", "from '../../src/index.js'")
@@ -64,7 +42,7 @@ for (const page of programs) {
 }
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-const sources = programs.map(fileOf)
+const sources = guidePrograms.map(fileOf)
 const checked = ts.createProgram([...sources, ...[...DOORS.values()].map((file) => resolve(file))], {
   ...compilerOptions(),
   noUnusedLocals: false,
@@ -83,32 +61,28 @@ const problemsOf = (path: string): readonly string[] => {
 
 describe('guide', () => {
   it('has pages in order, none over 240 lines, and all but those about commands and installation have a program', () => {
-    const numbers = pages.map((page) => Number.parseInt(page.name, 10))
+    const numbers = guidePages.map((page) => Number.parseInt(page.name, 10))
     expect(numbers).toEqual([...numbers].sort((one, other) => one - other))
-    expect(new Set(numbers).size).toBe(pages.length)
-    for (const page of pages) expect(page.text.split('\n').length, page.name).toBeLessThanOrEqual(241)
-    expect(pages.filter((page) => page.program === '').map((page) => page.name)).toEqual([
+    expect(new Set(numbers).size).toBe(guidePages.length)
+    for (const page of guidePages) expect(page.text.split('\n').length, page.name).toBeLessThanOrEqual(241)
+    expect(guidePages.filter((page) => page.program === '').map((page) => page.name)).toEqual([
       ...['6-runs', '26-installing', '35-viewing'],
     ])
   })
 
   it('tests a transform in ten lines, as page 10 says', () => {
-    const { text } = pages.find((page) => page.name === '10-testing')!
-    const tests = blocks(text, 'ts').filter((block) => block.includes('for (const law of laws) await law.check()'))
+    const { text } = guidePages.find((page) => page.name === '10-testing')!
+    const tests = codeBlocks(text, 'ts').filter((block) => block.includes('for (const law of laws) await law.check()'))
     expect(tests.map((block) => block.trimEnd().split('\n').length)).toEqual([10])
   })
 
-  it.each(programs.map((page) => [page.name, page] as const))('%s: the program type-checks', (_, page) => {
+  it.each(guidePrograms.map((page) => [page.name, page] as const))('%s: the program type-checks', (_, page) => {
     expect(problemsOf(fileOf(page))).toEqual([])
-  })
-
-  it.each(programs.map((page) => [page.name, page] as const))('%s: the program runs', async (_, page) => {
-    await import(pathToFileURL(fileOf(page)).href)
   })
 })
 
 const { recipe } = await loadRecipe('wordProblems')
-const runs = pages.find((page) => page.name === '6-runs')!.text
+const runs = guidePages.find((page) => page.name === '6-runs')!.text
 
 const optionsIn = (text: string): readonly string[] => [
   ...new Set(Array.from(text.matchAll(/(?<![\w-])--([a-z][a-z-]*)/g), ([option]) => option)),
@@ -135,7 +109,7 @@ const knownOptions = (command: { readonly options: readonly { readonly long?: st
 ]
 
 /** The commands of the shell blocks: program and options. */
-const shellLines = blocks(runs, 'sh').flatMap((code) => code.trim().split('\n'))
+const shellLines = codeBlocks(runs, 'sh').flatMap((code) => code.trim().split('\n'))
 
 describe('options in the guide', () => {
   it.each(Object.entries(commands))('tandem %s: every option exists', (name, command) => {
@@ -167,7 +141,7 @@ describe('options in the guide', () => {
       '--peer',
       '--runs',
     ]
-    for (const { name, text } of pages) {
+    for (const { name, text } of guidePages) {
       const prose = text.replaceAll(/^```[\s\S]*?^```$/gm, '')
       for (const option of optionsIn(prose)) expect(known, `page ${name}`).toContain(option)
     }
@@ -229,7 +203,7 @@ describe('fields in the guide', () => {
   })
 
   it('Metric: exactly the fields of StepMetrics, on the page about training', () => {
-    const training = pages.find((page) => page.name === '5-training')!.text
+    const training = guidePages.find((page) => page.name === '5-training')!.text
     const rows = training.split('\n').slice(training.split('\n').findIndex((line) => line.startsWith('| Metric |')) + 2)
     const names = rows.flatMap((row) => /^\| `(\w+)`/.exec(row)?.[1] ?? [])
     expect(names.sort()).toEqual([...fieldNames(exportedType('StepMetrics'))].sort())

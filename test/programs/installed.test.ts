@@ -3,8 +3,9 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync
 import { mkdir, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { build } from 'esbuild'
+import { build, transformSync } from 'esbuild'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { guidePrograms } from '../kit/guidePages.js'
 import { DOORS, importing, type Project, pack, userProject } from '../kit/packed.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'tandem-installed-'))
@@ -126,3 +127,26 @@ describe.each(['pnpm', 'yarn'] as const)(
     })
   },
 )
+
+/** Packages that programs of the guide import and that Tandem does not depend on. */
+const OF_THE_GUIDE = [
+  ...['fast-check', 'keyv', '@modelcontextprotocol/sdk', 'tokenizers', '@cortex-js/compute-engine', 'eld'],
+  ...['hyparquet', 'hyparquet-compressors', 'hyparquet-writer'],
+  ...['@opentelemetry/api', '@opentelemetry/sdk-trace-base', '@opentelemetry/exporter-trace-otlp-http'],
+]
+
+describe('the guide', () => {
+  it('has programs that run in a project outside the repository', async () => {
+    await npm.add(OF_THE_GUIDE)
+    for (const { name, program } of guidePrograms)
+      await writeFile(join(npm.folder, `${name}.mjs`), transformSync(program, { loader: 'ts', target: 'node20' }).code)
+    const names = guidePrograms.map(({ name }) => name)
+    const output = await npm.run(`
+      for (const name of ${JSON.stringify(names)}) {
+        await import('./' + name + '.mjs')
+        console.log('ran', name)
+      }
+      process.exit(0)`)
+    expect(output.match(/^ran .*$/gm)).toEqual(names.map((name) => `ran ${name}`))
+  })
+})

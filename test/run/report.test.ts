@@ -25,7 +25,8 @@ const reportInput = (changes: Partial<ReportInput> = {}): ReportInput => {
     summaryContext,
   )
   return {
-    summary,
+    folder: 'runs/first',
+    summary: { ...summary, engine: { ...summary.engine } },
     config: { format: 2, recipe: { name: 'word problems', file: null }, settings: { model: 'model' }, run: {} },
     alarms: {},
     metrics,
@@ -51,6 +52,43 @@ describe('renderReport', () => {
     expect(html).toMatch(/^<!doctype html>/)
   })
 
+  it('names the run, its start, model, data set, command and machine, and leaves out what is unknown', async () => {
+    const start = {
+      at: '2026-11-23T09:30:00.000Z',
+      version: '0.1.0',
+      command: 'tandem train <b>',
+      processor: 'P',
+      node: 'v20',
+    }
+    const settings = { model: 'qwen', dataset: 'gsm8k' }
+    const config = { format: 2 as const, recipe: { name: 'gsm8k', file: null }, settings, run: {} }
+    const html = await render(reportInput({ config: { ...config, start } }))
+    for (const [name, value] of [
+      ...[
+        ['Run', 'first'],
+        ['Started', '2026-11-23 09:30 UTC'],
+        ['Version', 'tandem-rl 0.1.0'],
+        ['Model', 'qwen'],
+      ],
+      ...[
+        ['Data set', 'gsm8k'],
+        ['Command', 'tandem train &lt;b&gt;'],
+        ['Machine', 'P, 2 threads, Node v20'],
+      ],
+    ])
+      expect(html).toContain(`<dt>${name}</dt><dd>${value}</dd>`)
+    expect(await render(reportInput({ config }))).not.toContain('<dt>Command</dt>')
+  })
+
+  it('shows samples of the first and the last evaluation of each evaluator', async () => {
+    const samples = (completion: string) => [{ query: '<i>q</i>', completion, score: 0.5 }]
+    const sampled = [1, 2, 3].map((at) => ({ ...evaluation(at, 0.5), samples: samples(`answer ${at}`) }))
+    const html = await render(reportInput({ metrics: [step(1), ...sampled, step(2)] }))
+    expect([1, 2, 3].map((at) => html.includes(`answer ${at}`))).toEqual([true, false, true])
+    expect(html).toContain('&lt;i&gt;q&lt;/i&gt;')
+    expect(await render(reportInput())).not.toContain('Samples of evaluations')
+  })
+
   it('says first what came out', async () => {
     const html = await render(reportInput())
     expect(html).toContain('In 2 steps (12 s), accuracy on 200 tasks (held out) rose from 10.0 % to 90.0 %.')
@@ -60,7 +98,7 @@ describe('renderReport', () => {
     const input = reportInput({ metrics: [evaluation(0, 0.5), step(1), evaluation(1, 0.25)] })
     const html = await render({ ...input, summary: { ...input.summary, status: 'interrupted' } })
     expect(html).toContain('fell from 50.0 % to 25.0 %')
-    expect(html).toContain('The run was interrupted.')
+    expect(html).toContain('The run did not reach its last step.')
   })
 
   it('lists alarms, if there were any and somebody wanted them', async () => {

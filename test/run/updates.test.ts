@@ -1,8 +1,10 @@
 /** Runs with several updates for each batch: what the later ones see, and that they resume bit for bit. */
+import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { combineUpdates, type StepMetrics } from '../../src/collectors/steps/stepMetrics.js'
+import type { TrajectoryRecord } from '../../src/run/records.js'
 import { useEngine } from '../kit/engine.js'
-import { useTemporaryFolder } from '../kit/runs.js'
+import { parseJsonLines, useTemporaryFolder } from '../kit/runs.js'
 import { useTrainingRuns } from '../kit/trainingRuns.js'
 
 useEngine({ threads: 1 })
@@ -38,6 +40,24 @@ describe('a run with epochs and mini-batches', () => {
     }
     expect(Math.max(...later.map((update) => update.clipFraction!))).toBeGreaterThan(0)
     expect(Math.max(...later.map((update) => (update as StepMetrics).pgClipFraction))).toBeGreaterThan(0)
+  })
+
+  it('records the numbers of trained tokens with its rollouts', async () => {
+    const [record] = await runs.start('recorded', { ...SETTINGS, steps: 1, trajectories: 8 })
+    const rollouts = parseJsonLines(
+      readFileSync(path('recorded/trajectories.jsonl'), 'utf8'),
+    ) as unknown as readonly TrajectoryRecord[] // written by the run
+    const trained = rollouts.filter(({ entropies }) => entropies !== undefined)
+    const [first, second] = record!.updates as readonly StepMetrics[] // those of a policy loss
+    const entropies = trained.flatMap((rollout) => rollout.entropies!)
+    expect(entropies).toHaveLength(first!.tokens + second!.tokens)
+    const mean = (first!.entropy * first!.tokens + second!.entropy * second!.tokens) / entropies.length
+    expect(entropies.reduce((a, b) => a + b) / entropies.length).toBeCloseTo(mean, 3)
+    // The second mini-batch is measured after the first one's optimizer step.
+    expect(new Set(trained.map(({ trainerLogProbs }) => trainerLogProbs === 'equal'))).toEqual(new Set([true, false]))
+    expect(trained.some(({ ratios }) => ratios!.some((ratio) => Math.abs(ratio - 1) > 0.01))).toBe(true)
+    expect(trained.some(({ clipped }) => clipped !== undefined)).toBe(true)
+    expect(rollouts.map(({ format }) => format)).toEqual(rollouts.map(() => 2))
   })
 
   it('takes ratios against its own log-probs, which are those of the sampler where the engine is the same', async () => {

@@ -9,6 +9,7 @@ import {
 } from '@opentelemetry/sdk-metrics'
 import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from '@opentelemetry/sdk-trace-base'
 import { describe } from 'vitest'
+import type { Transport } from '../../src/core/http.js'
 import { streamOutput } from '../../src/live/output.js'
 import { liveTransport } from '../../src/live/transport/liveTransport.js'
 import { consoleSink } from '../../src/tracking/console.js'
@@ -16,13 +17,19 @@ import { jsonlSink } from '../../src/tracking/jsonl.js'
 import { mlflowSink } from '../../src/tracking/mlflow.js'
 import { openTelemetrySink } from '../../src/tracking/openTelemetry.js'
 import { prometheusSink } from '../../src/tracking/prometheus.js'
+import type { Sink } from '../../src/tracking/sink.js'
 import { tensorBoardSink } from '../../src/tracking/tensorBoard.js'
+import { trackioSink } from '../../src/tracking/trackio.js'
+import { wandbSink } from '../../src/tracking/wandb.js'
 import { boardSteps } from '../kit/boardFiles.js'
 import { faultyFiles } from '../kit/faultyFiles.js'
 import { mlflowServer } from '../kit/mlflowServer.js'
 import { rightOf } from '../kit/results.js'
 import { parseJsonLines, useTemporaryFolder } from '../kit/runs.js'
 import { type SinkSubject, sinkSuite } from '../kit/sinkSuite.js'
+import { trackioServer } from '../kit/trackioServer.js'
+import type { TroubledServer } from '../kit/troubledServer.js'
+import { wandbServer } from '../kit/wandbServer.js'
 
 const path = useTemporaryFolder()
 let made = 0
@@ -64,27 +71,62 @@ const tensorBoard: SinkSubject = {
   steps: async ({ read }) => boardSteps((await read()) as (readonly [string, Buffer])[]), // as it reads
 }
 
+/** A place on a server. */
+const served = async <S extends TroubledServer>(
+  start: () => Promise<S>,
+  trouble: Parameters<SinkSubject['place']>[0],
+  { sink, read }: { readonly sink: (transport: Transport) => Sink; readonly read: (server: S) => unknown },
+): ReturnType<SinkSubject['place']> => {
+  const server = await start()
+  server.trouble(() => (({ none: 'none', fails: 'refuse', half: 'lose-answer' }) as const)[trouble()])
+  const opened: Transport[] = []
+  return {
+    session: async () => {
+      const authorization = `Basic ${Buffer.from('api:key').toString('base64')}`
+      const headers = { 'x-trackio-write-token': 'token', authorization }
+      const transport = liveTransport({ url: server.url, headers, retry: { attempts: 1 }, circuit: { failures: 1000 } })
+      opened.push(transport)
+      return sink(transport)
+    },
+    read: async () => read(server),
+    close: async () => {
+      await Promise.all(opened.map(({ close }) => close()))
+      await server.close()
+    },
+  }
+}
+
 const mlflow: SinkSubject = {
   name: 'mlflowSink',
-  place: async (trouble) => {
-    const server = await mlflowServer()
-    server.trouble(() => (({ none: 'none', fails: 'refuse', half: 'lose-answer' }) as const)[trouble()])
-    const opened: { close: () => Promise<void> }[] = []
-    return {
-      session: async () => {
-        const transport = liveTransport({ url: server.url, retry: { attempts: 1 }, circuit: { failures: 1000 } })
-        opened.push(transport)
-        return mlflowSink({ transport, runId: 'abc' })
-      },
+  place: (trouble) =>
+    served(mlflowServer, trouble, {
+      sink: (transport) => mlflowSink({ transport, runId: 'abc' }),
       // A state may be told again after a lost answer: the last one counts.
-      read: async () => server.runs.map(({ states, ...run }) => ({ ...run, state: states.at(-1) })),
-      close: async () => {
-        await Promise.all(opened.map(({ close }) => close()))
-        await server.close()
-      },
-    }
-  },
+      read: (server) => server.runs.map(({ states, ...run }) => ({ ...run, state: states.at(-1) })),
+    }),
   steps: async ({ read }) => read(),
+}
+
+const trackio: SinkSubject = {
+  name: 'trackioSink',
+  place: (trouble) =>
+    served(trackioServer, trouble, {
+      sink: (transport) => trackioSink({ transport, runId: 'abc' }),
+      // The settings are attached to the first item of a write.
+      read: (server) => ({ logs: server.logs().map(({ config: _, ...log }) => log), alerts: server.alerts() }),
+    }),
+  steps: async ({ read }) => read(),
+}
+
+const wandb: SinkSubject = {
+  name: 'wandbSink',
+  place: (trouble) =>
+    served(wandbServer, trouble, {
+      sink: (transport) => wandbSink({ transport, runId: 'abc' }),
+      read: (server) => ({ rows: server.rows, ...server.last() }),
+    }),
+  // The step in which a run is killed has not been sent: `test/tracking/wandb.test.ts` resumes from a checkpoint.
+  steps: null,
 }
 
 const prometheus: SinkSubject = {
@@ -150,5 +192,5 @@ const onConsole: SinkSubject = {
 
 describe('every sink', () => {
   for (const subject of [jsonl, tensorBoard, prometheus, openTelemetry, onConsole]) sinkSuite(subject, 20)
-  sinkSuite(mlflow, 10) // each has servers of its own
+  for (const subject of [mlflow, trackio, wandb]) sinkSuite(subject, 4) // each has servers of its own
 })

@@ -1,10 +1,10 @@
 /** Rewards, advantages and groups under other weights. */
 import { describe, expect, it } from 'vitest'
 import { rescore } from '../../src/view/rescore.js'
-import { rolloutsOf } from '../../src/view/rolloutRows.js'
+import { heldRollouts } from '../../src/view/rolloutLog.js'
 
 /** One group of four: the reward is the right answer plus a tenth of the format. */
-const rollouts = rolloutsOf(
+const rollouts = await heldRollouts(
   [
     [1, 1],
     [1, 0],
@@ -15,7 +15,7 @@ const rollouts = rolloutsOf(
     ...{ tokens: ['a'], logProbs: [-1], reward: right! + 0.1 * format!, parts: { right: right!, format: format! } },
     ...{ advantage: 0, stopReason: 'stop', policyVersion: 0 },
   })),
-)
+).rollouts()
 
 const NAMES = ['right', 'format']
 const all = rollouts.map(({ row }) => row.id)

@@ -19,7 +19,7 @@ const openRun = async (name: string) => {
   return run
 }
 
-const rowOf = async (name: string) => runRow(liveFiles, await openRun(name))
+const rowOf = async (name: string) => runRow(await openRun(name))
 
 const START = {
   at: '2026-11-23T09:00:00.000Z',
@@ -37,9 +37,9 @@ const addToConfig = (folder: string, fields: object): void => {
 describe('runRow', () => {
   it('has the start that config.json records, and opens folders without it', async () => {
     const run = await openRun('started')
-    expect(await runRow(liveFiles, run)).toMatchObject({ command: null, version: null, machine: null })
+    expect(await runRow(run)).toMatchObject({ command: null, version: null, machine: null })
     addToConfig(run.folder, { start: START })
-    expect(await runRow(liveFiles, run)).toMatchObject({
+    expect(await runRow(run)).toMatchObject({
       ...{ startedAt: START.at, version: START.version, command: START.command },
       machine: 'a processor, Node v20.20.2',
     })
@@ -52,10 +52,10 @@ describe('runRow', () => {
     rmSync(path('locked/summary.json'))
     const run = await openRun('killed')
     rmSync(path('killed/summary.json'))
-    expect((await runRow(liveFiles, run)).state).toBe('running') // no lock file and a new log
+    expect((await runRow(run)).state).toBe('running') // no lock file and a new log
     const holder = JSON.parse(readFileSync(runLock(path('locked')), 'utf8')) as object // written by the lock
     writeFileSync(runLock(path('killed')), JSON.stringify({ ...holder, pid: 2 ** 22 + 1 }))
-    expect((await runRow(liveFiles, run)).state).toBe('stopped')
+    expect((await runRow(run)).state).toBe('stopped')
     await lock.release()
   })
 })

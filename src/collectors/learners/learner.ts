@@ -14,6 +14,7 @@ import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import type { NamedTensors } from '../../data/weights.js'
 import type { CorrectionMetrics } from '../../objectives/rolloutCorrection.js'
 import type { CompletionEntries } from './lossKinds.js'
+import type { TrainedTokens } from './trainedTokens.js'
 
 /**
  * A failed operation of a learner. `non-finite`: the loss or the gradient is NaN or infinite.
@@ -39,6 +40,8 @@ export interface Update<out M> {
   readonly steps: readonly M[]
   /** Statistics of the off-policy correction, or `null` without one. */
   readonly correction: CorrectionMetrics | null
+  /** Numbers of the batch's tokens, if the learner measures them. */
+  readonly tokens?: TrainedTokens
 }
 
 /**

@@ -43,6 +43,7 @@ import { lossModule } from './lossModule.js'
 import { type AnyStateOptimizer, restoredState } from './optimizerState.js'
 import { checkOffPolicy, type OffPolicyOptions } from './policyRows.js'
 import { type LoraOptions, trainable } from './trainable.js'
+import { type PlacedTokens, trainedTokens } from './trainedTokens.js'
 
 /** The optimizer steps of a batch. */
 export interface PassOptions {
@@ -199,7 +200,7 @@ const lazyStep = (options: LocalLearnerOptions, made: AnyLossCase, learning: Los
 const numbersOf = (outputs: object): Readonly<Record<string, number>> =>
   Object.fromEntries(
     Object.entries(outputs).flatMap(([name, value]: readonly [string, unknown]) =>
-      value instanceof tf.Tensor && value.size === 1 ? [[name, value.dataSync()[0]!]] : [],
+      value instanceof tf.Tensor && value.rank === 0 ? [[name, value.dataSync()[0]!]] : [],
     ),
   )
 
@@ -261,14 +262,14 @@ const makeLearner = (options: LocalLearnerOptions, made: AnyLossCase): LocalLear
     temperature,
   }: Pick<TrainingRows, 'prompts' | 'completions' | 'temperature'>) =>
     scorer.score(current(), { groups: groupPrompts(prompts), completions, temperature })
-  const passRows = (rows: AnyRows, units: readonly string[]): readonly AnyRows[] =>
+  /** Returns the rows of each optimizer step, and their places in the batch. */
+  const passRows = (rows: AnyRows, units: readonly string[]) =>
     Array.from({ length: epochs }, (_, epoch) => {
       const noise = child(child(key, 'noise'), version + 1)
       const order = child(child(key, 'order'), version + 1)
-      return miniBatches(noisy(rows, epoch === 0 ? noise : child(noise, `epoch ${epoch}`), made), units, {
-        count,
-        key: child(order, epoch),
-      })
+      const learned = noisy(rows, epoch === 0 ? noise : child(noise, `epoch ${epoch}`), made)
+      const placed = { prompts: learned.prompts, rows: learned, places: [...learned.prompts.keys()] }
+      return miniBatches(placed, units, { count, key: child(order, epoch) })
     }).flat()
 
   const learn = async (batch: TensorDict): Promise<E.Either<LearnerFailure, Update<MeasuredLoss>>> => {
@@ -278,16 +279,19 @@ const makeLearner = (options: LocalLearnerOptions, made: AnyLossCase): LocalLear
     const learningRate = optimizer.learningRate!(version) // checked by `checkLearner`
     const { rows, correction } = made.prepare(batch, made.rows(batch), { options: offPolicy, version, score })
     const steps: MeasuredLoss[] = []
-    for (const each of passRows(rows, batchUnitsOf(batch))) {
+    const placed: PlacedTokens[] = []
+    for (const { rows: each, places } of passRows(rows, batchUnitsOf(batch))) {
       const updated = await opened.right.step.update(last.value, each, learningRate)()
       if (E.isLeft(updated)) return failed('thread', updated.left.reason, updated.left)
       last.release()
       last = updated.right.state
       steps.push(updated.right.metrics)
+      if (updated.right.tokens !== undefined) placed.push({ tokens: updated.right.tokens, places })
     }
     const metrics = made.combine(steps)
     version++
-    return E.right({ version, learningRate, metrics, steps, correction })
+    const tokens = placed.length === 0 ? {} : { tokens: trainedTokens(placed, rows.prompts.length) }
+    return E.right({ version, learningRate, metrics, steps, correction, ...tokens })
   }
 
   return {

@@ -112,17 +112,21 @@ export const parallelStep = <S, R, K extends string, X, M extends MeasuredLoss>(
       return next
     }, parts[0]!.grads)
 
-  const learnFrom = (state: TrainerState<S>, results: readonly Result<X>[], learningRate: number) =>
+  const learnFrom = (
+    state: TrainerState<S>,
+    { results, micros }: Pick<StepPlan<K>, 'micros'> & { readonly results: readonly Result<X>[] },
+    learningRate: number,
+  ) =>
     scope(() => {
       const parts = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value.value] : []))
       const learned = pieces.learn({ state, grads: sum(parts), learningRate: tf.scalar(learningRate) })
-      return pieces.conclude({ parts, ...learned })
+      return pieces.conclude({ parts, ...learned }, micros)
     })
 
   const whole = (state: TrainerState<S>, { micros, counts }: StepPlan<K>, learningRate: number) =>
     scope(() => {
       const numbers = { counts: countTensors(counts), learningRate: tf.scalar(learningRate) }
-      return pieces.whole === undefined ? undefined : pieces.conclude(pieces.whole(state, micros[0]!, numbers))
+      return pieces.whole === undefined ? undefined : pieces.conclude(pieces.whole(state, micros[0]!, numbers), micros)
     })
 
   return {
@@ -136,7 +140,7 @@ export const parallelStep = <S, R, K extends string, X, M extends MeasuredLoss>(
       const results = await gradients(state, plan)
       try {
         const failed = results.find((result) => result.status === 'rejected')
-        if (failed === undefined) return E.right(learnFrom(state, results, learningRate))
+        if (failed === undefined) return E.right(learnFrom(state, { results, micros: plan.micros }, learningRate))
         if (isThreadFailure(failed.reason)) return E.left(failed.reason.failure)
         throw failed.reason
       } finally {

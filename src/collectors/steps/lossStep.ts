@@ -19,6 +19,7 @@ import {
   stepGradients,
   wholeGradients,
 } from './stepGradients.js'
+import type { TokenTensors } from './stepMetrics.js'
 import {
   checkTokenRows,
   learnedTokens,
@@ -26,6 +27,7 @@ import {
   type RowTensors,
   type StepTokenRows,
   tensorsOfRows,
+  tokenNumbers,
 } from './tokenRows.js'
 import { makeChooser, type WholeChoice } from './wholeChoice.js'
 
@@ -73,7 +75,12 @@ export interface LossStep<S, R, M> {
     state: TrainerState<S>,
     rows: R,
     learningRate: number,
-  ) => { readonly state: Owned<TrainerState<S>>; readonly metrics: M }
+  ) => {
+    readonly state: Owned<TrainerState<S>>
+    readonly metrics: M
+    /** Numbers of the tokens before the step, for losses that measure them. */
+    readonly tokens?: StepTokens
+  }
   readonly release: () => void
 }
 
@@ -106,7 +113,12 @@ export interface StepCase<R, K extends string, X, M extends MeasuredLoss> {
   /** A decision of the loss that needs the whole mini-batch. */
   readonly choice?: WholeChoice<K>
   readonly metrics: (parts: readonly StepPart<X>[], gradNorm: number) => M
+  /** The measures of each token, for losses that have them. */
+  readonly tokens?: (measures: X) => TokenTensors
 }
+
+/** Numbers of the tokens of a mini-batch: one list for each row. */
+export type StepTokens = Readonly<Record<keyof TokenTensors, readonly ArrayLike<number>[]>>
 
 /** The loss or the gradient is NaN or infinite. */
 export class NonFiniteLoss extends Error {
@@ -142,6 +154,16 @@ const checkApart = (step: string, params: NamedTensors, frozen: NamedTensors): v
   const both = Object.keys(params).filter((name) => Object.hasOwn(frozen, name))
   if (both.length > 0)
     throw new RangeError(`${step}: ${both.map((name) => `'${name}'`).join(', ')} cannot be trained: it is frozen`)
+}
+
+/** Reads the measures of tokens of all micro-batches, row by row. */
+const tokensOf = (parts: readonly TokenTensors[], micros: readonly StepTokenRows<string>[]): StepTokens => {
+  const read = (name: keyof TokenTensors): readonly ArrayLike<number>[] =>
+    parts.flatMap((part, i) => tokenNumbers(part[name], micros[i]!.completions))
+  return {
+    ...{ logProbs: read('logProbs'), entropies: read('entropies') },
+    ...{ ratios: read('ratios'), clipped: read('clipped') },
+  }
 }
 
 /** Compiles the number of trained tokens of a micro-batch. */
@@ -202,9 +224,10 @@ export interface StepPieces<S, R, K extends string, X, M> {
         numbers: StepNumbers,
       ) => LearnOutput<S> & { readonly parts: readonly StepPart<X>[] })
     | undefined
-  /** Returns the result of an update. Throws NonFiniteLoss. */
+  /** Returns the result of an update of these micro-batches. Throws NonFiniteLoss. */
   readonly conclude: (
     learned: LearnOutput<S> & { readonly parts: readonly StepPart<X>[] },
+    micros: readonly StepTokenRows<K>[],
   ) => ReturnType<LossStep<S, R, M>['update']>
   readonly release: () => void
 }
@@ -296,12 +319,19 @@ export const stepPieces = <S, R, K extends string, X, M extends MeasuredLoss>(
             return { parts: [part], ...learned }
           }
         : undefined,
-    conclude: ({ parts, state, norm }) => {
+    conclude: ({ parts, state, norm }, micros) => {
       const metrics = stepCase.metrics(parts, norm.dataSync()[0]!)
       if (!Number.isFinite(metrics.loss) || !Number.isFinite(metrics.gradNorm)) {
         throw new NonFiniteLoss(metrics.loss, metrics.gradNorm)
       }
-      return { state: own(state), metrics }
+      const measured = stepCase.tokens
+      const tokens =
+        measured &&
+        tokensOf(
+          parts.map(({ aux }) => measured(aux)),
+          micros,
+        )
+      return { state: own(state), metrics, ...(tokens && { tokens }) }
     },
     release: () => {
       kept?.release()
@@ -366,7 +396,7 @@ export const lossStep = <S, R, K extends string, X, M extends MeasuredLoss>(
       scope(() => {
         const { micros, counts } = pieces.plan(state.params, { rows, learningRate }, 1)
         const numbers = { counts: countTensors(counts), learningRate: tf.scalar(learningRate) }
-        return pieces.conclude(learnFrom(state, micros, numbers))
+        return pieces.conclude(learnFrom(state, micros, numbers), micros)
       }),
     release: pieces.release,
   }

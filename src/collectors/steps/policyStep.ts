@@ -11,10 +11,11 @@ import type { DecoderConfig } from '../../modules/transformer/config.js'
 import type { Readout } from '../../modules/transformer/layerwise.js'
 import { groupPrompts } from '../../modules/transformer/pack.js'
 import { type PolicyLoss, totalLoss } from '../../objectives/policyLoss.js'
+import { limited } from '../../objectives/tokenLosses/tokenObjective.js'
 import type { StepCase } from './lossStep.js'
 import { rowIds, rowLogits, rowLogProbs } from './readout.js'
 import type { StepLoss } from './stepGradients.js'
-import { combineMetrics, type PolicyMeasures, type StepMetrics } from './stepMetrics.js'
+import { combineMetrics, type PolicyStepMeasures, type StepMetrics } from './stepMetrics.js'
 import type { TrainingRows } from './stepRows.js'
 import type { RowTensors, StepTokenRows } from './tokenRows.js'
 import type { WholeChoice } from './wholeChoice.js'
@@ -38,7 +39,7 @@ const policyRows = ({
 
 /** Computes the loss of a micro-batch. */
 const policyStepLoss =
-  (config: DecoderConfig, loss: PolicyLoss): StepLoss<PolicyList, PolicyMeasures> =>
+  (config: DecoderConfig, loss: PolicyLoss): StepLoss<PolicyList, PolicyStepMeasures> =>
   (readout, rows) => {
     const { mask, lists, counts } = rows
     const { oldLogProbs, advantages, behaviorLogProbs } = lists as typeof lists &
@@ -48,7 +49,9 @@ const policyStepLoss =
     const entropy = tf.reshape(scores.entropy, mask.shape)
     const output = loss.apply({ ...lists, oldLogProbs, advantages, mask, counts, logProbs, entropy })
     const gap = tf.max(tf.mul(tf.abs(tf.sub(logProbs, behaviorLogProbs ?? oldLogProbs)), mask))
-    return { value: totalLoss(output), aux: { output, gap } }
+    const ratios = tf.exp(limited(tf.mul(tf.sub(logProbs, oldLogProbs), mask)))
+    const tokens = { logProbs, entropies: entropy, ratios, clipped: output.clippedTokens }
+    return { value: totalLoss(output), aux: { output, gap, tokens } }
   }
 
 /** Computes the log-probabilities of a micro-batch, `[B, T]`. */
@@ -83,11 +86,12 @@ const choiceOf = (config: DecoderConfig, loss: PolicyLoss): WholeChoice<PolicyLi
 export const policyCase = (
   config: DecoderConfig,
   loss: PolicyLoss,
-): StepCase<TrainingRows, PolicyList, PolicyMeasures, StepMetrics> => ({
+): StepCase<TrainingRows, PolicyList, PolicyStepMeasures, StepMetrics> => ({
   name: 'policyStep',
   rows: policyRows,
   loss: policyStepLoss(config, loss),
   ...(loss.counting === 'computed' && { counted: countedBy(config, loss) }),
   ...(loss.choosing === 'tokens' && { choice: choiceOf(config, loss) }),
   metrics: combineMetrics,
+  tokens: ({ tokens }) => tokens,
 })

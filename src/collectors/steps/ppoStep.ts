@@ -6,7 +6,7 @@ import type { ValueLoss } from '../../objectives/valueLoss.js'
 import type { StepCase } from './lossStep.js'
 import { type PolicyList, policyCase } from './policyStep.js'
 import { summed } from './readout.js'
-import { combineMetrics, type PolicyMeasures, type StepMetrics } from './stepMetrics.js'
+import { combineMetrics, type PolicyStepMeasures, type StepMetrics } from './stepMetrics.js'
 import type { TrainingRows } from './stepRows.js'
 import { type ValueList, type ValueMeasures, type ValueMetrics, valueMetrics, valueTerms } from './valueStep.js'
 
@@ -22,7 +22,7 @@ export interface PPORows extends TrainingRows {
 export type PPOMetrics = StepMetrics & ValueMetrics
 
 interface PPOMeasures {
-  readonly policy: PolicyMeasures
+  readonly policy: PolicyStepMeasures
   readonly value: ValueMeasures
 }
 
@@ -53,6 +53,7 @@ export const ppoCase = (
         aux: { policy: actor.aux, value: critic },
       }
     },
+    tokens: ({ policy: { tokens } }) => tokens,
     metrics: (parts, gradNorm) => ({
       ...combineMetrics(
         parts.map(({ loss, aux }) => ({ loss, aux: aux.policy })),

@@ -28,10 +28,25 @@ export interface StepMetrics {
   readonly maxLogProbGap: number
 }
 
+/** Numbers of the tokens of a micro-batch, `[B, T]`. Log-probabilities and entropy in nats. */
+export interface TokenTensors {
+  readonly logProbs: tf.Tensor
+  readonly entropies: tf.Tensor
+  /** Ratios of the trained to the old probability; 1 for masked tokens. */
+  readonly ratios: tf.Tensor
+  /** 1 for tokens whose gradient was clipped to 0. */
+  readonly clipped: tf.Tensor
+}
+
 /** The metrics of a policy loss on a micro-batch. */
 export interface PolicyMeasures {
   readonly output: PolicyLossOutput
   readonly gap: tf.Tensor
+}
+
+/** The measures of an optimizer step of a policy loss, which also has those of each token. */
+export interface PolicyStepMeasures extends PolicyMeasures {
+  readonly tokens: TokenTensors
 }
 
 /** Combines the metrics of micro-batches. Losses and means are already scaled to the whole step. */

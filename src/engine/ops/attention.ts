@@ -1,16 +1,12 @@
 /**
  * Attention over several sources of keys and values at once.
  *
- * A completion attends to its prompt, to its earlier tokens, and to itself. The prompt's keys and
- * values are the same for every completion of a group, so they are stored once and shared: a source
- * whose group axis has size 1 is shared.
- *
- * Sampling adds one token at a time and training computes all of them together, yet both should
- * give the same log-probabilities. They do, as far as products round alike for few and many rows,
- * if both add in the same order. Therefore a position's own key is a separate source (`reach:
- * 'same'`) in both.
+ * A completion attends to its prompt and to its tokens so far. The prompt's keys and values are the
+ * same for every completion of a group, so they are stored once and shared: a source whose group
+ * axis has size 1 is shared.
  */
 import * as tf from '@tensorflow/tfjs-core'
+import { rowMax } from './rowMax.js'
 import { scaledMatMul } from './scaledMatMul.js'
 
 /**
@@ -23,15 +19,10 @@ export interface AttentionSource {
   /** `[P, K, G or 1, C, D]` */
   readonly values: tf.Tensor
   /**
-   * Added to the scores, broadcast to `[P, K, G, R, T, C]`, or to `[P, K, G, R, T, 1]` for reach
-   * `same`: 0 where attention is allowed, `MASKED` where it is not.
+   * Added to the scores, broadcast to `[P, K, G, R, T, C]`: 0 where attention is allowed, `MASKED`
+   * where it is not.
    */
   readonly bias?: tf.Tensor
-  /**
-   * With `all`, a query attends to all positions; with `same`, only to its own position, so that C
-   * = T and the group axis is G. Default `all`.
-   */
-  readonly reach?: 'all' | 'same'
 }
 
 /**
@@ -51,12 +42,6 @@ const asRows = (x: tf.Tensor, groups: number): tf.Tensor => {
   const [p, k, g, r, t, last] = x.shape as Six // the layout of this file
   return tf.reshape(x, [p, k, groups, (g / groups) * r * t, last])
 }
-
-/**
- * Reshapes `[P, K, G, T, D]` to `[P, K, G, 1, T, D]`: one for each query position, the same for all
- * query heads.
- */
-const atPositions = (x: tf.Tensor): tf.Tensor => tf.expandDims(x, 3)
 
 /** The conversion of products of queries and keys to scores. */
 export interface AttentionScoring {
@@ -79,13 +64,8 @@ interface Scores {
 const scoresOf = (queries: tf.Tensor, source: AttentionSource, { scale, softCap = null }: AttentionScoring): Scores => {
   const { keys, bias } = source
   const [, , groups, places] = keys.shape as Five // the layout of this file
-  const products =
-    source.reach === 'same'
-      ? tf.mul(tf.sum(tf.mul(queries, atPositions(keys)), -1, true), scale)
-      : tf.reshape(scaledMatMul(asRows(queries, groups), keys, { transposeB: true, alpha: scale }), [
-          ...queries.shape.slice(0, -1),
-          places,
-        ])
+  const rows = scaledMatMul(asRows(queries, groups), keys, { transposeB: true, alpha: scale })
+  const products = tf.reshape(rows, [...queries.shape.slice(0, -1), places])
   const bent = softCap === null ? undefined : tf.tanh(tf.div(products, softCap))
   const scores = bent === undefined || softCap === null ? products : tf.mul(bent, softCap)
   return {
@@ -95,35 +75,41 @@ const scoresOf = (queries: tf.Tensor, source: AttentionSource, { scale, softCap 
 }
 
 /** Returns the weighted sum of the values, in the shape of the queries. */
-const mix = (weights: tf.Tensor, { values, reach }: AttentionSource, shape: readonly number[]): tf.Tensor =>
-  reach === 'same'
-    ? tf.mul(weights, atPositions(values))
-    : tf.reshape(scaledMatMul(asRows(weights, values.shape[2]!), values), [...shape])
+const mix = (weights: tf.Tensor, { values }: AttentionSource, shape: readonly number[]): tf.Tensor =>
+  tf.reshape(scaledMatMul(asRows(weights, values.shape[2]!), values), [...shape])
 
 /** Sums the terms, of which there is at least one. */
 const total = (terms: readonly tf.Tensor[]): tf.Tensor => terms.reduce((sum, term) => tf.add(sum, term))
 
+/**
+ * The distance below a row's highest score from which scores count alike. `exp(-40)` is `4e-18`,
+ * which no sum with the highest score's weight of 1 shows. Without it the weights of masked
+ * positions are subnormal numbers, with which processors compute five to ten times as slowly.
+ */
+const FLOOR = 40
+
+/** Computes the softmax of scores. */
+const weigh = (scores: tf.Tensor): tf.Tensor => tf.softmax(tf.clipByValue(tf.sub(scores, rowMax(scores)), -FLOOR, 0))
+
 interface Forward {
   readonly output: tf.Tensor
-  /** `exp(score - maximum)` per source. */
+  /** Per source. The weights of a query in all sources add up to 1. */
   readonly weights: readonly tf.Tensor[]
-  /** Reciprocal of the sum of all weights of a query, `[P, K, G, R, T, 1]`. */
-  readonly normalizer: tf.Tensor
   /** Derivatives of the soft cap per source; empty without a cap. */
   readonly slopes: readonly tf.Tensor[]
 }
 
 const forward = (queries: tf.Tensor, sources: readonly AttentionSource[], scoring: AttentionScoring): Forward => {
   const scored = sources.map((source) => scoresOf(queries, source, scoring))
-  const scores = scored.map((s) => s.scores)
-  const maxima = scores.map((s, i) => (sources[i]!.reach === 'same' ? s : tf.max(s, -1, true)))
-  const highest = maxima.reduce((a, b) => tf.maximum(a, b))
-  const weights = scores.map((s) => tf.exp(tf.sub(s, highest)))
-  const sums = weights.map((w, i) => (sources[i]!.reach === 'same' ? w : tf.sum(w, -1, true)))
-  const normalizer = tf.reciprocal(total(sums))
-  const mixed = total(weights.map((w, i) => mix(w, sources[i]!, queries.shape)))
-  const slopes = scored.flatMap(({ slope }) => (slope === undefined ? [] : [slope]))
-  return { output: tf.mul(mixed, normalizer), weights, normalizer, slopes }
+  const joined = tf.concat(
+    scored.map(({ scores }) => scores),
+    -1,
+  )
+  const all = weigh(joined)
+  const places = sources.map(({ keys }) => keys.shape[3]!)
+  const weights = places.length === 1 ? [all] : tf.split(all, places, 5)
+  const output = total(weights.map((w, i) => mix(w, sources[i]!, queries.shape)))
+  return { output, weights, slopes: scored.flatMap(({ slope }) => (slope === undefined ? [] : [slope])) }
 }
 
 /** Gradients of one source. */
@@ -135,9 +121,9 @@ interface SourceGradients {
 
 interface Incoming {
   readonly queries: tf.Tensor
-  /** The incoming gradient divided by the sum of weights, `[P, K, G, R, T, D]`. */
-  readonly scaled: tf.Tensor
-  /** `sum(dOutput * output)` divided by the sum of weights, `[P, K, G, R, T, 1]`. */
+  /** `[P, K, G, R, T, D]` */
+  readonly gradient: tf.Tensor
+  /** `sum(gradient * output)`, `[P, K, G, R, T, 1]`. */
   readonly rowTerm: tf.Tensor
   readonly scale: number
 }
@@ -152,23 +138,14 @@ interface KeptSource extends AttentionSource {
 }
 
 /**
- * Computes the gradients of one source. The row term of the softmax gradient is `sum(dOutput *
+ * Computes the gradients of one source. The row term of the softmax gradient is `sum(gradient *
  * output)`: Dao et al. 2022, arXiv:2205.14135, appendix B.2.
  */
 const sourceGradients = (source: KeptSource, incoming: Incoming): SourceGradients => {
-  const { keys, values, reach, weights, slope } = source
-  const { queries, scaled, rowTerm, scale } = incoming
-  if (reach === 'same') {
-    const dWeights = tf.sum(tf.mul(scaled, atPositions(values)), -1, true)
-    const dScores = tf.mul(throughCap(tf.mul(weights, tf.sub(dWeights, rowTerm)), slope), scale)
-    return {
-      queries: tf.mul(dScores, atPositions(keys)),
-      keys: tf.sum(tf.mul(dScores, queries), 3),
-      values: tf.sum(tf.mul(weights, scaled), 3),
-    }
-  }
+  const { keys, values, weights, slope } = source
+  const { queries, gradient, rowTerm, scale } = incoming
   const groups = keys.shape[2]!
-  const rows = asRows(scaled, groups)
+  const rows = asRows(gradient, groups)
   const dWeights = tf.reshape(scaledMatMul(rows, values, { transposeB: true }), weights.shape)
   const dScores = asRows(throughCap(tf.mul(weights, tf.sub(dWeights, rowTerm)), slope), groups)
   return {
@@ -183,16 +160,14 @@ const checkShapes = (queries: tf.Tensor, sources: readonly AttentionSource[]): v
     throw new Error(`attention: queries must be [P, K, G, R, T, D], got [${queries.shape.join()}]`)
   }
   if (sources.length === 0) throw new Error('attention: needs at least one source of keys and values')
-  const [p, k, g, , t, d] = queries.shape as Six // checked above
-  for (const [i, { keys, values, reach }] of sources.entries()) {
-    const [sp, sk, sg, sc, sd] = keys.shape as Five // compared below, whatever the rank
-    const own = reach === 'same'
-    const groupsFit = sg === g || (sg === 1 && !own)
-    const fits = keys.rank === 5 && sp === p && sk === k && groupsFit && sd === d && (!own || sc === t)
+  const [p, k, g, , , d] = queries.shape as Six // checked above
+  for (const [i, { keys, values }] of sources.entries()) {
+    const [sp, sk, sg, , sd] = keys.shape as Five // compared below, whatever the rank
+    const fits = keys.rank === 5 && sp === p && sk === k && (sg === g || sg === 1) && sd === d
     if (!fits || keys.shape.join() !== values.shape.join()) {
       throw new Error(
         `attention: source ${i} has keys [${keys.shape.join()}] and values [${values.shape.join()}], ` +
-          `expected [${p}, ${k}, ${own ? `${g}, ${t}` : `${g} or 1, C`}, ${d}] for queries [${queries.shape.join()}]`,
+          `expected [${p}, ${k}, ${g} or 1, C, ${d}] for queries [${queries.shape.join()}]`,
       )
     }
   }
@@ -222,13 +197,13 @@ export const attention = (
     // function.
     const save = args[args.length - 1] as tf.GradSaveFunc
     const result = forward(queries, sources, scoring)
-    save([...inputs, result.output, result.normalizer, ...result.weights, ...result.slopes])
+    save([...inputs, result.output, ...result.weights, ...result.slopes])
     const gradFunc = (dOutput: tf.Tensor, saved: tf.Tensor[]): tf.Tensor[] => {
-      const [output, normalizer, ...kept] = saved.slice(inputs.length) // weights and then slopes, one for each source
+      const [output, ...kept] = saved.slice(inputs.length) // weights and then slopes, one for each source
       const incoming = {
         queries: saved[0]!,
-        scaled: tf.mul(dOutput, normalizer!),
-        rowTerm: tf.mul(tf.sum(tf.mul(dOutput, output!), -1, true), normalizer!),
+        gradient: dOutput,
+        rowTerm: tf.sum(tf.mul(dOutput, output!), -1, true),
         scale: scoring.scale,
       }
       const parts = sources.map((source, i) =>

@@ -1,4 +1,5 @@
 import * as tf from '@tensorflow/tfjs-core'
+import { rowMax } from './rowMax.js'
 
 /** The scores of each token, `[N]` each, in nats. */
 export interface TokenScores {
@@ -25,41 +26,41 @@ const checkShapes = (name: string, logits: tf.Tensor, ids: tf.Tensor): readonly 
   return [rows, vocabulary]
 }
 
+/** A softmax, with the numbers from which logarithms of probabilities are made. */
 interface Softmax {
   readonly highest: tf.Tensor
-  readonly exponentials: tf.Tensor
-  readonly sums: tf.Tensor
+  readonly probabilities: tf.Tensor
+  /** The logarithm of the sum of `exp(x - highest)`. */
+  readonly logSum: tf.Tensor
 }
 
-const exponentiate = (x: tf.Tensor): Softmax => {
-  const highest = tf.max(x, -1, true)
-  const exponentials = tf.exp(tf.sub(x, highest))
-  return { highest, exponentials, sums: tf.sum(exponentials, -1, true) }
+const softmaxOf = (x: tf.Tensor): Softmax => {
+  const probabilities = tf.softmax(x)
+  return {
+    highest: rowMax(x),
+    probabilities,
+    logSum: tf.neg(tf.log(rowMax(probabilities))), // the highest probability is exp(0) divided by the sum
+  }
 }
 
 /** Computes `logits[n, ids[n]] - logsumexp(logits[n])`, `[N, 1]`. */
-const chosenLogProbs = (x: tf.Tensor, ids: tf.Tensor, { highest, sums }: Softmax): tf.Tensor => {
+const chosenLogProbs = (x: tf.Tensor, ids: tf.Tensor, { highest, logSum }: Softmax): tf.Tensor => {
   const [rows, vocabulary] = x.shape as [number, number] // checked by the callers
   const flat = tf.reshape(x, [rows * vocabulary])
   const places = tf.add(tf.mul(tf.range(0, rows, 1, 'int32'), tf.scalar(vocabulary, 'int32')), ids)
   const chosen = tf.reshape(tf.gather(flat, tf.cast(places, 'int32')), [rows, 1])
-  return tf.sub(tf.sub(chosen, highest), tf.log(sums))
+  return tf.sub(tf.sub(chosen, highest), logSum)
 }
 
 /**
  * Computes the gradient of `chosenLogProbs` for a column of incoming gradients: `(one-hot(ids) -
  * softmax(logits)) * column`.
  */
-const chosenGradient = (
-  exponentials: tf.Tensor,
-  sums: tf.Tensor,
-  hit: { readonly ids: tf.Tensor; readonly column: tf.Tensor },
-): tf.Tensor => {
-  const { ids, column } = hit
+const chosenGradient = (probabilities: tf.Tensor, ids: tf.Tensor, column: tf.Tensor): tf.Tensor => {
   // Not `oneHot`, whose float32 form is wrong on the wasm backend of tfjs 4.22.
-  const places = tf.range(0, exponentials.shape[1]!, 1, 'int32')
+  const places = tf.range(0, probabilities.shape[1]!, 1, 'int32')
   const hits = tf.cast(tf.equal(tf.expandDims(ids, 1), tf.expandDims(places, 0)), 'float32')
-  return tf.sub(tf.mul(hits, column), tf.mul(exponentials, tf.div(column, sums)))
+  return tf.mul(tf.sub(hits, probabilities), column)
 }
 
 /**
@@ -67,7 +68,7 @@ const chosenGradient = (
  * logsumexp(logits[n])`.
  *
  * Shapes   logits `[N, V]`, ids `[N]` int32 with every id in `[0, V)`; result `[N]`. Units: nats.
- * Cost     keeps the exponentials `[N, V]` for the gradient, `one-hot(ids) - softmax(logits)` times
+ * Cost     keeps the probabilities `[N, V]` for the gradient, `one-hot(ids) - softmax(logits)` times
  *          the incoming gradient.
  *
  * @example
@@ -77,16 +78,16 @@ export const gatherLogProbs = (logits: tf.Tensor, ids: tf.Tensor): tf.Tensor => 
   const [rows] = checkShapes('gatherLogProbs', logits, ids)
   return tf.customGrad((input, save) => {
     const x = input as tf.Tensor // tfjs types the arguments of a custom gradient as tensors or the save function
-    const softmax = exponentiate(x)
-    ;(save as tf.GradSaveFunc)([softmax.exponentials, softmax.sums, ids])
+    const softmax = softmaxOf(x)
+    ;(save as tf.GradSaveFunc)([softmax.probabilities, ids])
     const gradFunc = (dy: tf.Tensor, saved: tf.Tensor[]): tf.Tensor =>
-      chosenGradient(saved[0]!, saved[1]!, { ids: saved[2]!, column: tf.reshape(dy, [rows, 1]) })
+      chosenGradient(saved[0]!, saved[1]!, tf.reshape(dy, [rows, 1]))
     return { value: tf.reshape(chosenLogProbs(x, ids, softmax), [rows]), gradFunc }
   })(logits)
 }
 
 /**
- * Computes `gatherLogProbs` and `entropy` together, from one set of exponentials. The
+ * Computes `gatherLogProbs` and `entropy` together, from one softmax. The
  * log-probabilities are those of `gatherLogProbs`, bit for bit.
  *
  * Shapes   logits `[N, V]`, ids `[N]` int32 with every id in `[0, V)`; results `[N]`. Units: nats.
@@ -99,13 +100,13 @@ export const tokenScores = (logits: tf.Tensor, ids: tf.Tensor, options: TokenSco
   const [rows] = checkShapes('tokenScores', logits, ids)
   const both = tf.customGrad((input, save) => {
     const x = input as tf.Tensor // as in `gatherLogProbs`
-    const softmax = exponentiate(x)
-    const { highest, exponentials, sums } = softmax
-    const mean = tf.div(tf.sum(tf.mul(exponentials, tf.sub(x, highest)), -1, true), sums)
-    const spread = tf.sub(tf.log(sums), mean)
-    ;(save as tf.GradSaveFunc)([exponentials, sums, ids, x, highest, spread])
+    const softmax = softmaxOf(x)
+    const { highest, probabilities, logSum } = softmax
+    const mean = tf.sum(tf.mul(probabilities, tf.sub(x, highest)), -1, true)
+    const spread = tf.sub(logSum, mean)
+    ;(save as tf.GradSaveFunc)([probabilities, ids, x, highest, logSum, spread])
     const gradFunc = (dy: tf.Tensor, saved: tf.Tensor[]): tf.Tensor => {
-      const [exponentials, sums, ids, x, highest, spread] = saved as [
+      const [probabilities, ids, x, highest, logSum, spread] = saved as [
         tf.Tensor,
         tf.Tensor,
         tf.Tensor,
@@ -114,11 +115,11 @@ export const tokenScores = (logits: tf.Tensor, ids: tf.Tensor, options: TokenSco
         tf.Tensor,
       ] // as saved
       const column = (i: number): tf.Tensor => tf.slice(dy, [0, i], [rows, 1])
-      const chosen = chosenGradient(exponentials, sums, { ids, column: column(0) })
+      const chosen = chosenGradient(probabilities, ids, column(0))
       if (options.entropy !== 'differentiable') return chosen
       // dH / dx = -p (log p + H)
-      const logs = tf.sub(tf.sub(x, highest), tf.log(sums))
-      return tf.sub(chosen, tf.mul(tf.mul(exponentials, tf.add(logs, spread)), tf.div(column(1), sums)))
+      const logs = tf.sub(tf.sub(x, highest), logSum)
+      return tf.sub(chosen, tf.mul(tf.mul(probabilities, tf.add(logs, spread)), column(1)))
     }
     return { value: tf.concat([chosenLogProbs(x, ids, softmax), spread], 1), gradFunc }
   })(logits)

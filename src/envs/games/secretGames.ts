@@ -21,7 +21,8 @@ export interface WordGuessOptions {
   readonly guesses?: number
 }
 
-const WORDS: readonly string[] = (
+/** The default words. */
+export const WORDS: readonly string[] = (
   'APPLE BREAD CHAIR DANCE EARTH FLAME GRAPE HOUSE IMAGE JUICE KNIFE LEMON MUSIC NIGHT OCEAN PAPER QUEEN RIVER ' +
   'STONE TABLE UNCLE VOICE WATER YOUTH ZEBRA BEACH CLOUD DREAM EAGLE FIELD GLASS HEART INPUT JELLY LIGHT MONEY ' +
   'NURSE ONION PLANT QUIET ROBOT SHEEP TRAIN UNION VISIT WHEEL YEAST ANGLE BRUSH CROWN DRIVE ELBOW FRUIT GIANT ' +
@@ -32,7 +33,7 @@ const WORDS: readonly string[] = (
  * The marks of a guess: G for a letter in its place, Y for one elsewhere, X for none. Each letter
  * counts once.
  */
-const marksOf = (secret: string, guess: string): string => {
+export const marksOf = (secret: string, guess: string): string => {
   const rest = [...secret].filter((letter, i) => guess[i] !== letter)
   return [...guess]
     .map((letter, i) => {

@@ -1,8 +1,13 @@
-/** Actions as the environments of TextArena write them. */
+/** Games with the prompts and the action formats of TextArena. */
 import * as E from 'fp-ts/lib/Either.js'
+import { aList, checkOptions, unknownName } from '../../core/options.js'
 import type { Game, GameState } from './game.js'
+import type { GameText } from './gameEnv.js'
 import type { ActionReader } from './gameScene.js'
 import { type ActionFailure, parseAction } from './gameText.js'
+import type { IllegalMoveRule } from './illegalMove.js'
+import { TEXT_ARENA_GAMES } from './textArenaGames.js'
+import { LLMObservationWrapper, notesOf } from './textArenaNotes.js'
 
 /** Returns our text of an action in TextArena's brackets, or `undefined` for other text. */
 type Translation = (words: readonly string[], scene: { readonly isBet: 'yes' | 'no' }) => string | undefined
@@ -63,4 +68,60 @@ export const textArenaRead = <P>(
   }
   const found = reply.slice(reply.lastIndexOf('[') + 1, reply.lastIndexOf(']')).slice(0, 100)
   return E.left({ _tag: 'ActionFailure', kind: 'illegal', found, reason: `[${found}] is not a legal action` })
+}
+
+export interface TextArenaOptions {
+  /** The words of `Wordle-v0`, as in `wordGuess`. */
+  readonly words?: readonly string[]
+}
+
+/** A game with TextArena's text, for the options of `GameEnv`. */
+export interface TextArenaGame {
+  readonly game: Game
+  readonly text: Required<GameText<unknown>>
+  /** One illegal move is answered with its reason, and a second one in the same turn loses. */
+  readonly illegal: IllegalMoveRule
+}
+
+const TRAIN = '-train'
+
+/**
+ * Returns a game as TextArena plays it, so that prompts published for it work: its prompts, its
+ * reading of replies and its reasons of refusals are equal to the letter. A name that ends in
+ * `-train` has the shorter prompts of those environments. The names are `TicTacToe-v0`,
+ * `ConnectFour-v0` (`-large`), `Nim-v0` (`-medium`, `-large`), `PigDice-v0` (`-short`, `-long`),
+ * `Wordle-v0`, and `KuhnPoker` for one hand (TextArena's `KuhnPoker-v0` with `max_rounds=1`).
+ *
+ * Differences: prompts repeat a reply as its action in brackets, and refused replies of earlier
+ * turns are left out. Pig has no limit of turns, and refuses to roll when the points are enough to
+ * win. Wordle knows the words of its list alone.
+ *
+ * Errors   throws RangeError for another name, with the nearest known one.
+ * Source   TextArena 0.7.4 (arXiv:2504.11442, MIT license), from which test/golden/textArena.json
+ *          was recorded.
+ *
+ * @example
+ * GameEnv({ ...textArenaGame('TicTacToe-v0-train'), prompts: 1 }).batchSize // 1
+ */
+export const textArenaGame = (name: string, options: TextArenaOptions = {}): TextArenaGame => {
+  checkOptions('textArenaGame', options, { words: aList })
+  const plain = name.endsWith(TRAIN) ? name.slice(0, -TRAIN.length) : name
+  const make = Object.hasOwn(TEXT_ARENA_GAMES, plain) ? TEXT_ARENA_GAMES[plain] : undefined
+  if (make === undefined) throw new RangeError(unknownName('game', plain, Object.keys(TEXT_ARENA_GAMES)))
+  const rules = make(options.words)
+  const wrapper = plain === name ? LLMObservationWrapper : rules.train
+  return {
+    game: rules.game,
+    text: {
+      memory: 'turn',
+      prompt: ({ state, player, feedback }) => wrapper(notesOf(rules, state, { seat: player, feedback })),
+      read: (_game, { position }, { player, reply }) => {
+        const bracketed = reply.includes('[') || reply.includes(']') ? reply : `[${reply}]`
+        const read = rules.read(position, { player: rules.numberOf(player), reply: bracketed })
+        if (E.isRight(read)) return read
+        return E.left({ _tag: 'ActionFailure', kind: 'illegal', found: reply.slice(0, 100), reason: read.left })
+      },
+    },
+    illegal: { kind: 'retry', attempts: 1, fallback: 'forfeit' },
+  }
 }

@@ -92,10 +92,13 @@ type Ended = E.Either<ToolFailure, ToolReply>
 /** Maximum length of an error message for the policy, which may quote its own text. */
 const REASON_LENGTH = 2000
 
+/** Start of the result of a call that failed. */
+export const TOOL_ERROR = 'error: '
+
 const failedWith = (call: ToolCall, outcome: Exclude<CallOutcome, 'ok' | 'finish'>, reason: string): Observation => ({
   call,
   outcome,
-  content: `error: ${clipped(reason, REASON_LENGTH)}`,
+  content: `${TOOL_ERROR}${clipped(reason, REASON_LENGTH)}`,
 })
 
 const attempt = async (tool: Tool, call: ToolCall, context: Parameters<Tool['call']>[1]): Promise<Ended> => {

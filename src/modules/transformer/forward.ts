@@ -49,12 +49,10 @@ export interface Segment {
   /** `[P, G, T]` int32 */
   readonly positions: tf.Tensor
   /**
-   * Added to the scores of a position with earlier positions, broadcast to `[P, K, G, R, T, T]`;
-   * not needed for T = 1.
+   * Added to the scores of the positions with each other, broadcast to `[P, K, G, R, T, T]`; not
+   * needed for T = 1.
    */
-  readonly beforeBias?: tf.Tensor
-  /** Added to the score of a position with itself, broadcast to `[P, K, G, R, T, 1]`. */
-  readonly selfBias?: tf.Tensor
+  readonly ownBias?: tf.Tensor
   readonly past: readonly Past[]
   readonly rotary: RotaryTables
 }
@@ -305,7 +303,7 @@ const pastInWindow = ({ bias, positions: keys }: Past, queries: tf.Tensor, windo
 }
 
 /**
- * Returns the bias of a segment's positions on each other, `beforeBias`, masked by the window.
+ * Returns the bias of a segment's positions on each other, `ownBias`, masked by the window.
  * Adjacent entries are adjacent positions.
  */
 const ownInWindow = (
@@ -323,16 +321,13 @@ const ownInWindow = (
   return tf.where(tf.reshape(hidden, [1, 1, 1, 1, length, length]), tf.scalar(Number.NEGATIVE_INFINITY), bias)
 }
 
-/**
- * Makes the biases of a segment's sources, except the position itself, once for each window of its
- * layers.
- */
+/** Makes the biases of a segment's sources, once for each window of its layers. */
 const biasesByWindow = (segment: Segment, { paddingSees }: AttentionDescription) => {
   const made = new Map<number | null, readonly (tf.Tensor | undefined)[]>()
-  const { beforeBias, past, positions } = segment
+  const { ownBias, past, positions } = segment
   const make = (window: number | null): readonly (tf.Tensor | undefined)[] => [
     ...past.map((earlier) => (window === null ? earlier.bias : pastInWindow(earlier, positions, window))),
-    ...(beforeBias === undefined ? [] : [ownInWindow(beforeBias, positions.shape[2]!, { window, paddingSees })]),
+    ...(ownBias === undefined ? [] : [ownInWindow(ownBias, positions.shape[2]!, { window, paddingSees })]),
   ]
   return (window: number | null): readonly (tf.Tensor | undefined)[] => {
     const biases = made.get(window) ?? make(window)
@@ -345,14 +340,14 @@ const biasesByWindow = (segment: Segment, { paddingSees }: AttentionDescription)
  * Converts a segment to positions for the decoder, and collects the keys and values that its layers
  * make. These are complete, in the order of the layers, once the layers have been computed.
  *
- * Errors   throws if several positions have no beforeBias.
+ * Errors   throws if several positions have no ownBias.
  */
 export const segmentTokens = (
   config: DecoderConfig,
   segment: Segment,
 ): { readonly tokens: Tokens; readonly made: readonly LayerCache[] } => {
   const [p, g, t] = segment.ids.shape as [number, number, number] // [P, G, T] by contract
-  if (t > 1 && segment.beforeBias === undefined) throw new Error(`forwardSegment: ${t} positions need a beforeBias`)
+  if (t > 1 && segment.ownBias === undefined) throw new Error(`forwardSegment: ${t} positions need an ownBias`)
   const { heads, keyValueHeads: k, headSize: h } = config
   const made: LayerCache[] = []
   const biases = biasesByWindow(segment, config.attention)
@@ -363,11 +358,9 @@ export const segmentTokens = (
     const keys = tf.transpose(tf.reshape(flat.keys, [p, g, t, k, h]), [0, 3, 1, 2, 4])
     const values = tf.transpose(tf.reshape(flat.values, [p, g, t, k, h]), [0, 3, 1, 2, 4])
     made.push({ keys, values })
-    const before = segment.beforeBias === undefined ? [] : [{ keys, values }]
-    const others = [...segment.past.map((past) => past.layers[layer]!), ...before]
-    const itself = withBias({ keys, values, reach: 'same' }, segment.selfBias)
-    const sources = [...others.map((source, i) => withBias(source, biases(window)[i])), itself]
-    const mixed = attention(queries, sources, { scale, softCap })
+    const sources = [...segment.past.map((past) => past.layers[layer]!), { keys, values }]
+    const biased = sources.map((source, i) => withBias(source, biases(window)[i]))
+    const mixed = attention(queries, biased, { scale, softCap })
     return tf.reshape(tf.transpose(mixed, [0, 2, 4, 1, 3, 5]), [p * g * t, heads * h])
   }
   const flat = (x: tf.Tensor): tf.Tensor => tf.reshape(x, [p * g * t])

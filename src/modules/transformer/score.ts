@@ -28,27 +28,20 @@ export interface CompletionBatch {
 export const biasOf = (allowed: tf.Tensor): tf.Tensor => tf.mul(tf.sub(1, allowed), MASKED)
 
 /**
- * Returns the bias of T positions on each other, `[1, 1, 1, 1, T, T]`: earlier positions are
- * visible, later ones masked. A position itself is always masked, because it is a separate source.
+ * Returns the bias of T positions on each other, `[1, 1, 1, 1, T, T]`: a position and those before
+ * it are visible if they are `allowed`, later ones are masked.
  */
-export const beforeBias = (length: number, allowed?: tf.Tensor): tf.Tensor => {
+export const causalBias = (length: number, allowed?: tf.Tensor): tf.Tensor => {
   const places = tf.range(0, length, 1, 'int32')
-  const [columns, rows] = [tf.expandDims(places, 0), tf.expandDims(places, 1)]
-  const earlier = tf.reshape(tf.cast(tf.less(columns, rows), 'float32'), [1, 1, 1, 1, length, length])
-  const bias = biasOf(allowed === undefined ? earlier : tf.mul(earlier, allowed))
-  const own = tf.reshape(tf.equal(columns, rows), [1, 1, 1, 1, length, length])
-  return tf.where(own, tf.scalar(Number.NEGATIVE_INFINITY), bias)
+  const visible = tf.lessEqual(tf.expandDims(places, 0), tf.expandDims(places, 1))
+  const past = tf.reshape(tf.cast(visible, 'float32'), [1, 1, 1, 1, length, length])
+  return biasOf(allowed === undefined ? past : tf.mul(past, allowed))
 }
 
-/** Returns the biases among prompt positions: causal, with padding masked. */
-export const promptBiases = (
-  promptMask: tf.Tensor,
-): { readonly beforeBias: tf.Tensor; readonly selfBias: tf.Tensor } => {
+/** Returns the bias among prompt positions: causal, with padding masked. */
+export const promptBias = (promptMask: tf.Tensor): tf.Tensor => {
   const [prompts, length] = promptMask.shape as [number, number] // [P, Tp] by contract
-  return {
-    beforeBias: beforeBias(length, tf.reshape(promptMask, [prompts, 1, 1, 1, 1, length])),
-    selfBias: biasOf(tf.reshape(promptMask, [prompts, 1, 1, 1, length, 1])),
-  }
+  return causalBias(length, tf.reshape(promptMask, [prompts, 1, 1, 1, 1, length]))
 }
 
 /**
@@ -78,7 +71,7 @@ export const promptSegment = (batch: CompletionBatch): Segment => {
   return {
     ids: tf.reshape(batch.promptIds, [prompts, 1, length]),
     positions: tf.reshape(batch.promptPositions, [prompts, 1, length]),
-    ...promptBiases(batch.promptMask),
+    ownBias: promptBias(batch.promptMask),
     past: [],
     rotary: batch.rotary,
   }
@@ -95,7 +88,7 @@ export const completionSegment = (batch: CompletionBatch, prompt: readonly Layer
   return {
     ids: batch.completionIds,
     positions: batch.completionPositions,
-    beforeBias: beforeBias(length),
+    ownBias: causalBias(length),
     past: [{ layers: prompt, bias: promptKeyBias(batch.promptMask), positions }],
     rotary: batch.rotary,
   }

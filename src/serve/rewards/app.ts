@@ -17,7 +17,7 @@ import { discard } from '../../engine/scope.js'
 import { endedRows } from '../../envs/base/env.js'
 import type { EnvOfTask } from '../../envs/envOfTask.js'
 import { message } from '../../text/history/history.js'
-import { givenKey, isAuthorized, mayCome } from '../access.js'
+import { type Access, accessProblem } from '../access.js'
 import { readJsonBody } from '../body.js'
 import { type ApiFailure, apiFailure, failureResponse, jsonResponse } from '../requests/failure.js'
 
@@ -30,7 +30,7 @@ export interface RewardServerOptions {
   readonly maxRows?: number
   /** Largest request in bytes. Default 32 MiB. */
   readonly maxBodyBytes?: number
-  readonly access?: { readonly apiKeys?: readonly string[]; readonly corsOrigins?: readonly string[] }
+  readonly access?: Access
 }
 
 /** A reward server without a socket. */
@@ -182,15 +182,12 @@ const getReward = async (options: RewardServerOptions, request: Request): Promis
  */
 export const rewardApp = (options: RewardServerOptions): RewardApp => {
   checkOptions('rewardApp', options, OPTIONS)
-  const { apiKeys = [], corsOrigins = [] } = options.access ?? {}
   return {
     fetch: async (request) => {
       const { pathname } = new URL(request.url)
       if (pathname === '/health') return jsonResponse({ status: 'healthy' })
-      if (!mayCome(request.headers, corsOrigins))
-        return failureResponse(apiFailure(403, 'Requests from pages of this origin are not allowed.'))
-      if (apiKeys.length > 0 && !(await isAuthorized(givenKey(request.headers), apiKeys)))
-        return failureResponse(apiFailure(401, 'The API key is missing or wrong.'))
+      const refused = await accessProblem(request, options.access ?? {})
+      if (refused !== null) return failureResponse(refused)
       if (pathname !== '/get_reward') return failureResponse(apiFailure(404, `There is no route ${pathname}.`))
       if (request.method !== 'POST') return failureResponse(apiFailure(405, 'Send a POST request.'))
       try {

@@ -13,7 +13,7 @@ import {
 } from '../../../src/modules/transformer/forward.js'
 import { initialParams, type Params } from '../../../src/modules/transformer/params.js'
 import { rotaryTables } from '../../../src/modules/transformer/rotaryTables.js'
-import { beforeBias, promptBiases } from '../../../src/modules/transformer/score.js'
+import { causalBias, promptBias } from '../../../src/modules/transformer/score.js'
 import { makeScorer } from '../../../src/modules/transformer/scorer.js'
 import { onBackend } from '../../kit/backends.js'
 import { expectClose } from '../../kit/close.js'
@@ -38,7 +38,7 @@ const hiddenOf = (params: Params, config: DecoderConfig, ids: readonly number[])
     const { hidden } = forwardSegment(params, config, {
       ids: tf.tensor3d([...ids], [1, 1, ids.length], 'int32'),
       positions: tf.reshape(tf.range(0, ids.length, 1, 'int32'), [1, 1, ids.length]),
-      beforeBias: beforeBias(ids.length),
+      ownBias: causalBias(ids.length),
       past: [],
       rotary: rotaryTables(config, ids.length),
     })
@@ -61,7 +61,7 @@ describe.each(ARCHITECTURES)('%s', (architecture) => {
         const part = (from: number, to: number) => ({
           ids: tf.tensor3d(ids.slice(from, to), [1, 1, to - from], 'int32'),
           positions: tf.reshape(tf.range(from, to, 1, 'int32'), [1, 1, to - from]),
-          beforeBias: beforeBias(to - from),
+          ownBias: causalBias(to - from),
           rotary: rotaryTables(config, 9),
         })
         const rows = scope(() => {
@@ -90,7 +90,7 @@ describe.each(ARCHITECTURES)('%s', (architecture) => {
           const { hidden } = forwardSegment(params.value, config, {
             ids: tf.tensor3d([0, 0, 0, ...ids], [1, 1, 12], 'int32'),
             positions: tf.tensor3d([0, 0, 0, ...ids.keys()], [1, 1, 12], 'int32'),
-            ...promptBiases(mask),
+            ownBias: promptBias(mask),
             past: [],
             rotary: rotaryTables(config, 12, { sequenceLength: 9 }),
           })

@@ -1,6 +1,5 @@
 /** Hostile text, other origins, accessibility, live runs, exported pages and Firefox. */
-import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
+import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs'
 import type { Page } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
 import { liveTimers } from '../../../src/live/clock.js'
@@ -8,7 +7,7 @@ import { liveFiles } from '../../../src/live/files.js'
 import { exportedPage } from '../../../src/view/server.js'
 import { noChromium, openSite } from '../../kit/chromium.js'
 import { useTemporaryFolder } from '../../kit/runs.js'
-import { noFirefox, openRollout, usePages } from '../../kit/viewPages.js'
+import { axeFaults, noFirefox, openRollout, usePages } from '../../kit/viewPages.js'
 import { useView } from '../../kit/viewServer.js'
 
 const HOSTILE = [
@@ -161,16 +160,10 @@ describe.skipIf(noChromium !== undefined)(`safety of the pages${noChromium ?? ''
   })
 
   it('has no accessibility fault in any view, light or dark', async () => {
-    const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
     for (const colorScheme of ['light', 'dark'] as const) {
       for (const hash of [...views, ...more]) {
         const page = await pages.visit(hash, { colorScheme, bypassCSP: true })
-        await page.waitForTimeout(300)
-        await page.evaluate(axe)
-        const faults = await page.evaluate(
-          "axe.run().then(({ violations }) => violations.map(({ id, nodes }) => id + ' ' + nodes[0].html))",
-        )
-        expect(faults, `${hash} ${colorScheme}`).toEqual([])
+        expect(await axeFaults(page), `${hash} ${colorScheme}`).toEqual([])
       }
     }
   }, 240_000)

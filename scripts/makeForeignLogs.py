@@ -1,0 +1,167 @@
+"""Writes the small logs of other programs in test/golden/foreign, with the packages from PyPI.
+
+    python scripts/makeForeignLogs.py trl test/golden/foreign       # needs trl, torch
+    python scripts/makeForeignLogs.py inspect test/golden/foreign   # needs inspect_ai
+    python scripts/makeForeignLogs.py verifiers test/golden/foreign # needs verifiers
+
+Each was made in its own virtual environment: trl 1.13.0, inspect_ai 0.3.285, verifiers 0.4.0.
+"""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+
+def make_trl(out: Path) -> None:
+    """Trains a tiny random model for two steps with `log_completions`."""
+    import tempfile
+
+    from datasets import Dataset
+    from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+    from trl import GRPOConfig, GRPOTrainer
+
+    model_folder = Path(__file__).parent.parent / "models" / "word-problems"
+    tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(model_folder / "tokenizer.json"))
+    tokenizer.pad_token = tokenizer.eos_token = "<|endoftext|>"
+    config = Qwen2Config(
+        vocab_size=len(tokenizer), hidden_size=16, intermediate_size=32, num_hidden_layers=1,
+        num_attention_heads=2, num_key_value_heads=1, max_position_embeddings=128,
+    )
+
+    def length(completions, **_):
+        return [len(text) / 100 for text in completions]
+
+    def digits(completions, **_):
+        return [float(any(c.isdigit() for c in text)) for text in completions]
+
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = GRPOConfig(
+            output_dir=folder, max_steps=2, per_device_train_batch_size=4, num_generations=2,
+            max_completion_length=8, log_completions=True, logging_steps=1, report_to=[], use_cpu=True,
+            save_strategy="no", seed=1,
+        )
+        trainer = GRPOTrainer(
+            model=Qwen2ForCausalLM(config), reward_funcs=[length, digits], args=arguments,
+            train_dataset=Dataset.from_dict({"prompt": ["Two and two?", "Größe <b>?"] * 4}),
+            processing_class=tokenizer,
+        )
+        trainer.train()
+        target = out / "trl" / "completions"
+        target.mkdir(parents=True, exist_ok=True)
+        for file in sorted(Path(folder, "completions").glob("*.parquet")):
+            shutil.copy(file, target / file.name)
+
+
+def make_inspect(out: Path) -> None:
+    """Evaluates a mock model that calls a tool and answers."""
+    import tiktoken
+
+    class Words:
+        """Counts words instead of loading an encoding from the network."""
+
+        def encode(self, text: str, **_) -> list[str]:
+            return text.split()
+
+    tiktoken.get_encoding = tiktoken.encoding_for_model = lambda *_: Words()
+
+    from inspect_ai import Task, eval
+    from inspect_ai.dataset import Sample
+    from inspect_ai.model import ModelOutput, get_model
+    from inspect_ai.scorer import includes
+    from inspect_ai.solver import generate, system_message, use_tools
+    from inspect_ai.tool import tool
+
+    @tool
+    def add():
+        async def execute(x: int, y: int):
+            """Add two numbers.
+
+            Args:
+                x: First number.
+                y: Second number.
+            """
+            if x < 0:
+                raise ValueError("negative")
+            return x + y
+
+        return execute
+
+    outputs = [
+        ModelOutput.for_tool_call("mockllm/model", "add", {"x": 2, "y": 2}),
+        ModelOutput.from_content("mockllm/model", "The answer is 4."),
+        ModelOutput.from_content("mockllm/model", "I do not know \u202e<b>."),
+    ]
+    task = Task(
+        name="sums",
+        dataset=[Sample(input="2 + 2?", target="4", id="a"), Sample(input="3 + 3?", target="6", id="b")],
+        solver=[system_message("Be brief."), use_tools(add()), generate()],
+        scorer=includes(),
+    )
+    folder = out / "inspect"
+    folder.mkdir(parents=True, exist_ok=True)
+    logs = eval(
+        task, model=get_model("mockllm/model", custom_outputs=outputs), log_dir=str(folder), max_samples=1,
+        display="none", log_format="eval",
+    )
+    os.replace(logs[0].location.removeprefix("file://"), folder / "sums.eval")
+
+
+def make_verifiers(out: Path) -> None:
+    """Writes two training episodes of one group through the package's own types and writer."""
+    from verifiers.v1.configs.agent import WireAgentConfig
+    from verifiers.v1.episode import (
+        EnvInfo, Episode, GroupInfo, PolicySpan, TrainRunInfo, TrainWorkInfo,
+    )
+    from verifiers.v1.graph import MessageNode
+    from verifiers.v1.state import State
+    from verifiers.v1.task import TaskData, WireTaskData
+    from verifiers.v1.trace import AgentInfo, Reward, Trace, TraceTask
+    from verifiers.v1.types import (
+        AssistantMessage, SystemMessage, ToolCall, ToolMessage, UserMessage,
+    )
+    from verifiers.v1.utils.trace_store import TRACES_FILE, write_episode
+
+    folder = out / "verifiers"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / TRACES_FILE).unlink(missing_ok=True)
+
+    def episode(number: int, answer: str, score: float) -> Episode:
+        call = ToolCall(id="c1", name="add", arguments='{"x": 2, "y": 2}')
+        nodes = [
+            MessageNode(message=SystemMessage(content="Be brief."), timestamp=1.0, token_ids=[1, 2], mask=[False] * 2),
+            MessageNode(parent=0, message=UserMessage(content="2 + 2?"), timestamp=1.0, token_ids=[3], mask=[False]),
+            MessageNode(
+                parent=1, message=AssistantMessage(content=None, tool_calls=[call]), sampled=True, timestamp=2.0,
+                token_ids=[9, 4, 5], mask=[False, True, True], logprobs=[-0.5, -0.25], advantages=[0.5, 0.5],
+                trainer_logprobs=[-0.5, -0.3], entropies=[0.7, 0.1],
+            ),
+            MessageNode(
+                parent=2, message=ToolMessage(tool_call_id="c1", content="4"), timestamp=3.0,
+                token_ids=[6], mask=[False],
+            ),
+            MessageNode(
+                parent=3, message=AssistantMessage(content=answer, reasoning_content="Sure."), sampled=True,
+                timestamp=4.0, token_ids=[7], mask=[True], logprobs=[-0.125],
+            ),
+        ]
+        task = TraceTask[WireTaskData](type="Sums", data=WireTaskData(**TaskData(idx=3, prompt="2 + 2?").model_dump()), key="sums-3")
+        trace = Trace[WireTaskData, State, WireAgentConfig](
+            id=f"trace-{number}", task=task, agent=AgentInfo(config=WireAgentConfig()), nodes=nodes,
+            rewards={"correct": Reward(score=score, weight=2.0), "format": Reward(score=1.0, weight=0.5)},
+            metrics={"turns": 2.0},
+        )
+        return Episode(
+            id=f"episode-{number}", env=EnvInfo(id="sums"), task=task, group=GroupInfo(id="g1"), ok=True,
+            run=TrainRunInfo(
+                id="run-1", name="sums run", work=TrainWorkInfo(step=5, policy=PolicySpan(start=4, end=4)),
+            ),
+            traces=[trace],
+        )
+
+    write_episode(folder, episode(1, "4", 1.0))
+    write_episode(folder, episode(2, "5 <b>", 0.0))
+
+
+if __name__ == "__main__":
+    {"trl": make_trl, "inspect": make_inspect, "verifiers": make_verifiers}[sys.argv[1]](Path(sys.argv[2]))

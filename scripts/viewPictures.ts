@@ -1,0 +1,76 @@
+/**
+ * Draws the pictures of guide page 35 from a run folder of the recipe wordProblems:
+ *
+ *     tandem train --steps 30 --checkpoint-every 5 --trajectories 128 --out /tmp/pictured
+ *     npx tsx scripts/viewPictures.ts /tmp/pictured
+ */
+import { basename } from 'node:path'
+import { chromium, type Page } from 'playwright-core'
+import { runOpener } from '../src/cli/viewedModel.js'
+import { orThrow } from '../src/core/failure.js'
+import { selectBackend } from '../src/engine/select.js'
+import { liveTimers } from '../src/live/clock.js'
+import { liveFiles } from '../src/live/files.js'
+import { version } from '../src/live/version.js'
+import { modelDesk } from '../src/view/modelDesk.js'
+import { startView } from '../src/view/server.js'
+
+const [folder = ''] = process.argv.slice(2)
+if (folder === '') throw new RangeError('usage: npx tsx scripts/viewPictures.ts RUN_FOLDER')
+const run = basename(folder)
+
+const models = modelDesk({ files: liveFiles, timers: liveTimers, openRun: runOpener(() => selectBackend({})) })
+const server = orThrow(
+  await startView({ files: liveFiles, timers: liveTimers, folders: [folder], port: 0, version, models })(),
+)
+const browser = await chromium.launch({
+  executablePath: process.env.CHROMIUM_PATH ?? '/usr/bin/chromium',
+  args: ['--no-sandbox'],
+})
+
+/** Opens a view, prepares it and draws it. */
+const draw = async (name: string, hash: string, prepare: (page: Page) => Promise<unknown>): Promise<void> => {
+  const page = await browser.newPage({ viewport: { width: 1360, height: 860 }, reducedMotion: 'reduce' })
+  await page.goto(`${server.url}/#/run/${run}${hash}`)
+  await page.waitForSelector('h1')
+  await prepare(page)
+  await page.waitForTimeout(500)
+  await page.screenshot({ path: `docs/images/view-${name}.png` })
+  await page.close()
+  process.stdout.write(`docs/images/view-${name}.png\n`)
+}
+
+/** Opens the first rollout of the last step, and the token after its beginning. */
+const chooseToken = async (page: Page): Promise<void> => {
+  await page.locator('.virtual a.row').first().click()
+  await page.locator('.tok[data-token="6"]').click()
+}
+
+const nothing = async (): Promise<void> => undefined
+
+await draw('run', '', nothing)
+await draw('rollouts', '/rollouts', nothing)
+await draw('rollout', '/rollouts', chooseToken)
+await draw('reward', '/reward', nothing)
+await draw('token', '/rollouts?minStep=2&maxStep=6', async (page) => {
+  await chooseToken(page)
+  await page.keyboard.press('w')
+  await page.getByRole('region', { name: 'Probability by checkpoint' }).waitFor()
+  await page.getByRole('button', { name: 'Stop' }).waitFor({ state: 'detached' })
+  await page.locator('aside').scrollIntoViewIfNeeded()
+})
+await draw('lab', '/lab', async (page) => {
+  await page.getByLabel('Tasks').fill('100')
+  await page.getByRole('button', { name: 'Compare' }).click()
+  await page.getByText(/95 % interval/).waitFor({ timeout: 300_000 })
+})
+await draw('chat', '/chat', async (page) => {
+  await page.getByLabel('Message').fill('Tom has 3 apples and buys 4 more. How many apples does he have?')
+  await page.keyboard.press('Enter')
+  await page.locator('.chat .by-model .tok').nth(3).waitFor()
+  await page.getByRole('button', { name: 'Stop' }).waitFor({ state: 'visible' })
+  await page.waitForTimeout(3000)
+})
+await browser.close()
+await models.close()
+await server.close({ graceMs: 0, atLimit: async () => {}, cutMs: 0 })

@@ -1,0 +1,78 @@
+/**
+ * Builds the documentation site into `dist/site`: `npm run site`. The pages are those of the
+ * repository, with a page for each recipe and an API reference made from the doc comments.
+ */
+import { execFileSync } from 'node:child_process'
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { recipePage, sitePage, sitePath, titleOf } from './markdown.js'
+import { SECTIONS } from './pages.js'
+
+const SITE = import.meta.dirname
+const ROOT = dirname(SITE)
+const PAGES = join(SITE, '.pages')
+
+/** Pages that the sidebar does not list: each decision. */
+const decisions = readdirSync(join(ROOT, 'docs/decisions'))
+  .filter((name) => name !== 'README.md')
+  .map((name) => `docs/decisions/${name}`)
+const sources = [...SECTIONS.flatMap((section) => section.sources), ...decisions]
+const recipes = readdirSync(join(ROOT, 'recipes'))
+  .filter((name) => name.endsWith('.ts'))
+  .map((name) => `recipes/${name}`)
+
+const read = (source: string): string => readFileSync(join(ROOT, source), 'utf8')
+
+const write = (path: string, text: string): void => {
+  mkdirSync(dirname(join(PAGES, path)), { recursive: true })
+  writeFileSync(join(PAGES, path), text)
+}
+
+const run = (command: string, ...args: readonly string[]): void => {
+  execFileSync(process.execPath, [join(SITE, 'node_modules', command), ...args], { cwd: SITE, stdio: 'inherit' })
+}
+
+/** Writes the API reference, a page for each import path, and returns its sidebar. */
+const writeApi = (): readonly { readonly text: string; readonly link: string }[] => {
+  run('typedoc/bin/typedoc', '--options', join(SITE, 'typedoc.json'))
+  const doors = readdirSync(join(PAGES, 'api/doors')).map((name) => name.replace('.md', ''))
+  const rename = (path: string, title: string): void => {
+    const text = readFileSync(join(PAGES, path), 'utf8')
+    write(path, text.replace(/^# .*$/m, `# ${title}`))
+  }
+  rename('api/index.md', 'tandem-rl')
+  for (const door of doors) rename(`api/doors/${door}.md`, `tandem-rl/${door}`)
+  return [
+    { text: 'tandem-rl', link: '/api/' },
+    ...doors.map((door) => ({ text: `tandem-rl/${door}`, link: `/api/doors/${door}` })),
+  ]
+}
+
+const writePages = (): void => {
+  const paths = new Map([...sources, ...recipes].map((source) => [source, sitePath(source)]))
+  const titles = new Map(sources.map((source) => [source, titleOf(read(source))]))
+  const link = (source: string): string => `/${sitePath(source).replace(/(?:index)?\.md$/, '')}`
+  for (const source of sources) write(sitePath(source), sitePage(source, read(source), { paths, titles }))
+  for (const source of recipes)
+    write(sitePath(source), recipePage(link(source).slice('/recipes/'.length), read(source)))
+  cpSync(join(ROOT, 'docs/images'), join(PAGES, 'images'), { recursive: true })
+  cpSync(join(ROOT, 'assets/view/icon.svg'), join(PAGES, 'public/icon.svg'))
+  const sections = SECTIONS.map(({ title, sources: each }) => ({
+    text: title,
+    items: each.map((source) => ({ text: titles.get(source), link: link(source) })),
+  }))
+  const shown = recipes.map((source) => ({ text: link(source).slice('/recipes/'.length), link: link(source) }))
+  write(
+    'sidebar.json',
+    JSON.stringify([
+      ...sections.slice(0, -1),
+      { text: 'Recipes', items: shown },
+      { text: 'API reference', items: writeApi() },
+      ...sections.slice(-1),
+    ]),
+  )
+}
+
+rmSync(PAGES, { recursive: true, force: true })
+writePages()
+run('vitepress/bin/vitepress.js', 'build', '.')

@@ -1,0 +1,19 @@
+/** `tandem report`: writes the report of a run at any time. */
+import { resolve } from 'node:path'
+import { Command } from 'commander'
+import { liveFiles } from '../live/files.js'
+import { reportOfRun } from '../run/reportOfRun.js'
+import { orFail } from './failure.js'
+
+const report = async (folder: string, { out }: { readonly out?: string }): Promise<void> => {
+  const target = out ?? `${folder}/report.html`
+  await orFail(liveFiles.write(target, await orFail(reportOfRun(liveFiles, resolve(folder)))))
+  process.stdout.write(`wrote ${target}\n`)
+}
+
+/** Makes the command. */
+export const reportCommand = (): Command =>
+  new Command('report')
+    .argument('<folder>', 'run folder')
+    .option('--out <file>', 'the page to write (default: report.html in the run folder)')
+    .action(report)

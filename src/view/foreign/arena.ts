@@ -1,0 +1,75 @@
+/** Reader of the arena's games: `games.jsonl` of `tandem arena`. */
+import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
+import { z } from 'zod'
+import type { ViewedTurn } from '../rowNumbers.js'
+import { type ForeignReader, NO_TOKENS, parseForeignLines, readEach } from './foreignLog.js'
+
+const moveSchema = z.looseObject({
+  player: z.number().int().nonnegative(),
+  text: z.string(),
+  by: z.string(),
+  illegal: z.array(z.looseObject({ reply: z.string(), reason: z.string() })),
+  reply: z.string().optional(),
+  reasoning: z.string().optional(),
+})
+
+const gameSchema = z.looseObject({
+  id: z.string(),
+  game: z.string(),
+  matchup: z.string(),
+  round: z.number(),
+  seats: z.array(z.string()),
+  end: z.string(),
+  returns: z.array(z.number()).nullable(),
+  moves: z.array(moveSchema),
+})
+
+type Game = z.infer<typeof gameSchema>
+
+/** Converts a game: one rollout for each seat. Moves of the other players are replies. */
+const turnsOf = (game: Game): readonly ViewedTurn[] =>
+  game.seats.flatMap((name, seat) => {
+    const own = [...game.moves.keys()].filter((i) => game.moves[i]!.player === seat)
+    return own.map((at, turn): ViewedTurn => {
+      const { text, reply, reasoning, illegal, by } = game.moves[at]!
+      const said = `${reasoning === undefined ? '' : `<think>\n${reasoning}\n</think>\n`}${reply ?? text}`
+      const others = game.moves.slice(at + 1, own[turn + 1] ?? game.moves.length)
+      const isLast = turn === own.length - 1
+      return {
+        ...{ ...NO_TOKENS, step: game.round + 1, trajectoryId: `${game.id}:${seat}`, turn, groupId: game.id },
+        ...{ query: `${game.game}: ${name} on seat ${seat} of ${game.seats.join(', ')}`, answer: null },
+        ...{ tokens: [said], length: said.length },
+        replies: [
+          ...illegal.map((each) => ({ role: 'tool', text: `${each.reason}: ${each.reply}`, isError: true })),
+          ...others.map((other) => ({
+            role: 'user',
+            text: `${game.seats[other.player] ?? other.player}: ${other.text}`,
+          })),
+        ],
+        ...{ reward: isLast ? (game.returns?.[seat] ?? 0) : 0, advantage: null, failed: by === 'forfeit' },
+        stopReason: isLast && game.end === 'truncated' ? 'length' : null,
+      }
+    })
+  })
+
+const FORMAT = 'arena games'
+
+export const arenaReader: ForeignReader = {
+  format: FORMAT,
+  hasName: (name) => name === 'games.jsonl',
+  unit: 'file',
+  read: (files, paths) =>
+    pipe(
+      readEach(paths, (path) =>
+        pipe(
+          files.readText(path),
+          TE.chainEitherKW((text) => parseForeignLines(FORMAT, { where: path, text, schema: gameSchema })),
+        ),
+      ),
+      TE.map((games) => ({
+        ...{ model: null, data: [...new Set(games.map(({ game }) => game))].join(', '), startedAt: null },
+        ...{ settings: { games: games.length }, turns: games.flatMap(turnsOf) },
+      })),
+    ),
+}

@@ -1,0 +1,101 @@
+/** Logs of other programs, recorded numbers of tokens, alarms on curves, and the report, in Chromium. */
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { describe, expect, it } from 'vitest'
+import { liveFiles } from '../../../src/live/files.js'
+import { reportOfRun } from '../../../src/run/reportOfRun.js'
+import { noChromium } from '../../kit/chromium.js'
+import { evaluationRecord, stepRecord, trajectoryRecord } from '../../kit/records.js'
+import { rightOf } from '../../kit/results.js'
+import { useTemporaryFolder } from '../../kit/runs.js'
+import { axeFaults, openRollout, PHONE, usePages } from '../../kit/viewPages.js'
+import { useView } from '../../kit/viewServer.js'
+
+const GOLDEN = fileURLToPath(new URL('../../golden/foreign', import.meta.url))
+
+const linesOf = (records: readonly object[]): string => records.map((each) => `${JSON.stringify(each)}\n`).join('')
+
+/** Writes a run with an alarm, and with a rollout that has all recorded numbers and a failed tool call. */
+const writeRun = (folder: string): void => {
+  mkdirSync(folder)
+  const start = {
+    at: '2026-11-23T09:00:00.000Z',
+    version: '0.1.0',
+    command: 'tandem train'.padEnd(300, ' --set a=b'),
+    processor: 'P',
+    node: 'v20',
+  }
+  const config = { format: 2, recipe: { name: 'word problems', file: null }, settings: { model: 'm' }, run: {}, start }
+  writeFileSync(`${folder}/config.json`, JSON.stringify(config))
+  const steps = [1, 2, 3, 4].map((step) => stepRecord(step, { truncated: step > 1 ? 0.9 : 0 }))
+  const samples = [{ query: 'How many?', completion: 'Seven.', score: 1 }]
+  const evaluations = [evaluationRecord(0, 1 / 3), evaluationRecord(4, 12345.678, { measure: 'return', samples })]
+  writeFileSync(`${folder}/metrics.jsonl`, linesOf([evaluations[0]!, ...steps, evaluations[1]!]))
+  const turn = trajectoryRecord(1, {
+    ...{ format: 2, trainerLogProbs: [-0.1, -0.5, 0], entropies: [0.01, 2, 0], ratios: [1, 1.5, 1], clipped: [1] },
+    toolCalls: [{ name: 'add', arguments: '{"x":2}' }],
+    ...{ toolUse: { calls: 1, errors: 1 }, replies: [{ role: 'tool', text: 'error: y is missing', isError: true }] },
+  })
+  writeFileSync(`${folder}/trajectories.jsonl`, linesOf([turn, trajectoryRecord(1, { trajectoryId: 'b:0' })]))
+}
+
+describe.skipIf(noChromium !== undefined)(`logs and recorded numbers${noChromium ?? ''}`, () => {
+  const path = useTemporaryFolder()
+  writeRun(path('recorded'))
+  const view = useView(() => [path('recorded'), GOLDEN])
+  const pages = usePages(() => view.origin())
+
+  it('lists logs of TRL, verifiers and Inspect with their format, and shows a conversation of each', async () => {
+    const list = await pages.visit('#/runs?q=tag%3AInspect')
+    await expect.poll(() => list.locator('.run-name a').allInnerTexts()).toEqual(['sums.eval'])
+    for (const [run, texts] of [
+      ['sums.eval', ['Be brief.', 'The answer is 4.']],
+      ['traces.jsonl', ['2 + 2?', 'Sure.']],
+      ['trl', ['Two and two?']],
+    ] as const) {
+      const page = await pages.visit(`#/run/${run}/rollouts`, { bypassCSP: true })
+      await openRollout(page, run === 'trl' ? 4 : 0)
+      for (const text of texts) await page.locator('.transcript').getByText(text).first().waitFor()
+      expect(await axeFaults(page), run).toEqual([])
+    }
+  })
+
+  it('offers no annotation of a log of another program', async () => {
+    const page = await pages.visit('#/run/trl')
+    await page.locator('.chart canvas').first().waitFor()
+    expect(await page.getByRole('button', { name: 'Edit' }).count()).toBe(0)
+  })
+
+  it('colors tokens by entropy, ratio and gap, and marks failed tool calls', async () => {
+    const page = await pages.visit('#/run/recorded/rollouts?toolErrors=true')
+    await expect.poll(() => page.locator('.head [role="status"]').innerText()).toContain('1 of 2')
+    await openRollout(page, 0)
+    for (const name of ['Entropy', 'Ratio', 'Sampler–trainer gap', 'Clipped'])
+      await page.getByRole('button', { name, exact: true }).click()
+    await page.locator('.tok[data-token]').nth(1).hover()
+    const tip = page.locator('.tip')
+    for (const text of ['2 nats', '1.5000', 'yes']) await expect.poll(() => tip.innerText()).toContain(text)
+    await page.locator('.turn.is-error').getByText('y is missing').last().waitFor()
+    await page.locator('.call summary').getByText('add').waitFor()
+  })
+
+  it('marks alarms on the curves, with a link to the alarm', async () => {
+    const page = await pages.visit('#/run/recorded')
+    const mark = page.getByRole('link', { name: /^Alarm truncation at step 4: / }).first()
+    await mark.waitFor()
+    await mark.click()
+    await expect.poll(() => page.url()).toContain('health?alarm=4')
+  })
+
+  it('the report fits its cards and a phone, and names the run', async () => {
+    writeFileSync(path('report.html'), await rightOf(reportOfRun(liveFiles, path('recorded'))))
+    for (const options of [{}, PHONE]) {
+      const page = await pages.visit(pathToFileURL(path('report.html')).href, options)
+      const wide =
+        "[...document.querySelectorAll('.card, .about dd, html')].filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => e.textContent)"
+      expect(await page.evaluate(wide)).toEqual([])
+      expect(await page.locator('.about').innerText()).toContain('recorded')
+      await page.getByText('Seven.').waitFor()
+    }
+  })
+})
