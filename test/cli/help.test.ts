@@ -19,7 +19,7 @@ const FLAGS: Readonly<Record<string, readonly string[]>> = {
     ...RECIPE_FLAGS,
     ...['out', 'resume', 'print-config', 'dry-run', 'memory', 'queue', 'queue-name', 'tensorboard', 'mlflow'],
     ...['metrics-port', 'metrics-host', 'otel', 'track-samples', 'backend', 'threads', 'json', 'help'],
-    ...['learner', 'url', 'base-model', 'trackio', 'wandb'],
+    ...['learner', 'url', 'base-model', 'trackio', 'wandb', 'prices'],
   ],
   eval: [...RECIPE_FLAGS, 'backend', 'threads', 'json', 'help'],
   arena: [
