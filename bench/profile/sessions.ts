@@ -33,7 +33,6 @@ export const recordSessions = (library: OnnxRuntime, folder: string): SessionRec
     const session = library.createSession(model, { ...options, enableProfiling: true, profileFilePrefix })
     open.add(session)
     return {
-      loadModel: session.loadModel,
       run: (feeds, fetches, runOptions) => {
         const started = performance.now()
         const results = session.run(feeds, fetches, runOptions)

@@ -117,14 +117,14 @@ describe.skipIf(noChromium !== undefined)(`the page that trains${noChromium ?? '
     const there = [...before.filter((event) => !('step' in event) || event.step < first), ...after]
     expect(stepsIn(there).map(({ step }) => step)).toEqual([1, 2, 3])
     for (const [i, { update, reward }] of stepsIn(there).entries()) {
-      expect(reward).toBeCloseTo(stepsIn(here)[i]!.reward, 6)
+      expect(reward).toBeCloseTo(stepsIn(here)[i]!.reward!, 6)
       expect(Math.abs(update.loss - stepsIn(here)[i]!.update.loss)).toBeLessThan(1e-4)
     }
     expect(rowsIn(there).map(({ text, reward }) => ({ text, reward }))).toEqual(
       rowsIn(here).map(({ text, reward }) => ({ text, reward })),
     )
     const gaps = rowsIn(there).flatMap(({ logProbs }, row) =>
-      logProbs.map((logProb, i) => Math.abs(logProb - rowsIn(here)[row]!.logProbs[i]!)),
+      logProbs!.map((logProb, i) => Math.abs(logProb - rowsIn(here)[row]!.logProbs![i]!)),
     )
     expect(Math.max(...gaps)).toBeLessThan(1e-4)
 
