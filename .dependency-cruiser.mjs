@@ -4,7 +4,7 @@
 const ALLOWED = {
   core: [],
   live: ['core'],
-  engine: ['core'],
+  engine: ['core', 'live'],
   text: ['core', 'live'],
   data: ['core', 'engine', 'text', 'live'],
   envs: ['core', 'engine', 'data', 'text', 'live'],
@@ -48,7 +48,7 @@ const PACKAGES = {
   immutable: ['data', 'text', 'objectives', 'collectors'],
   commander: ['cli'],
   jiti: ['cli/recipeFile'],
-  yaml: ['cli/arena', 'cli/recipeFlags', 'modules/remote/chat/policyServers'],
+  yaml: ['cli/arena', 'cli/launch', 'cli/recipeFlags', 'modules/remote/chat/policyServers'],
   'cli-progress': ['cli'],
   'fast-check': ['testing'],
   hyparquet: ['data/codecs/parquet'],
@@ -120,7 +120,7 @@ export default {
       severity: 'error',
       from: {
         path: '^src',
-        pathNot: '^src/(live|cli|engine/(onnxruntime/binding|register)|run/report|arena/report/page|view/server)',
+        pathNot: '^src/(live|cli|engine/onnxruntime/binding|run/reportAssets|arena/report/page|view/server)',
       },
       to: { dependencyTypes: ['core'] },
     },

@@ -1,7 +1,8 @@
 /** Kuhn poker by self-play: a model without a plan approaches an equilibrium. */
 import * as T from 'tandem-rl'
 import { gameRun, gameSettings, nashConvEvaluator, type PromptScene } from 'tandem-rl/agents'
-import { kuhnPoker } from 'tandem-rl/games'
+import { anyGame, solveGame } from 'tandem-rl/arena'
+import { kuhnPoker, policyStrategy, seatTasks, soloGame } from 'tandem-rl/games'
 import { BARE_CHAT } from 'tandem-rl/models'
 import { History, message, textOf } from 'tandem-rl/text'
 
@@ -38,6 +39,8 @@ export const recipe = T.defineRecipe({
   name: 'kuhnPoker',
   summary: 'Make a tiny model and train it by self-play towards an equilibrium of Kuhn poker.',
   settings,
+  env: () => soloGame({ game, opponent: policyStrategy(solveGame(anyGame(game))), solvedAt: 1 }),
+  tasks: () => seatTasks(game),
   build: async (chosen) => {
     const key = T.keyFromSeed(chosen.seed)
     const decision = (index: number) => shownDecision(T.child(T.child(key, 'decisions'), index))

@@ -72,10 +72,10 @@ const startModel = async (chosen: Chosen) => {
   return T.orThrow(await made())
 }
 
-/** The agent. Its backend is the trainer's engine, or none where only its environment is played. */
-const agentOf = (chosen: Chosen, backendConfig = AsyncVerlConfig()) =>
+/** The agent. Only its environment is played, so its backend has no engine. */
+const agentOf = (chosen: Chosen) =>
   AutoAgent.fromConfig({
-    ...{ agentType: chosen.agent, modelNameOrPath: 'tiny', systemPrompt: '', backendConfig },
+    ...{ agentType: chosen.agent, modelNameOrPath: 'tiny', systemPrompt: '', backendConfig: AsyncVerlConfig() },
     tools: [S.worldTool(world, { name: 'code_interpreter' })],
     rewardFn: worldReward({ tool: 'code_interpreter' }),
   })

@@ -1,7 +1,14 @@
 /** Tic-tac-toe: a model that makes random moves learns not to lose against perfect play. */
 import * as T from 'tandem-rl'
 import { gameRun, gameSettings, gameTokenEnv, type PromptScene } from 'tandem-rl/agents'
-import { ticTacToe as game, minimaxStrategy, policyStrategy, uniformGamePolicy } from 'tandem-rl/games'
+import {
+  ticTacToe as game,
+  minimaxStrategy,
+  policyStrategy,
+  seatTasks,
+  soloGame,
+  uniformGamePolicy,
+} from 'tandem-rl/games'
 import { BARE_CHAT } from 'tandem-rl/models'
 import { History, message, textOf } from 'tandem-rl/text'
 
@@ -60,6 +67,8 @@ export const recipe = T.defineRecipe({
   name: 'ticTacToe',
   summary: 'Make a tiny model and train it at tic-tac-toe until a perfect player cannot beat it.',
   settings,
+  env: () => soloGame({ game, opponent: minimaxStrategy(game) }),
+  tasks: () => seatTasks(game),
   build: async (chosen) => {
     const model = chosen.from === null ? await startModel(chosen) : await T.orThrow(T.loadPretrained(chosen.from))
     const perfect = minimaxStrategy(game)

@@ -24,7 +24,7 @@ const key = keyFromSeed(Number(seed))
 const { config, text } = orThrow(
   newModel({
     ...{ family: 'qwen3', key },
-    sizes: { hiddenSize: 256, layers: 2, heads: 8, keyValueHeads: 2, maxPositions: 512 },
+    sizes: { hiddenSize: 256, layers: 2, heads: 8, keyValueHeads: 2, maxPositions: 1024 },
     tokenizer: { texts: ['user\nassistant\n'], vocabularySize: 270 },
   }),
 )

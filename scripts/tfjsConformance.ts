@@ -1,8 +1,8 @@
 /**
- * Runs tfjs-core's own specs on a backend: `npm run test:tfjs-conformance -- [--backend NAME] [--filter TEXT] [--reasons]`.
+ * Runs tfjs-core's own specs on a backend: `npm run test:tfjs-conformance -- [--backend NAME] [--library native|web] [--filter TEXT] [--reasons]`.
  *
  * The last line has the counts. Exits with 1 if a spec fails that is not a known exception, or if a known exception
- * passes, and with 2 if the backend cannot be loaded. `--filter` runs the specs whose names contain a text; `--reasons`
+ * passes, and with 2 if the backend cannot be loaded. `--library web` runs onnxruntime on WebAssembly, as browsers do. `--filter` runs the specs whose names contain a text; `--reasons`
  * prints why each exception is one; `--stacks` prints where specs failed.
  */
 import { cpSync, existsSync, mkdirSync, readdirSync } from 'node:fs'
@@ -13,6 +13,7 @@ import { parseArgs } from 'node:util'
 import { build } from 'esbuild'
 import { EXCEPTIONS } from '../test/conformance/exceptions.js'
 import { judge, type SpecResult, summaryLine } from '../test/conformance/judge.js'
+import { browserFiles } from './browserFiles.js'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const ENTRY = join(ROOT, 'test/conformance/entry.ts')
@@ -27,7 +28,7 @@ const PROGRAM = `
 `
 
 /** Makes the bundle: every import of tfjs, the engine's too, becomes one copy. Returns its path. */
-const bundle = async (): Promise<string> => {
+const bundle = async (library: string): Promise<string> => {
   const outfile = join(FOLDER, 'specs.cjs')
   const wasmFolder = join(ROOT, 'node_modules', WASM_PACKAGE, 'dist')
   const hasWasm = existsSync(wasmFolder)
@@ -39,6 +40,7 @@ const bundle = async (): Promise<string> => {
     format: 'cjs',
     mainFields: ['module', 'main'],
     ignoreAnnotations: true, // the packages say that their test files have no side effects
+    plugins: library === 'web' ? [browserFiles(['engine/onnxruntime/binding'])] : [],
     external: ['jasmine-core', 'node-fetch', ...(hasWasm ? [] : [WASM_PACKAGE])],
     define: { 'import.meta.url': JSON.stringify(pathToFileURL(ENTRY).href) },
     logLevel: 'error',
@@ -53,27 +55,31 @@ const bundle = async (): Promise<string> => {
 const { values: options } = parseArgs({
   options: {
     backend: { type: 'string', default: 'onnxruntime' },
+    library: { type: 'string', default: 'native' },
     filter: { type: 'string', default: '' },
     reasons: { type: 'boolean', default: false },
     stacks: { type: 'boolean', default: false },
   },
 })
-const { backend, filter } = options
+const { backend, filter, library } = options
+/** With `web`, where the files of onnxruntime-web are. */
+const place =
+  library === 'web' ? { wasmFolder: pathToFileURL(join(ROOT, 'node_modules/onnxruntime-web/dist/')).href } : {}
 
 const require = createRequire(import.meta.url)
 // Cast: the bundle is the compiled entry. This file loads nothing else that loads tfjs: two copies share their registries.
 const { BACKENDS, isBackendName, NoBackend, runSpecs } = require(
-  await bundle(),
+  await bundle(library),
 ) as typeof import('../test/conformance/entry.js')
 if (!isBackendName(backend)) {
   console.error(`--backend is '${backend}'; expected one of ${BACKENDS.join(', ')}`)
   process.exit(2)
 }
-const results: readonly SpecResult[] = await runSpecs(backend, filter).catch((error: unknown) => {
+const results: readonly SpecResult[] = await runSpecs(backend, filter, place).catch((error: unknown) => {
   console.error(error instanceof NoBackend ? error.message : error)
   process.exit(2)
 })
-const verdict = judge(results, EXCEPTIONS[backend])
+const verdict = judge(results, library === 'web' ? [] : EXCEPTIONS[backend])
 for (const { spec, problems } of verdict.failed) {
   console.log(`FAILED ${spec}`)
   for (const { message, stack } of problems) console.log(`  ${message}${options.stacks ? `\n${stack}` : ''}`)

@@ -3,10 +3,12 @@
  * `npx tsx scripts/trySkyrl.ts CLONE PYTHON_ENVIRONMENT MODEL OUT [STEPS]`.
  *
  * The environment has SkyRL's packages for its JAX backend, and `uv`. `makeTinkerModel.ts` makes a
- * model. OUT receives the database and checkpoints of the server, its log, and the run.
+ * model. OUT receives the database and checkpoints of the server, its log, and two runs of the same
+ * seed: one without an interruption, and one that is killed and resumed. Prints the rewards, the
+ * largest gap of log-probabilities, and the largest difference of the rewards of both runs.
  */
 import { spawn } from 'node:child_process'
-import { closeSync, mkdirSync, openSync } from 'node:fs'
+import { closeSync, existsSync, mkdirSync, openSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 
@@ -51,13 +53,35 @@ const isHealthy = async (): Promise<boolean> => {
   }
 }
 
-/** Runs a command of ours and throws if it fails. */
-const tandem = (args: readonly string[]): Promise<void> =>
+/** Runs a command of ours and throws if it fails. Kills it when the file has so many lines. */
+const tandem = (args: readonly string[], kill?: { readonly file: string; readonly lines: number }): Promise<void> =>
   new Promise((done, fail) => {
     const command = ['--import', 'tsx', 'src/cli/main.ts', ...args]
     const running = spawn(process.execPath, command, { stdio: 'inherit' })
-    running.once('exit', (code) => (code === 0 ? done() : fail(new Error(`tandem ${args[0]}: exit code ${code}`))))
+    const watch = setInterval(() => {
+      if (kill !== undefined && linesOf(kill.file).length >= kill.lines) running.kill('SIGKILL')
+    }, 200)
+    running.once('exit', (code, signal) => {
+      clearInterval(watch)
+      const isDone = kill === undefined ? code === 0 : signal === 'SIGKILL'
+      if (isDone) done()
+      else fail(new Error(`tandem ${args[0]}: exit code ${code}`))
+    })
   })
+
+const linesOf = (file: string): readonly string[] =>
+  existsSync(file) ? readFileSync(file, 'utf8').split('\n').slice(0, -1) : []
+
+interface Step {
+  readonly type: string
+  readonly reward: number
+  readonly update: { readonly maxLogProbGap: number }
+}
+
+const stepsOf = (name: string): readonly Step[] =>
+  linesOf(join(out, name, 'metrics.jsonl'))
+    .map((line) => JSON.parse(line) as Step) // a record of a run
+    .filter(({ type }) => type === 'step')
 
 const server = startServer()
 try {
@@ -67,11 +91,25 @@ try {
     await pause(1000)
   }
   await tandem(['tinker', 'check', url, '--base-model', model])
-  await tandem([
-    ...['train', './scripts/skyrlRecipe.ts', '--model', model, '--out', join(out, 'run'), '--steps', steps],
-    ...['--learner', 'tinker', '--url', url, '--base-model', model, '--lora-rank', '8', '--learning-rate', '0.01'],
+  const remote = ['--learner', 'tinker', '--url', url, '--base-model', model]
+  const train = (name: string): readonly string[] => [
+    ...['train', './scripts/skyrlRecipe.ts', '--model', model, '--out', join(out, name), '--steps', steps, ...remote],
+    ...['--lora-rank', '8', '--learning-rate', '0.01', '--set', 'learner.maxGradNorm=off'],
     ...['--eval-every', '100', '--checkpoint-every', '5', '--threads', '1'],
-  ])
+  ]
+  await tandem(train('whole'))
+  const killAt = Math.ceil((2 * Number(steps)) / 3) + 2
+  await tandem(train('killed'), { file: join(out, 'killed', 'metrics.jsonl'), lines: killAt })
+  await tandem(['train', '--resume', join(out, 'killed'), ...remote])
+  const [whole, killed] = [stepsOf('whole'), stepsOf('killed')]
+  const differences = whole.map(({ reward }, i) => Math.abs(reward - (killed[i]?.reward ?? Number.NaN)))
+  const summary = {
+    rewards: whole.map(({ reward }) => reward),
+    gap: Math.max(...whole.map(({ update }) => update.maxLogProbGap)),
+    steps: killed.length,
+    difference: Math.max(...differences),
+  }
+  console.log(JSON.stringify(summary))
 } finally {
   server.kill('SIGINT')
 }

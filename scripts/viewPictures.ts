@@ -3,6 +3,7 @@
  *
  *     tandem train --steps 30 --checkpoint-every 5 --trajectories 128 --out /tmp/pictured
  *     npx tsx scripts/viewPictures.ts /tmp/pictured
+ *     npx tsx scripts/viewPictures.ts /tmp/pictured lab chat
  */
 import { basename } from 'node:path'
 import { chromium, type Page } from 'playwright-core'
@@ -15,8 +16,8 @@ import { version } from '../src/live/version.js'
 import { modelDesk } from '../src/view/modelDesk.js'
 import { startView } from '../src/view/server.js'
 
-const [folder = ''] = process.argv.slice(2)
-if (folder === '') throw new RangeError('usage: npx tsx scripts/viewPictures.ts RUN_FOLDER')
+const [folder = '', ...wanted] = process.argv.slice(2)
+if (folder === '') throw new RangeError('usage: npx tsx scripts/viewPictures.ts RUN_FOLDER [PICTURE...]')
 const run = basename(folder)
 
 const models = modelDesk({ files: liveFiles, timers: liveTimers, openRun: runOpener(() => selectBackend({})) })
@@ -30,7 +31,9 @@ const browser = await chromium.launch({
 
 /** Opens a view, prepares it and draws it. */
 const draw = async (name: string, hash: string, prepare: (page: Page) => Promise<unknown>): Promise<void> => {
+  if (wanted.length > 0 && !wanted.includes(name)) return
   const page = await browser.newPage({ viewport: { width: 1360, height: 860 }, reducedMotion: 'reduce' })
+  page.setDefaultTimeout(600_000)
   await page.goto(`${server.url}/#/run/${run}${hash}`)
   await page.waitForSelector('h1')
   await prepare(page)
@@ -40,29 +43,35 @@ const draw = async (name: string, hash: string, prepare: (page: Page) => Promise
   process.stdout.write(`docs/images/view-${name}.png\n`)
 }
 
-/** Opens the first rollout of the last step, and the token after its beginning. */
-const chooseToken = async (page: Page): Promise<void> => {
+/** Opens the longest rollout, and one of its tokens. */
+const chooseToken = async (page: Page, token: number): Promise<void> => {
   await page.locator('.virtual a.row').first().click()
-  await page.locator('.tok[data-token="6"]').click()
+  await page.locator(`.tok[data-token="${token}"]`).click()
 }
+
+const LONGEST = '/rollouts?sort=length&order=desc'
 
 const nothing = async (): Promise<void> => undefined
 
 await draw('run', '', nothing)
 await draw('rollouts', '/rollouts', nothing)
-await draw('rollout', '/rollouts', chooseToken)
+await draw('rollout', LONGEST, (page) => chooseToken(page, 6))
 await draw('reward', '/reward', nothing)
-await draw('token', '/rollouts?minStep=2&maxStep=6', async (page) => {
-  await chooseToken(page)
+await draw('token', LONGEST, async (page) => {
+  await page.setViewportSize({ width: 1360, height: 1500 })
+  await chooseToken(page, 1)
   await page.keyboard.press('w')
   await page.getByRole('region', { name: 'Probability by checkpoint' }).waitFor()
   await page.getByRole('button', { name: 'Stop' }).waitFor({ state: 'detached' })
-  await page.locator('aside').scrollIntoViewIfNeeded()
+  await page.getByText('Which rollouts moved it?').click()
+  await page.getByLabel('After').selectOption('0')
+  await page.getByRole('button', { name: 'Compute' }).click()
+  await page.getByRole('region', { name: 'Rollouts that moved the token most' }).waitFor()
 })
 await draw('lab', '/lab', async (page) => {
   await page.getByLabel('Tasks').fill('100')
   await page.getByRole('button', { name: 'Compare' }).click()
-  await page.getByText(/95 % interval/).waitFor({ timeout: 300_000 })
+  await page.getByText(/95 % interval/).waitFor()
 })
 await draw('chat', '/chat', async (page) => {
   await page.getByLabel('Message').fill('Tom has 3 apples and buys 4 more. How many apples does he have?')

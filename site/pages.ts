@@ -31,7 +31,7 @@ export const SECTIONS: readonly Section[] = [
     title: 'Models and training',
     sources: guide(
       ...['4-models', '12-adapters-and-memory', '2-history-and-templates', '7-tokenizers', '23-learners'],
-      ...['27-replay-buffers', '14-async', '16-workers', '15-tracking', '25-benchmarks'],
+      ...['27-replay-buffers', '14-async', '16-workers', '38-browser', '15-tracking', '25-benchmarks'],
     ),
   },
   { title: 'Servers', sources: guide('11-serving', '13-servers', '34-tinker') },

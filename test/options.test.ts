@@ -37,6 +37,8 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   negotiation: ['item', 'items'],
   nextGamePrompt: ['action', 'actions', 2],
   roleAdvantage: ['agent', 'agents'],
+  soloGame: ['opponents', 'opponent'],
+  textArenaGame: ['word', 'words', 1],
   twentyQuestions: ['thing', 'things'],
   wordGuess: ['guessess', 'guesses'],
   worldReward: ['scales', 'scale'],
@@ -236,6 +238,7 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   tool: ['descriptions', 'description'],
   TopKRewardSelector: ['groupSizes', 'groupSize'],
   trackLoop: ['setting', 'settings', 1],
+  trackioSink: ['projects', 'project'],
   trainModel: ['stage', 'stages'],
   TransformersWrapper: ['samplings', 'sampling'],
   userSimulator: ['stopMarkers', 'stopMarker'],
@@ -247,6 +250,7 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   vLLMWrapper: ['samplings', 'sampling'],
   VTrace: ['largestRhos', 'largestRho'],
   vTrace: ['largestRhos', 'largestRho', 2],
+  wandbSink: ['entitys', 'entity'],
   weightedReward: ['succes', 'success', 1],
   weightedService: ['succes', 'success', 1],
 }
@@ -264,6 +268,7 @@ const OTHERWISE: Readonly<Record<string, string>> = {
   withDefaults: 'refuses defaults of settings that the schema does not have',
   gameTokenEnv: 'is GameEnv with a template, and GameEnv refuses unknown options',
   gameNamed: 'passes options to the factory of the game, which refuses unknown ones',
+  loadGame: 'passes options to the factory of the game, which refuses unknown ones',
   openArena: 'takes a configuration that arenaConfig has checked',
   setUpArena: 'takes a configuration that arenaConfig has checked',
 }

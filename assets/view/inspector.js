@@ -42,7 +42,7 @@ export const inspector = (run, chosen, signal) => {
       h('p', { class: 'muted small' }, `Token ${place.token + 1} of turn ${place.turn + 1}`),
       tokenCard(token, 'all'),
       h('div', { class: 'tools' }, h('button', { onclick: copyLink }, 'Copy link')),
-      model.element,
+      h('div', { class: 'token-model' }, model.element),
     ),
     ask: model.ask,
   }

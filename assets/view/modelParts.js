@@ -89,6 +89,9 @@ export const answerPlace = ({ run, request, button }, signal) => {
   return { element: h('div', { class: 'stack answer' }, state, result), result, ask }
 }
 
+/** Alternatives below half a percent are not shown. */
+const SHOWN = Math.log(0.005)
+
 /**
  * Draws a token's probability by checkpoint: a curve, and a table with the alternatives.
  *
@@ -104,6 +107,7 @@ export const drawProbability = (lines, signal) => {
     numeric(`${(100 * Math.exp(line.logProb)).toFixed(2)} %`),
     numeric(line.rank),
     line.top
+      .filter(({ logProb }, i) => i === 0 || logProb > SHOWN)
       .slice(0, 4)
       .map((each) => [
         h('code', {}, tokenLabel(each.text)),

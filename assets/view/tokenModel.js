@@ -101,7 +101,7 @@ const modeText = ({ mode, reason }) =>
     'li',
     { class: 'muted small' },
     mode === 'environment'
-      ? "The recipe's environment goes on and gives the rewards."
+      ? "Played in the recipe's environment, with its rewards."
       : `Text only, without the environment and rewards: ${reason}.`,
   )
 

@@ -1,7 +1,7 @@
 /** Records what onnxruntime does in every session, by its own profiler. */
 import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import type { NativeSession, OnnxRuntime } from '../../src/engine/onnxruntime/binding.js'
+import type { OnnxRuntime, OnnxSession } from '../../src/engine/onnxruntime/library.js'
 import { type ProfiledCall, readCalls, type TraceEvent } from './trace.js'
 
 export interface SessionRecorder {
@@ -18,11 +18,11 @@ export interface SessionRecorder {
 export const recordSessions = (library: OnnxRuntime, folder: string): SessionRecorder => {
   rmSync(folder, { recursive: true, force: true })
   mkdirSync(folder, { recursive: true })
-  const open = new Set<NativeSession>()
+  const open = new Set<OnnxSession>()
   const calls: { readonly milliseconds: number; readonly kept: 'kept' | 'warm-up' }[][] = []
   let kept: 'kept' | 'warm-up' = 'warm-up'
 
-  const end = (session: NativeSession): void => {
+  const end = (session: OnnxSession): void => {
     if (open.delete(session)) session.endProfiling()
   }
 

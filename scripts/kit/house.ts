@@ -77,10 +77,13 @@ const declaredNames = (statement: ts.Statement): readonly string[] => {
   return isNamed && statement.name !== undefined ? [statement.name.text] : []
 }
 
-/** Finds the names that two files of `src` or more export: name -> files. */
+/**
+ * Finds the names that two files of `src` or more export: name -> files. Files in folders named
+ * `browser` export the names of the files that they replace.
+ */
 export const namesExportedTwice = (sources: readonly Source[]): ReadonlyMap<string, readonly string[]> => {
   const files = new Map<string, Set<string>>()
-  for (const { path, tree } of sources.filter((each) => each.path.startsWith('src/')))
+  for (const { path, tree } of sources.filter((each) => /^src\/(?!.*\/browser\/)/.test(each.path)))
     for (const name of tree.statements.flatMap(declaredNames)) files.set(name, (files.get(name) ?? new Set()).add(path))
   return new Map([...files].filter(([, paths]) => paths.size > 1).map(([name, paths]) => [name, [...paths].sort()]))
 }

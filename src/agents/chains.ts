@@ -57,17 +57,27 @@ interface Chain {
   readonly calls: ChainCall[]
   /** Number of the turn, from 1. */
   turn: number
+  /** The first error of an observer. It fails the chain before its next turn. */
+  broken: ThrownChain | null
 }
+
+const thrown = (error: unknown): ThrownChain => ({ _tag: 'ThrownChain', reason: namedMessage(error), error })
 
 const chainOf = ({ tasks, observers, clock, key }: ChainRules, groupIdx: number, chainIdx: number): Chain => {
   const groupId = `${groupIdx}:${tasks[groupIdx]!.id}`
   const place = { groupId, groupIdx, chainIdx, chainId: `${groupId}/${chainIdx}` }
   const timed = callTimer(clock)
   const emit = (happening: ChainHappening): void => {
-    for (const observer of observers) observer({ ...happening, ...place })
+    for (const observer of observers) {
+      try {
+        observer({ ...happening, ...place })
+      } catch (error) {
+        chain.broken ??= thrown(error)
+      }
+    }
   }
   const chain: Chain = {
-    ...{ place, emit, isObserved: observers.length > 0, calls: [], turn: 0 },
+    ...{ place, emit, isObserved: observers.length > 0, calls: [], turn: 0, broken: null },
     key: child(child(key, groupIdx), chainIdx),
     onCall: (event) => {
       const { turn } = chain
@@ -113,6 +123,8 @@ const watched = <I, O>(
     chain.turn++
     const { turn, emit } = chain
     emit({ type: 'generation_start', turn })
+    if (chain.broken !== null)
+      return E.left({ _tag: 'PolicyFailure', policy: policy.name, kind: 'asked', reason: chain.broken.reason })
     let hasStreamed = false
     const onText = (text: string): void => {
       hasStreamed ||= text !== ''
@@ -183,8 +195,6 @@ const play = async (chain: Chain, rules: ChainRules): Promise<Played> => {
   return playIn(bounded as never, watched(seat.policy, chain, { clock, tokenizer }) as never, chain, rules) // the states have token ids
 }
 
-const thrown = (error: unknown): ThrownChain => ({ _tag: 'ThrownChain', reason: namedMessage(error), error })
-
 /** The trajectory of a chain that has ended in whatever way. */
 const trajectoryOf = (chain: Chain, played: Played, { row }: AgentRowTask, totalMs: number): ChainTrajectory => {
   const { place, calls } = chain
@@ -207,26 +217,29 @@ const playChain = async (chain: Chain, rules: ChainRules): Promise<ChainTrajecto
   const task = tasks[chain.place.groupIdx]!
   const started = clock.now()
   const { emit } = chain
+  emit({ type: 'chain_start', row: task.row })
   const played = await (async (): Promise<Played> => {
     try {
-      emit({ type: 'chain_start', row: task.row })
       return await play(chain, rules)
     } catch (error) {
       return E.left(thrown(error))
     }
   })()
-  const trajectory = trajectoryOf(chain, played, task, clock.now() - started)
-  const { reward, rewardExtras: extras, failure, finishReason, timings } = trajectory
+  const totalMs = clock.now() - started
+  const current = (): ChainTrajectory =>
+    trajectoryOf(chain, chain.broken === null ? played : E.left(chain.broken), task, totalMs)
+  const { reward, rewardExtras: extras } = current()
   if (reward !== null && rules.parts.reward !== undefined) emit({ type: 'reward', reward, extras })
+  const { failure } = current()
   if (failure !== null) emit({ type: 'error', failure })
-  emit({ type: 'chain_end', finishReason, ms: timings.totalMs })
-  return trajectory
+  emit({ type: 'chain_end', finishReason: current().finishReason, ms: totalMs })
+  return current()
 }
 
 /**
  * Plays `numChains` chains for each task, at most `maxConcurrentChains` at a time. A chain that
- * fails is marked, and the others go on. Chain `c` of task `g` draws from
- * `child(child(key, g), c)`, whatever is played beside it.
+ * fails, or whose observer throws, is marked, and the others go on. Chain `c` of task `g` draws
+ * from `child(child(key, g), c)`, whatever is played beside it.
  */
 export const playChains = async (rules: ChainRules): Promise<readonly ChainTrajectory[]> => {
   const places = limiter(rules.maxConcurrentChains)

@@ -3,6 +3,7 @@ import { Command, Option } from 'commander'
 import type { ChainObserver } from '../agents/events.js'
 import { agentMetrics } from '../agents/metrics.js'
 import { consoleObserver, progressLine, progressObserver } from '../agents/observers.js'
+import { describe } from '../core/failure.js'
 import { keyFromSeed } from '../core/key.js'
 import type { RecipeAgent } from '../run/recipe.js'
 import { asCommandError } from './expectedErrors.js'
@@ -51,7 +52,7 @@ const play = async ({ agent, messages, maxTurns }: RecipeAgent, flags: Flags): P
   const { trajectories } = result
   if (trajectories.every(({ finishReason }) => finishReason === 'failed'))
     throw new CommandError(
-      `all ${trajectories.length} chains failed: ${trajectories[0]?.failure?.reason ?? 'no chain was played'}`,
+      `all ${trajectories.length} chains failed: ${trajectories[0]?.failure ? describe(trajectories[0].failure) : 'no chain was played'}`,
     )
 }
 

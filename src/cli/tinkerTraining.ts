@@ -1,9 +1,14 @@
 /** `tandem train --learner tinker`: training and sampling on a Tinker server. */
-import { Option } from 'commander'
+import { InvalidArgumentError, Option } from 'commander'
+import { isLeft } from 'fp-ts/lib/Either.js'
+import { z } from 'zod'
+import { parseJsonAs } from '../data/schemaJson.js'
 import type { OpenTraining } from '../run/remoteTraining.js'
+import { measureGradients } from '../tinker/client/gradientSums.js'
 import { tinkerClient } from '../tinker/client/tinkerClient.js'
 import { tinkerLearner } from '../tinker/learner/tinkerLearner.js'
 import { tinkerPolicy } from '../tinker/learner/tinkerPolicy.js'
+import { type TokenPrices, tokenCosts } from '../tinker/learner/tokenCosts.js'
 import { CommandError, orFail } from './failure.js'
 import { checkServerUrl } from './options.js'
 
@@ -12,6 +17,18 @@ export interface RemoteFlags {
   readonly learner?: 'tinker'
   readonly url?: string
   readonly baseModel?: string
+  readonly prices?: TokenPrices
+}
+
+const pricesSchema = z.strictObject({
+  ...{ sent: z.number().nonnegative(), sampled: z.number().nonnegative(), trained: z.number().nonnegative() },
+})
+
+const readPrices = (text: string): TokenPrices => {
+  const read = parseJsonAs(pricesSchema, text)
+  if (isLeft(read))
+    throw new InvalidArgumentError(`the prices are not {"sent":0.1,"sampled":0.3,"trained":0.4}: ${read.left}`)
+  return read.right
 }
 
 /** The options of the server that trains. */
@@ -19,6 +36,9 @@ export const remoteOptions = (): readonly Option[] => [
   new Option('--learner <kind>', 'train and sample on a server (default: in this process)').choices(['tinker']),
   new Option('--url <url>', 'address of the server of --learner').env('TINKER_BASE_URL'),
   new Option('--base-model <name>', 'name of the model on the server of --learner'),
+  new Option('--prices <json>', 'prices of a million tokens: {"sent":0.1,"sampled":0.3,"trained":0.4}').argParser(
+    readPrices,
+  ),
 ]
 
 /**
@@ -47,8 +67,9 @@ export const openedBy = async <R extends { readonly close: () => Promise<void> }
  * Returns the training of the flags; undefined without `--learner`. The key of the server is in the
  * variable TINKER_API_KEY.
  */
-export const remoteTraining = ({ learner, url, baseModel }: RemoteFlags): OpenTraining | undefined => {
+export const remoteTraining = ({ learner, url, baseModel, prices }: RemoteFlags): OpenTraining | undefined => {
   if (learner === undefined && baseModel !== undefined) throw new CommandError('--base-model needs --learner tinker')
+  if (learner === undefined && prices !== undefined) throw new CommandError('--prices needs --learner tinker')
   if (learner === undefined) return undefined
   if (url === undefined || baseModel === undefined)
     throw new CommandError('--learner tinker needs --url and --base-model')
@@ -57,18 +78,21 @@ export const remoteTraining = ({ learner, url, baseModel }: RemoteFlags): OpenTr
     const apiKey = process.env.TINKER_API_KEY
     const client = tinkerClient({ url, ...(apiKey && { apiKey }) })
     const session = await orFail(client.session())
-    const trainer = await orFail(session.trainer({ baseModel, lora: lora === null ? null : { rank: lora } }))
+    const gradients = await orFail(measureGradients(session, { baseModel }))
+    const trainer = await orFail(session.trainer({ baseModel, gradients, lora: lora === null ? null : { rank: lora } }))
     const { vocabularySize, endTokens, maxPositions: maxLength } = config
     const model = { vocabularySize, endTokens, maxLength }
     const sampling = { temperature: 1, maxTokens }
     // A new adapter changes nothing, and servers load a checkpoint only as a model's first request.
-    const sampler = await orFail(session.sampler({ baseModel }))
+    const source = session.server.baseSampler === 'absent' ? trainer.sampler() : session.sampler({ baseModel })
+    const sampler = await orFail(source)
     const { policy, updater } = tinkerPolicy({ sampler, trainer, model, sampling })
     const base = tinkerPolicy({ sampler, model, name: 'tinker base' })
     return {
       ...{ policy, updater, reference: base.policy },
       at: ({ temperature }) => policy.withSampling({ temperature, maxTokens }),
       learner: tinkerLearner({ trainer, baseModel, loss, optimizer, key, passes, maxGradNorm }),
+      metrics: tokenCosts(client, prices),
       close: async () => {
         await session.close()
         await client.close()

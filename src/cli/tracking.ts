@@ -19,12 +19,16 @@ import type { Sink } from '../tracking/sink.js'
 import { tensorBoardSink } from '../tracking/tensorBoard.js'
 import { trackedRun } from '../tracking/trackedRun.js'
 import { makeTracker, type SinkReport, type Tracker } from '../tracking/tracker.js'
+import { trackioSink } from '../tracking/trackio.js'
+import { wandbSink } from '../tracking/wandb.js'
 import { CommandError, orFail } from './failure.js'
 import { checkServerUrl, naturalNumber } from './options.js'
 
 export interface TrackingFlags {
   readonly tensorboard?: string | true
   readonly mlflow?: string
+  readonly trackio?: string
+  readonly wandb?: string
   readonly metricsPort?: number
   readonly metricsHost?: string
   readonly otel?: true
@@ -54,6 +58,11 @@ export const trackingOptions = (): readonly Option[] => [
     '--mlflow <url>',
     'log to an MLflow server, authorized by the variables MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD',
   ),
+  new Option('--trackio <url>', 'log to a Trackio server, authorized by the variable TRACKIO_WRITE_TOKEN'),
+  new Option(
+    '--wandb <project>',
+    'log to a project of Weights & Biases, authorized by the variable WANDB_API_KEY; WANDB_ENTITY and WANDB_BASE_URL set the team and the server',
+  ),
   new Option(
     '--metrics-port <n>',
     'serve Prometheus metrics at /metrics on this port during the run; 0 picks a free port',
@@ -68,14 +77,6 @@ export const trackingOptions = (): readonly Option[] => [
     'completions per step to track as text, at most as many as --trajectories (default: 0)',
   ).argParser(naturalNumber),
 ]
-
-/** Returns the authorization header from the environment's credentials. */
-const authorization = ({ variables }: Environment): Readonly<Record<string, string>> => {
-  const { MLFLOW_TRACKING_TOKEN: token, MLFLOW_TRACKING_USERNAME: user, MLFLOW_TRACKING_PASSWORD: password } = variables
-  if (token) return { authorization: `Bearer ${token}` }
-  if (!user) return {}
-  return { authorization: `Basic ${Buffer.from(`${user}:${password ?? ''}`).toString('base64')}` }
-}
 
 /** Returns a unique id of the run. It is stored in the run folder, so all sessions share it. */
 const markOf = (files: Files, folder: string): TE.TaskEither<FileFailure, string> => {
@@ -93,14 +94,55 @@ const markOf = (files: Files, folder: string): TE.TaskEither<FileFailure, string
   )
 }
 
-const mlflowTransport = (url: string): Transport => {
-  checkServerUrl('--mlflow', url)
+type Headers = Readonly<Record<string, string>>
+
+const basic = (user: string, password: string): Headers => ({
+  authorization: `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`,
+})
+
+/** Opens a transport to the server of a flag. */
+const transportTo = (flag: string, url: string, headers: Headers): Transport => {
+  checkServerUrl(flag, url)
   try {
-    return liveTransport({ url, headers: authorization(liveEnvironment), retry: { attempts: 2 } })
+    return liveTransport({ url, headers, retry: { attempts: 2 } })
   } catch (error) {
-    throw new CommandError(`--mlflow: ${errorMessage(error)}`)
+    throw new CommandError(`${flag}: ${errorMessage(error)}`)
   }
 }
+
+/** A server of a sink, which is made when the id of the run is known. */
+interface ServedSink {
+  readonly transport: Transport
+  readonly sink: (runId: string) => Sink
+}
+
+const mlflow = (url: string, { variables }: Environment): ServedSink => {
+  const { MLFLOW_TRACKING_TOKEN: token, MLFLOW_TRACKING_USERNAME: user, MLFLOW_TRACKING_PASSWORD: password } = variables
+  const named = user ? basic(user, password ?? '') : {}
+  const transport = transportTo('--mlflow', url, token ? { authorization: `Bearer ${token}` } : named)
+  return { transport, sink: (runId) => mlflowSink({ transport, runId }) }
+}
+
+const trackio = (url: string, { variables: { TRACKIO_WRITE_TOKEN: token } }: Environment): ServedSink => {
+  if (!token)
+    throw new CommandError('--trackio: TRACKIO_WRITE_TOKEN is not set; the server shows its write token at its start')
+  const transport = transportTo('--trackio', url, { 'x-trackio-write-token': token })
+  return { transport, sink: (runId) => trackioSink({ transport, runId }) }
+}
+
+const wandb = (project: string, { variables }: Environment): ServedSink => {
+  const { WANDB_API_KEY: key, WANDB_BASE_URL: url, WANDB_ENTITY: entity } = variables
+  if (!key) throw new CommandError('--wandb: WANDB_API_KEY is not set')
+  const transport = transportTo('--wandb', url || 'https://api.wandb.ai', basic('api', key))
+  return { transport, sink: (runId) => wandbSink({ transport, project, runId, ...(entity && { entity }) }) }
+}
+
+/** Opens the servers of the flags. */
+const servedSinks = (flags: TrackingFlags): readonly ServedSink[] => [
+  ...(flags.mlflow === undefined ? [] : [mlflow(flags.mlflow, liveEnvironment)]),
+  ...(flags.trackio === undefined ? [] : [trackio(flags.trackio, liveEnvironment)]),
+  ...(flags.wandb === undefined ? [] : [wandb(flags.wandb, liveEnvironment)]),
+]
 
 /** Metrics, and where they are served. */
 interface ServedMetrics {
@@ -142,7 +184,7 @@ const begin = async (events: AsyncIterable<RunEvent>): Promise<AsyncGenerator<Ru
 
 /** The connections that are opened before the run. */
 interface Places {
-  readonly transport: Transport | null
+  readonly served: readonly ServedSink[]
   readonly metrics: ServedMetrics | null
   readonly telemetry: Sink | null
 }
@@ -151,12 +193,13 @@ interface Places {
 const sinksOf = async (
   { tensorboard }: TrackingFlags,
   { folder }: FollowedRun,
-  { transport, metrics, telemetry }: Places,
+  { served, metrics, telemetry }: Places,
 ): Promise<readonly Sink[]> => {
   const board = tensorboard === true ? `${folder}/tensorboard` : tensorboard
+  const runId = served.length === 0 ? '' : await orFail(markOf(liveFiles, folder))
   return [
     ...(board === undefined ? [] : [tensorBoardSink(resolve(board))]),
-    ...(transport === null ? [] : [mlflowSink({ transport, runId: await orFail(markOf(liveFiles, folder)) })]),
+    ...served.map(({ sink }) => sink(runId)),
     ...(metrics === null ? [] : [metrics.sink]),
     ...(telemetry === null ? [] : [telemetry]),
   ]
@@ -166,11 +209,11 @@ const sinksOf = async (
  * Opens the trackers of the flags before the run starts. `say` prints the URL of the metrics, each
  * tracker's first failure, and at the end the number of lost events.
  *
- * Errors   throws CommandError if a port is taken, a URL is invalid, or OpenTelemetry is not set
- *          up.
+ * Errors   throws CommandError if a port is taken, a URL is invalid, a token is missing, or
+ *          OpenTelemetry is not set up.
  */
 export const openTracking = async (flags: TrackingFlags, say: (text: string) => void): Promise<Tracking> => {
-  const transport = flags.mlflow === undefined ? null : mlflowTransport(flags.mlflow)
+  const served = servedSinks(flags)
   const telemetry = flags.otel === true ? await orFail(openTelemetrySink()) : null
   const metrics = await servedMetrics(flags)
   if (metrics !== null) say(`metrics at ${metrics.server.url}\n`)
@@ -179,7 +222,7 @@ export const openTracking = async (flags: TrackingFlags, say: (text: string) => 
 
   async function* follow(run: FollowedRun, events: AsyncIterable<RunEvent>): AsyncGenerator<RunEvent> {
     const begun = await begin(events) // after the first event, the run folder exists
-    const sinks = await sinksOf(flags, run, { transport, metrics, telemetry })
+    const sinks = await sinksOf(flags, run, { served, metrics, telemetry })
     tracker = makeTracker(sinks, { onFailure: (failure) => say(`${describe(failure)}\n`) })
     const { folder, isResumed } = run
     yield* trackedRun(begun, { tracker, run: folder, isResumed, samples: flags.trackSamples ?? 0 })
@@ -187,7 +230,7 @@ export const openTracking = async (flags: TrackingFlags, say: (text: string) => 
   const close = async (): Promise<void> => {
     for (const report of (await tracker?.close()) ?? []) if (report.dropped + report.waiting > 0) say(untold(report))
     await metrics?.server.close()
-    if (tracker === undefined) await transport?.close()
+    if (tracker === undefined) await Promise.all(served.map(({ transport }) => transport.close()))
   }
   return {
     follow,

@@ -5,7 +5,7 @@
  * @module
  */
 
-export { gameNamed } from '../arena/config/games.js'
+export { gameNamed, loadGame } from '../arena/config/games.js'
 export { applyOverrides, mergeConfigs } from '../arena/config/overrides.js'
 export { type AgentConfig, type ArenaConfig, arenaConfig, type ConfigProblem } from '../arena/config/schema.js'
 export { type ArenaSetup, type SetupWorld, setUpArena } from '../arena/config/setup.js'

@@ -91,6 +91,7 @@ export {
   type WordGuessOptions,
   wordGuess,
 } from '../envs/games/secretGames.js'
+export { type SoloGameOptions, seatTasks, soloGame } from '../envs/games/soloGame.js'
 export {
   type GameStrategy,
   minimaxStrategy,

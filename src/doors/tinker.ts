@@ -9,6 +9,8 @@ import '../engine/defaultBackend.js'
 export { checkTinkerServer, type TinkerCheckOptions } from '../tinker/check/checkTinkerServer.js'
 export type { TinkerCheck, TinkerVerdict } from '../tinker/check/measure.js'
 export type { CallCounts, TinkerFailure, TinkerFetch } from '../tinker/client/calls.js'
+export { type GradientSums, measureGradients } from '../tinker/client/gradientSums.js'
+export type { TinkerServer } from '../tinker/client/knownServers.js'
 export type { Pending } from '../tinker/client/pending.js'
 export type { TinkerSampler, TinkerSampling } from '../tinker/client/sampler.js'
 export {
@@ -29,6 +31,7 @@ export {
 } from '../tinker/learner/exactRoute.js'
 export { type TinkerLearnerOptions, tinkerLearner } from '../tinker/learner/tinkerLearner.js'
 export { type TinkerPolicy, type TinkerPolicyOptions, tinkerPolicy } from '../tinker/learner/tinkerPolicy.js'
+export { type TokenPrices, tokenCosts } from '../tinker/learner/tokenCosts.js'
 export type { AdamParams, TinkerLora } from '../tinker/protocol/jsonWire.js'
 export {
   type Datum,

@@ -3,6 +3,7 @@
  * with tfjs. The first tensor operation loads the native library.
  */
 import * as tf from '@tensorflow/tfjs-core'
+import { isInstalled, variable, warn } from '../live/host.js'
 import { BACKEND_NAME } from './onnxruntime/backend.js'
 import { cpuBackend } from './onnxruntime/fallback.js'
 import { connectOnnxRuntime } from './register.js'
@@ -10,15 +11,6 @@ import { backendFromEnvironment, GPU_PACKAGE } from './select.js'
 
 /** Higher than the priorities of tfjs's own backends: cpu has 1, wasm and webgl 2, tfjs-node 3. */
 const PRIORITY = 4
-
-const isInstalled = (packageName: string): boolean => {
-  try {
-    import.meta.resolve(packageName)
-    return true
-  } catch {
-    return false // it throws only if the package is missing
-  }
-}
 
 /** Throws for backends that load asynchronously, which only `selectBackend` can do. */
 const requireOnnxRuntime = (): void => {
@@ -36,13 +28,13 @@ const startDefault = (): tf.KernelBackend | Promise<tf.KernelBackend> => {
     return Promise.reject(error)
   }
   if (isInstalled(GPU_PACKAGE)) {
-    process.emitWarning(`${GPU_PACKAGE} is not used: call \`await selectBackend()\` before the first tensor operation`)
+    warn(`${GPU_PACKAGE} is not used: call \`await selectBackend()\` before the first tensor operation`)
   }
   cpuBackend()
   return connectOnnxRuntime({}).kernelBackend
 }
 
 // With the cpu backend of tfjs, which needs no loading, nothing is registered.
-if (process.env.TANDEM_BACKEND !== 'cpu' && tf.findBackendFactory(BACKEND_NAME) === null) {
+if (variable('TANDEM_BACKEND') !== 'cpu' && tf.findBackendFactory(BACKEND_NAME) === null) {
   tf.registerBackend(BACKEND_NAME, startDefault, PRIORITY)
 }

@@ -1,9 +1,8 @@
 /** Registers the backend and its kernels with tfjs. */
-import { availableParallelism, totalmem } from 'node:os'
-import { setImmediate } from 'node:timers/promises'
 import * as tf from '@tensorflow/tfjs-core'
+import { defaultThreads, memoryBytes, nextTurn } from '../live/host.js'
 import { BACKEND_NAME, makeRecordingBackend, type RecordingBackend } from './onnxruntime/backend.js'
-import { loadOnnxRuntime, type OnnxRuntime } from './onnxruntime/binding.js'
+import { loadOnnxRuntime } from './onnxruntime/binding.js'
 import { runOnCpu } from './onnxruntime/fallback.js'
 import { sizeOf } from './onnxruntime/graph.js'
 import { activationRules } from './onnxruntime/kernels/activation.js'
@@ -21,6 +20,7 @@ import { scatterRules } from './onnxruntime/kernels/scatter.js'
 import { linearNumbers, rangeNumbers, sequenceRules } from './onnxruntime/kernels/sequence.js'
 import { shapeRules } from './onnxruntime/kernels/shape.js'
 import { spatialRules } from './onnxruntime/kernels/spatial.js'
+import type { OnnxRuntime } from './onnxruntime/library.js'
 import {
   type KernelAttributes,
   type KernelInputs,
@@ -127,26 +127,30 @@ const RECORDING = new WeakMap<tf.KernelBackend, RecordingBackend>()
 /** Returns the recording side of tfjs's current backend; undefined if that is another backend. */
 export const activeRecordingBackend = (): RecordingBackend | undefined => RECORDING.get(tf.backend())
 
-/** Returns the default options. Threads: 2, or the number of cores if lower. */
+/**
+ * Returns the default options. Threads: 2, or the number of cores if lower; in a cross-origin
+ * isolated page up to 4, in any other page 1.
+ */
 export const defaultRuntimeOptions = (): RuntimeOptions => ({
-  threads: Math.min(2, availableParallelism()),
+  threads: defaultThreads(),
   spinning: 'on',
   cacheSize: 128,
-  keptBytes: totalmem() / 4,
+  keptBytes: memoryBytes() / 4,
   optimization: 'all',
   stacks: 'on',
 })
 
 /**
- * Registers all kernels of the backend of `library`, by default onnxruntime-node. Throws if that
- * cannot load.
+ * Registers all kernels of the backend of `library`, by default onnxruntime. Throws if that cannot
+ * load.
  */
 export const connectOnnxRuntime = (
   options: Partial<RuntimeOptions>,
   library: OnnxRuntime = loadOnnxRuntime(),
 ): RecordingBackend => {
-  const runtime = makeRuntime(library, { ...defaultRuntimeOptions(), ...options })
-  const backend = makeRecordingBackend(runtime, () => setImmediate())
+  const { threads } = library
+  const runtime = makeRuntime(library, { ...defaultRuntimeOptions(), ...options, ...(threads && { threads }) })
+  const backend = makeRecordingBackend(runtime, nextTurn)
   RECORDING.set(backend.kernelBackend, backend)
 
   const direct = directKernels(backend)
@@ -173,7 +177,7 @@ export const connectOnnxRuntime = (
  * Registers the backend `onnxruntime` and all its kernels without activating it. A second call
  * replaces the first registration and invalidates its tensors.
  *
- * Errors   throws if onnxruntime-node cannot be loaded.
+ * Errors   throws if onnxruntime cannot be loaded.
  */
 export const registerOnnxRuntime = (options: Partial<RuntimeOptions> = {}): RecordingBackend => {
   const backend = connectOnnxRuntime(options)

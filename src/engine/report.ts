@@ -1,4 +1,5 @@
 import * as tf from '@tensorflow/tfjs-core'
+import { variable } from '../live/host.js'
 import { borrowedCalls } from './borrowed.js'
 import { activeRecordingBackend } from './register.js'
 
@@ -22,7 +23,7 @@ export interface EngineReport {
  */
 const plainThreads = (backend: string): number | null => {
   if (backend !== 'tensorflow') return backend === 'wasm' || backend === 'cpu' ? 1 : null
-  const threads = Number(process.env.TF_NUM_INTRAOP_THREADS)
+  const threads = Number(variable('TF_NUM_INTRAOP_THREADS'))
   return threads > 0 ? threads : null
 }
 

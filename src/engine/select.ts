@@ -6,9 +6,12 @@
  * what its tensors mean.
  */
 import * as tf from '@tensorflow/tfjs-core'
+import { ONNXRUNTIME_PACKAGE, variable } from '../live/host.js'
 import { completeWasm } from './borrowed.js'
 import { BACKEND_NAME } from './onnxruntime/backend.js'
+import { prepareOnnxRuntime } from './onnxruntime/binding.js'
 import { cpuBackend } from './onnxruntime/fallback.js'
+import type { PrepareOptions } from './onnxruntime/library.js'
 import type { RuntimeOptions } from './onnxruntime/runtime.js'
 import { registerOnnxRuntime } from './register.js'
 
@@ -51,12 +54,15 @@ const loadTensorFlow = async (packageName: string, { threads }: Partial<RuntimeO
   return 'tensorflow'
 }
 
+type LoadOptions = Partial<RuntimeOptions> & Pick<PrepareOptions, 'wasmFolder'>
+
 /** Loads the package of a backend and returns its name in tfjs. */
-const load = async ({ backend, packageName }: BackendCandidate, options: Partial<RuntimeOptions>): Promise<string> => {
+const load = async ({ backend, packageName }: BackendCandidate, options: LoadOptions): Promise<string> => {
   switch (backend) {
     case 'tensorflow':
       return loadTensorFlow(packageName, options)
     case 'onnxruntime':
+      await prepareOnnxRuntime(options)
       registerOnnxRuntime(options)
       return BACKEND_NAME
     case 'wasm': // has one thread in Node
@@ -82,7 +88,7 @@ const TFJS_NODE_GPU: BackendCandidate = { backend: 'tensorflow', packageName: GP
  */
 const ORDER: readonly Rank[] = [
   { ...TFJS_NODE_GPU, needs: 'gpu' },
-  { backend: 'onnxruntime', packageName: 'onnxruntime-node' },
+  { backend: 'onnxruntime', packageName: ONNXRUNTIME_PACKAGE },
   TFJS_NODE_GPU,
   { backend: 'tensorflow', packageName: '@tensorflow/tfjs-node' },
   { backend: 'wasm', packageName: '@tensorflow/tfjs-backend-wasm' },
@@ -92,7 +98,7 @@ const ORDER: readonly Rank[] = [
 /** Every backend and package that `selectBackend` can load, each once, best first. */
 export const BACKEND_CANDIDATES: readonly BackendCandidate[] = ORDER.filter(({ needs }) => needs === undefined)
 
-export interface SelectOptions extends Partial<RuntimeOptions> {
+export interface SelectOptions extends Partial<RuntimeOptions>, Pick<PrepareOptions, 'wasmFolder'> {
   /**
    * The only backend to try. Default: the value of TANDEM_BACKEND, or the first of the list that
    * loads.
@@ -111,7 +117,7 @@ export const isBackendName = (name: string): name is BackendName => BACKENDS.som
 
 /** Returns the backend in TANDEM_BACKEND. Errors: throws RangeError for an unknown name. */
 export const backendFromEnvironment = (): BackendName | undefined => {
-  const name = process.env.TANDEM_BACKEND
+  const name = variable('TANDEM_BACKEND')
   if (name === undefined || name === '') return undefined
   if (!isBackendName(name)) {
     throw new RangeError(`TANDEM_BACKEND is '${name}'; expected one of ${BACKENDS.join(', ')}`)
@@ -152,7 +158,7 @@ const withoutHandlers = async (f: () => Promise<unknown>): Promise<void> => {
   }
 }
 
-const activate = async (candidate: Rank, options: Partial<RuntimeOptions>): Promise<void> => {
+const activate = async (candidate: Rank, options: LoadOptions): Promise<void> => {
   const guarded = candidate.backend === 'wasm' ? withoutHandlers : (f: () => Promise<void>) => f()
   await guarded(async () => {
     const name = await load(candidate, options)

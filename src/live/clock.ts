@@ -1,11 +1,11 @@
 /** The real clock. */
-import { setImmediate } from 'node:timers/promises'
 import type { Calendar, Clock, Timers } from '../core/capabilities.js'
+import { nextTurn } from './host.js'
 
 /** Time from the process's monotonic clock. */
 export const liveClock: Clock = {
   now: () => performance.now(),
-  breathe: () => setImmediate(),
+  breathe: nextTurn,
 }
 
 /** The date of this computer. */

@@ -11,6 +11,12 @@ export const liveMachine: Machine = {
   },
 }
 
+/** Returns the operating system and the kind of the processor. */
+export const platform = (): string => `${process.platform} ${process.arch}`
+
+/** Returns the version of the program that runs JavaScript. */
+export const runtimeVersion = (): string => process.version
+
 /** Returns the model name of the processor. */
 export const processorName = (): string => cpus()[0]?.model ?? 'unknown'
 

@@ -89,9 +89,8 @@ export interface PolicyLossOutput {
   readonly lossObjective: tf.Tensor
   /** Share of tokens whose ratio is outside the objective's range. */
   readonly clipFraction: tf.Tensor
-  /** Share of tokens whose gradient was clipped to 0. */
+  /** Share of tokens whose gradient was clipped to 0, and `[B, T]`: 1 for these tokens, else 0. */
   readonly pgClipFraction: tf.Tensor
-  /** `[B, T]`: 1 for these tokens, else 0. */
   readonly clippedTokens: tf.Tensor
   /** Mean of `log pi_old - log pi`. */
   readonly klApprox: tf.Tensor
@@ -387,9 +386,7 @@ export const policyLoss = (options: PolicyLossOptions = {}, name = 'policyLoss')
       const weighted = input.weights === undefined ? losses : tf.mul(losses, masked(input.weights, context.mask))
       return {
         lossObjective: context.aggregate(weighted),
-        clipFraction: context.mean(outside),
-        pgClipFraction: context.mean(cut),
-        clippedTokens: cut,
+        ...{ clipFraction: context.mean(outside), pgClipFraction: context.mean(cut), clippedTokens: cut },
         klApprox: context.mean(tf.neg(terms.logRatio)),
         logSumWeights: maskedLogSumExp(terms.logRatio, context.mask),
         logSumSquaredWeights: maskedLogSumExp(tf.mul(terms.logRatio, 2), context.mask),

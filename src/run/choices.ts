@@ -251,7 +251,11 @@ export const learnerParts = (
   return {
     ...{ model, optimizer: optimizerOf(settings, model.config), key: keyFromSeed(settings.seed) },
     ...(lora && { lora }),
-    passes: { epochs: learner.epochs, miniBatches: learner.miniBatches, maxGradNorm: learner.maxGradNorm },
+    passes: {
+      epochs: learner.epochs,
+      miniBatches: learner.miniBatches,
+      maxGradNorm: learner.maxGradNorm ?? Number.POSITIVE_INFINITY,
+    },
     compute: { threads: compute.workers, microBatchTokens: compute.microBatch, recompute: compute.recompute },
   }
 }

@@ -5,7 +5,7 @@ import type { Files } from '../core/capabilities.js'
 import type { FileFailure } from '../core/failure.js'
 import { engineReport } from '../engine/report.js'
 import { liveCalendar } from '../live/clock.js'
-import { commandLine, processorName } from '../live/machine.js'
+import { commandLine, platform, processorName, runtimeVersion } from '../live/machine.js'
 import { version } from '../live/version.js'
 import type { RunPaths, RunStart } from './runFolder.js'
 
@@ -16,7 +16,7 @@ const machineNow = (): MachineRecord => {
   const { backend, version, threads } = engineReport()
   return {
     processor: processorName(),
-    platform: `${process.platform} ${process.arch}`,
+    platform: platform(),
     backend: `${backend} ${version}`,
     threads: String(threads ?? 'unknown'),
   }
@@ -28,7 +28,7 @@ export const startNow = (): RunStart => ({
   version,
   command: commandLine(),
   processor: processorName(),
-  node: process.version,
+  node: runtimeVersion(),
 })
 
 const readRecord = (text: string): MachineRecord => {

@@ -219,7 +219,10 @@ const remoteRun = async <O extends HistoryPrompt>(
       ...{ key: child(key, 'rollouts'), groups: tasks.prompts, rounds: samplingRoundsOf(settings) },
       ...{ kl: klWeightOf(settings), signal },
     },
-    record: { ...(metrics && { metrics }), decode: (id) => text.tokenizer.decode([id], 'keep') },
+    record: {
+      metrics: (batch) => ({ ...remote.metrics(), ...metrics?.(batch) }),
+      decode: (id) => text.tokenizer.decode([id], 'keep'),
+    },
   })
   return closing(run, remote.close)
 }

@@ -107,7 +107,7 @@ export interface EvaluationRecord {
 }
 
 /** One result of an evaluation. */
-export type EvaluationSample = Pick<EvaluationResult, 'query' | 'completion' | 'score'>
+type EvaluationSample = Pick<EvaluationResult, 'query' | 'completion' | 'score'>
 
 /** A tool call that the policy wrote. */
 export interface ToolCallRecord {
@@ -169,7 +169,7 @@ export interface TrajectoryRecord {
   readonly clipped?: readonly number[]
   /** Tool calls of the turn's message. Calls in plain text, such as code, are not among them. */
   readonly toolCalls?: readonly ToolCallRecord[]
-  /** Number of calls of the turn, in every form, and of those with an error. Absent without calls. */
+  /** Number of calls of the turn, in every form, and of failed ones. Absent without calls. */
   readonly toolUse?: { readonly calls: number; readonly errors: number }
   /** Messages that the environment appended after the turn. */
   readonly replies?: readonly ReplyRecord[]

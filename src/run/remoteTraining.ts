@@ -42,6 +42,8 @@ interface RemoteTraining {
   /** The model before training. */
   readonly reference: LogProbModel
   readonly updater: WeightUpdater<NamedTensors>
+  /** Metrics of the server since the last call, one call for each step. */
+  readonly metrics: () => Readonly<Record<string, number>>
   /** Called after the learner is closed. */
   readonly close: () => Promise<void>
 }

@@ -1,6 +1,4 @@
 /** The report of a run: one self-contained HTML page. */
-import { createRequire } from 'node:module'
-import { fileURLToPath } from 'node:url'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Files } from '../core/capabilities.js'
@@ -19,6 +17,7 @@ import {
   scoreText,
   type TrajectoryRecord,
 } from './records.js'
+import { type ReportAssets, readReportAssets } from './reportAssets.js'
 import {
   openRun,
   type RunConfig,
@@ -240,26 +239,7 @@ const evaluationSamples = (metrics: ReportInput['metrics']): string => {
   return `<section>\n<h2>Samples of evaluations</h2>\n${parts.join('\n')}\n</section>\n`
 }
 
-interface Assets {
-  readonly chartScript: string
-  readonly chartStyle: string
-  readonly script: string
-  readonly style: string
-}
-
-const readAssets = (files: Files): TE.TaskEither<FileFailure, Assets> => {
-  const { resolve } = createRequire(import.meta.url)
-  const own = (name: string): string => fileURLToPath(new URL(`../../assets/${name}`, import.meta.url))
-  return pipe(
-    TE.Do,
-    TE.bind('chartScript', () => files.readText(resolve('uplot/dist/uPlot.iife.min.js'))),
-    TE.bind('chartStyle', () => files.readText(resolve('uplot/dist/uPlot.min.css'))),
-    TE.bind('script', () => files.readText(own('report/page.js'))),
-    TE.bind('style', () => files.readText(own('report/page.css'))),
-  )
-}
-
-const page = (input: ReportInput, assets: Assets): string => {
+const page = (input: ReportInput, assets: ReportAssets): string => {
   const { summary, config, metrics, trajectories } = input
   const shown = shownTrajectories(trajectories)
   const left = trajectories.length - shown.length
@@ -325,7 +305,7 @@ ${left > 0 ? `<p class="note">${left} more completions are in trajectories.jsonl
  */
 export const renderReport = (input: ReportInput, files: Files = liveFiles): TE.TaskEither<FileFailure, string> =>
   pipe(
-    readAssets(files),
+    readReportAssets(files),
     TE.map((assets) => page(input, assets)),
   )
 

@@ -26,7 +26,7 @@ const textOf = (files: Files, path: string): TE.TaskEither<FileFailure, string> 
     TE.chain((exists) => (exists ? files.readText(path) : TE.right(''))),
   )
 
-/** Reads a file of JSON lines. An incomplete last line is left out, because the run may be active. */
+/** Reads a file of JSON lines, without an incomplete last one: the run may be active. */
 const wholeLines = <T>(files: Files, path: string): TE.TaskEither<Failed, readonly T[]> =>
   pipe(
     textOf(files, path),

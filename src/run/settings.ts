@@ -114,7 +114,12 @@ const learner = z
       .record(z.string(), z.number())
       .default({})
       .describe('optimizer options, such as {"beta2":0.95}'),
-    maxGradNorm: z.number().positive().default(1).describe('gradient norm above which gradients are clipped'),
+    maxGradNorm: z
+      .number()
+      .positive()
+      .nullable()
+      .default(1)
+      .describe('gradient norm above which gradients are clipped, or off'),
     epochs: count.default(1).describe('passes over the batch of a step'),
     miniBatches: count.default(1).describe('optimizer steps per pass, each on whole groups'),
   })

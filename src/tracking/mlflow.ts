@@ -241,7 +241,7 @@ const log =
     )
   }
 
-/** Another run may have created the experiment in the meantime, so that request is always retried. */
+/** Always retries `experiments/create`: another run may have created the experiment. */
 const again = (failure: CallFailure): SinkFailure['again'] =>
   failure._tag === 'HttpFailure' && failure.path.endsWith('experiments/create') ? 'later' : againAfter(failure)
 

@@ -94,7 +94,7 @@ const alertsOf =
 const withConfig = ([first, ...rest]: readonly Log[], config: Settings): readonly Log[] =>
   first === undefined ? [] : [{ ...first, config }, ...rest]
 
-/** Returns `later` also if the write token is missing or wrong, which the server reports with 400. */
+/** Returns `later` if the write token is wrong, too, which the server reports with 400. */
 const again = (failure: CallFailure): SinkFailure['again'] =>
   failure._tag === 'HttpFailure' && failure.body?.includes('write_token') === true ? 'later' : againAfter(failure)
 

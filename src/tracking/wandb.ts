@@ -145,7 +145,7 @@ const graphQL = <T>(transport: Transport, { schema, ...json }: Query<T>): Call<T
     }),
   )
 
-/** Makes the run on the server if necessary, and returns the number of its rows and its last step. */
+/** Creates the run if necessary, and returns the number of its rows and its last step. */
 const openRun = (
   { transport, entity, project = 'tandem', runId }: WandbOptions,
   { name, settings }: About,

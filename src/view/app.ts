@@ -30,7 +30,7 @@ import {
 import { QueryError, rolloutsQuery } from './query.js'
 import { ViewRefusal } from './refusal.js'
 import { rescore } from './rescore.js'
-import { filterRollouts, queryRollouts, shownRows } from './rolloutRows.js'
+import { filterRollouts, queryRollouts, rowsWithTexts } from './rolloutRows.js'
 import type { ViewedRun } from './viewedRun.js'
 import { runAnswer, runRow, viewedRuns } from './viewedRuns.js'
 
@@ -120,7 +120,7 @@ const rolloutAnswer = async (run: ViewedRun, id: string): Promise<RolloutAnswer>
   if (found === undefined) throw new ViewRefusal(404, `no rollout '${id}'`)
   const { index, group, step } = found.row
   const members = rollouts.filter(({ row }) => row.group === group && row.step === step)
-  const [rows, [turns = []]] = [await shownRows(run, members, labelsIn(annotations)), await run.turns([found])]
+  const [rows, [turns = []]] = [await rowsWithTexts(run, members, labelsIn(annotations)), await run.turns([found])]
   return {
     row: rows[members.indexOf(found)]!, // a rollout is a member of its group
     answer: turns[0]?.answer ?? null,

@@ -1,7 +1,8 @@
 /** The texts of rollouts: conversations with their tokens, and the search in them. */
 import type { ReplyRecord, TrajectoryRecord } from '../run/records.js'
+import type { ViewedTurn } from './foreign/viewedTurn.js'
 import type { RolloutRow, TokenRow, TurnRow } from './protocol.js'
-import { hasFailed, type ViewedTurn } from './rowNumbers.js'
+import { hasFailed } from './rowNumbers.js'
 
 const SNIPPET = 160
 
@@ -46,7 +47,7 @@ const tokensOf = (record: ViewedTurn): readonly TokenRow[] => {
 
 const AUTHORS: Readonly<Record<string, TurnRow['author']>> = { assistant: 'model', system: 'system', tool: 'tool' }
 
-/** Returns a message of the environment as a turn. Roles that have no author of their own are users. */
+/** Returns a message of the environment as a turn. Other roles than those above are users. */
 const replyTurn = ({ role, text, isError }: ReplyRecord): TurnRow => ({
   ...{ author: Object.hasOwn(AUTHORS, role) ? AUTHORS[role]! : 'user', text, toolCalls: [] },
   ...(isError === true && { isError }),

@@ -9,7 +9,7 @@ import type { Changes, ModelSource, OpenModel } from './openModel.js'
 import { ViewRefusal } from './refusal.js'
 import type { ViewedRun } from './viewedRun.js'
 
-/** What a request works with. */
+/** The inputs of a request. */
 export interface ModelWork {
   readonly source: ModelSource
   readonly run: ViewedRun
@@ -24,8 +24,9 @@ export type ModelTask = (work: ModelWork) => AsyncGenerator<ModelLine>
 /** Runs the requests of a server about checkpoints. */
 export interface ModelDesk {
   /**
-   * Answers with lines of JSON, of which the last has the type `end`. Throws ViewRefusal (429) while
-   * too many requests wait.
+   * Answers with lines of JSON. The last one has the type `end`.
+   *
+   * Errors   throws ViewRefusal (429) while too many requests wait.
    */
   readonly ask: (run: ViewedRun, task: ModelTask, signal: AbortSignal) => ReadableStream<Uint8Array>
   readonly close: () => Promise<void>
@@ -85,7 +86,7 @@ export const modelDesk = ({ timers, limitMs = 600_000, ...source }: DeskOptions)
         send(line)
       }
     } catch (error) {
-      await keeper.close() // its state is unknown
+      if (!(error instanceof RangeError)) await keeper.close() // a wrong request changes nothing
       throw error
     } finally {
       keeper.idle()

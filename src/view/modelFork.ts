@@ -58,7 +58,7 @@ const recordedAction = ({ ids, logProbs }: TurnIds, count: number, body: ForkReq
   )
 }
 
-/** Appends ids to the prompts, for a policy that goes on from there. */
+/** Appends ids to the prompts, for a policy that continues from there. */
 const withPrompt = (td: TensorDict<TokenPrompt>, start: TurnIds): TensorDict<TokenPrompt> =>
   TensorDict(
     {
@@ -73,7 +73,7 @@ const withPrompt = (td: TensorDict<TokenPrompt>, start: TurnIds): TensorDict<Tok
     td.batchShape,
   )
 
-/** Puts ids before what the policy sampled, and names the checkpoint as the version of its weights. */
+/** Puts ids before the sampled ones. The version of the weights is the checkpoint. */
 const withStart = (
   action: TensorDict<TokenAction>,
   { ids, logProbs }: Pick<TurnIds, 'ids' | 'logProbs'>,

@@ -166,12 +166,13 @@ export const derivatives = (
           ),
         })),
       )
-      const all = [...rows, asked]
-      return scorer.score(moved.value, {
-        groups: groupPrompts(all.map(({ prompt }) => prompt)),
-        completions: all.map(({ ids }) => ids),
-        temperature: asked.temperature,
-      })
+      const scores = (of: readonly Pick<BatchRow, 'prompt' | 'ids'>[]): readonly Float32Array[] =>
+        scorer.score(moved.value, {
+          groups: groupPrompts(of.map(({ prompt }) => prompt)),
+          completions: of.map(({ ids }) => ids),
+          temperature: asked.temperature,
+        })
+      return [...scores(rows), ...scores([asked])] // apart, so that groups share their prompts
     }
     const [plus, minus] = [scoresAt(1), scoresAt(-1)]
     const slopes = plus.map((row, i) => Array.from(row, (value, t) => (value - minus[i]![t]!) / (2 * size)))

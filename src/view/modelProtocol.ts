@@ -69,7 +69,7 @@ interface EndLine {
   readonly reason: string | null
 }
 
-/** What the server is doing. */
+/** A message about the progress. */
 export interface ProgressLine {
   readonly type: 'progress'
   readonly message: string
@@ -132,7 +132,7 @@ export interface ChatLine {
   readonly text: string
 }
 
-/** How a fork goes on: with the recipe's environment, or as text without rewards. */
+/** The kind of a fork: played in the recipe's environment, or text without rewards. */
 export interface ForkModeLine {
   readonly type: 'mode'
   readonly mode: 'environment' | 'text'

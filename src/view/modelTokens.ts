@@ -62,7 +62,7 @@ interface ChatMessage {
   readonly content: string
 }
 
-/** Encodes a conversation and the start of the model's turn. Throws FailureError by the template. */
+/** Encodes a conversation and the start of the model's turn. Throws what the template throws. */
 export const promptIds = (text: ModelText, messages: readonly ChatMessage[]): Int32Array => {
   const history = History(messages.map(({ role, content }) => message(role, content)))
   return encodeRendered(text.tokenizer, orThrow(render(text.template, history, { generationPrompt: 'add' }))).ids

@@ -22,7 +22,7 @@ export const annotationSchema = z.strictObject({
 
 const annotationLine = annotationSchema.extend({ rollout: z.string() })
 
-export type Note = NoteRequest
+export type RunNote = NoteRequest
 
 const notePath = (folder: string): string => `${folder}/note.json`
 const annotationsPath = (folder: string): string => `${folder}/annotations.jsonl`
@@ -31,13 +31,13 @@ const textOf = async (files: Files, path: string): Promise<string> =>
   orThrow(await files.exists(path)()) ? orThrow(await files.readText(path)()) : ''
 
 /** Reads the note of a run; a missing or malformed one is empty. */
-export const readNote = async (files: Files, folder: string): Promise<Note> => {
+export const readNote = async (files: Files, folder: string): Promise<RunNote> => {
   const parsed = parseJsonAs(noteSchema, await textOf(files, notePath(folder)))
   return parsed._tag === 'Right' ? parsed.right : {}
 }
 
 /** Writes fields of the note of a run; absent fields keep their value. */
-export const writeNote = async (files: Files, folder: string, change: Note): Promise<void> => {
+export const writeNote = async (files: Files, folder: string, change: RunNote): Promise<void> => {
   const note = { ...(await readNote(files, folder)), ...change }
   orThrow(await files.write(notePath(folder), `${JSON.stringify(note, undefined, 2)}\n`)())
 }

@@ -33,7 +33,7 @@ export interface OpenModel extends Pick<Pretrained, 'config' | 'text'> {
   readonly learnerAt: (step: number) => Promise<void>
   /** Returns an engine with the weights of a checkpoint, which are valid until the next call. */
   readonly engineAt: (step: number) => Promise<LocalLLMEngine>
-  /** Tells that the learner's weights are no longer those of a checkpoint. */
+  /** Marks the learner's weights as not those of a checkpoint. */
   readonly spoil: () => void
   readonly close: () => Promise<void>
 }

@@ -127,7 +127,7 @@ const isWhole = (file: Partial<IndexFile>): file is IndexFile => {
   return lists.every((list) => Array.isArray(list) && list.length === ids.length)
 }
 
-/** Reads an index. Returns `undefined` if there is none that this version can read. */
+/** Reads an index. Returns `undefined` for a missing, malformed or unknown one. */
 export const readIndex = async (files: Files, path: string): Promise<IndexedLog | undefined> => {
   const text = await files.readText(path)()
   if (E.isLeft(text)) return undefined
@@ -138,7 +138,7 @@ export const readIndex = async (files: Files, path: string): Promise<IndexedLog 
   return E.isRight(parsed) && isWhole(parsed.right) ? indexOf(parsed.right) : undefined
 }
 
-/** Logs with fewer bytes are read whole. An index is written again when a log has grown by a fifth. */
+/** The fewest bytes of a log with an index, and its growth until the index is written again. */
 const LEAST = 2 ** 20
 const GROWTH = 1.2
 
@@ -146,7 +146,11 @@ const GROWTH = 1.2
  * Writes an index beside its log, if that saves time. `written` is the number of bytes that the
  * file there describes. Returns `false` if nothing was written, also for a read-only folder.
  */
-export const writeIndex = async (files: Files, path: string, index: IndexedLog, written: number): Promise<boolean> => {
+export const writeIndex = async (
+  files: Files,
+  path: string,
+  { index, written }: { readonly index: IndexedLog; readonly written: number },
+): Promise<boolean> => {
   if (index.bytes < LEAST || index.bytes < written * GROWTH) return false
   const made = await files.makeFolder(path.slice(0, path.lastIndexOf('/')))()
   return E.isRight(made) && E.isRight(await files.write(path, JSON.stringify(fileOf(index)))())

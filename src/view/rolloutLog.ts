@@ -4,8 +4,9 @@ import { orThrow } from '../core/failure.js'
 import { fileTimes } from '../live/fileTimes.js'
 import type { TrajectoryRecord } from '../run/records.js'
 import { turnHas } from './conversation.js'
+import type { ViewedTurn } from './foreign/viewedTurn.js'
 import { fingerprint, type IndexedLog, readIndex, writeIndex } from './rolloutIndex.js'
-import { type Rollout, type RowNumbers, rolloutId, type ViewedTurn, withTurn } from './rowNumbers.js'
+import { type Rollout, type RowNumbers, rolloutId, withTurn } from './rowNumbers.js'
 
 /** Rollouts whose numbers are in memory, and whose texts are read when they are needed. */
 export interface RolloutLog {
@@ -178,8 +179,8 @@ function* pairs(places: readonly number[]): Generator<readonly [start: number, b
 const [QUOTE, COMMA] = [34, 44]
 
 /**
- * Removes the ends and beginnings of tokens (`","`) from JSON, so that the text of a completion runs
- * on. A loop over bytes takes a third of the time of `replaceAll`.
+ * Removes `","` between tokens from JSON, so that the text of a completion runs on. It loops over
+ * bytes, which is faster than `replaceAll`.
  */
 const withoutSeams = (bytes: Uint8Array): Uint8Array => {
   const joined = new Uint8Array(bytes.length)
@@ -239,7 +240,7 @@ export const fileRollouts = (files: Files, { path, index }: LogFiles): RolloutLo
       else if (state === undefined) written = known.bytes
       if (isCurrent && file.size === known.size) return known
       const made = await extended(file, path, isCurrent ? known : EMPTY)
-      if (await writeIndex(files, index, made, written)) written = made.bytes
+      if (await writeIndex(files, index, { index: made, written })) written = made.bytes
       return made
     })
     state = next

@@ -15,7 +15,7 @@ import type { Rollout, RowNumbers } from './rowNumbers.js'
 export type LabelsOf = (id: string) => readonly string[]
 
 /** Adds texts and labels to rows. */
-export const shownRows = async (
+export const rowsWithTexts = async (
   log: RolloutLog,
   rollouts: readonly Rollout[],
   labelsOf: LabelsOf,
@@ -138,7 +138,7 @@ export const queryRollouts = async (
   if (kept.size > KEPT) kept.delete([...kept.keys()][0]!) // it has more than one
   return {
     total: found.rollouts.length,
-    rows: await shownRows(log, found.rollouts.slice(offset, offset + Math.min(limit, MOST)), labelsOf),
+    rows: await rowsWithTexts(log, found.rollouts.slice(offset, offset + Math.min(limit, MOST)), labelsOf),
     histogram: found.histogram,
     isPartial: false,
   }

@@ -1,5 +1,6 @@
 /** The numbers of rollouts, added up turn by turn. */
-import type { ReplyRecord, TrajectoryRecord } from '../run/records.js'
+import type { TrajectoryRecord } from '../run/records.js'
+import type { ViewedTurn } from './foreign/viewedTurn.js'
 import type { RolloutRow } from './protocol.js'
 
 /** A row without its texts and labels, which are read when the row is shown. */
@@ -8,16 +9,6 @@ export type RowNumbers = Omit<RolloutRow, 'labels' | 'query' | 'snippet'>
 /** A rollout of a log. */
 export interface Rollout {
   readonly row: RowNumbers
-}
-
-/** A turn as the viewer shows it. Logs of other programs have fields that our runs do not record. */
-export interface ViewedTurn extends TrajectoryRecord {
-  /** Messages before the task, such as a system prompt. Default: none. */
-  readonly context?: readonly ReplyRecord[]
-  /** Sampled tokens, or characters if the log has no tokens. Default: the number of `tokens`. */
-  readonly length?: number
-  /** Default: `true` if the turn has no advantage. */
-  readonly failed?: boolean
 }
 
 /** Returns `true` for a turn whose group was dropped, or whose environment failed. */

@@ -1,5 +1,5 @@
 /** A run that is open in the viewer. */
-import type { Note } from './notes.js'
+import type { RunNote } from './notes.js'
 import type { Annotation } from './protocol.js'
 import type { RolloutLog } from './rolloutLog.js'
 import type { RunLog } from './runLog.js'
@@ -11,6 +11,6 @@ export interface ViewedRun extends RolloutLog {
   /** `read` for logs of other programs, in whose folders nothing is written. */
   readonly access: 'write' | 'read'
   readonly log: () => Promise<RunLog>
-  readonly note: () => Promise<Note>
+  readonly note: () => Promise<RunNote>
   readonly annotations: () => Promise<ReadonlyMap<string, Annotation>>
 }

@@ -17,7 +17,7 @@ import {
 } from '../../src/agents/agents.js'
 import { ClientConfig } from '../../src/agents/backends/configs.js'
 import type { ChainEvent } from '../../src/agents/events.js'
-import { orThrow } from '../../src/core/failure.js'
+import { describe as describeFailure, orThrow } from '../../src/core/failure.js'
 import { liveTensors } from '../../src/engine/scope.js'
 import { calculator } from '../../src/envs/tools/calculator.js'
 import { tool, toolFailure } from '../../src/envs/tools/tool.js'
@@ -205,6 +205,25 @@ describe('a run', () => {
     const { trajectories } = await orThrow(agent.run({ messages: ask, numChains: 2, maxConcurrentChains: 1 }))
     expect(trajectories.map(({ finishReason }) => finishReason)).toEqual(['failed', 'no_tool_calls'])
     expect(trajectories[0]!.failure!.reason).toContain('no judge')
+  })
+
+  it('marks a chain whose observer throws at any event; other observers get all events', async () => {
+    const types = ['chain_start', 'generation_start', 'generation_end', 'tool_call_start', 'tool_call_end'] as const
+    for (const type of [...types, 'observation', 'reward', 'chain_end'] as const) {
+      const agent = said([CALL, '42', 'fine'], HFAgent, { rewardFn: () => 1 })
+      const breaking = (event: ChainEvent): void => {
+        if (event.type === type && event.chainIdx === 0) throw new Error(`no ${type}`)
+      }
+      const told: string[] = []
+      const observers = [breaking, (event: ChainEvent) => told.push(event.type)]
+      const { trajectories } = await orThrow(
+        agent.run({ messages: ask, numChains: 2, maxConcurrentChains: 1, observers }),
+      )
+      expect(trajectories[0]).toMatchObject({ finishReason: 'failed', reward: null })
+      expect(describeFailure(trajectories[0]!.failure!)).toContain(`no ${type}`)
+      expect(trajectories[1]!.failure).toBeNull()
+      expect(told.filter((name) => name === 'chain_end')).toHaveLength(2)
+    }
   })
 
   it('tells its events in order', async () => {

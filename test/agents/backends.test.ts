@@ -146,5 +146,12 @@ describe('configurations', () => {
     })
     expect(() => ClientConfig({ base_url: 'a' } as never)).toThrow("did you mean 'baseUrl'?")
     expect(() => AsyncVerlConfig({ max_tokens: 3 } as never)).toThrow('max_tokens')
+    expect(() => ClientConfig({ maxRequestsPerMinute: 0 })).toThrow(
+      'ClientConfig: maxRequestsPerMinute must be above 0, got 0',
+    )
+    expect(() => ClientConfig({ timeout: Number.NaN })).toThrow('ClientConfig: timeout must be above 0, got NaN')
+    expect(() => ClientConfig({ baseUrl: 'localhost:8000' })).toThrow(
+      "ClientConfig: baseUrl must be an address such as http://localhost:8000/v1, got 'localhost:8000'",
+    )
   })
 })

@@ -4,7 +4,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
-import { GAME_NAMES, gameNamed } from '../../src/arena/config/games.js'
+import { GAME_NAMES, gameNamed, loadGame } from '../../src/arena/config/games.js'
 import { applyOverrides, mergeConfigs } from '../../src/arena/config/overrides.js'
 import { type ArenaConfig, arenaConfig } from '../../src/arena/config/schema.js'
 import { type SetupWorld, setUpArena } from '../../src/arena/config/setup.js'
@@ -156,12 +156,18 @@ describe('games by name', () => {
   })
 
   it('are refused with a suggestion, and so are their options', () => {
-    expect(() => gameNamed('chess')).toThrow(
-      "pass anyGame(chess({ library: await import('chess.js') })) to planTournament",
-    )
+    expect(() => gameNamed('chess')).toThrow('use loadGame')
     expect(() => gameNamed('tic_tac_to')).toThrow("unknown game 'tic_tac_to': did you mean 'tic_tac_toe'?")
     expect(() => gameNamed('connect_four', { column: 7 })).toThrow("did you mean 'columns'?")
     expect(() => gameNamed('tic_tac_toe', { size: 4 })).toThrow('the game has no options')
+  })
+
+  it('include chess, whose package is loaded when it is needed', async () => {
+    const { games } = await rightOf(
+      setUpArena(config({ env_name: 'chess', agents: { player_0: { type: 'random' } } }), world()),
+    )
+    expect(games.map(({ name, players }) => [name, players])).toEqual([['chess', 2]])
+    await expect(loadGame('chess', { opening: 1 })()).rejects.toThrow("unknown option 'opening'")
   })
 })
 

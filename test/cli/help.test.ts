@@ -19,7 +19,7 @@ const FLAGS: Readonly<Record<string, readonly string[]>> = {
     ...RECIPE_FLAGS,
     ...['out', 'resume', 'print-config', 'dry-run', 'memory', 'queue', 'queue-name', 'tensorboard', 'mlflow'],
     ...['metrics-port', 'metrics-host', 'otel', 'track-samples', 'backend', 'threads', 'json', 'help'],
-    ...['learner', 'url', 'base-model'],
+    ...['learner', 'url', 'base-model', 'trackio', 'wandb', 'prices'],
   ],
   eval: [...RECIPE_FLAGS, 'backend', 'threads', 'json', 'help'],
   arena: [
@@ -33,6 +33,7 @@ const FLAGS: Readonly<Record<string, readonly string[]>> = {
   ],
   bench: [...RECIPE_FLAGS, 'measured', 'against', 'rounds', 'picture', 'memory', 'backend', 'threads', 'help'],
   init: ['help'],
+  launch: ['url', 'out', 'entrypoint', 'resume', 'stop', 'help'],
   view: ['port', 'export', 'backend', 'threads', 'help'],
   runs: ['json', 'help'],
   compare: ['names', 'json', 'help'],

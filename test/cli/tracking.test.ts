@@ -1,10 +1,10 @@
 /** Places that `tandem train` is followed at: which there are for which options, what is refused before a run begins, and how it ends. */
-import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { trace } from '@opentelemetry/api'
 import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from '@opentelemetry/sdk-trace-base'
 import fc from 'fast-check'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { type FollowedRun, openTracking, type TrackingFlags } from '../../src/cli/tracking.js'
 import type { RunEvent } from '../../src/run/events.js'
 import { boardSteps } from '../kit/boardFiles.js'
@@ -12,6 +12,8 @@ import { type MlflowServer, mlflowServer } from '../kit/mlflowServer.js'
 import { seriesOf } from '../kit/prometheusText.js'
 import { stepRecord } from '../kit/records.js'
 import { parseJsonLines, SMALL_FLAGS, tandem, useTemporaryFolder, writeAnsweringModel } from '../kit/runs.js'
+import { trackioServer } from '../kit/trackioServer.js'
+import { wandbServer } from '../kit/wandbServer.js'
 
 const path = useTemporaryFolder()
 const cwd = path('.')
@@ -53,9 +55,9 @@ const follow = async (
   flags: TrackingFlags,
   events: readonly (RunEvent | Error)[],
   look: (metrics: string | undefined) => Promise<void> = async () => undefined,
+  run = newRun(),
 ) => {
   const said: string[] = []
-  const run = newRun()
   const tracking = await openTracking(flags, (text) => said.push(text))
   const seen: RunEvent[] = []
   let error: unknown
@@ -114,6 +116,25 @@ describe('openTracking', () => {
     )
   })
 
+  it('logs to Trackio and to Weights & Biases under the id of the run, authorized by variables', async () => {
+    const [boards, wandb] = await Promise.all([trackioServer(), wandbServer()])
+    vi.stubEnv('TRACKIO_WRITE_TOKEN', 'token')
+    vi.stubEnv('WANDB_API_KEY', 'key')
+    vi.stubEnv('WANDB_BASE_URL', wandb.url)
+    const run = newRun()
+    writeFileSync(`${run.folder}/tracking-id`, 'abc')
+    const { said, seen, folder } = await follow({ trackio: boards.url, wandb: 'tandem' }, EVENTS, undefined, run)
+    vi.unstubAllEnvs()
+    expect([said, seen]).toEqual(['', EVENTS])
+    expect(boards.logs().map(({ run, run_id, step }) => [run, run_id, step])).toEqual([
+      [folder, 'abc', 1],
+      [folder, 'abc', 2],
+    ])
+    expect(wandb.rows).toHaveLength(2)
+    expect(wandb.last()).toMatchObject({ config: { seed: { value: 1 } }, exit: 0 })
+    await Promise.all([boards.close(), wandb.close()])
+  })
+
   it('passes on what a run throws, and says that it failed', async () => {
     const { error } = await follow({ mlflow: server.url }, [...EVENTS.slice(0, 2), new Error('no memory')])
     expect(error).toMatchObject({ message: 'no memory' })
@@ -153,13 +174,22 @@ describe('openTracking refuses', () => {
       (error: unknown) => error,
     )
 
-  it('an address without a port, a server that is no address, and OpenTelemetry that nobody has set up', async () => {
+  it('an address without a port, a server that is no address, a missing token, and OpenTelemetry that nobody has set up', async () => {
     expect(await refused({ metricsHost: '127.0.0.1' })).toMatchObject({
       ...{ name: 'CommandError', message: '--metrics-host requires --metrics-port' },
     })
     expect(await refused({ mlflow: 'nowhere' })).toMatchObject({
       ...{ name: 'CommandError', message: expect.stringMatching(/^--mlflow: /) },
     })
+    vi.stubEnv('TRACKIO_WRITE_TOKEN', '')
+    vi.stubEnv('WANDB_API_KEY', '')
+    expect(await refused({ trackio: 'http://127.0.0.1:1' })).toMatchObject({
+      ...{ name: 'CommandError', message: expect.stringMatching(/^--trackio: TRACKIO_WRITE_TOKEN is not set/) },
+    })
+    expect(await refused({ wandb: 'tandem' })).toMatchObject({
+      ...{ name: 'CommandError', message: '--wandb: WANDB_API_KEY is not set' },
+    })
+    vi.unstubAllEnvs()
     expect(await refused({ otel: true })).toMatchObject({
       ...{ name: 'CommandError', message: expect.stringContaining('no OpenTelemetry SDK is set up') },
     })

@@ -6,7 +6,7 @@
  */
 import { createRequire } from 'node:module'
 import { setTestEnvs } from '@tensorflow/tfjs-core/dist/jasmine_util.js'
-import { type BackendName, selectBackend } from '../../src/engine/select.js'
+import { type BackendName, type SelectOptions, selectBackend } from '../../src/engine/select.js'
 import type { SpecResult } from './judge.js'
 
 export { BACKENDS, isBackendName, NoBackend } from '../../src/engine/select.js'
@@ -43,11 +43,15 @@ const statusOf = (status: string): SpecResult['status'] => {
  *
  * Errors   rejects with NoBackend if the backend cannot be loaded.
  */
-export const runSpecs = async (backend: BackendName, filter: string): Promise<readonly SpecResult[]> => {
+export const runSpecs = async (
+  backend: BackendName,
+  filter: string,
+  place: Pick<SelectOptions, 'wasmFolder'>,
+): Promise<readonly SpecResult[]> => {
   const require = createRequire(import.meta.url)
   const required = require('jasmine-core') as JasmineModule // cast: no types, see above
   const environment = required.boot(required).getEnv()
-  await selectBackend({ backend, threads: 2, spinning: 'off' })
+  await selectBackend({ backend, threads: 2, spinning: 'off', ...place })
   setTestEnvs([{ name: backend, backendName: backend, isDataSync: true }])
   await import('@tensorflow/tfjs-core/dist/tests.js' as string) // cast: its types would add methods to all tensors
   const results: SpecResult[] = []

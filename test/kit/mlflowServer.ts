@@ -1,4 +1,4 @@
-/** A server on this machine with as much of MLflow's REST interface as a run needs, checked by schemas, that can be told to misbehave. */
+/** An imitation of MLflow's server, with the requests of a run. Schemas check all bodies. */
 import { z } from 'zod'
 import { type Answer, type TroubledServer, troubledServer } from './troubledServer.js'
 

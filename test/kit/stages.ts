@@ -2,6 +2,7 @@
 export const LONG_STAGE = [
   ...['cli', 'programs', 'recipes', 'learning', 'soak'].map((folder) => `test/${folder}/**/*.test.ts`),
   'test/view/page/**/*.test.ts',
+  'test/site/**/*.test.ts',
   'test/regularExpressions.test.ts',
   'test/live/sandbox/escapes.test.ts',
   'test/collectors/rollouts/manyToolConversations.test.ts',

@@ -1,4 +1,4 @@
-/** A server on this machine that stores what Trackio's does, with bodies checked by schemas of what its own client sends. */
+/** An imitation of Trackio's server. Schemas of its own client's requests check all bodies. */
 import { z } from 'zod'
 import { type TroubledServer, troubledServer } from './troubledServer.js'
 
@@ -37,7 +37,7 @@ export interface TrackioServer extends TroubledServer {
   readonly requests: readonly string[]
 }
 
-/** Starts a server without runs whose write token is `token`. As in Trackio, an item with an id that is there is ignored. */
+/** Starts a server with the write token `token`. As in Trackio, a known id is ignored. */
 export const trackioServer = async (): Promise<TrackioServer> => {
   const logs = new Map<string, z.infer<typeof log>>()
   const alerts = new Map<string, z.infer<typeof alert>>()

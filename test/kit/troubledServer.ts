@@ -1,4 +1,4 @@
-/** A server on this machine that answers requests as it is scripted and can be told to misbehave. */
+/** A scripted HTTP server on this machine that can refuse requests or lose answers. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 

@@ -54,6 +54,7 @@ export const usePages = (origin: () => string, name: BrowserName = 'chromium') =
   const visit = async (hash: string, options: BrowserContextOptions = {}): Promise<Page> => {
     const plain = name === 'firefox' ? NO_EMULATION : {}
     const context = await browser.newContext({ ...WIDE, ...plain, ...options })
+    context.setDefaultTimeout(240_000) // on a busy machine, too
     const page = await context.newPage()
     open.push(page)
     page.on('console', (message) => {

@@ -1,4 +1,4 @@
-/** A server on this machine that answers what a run sends to Weights & Biases, with rows at their offsets. */
+/** An imitation of the server of Weights & Biases, which stores rows at their offsets. */
 import { z } from 'zod'
 import { type TroubledServer, troubledServer } from './troubledServer.js'
 

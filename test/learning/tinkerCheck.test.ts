@@ -16,6 +16,7 @@ interface Broken {
   readonly answer?: Change
   /** A header to leave out. */
   readonly header?: string
+  readonly status?: (status: number) => number
   /** Default: `differs`. */
   readonly verdict?: TinkerVerdict
 }
@@ -27,7 +28,7 @@ const verdicts = async (
   checks: readonly string[] | undefined,
   broken: Broken = {},
 ): Promise<readonly TinkerCheck[]> => {
-  const { request = same, answer = same, header } = broken
+  const { request = same, answer = same, header, status: changed = (status: number) => status } = broken
   const app = tinkerServer()
   const fetch: TinkerFetch = async (url, { method, headers, body }) => {
     const sent = typeof body === 'string' ? request(body, new URL(url).pathname) : undefined
@@ -35,7 +36,7 @@ const verdicts = async (
     const reply = await app.fetch(
       new Request(url, { method, headers: kept, ...(sent !== undefined && { body: sent }) }),
     )
-    const { status } = reply
+    const status = changed(reply.status)
     return new Response(answer(await reply.text(), new URL(url).pathname), { status, headers: reply.headers })
   }
   const found: TinkerCheck[] = []
@@ -62,6 +63,30 @@ const averaged = on('/forward_backward', (text) => {
   })
 })
 
+/** Changes the numbers of every list of a name. */
+const lists =
+  (name: string, change: (numbers: readonly number[]) => readonly number[]) =>
+  (text: string): string =>
+    text.replaceAll(new RegExp(`"${name}":\\{"data":\\[([^\\]]*)\\]`, 'g'), (_, numbers: string) => {
+      const changed = change(numbers.split(',').map(Number))
+      return `"${name}":{"data":[${changed.join(',')}]`
+    })
+
+/** Divides weights by their sum, as SkyRL does. */
+const normalized = (weights: readonly number[]): readonly number[] => {
+  const sum = Math.max(
+    weights.reduce((total, x) => total + x, 0),
+    1e-9,
+  )
+  return weights.map((x) => x / sum)
+}
+
+/** Adds noise to log-probabilities of losses. */
+const noisy = (): Change => {
+  let count = 0
+  return (text) => lists('logprobs', ([first, ...rest]) => [first! - 1e-3 * count++, ...rest])(text)
+}
+
 const BROKEN: readonly (readonly [check: string, broken: Broken])[] = [
   ['gradients over data', { request: averaged }],
   ['gradient clipping', { request: (text) => text.replace(/"grad_clip_norm":[^,}]+/, '"grad_clip_norm":0') }],
@@ -69,7 +94,21 @@ const BROKEN: readonly (readonly [check: string, broken: Broken])[] = [
     'weights of zero',
     { request: on('/forward_backward', (text) => text.replaceAll('[0,0,0,0,0,0,0]', '[1,1,1,1,1,1,1]')) },
   ],
-  ['log-prob alignment', { answer: (text) => text.replace(/("prompt_logprobs":\[null,)[^,]+/, '$1-9') }],
+  ['sizes of weights', { request: on('/forward_backward', lists('weights', normalized)) }],
+  [
+    'sizes of advantages',
+    {
+      request: on(
+        '/forward_backward',
+        lists('advantages', (all) => all.map(Math.abs)),
+      ),
+    },
+  ],
+  ['adapter scale', { request: (text) => text.replace(/"rank":\d+/, '"rank":8') }],
+  ['equal requests', { answer: noisy() }],
+  ['log-prob alignment', { answer: (text) => text.replace(/("sequences":.*?"logprobs":\[)[^,\]]+/, '$1-9') }],
+  ['log-probs of a prompt', { answer: (text) => text.replace(/("prompt_logprobs":\[null,)[^,]+/, '$1-9') }],
+  ['futures', { status: (status) => (status === 404 ? 200 : status) }],
   ['checkpoint with optimizer', { request: (text) => text.replace('"optimizer":true', '"optimizer":false') }],
   [
     'repeated requests',
@@ -81,7 +120,7 @@ const BROKEN: readonly (readonly [check: string, broken: Broken])[] = [
 describe('checkTinkerServer', () => {
   it('finds nothing on our own server', async () => {
     const found = await verdicts(undefined)
-    expect(found).toHaveLength(13)
+    expect(found).toHaveLength(21)
     expect(found.filter(({ verdict }) => verdict !== 'as expected')).toEqual([])
   }, 60_000)
 

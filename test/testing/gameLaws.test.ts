@@ -35,6 +35,7 @@ describe.each([
   lawsOf('breakthrough', breakthrough({ rows: 6, columns: 5 })),
   lawsOf('Connect Four', connectFour()),
   lawsOf('Hex', hex({ rows: 4, columns: 5 })),
+  lawsOf('Hex with a swap', hex({ rows: 3, columns: 3, pie: 'swap' })),
   lawsOf('Kuhn poker', kuhnPoker()),
   lawsOf('Kuhn poker of 5', kuhnPoker({ players: 5 })),
   lawsOf('Leduc poker', leducPoker()),

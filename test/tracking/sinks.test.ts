@@ -101,7 +101,7 @@ const mlflow: SinkSubject = {
   place: (trouble) =>
     served(mlflowServer, trouble, {
       sink: (transport) => mlflowSink({ transport, runId: 'abc' }),
-      // A state may be told again after a lost answer: the last one counts.
+      // A state may be sent again after a lost answer: the last one counts.
       read: (server) => server.runs.map(({ states, ...run }) => ({ ...run, state: states.at(-1) })),
     }),
   steps: async ({ read }) => read(),
@@ -125,7 +125,7 @@ const wandb: SinkSubject = {
       sink: (transport) => wandbSink({ transport, runId: 'abc' }),
       read: (server) => ({ rows: server.rows, ...server.last() }),
     }),
-  // The step in which a run is killed has not been sent: `test/tracking/wandb.test.ts` resumes from a checkpoint.
+  // The last step of a killed run is not sent. `wandb.test.ts` resumes from a checkpoint.
   steps: null,
 }
 

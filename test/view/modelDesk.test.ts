@@ -1,4 +1,4 @@
-/** Requests about models: one at a time, with a limit of those that wait, a time limit and an end. */
+/** Requests about models: one at a time, with limits of waiting requests and of time. */
 import { afterEach, describe, expect, it } from 'vitest'
 import { liveTimers } from '../../src/live/clock.js'
 import { liveFiles } from '../../src/live/files.js'
@@ -34,7 +34,7 @@ const linesOf = async (stream: ReadableStream<Uint8Array>): Promise<readonly Mod
     .split('\n')
     .map((line) => JSON.parse(line) as ModelLine) // the desk's own lines
 
-/** A task that says its name, waits until it is released, and notes when it ended. */
+/** A task that yields its name, waits until it is released, and records its end. */
 const waiting = (name: string, ended: string[]) => {
   let release = (): void => {}
   const free = new Promise<void>((done) => {
@@ -96,7 +96,7 @@ describe('modelDesk', () => {
     expect(ended).toEqual(['gone', 'next'])
   })
 
-  it('ends a request at the time limit, and says so', async () => {
+  it('ends a request at the time limit, with the reason', async () => {
     const desk = deskOf({ limitMs: 5 })
     const slow: ModelTask = async function* ({ signal }) {
       yield { type: 'progress', message: 'begun' }

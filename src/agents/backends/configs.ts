@@ -93,7 +93,8 @@ export interface ClientConfig extends ClientOptions {
 /**
  * Configures a client of a server with OpenAI's chat protocol.
  *
- * Errors   throws RangeError for unknown options.
+ * Errors   throws RangeError for unknown options, an address that is not one, and a limit that is
+ *          not above 0.
  * Source   AgentFly `ClientConfig`.
  *
  * @example
@@ -105,6 +106,12 @@ export const ClientConfig = (options: ClientOptions = {}): ClientConfig => {
     ...{ baseUrl: aText, apiKey: aText, maxRequestsPerMinute: aNumber, timeout: aNumber },
     ...{ capture: oneOf('text', 'tokens'), dialect: aRecord, model: aText },
   })
+  const { baseUrl = 'http://localhost', maxRequestsPerMinute = 1, timeout = 1 } = options
+  for (const [name, value] of Object.entries({ maxRequestsPerMinute, timeout }))
+    if (!(value > 0)) throw new RangeError(`ClientConfig: ${name} must be above 0, got ${value}`)
+  const { protocol } = URL.canParse(baseUrl) ? new URL(baseUrl) : { protocol: '' }
+  if (protocol !== 'http:' && protocol !== 'https:')
+    throw new RangeError(`ClientConfig: baseUrl must be an address such as http://localhost:8000/v1, got '${baseUrl}'`)
   return { backend: 'client', ...options }
 }
 

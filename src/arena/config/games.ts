@@ -1,7 +1,11 @@
 /** Games by the names that configurations use. */
+import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
 import { errorMessage } from '../../core/failure.js'
 import { unknownName } from '../../core/options.js'
+import { optionalPackage, type PackageFailure } from '../../data/codecs/optionalPackage.js'
 import { breakthrough } from '../../envs/games/breakthrough.js'
+import { type ChessLibrary, chess } from '../../envs/games/chess.js'
 import { connectFour } from '../../envs/games/connectFour.js'
 import type { Game } from '../../envs/games/game.js'
 import { hex } from '../../envs/games/hex.js'
@@ -21,6 +25,7 @@ import { phantomTicTacToe } from '../../envs/games/phantomTicTacToe.js'
 import { pig } from '../../envs/games/pig.js'
 import { twentyQuestions, wordGuess } from '../../envs/games/secretGames.js'
 import { ticTacToe } from '../../envs/games/ticTacToe.js'
+import { importPackage } from '../../live/environment.js'
 import { anyGame } from '../players/player.js'
 
 type GameOptions = Readonly<Record<string, unknown>>
@@ -65,31 +70,52 @@ const GAMES: Readonly<Record<string, MakeGame>> = {
 /** The names of all games. */
 export const GAME_NAMES: readonly string[] = Object.keys(GAMES)
 
-/** Errors for the games that a configuration cannot make. */
-const ELSEWHERE: Readonly<Record<string, string>> = {
-  chess:
-    "chess needs a package: in a program, pass anyGame(chess({ library: await import('chess.js') })) to planTournament",
-}
+const CHESS = 'chess'
 
-/**
- * Makes the game of a name. Its own name is the given one, with the options in parentheses.
- *
- * Errors   throws RangeError for an unknown name, with the nearest known one, and for wrong
- *          options. Chess has no name here, because its package is loaded asynchronously: the
- *          error names the function to use.
- *
- * @example
- * gameNamed('kuhn_poker', { players: 3 }).name // 'kuhn_poker(players=3)'
- */
-export const gameNamed = (name: string, options: GameOptions = {}): Game => {
-  const make = Object.hasOwn(GAMES, name) ? GAMES[name] : undefined
-  if (Object.hasOwn(ELSEWHERE, name)) throw new RangeError(ELSEWHERE[name])
-  if (make === undefined)
-    throw new RangeError(`${unknownName('game', name, GAME_NAMES)} (the games are ${GAME_NAMES.join(', ')})`)
+/** The names of the games that `loadGame` makes. */
+export const LOADED_GAME_NAMES: readonly string[] = [...GAME_NAMES, CHESS]
+
+/** Returns the game with the given name, followed by the options in parentheses. */
+const renamed = (name: string, options: GameOptions, make: MakeGame): Game => {
   const given = Object.entries(options).map(([option, value]) => `${option}=${JSON.stringify(value)}`)
   try {
     return { ...make(options), name: given.length === 0 ? name : `${name}(${given.join(',')})` }
   } catch (error) {
     throw new RangeError(`${name}: ${errorMessage(error)}`)
   }
+}
+
+/**
+ * Makes the game of a name. Its own name is the given one, with the options in parentheses.
+ *
+ * Errors   throws RangeError for an unknown name, with the nearest known one, and for wrong
+ *          options. Chess needs a package that is loaded asynchronously: use `loadGame`.
+ *
+ * @example
+ * gameNamed('kuhn_poker', { players: 3 }).name // 'kuhn_poker(players=3)'
+ */
+export const gameNamed = (name: string, options: GameOptions = {}): Game => {
+  const make = Object.hasOwn(GAMES, name) ? GAMES[name] : undefined
+  if (name === CHESS) throw new RangeError('chess needs a package that is loaded asynchronously: use loadGame')
+  if (make === undefined)
+    throw new RangeError(
+      `${unknownName('game', name, LOADED_GAME_NAMES)} (the games are ${LOADED_GAME_NAMES.join(', ')})`,
+    )
+  return renamed(name, options, make)
+}
+
+/**
+ * Makes the game of a name as `gameNamed` does, or chess, for which it loads the package `chess.js`.
+ *
+ * Errors   `Left(PackageFailure)` if the package is not installed; throws as `gameNamed`.
+ *
+ * @example
+ * orThrow(await loadGame('chess')()).players // 2
+ */
+export const loadGame = (name: string, options: GameOptions = {}): TE.TaskEither<PackageFailure, Game> => {
+  if (name !== CHESS) return TE.right(gameNamed(name, options))
+  return pipe(
+    optionalPackage('chess.js', CHESS, () => importPackage<ChessLibrary>('chess.js')),
+    TE.map((library) => renamed(CHESS, options, (given) => anyGame(chess({ ...given, library })))),
+  )
 }

@@ -1,6 +1,7 @@
 /** Games and players of a configuration. */
 import * as E from 'fp-ts/lib/Either.js'
-import type * as TE from 'fp-ts/lib/TaskEither.js'
+import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
 import { errorMessage, type Failure } from '../../core/failure.js'
 import { keyFromSeed } from '../../core/key.js'
 import type { GamePolicy } from '../../envs/games/exactValues.js'
@@ -15,7 +16,7 @@ import { minimaxPlayer } from '../players/minimax.js'
 import type { Player } from '../players/player.js'
 import { humanPlayer, mixturePlayer, randomPlayer, tabularPlayer } from '../players/simple.js'
 import type { TokenPrice } from '../statistics/results.js'
-import { gameNamed } from './games.js'
+import { loadGame } from './games.js'
 import { type AgentConfig, type ArenaConfig, configProblem } from './schema.js'
 
 /** The effects that players need. */
@@ -42,16 +43,17 @@ export interface ArenaSetup {
 }
 
 /** The games of a configuration, and their limits of rounds. */
-const gamesOf = ({ env_name, env_config, env_configs }: ArenaConfig): Pick<ArenaSetup, 'games' | 'maxRounds'> => {
+const gamesOf = (config: ArenaConfig): TE.TaskEither<Failure, Pick<ArenaSetup, 'games' | 'maxRounds'>> => {
+  const { env_name, env_config, env_configs } = config
   const configs = env_configs ?? [{ ...env_config, game_name: env_name ?? env_config?.game_name ?? 'tic_tac_toe' }]
-  const games = configs.map(({ game_name, max_game_rounds, ...options }) => ({
-    game: gameNamed(game_name, options),
-    rounds: max_game_rounds ?? null,
-  }))
-  return {
-    games: games.map(({ game }) => game),
-    maxRounds: Object.fromEntries(games.map(({ game, rounds }) => [game.name, rounds])),
-  }
+  return pipe(
+    configs,
+    TE.traverseArray(({ game_name, max_game_rounds: _, ...options }) => loadGame(game_name, options)),
+    TE.map((games) => ({
+      games,
+      maxRounds: Object.fromEntries(games.map(({ name }, i) => [name, configs[i]!.max_game_rounds ?? null])),
+    })),
+  )
 }
 
 const PREFIX = /^(litellm|vllm|hf|openai|openrouter|scripted)_/
@@ -267,7 +269,9 @@ export const setUpArena =
       return E.left(failure)
     }
     try {
-      const { games, maxRounds } = gamesOf(config)
+      const loaded = await gamesOf(config)()
+      if (E.isLeft(loaded)) return await fail(loaded.left)
+      const { games, maxRounds } = loaded.right
       const given = seatedAgents(config, games)
       const agents = namedAgents(triedAgents(given, config.models), config)
       const making: Making = { config, games, policies, world }

@@ -1,5 +1,5 @@
 /** Numbers of the trained tokens of a batch, over all optimizer steps of an update. */
-import type { StepTokens } from '../steps/lossStep.js'
+import type { StepTokens } from '../steps/stepTokens.js'
 
 /** Numbers of tokens: one list for each row of the batch. Rows that were not trained are empty. */
 export interface TrainedTokens {

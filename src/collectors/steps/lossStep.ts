@@ -20,6 +20,7 @@ import {
   wholeGradients,
 } from './stepGradients.js'
 import type { TokenTensors } from './stepMetrics.js'
+import { type StepTokens, stepTokens } from './stepTokens.js'
 import {
   checkTokenRows,
   learnedTokens,
@@ -27,7 +28,6 @@ import {
   type RowTensors,
   type StepTokenRows,
   tensorsOfRows,
-  tokenNumbers,
 } from './tokenRows.js'
 import { makeChooser, type WholeChoice } from './wholeChoice.js'
 
@@ -117,9 +117,6 @@ export interface StepCase<R, K extends string, X, M extends MeasuredLoss> {
   readonly tokens?: (measures: X) => TokenTensors
 }
 
-/** Numbers of the tokens of a mini-batch: one list for each row. */
-export type StepTokens = Readonly<Record<keyof TokenTensors, readonly ArrayLike<number>[]>>
-
 /** The loss or the gradient is NaN or infinite. */
 export class NonFiniteLoss extends Error {
   constructor(loss: number, gradNorm: number) {
@@ -154,16 +151,6 @@ const checkApart = (step: string, params: NamedTensors, frozen: NamedTensors): v
   const both = Object.keys(params).filter((name) => Object.hasOwn(frozen, name))
   if (both.length > 0)
     throw new RangeError(`${step}: ${both.map((name) => `'${name}'`).join(', ')} cannot be trained: it is frozen`)
-}
-
-/** Reads the measures of tokens of all micro-batches, row by row. */
-const tokensOf = (parts: readonly TokenTensors[], micros: readonly StepTokenRows<string>[]): StepTokens => {
-  const read = (name: keyof TokenTensors): readonly ArrayLike<number>[] =>
-    parts.flatMap((part, i) => tokenNumbers(part[name], micros[i]!.completions))
-  return {
-    ...{ logProbs: read('logProbs'), entropies: read('entropies') },
-    ...{ ratios: read('ratios'), clipped: read('clipped') },
-  }
 }
 
 /** Compiles the number of trained tokens of a micro-batch. */
@@ -327,7 +314,7 @@ export const stepPieces = <S, R, K extends string, X, M extends MeasuredLoss>(
       const measured = stepCase.tokens
       const tokens =
         measured &&
-        tokensOf(
+        stepTokens(
           parts.map(({ aux }) => measured(aux)),
           micros,
         )

@@ -45,7 +45,7 @@ const problem = ({ name }: ByteSource, reason: string): FormatFailure => ({
 
 const viewOf = (bytes: Uint8Array): DataView => new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 
-/** Finds the end record in the last bytes of an archive. Returns -1 if there is none. */
+/** Finds the end record in the last bytes of an archive. Returns -1 for other files. */
 const endAt = (tail: DataView): number => {
   for (let at = tail.byteLength - END_BYTES; at >= 0; at--) if (tail.getUint32(at, true) === END) return at
   return -1

@@ -10,9 +10,9 @@
  * a function of its parameters.
  */
 import * as tf from '@tensorflow/tfjs-core'
-import type { OnnxArray, OnnxType } from './binding.js'
 import { folded } from './folding.js'
 import { collect, type Graph, makeOperation, sameShape, sizeOf, type Value } from './graph.js'
+import type { OnnxArray, OnnxType } from './library.js'
 import { type Origin, originOf } from './origin.js'
 import type { EmitOptions, Emitter, KernelInputs } from './rule.js'
 import type { EngineStats, Runtime } from './runtime.js'

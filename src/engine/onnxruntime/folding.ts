@@ -3,8 +3,9 @@
  * hundred times as long, and every number of rows is another graph. Only operations whose results
  * are the same to the bit on every backend are folded.
  */
-import { makeArray, type OnnxArray } from './binding.js'
+
 import { type Attribute, type OutputSpec, sameShape, sizeOf, type Value } from './graph.js'
+import { makeArray, type OnnxArray } from './library.js'
 
 /**
  * The maximum number of elements of a result that is computed number by number, and of one that is

@@ -7,7 +7,7 @@
  */
 
 import { type MessageWriter, protobufWriter } from '../../core/protobuf.js'
-import type { OnnxArray, OnnxType } from './binding.js'
+import type { OnnxArray, OnnxType } from './library.js'
 import { type Origin, operationName } from './origin.js'
 
 export type Attribute =

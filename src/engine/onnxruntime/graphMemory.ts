@@ -1,6 +1,7 @@
 /** Memory of a graph's values during a run, and the decision to keep it between runs. */
-import type { OnnxType } from './binding.js'
+
 import { type Graph, sizeOf, type Value } from './graph.js'
+import type { OnnxType } from './library.js'
 
 /**
  * Memory of a graph's values between runs. `automatic` keeps it for the next run if that is faster;

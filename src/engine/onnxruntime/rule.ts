@@ -1,7 +1,7 @@
 /** The interface in which kernels are written: read inputs, emit ONNX operations, return values. */
 import type { TensorInfo } from '@tensorflow/tfjs-core'
-import type { OnnxType } from './binding.js'
 import type { Attribute, OutputSpec, Value } from './graph.js'
+import type { OnnxType } from './library.js'
 
 export interface EmitOptions {
   readonly attributes?: Readonly<Record<string, Attribute>>

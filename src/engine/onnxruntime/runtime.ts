@@ -1,5 +1,5 @@
 /** Compiles graphs to onnxruntime sessions, caches and runs them, and collects statistics. */
-import { makeArray, type NativeSession, type OnnxArray, type OnnxRuntime, type OnnxTensor } from './binding.js'
+
 import {
   collect,
   encodeModel,
@@ -11,6 +11,7 @@ import {
   type Value,
 } from './graph.js'
 import { type GraphMemory, keepsMemory, keptBytes, runBytes } from './graphMemory.js'
+import { makeArray, type OnnxArray, type OnnxRuntime, type OnnxSession, type OnnxTensor } from './library.js'
 import { kernelError, type StackMode, withoutTensors } from './origin.js'
 
 export interface RuntimeOptions {
@@ -160,7 +161,7 @@ export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime 
     graph: Graph,
     model: Uint8Array,
     { open, mode }: Pick<CompileOptions, 'open'> & Pick<MemoryPlan, 'mode'>,
-  ): NativeSession => {
+  ): OnnxSession => {
     const shapes = open === undefined ? 'fixed' : 'open'
     try {
       return ort.createSession(model, {
@@ -194,7 +195,7 @@ export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime 
     const fetches = Object.fromEntries(rootNames.map((name) => [name, null]))
     counters.compiles++
     counters.compileMs += performance.now() - started
-    const runSession = (feeds: Parameters<NativeSession['run']>[0]): ReturnType<NativeSession['run']> => {
+    const runSession = (feeds: Parameters<OnnxSession['run']>[0]): ReturnType<OnnxSession['run']> => {
       try {
         return session.run(feeds, fetches, {})
       } catch (error) {

@@ -1,7 +1,7 @@
 /** The backend's data for each tfjs data id, and the conversions between tfjs and ONNX types. */
 import type { DataType, TypedArray } from '@tensorflow/tfjs-core'
-import type { OnnxArray, OnnxType } from './binding.js'
 import type { Value } from './graph.js'
+import type { OnnxArray, OnnxType } from './library.js'
 
 /**
  * The content of a slot. Numbers are in a `Value`; strings and complex numbers, which the ONNX

@@ -56,19 +56,21 @@ export const boardLines = ({ rows, columns, inARow }: LineBoard): readonly (read
       ),
   )
 
-const isFilled = (cells: string, line: readonly number[], mark: number): boolean => {
-  for (let i = 0; i < line.length; i++) if (cells.charCodeAt(line[i]!) !== mark) return false
-  return true
-}
-
 /**
  * Returns the player who moved last, who alone can have a new line, if the player fills one of
  * them.
  */
 export const lineWinner = (cells: string, lines: readonly (readonly number[])[]): number | undefined => {
-  const last = (markedCells(cells) + 1) % 2
+  const marked = markedCells(cells)
+  const last = (marked + 1) % 2
+  const inARow = lines[0]?.length ?? 0
+  if ((marked + 1 - last) / 2 < inARow) return undefined // fewer marks than a line has
   const mark = markOf(last).charCodeAt(0)
-  return lines.some((line) => isFilled(cells, line, mark)) ? last : undefined
+  search: for (const line of lines) {
+    for (let i = 0; i < inARow; i++) if (cells.charCodeAt(line[i]!) !== mark) continue search
+    return last
+  }
+  return undefined
 }
 
 /**

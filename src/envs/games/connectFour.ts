@@ -3,6 +3,7 @@ import { aNumber, checkOptions } from '../../core/options.js'
 import {
   boardLines,
   boardRows,
+  emptyCells,
   lineWinner,
   markedCells,
   markOf,
@@ -59,8 +60,7 @@ export const connectFour = (options: ConnectFourOptions = {}): Game<ConnectFourP
     initial: { cells: '.'.repeat(rows * columns) },
     turn: ({ cells }) =>
       lineWinner(cells, lines) !== undefined || !cells.includes('.') ? 'over' : markedCells(cells) % 2,
-    legalActions: ({ cells }) =>
-      Array.from({ length: columns }, (_, column) => column).filter((column) => cells[column] === '.'),
+    legalActions: ({ cells }) => emptyCells(cells.slice(0, columns)),
     next: ({ cells }, column) => ({
       cells: placed(cells, landing(cells, column, columns), markOf(markedCells(cells) % 2)),
     }),

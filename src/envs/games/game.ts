@@ -113,16 +113,15 @@ export const playersOf = (game: Pick<Game, 'players'>): readonly number[] =>
 export const equalOutcomes = (actions: readonly number[]): readonly ChanceOutcome[] =>
   actions.map((action) => ({ action, probability: 1 / actions.length }))
 
-/** Returns a pure function of positions that computes the result for each position object once. */
+/**
+ * Returns a pure function that computes its result once for calls in a row with the same position.
+ * A table of all positions would cost more than most rules.
+ */
 export const remembered = <P, R>(compute: (position: P) => R): ((position: P) => R) => {
-  const known = new WeakMap<object, R>()
+  let last: { readonly position: P; readonly result: R } | undefined
   return (position) => {
-    if (typeof position !== 'object' || position === null) return compute(position)
-    const found = known.get(position)
-    if (found !== undefined) return found
-    const result = compute(position)
-    known.set(position, result)
-    return result
+    if (last === undefined || last.position !== position) last = { position, result: compute(position) }
+    return last.result
   }
 }
 

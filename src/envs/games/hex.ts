@@ -1,6 +1,6 @@
 /** Hex: connect two sides of a board of hexagons. */
-import { aNumber, checkOptions } from '../../core/options.js'
-import { boardRows, emptyCells, markedCells, markOf, placed, winnerReturns } from './boards.js'
+import { aNumber, checkOptions, oneOf, refuse } from '../../core/options.js'
+import { boardRows, emptyCells, markOf, placed, winnerReturns } from './boards.js'
 import { defineGame, type Game } from './game.js'
 
 export interface HexOptions {
@@ -8,11 +8,17 @@ export interface HexOptions {
   readonly rows?: number
   /** From 1 to 26. Default 11. */
   readonly columns?: number
+  /**
+   * `swap`: instead of its first stone, player 1 may take over the stone of player 0, mirrored in
+   * the long diagonal. This takes the advantage from the first move. Default `none`.
+   */
+  readonly pie?: 'none' | 'swap'
 }
 
-/** The cells row by row, each `x`, `o` or `.`. */
+/** The cells row by row, each `x`, `o` or `.`, and the number of moves so far. */
 export interface HexPosition {
   readonly cells: string
+  readonly moves: number
 }
 
 /** Returns the neighbors of each cell: two in its row, two above and two below. */
@@ -55,17 +61,17 @@ const connects = (
 /**
  * Hex. Action `row * columns + column` places a stone. Player 0 plays `x` and connects top and
  * bottom; player 1 plays `o` and connects left and right. The winner gets 1 from the other. A draw
- * is impossible.
+ * is impossible. With `pie: 'swap'`, action `rows * columns` is the swap.
  *
- * Errors   throws RangeError unless the options are whole numbers from 1 to 26.
- * Source   OpenSpiel's `hex` without the swap rule: action numbers and texts are the same.
+ * Errors   throws RangeError unless the sizes are whole numbers from 1 to 26, and equal for a swap.
+ * Source   OpenSpiel's `hex`: action numbers and texts are the same.
  *
  * @example
  * hex({ rows: 2, columns: 2 }).returns(replayGame(hex({ rows: 2, columns: 2 }), [0, 1, 2])) // [1, -1]
  */
 export const hex = (options: HexOptions = {}): Game<HexPosition> => {
-  checkOptions('hex', options, { rows: aNumber, columns: aNumber })
-  const { rows = 11, columns = 11 } = options
+  checkOptions('hex', options, { rows: aNumber, columns: aNumber, pie: oneOf('none', 'swap') })
+  const { rows = 11, columns = 11, pie = 'none' } = options
   for (const [option, size] of Object.entries({ rows, columns }))
     if (!Number.isInteger(size) || size < 1 || size > 26)
       throw new RangeError(`hex: ${option} must be a whole number from 1 to 26, got ${size}`)
@@ -75,13 +81,20 @@ export const hex = (options: HexOptions = {}): Game<HexPosition> => {
   const left = cellsAt.filter((at) => at % columns === 0)
   const isBottom = (at: number): boolean => at >= (rows - 1) * columns
   const isRight = (at: number): boolean => at % columns === columns - 1
+  const swap = rows * columns
+  refuse('hex', [
+    pie === 'swap' && rows !== columns && `pie: a swap needs as many rows as columns, got ${rows} and ${columns}`,
+  ])
   /** Only who moved last can have a new chain, and it needs a stone in each row or column. */
-  const winnerOf = (cells: string): number | undefined => {
-    const stones = markedCells(cells)
-    const last = (stones + 1) % 2
-    if ((stones + 1 - last) / 2 < (last === 0 ? rows : columns)) return undefined
+  const winnerOf = ({ cells, moves }: HexPosition): number | undefined => {
+    const last = (moves + 1) % 2
+    if ((moves + 1 - last) / 2 < (last === 0 ? rows : columns)) return undefined
     const goal = last === 0 ? { from: top, isGoal: isBottom } : { from: left, isGoal: isRight }
     return connects(cells, { mark: markOf(last), neighbors }, goal) ? last : undefined
+  }
+  const swapped = (cells: string): string => {
+    const at = cells.indexOf('x')
+    return placed('.'.repeat(swap), (at % columns) * columns + Math.floor(at / columns), 'o')
   }
   return defineGame<HexPosition>({
     name: 'hex',
@@ -90,18 +103,25 @@ export const hex = (options: HexOptions = {}): Game<HexPosition> => {
     rules:
       `Two players place stones on a board of ${rows} rows and ${columns} columns of hexagons in turn. Each row is shifted ` +
       'half a cell to the right of the one above it. Player 0 plays x and wins with a chain from the top to the bottom ' +
-      'row. Player 1 plays o and wins with a chain from the left to the right column. a2 is the first cell of the second row.',
-    initial: { cells: '.'.repeat(rows * columns) },
-    turn: ({ cells }) => (winnerOf(cells) === undefined ? markedCells(cells) % 2 : 'over'),
-    legalActions: ({ cells }) => emptyCells(cells),
-    next: ({ cells }, action) => ({ cells: placed(cells, action, markOf(markedCells(cells) % 2)) }),
-    returns: ({ cells }) => winnerReturns(winnerOf(cells)),
+      'row. Player 1 plays o and wins with a chain from the left to the right column. a2 is the first cell of the second row.' +
+      (pie === 'swap'
+        ? ' In its first turn, player 1 may swap: the stone becomes its own, with row and column exchanged.'
+        : ''),
+    initial: { cells: '.'.repeat(rows * columns), moves: 0 },
+    turn: (position) => (winnerOf(position) === undefined ? position.moves % 2 : 'over'),
+    legalActions: ({ cells, moves }) =>
+      pie === 'swap' && moves === 1 ? [...emptyCells(cells), swap] : emptyCells(cells),
+    next: ({ cells, moves }, action) => ({
+      cells: action === swap ? swapped(cells) : placed(cells, action, markOf(moves % 2)),
+      moves: moves + 1,
+    }),
+    returns: (position) => winnerReturns(winnerOf(position)),
     text: ({ cells }) =>
       boardRows(cells, columns)
         .map((row, i) => `${' '.repeat(i)}${[...row].map((cell) => `${cell} `).join('')}`)
         .join('\n'),
     actionText: (_position, _actor, action) =>
-      `${String.fromCharCode(97 + (action % columns))}${Math.floor(action / columns) + 1}`,
+      action === swap ? 'swap' : `${String.fromCharCode(97 + (action % columns))}${Math.floor(action / columns) + 1}`,
     views: 'open',
   })
 }

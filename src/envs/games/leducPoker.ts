@@ -48,20 +48,26 @@ type Opening = Pick<Betting, 'paid' | 'folded' | 'stakes'>
 /** Returns the betting after the actions of one round. */
 const playRound = (actions: readonly number[], raise: number, opening: Opening) => {
   const [paid, folded] = [[...opening.paid], [...opening.folded]]
+  let remaining = 0
+  for (const isOut of folded) if (!isOut) remaining++
   let [player, stakes, raises, calls, isClosed] = [nextIn(folded, -1), opening.stakes, 0, 0, false]
   for (const action of actions) {
-    if (action === FOLD) folded[player] = true
-    else {
+    if (action === FOLD) {
+      folded[player] = true
+      remaining--
+    } else {
       if (action === CALL) calls++
-      else [stakes, raises, calls] = [stakes + raise, raises + 1, 0]
+      else {
+        stakes += raise
+        raises++
+        calls = 0
+      }
       paid[player] = stakes
     }
-    const remaining = folded.filter((each) => !each).length
     isClosed = remaining === 1 || calls === (raises === 0 ? remaining : remaining - 1)
     if (!isClosed) player = nextIn(folded, player)
   }
-  const isWon = folded.filter((each) => !each).length === 1
-  return { player, paid, folded, stakes, raises, isClosed, isWon }
+  return { player, paid, folded, stakes, raises, isClosed, isWon: remaining === 1 }
 }
 
 const computeBetting = ({ cards, publicCard, rounds }: LeducPokerPosition, players: number): Betting => {

@@ -44,12 +44,15 @@ export const nim = (options: NimOptions = {}): Game<NimPosition> => {
       `The player who takes the last object ${last}. "pile:2, take:3;" takes three objects from the second pile.`,
     initial: { piles: sizes, player: 0 },
     turn: ({ piles, player }) => (isEmpty(piles) ? 'over' : player),
-    legalActions: ({ piles }) =>
-      Array.from({ length: Math.max(...sizes) * sizes.length }, (_, action) => action).filter(
-        (action) => takeOf(action) <= piles[pileOf(action)]!,
-      ),
+    legalActions: ({ piles }) => {
+      const legal: number[] = []
+      const most = Math.max(...piles)
+      for (let take = 1; take <= most; take++)
+        for (const [pile, size] of piles.entries()) if (take <= size) legal.push((take - 1) * sizes.length + pile)
+      return legal
+    },
     next: ({ piles, player }, action) => ({
-      piles: piles.map((size, pile) => (pile === pileOf(action) ? size - takeOf(action) : size)),
+      piles: piles.with(pileOf(action), piles[pileOf(action)]! - takeOf(action)),
       player: 1 - player,
     }),
     returns: ({ player }) => winnerReturns(last === 'loses' ? player : 1 - player),

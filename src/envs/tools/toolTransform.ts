@@ -40,7 +40,6 @@ import {
   type RanCalls,
   type RunCallsOptions,
   runCalls,
-  TOOL_ERROR,
   type ToolStates,
 } from './runCalls.js'
 import type { ToolRegistry } from './toolRegistry.js'
@@ -227,13 +226,11 @@ const answers = (
   { calls, malformed }: AskedCalls,
   { maxCalls, role, prefix }: Pick<Settings, 'maxCalls' | 'role' | 'prefix'>,
 ): readonly Message[] => {
-  const skipped = `${TOOL_ERROR}not run: a message may have at most ${maxCalls} calls`
+  const skipped = `error: not run: a message may have at most ${maxCalls} calls`
   const results = [
     ...observations.map(({ call, content }) => toolResult(call, content)),
     ...calls.slice(maxCalls).map((call) => toolResult(call, skipped)),
-    ...malformed.map((reason) =>
-      message(role, `${TOOL_ERROR}a call could not be parsed: ${clipped(reason, REASON_LENGTH)}`),
-    ),
+    ...malformed.map((reason) => message(role, `error: a call could not be parsed: ${clipped(reason, REASON_LENGTH)}`)),
   ]
   const front: readonly ContentPart[] = prefix === '' ? [] : [{ type: 'text', text: prefix }]
   return results.map((result) => ({ ...result, role, content: [...front, ...result.content] }))

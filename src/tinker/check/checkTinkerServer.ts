@@ -1,16 +1,21 @@
 /** Checks what a Tinker server computes: the conformance kit. */
 import { cell } from '../../core/cell.js'
 import { FailureError, orThrow } from '../../core/failure.js'
-import { aFunction, aList, aNumber, aText, checkOptions, type OptionKinds } from '../../core/options.js'
+import { aFunction, aList, aNumber, anything, aText, checkOptions, type OptionKinds } from '../../core/options.js'
 import { liveWebFetch } from '../../live/transport/webFetch.js'
 import type { TinkerFailure, TinkerFetch } from '../client/calls.js'
-import { type TinkerClientOptions, type TinkerSession, tinkerClient } from '../client/tinkerClient.js'
+import {
+  type TinkerClient,
+  type TinkerClientOptions,
+  type TinkerSession,
+  tinkerClient,
+} from '../client/tinkerClient.js'
 import type { TinkerTrainer } from '../client/trainer.js'
 import { CHECKS } from './checks.js'
 import type { Bench, CheckOutcome, Repeater, TinkerCheck } from './measure.js'
 
 /** The server to check. */
-export interface TinkerCheckOptions extends Pick<TinkerClientOptions, 'url' | 'apiKey' | 'fetch'> {
+export interface TinkerCheckOptions extends Pick<TinkerClientOptions, 'url' | 'apiKey' | 'fetch' | 'server'> {
   /** Default: the first model that the server lists. */
   readonly baseModel?: string
   /** Names of checks to run. Default: all. */
@@ -21,7 +26,11 @@ export interface TinkerCheckOptions extends Pick<TinkerClientOptions, 'url' | 'a
 
 const OPTIONS: OptionKinds<TinkerCheckOptions> = {
   ...{ url: aText, apiKey: aText, fetch: aFunction, baseModel: aText, checks: aList, deadlineMs: aNumber },
+  server: anything, // checked by tinkerClient
 }
+
+/** Time limit of one poll. */
+const POLL_MS = 90_000
 
 /** Sends POST requests twice while the repeater is on, with the same idempotency key. */
 const repeating =
@@ -44,23 +53,25 @@ const failedOutcome = (error: unknown): CheckOutcome => {
   }
 }
 
+/** What the checks of a server share. */
+interface Shared extends Omit<Bench, 'model' | 'otherModel'> {
+  readonly session: TinkerSession
+  readonly otherSession: () => Promise<TinkerSession>
+  readonly baseModel: string
+}
+
 /** Runs one check, and frees the models that it made. */
-const runCheck = async (
-  check: string,
-  {
-    session,
-    baseModel,
-    ...rest
-  }: Omit<Bench, 'model'> & { readonly session: TinkerSession; readonly baseModel: string },
-): Promise<TinkerCheck> => {
+const runCheck = async (check: string, { session, otherSession, baseModel, ...rest }: Shared): Promise<TinkerCheck> => {
   const made: TinkerTrainer[] = []
-  const model = async (): Promise<TinkerTrainer> => {
-    const trainer = orThrow(await session.trainer({ baseModel, lora: { rank: 8, seed: 0 } })())
+  const modelOf = async (on: TinkerSession, rank = 8): Promise<TinkerTrainer> => {
+    const trainer = orThrow(await on.trainer({ baseModel, lora: { rank, seed: 0 } })())
     made.push(trainer)
     return trainer
   }
+  const model: Bench['model'] = (options) => modelOf(session, options?.rank)
+  const otherModel = async (): Promise<TinkerTrainer> => modelOf(await otherSession())
   try {
-    return { check, ...(await CHECKS[check]!({ ...rest, session, model })) }
+    return { check, ...(await CHECKS[check]!({ ...rest, model, otherModel })) }
   } catch (error) {
     return { check, ...failedOutcome(error) }
   } finally {
@@ -68,9 +79,24 @@ const runCheck = async (
   }
 }
 
+/** Requests a result once, as the client does. */
+const polling =
+  (fetch: TinkerFetch, { url, apiKey = 'tml-none' }: TinkerCheckOptions): Bench['poll'] =>
+  async (requestId) => {
+    const reply = await fetch(`${url.replace(/\/+$/, '')}/api/v1/retrieve_future`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'x-api-key': apiKey },
+      body: JSON.stringify({ request_id: requestId }),
+      signal: AbortSignal.timeout(POLL_MS),
+    })
+    await reply.arrayBuffer()
+    return reply.status
+  }
+
 /**
- * Checks what a Tinker server computes, check by check: scale of gradients, clipping, order,
- * alignment and drift of log-probabilities, checkpoints, repeated requests and errors.
+ * Checks what a Tinker server computes, check by check: sums of gradients, clipping, the scale of
+ * adapters, log-probabilities of sampler and trainer, checkpoints, order and repetition of
+ * requests, futures, clients at a time and errors.
  *
  * Errors   throws FailureError if the server cannot be reached or has no model. A check that fails
  *          has the verdict `failed` and the reason as its finding.
@@ -83,20 +109,38 @@ export async function* checkTinkerServer(options: TinkerCheckOptions): AsyncGene
   if (unknown !== undefined) throw new RangeError(`checkTinkerServer: there is no check '${unknown}'`)
   const repeater: Repeater = cell(1)
   const web = given === undefined ? liveWebFetch({ maxBytes: 2 ** 28 }) : undefined
-  const fetch = repeating(given ?? ((url, init) => web!.fetch(url, init)), repeater)
-  const client = tinkerClient({ ...rest, deadlineMs, fetch })
+  const plain: TinkerFetch = given ?? ((url, init) => web!.fetch(url, init))
+  const [client, otherClient] = [0, 1].map(() =>
+    tinkerClient({ ...rest, deadlineMs, fetch: repeating(plain, repeater) }),
+  ) as [TinkerClient, TinkerClient] // of two
+  const sessions: TinkerSession[] = []
+  const opened = async (by: TinkerClient): Promise<TinkerSession> => {
+    const session = orThrow(await by.session()())
+    sessions.push(session)
+    return session
+  }
+  let other: Promise<TinkerSession> | undefined
+  const otherSession = (): Promise<TinkerSession> => {
+    other ??= opened(otherClient)
+    return other
+  }
   try {
     const models = orThrow(await client.models()())
     const chosen = models.find(({ name }) => baseModel === undefined || name === baseModel)
-    const session = orThrow(await client.session()())
-    try {
-      const about = { baseModel: baseModel ?? chosen?.name ?? '', maxContextLength: chosen?.maxContextLength ?? null }
-      for (const check of checks) yield await runCheck(check, { ...about, session, repeater })
-    } finally {
-      await session.close()
+    const shared: Shared = {
+      ...{
+        session: await opened(client),
+        otherSession,
+        repeater,
+        poll: polling(plain, options),
+        rate: cell<number | null>(null),
+      },
+      ...{ baseModel: baseModel ?? chosen?.name ?? '', maxContextLength: chosen?.maxContextLength ?? null },
     }
+    for (const check of checks) yield await runCheck(check, shared)
   } finally {
-    await client.close()
+    for (const session of sessions) await session.close()
+    for (const each of [client, otherClient]) await each.close()
     await web?.close()
   }
 }

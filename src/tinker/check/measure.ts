@@ -6,7 +6,6 @@
  */
 import type { Cell } from '../../core/cell.js'
 import { orThrow } from '../../core/failure.js'
-import type { TinkerSession } from '../client/tinkerClient.js'
 import type { TinkerTrainer } from '../client/trainer.js'
 import type { AdamParams } from '../protocol/jsonWire.js'
 import { type Datum, floatTensor, integerTensor } from '../protocol/values.js'
@@ -31,11 +30,16 @@ export type Repeater = Cell<number>
 
 /** The parts that checks use. */
 export interface Bench {
-  readonly session: TinkerSession
   readonly repeater: Repeater
-  /** A new model: an adapter with seed 0. */
-  readonly model: () => Promise<TinkerTrainer>
+  /** A new model: an adapter with seed 0 and rank 8. */
+  readonly model: (options?: { readonly rank: number }) => Promise<TinkerTrainer>
+  /** A new model in the session of another client. */
+  readonly otherModel: () => Promise<TinkerTrainer>
+  /** Requests the result of an id once, and returns the status of the answer. */
+  readonly poll: (requestId: string) => Promise<number>
   readonly maxContextLength: number | null
+  /** The size of a step, once it is found. */
+  readonly rate: Cell<number | null>
 }
 
 /** Two sequences of bytes, which every vocabulary has. */
@@ -53,13 +57,28 @@ export const datumOf = (
   inputs: { target_tokens: integerTensor(tokens.slice(1)), weights: floatTensor(weights) },
 })
 
-/** An Adam step that is proportional to the gradient, because `eps` outweighs it. */
-export const LINEAR: Partial<AdamParams> = { learning_rate: 1, beta1: 0, beta2: 0, eps: 1e4 }
+/** Both texts. */
+export const DATA = TEXTS.map((tokens) => datumOf(tokens))
+
+/** What outweighs every gradient. */
+const EPSILON = 1e4
+
+/**
+ * An Adam step of `rate` times the gradient, because `eps` outweighs the rest. Its means forget at
+ * once; some servers refuse 0, which JSON writes as an integer.
+ */
+const linearAdam = (rate: number): Partial<AdamParams> => ({
+  ...{ learning_rate: rate * EPSILON, beta1: 1e-9, beta2: 1e-9, eps: EPSILON },
+})
 
 export const ADAM: Partial<AdamParams> = { learning_rate: 1e-2, beta1: 0.9, beta2: 0.95, eps: 1e-8 }
 
-export const backward = async (trainer: TinkerTrainer, data: readonly Datum[]): Promise<void> => {
-  orThrow(await orThrow(await trainer.forwardBackward({ data, lossFn: 'cross_entropy' })()).result())
+export const backward = async (
+  trainer: TinkerTrainer,
+  data: readonly Datum[],
+  lossFn = 'cross_entropy',
+): Promise<void> => {
+  orThrow(await orThrow(await trainer.forwardBackward({ data, lossFn })()).result())
 }
 
 export const step = async (trainer: TinkerTrainer, adam: Partial<AdamParams>): Promise<void> => {
@@ -75,19 +94,60 @@ export const logProbsOf = async (
   return Array.from(orThrow(await pending.result()).outputs[0]!.logprobs!.data)
 }
 
-/** Changes of log-probabilities by one step on data. */
-export const response = async (
+/** One step of a new model. */
+interface OneStep {
+  readonly clip?: number
+  readonly lossFn?: string
+  readonly rank?: number
+}
+
+const RATES = [1e-4, 1e-3, 1e-2, 1e-1, 1, 10]
+
+/** A change of log-probabilities that rounding does not hide. */
+const VISIBLE = 1e-3
+
+const changeOf = async (
   { model }: Bench,
   data: readonly Datum[],
-  adam: Partial<AdamParams> = LINEAR,
+  { rate, clip, lossFn = 'cross_entropy', rank = 8 }: OneStep & { readonly rate: number },
 ): Promise<readonly number[]> => {
-  const trainer = await model()
+  const trainer = await model({ rank })
   const before = await logProbsOf(trainer)
-  await backward(trainer, data)
-  await step(trainer, adam)
+  await backward(trainer, data, lossFn)
+  await step(trainer, { ...linearAdam(rate), ...(clip !== undefined && { grad_clip_norm: clip }) })
   const after = await logProbsOf(trainer)
   await trainer.unload()()
   return after.map((x, i) => x - before[i]!)
+}
+
+/** The least rate with a visible change, which is found once for a server. */
+const visibleRate = async (bench: Bench): Promise<number> => {
+  const known = bench.rate.get()
+  if (known !== null) return known
+  for (const rate of RATES) {
+    const change = await changeOf(bench, [datumOf(TEXTS[0])], { rate })
+    bench.rate.set(rate)
+    if (change.some((x) => Math.abs(x) >= VISIBLE)) break
+  }
+  return bench.rate.get()!
+}
+
+/**
+ * Changes of log-probabilities by one step of a new model on data, in proportion to the gradient.
+ */
+export const response = async (
+  bench: Bench,
+  data: readonly Datum[],
+  options: OneStep = {},
+): Promise<readonly number[]> => changeOf(bench, data, { ...options, rate: await visibleRate(bench) })
+
+/** Trains a model on both texts for some steps. */
+export const trained = async (trainer: TinkerTrainer, steps: number): Promise<TinkerTrainer> => {
+  for (let i = 0; i < steps; i++) {
+    await backward(trainer, DATA)
+    await step(trainer, ADAM)
+  }
+  return trainer
 }
 
 /** Least-squares factor from one vector to another: `a` is about `factor * b`. */

@@ -64,22 +64,31 @@ interface CallOptions {
   /** Milliseconds for one attempt. */
   readonly attemptMs: number
   /** `recognized`: the server runs requests with an equal number or idempotency key once. */
-  readonly repeats: 'recognized' | 'unknown'
+  readonly repeats: () => 'recognized' | 'unknown'
 }
 
-/** Bytes and requests since the start. */
+/** Bytes, requests and tokens since the start. */
 export interface CallCounts {
   readonly requests: number
   readonly sentBytes: number
   readonly receivedBytes: number
   /** Requests that were sent again. */
   readonly repeated: number
+  /** Tokens of prompts to sample from, and of losses without gradients. */
+  readonly sentTokens: number
+  readonly sampledTokens: number
+  /** Tokens of losses with gradients. */
+  readonly trainedTokens: number
 }
+
+/** The kinds of tokens that are counted. */
+export type CountedTokens = 'sentTokens' | 'sampledTokens' | 'trainedTokens'
 
 /** The content of a request. */
 export interface CallRequest {
-  /** Path below `/api/v1`. */
+  /** Path below `/api/v1`, or below the address of the server if `base` is `server`. */
   readonly path: string
+  readonly base?: 'api' | 'server'
   readonly method?: 'GET' | 'POST' | 'DELETE'
   readonly json?: object
   readonly protobuf?: Uint8Array
@@ -98,14 +107,20 @@ export interface CallReply {
   readonly bytes: Uint8Array
 }
 
+/** Why there is no answer. `absent`: nothing listens at the address, or its name is unknown. */
+interface Silence {
+  readonly kind: 'absent' | 'lost'
+  readonly reason: string
+}
+
 /** Calls of one server. */
 export interface Calls {
   readonly options: CallOptions
-  /** One attempt. Errors: `Left` with the reason why there is no answer. */
-  readonly attempt: (request: CallRequest) => Promise<Either<string, CallReply>>
+  /** One attempt. Errors: `Left` if there is no answer. */
+  readonly attempt: (request: CallRequest) => Promise<Either<Silence, CallReply>>
   /**
    * Attempts until there is an answer that is not a passing trouble. Any status but 408, 425, 429
-   * and 5xx is an answer.
+   * and 5xx is an answer. Fails at once if nothing listens at the address before the first answer.
    */
   readonly send: (request: CallRequest) => Promise<Either<TinkerFailure, CallReply>>
   /** `send`, and the JSON of an answer of 2xx. */
@@ -116,6 +131,8 @@ export interface Calls {
   ) => TinkerFailure
   readonly wait: (ms: number) => Promise<void>
   readonly counts: () => CallCounts
+  /** Adds tokens of requests that the server has accepted. */
+  readonly count: (kind: CountedTokens, tokens: number) => void
 }
 
 const LONGEST_PAUSE_MS = 30_000
@@ -143,13 +160,36 @@ export const replyReason = (reply: CallReply): string => {
   return `${text.slice(0, 500) || 'no reason was given'} (status ${reply.status})`
 }
 
+/** Codes of connections that nothing accepts. */
+const ABSENT = ['ECONNREFUSED', 'ENOTFOUND']
+
+/** The errors below an exception: its causes, and those of several attempts to connect. */
+const causesOf = (thrown: unknown): readonly unknown[] => {
+  if (!(thrown instanceof Error)) return [thrown]
+  const inner = thrown instanceof AggregateError ? (thrown.errors as readonly unknown[]) : [] // any values
+  return [thrown, ...inner, ...(thrown.cause === undefined ? [] : causesOf(thrown.cause))]
+}
+
+const silenceOf = (thrown: unknown): Silence => {
+  const codes = causesOf(thrown).map((each) => (each instanceof Error && 'code' in each ? each.code : undefined))
+  const code = codes.find((each) => typeof each === 'string' && ABSENT.includes(each))
+  return code === undefined
+    ? { kind: 'lost', reason: errorMessage(thrown) }
+    : { kind: 'absent', reason: `no server answers at this address (${code})` }
+}
+
 const isPassing = (status: number): boolean => status === 408 || status === 425 || status === 429 || status >= 500
 
 /** Opens calls of a server. */
 export const makeCalls = (options: CallOptions): Calls => {
   const { url, apiKey, timers, ids, deadlineMs, attemptMs, repeats } = options
   const server = new URL(url).origin
-  const counts: Cell<CallCounts> = cell({ requests: 0, sentBytes: 0, receivedBytes: 0, repeated: 0 })
+  const root = url.replace(/\/+$/, '')
+  const hasAnswered = cell(false)
+  const counts: Cell<CallCounts> = cell({
+    ...{ requests: 0, sentBytes: 0, receivedBytes: 0, repeated: 0 },
+    ...{ sentTokens: 0, sampledTokens: 0, trainedTokens: 0 },
+  })
   const failure: Calls['failure'] = (kind, { call, reason, status }) => ({
     _tag: 'TinkerFailure',
     ...{ kind, server, call, ...(status !== undefined && { status }) },
@@ -158,7 +198,7 @@ export const makeCalls = (options: CallOptions): Calls => {
   const wait = (ms: number): Promise<void> => new Promise((resolve) => void timers.after(ms, resolve))
 
   const attempt: Calls['attempt'] = async (request) => {
-    const { path, method = 'POST', json, protobuf, headers = {}, idempotencyKey, signal } = request
+    const { path, base = 'api', method = 'POST', json, protobuf, headers = {}, idempotencyKey, signal } = request
     const controller = new AbortController()
     const stop = timers.after(attemptMs, () => controller.abort())
     const cancel = (): void => controller.abort()
@@ -166,7 +206,7 @@ export const makeCalls = (options: CallOptions): Calls => {
     const body =
       protobuf !== undefined ? Uint8Array.from(protobuf) : json === undefined ? undefined : JSON.stringify(json)
     try {
-      const response = await options.fetch(`${url.replace(/\/+$/, '')}/api/v1${path}`, {
+      const response = await options.fetch(`${root}${base === 'api' ? '/api/v1' : ''}${path}`, {
         method,
         headers: {
           'x-api-key': apiKey,
@@ -186,11 +226,12 @@ export const makeCalls = (options: CallOptions): Calls => {
         sentBytes: all.sentBytes + (body?.length ?? 0),
         receivedBytes: all.receivedBytes + bytes.length,
       }))
+      hasAnswered.update(() => true)
       const type = response.headers.get('content-type') ?? ''
       return right({ status: response.status, type, headers: response.headers, bytes })
     } catch (error) {
       counts.update((all) => ({ ...all, requests: all.requests + 1 }))
-      return left(errorMessage(error))
+      return left(silenceOf(error))
     } finally {
       stop()
       signal?.removeEventListener('abort', cancel)
@@ -206,9 +247,11 @@ export const makeCalls = (options: CallOptions): Calls => {
       const reply = await attempt(request)
       const status = isLeft(reply) ? undefined : reply.right.status
       if (!isLeft(reply) && !isPassing(reply.right.status)) return reply
-      const reason = isLeft(reply) ? reply.left : replyReason(reply.right)
+      const reason = isLeft(reply) ? reply.left.reason : replyReason(reply.right)
+      if (isLeft(reply) && reply.left.kind === 'absent' && !hasAnswered.get())
+        return left(failure('unreachable', { call, reason }))
       const hasActed = status !== 429 && status !== 425
-      if (effect === 'changes' && hasActed && repeats === 'unknown') {
+      if (effect === 'changes' && hasActed && repeats() === 'unknown') {
         const why =
           'an answer is missing, and the server is not known to recognize a repeated request: restore a checkpoint'
         return left(
@@ -240,5 +283,6 @@ export const makeCalls = (options: CallOptions): Calls => {
     failure,
     wait,
     counts: counts.get,
+    count: (kind, tokens) => counts.update((all) => ({ ...all, [kind]: all[kind] + tokens })),
   }
 }

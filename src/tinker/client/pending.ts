@@ -130,7 +130,7 @@ const poll = async <T>(calls: Calls, { request, requestId, form }: Submitted<T>)
     const pause = troubles === 0 ? QUICK_MS : backoffMs(troubles - 1)
     waited += pause + (troubles === 0 ? 0 : QUICK_MS)
     if (waited > deadlineMs) {
-      const why = isLeft(reply) ? reply.left : replyReason(reply.right)
+      const why = isLeft(reply) ? reply.left.reason : replyReason(reply.right)
       return left(calls.failure('unreachable', { call, reason: `no result within ${deadlineMs} ms: ${why}` }))
     }
     await calls.wait(pause)

@@ -80,13 +80,19 @@ export const makeSampler = (calls: Calls, id: string): TinkerSampler => {
       const form = { json: sampleResultSchema, protobuf: decodeSampleResult }
       const submitted = await submitRequest(calls, { ...request, ...(signal && { signal }) }, form)
       if (submitted._tag === 'Left') return submitted
+      calls.count('sentTokens', prompt.length)
       const { requestId } = submitted.right
       const cancel = (): void =>
         void calls.attempt({ path: '/cancel_future', json: { request_id: requestId }, effect: 'none' })
       signal?.addEventListener('abort', cancel, { once: true })
       const result = await submitted.right.result()
       signal?.removeEventListener('abort', cancel)
-      return E.isLeft(result) ? result : E.right(withFirstToken(result.right, prompt.length))
+      if (E.isLeft(result)) return result
+      calls.count(
+        'sampledTokens',
+        result.right.sequences.reduce((sum, { tokens }) => sum + tokens.length, 0),
+      )
+      return E.right(withFirstToken(result.right, prompt.length))
     }
   return {
     id,

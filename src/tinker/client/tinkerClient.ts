@@ -1,9 +1,10 @@
 /** Connects to a Tinker server: sessions, models, samplers and checkpoints. */
-import { isLeft, left, right } from 'fp-ts/lib/Either.js'
+import { type Either, isLeft, left, right } from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import type { Ids, Timers } from '../../core/capabilities.js'
+import { cell } from '../../core/cell.js'
 import {
   aFunction,
   aNumber,
@@ -20,6 +21,8 @@ import { liveWebFetch } from '../../live/transport/webFetch.js'
 import type { TinkerLora } from '../protocol/jsonWire.js'
 import { parseTinkerPath } from '../protocol/paths.js'
 import { type CallCounts, type Calls, makeCalls, type TinkerFailure, type TinkerFetch } from './calls.js'
+import { type GradientSums, SUMMED } from './gradientSums.js'
+import { KNOWN_SERVERS, recognizeServer, type TinkerServer } from './knownServers.js'
 import { submitRequest } from './pending.js'
 import { makeSampler, type TinkerSampler } from './sampler.js'
 import { type ChunkLimits, makeTrainer, type TinkerTrainer } from './trainer.js'
@@ -34,13 +37,16 @@ export interface TinkerClientOptions {
   readonly wire?: 'json' | 'protobuf'
   /**
    * `recognized`: the server runs a repeated request once. With `unknown`, a lost response to a
-   * request that changes a model is a failure of kind `uncertain`. Default `recognized`.
+   * request that changes a model is a failure of kind `uncertain`. Default: what is known of the
+   * server, else `recognized`.
    */
   readonly repeats?: 'recognized' | 'unknown'
   /** Default 600,000: for a call with its repetitions, and for waiting for a result. */
   readonly deadlineMs?: number
   /** Default 45,000: for one HTTP request. */
   readonly attemptMs?: number
+  /** Whose differences are made up for. Default: the server is asked. */
+  readonly server?: TinkerServer['name']
   /** Most data and bytes of one request. Default 1,024 and 5,000,000. */
   readonly chunks?: ChunkLimits
   /** Default: real connections. */
@@ -69,11 +75,14 @@ export interface TinkerModelOptions {
   readonly baseModel: string
   /** `null` trains all weights, where the server can. */
   readonly lora: (Pick<TinkerLora, 'rank'> & Partial<TinkerLora>) | null
+  /** The result of `measureGradients`. Default: sums, as the protocol says. */
+  readonly gradients?: GradientSums
 }
 
 /** A session: what it makes lives as long as its heartbeats arrive. */
 export interface TinkerSession {
   readonly id: string
+  readonly server: TinkerServer
   readonly trainer: (options: TinkerModelOptions) => TE.TaskEither<TinkerFailure, TinkerTrainer>
   readonly sampler: (
     source: { readonly baseModel: string } | { readonly path: string },
@@ -101,6 +110,7 @@ const MAX_REPLY_BYTES = 2 ** 30
 
 const OPTIONS: OptionKinds<TinkerClientOptions> = {
   ...{ url: aText, apiKey: aText, wire: oneOf('json', 'protobuf'), repeats: oneOf('recognized', 'unknown') },
+  server: oneOf('unknown', 'SkyRL', 'Open-RL'),
   ...{ deadlineMs: aNumber, attemptMs: aNumber, chunks: aRecord },
   ...{ fetch: aFunction, timers: aRecord, ids: eitherOf(aRecord) },
 }
@@ -156,18 +166,22 @@ const beat = (calls: Calls, sessionId: string): (() => void) => {
   }
 }
 
-const sessionOn = (calls: Calls, id: string, { wire = 'json', chunks }: TinkerClientOptions): TinkerSession => {
+const sessionOn = (
+  { calls, server }: { readonly calls: Calls; readonly server: TinkerServer },
+  id: string,
+  { wire = 'json', chunks }: TinkerClientOptions,
+): TinkerSession => {
   const stop = beat(calls, id)
   let [models, samplers] = [0, 0]
   const limits = chunks ?? { data: 1024, bytes: 5_000_000 }
   return {
-    id,
+    ...{ id, server },
     trainer:
-      ({ baseModel, lora }) =>
+      ({ baseModel, lora, gradients = SUMMED }) =>
       async () => {
         const json = {
           ...{ session_id: id, model_seq_id: models++, base_model: baseModel, type: 'create_model' },
-          ...(lora !== null && { lora_config: { ...LORA_DEFAULTS, ...lora } }),
+          ...(lora !== null && { lora_config: { ...LORA_DEFAULTS, ...server.lora, ...lora } }),
         }
         const form = { json: z.object({ model_id: z.string() }) }
         const pending = await submitRequest(calls, { path: '/create_model', json, effect: 'changes' }, form)
@@ -175,7 +189,8 @@ const sessionOn = (calls: Calls, id: string, { wire = 'json', chunks }: TinkerCl
         const made = await pending.right.result()
         if (isLeft(made)) return made
         const { model_id: modelId } = made.right
-        return right(makeTrainer({ calls, modelId, wire, chunks: limits, nextSampler: () => samplers++ }))
+        const parts = { calls, modelId, server, gradients, wire, chunks: limits }
+        return right(makeTrainer({ ...parts, nextSampler: () => samplers++ }))
       },
     sampler: (source) => {
       const json = {
@@ -209,14 +224,21 @@ const sessionOn = (calls: Calls, id: string, { wire = 'json', chunks }: TinkerCl
  */
 export const tinkerClient = (options: TinkerClientOptions): TinkerClient => {
   checkOptions('tinkerClient', options, OPTIONS)
-  const { url, apiKey = 'tml-none', deadlineMs = 600_000, attemptMs = 45_000, repeats = 'recognized' } = options
+  const { url, apiKey = 'tml-none', deadlineMs = 600_000, attemptMs = 45_000, repeats } = options
   if (!URL.canParse(url)) throw new RangeError(`tinkerClient: url must be an address, got ${url}`)
   const web = options.fetch === undefined ? liveWebFetch({ maxBytes: MAX_REPLY_BYTES }) : undefined
+  const server = cell(KNOWN_SERVERS[options.server ?? 'unknown'])
   const calls = makeCalls({
-    ...{ url, apiKey, deadlineMs, attemptMs, repeats },
+    ...{ url, apiKey, deadlineMs, attemptMs, repeats: () => repeats ?? server.get().repeats },
     ...{ timers: options.timers ?? liveTimers, ids: options.ids ?? liveIds },
     fetch: options.fetch ?? ((address, init) => web!.fetch(address, init)),
   })
+  const recognized = async (): Promise<Either<TinkerFailure, TinkerServer>> => {
+    if (options.server !== undefined) return right(server.get())
+    const found = await recognizeServer(calls)
+    if (!isLeft(found)) server.set(found.right)
+    return found
+  }
   const checkpointPath = (path: string): string => {
     const parsed = parseTinkerPath(path)
     if (parsed === undefined)
@@ -242,9 +264,12 @@ export const tinkerClient = (options: TinkerClientOptions): TinkerClient => {
       ),
     session: () => {
       const json = { tags: ['tandem'], user_metadata: null, sdk_version: '0.24.1', type: 'create_session' }
+      const request = { path: '/create_session', json, effect: 'none' as const }
       return pipe(
-        checked(calls, { path: '/create_session', json, effect: 'none' }, z.object({ session_id: z.string() })),
-        TE.map(({ session_id }) => sessionOn(calls, session_id, options)),
+        recognized,
+        TE.bindTo('known'),
+        TE.bind('opened', () => checked(calls, request, z.object({ session_id: z.string() }))),
+        TE.map(({ known, opened }) => sessionOn({ calls, server: known }, opened.session_id, options)),
       )
     },
     checkpoints: (modelId) =>

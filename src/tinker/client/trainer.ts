@@ -10,8 +10,16 @@ import {
   forwardJson,
 } from '../protocol/jsonWire.js'
 import { decodeForwardBackwardOutput, encodeForwardBackward } from '../protocol/protobufWire.js'
-import { combineOutputs, type Datum, type ForwardBackwardOutput, type LossConfig } from '../protocol/values.js'
+import {
+  combineOutputs,
+  type Datum,
+  type ForwardBackwardOutput,
+  floatTensor,
+  type LossConfig,
+} from '../protocol/values.js'
 import type { CallRequest, Calls, TinkerFailure } from './calls.js'
+import type { GradientSums } from './gradientSums.js'
+import type { TinkerServer } from './knownServers.js'
 import { type Pending, type ResultForm, submitRequest } from './pending.js'
 import { makeSampler, type TinkerSampler } from './sampler.js'
 
@@ -32,6 +40,9 @@ type Submitting<T> = TaskEither<TinkerFailure, Pending<T>>
  */
 export interface TinkerTrainer {
   readonly modelId: string
+  readonly server: TinkerServer
+  /** How the server adds up gradients, as given to `session.trainer`. */
+  readonly gradients: GradientSums
   /** Computes a loss and adds its gradients to those that wait for the optimizer. */
   readonly forwardBackward: (request: LossRequest) => Submitting<ForwardBackwardOutput>
   /** Computes a loss without gradients. */
@@ -57,6 +68,8 @@ export interface ChunkLimits {
 interface TrainerOptions {
   readonly calls: Calls
   readonly modelId: string
+  readonly server: TinkerServer
+  readonly gradients: GradientSums
   readonly wire: 'json' | 'protobuf'
   readonly chunks: ChunkLimits
   /** The number of the next sampling session. */
@@ -67,6 +80,12 @@ const NUMBER_BYTES = 4
 
 const sizeOf = ({ tokens, inputs }: Datum): number =>
   NUMBER_BYTES * (tokens.length + Object.values(inputs).reduce((sum, { data }) => sum + data.length, 0))
+
+/** A sequence with weights of 0, whose cross-entropy has no gradient. */
+export const weightless = ({ tokens, inputs }: Datum): Datum => ({
+  tokens,
+  inputs: { target_tokens: inputs.target_tokens!, weights: floatTensor(new Float32Array(tokens.length)) },
+})
 
 /** Data in chunks that requests may have, in order. */
 export const chunksOf = (data: readonly Datum[], limits: ChunkLimits): readonly (readonly Datum[])[] => {
@@ -121,7 +140,8 @@ const combined = (parts: readonly Pending<ForwardBackwardOutput>[]): Pending<For
 const leavesUnknown = ({ kind }: TinkerFailure): boolean => kind === 'uncertain' || kind === 'unreachable'
 
 /** Makes a client of a model. */
-export const makeTrainer = ({ calls, modelId, wire, chunks, nextSampler }: TrainerOptions): TinkerTrainer => {
+export const makeTrainer = (options: TrainerOptions): TinkerTrainer => {
+  const { calls, modelId, server, gradients, wire, chunks, nextSampler } = options
   let seqId = 1
   let line: Promise<unknown> = Promise.resolve()
   let broken: TinkerFailure | null = null
@@ -169,6 +189,11 @@ export const makeTrainer = ({ calls, modelId, wire, chunks, nextSampler }: Train
             if (parts.length > 0 && mode === 'backward') broken = part.left
             return part
           }
+          const kind = mode === 'forward' ? 'sentTokens' : 'trainedTokens'
+          calls.count(
+            kind,
+            chunk.reduce((sum, { tokens }) => sum + tokens.length, 0),
+          )
           parts.push(part.right)
         }
         return parts.length === 0
@@ -177,13 +202,23 @@ export const makeTrainer = ({ calls, modelId, wire, chunks, nextSampler }: Train
       })
 
   return {
-    modelId,
+    ...{ modelId, server, gradients },
     forwardBackward: (request) => loss(request, 'backward'),
-    forward: (request) => loss(request, 'forward'),
+    forward: (request) => {
+      if (server.forward === 'present') return loss(request, 'forward')
+      if (request.lossFn === 'cross_entropy')
+        return loss({ ...request, data: request.data.map(weightless) }, 'backward')
+      const reason = `${server.name} computes ${request.lossFn} only with gradients`
+      return async () => left(calls.failure('unsupported', { call: '/forward', reason }))
+    },
     optimStep: (adam) =>
       submitted('/optim_step', () => ({ type: 'optim_step', adam_params: adamSchema.parse(adam) }), optimForm),
     saveState: (name) =>
-      submitted('/save_weights', () => ({ type: 'save_weights', path: name, overwrite: true }), pathForm),
+      submitted(
+        '/save_weights',
+        () => ({ type: 'save_weights', path: name, overwrite: true, ...server.saving }),
+        pathForm,
+      ),
     loadState: (path, { optimizer }) =>
       submitted('/load_weights', () => ({ type: 'load_weights', path, optimizer: optimizer === 'restored' }), pathForm),
     saveForSampler: (name) =>

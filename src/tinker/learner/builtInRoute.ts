@@ -1,6 +1,7 @@
 /** Policy losses that servers have: their names, settings and inputs. */
 import type { TrainingRows } from '../../collectors/steps/stepRows.js'
 import type { PolicyLoss, PolicyLossOptions } from '../../objectives/policyLoss.js'
+import { type GradientSums, undoFactors } from '../client/gradientSums.js'
 import type { Datum, LossConfig } from '../protocol/values.js'
 import { withInputs } from './policyGradients.js'
 
@@ -33,8 +34,12 @@ export const builtInOf = (loss: PolicyLoss): BuiltIn | undefined => {
 
 const at = (list: number | ArrayLike<number>, t: number): number => (typeof list === 'number' ? list : list[t]!)
 
-/** Rows as data of a loss of the server: masked tokens have the advantage 0. */
-export const builtInData = (rows: TrainingRows, data: readonly Datum[]): readonly Datum[] => {
+/**
+ * Rows as data of a loss of the server: masked tokens have the advantage 0. Averages of the server
+ * are undone by factors.
+ */
+export const builtInData = (rows: TrainingRows, data: readonly Datum[], sums: GradientSums): readonly Datum[] => {
+  const factors = undoFactors(sums, data)
   const { prompts, completions, masks, weights, oldLogProbs, advantages } = rows
   const isOn = (row: number, t: number): number => masks?.[row]?.[t] ?? 1
   const count = completions.reduce(
@@ -46,7 +51,8 @@ export const builtInData = (rows: TrainingRows, data: readonly Datum[]): readonl
       logprobs: Float32Array.from(oldLogProbs[row]!, (x, t) => (isOn(row, t) === 1 ? x : 0)),
       advantages: Float32Array.from(
         completions[row]!,
-        (_, t) => (isOn(row, t) * at(advantages[row]!, t) * (weights?.[row]?.[t] ?? 1)) / Math.max(1, count),
+        (_, t) =>
+          (factors[row]! * isOn(row, t) * at(advantages[row]!, t) * (weights?.[row]?.[t] ?? 1)) / Math.max(1, count),
       ),
     }),
   )

@@ -22,6 +22,7 @@ import type { PolicyLoss } from '../../objectives/policyLoss.js'
 import type { AdamWOptions } from '../../objectives/updates/adamW.js'
 import type { AnyOptimizer } from '../../objectives/updates/grouped.js'
 import type { TinkerFailure } from '../client/calls.js'
+import { gradientNorm } from '../client/gradientSums.js'
 import type { TinkerTrainer } from '../client/trainer.js'
 import { builtInData, builtInOf } from './builtInRoute.js'
 import { exactBackward, forwardLogProbs } from './exactRoute.js'
@@ -73,11 +74,14 @@ const fromServer = (failure: TinkerFailure): LearnerFailure => ({
 /** Errors: throws RangeError for settings that a server cannot have, all of them. */
 const check = (options: TinkerLearnerOptions): void => {
   checkOptions(NAME, options, OPTIONS)
-  const { optimizer, loss, route = 'exact', passes = {} } = options
+  const { trainer, optimizer, loss, maxGradNorm = 1, route = 'exact', passes = {} } = options
   checkOptions(`${NAME}, passes`, passes, { epochs: aNumber, miniBatches: aNumber })
   refuse(NAME, [
     optimizer.name !== 'adamW' && `a Tinker server has the optimizer adamW, got ${optimizer.name}`,
     optimizer.learningRate === undefined && 'the optimizer has no learning rate: adamW({ learningRate: 1e-4 })',
+    trainer.server.clipping === 'ignored' &&
+      Number.isFinite(maxGradNorm) &&
+      `${trainer.server.name} does not clip gradients: maxGradNorm must be Infinity, off in settings, got ${maxGradNorm}`,
     loss.kind !== 'policy' && 'the loss must be a policy loss',
     loss.needs?.entropy === 'differentiable' && 'an entropy bonus needs the logits, which servers do not return',
     route === 'builtIn' &&
@@ -92,10 +96,6 @@ const adamOf = ({ optimizer, maxGradNorm = 1 }: TinkerLearnerOptions, learningRa
   const grad_clip_norm = Number.isFinite(maxGradNorm) ? maxGradNorm : 0
   return { learning_rate: learningRate, beta1, beta2, eps: epsilon, weight_decay: weightDecay, grad_clip_norm }
 }
-
-/** The gradient norm that a server reports; 0 for none. */
-const normOf = (metrics: Readonly<Record<string, number>>): number =>
-  Object.entries(metrics).find(([name]) => name.includes('grad_norm'))?.[1] ?? 0
 
 interface Gradient {
   readonly gradients: readonly ArrayLike<number>[]
@@ -129,7 +129,10 @@ const backward = async (
     if (E.isLeft(sent)) return E.left(sent.left._tag === 'TinkerFailure' ? fromServer(sent.left) : sent.left)
     return E.right(sent.right.computed.metrics)
   }
-  const pending = await trainer.forwardBackward({ data: builtInData(rows, data), ...builtInOf(loss)! })() // checked by `check`
+  const pending = await trainer.forwardBackward({
+    data: builtInData(rows, data, trainer.gradients),
+    ...builtInOf(loss)!,
+  })() // checked by `check`
   if (E.isLeft(pending)) return E.left(fromServer(pending.left))
   const output = await pending.right.result()
   if (E.isLeft(output)) return E.left(fromServer(output.left))
@@ -187,7 +190,7 @@ export const tinkerLearner = (options: TinkerLearnerOptions): Learner<PolicyBatc
       if (E.isLeft(pending)) return E.left(fromServer(pending.left))
       const stepped = await pending.right.result()
       if (E.isLeft(stepped)) return E.left(fromServer(stepped.left))
-      steps.push(metrics.right(normOf(stepped.right)))
+      steps.push(metrics.right(gradientNorm(stepped.right) ?? 0))
     }
     version++
     const done = await save()

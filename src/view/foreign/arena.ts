@@ -2,8 +2,8 @@
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import type { ViewedTurn } from '../rowNumbers.js'
 import { type ForeignReader, NO_TOKENS, parseForeignLines, readEach } from './foreignLog.js'
+import type { ViewedTurn } from './viewedTurn.js'
 
 const moveSchema = z.looseObject({
   player: z.number().int().nonnegative(),

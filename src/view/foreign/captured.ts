@@ -4,8 +4,8 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import { readCapture } from '../../data/capture/records.js'
 import type { CapturedCall, CapturedSession } from '../../data/capture/session.js'
 import { fileBytes } from '../../live/byteSource.js'
-import type { ViewedTurn } from '../rowNumbers.js'
 import { type ForeignReader, NO_TOKENS } from './foreignLog.js'
+import type { ViewedTurn } from './viewedTurn.js'
 
 const textOfMessage = (message: object): string => {
   const { role, content } = message as { readonly role?: unknown; readonly content?: unknown } // of a request

@@ -1,8 +1,8 @@
 /**
  * Logs of other programs as rollouts.
  *
- * This folder holds one reader for each format. A reader converts a log to the records that the
- * viewer shows; it does not hold anything about runs of Tandem.
+ * This folder holds one reader for each format, which converts a log to turns. It does not hold the
+ * runs that the viewer makes of them (`..`).
  */
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -11,7 +11,7 @@ import type { Files } from '../../core/capabilities.js'
 import type { Failure } from '../../core/failure.js'
 import type { Json } from '../../data/codecs/plainValues.js'
 import { parseJsonAs } from '../../data/schemaJson.js'
-import type { ViewedTurn } from '../rowNumbers.js'
+import type { ViewedTurn } from './viewedTurn.js'
 
 /** The rollouts of a log. */
 export interface ForeignLog {

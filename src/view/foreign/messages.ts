@@ -1,6 +1,6 @@
 /** Conversations of other programs as turns: each message of the model is one. */
 import type { ReplyRecord, ToolCallRecord } from '../../run/records.js'
-import type { ViewedTurn } from '../rowNumbers.js'
+import type { ViewedTurn } from './viewedTurn.js'
 
 /** A message of a conversation. */
 export interface ForeignMessage extends ReplyRecord {
@@ -9,7 +9,7 @@ export interface ForeignMessage extends ReplyRecord {
   readonly turn?: Partial<ViewedTurn>
 }
 
-/** The fields that all turns of a conversation share. The last turn has the reward and its parts. */
+/** Fields of all turns of a conversation. Only the last turn has the reward and its parts. */
 export type SharedFields = Pick<
   ViewedTurn,
   'step' | 'trajectoryId' | 'groupId' | 'answer' | 'reward' | 'parts' | 'policyVersion' | 'failed'

@@ -4,8 +4,8 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import { readParquet } from '../../data/codecs/parquet.js'
 import { fileBytes } from '../../live/byteSource.js'
-import type { ViewedTurn } from '../rowNumbers.js'
 import { type ForeignReader, NO_TOKENS, numbering, numbersOf, readEach } from './foreignLog.js'
+import type { ViewedTurn } from './viewedTurn.js'
 
 const rowSchema = z.looseObject({
   step: z.number(),

@@ -2,9 +2,9 @@
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import type { ViewedTurn } from '../rowNumbers.js'
 import { type ForeignReader, parseForeignLines, readEach } from './foreignLog.js'
 import { type ForeignMessage, turnsOfMessages } from './messages.js'
+import type { ViewedTurn } from './viewedTurn.js'
 
 const numbers = z.array(z.number()).nullish()
 
@@ -61,7 +61,7 @@ const contentText = (given: z.infer<typeof content> | null | undefined): string 
 
 const mean = (values: readonly number[]): number => values.reduce((sum, x) => sum + x, 0) / values.length
 
-/** Converts a node. Its token texts are not in the log, so its advantage is the mean of its tokens. */
+/** Converts a node. The log has no texts of tokens, so the advantage is their mean. */
 const messageOf = ({ message, mask, advantages }: Node, stopReason: string | null): ForeignMessage => {
   const { role, tool_calls: calls, reasoning_content: reasoning } = message
   const said = contentText(message.content)

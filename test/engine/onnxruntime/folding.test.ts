@@ -1,7 +1,6 @@
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { OnnxType } from '../../../src/engine/onnxruntime/binding.js'
 import { FOLDS, folded } from '../../../src/engine/onnxruntime/folding.js'
 import {
   type Attribute,
@@ -10,6 +9,7 @@ import {
   sizeOf,
   type Value,
 } from '../../../src/engine/onnxruntime/graph.js'
+import type { OnnxType } from '../../../src/engine/onnxruntime/library.js'
 import { copyArray, leaf } from '../../../src/engine/onnxruntime/storage.js'
 import { useOnnxRuntime, valuesOf } from '../../kit/engine.js'
 

@@ -1,6 +1,5 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { OnnxArray, OnnxType } from '../../../src/engine/onnxruntime/binding.js'
 import {
   type Attribute,
   collect,
@@ -11,6 +10,7 @@ import {
   sizeOf,
   type Value,
 } from '../../../src/engine/onnxruntime/graph.js'
+import type { OnnxArray, OnnxType } from '../../../src/engine/onnxruntime/library.js'
 import { copyArray, leaf } from '../../../src/engine/onnxruntime/storage.js'
 
 const feed = (

@@ -53,6 +53,7 @@ const FILES: Readonly<Record<string, readonly [replay: (file: string) => Playthr
   'connect_four.txt': [replayed(connectFour()), 17],
   'connect_four_start_at.txt': [replayed(connectFour(), { start: [4, 3, 3, 2, 0, 4, 4, 4, 4, 0] }), 13],
   'hex(board_size=5).txt': [replayed(hex({ rows: 5, columns: 5 })), 21],
+  'hex(board_size=4,swap=True).txt': [replayed(hex({ rows: 4, columns: 4, pie: 'swap' })), 17],
   'kuhn_poker_2p.txt': [replayed(kuhnPoker()), 4],
   'kuhn_poker_3p.txt': [replayed(kuhnPoker({ players: 3 })), 8],
   'leduc_poker_1540482260.txt': [replayed(leducPoker()), 4],

@@ -1,13 +1,16 @@
-/** Requests about checkpoints over HTTP, on real runs: probabilities, influences, forks and others. */
+/** Requests about checkpoints over HTTP, on real runs. */
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import type { NamedTensors } from '../../../src/data/weights.js'
 import { own, scope } from '../../../src/engine/scope.js'
+import { liveTimers } from '../../../src/live/clock.js'
+import { liveFiles } from '../../../src/live/files.js'
 import { makeParams } from '../../../src/modules/pretrained/pretrained.js'
 import type { EvaluationRecord, StepRecord, TrajectoryRecord } from '../../../src/run/records.js'
 import { derivatives, tokenGradient } from '../../../src/view/modelInfluence.js'
 import type { ModelRequest } from '../../../src/view/protocol.js'
 import { rolloutId } from '../../../src/view/rowNumbers.js'
+import { exportedPage } from '../../../src/view/server.js'
 import { answeringModel, contentsOf, parseJsonLines } from '../../kit/runs.js'
 import { linesOf, linesOfType, postLines } from '../../kit/viewLines.js'
 import { useViewedRuns } from '../../kit/viewServer.js'
@@ -192,6 +195,14 @@ describe('requests about checkpoints', () => {
     gone.abort()
     await reader.read().catch(() => undefined)
     expect(linesOfType(await ask('probability', place(0)), 'checkpoint').length).toBe(4)
+  })
+
+  it('are listed as features of the run, but not in an exported page', async () => {
+    const live = await (await fetch(`${view.origin()}/api/runs/first`)).json()
+    expect(live).toMatchObject({ features: expect.arrayContaining(['probability', 'influence', 'chat', 'fork']) })
+    const options = { files: liveFiles, timers: liveTimers, folders: [view.path('first')], version: 'test' }
+    const [, exported = ''] = /"features":\[([^\]]*)\]/.exec(await exportedPage(options)) ?? []
+    expect(exported.split(',').sort()).toEqual(['"rescore"', '"write"'])
   })
 
   it('write nothing to the run folder', async () => {

@@ -5,7 +5,9 @@ import { noChromium } from '../../kit/chromium.js'
 import { axeFaults, noFirefox, openRollout, PHONE, usePages } from '../../kit/viewPages.js'
 import { useViewedRuns } from '../../kit/viewServer.js'
 
-const RUN = { steps: 4, prompts: 2, group: 4, trajectories: 8, checkpointEvery: 2, evalEvery: 4, keepMegabytes: 64 }
+const view = useViewedRuns({
+  first: { steps: 4, prompts: 2, group: 4, trajectories: 8, checkpointEvery: 2, evalEvery: 4, keepMegabytes: 64 },
+})
 
 const rows = (page: Page, name: string) => page.getByRole('region', { name }).locator('tbody tr')
 
@@ -22,7 +24,6 @@ const say = async (page: Page, text: string): Promise<void> => {
 }
 
 describe.skipIf(noChromium !== undefined)(`pages of checkpoints${noChromium ?? ''}`, () => {
-  const view = useViewedRuns({ first: RUN })
   const pages = usePages(() => view.origin())
 
   it('show why a token moved, with the keyboard, and which rollouts moved it', async () => {
@@ -108,7 +109,6 @@ describe.skipIf(noChromium !== undefined)(`pages of checkpoints${noChromium ?? '
 describe.skipIf(noFirefox !== undefined)(
   `pages of checkpoints in Firefox${noFirefox === undefined ? '' : ` (skipped: ${noFirefox})`}`,
   () => {
-    const view = useViewedRuns({ first: RUN })
     const pages = usePages(() => view.origin(), 'firefox')
 
     it('show why a token moved, and chat', async () => {

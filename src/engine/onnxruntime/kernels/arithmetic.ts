@@ -4,8 +4,9 @@
  * This folder holds the kernels of the backend, by subject: each is the ONNX form of an operation
  * of tfjs. It does not hold the recording and running of graphs (`..`).
  */
-import type { OnnxType } from '../binding.js'
+
 import type { OutputSpec, Value } from '../graph.js'
+import type { OnnxType } from '../library.js'
 import type { Emitter, KernelRule, RuleTable } from '../rule.js'
 import { ARITHMETIC, castValue, composed, pair, unary } from './elementwise.js'
 

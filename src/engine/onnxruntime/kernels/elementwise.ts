@@ -2,9 +2,10 @@
  * Kernels that work element by element: unary, binary with broadcasting, comparisons, selection,
  * casts.
  */
-import type { OnnxType } from '../binding.js'
+
 import type { Value } from '../graph.js'
 import { sameShape } from '../graph.js'
+import type { OnnxType } from '../library.js'
 import { broadcastShape, type Emitter, isFloat, type KernelRule, numberAttribute, type RuleTable } from '../rule.js'
 
 /** Creates a unary kernel that is one ONNX operation. */

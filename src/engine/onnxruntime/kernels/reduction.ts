@@ -1,6 +1,7 @@
 /** Kernels that reduce axes, and scans along an axis. */
-import type { OnnxType } from '../binding.js'
+
 import type { Value } from '../graph.js'
+import type { OnnxType } from '../library.js'
 import type { Emitter, KernelAttributes, KernelRule, RuleTable } from '../rule.js'
 import { flagAttribute, integersAttribute, isFloat, normalizeAxes, numberAttribute } from '../rule.js'
 import { castValue } from './elementwise.js'

@@ -1,0 +1,97 @@
+/** The worker of the page: it starts the engine, trains, saves to the browser's files and reports. */
+import { FailureError, orThrow, type RunEvent, runFolder, train } from 'tandem-rl'
+import { engineReport, selectBackend } from 'tandem-rl/engine'
+import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
+import { liveFiles } from '../../src/live/files.js'
+import { trainOptionsOf } from '../../src/run/choices.js'
+import { archive } from './archive.js'
+import type { Choices, FromWorker, Saved, ToWorker } from './messages.js'
+import { pageRun, settingsOf } from './run.js'
+
+/** The parts of a worker's global scope that Node has not. */
+const scope = globalThis as unknown as {
+  readonly postMessage: (message: FromWorker) => void
+  onmessage: ((event: { readonly data: ToWorker }) => void) | null
+} // the types of Node lack them
+
+const FOLDER = 'runs/page'
+const CHOICES = 'runs/page.json'
+const MODEL_FILES = [
+  'config.json',
+  'model.safetensors',
+  'tokenizer.json',
+  'tokenizer_config.json',
+  'chat_template.jinja',
+]
+
+const send = (message: FromWorker): void => scope.postMessage(message)
+
+/** Copies the model from the server into the browser's files, once. */
+const fetchModel = async (): Promise<void> => {
+  for (const name of MODEL_FILES) {
+    const path = `${EMBEDDED_MODEL}/${name}`
+    if (orThrow(await liveFiles.exists(path)())) continue
+    const answer = await fetch(`model/${name}`)
+    if (!answer.ok) throw new Error(`model/${name}: the server answered with status ${answer.status}`)
+    orThrow(await liveFiles.makeFolder(EMBEDDED_MODEL)())
+    orThrow(await liveFiles.write(path, new Uint8Array(await answer.arrayBuffer()))())
+  }
+}
+
+/** Reads the records of the saved run, up to its newest checkpoint. */
+const savedRun = async (): Promise<Saved | null> => {
+  if (!orThrow(await liveFiles.exists(CHOICES)()) || !orThrow(await liveFiles.exists(`${FOLDER}/metrics.jsonl`)()))
+    return null
+  const choices = JSON.parse(orThrow(await liveFiles.readText(CHOICES)())) as Choices // written below
+  const lines = orThrow(await liveFiles.readText(`${FOLDER}/metrics.jsonl`)())
+    .trim()
+    .split('\n')
+  const steps = orThrow(await liveFiles.list(`${FOLDER}/checkpoints`)())
+  const newest = Number(/\d+$/.exec(steps.at(-1) ?? '')?.[0] ?? 0)
+  const events = lines.flatMap((line) => (line === '' ? [] : [JSON.parse(line) as RunEvent])) // written by `train`
+  return { ...choices, step: newest, events: events.filter((event) => !('step' in event) || event.step <= newest) }
+}
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
+
+let pausing: AbortController | null = null
+
+const trainOn = async (choices: Choices, existing: 'replace' | 'resume'): Promise<void> => {
+  if (existing === 'replace') orThrow(await liveFiles.remove(FOLDER)())
+  orThrow(await liveFiles.makeFolder('runs')())
+  orThrow(await liveFiles.write(CHOICES, JSON.stringify(choices))())
+  const settings = settingsOf(choices)
+  pausing = new AbortController()
+  const { signal } = pausing
+  const run = await pageRun(settings, () => choices.reward)
+  const events = train(run, {
+    ...{ ...trainOptionsOf(settings), store: runFolder(FOLDER), signal },
+    recipe: { name: 'wordProblems', file: null, settings },
+  })
+  for await (const event of events) send({ type: 'event', event })
+  send({ type: 'stopped', status: signal.aborted ? 'paused' : 'finished' })
+}
+
+const handle = async (message: ToWorker): Promise<void> => {
+  switch (message.type) {
+    case 'start':
+      return trainOn(message.choices, message.existing)
+    case 'pause':
+      return pausing?.abort()
+    case 'download':
+      return send({ type: 'file', name: 'tandem-run.tar', blob: await archive(liveFiles, FOLDER) })
+  }
+}
+
+const report = (error: unknown): void =>
+  send({ type: 'failed', message: error instanceof FailureError ? error.message : messageOf(error) })
+
+const begin = async (): Promise<void> => {
+  await selectBackend({ backend: 'onnxruntime' })
+  await fetchModel()
+  const { backend, version, threads } = engineReport()
+  send({ type: 'ready', engine: `${backend} ${version}`, threads: threads ?? 1, saved: await savedRun() })
+  scope.onmessage = ({ data }) => void handle(data).catch(report)
+}
+
+begin().catch(report)

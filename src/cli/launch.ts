@@ -1,0 +1,134 @@
+/** `tandem launch`: runs jobs of other trainers on a Ray cluster. */
+import { readFileSync } from 'node:fs'
+import { Command } from 'commander'
+import { parse } from 'yaml'
+import { errorMessage } from '../core/failure.js'
+import { liveTimers } from '../live/clock.js'
+import { liveFiles } from '../live/files.js'
+import { liveIds } from '../live/ids.js'
+import { liveLocks } from '../live/lock.js'
+import { createJobFolder, type Followed, followJob, type JobNews, readJobFolder } from '../run/launch/jobFolder.js'
+import { knownMetric } from '../run/launch/metricLines.js'
+import { jobSchema, type RayJob, type RayJobs, rayJobs } from '../run/launch/rayJobs.js'
+import { checkFree } from '../run/runFolder.js'
+import { asCommandError } from './expectedErrors.js'
+import { CommandError, orFail } from './failure.js'
+import { interruption } from './interruption.js'
+import { checkServerUrl } from './options.js'
+import { sayLine } from './serving.js'
+import { numberText } from './viewer.js'
+
+interface Flags {
+  readonly url?: string
+  readonly out?: string
+  readonly entrypoint?: string
+  readonly resume?: string
+  readonly stop?: string
+}
+
+/** Reads the description of a job. */
+const readJob = (file: string | undefined, { entrypoint }: Flags): RayJob => {
+  const given: unknown = file === undefined ? {} : parsed(file)
+  const fields = typeof given === 'object' && given !== null ? given : {}
+  const job = jobSchema.safeParse({ ...fields, ...(entrypoint !== undefined && { entrypoint }) })
+  if (job.success) return job.data
+  const problems = job.error.issues.map(({ path, message }) => `${path.join('.') || 'job'}: ${message}`)
+  throw new CommandError(`${file ?? '--entrypoint'}: ${problems.join('; ')}`)
+}
+
+const parsed = (file: string): unknown => {
+  try {
+    return parse(readFileSync(file, 'utf8'))
+  } catch (error) {
+    throw new CommandError(`${file}: ${errorMessage(error)}`)
+  }
+}
+
+const jobsAt = (url: string): RayJobs => {
+  checkServerUrl('--url', url)
+  const token = process.env.RAY_AUTH_TOKEN
+  return rayJobs({ url, ...(token && { token }) })
+}
+
+const write = (text: string): void => {
+  process.stdout.write(text)
+}
+
+/** Prints the log, and a line for each step that was found in it. */
+const onNews = (news: JobNews): void => {
+  if (news.type === 'log') write(news.text)
+  if (news.type === 'waiting') sayLine(`${news.reason}; trying again`)
+  if (news.type !== 'step') return
+  const parts = (['reward', 'loss', 'entropy'] as const).flatMap((name) => {
+    const value = knownMetric(news.step, name)
+    return value === null ? [] : [`${name} ${numberText(value)}`]
+  })
+  sayLine(`step ${news.step.step}${parts.length === 0 ? '' : `: ${parts.join(', ')}`}`)
+}
+
+/** Turns the end of a job into the end of the command. */
+const finish = (folder: string, ended: Followed): void => {
+  if (ended === null) {
+    const [again, stop] = [`tandem launch --resume ${folder}`, `tandem launch --stop ${folder}`]
+    sayLine(`the job goes on; to follow it again: ${again}; to stop it: ${stop}`)
+    return
+  }
+  if (ended.status === 'SUCCEEDED') return
+  throw new CommandError(`the job ${ended.status.toLowerCase()}: ${ended.message ?? 'no message'}`)
+}
+
+const follow = async (jobs: RayJobs, folder: string, id: string): Promise<void> => {
+  const { signal, release } = interruption('\nleaving the job alone')
+  try {
+    finish(
+      folder,
+      await followJob(jobs, { folder, id, signal, onNews }, { files: liveFiles, locks: liveLocks, timers: liveTimers }),
+    )
+  } catch (error) {
+    throw asCommandError(error)
+  } finally {
+    release()
+  }
+}
+
+/** Returns the job of a folder, at the address that a flag gives instead of the stored one. */
+const jobOf = async (folder: string, { url }: Flags): Promise<{ readonly jobs: RayJobs; readonly id: string }> => {
+  const job = await readJobFolder(liveFiles, folder)
+  if (job === null) throw new CommandError(`${folder} is not the folder of a job on a Ray cluster`)
+  return { jobs: jobsAt(url ?? job.url), id: job.id }
+}
+
+const stop = async (folder: string, flags: Flags): Promise<void> => {
+  const { jobs, id } = await jobOf(folder, flags)
+  write((await orFail(jobs.stop(id))) ? `asked the job ${id} to stop\n` : `the job ${id} had ended\n`)
+}
+
+const launch = async (file: string | undefined, flags: Flags): Promise<void> => {
+  if (flags.stop !== undefined) return stop(flags.stop, flags)
+  if (flags.resume !== undefined) {
+    const { jobs, id } = await jobOf(flags.resume, flags)
+    return follow(jobs, flags.resume, id)
+  }
+  if (flags.url === undefined) throw new CommandError('give the address of the cluster: --url http://head:8265')
+  const [jobs, job, id] = [jobsAt(flags.url), readJob(file, flags), `tandem-${liveIds.fresh().slice(0, 16)}`]
+  const folder = flags.out ?? `runs/${id}`
+  await orFail(checkFree(liveFiles, folder))
+  await orFail(jobs.submit(job, id))
+  await orFail(createJobFolder(liveFiles, folder, { url: jobs.url, id, job }))
+  sayLine(`submitted ${id} to ${jobs.url}; run folder ${folder}`)
+  await follow(jobs, folder, id)
+}
+
+/** Makes the command. */
+export const launchCommand = (): Command =>
+  new Command('launch')
+    .description(
+      'Submits a job to the Jobs API of a Ray cluster, and copies its log and metrics to a run folder. Ctrl-C leaves the job running.',
+    )
+    .argument('[job]', 'YAML or JSON file with entrypoint, runtime_env and further fields of the Jobs API')
+    .option('--url <url>', "address of the cluster's dashboard, such as http://head:8265")
+    .option('--out <folder>', 'run folder (default: a new one in runs)')
+    .option('--entrypoint <command>', 'command of the job, instead of the one in the file')
+    .option('--resume <folder>', 'follow the job of a run folder again')
+    .option('--stop <folder>', 'stop the job of a run folder')
+    .action(launch)

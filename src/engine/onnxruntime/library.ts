@@ -1,0 +1,76 @@
+/**
+ * What the backend needs of an onnxruntime library: native in Node (`binding.ts`), WebAssembly in a
+ * browser (`browser/binding.ts`).
+ */
+
+/** Element types that this backend exchanges with onnxruntime. */
+export type OnnxType = 'float32' | 'int32' | 'int64' | 'bool'
+
+export type OnnxArray = Float32Array | Int32Array | BigInt64Array | Uint8Array
+
+/**
+ * Creates zeros of a type. For bool, onnxruntime returns a Uint8Array; the other types have arrays
+ * of their own class.
+ */
+export const makeArray = (length: number, type: OnnxType): OnnxArray => {
+  switch (type) {
+    case 'float32':
+      return new Float32Array(length)
+    case 'int32':
+      return new Int32Array(length)
+    case 'bool':
+      return new Uint8Array(length)
+    case 'int64':
+      return new BigInt64Array(length)
+  }
+}
+
+/** A tensor in the format of onnxruntime; `data` is used in place, not copied. */
+export interface OnnxTensor {
+  readonly data: OnnxArray
+  readonly dims: readonly number[]
+}
+
+export interface SessionOptions {
+  readonly intraOpNumThreads: number
+  readonly graphOptimizationLevel: 'disabled' | 'basic' | 'extended' | 'all'
+  readonly executionMode: 'sequential' | 'parallel'
+  readonly enableMemPattern: boolean
+  readonly enableCpuMemArena: boolean
+  readonly logSeverityLevel: number
+  readonly enableProfiling?: boolean
+  readonly profileFilePrefix?: string
+  readonly extra?: Readonly<Record<string, unknown>>
+}
+
+/** A compiled graph. */
+export interface OnnxSession {
+  /** Blocks until the outputs named by `fetches` are computed. */
+  readonly run: (
+    feeds: Readonly<Record<string, OnnxTensor>>,
+    fetches: Readonly<Record<string, null>>,
+    options: Readonly<Record<string, never>>,
+  ) => Readonly<Record<string, OnnxTensor>>
+  readonly endProfiling: () => void
+  readonly dispose: () => void
+}
+
+/** A loaded onnxruntime library. */
+export interface OnnxRuntime {
+  readonly version: string
+  /** The threads of a library that has one pool for all sessions. */
+  readonly threads?: number
+  readonly createSession: (model: Uint8Array, options: SessionOptions) => OnnxSession
+  readonly tensor: (type: OnnxType, data: OnnxArray, dims: readonly number[]) => OnnxTensor
+}
+
+/** Options of loading a library. */
+export interface PrepareOptions {
+  /** The number of threads inside one operation, for libraries that create them when they load. */
+  readonly threads?: number
+  /**
+   * In a browser: the URL of the folder that serves `ort-wasm-simd-threaded.mjs` and `.wasm` of the
+   * package onnxruntime-web. Default: `onnxruntime-web/` beside the page or worker.
+   */
+  readonly wasmFolder?: string
+}

@@ -1,0 +1,54 @@
+/** Games for one model, against fixed opponents, as environments of given tasks. */
+import { aFunction, aNumber, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
+import { type TaskSource, taskList } from '../../data/task.js'
+import type { EnvOfTask } from '../envOfTask.js'
+import { type Game, playersOf } from './game.js'
+import { GameEnv, type GameEnvOptions } from './gameEnv.js'
+import type { GameStrategy } from './strategies.js'
+
+/** The options of `GameEnv`, with one opponent in all other seats. */
+export interface SoloGameOptions<P>
+  extends Omit<GameEnvOptions<P>, 'prompts' | 'repeats' | 'start' | 'casts' | 'fixed'> {
+  readonly opponent: GameStrategy<P>
+}
+
+const OPTIONS: OptionKinds<SoloGameOptions<never>> = {
+  ...{ game: aRecord, opponent: aFunction, illegal: aRecord, stake: aNumber, text: aRecord },
+  ...{ shaping: aRecord, maxReplies: aNumber, solvedAt: aNumber },
+}
+
+/**
+ * Returns the tasks of `soloGame`: one for each seat, whose number is the answer.
+ *
+ * @example
+ * seatTasks(ticTacToe).name // 'seats of tic_tac_toe'
+ */
+export const seatTasks = (game: Pick<Game, 'name' | 'players'>): TaskSource =>
+  taskList(
+    `seats of ${game.name}`,
+    playersOf(game).map((seat) => ({ query: game.name, answer: String(seat) })),
+  )
+
+/**
+ * Returns a function that makes a game of one model, for `tandem serve --env` and other servers of
+ * environments: the model has the seat that is the `answer` of a task, and the opponent moves
+ * within the environment in all other seats.
+ *
+ * Errors   throws as `GameEnv`. The function throws RangeError for an answer that is no seat.
+ *
+ * @example
+ * soloGame({ game: ticTacToe, opponent: minimaxStrategy(ticTacToe) })({ id: '1', query: 'tic_tac_toe', answer: '1' }).batchSize // 1
+ */
+export const soloGame = <P>(given: SoloGameOptions<P>): EnvOfTask => {
+  checkOptions<SoloGameOptions<never>>('soloGame', given as never, OPTIONS) // the same names for all P
+  const { opponent, ...options } = given
+  const { game } = options
+  return ({ answer }) => {
+    const own = playersOf(game).find((seat) => String(seat) === answer)
+    if (own === undefined)
+      throw new RangeError(`soloGame: answer must be a seat from 0 to ${game.players - 1}, got '${answer}'`)
+    const cast = playersOf(game).map((seat) => (seat === own ? 'player' : 'opponent'))
+    const env = GameEnv({ ...options, prompts: 1, casts: [cast], fixed: { opponent } })
+    return env as unknown as ReturnType<EnvOfTask> // only its own states are stepped
+  }
+}

@@ -1,0 +1,83 @@
+/** Games of one model against fixed opponents, as servers of environments play them. */
+import { describe, expect, it } from 'vitest'
+import { loadRecipe } from '../../../src/cli/recipeFile.js'
+import { orThrow } from '../../../src/core/failure.js'
+import { keyFromSeed } from '../../../src/core/key.js'
+import type { HistoryPrompt } from '../../../src/data/policy.js'
+import { data } from '../../../src/data/tensorDict/leaf.js'
+import { get, TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
+import { discard } from '../../../src/engine/scope.js'
+import { endedRows } from '../../../src/envs/base/env.js'
+import type { EnvOfTask } from '../../../src/envs/envOfTask.js'
+import { seatTasks, soloGame } from '../../../src/envs/games/soloGame.js'
+import { minimaxStrategy } from '../../../src/envs/games/strategies.js'
+import { ticTacToe } from '../../../src/envs/games/ticTacToe.js'
+import { parseSettings } from '../../../src/run/recipe.js'
+import { playEpisodes } from '../../../src/serve/openEnv/episode.js'
+import { requireRight } from '../../../src/testing/results.js'
+import { message, textOf } from '../../../src/text/history/history.js'
+import { useEngine } from '../../kit/engine.js'
+
+useEngine({ threads: 1 })
+
+/** Plays a game to its end: each reply is the first or the last of the listed actions. */
+const playOut = async (envOf: EnvOfTask, { seat, pick }: { readonly seat: number; readonly pick: 0 | -1 }) => {
+  const env = envOf({ id: 'game', query: 'game', answer: String(seat) })
+  let state = orThrow(await env.reset(TensorDict({}, [1]), keyFromSeed(3))()) as TensorDict<HistoryPrompt>
+  const texts = () => get(state, 'history', 'prompt').items.get(0)!.messages.map(textOf).toArray()
+  for (let turn = 0; turn < 9 && endedRows(state, 'done')[0] !== true; turn++) {
+    const actions = [
+      ...texts()
+        .at(-1)!
+        .split('Your actions: ')[1]!
+        .matchAll(/\[([^\]]+)\]/g),
+    ].map((each) => each[1]!)
+    const before = state
+    const action = TensorDict({ history: { response: data([message('assistant', `[${actions.at(pick)}]`)]) } }, [1])
+    state = orThrow(await env.step(before, action)()) as unknown as TensorDict<HistoryPrompt> // a stepped state is a state
+    discard(before, state)
+  }
+  const said = texts()
+  discard(state)
+  return said
+}
+
+describe('soloGame', () => {
+  it('gives the model the seat of the task, and answers within the environment', async () => {
+    const envOf = soloGame({ game: ticTacToe, opponent: minimaxStrategy(ticTacToe) })
+    const first = await playOut(envOf, { seat: 0, pick: 0 })
+    expect(first[0]).toContain('You are player 0. You see:\n...\n...\n...')
+    expect(first.at(-1)).toMatch(/^The game is over\. Returns: (-1, 1|0, 0)\.$/)
+    const second = await playOut(envOf, { seat: 1, pick: -1 })
+    expect(second[0]).toContain('You are player 1.')
+    expect(second[0]).toMatch(/x/) // the opponent has moved
+  })
+
+  it('has a task for each seat', () => {
+    const tasks = seatTasks(ticTacToe)
+    expect([0, 1, 2].map((i) => orThrow(tasks.at(i)).answer)).toEqual(['0', '1', '0'])
+  })
+
+  it.each(['ticTacToe', 'kuhnPoker'])('is the environment of the recipe %s', async (name) => {
+    const { recipe } = await loadRecipe(name)
+    const envOf = recipe.env!(orThrow(parseSettings(recipe, {})))
+    for (const seat of [0, 1])
+      for (const pick of [0, -1] as const)
+        expect((await playOut(envOf, { seat, pick })).at(-1)).toMatch(/^The game is over\. Returns: -?\d, -?\d\.$/)
+  })
+
+  it('is served in the form of OpenEnv, with a task for each seat', async () => {
+    const env = soloGame({ game: ticTacToe, opponent: minimaxStrategy(ticTacToe) })
+    const episodes = playEpisodes({ env, tasks: () => seatTasks(ticTacToe), key: keyFromSeed(1) }, () => 0)
+    const opened = requireRight(await episodes.reset({ seed: 1 }))
+    expect(opened.observation.messages[0]!.content).toContain('You are player 1.')
+    const refused = requireRight(await episodes.step('No idea.', new AbortController().signal))
+    expect([refused.done, refused.reward, refused.observation.success]).toEqual([true, -1, false])
+    episodes.close()
+  })
+
+  it('refuses an answer that is no seat', () => {
+    const envOf = soloGame({ game: ticTacToe, opponent: minimaxStrategy(ticTacToe) })
+    expect(() => envOf({ id: '1', query: '', answer: '2' })).toThrow("answer must be a seat from 0 to 1, got '2'")
+  })
+})
