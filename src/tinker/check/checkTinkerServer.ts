@@ -53,7 +53,7 @@ const failedOutcome = (error: unknown): CheckOutcome => {
   }
 }
 
-/** What the checks of a server share. */
+/** Shared parts of the checks of a server. */
 interface Shared extends Omit<Bench, 'model' | 'otherModel'> {
   readonly session: TinkerSession
   readonly otherSession: () => Promise<TinkerSession>

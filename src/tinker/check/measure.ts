@@ -60,7 +60,7 @@ export const datumOf = (
 /** Both texts. */
 export const DATA = TEXTS.map((tokens) => datumOf(tokens))
 
-/** What outweighs every gradient. */
+/** A number above every gradient. */
 const EPSILON = 1e4
 
 /**
@@ -73,15 +73,11 @@ const linearAdam = (rate: number): Partial<AdamParams> => ({
 
 export const ADAM: Partial<AdamParams> = { learning_rate: 1e-2, beta1: 0.9, beta2: 0.95, eps: 1e-8 }
 
-export const backward = async (
-  trainer: TinkerTrainer,
-  data: readonly Datum[],
-  lossFn = 'cross_entropy',
-): Promise<void> => {
+const backward = async (trainer: TinkerTrainer, data: readonly Datum[], lossFn = 'cross_entropy'): Promise<void> => {
   orThrow(await orThrow(await trainer.forwardBackward({ data, lossFn })()).result())
 }
 
-export const step = async (trainer: TinkerTrainer, adam: Partial<AdamParams>): Promise<void> => {
+const step = async (trainer: TinkerTrainer, adam: Partial<AdamParams>): Promise<void> => {
   orThrow(await orThrow(await trainer.optimStep(adam)()).result())
 }
 

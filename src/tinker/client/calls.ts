@@ -82,7 +82,7 @@ export interface CallCounts {
 }
 
 /** The kinds of tokens that are counted. */
-export type CountedTokens = 'sentTokens' | 'sampledTokens' | 'trainedTokens'
+type CountedTokens = 'sentTokens' | 'sampledTokens' | 'trainedTokens'
 
 /** The content of a request. */
 export interface CallRequest {

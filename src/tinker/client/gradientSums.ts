@@ -1,4 +1,4 @@
-/** How a server adds up gradients, and the measurement of it. */
+/** Sums and averages of gradients on a server, and their measurement. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { type Datum, floatTensor, integerTensor } from '../protocol/values.js'
@@ -6,7 +6,7 @@ import type { TinkerFailure } from './calls.js'
 import type { TinkerSession } from './tinkerClient.js'
 import type { TinkerTrainer } from './trainer.js'
 
-/** How gradients of tokens and sequences are combined. */
+/** The reduction of gradients over tokens and sequences. */
 export interface GradientSums {
   /** A loss that is linear in its weights or advantages. */
   readonly lossFn: 'cross_entropy' | 'importance_sampling'
@@ -16,7 +16,7 @@ export interface GradientSums {
   readonly data: 'sum' | 'mean'
 }
 
-/** What the protocol says. */
+/** The reduction of the protocol. */
 export const SUMMED: GradientSums = { lossFn: 'cross_entropy', tokens: 'sum', data: 'sum' }
 
 /** The factor of each sequence that makes the gradient of a step a sum again. */
@@ -55,7 +55,7 @@ const normOf = async (
 export const gradientNorm = (metrics: Readonly<Record<string, number>>): number | undefined =>
   Object.entries(metrics).find(([name]) => name.includes('grad_norm'))?.[1]
 
-/** How near a ratio of norms must be to its value. */
+/** Largest relative error of a ratio of norms. */
 const NEAR = 0.1
 
 const isNear = (ratio: number, expected: number): boolean => Math.abs(ratio - expected) < NEAR * expected
@@ -113,12 +113,12 @@ const measured = async (trainer: TinkerTrainer): Promise<E.Either<TinkerFailure,
 }
 
 /**
- * Measures how a server adds up gradients, on a model of its own whose weights stay as they are.
- * The result is for `session.trainer`, whose users undo averages by it.
+ * Measures whether a server sums or averages gradients, on a separate model whose weights do not
+ * change. Pass the result to `session.trainer`, so that averages are corrected.
  *
  * Errors   `Left` of kind `unsupported` for a server that adds up in an unknown way, or that
  *          divides by weights and does not have the loss `importance_sampling`. A server that does
- *          not report the norm of gradients is taken to sum them, as the protocol says.
+ *          not report the norm of gradients is assumed to sum them, as in the protocol.
  * Effects  makes a model on the server, and frees it.
  */
 export const measureGradients =

@@ -1,8 +1,8 @@
-/** Known differences of servers from the protocol, and what the client does about each of them. */
+/** Known differences of servers from the protocol, which the client corrects or refuses. */
 import { type Either, isLeft, right } from 'fp-ts/lib/Either.js'
 import { type Calls, replyJson, type TinkerFailure } from './calls.js'
 
-/** What is known of a server. */
+/** Known properties of a server. */
 export interface TinkerServer {
   readonly name: 'unknown' | 'SkyRL' | 'Open-RL'
   /** Of `grad_clip_norm`. If it is ignored, `tinkerLearner` refuses a finite `maxGradNorm`. */
@@ -24,7 +24,7 @@ const UNKNOWN: TinkerServer = {
   ...{ repeats: 'recognized', forward: 'present', baseSampler: 'present' },
 }
 
-/** The known servers. `unknown` is a server that does what the protocol says. */
+/** The known servers. `unknown` is a server that follows the protocol. */
 export const KNOWN_SERVERS: Readonly<Record<TinkerServer['name'], TinkerServer>> = {
   unknown: UNKNOWN,
   SkyRL: { ...UNKNOWN, name: 'SkyRL', clipping: 'ignored' },
@@ -45,7 +45,7 @@ const hasEntry = (json: unknown, name: string, value?: unknown): boolean =>
   (value === undefined || (json as Readonly<Record<string, unknown>>)[name] === value) // it has the entry
 
 /**
- * Recognizes a server by what it says of itself.
+ * Recognizes a server by its own description.
  *
  * Errors   `Left` if the server does not answer. Refusals are answers.
  */

@@ -45,7 +45,7 @@ export interface TinkerClientOptions {
   readonly deadlineMs?: number
   /** Default 45,000: for one HTTP request. */
   readonly attemptMs?: number
-  /** Whose differences are made up for. Default: the server is asked. */
+  /** Known server with differences to correct. Default: the client recognizes it. */
   readonly server?: TinkerServer['name']
   /** Most data and bytes of one request. Default 1,024 and 5,000,000. */
   readonly chunks?: ChunkLimits
@@ -75,7 +75,7 @@ export interface TinkerModelOptions {
   readonly baseModel: string
   /** `null` trains all weights, where the server can. */
   readonly lora: (Pick<TinkerLora, 'rank'> & Partial<TinkerLora>) | null
-  /** The result of `measureGradients`. Default: sums, as the protocol says. */
+  /** The result of `measureGradients`. Default: sums, as in the protocol. */
   readonly gradients?: GradientSums
 }
 

@@ -41,7 +41,7 @@ type Submitting<T> = TaskEither<TinkerFailure, Pending<T>>
 export interface TinkerTrainer {
   readonly modelId: string
   readonly server: TinkerServer
-  /** How the server adds up gradients, as given to `session.trainer`. */
+  /** The sums or averages of the server, as given to `session.trainer`. */
   readonly gradients: GradientSums
   /** Computes a loss and adds its gradients to those that wait for the optimizer. */
   readonly forwardBackward: (request: LossRequest) => Submitting<ForwardBackwardOutput>
