@@ -69,7 +69,7 @@ const stepLine = (logged: LoggedStep): string => {
   return `${JSON.stringify({
     ...{ type: 'step', step: logged.step, ...(reward !== null && { reward }) },
     update: { ...known('loss'), ...known('entropy'), ...known('gradNorm') },
-    ...{ metrics: logged.metrics, seconds: {} },
+    ...{ metrics: logged.metrics, sampling: null, parts: {}, updates: [], seconds: {} },
   })}\n`
 }
 
