@@ -66,7 +66,7 @@ describe('guide', () => {
     expect(new Set(numbers).size).toBe(guidePages.length)
     for (const page of guidePages) expect(page.text.split('\n').length, page.name).toBeLessThanOrEqual(241)
     expect(guidePages.filter((page) => page.program === '').map((page) => page.name)).toEqual([
-      ...['6-runs', '26-installing', '35-viewing'],
+      ...['6-runs', '26-installing', '35-viewing', '38-browser'],
     ])
   })
 
