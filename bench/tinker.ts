@@ -1,5 +1,5 @@
 /**
- * What a driver of a Tinker server costs: requests, bytes, processor time and memory of a step, by
+ * The cost of a driver of a Tinker server: requests, bytes, processor time and memory of a step, by
  * the number of rollouts in flight. A scripted server in another process gives fixed answers: it
  * holds the results of all rollouts until every one of them was requested.
  */

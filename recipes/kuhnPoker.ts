@@ -1,8 +1,8 @@
 /** Kuhn poker by self-play: a model without a plan approaches an equilibrium. */
 import * as T from 'tandem-rl'
-import { gameRun, gameSettings, nashConvEvaluator, type PromptScene } from 'tandem-rl/agents'
+import { gameRun, gameSettings, nashConvEvaluator, type PromptScene, seatTasks, soloGame } from 'tandem-rl/agents'
 import { anyGame, solveGame } from 'tandem-rl/arena'
-import { kuhnPoker, policyStrategy, seatTasks, soloGame } from 'tandem-rl/games'
+import { kuhnPoker, policyStrategy } from 'tandem-rl/games'
 import { BARE_CHAT } from 'tandem-rl/models'
 import { History, message, textOf } from 'tandem-rl/text'
 

@@ -1,14 +1,7 @@
 /** Tic-tac-toe: a model that makes random moves learns not to lose against perfect play. */
 import * as T from 'tandem-rl'
-import { gameRun, gameSettings, gameTokenEnv, type PromptScene } from 'tandem-rl/agents'
-import {
-  ticTacToe as game,
-  minimaxStrategy,
-  policyStrategy,
-  seatTasks,
-  soloGame,
-  uniformGamePolicy,
-} from 'tandem-rl/games'
+import { gameRun, gameSettings, gameTokenEnv, type PromptScene, seatTasks, soloGame } from 'tandem-rl/agents'
+import { ticTacToe as game, minimaxStrategy, policyStrategy, uniformGamePolicy } from 'tandem-rl/games'
 import { BARE_CHAT } from 'tandem-rl/models'
 import { History, message, textOf } from 'tandem-rl/text'
 

@@ -34,7 +34,7 @@ export const SECTIONS: readonly Section[] = [
       ...['27-replay-buffers', '14-async', '16-workers', '38-browser', '15-tracking', '25-benchmarks'],
     ),
   },
-  { title: 'Servers', sources: guide('11-serving', '13-servers', '34-tinker') },
+  { title: 'Servers', sources: guide('11-serving', '13-servers', '34-tinker', '37-launching-jobs') },
   {
     title: 'Foundations',
     sources: [
@@ -44,7 +44,7 @@ export const SECTIONS: readonly Section[] = [
   },
   {
     title: 'Benchmarks',
-    sources: ['benchmarks', 'benchmarksModels', 'benchmarksCollect', 'benchmarksTensorDict'].map(
+    sources: ['benchmarks', 'benchmarksModels', 'benchmarksCollect', 'benchmarksTensorDict', 'scale'].map(
       (name) => `docs/${name}.md`,
     ),
   },

@@ -12,7 +12,7 @@ export const VARIABLES = {
   words: 'the number of words of the completion',
 } as const
 
-export type Variable = keyof typeof VARIABLES
+type Variable = keyof typeof VARIABLES
 
 /** The reward of GSM8K: 1 for the right answer, 0.1 for another answer, 0 for none. */
 export const DEFAULT_REWARD = 'right + 0.1 * (answer - right)'

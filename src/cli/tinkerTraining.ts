@@ -1,14 +1,13 @@
 /** `tandem train --learner tinker`: training and sampling on a Tinker server. */
 import { InvalidArgumentError, Option } from 'commander'
 import { isLeft } from 'fp-ts/lib/Either.js'
-import { z } from 'zod'
 import { parseJsonAs } from '../data/schemaJson.js'
 import type { OpenTraining } from '../run/remoteTraining.js'
-import { measureGradients } from '../tinker/client/gradientSums.js'
+import { measureGradients } from '../tinker/client/measureGradients.js'
 import { tinkerClient } from '../tinker/client/tinkerClient.js'
 import { tinkerLearner } from '../tinker/learner/tinkerLearner.js'
 import { tinkerPolicy } from '../tinker/learner/tinkerPolicy.js'
-import { type TokenPrices, tokenCosts } from '../tinker/learner/tokenCosts.js'
+import { type TokenPrices, tokenCosts, tokenPricesSchema } from '../tinker/learner/tokenCosts.js'
 import { CommandError, orFail } from './failure.js'
 import { checkServerUrl } from './options.js'
 
@@ -20,12 +19,8 @@ export interface RemoteFlags {
   readonly prices?: TokenPrices
 }
 
-const pricesSchema = z.strictObject({
-  ...{ sent: z.number().nonnegative(), sampled: z.number().nonnegative(), trained: z.number().nonnegative() },
-})
-
 const readPrices = (text: string): TokenPrices => {
-  const read = parseJsonAs(pricesSchema, text)
+  const read = parseJsonAs(tokenPricesSchema, text)
   if (isLeft(read))
     throw new InvalidArgumentError(`the prices are not {"sent":0.1,"sampled":0.3,"trained":0.4}: ${read.left}`)
   return read.right

@@ -122,6 +122,7 @@ export {
 } from '../envs/games/gameEnv.js'
 export type { ActionReader, GameShaping, GameTransition } from '../envs/games/gameScene.js'
 export { type GameTokenState, gameTokenEnv } from '../envs/games/gameTokenEnv.js'
+export { type SoloGameOptions, seatTasks, soloGame } from '../envs/games/soloGame.js'
 export { type AgentPolicyOptions, agentPolicy } from '../modules/agentPolicy.js'
 export { clientEngine } from '../modules/remote/clientEngine.js'
 export { type ActionsByName, type NamedPolicies, type StateOfAll, sideBySide } from '../modules/sideBySide.js'

@@ -91,7 +91,6 @@ export {
   type WordGuessOptions,
   wordGuess,
 } from '../envs/games/secretGames.js'
-export { type SoloGameOptions, seatTasks, soloGame } from '../envs/games/soloGame.js'
 export {
   type GameStrategy,
   minimaxStrategy,

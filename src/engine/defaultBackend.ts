@@ -3,7 +3,7 @@
  * with tfjs. The first tensor operation loads the native library.
  */
 import * as tf from '@tensorflow/tfjs-core'
-import { isInstalled, variable, warn } from '../live/host.js'
+import { environmentVariable, isInstalled, warn } from '../live/host.js'
 import { BACKEND_NAME } from './onnxruntime/backend.js'
 import { cpuBackend } from './onnxruntime/fallback.js'
 import { connectOnnxRuntime } from './register.js'
@@ -35,6 +35,6 @@ const startDefault = (): tf.KernelBackend | Promise<tf.KernelBackend> => {
 }
 
 // With the cpu backend of tfjs, which needs no loading, nothing is registered.
-if (variable('TANDEM_BACKEND') !== 'cpu' && tf.findBackendFactory(BACKEND_NAME) === null) {
+if (environmentVariable('TANDEM_BACKEND') !== 'cpu' && tf.findBackendFactory(BACKEND_NAME) === null) {
   tf.registerBackend(BACKEND_NAME, startDefault, PRIORITY)
 }

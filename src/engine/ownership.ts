@@ -3,7 +3,7 @@
  * and a value that is garbage collected before its release is reported. Internal to the engine.
  */
 
-import { variable } from '../live/host.js'
+import { environmentVariable } from '../live/host.js'
 
 /** An owned value, or one that was collected without a release, as `liveOwned` lists it. */
 export interface OwnedSite {
@@ -61,7 +61,9 @@ const start = ({ report = warn }: OwnershipDebugging = {}): FinalizationRegistry
   new FinalizationRegistry((leak) => report(leak))
 
 // One switch for the process: ownership is global, like tensors.
-let leaks: FinalizationRegistry<OwnedSite> | undefined = /^(1|true|on)$/i.test(variable('TANDEM_DEBUG_OWNERSHIP') ?? '')
+let leaks: FinalizationRegistry<OwnedSite> | undefined = /^(1|true|on)$/i.test(
+  environmentVariable('TANDEM_DEBUG_OWNERSHIP') ?? '',
+)
   ? start()
   : undefined
 

@@ -1,6 +1,6 @@
 /** Registers the backend and its kernels with tfjs. */
 import * as tf from '@tensorflow/tfjs-core'
-import { defaultThreads, memoryBytes, nextTurn } from '../live/host.js'
+import { defaultThreads, machineMemory, nextTurn } from '../live/host.js'
 import { BACKEND_NAME, makeRecordingBackend, type RecordingBackend } from './onnxruntime/backend.js'
 import { loadOnnxRuntime } from './onnxruntime/binding.js'
 import { runOnCpu } from './onnxruntime/fallback.js'
@@ -135,7 +135,7 @@ export const defaultRuntimeOptions = (): RuntimeOptions => ({
   threads: defaultThreads(),
   spinning: 'on',
   cacheSize: 128,
-  keptBytes: memoryBytes() / 4,
+  keptBytes: machineMemory() / 4,
   optimization: 'all',
   stacks: 'on',
 })

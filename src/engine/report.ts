@@ -1,5 +1,5 @@
 import * as tf from '@tensorflow/tfjs-core'
-import { variable } from '../live/host.js'
+import { environmentVariable } from '../live/host.js'
 import { borrowedCalls } from './borrowed.js'
 import { activeRecordingBackend } from './register.js'
 
@@ -23,7 +23,7 @@ export interface EngineReport {
  */
 const plainThreads = (backend: string): number | null => {
   if (backend !== 'tensorflow') return backend === 'wasm' || backend === 'cpu' ? 1 : null
-  const threads = Number(variable('TF_NUM_INTRAOP_THREADS'))
+  const threads = Number(environmentVariable('TF_NUM_INTRAOP_THREADS'))
   return threads > 0 ? threads : null
 }
 

@@ -6,7 +6,7 @@
  * what its tensors mean.
  */
 import * as tf from '@tensorflow/tfjs-core'
-import { ONNXRUNTIME_PACKAGE, variable } from '../live/host.js'
+import { environmentVariable, ONNXRUNTIME_PACKAGE } from '../live/host.js'
 import { completeWasm } from './borrowed.js'
 import { BACKEND_NAME } from './onnxruntime/backend.js'
 import { prepareOnnxRuntime } from './onnxruntime/binding.js'
@@ -117,7 +117,7 @@ export const isBackendName = (name: string): name is BackendName => BACKENDS.som
 
 /** Returns the backend in TANDEM_BACKEND. Errors: throws RangeError for an unknown name. */
 export const backendFromEnvironment = (): BackendName | undefined => {
-  const name = variable('TANDEM_BACKEND')
+  const name = environmentVariable('TANDEM_BACKEND')
   if (name === undefined || name === '') return undefined
   if (!isBackendName(name)) {
     throw new RangeError(`TANDEM_BACKEND is '${name}'; expected one of ${BACKENDS.join(', ')}`)

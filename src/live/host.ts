@@ -9,13 +9,13 @@ import { setImmediate } from 'node:timers/promises'
 export const ONNXRUNTIME_PACKAGE = 'onnxruntime-node'
 
 /** Returns a variable of the environment. */
-export const variable = (name: string): string | undefined => process.env[name]
+export const environmentVariable = (name: string): string | undefined => process.env[name]
 
 /** Returns the number of threads inside one operation, if none is requested. */
 export const defaultThreads = (): number => Math.min(2, availableParallelism())
 
 /** Returns the memory of the machine in bytes. */
-export const memoryBytes = (): number => totalmem()
+export const machineMemory = (): number => totalmem()
 
 /** Resolves in the next turn of the event loop. */
 export const nextTurn = (): Promise<void> => setImmediate()

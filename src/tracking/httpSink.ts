@@ -17,7 +17,7 @@ export type Call<T> = TE.TaskEither<CallFailure, T>
 const DEADLINE_MS = 60_000
 
 /** A number in JSON. Numbers that JSON lacks are strings. */
-export type JsonNumber = number | 'NaN' | 'Infinity' | '-Infinity'
+export type MetricNumber = number | 'NaN' | 'Infinity' | '-Infinity'
 
 /**
  * Converts a number to JSON.
@@ -25,14 +25,14 @@ export type JsonNumber = number | 'NaN' | 'Infinity' | '-Infinity'
  * @example
  * [jsonNumber(1), jsonNumber(-1 / 0)] // [1, '-Infinity']
  */
-export const jsonNumber = (value: number): JsonNumber => {
+export const jsonNumber = (value: number): MetricNumber => {
   if (Number.isFinite(value)) return value
   if (Number.isNaN(value)) return 'NaN'
   return value > 0 ? 'Infinity' : '-Infinity'
 }
 
 /** Calls a server and parses its response. `format` names the server in failures. */
-export const jsonCall =
+export const serviceCall =
   (transport: Transport, format: string) =>
   <T>(request: Pick<HttpRequest, 'method' | 'path' | 'json' | 'repeat'>, schema: z.ZodType<T>): Call<T> =>
     pipe(

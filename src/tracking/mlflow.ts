@@ -5,7 +5,7 @@ import { z } from 'zod'
 import { type Cell, cell } from '../core/cell.js'
 import type { HttpRequest, Transport } from '../core/http.js'
 import { aRecord, aText, checkOptions } from '../core/options.js'
-import { againAfter, type Call, type CallFailure, type JsonNumber, jsonCall, jsonNumber } from './httpSink.js'
+import { againAfter, type Call, type CallFailure, jsonNumber, type MetricNumber, serviceCall } from './httpSink.js'
 import { type RunStatus, type Sink, type SinkFailure, sinkFailure, type TrackedEvent } from './sink.js'
 
 export interface MlflowOptions {
@@ -35,7 +35,7 @@ interface Batch {
 
 interface Metric {
   readonly key: string
-  readonly value: JsonNumber
+  readonly value: MetricNumber
   readonly timestamp: number
   readonly step: number
 }
@@ -68,7 +68,7 @@ const foundRunsSchema = z.object({ runs: z.array(runSchema).default([]) })
 
 /** Calls the server and parses its response. */
 const call = <T>(transport: Transport, request: MlflowRequest, schema: z.ZodType<T>): Call<T> =>
-  jsonCall(transport, 'MLflow')({ ...request, path: `/api/2.0/mlflow/${request.path}` }, schema)
+  serviceCall(transport, 'MLflow')({ ...request, path: `/api/2.0/mlflow/${request.path}` }, schema)
 
 const anything = z.unknown()
 

@@ -5,7 +5,7 @@ import { z } from 'zod'
 import { cell } from '../core/cell.js'
 import type { Transport } from '../core/http.js'
 import { aRecord, aText, checkOptions } from '../core/options.js'
-import { againAfter, type Call, type CallFailure, type JsonNumber, jsonCall, jsonNumber } from './httpSink.js'
+import { againAfter, type Call, type CallFailure, jsonNumber, type MetricNumber, serviceCall } from './httpSink.js'
 import { type SettingValue, type Sink, type SinkFailure, sinkFailure, type TrackedEvent } from './sink.js'
 
 export interface TrackioOptions {
@@ -34,7 +34,7 @@ interface Markdown {
 
 /** An item of `bulk_log`. The server ignores an item whose `log_id` it has. */
 interface Log extends Place {
-  readonly metrics: Readonly<Record<string, JsonNumber | Markdown>>
+  readonly metrics: Readonly<Record<string, MetricNumber | Markdown>>
   readonly step: number
   readonly config: Settings | null
   readonly log_id: string
@@ -121,7 +121,7 @@ export const trackioSink = (options: TrackioOptions): Sink => {
   const { transport, project = 'tandem', runId } = options
   const name = cell(runId)
   const config = cell<Settings | null>(null)
-  const call = jsonCall(transport, 'Trackio')
+  const call = serviceCall(transport, 'Trackio')
 
   /** Sends items in pieces. Repeating a request has no effect. */
   const send = (api: string, parameter: string, items: readonly (Log | Alert)[]): readonly Call<unknown>[] =>

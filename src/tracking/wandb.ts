@@ -8,7 +8,7 @@ import type { FormatFailure } from '../core/failure.js'
 import type { Transport } from '../core/http.js'
 import { aRecord, aText, checkOptions } from '../core/options.js'
 import { parseJsonAs } from '../data/schemaJson.js'
-import { againAfter, type Call, jsonCall } from './httpSink.js'
+import { againAfter, type Call, serviceCall } from './httpSink.js'
 import { type RunStatus, type SettingValue, type Sink, sinkFailure, type TrackedEvent } from './sink.js'
 
 export interface WandbOptions {
@@ -136,7 +136,10 @@ interface Query<T> {
 /** Sends a GraphQL request. Errors that the server reports are failures. */
 const graphQL = <T>(transport: Transport, { schema, ...json }: Query<T>): Call<T> =>
   pipe(
-    jsonCall(transport, 'Weights & Biases')({ method: 'POST', path: '/graphql', json, repeat: 'fresh' }, replySchema),
+    serviceCall(transport, 'Weights & Biases')(
+      { method: 'POST', path: '/graphql', json, repeat: 'fresh' },
+      replySchema,
+    ),
     TE.chainEitherKW(({ data, errors }) => {
       const error = errors?.[0]
       if (error !== undefined) return E.left(malformed(`${json.operationName}: ${error.message}`))
@@ -188,7 +191,7 @@ const append = (
   const ended = end !== undefined && { complete: true, exitcode: EXIT_CODE[end.status] }
   const json = { ...(files !== false && { files }), ...ended }
   return pipe(
-    jsonCall(transport, 'Weights & Biases')({ method: 'POST', path, json, repeat: 'never' }, anything),
+    serviceCall(transport, 'Weights & Biases')({ method: 'POST', path, json, repeat: 'never' }, anything),
     TE.map(() => ({ ...at, lines: at.lines + rows.length, last: rows.at(-1)?._step ?? at.last })),
   )
 }

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 
 /** The effect on a request: it is refused before, or its answer is lost after it was done. */
-export type Trouble = 'none' | 'refuse' | 'lose-answer'
+type Trouble = 'none' | 'refuse' | 'lose-answer'
 
 export interface TroubledServer {
   readonly url: string

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { type TroubledServer, troubledServer } from './troubledServer.js'
 
-export const wandbQuery = z.strictObject({
+const wandbQuery = z.strictObject({
   query: z.string(),
   operationName: z.enum(['RunResumeStatus', 'UpsertBucket', 'NotifyScriptableRunAlert']),
   variables: z.record(z.string(), z.union([z.string(), z.number(), z.null()])),

@@ -73,7 +73,7 @@ export const GAME_NAMES: readonly string[] = Object.keys(GAMES)
 const CHESS = 'chess'
 
 /** The names of the games that `loadGame` makes. */
-export const LOADED_GAME_NAMES: readonly string[] = [...GAME_NAMES, CHESS]
+const LOADED_GAME_NAMES: readonly string[] = [...GAME_NAMES, CHESS]
 
 /** Returns the game with the given name, followed by the options in parentheses. */
 const renamed = (name: string, options: GameOptions, make: MakeGame): Game => {
@@ -105,12 +105,9 @@ export const gameNamed = (name: string, options: GameOptions = {}): Game => {
 }
 
 /**
- * Makes the game of a name as `gameNamed` does, or chess, for which it loads the package `chess.js`.
+ * Makes the game of a name as `gameNamed` does, or chess, for which it loads `chess.js`.
  *
  * Errors   `Left(PackageFailure)` if the package is not installed; throws as `gameNamed`.
- *
- * @example
- * orThrow(await loadGame('chess')()).players // 2
  */
 export const loadGame = (name: string, options: GameOptions = {}): TE.TaskEither<PackageFailure, Game> => {
   if (name !== CHESS) return TE.right(gameNamed(name, options))

@@ -1,6 +1,6 @@
 /**
- * What the backend needs of an onnxruntime library: native in Node (`binding.ts`), WebAssembly in a
- * browser (`browser/binding.ts`).
+ * The part of an onnxruntime library that the backend needs: native in Node (`binding.ts`),
+ * WebAssembly in a browser (`browser/binding.ts`).
  */
 
 /** Element types that this backend exchanges with onnxruntime. */

@@ -68,8 +68,8 @@ const chosenGradient = (probabilities: tf.Tensor, ids: tf.Tensor, column: tf.Ten
  * logsumexp(logits[n])`.
  *
  * Shapes   logits `[N, V]`, ids `[N]` int32 with every id in `[0, V)`; result `[N]`. Units: nats.
- * Cost     keeps the probabilities `[N, V]` for the gradient, `one-hot(ids) - softmax(logits)` times
- *          the incoming gradient.
+ * Cost     keeps the probabilities `[N, V]` for the gradient, which is
+ *          `one-hot(ids) - softmax(logits)` times the incoming gradient.
  *
  * @example
  * gatherLogProbs(tf.tensor2d([[0, 0]]), tf.tensor1d([1], 'int32')).dataSync() // [-0.6931]

@@ -1,4 +1,4 @@
-/** What TextArena tells the players of a game, and how its wrappers make one prompt of it. */
+/** The messages of TextArena to the players of a game, and the prompts that its wrappers make. */
 import type * as E from 'fp-ts/lib/Either.js'
 import type { Game, GameActor, GameState } from './game.js'
 import { replayGame } from './game.js'

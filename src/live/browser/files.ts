@@ -64,7 +64,7 @@ const replace = (file: FileHandle, contents: FileContents): Promise<void> =>
     for (const part of parts) await writer.write(part)
   })
 
-/** A file with this name beside a folder says that the folder is not complete. */
+/** A file with this name beside a folder marks the folder as incomplete. */
 const markOf = (name: string): string => `${name}.incomplete`
 
 const namesIn = async (folder: FolderHandle): Promise<ReadonlySet<string>> => {

@@ -1,4 +1,4 @@
-/** The global names of pages and workers that this package uses, with the types of their standards. */
+/** The global names of pages and workers that this package uses, with their standard types. */
 
 /** A port of a channel. */
 interface BrowserPort {
@@ -39,7 +39,7 @@ interface LockManager {
 }
 
 interface BrowserGlobals {
-  /** Whether the page may share memory between threads. */
+  /** `true` if the page may share memory between threads. */
   readonly crossOriginIsolated?: boolean
   readonly MessageChannel: new () => { readonly port1: BrowserPort; readonly port2: BrowserPort }
   readonly location: { readonly href: string }

@@ -5,7 +5,7 @@ import { browser } from './globals.js'
 export const ONNXRUNTIME_PACKAGE = 'onnxruntime-web'
 
 /** A page has no environment variables. */
-export const variable: typeof node.variable = () => undefined
+export const environmentVariable: typeof node.environmentVariable = () => undefined
 
 /** With more threads than this, the small graphs of training become slower. */
 const MOST_THREADS = 4
@@ -15,7 +15,7 @@ export const defaultThreads: typeof node.defaultThreads = () =>
   browser.crossOriginIsolated === true ? Math.min(MOST_THREADS, browser.navigator.hardwareConcurrency) : 1
 
 /** The bytes that WebAssembly can address. */
-export const memoryBytes: typeof node.memoryBytes = () => 2 ** 32
+export const machineMemory: typeof node.machineMemory = () => 2 ** 32
 
 /** Resolves after one message, because timers of workers wait at least 4 ms. */
 export const nextTurn: typeof node.nextTurn = () =>

@@ -1,9 +1,9 @@
 /** The machine as a page sees it, in place of `../machine.ts`. */
 import type * as node from '../machine.js'
 import { browser } from './globals.js'
-import { memoryBytes } from './host.js'
+import { machineMemory } from './host.js'
 
-export const liveMachine: typeof node.liveMachine = { memoryBytes }
+export const liveMachine: typeof node.liveMachine = { memoryBytes: machineMemory }
 
 export const platform: typeof node.platform = () => 'browser'
 

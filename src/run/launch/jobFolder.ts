@@ -79,7 +79,7 @@ export type JobNews =
   | { readonly type: 'step'; readonly step: LoggedStep }
   | { readonly type: 'waiting'; readonly reason: string }
 
-/** How following ended: the job's state at its end, or `null` if it was left running. */
+/** The job's state when following ended, or `null` if it was left running. */
 export type Followed = RayJobInfo | null
 
 /** Pauses between looks at the log, in milliseconds, and failures in a row that are endured. */

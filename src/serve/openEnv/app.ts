@@ -1,4 +1,4 @@
-/** A server of environments in OpenEnv's form, as functions from requests and frames to responses. */
+/** A server of environments in OpenEnv's form: functions from requests and frames to responses. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { z } from 'zod'
 import type { FrameReply, FrameSession, OpenFrames } from '../../core/frames.js'
@@ -7,7 +7,7 @@ import type { TaskSource } from '../../data/task.js'
 import { type Access, accessProblem } from '../access.js'
 import { parseJsonText, readJsonBody } from '../body.js'
 import { apiFailure, failureResponse, jsonResponse } from '../requests/failure.js'
-import { type EpisodeFailure, type Episodes, type Observed, playEpisodes, type ServedEnv } from './episode.js'
+import { type Episodes, type Observed, type PlayFailure, playEpisodes, type ServedEnv } from './episode.js'
 import { frameSchema, openEnvSchemas, resetSchema, stepSchema } from './schemas.js'
 
 /** The options of a server of environments. */
@@ -42,7 +42,7 @@ const errorFrame = (code: string, message: string, details: object = {}): string
 const problemsOf = ({ issues }: z.ZodError): readonly object[] =>
   issues.map(({ path, message }) => ({ loc: path, msg: message }))
 
-const answered = (result: E.Either<EpisodeFailure, Observed>): FrameReply => ({
+const answered = (result: E.Either<PlayFailure, Observed>): FrameReply => ({
   text: E.isLeft(result)
     ? errorFrame(result.left.code, result.left.reason)
     : JSON.stringify({ type: 'observation', data: result.right }),

@@ -30,7 +30,7 @@ export interface ServedEnv {
 }
 
 /** A request that was refused, or a failure of the environment, with OpenEnv's code. */
-export interface EpisodeFailure {
+export interface PlayFailure {
   readonly code: 'VALIDATION_ERROR' | 'EXECUTION_ERROR'
   readonly reason: string
 }
@@ -46,14 +46,14 @@ export interface Observed {
 }
 
 /** The response to a request for the state. */
-export interface EpisodeState {
+interface EpisodeState {
   readonly episode_id: string | null
   readonly step_count: number
   readonly task_id: string | null
   readonly messages: readonly PlainMessage[]
 }
 
-type Result<T> = Promise<E.Either<EpisodeFailure, T>>
+type Result<T> = Promise<E.Either<PlayFailure, T>>
 
 /** The episodes of one client, one after another. */
 export interface Episodes {
@@ -73,8 +73,8 @@ const plain = ({ role, content, toolCalls, name, toolCallId, reasoning }: Messag
   ...(reasoning !== undefined && { reasoning }),
 })
 
-const invalid = (reason: string) => E.left<EpisodeFailure>({ code: 'VALIDATION_ERROR', reason })
-const failed = (reason: string) => E.left<EpisodeFailure>({ code: 'EXECUTION_ERROR', reason })
+const invalid = (reason: string) => E.left<PlayFailure>({ code: 'VALIDATION_ERROR', reason })
+const failed = (reason: string) => E.left<PlayFailure>({ code: 'EXECUTION_ERROR', reason })
 
 /** The episode that is being played. */
 interface Current {

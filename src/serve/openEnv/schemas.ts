@@ -3,8 +3,8 @@ import { z } from 'zod'
 
 const metadata = z.record(z.string(), z.unknown())
 
-/** What a client sends to play a turn. */
-export const actionSchema = z.strictObject({
+/** The action of a turn, as a client sends it. */
+const actionSchema = z.strictObject({
   message: z.string().describe("the model's reply"),
   metadata: metadata.optional(),
 })

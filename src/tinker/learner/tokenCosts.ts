@@ -1,4 +1,5 @@
 /** Tokens and costs of the steps of a run on a Tinker server. */
+import { z } from 'zod'
 import { cell } from '../../core/cell.js'
 import { aNumber, checkOptions, refuse } from '../../core/options.js'
 import type { TinkerClient } from '../client/tinkerClient.js'
@@ -11,6 +12,11 @@ export interface TokenPrices {
   /** Of passes with gradients. */
   readonly trained: number
 }
+
+const price = z.number().nonnegative()
+
+/** The form of prices in JSON. */
+export const tokenPricesSchema = z.strictObject({ sent: price, sampled: price, trained: price })
 
 const KINDS = { sent: aNumber, sampled: aNumber, trained: aNumber }
 

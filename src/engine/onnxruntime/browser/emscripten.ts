@@ -64,7 +64,7 @@ export interface OrtModule {
   ) => number
 }
 
-/** What the module's file exports: a function that starts the module. */
+/** The export of the module's file: a function that starts the module. */
 export type StartModule = (config: {
   readonly numThreads: number
   readonly locateFile: (name: string) => string

@@ -144,7 +144,7 @@ const FATAL = 4
 /**
  * Starts the WebAssembly module.
  *
- * Errors   rejects with an Error that names the package onnxruntime-web if its files are not served.
+ * Errors   rejects with an Error that names onnxruntime-web if its files are not served.
  * Effects  reads two files of `wasmFolder`, and starts `threads - 1` workers that live as long as
  *          the page.
  */
