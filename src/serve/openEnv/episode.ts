@@ -46,7 +46,7 @@ export interface Observed {
 }
 
 /** The response to a request for the state. */
-export interface EpisodeState {
+interface EpisodeState {
   readonly episode_id: string | null
   readonly step_count: number
   readonly task_id: string | null

@@ -4,7 +4,7 @@ import { z } from 'zod'
 const metadata = z.record(z.string(), z.unknown())
 
 /** What a client sends to play a turn. */
-export const actionSchema = z.strictObject({
+const actionSchema = z.strictObject({
   message: z.string().describe("the model's reply"),
   metadata: metadata.optional(),
 })
