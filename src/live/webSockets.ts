@@ -17,7 +17,7 @@ export interface SocketOptions {
 }
 
 /** The open connections. */
-export interface Sockets {
+interface Sockets {
   /** Accepts or refuses a connection. */
   readonly upgrade: (request: IncomingMessage, socket: Duplex, head: Buffer) => void
   /** Closes connections once their current frame is answered. */

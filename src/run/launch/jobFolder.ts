@@ -12,14 +12,14 @@ import { knownMetric, type LoggedStep, stepReader } from './metricLines.js'
 import { hasEnded, type RayFailure, type RayJob, type RayJobInfo, type RayJobs } from './rayJobs.js'
 
 /** The effects that following a job needs. */
-export interface FollowWorld {
+interface FollowWorld {
   readonly files: Files
   readonly locks: Locks
   readonly timers: Timers
 }
 
 /** The job of a run folder. */
-export interface JobOfFolder {
+interface JobOfFolder {
   readonly url: string
   readonly id: string
 }

@@ -12,7 +12,7 @@ export interface LoggedStep {
 }
 
 /** Reads lines of a log in order. */
-export interface StepReader {
+interface StepReader {
   /** Returns the step that a line completes, or `null`. */
   readonly read: (line: string) => LoggedStep | null
   /** Returns the step that is still open at the end of the log, or `null`. */
