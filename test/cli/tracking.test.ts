@@ -174,7 +174,7 @@ describe('openTracking refuses', () => {
       (error: unknown) => error,
     )
 
-  it('an address without a port, a server that is no address, a missing token, and OpenTelemetry that nobody has set up', async () => {
+  it('an address without a port, a server that is no address, a missing token, and OpenTelemetry without an SDK', async () => {
     expect(await refused({ metricsHost: '127.0.0.1' })).toMatchObject({
       ...{ name: 'CommandError', message: '--metrics-host requires --metrics-port' },
     })

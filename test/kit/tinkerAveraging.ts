@@ -17,7 +17,7 @@ const LEAST = 1e-9
 
 /** Divides the loss of each sequence by its sum of weights, and by the number of sequences. */
 const averaged = (text: string, exponent: number): string => {
-  const body = JSON.parse(text) as LossBody // what the client sends
+  const body = JSON.parse(text) as LossBody // the request of our client
   const { loss_fn: loss, data = [] } = body.forward_backward_input ?? {}
   for (const { loss_fn_inputs: inputs } of data) {
     const tensor = loss === 'cross_entropy' ? inputs.weights : inputs.advantages

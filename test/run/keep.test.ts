@@ -1,4 +1,4 @@
-/** Which older checkpoints a run keeps. */
+/** The older checkpoints that a run keeps. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { spreadSteps } from '../../src/run/keep.js'

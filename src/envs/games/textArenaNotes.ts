@@ -3,7 +3,7 @@ import type * as E from 'fp-ts/lib/Either.js'
 import type { Game, GameActor, GameState } from './game.js'
 import { replayGame } from './game.js'
 
-/** A message to a player: `ObservationType` of TextArena, as far as its wrappers tell them apart. */
+/** A message to a player: `ObservationType` of TextArena, as far as its wrappers use it. */
 export interface Note {
   readonly kind: 'prompt' | 'action' | 'told' | 'board' | 'admin'
   readonly text: string

@@ -1,4 +1,4 @@
-/** Logs of other programs, recorded numbers of tokens, alarms on curves, and the report, in Chromium. */
+/** Logs of other programs, recorded numbers of tokens, alarms on curves, the report: in Chromium. */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { describe, expect, it } from 'vitest'
@@ -15,7 +15,7 @@ const GOLDEN = fileURLToPath(new URL('../../golden/foreign', import.meta.url))
 
 const linesOf = (records: readonly object[]): string => records.map((each) => `${JSON.stringify(each)}\n`).join('')
 
-/** Writes a run with an alarm, and with a rollout that has all recorded numbers and a failed tool call. */
+/** Writes a run with an alarm and a rollout with all recorded numbers and a failed tool call. */
 const writeRun = (folder: string): void => {
   mkdirSync(folder)
   const start = {
