@@ -1,4 +1,4 @@
-/** Reports of run folders: of killed runs, of runs that train on after an end, and without steps. */
+/** Reports of run folders: of killed runs, of continued runs, and without steps. */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { liveFiles } from '../../src/live/files.js'

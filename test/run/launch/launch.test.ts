@@ -1,4 +1,4 @@
-/** Jobs on a Ray cluster: metrics in logs of other trainers, and following a job into a run folder. */
+/** Jobs on a Ray cluster: metrics in logs of other trainers, and jobs followed in a run folder. */
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { orThrow } from '../../../src/core/failure.js'

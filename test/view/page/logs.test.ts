@@ -1,4 +1,4 @@
-/** Logs of other programs, recorded numbers of tokens, alarms on curves, the report: in Chromium. */
+/** Logs of other programs, recorded numbers of tokens, alarms on curves, reports: in Chromium. */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { describe, expect, it } from 'vitest'
