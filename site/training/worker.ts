@@ -9,10 +9,12 @@ import type { Choices, FromWorker, Saved, ToWorker } from './messages.js'
 import { pageRun, settingsOf } from './run.js'
 
 /** The parts of a worker's global scope that Node has not. */
-const scope = globalThis as unknown as {
+interface WorkerScope {
   readonly postMessage: (message: FromWorker) => void
   onmessage: ((event: { readonly data: ToWorker }) => void) | null
-} // the types of Node lack them
+}
+
+const scope = globalThis as unknown as WorkerScope // the types of Node lack it
 
 const FOLDER = 'runs/page'
 const CHOICES = 'runs/page.json'
