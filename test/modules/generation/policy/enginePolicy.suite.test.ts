@@ -32,7 +32,7 @@ afterAll(async () => {
 const subjectOf = (asks: Pick<PolicySubject, 'ask' | 'score'>): PolicySubject => ({
   ...asks,
   world,
-  tolerance: 2e-5,
+  tolerance: 3e-5,
   maxLength: limits.maxModelLength,
   version: 3,
   draws: 120,
