@@ -5,5 +5,9 @@ export const LONG_STAGE = [
   'test/site/**/*.test.ts',
   'test/regularExpressions.test.ts',
   'test/live/sandbox/escapes.test.ts',
+  'test/engine/defaultBackend.test.ts',
+  'test/engine/select.test.ts',
+  'test/envs/rewards/codeTests.test.ts',
+  'test/run/wholeRun.test.ts',
   'test/collectors/rollouts/manyToolConversations.test.ts',
 ]
