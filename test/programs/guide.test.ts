@@ -14,6 +14,7 @@ import { captureCommand } from '../../src/cli/capture.js'
 import { connectUpstream } from '../../src/cli/captureUpstream.js'
 import { doctorCommand } from '../../src/cli/doctor.js'
 import { evalCommand } from '../../src/cli/eval.js'
+import { launchCommand } from '../../src/cli/launch.js'
 import { loadRecipe } from '../../src/cli/recipeFile.js'
 import { replayCommand } from '../../src/cli/replay.js'
 import { sampleCommand } from '../../src/cli/sample.js'
@@ -66,7 +67,7 @@ describe('guide', () => {
     expect(new Set(numbers).size).toBe(guidePages.length)
     for (const page of guidePages) expect(page.text.split('\n').length, page.name).toBeLessThanOrEqual(241)
     expect(guidePages.filter((page) => page.program === '').map((page) => page.name)).toEqual([
-      ...['6-runs', '26-installing', '35-viewing', '38-browser'],
+      ...['6-runs', '26-installing', '35-viewing', '37-launching-jobs', '38-browser'],
     ])
   })
 
@@ -137,7 +138,17 @@ describe('options in the guide', () => {
 
   it('in the text of all pages exist in one of the commands', () => {
     const known = [
-      ...Object.values({ ...commands, served, captured, worker, arena, view, agent, tinker }).flatMap(knownOptions),
+      ...Object.values({
+        ...commands,
+        served,
+        captured,
+        worker,
+        arena,
+        view,
+        agent,
+        tinker,
+        launch: launchCommand(),
+      }).flatMap(knownOptions),
       '--peer',
       '--runs',
     ]
