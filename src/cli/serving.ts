@@ -2,9 +2,9 @@
 
 import { resolve } from 'node:path'
 import { Option } from 'commander'
+import type { SocketOptions } from '../core/frames.js'
 import type { LLMEngine } from '../data/generation.js'
 import { type HttpServer, isLoopback, liveHttpServer } from '../live/httpServer.js'
-import type { SocketOptions } from '../live/webSockets.js'
 import { modelFolder } from '../modules/pretrained/modelFolder.js'
 import { loadText, type Pretrained } from '../modules/pretrained/pretrained.js'
 import { apiFailure, errorBody } from '../serve/requests/failure.js'

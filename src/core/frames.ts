@@ -17,3 +17,16 @@ export interface FrameSession {
 
 /** A session for the connection that a request opens, or the response that refuses it. */
 export type OpenFrames = (request: Request) => Promise<FrameSession | Response>
+
+/** WebSocket connections of a server. */
+export interface SocketOptions {
+  /** Path of connections. */
+  readonly path: string
+  readonly open: OpenFrames
+  /** Largest frame in bytes. Default 32 MiB. */
+  readonly maxBytes?: number
+  /** Most connections at a time. Default 4,096. */
+  readonly maxConnections?: number
+  /** Time in milliseconds after which a connection without frames is closed. Default 15 minutes. */
+  readonly idleMs?: number
+}

@@ -6,7 +6,7 @@
  */
 import '../engine/defaultBackend.js'
 
-export type { FrameReply, FrameSession, OpenFrames } from '../core/frames.js'
+export type { FrameReply, FrameSession, OpenFrames, SocketOptions } from '../core/frames.js'
 export type {
   AdapterWeights,
   EngineInfo,
@@ -27,7 +27,6 @@ export type {
   WeightSource,
 } from '../data/generation.js'
 export { type HttpServer, type HttpServerOptions, type ListenFailure, liveHttpServer } from '../live/httpServer.js'
-export type { SocketOptions } from '../live/webSockets.js'
 export type { WeightTransport } from '../modules/generation/engineMessages.js'
 export { type FolderEngineOptions, folderEngine, folderEngineModule } from '../modules/generation/folderEngine.js'
 export {

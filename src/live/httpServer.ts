@@ -4,7 +4,8 @@ import { isIPv6, type Socket } from 'node:net'
 import { getRequestListener } from '@hono/node-server'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { asError } from '../core/failure.js'
-import { liveSockets, respondAndClose, type SocketOptions } from './webSockets.js'
+import type { SocketOptions } from '../core/frames.js'
+import { liveSockets, respondAndClose } from './webSockets.js'
 
 /** A failure to listen on a port. */
 export interface ListenFailure {

@@ -2,19 +2,7 @@
 import { type IncomingMessage, STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { WebSocket, WebSocketServer } from 'ws'
-import type { FrameSession, OpenFrames } from '../core/frames.js'
-
-export interface SocketOptions {
-  /** Path of connections. */
-  readonly path: string
-  readonly open: OpenFrames
-  /** Largest frame in bytes. Default 32 MiB. */
-  readonly maxBytes?: number
-  /** Most connections at a time. Default 4,096. */
-  readonly maxConnections?: number
-  /** Time in milliseconds after which a connection without frames is closed. Default 15 minutes. */
-  readonly idleMs?: number
-}
+import type { FrameSession, SocketOptions } from '../core/frames.js'
 
 /** The open connections. */
 interface Sockets {
