@@ -73,7 +73,7 @@ describe.skipIf(noChromium !== undefined)(`pages of the site${noChromium ?? ''}`
   afterAll(() => server.close())
   const pages = usePages(() => origin)
 
-  it.each(['', 'guide/training.html', 'objectives.html', 'recipes/dpo.html', 'api/doors/tracking.html'])(
+  it.each(['', 'guide/training.html', 'api/doors/tracking.html'])(
     'has no error and no accessibility fault: /%s',
     async (path) => {
       const page = await pages.visit(`${origin}/${path}`)

@@ -32,7 +32,7 @@ const turnsOf = (rows: readonly z.infer<typeof rowSchema>[], step: number): read
 }
 
 /** The step of a file, by its name. */
-const stepOf = (path: string): number => Number(/(\d+)\.jsonl$/.exec(path)?.[1] ?? 0)
+const stepOf = (path: string): number => Number.parseInt(path.split(/[/\\]/).at(-1) ?? '', 10) || 0
 
 const FORMAT = 'verl rollouts'
 
