@@ -21,6 +21,8 @@ const LONG = [
   'toolConversations',
 ].map((name) => `test/learning/${name}.test.ts`)
 
+const SOAKS = ['test/soak/serve.test.ts']
+
 /**
  * The long stage: commands in processes of their own, programs of the guide, recipes, learning with
  * the shipped model, kill and resume at full size, and the search for leaks.
@@ -28,7 +30,7 @@ const LONG = [
 export default defineConfig({
   test: {
     include: LONG_STAGE,
-    exclude: IS_SHORT ? LONG : [],
+    exclude: IS_SHORT ? [...LONG, ...SOAKS] : [],
     globalSetup: 'test/kit/compiledFolders.ts',
     setupFiles: ['test/kit/setup.ts'],
     env: { FC_SEED: '20261121' },
