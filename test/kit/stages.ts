@@ -8,6 +8,10 @@ export const LONG_STAGE = [
   'test/engine/defaultBackend.test.ts',
   'test/engine/select.test.ts',
   'test/envs/rewards/codeTests.test.ts',
+  'test/envs/tools/mcpStdio.test.ts',
+  'test/run/kills.test.ts',
+  'test/run/vLLMSampler.test.ts',
   'test/run/wholeRun.test.ts',
+  'test/run/workers.test.ts',
   'test/collectors/rollouts/manyToolConversations.test.ts',
 ]
