@@ -70,7 +70,7 @@ const onNews = (news: JobNews): void => {
 const finish = (folder: string, ended: Followed): void => {
   if (ended === null) {
     const [again, stop] = [`tandem launch --resume ${folder}`, `tandem launch --stop ${folder}`]
-    sayLine(`the job goes on; to follow it again: ${again}; to stop it: ${stop}`)
+    sayLine(`the job keeps running; to follow it again: ${again}; to stop it: ${stop}`)
     return
   }
   if (ended.status === 'SUCCEEDED') return
