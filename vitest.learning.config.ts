@@ -8,6 +8,7 @@ const LONG = [
   'algorithms',
   'calculator',
   'chaos',
+  'games',
   'ifEvalHostile',
   'init',
   'killResumeRecipes',
@@ -21,7 +22,7 @@ const LONG = [
   'toolConversations',
 ].map((name) => `test/learning/${name}.test.ts`)
 
-const SOAKS = ['test/soak/serve.test.ts']
+const SOAKS = ['test/soak/engine.test.ts', 'test/soak/serve.test.ts']
 
 /**
  * The long stage: commands in processes of their own, programs of the guide, recipes, learning with
