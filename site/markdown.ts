@@ -5,7 +5,7 @@ import { posix } from 'node:path'
 export type SitePaths = ReadonlyMap<string, string>
 
 /**
- * Returns the path of a page on the site: `docs/guide/5-training.md` is `guide/training.md`,
+ * Returns the path of a page on the site: `docs/guide/02-training.md` is `guide/training.md`,
  * `docs/laws.md` is `laws.md`, `recipes/dpo.ts` is `recipes/dpo.md`, and the README is the home page.
  */
 export const sitePath = (source: string): string =>
@@ -47,7 +47,7 @@ const withSiteLinks = (source: string, text: string, paths: SitePaths): string =
   })
 }
 
-/** Numbers of guide pages mean nothing on the site: `[page 20](...)` becomes `[Rewards](...)`. */
+/** Numbers of guide pages mean nothing on the site: `[page 7](...)` becomes `[Rewards](...)`. */
 const withTitles = (text: string, titles: ReadonlyMap<string, string>, source: string): string =>
   text.replaceAll(/\[[Pp]age \d+\]\(([^()\s]+)\)/g, (link, target: string) => {
     const title = titles.get(resolved(source, target)[0])

@@ -13,7 +13,7 @@ export const SECTIONS: readonly Section[] = [
     title: 'Start',
     sources: [
       'README.md',
-      ...guide('26-installing', '5-training', '24-recipes', '6-runs', '35-viewing'),
+      ...guide('01-installing', '02-training', '03-recipes', '04-runs', '05-viewing'),
       'docs/comingFrom.md',
       'docs/troubleshooting.md',
     ],
@@ -21,24 +21,24 @@ export const SECTIONS: readonly Section[] = [
   {
     title: 'Tasks, rewards and tools',
     sources: guide(
-      ...['3-environments', '20-rewards', '21-transforms', '9-datasets-and-trajectories', '17-tools', '18-sandbox'],
-      ...['19-remote-tools', '30-resources', '22-multi-agent', '36-served-environments'],
+      ...['06-environments', '07-rewards', '08-transforms', '09-datasets-and-trajectories', '10-tools', '11-sandbox'],
+      ...['12-remote-tools', '13-resources', '14-multi-agent', '15-served-environments'],
     ),
   },
-  { title: 'Agents', sources: guide('31-your-own-agent', '29-agents') },
-  { title: 'Games', sources: guide('28-games', '32-arena', '33-training-in-games') },
+  { title: 'Agents', sources: guide('16-your-own-agent', '17-agents') },
+  { title: 'Games', sources: guide('18-games', '19-arena', '20-training-in-games') },
   {
     title: 'Models and training',
     sources: guide(
-      ...['4-models', '12-adapters-and-memory', '2-history-and-templates', '7-tokenizers', '23-learners'],
-      ...['27-replay-buffers', '14-async', '16-workers', '38-browser', '15-tracking', '25-benchmarks'],
+      ...['21-models', '22-adapters-and-memory', '23-history-and-templates', '24-tokenizers', '25-learners'],
+      ...['26-replay-buffers', '27-async', '28-workers', '29-browser', '30-tracking', '31-benchmarks'],
     ),
   },
-  { title: 'Servers', sources: guide('11-serving', '13-servers', '34-tinker', '37-launching-jobs') },
+  { title: 'Servers', sources: guide('32-serving', '33-servers', '34-tinker', '35-launching-jobs') },
   {
     title: 'Foundations',
     sources: [
-      ...guide('1-tensordict', '8-files', '10-testing'),
+      ...guide('36-tensordict', '37-files', '38-testing'),
       ...['objectives', 'algorithms', 'laws', 'parity', 'glossary'].map((name) => `docs/${name}.md`),
     ],
   },

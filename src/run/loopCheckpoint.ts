@@ -52,7 +52,7 @@ const positionSchema: z.ZodType<Json> = z.json()
  * optimizer's state, the step and a position, with a digest of each file. `loadPretrained` reads
  * the folder of a model.
  *
- * The checkpoint is written atomically. It has the format of a run's checkpoints. Page 5 of the
+ * The checkpoint is written atomically. It has the format of a run's checkpoints. Page 2 of the
  * guide shows a loop that uses both functions.
  *
  * Returns  the path of the checkpoint.

@@ -200,7 +200,7 @@ export interface ServeApp {
  * Errors   every failure of a request is a response in vLLM's format. Throws RangeError for unknown
  *          options.
  * Effects  requests run in the engine. If a client disconnects, its requests are aborted.
- * Source   vLLM 0.32. `docs/guide/11-serving.md` describes the differences.
+ * Source   vLLM 0.32. `docs/guide/32-serving.md` describes the differences.
  */
 export const serveApp = (options: ServeOptions): ServeApp => {
   checkOptions('serveApp', options, SERVE_OPTIONS)

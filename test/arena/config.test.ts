@@ -103,7 +103,7 @@ describe('a configuration', () => {
 
 describe('the configuration of the guide', () => {
   it('is valid, and its games can be planned', async () => {
-    const [, example] = /```yaml\n([\s\S]*?)```/.exec(readFileSync('docs/guide/32-arena.md', 'utf8'))!
+    const [, example] = /```yaml\n([\s\S]*?)```/.exec(readFileSync('docs/guide/19-arena.md', 'utf8'))!
     const { plans } = await rightOf(setUpArena(config(parse(example!) as object), world()))
     expect(plans).toHaveLength(2 * 3 * 30)
   })

@@ -17,7 +17,7 @@ export const codeBlocks = (text: string, language: string): readonly string[] =>
 
 export const guidePages: readonly GuidePage[] = readdirSync(GUIDE)
   .filter((file) => file.endsWith('.md'))
-  .sort((a, b) => Number.parseInt(a, 10) - Number.parseInt(b, 10))
+  .sort()
   .map((file) => {
     const text = readFileSync(join(GUIDE, file), 'utf8')
     return { name: basename(file, '.md'), text, program: codeBlocks(text, 'ts').join('\n') }

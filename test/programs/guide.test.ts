@@ -67,12 +67,12 @@ describe('guide', () => {
     expect(new Set(numbers).size).toBe(guidePages.length)
     for (const page of guidePages) expect(page.text.split('\n').length, page.name).toBeLessThanOrEqual(241)
     expect(guidePages.filter((page) => page.program === '').map((page) => page.name)).toEqual([
-      ...['6-runs', '26-installing', '35-viewing', '37-launching-jobs', '38-browser'],
+      ...['04-runs', '01-installing', '05-viewing', '35-launching-jobs', '29-browser'],
     ])
   })
 
-  it('tests a transform in ten lines, as page 10 says', () => {
-    const { text } = guidePages.find((page) => page.name === '10-testing')!
+  it('tests a transform in ten lines, as page 38 says', () => {
+    const { text } = guidePages.find((page) => page.name === '38-testing')!
     const tests = codeBlocks(text, 'ts').filter((block) => block.includes('for (const law of laws) await law.check()'))
     expect(tests.map((block) => block.trimEnd().split('\n').length)).toEqual([10])
   })
@@ -83,7 +83,7 @@ describe('guide', () => {
 })
 
 const { recipe } = await loadRecipe('wordProblems')
-const runs = guidePages.find((page) => page.name === '6-runs')!.text
+const runs = guidePages.find((page) => page.name === '04-runs')!.text
 
 const optionsIn = (text: string): readonly string[] => [
   ...new Set(Array.from(text.matchAll(/(?<![\w-])--([a-z][a-z-]*)/g), ([option]) => option)),
@@ -214,7 +214,7 @@ describe('fields in the guide', () => {
   })
 
   it('Metric: exactly the fields of StepMetrics, on the page about training', () => {
-    const training = guidePages.find((page) => page.name === '5-training')!.text
+    const training = guidePages.find((page) => page.name === '02-training')!.text
     const rows = training.split('\n').slice(training.split('\n').findIndex((line) => line.startsWith('| Metric |')) + 2)
     const names = rows.flatMap((row) => /^\| `(\w+)`/.exec(row)?.[1] ?? [])
     expect(names.sort()).toEqual([...fieldNames(exportedType('StepMetrics'))].sort())

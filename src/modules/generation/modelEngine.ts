@@ -99,7 +99,7 @@ const MODEL_ENGINE_OPTIONS: OptionKinds<ModelEngineOptions> = {
 }
 
 /**
- * Makes a generation engine for a decoder, in this thread. Guide page 11 uses one.
+ * Makes a generation engine for a decoder, in this thread. Guide page 32 uses one.
  *
  * Shapes   `params` must have the names and shapes of `parameterShapes(config)`.
  * Errors   does not fail itself. A refused request is a `Failed` event; refused weights or adapters

@@ -180,7 +180,7 @@ const assemble = (file: TokenizerFile, settings: TokenizerSettings): TextTokeniz
  * Creates a tokenizer from the parsed contents of `tokenizer.json` and `tokenizer_config.json`.
  *
  * Ids, offsets and texts are those of the Rust library of Hugging Face;
- * `docs/guide/7-tokenizers.md` lists the known differences.
+ * `docs/guide/24-tokenizers.md` lists the known differences.
  *
  * Errors   `Left(FormatFailure)` naming everything that is missing, malformed, unknown or not
  *          supported. Nothing is replaced by an approximation.
