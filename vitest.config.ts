@@ -40,7 +40,12 @@ export default defineConfig({
           include: ['test/**/*.test.ts'],
           exclude: [...EXCLUDED, ...TIDY],
           // This is `npm run typecheck`, and tells the types of the tests one by one: an error in any file of the project fails the run.
-          typecheck: { enabled: true, include: ['test/types/**/*.test-d.ts'], tsconfig: './tsconfig.json' },
+          typecheck: {
+            enabled: true,
+            include: ['test/types/**/*.test-d.ts'],
+            tsconfig: './tsconfig.json',
+            checker: './node_modules/typescript-7/bin/tsc',
+          },
         },
       },
     ],

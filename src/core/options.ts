@@ -139,7 +139,11 @@ export type OptionKinds<O> = { readonly [K in NamesOf<O>]-?: Kind }
  * @example
  * checkOptions('cispo', { clipEpsilon: 0.2 }, { clipEpsilon: aNumberOrTwo }) // undefined
  */
-export const checkOptions = <O extends object>(name: string, options: O, kinds: OptionKinds<O>): void => {
+export const checkOptions = <O extends object>(
+  name: string,
+  options: { readonly [K in NamesOf<O>]?: unknown },
+  kinds: OptionKinds<O>,
+): void => {
   if (!aRecord.holds(options)) throw new RangeError(`${name}: the options must be a record, got ${shown(options)}`)
   const table: Readonly<Record<string, Kind>> = kinds
   const known: ReadonlyMap<string, Kind> = new Map(Object.entries(table))

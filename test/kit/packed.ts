@@ -6,7 +6,11 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
-const TYPESCRIPT = join(ROOT, 'node_modules/typescript/bin/tsc')
+/** The compilers that users have: version 6 is written in JavaScript, version 7 is native. */
+const COMPILERS = {
+  6: join(ROOT, 'node_modules/typescript/bin/tsc'),
+  7: join(ROOT, 'node_modules/typescript-7/bin/tsc'),
+}
 const run = promisify(execFile)
 
 interface Manifest {
@@ -39,7 +43,7 @@ export const pack = async (folder: string, root: string = ROOT): Promise<string>
     if (name !== 'dist' && existsSync(from)) cpSync(from, join(staged, name), { recursive: true })
   }
   const options = ['-p', join(root, 'tsconfig.build.json'), '--noCheck', '--outDir', join(staged, 'dist')]
-  await run(process.execPath, [TYPESCRIPT, ...options])
+  await run(process.execPath, [COMPILERS[7], ...options])
   const packed = await run('npm', ['pack', '--ignore-scripts', '--json', '--pack-destination', folder], { cwd: staged })
   const [{ filename }] = JSON.parse(packed.stdout) as [{ filename: string }] // cast: documented output of npm
   return join(folder, filename)
@@ -84,7 +88,7 @@ export interface Project {
   /** Runs the text of a module and returns its output. Rejects if it fails. */
   readonly run: (program: string) => Promise<string>
   /** Compiles the text of a module and returns the errors, one a line. `options`: those of a strict project, and more. */
-  readonly compile: (program: string, options?: object) => Promise<readonly string[]>
+  readonly compile: (program: string, options?: object, version?: keyof typeof COMPILERS) => Promise<readonly string[]>
   /** Compiles the text of a module and returns TypeScript's own measurements, one a line, after the errors. */
   readonly diagnostics: (program: string, options?: object) => Promise<readonly string[]>
 }
@@ -100,11 +104,16 @@ export const userProject = async (folder: string, name: keyof typeof MANAGERS): 
   mkdirSync(folder, { recursive: true })
   writeFileSync(join(folder, 'package.json'), JSON.stringify({ private: true, type: 'module' }))
   for (const [path, text] of Object.entries(manager.files)) writeFileSync(join(folder, path), text)
-  const typescript = async (program: string, more: object, flags: readonly string[]): Promise<readonly string[]> => {
+  const typescript = async (
+    program: string,
+    more: object,
+    { version = 7, flags = [] }: { readonly version?: keyof typeof COMPILERS; readonly flags?: readonly string[] } = {},
+  ): Promise<readonly string[]> => {
     writeFileSync(join(folder, 'program.ts'), program)
     const config = { compilerOptions: { ...STRICT, ...more }, files: ['program.ts'] }
     writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify(config))
-    const { stdout } = await command([process.execPath, TYPESCRIPT, '-p', '.', '--pretty', 'false', ...flags]).catch(
+    const args = [COMPILERS[version], '-p', '.', '--pretty', 'false', ...flags]
+    const { stdout } = await command([process.execPath, ...args]).catch(
       (error: { readonly stdout: string }) => error, // tsc exits with 2 if it finds errors
     )
     return stdout.trim().split('\n')
@@ -118,11 +127,11 @@ export const userProject = async (folder: string, name: keyof typeof MANAGERS): 
       writeFileSync(join(folder, 'program.mjs'), program)
       return (await command([...manager.node, 'program.mjs'])).stdout
     },
-    compile: async (program, more = {}) => {
-      const lines = await typescript(program, more, [])
+    compile: async (program, more = {}, version = 7) => {
+      const lines = await typescript(program, more, { version })
       return lines.filter((line) => / error TS\d+: /.test(line))
     },
-    diagnostics: (program, more = {}) => typescript(program, more, ['--extendedDiagnostics']),
+    diagnostics: (program, more = {}) => typescript(program, more, { flags: ['--extendedDiagnostics'] }),
   }
 }
 

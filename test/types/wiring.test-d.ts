@@ -132,18 +132,14 @@ describe('LLMCollector', () => {
       parts: Parts,
       text: Policy<TextPrompt, TextAction>,
       chatting: Policy<HistoryPrompt, HistoryAction>,
+      tokens: Parts['policy'],
     ) => ({
       // @ts-expect-error: text instead of tokens
       text: LLMCollector({ env: whole(parts), policy: text, key: parts.key }),
       // @ts-expect-error: messages instead of tokens
       chatting: LLMCollector({ env: whole(parts), policy: chatting, key: parts.key }),
       // @ts-expect-error: tokens instead of messages, for tasks one by one
-      tokens: LLMCollector({
-        env: () => chat(parts),
-        policy: parts.policy,
-        key: parts.key,
-        concurrent: { maxInFlight: 1 },
-      }),
+      tokens: LLMCollector({ env: () => chat(parts), policy: tokens, key: parts.key, concurrent: { maxInFlight: 1 } }),
     })
     expectTypeOf(collect).toBeFunction()
   })

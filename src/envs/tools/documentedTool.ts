@@ -130,6 +130,12 @@ const signatureOf = (ts: Compiler, node: FunctionNode): E.Either<string, Signatu
   return E.map((all: Signature['parameters']) => ({ description, parameters: all }))(E.sequenceArray(parameters))
 }
 
+/** TypeScript 7 is a native program, and its package exports the version alone. */
+const hasCompilerApi = (ts: Partial<Compiler>): boolean => ts.createSourceFile !== undefined
+
+const withoutApi = (version: string): string =>
+  `TypeScript ${version} has no compiler API: npm install @typescript/typescript6, and set the option load: () => import('@typescript/typescript6')`
+
 /**
  * Makes a tool from a function with types and JSDoc. Its parameters become arguments with the same
  * names, types (string, number, boolean, literals, unions, lists, records) and `@param`
@@ -138,8 +144,8 @@ const signatureOf = (ts: Compiler, node: FunctionNode): E.Either<string, Signatu
  * agent.look.bind(agent)`.
  *
  * Errors   `Left(PackageFailure)` if `typescript` is not installed; `Left(DocumentedToolFailure)`
- *          if the source has no such function, or if it lacks a description or a type with a JSON
- *          schema.
+ *          if the source has no such function, if it lacks a description or a type with a JSON
+ *          schema, or if the installed TypeScript is version 7, which has no compiler API.
  * Source   AgentFly `@tool`, whose schemas leak Python types that JSON does not have.
  *
  * @example
@@ -157,8 +163,10 @@ export const documentedTool = (
   return pipe(
     optionalPackage('typescript', 'a tool from JSDoc', load as () => Promise<{ readonly default: Compiler }>), // cast: what the package exports
     TE.chainW(({ default: ts }) => {
-      const node = functionIn(ts, source, ownName)
-      const signature = node === undefined ? E.left('it is not in the source') : signatureOf(ts, node)
+      const node = hasCompilerApi(ts)
+        ? E.fromNullable('it is not in the source')(functionIn(ts, source, ownName))
+        : E.left(withoutApi(ts.version))
+      const signature = E.chain((found: FunctionNode) => signatureOf(ts, found))(node)
       return TE.fromEither(
         E.mapLeft(
           (reason: string): DocumentedToolFailure => ({

@@ -103,4 +103,11 @@ describe('documentedTool', () => {
     const none = await documentedTool({ run: cut, source, load: () => Promise.reject(new Error('gone')) })()
     expect(none).toMatchObject({ left: { package: 'typescript' } })
   })
+
+  it('names the package that has a compiler API if the installed TypeScript has none', async () => {
+    const made = await documentedTool({ run: cut, source, load: () => import('typescript-7') })()
+    expect(made).toMatchObject({
+      left: { reason: expect.stringContaining("'cut': TypeScript 7.0.2 has no compiler API: npm install @typescript") },
+    })
+  })
 })
