@@ -8,6 +8,16 @@ import { tandem, tandemOk, useTemporaryFolder } from '../kit/runs.js'
 
 const cwd = useTemporaryFolder()('.')
 
+const helpTexts = new Map<string, Promise<string>>()
+
+/** The help text of a command. Its process runs once. */
+const helpOf = (...words: readonly string[]): Promise<string> => {
+  const command = words.join(' ')
+  const text = helpTexts.get(command) ?? tandemOk([...words, '--help'], { cwd }).then(({ stdout }) => stdout)
+  helpTexts.set(command, text)
+  return text
+}
+
 const { recipe } = await loadRecipe('wordProblems')
 const leaves = settingLeaves(recipe.settings)
 
@@ -83,14 +93,14 @@ const expectDefaults = (help: string): void => {
 
 describe('help', () => {
   it('of tandem lists every command', async () => {
-    const { stdout } = await tandemOk(['--help'], { cwd })
-    for (const { name } of COMMANDS) expect(stdout).toMatch(new RegExp(`^ {2}${name} .*\\w`, 'm'))
+    const text = await helpOf()
+    for (const { name } of COMMANDS) expect(text).toMatch(new RegExp(`^ {2}${name} .*\\w`, 'm'))
   })
 
   it('by name is that of the flag', async () => {
-    const [named, flag] = [await tandemOk(['help', 'doctor'], { cwd }), await tandemOk(['doctor', '--help'], { cwd })]
-    expect(named.stdout).toBe(flag.stdout)
-    expect(named.stdout).toContain(COMMANDS.find(({ name }) => name === 'doctor')!.summary.slice(0, 40))
+    const { stdout } = await tandemOk(['help', 'doctor'], { cwd })
+    expect(stdout).toBe(await helpOf('doctor'))
+    expect(stdout).toContain(COMMANDS.find(({ name }) => name === 'doctor')!.summary.slice(0, 40))
   })
 
   it.each(COMMANDS.flatMap(({ name, examples }) => examples.map((line) => [name, line] as const)))(
@@ -100,8 +110,8 @@ describe('help', () => {
       expect([program, command]).toEqual(['tandem', name])
       const options = words.filter((word) => word.startsWith('--')).map((word) => word.slice(2))
       const length = name === 'agent' || name === 'tinker' ? 4 : 2 // with the subcommand and its argument
-      const { stdout } = await tandemOk([...line.split(' ').slice(1, length), '--help'], { cwd })
-      expect(options.filter((option) => !listed(stdout).includes(option))).toEqual([])
+      const known = listed(await helpOf(...line.split(' ').slice(1, length)))
+      expect(options.filter((option) => !known.includes(option))).toEqual([])
     },
   )
 
@@ -110,9 +120,9 @@ describe('help', () => {
   })
 
   it.each(Object.keys(FLAGS))('of tandem %s lists every option, each once', async (name) => {
-    const { stdout } = await tandemOk([name, '--help'], { cwd })
-    expect([...listed(stdout)].sort()).toEqual([...FLAGS[name]!].sort())
-    if (name === 'train') expectDefaults(stdout)
+    const text = await helpOf(name)
+    expect([...listed(text)].sort()).toEqual([...FLAGS[name]!].sort())
+    if (name === 'train') expectDefaults(text)
   })
 })
 
