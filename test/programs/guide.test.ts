@@ -67,7 +67,7 @@ describe('guide', () => {
     expect(new Set(numbers).size).toBe(guidePages.length)
     for (const page of guidePages) expect(page.text.split('\n').length, page.name).toBeLessThanOrEqual(241)
     expect(guidePages.filter((page) => page.program === '').map((page) => page.name)).toEqual([
-      ...['04-runs', '01-installing', '05-viewing', '35-launching-jobs', '29-browser'],
+      ...['01-installing', '04-runs', '05-viewing', '29-browser', '35-launching-jobs'],
     ])
   })
 
