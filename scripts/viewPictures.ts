@@ -1,5 +1,5 @@
 /**
- * Draws the pictures of guide page 5 from a run folder of the recipe wordProblems:
+ * Draws the pictures of guide page 6 from a run folder of the recipe wordProblems:
  *
  *     tandem train --steps 30 --checkpoint-every 5 --trajectories 128 --out /tmp/pictured
  *     npx tsx scripts/viewPictures.ts /tmp/pictured

@@ -13,7 +13,7 @@ export const SECTIONS: readonly Section[] = [
     title: 'Start',
     sources: [
       'README.md',
-      ...guide('01-installing', '02-training', '03-recipes', '04-runs', '05-viewing'),
+      ...guide('01-installing', '02-training', '03-your-own-agent', '04-recipes', '05-runs', '06-viewing'),
       'docs/comingFrom.md',
       'docs/troubleshooting.md',
     ],
@@ -21,11 +21,11 @@ export const SECTIONS: readonly Section[] = [
   {
     title: 'Tasks, rewards and tools',
     sources: guide(
-      ...['06-environments', '07-rewards', '08-transforms', '09-datasets-and-trajectories', '10-tools', '11-sandbox'],
-      ...['12-remote-tools', '13-resources', '14-multi-agent', '15-served-environments'],
+      ...['07-environments', '08-rewards', '09-transforms', '10-datasets-and-trajectories', '11-tools', '12-sandbox'],
+      ...['13-remote-tools', '14-resources', '15-multi-agent', '16-served-environments'],
     ),
   },
-  { title: 'Agents', sources: guide('16-your-own-agent', '17-agents') },
+  { title: 'Agents', sources: guide('17-agents') },
   { title: 'Games', sources: guide('18-games', '19-arena', '20-training-in-games') },
   {
     title: 'Models and training',

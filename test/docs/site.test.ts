@@ -24,13 +24,13 @@ describe('the sidebar', () => {
 })
 
 describe('sitePage', () => {
-  const paths = new Map(['README.md', 'docs/laws.md', 'docs/guide/07-rewards.md'].map((path) => [path, sitePath(path)]))
+  const paths = new Map(['README.md', 'docs/laws.md', 'docs/guide/08-rewards.md'].map((path) => [path, sitePath(path)]))
   const page = (text: string): string =>
-    sitePage('docs/guide/02-training.md', text, { paths, titles: new Map([['docs/guide/07-rewards.md', 'Rewards']]) })
+    sitePage('docs/guide/02-training.md', text, { paths, titles: new Map([['docs/guide/08-rewards.md', 'Rewards']]) })
 
   it.each([
     ['# 5. Training', '# Training'],
-    ['see [page 7](07-rewards.md)', 'see [Rewards](./rewards.md)'],
+    ['see [page 8](08-rewards.md)', 'see [Rewards](./rewards.md)'],
     ['[laws](../laws.md#kits)', '[laws](../laws.md#kits)'],
     ['[home](../../README.md)', '[home](../index.md)'],
     ['[source](../../src/index.ts)', 'source'],

@@ -67,7 +67,7 @@ describe('guide', () => {
     expect(new Set(numbers).size).toBe(guidePages.length)
     for (const page of guidePages) expect(page.text.split('\n').length, page.name).toBeLessThanOrEqual(241)
     expect(guidePages.filter((page) => page.program === '').map((page) => page.name)).toEqual([
-      ...['01-installing', '04-runs', '05-viewing', '29-browser', '35-launching-jobs'],
+      ...['01-installing', '05-runs', '06-viewing', '29-browser', '35-launching-jobs'],
     ])
   })
 
@@ -83,7 +83,7 @@ describe('guide', () => {
 })
 
 const { recipe } = await loadRecipe('wordProblems')
-const runs = guidePages.find((page) => page.name === '04-runs')!.text
+const runs = guidePages.find((page) => page.name === '05-runs')!.text
 
 const optionsIn = (text: string): readonly string[] => [
   ...new Set(Array.from(text.matchAll(/(?<![\w-])--([a-z][a-z-]*)/g), ([option]) => option)),

@@ -123,7 +123,7 @@ describe('recipes', () => {
   })
 
   it('are all in the table of the guide', () => {
-    const rows = readFileSync('docs/guide/03-recipes.md', 'utf8').matchAll(/^\| `(\w+)` \|/gm)
+    const rows = readFileSync('docs/guide/04-recipes.md', 'utf8').matchAll(/^\| `(\w+)` \|/gm)
     expect(Array.from(rows, ([, name]) => name).sort()).toEqual([...names].sort())
   })
 
