@@ -1,6 +1,6 @@
 /** Estimates the memory of a training step in advance. */
 import * as E from 'fp-ts/lib/Either.js'
-import { laneWeights } from '../modules/generation/generator.js'
+import { stepWeights } from '../modules/generation/generator.js'
 import type { DecoderConfig } from '../modules/transformer/config.js'
 import { CAPACITY_STEP } from '../modules/transformer/pack.js'
 import { parameterCount } from '../modules/transformer/params.js'
@@ -92,7 +92,7 @@ const CONSTANT_WEIGHTS = 2.6
 const sampledNumbers = ({ config, batch }: MemoryRequest): number => {
   const { layers, keyValueHeads, headSize } = config
   const places = padded(batch.promptTokens) + batch.group * padded(batch.completionTokens)
-  const isConstant = laneWeights(config, batch.completionTokens) === 'constant'
+  const isConstant = stepWeights(config, batch.completionTokens) === 'constant'
   return (
     2 * layers * keyValueHeads * headSize * batch.prompts * places +
     (isConstant ? CONSTANT_WEIGHTS * parameterCount(config) : 0)

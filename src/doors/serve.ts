@@ -62,7 +62,8 @@ export {
   type PolicyEngine,
 } from '../modules/generation/policy/enginePolicy.js'
 export type { Truncation } from '../modules/generation/policy/requestPlan.js'
-export { makeRunner, type Rounding, type RunnerOptions } from '../modules/generation/runner/runner.js'
+export type { Rounding } from '../modules/generation/runner/modelRunner.js'
+export { makeRunner, type RunnerOptions } from '../modules/generation/runner/runner.js'
 export { addToken, countTokens, type OwnCounts, type TokenCounts } from '../modules/generation/sampling/counts.js'
 export { type PromptLogProbOptions, promptLogProbs, tokenLogProbs } from '../modules/generation/sampling/logProbs.js'
 export {

@@ -120,6 +120,7 @@ const roundUp = (n: number): number => Math.ceil(n / STEP) * STEP
 export const scriptedRunner = (options: ScriptedRunnerOptions = {}): ScriptedRunner => {
   const { vocabularySize = 24, maxLength = 512, fault = () => {} } = options
   const open = new Set<Lane>()
+  const steps = new WeakMap<Lane, (params: Params, row: StepRow) => NextToken>()
   const stepSizes: number[] = []
   // Scores are written here, as a real runner reuses its memory: whoever keeps them longer than allowed sees others.
   let lent: Float32Array[] = []
@@ -168,22 +169,17 @@ export const scriptedRunner = (options: ScriptedRunnerOptions = {}): ScriptedRun
       },
       length: (slot) => at(slot).length,
       keyValues: (slot, from, to) => keyValuesOf(at(slot).slice(from, to)),
-      step: (params, rows: readonly StepRow[]) => {
-        startCall()
-        fault({ kind: 'step', tokens: rows.map(({ token }) => token) })
-        stepSizes.push(rows.length)
-        return rows.map(({ slot, token, inverseTemperature }) => {
-          const places = [...at(slot), { token, position: at(slot).length, weights: weightsOf(params) }]
-          slots.set(slot, places)
-          reserve(slots.size, places.length)
-          return scores(places, inverseTemperature)
-        })
-      },
       release: () => {
         if (!open.delete(lane)) throw new Error('the lane was released twice')
       },
     }
     open.add(lane)
+    steps.set(lane, (params, { slot, token, inverseTemperature }) => {
+      const places = [...at(slot), { token, position: at(slot).length, weights: weightsOf(params) }]
+      slots.set(slot, places)
+      reserve(slots.size, places.length)
+      return scores(places, inverseTemperature)
+    })
     return lane
   }
 
@@ -217,6 +213,17 @@ export const scriptedRunner = (options: ScriptedRunnerOptions = {}): ScriptedRun
       })
     },
     makeLane,
+    servedWeights: 'fed',
+    makeDecoding: () => ({
+      step: (params, parts) => {
+        startCall()
+        const rows = parts.flatMap((part) => part.rows)
+        fault({ kind: 'step', tokens: rows.map(({ token }) => token) })
+        stepSizes.push(rows.length)
+        return parts.flatMap(({ lane, rows }) => rows.map((row) => steps.get(lane)!(params, row)))
+      },
+      release: () => {},
+    }),
     release: () => {
       isReleased = true
     },

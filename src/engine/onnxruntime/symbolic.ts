@@ -10,12 +10,29 @@ import { type Graph, type OpenShapes, type Operation, sameShape, type Value } fr
 
 /** Sizes that are unlikely in a model: the n-th varying axis has these in the two recordings. */
 const SIZES: readonly (readonly [number, number])[] = [
-  [13, 17],
-  [29, 37],
-  [53, 61],
-  [83, 97],
-  [113, 127],
-  [149, 163],
+  ...([
+    [13, 17],
+    [29, 37],
+    [53, 61],
+    [83, 97],
+    [113, 127],
+    [149, 163],
+  ] as const),
+  ...([
+    [173, 181],
+    [193, 211],
+    [223, 239],
+    [241, 263],
+    [271, 283],
+    [293, 307],
+  ] as const),
+  ...([
+    [313, 331],
+    [347, 359],
+    [367, 383],
+    [397, 409],
+    [419, 433],
+  ] as const),
 ]
 
 /**

@@ -53,7 +53,8 @@ interface Loaded {
   gone: (() => void) | null
 }
 
-const BASE_GROUP = ''
+/** The group of requests without an adapter. */
+export const BASE_GROUP = ''
 
 /**
  * Makes the weights of an engine, which own `params` and everything made of them until `release`.

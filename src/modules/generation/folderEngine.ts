@@ -9,7 +9,7 @@ import { loadPretrained, loadWeights, makeParams, type Pretrained } from '../pre
 import type { EngineLimits, LocalLLMEngine } from './llmEngine.js'
 import { modelEngine } from './modelEngine.js'
 import type { EngineModule } from './onDevice.js'
-import type { Rounding } from './runner/runner.js'
+import type { Rounding } from './runner/modelRunner.js'
 
 /** A model folder and its serving options. Plain data that can be sent to a thread. */
 export interface FolderEngineOptions {

@@ -7,10 +7,10 @@ import { child, type Key } from '../../core/key.js'
 import type { SamplingParams } from '../../data/generation.js'
 import type { StopReason } from '../../data/policy.js'
 import type { DecoderConfig } from '../transformer/config.js'
-import { type Params, parameterCount } from '../transformer/params.js'
+import type { Params } from '../transformer/params.js'
 import { checkPrompts } from '../transformer/tokenIds.js'
-import type { Lane, LaneWeights, NextToken } from './runner/modelRunner.js'
-import { makeRunner } from './runner/runner.js'
+import type { Lane, NextToken, StepWeights } from './runner/modelRunner.js'
+import { makeRunner, servedWeights } from './runner/runner.js'
 import { samplingParams } from './sampling/params.js'
 import { sampleToken } from './sampling/sampleToken.js'
 
@@ -145,17 +145,11 @@ const PROMPTS_AT_A_TIME = 64
 const STEPS_THAT_PAY = 128
 
 /**
- * Largest weights to compile into a step, in bytes. Compilation would hold larger ones in memory
- * four times.
- */
-const CONSTANT_BYTES = 256 * 2 ** 20
-
-/**
  * Chooses between compiled-in and fed weights by the request alone, so that equal requests are
  * computed alike.
  */
-export const laneWeights = (config: DecoderConfig, maxNewTokens: number): LaneWeights =>
-  maxNewTokens >= STEPS_THAT_PAY && 4 * parameterCount(config) <= CONSTANT_BYTES ? 'constant' : 'fed'
+export const stepWeights = (config: DecoderConfig, maxNewTokens: number): StepWeights =>
+  maxNewTokens >= STEPS_THAT_PAY ? servedWeights(config) : 'fed'
 
 /** Makes a generator. Graphs are compiled on first use and kept. */
 export const makeGenerator = (config: DecoderConfig): CompletionGenerator => {
@@ -191,21 +185,21 @@ export const makeGenerator = (config: DecoderConfig): CompletionGenerator => {
     const sampling = samplingOf(options)
     const inverseTemperature = inverseOf(sampling)
     const rows = request.keys.map((key): Row => ({ key, ids: [], logProbs: [], stopReason: null, slot: -1 }))
-    const lane = runner.makeLane(laneWeights(config, options.maxNewTokens))
+    const lane = runner.makeLane()
+    const decoding = runner.makeDecoding(stepWeights(config, options.maxNewTokens))
     try {
       await start(lane, rows, { params, request, pause })
       let open = rows.filter(({ stopReason }) => stopReason === null)
       while (open.length > 0) {
         await pause()
-        const next = lane.step(
-          params,
-          open.map(({ slot, ids }) => ({ slot, token: ids[ids.length - 1]!, inverseTemperature })),
-        )
+        const given = open.map(({ slot, ids }) => ({ slot, token: ids[ids.length - 1]!, inverseTemperature }))
+        const next = decoding.step(params, [{ lane, rows: given }])
         for (const [i, row] of open.entries()) advance(row, next[i]!, options, sampling)
         for (const { slot } of open.filter(({ stopReason }) => stopReason !== null)) lane.remove(slot)
         open = open.filter(({ stopReason }) => stopReason === null)
       }
     } finally {
+      decoding.release()
       lane.release()
     }
     return rows.map(({ ids, logProbs, stopReason }) => ({

@@ -1,7 +1,10 @@
-/** The lanes of an engine. Rows of one adapter and one length class are decoded together. */
+/**
+ * The lanes of an engine. Rows of one adapter and one length class are in one lane. All lanes of an
+ * adapter are decoded together.
+ */
 import type { Params } from '../transformer/params.js'
 import { lengthClass } from './plan.js'
-import type { KeyValues, Lane, ModelRunner, NextToken, StepRow } from './runner/modelRunner.js'
+import type { Decoding, KeyValues, Lane, ModelRunner, NextToken, StepRow } from './runner/modelRunner.js'
 
 /** Rows that are not in a lane yet. */
 export interface Arriving {
@@ -34,11 +37,18 @@ export interface LaneSet<R> {
   readonly promote: () => void
   /** Rebuilds lanes that hold more memory than their rows need. */
   readonly compact: () => void
-  /** Returns the rows of each lane. */
-  readonly lanes: () => readonly (readonly R[])[]
-  /** Runs a decoding step for all rows of a lane, in the order of `lanes`. */
-  readonly step: (rows: readonly R[], params: Params, input: (row: R) => StepInput) => readonly NextToken[]
+  /** Returns the rows of each group, lane by lane. */
+  readonly groups: () => ReadonlyMap<string, readonly R[]>
+  /** Runs a decoding step for rows of one group. Returns their scores in the given order. */
+  readonly step: (rows: readonly R[], step: LaneStep<R>) => readonly NextToken[]
   readonly release: () => void
+}
+
+/** A decoding step of rows in lanes. */
+interface LaneStep<R> {
+  readonly group: string
+  readonly params: Params
+  readonly input: (row: R) => StepInput
 }
 
 interface OpenLane<R> {
@@ -56,13 +66,45 @@ interface Demand {
 
 const laneName = (group: string, index: number): string => `${index} ${group}`
 
+const groupsOf = <R>(lanes: readonly OpenLane<R>[]): ReadonlyMap<string, readonly R[]> => {
+  const found = new Map<string, R[]>()
+  for (const { group, slots } of lanes) found.set(group, [...(found.get(group) ?? []), ...slots.keys()])
+  return found
+}
+
+/** Runs a decoding step of rows that may be in several lanes. Returns their scores in order. */
+const stepRows = <R>(
+  seatOf: (row: R) => OpenLane<R>,
+  rows: readonly R[],
+  { decoding, params, input }: Omit<LaneStep<R>, 'group'> & { readonly decoding: Decoding },
+): readonly NextToken[] => {
+  const byLane = new Map<OpenLane<R>, number[]>()
+  for (const [i, row] of rows.entries()) {
+    const seat = seatOf(row)
+    const places = byLane.get(seat)
+    if (places === undefined) byLane.set(seat, [i])
+    else places.push(i)
+  }
+  const parts = [...byLane].map(([{ lane, slots }, places]) => ({
+    lane,
+    rows: places.map((i) => ({ slot: slots.get(rows[i]!)!, ...input(rows[i]!) })),
+  }))
+  const scores = decoding.step(params, parts)
+  const inOrder: NextToken[] = []
+  for (const [k, place] of [...byLane.values()].flat().entries()) inOrder[place] = scores[k]!
+  return inOrder
+}
+
 /**
  * Makes an empty set of lanes. A lane is made for its first row and released with its last one.
+ * Rows of `baseGroup` are decoded with the runner's served weights.
  *
  * Effects  a mutable value. Errors of the runner are passed on, and leave the lanes in the state at
  *          that time.
  */
-export const makeLaneSet = <R>(runner: ModelRunner): LaneSet<R> => {
+export const makeLaneSet = <R>(runner: ModelRunner, baseGroup: string): LaneSet<R> => {
+  // The base weights are served until others are loaded. Adapters take turns.
+  const [base, merged] = [runner.makeDecoding(runner.servedWeights), runner.makeDecoding('fed')]
   const lanes = new Map<string, OpenLane<R>>()
   const seats = new Map<R, OpenLane<R>>()
   const empty = runner.makeLane() // never holds a row; used to compute the size of new lanes
@@ -159,19 +201,14 @@ export const makeLaneSet = <R>(runner: ModelRunner): LaneSet<R> => {
         open.lane = lane
       }
     },
-    lanes: () => [...lanes.values()].map(({ slots }) => [...slots.keys()]),
-    step: (rows, params, input) => {
-      const { lane, slots } = seats.get(rows[0]!)!
-      return lane.step(
-        params,
-        rows.map((row) => ({ slot: slots.get(row)!, ...input(row) })),
-      )
-    },
+    groups: () => groupsOf([...lanes.values()]),
+    step: (rows, { group, ...step }) =>
+      stepRows((row) => seats.get(row)!, rows, { ...step, decoding: group === baseGroup ? base : merged }),
     release: () => {
       for (const { lane } of lanes.values()) lane.release()
       lanes.clear()
       seats.clear()
-      empty.release()
+      for (const owner of [empty, base, merged]) owner.release()
     },
   }
 }

@@ -17,7 +17,8 @@ import { loadWeights, makeParams } from '../pretrained/pretrained.js'
 import type { DecoderConfig } from '../transformer/config.js'
 import { type Params, parameterShapes } from '../transformer/params.js'
 import { type EngineLimits, type LocalLLMEngine, makeLLMEngine } from './llmEngine.js'
-import { makeRunner, type Rounding } from './runner/runner.js'
+import type { Rounding } from './runner/modelRunner.js'
+import { makeRunner } from './runner/runner.js'
 
 /** A decoder to serve. */
 export interface ModelEngineOptions {

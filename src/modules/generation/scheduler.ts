@@ -3,7 +3,7 @@ import { type Either, isLeft, tryCatch } from 'fp-ts/lib/Either.js'
 import { errorMessage } from '../../core/failure.js'
 import type { GenerationFailure } from '../../data/generation.js'
 import type { MetricsRecorder } from './engineMetrics.js'
-import type { EngineWeights } from './engineWeights.js'
+import { BASE_GROUP, type EngineWeights } from './engineWeights.js'
 import { type Arriving, makeLaneSet } from './laneSet.js'
 import { byAge, planAdmission, planChunks } from './plan.js'
 import { isSameNeed, makePrefillJob, type PrefillJob, type PrefillNeed, prefillNeed, stepInput } from './prefillJob.js'
@@ -97,7 +97,7 @@ const oldest = (rows: readonly Row[]): Row => rows.reduce((a, b) => (byAge(a, b)
 /** Makes a scheduler without requests. */
 export const makeScheduler = ({ runner, weights, metrics, limits }: SchedulerParts): Scheduler => {
   const tickets = new Set<Ticket>()
-  const lanes = makeLaneSet<Row>(runner)
+  const lanes = makeLaneSet<Row>(runner, BASE_GROUP)
   const cache = limits.prefixCache === 'on' ? makePrefixCache() : null
   // Computed, at least in part, with weights that are no longer served.
   const stale = new WeakSet<Row>()
@@ -321,11 +321,11 @@ export const makeScheduler = ({ runner, weights, metrics, limits }: SchedulerPar
   }
 
   const decode = (): void => {
-    for (const all of lanes.lanes()) {
+    for (const [group, all] of lanes.groups()) {
       const rows = all.filter((row) => row.isOpen())
       if (rows.length === 0) continue
       const params = rows[0]!.ticket.use.params()
-      const scores = attempt(() => lanes.step(rows, params, stepInput))
+      const scores = attempt(() => lanes.step(rows, { group, params, input: stepInput }))
       if (isLeft(scores)) failAll(rows, broken('a decoding step', scores.left))
       else for (const choice of rows.map((row, i) => choose(row, scores.right[i]!))) deliver(choice)
     }

@@ -26,7 +26,7 @@ const inCompany = (config: DecoderConfig) => {
   const params = own(scope(() => initialParams(config, keyFromSeed(3), 0.3)))
   const runner = makeRunner(config)
   const numbersOf = (rows: readonly number[]): readonly (readonly (readonly number[])[])[] => {
-    const lane = runner.makeLane()
+    const [lane, decoding] = [runner.makeLane(), runner.makeDecoding('constant')]
     const prompts = rows.map((row) => ({
       tokens: Int32Array.from({ length: 3 + 2 * row }, (_, t) => (5 * t + row) % config.vocabularySize),
       ...{ past: [], inverseTemperature: 1, scores: 'last' as const },
@@ -39,9 +39,11 @@ const inCompany = (config: DecoderConfig) => {
         ...{ slot, inverseTemperature: 1 },
         token: (rows[i]! + 3 * step) % config.vocabularySize,
       }))
-      for (const [i, { logits }] of lane.step(params.value, fed).entries()) found[i]!.push(logProbsOf(logits))
+      const scores = decoding.step(params.value, [{ lane, rows: fed }])
+      for (const [i, { logits }] of scores.entries()) found[i]!.push(logProbsOf(logits))
     }
     lane.release()
+    decoding.release()
     return found
   }
   const all = Array.from({ length: ROWS }, (_, row) => row)

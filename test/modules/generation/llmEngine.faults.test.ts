@@ -32,22 +32,20 @@ describe('a model that fails', () => {
     expect(runner.openLanes()).toBe(0)
   })
 
-  it('in a decoding step fails the rows of that lane; those of another go on', async () => {
+  it('in a decoding step fails the rows of that step; later requests are served', async () => {
     let isFailing = false
     const { engine, runner } = scriptedEngine({
       runner: runnerThat({
         fault: ({ kind, tokens }) => {
-          if (kind === 'step' && isFailing && tokens.length === 2) throw new Error('a kernel failed')
+          if (kind === 'step' && isFailing && tokens.length === 3) throw new Error('a kernel failed')
         },
       }),
     })
     const long = Array.from({ length: 100 }, (_, i) => i % 7)
     const running = generateAll(engine, [requestOf(PROMPT), requestOf(PROMPT), requestOf(long)])
     isFailing = true
-    const [a, b, c] = await running
-    for (const failed of [a, b])
+    for (const failed of await running)
       expect(failed).toMatchObject({ left: { kind: 'internal', reason: expect.stringContaining('a kernel failed') } })
-    expect(isLeft(c!)).toBe(false)
     isFailing = false
     expect(idsOf(await answer(engine, requestOf(PROMPT)))).toHaveLength(8)
     expect(engine.bytes().lanes).toBe(0)
@@ -61,13 +59,13 @@ describe('a model that fails', () => {
       ...toy,
       makeLane: () => {
         const lane = toy.makeLane()
-        return {
-          ...lane,
+        const { release } = lane
+        return Object.assign(lane, {
           release: () => {
-            lane.release()
+            release()
             if (lane.bytes() > 0) throw new Error('the memory is corrupt')
           },
-        }
+        })
       },
     }
     const { engine } = scriptedEngine({ runner: { ...toy, ...runner } })

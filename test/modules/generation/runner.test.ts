@@ -2,7 +2,14 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { keyFromSeed } from '../../../src/core/key.js'
 import { type Owned, own, scope } from '../../../src/engine/scope.js'
-import type { KeyValues, Lane, ModelRunner, NextToken } from '../../../src/modules/generation/runner/modelRunner.js'
+import type {
+  Decoding,
+  KeyValues,
+  Lane,
+  ModelRunner,
+  NextToken,
+  StepWeights,
+} from '../../../src/modules/generation/runner/modelRunner.js'
 import { makeRunner } from '../../../src/modules/generation/runner/runner.js'
 import { initialParams, type Params } from '../../../src/modules/transformer/params.js'
 import { makeScorer } from '../../../src/modules/transformer/scorer.js'
@@ -32,9 +39,16 @@ const expectedLogProbs = (params: Params, ids: readonly number[], temperature = 
 
 const logProbOf = (next: NextToken, id: number): number => next.logits[id]! - next.logNormalizer
 
+interface Decoded {
+  readonly runner: ModelRunner
+  readonly decoding: Decoding
+  readonly lane: Lane
+  readonly params: Params
+}
+
 /** Feeds a row to a runner in a prompt, cut into `parts`, and then token by token; gives the log-probability of each later token. */
 const walk = (
-  { runner, lane, params }: { readonly runner: ModelRunner; readonly lane: Lane; readonly params: Params },
+  { runner, decoding, lane, params }: Decoded,
   ids: readonly number[],
   cuts: readonly number[],
 ): { readonly logProbs: readonly number[]; readonly slot: number } => {
@@ -50,7 +64,7 @@ const walk = (
   }
   const slot = lane.insert(past)
   for (let t = cuts.at(-1)!; t < ids.length - 1; t++) {
-    const [next] = lane.step(params, [{ slot, token: ids[t]!, inverseTemperature: 1 }])
+    const [next] = decoding.step(params, [{ lane, rows: [{ slot, token: ids[t]!, inverseTemperature: 1 }] }])
     logProbs.push(logProbOf(next!, ids[t + 1]!))
   }
   return { logProbs, slot }
@@ -77,13 +91,14 @@ describe('makeRunner', () => {
           fc.tuple(fc.constant(ids), fc.subarray(ids.map((_, i) => i).slice(1, -1), { minLength: 1 })),
         ),
         ([ids, cuts]) => {
-          const lane = runner.makeLane(weights)
-          const { logProbs } = walk({ runner, lane, params: params.value }, ids, cuts)
+          const [lane, decoding] = [runner.makeLane(), runner.makeDecoding(weights)]
+          const { logProbs } = walk({ runner, decoding, lane, params: params.value }, ids, cuts)
           const expected = expectedLogProbs(params.value, ids)
           const places = [...cuts, ...ids.map((_, i) => i).slice(cuts.at(-1)! + 1)]
           for (const [i, place] of places.entries())
             expect(Math.abs(logProbs[i]! - expected[place - 1]!)).toBeLessThan(1e-5)
           lane.release()
+          decoding.release()
         },
       )
       fc.assert(law, { numRuns: 25 })
@@ -125,21 +140,23 @@ describe('makeRunner', () => {
     fc.assert(law, { numRuns: 20 })
   })
 
-  it('of a lane with constant weights goes on with others as soon as they are given', () => {
+  it('uses other constant weights as soon as they are given', () => {
     using other = own(scope(() => initialParams(config, keyFromSeed(4), 0.3)))
-    const lanes = (['fed', 'constant'] as const).map((weights) => runner.makeLane(weights))
+    const decodings = (['fed', 'constant'] as const).map(runner.makeDecoding)
+    const lanes = decodings.map(() => runner.makeLane())
     const [start] = runner.prefill(params.value, [
       { tokens: Int32Array.from([5, 1, 7]), past: [], inverseTemperature: 1, scores: 'last' },
     ])
     const slots = lanes.map((lane) => lane.insert([start!.keyValues]))
     for (const weights of [params.value, params.value, other.value, params.value]) {
       const [fed, constant] = lanes.map((lane, i) => {
-        const [next] = lane.step(weights, [{ slot: slots[i]!, token: 2, inverseTemperature: 1 }])
+        const rows = [{ slot: slots[i]!, token: 2, inverseTemperature: 1 }]
+        const [next] = decodings[i]!.step(weights, [{ lane, rows }])
         return Array.from({ length: V }, (_, id) => logProbOf(next!, id))
       })
       expectClose(constant!, fed!, { absolute: 1e-5, relative: 0 })
     }
-    for (const lane of lanes) lane.release()
+    for (const owner of [...lanes, ...decodings]) owner.release()
   })
 
   it('gives scores after every token of a prompt where they are asked for', () => {
@@ -161,7 +178,7 @@ describe('makeRunner', () => {
       fc.array(row, { minLength: 2, maxLength: 5 }),
       fc.array(fc.tuple(fc.nat(4), fc.constantFrom('step', 'remove')), { minLength: 5, maxLength: 60 }),
       (rows, acts) => {
-        const lane = runner.makeLane()
+        const [lane, decoding] = [runner.makeLane(), runner.makeDecoding('fed')]
         const alone = rows.map((ids) => expectedLogProbs(params.value, ids))
         const state = rows.map((ids) => {
           const tokens = Int32Array.from(ids.slice(0, 2))
@@ -179,10 +196,8 @@ describe('makeRunner', () => {
           }
           const ready = chosen.filter(({ ids, at }) => at < ids.length - 1)
           if (ready.length === 0) continue
-          const next = lane.step(
-            params.value,
-            ready.map(({ slot, ids, at }) => ({ slot, token: ids[at]!, inverseTemperature: 1 })),
-          )
+          const given = ready.map(({ slot, ids, at }) => ({ slot, token: ids[at]!, inverseTemperature: 1 }))
+          const next = decoding.step(params.value, [{ lane, rows: given }])
           for (const [i, item] of ready.entries()) {
             const expected = alone[state.indexOf(item)]![item.at]!
             expect(Math.abs(logProbOf(next[i]!, item.ids[item.at + 1]!) - expected)).toBeLessThan(1e-5)
@@ -198,47 +213,79 @@ describe('makeRunner', () => {
     fc.assert(law, { numRuns: 15 })
   })
 
-  it('numbers of a row are the same bit for bit in any company, unless rounding is free', () => {
+  describe('of a row in company', () => {
     const prompts = Array.from({ length: 9 }, (_, i) =>
       Int32Array.from({ length: 3 + 4 * i }, (_, t) => (t * 5 + i) % V),
     )
-    const logitsOf = (model: ModelRunner, which: readonly number[]): readonly (readonly number[])[] => {
-      const lane = model.makeLane()
+    /** The scores of some rows after their prompts and twelve steps; `laneOf` gives the lane of each. */
+    const logitsOf = (
+      { model, weights }: { readonly model: ModelRunner; readonly weights: StepWeights },
+      which: readonly number[],
+      laneOf: (i: number) => number = () => 0,
+    ): readonly (readonly number[])[] => {
+      const decoding = model.makeDecoding(weights)
       const results = model.prefill(
         params.value,
         which.map((i) => ({ tokens: prompts[i]!, past: [], inverseTemperature: 1, scores: 'last' })),
       )
       const numbers = results.map(({ next }) => Array.from(next.logits))
-      const slots = results.map(({ keyValues }) => lane.insert([keyValues]))
+      const lanes = new Map(which.map((i) => [laneOf(i), model.makeLane()]))
+      const slots = results.map(({ keyValues }, j) => lanes.get(laneOf(which[j]!))!.insert([keyValues]))
       for (let step = 0; step < 12; step++) {
-        const rows = slots.map((slot, j) => ({ slot, token: (which[j]! + 3 * step) % V, inverseTemperature: 1 }))
-        for (const [j, next] of lane.step(params.value, rows).entries()) numbers[j]!.push(...next.logits)
+        const parts = [...lanes].map(([name, lane]) => ({
+          lane,
+          places: which.flatMap((i, j) => (laneOf(i) === name ? [j] : [])),
+        }))
+        const scores = decoding.step(
+          params.value,
+          parts.map(({ lane, places }) => ({
+            lane,
+            rows: places.map((j) => ({
+              ...{ slot: slots[j]!, token: (which[j]! + 3 * step) % V, inverseTemperature: 1 },
+            })),
+          })),
+        )
+        for (const [k, j] of parts.flatMap(({ places }) => places).entries()) numbers[j]!.push(...scores[k]!.logits)
       }
-      lane.release()
+      for (const owner of [...lanes.values(), decoding]) owner.release()
       return numbers
     }
-    const together = logitsOf(runner, [...prompts.keys()])
-    const law = fc.property(fc.shuffledSubarray([...prompts.keys()], { minLength: 1 }), (which) => {
-      for (const [j, numbers] of logitsOf(runner, which).entries()) expect(numbers).toEqual(together[which[j]!])
+
+    it.each(['fed', 'constant'] as const)(
+      'the numbers are the same bit for bit, with weights that are %s',
+      (weights) => {
+        const together = logitsOf({ model: runner, weights }, [...prompts.keys()])
+        const law = fc.property(
+          fc.shuffledSubarray([...prompts.keys()], { minLength: 1 }),
+          fc.array(fc.nat(9), { minLength: 9, maxLength: 9 }),
+          (which, lanes) => {
+            const found = logitsOf({ model: runner, weights }, which, (i) => lanes[i]!)
+            for (const [j, numbers] of found.entries()) expect(numbers).toEqual(together[which[j]!])
+          },
+        )
+        fc.assert(law, { numRuns: 20 })
+      },
+    )
+
+    it('the numbers differ by rounding where rounding is free', () => {
+      const together = logitsOf({ model: runner, weights: 'fed' }, [2, 5])
+      const free = makeRunner(config, { rounding: 'free' })
+      for (const [j, numbers] of logitsOf({ model: free, weights: 'fed' }, [2, 5]).entries())
+        for (const [i, x] of numbers.entries()) expect(x).toBeCloseTo(together[j]![i]!, 4)
+      free.release()
     })
-    fc.assert(law, { numRuns: 20 })
-    const free = makeRunner(config, { rounding: 'free' })
-    const loose = logitsOf(free, [2, 5])
-    for (const [j, numbers] of loose.entries()) {
-      for (const [i, x] of numbers.entries()) expect(x).toBeCloseTo(together[[2, 5][j]!]![i]!, 4)
-    }
-    free.release()
   })
 
   it('keys and values read back from a slot continue a row elsewhere', () => {
-    const lane = runner.makeLane()
+    const [lane, decoding] = [runner.makeLane(), runner.makeDecoding('fed')]
     const ids = Array.from({ length: 30 }, (_, i) => (i * 7) % V)
-    const { slot } = walk({ runner, lane, params: params.value }, ids, [10])
+    const { slot } = walk({ runner, decoding, lane, params: params.value }, ids, [10])
     const whole = lane.keyValues(slot, 0, ids.length - 1)
     const parts = [lane.keyValues(slot, 0, 16), lane.keyValues(slot, 16, ids.length - 1)]
     const step = (past: readonly KeyValues[]): number => {
       const at = lane.insert(past)
-      const [next] = lane.step(params.value, [{ slot: at, token: ids.at(-1)!, inverseTemperature: 1 }])
+      const rows = [{ slot: at, token: ids.at(-1)!, inverseTemperature: 1 }]
+      const [next] = decoding.step(params.value, [{ lane, rows }])
       const result = logProbOf(next!, 3)
       lane.remove(at)
       return result
@@ -249,15 +296,13 @@ describe('makeRunner', () => {
   })
 
   it('block masses and normalizers are those of the logits, raw and tempered', () => {
-    const lane = runner.makeLane()
+    const [lane, decoding] = [runner.makeLane(), runner.makeDecoding('fed')]
     const tokens = Int32Array.from([1, 2, 3])
     const [start] = runner.prefill(params.value, [{ tokens, past: [], inverseTemperature: 2, scores: 'last' }])
     const slots = [lane.insert([start!.keyValues]), lane.insert([start!.keyValues])]
     for (const inverse of [1, 0.25, 4]) {
-      const results = lane.step(
-        params.value,
-        slots.map((slot, i) => ({ slot, token: 4, inverseTemperature: i === 0 ? 1 : inverse })),
-      )
+      const rows = slots.map((slot, i) => ({ slot, token: 4, inverseTemperature: i === 0 ? 1 : inverse }))
+      const results = decoding.step(params.value, [{ lane, rows }])
       for (const [i, next] of results.entries()) {
         const factor = i === 0 ? 1 : inverse
         const max = next.logits.reduce((a, b) => Math.max(a, b))

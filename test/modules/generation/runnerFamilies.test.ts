@@ -30,13 +30,13 @@ describe.each(ARCHITECTURES)('a runner of %s', (architecture) => {
         const [start] = runner.prefill(params.value, [
           { tokens: Int32Array.from(ids.slice(0, cut)), past: [], inverseTemperature: 1, scores: 'last' },
         ])
-        const lane = runner.makeLane()
+        const [lane, decoding] = [runner.makeLane(), runner.makeDecoding('fed')]
         const slot = lane.insert([start!.keyValues])
         let next = start!.next
         for (const [t, id] of ids.slice(cut).entries()) {
           const logProb = next.logits[id]! - next.logNormalizer
           expect(Math.abs(logProb - expected![t]!), `token ${t}`).toBeLessThan(1e-5)
-          next = lane.step(params.value, [{ slot, token: id, inverseTemperature: 1 }])[0]!
+          next = decoding.step(params.value, [{ lane, rows: [{ slot, token: id, inverseTemperature: 1 }] }])[0]!
         }
         lane.release()
         runner.release()

@@ -16,7 +16,7 @@ import { type Attend, forwardTokens, logitsOf } from '../../transformer/forward.
 import type { Params } from '../../transformer/params.js'
 import type { RotaryTables } from '../../transformer/rotaryTables.js'
 
-/** Keys and values of one layer: `[S, K, C, H]` each; of prompts `[1, K, C, H]`. */
+/** Keys and values of one layer: `[1, K, C, H]` each, of prompts. */
 interface CachedLayer {
   readonly keys: tf.Tensor
   readonly values: tf.Tensor
@@ -34,15 +34,15 @@ interface RunnerInput {
   readonly ids: tf.Tensor
   /** Same shape as ids. */
   readonly positions: tf.Tensor
-  /** `[1, 1, N, C + N]` for prompts, `[S, 1, 1, C]` for a step. */
-  readonly biases: Biases
-  /** Empty without cached positions. */
-  readonly past: readonly CachedLayer[]
   /** `[R, 1]`, one for each row of scores; absent if all temperatures are 1. */
   readonly inverseTemperature?: tf.Tensor
 }
 
 export interface PrefillInput extends RunnerInput {
+  /** `[1, 1, N, C + N]` */
+  readonly biases: Biases
+  /** Empty without cached positions. */
+  readonly past: readonly CachedLayer[]
   /** `[R]` int32: the tokens after which scores are needed. */
   readonly scored: tf.Tensor
 }
@@ -53,9 +53,23 @@ export interface PrefillInput extends RunnerInput {
  */
 export type BatchInput = PrefillInput
 
-export interface GraphStepInput extends RunnerInput {
-  /** `[1, 1, 1, C]`: 1 at position 0, which every row reserves for the token of the step. */
+/** The rows of a step that have caches of one capacity. */
+export interface StepLane {
+  /**
+   * `[S]` int32: their places among all rows of the step. Absent if they are all rows, in order.
+   */
+  readonly rows?: tf.Tensor
+  /** `[S, 1, 1, 1, C]` */
+  readonly biases: Biases
+  /** `[S, K, 1, C, H]` each */
+  readonly past: readonly CachedLayer[]
+  /** `[1, 1, 1, 1, C]`: 1 at position 0, which every row reserves for the token of the step. */
   readonly self: tf.Tensor
+}
+
+/** A step of the rows of all lanes, one lane after the other. */
+export interface GraphStepInput extends RunnerInput {
+  readonly lanes: readonly StepLane[]
 }
 
 /** Scores of R rows, with the sums that sampling needs. */
@@ -72,13 +86,19 @@ export interface RowScores {
   readonly temperedMasses?: tf.Tensor
 }
 
-export interface RunnerOutput {
+export interface StepOutput {
   readonly scores: RowScores
   /**
    * Keys and values of the input tokens, side by side: `[N, L * 2 * K * H]`, for each layer the
    * keys and then the values.
    */
   readonly added: tf.Tensor
+}
+
+export interface PrefillOutput {
+  readonly scores: RowScores
+  /** Keys and values of the input tokens: `[1, K, N, H]` each, or `[P, K, T, H]`. */
+  readonly layers: readonly CachedLayer[]
 }
 
 /**
@@ -110,68 +130,60 @@ const scoresOf = (config: DecoderConfig, input: RunnerInput, hidden: tf.Tensor):
   }
 }
 
-/** Attention over cached and new positions, and the new keys and values of the layers, in order. */
-interface Attending {
+/** Attention of prompts, and the keys and values of the layers, in order. */
+interface PromptAttending {
+  readonly attend: Attend
+  readonly layers: readonly CachedLayer[]
+}
+
+/** Attention of P prompts with T new positions each. */
+const promptAttend = (
+  { heads, keyValueHeads, headSize }: DecoderConfig,
+  { biases, past }: PrefillInput,
+  [prompts, length]: readonly [number, number],
+): PromptAttending => {
+  const layers: CachedLayer[] = []
+  /** Reshapes `[P * T, count * H]` to `[P, count, T, H]`. */
+  const split = (x: tf.Tensor, count: number): tf.Tensor =>
+    tf.transpose(tf.reshape(x, [prompts, length, count, headSize]), [0, 2, 1, 3])
+  const attend: Attend = ({ layer, queries, window, softCap, scale, ...flat }) => {
+    const [keys, values] = [split(flat.keys, keyValueHeads), split(flat.values, keyValueHeads)]
+    layers.push({ keys, values })
+    const cached = past[layer]
+    const bias = biases[biasName(window)]!
+    const input = { queries: split(queries, heads), keys, values, bias, ...(cached && { past: cached }) }
+    return tf.reshape(tf.transpose(cachedAttention(input, { scale, softCap }), [0, 2, 1, 3]), queries.shape)
+  }
+  return { attend, layers }
+}
+
+/** Attention over cached positions and the new one, and the new keys and values of the layers. */
+interface StepAttending {
   readonly attend: Attend
   readonly added: tf.Tensor[]
 }
 
-const promptAttend = ({ heads, keyValueHeads, headSize }: DecoderConfig, { biases, past }: RunnerInput): Attending => {
-  const added: tf.Tensor[] = []
-  /** Reshapes `[N, count * H]` to `[1, count, N, H]`. */
-  const split = (x: tf.Tensor, count: number): tf.Tensor =>
-    tf.transpose(tf.reshape(x, [1, x.shape[0]!, count, headSize]), [0, 2, 1, 3])
-  const attend: Attend = ({ layer, queries, keys, values, window, softCap, scale }) => {
-    added.push(keys, values)
-    const cached = past[layer]
-    const input = {
-      queries: split(queries, heads),
-      keys: split(keys, keyValueHeads),
-      values: split(values, keyValueHeads),
-      bias: biases[biasName(window)]!,
-      ...(cached && { past: cached }),
-    }
-    return tf.reshape(tf.transpose(cachedAttention(input, { scale, softCap }), [0, 2, 1, 3]), queries.shape)
-  }
-  return { attend, added }
-}
-
-const batchAttend = ({ heads, keyValueHeads, headSize }: DecoderConfig, { ids, biases }: BatchInput): Attending => {
-  const [prompts, length] = ids.shape as [number, number] // [P, T]
-  const added: tf.Tensor[] = []
-  /** Reshapes `[P * T, count * H]` to `[P, count, T, H]`. */
-  const split = (x: tf.Tensor, count: number): tf.Tensor =>
-    tf.transpose(tf.reshape(x, [prompts, length, count, headSize]), [0, 2, 1, 3])
-  const attend: Attend = ({ queries, keys, values, window, softCap, scale }) => {
-    added.push(keys, values)
-    const input = {
-      queries: split(queries, heads),
-      keys: split(keys, keyValueHeads),
-      values: split(values, keyValueHeads),
-      bias: biases[biasName(window)]!,
-    }
-    return tf.reshape(tf.transpose(cachedAttention(input, { scale, softCap }), [0, 2, 1, 3]), queries.shape)
-  }
-  return { attend, added }
-}
-
 const stepAttend = (
-  { heads, keyValueHeads, headSize }: DecoderConfig,
-  { biases, past, self }: GraphStepInput,
-): Attending => {
+  { heads, keyValueHeads: k, headSize: h }: DecoderConfig,
+  { lanes }: GraphStepInput,
+): StepAttending => {
   const added: tf.Tensor[] = []
-  const split = (x: tf.Tensor, count: number): tf.Tensor => tf.reshape(x, [x.shape[0]!, count, 1, headSize])
   const attend: Attend = ({ layer, queries, keys, values, window, softCap, scale }) => {
     added.push(keys, values)
+    const rows = queries.shape[0]!
+    // Scaled before the reshape: otherwise, onnxruntime moves the factor into the product, and its
+    // kernels with a factor are slower and round differently.
     const input = {
-      queries: split(queries, heads),
-      keys: split(keys, keyValueHeads),
-      values: split(values, keyValueHeads),
-      past: past[layer]!,
-      bias: biases[biasName(window)]!,
-      self,
+      queries: tf.reshape(tf.mul(queries, scale), [rows, k, heads / k, 1, h]),
+      keys: tf.reshape(keys, [rows, k, 1, 1, h]),
+      values: tf.reshape(values, [rows, k, 1, 1, h]),
+      lanes: lanes.map(({ rows, past, biases, self }) => ({
+        ...(rows && { rows }),
+        ...past[layer]!,
+        ...{ bias: biases[biasName(window)]!, self },
+      })),
     }
-    return tf.reshape(decodeAttention(input, { scale, softCap }), queries.shape)
+    return tf.reshape(decodeAttention(input, softCap), queries.shape)
   }
   return { attend, added }
 }
@@ -184,54 +196,68 @@ const hiddenOf = (config: DecoderConfig, input: RunnerInput, attend: Attend): tf
 const anglesOf = (rotary: RotaryTables): readonly VaryingAxes[] =>
   Object.values(rotary).flatMap(({ cos, sin }) => [cos, sin].map((tensor) => ({ tensor, axes: ['angles', null] })))
 
-const varyingOf = (input: RunnerInput, layout: 'prompts' | 'step'): readonly VaryingAxes[] => {
-  const rows = layout === 'step' ? 'rows' : null
-  const tokens = layout === 'step' ? 'rows' : 'tokens'
+const promptAxes = ({ ids, positions, biases, past, rotary, inverseTemperature, scored }: PrefillInput) => [
+  { tensor: ids, axes: ['tokens'] },
+  { tensor: positions, axes: ['tokens'] },
+  ...Object.values(biases).map((tensor) => ({
+    tensor,
+    axes: [null, null, 'tokens', past.length === 0 ? 'tokens' : 'cached + tokens'],
+  })),
+  ...past.flatMap(({ keys, values }) =>
+    [keys, values].map((tensor) => ({ tensor, axes: [null, null, 'cached', null] })),
+  ),
+  ...anglesOf(rotary),
+  ...(inverseTemperature === undefined ? [] : [{ tensor: inverseTemperature, axes: ['scored', null] }]),
+  { tensor: scored, axes: ['scored'] },
+]
+
+const stepAxes = ({ ids, positions, lanes, rotary, inverseTemperature }: GraphStepInput): readonly VaryingAxes[] => {
+  const all = lanes.map((_, i) => `rows${i}`).join(' + ')
   return [
-    { tensor: input.ids, axes: [tokens] },
-    { tensor: input.positions, axes: [tokens] },
-    ...Object.values(input.biases).map((tensor) => ({
-      tensor,
-      axes:
-        layout === 'step'
-          ? [rows, null, null, 'cached']
-          : [null, null, 'tokens', input.past.length === 0 ? 'tokens' : 'cached + tokens'],
-    })),
-    ...input.past.flatMap(({ keys, values }) =>
-      [keys, values].map((tensor) => ({ tensor, axes: [rows, null, 'cached', null] })),
-    ),
-    ...anglesOf(input.rotary),
-    ...(input.inverseTemperature === undefined
-      ? []
-      : [{ tensor: input.inverseTemperature, axes: [layout === 'step' ? 'rows' : 'scored', null] }]),
+    { tensor: ids, axes: [all] },
+    { tensor: positions, axes: [all] },
+    ...lanes.flatMap(({ rows, biases, past, self }, i): readonly VaryingAxes[] => {
+      const [own, cached] = [`rows${i}`, `cached${i}`]
+      return [
+        ...(rows === undefined ? [] : [{ tensor: rows, axes: [own] }]),
+        ...Object.values(biases).map((tensor) => ({ tensor, axes: [own, null, null, null, cached] })),
+        ...past.flatMap(({ keys, values }) =>
+          [keys, values].map((tensor) => ({ tensor, axes: [own, null, null, cached, null] })),
+        ),
+        { tensor: self, axes: [null, null, null, null, cached] },
+      ]
+    }),
+    ...anglesOf(rotary),
+    ...(inverseTemperature === undefined ? [] : [{ tensor: inverseTemperature, axes: [all, null] }]),
   ]
 }
 
 /** The compiled functions of one architecture. */
 export interface RunnerGraphs {
-  readonly prefill: Jitted<PrefillInput, RunnerOutput>
+  readonly prefill: Jitted<PrefillInput, PrefillOutput>
   /** Has one graph for each length T. */
-  readonly batch: Jitted<BatchInput, RunnerOutput>
-  readonly step: Jitted<GraphStepInput, RunnerOutput>
+  readonly batch: Jitted<BatchInput, PrefillOutput>
+  /** Has one graph for each number of lanes. */
+  readonly step: Jitted<GraphStepInput, StepOutput>
 }
 
 export const runnerGraphs = (config: DecoderConfig): RunnerGraphs => ({
   prefill: jit(
-    (input: PrefillInput): RunnerOutput => {
-      const { attend, added } = promptAttend(config, input)
+    (input: PrefillInput): PrefillOutput => {
+      const { attend, layers } = promptAttend(config, input, [1, input.ids.shape[0]!])
       const hidden = hiddenOf(config, input, attend)
       const last = tf.gather(hidden, input.scored as tf.Tensor1D) // [R] by contract
-      return { scores: scoresOf(config, input, last), added: tf.concat(added, 1) }
+      return { scores: scoresOf(config, input, last), layers }
     },
-    { varying: (input) => [...varyingOf(input, 'prompts'), { tensor: input.scored, axes: ['scored'] }] },
+    { varying: promptAxes },
   ),
   batch: jit(
-    (input: BatchInput): RunnerOutput => {
-      const { attend, added } = batchAttend(config, input)
+    (input: BatchInput): PrefillOutput => {
+      const { attend, layers } = promptAttend(config, input, input.ids.shape as [number, number]) // [P, T] by contract
       const flat = { ids: tf.reshape(input.ids, [-1]), positions: tf.reshape(input.positions, [-1]) }
       const hidden = hiddenOf(config, { ...input, ...flat }, attend)
       const last = tf.gather(hidden, input.scored as tf.Tensor1D) // [R] by contract
-      return { scores: scoresOf(config, input, last), added: tf.concat(added, 1) }
+      return { scores: scoresOf(config, input, last), layers }
     },
     {
       varying: ({ ids, positions, scored, rotary, inverseTemperature }) => [
@@ -244,11 +270,11 @@ export const runnerGraphs = (config: DecoderConfig): RunnerGraphs => ({
     },
   ),
   step: jit(
-    (input: GraphStepInput): RunnerOutput => {
+    (input: GraphStepInput): StepOutput => {
       const { attend, added } = stepAttend(config, input)
       const scores = scoresOf(config, input, hiddenOf(config, input, attend))
       return { scores, added: tf.concat(added, 1) }
     },
-    { varying: (input) => [...varyingOf(input, 'step'), { tensor: input.self, axes: [null, null, null, 'cached'] }] },
+    { varying: stepAxes },
   ),
 })

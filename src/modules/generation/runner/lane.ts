@@ -2,16 +2,13 @@
  * Rows that are decoded together. Their keys and values are in growing arrays, dense in rows,
  * updated in place between steps.
  */
+
 import type * as tf from '@tensorflow/tfjs-core'
-import { adoptTensor, type Bound } from '../../../engine/jit.js'
+import { adoptTensor } from '../../../engine/jit.js'
 import { MASKED } from '../../../engine/ops/attention.js'
-import { scope } from '../../../engine/scope.js'
 import type { DecoderConfig } from '../../transformer/config.js'
-import type { Params } from '../../transformer/params.js'
-import type { RotaryTables } from '../../transformer/rotaryTables.js'
-import { biasName, type GraphStepInput, type RunnerGraphs, type RunnerOutput } from './graphs.js'
-import type { KeyValues, Lane, LaneWeights, NextToken } from './modelRunner.js'
-import { nextTokens } from './nextTokens.js'
+import { biasName, type StepLane } from './graphs.js'
+import type { Lane } from './modelRunner.js'
 
 /** Smallest increment of the capacity, in positions. */
 const PLACES_STEP = 32
@@ -24,44 +21,37 @@ interface LayerArrays {
 /** The model-dependent parts of a lane. */
 export interface LaneModel {
   readonly config: DecoderConfig
-  readonly graphs: RunnerGraphs
-  /** Makes tables for positions below `length`. They belong to the enclosing scope. */
-  readonly rotary: (length: number) => RotaryTables
   /** The distinct windows of the model's layers. */
   readonly windows: readonly (number | null)[]
   /** Minimum number of rows that a step computes. */
   readonly leastRows: number
-  readonly weights: LaneWeights
 }
 
-/** The decoding step of a lane. */
-interface LaneStep {
-  readonly run: (input: GraphStepInput) => RunnerOutput
-  readonly release: () => void
-}
-
-const laneStep = ({ graphs, weights }: LaneModel): LaneStep => {
-  if (weights === 'fed') return { run: graphs.step, release: () => {} }
-  let bound: { readonly params: Params; readonly run: Bound<GraphStepInput, RunnerOutput> } | undefined
-  const release = (): void => {
-    bound?.run.release()
-    bound = undefined
-  }
-  const boundTo = (params: Params): Bound<GraphStepInput, RunnerOutput> => {
-    if (bound?.params === params) return bound.run
-    release()
-    bound = { params, run: graphs.step.bind(Object.values(params)) }
-    return bound.run
-  }
-  return { run: (input) => boundTo(input.params)(input), release }
+/** A lane as a decoding step uses it, by its dense rows instead of slots. */
+export interface LaneCache {
+  /** Returns the row of a slot. Throws RangeError for a slot that is not in use. */
+  readonly rowAt: (slot: number) => number
+  /** Number of cached positions of each row. */
+  readonly lengths: readonly number[]
+  /** Allocates positions for one more token of each row, in at least `rows` rows. */
+  readonly extend: (rows: number) => void
+  /** Number of positions of a row. */
+  readonly places: () => number
+  /** Makes the tensors of the first `rows` rows. They belong to the enclosing scope. */
+  readonly tensors: (rows: number) => Omit<StepLane, 'rows'>
+  /**
+   * Appends the keys and values of one token to rows. `places` are those of the tokens in `added`,
+   * `[N, L * 2 * K * H]`.
+   */
+  readonly append: (rows: readonly number[], places: readonly number[], added: Float32Array) => void
 }
 
 /**
- * Returns a capacity of at least `needed` that grows by at least a quarter, so that copying stays
+ * Returns a capacity of at least `needed` that grows by at least half, so that copying stays
  * linear in the final size.
  */
 const grown = (before: number, needed: number, step: number): number =>
-  needed <= before ? before : Math.ceil(Math.max(needed, before * 1.25) / step) * step
+  needed <= before ? before : Math.ceil(Math.max(needed, before * 1.5) / step) * step
 
 /**
  * Moves rows `[rows * heads, places, width]` apart in place, from the last one on, so that unread
@@ -73,10 +63,12 @@ const spread = (array: Float32Array, rows: number, places: { readonly from: numb
 }
 
 /** Makes an empty lane. Mutable: see `Lane`. */
-export const makeLane = (model: LaneModel): Lane => {
-  const { config, rotary, windows, leastRows } = model
+export const makeLane = ({
+  config,
+  windows,
+  leastRows,
+}: LaneModel): { readonly lane: Lane; readonly cache: LaneCache } => {
   const { keyValueHeads: heads, headSize: width } = config
-  const laneSteps = laneStep(model)
   const layers: LayerArrays[] = Array.from({ length: config.layers }, () => ({
     keys: new Float32Array(0),
     values: new Float32Array(0),
@@ -190,16 +182,16 @@ export const makeLane = (model: LaneModel): Lane => {
     return { length: to - from, layers: layers.map(({ keys, values }) => ({ keys: cut(keys), values: cut(values) })) }
   }
 
-  /** The mask of each window, `[S, C]`; cleared when rows or positions change. */
+  /** The mask of each window, for all rows; cleared when rows or positions change. */
   const biases = new Map<number | null, Float32Array>()
 
   /**
    * Makes a mask. A row attends to its own positions inside the window, and to the token of the
    * step at position 0.
    */
-  const makeBias = (window: number | null, rows: number): Float32Array => {
-    const bias = new Float32Array(rows * placeCapacity).fill(MASKED)
-    for (let row = 0; row < rows; row++) {
+  const makeBias = (window: number | null): Float32Array => {
+    const bias = new Float32Array(rowCapacity * placeCapacity).fill(MASKED)
+    for (let row = 0; row < rowCapacity; row++) {
       const [start, length] = [row * placeCapacity, lengths[row] ?? 0]
       bias[start] = 0
       bias.fill(0, start + 1 + (window === null ? 0 : Math.max(0, length + 1 - window)), start + 1 + length)
@@ -208,9 +200,9 @@ export const makeLane = (model: LaneModel): Lane => {
   }
 
   const biasOf = (window: number | null, rows: number): tf.Tensor => {
-    const known = biases.get(window) ?? makeBias(window, rows)
+    const known = biases.get(window) ?? makeBias(window)
     biases.set(window, known)
-    return adoptTensor(known, [rows, 1, 1, placeCapacity], 'float32')
+    return adoptTensor(known.subarray(0, rows * placeCapacity), [rows, 1, 1, 1, placeCapacity], 'float32')
   }
 
   /**
@@ -225,12 +217,11 @@ export const makeLane = (model: LaneModel): Lane => {
     }
   }
 
-  /** Appends one token's keys and values, `[S, L * 2 * K * H]`, to the given rows. */
-  const write = (rows: readonly number[], added: Float32Array): void => {
+  const append: LaneCache['append'] = (rows, places, added) => {
     const size = heads * width
     for (const [i, { keys, values }] of layers.entries()) {
-      for (const row of rows) {
-        const begin = (row * layers.length + i) * 2 * size
+      for (const [n, row] of rows.entries()) {
+        const begin = (places[n]! * layers.length + i) * 2 * size
         for (let head = 0; head < heads; head++) {
           const to = ((row * heads + head) * placeCapacity + 1 + lengths[row]!) * width
           const from = begin + head * width
@@ -247,46 +238,20 @@ export const makeLane = (model: LaneModel): Lane => {
     }
   }
 
-  const step: Lane['step'] = (params, given) => {
-    const rows = given.map(({ slot }) => rowAt(slot))
-    const count = Math.max(leastRows, lengths.length)
-    makeRoom(count, lengths.reduce((n, length) => Math.max(n, length), 0) + 2)
-    const [ids, inverse] = [new Int32Array(count), new Float32Array(count).fill(1)]
-    for (const [i, row] of rows.entries()) {
-      ids[row] = given[i]!.token
-      inverse[row] = given[i]!.inverseTemperature
+  const tensors: LaneCache['tensors'] = (rows) => {
+    const shape = [rows, heads, 1, placeCapacity, width]
+    const size = rows * heads * placeCapacity * width
+    return {
+      biases: Object.fromEntries(windows.map((window) => [biasName(window), biasOf(window, rows)])),
+      self: adoptTensor(freePlace, [1, 1, 1, 1, placeCapacity], 'float32'),
+      past: layers.map(({ keys, values }) => ({
+        keys: adoptTensor(keys.subarray(0, size), shape, 'float32'),
+        values: adoptTensor(values.subarray(0, size), shape, 'float32'),
+      })),
     }
-    const shape = [count, heads, placeCapacity, width]
-    const size = count * heads * placeCapacity * width
-    const tempered = inverse.some((x) => x !== 1)
-    const { scores, added } = scope(() => {
-      const result = laneSteps.run({
-        params,
-        rotary: rotary(placeCapacity),
-        ids: adoptTensor(ids, [count], 'int32'),
-        positions: adoptTensor(
-          Int32Array.from({ length: count }, (_, row) => lengths[row] ?? 0),
-          [count],
-          'int32',
-        ),
-        biases: Object.fromEntries(windows.map((window) => [biasName(window), biasOf(window, count)])),
-        self: adoptTensor(freePlace, [1, 1, 1, placeCapacity], 'float32'),
-        past: layers.map(({ keys, values }) => ({
-          keys: adoptTensor(keys.subarray(0, size), shape, 'float32'),
-          values: adoptTensor(values.subarray(0, size), shape, 'float32'),
-        })),
-        ...(tempered && { inverseTemperature: adoptTensor(inverse, [count, 1], 'float32') }),
-      })
-      return {
-        scores: nextTokens(result.scores, inverse),
-        added: result.added.dataSync() as Float32Array, // a float32 tensor
-      }
-    })
-    write(rows, added)
-    return rows.map((row): NextToken => scores[row]!)
   }
 
-  return {
+  const lane: Lane = {
     rows: () => lengths.length,
     bytes,
     bytesWith: (rows, length) =>
@@ -305,37 +270,11 @@ export const makeLane = (model: LaneModel): Lane => {
     remove,
     length: (slot) => lengths[rowAt(slot)]!,
     keyValues,
-    step,
     release: () => {
       for (const slot of [...slots]) remove(slot)
-      laneSteps.release()
     },
   }
-}
-
-/** Copies keys and values of T neighboring tokens from `[N, L * 2 * K * H]`. */
-export const keyValuesOf = (
-  added: Float32Array,
-  { layers, heads, width }: { readonly layers: number; readonly heads: number; readonly width: number },
-  { start, length }: { readonly start: number; readonly length: number },
-): KeyValues => {
-  const stride = layers * 2 * heads * width
-  const part = (offset: number): Float32Array => {
-    const to = new Float32Array(heads * length * width)
-    for (let t = 0; t < length; t++) {
-      for (let head = 0; head < heads; head++) {
-        const from = (start + t) * stride + offset + head * width
-        const place = (head * length + t) * width
-        for (let k = 0; k < width; k++) to[place + k] = added[from + k]!
-      }
-    }
-    return to
-  }
-  return {
-    length,
-    layers: Array.from({ length: layers }, (_, i) => ({
-      keys: part(2 * i * heads * width),
-      values: part((2 * i + 1) * heads * width),
-    })),
-  }
+  const extend: LaneCache['extend'] = (rows) =>
+    makeRoom(Math.max(rows, lengths.length), lengths.reduce((n, length) => Math.max(n, length), 0) + 2)
+  return { lane, cache: { rowAt, lengths, extend, places: () => placeCapacity, tensors, append } }
 }

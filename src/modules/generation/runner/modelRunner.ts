@@ -68,7 +68,7 @@ export interface StepRow {
   readonly inverseTemperature: number
 }
 
-/** Rows that are decoded together, each in a slot. Mutable. */
+/** Rows of similar length, each in a slot, with their keys and values. Mutable. */
 export interface Lane {
   /** Number of slots in use. */
   readonly rows: () => number
@@ -88,18 +88,44 @@ export interface Lane {
   readonly length: (slot: number) => number
   /** Copies positions `from` to `to`. */
   readonly keyValues: (slot: number, from: number, to: number) => KeyValues
-  /** Runs one decoding step for the given rows, in order. Other rows of the lane stay unchanged. */
-  readonly step: (params: Params, rows: readonly StepRow[]) => readonly NextToken[]
+  readonly release: () => void
+}
+
+/** Rows of one lane in a decoding step. */
+interface LaneRows {
+  readonly lane: Lane
+  /** At least one. */
+  readonly rows: readonly StepRow[]
+}
+
+/**
+ * Weights in decoding steps. `fed`: every step receives the weights, which may change between
+ * steps. `constant`: the weights are compiled into the step, which speeds up onnxruntime's matrix
+ * products. Compilation takes the time of about 50 steps and a second copy of the weights whenever
+ * they change, until `release`.
+ */
+export type StepWeights = 'fed' | 'constant'
+
+/** Decoding steps of one model. Mutable. */
+export interface Decoding {
+  /**
+   * Runs one decoding step for rows of any lanes of the runner. Returns their scores in order:
+   * lane by lane, and the rows of a lane as given. Other rows of the lanes stay unchanged.
+   */
+  readonly step: (params: Params, parts: readonly LaneRows[]) => readonly NextToken[]
+  /** Frees graphs with compiled weights. */
   readonly release: () => void
 }
 
 /**
- * Weights in decoding steps of a lane. `fed`: every step receives the weights, which may change
- * between steps. `constant`: the weights are compiled into the step, which speeds up onnxruntime's
- * matrix products. Compilation takes the time of about 50 steps and a second copy of the weights
- * whenever they change, until the lane is released.
+ * Dependence of a row's last digits on the rest of the batch. `free`: prompts are computed
+ * together, and a single row uses a faster kernel. `alike`: the same kernels run in the same order
+ * in any batch, so equal requests give equal tokens. Log-probabilities are then equal bit for bit
+ * if all widths are multiples of 4 and onnxruntime divides products among threads in the same way
+ * (it did at widths of 16 to 512 with one and two threads). At other widths log-probabilities
+ * differ by rounding, at most 3.4e-7 as measured.
  */
-export type LaneWeights = 'fed' | 'constant'
+export type Rounding = 'free' | 'alike'
 
 /** A model that can be decoded. All calls are synchronous and run one or a few compiled graphs. */
 export interface ModelRunner {
@@ -112,8 +138,10 @@ export interface ModelRunner {
    * items.
    */
   readonly prefill: (params: Params, items: readonly PrefillItem[]) => readonly PrefillResult[]
-  /** Default `fed`. */
-  readonly makeLane: (weights?: LaneWeights) => Lane
+  readonly makeLane: () => Lane
+  readonly makeDecoding: (weights: StepWeights) => Decoding
+  /** The weights of steps that serve requests until other weights are loaded. */
+  readonly servedWeights: StepWeights
   /** Frees compiled graphs. */
   readonly release: () => void
 }
