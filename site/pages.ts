@@ -31,7 +31,15 @@ export const SECTIONS: readonly Section[] = [
     title: 'Models and training',
     sources: guide(
       ...['21-models', '22-adapters-and-memory', '23-history-and-templates', '24-tokenizers', '25-learners'],
-      ...['26-replay-buffers', '27-async', '28-workers', '29-browser', '30-tracking', '31-benchmarks'],
+      ...[
+        '26-replay-buffers',
+        '27-async',
+        '28-workers',
+        '29-browser',
+        '39-accelerators',
+        '30-tracking',
+        '31-benchmarks',
+      ],
     ),
   },
   { title: 'Servers', sources: guide('32-serving', '33-servers', '34-tinker', '35-launching-jobs') },

@@ -10,8 +10,8 @@ import { flatten, formatShape, type Tree, type TreeShape, unflatten } from '../c
 import type { RecordingBackend, Traced } from './onnxruntime/backend.js'
 import type { Graph } from './onnxruntime/graph.js'
 import type { GraphMemory } from './onnxruntime/graphMemory.js'
-import type { OnnxTensor } from './onnxruntime/library.js'
-import type { CompiledGraph } from './onnxruntime/runtime.js'
+import { isOnDevice } from './onnxruntime/library.js'
+import type { CompiledGraph, ResultPlace } from './onnxruntime/runtime.js'
 import { type AxisNames, axisNames, recordingShapes, unify } from './onnxruntime/symbolic.js'
 import { activeRecordingBackend } from './register.js'
 import { scope } from './scope.js'
@@ -67,7 +67,7 @@ export interface Jitted<A, B> {
   readonly compiles: () => number
 }
 
-const NO_GRAPH: readonly OnnxTensor[] = []
+const NO_GRAPH: ReturnType<CompiledGraph['run']> = []
 
 /** Parameters that are constants, by their index among the leaves of the arguments. */
 const NOTHING_BOUND: ReadonlyMap<number, tf.Tensor> = new Map()
@@ -99,6 +99,11 @@ export interface JitOptions<A> {
    * Memory of a graph between runs. Default `automatic`: kept if that is faster and memory allows.
    */
   readonly memory?: GraphMemory
+  /**
+   * The place of results on a backend that computes on a device: host memory, to be read, or the
+   * device, for the next call. Default `host`.
+   */
+  readonly results?: ResultPlace
 }
 
 /** Leaves of one call with the names of their varying axes. */
@@ -125,7 +130,7 @@ const checkPassedThrough = (first: Traced, second: Traced, given: readonly (read
 
 const compileEntry = <A, B>(
   backend: RecordingBackend,
-  { f, memory }: { readonly f: (input: A) => B; readonly memory: GraphMemory },
+  { f, ...kept }: { readonly f: (input: A) => B; readonly memory: GraphMemory; readonly results: ResultPlace },
   { shape, leaves, axes }: Arguments,
 ): Entry => {
   let resultShape: TreeShape | undefined
@@ -169,7 +174,7 @@ const compileEntry = <A, B>(
         return tensor === undefined ? [] : [[graph.feeds[i]!, backend.arrayOf(tensor)] as const]
       }),
     )
-    return backend.compile(graph, { memory, values, ...(open && { open }), recordAgain })
+    return backend.compile(graph, { ...kept, values, ...(open && { open }), recordAgain })
   }
   let plain: CompiledGraph | undefined
   return {
@@ -198,15 +203,15 @@ interface Runnable {
 
 const runEntry = (entry: Entry, { compiled, bound }: Runnable, leaves: readonly tf.Tensor[]): Tree<tf.Tensor> => {
   const { backend, traced } = entry
-  const feeds = traced.feedParameters.flatMap((i) =>
-    bound.has(i) ? [] : [{ data: backend.arrayOf(leaves[i]!), shape: leaves[i]!.shape }],
-  )
+  const feeds = traced.feedParameters.flatMap((i) => (bound.has(i) ? [] : [backend.feedOf(leaves[i]!)]))
   const results = compiled?.run(feeds) ?? NO_GRAPH
   const outputs = traced.outputs.map((output) => {
     switch (output._tag) {
       case 'Computed': {
-        const { data, dims } = results[output.index]!
-        return backend.adopt(data, dims, output.dtype)
+        const result = results[output.index]!
+        return isOnDevice(result)
+          ? backend.adoptResident(result, output.dtype)
+          : backend.adopt(result.data, result.dims, output.dtype)
       }
       case 'Parameter':
         return entry.sizes === 'vary'
@@ -273,7 +278,7 @@ const MOVED = 'jit: a tensor that is bound is not among the arguments, where it 
  * withWeights({ x: tf.tensor2d([[3, 4]]), w }).dataSync() // [10]
  */
 export const jit = <A, B>(f: (input: A) => B, options: JitOptions<A> = {}): Jitted<A, B> => {
-  const { cacheSize = 32, cacheBytes = 256 * 2 ** 20, varying, memory = 'automatic' } = options
+  const { cacheSize = 32, cacheBytes = 256 * 2 ** 20, varying, memory = 'automatic', results = 'host' } = options
   if (!(cacheSize >= 1)) throw new RangeError(`jit: cacheSize must be at least 1, got ${cacheSize}`)
   const entries = new Map<string, Entry>()
   let compiles = 0
@@ -298,7 +303,7 @@ export const jit = <A, B>(f: (input: A) => B, options: JitOptions<A> = {}): Jitt
     }
     entries.delete(key) // of another backend
     known?.release()
-    const entry = compileEntry(backend, { f, memory }, given)
+    const entry = compileEntry(backend, { f, memory, results }, given)
     compiles++
     entries.set(key, entry)
     dropOldest()

@@ -1,6 +1,6 @@
 /** Registers the backend and its kernels with tfjs. */
 import * as tf from '@tensorflow/tfjs-core'
-import { defaultThreads, machineMemory, nextTurn } from '../live/host.js'
+import { defaultThreads, environmentVariable, machineMemory, nextTurn } from '../live/host.js'
 import { BACKEND_NAME, makeRecordingBackend, type RecordingBackend } from './onnxruntime/backend.js'
 import { loadOnnxRuntime } from './onnxruntime/binding.js'
 import { runOnCpu } from './onnxruntime/fallback.js'
@@ -29,7 +29,7 @@ import {
   numberAttribute,
   type RuleTable,
 } from './onnxruntime/rule.js'
-import { makeRuntime, type RuntimeOptions } from './onnxruntime/runtime.js'
+import { DEVICES, type Device, makeRuntime, type RuntimeOptions } from './onnxruntime/runtime.js'
 import { copyArray } from './onnxruntime/storage.js'
 
 /** Every kernel that is recorded as ONNX operations. */
@@ -127,11 +127,21 @@ const RECORDING = new WeakMap<tf.KernelBackend, RecordingBackend>()
 /** Returns the recording side of tfjs's current backend; undefined if that is another backend. */
 export const activeRecordingBackend = (): RecordingBackend | undefined => RECORDING.get(tf.backend())
 
+/** Returns the device in TANDEM_DEVICE. Errors: throws RangeError for an unknown name. */
+const deviceFromEnvironment = (): Device | undefined => {
+  const name = environmentVariable('TANDEM_DEVICE')
+  if (name === undefined || name === '') return undefined
+  const device = DEVICES.find((known) => known === name)
+  if (device === undefined) throw new RangeError(`TANDEM_DEVICE is '${name}'; expected ${DEVICES.join(' or ')}`)
+  return device
+}
+
 /**
- * Returns the default options. Threads: 2, or the number of cores if lower; in a cross-origin
- * isolated page up to 4, in any other page 1.
+ * Returns the default options. Device: the value of TANDEM_DEVICE, or `cpu`. Threads: 2, or the
+ * number of cores if lower; in a cross-origin isolated page up to 4, in any other page 1.
  */
 export const defaultRuntimeOptions = (): RuntimeOptions => ({
+  device: deviceFromEnvironment() ?? 'cpu',
   threads: defaultThreads(),
   spinning: 'on',
   cacheSize: 128,

@@ -158,6 +158,11 @@ const withoutHandlers = async (f: () => Promise<unknown>): Promise<void> => {
   }
 }
 
+/** Computes a number, because onnxruntime looks for a GPU only when it compiles its first graph. */
+const requireDevice = (): void => {
+  tf.tidy(() => tf.exp(tf.scalar(1)).dataSync())
+}
+
 const activate = async (candidate: Rank, options: LoadOptions): Promise<void> => {
   const guarded = candidate.backend === 'wasm' ? withoutHandlers : (f: () => Promise<void>) => f()
   await guarded(async () => {
@@ -166,6 +171,7 @@ const activate = async (candidate: Rank, options: LoadOptions): Promise<void> =>
     await tf.ready()
   })
   if (candidate.needs === 'gpu' && !usesGpu()) throw new Error('loads, but finds no GPU')
+  if (options.device === 'webgpu') requireDevice()
 }
 
 const problemOf = (error: unknown): string =>
@@ -176,13 +182,15 @@ const problemOf = (error: unknown): string =>
  * options do not need it: the first tensor operation starts onnxruntime.
  *
  * Errors   rejects with NoBackend, with the reason why each candidate did not load; a backend that
- *          is requested by name is never replaced by another one. Rejects with RangeError if
- *          TANDEM_BACKEND is not a backend, or if `packageName` does not provide the requested one.
+ *          is requested by name or by a device is never replaced by another one; without a GPU,
+ *          the device `webgpu` is refused. Rejects with RangeError if TANDEM_BACKEND is not a
+ *          backend, or if `packageName` does not provide the requested one.
  * Effects  sets the process-wide backend of tfjs. `threads` applies to onnxruntime, and to
  *          TensorFlow through the variable TF_NUM_INTRAOP_THREADS, unless that is already set.
  */
 export const selectBackend = async (options: SelectOptions = {}): Promise<SelectedBackend> => {
-  const { backend: wanted = backendFromEnvironment(), packageName: wantedPackage, ...runtime } = options
+  const { backend: named, packageName: wantedPackage, ...runtime } = options
+  const wanted = named ?? (runtime.device === undefined ? backendFromEnvironment() : 'onnxruntime')
   const attempts: BackendAttempt[] = []
   for (const candidate of candidatesFor(wanted, wantedPackage)) {
     const { backend, packageName } = candidate

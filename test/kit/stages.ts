@@ -7,6 +7,7 @@ export const LONG_STAGE = [
   'test/live/sandbox/escapes.test.ts',
   'test/engine/defaultBackend.test.ts',
   'test/engine/select.test.ts',
+  'test/engine/webGpu.test.ts',
   'test/envs/rewards/codeTests.test.ts',
   'test/envs/tools/mcpStdio.test.ts',
   'test/run/kills.test.ts',

@@ -237,21 +237,25 @@ export const stepPieces = <S, R, K extends string, X, M extends MeasuredLoss>(
   const gradients = stepGradients(config, stepCase.loss, recompute)
   const count = compiledCount(stepCase, config)
   const chooser = stepCase.choice && makeChooser(config, stepCase.choice)
-  const add = jit(({ a, b }: { readonly a: NamedTensors; readonly b: NamedTensors }) =>
-    mapNamed(a, (x, y) => tf.add(x!, y!), b),
+  const add = jit(
+    ({ a, b }: { readonly a: NamedTensors; readonly b: NamedTensors }) => mapNamed(a, (x, y) => tf.add(x!, y!), b),
+    { results: 'device' },
   )
   const learn = ({ state, grads, learningRate }: LearnInput<S>): LearnOutput<S> => {
     const clipped = clipByGlobalNorm(grads, maxGradNorm)
     const next = optimizer.update(clipped.grads, state.optimizer, state.params, learningRate)
     return { state: { params: next.params, optimizer: next.state }, norm: clipped.norm }
   }
-  const compiledLearn = jit(learn, { memory: recompute === 'none' ? 'automatic' : 'returned' })
+  const compiledLearn = jit(learn, { memory: recompute === 'none' ? 'automatic' : 'returned', results: 'device' })
   /** Forward pass, backward pass and optimizer in one graph, so that gradients never leave it. */
-  const compiledWhole = jit((input: Omit<GradInput<K>, 'params'> & Omit<LearnInput<S>, 'grads'>) => {
-    const { state, learningRate, ...rows } = input
-    const { grads, ...part } = wholeGradients(config, stepCase.loss)({ ...rows, params: state.params })
-    return { part, ...learn({ state, learningRate, grads }) }
-  })
+  const compiledWhole = jit(
+    (input: Omit<GradInput<K>, 'params'> & Omit<LearnInput<S>, 'grads'>) => {
+      const { state, learningRate, ...rows } = input
+      const { grads, ...part } = wholeGradients(config, stepCase.loss)({ ...rows, params: state.params })
+      return { part, ...learn({ state, learningRate, grads }) }
+    },
+    { results: 'device' },
+  )
   const tensorsOf = (rows: StepTokenRows<K>): Omit<RowTensors<K>, 'counts'> => tensorsOfRows(rows, config)
 
   const countPart = (params: NamedTensors, rows: StepTokenRows<K>): number =>

@@ -11,11 +11,12 @@
  */
 import * as tf from '@tensorflow/tfjs-core'
 import { folded } from './folding.js'
-import { collect, type Graph, makeOperation, sameShape, sizeOf, type Value } from './graph.js'
-import type { OnnxArray, OnnxType } from './library.js'
+import { collect, type Graph, isUncomputed, makeOperation, sameShape, sizeOf, type Value } from './graph.js'
+import type { DeviceTensor, OnnxArray, OnnxType } from './library.js'
 import { type Origin, originOf } from './origin.js'
+import { makeResidents } from './residents.js'
 import type { EmitOptions, Emitter, KernelInputs } from './rule.js'
-import type { EngineStats, Runtime } from './runtime.js'
+import type { EngineStats, Feed, Runtime } from './runtime.js'
 import { copyArray, leaf, onnxType, type StorageSlot } from './storage.js'
 
 export const BACKEND_NAME = 'onnxruntime'
@@ -57,13 +58,17 @@ export interface RecordingBackend {
     f: (inputs: readonly tf.Tensor[]) => readonly tf.Tensor[],
   ) => Traced
   readonly compile: Runtime['compile']
-  /** Returns the data of a tensor, computing it if necessary. */
+  /** Returns the data of a tensor, computing or copying it from the device if necessary. */
   readonly arrayOf: (tensor: tf.TensorInfo) => OnnxArray
+  /** Returns a tensor as a feed: left on the device if it is there. */
+  readonly feedOf: (tensor: tf.TensorInfo) => Feed
   /**
    * Creates a tensor over an array without copying it. The array must not change while the tensor
    * is alive.
    */
   readonly adopt: (data: OnnxArray, shape: readonly number[], dtype: tf.DataType) => tf.Tensor
+  /** Creates a tensor of a result on the device. The last tensor that uses the result frees it. */
+  readonly adoptResident: (resident: DeviceTensor, dtype: tf.DataType) => tf.Tensor
   readonly makeInfo: (value: Value, dtype?: tf.DataType) => tf.TensorInfo
   /** Creates another handle on the same data, for tfjs's Identity and Reshape. */
   readonly shareData: (info: tf.TensorInfo, shape: readonly number[]) => tf.TensorInfo
@@ -78,6 +83,37 @@ const requireOnnxType = (dtype: tf.DataType): OnnxType => {
   return type
 }
 
+const residentValue = (
+  resident: DeviceTensor,
+  { type, trace }: { readonly type: OnnxType; readonly trace: number },
+): Value => ({ shape: resident.dims, type, isConstant: false, trace, operation: null, data: null, resident })
+
+/** Throws RangeError unless an array has as many elements as its shape. */
+const checkSize = (data: OnnxArray, shape: readonly number[]): void => {
+  if (data.length === sizeOf(shape)) return
+  throw new RangeError(`adopt: ${data.length} elements given, shape [${shape.join()}] needs ${sizeOf(shape)}`)
+}
+
+/** Returns a slot as a feed of this shape. It stays on the device unless it must be reshaped. */
+const feedFrom = (slot: StorageSlot, shape: readonly number[], dataOf: (slot: StorageSlot) => OnnxArray): Feed => {
+  const resident = slot.content._tag === 'Numeric' ? slot.content.value.resident : undefined
+  return { data: resident !== undefined && sameShape(resident.dims, shape) ? resident : dataOf(slot), shape }
+}
+
+/** The parts of tfjs's interface that do not depend on the state. */
+const FIXED_PARTS = {
+  timerAvailable: () => true,
+  memory: () => ({ unreliable: false }),
+  floatPrecision: () => 32,
+  epsilon: () => 1e-7,
+  readToGPU: () => {
+    throw new Error('onnxruntime backend: tensors are in main memory; readToGPU is not available')
+  },
+  createTensorFromGPUData: () => {
+    throw new Error('onnxruntime backend: tensors are in main memory; createTensorFromGPUData is not available')
+  },
+} as const satisfies Partial<tf.KernelBackend>
+
 /**
  * Creates the backend over a runtime. `breathe` lets the event loop turn once. Register
  * `kernelBackend` with tfjs under `BACKEND_NAME`.
@@ -88,6 +124,7 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
   let recorded = 0
   let origin: (() => Origin) | null = null
   const pending = new Set<StorageSlot>()
+  const residents = makeResidents()
 
   const slotOf = (dataId: object): StorageSlot => storage.get(dataId)
 
@@ -102,7 +139,8 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
   const addSlot = (slot: StorageSlot): tf.DataId => {
     const dataId = {}
     storage.set(dataId, slot)
-    if (currentTrace === 0 && slot.content._tag === 'Numeric' && slot.content.value.data === null) pending.add(slot)
+    if (currentTrace === 0 && slot.content._tag === 'Numeric' && isUncomputed(slot.content.value)) pending.add(slot)
+    residents.add(slot)
     return dataId
   }
 
@@ -111,10 +149,12 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
     pending.clear()
     recorded = 0
     runtime.compute(slots.map(numeric))
+    residents.free()
   }
 
   const dataOf = (slot: StorageSlot): OnnxArray => {
     const value = numeric(slot)
+    if (value.data === null && value.resident !== undefined) value.data = runtime.download(value.resident, value.type)
     if (value.data === null) {
       if (value.trace !== 0) {
         throw new Error('a value was read inside a compiled function; read the results of the call instead')
@@ -149,15 +189,17 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
     if (!force && slot.references > 0) return false
     pending.delete(slot)
     storage.delete(dataId)
+    residents.drop(slot)
+    if (pending.size === 0) residents.free()
     return true
   }
 
   const kernelBackend: tf.KernelBackend = {
+    ...FIXED_PARTS,
     refCount: (dataId) => (storage.has(dataId) ? slotOf(dataId).references : 0),
     incRef: (dataId) => {
       slotOf(dataId).references++
     },
-    timerAvailable: () => true,
     time: async (f) => {
       flush()
       const start = performance.now()
@@ -170,28 +212,20 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
     read: async (dataId) => {
       const slot = slotOf(dataId)
       if (slot.content._tag === 'Opaque') return slot.content.values
-      if (slot.content.value.data === null && slot.content.value.trace === 0) await breathe()
+      if (isUncomputed(slot.content.value) && slot.content.value.trace === 0) await breathe()
       return dataOf(slot) as tf.TypedArray // int64 never gets a slot
     },
     readSync,
-    readToGPU: () => {
-      throw new Error('onnxruntime backend: tensors are in main memory; readToGPU is not available')
-    },
-    createTensorFromGPUData: () => {
-      throw new Error('onnxruntime backend: tensors are in main memory; createTensorFromGPUData is not available')
-    },
     numDataIds: () => storage.numDataIds(),
     disposeData,
     write: (values, shape, dtype) => addSlot({ content: put(values, dtype, shape), dtype, references: 1 }),
     move: (dataId, values, shape, dtype, references) => {
       storage.set(dataId, { content: put(values, dtype, shape), dtype, references })
     },
-    memory: () => ({ unreliable: false }),
-    floatPrecision: () => 32,
-    epsilon: () => 1e-7,
     dispose: () => {
       pending.clear()
       recorded = 0
+      residents.release()
       storage = makeStorage() // tfjs uses the same backend again when it restarts: no earlier data may be visible
       runtime.release()
     },
@@ -240,6 +274,9 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
     return info
   }
 
+  const tensorOf = (value: Value, dtype: tf.DataType): tf.Tensor =>
+    tf.engine().makeTensorFromDataId(makeInfo(value, dtype).dataId, [...value.shape], dtype)
+
   const trace: RecordingBackend['trace'] = (parameters, f) => {
     if (currentTrace !== 0) throw new Error('onnxruntime backend: traces do not nest')
     const types = parameters.map(({ dtype }) => requireOnnxType(dtype)) // may throw: before the trace begins
@@ -254,10 +291,7 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
         data: null,
       }),
     )
-    const inputs = values.map((value, i) => {
-      const { dataId } = makeInfo(value, parameters[i]!.dtype)
-      return tf.engine().makeTensorFromDataId(dataId, [...value.shape], parameters[i]!.dtype)
-    })
+    const inputs = values.map((value, i) => tensorOf(value, parameters[i]!.dtype))
     try {
       let traced: Traced | undefined
       tf.tidy(() => {
@@ -307,12 +341,13 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
     compile: runtime.compile,
     arrayOf: (tensor) => dataOf(slotOf(tensor.dataId)),
     adopt: (data, shape, dtype) => {
-      const type = requireOnnxType(dtype)
-      if (data.length !== sizeOf(shape)) {
-        throw new RangeError(`adopt: ${data.length} elements given, shape [${shape.join()}] needs ${sizeOf(shape)}`)
-      }
-      const { dataId } = makeInfo(makeLeaf(data, shape, type), dtype)
-      return tf.engine().makeTensorFromDataId(dataId, [...shape], dtype)
+      checkSize(data, shape)
+      return tensorOf(makeLeaf(data, shape, requireOnnxType(dtype)), dtype)
+    },
+    feedOf: (tensor) => feedFrom(slotOf(tensor.dataId), tensor.shape, dataOf),
+    adoptResident: (resident, dtype) => {
+      const value = residentValue(resident, { type: requireOnnxType(dtype), trace: currentTrace })
+      return tensorOf(value, dtype)
     },
     makeInfo,
     shareData: (info, shape) => {

@@ -7,7 +7,7 @@
  */
 
 import { type MessageWriter, protobufWriter } from '../../core/protobuf.js'
-import type { OnnxArray, OnnxType } from './library.js'
+import type { DeviceTensor, OnnxArray, OnnxType } from './library.js'
 import { type Origin, operationName } from './origin.js'
 
 export type Attribute =
@@ -40,9 +40,9 @@ export interface OutputSpec {
 }
 
 /**
- * A tensor that exists or can be computed. Exactly one holds: `data` is present (given, or computed
- * by a run), or `operation` computes it, or it is a parameter of the function being traced and has
- * neither.
+ * A tensor that exists or can be computed. It has `data` (given, or computed by a run), or is
+ * `resident` in the memory of a GPU, or `operation` computes it. A parameter of the function being
+ * traced has none of them.
  */
 export interface Value extends OutputSpec {
   /** True if it is written into the model as an initializer instead of being fed. */
@@ -51,7 +51,11 @@ export interface Value extends OutputSpec {
   readonly trace: number
   operation: Operation | null
   data: OnnxArray | null
+  readonly resident?: DeviceTensor
 }
+
+/** Returns true for a value that a run must compute. */
+export const isUncomputed = ({ data, resident }: Value): boolean => data === null && resident === undefined
 
 export const sizeOf = (shape: readonly number[]): number => shape.reduce((product, n) => product * n, 1)
 

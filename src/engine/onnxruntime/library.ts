@@ -31,6 +31,17 @@ export interface OnnxTensor {
   readonly dims: readonly number[]
 }
 
+/** A tensor in the memory of a GPU, which sessions pass to one another without copies. */
+export interface DeviceTensor {
+  readonly location: 'gpu-buffer'
+  readonly dims: readonly number[]
+  /** Frees the memory. */
+  readonly dispose: () => void
+}
+
+export const isOnDevice = (tensor: OnnxTensor | DeviceTensor): tensor is DeviceTensor =>
+  'location' in tensor && tensor.location === 'gpu-buffer'
+
 export interface SessionOptions {
   readonly intraOpNumThreads: number
   readonly graphOptimizationLevel: 'disabled' | 'basic' | 'extended' | 'all'
@@ -38,6 +49,9 @@ export interface SessionOptions {
   readonly enableMemPattern: boolean
   readonly enableCpuMemArena: boolean
   readonly logSeverityLevel: number
+  readonly executionProviders?: readonly string[]
+  /** The outputs that stay on the device. */
+  readonly preferredOutputLocation?: Readonly<Record<string, 'gpu-buffer'>>
   readonly enableProfiling?: boolean
   readonly profileFilePrefix?: string
   readonly extra?: Readonly<Record<string, unknown>>
@@ -47,10 +61,10 @@ export interface SessionOptions {
 export interface OnnxSession {
   /** Blocks until the outputs named by `fetches` are computed. */
   readonly run: (
-    feeds: Readonly<Record<string, OnnxTensor>>,
+    feeds: Readonly<Record<string, OnnxTensor | DeviceTensor>>,
     fetches: Readonly<Record<string, null>>,
     options: Readonly<Record<string, never>>,
-  ) => Readonly<Record<string, OnnxTensor>>
+  ) => Readonly<Record<string, OnnxTensor | DeviceTensor>>
   readonly endProfiling: () => void
   readonly dispose: () => void
 }

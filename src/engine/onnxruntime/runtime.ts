@@ -2,19 +2,38 @@
 
 import {
   collect,
+  type EncodedModel,
   encodeModel,
   type FeedValues,
   type Graph,
   graphKey,
+  isUncomputed,
+  makeOperation,
   type OpenShapes,
   sizeOf,
   type Value,
 } from './graph.js'
 import { type GraphMemory, keepsMemory, keptBytes, runBytes } from './graphMemory.js'
-import { makeArray, type OnnxArray, type OnnxRuntime, type OnnxSession, type OnnxTensor } from './library.js'
+import {
+  type DeviceTensor,
+  isOnDevice,
+  makeArray,
+  type OnnxArray,
+  type OnnxRuntime,
+  type OnnxSession,
+  type OnnxTensor,
+  type OnnxType,
+  type SessionOptions,
+} from './library.js'
 import { kernelError, type StackMode, withoutTensors } from './origin.js'
+import { forWebGpu } from './webGpu.js'
 
 export interface RuntimeOptions {
+  /**
+   * The device that computes graphs. `webgpu` is a GPU, through Vulkan, Metal or Direct3D 12, with
+   * the library that comes with onnxruntime-node. Default: the value of TANDEM_DEVICE, or `cpu`.
+   */
+  readonly device: Device
   /** The number of threads inside one operation. Default 2, or 1 on a machine with one core. */
   readonly threads: number
   /**
@@ -37,6 +56,11 @@ export interface RuntimeOptions {
   /** Default `on`: errors include the location where the failing operation was recorded. */
   readonly stacks: StackMode
 }
+
+/** Devices of onnxruntime. */
+export const DEVICES = ['cpu', 'webgpu'] as const
+
+export type Device = (typeof DEVICES)[number]
 
 /** The extent to which onnxruntime rewrites a graph before it runs it. */
 type OptimizationLevel = 'disabled' | 'basic' | 'extended' | 'all'
@@ -62,15 +86,15 @@ export interface EngineStats {
   readonly bytesOut: number
 }
 
-/** The data of one feed of a graph. */
-interface Feed {
-  readonly data: OnnxArray
+/** The data of one feed of a graph, in host memory or on the device. */
+export interface Feed {
+  readonly data: OnnxArray | DeviceTensor
   readonly shape: readonly number[]
 }
 
 /** A graph that is ready to run. */
 export interface CompiledGraph {
-  readonly run: (feeds: readonly Feed[]) => readonly OnnxTensor[]
+  readonly run: (feeds: readonly Feed[]) => readonly (OnnxTensor | DeviceTensor)[]
   /** Approximate bytes of the graph, without the memory of its values. */
   readonly ownBytes: number
   readonly release: () => void
@@ -91,7 +115,12 @@ interface CompileOptions {
    * the others.
    */
   readonly values?: FeedValues
+  /** The place of results if graphs are computed on a device. Default `host`. */
+  readonly results?: ResultPlace
 }
+
+/** `device` leaves results in the memory of the GPU until they are read. */
+export type ResultPlace = 'host' | 'device'
 
 interface MemoryPlan {
   readonly mode: 'kept' | 'returned'
@@ -106,6 +135,8 @@ export interface Runtime {
   readonly compile: (graph: Graph, options?: CompileOptions) => CompiledGraph
   /** Computes every value of `roots` that has no data yet. */
   readonly compute: (roots: readonly Value[]) => void
+  /** Copies a tensor from the device. */
+  readonly download: (tensor: DeviceTensor, type: OnnxType) => OnnxArray
   readonly countFallback: (kernel: string) => void
   readonly stats: () => EngineStats
   readonly release: () => void
@@ -132,8 +163,47 @@ const keptRecord = (graph: Graph): (() => Parameters<typeof kernelError>[0]) => 
 /** The measured number of bytes that onnxruntime keeps per operation of a graph. */
 const OPERATION_BYTES = 8192
 
-const byteLength = (arrays: readonly { readonly data: OnnxArray }[]): number =>
-  arrays.reduce((sum, { data }) => sum + data.byteLength, 0)
+/** Bytes that cross the border of onnxruntime. Tensors on a device do not. */
+const byteLength = (arrays: readonly (OnnxArray | DeviceTensor)[]): number =>
+  arrays.reduce((sum, array) => sum + (ArrayBuffer.isView(array) ? array.byteLength : 0), 0)
+
+/**
+ * Returns the results that stay on the device. Small ones are copied to host memory at once: they
+ * are mostly read.
+ */
+const residents = ({ roots }: Graph, names: readonly string[]): Readonly<Record<string, 'gpu-buffer'>> =>
+  Object.fromEntries(roots.flatMap(({ shape }, i) => (sizeOf(shape) >= 1024 ? [[names[i]!, 'gpu-buffer']] : [])))
+
+interface SessionPlan extends Pick<CompileOptions, 'open' | 'results'> {
+  readonly mode: MemoryPlan['mode']
+}
+
+const sessionOptions = (
+  { threads, optimization, device, spinning }: RuntimeOptions,
+  graph: Graph,
+  { open, mode, results = 'host', rootNames }: SessionPlan & Pick<EncodedModel, 'rootNames'>,
+): SessionOptions => {
+  const shapes = open === undefined ? 'fixed' : 'open'
+  return {
+    intraOpNumThreads: shapes === 'fixed' && graphCost(graph) === 'small' ? 1 : threads,
+    enableMemPattern: shapes === 'fixed' && mode === 'kept', // one pattern is kept for each combination of sizes
+    enableCpuMemArena: mode === 'kept',
+    graphOptimizationLevel: optimization,
+    executionMode: 'sequential',
+    logSeverityLevel: 4, // errors are thrown, so they need not be printed as well
+    ...(device === 'webgpu' && {
+      executionProviders: ['webgpu'],
+      ...(results === 'device' && { preferredOutputLocation: residents(graph, rootNames) }),
+    }),
+    extra: { session: { intra_op: { allow_spinning: spinning === 'on' ? '1' : '0' } } },
+  }
+}
+
+/** Returns the data of a result that is not left on a device. */
+const hostData = (tensor: OnnxTensor | DeviceTensor): OnnxArray => {
+  if (isOnDevice(tensor)) throw new Error('onnxruntime left a result on the device')
+  return tensor.data
+}
 
 /**
  * Creates the runtime.
@@ -157,40 +227,32 @@ export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime 
     return { mode, bytes: mode === 'kept' ? keptBytes(bytes) : 0 }
   }
 
-  const createSession = (
-    graph: Graph,
-    model: Uint8Array,
-    { open, mode }: Pick<CompileOptions, 'open'> & Pick<MemoryPlan, 'mode'>,
-  ): OnnxSession => {
-    const shapes = open === undefined ? 'fixed' : 'open'
+  const createSession = (graph: Graph, { model, rootNames }: EncodedModel, plan: SessionPlan): OnnxSession => {
     try {
-      return ort.createSession(model, {
-        intraOpNumThreads: shapes === 'fixed' && graphCost(graph) === 'small' ? 1 : options.threads,
-        enableMemPattern: shapes === 'fixed' && mode === 'kept', // one pattern is kept for each combination of sizes
-        enableCpuMemArena: mode === 'kept',
-        graphOptimizationLevel: options.optimization,
-        executionMode: 'sequential',
-        logSeverityLevel: 4, // errors are thrown, so they need not be printed as well
-        extra: { session: { intra_op: { allow_spinning: options.spinning === 'on' ? '1' : '0' } } },
-      })
+      return ort.createSession(model, sessionOptions(options, graph, { ...plan, rootNames }))
     } catch (error) {
       throw kernelError(graph, 'compile', error)
     }
   }
 
-  const compile: Runtime['compile'] = (graph, wanted = {}) => {
+  const onDevice = options.device === 'webgpu' ? forWebGpu : (graph: Graph): Graph => graph
+
+  const compile: Runtime['compile'] = (recordedGraph, wanted = {}) => {
     const started = performance.now()
     const { values } = wanted
-    const { model, feedNames, rootNames } = encodeModel(graph, wanted)
+    const graph = onDevice(recordedGraph)
+    const encoded = encodeModel(graph, wanted)
+    const { model, feedNames, rootNames } = encoded
     const feedTypes = graph.feeds.flatMap((feed) => (values?.has(feed) ? [] : [feed.type]))
     const plan = planMemory(graph, wanted)
-    const session = createSession(graph, model, { ...wanted, mode: plan.mode })
+    const session = createSession(graph, encoded, { ...wanted, mode: plan.mode })
     const ownBytes = 2 * model.byteLength + OPERATION_BYTES * graph.operations.length // given and prepared constants
     const heldBytes = plan.bytes + ownBytes
     held.graphs++
     held.heldBytes += heldBytes
     held.keptBytes += plan.bytes
-    const recorded = wanted.recordAgain ?? keptRecord(graph)
+    const { recordAgain } = wanted
+    const recorded = recordAgain === undefined ? keptRecord(graph) : () => onDevice(recordAgain())
     let isAlive = true
     const fetches = Object.fromEntries(rootNames.map((name) => [name, null]))
     counters.compiles++
@@ -205,17 +267,16 @@ export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime 
     return {
       run: (feeds) => {
         const start = performance.now()
-        const results = runSession(
-          Object.fromEntries(
-            feedTypes.map((type, i) => [feedNames[i]!, ort.tensor(type, feeds[i]!.data, feeds[i]!.shape)]),
-          ),
+        const given = feeds.map(({ data, shape }, i) =>
+          ArrayBuffer.isView(data) ? ort.tensor(feedTypes[i]!, data, shape) : data,
         )
-        const arrays = rootNames.map((name) => results[name]!)
+        const results = runSession(Object.fromEntries(given.map((tensor, i) => [feedNames[i]!, tensor])))
+        const tensors = rootNames.map((name) => results[name]!)
         counters.runs++
         counters.runMs += performance.now() - start
-        counters.bytesIn += byteLength(feeds)
-        counters.bytesOut += byteLength(arrays)
-        return arrays
+        counters.bytesIn += byteLength(feeds.map(({ data }) => data))
+        counters.bytesOut += byteLength(tensors.map((tensor) => (isOnDevice(tensor) ? tensor : tensor.data)))
+        return tensors
       },
       ownBytes,
       release: () => {
@@ -254,15 +315,22 @@ export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime 
     threads: options.threads,
     compile,
     compute: (roots) => {
-      const wanted = [...new Set(roots)].filter((value) => value.data === null)
+      const wanted = [...new Set(roots)].filter(isUncomputed)
       const [empty, full] = [wanted.filter((v) => sizeOf(v.shape) === 0), wanted.filter((v) => sizeOf(v.shape) > 0)]
       for (const value of empty) value.data = makeArray(0, value.type)
       if (full.length > 0) {
         const graph = collect(full)
-        const results = cached(graph).run(graph.feeds.map(({ data, shape }) => ({ data: data!, shape })))
-        for (const [i, value] of full.entries()) value.data = results[i]!.data
+        const results = cached(graph).run(
+          graph.feeds.map(({ data, resident, shape }) => ({ data: resident ?? data!, shape })),
+        )
+        for (const [i, value] of full.entries()) value.data = hostData(results[i]!)
       }
       for (const value of wanted) value.operation = null // the graph behind it is no longer needed
+    },
+    download: (tensor, type) => {
+      const value: Value = { shape: tensor.dims, type, isConstant: false, trace: 0, operation: null, data: null }
+      const copy = makeOperation('Identity', [value], [value], { trace: 0 }).outputs[0]!
+      return hostData(cached(collect([copy])).run([{ data: tensor, shape: tensor.dims }])[0]!)
     },
     countFallback: (kernel) => {
       fallbacks.set(kernel, (fallbacks.get(kernel) ?? 0) + 1)

@@ -100,7 +100,8 @@ describe('decodeAttention', () => {
             const [rows, c] = [rowsOf(lane), lane.visible.length]
             const part = (x: tf.Tensor, heads: number): tf.Tensor =>
               tf.reshape(tf.slice(x, starts[i]!, rows), [rows, heads, 1, h])
-            const line = [MASKED, ...mask(lane.visible).slice(1), 0] // position 0 is hidden, and the new one comes last
+            // Position 0 is hidden, and the new one comes last.
+            const line = [MASKED, ...mask(lane.visible).slice(1), 0]
             const past = {
               keys: tf.reshape(toTensor(lane.keys), [rows, k, c, h]),
               values: tf.reshape(toTensor(lane.values), [rows, k, c, h]),

@@ -217,7 +217,7 @@ describe('makeRunner', () => {
     const prompts = Array.from({ length: 9 }, (_, i) =>
       Int32Array.from({ length: 3 + 4 * i }, (_, t) => (t * 5 + i) % V),
     )
-    /** The scores of some rows after their prompts and twelve steps; `laneOf` gives the lane of each. */
+    /** The scores of rows after their prompts and twelve steps; `laneOf` gives the lane of each. */
     const logitsOf = (
       { model, weights }: { readonly model: ModelRunner; readonly weights: StepWeights },
       which: readonly number[],

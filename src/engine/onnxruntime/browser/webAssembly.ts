@@ -1,6 +1,14 @@
 /** Sessions of onnxruntime-web that run synchronously on WebAssembly with SIMD and threads. */
 import { errorMessage } from '../../../core/failure.js'
-import type { OnnxArray, OnnxRuntime, OnnxSession, OnnxTensor, PrepareOptions, SessionOptions } from '../library.js'
+import {
+  isOnDevice,
+  type OnnxArray,
+  type OnnxRuntime,
+  type OnnxSession,
+  type OnnxTensor,
+  type PrepareOptions,
+  type SessionOptions,
+} from '../library.js'
 import {
   check,
   copyIn,
@@ -115,7 +123,10 @@ const makeSession = (ort: OrtModule, session: number, runOptions: number): OnnxS
       const inputs: { readonly tensor: number; readonly data: number }[] = []
       let outputs: readonly number[] = []
       try {
-        for (const feed of Object.values(feeds)) inputs.push(giveTensor(ort, feed))
+        for (const feed of Object.values(feeds)) {
+          if (isOnDevice(feed)) throw new Error('the WebAssembly build of onnxruntime has no device')
+          inputs.push(giveTensor(ort, feed))
+        }
         outputs = compute(
           inputNames,
           inputs.map(({ tensor }) => tensor),

@@ -62,11 +62,10 @@ const segmentSum: KernelRule = (emitter, { x, segmentIds }, attributes) => {
   const negative = emitter.emit('Less', [ids, emitter.fixed(0, 'int32')], { shape: ids.shape, type: 'bool' })
   const extra = emitter.scalar(count, 'int32')
   const safe = emitter.emit('Min', [emitter.emit('Where', [negative, extra, ids], ids), extra], ids)
-  const places = emitter.emit(
-    'Expand',
-    [castValue(emitter, reshapeValue(emitter, safe, [rows, 1]), 'int64'), emitter.integers([rows, width])],
-    { shape: [rows, width], type: 'int64' },
-  )
+  const places = emitter.emit('Expand', [reshapeValue(emitter, safe, [rows, 1]), emitter.integers([rows, width])], {
+    shape: [rows, width],
+    type: 'int32',
+  })
   const sumShape = [count + 1, width]
   const zeros = emitter.emit('Expand', [emitter.fixed(0, type), emitter.integers(sumShape)], { shape: sumShape, type })
   const sums = emitter.emit(
