@@ -141,6 +141,7 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   mathReward: ['secondOpinions', 'secondOpinion'],
   MATHRewardParser: ['place', 'places'],
   matrixGame: ['payoff', 'payoffs'],
+  repeatedGame: ['round', 'rounds'],
   MCAdvantage: ['groupSizes', 'groupSize'],
   mcpTools: ['server', 'servers'],
   MCPToolTransform: ['onNoCalls', 'onNoCall', 1],

@@ -83,6 +83,7 @@ export {
 export { type NimOptions, type NimPosition, nim } from '../envs/games/nim.js'
 export { type PhantomTicTacToePosition, phantomTicTacToe } from '../envs/games/phantomTicTacToe.js'
 export { type PigOptions, type PigPosition, pig } from '../envs/games/pig.js'
+export { type RepeatedGameOptions, type RepeatedPosition, repeatedGame } from '../envs/games/repeatedGame.js'
 export {
   type SecretPosition,
   type SecretThing,

@@ -156,6 +156,10 @@ describe('games by name', () => {
   })
 
   it('are refused with a suggestion, and so are their options', () => {
+    const dilemma = gameNamed('repeated_game', { stage: 'stag_hunt', rounds: 4 })
+    expect([dilemma.name, dilemma.players]).toEqual(['repeated_game(stage="stag_hunt",rounds=4)', 2])
+    expect(() => gameNamed('repeated_game', { stage: 'matrix_pb' })).toThrow("did you mean 'matrix_pd'?")
+    expect(() => gameNamed('repeated_game', { rounds: 'ten' })).toThrow('rounds must be a number')
     expect(() => gameNamed('chess')).toThrow('use loadGame')
     expect(() => gameNamed('tic_tac_to')).toThrow("unknown game 'tic_tac_to': did you mean 'tic_tac_toe'?")
     expect(() => gameNamed('connect_four', { column: 7 })).toThrow("did you mean 'columns'?")

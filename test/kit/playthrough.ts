@@ -11,9 +11,17 @@ import { type Game, type GameMove, type GameState, playersOf, replayGame } from 
 const FOLDER = 'test/golden/openspiel'
 
 /** Differences between a file and the plain game. */
-export interface PlaythroughOptions {
+export interface PlaythroughOptions<P> {
   /** The actions before the first state of the file. */
   readonly start?: readonly number[]
+  /** The numbers in files of games that pay before the end. Default: 0 until the end. */
+  readonly scores?: (state: GameState<P>) => Scores
+}
+
+/** The rewards of the last move and the returns so far, for each player. */
+interface Scores {
+  readonly rewards: readonly number[]
+  readonly returns: readonly number[]
 }
 
 export interface PlaythroughResult {
@@ -39,11 +47,16 @@ const quoted = (text: string): string =>
 const bool = (value: boolean): string => (value ? 'True' : 'False')
 
 /** Prints a state as the files do, without the lines that are left out. */
-const linesOf = <P>(game: Game<P>, state: GameState<P>, skipped: number): ReadonlyMap<string, string> => {
+const linesOf = <P>(
+  game: Game<P>,
+  state: GameState<P>,
+  { start = [], scores }: PlaythroughOptions<P>,
+): ReadonlyMap<string, string> => {
   const turn = game.turn(state)
   const everyone = playersOf(game)
-  const history = state.history.slice(skipped)
-  const returns = turn === 'over' ? game.returns(state) : everyone.map(() => 0)
+  const history = state.history.slice(start.length)
+  const last = turn === 'over' ? game.returns(state) : everyone.map(() => 0)
+  const { rewards, returns } = scores?.(state) ?? { rewards: last, returns: last }
   const legal = (player: number): readonly (readonly [string, string])[] => {
     const suffix = turn === 'simultaneous' ? String(player) : ''
     const actions = game.legalActions(state, player)
@@ -66,7 +79,7 @@ const linesOf = <P>(game: Game<P>, state: GameState<P>, skipped: number): Readon
       [`InformationStateString(${player})`, quoted(game.informationState(state, player))],
       [`ObservationString(${player})`, quoted(game.observation(state, player))],
     ]),
-    ['Rewards()', listed(returns.map(number))],
+    ['Rewards()', listed(rewards.map(number))],
     ['Returns()', listed(returns.map(number))],
     ...(turn === 'chance'
       ? ([
@@ -101,8 +114,9 @@ const moveText = <P>(game: Game<P>, state: GameState<P>, move: GameMove): string
 export const playthroughProblems = <P>(
   file: string,
   game: Game<P>,
-  { start = [] }: PlaythroughOptions = {},
+  options: PlaythroughOptions<P> = {},
 ): PlaythroughResult => {
+  const { start = [] } = options
   const problems: string[] = []
   let [compared, moves, applied] = [0, 0, '']
   let state = replayGame(game, start)
@@ -130,7 +144,7 @@ export const playthroughProblems = <P>(
     } else if (name === undefined) compare(at, undefined, line)
     else {
       if (name === 'IsTerminal()') compare(at, board[0], undefined)
-      compare(at, linesOf(game, state, start.length).get(name), value.replace(/-0(?=[,\]]|\.0$)/g, '0'))
+      compare(at, linesOf(game, state, options).get(name), value.replace(/-0(?=[,\]]|\.0$)/g, '0'))
     }
   }
   return { problems, compared, moves }

@@ -22,6 +22,7 @@ import { negotiation } from '../../src/envs/games/negotiation.js'
 import { nim } from '../../src/envs/games/nim.js'
 import { phantomTicTacToe } from '../../src/envs/games/phantomTicTacToe.js'
 import { pig } from '../../src/envs/games/pig.js'
+import { repeatedGame } from '../../src/envs/games/repeatedGame.js'
 import { twentyQuestions, wordGuess } from '../../src/envs/games/secretGames.js'
 import { ticTacToe } from '../../src/envs/games/ticTacToe.js'
 import { gameLaws } from '../../src/testing/gameLaws.js'
@@ -47,6 +48,8 @@ describe.each([
   lawsOf("prisoner's dilemma", prisonersDilemma),
   lawsOf('rock-paper-scissors', rockPaperScissors),
   lawsOf('stag hunt', stagHunt),
+  lawsOf('stag hunt, three times', repeatedGame({ game: stagHunt, rounds: 3 })),
+  lawsOf('pennies of 3 until chance stops', repeatedGame({ game: matchingPennies3, rounds: 9, stop: 0.25 })),
   lawsOf('Nim', nim()),
   lawsOf('Nim with two piles', nim({ piles: [2, 4], last: 'wins' })),
   lawsOf('pig', pig({ winScore: 20 })),

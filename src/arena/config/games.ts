@@ -13,16 +13,24 @@ import { kuhnPoker } from '../../envs/games/kuhnPoker.js'
 import { leducPoker } from '../../envs/games/leducPoker.js'
 import { liarsDice } from '../../envs/games/liarsDice.js'
 import {
+  battleOfTheSexes,
+  biasedRockPaperScissors,
+  chicken,
+  coordination,
+  type MatrixPosition,
   matchingPennies,
   matchingPennies3,
   prisonersDilemma,
   rockPaperScissors,
+  rockPaperScissorsWater,
+  shapleysGame,
   stagHunt,
 } from '../../envs/games/matrixGames.js'
 import { negotiation } from '../../envs/games/negotiation.js'
 import { nim } from '../../envs/games/nim.js'
 import { phantomTicTacToe } from '../../envs/games/phantomTicTacToe.js'
 import { pig } from '../../envs/games/pig.js'
+import { repeatedGame } from '../../envs/games/repeatedGame.js'
 import { twentyQuestions, wordGuess } from '../../envs/games/secretGames.js'
 import { ticTacToe } from '../../envs/games/ticTacToe.js'
 import { importPackage } from '../../live/environment.js'
@@ -41,22 +49,41 @@ const fixed =
     return game
   }
 
-/** Games by name. Some have two names: OpenSpiel's and another one in use. */
+/** The matrix games, which can be the stage of a repeated game. Some have two names. */
+const MATRIX_GAMES: Readonly<Record<string, Game<MatrixPosition>>> = {
+  matrix_pd: prisonersDilemma,
+  prisoners_dilemma: prisonersDilemma,
+  matrix_mp: matchingPennies,
+  matching_pennies: matchingPennies,
+  matching_pennies_3p: matchingPennies3,
+  matrix_rps: rockPaperScissors,
+  rock_paper_scissors: rockPaperScissors,
+  matrix_sh: stagHunt,
+  stag_hunt: stagHunt,
+  matrix_bos: battleOfTheSexes,
+  matrix_brps: biasedRockPaperScissors,
+  matrix_cd: chicken,
+  matrix_coordination: coordination,
+  matrix_rpsw: rockPaperScissorsWater,
+  matrix_shapleys_game: shapleysGame,
+}
+
+const stageNamed = (name: unknown): Game<MatrixPosition> => {
+  const stage = Object.hasOwn(MATRIX_GAMES, String(name)) ? MATRIX_GAMES[String(name)] : undefined
+  if (stage === undefined) throw new RangeError(unknownName('stage', String(name), Object.keys(MATRIX_GAMES)))
+  return stage
+}
+
+/** Games by name. */
 const GAMES: Readonly<Record<string, MakeGame>> = {
   tic_tac_toe: fixed(anyGame(ticTacToe)),
   connect_four: (options) => anyGame(connectFour(options)),
   kuhn_poker: (options) => anyGame(kuhnPoker(options)),
   leduc_poker: (options) => anyGame(leducPoker(options)),
   liars_dice: (options) => anyGame(liarsDice(options)),
-  matrix_pd: fixed(anyGame(prisonersDilemma)),
-  prisoners_dilemma: fixed(anyGame(prisonersDilemma)),
-  matrix_mp: fixed(anyGame(matchingPennies)),
-  matching_pennies: fixed(anyGame(matchingPennies)),
-  matching_pennies_3p: fixed(anyGame(matchingPennies3)),
-  matrix_rps: fixed(anyGame(rockPaperScissors)),
-  rock_paper_scissors: fixed(anyGame(rockPaperScissors)),
-  matrix_sh: fixed(anyGame(stagHunt)),
-  stag_hunt: fixed(anyGame(stagHunt)),
+  ...Object.fromEntries(Object.entries(MATRIX_GAMES).map(([name, game]) => [name, fixed(anyGame(game))])),
+  repeated_game: ({ stage = 'matrix_pd', rounds = 10, ...options }) =>
+    anyGame(repeatedGame({ game: stageNamed(stage), rounds: rounds as number, ...options })), // it checks them itself
   hex: (options) => anyGame(hex(options)),
   breakthrough: (options) => anyGame(breakthrough(options)),
   nim: (options) => anyGame(nim(options)),

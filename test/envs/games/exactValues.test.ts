@@ -7,10 +7,11 @@ import {
   nashConv,
   uniformGamePolicy as uniform,
 } from '../../../src/envs/games/exactValues.js'
-import type { Game, GameState } from '../../../src/envs/games/game.js'
+import { type Game, type GameState, replayGame } from '../../../src/envs/games/game.js'
 import { kuhnPoker } from '../../../src/envs/games/kuhnPoker.js'
 import { leducPoker } from '../../../src/envs/games/leducPoker.js'
 import { matchingPennies, prisonersDilemma, rockPaperScissors } from '../../../src/envs/games/matrixGames.js'
+import { repeatedGame } from '../../../src/envs/games/repeatedGame.js'
 import { ticTacToe } from '../../../src/envs/games/ticTacToe.js'
 
 const both = (policy: GamePolicy) => [policy, policy]
@@ -84,10 +85,23 @@ describe('Kuhn poker', () => {
     expect(nashConv(kuhnPoker(), policies)).toBeCloseTo(0, 12)
   })
 
-  it.each([3, 4])('has a NashConv above 2 for %i uniform players', (players) => {
+  // The same as OpenSpiel 2.0.2's `nash_conv` and `policy_value`, in doubles.
+  it.each([
+    { players: 3, gap: 2.0625, expected: [0.234375, -0.046875, -0.1875], best: [25 / 32, 31 / 48, 61 / 96] },
+    {
+      players: 4,
+      gap: 3337 / 960,
+      expected: [119 / 384, 7 / 384, -49 / 384, -77 / 384],
+      best: [1, 203 / 240, 391 / 480, 261 / 320],
+    },
+  ])('has the NashConv $gap for $players uniform players', ({ players, gap, expected, best }) => {
+    const game = kuhnPoker({ players })
     const policies = Array.from({ length: players }, () => uniform)
-    expect(nashConv(kuhnPoker({ players }), policies)).toBeGreaterThan(2)
-    expect(expectedReturns(kuhnPoker({ players }), policies).reduce((sum, each) => sum + each)).toBeCloseTo(0, 12)
+    expect(nashConv(game, policies)).toBeCloseTo(gap, 12)
+    for (const [player, value] of expectedReturns(game, policies).entries()) {
+      expect(value).toBeCloseTo(expected[player]!, 12)
+      expect(bestResponse(game, policies, player).value).toBeCloseTo(best[player]!, 12)
+    }
   })
 })
 
@@ -122,6 +136,25 @@ describe('matrix games', () => {
     expect(nashConv(rockPaperScissors, both(uniform))).toBeCloseTo(0, 12)
     expect(nashConv(prisonersDilemma, both(always(1)))).toBe(0)
     expect(nashConv(prisonersDilemma, both(always(0)))).toBe(10)
+  })
+
+  it('that are repeated keep defection as an equilibrium, and have longer histories of chance', () => {
+    const dilemma = repeatedGame({ game: prisonersDilemma, rounds: 3 })
+    expect(nashConv(dilemma, both(always(1)))).toBe(0)
+    expect(nashConv(dilemma, both(always(0)))).toBe(2 * 3 * 5) // 10 in place of 5, in each round, for both
+    // Rounds of 1, .75 and .75 * .75 on average, each worth 5.
+    const stopped = repeatedGame({ game: prisonersDilemma, rounds: 3, stop: 0.25 })
+    expect(expectedReturns(stopped, both(always(0)))[0]).toBeCloseTo(5 * (1 + 0.75 + 0.5625), 12)
+  })
+
+  it("repeated until chance stops play OpenSpiel's iterated prisoner's dilemma", () => {
+    const dilemma = repeatedGame({ game: prisonersDilemma, rounds: 9_999, stop: 0.125 })
+    const ended = replayGame(dilemma, [0, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 1])
+    expect([dilemma.turn(ended), dilemma.returns(ended)]).toEqual(['over', [20, 20]])
+    expect(dilemma.chance(replayGame(dilemma, [0, 0]))).toEqual([
+      { action: 0, probability: 0.875 },
+      { action: 1, probability: 0.125 },
+    ])
   })
 })
 

@@ -13,6 +13,7 @@ import { liarsDice } from '../../../src/envs/games/liarsDice.js'
 import { matchingPennies, matrixGame } from '../../../src/envs/games/matrixGames.js'
 import { nim } from '../../../src/envs/games/nim.js'
 import { pig } from '../../../src/envs/games/pig.js'
+import { repeatedGame } from '../../../src/envs/games/repeatedGame.js'
 import { ticTacToe } from '../../../src/envs/games/ticTacToe.js'
 
 describe('calls that are refused', () => {
@@ -48,6 +49,12 @@ describe('calls that are refused', () => {
       () => matrixGame({ name: 'm', actions: [['A', 'B'], ['A']], payoffs: [[1, 1]] }),
       /must have 2 rows/,
     ],
+    [
+      'no rounds',
+      () => repeatedGame({ game: matchingPennies, rounds: 0 }),
+      /rounds must be a whole number of at least 1/,
+    ],
+    ['a certain stop', () => repeatedGame({ game: matchingPennies, rounds: 2, stop: 1 }), /stop must be .* below 1/],
   ])('%s', (_name, call, message) => {
     expect(call).toThrow(RangeError)
     expect(call).toThrow(message)

@@ -15,6 +15,7 @@ import {
   biasedRockPaperScissors,
   chicken,
   coordination,
+  type MatrixPosition,
   matchingPennies,
   matchingPennies3,
   prisonersDilemma,
@@ -28,13 +29,24 @@ import { negotiation } from '../../../src/envs/games/negotiation.js'
 import { nim } from '../../../src/envs/games/nim.js'
 import { phantomTicTacToe } from '../../../src/envs/games/phantomTicTacToe.js'
 import { pig } from '../../../src/envs/games/pig.js'
+import { type RepeatedGameOptions, repeatedGame } from '../../../src/envs/games/repeatedGame.js'
 import { ticTacToe } from '../../../src/envs/games/ticTacToe.js'
 import { type PlaythroughOptions, type PlaythroughResult, playthroughProblems } from '../../kit/playthrough.js'
 
 const replayed =
-  <P>(game: Game<P>, options: PlaythroughOptions = {}) =>
+  <P>(game: Game<P>, options: PlaythroughOptions<P> = {}) =>
   (file: string): PlaythroughResult =>
     playthroughProblems(file, game, options)
+
+/** Repeated games pay each round. At the end, the sum must be what the game returns. */
+const rounds = (stage: Game<MatrixPosition>, options: Omit<RepeatedGameOptions, 'game'>) =>
+  replayed(repeatedGame({ game: stage, ...options }), {
+    scores: ({ position: { played } }) => {
+      const paid = played.map((joint) => stage.returns(stage.apply(stage.initial, joint)))
+      const returns = [0, 1].map((player) => paid.reduce((sum, each) => sum + each[player]!, 0))
+      return { rewards: paid.at(-1) ?? [0, 0], returns }
+    },
+  })
 
 /** The deal that OpenSpiel draws with `rng_seed=100`. */
 const DEAL = {
@@ -87,6 +99,11 @@ const FILES: Readonly<Record<string, readonly [replay: (file: string) => Playthr
   'pig_3p.txt': [replayed(pig({ players: 3, horizon: 10, winScore: 10 })), 13],
   'pig_4p.txt': [replayed(pig({ players: 4, horizon: 10, winScore: 8 })), 16],
   'pig_5p.txt': [replayed(pig({ players: 5, horizon: 100, winScore: 16 })), 39],
+  'repeated_game(stage_game=matrix_pd(),num_repetitions=8,recall=2).txt': [
+    rounds(prisonersDilemma, { rounds: 8, recall: 2 }),
+    8,
+  ],
+  'repeated_game(stage_game=matrix_rps(),num_repetitions=10).txt': [rounds(rockPaperScissors, { rounds: 10 }), 10],
   'tic_tac_toe.txt': [replayed(ticTacToe), 7],
 }
 
