@@ -9,6 +9,12 @@ import { browserFiles } from './browserFiles.js'
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const require = createRequire(import.meta.url)
 
+/** Files of onnxruntime-web: for WebAssembly, and those that only WebGPU loads. */
+const ENGINE_FILES = [
+  ...['mjs', 'wasm'].flatMap((end) => [`ort-wasm-simd-threaded.${end}`, `ort-wasm-simd-threaded.jspi.${end}`]),
+  'ort.jspi.min.mjs',
+]
+
 /** Files of the training page besides its scripts: where they are, and their names on the page. */
 const copiesOf = (uplot: string, ort: string): readonly (readonly [from: string, to: string])[] => [
   ['site/training/index.html', 'index.html'],
@@ -20,10 +26,7 @@ const copiesOf = (uplot: string, ort: string): readonly (readonly [from: string,
   ),
   ...['page.js', 'page.css'].map((name) => [`assets/report/${name}`, `report/${name}`] as const),
   ...['uPlot.iife.min.js', 'uPlot.min.css'].map((name) => [join(uplot, name), `report/${name}`] as const),
-  ...['mjs', 'wasm'].map((end) => {
-    const name = `ort-wasm-simd-threaded.${end}`
-    return [join(ort, name), `onnxruntime-web/${name}`] as const
-  }),
+  ...ENGINE_FILES.map((name) => [join(ort, name), `onnxruntime-web/${name}`] as const),
 ]
 
 /** Resolves uPlot, which the server of the viewer adds to its folder. */
@@ -45,7 +48,11 @@ export const buildTrainingPage = async (folder: string): Promise<void> => {
   }
   const { metafile } = await build({
     ...{ bundle: true, minify: true, format: 'esm', platform: 'browser', logLevel: 'error', absWorkingDir: ROOT },
-    entryPoints: { worker: 'site/training/worker.ts', main: 'site/training/main.js' },
+    entryPoints: {
+      worker: 'site/training/worker.ts',
+      main: 'site/training/main.js',
+      'onnxruntime-web/webGpuWorker': 'src/engine/onnxruntime/browser/webGpuWorker.ts',
+    },
     outdir: folder,
     plugins: [browserFiles(), chartLibrary(join(uplot, 'uPlot.esm.js'))],
     external: ['node:*', 'onnxruntime-node'], // imported by modules that the page does not use

@@ -36,7 +36,7 @@ describe('files for browsers', () => {
 
   it('are all listed', () => {
     const listed = new Set(PAIRS.map(([, web]) => web))
-    const inside = new Set(['globals', 'emscripten', 'webAssembly'])
+    const inside = new Set(['globals', 'emscripten', 'webAssembly', 'webGpu', 'webGpuMessages', 'webGpuWorker'])
     const files = readSources(['src'])
       .map(({ path }) => path)
       .filter((path) => path.includes('/browser/') && !inside.has(/(\w+)\.ts$/.exec(path)?.[1] ?? ''))

@@ -150,7 +150,12 @@ const HANDLERS = {
   failed: onFailed,
 }
 
-const worker = new Worker('worker.js', { type: 'module' })
+const query = new URLSearchParams(location.search)
+
+const worker = new Worker(
+  `worker.js?${new URLSearchParams({ device: query.get('device') ?? 'cpu', threads: query.get('threads') ?? '' })}`,
+  { type: 'module' },
+)
 worker.onmessage = ({ data }) => HANDLERS[data.type](data)
 worker.onerror = () => onFailed({ message: 'the worker could not be loaded' })
 
@@ -178,7 +183,7 @@ at('pause').addEventListener('click', () => {
 at('download').addEventListener('click', () => worker.postMessage({ type: 'download' }))
 reward.value = DEFAULT_REWARD
 try {
-  view.settings = JSON.parse(new URLSearchParams(location.search).get('settings') ?? '{}')
+  view.settings = JSON.parse(query.get('settings') ?? '{}')
 } catch {
   at('reward-problem').textContent = 'The settings in the address are not JSON: the defaults are used'
 }

@@ -1,6 +1,6 @@
 /** The worker of the page: it starts the engine, trains, saves to the browser's files and reports. */
 import { FailureError, orThrow, type RunEvent, runFolder, train } from 'tandem-rl'
-import { engineReport, selectBackend } from 'tandem-rl/engine'
+import { engineReport, type SelectOptions, selectBackend } from 'tandem-rl/engine'
 import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
 import { liveFiles } from '../../src/live/files.js'
 import { trainOptionsOf } from '../../src/run/choices.js'
@@ -10,6 +10,7 @@ import { pageRun, settingsOf } from './run.js'
 
 /** The parts of a worker's global scope that Node has not. */
 interface WorkerScope {
+  readonly location: { readonly href: string }
   readonly postMessage: (message: FromWorker) => void
   onmessage: ((event: { readonly data: ToWorker }) => void) | null
 }
@@ -88,8 +89,19 @@ const handle = async (message: ToWorker): Promise<void> => {
 const report = (error: unknown): void =>
   send({ type: 'failed', message: error instanceof FailureError ? error.message : messageOf(error) })
 
+/** Reads `device` and `threads` from the worker's own address. */
+const engineOptions = (): SelectOptions => {
+  const query = new URL(scope.location.href).searchParams
+  const threads = Number(query.get('threads'))
+  return {
+    backend: 'onnxruntime',
+    ...(query.get('device') === 'webgpu' && { device: 'webgpu' }),
+    ...(threads >= 1 && { threads }),
+  }
+}
+
 const begin = async (): Promise<void> => {
-  await selectBackend({ backend: 'onnxruntime' })
+  await selectBackend(engineOptions())
   await fetchModel()
   const { backend, version, threads } = engineReport()
   send({ type: 'ready', engine: `${backend} ${version}`, threads: threads ?? 1, saved: await savedRun() })

@@ -20,7 +20,7 @@ import { scatterRules } from './onnxruntime/kernels/scatter.js'
 import { linearNumbers, rangeNumbers, sequenceRules } from './onnxruntime/kernels/sequence.js'
 import { shapeRules } from './onnxruntime/kernels/shape.js'
 import { spatialRules } from './onnxruntime/kernels/spatial.js'
-import type { OnnxRuntime } from './onnxruntime/library.js'
+import { DEVICES, type Device, type OnnxRuntime } from './onnxruntime/library.js'
 import {
   type KernelAttributes,
   type KernelInputs,
@@ -29,7 +29,7 @@ import {
   numberAttribute,
   type RuleTable,
 } from './onnxruntime/rule.js'
-import { DEVICES, type Device, makeRuntime, type RuntimeOptions } from './onnxruntime/runtime.js'
+import { makeRuntime, type RuntimeOptions } from './onnxruntime/runtime.js'
 import { copyArray } from './onnxruntime/storage.js'
 
 /** Every kernel that is recorded as ONNX operations. */

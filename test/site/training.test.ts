@@ -6,6 +6,7 @@ import { type Browser, type BrowserContext, chromium, type Page } from 'playwrig
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { buildTrainingPage } from '../../scripts/page.js'
 import { loadRecipe } from '../../src/cli/recipeFile.js'
+import type { Device } from '../../src/engine/onnxruntime/library.js'
 import { trainOptionsOf } from '../../src/run/choices.js'
 import type { RunEvent } from '../../src/run/events.js'
 import { train } from '../../src/run/train.js'
@@ -24,6 +25,9 @@ const SMALL = {
   tasks: { prompts: 2, group: 4 },
   keep: { evalEvery: 10, evalTasks: 8, checkpointEvery: 1 },
 }
+
+/** A GPU in software, which comes with Chromium. */
+const SWIFTSHADER = ['--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader']
 
 type StepEvent = Extract<RunEvent, { readonly type: 'step' }>
 type SamplesEvent = Extract<RunEvent, { readonly type: 'samples' }>
@@ -53,14 +57,30 @@ const rowsIn = (events: readonly RunEvent[]) =>
     )
 
 /** The same run in Node, by the recipe of `npm start`. */
-const nodeEvents = async (): Promise<readonly RunEvent[]> => {
+const nodeEvents = async (steps: number): Promise<readonly RunEvent[]> => {
   const { recipe } = await loadRecipe('wordProblems')
-  const settings = recipe.settings.parse({ ...SMALL, steps: STEPS })
+  const settings = recipe.settings.parse({ ...SMALL, steps })
   const run = await recipe.build(settings, {})
   const events: RunEvent[] = []
   for await (const event of train(run, trainOptionsOf(settings as Parameters<typeof trainOptionsOf>[0])))
     events.push(event)
   return events
+}
+
+/** Compares steps of the page with those of Node: the same completions, and losses within 1e-4. */
+const expectEqualSteps = (there: readonly RunEvent[], here: readonly RunEvent[]): void => {
+  expect(stepsIn(there).map(({ step }) => step)).toEqual(stepsIn(here).map(({ step }) => step))
+  for (const [i, { update, reward }] of stepsIn(there).entries()) {
+    expect(reward).toBeCloseTo(stepsIn(here)[i]!.reward!, 6)
+    expect(Math.abs(update.loss - stepsIn(here)[i]!.update.loss)).toBeLessThan(1e-4)
+  }
+  expect(rowsIn(there).map(({ text, reward }) => ({ text, reward }))).toEqual(
+    rowsIn(here).map(({ text, reward }) => ({ text, reward })),
+  )
+  const gaps = rowsIn(there).flatMap(({ logProbs }, row) =>
+    logProbs!.map((logProb, i) => Math.abs(logProb - rowsIn(here)[row]!.logProbs![i]!)),
+  )
+  expect(Math.max(...gaps)).toBeLessThan(1e-4)
 }
 
 const statusOf = (page: Page): Promise<string | null> => page.locator('#status').textContent()
@@ -75,7 +95,7 @@ describe.skipIf(noChromium !== undefined)(`the page that trains${noChromium ?? '
     await buildTrainingPage(path('site'))
     isolated = await serveFolder(path('site'), 'isolated')
     plain = await serveFolder(path('site'), 'plain')
-    browser = await chromium.launch({ executablePath: chromiumPath, args: ['--no-sandbox'] })
+    browser = await chromium.launch({ executablePath: chromiumPath, args: ['--no-sandbox', ...SWIFTSHADER] })
   })
   afterAll(async () => {
     await browser?.close()
@@ -84,13 +104,17 @@ describe.skipIf(noChromium !== undefined)(`the page that trains${noChromium ?? '
   })
 
   /** Opens the page and waits for the engine. */
-  const open = async (context: BrowserContext, site: StaticSite, settings: object = SMALL): Promise<Page> => {
+  const open = async (
+    context: BrowserContext,
+    site: StaticSite,
+    { settings = SMALL, device = 'cpu' }: { readonly settings?: object; readonly device?: Device } = {},
+  ): Promise<Page> => {
     problems = []
     const page = await context.newPage()
     await page.addInitScript(RECORDER)
     page.on('pageerror', (error) => problems.push(String(error.stack)))
     page.on('console', (message) => void (message.type() === 'error' && problems.push(message.text())))
-    await page.goto(`${site.origin}/?settings=${encodeURIComponent(JSON.stringify(settings))}`)
+    await page.goto(`${site.origin}/?${new URLSearchParams({ settings: JSON.stringify(settings), device })}`)
     await expect.poll(() => statusOf(page), { timeout: 240_000 }).toMatch(/Ready|saved|Failed/)
     return page
   }
@@ -112,21 +136,9 @@ describe.skipIf(noChromium !== undefined)(`the page that trains${noChromium ?? '
     await expect.poll(() => statusOf(page), { timeout: 600_000 }).toContain(`Finished at step ${STEPS}`)
     const after = await eventsOf(page)
 
-    const here = await nodeEvents()
     const first = stepsIn(after)[0]?.step ?? 0
     const there = [...before.filter((event) => !('step' in event) || event.step < first), ...after]
-    expect(stepsIn(there).map(({ step }) => step)).toEqual([1, 2, 3])
-    for (const [i, { update, reward }] of stepsIn(there).entries()) {
-      expect(reward).toBeCloseTo(stepsIn(here)[i]!.reward!, 6)
-      expect(Math.abs(update.loss - stepsIn(here)[i]!.update.loss)).toBeLessThan(1e-4)
-    }
-    expect(rowsIn(there).map(({ text, reward }) => ({ text, reward }))).toEqual(
-      rowsIn(here).map(({ text, reward }) => ({ text, reward })),
-    )
-    const gaps = rowsIn(there).flatMap(({ logProbs }, row) =>
-      logProbs!.map((logProb, i) => Math.abs(logProb - rowsIn(here)[row]!.logProbs![i]!)),
-    )
-    expect(Math.max(...gaps)).toBeLessThan(1e-4)
+    expectEqualSteps(there, await nodeEvents(STEPS))
 
     const saving = page.waitForEvent('download')
     await page.getByRole('button', { name: 'Download the run' }).click()
@@ -142,6 +154,26 @@ describe.skipIf(noChromium !== undefined)(`the page that trains${noChromium ?? '
     const best = Math.max(...evaluations.map((event) => Object.values(event.scores)[0]!))
     expect(Object.values(scores.scores)[0]).toBeCloseTo(best, 6)
     expect(problems).toEqual([])
+    await context.close()
+  })
+
+  it('computes the rows and losses of Node on WebGPU', async () => {
+    const context = await browser.newContext()
+    const page = await open(context, isolated, { device: 'webgpu' })
+    expect(await statusOf(page)).toContain('onnxruntime WebGPU')
+    const steps = IS_SHORT ? 1 : STEPS
+    await page.fill('#steps', String(steps))
+    await page.keyboard.press('Enter')
+    await expect.poll(() => statusOf(page), { timeout: 1_200_000 }).toMatch(/Finished|Failed/)
+    expectEqualSteps(await eventsOf(page), await nodeEvents(steps))
+    expect(problems).toEqual([])
+    await context.close()
+  })
+
+  it('refuses WebGPU in a page that is not isolated, and names the headers', async () => {
+    const context = await browser.newContext()
+    const page = await open(context, plain, { device: 'webgpu' })
+    expect(await statusOf(page)).toMatch(/Failed: .*Cross-Origin-Opener-Policy/)
     await context.close()
   })
 
@@ -166,7 +198,7 @@ describe.skipIf(noChromium !== undefined)(`the page that trains${noChromium ?? '
     'learns: from below 40 to above 80 %% (%s)',
     async (kind) => {
       const context = await browser.newContext()
-      const page = await open(context, kind === 'isolated' ? isolated : plain, {})
+      const page = await open(context, kind === 'isolated' ? isolated : plain, { settings: {} })
       const started = performance.now()
       await page.getByRole('button', { name: 'Start' }).click()
       await expect.poll(() => statusOf(page), { timeout: 1_500_000 }).toMatch(/Finished|Failed/)

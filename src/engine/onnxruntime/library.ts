@@ -78,13 +78,21 @@ export interface OnnxRuntime {
   readonly tensor: (type: OnnxType, data: OnnxArray, dims: readonly number[]) => OnnxTensor
 }
 
+/** Devices of onnxruntime. */
+export const DEVICES = ['cpu', 'webgpu'] as const
+
+export type Device = (typeof DEVICES)[number]
+
 /** Options of loading a library. */
 export interface PrepareOptions {
+  /** The device of the library, for browsers, which have a library for each. Default `cpu`. */
+  readonly device?: Device
   /** The number of threads inside one operation, for libraries that create them when they load. */
   readonly threads?: number
   /**
    * In a browser: the URL of the folder that serves `ort-wasm-simd-threaded.mjs` and `.wasm` of the
-   * package onnxruntime-web. Default: `onnxruntime-web/` beside the page or worker.
+   * package onnxruntime-web. WebGPU needs other files (guide, page 29). Default: `onnxruntime-web/`
+   * beside the page or worker.
    */
   readonly wasmFolder?: string
 }

@@ -15,6 +15,7 @@ import {
 } from './graph.js'
 import { type GraphMemory, keepsMemory, keptBytes, runBytes } from './graphMemory.js'
 import {
+  type Device,
   type DeviceTensor,
   isOnDevice,
   makeArray,
@@ -56,11 +57,6 @@ export interface RuntimeOptions {
   /** Default `on`: errors include the location where the failing operation was recorded. */
   readonly stacks: StackMode
 }
-
-/** Devices of onnxruntime. */
-export const DEVICES = ['cpu', 'webgpu'] as const
-
-export type Device = (typeof DEVICES)[number]
 
 /** The extent to which onnxruntime rewrites a graph before it runs it. */
 type OptimizationLevel = 'disabled' | 'basic' | 'extended' | 'all'

@@ -38,10 +38,18 @@ interface LockManager {
   ) => Promise<void>
 }
 
+interface BrowserWorker {
+  onmessage: ((event: { readonly data: unknown }) => void) | null
+  onerror: (() => void) | null
+  readonly postMessage: (message: unknown) => void
+  readonly terminate: () => void
+}
+
 interface BrowserGlobals {
   /** `true` if the page may share memory between threads. */
   readonly crossOriginIsolated?: boolean
   readonly MessageChannel: new () => { readonly port1: BrowserPort; readonly port2: BrowserPort }
+  readonly Worker: new (url: string, options: { readonly type: 'module' }) => BrowserWorker
   readonly location: { readonly href: string }
   readonly navigator: {
     readonly hardwareConcurrency: number

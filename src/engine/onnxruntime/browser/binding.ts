@@ -7,24 +7,31 @@
 import { browser } from '../../../live/browser/globals.js'
 import { defaultThreads } from '../../../live/browser/host.js'
 import type * as node from '../binding.js'
-import type { OnnxRuntime } from '../library.js'
+import type { Device, OnnxRuntime } from '../library.js'
 import { loadWebAssembly } from './webAssembly.js'
+import { loadWebGpu } from './webGpu.js'
 
-let loaded: OnnxRuntime | undefined
+let loaded: { readonly device: Device; readonly library: OnnxRuntime } | undefined
 
 /** Returns the folder that serves the files of the package, beside the page or the worker. */
 const defaultFolder = (): string => new URL('onnxruntime-web/', browser.location.href).href
 
-/** Starts the WebAssembly module. A later call keeps the module that runs. */
+/** Starts the library of a device. A later call for the same device keeps the one that runs. */
 export const prepareOnnxRuntime: typeof node.prepareOnnxRuntime = async ({
+  device = 'cpu',
   threads = defaultThreads(),
   wasmFolder = defaultFolder(),
 }) => {
-  loaded ??= await loadWebAssembly({ threads: browser.crossOriginIsolated === false ? 1 : threads, wasmFolder })
+  if (loaded?.device === device) return
+  const allowed = browser.crossOriginIsolated === false ? 1 : threads
+  const library = await (device === 'webgpu'
+    ? loadWebGpu(wasmFolder)
+    : loadWebAssembly({ threads: allowed, wasmFolder }))
+  loaded = { device, library }
 }
 
 /** Throws unless `prepareOnnxRuntime` has resolved: WebAssembly loads asynchronously. */
 export const loadOnnxRuntime: typeof node.loadOnnxRuntime = () => {
   if (loaded === undefined) throw new Error('call `await selectBackend()` before the first tensor operation')
-  return loaded
+  return loaded.library
 }

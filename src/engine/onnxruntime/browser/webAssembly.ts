@@ -159,7 +159,10 @@ const FATAL = 4
  * Effects  reads two files of `wasmFolder`, and starts `threads - 1` workers that live as long as
  *          the page.
  */
-export const loadWebAssembly = async ({ threads, wasmFolder }: Required<PrepareOptions>): Promise<OnnxRuntime> => {
+export const loadWebAssembly = async ({
+  threads,
+  wasmFolder,
+}: Required<Pick<PrepareOptions, 'threads' | 'wasmFolder'>>): Promise<OnnxRuntime> => {
   const url = new URL(FILE, wasmFolder.endsWith('/') ? wasmFolder : `${wasmFolder}/`)
   const { default: start } = await import(/* webpackIgnore: true */ /* @vite-ignore */ url.href).then(
     (module: { readonly default: StartModule }) => module,
