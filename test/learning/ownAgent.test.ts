@@ -97,6 +97,8 @@ describe('20 steps of GRPO raise the reward of an agent', () => {
       gaps!.push(event.update.maxLogProbGap!)
       expect(event.metrics).toEqual({ failedAttempts: 0, omittedGroups: 0, splitConversations: 0, lateCalls: 0 })
     }
+    const ends = (curve: readonly number[]) => [curve.slice(0, 2), curve.slice(-4)].map((x) => mean(x).toFixed(2))
+    console.log(`${name}: reward ${ends(rewards!)}, calls ${ends(calls!)}, gap ${Math.max(...gaps!).toExponential(1)}`)
     expect(Math.max(...gaps!)).toBeLessThanOrEqual(3e-5)
     for (const session of sessions) expectOwnTokens(session)
     if (steps < settings.steps) return
