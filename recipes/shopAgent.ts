@@ -1,7 +1,7 @@
 /** A tiny model that buys carelessly learns by GRPO to buy what was asked for. */
 import * as T from 'tandem-rl'
 import { AsyncVerlConfig, AutoAgent } from 'tandem-rl/agents'
-import { BARE_CHAT } from 'tandem-rl/models'
+import { BARE_CHAT, makeParams } from 'tandem-rl/models'
 import { worldReward } from 'tandem-rl/rewards'
 import { History, type Message, message, textOf } from 'tandem-rl/text'
 import * as S from 'tandem-rl/tools'
@@ -72,10 +72,10 @@ const startModel = async (chosen: Chosen) => {
   return T.orThrow(await made())
 }
 
-/** The agent. Only its environment is played, so its backend has no engine. */
-const agentOf = (chosen: Chosen) =>
+/** The agent. Its backend is the trainer's engine, or none where only its environment is played. */
+const agentOf = (chosen: Chosen, backendConfig = AsyncVerlConfig()) =>
   AutoAgent.fromConfig({
-    ...{ agentType: chosen.agent, modelNameOrPath: 'tiny', systemPrompt: '', backendConfig: AsyncVerlConfig() },
+    ...{ agentType: chosen.agent, modelNameOrPath: 'tiny', systemPrompt: '', backendConfig },
     tools: [S.worldTool(world, { name: 'code_interpreter' })],
     rewardFn: worldReward({ tool: 'code_interpreter' }),
   })
@@ -91,5 +91,12 @@ export const recipe = T.defineRecipe({
     const source = T.shuffled(T.taskList('goals', training), T.child(T.keyFromSeed(chosen.seed), 'order'))
     const evaluated = [{ env: env(T.taskList('held-out goals', heldOut)) }]
     return T.policyRun(chosen, { model, env: env(source), heldOut: evaluated }, context)
+  },
+  agent: async (chosen) => {
+    const { config, arrays, text } = await startModel(chosen)
+    const { maxNewTokens, temperature } = chosen.sampling
+    const engine = T.TransformersWrapper({ config, params: makeParams(arrays) })
+    const agent = agentOf(chosen, AsyncVerlConfig({ engine, text, maxNewTokens, temperature }))
+    return { agent, messages: (i) => ({ ...heldOut[i % heldOut.length]! }), maxTurns: 5 }
   },
 })

@@ -4,11 +4,15 @@ import { z } from 'zod'
 import { AutoAgent, HFAgent, ReactAgent } from '../../src/agents/agents.js'
 import { AsyncVerlConfig, AsyncVLLMConfig, ClientConfig } from '../../src/agents/backends/configs.js'
 import { orThrow } from '../../src/core/failure.js'
+import { keyFromSeed } from '../../src/core/key.js'
 import { AGENT_ROWS, type AgentRowTask } from '../../src/data/datasets/agentRows.js'
 import { collectJson } from '../../src/data/datasets/json.js'
 import { reward } from '../../src/envs/rewards/rewardFunction.js'
+import { worldReward } from '../../src/envs/rewards/worldReward.js'
 import { calculator } from '../../src/envs/tools/calculator.js'
 import { tool } from '../../src/envs/tools/tool.js'
+import { worldTool } from '../../src/envs/tools/worldTool.js'
+import { shopSolution, shopTasks, shopWorld } from '../../src/envs/worlds/shop.js'
 import { saying, scriptedBackend, smallText } from '../kit/chains.js'
 import { useEngine } from '../kit/engine.js'
 import { saying as engineSaying, served, useServers } from '../kit/served.js'
@@ -116,6 +120,21 @@ describe('tools, rewards and data', () => {
       query: 'What is 2 + 2?',
       row: { level: 1 },
     })
+  })
+
+  it('a shop whose goal is a field of the row', async () => {
+    const task = orThrow(shopTasks(keyFromSeed(1)).at(0))
+    const acts = shopSolution(task).map((action) => `Action: shop\nInput: ${action}`)
+    const agent = ReactAgent({
+      modelNameOrPath: 'Qwen/Qwen2.5-3B-Instruct',
+      tools: [worldTool(shopWorld())],
+      rewardFn: worldReward({ tool: 'shop' }),
+      backendConfig: scriptedBackend(acts),
+    })
+    const { rewards, trajectories } = await orThrow(
+      agent.run({ messages: [{ question: task.query, goal: task.goal }] }),
+    )
+    expect([trajectories[0]!.failure, rewards]).toEqual([null, [1]])
   })
 
   it('AutoAgent makes an agent by the name of its kind', () => {

@@ -36,6 +36,13 @@ describe('tandem agent run', () => {
     expect(stdout).toMatch(/^agent\/rollout\/avg_turns [\d.]+$/m)
   })
 
+  it('plays the agent of the shop', async () => {
+    const args = ['agent', 'run', 'shopAgent', '--shown', '64', '--max-new-tokens', '4', '--threads', '1']
+    const { stdout } = await tandemOk(args, { cwd })
+    expect(stdout).toContain('[turn 1]')
+    expect(stdout).toMatch(/^agent\/rollout\/avg_turns [\d.]+$/m)
+  })
+
   it('refuses a recipe without an agent, and a wrong number, before anything is made', async () => {
     const none = await tandem(['agent', 'run', 'reverseText'], { cwd })
     expect(none).toMatchObject({ code: 1, stdout: '' })

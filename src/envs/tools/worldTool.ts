@@ -19,8 +19,12 @@ export interface WorldToolOptions {
   readonly arguments?: (task: Task) => unknown
 }
 
-/** The default arguments of a world: the field `goal` of the row. */
-export const taskGoal = (task: Task): unknown => ('goal' in task ? task.goal : undefined)
+/** The default arguments of a world: the field `goal` of the task, or of its row. */
+export const taskGoal = (task: Task): unknown => {
+  if ('goal' in task) return task.goal
+  const row = 'row' in task ? task.row : undefined
+  return typeof row === 'object' && row !== null && 'goal' in row ? row.goal : undefined
+}
 
 /** Maximum length of an action in UTF-16 units. */
 const LONGEST = 2000

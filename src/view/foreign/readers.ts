@@ -1,6 +1,7 @@
 /** Finds logs of other programs in folders. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { Files } from '../../core/capabilities.js'
+import { agentEventsReader } from './agentEvents.js'
 import { arenaReader } from './arena.js'
 import { capturedReader } from './captured.js'
 import type { ForeignReader } from './foreignLog.js'
@@ -11,7 +12,7 @@ import { verlReader } from './verl.js'
 
 /** All readers. The first one that has the name of a file reads it. */
 const READERS: readonly ForeignReader[] = [
-  ...[trlReader, verifiersReader, inspectReader, verlReader, arenaReader, capturedReader],
+  ...[trlReader, verifiersReader, inspectReader, verlReader, arenaReader, capturedReader, agentEventsReader],
 ]
 
 /** A log and its reader. */

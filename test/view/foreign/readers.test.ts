@@ -2,12 +2,20 @@
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
+import { HFAgent } from '../../../src/agents/agents.js'
+import type { ChainEvent } from '../../../src/agents/events.js'
+import { orThrow } from '../../../src/core/failure.js'
 import { recordLine } from '../../../src/data/capture/records.js'
+import { calculator } from '../../../src/envs/tools/calculator.js'
 import { liveFiles } from '../../../src/live/files.js'
 import { conversationOf } from '../../../src/view/conversation.js'
 import type { TurnRow } from '../../../src/view/protocol.js'
 import { runAnswer, viewedRuns } from '../../../src/view/viewedRuns.js'
+import { scriptedBackend } from '../../kit/chains.js'
+import { useEngine } from '../../kit/engine.js'
 import { useTemporaryFolder } from '../../kit/runs.js'
+
+useEngine()
 
 const GOLDEN = fileURLToPath(new URL('../../golden/foreign', import.meta.url))
 const path = useTemporaryFolder()
@@ -105,6 +113,34 @@ describe('logs of other programs', () => {
         [10, 0.5, '0', { fmt: 1 }],
       ],
     ])
+  })
+
+  it('events of agents: replies, calls, results, rewards and failed chains, also interleaved', async () => {
+    const call = '<tool_call>{"name": "calculator", "arguments": {"expression": "6 *"}}</tool_call>'
+    const lines: string[] = []
+    const agent = HFAgent({
+      ...{ modelNameOrPath: 'small', tools: [calculator()], backendConfig: scriptedBackend([call, call, 'It is 42.']) },
+      rewardFn: ({ prediction, answer }) => (prediction.includes(answer) ? 1 : 0),
+    })
+    const observers = [(event: ChainEvent) => lines.push(JSON.stringify(event))]
+    await orThrow(agent.run({ messages: [{ question: '6 * 7?', answer: '42' }], numChains: 2, observers }))
+    writeFileSync(path('events.jsonl'), `${[...lines, '{"type":"metrics","metrics":{}}'].join('\n')}\n`)
+    const { answer, rows, conversations } = await open(path('events.jsonl'))
+    expect(answer).toMatchObject({ tags: ['agent events'], rollouts: 2 })
+    expect(
+      rows.map(({ reward, failed, turns, toolCalls, toolErrors }) => [reward, failed, turns, toolCalls, toolErrors]),
+    ).toEqual([
+      [1, false, 2, 1, 1],
+      [0, true, 1, 1, 1],
+    ])
+    expect(new Set(rows.map(({ group }) => group)).size).toBe(1)
+    expect(outline(conversations[0]!)).toEqual([
+      ['user', '6 * 7?', ''],
+      ['model', call, 'calculator({"expression":"6 *"})'],
+      ['tool', expect.stringMatching(/^error: /), ''],
+      ['model', 'It is 42.', ''],
+    ])
+    expect(conversations[1]!.at(-1)).toMatchObject({ author: 'system', isError: true })
   })
 
   it('captured sessions and games of the arena', async () => {
