@@ -75,6 +75,7 @@ export {
   type RewardValue,
   reward,
 } from '../envs/rewards/rewardFunction.js'
+export { type SWERewardOptions, sweReward } from '../envs/rewards/sweReward.js'
 export {
   type ExactMatchOptions,
   exactMatch,

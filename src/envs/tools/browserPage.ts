@@ -5,7 +5,7 @@ import type { BrowserContext, Page, Request } from 'playwright-core'
 import { errorMessage } from '../../core/failure.js'
 import type { ContentPart } from '../../text/history/history.js'
 import { type AllowedOrigins, checkAddress } from './browserOrigins.js'
-import { clipped } from './clipped.js'
+import { beginning, clipped } from './clipped.js'
 
 /** An action on a page. Selectors are CSS or Playwright's own syntax (`text=Next`). */
 export type BrowserAction =
@@ -125,21 +125,27 @@ const quiet = (context: BrowserContext, page: Page, notes: Notes): void => {
   })
 }
 
-/** Returns the text of an element. At most `maxText + 1` characters leave the browser. */
+/**
+ * Returns the text of an element, with a note on what was omitted. At most `maxText` characters
+ * leave the browser.
+ */
 const textOf = async (page: Page, selector: string, { maxText, elementMs }: BrowserLimits): Promise<string> => {
   const read = await page
     .locator(selector)
     .first()
     .evaluate(
-      (element, length) => String('innerText' in element ? element.innerText : element.textContent).slice(0, length),
-      maxText + 1,
-      {
-        timeout: elementMs,
+      (element, length) => {
+        const whole = String('innerText' in element ? element.innerText : element.textContent)
+        return { text: whole.slice(0, length), size: whole.length }
       },
+      maxText,
+      { timeout: elementMs },
     )
   // The code of the page shares this world and may have replaced these functions.
-  const text: unknown = read
-  return clipped(typeof text === 'string' ? text : '', maxText)
+  const { text, size }: { readonly text: unknown; readonly size: unknown } = read
+  if (typeof text !== 'string') return ''
+  const kept = beginning(text, maxText)
+  return typeof size === 'number' && size > kept.length ? `${kept}...\n[${size - kept.length} more characters]` : kept
 }
 
 const titleOf = async (page: Page): Promise<string> => clipped(await page.title(), 200)

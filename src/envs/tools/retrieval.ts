@@ -7,7 +7,7 @@ import { aFunction, aRecord, aText, checkOptions, type OptionKinds } from '../..
 import { sipHash } from '../../core/sipHash.js'
 import { parseJsonAs } from '../../data/schemaJson.js'
 import type { ToolFailure } from '../base/toolFailure.js'
-import { clipped } from './clipped.js'
+import { clipped, truncated } from './clipped.js'
 import type { PassageIndex } from './localIndex.js'
 import { type Passage, type RetrievalCacheOptions, retrievalCache } from './retrievalCache.js'
 import { type Tool, tool, toolFailure } from './tool.js'
@@ -120,7 +120,7 @@ const rendered = (passages: readonly Passage[], { maxCount, maxText }: Retrieval
         .slice(0, maxCount)
         .map(({ text, title, url }, i) => {
           const head = [title, url].flatMap((part) => (part === undefined ? [] : [clipped(part, 300)])).join(' - ')
-          return `[${i + 1}]${head === '' ? '' : ` ${head}`}\n${clipped(text, maxText)}`
+          return `[${i + 1}]${head === '' ? '' : ` ${head}`}\n${truncated(text, maxText)}`
         })
         .join('\n\n')
 

@@ -17,6 +17,7 @@ import type { ContentPart, ToolCall } from '../../text/history/history.js'
 import type { Episode } from '../base/episode.js'
 import type { ToolFailure } from '../base/toolFailure.js'
 import { type ToolEnvironment, toolEnvironment } from '../resources/toolEnvironment.js'
+import { beginning, truncated } from './clipped.js'
 
 /** The result of a call. */
 export interface ToolReply<S = unknown> {
@@ -80,6 +81,11 @@ export interface ToolOptions<A extends z.ZodRawShape, S, R = undefined> {
   /** Maximum number of concurrent environments, if `environment` is a resource. Default 8. */
   readonly poolSize?: number
   /**
+   * Maximum characters of a result's text. A longer one is truncated and ends with a note that
+   * counts the omitted ones. Default: no limit.
+   */
+  readonly maxLength?: number
+  /**
    * Runs a call with arguments that match the schema. If it throws or rejects, the policy gets the
    * error as `failed`.
    */
@@ -115,6 +121,7 @@ const TOOL_OPTIONS: OptionKinds<ToolOptions<never, never>> = {
   initial: anything,
   environment: aRecord,
   poolSize: aNumber,
+  maxLength: aNumber,
   run: aFunction,
 }
 
@@ -130,6 +137,23 @@ const environmentOf = <R>({
 }
 
 type Ran<S> = E.Either<ToolFailure, ToolReply<S>>
+
+/** Truncates the text of a reply. Each part may use what the earlier ones left of the limit. */
+const limitedReply = <S>(reply: ToolReply<S>, maxLength: number): ToolReply<S> => {
+  const { content } = reply
+  if (typeof content === 'string') return { ...reply, content: truncated(content, maxLength) }
+  let left = maxLength
+  let omitted = 0
+  const kept = content.flatMap((part): readonly ContentPart[] => {
+    if (part.type !== 'text') return [part]
+    const text = beginning(part.text, left)
+    omitted += part.text.length - text.length
+    left -= Math.min(left, part.text.length)
+    return text === '' ? [] : [{ ...part, text }]
+  })
+  if (omitted === 0) return reply
+  return { ...reply, content: [...kept, { type: 'text', text: `\n[${omitted} more characters]` }] }
+}
 
 /** Runs a call with the environment of its episode. */
 const runHolding = async <R, S>(
@@ -154,12 +178,15 @@ const runHolding = async <R, S>(
  */
 export const tool = <A extends z.ZodRawShape, S, R = undefined>(options: ToolOptions<A, S, R>): Tool => {
   checkOptions('tool', options, TOOL_OPTIONS)
-  const { name, description, initial, run } = options
+  const { name, description, initial, run, maxLength } = options
+  if (maxLength !== undefined && !(maxLength >= 1))
+    throw new RangeError(`tool: maxLength must be at least 1, got ${maxLength}`)
   const held = environmentOf(options)
   const attempt = async (work: () => ReturnType<typeof run>): Promise<Ran<S>> => {
     try {
       const running = work()
-      return typeof running === 'function' ? await running() : E.right(await running)
+      const ran = typeof running === 'function' ? await running() : E.right(await running)
+      return maxLength === undefined ? ran : E.map((reply: ToolReply<S>) => limitedReply(reply, maxLength))(ran)
     } catch (error) {
       return E.left(toolFailure(name, 'failed', errorMessage(error)))
     }

@@ -76,7 +76,9 @@ describe('retrievalTool', () => {
     const { said, asked } = await engine((_, response) => response.end(JSON.stringify({ results })), {
       limits: { maxText: 10 },
     })
-    expect(await said('a')).toBe(`[1] T - http://t.test/\none\n\n[2]\ntwo\n\n[3]\n${'x'.repeat(10)}...`)
+    expect(await said('a')).toBe(
+      `[1] T - http://t.test/\none\n\n[2]\ntwo\n\n[3]\n${'x'.repeat(10)}...\n[40 more characters]`,
+    )
     expect(await said('a', { count: 1 })).toBe('[1] T - http://t.test/\none')
     expect(asked).toEqual(['POST /search {"query":"a","count":3}', 'POST /search {"query":"a","count":1}'])
     const none = await engine((_, response) => response.end('{"results":[]}'))

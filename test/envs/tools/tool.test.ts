@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { keyFromSeed } from '../../../src/core/key.js'
 import { tool, toolFailure } from '../../../src/envs/tools/tool.js'
+import type { ContentPart } from '../../../src/text/history/history.js'
 
 const context = { state: 0, key: keyFromSeed(0), signal: new AbortController().signal }
 
@@ -34,6 +35,24 @@ describe('tool', () => {
     const result = await count.call({ by: 'two', other: 1 }, context)()
     expect(result).toMatchObject(E.left({ _tag: 'ToolFailure', tool: 'count', kind: 'arguments' }))
     expect(JSON.stringify(result)).toMatch(/other.*by/s)
+  })
+
+  it('truncates the text of long results, with a note that counts the rest', async () => {
+    const parts = { name: 'long', description: '', parameters: {}, initial: null, maxLength: 4 }
+    const said = async (content: string | readonly ContentPart[]) => {
+      const ran = await tool({ ...parts, run: async () => ({ content, state: null }) }).call({}, context)()
+      return E.isRight(ran) ? ran.right.content : ran.left
+    }
+    expect(await said('abcd')).toBe('abcd')
+    expect(await said('abc\ud83d\ude00ef')).toBe('abc...\n[4 more characters]')
+    const [text, image] = [{ type: 'text', text: 'abc' } as const, { type: 'image', source: { url: 'a.png' } } as const]
+    expect(await said([text, image])).toEqual([text, image])
+    expect(await said([text, image, text, text])).toEqual([
+      ...[text, image, { type: 'text', text: 'a' }, { type: 'text', text: '\n[5 more characters]' }],
+    ])
+    expect(() => tool({ ...parts, maxLength: 0, run: async () => ({ content: '', state: null }) })).toThrow(
+      'tool: maxLength must be at least 1, got 0',
+    )
   })
 
   it('tells what its function threw, and what it failed with', async () => {
