@@ -30,7 +30,7 @@ describe('tandem tinker check', () => {
     const { code, stdout, stderr } = await checked(['--base-model', 'toy', '--json'])
     expect(code).toBe(0)
     const lines = parseJsonLines(stdout)
-    expect(lines).toHaveLength(21)
+    expect(lines).toHaveLength(24)
     for (const { check, verdict, finding } of lines) {
       expect([verdict, typeof finding]).toEqual(['as expected', 'string'])
       expect(stderr).toContain(`${check as string}: as expected\n`)
@@ -43,7 +43,7 @@ describe('tandem tinker check', () => {
     expect(stdout).toMatch(/^check +verdict +finding +numbers\n/)
     expect(stdout).toMatch(/^gradient clipping +as expected +\S/m)
     expect(stdout).toMatch(/^checkpoint with optimizer +failed +\S/m)
-    expect(stderr).toMatch(/tandem: 1 of 21 checks failed: checkpoint with optimizer\n$/)
+    expect(stderr).toMatch(/tandem: 1 of 24 checks failed: checkpoint with optimizer\n$/)
   })
 
   it('refuses a text that is not an address', async () => {

@@ -16,7 +16,7 @@ interface Broken {
   readonly answer?: Change
   /** A header to leave out. */
   readonly header?: string
-  readonly status?: (status: number) => number
+  readonly status?: (status: number, path: string) => number
   /** Default: `differs`. */
   readonly verdict?: TinkerVerdict
 }
@@ -36,12 +36,17 @@ const verdicts = async (
     const reply = await app.fetch(
       new Request(url, { method, headers: kept, ...(sent !== undefined && { body: sent }) }),
     )
-    const status = changed(reply.status)
+    const status = changed(reply.status, new URL(url).pathname)
     return new Response(answer(await reply.text(), new URL(url).pathname), { status, headers: reply.headers })
   }
   const found: TinkerCheck[] = []
   try {
-    for await (const check of checkTinkerServer({ url: 'http://localhost', fetch, ...(checks && { checks }) }))
+    for await (const check of checkTinkerServer({
+      url: 'http://localhost',
+      fetch,
+      futureMs: 10,
+      ...(checks && { checks }),
+    }))
       found.push(check)
     return found
   } finally {
@@ -87,6 +92,16 @@ const noisy = (): Change => {
   return (text) => lists('logprobs', ([first, ...rest]) => [first! - 1e-3 * count++, ...rest])(text)
 }
 
+/** Answers 404 to all polls after the first that has a result. */
+const forgetful = () => {
+  let results = 0
+  return (status: number, path: string): number =>
+    path.endsWith('/retrieve_future') && status === 200 && ++results > 1 ? 404 : status
+}
+
+/** Takes away the numbers by which a server recognizes repeated requests. */
+const unnumbered: Change = (text) => text.replace(/"seq_id":\d+,?/, '')
+
 const BROKEN: readonly (readonly [check: string, broken: Broken])[] = [
   ['gradients over data', { request: averaged }],
   ['gradient clipping', { request: (text) => text.replace(/"grad_clip_norm":[^,}]+/, '"grad_clip_norm":0') }],
@@ -110,17 +125,17 @@ const BROKEN: readonly (readonly [check: string, broken: Broken])[] = [
   ['log-probs of a prompt', { answer: (text) => text.replace(/("prompt_logprobs":\[null,)[^,]+/, '$1-9') }],
   ['futures', { status: (status) => (status === 404 ? 200 : status) }],
   ['checkpoint with optimizer', { request: (text) => text.replace('"optimizer":true', '"optimizer":false') }],
-  [
-    'repeated requests',
-    { request: (text) => text.replace(/"seq_id":\d+,?/, ''), header: 'x-idempotency-key', verdict: 'failed' },
-  ],
+  ['repeated gradients', { request: unnumbered, header: 'x-idempotency-key' }],
+  ['repeated steps', { request: unnumbered, header: 'x-idempotency-key', verdict: 'failed' }],
+  ['expiry of results', { status: forgetful() }],
+  ['error shapes', { answer: (text) => text.replace('"detail"', '"other"') }],
   ['unknown loss', { request: (text) => text.replace('no_such_loss', 'cross_entropy') }],
 ]
 
 describe('checkTinkerServer', () => {
   it('finds nothing on our own server', async () => {
     const found = await verdicts(undefined)
-    expect(found).toHaveLength(21)
+    expect(found).toHaveLength(24)
     expect(found.filter(({ verdict }) => verdict !== 'as expected')).toEqual([])
   }, 60_000)
 

@@ -22,24 +22,34 @@ export interface TinkerCheckOptions extends Pick<TinkerClientOptions, 'url' | 'a
   readonly checks?: readonly string[]
   /** Milliseconds for one request with its repetitions. Default 120,000. */
   readonly deadlineMs?: number
+  /** Milliseconds after which a result is fetched, to see whether it is held. Default 5,000. */
+  readonly futureMs?: number
 }
 
 const OPTIONS: OptionKinds<TinkerCheckOptions> = {
-  ...{ url: aText, apiKey: aText, fetch: aFunction, baseModel: aText, checks: aList, deadlineMs: aNumber },
+  ...{ url: aText, apiKey: aText, fetch: aFunction, baseModel: aText, checks: aList },
+  ...{ deadlineMs: aNumber, futureMs: aNumber },
   server: anything, // checked by tinkerClient
 }
 
-/** Time limit of one poll. */
-const POLL_MS = 90_000
+/** Time limit of one request of a check. */
+const POST_MS = 90_000
 
-/** Sends POST requests twice while the repeater is on, with the same idempotency key. */
+/** Sends the requests of a route twice, with the same number and idempotency key. */
 const repeating =
   (fetch: TinkerFetch, repeater: Repeater): TinkerFetch =>
   async (url, init) => {
-    if (repeater.get() === 2 && init.method === 'POST' && /(forward_backward|optim_step)$/.test(url))
-      await fetch(url, init)
+    if (url.endsWith(`/${repeater.get()}`)) await fetch(url, init)
     return fetch(url, init)
   }
+
+const jsonOrNothing = (text: string): unknown => {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined // the check names the answer
+  }
+}
 
 const failedOutcome = (error: unknown): CheckOutcome => {
   if (!(error instanceof FailureError)) throw error
@@ -79,18 +89,17 @@ const runCheck = async (check: string, { session, otherSession, baseModel, ...re
   }
 }
 
-/** Requests a result once, as the client does. */
-const polling =
-  (fetch: TinkerFetch, { url, apiKey = 'tml-none' }: TinkerCheckOptions): Bench['poll'] =>
-  async (requestId) => {
-    const reply = await fetch(`${url.replace(/\/+$/, '')}/api/v1/retrieve_future`, {
+/** Sends one JSON request, whose answer may have any status. */
+const posting =
+  (fetch: TinkerFetch, { url, apiKey = 'tml-none' }: TinkerCheckOptions): Bench['post'] =>
+  async (path, body) => {
+    const reply = await fetch(`${url.replace(/\/+$/, '')}/api/v1${path}`, {
       method: 'POST',
       headers: { 'content-type': 'application/json', 'x-api-key': apiKey },
-      body: JSON.stringify({ request_id: requestId }),
-      signal: AbortSignal.timeout(POLL_MS),
+      body: JSON.stringify(body),
+      signal: AbortSignal.timeout(POST_MS),
     })
-    await reply.arrayBuffer()
-    return reply.status
+    return { status: reply.status, body: jsonOrNothing(await reply.text()) }
   }
 
 /**
@@ -104,10 +113,11 @@ const polling =
  */
 export async function* checkTinkerServer(options: TinkerCheckOptions): AsyncGenerator<TinkerCheck> {
   checkOptions('checkTinkerServer', options, OPTIONS)
-  const { fetch: given, baseModel, checks = Object.keys(CHECKS), deadlineMs = 120_000, ...rest } = options
+  const { fetch: given, baseModel, checks = Object.keys(CHECKS), deadlineMs = 120_000, ...others } = options
+  const { futureMs = 5000, ...rest } = others
   const unknown = checks.find((each) => CHECKS[each] === undefined)
   if (unknown !== undefined) throw new RangeError(`checkTinkerServer: there is no check '${unknown}'`)
-  const repeater: Repeater = cell(1)
+  const repeater: Repeater = cell<ReturnType<Repeater['get']>>('none')
   const web = given === undefined ? liveWebFetch({ maxBytes: 2 ** 28 }) : undefined
   const plain: TinkerFetch = given ?? ((url, init) => web!.fetch(url, init))
   const [client, otherClient] = [0, 1].map(() =>
@@ -132,7 +142,8 @@ export async function* checkTinkerServer(options: TinkerCheckOptions): AsyncGene
         session: await opened(client),
         otherSession,
         repeater,
-        poll: polling(plain, options),
+        post: posting(plain, options),
+        futureMs,
         rate: cell<number | null>(null),
       },
       ...{ baseModel: baseModel ?? chosen?.name ?? '', maxContextLength: chosen?.maxContextLength ?? null },

@@ -29,7 +29,7 @@ const NEAR = { expected: 0.05, known: 0.1 } as const
 const UNCHANGED: CheckOutcome = { verdict: 'differs', finding: 'a step leaves the model as it is', numbers: {} }
 
 /** The outcome of a factor of which one value is expected and another is known. */
-export const factorOutcome = (
+const factorOutcome = (
   factor: number,
   expected: readonly [value: number, finding: string],
   known: readonly [value: number, finding: string],

@@ -25,8 +25,14 @@ export interface TinkerCheck {
 /** A check that has run, without its name. */
 export type CheckOutcome = Omit<TinkerCheck, 'check'>
 
-/** The times that a request is sent: 1 or 2. */
-export type Repeater = Cell<number>
+/** The route whose requests are sent twice. */
+export type Repeater = Cell<'none' | 'forward_backward' | 'optim_step'>
+
+/** An answer to a request of a check. `body` is undefined if it is not JSON. */
+interface CheckReply {
+  readonly status: number
+  readonly body: unknown
+}
 
 /** The parts that checks use. */
 export interface Bench {
@@ -35,8 +41,10 @@ export interface Bench {
   readonly model: (options?: { readonly rank: number }) => Promise<TinkerTrainer>
   /** A new model in the session of another client. */
   readonly otherModel: () => Promise<TinkerTrainer>
-  /** Requests the result of an id once, and returns the status of the answer. */
-  readonly poll: (requestId: string) => Promise<number>
+  /** Sends one request as it is, to a path below `/api/v1`. */
+  readonly post: (path: string, body: object) => Promise<CheckReply>
+  /** Milliseconds for which a result is left on the server. */
+  readonly futureMs: number
   readonly maxContextLength: number | null
   /** The size of a step, once it is found. */
   readonly rate: Cell<number | null>
@@ -67,17 +75,23 @@ const EPSILON = 1e4
  * An Adam step of `rate` times the gradient, because `eps` outweighs the rest. Its means forget at
  * once; some servers refuse 0, which JSON writes as an integer.
  */
-const linearAdam = (rate: number): Partial<AdamParams> => ({
+export const linearAdam = (rate: number): Partial<AdamParams> => ({
   ...{ learning_rate: rate * EPSILON, beta1: 1e-9, beta2: 1e-9, eps: EPSILON },
 })
 
 export const ADAM: Partial<AdamParams> = { learning_rate: 1e-2, beta1: 0.9, beta2: 0.95, eps: 1e-8 }
 
-const backward = async (trainer: TinkerTrainer, data: readonly Datum[], lossFn = 'cross_entropy'): Promise<void> => {
+/** Adds the gradient of data, and waits for the result. */
+export const backward = async (
+  trainer: TinkerTrainer,
+  data: readonly Datum[],
+  lossFn = 'cross_entropy',
+): Promise<void> => {
   orThrow(await orThrow(await trainer.forwardBackward({ data, lossFn })()).result())
 }
 
-const step = async (trainer: TinkerTrainer, adam: Partial<AdamParams>): Promise<void> => {
+/** Applies the gradients, and waits for the result. */
+export const step = async (trainer: TinkerTrainer, adam: Partial<AdamParams>): Promise<void> => {
   orThrow(await orThrow(await trainer.optimStep(adam)()).result())
 }
 
@@ -117,7 +131,7 @@ const changeOf = async (
 }
 
 /** The least rate with a visible change, which is found once for a server. */
-const visibleRate = async (bench: Bench): Promise<number> => {
+export const visibleRate = async (bench: Bench): Promise<number> => {
   const known = bench.rate.get()
   if (known !== null) return known
   for (const rate of RATES) {

@@ -1,20 +1,28 @@
 /** Checks of requests: order, repetition, futures, clients at a time, checkpoints and refusals. */
 import { isLeft } from 'fp-ts/lib/Either.js'
 import { orThrow } from '../../core/failure.js'
+import { liveTimers } from '../../live/clock.js'
 import type { TinkerTrainer } from '../client/trainer.js'
-import { factorOutcome } from './gradientChecks.js'
 import {
   ADAM,
   type Bench,
+  backward,
   type CheckOutcome,
   checkWithin,
   DATA,
-  factorOf,
   gapOf,
+  linearAdam,
   logProbsOf,
-  response,
+  step,
   trained,
+  visibleRate,
 } from './measure.js'
+
+/** The largest relative difference of two changes that are equal. */
+const REPEATED = 0.05
+
+/** Returns whether a status refuses a request for good. */
+const isRefusal = (status: number): boolean => status >= 400 && status < 500 && status !== 408 && status !== 429
 
 const requestOrder = async ({ model }: Bench): Promise<CheckOutcome> => {
   const [one, other] = [await model(), await model()]
@@ -52,19 +60,47 @@ const checkpointWeights = async (bench: Bench): Promise<CheckOutcome> =>
     'restored weights give other log-probabilities',
   ])
 
-const repeatedRequests = async (bench: Bench): Promise<CheckOutcome> => {
-  const { repeater } = bench
-  const once = await response(bench, DATA)
-  repeater.update(() => 2)
+/** Runs work while the requests of a route are sent twice. */
+const repeating = async <T>({ repeater }: Bench, route: 'forward_backward' | 'optim_step', work: () => Promise<T>) => {
+  repeater.set(route)
   try {
-    return factorOutcome(
-      factorOf(await response(bench, DATA), once),
-      [1, 'a repeated request is carried out once'],
-      [2, 'a repeated request is carried out twice'],
-    )
+    return await work()
   } finally {
-    repeater.update(() => 1)
+    repeater.set('none')
   }
+}
+
+/**
+ * The change of a model by one step on the gradients of two requests. A repetition of the first
+ * changes their sum, and their average too.
+ */
+const twoGradients = async (bench: Bench, first: (add: () => Promise<void>) => Promise<void>) => {
+  const [rate, trainer] = [await visibleRate(bench), await bench.model()]
+  const before = await logProbsOf(trainer)
+  await first(() => backward(trainer, [DATA[0]!]))
+  await backward(trainer, [DATA[1]!])
+  await step(trainer, linearAdam(rate))
+  const after = await logProbsOf(trainer)
+  return after.map((x, i) => x - before[i]!)
+}
+
+const repeatedGradients = async (bench: Bench): Promise<CheckOutcome> => {
+  const once = await twoGradients(bench, (add) => add())
+  const repeated = await twoGradients(bench, (add) => repeating(bench, 'forward_backward', add))
+  return checkWithin(gapOf(repeated, once) / Math.max(...once.map(Math.abs)), REPEATED, [
+    'a repeated gradient is added once',
+    'a repeated gradient is added twice',
+  ])
+}
+
+const repeatedSteps = async (bench: Bench): Promise<CheckOutcome> => {
+  const [one, other] = [await trained(await bench.model(), 2), await trained(await bench.model(), 1)]
+  await backward(other, DATA)
+  await repeating(bench, 'optim_step', () => step(other, ADAM))
+  return checkWithin(gapOf(await logProbsOf(one), await logProbsOf(other)), 1e-4, [
+    'a repeated step is carried out once',
+    'a repeated step is carried out twice',
+  ])
 }
 
 /** The largest gap between a model that trains alone and two that train at the same time. */
@@ -90,18 +126,63 @@ const concurrentClients = async (bench: Bench): Promise<CheckOutcome> =>
 /** An id like this one that the server has not given. */
 const otherId = (id: string): string => (/^\d+$/.test(id) ? String(Number(id) + 1_000_000) : `${id}0`)
 
-const futures = async ({ model, poll }: Bench): Promise<CheckOutcome> => {
+const futures = async ({ model, post }: Bench): Promise<CheckOutcome> => {
   const trainer = await model()
   const pending = orThrow(await trainer.forwardBackward({ data: DATA, lossFn: 'cross_entropy' })())
   orThrow(await pending.result())
+  const poll = async (id: string) => (await post('/retrieve_future', { request_id: id })).status
   const [again, unknown] = [await poll(pending.requestId), await poll(otherId(pending.requestId))]
-  const isClear = unknown >= 400 && unknown < 500 && unknown !== 408 && unknown !== 429
+  const isClear = isRefusal(unknown)
   const repeated = again === 200 ? 'a result can be fetched again' : 'a result is given once'
   const absent = isClear ? 'an unknown one is refused' : 'an unknown one is not refused'
   return {
     verdict: isClear ? 'as expected' : 'differs',
     finding: `${repeated}, and ${absent}`,
     numbers: { again, unknown },
+  }
+}
+
+/** A result that is not fetched at once: held, or gone with the status 410, which clients know. */
+const expiry = async ({ model, post, futureMs }: Bench): Promise<CheckOutcome> => {
+  const trainer = await model()
+  const pending = orThrow(await trainer.forward({ data: DATA, lossFn: 'cross_entropy' })())
+  await new Promise<void>((resolve) => void liveTimers.after(futureMs, resolve))
+  let reply = await post('/retrieve_future', { request_id: pending.requestId })
+  while (reply.status === 408) reply = await post('/retrieve_future', { request_id: pending.requestId })
+  const seconds = futureMs / 1000
+  const numbers = { seconds, status: reply.status }
+  if (reply.status === 200) return { verdict: 'as expected', finding: 'the result is still held', numbers }
+  return reply.status === 410
+    ? { verdict: 'as expected', finding: 'the result has expired, with the status 410', numbers }
+    : { verdict: 'differs', finding: 'the result has expired without the status 410', numbers }
+}
+
+/** The text of a refusal: `detail` or `error` of a JSON object. */
+const hasReason = (body: unknown): boolean => {
+  if (typeof body !== 'object' || body === null) return false
+  const { detail, error } = body as { readonly detail?: unknown; readonly error?: unknown } // an object
+  return (typeof detail === 'string' ? detail : JSON.stringify(detail ?? error ?? '')).length > 2
+}
+
+const errorShapes = async ({ post }: Bench): Promise<CheckOutcome> => {
+  const forward_backward_input = { data: [], loss_fn: 'cross_entropy' }
+  const replies = {
+    empty: await post('/optim_step', {}),
+    unknownModel: await post('/optim_step', {
+      model_id: 'no_such_model',
+      seq_id: 1,
+      adam_params: {},
+      type: 'optim_step',
+    }),
+    unknownSession: await post('/create_model', { session_id: 'no_such_session', model_seq_id: 0, base_model: 'none' }),
+    noData: await post('/forward_backward', { model_id: 'no_such_model', seq_id: 1, forward_backward_input }),
+  }
+  const clear = Object.values(replies).filter(({ status, body }) => isRefusal(status) && hasReason(body)).length
+  const count = Object.keys(replies).length
+  return {
+    verdict: clear === count ? 'as expected' : 'differs',
+    finding: `${clear} of ${count} wrong requests are refused with a reason`,
+    numbers: Object.fromEntries(Object.entries(replies).map(([name, { status }]) => [name, status])),
   }
 }
 
@@ -119,9 +200,12 @@ export const REQUEST_CHECKS = {
   'request order': requestOrder,
   'checkpoint with optimizer': checkpointOptimizer,
   'checkpoint without optimizer': checkpointWeights,
-  'repeated requests': repeatedRequests,
+  'repeated gradients': repeatedGradients,
+  'repeated steps': repeatedSteps,
   'concurrent models': concurrentModels,
   'concurrent clients': concurrentClients,
   futures,
+  'expiry of results': expiry,
+  'error shapes': errorShapes,
   'unknown loss': unknownLoss,
 } as const
