@@ -1,7 +1,7 @@
 /** 200 random schedules of faults between the Tinker client and our server: no step is lost or done twice. */
 import { describe, expect, it } from 'vitest'
 import { useEngine } from '../kit/engine.js'
-import { faultyTinker } from '../kit/tinkerFaults.js'
+import { faultyTinker, forgetfulTinker } from '../kit/tinkerFaults.js'
 
 useEngine()
 
@@ -19,4 +19,17 @@ describe('the Tinker client behind faults', () => {
       await faulty.close()
     }
   }, 600_000)
+
+  it(`does no step twice in ${SCHEDULES} schedules on a server that does not recognize repeated requests`, async () => {
+    const faulty = await forgetfulTinker()
+    try {
+      const expected = await faulty.logProbs(null, 2)
+      const before = faulty.attempts()
+      for (let schedule = 1; schedule <= SCHEDULES; schedule++)
+        expect(await faulty.logProbs(schedule, 2), `schedule ${schedule}`).toEqual(expected)
+      expect(faulty.attempts() - before).toBeGreaterThan(3.5 * SCHEDULES) // 3 without faults
+    } finally {
+      await faulty.close()
+    }
+  }, 900_000)
 })

@@ -44,6 +44,7 @@ describe('the Tinker client', () => {
     connected({ wire, chunks: { data: 2, bytes: 1e6 } }, async ({ client }) => {
       expect(orThrow(await client.models()())).toEqual([{ name: 'toy', maxContextLength: 256 }])
       const session = orThrow(await client.session()())
+      expect(session.server).toMatchObject({ name: 'Tandem', repeats: 'recognized' })
       const trainer = orThrow(await session.trainer({ baseModel: 'toy', lora: { rank: 2 } })())
       const first = orThrow(await trainer.forwardBackward({ data: DATA, lossFn: 'cross_entropy' })())
       const stepped = orThrow(await trainer.optimStep({ learning_rate: 1e-2 })())
@@ -102,9 +103,49 @@ describe('the Tinker client', () => {
     const session = orThrow(await client.session()())
     const trainer = orThrow(await session.trainer({ baseModel: 'toy', lora: { rank: 2 } })())
     orThrow(await trainer.forwardBackward({ data: DATA, lossFn: 'cross_entropy' })())
-    expect(await trainer.optimStep({})()).toMatchObject(E.left({ kind: 'uncertain' }))
+    expect(await trainer.optimStep({})()).toMatchObject(
+      E.left({ kind: 'uncertain', reason: expect.stringMatching(/^http:\/\/localhost \(Tandem\) \/optim_step: /) }),
+    )
     expect(await trainer.optimStep({})()).toMatchObject(E.left({ kind: 'broken' }))
     expect(lost).toBe(1)
+    await session.close()
+    await app.close()
+  })
+
+  it('does not submit a step again whose promise is lost where the server may carry it out twice', async () => {
+    const app = tinkerServer()
+    const seen: string[] = []
+    const fetch: TinkerFetch = async (url, init) => {
+      seen.push(new URL(url).pathname)
+      if (url.endsWith('/retrieve_future') && seen.includes('/api/v1/optim_step'))
+        return new Response('{}', { status: 410 })
+      return app.fetch(new Request(url, init))
+    }
+    const client = tinkerClient({ url: 'http://localhost', fetch, server: 'unknown' })
+    const session = orThrow(await client.session()())
+    const trainer = orThrow(await session.trainer({ baseModel: 'toy', lora: { rank: 2 } })())
+    orThrow(await orThrow(await trainer.forwardBackward({ data: DATA, lossFn: 'cross_entropy' })()).result())
+    const stepped = await orThrow(await trainer.optimStep({})()).result()
+    expect(stepped).toMatchObject(E.left({ kind: 'uncertain', status: 410 }))
+    expect(await trainer.saveState('after')()).toMatchObject(E.left({ kind: 'broken' }))
+    expect(seen.filter((path) => path.endsWith('/optim_step'))).toHaveLength(1)
+    await session.close()
+    await app.close()
+  })
+
+  it('sends a request again that never reached a server, whatever the server recognizes', async () => {
+    const app = tinkerServer()
+    let refused = 0
+    const fetch: TinkerFetch = async (url, init) => {
+      if (!url.endsWith('/optim_step') || refused++ > 0) return app.fetch(new Request(url, init))
+      throw new TypeError('fetch failed', { cause: Object.assign(new Error('connect'), { code: 'ECONNREFUSED' }) })
+    }
+    const client = tinkerClient({ url: 'http://localhost', fetch, server: 'unknown' })
+    const session = orThrow(await client.session()())
+    const trainer = orThrow(await session.trainer({ baseModel: 'toy', lora: { rank: 2 } })())
+    orThrow(await trainer.forwardBackward({ data: DATA, lossFn: 'cross_entropy' })())
+    expect(orThrow(await orThrow(await trainer.optimStep({})()).result())['steps:max']).toBe(1)
+    expect(refused).toBe(2)
     await session.close()
     await app.close()
   })

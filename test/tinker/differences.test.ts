@@ -67,7 +67,7 @@ const gapOf = (a: readonly number[], b: readonly number[]): number => Math.max(.
 describe('gradients of a server', () => {
   it('are measured', async () => {
     await connected(plain, async (session) => {
-      expect(session.server.name).toBe('unknown')
+      expect(session.server.name).toBe('Tandem')
       expect(orThrow(await measureGradients(session, { baseModel: 'toy' })())).toEqual(SUMMED)
     })
     await connected(averagingFetch, async (session) => {

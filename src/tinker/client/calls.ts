@@ -65,6 +65,8 @@ interface CallOptions {
   readonly attemptMs: number
   /** `recognized`: the server runs requests with an equal number or idempotency key once. */
   readonly repeats: () => 'recognized' | 'unknown'
+  /** The kind of server, for errors. */
+  readonly serverName: () => string
 }
 
 /** Bytes, requests and tokens since the start. */
@@ -131,6 +133,8 @@ export interface Calls {
   ) => TinkerFailure
   readonly wait: (ms: number) => Promise<void>
   readonly counts: () => CallCounts
+  /** Returns whether a request may be sent again after the server may have carried it out. */
+  readonly mayRepeat: (request: Pick<CallRequest, 'effect'>) => boolean
   /** Adds tokens of requests that the server has accepted. */
   readonly count: (kind: CountedTokens, tokens: number) => void
 }
@@ -139,6 +143,10 @@ const LONGEST_PAUSE_MS = 30_000
 
 /** The pause before an attempt: 0.1 s, doubled each time, at most 30 s. */
 export const backoffMs = (attempt: number): number => Math.min(LONGEST_PAUSE_MS, 100 * 2 ** Math.min(attempt, 20))
+
+/** Why a request is not sent again. */
+export const UNCERTAIN =
+  'the server may have carried the request out, and is not known to recognize a repeated one: restore a checkpoint'
 
 const decoder = new TextDecoder()
 
@@ -182,7 +190,7 @@ const isPassing = (status: number): boolean => status === 408 || status === 425 
 
 /** Opens calls of a server. */
 export const makeCalls = (options: CallOptions): Calls => {
-  const { url, apiKey, timers, ids, deadlineMs, attemptMs, repeats } = options
+  const { url, apiKey, timers, ids, deadlineMs, attemptMs, repeats, serverName } = options
   const server = new URL(url).origin
   const root = url.replace(/\/+$/, '')
   const hasAnswered = cell(false)
@@ -193,8 +201,9 @@ export const makeCalls = (options: CallOptions): Calls => {
   const failure: Calls['failure'] = (kind, { call, reason, status }) => ({
     _tag: 'TinkerFailure',
     ...{ kind, server, call, ...(status !== undefined && { status }) },
-    reason: redact(`${server} ${call}: ${reason}`, [apiKey]),
+    reason: redact(`${server} (${serverName()}) ${call}: ${reason}`, [apiKey]),
   })
+  const mayRepeat: Calls['mayRepeat'] = ({ effect }) => effect === 'none' || repeats() === 'recognized'
   const wait = (ms: number): Promise<void> => new Promise((resolve) => void timers.after(ms, resolve))
 
   const attempt: Calls['attempt'] = async (request) => {
@@ -239,7 +248,7 @@ export const makeCalls = (options: CallOptions): Calls => {
   }
 
   const send: Calls['send'] = async (given) => {
-    const { path: call, effect } = given
+    const { path: call } = given
     const request = { ...given, idempotencyKey: given.idempotencyKey ?? ids.fresh() }
     let waited = 0
     for (let tries = 0; ; tries++) {
@@ -250,14 +259,15 @@ export const makeCalls = (options: CallOptions): Calls => {
       const reason = isLeft(reply) ? reply.left.reason : replyReason(reply.right)
       if (isLeft(reply) && reply.left.kind === 'absent' && !hasAnswered.get())
         return left(failure('unreachable', { call, reason }))
-      const hasActed = status !== 429 && status !== 425
-      if (effect === 'changes' && hasActed && repeats() === 'unknown') {
-        const why =
-          'an answer is missing, and the server is not known to recognize a repeated request: restore a checkpoint'
+      const isSpared = status === 429 || status === 425 || (isLeft(reply) && reply.left.kind === 'absent')
+      if (!isSpared && !mayRepeat(given))
         return left(
-          failure('uncertain', { call, reason: `${reason}; ${why}`, ...(status !== undefined && { status }) }),
+          failure('uncertain', {
+            call,
+            reason: `${reason}; ${UNCERTAIN}`,
+            ...(status !== undefined && { status }),
+          }),
         )
-      }
       const pause = backoffMs(tries)
       if (waited + pause > deadlineMs)
         return left(failure('unreachable', { call, reason: `${reason}, after ${tries + 1} attempts` }))
@@ -282,6 +292,7 @@ export const makeCalls = (options: CallOptions): Calls => {
     },
     failure,
     wait,
+    mayRepeat,
     counts: counts.get,
     count: (kind, tokens) => counts.update((all) => ({ ...all, [kind]: all[kind] + tokens })),
   }

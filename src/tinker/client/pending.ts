@@ -12,6 +12,7 @@ import {
   replyJson,
   replyReason,
   type TinkerFailure,
+  UNCERTAIN,
 } from './calls.js'
 
 /** A request that the server has accepted. */
@@ -119,6 +120,8 @@ const poll = async <T>(calls: Calls, { request, requestId, form }: Submitted<T>)
     if (step._tag === 'BadRequest' && !isLeft(reply) && ++bad > MOST_BAD_REQUESTS)
       return left(calls.failure('failed', { call, reason: replyReason(reply.right), status: 400 }))
     if (step._tag === 'Resubmit') {
+      if (!calls.mayRepeat(request))
+        return left(calls.failure('uncertain', { call, reason: `the promise is lost; ${UNCERTAIN}`, status: 410 }))
       if (++resubmitted > MOST_RESUBMISSIONS)
         return left(calls.failure('lost', { call, reason: 'the server no longer holds the result', status: 410 }))
       const submitted = await submitOnce(calls, request)
@@ -140,8 +143,8 @@ const poll = async <T>(calls: Calls, { request, requestId, form }: Submitted<T>)
 /**
  * Submits a request and returns its promise of a result.
  *
- * A lost answer is requested again with the same idempotency key. A lost promise (410) is made
- * again by the same request, so that servers which recognize it carry it out once.
+ * A lost answer is requested again with the same idempotency key, and a lost promise (410) is made
+ * again by the same request, unless the server may carry it out twice.
  *
  * Errors   `Left` if the server does not accept the request.
  */

@@ -38,7 +38,7 @@ export interface TinkerClientOptions {
   /**
    * `recognized`: the server runs a repeated request once. With `unknown`, a lost response to a
    * request that changes a model is a failure of kind `uncertain`. Default: what is known of the
-   * server, else `recognized`.
+   * server, else `unknown`.
    */
   readonly repeats?: 'recognized' | 'unknown'
   /** Default 600,000: for a call with its repetitions, and for waiting for a result. */
@@ -110,7 +110,7 @@ const MAX_REPLY_BYTES = 2 ** 30
 
 const OPTIONS: OptionKinds<TinkerClientOptions> = {
   ...{ url: aText, apiKey: aText, wire: oneOf('json', 'protobuf'), repeats: oneOf('recognized', 'unknown') },
-  server: oneOf('unknown', 'SkyRL', 'Open-RL'),
+  server: oneOf('unknown', 'Tinker', 'Tandem', 'SkyRL', 'Open-RL'),
   ...{ deadlineMs: aNumber, attemptMs: aNumber, chunks: aRecord },
   ...{ fetch: aFunction, timers: aRecord, ids: eitherOf(aRecord) },
 }
@@ -230,6 +230,7 @@ export const tinkerClient = (options: TinkerClientOptions): TinkerClient => {
   const server = cell(KNOWN_SERVERS[options.server ?? 'unknown'])
   const calls = makeCalls({
     ...{ url, apiKey, deadlineMs, attemptMs, repeats: () => repeats ?? server.get().repeats },
+    serverName: () => (server.get().name === 'unknown' ? 'a Tinker server' : server.get().name),
     ...{ timers: options.timers ?? liveTimers, ids: options.ids ?? liveIds },
     fetch: options.fetch ?? ((address, init) => web!.fetch(address, init)),
   })

@@ -137,7 +137,8 @@ const combined = (parts: readonly Pending<ForwardBackwardOutput>[]): Pending<For
 })
 
 /** Failures after which the state of the model is unknown. */
-const leavesUnknown = ({ kind }: TinkerFailure): boolean => kind === 'uncertain' || kind === 'unreachable'
+const leavesUnknown = ({ kind }: TinkerFailure): boolean =>
+  kind === 'uncertain' || kind === 'unreachable' || kind === 'lost'
 
 /** Makes a client of a model. */
 export const makeTrainer = (options: TrainerOptions): TinkerTrainer => {
@@ -157,12 +158,21 @@ export const makeTrainer = (options: TrainerOptions): TinkerTrainer => {
     line = result
     return result
   }
+  /** Ends the use of the model after a failure that leaves its state unknown. */
+  const noted = <T>(outcome: Either<TinkerFailure, T>): Either<TinkerFailure, T> => {
+    if (isLeft(outcome) && leavesUnknown(outcome.left)) broken ??= outcome.left
+    return outcome
+  }
   /** Submits a request with the next number, which is used up when the server accepts it. */
-  const submit = async <T>(make: (seqId: number) => Omit<CallRequest, 'effect'>, form: ResultForm<T>) => {
+  const submit = async <T>(
+    make: (seqId: number) => Omit<CallRequest, 'effect'>,
+    form: ResultForm<T>,
+  ): Promise<Either<TinkerFailure, Pending<T>>> => {
     const submitted = await submitRequest(calls, { ...make(seqId), effect: 'changes' }, form)
-    if (!isLeft(submitted)) seqId++
-    else if (leavesUnknown(submitted.left)) broken = submitted.left
-    return submitted
+    if (isLeft(submitted)) return noted<Pending<T>>(submitted)
+    seqId++
+    const { requestId, result } = submitted.right
+    return right({ requestId, result: async () => noted(await result()) })
   }
   const submitted =
     <T>(path: string, body: () => object, form: ResultForm<T>): Submitting<T> =>

@@ -118,16 +118,22 @@ const gradientOf = (
   return E.right({ gradients, metrics: computed.metrics })
 }
 
-/** Sends the gradients of a mini-batch, and returns its metrics. */
+/** Gradients that the server adds up, and the metrics of their loss. */
+interface Sent {
+  readonly metrics: Gradient['metrics']
+  readonly result: TE.TaskEither<TinkerFailure, unknown>
+}
+
+/** Sends the gradients of a mini-batch. */
 const backward = async (
   { trainer, loss, route = 'exact' }: TinkerLearnerOptions,
   rows: TrainingRows,
-): Promise<E.Either<LearnerFailure, Gradient['metrics']>> => {
+): Promise<E.Either<LearnerFailure, Sent>> => {
   const data = rows.prompts.map((prompt, i) => rowDatum(prompt, rows.completions[i]!))
   if (route === 'exact') {
     const sent = await exactBackward(trainer, data, (logProbs) => gradientOf(loss, rows, logProbs))()
     if (E.isLeft(sent)) return E.left(sent.left._tag === 'TinkerFailure' ? fromServer(sent.left) : sent.left)
-    return E.right(sent.right.computed.metrics)
+    return E.right({ metrics: sent.right.computed.metrics, result: sent.right.pending.result })
   }
   const pending = await trainer.forwardBackward({
     data: builtInData(rows, data, trainer.gradients),
@@ -139,7 +145,7 @@ const backward = async (
   const logProbs = output.right.outputs.map(({ logprobs }) => Float32Array.from(logprobs!.data))
   return pipe(
     gradientOf(loss, rows, logProbs),
-    E.map(({ metrics }) => metrics),
+    E.map(({ metrics }) => ({ metrics, result: TE.right(undefined) })),
   )
 }
 
@@ -184,13 +190,14 @@ export const tinkerLearner = (options: TinkerLearnerOptions): Learner<PolicyBatc
     const learningRate = optimizer.learningRate!(version) // checked by `check`
     const steps: StepMetrics[] = []
     for (const each of passRows(rows, batchUnitsOf(batch))) {
-      const metrics = await backward(options, each)
-      if (E.isLeft(metrics)) return metrics
+      const sent = await backward(options, each)
+      if (E.isLeft(sent)) return sent
       const pending = await trainer.optimStep(adamOf(options, learningRate))()
       if (E.isLeft(pending)) return E.left(fromServer(pending.left))
-      const stepped = await pending.right.result()
+      const [added, stepped] = [await sent.right.result(), await pending.right.result()]
+      if (E.isLeft(added)) return E.left(fromServer(added.left))
       if (E.isLeft(stepped)) return E.left(fromServer(stepped.left))
-      steps.push(metrics.right(gradientNorm(stepped.right) ?? 0))
+      steps.push(sent.right.metrics(gradientNorm(stepped.right) ?? 0))
     }
     version++
     const done = await save()
