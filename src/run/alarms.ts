@@ -12,7 +12,9 @@ export const ALARM_KINDS = [
   'truncation',
   'reward-stuck',
   'illegal-moves',
+  'illegal-rise',
   'loses-to-past',
+  'same-game',
 ] as const
 
 export type AlarmKind = (typeof ALARM_KINDS)[number]
@@ -48,16 +50,20 @@ interface Bell {
 /** The state of the alarms after some steps, as plain JSON. */
 export interface AlarmState {
   readonly firstEntropies: readonly number[]
+  readonly firstIllegal: readonly number[]
   readonly lastRewards: readonly number[]
   readonly bells: Readonly<Record<AlarmKind, Bell>>
 }
 
-/** Steps averaged for the initial entropy, and steps within which the reward must change. */
+/** Steps averaged for first values, and steps within which the reward must change. */
 const FIRST_STEPS = 3
 const REWARD_STEPS = 20
 
 /** Consecutive steps within the limit that re-arm an alarm. */
 const CALM_STEPS = 3
+
+/** The least share of illegal moves whose rise is watched. Below it, a rise may be noise. */
+const FEW_ILLEGAL = 0.05
 
 /** Success rate from which low variance and low entropy are expected, not a problem. */
 const SOLVED = 0.9
@@ -92,6 +98,13 @@ const entropyLeft: Rule['value'] = (record, { firstEntropies }) => {
   const first = firstEntropies.length < FIRST_STEPS ? 0 : mean(firstEntropies)
   const { tokens, entropy } = record.update
   return tokens === 0 || entropy === undefined || first <= 0 ? null : entropy / first
+}
+
+/** The share of illegal moves as a multiple of that of the first steps. */
+const illegalRise: Rule['value'] = ({ metrics }, { firstIllegal }) => {
+  const { illegalMoves } = metrics
+  if (illegalMoves === undefined || firstIllegal.length < FIRST_STEPS) return null
+  return illegalMoves < FEW_ILLEGAL ? 0 : illegalMoves / Math.max(mean(firstIllegal), FEW_ILLEGAL / 10)
 }
 
 const rewardRange: Rule['value'] = (record, { lastRewards }) => {
@@ -160,12 +173,26 @@ const RULES: Readonly<Record<AlarmKind, Rule>> = {
     wayOut:
       'the policy forgets the format or the rules: use a lower --learning-rate or a higher --kl-coefficient, or an earlier checkpoint',
   },
+  'illegal-rise': {
+    ...{ limit: 1.5, bad: 'above', steps: 3 },
+    value: illegalRise,
+    what: 'the share of illegal moves, as a multiple of that of the first steps,',
+    wayOut:
+      'self-play often begins to collapse like this: use a lower --learning-rate or a higher --kl-coefficient, and continue from an earlier checkpoint',
+  },
   'loses-to-past': {
     ...{ limit: 0.25, bad: 'above', steps: 5 },
     value: ({ metrics }) => metrics.lossToPast ?? null,
     what: 'the mean loss against old weights of the pool',
     wayOut:
       'self-play goes in circles or has collapsed: use a higher selfPlay.poolShare or KL coefficient, a lower --learning-rate, or an earlier checkpoint',
+  },
+  'same-game': {
+    ...{ limit: 0.9, bad: 'above', steps: 5 },
+    value: ({ metrics }) => metrics.sameGame ?? null,
+    what: 'the probability that two games with the same cards are the same game',
+    wayOut:
+      'the policy plays one line, which may be far from an equilibrium: use a higher --temperature or KL coefficient, opponents from selfPlay.poolShare, or an earlier checkpoint',
   },
 }
 
@@ -179,6 +206,7 @@ export const DEFAULT_ALARM_LIMITS: AlarmLimits = byKind((kind) => RULES[kind].li
 /** The state before the first step. */
 const NO_ALARMS: AlarmState = {
   firstEntropies: [],
+  firstIllegal: [],
   lastRewards: [],
   bells: byKind(() => ({ beyond: 0, within: 0, state: 'quiet' })),
 }
@@ -247,13 +275,18 @@ export const watchStep = (
     const isNew = isBad && bell.state === 'ringing' && state.bells[kind].state === 'quiet'
     return { bell, alarms: isNew ? [alarmOf(kind, record.step, { value, limit })] : [] }
   })
-  const { firstEntropies } = state
+  const { firstEntropies, firstIllegal } = state
+  const { illegalMoves } = record.metrics
   return {
     state: {
       firstEntropies:
         firstEntropies.length < FIRST_STEPS && record.update.tokens !== 0 && record.update.entropy !== undefined
           ? [...firstEntropies, record.update.entropy]
           : firstEntropies,
+      firstIllegal:
+        firstIllegal.length < FIRST_STEPS && illegalMoves !== undefined
+          ? [...firstIllegal, illegalMoves]
+          : firstIllegal,
       lastRewards: [...state.lastRewards, record.reward ?? []].flat().slice(1 - REWARD_STEPS),
       bells: byKind((kind) => seen[kind].bell),
     },

@@ -40,7 +40,7 @@ const changesOf = ({ accuracy = 0, ...numbers }: Readonly<Record<string, number>
   update: numbers,
 })
 
-const GOOD = {}
+const GOOD = { metrics: { illegalMoves: 0.04 } }
 /** Numbers beyond the limit of each kind. */
 const BAD: Readonly<Record<AlarmKind, Changes>> = {
   'ratio-drift': { update: { ess: 0.3 } },
@@ -51,7 +51,9 @@ const BAD: Readonly<Record<AlarmKind, Changes>> = {
   truncation: { truncated: 0.9 },
   'reward-stuck': { reward: 0 },
   'illegal-moves': { metrics: { illegalMoves: 0.4 } },
+  'illegal-rise': { metrics: { illegalMoves: 0.08 } },
   'loses-to-past': { metrics: { lossToPast: 0.5 } },
+  'same-game': { metrics: { sameGame: 0.97 } },
 }
 
 describe('alarms of a run', () => {
@@ -74,16 +76,19 @@ describe('alarms of a run', () => {
     ['zero-variance', 4, 8],
     ['truncation', 4, 6],
     ['illegal-moves', 4, 6],
+    ['illegal-rise', 4, 6],
     ['loses-to-past', 4, 8],
+    ['same-game', 4, 8],
   ] as const)(
     '%s that begins in step %d is told in step %d, once, and again only after it was over',
     (kind, since, at) => {
       const bad = BAD[kind]
+      const limits = limited(kind === 'illegal-moves' ? { 'illegal-rise': null } : {}) // it would be raised too
       const episode = [...times(3, GOOD), ...times(12, bad)]
-      expect(heard(steps(episode))).toEqual([`${kind} ${since}-${at}`])
+      expect(heard(steps(episode), limits)).toEqual([`${kind} ${since}-${at}`])
       const interrupted = [...episode, GOOD, GOOD, ...times(8, bad)]
-      expect(heard(steps(interrupted))).toEqual([`${kind} ${since}-${at}`])
-      const second = heard(steps([...episode, ...times(3, GOOD), ...times(8, bad)]))
+      expect(heard(steps(interrupted), limits)).toEqual([`${kind} ${since}-${at}`])
+      const second = heard(steps([...episode, ...times(3, GOOD), ...times(8, bad)]), limits)
       expect(second).toEqual([`${kind} ${since}-${at}`, `${kind} 19-${19 + at - since}`])
     },
   )

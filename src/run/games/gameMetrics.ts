@@ -3,6 +3,7 @@
 import type { RowIdentity } from '../../data/batch.js'
 import type { Data } from '../../data/tensorDict/leaf.js'
 import { find, get, type TensorDict } from '../../data/tensorDict/tensorDict.js'
+import type { Game } from '../../envs/games/game.js'
 import type { PlayedGame } from '../../envs/games/gameEnv.js'
 
 /** Returns the games of a batch, as they stand after their last turn. */
@@ -28,20 +29,49 @@ const returnsIn = (games: readonly PlayedGame[], isSelected: (cast: readonly str
       : cast.flatMap((each, seat) => (each === 'player' ? [returns[seat]!] : [])),
   )
 
+/** Returns the actions of chance in a history: the cards or dice of the game. */
+const drawsOf = <P>(game: Game<P>, history: readonly number[]): readonly number[] => {
+  const draws: number[] = []
+  let state = game.initial
+  for (let at = 0; at < history.length; ) {
+    const turn = game.turn(state)
+    const size = turn === 'simultaneous' ? game.players : 1
+    if (turn === 'chance') draws.push(history[at]!)
+    state = game.apply(state, size === 1 ? history[at]! : history.slice(at, at + size))
+    at += size
+  }
+  return draws
+}
+
+const countsOf = (names: readonly string[]): readonly number[] => {
+  const counts = new Map<string, number>()
+  for (const name of names) counts.set(name, (counts.get(name) ?? 0) + 1)
+  return [...counts.values()]
+}
+
+/** Counts the ordered pairs of different elements in groups of the given sizes. */
+const pairsIn = (sizes: readonly number[]): number => sum(sizes.map((size) => size * (size - 1)))
+
+/** The share of equal histories among pairs of games with equal draws of chance. */
+const sameGameOf = <P>(games: readonly PlayedGame[], game: Game<P> | undefined): number => {
+  const draws = games.map(({ history }) => (game === undefined ? '' : drawsOf(game, history).join()))
+  const pairs = pairsIn(countsOf(draws))
+  return pairs === 0 ? 0 : pairsIn(countsOf(games.map(({ history }) => history.join()))) / pairs
+}
+
 /**
  * Returns metrics of the games in a batch, for the records of a run:
  *
  * - `firstReturn`: the mean return of seat 0
  * - `illegalMoves`: the share of replies that are illegal
  * - `forfeits`: the share of games that an illegal move ended
- * - `sameGame`: the share of games that are equal to the most frequent one, with the same cards
+ * - `sameGame`: the probability that two games are equal if their cards or dice are: 1 if all games
+ *   of a deal are the same. Without `game`, all cards count as equal.
  * - `vsOthers`: the mean return of `player` in games with another player, if there are any
  * - `lossToPast`: what `player` loses on average in games with `past`, if there are any
  */
-export const gameMetrics = (batch: TensorDict): Readonly<Record<string, number>> => {
+export const gameMetrics = <P>(batch: TensorDict, game?: Game<P>): Readonly<Record<string, number>> => {
   const games = playedGames(batch)
-  const counts = new Map<string, number>()
-  for (const { history } of games) counts.set(history.join(), (counts.get(history.join()) ?? 0) + 1)
   const vsOthers = returnsIn(games, (cast) => cast.some((each) => each !== 'player'))
   const vsPast = returnsIn(games, (cast) => cast.includes('past'))
   return {
@@ -49,7 +79,7 @@ export const gameMetrics = (batch: TensorDict): Readonly<Record<string, number>>
     illegalMoves:
       sum(games.flatMap(({ illegal }) => illegal)) / Math.max(1, sum(games.flatMap(({ replies }) => replies))),
     forfeits: mean(games.map(({ forfeit }) => (forfeit === null ? 0 : 1))),
-    sameGame: Math.max(...counts.values()) / games.length,
+    sameGame: sameGameOf(games, game),
     ...(vsOthers.length > 0 && { vsOthers: mean(vsOthers) }),
     ...(vsPast.length > 0 && { lossToPast: 0 - mean(vsPast) }),
   }

@@ -201,7 +201,11 @@ export const gameRun = <P>(settings: GameRunSettings, parts: GameRunParts<P>): A
     updater: copies.updater,
     evaluate: evaluate?.({ greedy: current.withSampling({ temperature: 0 }), policy: current, model: current }) ?? [],
     collect: { key: child(key, 'games'), maxTurns: play.maxReplies ?? 200 },
-    record: { metrics: gameMetrics, decode: (id) => model.text.tokenizer.decode([id], 'keep'), model },
+    record: {
+      metrics: (batch) => gameMetrics(batch, game),
+      decode: (id) => model.text.tokenizer.decode([id], 'keep'),
+      model,
+    },
   })
   return closing(run, copies.release)
 }
