@@ -1,7 +1,7 @@
 /**
  * Random against random: games per second, against OpenSpiel's Python on the same machine.
  *
- * `npx tsx bench/games.ts --games 100000 --rounds 5 --python VENV/bin/python`, with `open_spiel` installed there.
+ * `npm run bench:games -- --games 100000 --rounds 5 --python VENV/bin/python`, with `open_spiel` installed there.
  * Rounds of both alternate, so that load on the machine slows both.
  */
 import { spawn } from 'node:child_process'

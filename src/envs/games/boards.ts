@@ -56,6 +56,23 @@ export const boardLines = ({ rows, columns, inARow }: LineBoard): readonly (read
       ),
   )
 
+/** Returns, for each cell, the lines through it. */
+export const linesThrough = (
+  cells: number,
+  lines: readonly (readonly number[])[],
+): readonly (readonly (readonly number[])[])[] =>
+  Array.from({ length: cells }, (_, at) => lines.filter((line) => line.includes(at)))
+
+/** Returns `true` if a line consists of one mark. */
+export const hasLine = (cells: string, lines: readonly (readonly number[])[], mark: string): boolean => {
+  const own = mark.charCodeAt(0)
+  search: for (const line of lines) {
+    for (let i = 0; i < line.length; i++) if (cells.charCodeAt(line[i]!) !== own) continue search
+    return true
+  }
+  return false
+}
+
 /**
  * Returns the player who moved last, who alone can have a new line, if the player fills one of
  * them.
@@ -65,12 +82,7 @@ export const lineWinner = (cells: string, lines: readonly (readonly number[])[])
   const last = (marked + 1) % 2
   const inARow = lines[0]?.length ?? 0
   if ((marked + 1 - last) / 2 < inARow) return undefined // fewer marks than a line has
-  const mark = markOf(last).charCodeAt(0)
-  search: for (const line of lines) {
-    for (let i = 0; i < inARow; i++) if (cells.charCodeAt(line[i]!) !== mark) continue search
-    return last
-  }
-  return undefined
+  return hasLine(cells, lines, markOf(last)) ? last : undefined
 }
 
 /**

@@ -4,6 +4,8 @@ import {
   boardLines,
   boardRows,
   emptyCells,
+  hasLine,
+  linesThrough,
   lineWinner,
   markedCells,
   markOf,
@@ -11,7 +13,7 @@ import {
   requireWhole,
   winnerReturns,
 } from './boards.js'
-import { defineGame, type Game } from './game.js'
+import { defineGame, type Game, remembered } from './game.js'
 
 export interface ConnectFourOptions {
   /** Default 6. */
@@ -49,6 +51,8 @@ export const connectFour = (options: ConnectFourOptions = {}): Game<ConnectFourP
   const { rows = 6, columns = 7, inARow = 4 } = options
   requireWhole('connectFour', { rows, columns, inARow })
   const lines = boardLines({ rows, columns, inARow })
+  const through = linesThrough(rows * columns, lines)
+  const winnerOf = remembered(({ cells }: ConnectFourPosition) => lineWinner(cells, lines))
   return defineGame<ConnectFourPosition>({
     name: 'connect_four',
     players: 2,
@@ -58,13 +62,15 @@ export const connectFour = (options: ConnectFourOptions = {}): Game<ConnectFourP
       'lowest empty cell. Player 0 plays x and player 1 plays o. ' +
       `The first with ${inARow} discs in a row, column or diagonal wins. x3 drops into the fourth column from the left.`,
     initial: { cells: '.'.repeat(rows * columns) },
-    turn: ({ cells }) =>
-      lineWinner(cells, lines) !== undefined || !cells.includes('.') ? 'over' : markedCells(cells) % 2,
+    turn: (position) =>
+      winnerOf(position) !== undefined || !position.cells.includes('.') ? 'over' : markedCells(position.cells) % 2,
     legalActions: ({ cells }) => emptyCells(cells.slice(0, columns)),
-    next: ({ cells }, column) => ({
-      cells: placed(cells, landing(cells, column, columns), markOf(markedCells(cells) % 2)),
-    }),
-    returns: ({ cells }) => winnerReturns(lineWinner(cells, lines)),
+    next: ({ cells }, column) => {
+      const [at, player] = [landing(cells, column, columns), markedCells(cells) % 2]
+      const after = { cells: placed(cells, at, markOf(player)) }
+      return winnerOf.known(after, hasLine(after.cells, through[at]!, markOf(player)) ? player : undefined)
+    },
+    returns: (position) => winnerReturns(winnerOf(position)),
     text: ({ cells }) => `${boardRows(cells, columns).join('\n')}\n`,
     actionText: (_position, actor, action) => `${markOf(actor)}${action}`,
     views: 'open',

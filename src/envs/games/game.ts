@@ -113,16 +113,29 @@ export const playersOf = (game: Pick<Game, 'players'>): readonly number[] =>
 export const equalOutcomes = (actions: readonly number[]): readonly ChanceOutcome[] =>
   actions.map((action) => ({ action, probability: 1 / actions.length }))
 
+/** A pure function that remembers its last result. */
+export interface Remembered<P, R> {
+  (position: P): R
+  /** Sets the result of a position that is already known, and returns the position. */
+  readonly known: (position: P, result: R) => P
+}
+
 /**
  * Returns a pure function that computes its result once for calls in a row with the same position.
  * A table of all positions would cost more than most rules.
  */
-export const remembered = <P, R>(compute: (position: P) => R): ((position: P) => R) => {
+export const remembered = <P, R>(compute: (position: P) => R): Remembered<P, R> => {
   let last: { readonly position: P; readonly result: R } | undefined
-  return (position) => {
+  const read = (position: P): R => {
     if (last === undefined || last.position !== position) last = { position, result: compute(position) }
     return last.result
   }
+  return Object.assign(read, {
+    known: (position: P, result: R): P => {
+      last = { position, result }
+      return position
+    },
+  })
 }
 
 /**
@@ -158,11 +171,12 @@ export const defineGame = <P>(rules: GameRules<P>): Game<P> => {
     if (turn === player) return ofMover(position)
     return turn === 'simultaneous' ? rules.legalActions(position, player) : []
   }
-  const chance = ({ position }: GameState<P>): readonly ChanceOutcome[] => {
-    if (turnOf(position) !== 'chance') return []
+  const outcomesOf = remembered((position: P): readonly ChanceOutcome[] => {
     if (rules.chance === undefined) throw new RangeError(`${name}: the turn is chance's, and the rules have no chance`)
     return rules.chance(position)
-  }
+  })
+  const chance = ({ position }: GameState<P>): readonly ChanceOutcome[] =>
+    turnOf(position) === 'chance' ? outcomesOf(position) : []
   const isLegal = (state: GameState<P>, move: GameMove): boolean => {
     const turn = turnOf(state.position)
     if (turn === 'over') return false

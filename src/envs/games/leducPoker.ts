@@ -31,8 +31,12 @@ interface Betting {
   readonly player: number | null
   readonly paid: readonly number[]
   readonly folded: readonly boolean[]
+  /** The players who have not folded. */
+  readonly remaining: number
   readonly stakes: number
+  /** Raises of this round, and calls since the last of them. */
   readonly raises: number
+  readonly calls: number
   readonly isOver: boolean
 }
 
@@ -42,49 +46,48 @@ const nextIn = (folded: readonly boolean[], after: number): number => {
   return player
 }
 
-/** The state at the start of a round of bets. */
-type Opening = Pick<Betting, 'paid' | 'folded' | 'stakes'>
+/** The betting before the cards are dealt, by the number of players. */
+const DEALS = Array.from(
+  { length: 11 },
+  (_, players): Betting => ({
+    ...{ round: 1, player: null, remaining: players, stakes: 1, raises: 0, calls: 0, isOver: false },
+    ...{ paid: new Array<number>(players).fill(1), folded: new Array<boolean>(players).fill(false) },
+  }),
+)
 
-/** Returns the betting after the actions of one round. */
-const playRound = (actions: readonly number[], raise: number, opening: Opening) => {
-  const [paid, folded] = [[...opening.paid], [...opening.folded]]
-  let remaining = 0
-  for (const isOut of folded) if (!isOut) remaining++
-  let [player, stakes, raises, calls, isClosed] = [nextIn(folded, -1), opening.stakes, 0, 0, false]
-  for (const action of actions) {
-    if (action === FOLD) {
-      folded[player] = true
-      remaining--
-    } else {
-      if (action === CALL) calls++
-      else {
-        stakes += raise
-        raises++
-        calls = 0
-      }
-      paid[player] = stakes
-    }
-    isClosed = remaining === 1 || calls === (raises === 0 ? remaining : remaining - 1)
-    if (!isClosed) player = nextIn(folded, player)
+/** Returns the betting after a deal: the first player who has not folded moves. */
+const afterDeal = (betting: Betting): Betting => ({ ...betting, player: nextIn(betting.folded, -1) })
+
+/** Returns the betting after an action of the player who moves. */
+const afterAction = (betting: Betting, player: number, action: number): Betting => {
+  const { round, folded } = betting
+  const stakes = betting.stakes + (action === RAISE ? RAISES[round - 1]! : 0)
+  const remaining = betting.remaining - (action === FOLD ? 1 : 0)
+  const raises = betting.raises + (action === RAISE ? 1 : 0)
+  const calls = action === RAISE ? 0 : betting.calls + (action === CALL ? 1 : 0)
+  const after = {
+    ...{ round, remaining, stakes, raises, calls },
+    paid: action === FOLD ? betting.paid : betting.paid.with(player, stakes),
+    folded: action === FOLD ? folded.with(player, true) : folded,
   }
-  return { player, paid, folded, stakes, raises, isClosed, isWon: remaining === 1 }
+  const isWon = remaining === 1
+  if (!isWon && calls < (raises === 0 ? remaining : remaining - 1))
+    return { ...after, player: nextIn(after.folded, player), isOver: false }
+  if (isWon || round === 2) return { ...after, player, isOver: true }
+  return { ...after, round: 2, player: null, raises: 0, calls: 0, isOver: false }
 }
 
 const computeBetting = ({ cards, publicCard, rounds }: LeducPokerPosition, players: number): Betting => {
-  const opening = {
-    paid: new Array<number>(players).fill(1),
-    folded: new Array<boolean>(players).fill(false),
-    stakes: 1,
-  }
-  const first = playRound(rounds[0], RAISES[0], opening)
-  if (cards.length < players) return { ...first, round: 1, player: null, isOver: false }
-  if (!first.isClosed || first.isWon) return { ...first, round: 1, isOver: first.isWon }
-  const second = playRound(rounds[1], RAISES[1], first)
-  return { ...second, round: 2, player: publicCard === null ? null : second.player, isOver: second.isClosed }
+  let betting = DEALS[players]!
+  if (cards.length === players) betting = afterDeal(betting)
+  for (const action of rounds[0]) betting = afterAction(betting, betting.player!, action)
+  if (publicCard !== null) betting = afterDeal(betting)
+  for (const action of rounds[1]) betting = afterAction(betting, betting.player!, action)
+  return betting
 }
 
 /** The betting of each position, by the number of players. */
-const bettings = Array.from({ length: 11 }, (_, players) =>
+const bettings = DEALS.map((_, players) =>
   remembered((position: LeducPokerPosition) => computeBetting(position, players)),
 )
 
@@ -152,14 +155,21 @@ const viewOf = (position: LeducPokerPosition, player: number, players: number): 
 }
 
 const nextOf = (position: LeducPokerPosition, action: number, players: number): LeducPokerPosition => {
-  const { cards, rounds } = position
-  if (cards.length < players) return { ...position, cards: [...cards, action] }
-  const { round, player } = bettingOf(position, players)
-  if (player === null) return { ...position, publicCard: action }
-  return {
-    ...position,
-    rounds: round === 1 ? [[...rounds[0], action], rounds[1]] : [rounds[0], [...rounds[1], action]],
+  const { publicCard } = position
+  const betting = bettingOf(position, players)
+  const { known } = bettings[players]!
+  if (position.cards.length < players) {
+    const cards = [...position.cards, action]
+    const { rounds } = position
+    return known({ cards, publicCard, rounds }, cards.length === players ? afterDeal(betting) : betting)
   }
+  const { cards, rounds } = position
+  if (betting.player === null) return known({ cards, publicCard: action, rounds }, afterDeal(betting))
+  const [first, second] = rounds
+  return known(
+    { cards, publicCard, rounds: betting.round === 1 ? [[...first, action], second] : [first, [...second, action]] },
+    afterAction(betting, betting.player, action),
+  )
 }
 
 const turnOf = (position: LeducPokerPosition, players: number): GameTurn => {

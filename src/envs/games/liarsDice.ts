@@ -81,7 +81,7 @@ export const liarsDice = (options: LiarsDiceOptions = {}): Game<LiarsDicePositio
   requireWhole('liarsDice', { players, dice, sides })
   if (players < 2) throw new RangeError(`liarsDice: players must be at least 2, got ${players}`)
   const table = { players, dice, sides }
-  const faces = Array.from({ length: sides }, (_, face) => face)
+  const outcomes = equalOutcomes(Array.from({ length: sides }, (_, face) => face))
   const view = (position: LiarsDicePosition, player: number): string =>
     `${diceOf(position, player, table)}${bidsText(position, table)}`
   return defineGame<LiarsDicePosition>({
@@ -105,7 +105,7 @@ export const liarsDice = (options: LiarsDiceOptions = {}): Game<LiarsDicePositio
       turnOf(position, table) === 'chance'
         ? { ...position, rolls: [...position.rolls, action + 1] }
         : { ...position, bids: [...position.bids, action] },
-    chance: () => equalOutcomes(faces),
+    chance: () => outcomes,
     returns: (position) => returnsOf(position, table),
     text: (position) => textOf(position, table),
     actionText: (_position, actor, action) => (actor === 'chance' ? `Roll ${action + 1}` : bidText(action, table)),

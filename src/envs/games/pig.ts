@@ -44,6 +44,7 @@ export const pig = (options: PigOptions = {}): Game<PigPosition> => {
   const { players = 2, winScore = 100, horizon = 1000, sides = 6 } = options
   requireWhole('pig', { players, winScore, horizon, sides })
   if (players < 2) throw new RangeError(`pig: players must be at least 2, got ${players}`)
+  const outcomes = equalOutcomes(Array.from({ length: sides }, (_, face) => face))
   const turn = ({ scores, player, phase, moves }: PigPosition): GameTurn => {
     if (moves >= horizon || scores.some((score) => score >= winScore)) return 'over'
     return phase === 'rolling' ? 'chance' : player
@@ -74,7 +75,7 @@ export const pig = (options: PigOptions = {}): Game<PigPosition> => {
       const scores = position.scores.map((score, i) => (i === position.player ? score + position.turnTotal : score))
       return passed({ ...moved, scores })
     },
-    chance: () => equalOutcomes(Array.from({ length: sides }, (_, face) => face)),
+    chance: () => outcomes,
     returns: ({ scores }) => {
       const winner = scores.findIndex((score) => score >= winScore)
       return playersOf({ players }).map((player) => (winner === -1 ? 0 : player === winner ? 1 : -1 / (players - 1)))
