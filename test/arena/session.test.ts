@@ -6,10 +6,12 @@ import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { z } from 'zod'
+import { gameNamed } from '../../src/arena/config/games.js'
 import { arenaConfig } from '../../src/arena/config/schema.js'
 import { setUpArena } from '../../src/arena/config/setup.js'
+import type { GameRecord } from '../../src/arena/matches/records.js'
 import { runTournament } from '../../src/arena/matches/tournament.js'
-import { framesOf, openingsOf } from '../../src/arena/report/frames.js'
+import { framesOf, type OpeningMap, openingsOf } from '../../src/arena/report/frames.js'
 import { renderArenaReport } from '../../src/arena/report/page.js'
 import { finishArena, openArena, storedConfig } from '../../src/arena/session/arenaSession.js'
 import { gameScalars } from '../../src/arena/session/board.js'
@@ -136,12 +138,12 @@ describe('the report', () => {
   })
 
   it('maps first moves by player and seat to their places on the board', async () => {
-    const { records } = await session(join(root, 'openings'), {
+    const { setup, records } = await session(join(root, 'openings'), {
       ...base,
       env_name: 'tic_tac_toe',
       agents: { player_0: { type: 'random', name: 'a' } },
     })
-    const maps = openingsOf(records)
+    const maps = openingsOf(setup.games[0]!, records)
     expect(maps.map(({ player, seat, games }) => [player, seat, games])).toEqual([
       ['a', 0, 3],
       ['random', 1, 3],
@@ -150,7 +152,23 @@ describe('the report', () => {
     ])
     for (const { row, column, text } of maps.flatMap(({ cells }) => cells))
       expect(text.slice(1)).toBe(`(${row},${column})`)
+    expect(maps.map(({ rows, columns }) => [rows, columns])).toEqual(Array(4).fill([3, 3]))
   })
+
+  it.each([
+    ['hex', { rows: 2, columns: 3, pie: 'none' }, 'c2', 5, [1, 2, 2, 3]],
+    ['connect_four', { columns: 5 }, 'x3', 3, [0, 3, 1, 5]],
+    ['breakthrough', {}, 'c7c6', 218, [0, 0, 1, 1]],
+    ['kuhn_poker', {}, 'Bet', 1, [0, 0, 1, 1]],
+  ] as const)(
+    'maps a first move of %s %j to a place on its board, or in one row',
+    (name, options, text, action, place) => {
+      const move = { player: 0, action, text, by: 'player', illegal: [], latency: 1 }
+      const record = { id: '1', game: name, seats: ['a', 'b'], moves: [move] } as unknown as GameRecord // only these are read
+      const [{ rows, columns, cells }] = openingsOf(gameNamed(name, options), [record]) as readonly [OpeningMap]
+      expect([cells[0]!.row, cells[0]!.column, rows, columns]).toEqual(place)
+    },
+  )
 
   it('shows a forfeit as the end of its game', async () => {
     const { setup, records } = await session(join(root, 'forfeit'), { ...hostile, illegal_move: 'forfeit' })

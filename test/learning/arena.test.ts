@@ -8,6 +8,7 @@ import { gameNamed } from '../../src/arena/config/games.js'
 import { planTournament } from '../../src/arena/matches/plan.js'
 import { runTournament } from '../../src/arena/matches/tournament.js'
 import { solveGame } from '../../src/arena/players/cfr.js'
+import { languageModelPlayer } from '../../src/arena/players/languageModel.js'
 import { minimaxPlayer } from '../../src/arena/players/minimax.js'
 import { randomPlayer } from '../../src/arena/players/simple.js'
 import { renderArenaReport } from '../../src/arena/report/page.js'
@@ -16,6 +17,7 @@ import { arenaResults } from '../../src/arena/statistics/results.js'
 import { child, keyFromSeed } from '../../src/core/key.js'
 import { nashConv } from '../../src/envs/games/exactValues.js'
 import { liveFiles } from '../../src/live/files.js'
+import { scriptedHistoryPolicy } from '../../src/testing/scriptedPolicy.js'
 import { chromiumPath, noChromium } from '../kit/chromium.js'
 import { rightOf } from '../kit/results.js'
 
@@ -68,6 +70,17 @@ describe('tournaments of equal players', () => {
 
 const why = noChromium === undefined ? '' : ` (skipped: ${noChromium})`
 
+/** A model that first answers in prose, then with an illegal move, and then moves to a cell. */
+const talker = languageModelPlayer({
+  name: 'talker',
+  policy: scriptedHistoryPolicy({
+    answers: Array.from(
+      { length: 400 },
+      (_, i) => ['Let me think.', 'No. [99]', `It is free. [${Math.floor(i / 3) % 9}]`][i % 3]!,
+    ),
+  }),
+})
+
 describe.skipIf(noChromium !== undefined)(`the report in a browser${why}`, () => {
   const folder = mkdtempSync(join(tmpdir(), 'arena-report-'))
   afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -104,6 +117,46 @@ describe.skipIf(noChromium !== undefined)(`the report in a browser${why}`, () =>
         expect([errors, requests.length]).toEqual([[], 1])
         await page.close()
       }
+    } finally {
+      await browser.close()
+    }
+  })
+
+  it('has maps of first moves as boards, illegal moves with their replies, and the reasoning of moves', async () => {
+    const games = [gameNamed('tic_tac_toe'), gameNamed('connect_four')]
+    const plans = planTournament({ games, players: [talker, randomPlayer()], pairing: 'match', episodes: 4, key })
+    const illegalMove = { kind: 'retry', attempts: 2, fallback: 'random' } as const
+    const { games: records } = await rightOf(runTournament({ plans, illegalMove }))
+    const results = arenaResults(records, { games })
+    const html = await rightOf(
+      renderArenaReport({ games, records, results, exploitability: [], config: {} }, liveFiles),
+    )
+    await rightOf(liveFiles.write(join(folder, 'talker.html'), html))
+    const browser = await chromium.launch({ executablePath: chromiumPath, args: ['--no-sandbox'] })
+    try {
+      const page = await browser.newPage({ viewport: { width: 1000, height: 900 } })
+      await page.goto(`file://${join(folder, 'talker.html')}`)
+      const boxes = async (section: string, map: number) =>
+        (await page.locator(`section:has(h2:text("${section}")) .heat`).nth(map).locator('span').all()).map((cell) =>
+          cell.boundingBox(),
+        )
+      const [board, row] = [
+        await Promise.all(await boxes('tic_tac_toe', 0)),
+        await Promise.all(await boxes('connect_four', 0)),
+      ]
+      expect([board.length, row.length]).toEqual([9, 7])
+      expect(new Set(board.map((box) => Math.round(box!.y))).size).toBe(3) // three rows of three
+      expect(new Set(board.map((box) => Math.round(box!.x))).size).toBe(3)
+      expect(new Set(row.map((box) => Math.round(box!.y))).size).toBe(1)
+      const table = page.locator('h3:text("Illegal moves") + .scroll').first()
+      expect(await table.textContent()).toContain('[99] is not a legal action')
+      expect(await table.textContent()).toContain('Let me think.')
+      const own = records.findIndex(({ seats }) => seats[0] === 'talker')
+      await page.selectOption('.stepper select', String(own))
+      await page.click('button[aria-label="Next position"]')
+      const words = await page.textContent('.stepper .words')
+      expect(words).toContain('Illegal: there is no action in square brackets. The reply was: Let me think.')
+      expect(words).toContain('It is free.')
     } finally {
       await browser.close()
     }

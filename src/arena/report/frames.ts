@@ -71,42 +71,86 @@ interface OpeningCell {
   readonly count: number
 }
 
-/** The first moves of a player on one seat. */
+/** The first moves of a player on one seat, on the board of the game or in one row. */
 export interface OpeningMap {
   readonly player: string
   readonly seat: number
   readonly games: number
+  readonly rows: number
+  readonly columns: number
+  /** The moves that were made. */
   readonly cells: readonly OpeningCell[]
 }
 
-/** The place of an action by its text: `x(0,1)`, `a2`, or else in one row by its number. */
-const placeOf = (text: string, action: number): readonly [row: number, column: number] => {
+/** The place of an action on a board. */
+type Place = readonly [row: number, column: number]
+
+/** Reads the place of an action in its text: `x(0,1)` or `a2`. */
+const placeIn = (text: string): Place | undefined => {
   const [, row, column] = /\((\d{1,3}),(\d{1,3})\)$/.exec(text) ?? []
   if (row !== undefined && column !== undefined) return [Number(row), Number(column)]
-  const [, letter, number] = /^([a-z])(\d{1,3})$/.exec(text) ?? []
-  if (letter !== undefined && number !== undefined) return [Number(number) - 1, letter.charCodeAt(0) - 97]
-  return [0, action]
+  const [, letter, number] = /^([a-z])([1-9]\d{0,2})$/.exec(text) ?? []
+  return letter === undefined ? undefined : [Number(number) - 1, letter.charCodeAt(0) - 97]
 }
 
+/** The size of a map, and the place of an action. */
+interface Board {
+  readonly rows: number
+  readonly columns: number
+  readonly placeOf: (text: string, action: number) => Place
+}
+
+/** The most first moves that have a place each, also if they were never chosen. */
+const FEW_ACTIONS = 12
+
+/**
+ * Returns the board of a game if the texts of its first moves are places, as in `a2`. In `x2`, a
+ * disc of Connect Four, the letter is that of the player. Then all moves are in one row.
+ */
+const boardOf = (game: Game, made: readonly number[]): Board => {
+  const actions = game.legalActions(game.initial, 0)
+  const places = actions.map((action) => placeIn(game.actionText(game.initial, 0, action)))
+  const sizes = [0, 1].map((axis) => Math.max(0, ...places.map((place) => place?.[axis] ?? 0)) + 1)
+  const [rows, columns] = [sizes[0]!, sizes[1]!]
+  if (places.every((place) => place !== undefined) && rows * columns === actions.length)
+    return { rows, columns, placeOf: (text) => placeIn(text) ?? [rows, 0] } // such as a swap
+  const shown = new Set([...made, ...(actions.length > FEW_ACTIONS ? [] : actions)])
+  const inRow = [...shown].sort((a, b) => a - b)
+  return { rows: 1, columns: inRow.length, placeOf: (_text, action) => [0, inRow.indexOf(action)] }
+}
+
+/** The first move of each player, if it has one. */
+const firstMoves = ({ seats, moves }: GameRecord) =>
+  seats.flatMap((player, seat) => {
+    const { action, text } = moves.find((move) => move.player === seat) ?? { action: null, text: '' }
+    return action === null ? [] : [{ player, seat, action, text }]
+  })
+
 /** Counts the first moves of each player by seat. */
-export const openingsOf = (records: readonly GameRecord[]): readonly OpeningMap[] => {
+export const openingsOf = (game: Game, records: readonly GameRecord[]): readonly OpeningMap[] => {
+  const firsts = records.flatMap(firstMoves)
+  const board = boardOf(
+    game,
+    firsts.map(({ action }) => action),
+  )
   const maps = new Map<
     string,
     { readonly player: string; readonly seat: number; readonly counts: Map<number, OpeningCell> }
   >()
-  for (const { seats, moves } of records)
-    for (const [seat, player] of seats.entries()) {
-      const first = moves.find((move) => move.player === seat)
-      if (first === undefined || first.action === null) continue
-      const id = JSON.stringify([player, seat])
-      const map = maps.get(id) ?? { player, seat, counts: new Map<number, OpeningCell>() }
-      maps.set(id, map)
-      const [row, column] = placeOf(first.text, first.action)
-      const { count } = map.counts.get(first.action) ?? { count: 0 }
-      map.counts.set(first.action, { row, column, text: first.text, count: count + 1 })
-    }
+  for (const { player, seat, action, text } of firsts) {
+    const id = JSON.stringify([player, seat])
+    const map = maps.get(id) ?? { player, seat, counts: new Map<number, OpeningCell>() }
+    maps.set(id, map)
+    const [row, column] = board.placeOf(text, action)
+    const { count } = map.counts.get(action) ?? { count: 0 }
+    map.counts.set(action, { row, column, text, count: count + 1 })
+  }
   return [...maps.values()].map(({ player, seat, counts }) => {
     const cells = [...counts.values()]
-    return { player, seat, cells, games: cells.reduce((sum, { count }) => sum + count, 0) }
+    return {
+      ...{ player, seat, cells, games: cells.reduce((sum, { count }) => sum + count, 0) },
+      rows: Math.max(board.rows, ...cells.map(({ row }) => row + 1)),
+      columns: board.columns,
+    }
   })
 }

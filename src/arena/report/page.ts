@@ -112,16 +112,24 @@ const conclusion = ({ a, b, difference: { low, high } }: PairResult): string => 
   return high < 0 ? `${b} is better` : 'no difference shown'
 }
 
-const heatMap = ({ player, seat, games, cells }: OpeningMap): string => {
-  const [rows, columns] = [Math.max(...cells.map(({ row }) => row)), Math.max(...cells.map(({ column }) => column))]
+/** The most cells of a map that shows all of them. Larger maps show only the chosen ones. */
+const SHOWN_CELLS = 200
+
+const heatMap = ({ player, seat, games, rows, columns, cells }: OpeningMap): string => {
   const most = Math.max(...cells.map(({ count }) => count))
-  const spans = cells
-    .map(
+  const isChosen = new Set(cells.map(({ row, column }) => row * columns + column))
+  const others = rows * columns > SHOWN_CELLS ? [] : Array.from({ length: rows * columns }, (_, at) => at)
+  const area = (row: number, column: number): string => `grid-area:${row + 1}/${column + 1}`
+  const spans = [
+    ...others
+      .filter((at) => !isChosen.has(at))
+      .map((at) => `<span class="unchosen" style="${area(Math.floor(at / columns), at % columns)}"></span>`),
+    ...cells.map(
       ({ row, column, text, count }) =>
-        `<span style="grid-area:${row + 1}/${column + 1};--share:${(count / most).toFixed(3)}">${count}<small>${htmlText(text)}</small></span>`,
-    )
-    .join('')
-  return `<div><h3>${htmlText(player)}, seat ${seat}, ${games} games</h3><div class="heat" style="grid-template:repeat(${rows + 1},auto)/repeat(${columns + 1},auto)">${spans}</div></div>`
+        `<span style="${area(row, column)};--share:${(count / most).toFixed(3)}">${count}<small>${htmlText(text)}</small></span>`,
+    ),
+  ].join('')
+  return `<div><h3>${htmlText(player)}, seat ${seat}, ${games} games</h3><div class="heat" style="grid-template:repeat(${rows},auto)/repeat(${columns},auto)">${spans}</div></div>`
 }
 
 const illegalPart = (records: readonly GameRecord[]): string => {
@@ -153,7 +161,8 @@ const exploitabilityPart = (measured: readonly MeasuredExploitability[]): string
         ]),
       )}`
 
-const gamePart = (result: GameResult, { records, exploitability }: ArenaReport): string => {
+const gamePart = (result: GameResult, { games, records, exploitability }: ArenaReport): string => {
+  const game = games.find(({ name }) => name === result.game)!
   const own = records.filter(({ game }) => game === result.game)
   const seatNames = result.seats.map((_, seat) => `Seat ${seat}`)
   const seats = result.seats.map((tally, seat): readonly Cell[] => [
@@ -180,7 +189,7 @@ ${table(['Seat', 'Games', 'Won / drawn / lost', 'Share of wins, 95 % interval', 
 ${table(['Player', 'Moves', 'Illegal', 'Random instead', 'Forfeits', 'Tokens in / out', 'Cost', 'Latency, median / 95 %'], result.players.map(movesRow))}
 ${exploitabilityPart(exploitability.filter(({ game }) => game === result.game))}
 <h3>First moves</h3>
-<div class="maps">${openingsOf(own).map(heatMap).join('')}</div>
+<div class="maps">${openingsOf(game, own).map(heatMap).join('')}</div>
 ${illegalPart(own)}
 </section>
 `
