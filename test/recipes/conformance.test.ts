@@ -63,6 +63,10 @@ const SHORT_FORMS: Readonly<Record<string, readonly string[]>> = {
   calculatorAgent: [...SMALL, 'shown=64'],
   shopAgent: [...SMALL, 'shown=64'],
   numberGuessing: [...SMALL, 'shown=128', 'guesses=2'],
+  game: [
+    ...SMALL.filter((text) => !text.startsWith('tasks.group')),
+    ...['model={model}', 'game=matrix_mp', 'tasks.group=1', 'selfPlay.poolShare=0.5', 'learner.warmup=0'],
+  ],
   kuhnPoker: [...GAMES, 'selfPlay.magnetEvery=2'],
   ticTacToe: GAMES,
   reverseText: [...SMALL, 'shown=128'],

@@ -14,7 +14,7 @@ export interface RepeatedGameOptions {
   readonly recall?: number
 }
 
-/** The joint actions so far, and whether chance decides about another round or has ended the game. */
+/** The joint actions so far, and the next event: a round, a draw of chance, or the end. */
 export interface RepeatedPosition {
   readonly played: readonly (readonly number[])[]
   readonly phase: 'round' | 'chance' | 'over'

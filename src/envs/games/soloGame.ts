@@ -48,7 +48,8 @@ export const soloGame = <P>(given: SoloGameOptions<P>): EnvOfTask => {
     if (own === undefined)
       throw new RangeError(`soloGame: answer must be a seat from 0 to ${game.players - 1}, got '${answer}'`)
     const cast = playersOf(game).map((seat) => (seat === own ? 'player' : 'opponent'))
-    const env = GameEnv({ ...options, prompts: 1, casts: [cast], fixed: { opponent } })
+    const fixed = game.players > 1 ? { fixed: { opponent } } : {}
+    const env = GameEnv({ ...options, prompts: 1, casts: [cast], ...fixed })
     return env as unknown as ReturnType<EnvOfTask> // only its own states are stepped
   }
 }

@@ -21,11 +21,14 @@ import { useEngine } from '../../kit/engine.js'
 useEngine({ threads: 1 })
 
 /** Plays a game to its end: each reply is the first or the last of the listed actions. */
-const playOut = async (envOf: EnvOfTask, { seat, pick }: { readonly seat: number; readonly pick: 0 | -1 }) => {
+const playOut = async (
+  envOf: EnvOfTask,
+  { seat, pick, turns = 9 }: { readonly seat: number; readonly pick: 0 | -1; readonly turns?: number },
+) => {
   const env = envOf({ id: 'game', query: 'game', answer: String(seat) })
   let state = orThrow(await env.reset(TensorDict({}, [1]), keyFromSeed(3))()) as TensorDict<HistoryPrompt>
   const texts = () => get(state, 'history', 'prompt').items.get(0)!.messages.map(textOf).toArray()
-  for (let turn = 0; turn < 9 && endedRows(state, 'done')[0] !== true; turn++) {
+  for (let turn = 0; turn < turns && endedRows(state, 'done')[0] !== true; turn++) {
     const actions = [
       ...texts()
         .at(-1)!
@@ -64,6 +67,34 @@ describe('soloGame', () => {
     for (const seat of [0, 1])
       for (const pick of [0, -1] as const)
         expect((await playOut(envOf, { seat, pick })).at(-1)).toMatch(/^The game is over\. Returns: -?\d, -?\d\.$/)
+  })
+
+  it.each([
+    ['connect_four', {}, 'random', 2],
+    ['kuhn_poker', { players: 3 }, 'random', 3],
+    ['leduc_poker', {}, 'random', 2],
+    ['repeated_game', { stage: 'matrix_pd', rounds: 3 }, 'random', 2],
+    ['nim', { piles: [1, 2] }, 'minimax', 2],
+    ['kuhn_poker', {}, 'solved', 2],
+  ] as const)('%s %j is an environment of the recipe game', async (game, options, opponent, players) => {
+    const { recipe } = await loadRecipe('game')
+    const chosen = orThrow(parseSettings(recipe, { game, options, opponent }))
+    const said = await playOut(recipe.env!(chosen), { seat: players - 1, pick: 0, turns: 42 })
+    expect(said[0]).toContain(`You are player ${players - 1}.`)
+    expect(said.at(-1)).toMatch(/^The game is over\. Returns: -?\d/)
+    expect(orThrow((await recipe.tasks!(chosen)).at(players - 1)).answer).toBe(String(players - 1))
+  })
+
+  it('plays alone in the recipe game, and names of games are checked', async () => {
+    const { recipe } = await loadRecipe('game')
+    const alone = recipe.env!(orThrow(parseSettings(recipe, { game: 'word_guess', illegal: 'retry' })))
+    const env = alone({ id: '1', query: 'word_guess', answer: '0' })
+    const opened = orThrow(await env.reset(TensorDict({}, [1]), keyFromSeed(3))()) as TensorDict<HistoryPrompt>
+    expect(textOf(get(opened, 'history', 'prompt').items.get(0)!.messages.last()!)).toContain('You are player 0.')
+    discard(opened)
+    expect(() => recipe.env!(orThrow(parseSettings(recipe, { game: 'tic_tac_to' })))).toThrow(
+      "did you mean 'tic_tac_toe'?",
+    )
   })
 
   it('is served in the form of OpenEnv, with a task for each seat', async () => {
