@@ -17,7 +17,7 @@ const ENGINE_FILES = [
 
 /** Files of the training page besides its scripts: where they are, and their names on the page. */
 const copiesOf = (uplot: string, ort: string): readonly (readonly [from: string, to: string])[] => [
-  ['site/training/index.html', 'index.html'],
+  ...['index', 'poker'].map((name) => [`site/training/${name}.html`, `${name}.html`] as const),
   ['site/training/page.css', 'page.css'],
   ...['base.css', 'theme.js', 'icon.svg'].map((name) => [`assets/view/${name}`, name] as const),
   [join(uplot, 'uPlot.min.css'), 'uPlot.min.css'],
@@ -55,7 +55,7 @@ export const buildTrainingPage = async (folder: string): Promise<void> => {
     },
     outdir: folder,
     plugins: [browserFiles(), chartLibrary(join(uplot, 'uPlot.esm.js'))],
-    external: ['node:*', 'onnxruntime-node'], // imported by modules that the page does not use
+    external: ['node:*', 'onnxruntime-node', 'prom-client'], // imported by modules that the page does not use
     metafile: true,
   })
   const left = Object.values(metafile.outputs).flatMap((output) => output.imports.map(({ path }) => path))

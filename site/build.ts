@@ -1,10 +1,12 @@
 /**
  * Builds the documentation site into `dist/site`: `npm run site`. The pages are those of the
- * repository, with a page for each recipe and an API reference made from the doc comments.
+ * repository, with a page for each recipe, an API reference made from the doc comments, and the
+ * pages that train.
  */
 import { execFileSync } from 'node:child_process'
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { buildTrainingPage } from '../scripts/page.js'
 import { recipePage, sitePage, sitePath, titleOf } from './markdown.js'
 import { SECTIONS } from './pages.js'
 
@@ -75,4 +77,5 @@ const writePages = (): void => {
 
 rmSync(PAGES, { recursive: true, force: true })
 writePages()
+await buildTrainingPage(join(PAGES, 'public/train'))
 run('vitepress/bin/vitepress.js', 'build', '.')

@@ -17,6 +17,8 @@ export default defineConfig({
   srcDir: '.pages',
   outDir: 'dist',
   base,
+  // Pages load what they show: the links of a page would load 2 MB more.
+  router: { prefetchLinks: false },
   head: [['link', { rel: 'icon', href: `${base}icon.svg` }]],
   // Browsers draw MathML themselves; pictures of equations would make pages of 2 MB.
   markdown: {
@@ -39,6 +41,7 @@ export default defineConfig({
       { text: 'Recipes', link: '/recipes/wordProblems' },
       { text: 'API', link: '/api/' },
       { text: 'Changelog', link: '/changelog' },
+      { text: 'Train in this browser', link: '/train/', target: '_self' },
     ],
   },
 })

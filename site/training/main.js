@@ -6,6 +6,20 @@ import { DEFAULT_REWARD, problemOf, VARIABLES } from './reward.js'
 
 const at = (id) => document.getElementById(id)
 
+/** How each task is shown: its score, and the steps of a run. The page names its task. */
+const TASKS = {
+  wordProblems: { title: 'Held-out accuracy', score: 'held-out accuracy', show: percent, start: 'Starting' },
+  kuhnPoker: {
+    title: 'NashConv (0 is an equilibrium)',
+    score: 'NashConv',
+    show: number,
+    start: 'Making the start model',
+  },
+}
+
+const taskName = document.body.dataset.task
+const task = TASKS[taskName]
+
 /** What the page shows. `state`: loading, idle, paused, training, pausing, or failed. */
 const view = { state: 'loading', step: 0, steps: 40, engine: '', startedAt: 0, from: 0, last: '', settings: {} }
 
@@ -19,7 +33,7 @@ const curveOf = (title, label, color) =>
   })
 
 const charts = {
-  accuracy: curveOf('Held-out accuracy', 'accuracy', '--c0'),
+  accuracy: curveOf(task.title, task.score, '--c0'),
   reward: curveOf('Mean reward', 'reward', '--c1'),
   length: curveOf('Seconds per step', 'seconds', '--c2'),
 }
@@ -27,7 +41,7 @@ fill(at('curves'), ...Object.values(charts).map(({ element }) => element))
 
 const drawCurves = () => {
   const draw = (each, steps, label, values, color) => each.update({ steps, curves: [{ label, values, color }] })
-  draw(charts.accuracy, [...points.evaluated], 'accuracy', [...points.accuracy], '--c0')
+  draw(charts.accuracy, [...points.evaluated], task.score, [...points.accuracy], '--c0')
   draw(charts.reward, [...points.steps], 'reward', [...points.reward], '--c1')
   draw(charts.length, [...points.steps], 'seconds', [...points.length], '--c2')
 }
@@ -37,18 +51,21 @@ const clearCurves = () => {
   drawCurves()
 }
 
-const controls = ['seed', 'steps', 'reward'].map(at)
-const [seed, steps, reward] = controls
+const [seed, steps, device] = ['seed', 'steps', 'device'].map(at)
+
+/** The field of the reward, which only word problems have. */
+const reward = at('reward')
 
 const showState = () => {
   const { state } = view
   const isIdle = state === 'idle' || state === 'paused'
-  at('start').disabled = !isIdle || problemOf(reward.value) !== null
+  at('start').disabled = !isIdle || (reward !== null && problemOf(reward.value) !== null)
   at('start').textContent = state === 'paused' ? 'Resume' : 'Start'
   at('pause').disabled = state !== 'training'
   at('download').disabled = !isIdle || view.step === 0
   seed.disabled = steps.disabled = state !== 'idle'
-  reward.disabled = !isIdle
+  device.disabled = !isIdle && state !== 'failed'
+  if (reward !== null) reward.disabled = !isIdle
   at('progress').max = view.steps
   at('progress').value = view.step
 }
@@ -73,7 +90,7 @@ const onEvaluation = (event) => {
   const accuracy = event.scores[event.score]
   points.evaluated.push(event.step)
   points.accuracy.push(accuracy)
-  view.last = `, held-out accuracy ${percent(accuracy)}`
+  view.last = `, ${task.score} ${task.show(accuracy)}`
 }
 
 const progressText = () => {
@@ -115,7 +132,7 @@ const onReady = ({ engine, threads, saved }) => {
     view.state = 'paused'
     seed.value = saved.seed
     steps.value = saved.steps
-    reward.value = saved.reward
+    if (reward !== null) reward.value = saved.reward
     Object.assign(view, { steps: saved.steps, settings: saved.settings })
     for (const event of saved.events) onEvent(event)
     view.step = saved.step
@@ -151,11 +168,8 @@ const HANDLERS = {
 }
 
 const query = new URLSearchParams(location.search)
-
-const worker = new Worker(
-  `worker.js?${new URLSearchParams({ device: query.get('device') ?? 'cpu', threads: query.get('threads') ?? '' })}`,
-  { type: 'module' },
-)
+const options = { task: taskName, device: query.get('device') ?? 'cpu', threads: query.get('threads') ?? '' }
+const worker = new Worker(`worker.js?${new URLSearchParams(options)}`, { type: 'module' })
 worker.onmessage = ({ data }) => HANDLERS[data.type](data)
 worker.onerror = () => onFailed({ message: 'the worker could not be loaded' })
 
@@ -167,9 +181,9 @@ const start = (event) => {
     Object.assign(view, { step: 0, last: '' })
   }
   Object.assign(view, { state: 'training', steps: Number(steps.value), from: view.step, startedAt: performance.now() })
-  const choices = { seed: Number(seed.value), steps: view.steps, reward: reward.value, settings: view.settings }
+  const choices = { seed: Number(seed.value), steps: view.steps, reward: reward?.value ?? '', settings: view.settings }
   worker.postMessage({ type: 'start', choices, existing })
-  say('Starting')
+  say(task.start)
   showState()
 }
 
@@ -181,19 +195,30 @@ at('pause').addEventListener('click', () => {
   showState()
 })
 at('download').addEventListener('click', () => worker.postMessage({ type: 'download' }))
-reward.value = DEFAULT_REWARD
+device.value = query.get('device') === 'webgpu' ? 'webgpu' : 'cpu'
+device.addEventListener('change', () => {
+  query.set('device', device.value)
+  location.search = query
+})
 try {
   view.settings = JSON.parse(query.get('settings') ?? '{}')
 } catch {
-  at('reward-problem').textContent = 'The settings in the address are not JSON: the defaults are used'
+  at('address-problem').textContent = 'The settings in the address are not JSON: the defaults are used'
 }
-reward.addEventListener('input', () => {
-  at('reward-problem').textContent = problemOf(reward.value) ?? ''
-  showState()
-})
-fill(
-  at('reward-help'),
-  'An expression of ',
-  Object.entries(VARIABLES).map(([name, meaning], i) => [i === 0 ? '' : ', ', h('code', {}, name), ` (${meaning})`]),
-)
+
+const showReward = () => {
+  reward.value = DEFAULT_REWARD
+  reward.addEventListener('input', () => {
+    at('reward-problem').textContent = problemOf(reward.value) ?? ''
+    showState()
+  })
+  const names = Object.entries(VARIABLES).map(([name, meaning], i) => [
+    i === 0 ? '' : ', ',
+    h('code', {}, name),
+    ` (${meaning})`,
+  ])
+  fill(at('reward-help'), 'An expression of ', names)
+}
+
+if (reward !== null) showReward()
 showState()

@@ -34,7 +34,7 @@ const editedReward = (base: AnswerReward, expression: () => string): AnswerRewar
 })
 
 /** Differences from the defaults of the recipe, which are for a machine that computes faster. */
-const SMALLER = { tasks: { prompts: 16, group: 8 }, keep: { evalEvery: 10, evalTasks: 100, checkpointEvery: 5 } }
+const SMALLER = { tasks: { prompts: 16, group: 8 }, keep: { evalEvery: 5, evalTasks: 100, checkpointEvery: 5 } }
 
 /** The settings of the run, with all defaults of the recipe. */
 export const settingsOf = ({ seed, steps, settings }: Choices) => ({

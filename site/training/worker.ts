@@ -6,7 +6,7 @@ import { liveFiles } from '../../src/live/files.js'
 import { trainOptionsOf } from '../../src/run/choices.js'
 import { archive } from './archive.js'
 import type { Choices, FromWorker, Saved, ToWorker } from './messages.js'
-import { pageRun, settingsOf } from './run.js'
+import { taskOf } from './tasks.js'
 
 /** The parts of a worker's global scope that Node has not. */
 interface WorkerScope {
@@ -17,8 +17,10 @@ interface WorkerScope {
 
 const scope = globalThis as unknown as WorkerScope // the types of Node lack it
 
-const FOLDER = 'runs/page'
-const CHOICES = 'runs/page.json'
+const query = new URL(scope.location.href).searchParams
+const task = taskOf(query.get('task'))
+const FOLDER = task.folder
+const CHOICES = `${FOLDER}.json`
 const MODEL_FILES = [
   'config.json',
   'model.safetensors',
@@ -63,13 +65,13 @@ const trainOn = async (choices: Choices, existing: 'replace' | 'resume'): Promis
   if (existing === 'replace') orThrow(await liveFiles.remove(FOLDER)())
   orThrow(await liveFiles.makeFolder('runs')())
   orThrow(await liveFiles.write(CHOICES, JSON.stringify(choices))())
-  const settings = settingsOf(choices)
+  const { settings, build } = task.prepare(choices)
   pausing = new AbortController()
   const { signal } = pausing
-  const run = await pageRun(settings, () => choices.reward)
+  const run = await build()
   const events = train(run, {
     ...{ ...trainOptionsOf(settings), store: runFolder(FOLDER), signal },
-    recipe: { name: 'wordProblems', file: null, settings },
+    recipe: { name: task.recipe, file: null, settings },
   })
   for await (const event of events) send({ type: 'event', event })
   send({ type: 'stopped', status: signal.aborted ? 'paused' : 'finished' })
@@ -91,7 +93,6 @@ const report = (error: unknown): void =>
 
 /** Reads `device` and `threads` from the worker's own address. */
 const engineOptions = (): SelectOptions => {
-  const query = new URL(scope.location.href).searchParams
   const threads = Number(query.get('threads'))
   return {
     backend: 'onnxruntime',
@@ -102,7 +103,7 @@ const engineOptions = (): SelectOptions => {
 
 const begin = async (): Promise<void> => {
   await selectBackend(engineOptions())
-  await fetchModel()
+  if (task.recipe === 'wordProblems') await fetchModel()
   const { backend, version, threads } = engineReport()
   send({ type: 'ready', engine: `${backend} ${version}`, threads: threads ?? 1, saved: await savedRun() })
   scope.onmessage = ({ data }) => void handle(data).catch(report)

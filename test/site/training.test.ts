@@ -56,10 +56,13 @@ const rowsIn = (events: readonly RunEvent[]) =>
       samples.map(({ tokens, logProbs, reward }) => ({ step, text: tokens.join(''), logProbs, reward })),
     )
 
-/** The same run in Node, by the recipe of `npm start`. */
-const nodeEvents = async (steps: number): Promise<readonly RunEvent[]> => {
-  const { recipe } = await loadRecipe('wordProblems')
-  const settings = recipe.settings.parse({ ...SMALL, steps })
+/** The same run in Node, by a recipe. */
+const nodeEvents = async (
+  steps: number,
+  { name = 'wordProblems', changed = SMALL }: { readonly name?: string; readonly changed?: object } = {},
+): Promise<readonly RunEvent[]> => {
+  const { recipe } = await loadRecipe(name)
+  const settings = recipe.settings.parse({ ...changed, steps })
   const run = await recipe.build(settings, {})
   const events: RunEvent[] = []
   for await (const event of train(run, trainOptionsOf(settings as Parameters<typeof trainOptionsOf>[0])))
@@ -107,14 +110,18 @@ describe.skipIf(noChromium !== undefined)(`the page that trains${noChromium ?? '
   const open = async (
     context: BrowserContext,
     site: StaticSite,
-    { settings = SMALL, device = 'cpu' }: { readonly settings?: object; readonly device?: Device } = {},
+    {
+      settings = SMALL,
+      device = 'cpu',
+      file = '',
+    }: { readonly settings?: object; readonly device?: Device; readonly file?: string } = {},
   ): Promise<Page> => {
     problems = []
     const page = await context.newPage()
     await page.addInitScript(RECORDER)
     page.on('pageerror', (error) => problems.push(String(error.stack)))
     page.on('console', (message) => void (message.type() === 'error' && problems.push(message.text())))
-    await page.goto(`${site.origin}/?${new URLSearchParams({ settings: JSON.stringify(settings), device })}`)
+    await page.goto(`${site.origin}/${file}?${new URLSearchParams({ settings: JSON.stringify(settings), device })}`)
     await expect.poll(() => statusOf(page), { timeout: 240_000 }).toMatch(/Ready|saved|Failed/)
     return page
   }
@@ -174,6 +181,22 @@ describe.skipIf(noChromium !== undefined)(`the page that trains${noChromium ?? '
     const context = await browser.newContext()
     const page = await open(context, plain, { device: 'webgpu' })
     expect(await statusOf(page)).toMatch(/Failed: .*Cross-Origin-Opener-Policy/)
+    await context.close()
+  })
+
+  it('plays itself at poker: the steps are those of Node, and NashConv falls', async () => {
+    const changed = { tasks: { prompts: 64 }, keep: { evalEvery: 4, checkpointEvery: 4 } }
+    const context = await browser.newContext()
+    const page = await open(context, isolated, { settings: changed, file: 'poker.html' })
+    await page.fill('#steps', '12')
+    await page.keyboard.press('Enter')
+    await expect.poll(() => statusOf(page), { timeout: 1_200_000 }).toMatch(/Finished|Failed/)
+    const there = await eventsOf(page)
+    expectEqualSteps(there, await nodeEvents(12, { name: 'kuhnPoker', changed }))
+    const nash = there.flatMap((event) => (event.type === 'evaluation' ? [event.scores.nashConv!] : []))
+    expect(nash[0]).toBeGreaterThan(0.9)
+    expect(nash.at(-1)).toBeLessThan(0.8)
+    expect(problems).toEqual([])
     await context.close()
   })
 
