@@ -42,6 +42,7 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   twentyQuestions: ['thing', 'things'],
   wordGuess: ['guessess', 'guesses'],
   worldReward: ['scales', 'scale'],
+  textEmbedding: ['poolings', 'pooling'],
   sweReward: ['commands', 'command'],
   worldTool: ['nam', 'name', 1],
   shopCatalogue: ['type', 'types'],

@@ -48,6 +48,7 @@ export {
 } from '../modules/pretrained/pretrained.js'
 export { sharedParams } from '../modules/pretrained/sharedParams.js'
 export { untieEmbeddings } from '../modules/pretrained/untie.js'
+export { type TextEmbeddingOptions, textEmbedding } from '../modules/textEmbedding.js'
 export type {
   Architecture,
   AttentionDescription,

@@ -224,7 +224,7 @@ export const openPage = async (
   page.on('close', () => {
     gone ??= 'the page was closed'
   })
-  /** Returns the disallowed address of a frame that was made without a request: data, blob, other. */
+  /** Returns the disallowed address of a frame made without a request: data, blob, other. */
   const strayFrame = (): string | undefined =>
     page
       .frames()
