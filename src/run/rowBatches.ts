@@ -182,7 +182,8 @@ export interface SplitRowsOptions<Row, B> extends Pick<RowBatchOptions<Row, B>, 
  * Makes batches for evaluation from the first rows of a data set, in order, and shuffled batches
  * for training from the others. Failures name a row by its number in the data set.
  *
- * Errors   as `rowBatches`, which needs rows in both parts.
+ * Errors   as `rowBatches`, which needs rows in both parts. Throws RangeError if `heldOut` leaves no
+ *          rows for training.
  * Source   Hugging Face Datasets `train_test_split`, with the first rows as the test part.
  *
  * @example
@@ -197,6 +198,10 @@ export const splitRows = <Row, B>(
     ...{ rows: aList, source: aText, heldOut: aNumber, size: aNumber, key: anything, batch: aFunction },
   })
   const { rows, source, heldOut, size, key, batch } = options
+  refuse('splitRows', [
+    rows.length <= heldOut &&
+      `no rows are left for training: ${source} has ${rows.length}, and the first ${heldOut} are held out. Lower heldOut or add rows`,
+  ])
   const part = (name: string, from: number, to?: number) =>
     ({ name, rows: rows.slice(from, to), origin: { source, firstRow: 1 + from }, size, batch }) as const
   return {

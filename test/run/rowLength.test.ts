@@ -117,4 +117,13 @@ describe('splitRows', () => {
       for (const made of split(6).train.once()) made.release()
     }).toThrow('chats.jsonl, row 7: ')
   })
+
+  it('names the file and the number of held-out rows if none are left for training', async () => {
+    const { text } = await smallModel()
+    const rows = [chat('1'), chat('2')]
+    const options = { rows, source: 'chats.jsonl', size: 2, key: T.keyFromSeed(1), batch: T.chatBatch(text) }
+    expect(() => T.splitRows({ ...options, heldOut: 128 })).toThrow(
+      'no rows are left for training: chats.jsonl has 2, and the first 128 are held out',
+    )
+  })
 })
