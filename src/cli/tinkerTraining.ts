@@ -1,6 +1,7 @@
 /** `tandem train --learner tinker`: training and sampling on a Tinker server. */
 import { InvalidArgumentError, Option } from 'commander'
 import { isLeft } from 'fp-ts/lib/Either.js'
+import { child, uniform } from '../core/key.js'
 import { parseJsonAs } from '../data/schemaJson.js'
 import type { OpenTraining } from '../run/remoteTraining.js'
 import { measureGradients } from '../tinker/client/measureGradients.js'
@@ -10,6 +11,9 @@ import { tinkerPolicy } from '../tinker/learner/tinkerPolicy.js'
 import { type TokenPrices, tokenCosts, tokenPricesSchema } from '../tinker/learner/tokenCosts.js'
 import { CommandError, orFail } from './failure.js'
 import { checkServerUrl } from './options.js'
+
+/** Seeds of adapters that servers accept. */
+const SEEDS = 2 ** 31
 
 /** The flags of the server that trains. */
 export interface RemoteFlags {
@@ -69,12 +73,14 @@ export const remoteTraining = ({ learner, url, baseModel, prices }: RemoteFlags)
   if (url === undefined || baseModel === undefined)
     throw new CommandError('--learner tinker needs --url and --base-model')
   checkServerUrl('--url', url)
-  return async ({ config, loss, optimizer, key, passes, maxGradNorm, lora, maxTokens }) => {
+  return async ({ config, loss, optimizer, key, passes, maxGradNorm, lora, maxTokens, offPolicy }) => {
     const apiKey = process.env.TINKER_API_KEY
     const client = tinkerClient({ url, ...(apiKey && { apiKey }) })
     const session = await orFail(client.session())
     const gradients = await orFail(measureGradients(session, { baseModel }))
-    const trainer = await orFail(session.trainer({ baseModel, gradients, lora: lora === null ? null : { rank: lora } }))
+    const seed = Math.floor(uniform(child(key, 'adapter'), 0) * SEEDS)
+    const adapter = lora === null ? null : { rank: lora, seed }
+    const trainer = await orFail(session.trainer({ baseModel, gradients, lora: adapter }))
     const { vocabularySize, endTokens, maxPositions: maxLength } = config
     const model = { vocabularySize, endTokens, maxLength }
     const sampling = { temperature: 1, maxTokens }
@@ -86,7 +92,7 @@ export const remoteTraining = ({ learner, url, baseModel, prices }: RemoteFlags)
     return {
       ...{ policy, updater, reference: base.policy },
       at: ({ temperature }) => policy.withSampling({ temperature, maxTokens }),
-      learner: tinkerLearner({ trainer, baseModel, loss, optimizer, key, passes, maxGradNorm }),
+      learner: tinkerLearner({ trainer, baseModel, loss, optimizer, key, passes, maxGradNorm, offPolicy }),
       metrics: tokenCosts(client, prices),
       close: async () => {
         await session.close()

@@ -200,7 +200,7 @@ const remoteRun = async <O extends HistoryPrompt>(
   open: OpenTraining,
 ): Promise<PolicyRun> => {
   const text = withTools(model.text, tools)
-  const { tasks, keep } = settings
+  const { tasks, keep, sampling } = settings
   checkRemote(settings)
   const { optimizer, key, passes = {} } = learnerParts(settings, model)
   const { maxGradNorm = 1, ...steps } = passes
@@ -208,6 +208,7 @@ const remoteRun = async <O extends HistoryPrompt>(
     ...{ config: model.config, loss: lossOf(settings), optimizer, key, passes: steps, maxGradNorm },
     lora: settings.lora.rank,
     maxTokens: settings.sampling.maxNewTokens,
+    offPolicy: offPolicyOf(settings),
   })
   const run = defineRun({
     env: rewardedEnv(settings, { text, env, reference: remote.reference }),
@@ -218,6 +219,7 @@ const remoteRun = async <O extends HistoryPrompt>(
     collect: {
       ...{ key: child(key, 'rollouts'), groups: tasks.prompts, rounds: samplingRoundsOf(settings) },
       ...{ kl: klWeightOf(settings), signal },
+      ...(sampling.maxLag > 0 && { ahead: { maxLag: sampling.maxLag, stale: sampling.stale } }),
     },
     record: {
       metrics: (batch) => ({ ...remote.metrics(), ...metrics?.(batch) }),

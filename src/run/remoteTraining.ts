@@ -2,6 +2,7 @@
 import type { Learner } from '../collectors/learners/learner.js'
 import type { PassOptions } from '../collectors/learners/localLearner.js'
 import type { PolicyBatch } from '../collectors/learners/lossKinds.js'
+import type { OffPolicyOptions } from '../collectors/learners/policyRows.js'
 import type { StepMetrics } from '../collectors/steps/stepMetrics.js'
 import type { WeightUpdater } from '../collectors/weightSync.js'
 import type { Key } from '../core/key.js'
@@ -13,11 +14,10 @@ import type { PolicyLoss } from '../objectives/policyLoss.js'
 import type { AnyOptimizer } from '../objectives/updates/grouped.js'
 import type { PolicySettings } from './settings.js'
 
-type RemoteGroup = 'sampling' | 'offPolicy' | 'lora' | 'compute'
+type RemoteGroup = 'sampling' | 'lora' | 'compute'
 
 const CHOSEN_ALPHA = 'the server chooses the scale of adapters, mostly alpha 32 divided by the rank'
 const CHOSEN_TARGET = 'the server chooses the modules of adapters, mostly all linear layers'
-const CORRECTS = 'a correction needs log-probabilities of the trainer, which are not requested'
 
 /** The settings of a run that a server follows. */
 interface TrainingRequest {
@@ -30,6 +30,7 @@ interface TrainingRequest {
   /** Rank of the adapter, or null to train all weights. */
   readonly lora: number | null
   readonly maxTokens: number
+  readonly offPolicy: OffPolicyOptions
 }
 
 /** A model on a server. */
@@ -62,20 +63,7 @@ const NO_EFFECT = {
     workers: [1, 'the server samples and computes gradients'],
     dtype: [null, 'the weights stay on the server: download its archive'],
   },
-  sampling: {
-    maxLag: [0, 'sampling and training take turns'],
-    stale: ['wait', 'no completion is stale'],
-    samplerThreads: [1, 'the server samples'],
-  },
-  offPolicy: {
-    oldLogProbs: ['sampled', 'ratios use the log-probabilities of the sampler'],
-    truncated: ['learn', 'completions at the limit are trained on'],
-    correction: ['none', CORRECTS],
-    correctionLow: [null, CORRECTS],
-    correctionHigh: [null, CORRECTS],
-    rejection: ['none', CORRECTS],
-    rejectionLimit: [null, CORRECTS],
-  },
+  sampling: { samplerThreads: [1, 'the server samples'] },
 } as const satisfies {
   readonly [G in RemoteGroup]: { readonly [K in keyof PolicySettings[G]]?: readonly [PolicySettings[G][K], string] }
 }

@@ -129,4 +129,25 @@ describe('tinkerLearner', () => {
       await remote.close()
     }),
   )
+
+  it('corrects for a sampler that differs from the trainer as the local learner does', () =>
+    tinkerConnected(async ({ session, weights }) => {
+      const model = tinkerModel()
+      const loss = policyLoss({ objective: clippedSurrogate() })
+      const offPolicy = { oldLogProbs: 'rescored', correction: { weights: { level: 'token', limit: 2 } } } as const
+      const shared = { loss, optimizer, key: keyFromSeed(4), offPolicy }
+      const local = localLearner({ model, ...shared })
+      const trainer = orThrow(await session.trainer({ baseModel: 'toy', lora: null })())
+      const remote = tinkerLearner({ trainer, baseModel: 'toy', ...shared })
+      for (let step = 0; step < 2; step++) {
+        const batch = randomBatch(model.config, [2, 2], step)
+        const [here, there] = [orThrow(await local.update(batch)()), orThrow(await remote.update(batch)())]
+        expect(there.correction!.meanWeight).toBeCloseTo(here.correction!.meanWeight, 4)
+        expect(there.metrics.loss).toBeCloseTo(here.metrics.loss, 4)
+      }
+      const mine = new Map([...hostArrays(local.weights())].map(([name, { data }]) => [name, data]))
+      expect(weightGap(await weights(trainer, 'last'), mine)).toBeLessThan(1e-4)
+      await local.close()
+      await remote.close()
+    }))
 })

@@ -24,16 +24,7 @@ const REFUSED: readonly (readonly [string, object])[] = [
   ['compute.workers', { compute: { workers: 2 } }],
   ['compute.dtype', { compute: { dtype: 'BF16' } }],
   ['sampling.temperature', { sampling: { temperature: 0.7 } }],
-  ['sampling.maxLag', { sampling: { maxLag: 1 } }],
-  ['sampling.stale', { sampling: { stale: 'drop' } }],
   ['sampling.samplerThreads', { sampling: { samplerThreads: 2 } }],
-  ['offPolicy.oldLogProbs', { offPolicy: { oldLogProbs: 'rescored' } }],
-  ['offPolicy.truncated', { offPolicy: { truncated: 'mask' } }],
-  ['offPolicy.correction', { offPolicy: { correction: 'token-truncated' } }],
-  ['offPolicy.correctionLow', { offPolicy: { correctionLow: 0.5 } }],
-  ['offPolicy.correctionHigh', { offPolicy: { correctionHigh: 2 } }],
-  ['offPolicy.rejection', { offPolicy: { rejection: 'sequence-mean-k1' } }],
-  ['offPolicy.rejectionLimit', { offPolicy: { rejectionLimit: 1 } }],
 ]
 
 describe('checkRemote', () => {
@@ -79,7 +70,7 @@ describe('--learner tinker', () => {
     const open = remoteTraining({ learner: 'tinker', url: server.url, baseModel: 'toy' })!
     const opened = await open({
       ...{ config: byteConfig(), loss: policyLoss(), optimizer: adamW({ learningRate: 1e-3 }), key: keyFromSeed(0) },
-      ...{ passes: {}, maxGradNorm: 1, lora: 2, maxTokens: 4 },
+      ...{ passes: {}, maxGradNorm: 1, lora: 2, maxTokens: 4, offPolicy: {} },
     })
     await opened.close()
     await server.close({ graceMs: 0, atLimit: async () => {} })

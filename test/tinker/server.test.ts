@@ -162,4 +162,32 @@ describe('the Tinker server', () => {
       expect((await list()).checkpoints).toEqual([])
     }),
   )
+
+  it('keeps samplers of base models, and of the others those that were used last', async () => {
+    const app = tinkerServer({ limits: { samplers: 2 } })
+    try {
+      const { sessionId, modelId } = await tinkerTrained(app)
+      const seq = { session_id: sessionId, sampling_session_seq_id: 99, base_model: 'toy' }
+      const { body } = await tinkerPost(app, '/create_sampling_session', seq)
+      const ids = [String(body.sampling_session_id)]
+      const sampled = (id: string) =>
+        tinkerPost(app, '/asample', {
+          ...{ sampling_session_id: id, num_samples: 1, sampling_params: { max_tokens: 1 } },
+          prompt: { chunks: [{ type: 'encoded_text', tokens: TEXT }] },
+        })
+      for (let i = 0; i < 3; i++) {
+        const saved = { model_id: modelId, seq_id: i + 1, sampling_session_seq_id: i }
+        const { sampling_session_id: id } = await tinkerResult(app, '/save_weights_for_sampler', saved)
+        ids.push(String(id))
+        if (i === 1) {
+          const { body: asked } = await sampled(ids[1]!)
+          await tinkerPost(app, '/retrieve_future', { request_id: asked.request_id })
+        }
+      }
+      const statuses = await Promise.all(ids.map(async (id) => (await sampled(id)).status))
+      expect(statuses).toEqual([200, 200, 404, 200])
+    } finally {
+      await app.close()
+    }
+  })
 })

@@ -7,7 +7,14 @@ import { batchRowsAt, batchUnitsOf, requireEntries, temperatureOf } from '../../
 import { jsonOf } from '../../collectors/learners/describe.js'
 import type { Learner, LearnerFailure, Update } from '../../collectors/learners/learner.js'
 import type { CompletionEntries, PolicyBatch } from '../../collectors/learners/lossKinds.js'
-import { policyRows } from '../../collectors/learners/policyRows.js'
+import {
+  checkOffPolicy,
+  type OffPolicyOptions,
+  offPolicyReads,
+  type PreparedRows,
+  policyRows,
+  preparedRows,
+} from '../../collectors/learners/policyRows.js'
 import { miniBatches } from '../../collectors/steps/miniBatches.js'
 import { combineUpdates, type StepMetrics } from '../../collectors/steps/stepMetrics.js'
 import { type TrainingRows, withNoise } from '../../collectors/steps/stepRows.js'
@@ -47,10 +54,16 @@ export interface TinkerLearnerOptions {
    * computed here.
    */
   readonly route?: 'exact' | 'builtIn'
+  /**
+   * Corrections for tokens of older weights, or of a sampler that differs from the trainer.
+   * Those that need log-probabilities of the trainer cost one forward pass more.
+   */
+  readonly offPolicy?: OffPolicyOptions
 }
 
 const NAME = 'tinkerLearner'
 const STATE_FILE = 'learner.json'
+const READS = ['tokens.prompt', 'tokens.response', 'logProbs.response', 'advantage'] as const
 
 const stateSchema = z.strictObject({
   format: z.literal(1),
@@ -62,6 +75,7 @@ const stateSchema = z.strictObject({
 const OPTIONS: OptionKinds<TinkerLearnerOptions> = {
   ...{ trainer: aRecord, baseModel: aText, loss: aRecord, optimizer: aRecord, key: anything },
   ...{ passes: aRecord, maxGradNorm: aNumber, route: oneOf('exact', 'builtIn') },
+  offPolicy: aRecord,
 }
 
 const failed = (kind: LearnerFailure['kind'], reason: string, cause?: TinkerFailure): E.Either<LearnerFailure, never> =>
@@ -88,6 +102,7 @@ const check = (options: TinkerLearnerOptions): void => {
       builtInOf(loss) === undefined &&
       `servers do not have ${loss.name} as it is set: use the route exact`,
   ])
+  checkOffPolicy(NAME, options.offPolicy ?? {})
 }
 
 /** The settings of the server's Adam, with our defaults where ours are absent. */
@@ -116,6 +131,22 @@ const gradientOf = (
   if (!Number.isFinite(computed.loss)) return failed('non-finite', `the loss is ${computed.loss}: look at the batch`)
   const gradients = computed.gradients.map((row, i) => withPromptPlaces(rows.prompts[i]!, row))
   return E.right({ gradients, metrics: computed.metrics })
+}
+
+/** Rows with the corrections of the options. Scores them on the server if an option needs it. */
+const prepared = async (
+  { trainer, offPolicy: options = {} }: TinkerLearnerOptions,
+  batch: TensorDict,
+  version: number,
+): Promise<E.Either<TinkerFailure, PreparedRows<TrainingRows>>> => {
+  const rows = policyRows(batch)
+  const isScored = options.oldLogProbs === 'rescored' || options.stale === 'correct'
+  if (!isScored) return E.right(preparedRows(batch, rows, { options, version, score: () => [] })) // never called
+  const data = rows.prompts.map((prompt, i) => rowDatum(prompt, rows.completions[i]!))
+  const scores = await forwardLogProbs(trainer, data)()
+  if (E.isLeft(scores)) return scores
+  const score = () => ofCompletions(rows, scores.right)
+  return E.right(preparedRows(batch, rows, { options, version, score }))
 }
 
 /** Gradients that the server adds up, and the metrics of their loss. */
@@ -162,6 +193,8 @@ const backward = async (
 export const tinkerLearner = (options: TinkerLearnerOptions): Learner<PolicyBatch, StepMetrics> => {
   check(options)
   const { trainer, baseModel, loss, optimizer, key, passes = {}, maxGradNorm = 1, route = 'exact' } = options
+  const { offPolicy = {} } = options
+  const reads = [...READS, ...offPolicyReads(offPolicy)]
   const { epochs = 1, miniBatches: count = 1 } = passes
   let version = 0
   let saved: { readonly version: number; readonly path: string } | null = null
@@ -184,9 +217,11 @@ export const tinkerLearner = (options: TinkerLearnerOptions): Learner<PolicyBatc
   }
 
   const learn = async (batch: TensorDict): Promise<E.Either<LearnerFailure, Update<StepMetrics>>> => {
-    const rows = policyRows(batch)
-    if (rows.temperature !== 1)
-      return failed('state', `the batch was sampled at temperature ${rows.temperature}; Tinker servers train at 1`)
+    if (temperatureOf(batch) !== 1)
+      return failed('state', `the batch was sampled at temperature ${temperatureOf(batch)}; Tinker servers train at 1`)
+    const made = await prepared(options, batch, version)
+    if (E.isLeft(made)) return E.left(fromServer(made.left))
+    const { rows, correction } = made.right
     const learningRate = optimizer.learningRate!(version) // checked by `check`
     const steps: StepMetrics[] = []
     for (const each of passRows(rows, batchUnitsOf(batch))) {
@@ -202,7 +237,7 @@ export const tinkerLearner = (options: TinkerLearnerOptions): Learner<PolicyBatc
     version++
     const done = await save()
     if (E.isLeft(done)) return done
-    return E.right({ version, learningRate, metrics: combineUpdates(steps), steps, correction: null })
+    return E.right({ version, learningRate, metrics: combineUpdates(steps), steps, correction })
   }
 
   return {
@@ -215,13 +250,14 @@ export const tinkerLearner = (options: TinkerLearnerOptions): Learner<PolicyBatc
         maxGradNorm,
         passes: { epochs, miniBatches: count },
         key: formatKey(key),
+        ...(Object.keys(offPolicy).length > 0 && { offPolicy }),
       },
       loss: { name: loss.name, options: loss.options },
       optimizer: { name: optimizer.name, options: optimizer.options ?? null },
     }),
-    reads: ['tokens.prompt', 'tokens.response', 'logProbs.response', 'advantage'],
+    reads,
     update: (batch) => () => {
-      requireEntries(NAME, batch as TensorDict, ['tokens.prompt', 'tokens.response', 'logProbs.response', 'advantage'])
+      requireEntries(NAME, batch as TensorDict, reads)
       return learn(batch as TensorDict)
     },
     logProbs: (batch: TensorDict<CompletionEntries>) => async () => {

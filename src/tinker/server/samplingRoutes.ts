@@ -47,10 +47,14 @@ const addEntry = (desk: Desk, about: SamplerAbout, sampler: SamplerEntry['sample
   })
 }
 
-/** Closes the oldest idle samplers until there is room for one more. */
+/**
+ * Closes the idle samplers that were not used for longest, until there is room for one more. A
+ * sampler of a base model holds no weights of its own, and stays.
+ */
 const makeRoom = async (desk: Desk): Promise<void> => {
-  const idle = [...desk.samplers.values()].filter(({ running }) => running.size === 0)
-  const tooMany = Math.max(0, desk.samplers.size + 1 - desk.limits.samplers)
+  const own = [...desk.samplers.values()].filter(({ host, sampler }) => sampler !== host.samplers.base)
+  const idle = own.filter(({ running }) => running.size === 0)
+  const tooMany = Math.max(0, own.length + 1 - desk.limits.samplers)
   for (const { id } of idle.slice(0, tooMany)) await closeSampler(desk, id)
 }
 
@@ -107,7 +111,6 @@ export const createSamplingSession = async (desk: Desk, body: Bodies['create_sam
     if (!body.base_model) return refusedWith(400, 'create_sampling_session needs a base_model or a model_path')
     const host = hostOf(desk, body.base_model)
     if (E.isLeft(host)) return host
-    await makeRoom(desk)
     addEntry(desk, { id, sessionId: body.session_id, host: host.right, modelPath }, host.right.samplers.base)
     return answer
   }
@@ -125,7 +128,10 @@ const samplerOf = (desk: Desk, id: string): Answer<SamplerEntry> => {
     return refusedWith(404, `there is no sampling session ${id}: ${why}`)
   }
   const session = sessionOf(desk, entry.sessionId)
-  return E.isLeft(session) ? session : E.right(entry)
+  if (E.isLeft(session)) return session
+  desk.samplers.delete(id) // the last in order is the last used
+  desk.samplers.set(id, entry)
+  return E.right(entry)
 }
 
 /** The stop rule of a request: null stops at end tokens, an empty list at nothing. */
