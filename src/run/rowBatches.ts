@@ -182,8 +182,8 @@ export interface SplitRowsOptions<Row, B> extends Pick<RowBatchOptions<Row, B>, 
  * Makes batches for evaluation from the first rows of a data set, in order, and shuffled batches
  * for training from the others. Failures name a row by its number in the data set.
  *
- * Errors   as `rowBatches`, which needs rows in both parts. Throws RangeError if `heldOut` leaves no
- *          rows for training.
+ * Errors   as `rowBatches`, which needs rows in both parts. Throws RangeError if `heldOut` leaves
+ *          no rows for training.
  * Source   Hugging Face Datasets `train_test_split`, with the first rows as the test part.
  *
  * @example

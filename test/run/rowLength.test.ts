@@ -1,4 +1,4 @@
-/** Rows that are too long for the model are refused by name, before all of their text is encoded. */
+/** Rows too long for the model are refused by name, before all of their text is encoded. */
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import type { PreferencePair } from '../../src/doors/datasets.js'
