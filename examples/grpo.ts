@@ -1,11 +1,10 @@
-import { pipe } from 'fp-ts/lib/function.js'
 import * as T from 'tandem-rl'
 
 const steps = Number(process.argv[2] ?? 20)
 const key = T.keyFromSeed(1)
 const model = await T.orThrow(T.loadPretrained(T.EMBEDDED_MODEL))
 
-const env = pipe(
+const env = T.pipe(
   T.GSM8KEnv({ source: T.wordProblems(T.child(key, 'tasks'), { split: 'rl' }), prompts: 16, repeats: 8 }),
   T.append(T.TemplateTransform(model.text)),
   T.append(T.Tokenizer(model.text)),

@@ -8,13 +8,17 @@
  * The root is for everybody who trains a model: environments and transforms, the collector,
  * advantages, losses, learners, runs and recipes, failures and random keys. Everything else has a
  * door of its own, named after the job: `tandem-rl/text`, `tandem-rl/rewards`, `tandem-rl/serve`
- * and so on. A name has one door. `TD` is the door `tandem-rl/tensordict` as a namespace.
+ * and so on. A name has one door. `TD` is the door `tandem-rl/tensordict` as a namespace. `pipe`, `E`
+ * and `TE` are fp-ts's, `tf` is tfjs-core and `z` is zod: programs need no dependency on them.
  *
  * @module
  */
 import './engine/defaultBackend.js'
 
+export * as tf from '@tensorflow/tfjs-core'
+export * as E from 'fp-ts/lib/Either.js'
 export { pipe } from 'fp-ts/lib/function.js'
+export * as TE from 'fp-ts/lib/TaskEither.js'
 export { z } from 'zod'
 export type { Learner, LearnerFailure, Update } from './collectors/learners/learner.js'
 export {

@@ -53,6 +53,10 @@ export const pack = async (folder: string, root: string = ROOT): Promise<string>
 interface Manager {
   readonly add: (packages: readonly string[]) => readonly string[]
   readonly node: readonly string[]
+  /** The command that runs commands of packages. */
+  readonly exec: readonly string[]
+  /** Runs TypeScript, where only a compiler of the project finds its packages. */
+  readonly compiler?: readonly string[]
   readonly files: Readonly<Record<string, string>>
 }
 
@@ -63,11 +67,13 @@ export const MANAGERS = {
   npm: {
     add: (packages) => ['npm', 'install', '--no-audit', '--no-fund', '--loglevel=error', ...packages],
     node: [process.execPath],
+    exec: ['npx', '--no'],
     files: {},
   },
   pnpm: {
     add: (packages) => ['npx', '--yes', 'pnpm@9', 'add', '--store-dir', '.store', ...packages],
     node: [process.execPath],
+    exec: ['npx', '--no'],
     files: {},
   },
   yarn: {
@@ -77,6 +83,8 @@ export const MANAGERS = {
       ...packages.map((each) => (each.startsWith('/') ? `tandem-rl@file:${each}` : each)),
     ],
     node: [...YARN, 'node'],
+    exec: YARN,
+    compiler: [...YARN, 'tsc'],
     files: { 'yarn.lock': '', '.yarnrc.yml': 'nodeLinker: pnp\nenableGlobalCache: false\nenableTelemetry: false\n' },
   },
 } satisfies Record<string, Manager>
@@ -87,13 +95,17 @@ export interface Project {
   readonly add: (packages: readonly string[]) => Promise<void>
   /** Runs the text of a module and returns its output. Rejects if it fails. */
   readonly run: (program: string) => Promise<string>
-  /** Compiles the text of a module and returns the errors, one a line. `options`: those of a strict project, and more. */
-  readonly compile: (program: string, options?: object, version?: keyof typeof COMPILERS) => Promise<readonly string[]>
+  /** Runs the command `tandem` and returns its output. Rejects if it fails. */
+  readonly tandem: (args: readonly string[]) => Promise<string>
+  /** Compiles modules, given as their texts, without `skipLibCheck`. Returns the errors, one a line. With yarn, the project needs TypeScript. */
+  readonly compile: (
+    programs: string | readonly string[],
+    options?: object,
+    version?: keyof typeof COMPILERS,
+  ) => Promise<readonly string[]>
   /** Compiles the text of a module and returns TypeScript's own measurements, one a line, after the errors. */
   readonly diagnostics: (program: string, options?: object) => Promise<readonly string[]>
 }
-
-const STRICT = { target: 'ES2022', module: 'nodenext', strict: true, skipLibCheck: false, noEmit: true }
 
 /** Makes an empty project that installs packages by a package manager. */
 export const userProject = async (folder: string, name: keyof typeof MANAGERS): Promise<Project> => {
@@ -105,15 +117,22 @@ export const userProject = async (folder: string, name: keyof typeof MANAGERS): 
   writeFileSync(join(folder, 'package.json'), JSON.stringify({ private: true, type: 'module' }))
   for (const [path, text] of Object.entries(manager.files)) writeFileSync(join(folder, path), text)
   const typescript = async (
-    program: string,
+    programs: string | readonly string[],
     more: object,
     { version = 7, flags = [] }: { readonly version?: keyof typeof COMPILERS; readonly flags?: readonly string[] } = {},
   ): Promise<readonly string[]> => {
-    writeFileSync(join(folder, 'program.ts'), program)
-    const config = { compilerOptions: { ...STRICT, ...more }, files: ['program.ts'] }
+    const files = [programs].flat().map((text, i) => {
+      writeFileSync(join(folder, `program${i}.ts`), text)
+      return `program${i}.ts`
+    })
+    const config = {
+      extends: 'tandem-rl/tsconfig.json',
+      compilerOptions: { noEmit: true, ...more },
+      files,
+    }
     writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify(config))
-    const args = [COMPILERS[version], '-p', '.', '--pretty', 'false', ...flags]
-    const { stdout } = await command([process.execPath, ...args]).catch(
+    const compiler = manager.compiler ?? [process.execPath, COMPILERS[version]]
+    const { stdout } = await command([...compiler, '-p', '.', '--pretty', 'false', ...flags]).catch(
       (error: { readonly stdout: string }) => error, // tsc exits with 2 if it finds errors
     )
     return stdout.trim().split('\n')
@@ -127,8 +146,9 @@ export const userProject = async (folder: string, name: keyof typeof MANAGERS): 
       writeFileSync(join(folder, 'program.mjs'), program)
       return (await command([...manager.node, 'program.mjs'])).stdout
     },
-    compile: async (program, more = {}, version = 7) => {
-      const lines = await typescript(program, more, { version })
+    tandem: async (args) => (await command([...manager.exec, 'tandem', ...args])).stdout,
+    compile: async (programs, more = {}, version = 7) => {
+      const lines = await typescript(programs, more, { version })
       return lines.filter((line) => / error TS\d+: /.test(line))
     },
     diagnostics: (program, more = {}) => typescript(program, more, { flags: ['--extendedDiagnostics'] }),

@@ -20,18 +20,33 @@ const FREE = DOORS.filter((door) => !Object.hasOwn(NEEDS, door))
 const namesOf = async (project: Project, doors: readonly string[]): Promise<readonly number[]> =>
   JSON.parse(await project.run(importing(doors))) as readonly number[] // cast: what the program prints
 
-/** Errors in the declarations of the package or in the program. The rest are errors of tfjs-core's declarations and of what they need. */
-const ours = (errors: readonly string[]): readonly string[] =>
-  errors.filter((line) => !/^[^(]*node_modules\/(?!.*tandem-rl\/dist)/.test(line))
-
 /** A program that uses the engine, the gradients of tfjs and a TensorDict. */
 const GRADIENT = `
-  import * as tf from '@tensorflow/tfjs-core'
+  import { tf } from 'tandem-rl'
   import { selectBackend } from 'tandem-rl/engine'
   import { get, TensorDict } from 'tandem-rl/tensordict'
   const { backend } = await selectBackend()
   const x = get(TensorDict({ x: tf.tensor1d([3]) }, [1]), 'x')
   console.log(backend, tf.grad((y) => tf.square(y))(x).dataSync()[0])`
+
+/** The programs that the README shows. */
+const README = [...readFileSync('README.md', 'utf8').matchAll(/```ts\n([\s\S]*?)```/g)].map(([, program]) => program!)
+
+/** Runs the programs of the README for a step: recipes by `tandem train`, the others by Node. */
+const runReadme = async (project: Project): Promise<void> => {
+  for (const [i, program] of README.entries()) {
+    if (program.includes('export const recipe')) {
+      await writeFile(join(project.folder, `readme${i}.ts`), program)
+      const limits = ['--steps', '1', '--prompts', '2', '--group', '2', '--eval-tasks', '2']
+      await project.tandem(['train', `./readme${i}.ts`, ...limits, '--threads', '1', '--out', `run${i}`])
+      expect(existsSync(join(project.folder, `run${i}/report.html`))).toBe(true)
+    } else {
+      const { code } = transformSync(program, { loader: 'ts', target: 'node20' })
+      const output = await project.run(`process.argv.push('1', 'run${i}')\n${code}`)
+      expect(output).toMatch(/^(step 1: \d+ of 128 right|finished after 1 steps)$/m)
+    }
+  }
+}
 
 let tarball = ''
 let npm: Project
@@ -65,20 +80,21 @@ describe('the tarball', () => {
 
 describe('a project with npm, without optional packages', () => {
   it.each([
-    [6, 'types of Node', { types: ['node'] }],
-    [7, 'types of Node', { types: ['node'] }],
-    [7, 'types of Node, no DOM', { types: ['node'], lib: ['ES2022'] }],
+    [6, 'types of Node', {}],
+    [7, 'types of Node', {}],
+    [7, 'types of Node, no DOM', { lib: ['ES2022'] }],
     [7, 'no types of Node', { types: [] }],
   ] as const)('compiles every door by TypeScript %d without skipLibCheck: %s', async (version, _, options) => {
-    const errors = await npm.compile(importing(FREE), options, version)
-    expect(ours(errors)).toEqual([])
-    // tfjs-core refers to names that are missing or different in this project: a program without Tandem has the same errors.
-    const without = await npm.compile(`import '@tensorflow/tfjs-core'`, options, version)
-    expect(errors.filter((line) => !without.includes(line) && !line.includes('node_modules/zod/'))).toEqual([])
+    expect(await npm.compile(importing(FREE), options, version)).toEqual([])
   })
 
   it('reports wrong programs', async () => {
-    expect(ours(await npm.compile(`import { noSuchName } from 'tandem-rl'\nnoSuchName()`))).toHaveLength(1)
+    expect(await npm.compile(`import { noSuchName } from 'tandem-rl'\nnoSuchName()`)).toHaveLength(1)
+  })
+
+  it('compiles and runs the programs of the README', async () => {
+    expect(await npm.compile(README)).toEqual([])
+    await runReadme(npm)
   })
 
   it('runs every door', async () => {
@@ -110,7 +126,7 @@ describe('a project with npm, without optional packages', () => {
 
   it.each(Object.entries(NEEDS))('compiles and runs %s with %s', async (door, needed) => {
     await npm.add([needed])
-    expect(ours(await npm.compile(importing([door]), { types: ['node'] }))).toEqual([])
+    expect(await npm.compile(importing([door]))).toEqual([])
     expect(Math.min(...(await namesOf(npm, [door])))).toBeGreaterThan(0)
   })
 })
@@ -118,13 +134,13 @@ describe('a project with npm, without optional packages', () => {
 describe.each(['pnpm', 'yarn'] as const)(
   'a project with %s, whose packages import only what they depend on',
   (manager) => {
-    it('compiles and runs every door', async () => {
+    it('compiles and runs every door and the programs of the README', async () => {
       const project = await userProject(join(folder, manager), manager)
-      await project.add([tarball, '@types/node@20', '@tensorflow/tfjs-core@4.22.0'])
+      await project.add([tarball, '@types/node@20', 'typescript@6'])
+      expect(await project.compile([importing(FREE), GRADIENT, ...README])).toEqual([])
       expect(await namesOf(project, FREE)).toEqual(await namesOf(npm, FREE))
       expect(await project.run(GRADIENT)).toBe('onnxruntime 6\n')
-      // TypeScript finds packages of Plug'n'Play only if yarn has patched it.
-      if (manager === 'pnpm') expect(ours(await project.compile(importing(FREE), { types: ['node'] }))).toEqual([])
+      await runReadme(project)
     })
   },
 )
