@@ -50,8 +50,9 @@ const nextIn = (folded: readonly boolean[], after: number): number => {
 const DEALS = Array.from(
   { length: 11 },
   (_, players): Betting => ({
-    ...{ round: 1, player: null, remaining: players, stakes: 1, raises: 0, calls: 0, isOver: false },
+    ...{ round: 1, player: null },
     ...{ paid: new Array<number>(players).fill(1), folded: new Array<boolean>(players).fill(false) },
+    ...{ remaining: players, stakes: 1, raises: 0, calls: 0, isOver: false },
   }),
 )
 
@@ -65,16 +66,13 @@ const afterAction = (betting: Betting, player: number, action: number): Betting 
   const remaining = betting.remaining - (action === FOLD ? 1 : 0)
   const raises = betting.raises + (action === RAISE ? 1 : 0)
   const calls = action === RAISE ? 0 : betting.calls + (action === CALL ? 1 : 0)
-  const after = {
-    ...{ round, remaining, stakes, raises, calls },
-    paid: action === FOLD ? betting.paid : betting.paid.with(player, stakes),
-    folded: action === FOLD ? folded.with(player, true) : folded,
-  }
+  const paid = action === FOLD ? betting.paid : betting.paid.with(player, stakes)
+  const out = action === FOLD ? folded.with(player, true) : folded
   const isWon = remaining === 1
   if (!isWon && calls < (raises === 0 ? remaining : remaining - 1))
-    return { ...after, player: nextIn(after.folded, player), isOver: false }
-  if (isWon || round === 2) return { ...after, player, isOver: true }
-  return { ...after, round: 2, player: null, raises: 0, calls: 0, isOver: false }
+    return { round, player: nextIn(out, player), paid, folded: out, remaining, stakes, raises, calls, isOver: false }
+  if (isWon || round === 2) return { round, player, paid, folded: out, remaining, stakes, raises, calls, isOver: true }
+  return { round: 2, player: null, paid, folded: out, remaining, stakes, raises: 0, calls: 0, isOver: false }
 }
 
 const computeBetting = ({ cards, publicCard, rounds }: LeducPokerPosition, players: number): Betting => {
@@ -177,11 +175,13 @@ const turnOf = (position: LeducPokerPosition, players: number): GameTurn => {
   return isOver ? 'over' : (player ?? 'chance')
 }
 
-const legalOf = ({ stakes, paid, raises }: Betting, player: number): readonly number[] => [
-  ...(stakes > paid[player]! ? [FOLD] : []),
-  CALL,
-  ...(raises < MOST_RAISES ? [RAISE] : []),
-]
+const [FREE, FREE_LAST, CALLED, CALLED_LAST] = [[CALL, RAISE], [CALL], [FOLD, CALL, RAISE], [FOLD, CALL]] as const
+
+const legalOf = ({ stakes, paid, raises }: Betting, player: number): readonly number[] => {
+  const mayRaise = raises < MOST_RAISES
+  if (stakes > paid[player]!) return mayRaise ? CALLED : CALLED_LAST
+  return mayRaise ? FREE : FREE_LAST
+}
 
 /**
  * Leduc poker for 2 to 10 players. The deck has two cards of each of `players + 1` ranks. Each
