@@ -20,6 +20,13 @@ const AGENTS = [
     below: 0.5,
     settings: { agent: 'react' },
   },
+  {
+    title: 'CodeAgent with a calculator, by Reinforce++',
+    recipe: 'calculatorAgent',
+    steps: 8,
+    below: 0.5,
+    settings: { agent: 'code', loss: { algorithm: 'reinforce++' } },
+  },
   { title: 'CodeAgent in a shop', recipe: 'shopAgent', steps: 16, below: 0.7, settings: { agent: 'code' } },
   { title: 'ReactAgent in a shop', recipe: 'shopAgent', steps: 16, below: 0.7, settings: { agent: 'react' } },
 ]

@@ -1,12 +1,15 @@
 import * as E from 'fp-ts/lib/Either.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import { ABORTED, unlessAborted } from '../../core/cancellation.js'
 import type { Thread, Threads, Timers } from '../../core/capabilities.js'
 import { uniformInteger } from '../../core/key.js'
 import { aNumber, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
+import { type ResourceSpec, resourceFailure } from '../../core/resource.js'
 import { liveTimers } from '../../live/clock.js'
 import { liveThreads } from '../../live/threads.js'
 import type { ToolFailure } from '../base/toolFailure.js'
+import { resourcePool } from '../resources/resourcePool.js'
 import type {
   JavaScriptCell,
   JavaScriptLimits,
@@ -94,46 +97,25 @@ const textOf = ({ _tag, text, dropped }: JavaScriptReply, { wallMs }: JavaScript
   return lines.length === 0 ? '[no output]' : lines.join('\n')
 }
 
-/** Manages the threads of a tool. */
-const workers = (options: JavaScriptToolOptions) => {
-  const { maxIdle = 2, idleMs = 30_000, threads = liveThreads, timers = liveTimers } = options
-  const idle = new Map<Worker, () => void>()
-  const leave = (worker: Worker): void => {
-    idle.get(worker)?.()
-    idle.delete(worker)
-  }
-  return {
-    idle: () => idle.size,
-    take: async (): Promise<E.Either<string, Worker>> => {
-      const [waiting] = idle.keys()
-      if (waiting !== undefined) {
-        leave(waiting)
-        return E.right(waiting)
-      }
-      const module = import.meta.url.endsWith('.ts') ? PROGRAM.module.replace(/\.js$/, '.ts') : PROGRAM.module
-      const started = await threads.start({ ...PROGRAM, module }, { input: null, firstWordMs: START_MS })()
-      if (E.isLeft(started)) return E.left(started.left.reason)
-      const worker = workerOf(started.right)
-      const word = await worker.next()
-      if (word._tag === 'Ready') return E.right(worker)
-      await ended(worker)
-      return E.left(word._tag === 'Reply' ? 'the thread sent an unexpected message' : word.reason)
-    },
-    giveBack: async (worker: Worker): Promise<void> => {
-      if (idle.size >= maxIdle) return ended(worker)
-      const evict = (): void => {
-        leave(worker)
-        void ended(worker)
-      }
-      idle.set(worker, timers.after(idleMs, evict))
-    },
-    close: async (): Promise<void> => {
-      const all = [...idle.keys()]
-      all.forEach(leave)
-      await Promise.all(all.map(ended))
-    },
-  }
-}
+const WORKER_NAME = 'javascript'
+
+/** Makes a spec of threads, which have no state between calls. */
+const workerResource = (threads: Threads): ResourceSpec<Worker> => ({
+  name: WORKER_NAME,
+  start: () => async () => {
+    const failed = (reason: string) => E.left(resourceFailure(WORKER_NAME, 'start', reason))
+    const module = import.meta.url.endsWith('.ts') ? PROGRAM.module.replace(/\.js$/, '.ts') : PROGRAM.module
+    const started = await threads.start({ ...PROGRAM, module }, { input: null, firstWordMs: START_MS })()
+    if (E.isLeft(started)) return failed(started.left.reason)
+    const worker = workerOf(started.right)
+    const word = await worker.next()
+    if (word._tag === 'Ready') return E.right(worker)
+    await ended(worker)
+    return failed(word._tag === 'Reply' ? 'the thread sent an unexpected message' : word.reason)
+  },
+  end: ended,
+  reset: () => TE.right(undefined),
+})
 
 const JAVASCRIPT_TOOL_OPTIONS: OptionKinds<JavaScriptToolOptions> = {
   name: aText,
@@ -165,25 +147,29 @@ export const javascriptTool = (options: JavaScriptToolOptions = {}): JavaScriptT
   checkOptions('javascriptTool', options, JAVASCRIPT_TOOL_OPTIONS)
   const { name = 'javascript', memory = 'none', timers = liveTimers } = options
   const limits = { ...LIMITS, ...options.limits }
-  const pool = workers(options)
+  const { maxIdle = 2, idleMs = 30_000, threads = liveThreads } = options
+  // Calls are limited by their transform, and each has a time limit.
+  const pool = resourcePool(workerResource(threads), {
+    ...{ limit: Number.POSITIVE_INFINITY, startMs: Number.POSITIVE_INFINITY, maxIdle, idleMs, timers },
+  })
 
   const asked = async (
     request: JavaScriptRequest,
     signal: AbortSignal,
   ): Promise<E.Either<ToolFailure, JavaScriptReply>> => {
-    const taken = await pool.take()
-    if (E.isLeft(taken)) return E.left(toolFailure(name, 'infrastructure', taken.left))
-    const worker = taken.right
+    const taken = await pool.acquire({ args: undefined, signal })()
+    if (E.isLeft(taken)) return E.left(toolFailure(name, 'infrastructure', taken.left.reason))
+    const { resource: worker, release, end } = taken.right
     const late = new AbortController()
     const cancel = timers.after(limits.wallMs + GRACE_MS, () => late.abort())
     worker.thread.post(request)
     const word = await unlessAborted(worker.next(), AbortSignal.any([signal, late.signal]))
     cancel()
     if (word !== ABORTED && word._tag === 'Reply') {
-      await pool.giveBack(worker)
+      await release()
       return E.right(word.reply)
     }
-    await ended(worker)
+    await end()
     if (word === ABORTED) return E.right({ _tag: 'wall', text: '', dropped: 0 })
     return E.right({ _tag: 'error', text: '[stopped: the interpreter ran out of stack or memory]', dropped: 0 })
   }
@@ -207,5 +193,5 @@ export const javascriptTool = (options: JavaScriptToolOptions = {}): JavaScriptT
         })(reply)
       },
   })
-  return { ...made, idle: pool.idle, close: pool.close }
+  return { ...made, idle: () => pool.stats().idle, close: pool.drain }
 }

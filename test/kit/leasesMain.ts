@@ -1,0 +1,39 @@
+/** Leases a program and a sandbox, keeps another of each idle, and prints `leased`. Then it is killed. */
+import { orThrow } from '../../src/core/failure.js'
+import type { ResourceSpec } from '../../src/core/resource.js'
+import { resourcePool } from '../../src/envs/resources/resourcePool.js'
+import { processResource, sandboxResource } from '../../src/live/resources/runners.js'
+import { liveSandbox } from '../../src/live/sandbox/liveSandbox.js'
+
+const mark = process.argv[2]!
+
+/** Ignores the end of its input and polite signals, and has a child that does too. */
+const STUBBORN = `
+process.on('SIGTERM', () => {})
+process.stdin.resume()
+setInterval(() => {}, 1e6)
+if (process.argv[2] === 'parent') {
+  const child = require('node:child_process').spawn(process.execPath, ['-e', process.env.STUBBORN, process.argv[1], 'child'])
+  child.on('spawn', () => console.log('ready'))
+}
+process.stdin.on('data', () => process.argv[2] === 'parent' && console.log('again'))`
+
+const programs = processResource({
+  ...{ name: 'stubborn', command: process.execPath, args: ['-e', STUBBORN, mark, 'parent'], env: { STUBBORN } },
+})
+const sandboxes = sandboxResource('shell', liveSandbox(), {
+  ...{ command: 'sh', args: ['-c', 'touch /tmp/left; sleep 1000 & cat', mark] },
+})
+
+/** Leases one resource and leaves another idle. */
+const lease = async <R>(spec: ResourceSpec<R>, use: (resource: R) => Promise<unknown>): Promise<void> => {
+  const pool = resourcePool(spec)
+  orThrow(await pool.warm(2, undefined)())
+  const { resource } = orThrow(await pool.acquire({ args: undefined })())
+  await use(resource)
+}
+
+await lease(programs, (program) => program.ask('hello', { limitMs: 60_000 }))
+await lease(sandboxes, (session) => session.ask('hello\n', '\n')())
+console.log('leased')
+setInterval(() => {}, 1e6)
