@@ -1,4 +1,4 @@
-/** Leases a program and a sandbox, keeps another of each idle, and prints `leased`. Then it is killed. */
+/** Leases a program and a sandbox, and keeps another of each idle, until it is killed. */
 import { orThrow } from '../../src/core/failure.js'
 import type { ResourceSpec } from '../../src/core/resource.js'
 import { resourcePool } from '../../src/envs/resources/resourcePool.js'

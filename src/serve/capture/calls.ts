@@ -103,6 +103,20 @@ const completionOf = (
 const least = (a: number | null, b: number | null): number | null =>
   a === null || b === null ? (a ?? b) : Math.min(a, b)
 
+/** The fields in which the three APIs ask for a number of tokens. */
+const LIMITS = ['max_tokens', 'max_completion_tokens', 'max_output_tokens'] as const
+
+/**
+ * Returns the body with a limit on its tokens. A request may ask for more tokens than the model can
+ * give, as clients for large models do.
+ */
+const withLimit = (body: unknown, limit: number | null): unknown => {
+  if (!isObject(body) || limit === null) return body
+  const fields: Readonly<Record<string, unknown>> = body
+  const lower = LIMITS.filter((name) => typeof fields[name] === 'number' && fields[name] > limit)
+  return lower.length === 0 ? body : { ...fields, ...Object.fromEntries(lower.map((name) => [name, limit])) }
+}
+
 const isSame = (a: Int32Array, b: Int32Array): boolean => a.length === b.length && a.every((id, i) => id === b[i])
 
 /** The parsed conversation of a call. */
@@ -160,6 +174,7 @@ export const answerCall = (
     completions: completions.map((one) => completionOf(one, failure, { tools, serve })),
   })
 
+  const { maxTokens = null, ...rest } = { ...sampling, ...live.sampling }
   let generated = 0
   const generate: LLMEngine['generate'] = (made, options) => {
     const index = sessions.begin(live)
@@ -169,7 +184,6 @@ export const answerCall = (
       if (continuation === 'tokens' && read !== null) remember(read, call)
       await sessions.ended(live, call)
     }
-    const { maxTokens = null, ...rest } = { ...sampling, ...live.sampling }
     const own = live.key === null ? {} : { key: child(key, generated++) }
     const changed = { ...made.sampling, ...rest, ...own, maxTokens: least(made.sampling.maxTokens, maxTokens) }
     return recordingEngine(engine, told).generate(
@@ -191,7 +205,7 @@ export const answerCall = (
     new Request(new URL(path, request.url), {
       method: 'POST',
       headers: request.headers,
-      body: JSON.stringify(body),
+      body: JSON.stringify(withLimit(body, maxTokens)),
       signal: AbortSignal.any([request.signal, live.control.signal]),
     }),
   )

@@ -38,7 +38,7 @@ const choice = z.object({
 })
 
 const messages = z
-  .array(z.object({ role: z.enum(['user', 'assistant']), content: z.union([z.string(), z.array(block)]) }))
+  .array(z.object({ role: z.enum(['user', 'assistant', 'system']), content: z.union([z.string(), z.array(block)]) }))
   .min(1)
 
 const conversationFields = {
@@ -104,6 +104,12 @@ const userMessages = (blocks: readonly Block[]): readonly object[] => {
   return texts.length === 0 && results.length > 0 ? results : [...results, { role: 'user', content: contentOf(texts) }]
 }
 
+/** Instructions between messages, as the Claude Agent SDK sends them. */
+const systemMessage = (blocks: readonly Block[]): object => ({
+  role: 'system',
+  content: contentOf(blocks.flatMap((each) => (each.type === 'text' ? [each.text] : []))),
+})
+
 const assistantMessage = (blocks: readonly Block[]): object => {
   const calls = blocks.flatMap((each) =>
     each.type === 'tool_use'
@@ -130,7 +136,8 @@ const chatMessages = ({ messages: all, system }: Fields): readonly object[] => [
       ]),
   ...all.flatMap(({ role, content }) => {
     if (typeof content === 'string') return [{ role, content }]
-    return role === 'user' ? userMessages(content) : [assistantMessage(content)]
+    if (role === 'assistant') return [assistantMessage(content)]
+    return role === 'user' ? userMessages(content) : [systemMessage(content)]
   }),
 ]
 

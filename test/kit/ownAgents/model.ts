@@ -40,11 +40,11 @@ const FORMAT = {
 }
 
 /** Six of ten guess; the others look up the code. */
-const shown = (key: Key): History => {
+const shown = (key: Key, tool: string): History => {
   const { name, day } = PAIRS[uniformInteger(key, PAIRS.length)]!
   const asked = History([message('user', questionOf({ name, day }))])
   if (uniform(key, 1) < 0.6) return appendMessage(asked, message('assistant', String(uniformInteger(key, 4, 2))))
-  const call = { name: 'lookup', arguments: {} }
+  const call = { name: tool, arguments: {} }
   const code = String(uniformInteger(key, 4, 3)) // copied, not known
   return [
     message('assistant', `<tool_call>${JSON.stringify(call)}</tool_call>`),
@@ -59,10 +59,10 @@ const copied = (key: Key): History =>
     .flatMap((code) => [toolResult({ name: 'lookup', arguments: {} }, code), message('assistant', code)])
     .reduce(appendMessage, History([message('user', questionOf(PAIRS[uniformInteger(key, PAIRS.length, 9)]!))]))
 
-/** Makes the start model. */
-export const lookupModel = async (): Promise<Pretrained> => {
+/** Makes the start model, which knows the tool by a name. */
+export const lookupModel = async (tool = 'lookup'): Promise<Pretrained> => {
   const key = keyFromSeed(1)
-  const conversation = (index: number): History => shown(child(key, index))
+  const conversation = (index: number): History => shown(child(key, index), tool)
   const texts = Array.from({ length: 200 }, (_, i) => conversation(i).messages.map(textOf).join('\n'))
   return orThrow(
     await makeModel({

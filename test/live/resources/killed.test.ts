@@ -1,4 +1,4 @@
-/** A program that is killed while it holds resources leaves none of them behind. */
+/** Programs and sandboxes (`processResource`, `sandboxResource`) end with a killed holder. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { expect, it } from 'vitest'

@@ -45,6 +45,11 @@ describe('a program', () => {
     const { session, result } = await agent.play(attempt('a'))
     expect([result, session.end]).toEqual([expect.stringMatching(/^hel/), { status: 'ok', reason: null }])
     expect(session.calls[0]!.sampling).toMatchObject({ temperature: 1, maxTokens: 3 })
+    const greedy = await opened({
+      run: async ({ query }, { baseUrl }) => asked(baseUrl, query, { max_tokens: 32_000 }),
+    })
+    const { session: limited } = await greedy.play(attempt('a')) // more than the model's context
+    expect([limited.end?.status, limited.calls[0]!.sampling.maxTokens]).toEqual(['ok', 16])
     const [first, second] = await Promise.all(
       ['b', 'c'].map((id) => agent.play({ ...attempt(id), key: keyFromSeed(2) })),
     )
@@ -143,7 +148,8 @@ describe('a program', () => {
         'keep',
       )
     const learned = trajectories.map(decode)
-    expect(learned.filter((text) => text.split('said').length === 3)).toHaveLength(1) // the plan is learned once
+    // The plan is learned once.
+    expect(learned.filter((text) => text.split('said').length === 3)).toHaveLength(1)
     expect(new Set(session.calls.map(({ sampling }) => sampling.key)).size).toBe(4)
   })
 })

@@ -73,6 +73,9 @@ describe('a message', () => {
     const system = [{ type: 'text', text: 'Be brief.' }]
     expect((await post(app, PATH, { max_tokens: 9, system, messages, tools: [TOOL] })).status).toBe(200)
     const prompt = tokenizer.decode(engine.seen.at(-1)!.prompt, 'keep')
+    const between = [USER, { role: 'system', content: [{ type: 'text', text: 'It is Monday.' }] }]
+    expect((await post(app, PATH, { max_tokens: 9, messages: between })).status).toBe(200)
+    expect(tokenizer.decode(engine.seen.at(-1)!.prompt, 'keep')).toMatch(/user\nhi[\s\S]*system\nIt is Monday\./)
     for (const part of ['system\nBe brief.', 'tool\nrain', 'user\nSo?', '<tool_call>{"name": "weather"'])
       expect(prompt).toContain(part)
     await post(app, PATH, { max_tokens: 9, messages: [USER, { role: 'assistant', content: 'It' }] })
