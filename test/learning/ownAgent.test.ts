@@ -64,7 +64,7 @@ const watched = (options: CaptureAgentOptions) => {
   return { agent: { ...agent, open }, sessions }
 }
 
-/** Checks that the mask has the tokens that the model sampled, and none of a user, a tool or the template. */
+/** Checks that the mask has the sampled tokens, and none of a user, a tool or the template. */
 const expectOwnTokens = ({ calls, ...session }: CapturedSession): void => {
   const { trajectories, splits } = sessionTrajectories({ ...session, calls })
   expect([splits, trajectories.length]).toEqual([[], 1])
