@@ -11,6 +11,7 @@ import { version } from '../live/version.js'
 import type { CommandEntry } from './commandEntry.js'
 import { COMMANDS, RECIPE_COMMANDS } from './commands.js'
 import { CommandError } from './failure.js'
+import { suggestChoices } from './suggestChoices.js'
 
 if (RECIPE_COMMANDS.includes(process.argv[2] ?? '')) process.argv.splice(2, 0, 'train')
 
@@ -24,6 +25,7 @@ const commandOf = async (entry: CommandEntry): Promise<Command> => {
   if (entry.name !== name) return new Command(entry.name).description(entry.summary).helpGroup(entry.group)
   const command = (await entry.load(args)).name(entry.name).helpGroup(entry.group)
   command.addHelpText('after', `\nExamples:\n${entry.examples.map((line) => `  ${line}`).join('\n')}`)
+  suggestChoices(command)
   return command.description() === '' ? command.description(entry.summary) : command
 }
 

@@ -3,7 +3,16 @@ import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { Agent } from '../agents/agent.js'
 import type { MessagesRow } from '../agents/conversations.js'
-import { aFunction, aList, anything, aText, checkOptions, type OptionKinds, unknownName } from '../core/options.js'
+import {
+  aFunction,
+  aList,
+  anything,
+  aText,
+  checkOptions,
+  nearestName,
+  type OptionKinds,
+  unknownName,
+} from '../core/options.js'
 import type { TaskSource } from '../data/task.js'
 import type { EnvOfTask } from '../envs/envOfTask.js'
 import type { OpenTraining } from './remoteTraining.js'
@@ -169,8 +178,15 @@ const namesAt = (schema: SettingsSchema, path: readonly PropertyKey[]): readonly
   return [...new Set(below.flatMap((leaf) => leaf.path.slice(depth, depth + 1)))]
 }
 
-/** Formats zod's problems: unknown settings with the nearest name, others with their path. */
-const problemsOf = (schema: SettingsSchema, error: z.ZodError): readonly string[] =>
+/** Suggests the allowed value nearest to the one at a path. */
+const suggestion = (given: unknown, path: readonly PropertyKey[], allowed: readonly unknown[]): string => {
+  const value = path.reduce<unknown>((inner, name) => (isRecord(inner) ? inner[String(name)] : undefined), given)
+  const near = typeof value === 'string' ? nearestName(value, allowed.map(String)) : undefined
+  return near === undefined ? '' : `; did you mean '${near}'?`
+}
+
+/** Formats zod's problems: unknown names and values with the nearest, others with their path. */
+const problemsOf = (schema: SettingsSchema, error: z.ZodError, given: unknown): readonly string[] =>
   error.issues.flatMap((issue) => {
     const place = at(issue.path)
     if (issue.code === 'unrecognized_keys')
@@ -182,15 +198,16 @@ const problemsOf = (schema: SettingsSchema, error: z.ZodError): readonly string[
           namesAt(schema, issue.path).map((name) => `${prefix}${name}`),
         )
       })
-    const message = issue.message.replace(/^Invalid (?:input|option): /, '')
+    const near = issue.code === 'invalid_value' ? suggestion(given, issue.path, issue.values) : ''
+    const message = `${issue.message.replace(/^Invalid (?:input|option): /, '')}${near}`
     return [place === '' ? message : `${place}: ${message}`]
   })
 
 /**
  * Validates settings against the schema of a recipe, and fills in defaults.
  *
- * Errors   `Left(SettingsFailure)` lists every setting that is unknown (with the nearest known
- *          name) or has a wrong type.
+ * Errors   `Left(SettingsFailure)` lists every setting whose name or value is unknown (with the
+ *          nearest known one) or whose type is wrong.
  */
 export const parseSettings = <S extends SettingsSchema>(
   { name, settings }: Pick<Recipe<S>, 'name' | 'settings'>,
@@ -199,7 +216,7 @@ export const parseSettings = <S extends SettingsSchema>(
   const parsed = settings.safeParse(given)
   return parsed.success
     ? E.right(parsed.data)
-    : E.left({ _tag: 'SettingsFailure', reason: `${name}: ${problemsOf(settings, parsed.error).join('; ')}` })
+    : E.left({ _tag: 'SettingsFailure', reason: `${name}: ${problemsOf(settings, parsed.error, given).join('; ')}` })
 }
 
 /**

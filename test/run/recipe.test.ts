@@ -60,6 +60,16 @@ describe('settings of a recipe', () => {
     )
   })
 
+  it('suggest the nearest allowed value', () => {
+    const settings = z.strictObject({
+      loss: z.strictObject({ kind: z.enum(['grpo', 'ppo']).default('grpo') }).prefault({}),
+    })
+    const parsed = parseSettings({ name: 'small', settings }, { loss: { kind: 'gpro' } })
+    expect(E.isLeft(parsed) && parsed.left.reason).toBe(
+      `small: loss.kind: expected one of "grpo"|"ppo"; did you mean 'grpo'?`,
+    )
+  })
+
   it('are refused where they are of another kind, by path', () => {
     const parsed = parseSettings(recipe, { steps: 0.5 })
     expect(E.isLeft(parsed) && parsed.left.reason).toContain('steps: ')
