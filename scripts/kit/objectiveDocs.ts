@@ -264,6 +264,36 @@ $t$ is a token of a completion and $m_t$ is 1 where it counts; $A_t$ is its adva
 the tokens and $S$ the completions of the mini-batch, $L_i$ the tokens of completion i, G the completions of a group and $R_i$ their returns. Log-probabilities are in nats.
 `
 
+const WIDTH = 100
+
+/** Words of Markdown. Formulas, code and links are not divided. */
+const WORD = /(?:\$`[^`]*`\$|`[^`]*`|\[[^\]]*\]\([^)\s]*\)|\S)+/g
+
+/** Words that start a list, a heading or a quotation at the beginning of a line. */
+const MARKER = /^(?:[-+*>#]|\d+[.)])$/
+
+/** Wraps a paragraph or an item of a list. */
+const wrapLine = (line: string): readonly string[] => {
+  const indent = line.startsWith('- ') ? '  ' : ''
+  const lines: string[] = []
+  for (const word of line.match(WORD) ?? []) {
+    const last = lines.at(-1)
+    if (last !== undefined && (last.length + word.length < WIDTH || MARKER.test(word) || last.trim() === '-'))
+      lines[lines.length - 1] = `${last} ${word}`
+    else lines.push(last === undefined ? word : `${indent}${word}`)
+  }
+  return lines.length === 0 ? [''] : lines
+}
+
+/** Wraps lines of Markdown, except tables, pictures, headings, HTML and code. */
+const wrapped = (lines: readonly string[]): readonly string[] => {
+  let isCode = false
+  return lines.flatMap((line) => {
+    if (line.startsWith('```')) isCode = !isCode
+    return isCode || /^(?:```|[|!<#]|\s)/.test(line) || line.length <= WIDTH ? [line] : wrapLine(line)
+  })
+}
+
 /** The text of the page. */
 export const objectivesPage = (docs: readonly Documented[], captions: Captions): string => {
   const byName = new Map(docs.map((each) => [each.name, each]))
@@ -284,5 +314,6 @@ export const objectivesPage = (docs: readonly Documented[], captions: Captions):
     ...(figure === undefined ? [] : figureOf(figure, captions)),
     ...found(names).flatMap((each) => entry(each, captions)),
   ])
-  return [math(HEAD), ...contents, ...algorithmTable(), ...sections].join('\n').trimEnd().concat('\n')
+  const lines = [math(HEAD), ...contents, ...algorithmTable(), ...sections].join('\n').split('\n')
+  return wrapped(lines).join('\n').trimEnd().concat('\n')
 }

@@ -38,7 +38,7 @@ const markdownLines = (source: string): readonly ProseLine[] => {
   })
 }
 
-/** The comments of a TypeScript file, and the titles of its tests. */
+/** The comments of a TypeScript file, and the titles of its tests. Rows of tables may be wide. */
 const sourceLines = (source: string): readonly ProseLine[] => {
   let isDoc = false
   let isFirst = false
@@ -51,7 +51,8 @@ const sourceLines = (source: string): readonly ProseLine[] => {
     const comment = isDoc ? line : /(?:^|\s)\/\/ (.*)$/.exec(line)?.[0]
     if (comment === undefined) return []
     const text = comment.replace(/^\s*(?:\/\*\*?|\*\/|\*|\/\/)\s?/, '').replace(/\s*\*\/\s*$/, '')
-    const columns = isDoc || /^\s*\/\//.test(line) ? line.length : 0
+    const isWide = /^\||^biome-ignore/.test(text)
+    const columns = !isWide && (isDoc || /^\s*\/\//.test(line)) ? line.length : 0
     const opens = isDoc ? isFirst && text.trim() !== '' : true
     if (isDoc && text.trim() !== '') isFirst = false
     if (isDoc && text.startsWith('@')) isExample = true

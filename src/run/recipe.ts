@@ -113,7 +113,7 @@ export const defineRecipe = <S extends SettingsSchema>(options: RecipeOptions<S>
   const parsed = rest.settings.safeParse({})
   if (!parsed.success)
     throw new TypeError(
-      `defineRecipe: every setting of ${rest.name} needs a default: ${problemsOf(rest.settings, parsed.error).join('; ')}`,
+      `defineRecipe: every setting of ${rest.name} needs a default: ${problemsOf(rest.settings, parsed.error, {}).join('; ')}`,
     )
   return { _tag: 'Recipe', ...rest, mayChange }
 }

@@ -1,4 +1,4 @@
-/** Wrong values of options and arguments with choices: the error has the option, the choices and the nearest one. */
+/** Errors of wrong values of options and arguments: they list the choices and suggest one. */
 import { Argument, Command, Option } from 'commander'
 import { describe, expect, it } from 'vitest'
 import { suggestChoices } from '../../src/cli/suggestChoices.js'

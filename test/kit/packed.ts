@@ -97,7 +97,10 @@ export interface Project {
   readonly run: (program: string) => Promise<string>
   /** Runs the command `tandem` and returns its output. Rejects if it fails. */
   readonly tandem: (args: readonly string[]) => Promise<string>
-  /** Compiles modules, given as their texts, without `skipLibCheck`. Returns the errors, one a line. With yarn, the project needs TypeScript. */
+  /**
+   * Compiles modules, given as their texts, without `skipLibCheck`. Returns the errors, one a line.
+   * With yarn, the project needs TypeScript.
+   */
   readonly compile: (
     programs: string | readonly string[],
     options?: object,
