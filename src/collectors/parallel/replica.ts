@@ -32,7 +32,7 @@ type AnyCase = StepCase<never, string, unknown, MeasuredLoss>
  * Loads the step case from its module. Rejects if there is no such function.
  */
 const stepCaseOf = async <C>({ module, exportName, input }: StepCaseModule): Promise<C> => {
-  const exported: Readonly<Record<string, unknown>> = await import(module)
+  const exported: Readonly<Record<string, unknown>> = await import(/* webpackIgnore: true */ /* @vite-ignore */ module)
   const make = exported[exportName]
   if (typeof make !== 'function') throw new TypeError(`${module} exports no function '${exportName}'`)
   return make(input) as C // the type that the function promises

@@ -57,7 +57,7 @@ const isFactory = (value: unknown): value is (options: unknown) => TaskEither<Fa
  */
 export const runEngineThread = async (port: ThreadPort, input: unknown): Promise<void> => {
   const { module, exportName, options } = input as EngineModule // from `LLMOnDevice`
-  const exported: Readonly<Record<string, unknown>> = await import(module)
+  const exported: Readonly<Record<string, unknown>> = await import(/* webpackIgnore: true */ /* @vite-ignore */ module)
   const make = exported[exportName]
   if (!isFactory(make)) throw new TypeError(`${module} exports no function '${exportName}'`)
   const made = await make(options)()
