@@ -1,4 +1,7 @@
-"""Random against random in OpenSpiel: plays games from a seed and prints the seconds of each round as JSON."""
+"""Random against random in OpenSpiel: plays games from a seed and prints the seconds of each round as JSON.
+
+The first argument is the clock: wall or processor.
+"""
 import json
 import random
 import sys
@@ -21,14 +24,15 @@ def play(game, rng):
 
 
 def main():
+    clock = time.process_time if sys.argv[1] == "processor" else time.perf_counter
     for line in sys.stdin:
         name, count = line.split()
         game = pyspiel.load_game(name)
         rng = random.Random(1)
-        started = time.perf_counter()
+        started = clock()
         for _ in range(int(count)):
             play(game, rng)
-        print(json.dumps(time.perf_counter() - started), flush=True)
+        print(json.dumps(clock() - started), flush=True)
 
 
 main()

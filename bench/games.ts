@@ -1,13 +1,14 @@
 /**
  * Random against random: games per second, against OpenSpiel's Python on the same machine.
  *
- * `npm run bench:games -- --games 100000 --rounds 5 --python VENV/bin/python`, with `open_spiel` installed there.
- * Rounds of both alternate, so that load on the machine slows both.
+ * `npm run bench:games -- --games 100000 --rounds 5 --python VENV/bin/python`, with `open_spiel`
+ * installed there. Rounds of both alternate, so that load on the machine slows both.
+ * `--clock processor` counts the time of the processor alone, for a machine with other work.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
-import { Command } from 'commander'
+import { Command, Option } from 'commander'
 import {
   breakthrough,
   connectFour,
@@ -72,16 +73,28 @@ const playOne = (game: Game<never>, random: () => number): readonly number[] => 
   }
 }
 
-const ours = (game: Game<never>, count: number): number => {
+/** Milliseconds since a fixed time: of the wall, or that this process has computed. */
+const CLOCKS = {
+  wall: () => performance.now(),
+  processor: () => {
+    const { user, system } = process.cpuUsage()
+    return (user + system) / 1000
+  },
+}
+
+type ClockName = keyof typeof CLOCKS
+
+const ours = (game: Game<never>, count: number, clock: ClockName): number => {
   const random = generator(1)
-  const started = performance.now()
+  const now = CLOCKS[clock]
+  const started = now()
   for (let i = 0; i < count; i++) playOne(game, random)
-  return (performance.now() - started) / 1000
+  return (now() - started) / 1000
 }
 
 /** Starts OpenSpiel. Each call plays games of a name and returns the seconds. */
-const openSpiel = (python: string) => {
-  const child = spawn(python, ['bench/games.py'], { stdio: ['pipe', 'pipe', 'inherit'] })
+const openSpiel = (python: string, clock: ClockName) => {
+  const child = spawn(python, ['bench/games.py', clock], { stdio: ['pipe', 'pipe', 'inherit'] })
   const lines = createInterface({ input: child.stdout })
   return {
     play: async (name: string, count: number): Promise<number> => {
@@ -98,15 +111,22 @@ const shown = (rates: readonly number[]): string => {
   return `${Math.round(median(rates))} (${Math.round(sorted[0]!)} to ${Math.round(sorted.at(-1)!)})`
 }
 
-const main = async ({ games, rounds, python }: { games: string; rounds: string; python?: string }): Promise<void> => {
-  const peer = python === undefined ? undefined : openSpiel(python)
-  console.log('games per second: median (lowest to highest)')
+interface Flags {
+  readonly games: string
+  readonly rounds: string
+  readonly clock: ClockName
+  readonly python?: string
+}
+
+const main = async ({ games, rounds, clock, python }: Flags): Promise<void> => {
+  const peer = python === undefined ? undefined : openSpiel(python, clock)
+  console.log(`games per second of ${clock} time: median (lowest to highest)`)
   for (const [name, game, share] of GAMES) {
     const count = Math.max(1, Math.round(Number(games) * share))
     const [own, others]: [number[], number[]] = [[], []]
-    ours(game, Math.ceil(count / 10)) // warm-up
+    ours(game, Math.ceil(count / 10), clock) // warm-up
     for (let round = 0; round < Number(rounds); round++) {
-      own.push(count / ours(game, count))
+      own.push(count / ours(game, count, clock))
       if (peer !== undefined) others.push(count / (await peer.play(name, count)))
     }
     const ratio =
@@ -119,6 +139,7 @@ const main = async ({ games, rounds, python }: { games: string; rounds: string; 
 await new Command()
   .option('--games <count>', 'games of each round', '100000')
   .option('--rounds <count>', 'rounds of each side', '5')
+  .addOption(new Option('--clock <name>', 'what is measured').choices(Object.keys(CLOCKS)).default('wall'))
   .option('--python <path>', 'a Python with open_spiel')
   .action(main)
   .parseAsync()
