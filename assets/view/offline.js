@@ -89,10 +89,26 @@ const metricsAnswer = (answer, names) => {
   return { ...answer, columns: Object.fromEntries(wanted.map((name) => [name, answer.columns[name] ?? []])) }
 }
 
+/** Returns the values of nested settings with their dotted paths. */
+const flat = (value, path) =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+    ? Object.entries(value).flatMap(([name, each]) => flat(each, path === '' ? name : `${path}.${name}`))
+    : [[path, value]]
+
 const compareAnswer = (answers, query) => {
-  const ids = query.runs.split(',')
-  const runs = ids.map((id) => answers[`/api/runs/${encodeURIComponent(id)}`])
-  return { runs, settings: [], metricNames: [...new Set(runs.flatMap((run) => run.metricNames))], metrics: [] }
+  const paths = query.runs.split(',').map((id) => `/api/runs/${encodeURIComponent(id)}`)
+  const known = paths.filter((path) => answers[path] !== undefined)
+  const runs = known.map((path) => answers[path])
+  const settings = runs.map((run) => new Map(flat(run.settings, '')))
+  return {
+    runs,
+    settings: [...new Set(settings.flatMap((each) => [...each.keys()]))].flatMap((path) => {
+      const values = settings.map((each) => each.get(path) ?? null)
+      return new Set(values.map((value) => JSON.stringify(value))).size > 1 ? [{ path, values }] : []
+    }),
+    metricNames: [...new Set(runs.flatMap((run) => run.metricNames))],
+    metrics: known.map((path) => answers[`${path}/metrics`]),
+  }
 }
 
 /**

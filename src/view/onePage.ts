@@ -1,54 +1,54 @@
 /** The run viewer as one HTML page that opens without a server. */
+import type { Digest } from '../core/digest.js'
 import { scriptJson } from '../core/html.js'
+import { oneScript } from './oneScript.js'
 import type { EmbeddedData } from './protocol.js'
 
 /** Files of the page, uPlot's `uPlot.esm.js` and `uPlot.min.css` included. */
 export type PageFiles = Readonly<Record<string, string>>
 
-/** Nothing is fetched: the modules of the page are addresses that hold their own text. */
-const POLICY = "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; img-src data:"
-
 const dataAddress = (type: string, text: string): string =>
   `data:${type};base64,${Buffer.from(text, 'utf8').toString('base64')}`
 
-/** Modules import each other by the name of the file; in one page, by a name of the import map. */
-const importMap = (files: PageFiles): string => {
-  const modules = Object.entries(files).filter(([name]) => name.endsWith('.js'))
-  const imports = modules.map(([name, text]) => [
-    `view/${name}`,
-    dataAddress('text/javascript', text.replaceAll("from './", "from 'view/")),
-  ])
-  return scriptJson({ imports: Object.fromEntries(imports) })
+/** Returns a policy that allows only these scripts and styles, and no request. */
+const policyOf = (digest: Digest, scripts: readonly string[], styles: string): string => {
+  const hash = (text: string): string => `'sha256-${Buffer.from(digest(text), 'hex').toString('base64')}'`
+  return `default-src 'none'; script-src ${scripts.map(hash).join(' ')}; style-src ${hash(styles)}; img-src data:; base-uri 'none'; form-action 'none'`
 }
 
+const STYLES = ['uPlot.min.css', 'base.css', 'layout.css', 'run.css', 'rollouts.css', 'model.css']
+
 /**
- * Renders the page with embedded data. Styles and scripts are inlined, and the page makes no
- * network requests.
+ * Renders the page with embedded data. Styles and scripts are inlined. The page's policy allows them
+ * by their hash, no other script, and no network request.
  *
  * Errors   throws RangeError if a file of the page is missing.
  */
-export const onePage = (files: PageFiles, data: EmbeddedData): string => {
+export const onePage = (files: PageFiles, data: EmbeddedData, digest: Digest): string => {
   const textOf = (name: string): string => {
     const text = files[name]
     if (text === undefined) throw new RangeError(`files: expected a file '${name}' of the page, got none`)
     return text
   }
+  const styles = STYLES.map(textOf).join('\n')
+  const [theme, script] = [textOf('theme.js'), oneScript(files, 'main.js')]
+  const policy = policyOf(digest, [theme, script], styles)
   const tags: readonly (readonly [string, string])[] = [
     [
       '<meta charset="utf-8" />',
-      `<meta charset="utf-8" /><meta http-equiv="Content-Security-Policy" content="${POLICY}" />`,
+      `<meta charset="utf-8" /><meta http-equiv="Content-Security-Policy" content="${policy}" />`,
     ],
     ['href="assets/icon.svg"', `href="${dataAddress('image/svg+xml', textOf('icon.svg'))}"`],
-    ...['uPlot.min.css', 'base.css', 'layout.css', 'run.css', 'rollouts.css', 'model.css'].map(
-      (name) => [`<link rel="stylesheet" href="assets/${name}" />`, `<style>${textOf(name)}</style>`] as const,
+    ...STYLES.map(
+      (name, i) =>
+        [`<link rel="stylesheet" href="assets/${name}" />`, i === 0 ? `<style>${styles}</style>` : ''] as const,
     ),
-    ['<script src="assets/theme.js"></script>', `<script>${textOf('theme.js')}</script>`],
+    ['<script src="assets/theme.js"></script>', `<script>${theme}</script>`],
     ['<script type="module" src="assets/main.js"></script>', ''],
     [
       '</body>',
       `<script type="application/json" id="data">${scriptJson(data)}</script>` +
-        `<script type="importmap">${importMap(files)}</script>` +
-        '<script type="module">import \'view/main.js\'</script></body>',
+        `<script type="module">${script}</script></body>`,
     ],
   ]
   return tags.reduce((page, [tag, inlined]) => {

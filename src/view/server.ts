@@ -5,6 +5,7 @@ import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Files, Timers } from '../core/capabilities.js'
 import { orThrow } from '../core/failure.js'
 import type { Json } from '../data/codecs/plainValues.js'
+import { liveDigest } from '../live/digest.js'
 import { type HttpServer, type ListenFailure, liveHttpServer } from '../live/httpServer.js'
 import { viewApp } from './app.js'
 import { eventHub } from './events.js'
@@ -67,7 +68,7 @@ export const exportedPage = async ({
     answers[`${path}/rollouts`] = { ...pages[0], rows } as unknown as Json // an answer is JSON
     for (const row of rows) await keep(`${path}/rollouts/${encodeURIComponent(row.id)}`)
   }
-  return onePage(page, { answers, exportedAt: new Date().toISOString() })
+  return onePage(page, { answers, exportedAt: new Date().toISOString() }, liveDigest)
 }
 
 export interface StartOptions {

@@ -4,15 +4,26 @@ import { chmodSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { type Browser, type BrowserContextOptions, chromium, firefox, type Page } from 'playwright-core'
-import { afterAll, afterEach, beforeAll, expect } from 'vitest'
-import { chromiumPath } from './chromium.js'
+import { afterAll, afterEach, beforeAll, describe, expect } from 'vitest'
+import { chromiumPath, noChromium } from './chromium.js'
 
 const firefoxPath = process.env.FIREFOX_PATH ?? spawnSync('which', ['firefox-esr'], { encoding: 'utf8' }).stdout.trim()
 
 /** Reason why there is no Firefox here; undefined if there is one. */
-export const noFirefox: string | undefined = firefoxPath === '' ? 'firefox-esr is not installed' : undefined
+const noFirefox: string | undefined = firefoxPath === '' ? 'firefox-esr is not installed' : undefined
 
 export type BrowserName = 'chromium' | 'firefox'
+
+const MISSING: Readonly<Record<BrowserName, string | undefined>> = { chromium: noChromium, firefox: noFirefox }
+
+/** Runs the same tests in every browser of this computer. */
+export const describeInBrowsers = (title: string, tests: (browser: BrowserName) => void): void => {
+  for (const browser of ['chromium', 'firefox'] as const) {
+    const missing = MISSING[browser]
+    const why = missing === undefined ? '' : ` (skipped: ${missing})`
+    describe.skipIf(missing !== undefined)(`${title} in ${browser}${why}`, () => tests(browser))
+  }
+}
 
 const launch = (name: BrowserName): Promise<Browser> => {
   if (name === 'chromium') return chromium.launch({ executablePath: chromiumPath, args: ['--no-sandbox'] })
@@ -76,6 +87,10 @@ export const usePages = (origin: () => string, name: BrowserName = 'chromium') =
     },
   }
 }
+
+/** Switches an open page to a theme, whatever the browser can emulate. */
+export const useTheme = (page: Page, theme: 'light' | 'dark'): Promise<unknown> =>
+  page.evaluate(`document.documentElement.dataset.theme = '${theme}'`)
 
 /** Returns the accessibility faults of a page, found by axe-core. The page needs `bypassCSP`. */
 export const axeFaults = async (page: Page): Promise<readonly string[]> => {

@@ -1,14 +1,13 @@
-/** Logs of other programs, recorded numbers of tokens, alarms on curves, reports: in Chromium. */
+/** Logs of other programs, recorded numbers of tokens, alarms on curves, reports. */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import { describe, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { liveFiles } from '../../../src/live/files.js'
 import { reportOfRun } from '../../../src/run/reportOfRun.js'
-import { noChromium } from '../../kit/chromium.js'
 import { evaluationRecord, stepRecord, trajectoryRecord } from '../../kit/records.js'
 import { rightOf } from '../../kit/results.js'
 import { useTemporaryFolder } from '../../kit/runs.js'
-import { axeFaults, openRollout, PHONE, usePages } from '../../kit/viewPages.js'
+import { axeFaults, describeInBrowsers, openRollout, PHONE, usePages } from '../../kit/viewPages.js'
 import { useView } from '../../kit/viewServer.js'
 
 const GOLDEN = fileURLToPath(new URL('../../golden/foreign', import.meta.url))
@@ -39,11 +38,12 @@ const writeRun = (folder: string): void => {
   writeFileSync(`${folder}/trajectories.jsonl`, linesOf([turn, trajectoryRecord(1, { trajectoryId: 'b:0' })]))
 }
 
-describe.skipIf(noChromium !== undefined)(`logs and recorded numbers${noChromium ?? ''}`, () => {
-  const path = useTemporaryFolder()
-  writeRun(path('recorded'))
-  const view = useView(() => [path('recorded'), GOLDEN])
-  const pages = usePages(() => view.origin())
+const path = useTemporaryFolder()
+writeRun(path('recorded'))
+const view = useView(() => [path('recorded'), GOLDEN])
+
+describeInBrowsers('logs and recorded numbers', (browser) => {
+  const pages = usePages(() => view.origin(), browser)
 
   it('lists logs of TRL, verifiers and Inspect with their format, and shows a conversation of each', async () => {
     const list = await pages.visit('#/runs?q=tag%3AInspect')

@@ -1,8 +1,7 @@
 /** The views of checkpoints: what moved a token, forks, the chat and the lab, in real browsers. */
 import type { Page } from 'playwright-core'
-import { describe, expect, it } from 'vitest'
-import { noChromium } from '../../kit/chromium.js'
-import { axeFaults, noFirefox, openRollout, PHONE, usePages } from '../../kit/viewPages.js'
+import { expect, it } from 'vitest'
+import { axeFaults, describeInBrowsers, openRollout, PHONE, usePages, useTheme } from '../../kit/viewPages.js'
 import { useViewedRuns } from '../../kit/viewServer.js'
 
 const view = useViewedRuns({
@@ -23,8 +22,8 @@ const say = async (page: Page, text: string): Promise<void> => {
   await expect.poll(() => page.getByRole('button', { name: 'Send' }).isEnabled()).toBe(true)
 }
 
-describe.skipIf(noChromium !== undefined)(`pages of checkpoints${noChromium ?? ''}`, () => {
-  const pages = usePages(() => view.origin())
+describeInBrowsers('pages of checkpoints', (browser) => {
+  const pages = usePages(() => view.origin(), browser)
 
   it('show why a token moved, with the keyboard, and which rollouts moved it', async () => {
     const page = await pages.visit('#/run/first/rollouts')
@@ -84,19 +83,20 @@ describe.skipIf(noChromium !== undefined)(`pages of checkpoints${noChromium ?? '
   })
 
   it('have no accessibility fault, light or dark, and fit a phone', async () => {
-    for (const colorScheme of ['light', 'dark'] as const) {
-      const page = await pages.visit('#/run/first/rollouts', { colorScheme, bypassCSP: true })
+    for (const theme of ['light', 'dark'] as const) {
+      const page = await pages.visit('#/run/first/rollouts', { bypassCSP: true })
+      await useTheme(page, theme)
       await chooseToken(page)
       await page.keyboard.press('w')
       await expect.poll(() => rows(page, 'Probability by checkpoint').count()).toBe(3)
       await page.getByText('Fork the rollout here').click()
       await page.getByText('Which rollouts moved it?').click()
-      expect(await axeFaults(page), `token ${colorScheme}`).toEqual([])
-      for (const part of ['lab', 'chat'])
-        expect(
-          await axeFaults(await pages.visit(`#/run/first/${part}`, { colorScheme, bypassCSP: true })),
-          part,
-        ).toEqual([])
+      expect(await axeFaults(page), `token ${theme}`).toEqual([])
+      for (const part of ['lab', 'chat']) {
+        const other = await pages.visit(`#/run/first/${part}`, { bypassCSP: true })
+        await useTheme(other, theme)
+        expect(await axeFaults(other), `${part} ${theme}`).toEqual([])
+      }
     }
     for (const part of ['lab', 'chat']) {
       const page = await pages.visit(`#/run/first/${part}`, PHONE)
@@ -105,21 +105,3 @@ describe.skipIf(noChromium !== undefined)(`pages of checkpoints${noChromium ?? '
     }
   })
 })
-
-describe.skipIf(noFirefox !== undefined)(
-  `pages of checkpoints in Firefox${noFirefox === undefined ? '' : ` (skipped: ${noFirefox})`}`,
-  () => {
-    const pages = usePages(() => view.origin(), 'firefox')
-
-    it('show why a token moved, and chat', async () => {
-      const page = await pages.visit('#/run/first/rollouts')
-      await chooseToken(page)
-      await page.keyboard.press('w')
-      await expect.poll(() => rows(page, 'Probability by checkpoint').count()).toBe(3)
-      const chat = await pages.visit('#/run/first/chat')
-      await chat.getByLabel('New tokens').fill('6')
-      await say(chat, 'What is 1 + 2?')
-      expect(await chat.locator('.chat .by-model .tok').count()).toBeGreaterThan(2)
-    })
-  },
-)

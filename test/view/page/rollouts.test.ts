@@ -1,9 +1,8 @@
-/** The list of rollouts and one rollout, in Chromium. */
+/** The list of rollouts and one rollout. */
 import { readFileSync } from 'node:fs'
 import type { Page } from 'playwright-core'
-import { describe, expect, it } from 'vitest'
-import { noChromium } from '../../kit/chromium.js'
-import { openRollout, usePages } from '../../kit/viewPages.js'
+import { expect, it } from 'vitest'
+import { describeInBrowsers, openRollout, usePages } from '../../kit/viewPages.js'
 import { useViewedRuns } from '../../kit/viewServer.js'
 
 /** Strength of the color of each token, for the browser. */
@@ -11,9 +10,10 @@ const STRENGTHS = `[...document.querySelectorAll('.tok[data-token]')].map((each)
 
 const count = (page: Page) => page.locator('.head [role="status"]')
 
-describe.skipIf(noChromium !== undefined)(`pages of rollouts${noChromium ?? ''}`, () => {
-  const view = useViewedRuns({ first: { steps: 6, prompts: 4, group: 4, trajectories: 16 } })
-  const pages = usePages(() => view.origin())
+const view = useViewedRuns({ first: { steps: 6, prompts: 4, group: 4, trajectories: 16 } })
+
+describeInBrowsers('pages of rollouts', (browser) => {
+  const pages = usePages(() => view.origin(), browser)
   const list = async (query = '') => pages.visit(`#/run/${await view.idOf('first')}/rollouts${query}`)
   const rewards = (page: Page) => page.locator('.virtual .c-reward').allInnerTexts()
 

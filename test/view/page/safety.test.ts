@@ -1,13 +1,10 @@
-/** Hostile text, other origins, accessibility, live runs, exported pages and Firefox. */
-import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs'
+/** Hostile text, other origins, accessibility, live runs and evidence. */
+import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import type { Page } from 'playwright-core'
-import { describe, expect, it } from 'vitest'
-import { liveTimers } from '../../../src/live/clock.js'
-import { liveFiles } from '../../../src/live/files.js'
-import { exportedPage } from '../../../src/view/server.js'
-import { noChromium, openSite } from '../../kit/chromium.js'
+import { expect, it } from 'vitest'
+import { openSite } from '../../kit/chromium.js'
 import { useTemporaryFolder } from '../../kit/runs.js'
-import { axeFaults, noFirefox, openRollout, usePages } from '../../kit/viewPages.js'
+import { axeFaults, describeInBrowsers, usePages, useTheme } from '../../kit/viewPages.js'
 import { useView } from '../../kit/viewServer.js'
 
 const HOSTILE = [
@@ -82,16 +79,17 @@ const stepLine = (step: number): string => {
 
 const LONG = 1_000_000
 
-describe.skipIf(noChromium !== undefined)(`safety of the pages${noChromium ?? ''}`, () => {
-  const path = useTemporaryFolder()
-  writeRun(path('hostile'), [
-    ...HOSTILE.map((text) => [...text.slice(0, 200)]),
-    ['x'.repeat(LONG)],
-    ...HOSTILE.map((text) => [text, '\n']),
-  ])
-  writeRun(path('live'), [['a'], ['b']])
-  const view = useView(() => [path('hostile'), path('live')])
-  const pages = usePages(() => view.origin())
+const path = useTemporaryFolder()
+writeRun(path('hostile'), [
+  ...HOSTILE.map((text) => [...text.slice(0, 200)]),
+  ['x'.repeat(LONG)],
+  ...HOSTILE.map((text) => [text, '\n']),
+])
+writeRun(path('live'), [['a'], ['b']])
+const view = useView(() => [path('hostile'), path('live')])
+
+describeInBrowsers('safety of the pages', (browser) => {
+  const pages = usePages(() => view.origin(), browser)
   const views = [
     '#/runs',
     '#/run/hostile',
@@ -160,20 +158,24 @@ describe.skipIf(noChromium !== undefined)(`safety of the pages${noChromium ?? ''
   })
 
   it('has no accessibility fault in any view, light or dark', async () => {
-    for (const colorScheme of ['light', 'dark'] as const) {
-      for (const hash of [...views, ...more]) {
-        const page = await pages.visit(hash, { colorScheme, bypassCSP: true })
-        expect(await axeFaults(page), `${hash} ${colorScheme}`).toEqual([])
+    for (const hash of [...views, ...more]) {
+      const page = await pages.visit(hash, { bypassCSP: true })
+      for (const theme of ['light', 'dark'] as const) {
+        await useTheme(page, theme)
+        expect(await axeFaults(page), `${hash} ${theme}`).toEqual([])
       }
     }
   }, 240_000)
 
   it('follows a run that is going on', async () => {
+    const log = `${path('live')}/metrics.jsonl`
+    const steps = readFileSync(log, 'utf8').trim().split('\n').length
     const page = await pages.visit('#/run/live')
-    expect(await page.locator('.tile').first().innerText()).toContain('2')
+    const step = page.locator('.tile').first()
+    expect(await step.innerText()).toContain(String(steps))
     await page.waitForTimeout(500)
-    appendFileSync(`${path('live')}/metrics.jsonl`, stepLine(3))
-    await expect.poll(() => page.locator('.tile').first().innerText()).toContain('3')
+    appendFileSync(log, stepLine(steps + 1))
+    await expect.poll(() => step.innerText()).toContain(String(steps + 1))
   })
 
   it('is pointed at evidence by a program while it is open', async () => {
@@ -187,44 +189,4 @@ describe.skipIf(noChromium !== undefined)(`safety of the pages${noChromium ?? ''
     await page.getByRole('link', { name: /1-t0/ }).click()
     await expect.poll(() => page.locator('.tok[aria-current]').getAttribute('data-token')).toBe('3')
   })
-
-  it('exports a page that opens from a file, with its filters, and asks for nothing', async () => {
-    const options = { files: liveFiles, timers: liveTimers, folders: [path('hostile')], version: 'test' }
-    writeFileSync(path('page.html'), await exportedPage(options))
-    const page = await pages.visit(`file://${path('page.html')}`)
-    const asked: string[] = []
-    page.on('request', (request) => asked.push(request.url()))
-    await page.evaluate("location.hash = '#/run/hostile/rollouts?truncated=true'")
-    await expect.poll(() => page.locator('.virtual a.row').count()).toBeGreaterThan(0)
-    expect(await page.locator('.head [role="status"]').innerText()).toMatch(/^5 of 11/)
-    await openRollout(page, 0)
-    await page.locator('.members').waitFor()
-    await expectUnharmed(page)
-    expect(asked.filter((url) => !url.startsWith('data:'))).toEqual([])
-  })
 })
-
-describe.skipIf(noFirefox !== undefined)(
-  `pages in Firefox${noFirefox === undefined ? '' : ` (skipped: ${noFirefox})`}`,
-  () => {
-    const path = useTemporaryFolder()
-    writeRun(path('plain'), [
-      ['a', 'b'],
-      ['a', 'c'],
-    ])
-    const view = useView(() => [path('plain')])
-    const pages = usePages(() => view.origin(), 'firefox')
-
-    it('opens every view, moves with the keyboard and links to a token', async () => {
-      for (const hash of ['#/runs', '#/run/plain', '#/run/plain/health', '#/run/plain/reward', '#/run/plain/settings'])
-        await pages.visit(hash)
-      const page = await pages.visit('#/run/plain/rollouts')
-      await page.keyboard.press('j')
-      await page.keyboard.press('Enter')
-      await page.waitForSelector('.transcript')
-      await page.locator('.tok[data-token="1"]').click()
-      expect(page.url()).toContain('token=1')
-      expect(await page.locator('.member mark').innerText()).toBe('b')
-    })
-  },
-)
