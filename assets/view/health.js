@@ -1,4 +1,5 @@
 /** The health of a run: alarms, groups without a signal, staleness, phases, memory and speed. */
+import { actorLanes } from './actors.js'
 import { get, listen, runPath } from './api.js'
 import { chart } from './charts.js'
 import { card, fill, h, table } from './dom.js'
@@ -33,6 +34,9 @@ const alarmTable = (run, opened) => {
 }
 
 const DRAWN = 60
+
+/** Steps whose lanes are drawn: the newest of those. */
+const IN_LANES = 8
 
 /** The indices of the steps that the timeline draws: all, or the newest. */
 const drawnSteps = (count, from) => Array.from({ length: Math.min(DRAWN, count - from) }, (_, i) => from + i)
@@ -116,7 +120,8 @@ export const healthView = async ({ path: [, id], query }, signal) => {
   let from = Math.max(0, phases.step.length - DRAWN)
   const top = h('div')
   const lanes = h('div', { class: 'pad' })
-  const place = h('span', { class: 'muted small' })
+  const actors = h('div', { class: 'pad' })
+  const [place, lanePlace] = [h('span', { class: 'muted small' }), h('span', { class: 'muted small' })]
   const openStep = (step) => go(address(['run', id, 'rollouts'], { step }))
   const hrefOf = (step) => address(['run', id, 'rollouts'], { step })
   const drawLanes = () => {
@@ -125,6 +130,13 @@ export const healthView = async ({ path: [, id], query }, signal) => {
       lanes,
       phases.step.length === 0 ? h('p', { class: 'muted' }, 'The log has no times.') : timeline(phases, drawn, hrefOf),
     )
+    const inLanes = drawn.slice(-IN_LANES)
+    fill(
+      actors,
+      inLanes.length === 0 ? h('p', { class: 'muted' }, 'The log has no times.') : actorLanes(phases, inLanes),
+    )
+    lanePlace.textContent =
+      inLanes.length === 0 ? '' : `steps ${phases.step[inLanes[0]]} to ${phases.step[inLanes[inLanes.length - 1]]}`
     place.textContent =
       drawn.length === 0 ? '' : `steps ${phases.step[drawn[0]]} to ${phases.step[drawn[drawn.length - 1]]}`
   }
@@ -173,6 +185,7 @@ export const healthView = async ({ path: [, id], query }, signal) => {
       { class: 'stack' },
       h('div', {}, h('div', { class: 'head' }, h('h1', {}, 'Health')), top),
       card('Alarms', null, alarmTable(run, query.alarm)),
+      card('What waits on what', lanePlace, actors),
       card('Phases of each step', pager, lanes),
       card(
         'Signs',

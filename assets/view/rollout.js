@@ -6,6 +6,7 @@ import { number, signed, whole } from './format.js'
 import { groupName, groupPanel } from './group.js'
 import { HEATS, heatsIn, legendOf } from './heat.js'
 import { inspector, tokenCard } from './inspector.js'
+import { player } from './player.js'
 import { advantageClass, flagsOf, neighbour } from './rollouts.js'
 import { address, go, keepAddress } from './router.js'
 import { frame, loadRun, named, wordsOf } from './runFrame.js'
@@ -158,12 +159,13 @@ export const rolloutView = async ({ path: [, id, , rollout], query }, signal) =>
     text.repaint()
   })
   switcher.draw(current())
-  const step = (by) => {
+  const step = (by, more = {}) => {
     const beside = neighbour(id, filter, rollout, by)?.id ?? (by > 0 ? answer.next : answer.previous)
     if (beside === null || beside === undefined)
       announce(by > 0 ? 'This is the last rollout' : 'This is the first rollout')
-    else go(address(['run', id, 'rollout', beside], filter))
+    else go(address(['run', id, 'rollout', beside], { ...filter, ...more }))
   }
+  const playback = player({ turns, transcript: text.element, next: (play) => step(1, { play }), signal })
   const canWrite = !isExported && run.features.includes('write')
   const annotation = canWrite ? annotationForm(run, answer) : null
   const place = placeIn(query, turns)
@@ -199,6 +201,7 @@ export const rolloutView = async ({ path: [, id, , rollout], query }, signal) =>
           h(
             'section',
             { class: 'card', 'aria-label': 'Conversation' },
+            playback.element,
             available.length === 0 ? null : switcher.element,
             text.element,
           ),
@@ -216,12 +219,18 @@ export const rolloutView = async ({ path: [, id, , rollout], query }, signal) =>
       answer.group.length > 1 ? card(`Group of ${answer.group.length}`, null, groupPanel(run, answer, signal)) : null,
       tip.element,
     ),
-    opened: () => (place === null ? undefined : text.show(place)),
+    opened: () => {
+      if (place !== null) text.show(place)
+      if (query.play !== undefined) playback.goOn(Number(query.play))
+    },
     keys: [
       { keys: 'j', label: 'Next rollout', run: () => step(1) },
       { keys: 'k', label: 'Previous rollout', run: () => step(-1) },
       { keys: 'h', label: 'Next color of the tokens', run: nextHeat },
       { keys: 'w', label: 'Why did this token move?', run: () => ask() },
+      { keys: 'p', label: 'Play or pause the rollout', run: playback.toggle },
+      { keys: '.', label: 'Play to the next turn', run: () => playback.turnBy(1) },
+      { keys: ',', label: 'Back to the turn before', run: () => playback.turnBy(-1) },
       { keys: 'a', label: 'Edit labels and comment', run: () => annotation?.focus() },
       { keys: 'u', label: 'Back to the list', run: () => go(address(['run', id, 'rollouts'], filter)) },
     ],

@@ -98,6 +98,7 @@ export const phasesOf = (steps: readonly LoggedStep[], evaluations: readonly Eva
       mean: steps.map(({ overlap }) => overlap?.meanLag ?? null),
       max: steps.map(({ overlap }) => overlap?.maxLag ?? null),
     },
+    samplingSeconds: steps.map(({ overlap }) => overlap?.samplingSeconds ?? null),
     overlapSeconds: steps.map(({ overlap }) => overlap?.bothSeconds ?? null),
   }
 }

@@ -13,7 +13,8 @@ const dataAddress = (type: string, text: string): string =>
 /** Returns a policy that allows only these scripts and styles, and no request. */
 const policyOf = (digest: Digest, scripts: readonly string[], styles: string): string => {
   const hash = (text: string): string => `'sha256-${Buffer.from(digest(text), 'hex').toString('base64')}'`
-  return `default-src 'none'; script-src ${scripts.map(hash).join(' ')}; style-src ${hash(styles)}; img-src data:; base-uri 'none'; form-action 'none'`
+  const allowed = `script-src ${scripts.map(hash).join(' ')}; style-src ${hash(styles)}; img-src data:`
+  return `default-src 'none'; ${allowed}; base-uri 'none'; form-action 'none'`
 }
 
 const STYLES = ['uPlot.min.css', 'base.css', 'layout.css', 'run.css', 'rollouts.css', 'model.css']

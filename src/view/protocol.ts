@@ -280,7 +280,8 @@ export interface PhasesAnswer {
     readonly mean: readonly (number | null)[]
     readonly max: readonly (number | null)[]
   }
-  /** Seconds of sampling during training; `null` for synchronous runs. */
+  /** Seconds of sampling, and of sampling during training; `null` for synchronous runs. */
+  readonly samplingSeconds: readonly (number | null)[]
   readonly overlapSeconds: readonly (number | null)[]
 }
 

@@ -67,11 +67,14 @@ const read = async <T>(files: Files, path: string, schema: z.ZodType<T>): Promis
 
 const decoder = new TextDecoder()
 
-/** JSON lines of a file that only grows: each call parses what was added since the last one. */
+/**
+ * JSON lines of a file that only grows: each call parses what was added since the last one. Calls
+ * wait for each other, so that two at once do not both add the same lines.
+ */
 const growingLines = <T>(files: Files, path: string) => {
   let records: readonly T[] = []
   let bytes = 0
-  return async (): Promise<readonly T[]> => {
+  const readAdded = async (): Promise<readonly T[]> => {
     if (!orThrow(await files.exists(path)())) return []
     const file = orThrow(await files.open(path)())
     try {
@@ -90,6 +93,11 @@ const growingLines = <T>(files: Files, path: string) => {
     } finally {
       orThrow(await file.close())
     }
+  }
+  let last: Promise<readonly T[]> = Promise.resolve(records)
+  return (): Promise<readonly T[]> => {
+    last = last.then(readAdded, readAdded)
+    return last
   }
 }
 

@@ -88,6 +88,13 @@ export const usePages = (origin: () => string, name: BrowserName = 'chromium') =
   }
 }
 
+/** Sets a field with a number. Firefox of Debian inserts typed digits before the old ones. */
+export const fillNumber = (page: Page, label: string, value: number): Promise<unknown> =>
+  page.getByLabel(label, { exact: true }).evaluate((element, text) => {
+    Object.assign(element, { value: text })
+    element.dispatchEvent(new Event('input', { bubbles: true }))
+  }, String(value))
+
 /** Switches an open page to a theme, whatever the browser can emulate. */
 export const useTheme = (page: Page, theme: 'light' | 'dark'): Promise<unknown> =>
   page.evaluate(`document.documentElement.dataset.theme = '${theme}'`)

@@ -1,7 +1,15 @@
 /** The views of checkpoints: what moved a token, forks, the chat and the lab, in real browsers. */
 import type { Page } from 'playwright-core'
 import { expect, it } from 'vitest'
-import { axeFaults, describeInBrowsers, openRollout, PHONE, usePages, useTheme } from '../../kit/viewPages.js'
+import {
+  axeFaults,
+  describeInBrowsers,
+  fillNumber,
+  openRollout,
+  PHONE,
+  usePages,
+  useTheme,
+} from '../../kit/viewPages.js'
 import { useViewedRuns } from '../../kit/viewServer.js'
 
 const view = useViewedRuns({
@@ -41,7 +49,7 @@ describeInBrowsers('pages of checkpoints', (browser) => {
     const page = await pages.visit('#/run/first/rollouts')
     await chooseToken(page)
     await page.getByText('Fork the rollout here').click()
-    await page.getByLabel('Completions', { exact: true }).fill('3')
+    await fillNumber(page, 'Completions', 3)
     await page.getByRole('button', { name: 'Fork here' }).click()
     await expect.poll(() => page.locator('.forks li').count()).toBe(4)
     expect(await page.locator('.forks li').first().innerText()).toContain('environment')
@@ -52,24 +60,25 @@ describeInBrowsers('pages of checkpoints', (browser) => {
 
   it('chat with a checkpoint, and show what fails', async () => {
     const page = await pages.visit('#/run/first/chat')
-    await page.getByLabel('New tokens').fill('6')
+    await fillNumber(page, 'New tokens', 6)
     await say(page, 'What is 1 + 2?')
     expect(await page.locator('.chat .by-model .tok').count()).toBeGreaterThan(2)
     expect(await page.locator('.chat li').allInnerTexts()).toHaveLength(2)
-    await page.getByLabel('New tokens').fill('0')
+    await fillNumber(page, 'New tokens', 0)
     await say(page, 'And 2 + 2?')
     expect(await page.locator('.chat [role="alert"]').innerText()).toContain('maxNewTokens')
-    expect(pages.takeProblems()).toEqual([expect.stringContaining('400')])
+    const logged = browser === 'chromium' ? [expect.stringContaining('400')] : [] // Firefox logs no refused request
+    expect(pages.takeProblems()).toEqual(logged)
   })
 
   it('compare checkpoints, replay a step and score a text in the lab', async () => {
     const page = await pages.visit('#/run/first/lab')
-    await page.getByLabel('Tasks').fill('3')
+    await fillNumber(page, 'Tasks', 3)
     await page.getByRole('button', { name: 'Compare' }).click()
     await page.getByText(/95 % interval/).waitFor()
     expect(await rows(page, 'Scores of the checkpoints').count()).toBe(2)
     await page.getByLabel('Change').selectOption('learner.learningRate')
-    await page.getByLabel('New value').fill('0.05')
+    await fillNumber(page, 'New value', 0.05)
     await page.getByRole('button', { name: 'Replay' }).click()
     const step = page.getByRole('region', { name: /Step 3 as recorded/ })
     await expect

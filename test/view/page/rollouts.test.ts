@@ -88,6 +88,31 @@ describeInBrowsers('pages of rollouts', (browser) => {
     expect(await page.locator('.heat-legend').getAttribute('aria-label')).toContain('Advantage')
   })
 
+  it('plays a rollout token by token, by turns, and goes on with the next one', async () => {
+    const page = await list()
+    await openRollout(page, 0)
+    const hidden = () => page.locator('.tok.later').count()
+    const tokens = await page.locator('.tok[data-token]').count()
+    expect(await hidden()).toBe(0)
+    await page.keyboard.press(',')
+    await expect.poll(hidden).toBe(tokens)
+    await page.keyboard.press('.')
+    await expect.poll(hidden).toBe(0)
+    await page.getByLabel('Position').evaluate((range) => {
+      Object.assign(range, { value: 2 })
+      range.dispatchEvent(new Event('input'))
+    })
+    await expect.poll(hidden).toBe(tokens - 1) // the task is the first moment, its token the second
+    const opened = await page.locator('h1').innerText()
+    await page.getByLabel('Speed').selectOption('32')
+    await page.getByLabel('Go on with the next rollout').check()
+    await page.keyboard.press('p')
+    await expect.poll(() => page.locator('h1').innerText(), { timeout: 30_000 }).not.toBe(opened)
+    expect(page.url()).toContain('play=32')
+    await page.getByRole('button', { name: 'Pause' }).click()
+    await page.getByRole('button', { name: 'Play' }).waitFor()
+  })
+
   it('shows the group side by side with what differs first', async () => {
     const page = await list()
     await openRollout(page, 0)

@@ -97,11 +97,10 @@ describeInBrowsers('pages of runs', (browser) => {
     await charts.first().focus()
     await page.keyboard.press('ArrowLeft')
     await expect.poll(() => charts.nth(2).locator('.reading').innerText()).toContain(`step ${STEPS - 1}`)
-    const before = await charts.first().locator('canvas').screenshot()
+    const drawn = () => page.evaluate("document.querySelector('.chart canvas').toDataURL()")
+    const before = await drawn()
     await page.getByLabel('Smoothing').fill('0.9')
-    await expect
-      .poll(async () => Buffer.compare(before, await charts.first().locator('canvas').screenshot()))
-      .not.toBe(0)
+    await expect.poll(drawn).not.toBe(before)
     await page.getByLabel('Find metrics').fill('entropy')
     await expect.poll(() => charts.locator('.name').allInnerTexts()).toEqual(['update.entropy'])
   })
@@ -142,6 +141,25 @@ describeInBrowsers('pages of runs', (browser) => {
     expect(await page.locator('.timeline li').count()).toBe(STEPS)
     expect(await page.locator('.phases').first().getAttribute('aria-label')).toMatch(/^Step 1: Sampling .*Training/)
     await page.locator('.chart canvas').first().waitFor()
+  })
+
+  it('shows in lanes what waits on what, with the time of each', async () => {
+    const page = await pages.visit(`#/run/${await view.idOf('first')}/health`)
+    const lane = (name: string) => page.locator(`.gantt .track[aria-label^="${name}: "]`)
+    expect(await lane('Sampler').getAttribute('aria-label')).toMatch(/step 1: sampling .*step 1: waits for training/)
+    expect(await lane('Trainer').getAttribute('aria-label')).toMatch(/step 4: waits for sampling .*step 4: training/)
+    expect(await lane('Environment').locator('.span').count()).toBe(STEPS)
+    const rows = page.getByRole('region', { name: 'Busy and waiting' }).locator('tbody tr')
+    const times = async (does: string) =>
+      (
+        await rows
+          .filter({ has: page.getByText(does, { exact: true }) })
+          .first()
+          .innerText()
+      )
+        .split('\t')
+        .slice(-2)
+    expect(await times('training')).toEqual(await times('waits for training')) // the sampler waits meanwhile
   })
 
   it.skipIf(browser === 'firefox')('follows the theme of the system (Firefox of Debian emulates none)', async () => {
