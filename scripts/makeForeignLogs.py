@@ -1,4 +1,5 @@
-"""Writes the small logs of other programs in test/golden/foreign, with the packages from PyPI.
+"""Writes the small logs of other programs in test/golden/foreign and test/golden/foreignTeam,
+with the packages from PyPI.
 
     python scripts/makeForeignLogs.py trl test/golden/foreign       # needs trl, torch
     python scripts/makeForeignLogs.py inspect test/golden/foreign   # needs inspect_ai
@@ -11,6 +12,13 @@ import os
 import shutil
 import sys
 from pathlib import Path
+
+
+def team_folder(out: Path) -> Path:
+    """Returns the folder of logs with several agents, beside the others."""
+    folder = out.parent / f"{out.name}Team"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def make_trl(out: Path) -> None:
@@ -107,6 +115,74 @@ def make_inspect(out: Path) -> None:
     os.replace(logs[0].location.removeprefix("file://"), folder / "sums.eval")
 
 
+    make_inspect_team(team_folder(out))
+
+
+def make_inspect_team(folder: Path) -> None:
+    """Evaluates a coordinator that lets two agents work at the same time, and one of them a third."""
+    from inspect_ai import Task, eval
+    from inspect_ai.agent import AgentState, agent, run
+    from inspect_ai.dataset import Sample
+    from inspect_ai.model import ChatMessageUser, ModelOutput, get_model
+    from inspect_ai.scorer import includes
+    from inspect_ai.solver import solver
+    from inspect_ai.util import collect
+
+    def answer(input, *_):
+        return ModelOutput.from_content("mockllm/model", f"Done: {input[-1].text[:40]}")
+
+    async def ask(state: AgentState) -> AgentState:
+        state.output = await get_model().generate(state.messages)
+        state.messages.append(state.output.message)
+        return state
+
+    @agent
+    def checker():
+        """Checks a number."""
+
+        async def execute(state: AgentState) -> AgentState:
+            return await ask(state)
+
+        return execute
+
+    @agent
+    def searcher():
+        """Searches, and has the result checked."""
+
+        async def execute(state: AgentState) -> AgentState:
+            state = await ask(state)
+            await run(checker(), "Check it.")
+            return state
+
+        return execute
+
+    @agent
+    def reader():
+        """Reads."""
+
+        async def execute(state: AgentState) -> AgentState:
+            return await ask(state)
+
+        return execute
+
+    @solver
+    def coordinator():
+        async def solve(state, generate):
+            state = await generate(state)
+            found = await collect(run(searcher(), "Search <b>here</b>."), run(reader(), "Read it."))
+            state.messages.append(ChatMessageUser(content=" ".join(each.output.completion for each in found)))
+            return await generate(state)
+
+        return solve
+
+    task = Task(name="team", dataset=[Sample(input="Find 4.", target="4", id="a")], solver=coordinator(), scorer=includes())
+    logs = eval(
+        task, model=get_model("mockllm/model", custom_outputs=answer), log_dir=str(folder), display="none",
+        log_format="eval",
+    )
+    os.replace(logs[0].location.removeprefix("file://"), folder / "team.eval")
+
+
 def make_verifiers(out: Path) -> None:
     """Writes two training episodes of one group through the package's own types and writer."""
     from verifiers.v1.configs.agent import WireAgentConfig
@@ -114,6 +190,7 @@ def make_verifiers(out: Path) -> None:
         EnvInfo, Episode, GroupInfo, PolicySpan, TrainRunInfo, TrainWorkInfo,
     )
     from verifiers.v1.graph import MessageNode
+    from verifiers.v1.semantic import ParentLink
     from verifiers.v1.state import State
     from verifiers.v1.task import TaskData, WireTaskData
     from verifiers.v1.trace import AgentInfo, Reward, Trace, TraceTask
@@ -159,8 +236,47 @@ def make_verifiers(out: Path) -> None:
             traces=[trace],
         )
 
+    def team() -> Episode:
+        """A solver whose two sub-agents work at the same time, and a judge with a trace of its own."""
+
+        def node(parent, role, content, at, links=()):
+            kind = {"user": UserMessage, "assistant": AssistantMessage}[role]
+            return MessageNode(
+                parent=parent, message=kind(content=content), sampled=role == "assistant", timestamp=at,
+                semantic_parents=[ParentLink(node=each, type=link) for each, link in links],
+            )
+
+        nodes = [
+            node(None, "user", "Find 4.", 100.0),
+            node(0, "assistant", "I ask two others.", 102.0),
+            node(None, "user", "Search.", 102.0),
+            node(2, "assistant", "Found 4.", 105.0, [(1, "subagent_call")]),
+            node(None, "user", "Read.", 102.0),
+            node(4, "assistant", "Read 4.", 104.0, [(1, "subagent_call")]),
+            node(1, "user", "They found 4.", 105.0),
+            node(6, "assistant", "4", 106.0, [(3, "subagent_return"), (5, "subagent_return")]),
+        ]
+        task = TraceTask[WireTaskData](type="Team", data=WireTaskData(**TaskData(idx=4, prompt="Find 4.").model_dump()), key="team-4")
+
+        def trace(name: str, own: list[MessageNode]) -> Trace:
+            return Trace[WireTaskData, State, WireAgentConfig](
+                id=f"team-{name}", task=task, agent=AgentInfo(config=WireAgentConfig(), name=name), nodes=own,
+                rewards={"correct": Reward(score=1.0, weight=1.0)},
+            )
+
+        judged = [node(None, "user", "Is it 4?", 106.0), node(0, "assistant", "Yes.", 107.0)]
+        return Episode(
+            id="episode-team", env=EnvInfo(id="team"), task=task, group=GroupInfo(id="g2"), ok=True,
+            run=TrainRunInfo(
+                id="run-1", name="sums run", work=TrainWorkInfo(step=6, policy=PolicySpan(start=5, end=5)),
+            ),
+            traces=[trace("solver", nodes), trace("judge", judged)],
+        )
+
     write_episode(folder, episode(1, "4", 1.0))
     write_episode(folder, episode(2, "5 <b>", 0.0))
+    (team_folder(out) / TRACES_FILE).unlink(missing_ok=True)
+    write_episode(team_folder(out), team())
 
 
 if __name__ == "__main__":

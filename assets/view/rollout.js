@@ -1,4 +1,5 @@
 /** One rollout: its conversation token by token, its group, its labels and comment. */
+import { agentsCard } from './agents.js'
 import { get, isExported, put, runPath } from './api.js'
 import { announce, card, fill, h } from './dom.js'
 import { filterOf } from './filters.js'
@@ -192,6 +193,7 @@ export const rolloutView = async ({ path: [, id, , rollout], query }, signal) =>
         h('button', { onclick: () => step(1), title: 'Next rollout (j)' }, 'Next →'),
       ),
       facts(row),
+      agentsCard(id, rollout, answer.agents),
       h(
         'div',
         { class: 'reader' },

@@ -134,7 +134,7 @@ export const transcript = ({ turns, heat, chosen, pointed }) => {
     const tokens = turn.tokens === undefined ? null : tokensOf(turn, at, heat)
     if (tokens !== null) drawers.set(at, tokens.drawUpTo)
     const facts = [
-      turn.tokens === undefined ? null : `${turn.tokens.length} tokens`,
+      turn.tokens === undefined ? null : turn.tokens.length === 1 ? '1 token' : `${turn.tokens.length} tokens`,
       turn.reward === undefined ? null : `reward ${number(turn.reward)}`,
       turn.stopReason === undefined || turn.stopReason === 'stop' ? null : `stopped: ${turn.stopReason}`,
     ].filter((each) => each !== null)

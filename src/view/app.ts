@@ -125,6 +125,7 @@ const rolloutAnswer = async (run: ViewedRun, id: string): Promise<RolloutAnswer>
     row: rows[members.indexOf(found)]!, // a rollout is a member of its group
     answer: turns[0]?.answer ?? null,
     turns: conversationOf(turns),
+    agents: turns[0]?.agents ?? null,
     group: rows,
     annotation: annotations.get(id) ?? { labels: [], comment: '' },
     previous: rollouts[index - 1]?.row.id ?? null,

@@ -20,8 +20,8 @@ const policyOf = (digest: Digest, scripts: readonly string[], styles: string): s
 const STYLES = ['uPlot.min.css', 'base.css', 'layout.css', 'run.css', 'rollouts.css', 'model.css']
 
 /**
- * Renders the page with embedded data. Styles and scripts are inlined. The page's policy allows them
- * by their hash, no other script, and no network request.
+ * Renders the page with embedded data. Styles and scripts are inlined. The page's policy allows
+ * them by their hash, no other script, and no network request.
  *
  * Errors   throws RangeError if a file of the page is missing.
  */

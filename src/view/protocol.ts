@@ -235,12 +235,33 @@ export interface Annotation {
   readonly comment: string
 }
 
+/** One agent of an episode. */
+export interface AgentLane {
+  readonly name: string
+  /** Its rollout, or `null` if the log has none for it. */
+  readonly rollout: string | null
+  /** Index of the lane that started it, or `null`. */
+  readonly parent: number | null
+  /** The relation to that lane, such as `subagent_call`, or `null`. */
+  readonly link: string | null
+  /** Its turns, from the start of the episode. */
+  readonly turns: readonly { readonly start: number; readonly end: number; readonly text: string }[]
+}
+
+/** The agents of an episode in time. Without times, turns are counted. */
+export interface EpisodeAgents {
+  readonly unit: 'seconds' | 'turns'
+  readonly lanes: readonly AgentLane[]
+}
+
 /** Answer of `GET /api/runs/:id/rollouts/:rollout`. */
 export interface RolloutAnswer {
   readonly row: RolloutRow
   /** The reference answer of the task, or `null`. */
   readonly answer: string | null
   readonly turns: readonly TurnRow[]
+  /** `null` for an episode of one agent. */
+  readonly agents: EpisodeAgents | null
   /** All recorded rollouts of the group, with this one. */
   readonly group: readonly RolloutRow[]
   readonly annotation: Annotation

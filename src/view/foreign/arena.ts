@@ -2,6 +2,9 @@
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
+import type { EpisodeAgents } from '../protocol.js'
+import { rolloutId } from '../rowNumbers.js'
+import { episodeAgents } from './agentLanes.js'
 import { type ForeignReader, NO_TOKENS, parseForeignLines, readEach } from './foreignLog.js'
 import type { ViewedTurn } from './viewedTurn.js'
 
@@ -27,9 +30,21 @@ const gameSchema = z.looseObject({
 
 type Game = z.infer<typeof gameSchema>
 
+/** Returns a lane for each seat, with its moves in order. */
+const lanesOf = (game: Game): EpisodeAgents | null =>
+  episodeAgents(
+    game.seats.map((name, seat) => ({
+      ...{ name: `${name}, seat ${seat}`, rollout: rolloutId(placeOf(game, seat)), parent: null, link: null },
+      turns: game.moves.flatMap(({ player, text }, i) => (player === seat ? [{ start: i, end: i + 1, text }] : [])),
+    })),
+  )
+
+const placeOf = ({ id, round }: Game, seat: number) => ({ step: round + 1, trajectoryId: `${id}:${seat}` })
+
 /** Converts a game: one rollout for each seat. Moves of the other players are replies. */
-const turnsOf = (game: Game): readonly ViewedTurn[] =>
-  game.seats.flatMap((name, seat) => {
+const turnsOf = (game: Game): readonly ViewedTurn[] => {
+  const agents = lanesOf(game)
+  return game.seats.flatMap((name, seat) => {
     const own = [...game.moves.keys()].filter((i) => game.moves[i]!.player === seat)
     return own.map((at, turn): ViewedTurn => {
       const { text, reply, reasoning, illegal, by } = game.moves[at]!
@@ -37,7 +52,8 @@ const turnsOf = (game: Game): readonly ViewedTurn[] =>
       const others = game.moves.slice(at + 1, own[turn + 1] ?? game.moves.length)
       const isLast = turn === own.length - 1
       return {
-        ...{ ...NO_TOKENS, step: game.round + 1, trajectoryId: `${game.id}:${seat}`, turn, groupId: game.id },
+        ...{ ...NO_TOKENS, ...placeOf(game, seat), turn, groupId: game.id },
+        ...(turn === 0 && agents !== null && { agents: { ...agents, unit: 'turns' } }),
         ...{ query: `${game.game}: ${name} on seat ${seat} of ${game.seats.join(', ')}`, answer: null },
         ...{ tokens: [said], length: said.length },
         replies: [
@@ -52,6 +68,7 @@ const turnsOf = (game: Game): readonly ViewedTurn[] =>
       }
     })
   })
+}
 
 const FORMAT = 'arena games'
 

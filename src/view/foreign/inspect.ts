@@ -8,7 +8,9 @@ import type { Failure } from '../../core/failure.js'
 import { readZipEntry, type ZipEntry, zipEntries } from '../../data/codecs/zip.js'
 import { parseJsonAs } from '../../data/schemaJson.js'
 import { fileBytes } from '../../live/byteSource.js'
+import { rolloutId } from '../rowNumbers.js'
 import { type ForeignLog, type ForeignReader, foreignFailure } from './foreignLog.js'
+import { eventSchema, inspectAgents } from './inspectAgents.js'
 import { type ForeignMessage, turnsOfMessages } from './messages.js'
 import type { ViewedTurn } from './viewedTurn.js'
 
@@ -30,6 +32,7 @@ const sampleSchema = z.looseObject({
   messages: z.array(messageSchema),
   scores: z.record(z.string(), z.looseObject({ value: z.unknown().optional() })).nullish(),
   error: z.unknown().optional(),
+  events: z.array(eventSchema).default([]),
   attachments: z.record(z.string(), z.string()).default({}),
   output: z
     .looseObject({ choices: z.array(z.looseObject({ stop_reason: z.string().nullish() })).default([]) })
@@ -96,10 +99,13 @@ const partsOf = ({ scores }: Sample): Readonly<Record<string, number>> =>
 /** Converts a sample. Its reward is the first score; the epochs of a sample are a group. */
 const turnsOf = (sample: Sample): readonly ViewedTurn[] => {
   const parts = partsOf(sample)
+  const place = { step: 1, trajectoryId: `${sample.id}:${sample.epoch}` }
+  const agents = inspectAgents(sample.events, rolloutId(place))
   const turns = turnsOfMessages(
     sample.messages.map((message) => messageOf(message, sample)),
     {
-      ...{ step: 1, trajectoryId: `${sample.id}:${sample.epoch}`, groupId: String(sample.id) },
+      ...{ ...place, groupId: String(sample.id) },
+      ...(agents !== null && { agents }),
       ...{ answer: [sample.target ?? []].flat().join(', '), policyVersion: null },
       ...{ reward: Object.values(parts)[0] ?? 0, parts, failed: sample.error !== undefined && sample.error !== null },
     },

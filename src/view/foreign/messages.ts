@@ -13,7 +13,8 @@ export interface ForeignMessage extends ReplyRecord {
 export type SharedFields = Pick<
   ViewedTurn,
   'step' | 'trajectoryId' | 'groupId' | 'answer' | 'reward' | 'parts' | 'policyVersion' | 'failed'
->
+> &
+  Pick<ViewedTurn, 'agents'>
 
 const isModel = ({ role }: ForeignMessage): boolean => role === 'assistant'
 

@@ -2,6 +2,9 @@
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
+import type { EpisodeAgents } from '../protocol.js'
+import { rolloutId } from '../rowNumbers.js'
+import { episodeAgents, type TimedAgent } from './agentLanes.js'
 import { type ForeignReader, parseForeignLines, readEach } from './foreignLog.js'
 import { type ForeignMessage, turnsOfMessages } from './messages.js'
 import type { ViewedTurn } from './viewedTurn.js'
@@ -12,6 +15,8 @@ const content = z.union([z.string(), z.array(z.looseObject({ type: z.string(), t
 
 const nodeSchema = z.looseObject({
   parent: z.number().int().nonnegative().nullish(),
+  semantic_parents: z.array(z.looseObject({ node: z.number().int(), type: z.string() })).default([]),
+  timestamp: z.number().nullish(),
   sampled: z.boolean().default(false),
   message: z.looseObject({
     role: z.string(),
@@ -25,6 +30,7 @@ const nodeSchema = z.looseObject({
 
 const traceSchema = z.looseObject({
   id: z.string(),
+  agent: z.looseObject({ name: z.string().nullish() }).nullish(),
   nodes: z.array(nodeSchema),
   calls: z
     .array(
@@ -96,23 +102,71 @@ const branchesOf = ({ nodes }: Trace): readonly (readonly number[])[] => {
 
 const textOrNull = (value: unknown): string | null => (typeof value === 'string' ? value : null)
 
-const turnsOfTrace = (trace: Trace, episode: Episode): readonly ViewedTurn[] => {
+/** Identity of the rollout of a branch. */
+const placeOf = (trace: Trace, episode: Episode, branch: number) => ({
+  step: episode.run?.work?.step ?? 0,
+  trajectoryId: branchesOf(trace).length === 1 ? trace.id : `${trace.id}.${branch}`,
+})
+
+/** Finds the branch that started another, and their relation, from the nodes of its own. */
+const parentOf = ({ nodes }: Trace, paths: readonly (readonly number[])[], branch: number, own: readonly number[]) => {
+  const branchWith = (node: number) => paths.findIndex((path, i) => i !== branch && path.includes(node))
+  for (const at of own)
+    for (const { node, type } of nodes[at]!.semantic_parents)
+      if (!own.includes(node) && branchWith(node) !== -1 && type !== 'subagent_return')
+        return { parent: branchWith(node), link: type }
+  const shared = paths[branch]!.findLast((at) => nodes[at]!.sampled && !own.includes(at))
+  return shared === undefined ? { parent: null, link: null } : { parent: branchWith(shared), link: 'branch' }
+}
+
+/** Returns a lane for each branch of each trace. Messages that branches share are in the first. */
+const lanesOf = (episode: Episode): EpisodeAgents | null => {
+  const lanes: TimedAgent[] = []
+  for (const trace of episode.traces) {
+    const [paths, first, done] = [branchesOf(trace), lanes.length, new Set<number>()]
+    for (const [i, path] of paths.entries()) {
+      const own = path.filter((at) => !done.has(at))
+      for (const at of own) done.add(at)
+      const { parent, link } = parentOf(trace, paths, i, own)
+      const timeOf = (at: number | undefined) => (at === undefined ? undefined : (trace.nodes[at]?.timestamp ?? 0))
+      lanes.push({
+        name: `${trace.agent?.name ?? 'agent'}${paths.length === 1 ? '' : ` ${i + 1}`}`,
+        ...{ rollout: rolloutId(placeOf(trace, episode, i)), parent: parent === null ? null : first + parent, link },
+        turns: own
+          .filter((at) => trace.nodes[at]!.sampled)
+          .map((at) => ({
+            start: timeOf(path[path.indexOf(at) - 1]) ?? timeOf(at)!,
+            end: timeOf(at)!,
+            text: messageOf(trace.nodes[at]!, null).text,
+          })),
+      })
+    }
+  }
+  return episodeAgents(lanes)
+}
+
+const turnsOfTrace = (trace: Trace, episode: Episode, agents: EpisodeAgents | null): readonly ViewedTurn[] => {
   const stops = new Map(trace.calls.map(({ node, finish_reason }) => [node, finish_reason ?? null]))
   const parts = Object.fromEntries(
     Object.entries(trace.rewards).map(([name, { score, weight }]) => [name, score * weight]),
   )
-  const branches = branchesOf(trace)
-  return branches.flatMap((path, i) =>
+  return branchesOf(trace).flatMap((path, i) =>
     turnsOfMessages(
       path.map((at) => messageOf(trace.nodes[at]!, stops.get(at) ?? null)),
       {
-        ...{ step: episode.run?.work?.step ?? 0, trajectoryId: branches.length === 1 ? trace.id : `${trace.id}.${i}` },
+        ...placeOf(trace, episode, i),
         ...{ groupId: episode.group?.id ?? trace.task?.key ?? null, answer: textOrNull(trace.task?.data?.answer) },
         ...{ reward: Object.values(parts).reduce((sum, part) => sum + part, 0), parts },
         ...{ policyVersion: episode.run?.work?.policy?.start ?? null, failed: trace.errors.length > 0 },
+        ...(agents !== null && { agents }),
       },
     ),
   )
+}
+
+const turnsOfEpisode = (episode: Episode): readonly ViewedTurn[] => {
+  const agents = lanesOf(episode)
+  return episode.traces.flatMap((trace) => turnsOfTrace(trace, episode, agents))
 }
 
 const FORMAT = 'verifiers traces'
@@ -137,7 +191,7 @@ export const verifiersReader: ForeignReader = {
         data: episodes.find(({ env }) => env?.id)?.env?.id ?? null,
         startedAt: null,
         settings: { run: episodes.find(({ run }) => run?.name)?.run?.name ?? null },
-        turns: episodes.flatMap((episode) => episode.traces.flatMap((trace) => turnsOfTrace(trace, episode))),
+        turns: episodes.flatMap(turnsOfEpisode),
       })),
     ),
 }

@@ -1,5 +1,6 @@
 /** A turn of any log. */
 import type { ReplyRecord, TrajectoryRecord } from '../../run/records.js'
+import type { EpisodeAgents } from '../protocol.js'
 
 /** A turn as the viewer shows it, with fields that only logs of other programs have. */
 export interface ViewedTurn extends TrajectoryRecord {
@@ -9,4 +10,6 @@ export interface ViewedTurn extends TrajectoryRecord {
   readonly length?: number
   /** Default: `true` if the turn has no advantage. */
   readonly failed?: boolean
+  /** The agents of its episode. Read from the first turn of a rollout. */
+  readonly agents?: EpisodeAgents
 }

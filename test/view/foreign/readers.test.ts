@@ -9,7 +9,7 @@ import { recordLine } from '../../../src/data/capture/records.js'
 import { calculator } from '../../../src/envs/tools/calculator.js'
 import { liveFiles } from '../../../src/live/files.js'
 import { conversationOf } from '../../../src/view/conversation.js'
-import type { TurnRow } from '../../../src/view/protocol.js'
+import type { EpisodeAgents, TurnRow } from '../../../src/view/protocol.js'
 import { runAnswer, viewedRuns } from '../../../src/view/viewedRuns.js'
 import { scriptedBackend } from '../../kit/chains.js'
 import { useEngine } from '../../kit/engine.js'
@@ -18,6 +18,7 @@ import { useTemporaryFolder } from '../../kit/runs.js'
 useEngine()
 
 const GOLDEN = fileURLToPath(new URL('../../golden/foreign', import.meta.url))
+const TEAM = fileURLToPath(new URL('../../golden/foreignTeam', import.meta.url))
 const path = useTemporaryFolder()
 
 /** Opens the only run of a place. */
@@ -32,8 +33,13 @@ const open = async (place: string) => {
     columns: (await run.log()).columns,
     rows: rollouts.map(({ row }) => row),
     conversations: turns.map((own) => conversationOf(own)),
+    agents: turns.map(([first]) => first?.agents ?? null),
   }
 }
+
+/** The name, parent, turns and rollout of each lane. */
+const lanesOf = (agents: EpisodeAgents | null | undefined) =>
+  (agents?.lanes ?? []).map(({ name, parent, turns, rollout }) => [name, parent, turns.length, rollout])
 
 const outline = (turns: readonly TurnRow[]) =>
   turns.map(({ author, text, toolCalls, isError }) => [
@@ -91,6 +97,36 @@ describe('logs of other programs', () => {
       ['model', 'The answer is 4.', ''],
     ])
     expect(conversations[1]!.at(-1)!.text).toBe('I do not know \u202e<b>.')
+  })
+
+  it('Inspect logs of agents at the same time: a lane for each, below the one that started it', async () => {
+    const { agents } = await open(`${TEAM}/team.eval`)
+    expect(agents[0]?.unit).toBe('seconds')
+    expect(lanesOf(agents[0])).toEqual([
+      ['coordinator', null, 2, '1-a_1'],
+      ['searcher', 0, 1, null],
+      ['reader', 0, 1, null],
+      ['checker', 1, 1, null],
+    ])
+    const [, searcher, reader] = agents[0]!.lanes
+    expect(reader!.turns[0]!.start).toBeLessThan(searcher!.turns[0]!.end)
+    expect(searcher!.turns[0]!.text).toBe('Done: Search <b>here</b>.')
+  })
+
+  it('traces of sub-agents: a lane for each branch and each trace, with the calls between them', async () => {
+    const { agents, rows } = await open(`${TEAM}/traces.jsonl`)
+    expect(rows.map(({ id }) => id)).toEqual(['6-team-solver.0', '6-team-solver.1', '6-team-solver.2', '6-team-judge'])
+    expect(lanesOf(agents[0])).toEqual([
+      ['solver 1', 2, 1, '6-team-solver.0'],
+      ['solver 2', 2, 1, '6-team-solver.1'],
+      ['solver 3', null, 2, '6-team-solver.2'],
+      ['judge', null, 1, '6-team-judge'],
+    ])
+    expect(agents[0]!.lanes[0]).toMatchObject({
+      link: 'subagent_call',
+      turns: [{ start: 2, end: 5, text: 'Found 4.' }],
+    })
+    expect(agents[3]).toEqual(agents[0])
   })
 
   it('verl rollouts: one file for each step, in the order of steps', async () => {
@@ -171,7 +207,14 @@ describe('logs of other programs', () => {
       ],
     }
     writeFileSync(path('arena/games.jsonl'), `${JSON.stringify(game)}\n`)
-    const { rows, conversations } = await open(path('arena'))
+    const { rows, conversations, agents } = await open(path('arena'))
+    expect(agents[0]).toEqual({
+      unit: 'turns',
+      lanes: [
+        { name: 'A, seat 0', rollout: '1-g1_0', parent: null, link: null, turns: [{ start: 0, end: 1, text: 'b2' }] },
+        { name: 'B, seat 1', rollout: '1-g1_1', parent: null, link: null, turns: [{ start: 1, end: 2, text: 'a1' }] },
+      ],
+    })
     expect(rows.map(({ group, reward }) => [group, reward])).toEqual([
       ['g1', 1],
       ['g1', -1],

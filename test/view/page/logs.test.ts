@@ -7,7 +7,7 @@ import { reportOfRun } from '../../../src/run/reportOfRun.js'
 import { evaluationRecord, stepRecord, trajectoryRecord } from '../../kit/records.js'
 import { rightOf } from '../../kit/results.js'
 import { useTemporaryFolder } from '../../kit/runs.js'
-import { axeFaults, describeInBrowsers, openRollout, PHONE, usePages } from '../../kit/viewPages.js'
+import { axeFaults, describeInBrowsers, openRollout, PHONE, usePages, useTheme } from '../../kit/viewPages.js'
 import { useView } from '../../kit/viewServer.js'
 
 const GOLDEN = fileURLToPath(new URL('../../golden/foreign', import.meta.url))
@@ -38,16 +38,20 @@ const writeRun = (folder: string): void => {
   writeFileSync(`${folder}/trajectories.jsonl`, linesOf([turn, trajectoryRecord(1, { trajectoryId: 'b:0' })]))
 }
 
+const TEAM = fileURLToPath(new URL('../../golden/foreignTeam/team.eval', import.meta.url))
+
 const path = useTemporaryFolder()
 writeRun(path('recorded'))
-const view = useView(() => [path('recorded'), GOLDEN])
+const view = useView(() => [path('recorded'), GOLDEN, TEAM])
 
 describeInBrowsers('logs and recorded numbers', (browser) => {
   const pages = usePages(() => view.origin(), browser)
 
   it('lists logs of TRL, verifiers and Inspect with their format, and shows a conversation of each', async () => {
     const list = await pages.visit('#/runs?q=tag%3AInspect')
-    await expect.poll(() => list.locator('.run-name a').allInnerTexts()).toEqual(['sums.eval'])
+    await expect
+      .poll(async () => (await list.locator('.run-name a').allInnerTexts()).sort())
+      .toEqual(['sums.eval', 'team.eval'])
     for (const [run, texts] of [
       ['sums.eval', ['Be brief.', 'The answer is 4.']],
       ['traces.jsonl', ['2 + 2?', 'Sure.']],
@@ -57,6 +61,24 @@ describeInBrowsers('logs and recorded numbers', (browser) => {
       await openRollout(page, run === 'trl' ? 4 : 0)
       for (const text of texts) await page.locator('.transcript').getByText(text).first().waitFor()
       expect(await axeFaults(page), run).toEqual([])
+    }
+  })
+
+  it('draws the agents of an episode as a tree in time', async () => {
+    const page = await pages.visit('#/run/team.eval/rollouts', { bypassCSP: true })
+    await openRollout(page, 0)
+    const lanes = page.locator('.agents .gantt li')
+    expect(await lanes.locator('.lane-name').allInnerTexts()).toEqual([
+      'coordinator',
+      '└ searcher',
+      '└ checker',
+      '└ reader',
+    ])
+    await page.getByText('4 agents, up to 2 at once').waitFor()
+    expect(await lanes.nth(1).locator('.track').getAttribute('aria-label')).toContain('Done: Search <b>here</b>.')
+    for (const theme of ['light', 'dark'] as const) {
+      await useTheme(page, theme)
+      expect(await axeFaults(page), theme).toEqual([])
     }
   })
 
