@@ -5,7 +5,7 @@ import { gantt } from './gantt.js'
 import { address } from './router.js'
 import { visible, visibleText } from './visible.js'
 
-/** @typedef {import('../../src/view/protocol.ts').EpisodeAgents} EpisodeAgents */
+/** @typedef {import('../../src/view/foreign/viewedTurn.ts').EpisodeAgents} EpisodeAgents */
 
 const COLORS = 8
 

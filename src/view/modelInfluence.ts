@@ -15,13 +15,13 @@ import { makeScorer } from '../modules/transformer/scorer.js'
 import { itemsAt, raggedAt } from '../run/batchEntries.js'
 import { readBatch } from '../run/batchFolder.js'
 import { runPaths } from '../run/runFolder.js'
+import { rolloutId } from './foreign/viewedTurn.js'
 import type { ModelWork } from './modelDesk.js'
 import { runTemperature } from './modelProbability.js'
 import type { InfluenceLine, InfluenceRequest, ProgressLine } from './modelProtocol.js'
 import { withStepAfter } from './modelStep.js'
 import { findToken } from './modelTokens.js'
 import type { OpenModel } from './openModel.js'
-import { rolloutId } from './rowNumbers.js'
 
 /** One completion of a batch. */
 interface BatchRow {

@@ -1,6 +1,7 @@
 /** Types of the requests and answers of the run viewer's API. */
 import type { Json } from '../data/codecs/plainValues.js'
 import type { ScoredEvaluation } from '../data/runLayout.js'
+import type { EpisodeAgents } from './foreign/viewedTurn.js'
 
 /**
  * The state of a run. `running`: a process holds the folder's lock. Without a lock file, the log
@@ -233,25 +234,6 @@ export interface TurnRow {
 export interface Annotation {
   readonly labels: readonly string[]
   readonly comment: string
-}
-
-/** One agent of an episode. */
-export interface AgentLane {
-  readonly name: string
-  /** Its rollout, or `null` if the log has none for it. */
-  readonly rollout: string | null
-  /** Index of the lane that started it, or `null`. */
-  readonly parent: number | null
-  /** The relation to that lane, such as `subagent_call`, or `null`. */
-  readonly link: string | null
-  /** Its turns, from the start of the episode. */
-  readonly turns: readonly { readonly start: number; readonly end: number; readonly text: string }[]
-}
-
-/** The agents of an episode in time. Without times, turns are counted. */
-export interface EpisodeAgents {
-  readonly unit: 'seconds' | 'turns'
-  readonly lanes: readonly AgentLane[]
 }
 
 /** Answer of `GET /api/runs/:id/rollouts/:rollout`. */

@@ -4,9 +4,9 @@ import { orThrow } from '../core/failure.js'
 import { fileTimes } from '../live/fileTimes.js'
 import type { TrajectoryRecord } from '../run/records.js'
 import { turnHas } from './conversation.js'
-import type { ViewedTurn } from './foreign/viewedTurn.js'
+import { rolloutId, type ViewedTurn } from './foreign/viewedTurn.js'
 import { fingerprint, type IndexedLog, readIndex, writeIndex } from './rolloutIndex.js'
-import { type Rollout, type RowNumbers, rolloutId, withTurn } from './rowNumbers.js'
+import { type Rollout, type RowNumbers, withTurn } from './rowNumbers.js'
 
 /** Rollouts whose numbers are in memory, and whose texts are read when they are needed. */
 export interface RolloutLog {

@@ -1,6 +1,6 @@
 /** The numbers of rollouts, added up turn by turn. */
 import type { TrajectoryRecord } from '../run/records.js'
-import type { ViewedTurn } from './foreign/viewedTurn.js'
+import { rolloutId, type ViewedTurn } from './foreign/viewedTurn.js'
 import type { RolloutRow } from './protocol.js'
 
 /** A row without its texts and labels, which are read when the row is shown. */
@@ -13,10 +13,6 @@ export interface Rollout {
 
 /** Returns `true` for a turn whose group was dropped, or whose environment failed. */
 export const hasFailed = ({ failed, advantage }: ViewedTurn): boolean => failed ?? advantage === null
-
-/** Returns the identifier of a record's rollout. */
-export const rolloutId = ({ step, trajectoryId }: Pick<TrajectoryRecord, 'step' | 'trajectoryId'>): string =>
-  `${step}-${trajectoryId}`.replace(/[^\w.-]/g, '_')
 
 const lengthOf = ({ length, tokens }: ViewedTurn): number => length ?? tokens.length
 

@@ -1,11 +1,11 @@
 /** Lanes of the agents of an episode, from times or from the order of turns. */
-import type { AgentLane, EpisodeAgents } from '../protocol.js'
+import type { AgentLane, EpisodeAgents } from './viewedTurn.js'
 
 /** Characters of a turn that its lane shows. */
 const SHOWN = 120
 
 /** A turn of an agent, with its times on any clock in seconds. */
-export interface TimedTurn {
+interface TimedTurn {
   readonly start: number
   readonly end: number
   readonly text: string

@@ -2,11 +2,10 @@
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import type { EpisodeAgents } from '../protocol.js'
-import { rolloutId } from '../rowNumbers.js'
 import { episodeAgents } from './agentLanes.js'
 import { type ForeignReader, NO_TOKENS, parseForeignLines, readEach } from './foreignLog.js'
-import type { ViewedTurn } from './viewedTurn.js'
+import type { EpisodeAgents, ViewedTurn } from './viewedTurn.js'
+import { rolloutId } from './viewedTurn.js'
 
 const moveSchema = z.looseObject({
   player: z.number().int().nonnegative(),

@@ -5,10 +5,9 @@ import { linkCalls } from '../../data/capture/linking.js'
 import { readCapture } from '../../data/capture/records.js'
 import type { CapturedCall, CapturedSession } from '../../data/capture/session.js'
 import { fileBytes } from '../../live/byteSource.js'
-import type { EpisodeAgents } from '../protocol.js'
 import { episodeAgents } from './agentLanes.js'
 import { type ForeignReader, NO_TOKENS } from './foreignLog.js'
-import type { ViewedTurn } from './viewedTurn.js'
+import type { EpisodeAgents, ViewedTurn } from './viewedTurn.js'
 
 const textOfMessage = (message: object): string => {
   const { role, content } = message as { readonly role?: unknown; readonly content?: unknown } // of a request

@@ -8,11 +8,11 @@ import type { Failure } from '../../core/failure.js'
 import { readZipEntry, type ZipEntry, zipEntries } from '../../data/codecs/zip.js'
 import { parseJsonAs } from '../../data/schemaJson.js'
 import { fileBytes } from '../../live/byteSource.js'
-import { rolloutId } from '../rowNumbers.js'
 import { type ForeignLog, type ForeignReader, foreignFailure } from './foreignLog.js'
 import { eventSchema, inspectAgents } from './inspectAgents.js'
 import { type ForeignMessage, turnsOfMessages } from './messages.js'
 import type { ViewedTurn } from './viewedTurn.js'
+import { rolloutId } from './viewedTurn.js'
 
 const FORMAT = 'Inspect log'
 

@@ -1,7 +1,7 @@
 /** The agents of an Inspect sample, from the spans of its events. */
 import { z } from 'zod'
-import type { EpisodeAgents } from '../protocol.js'
 import { episodeAgents, type TimedAgent } from './agentLanes.js'
+import type { EpisodeAgents } from './viewedTurn.js'
 
 const text = z.string().nullish()
 

@@ -2,12 +2,11 @@
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import type { EpisodeAgents } from '../protocol.js'
-import { rolloutId } from '../rowNumbers.js'
 import { episodeAgents, type TimedAgent } from './agentLanes.js'
 import { type ForeignReader, parseForeignLines, readEach } from './foreignLog.js'
 import { type ForeignMessage, turnsOfMessages } from './messages.js'
-import type { ViewedTurn } from './viewedTurn.js'
+import type { EpisodeAgents, ViewedTurn } from './viewedTurn.js'
+import { rolloutId } from './viewedTurn.js'
 
 const numbers = z.array(z.number()).nullish()
 
