@@ -1,12 +1,13 @@
 /** AgentFly's examples, line by line: the names are its own in camel case. */
+import { writeFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { AutoAgent, HFAgent, ReactAgent } from '../../src/agents/agents.js'
 import { AsyncVerlConfig, AsyncVLLMConfig, ClientConfig } from '../../src/agents/backends/configs.js'
-import { orThrow } from '../../src/core/failure.js'
+import { describe as describeFailure, orThrow } from '../../src/core/failure.js'
 import { keyFromSeed } from '../../src/core/key.js'
 import { AGENT_ROWS, type AgentRowTask } from '../../src/data/datasets/agentRows.js'
-import { collectJson } from '../../src/data/datasets/json.js'
+import { openDataset } from '../../src/data/datasets/open.js'
 import { reward } from '../../src/envs/rewards/rewardFunction.js'
 import { worldReward } from '../../src/envs/rewards/worldReward.js'
 import { calculator } from '../../src/envs/tools/calculator.js'
@@ -15,10 +16,13 @@ import { worldTool } from '../../src/envs/tools/worldTool.js'
 import { shopSolution, shopTasks, shopWorld } from '../../src/envs/worlds/shop.js'
 import { saying, scriptedBackend, smallText } from '../kit/chains.js'
 import { useEngine } from '../kit/engine.js'
+import { leftOf, rightOf } from '../kit/results.js'
+import { useTemporaryFolder } from '../kit/runs.js'
 import { saying as engineSaying, served, useServers } from '../kit/served.js'
 
 useEngine()
 const listen = useServers()
+const at = useTemporaryFolder()
 const call = '<tool_call>{"name": "calculator", "arguments": {"expression": "1 + 1"}}</tool_call>'
 
 describe('the first example of AgentFly', () => {
@@ -113,13 +117,13 @@ describe('tools, rewards and data', () => {
   })
 
   it('a data set is a JSON list with a question and optional fields', async () => {
-    const json = JSON.stringify([{ question: 'What is 2 + 2?', answer: '4', level: 1 }])
-    const source = { name: 'rows.json', size: json.length, read: async function* () {} }
-    expect([source.name, collectJson.name, AGENT_ROWS.name]).toEqual(['rows.json', 'collectJson', 'agentRows'])
-    expect(AGENT_ROWS.task(AGENT_ROWS.schema.parse(JSON.parse(json)[0]), 'rows-0')).toMatchObject({
-      query: 'What is 2 + 2?',
-      row: { level: 1 },
-    })
+    writeFileSync(at('rows.json'), JSON.stringify([{ question: 'What is 2 + 2?', answer: '4', level: 1 }]))
+    const source = await rightOf(openDataset(at('rows.json'), AGENT_ROWS))
+    expect(orThrow(source.at(0))).toMatchObject({ query: 'What is 2 + 2?', answer: '4', row: { level: 1 } })
+    writeFileSync(at('bad.json'), JSON.stringify([{ question: 'Fine?' }, { answer: '4' }]))
+    expect(describeFailure(await leftOf(openDataset(at('bad.json'), AGENT_ROWS)))).toMatch(
+      /row 2: .*expected messages or one of prompt, question/s,
+    )
   })
 
   it('a shop whose goal is a field of the row', async () => {

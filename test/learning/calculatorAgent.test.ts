@@ -21,7 +21,7 @@ const AGENTS = [
     settings: { agent: 'react' },
   },
   {
-    title: 'CodeAgent with a calculator, by Reinforce++',
+    title: 'CodeAgent by Reinforce++',
     recipe: 'calculatorAgent',
     steps: 8,
     below: 0.5,
