@@ -49,7 +49,7 @@ const ownLines = (file: ts.SourceFile, node: ts.FunctionLikeDeclaration): number
 const parameterCount = (node: ts.FunctionLikeDeclaration): number =>
   node.parameters.filter((parameter) => parameter.dotDotDotToken === undefined).length
 
-/** Whether a declaration, or the one that it initializes, is exported. */
+/** Returns true if a declaration, or the one that it initializes, is exported. */
 const isExported = (node: ts.Node): boolean => {
   const statement = ts.isFunctionDeclaration(node)
     ? node

@@ -25,7 +25,7 @@ import { History, message } from '../src/text/history/history.js'
 /** Not of the form of any provider's keys: only whoever holds it can know that it is one. */
 const PLANTED = 'Zq7.planted+key/0815='
 
-/** What the server says to a request, with everything that it was sent. */
+/** The server's response to a request, and everything that it received. */
 type Tell = (seen: string) => { readonly status: number; readonly body: string; readonly type?: string }
 
 const ANSWERS: Readonly<Record<string, Tell>> = {
@@ -42,7 +42,7 @@ const ANSWERS: Readonly<Record<string, Tell>> = {
 let answer: Tell = ANSWERS.fails!
 let server: Server
 let url = ''
-/** How often the key arrived: a test in which it never did shows nothing. */
+/** The number of requests with the key. A test without any would show nothing. */
 let arrivals = 0
 
 beforeAll(async () => {
@@ -64,7 +64,7 @@ beforeAll(async () => {
 })
 afterAll(() => new Promise<unknown>((resolve) => server.close(resolve)))
 
-/** What was printed. */
+/** The output. */
 const printed: string[] = []
 const spies = [
   vi.spyOn(process.stdout, 'write'),

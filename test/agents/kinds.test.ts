@@ -1,4 +1,4 @@
-/** How agents read their replies, also those that are malformed or hostile. */
+/** Agents read replies, also malformed and hostile ones. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { ACTION } from '../../src/agents/kinds/action.js'

@@ -1,4 +1,4 @@
-/** What observers print, and what metrics count. */
+/** The output of observers, and the counts of metrics. */
 import { describe, expect, it } from 'vitest'
 import { HFAgent } from '../../src/agents/agents.js'
 import { agentMetrics } from '../../src/agents/metrics.js'

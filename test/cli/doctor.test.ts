@@ -18,7 +18,7 @@ const doctor = (packages: Packages, ...flags: readonly string[]): Promise<Progra
 
 const reportOf = ({ stdout, stderr }: ProgramResult): DoctorReport => {
   expect(stdout, stderr).not.toBe('')
-  return JSON.parse(stdout) as DoctorReport // what --json prints
+  return JSON.parse(stdout) as DoctorReport // the output of --json
 }
 
 const WRONG = `${fakeBackend('wasm')}

@@ -38,7 +38,7 @@ const lastCheckpoint = (name: string): string => readdirSync(path(`${name}/check
 
 const stepOf = (checkpoint: string): number => Number(checkpoint.split('-')[1])
 
-/** What a run leaves behind, without times. */
+/** The results of a run, without times. */
 const remains = (name: string) => {
   const { 'model.safetensors': weights, 'optimizer.safetensors': optimizer } = contentsOf(
     path(`${name}/checkpoints/${lastCheckpoint(name)}`),
@@ -53,7 +53,7 @@ const remains = (name: string) => {
 const saved = (name: string): readonly string[] =>
   readdirSync(path(`${name}/checkpoints`)).filter((entry) => !entry.includes('.tmp-'))
 
-/** How a run was stopped, and how it went on. */
+/** The end of a run, and its resumption. */
 interface Story {
   readonly stopped: CommandResult
   /** The steps of its last checkpoint when it was stopped. */

@@ -26,7 +26,7 @@ const serve = async (args: readonly string[], env: NodeJS.ProcessEnv = {}) => {
     readonly code: number | null
     readonly signal: NodeJS.Signals | null
     readonly stderr: string
-  }> // what Node's `close` tells
+  }> // the arguments of Node's `close`
   const line = await Promise.race([
     once(createInterface(child.stdout), 'line').then(([said]) => String(said)),
     ended.then(() => ''),

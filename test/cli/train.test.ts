@@ -30,7 +30,7 @@ const expectRefusal = async (args: readonly string[]): Promise<string> => {
   return stderr
 }
 
-/** What the first run printed. */
+/** The output of the first run. */
 let printed: ReturnType<typeof parseJsonLines> = []
 
 describe('tandem train', () => {

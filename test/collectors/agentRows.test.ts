@@ -1,4 +1,4 @@
-/** What each agent learns from conversations of several: its own turns, with all that it got, and nothing of the others. */
+/** Each agent of a conversation trains on its own turns, with its observations. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { agentRows } from '../../src/collectors/agentRows.js'

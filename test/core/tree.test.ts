@@ -82,7 +82,7 @@ describe('flatten and unflatten', () => {
     [new Float32Array(2), 'tree.a[1] is Float32Array'],
     [() => 1, 'tree.a[1] is Function'],
   ])('flatten throws at %s, naming its place', (value, message) => {
-    const tree = { a: [1, value] } as unknown as Tree<number> // what a caller without types may pass
+    const tree = { a: [1, value] } as unknown as Tree<number> // an argument that only untyped callers pass
     expect(() => flatten(tree, isNumber)).toThrow(
       new TypeError(`flatten: ${message}, expected a leaf, record or array`),
     )

@@ -57,7 +57,7 @@ describe('the debug mode of ownership', () => {
   })
 })
 
-/** What a program prints that is run with a garbage collector at hand. */
+/** The output of a program that runs with an exposed garbage collector. */
 const run = (program: string, env: Readonly<Record<string, string>> = {}): string =>
   execFileSync(process.execPath, ['--expose-gc', '--input-type=module', '--eval', program], {
     cwd: compiledFolder(),

@@ -1,4 +1,4 @@
-/** What the engine says of itself. */
+/** The report of the engine. */
 import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import { engineReport } from '../../src/engine/report.js'

@@ -116,7 +116,7 @@ describe('scope', () => {
     let promise: Promise<tf.Tensor> | undefined
     const asynchronous = (): never => {
       promise = (async () => tf.tensor1d([1]))()
-      return promise as never // what a caller without types may pass
+      return promise as never // an argument that only untyped callers pass
     }
     expect(() => scope(asynchronous)).toThrow(
       new TypeError('scope: the function returned a promise; scopes are synchronous'),

@@ -46,7 +46,7 @@ interface Outcome {
 
 let folders = 0
 
-/** What `selectBackend(options)` does where `packages` are installed. */
+/** Runs `selectBackend(options)` with `packages` installed. */
 const choose = async (packages: Packages, options: object = {}, env: NodeJS.ProcessEnv = {}): Promise<Outcome> => {
   const folder = path(`choice-${folders++}`)
   mkdirSync(folder)

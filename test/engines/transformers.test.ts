@@ -1,4 +1,4 @@
-/** What every policy does, asked of a real `transformers serve`: `npm run test:engines`. */
+/** The policy suite on a real `transformers serve`: `npm run test:engines`. */
 import { useEngine } from '../kit/engine.js'
 import { engineTarget } from '../kit/engineTarget.js'
 import { policySuite } from '../kit/policySuite.js'

@@ -1,4 +1,4 @@
-/** What every policy does, asked of a real vLLM: `npm run test:engines`. */
+/** The policy suite on a real vLLM: `npm run test:engines`. */
 import { afterAll, beforeAll } from 'vitest'
 import { useEngine } from '../kit/engine.js'
 import { engineTarget, runningAt } from '../kit/engineTarget.js'

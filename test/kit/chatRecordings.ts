@@ -1,4 +1,4 @@
-/** What is asked of every chat server that is recorded: the text of answers, and refusals. */
+/** Requests to every recorded chat server: texts of answers, and errors. */
 
 import type { Transport } from '../../src/core/http.js'
 import { keyFromSeed } from '../../src/core/key.js'

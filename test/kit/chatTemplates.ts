@@ -27,7 +27,7 @@ export interface Case extends Omit<RenderOptions, 'now'> {
   readonly messages: readonly HubMessage[]
 }
 
-/** What Python made of it. */
+/** The rendering by Python. */
 type Answer =
   | { readonly text: string; readonly generations: readonly (readonly [number, number])[] }
   | { readonly error: string }
@@ -66,7 +66,7 @@ const optionsOf = ({ generationPrompt, tools, variables }: Case): RenderOptions 
   ...(variables !== undefined && { variables }),
 })
 
-/** How our rendering of a case relates to Python's. */
+/** The relation of our rendering of a case to Python's. */
 export type Outcome =
   | { readonly kind: 'equal'; readonly hasMask: boolean }
   | { readonly kind: 'both refuse' }

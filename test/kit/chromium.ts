@@ -18,7 +18,7 @@ export interface Site {
   readonly close: () => Promise<void>
 }
 
-/** What a path answers: a page, or headers of its own. */
+/** The response of a path: a page, or headers of its own. */
 export type Pages = Readonly<
   Record<
     string,

@@ -70,7 +70,7 @@ const sliding = fc.record({ use_sliding_window: fc.boolean(), sliding_window: wi
 
 const gptSizes = heads.map((h) => ({ width: h.heads * h.headSize, heads: h.heads }))
 
-/** What each family says besides what all say. */
+/** The settings of each family beside the common ones. */
 const own: Readonly<Record<Architecture, fc.Arbitrary<ConfigJson>>> = {
   gpt2: fc
     .record({

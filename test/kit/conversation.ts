@@ -44,7 +44,7 @@ export const tokenizer = orThrow(
 /** The token of the end of a turn. */
 export const END = tokenizer.idOf(END_OF_TURN)!
 
-/** What a policy of tokens sampled: ids, a row for each batch element. */
+/** The ids that a token policy sampled, one row for each batch element. */
 export const sampled = (...rows: readonly (readonly number[])[]) =>
   TensorDict({ tokens: { response: ragged('int32', rows) } }, [rows.length])
 
@@ -96,7 +96,7 @@ export const asking = (...questions: readonly string[]): TensorDict =>
 
 export const empty = (batchSize: number): TensorDict => TensorDict({}, [batchSize])
 
-/** What an environment answered; throws its failure. */
+/** Returns the value of an environment's step. Throws its failure. */
 export const answered = async <T>(result: TE.TaskEither<EnvFailure, T>): Promise<T> => orThrow(await result())
 
 /** The failure that an environment answered with. */

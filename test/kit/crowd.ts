@@ -14,7 +14,7 @@ export const stream = (url: string, body: object, signal?: AbortSignal): Promise
     ...(signal && { signal }),
   })
 
-/** What one of many clients saw: everything, or, of one that dropped, nothing. */
+/** The responses of one client: all, or none after a dropped connection. */
 type Seen = { readonly client: number; readonly text: string } | { readonly client: number; readonly text: null }
 
 const client = async (url: string, client: number, patience: 'drops' | 'stays'): Promise<Seen> => {

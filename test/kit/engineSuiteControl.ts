@@ -103,7 +103,7 @@ export const controlCases = (made: Made): void => {
   })
 }
 
-/** What is refused. */
+/** Refused requests. */
 export const failureCases = (made: Made): void => {
   it('what can never be answered is refused with its numbers', async () => {
     const { engine } = made()
@@ -226,7 +226,7 @@ const oneToken = (token: GeneratedToken): Generated => ({
   promptLogProbs: null,
 })
 
-/** What is computed once. */
+/** Work that is shared between requests. */
 export const cacheCases = (made: Made): void => {
   const long = Array.from({ length: 40 }, (_, i) => (i * 7) % 16)
 

@@ -14,13 +14,13 @@ import { type Generated, generateAll } from '../../src/modules/generation/genera
 import { DEFAULT_SAMPLING } from '../../src/modules/generation/sampling/params.js'
 import { requireLeft, requireRight } from '../../src/testing/results.js'
 
-/** Which weights sample. */
+/** The weights that sample. */
 export interface SuiteWeights {
   readonly base: 'first' | 'second'
   readonly adapter: 'none' | 'loaded'
 }
 
-/** What the suite must know of the model: it has at least 16 tokens and 128 places. */
+/** The model under test: at least 16 tokens and 128 positions. */
 export interface SuiteModel {
   /** Scores after `tokens`, computed by other means than the engine. `[V]` */
   readonly logits: (tokens: readonly number[], weights: SuiteWeights) => Float32Array
@@ -29,7 +29,7 @@ export interface SuiteModel {
   /** Weights that must be refused. */
   readonly broken: WeightSource
   readonly adapter: AdapterWeights
-  /** How far log-probabilities may be from those of `logits`. Nats. */
+  /** The tolerance for log-probabilities, compared with those of `logits`, in nats. */
   readonly tolerance: number
   /** The text of ids; null if the engine has no tokenizer. */
   readonly decode: ((ids: readonly number[]) => string) | null
@@ -43,7 +43,7 @@ export interface SuiteEngine {
   readonly model: SuiteModel
 }
 
-/** What an engine serves before anything is loaded. */
+/** The initial weights of an engine. */
 export const FIRST: SuiteWeights = { base: 'first', adapter: 'none' }
 
 let names = 0
@@ -62,7 +62,7 @@ export const requestOf = (
   ...rest,
 })
 
-/** What a request brings that must not fail. */
+/** Reads a stream that must not fail. */
 export const answer = async (engine: LLMEngine, request: GenerationRequest): Promise<Generated> =>
   requireRight((await generateAll(engine, [request]))[0]!)
 
@@ -82,7 +82,7 @@ export const logSoftmax = (logits: Float32Array, temperature: number): readonly 
   return scaled.map((x) => x - normalizer)
 }
 
-/** What most cases ask for. */
+/** The default request. */
 export const PROMPT = [3, 1, 4, 1, 5, 9, 2, 6]
 
 /** Checks the log-probabilities of a completion against the model. */
@@ -145,7 +145,7 @@ export const rest = async (reader: AsyncIterator<GenerationEvent>): Promise<read
   }
 }
 
-/** How completions ended, in the order in which they did. */
+/** The stop reasons of completions, in the order of their ends. */
 export const endsOf = (events: readonly GenerationEvent[]): readonly string[] =>
   events.flatMap((event) =>
     event._tag === 'Finished' ? [event.finishReason] : event._tag === 'Failed' ? [event.failure.kind] : [],

@@ -18,7 +18,7 @@ import {
   requestOf,
 } from './engineSuiteParts.js'
 
-/** How tokens are chosen, and what is told of them. */
+/** Sampling of tokens, and the log-probabilities that are reported. */
 export const samplingCases = (made: Made): void => {
   it('greedy tokens are the most probable ones, with the log-probabilities of the model', async () => {
     const { engine, model } = made()
@@ -105,7 +105,7 @@ export const samplingCases = (made: Made): void => {
 /** Adds so much to the score of a token that nothing else is sampled. */
 const only = (id: number): ReadonlyMap<number, number> => new Map([[id, 1000]])
 
-/** How completions end. */
+/** Ends of completions. */
 export const endingCases = (made: Made): void => {
   it('a completion ends with its length', async () => {
     const { engine } = made()

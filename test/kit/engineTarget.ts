@@ -1,7 +1,7 @@
 /** The real server that `npm run test:engines` starts, and what is asked of it besides answers. */
 import { Client } from 'undici'
 
-/** What `scripts/testEngines.ts` says of the server. */
+/** The server that `scripts/testEngines.ts` started. */
 export interface EngineTarget {
   readonly url: string
   readonly model: string

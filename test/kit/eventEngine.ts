@@ -32,7 +32,7 @@ export const finished = (index: number, finishReason: FinishReason = 'stop'): Ge
   ...{ _tag: 'Finished', index, finishReason, stopReason: null },
 })
 
-/** What every completion of a request gets that goes well: one token. */
+/** The event of a successful completion: one token. */
 export const goodEvents = ({ sampling: { n } }: GenerationRequest): readonly GenerationEvent[] => [
   started,
   ...Array.from({ length: n }, (_, i) => [tokensOf(i, [tokenOf(7)]), finished(i)]).flat(),

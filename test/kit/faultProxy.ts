@@ -110,7 +110,7 @@ const push = (response: ServerResponse, bytes: Uint8Array): Promise<void> =>
   })
 
 const cutOff = async (response: ServerResponse, how: 'reset' | 'end'): Promise<void> => {
-  await settle() // what was sent is lost with a connection that is reset right afterwards
+  await settle() // a reset connection loses data sent just before
   if (how === 'reset') response.socket?.resetAndDestroy()
   else response.socket?.end()
 }

@@ -91,7 +91,7 @@ const anyRound: fc.Arbitrary<readonly Message[]> = fc
     ]
   })
 
-/** What conversations to draw. */
+/** The kind of conversations to draw. */
 export interface ConversationOptions {
   /** `none`: no calls of tools. `some`: some answers call one, and get its result. */
   readonly tools?: 'none' | 'some'

@@ -11,7 +11,7 @@ export interface HostTensor {
   readonly data: readonly number[]
 }
 
-/** How the elements of a tensor are drawn. */
+/** The distribution of a tensor's elements. */
 export interface Elements {
   readonly dtype: NumericType
   readonly element: fc.Arbitrary<number>

@@ -23,7 +23,7 @@ import { DEFAULT_SAMPLING } from '../../src/modules/generation/sampling/params.j
 export interface KeyedEngineOptions {
   /** Time that each token takes of the thread. Default 0. */
   readonly burnMs?: number
-  /** What happens when so many tokens have been generated. */
+  /** An action after a number of generated tokens. */
   readonly death?: { readonly tokens: number; readonly how: 'exit' | 'throw' | 'memory' | 'spin' }
   /** The engine refuses to be made, for this reason. */
   readonly refusal?: string
@@ -93,7 +93,7 @@ const sum = (arrays: ReadonlyMap<string, PlainArray>): number =>
 
 /** Makes the engine: for this thread, or for another one under its name in this module. */
 export const keyedEngine = (given: unknown): TaskEither<Failure, LLMEngine> => {
-  const { burnMs = 0, death, refusal, breach } = given as KeyedEngineOptions // what the test gives
+  const { burnMs = 0, death, refusal, breach } = given as KeyedEngineOptions // the test's own value
   const running = new Map<string, AbortController>()
   const adapters = new Map<string, number>()
   const finished: Record<FinishReason, number> = { stop: 0, length: 0, abort: 0, error: 0 }

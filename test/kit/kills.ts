@@ -23,7 +23,7 @@ export type KillMoment =
   | { readonly at: 'phase'; readonly phase: KillPhase; readonly nth: number }
   | { readonly at: 'time'; readonly lines: number; readonly delayMs: number }
 
-/** What a session does once, until the run ends. */
+/** Actions of a session, each done once until the run ends. */
 const ONCE: readonly KillPhase[] = ['opening', 'writing', 'inside a file']
 
 /**
@@ -85,7 +85,7 @@ export const playKilled = async (
   return kills
 }
 
-/** How often each was hit. */
+/** The number of hits of each. */
 export const histogramOf = (kills: readonly KillPhase[]): Readonly<Record<string, number>> =>
   Object.fromEntries(KILL_PHASES.map((phase) => [phase, kills.filter((each) => each === phase).length]))
 

@@ -1,4 +1,4 @@
-/** What holds for a training step of any loss. */
+/** Laws of the training step of any loss. */
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'

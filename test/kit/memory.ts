@@ -1,4 +1,4 @@
-/** What this process holds, after the garbage collector has been. */
+/** Memory of this process after a garbage collection. */
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 

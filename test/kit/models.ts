@@ -5,7 +5,7 @@ import { type DecoderConfig, parseConfig } from '../../src/modules/transformer/c
 /** The config of a `config.json`. */
 export const configOf = (json: unknown): DecoderConfig => orThrow(parseConfig(json))
 
-/** What tests change about a tiny model. */
+/** Options of a tiny model. */
 export type TinyChanges = Partial<
   Pick<
     DecoderConfig,

@@ -80,7 +80,7 @@ export const modelOf = (td: TensorDict): NodeModel => ({
 /** Where an element comes from: which part, and where in it. Undefined: from nowhere. */
 export type Source = { readonly part: number; readonly at: Coordinates } | undefined
 
-/** What elements from nowhere are. */
+/** The value of elements without a source. */
 export interface Filling {
   readonly value: number
   readonly item: unknown

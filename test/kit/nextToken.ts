@@ -1,4 +1,4 @@
-/** What a runner says of a row, in float64 from the definitions. */
+/** The next-token scores of a row, in float64 from the definitions. */
 import type { SamplingParams } from '../../src/data/generation.js'
 import type { NextToken } from '../../src/modules/generation/runner/modelRunner.js'
 

@@ -47,7 +47,7 @@ const envOf = (task: number) =>
 const numbersOf = (params: NamedTensors): Readonly<Record<string, readonly number[]>> =>
   Object.fromEntries(Object.entries(params).map(([name, tensor]) => [name, Array.from(tensor.dataSync())]))
 
-/** What a training came to. */
+/** The result of a training run. */
 export interface Trained {
   readonly params: Readonly<Record<string, readonly number[]>>
   readonly metrics: readonly StepMetrics[]

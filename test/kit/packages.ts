@@ -52,7 +52,7 @@ export const fakeBackend = (name: string, gpu: 'gpu' | 'no gpu' = 'no gpu'): str
   tf.registerBackend('${name}', () => Object.assign(new MathBackendCPU(), { isUsingGpuDevice: ${gpu === 'gpu'}, firstUse: false }))
 `
 
-/** What came out of a program. */
+/** The output of a program. */
 export interface ProgramResult {
   readonly code: number | null
   readonly stdout: string

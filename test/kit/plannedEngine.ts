@@ -17,7 +17,7 @@ import { type DecodeState, decodeEnd, decodeNext, type TextTokenizer } from '../
 export interface EngineScript {
   readonly tokenizer: TextTokenizer
   readonly endToken: number
-  /** What completion `index` of a request says. */
+  /** The text of completion `index` of a request. */
   readonly says: (request: GenerationRequest, index: number) => string
   readonly maxModelLength?: number
   readonly maxConcurrent?: number

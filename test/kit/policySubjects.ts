@@ -137,7 +137,7 @@ export const engineAbilities = (served: 'all' | 'raw' | 'tempered' | 'processed'
   }
 }
 
-/** How a policy of an engine is asked. */
+/** The way in which a policy of an engine is called. */
 export const engineAsk = (world: PolicyWorld, engine: PolicyEngine): Pick<PolicySubject, 'ask' | 'score'> => ({
   ask: askTokens(world, (sampling) => enginePolicy({ engine, ...engineSampling(sampling) })),
   score: scoreTokens(enginePolicy({ engine })),

@@ -15,7 +15,7 @@ export interface PolicySuiteOptions {
   readonly make: () => Promise<PolicySubject>
 }
 
-/** What was tested, in a line for each policy. */
+/** Summaries of the tested policies, one line each. */
 const lineOf = (name: string, can: PolicyAbilities): string => {
   const names = (value: string): string =>
     Object.entries(can)

@@ -147,7 +147,7 @@ const endless = (subject: PolicySubject): { readonly question: string; readonly 
   return { question: long.question, sampling: { temperature: 0, maxTokens } }
 }
 
-/** How often a request is sent again that was answered before anybody saw it run. */
+/** The number of retries of a request whose response was lost. */
 const TRIES = 5
 
 /** A request that is running, where the server tells that, and the signal to end it. */
@@ -190,7 +190,7 @@ export const signalCases = (subject: Subject): void => {
   })
 }
 
-/** Whose failure each fault is. */
+/** The failure tag of each fault. */
 const KIND_OF_FAULT: Readonly<Record<SuiteFault, readonly (string | undefined)[]>> = {
   'unknown model': ['asked', 'infrastructure', undefined],
   'wrong key': ['asked', 'infrastructure', undefined],

@@ -41,11 +41,11 @@ export interface PolicyAbilities {
   readonly truncation: Ability
   /** A signal ends the work. */
   readonly cancel: Ability
-  /** Which weights sampled. */
+  /** The weights that sampled. */
   readonly versions: Ability
 }
 
-/** How a question is to be answered. */
+/** The sampling options of a question. */
 export interface SuiteSampling
   extends Partial<Omit<SamplingParams, 'n' | 'key' | 'maxTokens' | 'topLogProbs' | 'promptLogProbs' | 'logProbsMode'>> {
   readonly temperature: number
@@ -62,7 +62,7 @@ export interface SuiteAsk {
   readonly signal?: AbortSignal
 }
 
-/** What came back for one question. Null: the policy does not tell it. */
+/** The response to one question. `null` if the policy does not report it. */
 export interface SuiteRow {
   readonly ids: readonly number[] | null
   readonly logProbs: readonly number[] | null
@@ -86,7 +86,7 @@ export interface PolicySubject {
     rows: readonly { readonly prompt: readonly number[]; readonly completion: readonly number[] }[],
     temperature: number,
   ) => Promise<Either<PolicyFailure, readonly (readonly number[])[]>>
-  /** How far log-probabilities may be from our scorer's. Nats. */
+  /** The tolerance for log-probabilities, compared with our scorer's, in nats. */
   readonly tolerance: number
   /** Tokens of prompt and completion together, at most. */
   readonly maxLength: number
@@ -94,7 +94,7 @@ export interface PolicySubject {
   readonly version: number
   /** Completions that are drawn for a check of a distribution. */
   readonly draws: number
-  /** What a stop string does to the text. Default `cut`; some servers leave it in. */
+  /** The treatment of a stop string. Default `cut`; some servers keep it. */
   readonly stopText?: 'cut' | 'kept'
   /** Requests that the server works on now; absent for policies of this process, and where the server does not tell. */
   readonly running?: () => Promise<number>
@@ -149,7 +149,7 @@ const counted = (ids: readonly number[]): ReadonlyMap<number, number> => {
   return counts
 }
 
-/** What the most probable tokens are by our own model, and the smallest lead that one had. */
+/** The most probable tokens by our own model, and the smallest margin of one. */
 interface GreedyPath {
   readonly ids: readonly number[]
   /** Nats. */

@@ -13,7 +13,7 @@ import { type Message, message, textOf } from '../../src/text/history/history.js
 import { answered, asking } from './conversation.js'
 import { markedSandbox, processesWith, temporaryFolders } from './sandboxes.js'
 
-/** What a run of conversations could leave behind. */
+/** Possible leaks of a run of conversations. */
 export interface Remains {
   readonly processes: number
   readonly temporaryFolders: number
@@ -37,7 +37,7 @@ const fenced = (code: string): Message => message('assistant', `Let me see.\n\`\
 export const pythonConversations = async (count: number) => {
   const mark = `conversations-${process.pid}-${count}`
   const sandbox = markedSandbox(mark)
-  await sandbox.run({ command: 'true', args: [] })() // what the first use keeps is no leak
+  await sandbox.run({ command: 'true', args: [] })() // allocations of the first use are not a leak
   const before = remains(mark)
   const tool = pythonTool({ sandbox, memory: 'session', limits: { wallMs: 300_000 } })
   const env = pipe(ChatEnv({ batchSize: count }), append(PythonInterpreter({ tool, limits: { timeoutMs: 600_000 } })))

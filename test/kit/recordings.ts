@@ -21,7 +21,7 @@ export interface Exchange {
 export interface Recording {
   readonly server: string
   readonly exchanges: readonly Exchange[]
-  /** What the client made of them, step by step. */
+  /** The client's results, step by step. */
   readonly results: Readonly<Record<string, unknown>>
 }
 

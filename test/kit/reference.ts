@@ -36,7 +36,7 @@ export interface Expected {
 export const readExpected = (folder: string): Expected =>
   JSON.parse(readFileSync(join(folder, 'expected.json'), 'utf8')) as Expected // written by the generators
 
-/** How far this project is from the reference. */
+/** The differences from the reference. */
 export interface ReferenceGap {
   readonly logits: number
   readonly loss: number
@@ -91,7 +91,7 @@ const SMALLEST_NORM = 0.05
 export const normGap = (actual: number, expected: number): number =>
   Math.abs(actual - expected) / Math.max(expected, SMALLEST_NORM)
 
-/** How many greedily generated tokens are others than the reference's. */
+/** The number of greedy tokens that differ from the reference. */
 const differingTokens = async (config: DecoderConfig, params: Params, expected: Expected): Promise<number | null> => {
   const { greedy } = expected
   if (greedy === null) return null

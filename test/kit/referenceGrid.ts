@@ -32,7 +32,7 @@ export const gridOf = (seed: number): readonly GridPoint[] =>
 /** Largest differences that are accepted. */
 export const LIMITS = { logits: 2e-4, loss: 1e-5, gradNorm: 1e-3, greedyTokensDiffering: 0 } as const
 
-/** Which numbers are above their limits, or no numbers. */
+/** Numbers above their limits, and NaN. */
 export const overLimit = (gap: ReferenceGap): readonly string[] =>
   (['logits', 'loss', 'gradNorm', 'greedyTokensDiffering'] as const).filter(
     (name) => gap[name] !== null && !(gap[name] <= LIMITS[name]),

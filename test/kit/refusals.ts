@@ -25,10 +25,10 @@ export interface RefusalDetails {
   readonly actual?: unknown
 }
 
-/** What is wrong, the call, its message with the operation in front, and the rest. */
+/** The mistake, the call, its message with the operation in front, and the rest. */
 export type Refusal = readonly [title: string, call: () => unknown, message: string, details?: RefusalDetails]
 
-/** What a call throws. Errors: throws if it does not throw a TensorDictError. */
+/** Returns the error of a call. Throws if it is not a TensorDictError. */
 export const thrownBy = (call: () => unknown): TensorDictError => {
   try {
     scope(() => {
@@ -42,7 +42,7 @@ export const thrownBy = (call: () => unknown): TensorDictError => {
   throw new Error('nothing was thrown')
 }
 
-/** What an error says and knows, in the form of a row. */
+/** The message and fields of an error, as a row. */
 export const told = (error: TensorDictError): readonly [message: string, details: RefusalDetails] => {
   const { problems, axis, expected, actual } = error.details
   return [

@@ -1,4 +1,4 @@
-/** What this process holds of the system: children, open files and sockets. */
+/** Resources of this process: children, open files and sockets. */
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 
 /** Ids of the processes whose parent is this one, without those that have ended and wait to be asked how. */
@@ -18,7 +18,7 @@ export const noMoreThan = async (before: ReadonlySet<number>): Promise<void> => 
   while (childrenOf().some((id) => !before.has(id))) await new Promise((go) => setTimeout(go, 5))
 }
 
-/** How many sockets this process has open. */
+/** The number of open sockets of this process. */
 export const openSockets = (): number =>
   readdirSync('/proc/self/fd').filter((name) => {
     try {

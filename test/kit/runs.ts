@@ -116,7 +116,7 @@ export const withFlags = (settings: Flags, flags: Flags): RunSettings => {
     (before, [name, value]) => withSetting(before, settingOfFlag(recipe, name).path, value),
     settings,
   )
-  return recipe.settings.parse(all) as RunSettings // what its schema gives
+  return recipe.settings.parse(all) as RunSettings // the output of its schema
 }
 
 /** Settings of a run with four steps, each of a fraction of a second. */

@@ -11,7 +11,7 @@ export const sameThread: Threads = {
     async () => {
       const { port1: here, port2: there } = new MessageChannel()
       const exported: Readonly<Record<string, unknown>> = await import(module)
-      const run = exported[exportName] as (port: ThreadPort, input: unknown) => Promise<void> // what a ThreadProgram promises
+      const run = exported[exportName] as (port: ThreadPort, input: unknown) => Promise<void> // the contract of a ThreadProgram
       const ended = new Promise<ThreadFailure>((resolve) => {
         here.once('close', () => resolve({ _tag: 'ThreadFailure', kind: 'exit', reason: 'the channel was closed' }))
       })

@@ -71,7 +71,7 @@ export interface ScriptedClientOptions {
   readonly name?: string
   /** What becomes of the calls, in order; afterwards nothing goes wrong. */
   readonly faults?: readonly Fault[]
-  /** Whether the server reports a version of its base weights. */
+  /** True if the server reports a version of its base weights. */
   readonly label?: 'told' | 'untold'
   readonly updates?: readonly ('adapter' | 'full')[]
   /** Adapters that it holds, at most. */

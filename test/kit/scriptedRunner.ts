@@ -19,7 +19,7 @@ import type { Params } from '../../src/modules/transformer/params.js'
 /** The parameters of the toy: one number, and one more with an adapter. */
 export const toyParams = (shift: number): Params => ({ shift: tf.scalar(shift) })
 
-/** What the toy has computed of a token. */
+/** The toy's cached values of a token. */
 interface Place {
   readonly token: number
   readonly position: number
@@ -56,7 +56,7 @@ const logSumExp = (values: readonly number[]): number => {
   return max + Math.log(values.reduce((sum, x) => sum + Math.exp(x - max), 0))
 }
 
-/** What a runner says of scores. */
+/** The log-probabilities of scores. */
 export const nextTokenOf = (logits: Float32Array, inverseTemperature: number): NextToken => {
   const all = Array.from(logits)
   const max = Math.max(...all)

@@ -19,7 +19,7 @@ export interface ServedModel {
   readonly world: PolicyWorld
   readonly maxLength: number
   readonly version: number
-  /** What the server takes log-probabilities from. */
+  /** The distribution whose log-probabilities the server reports. */
   readonly logProbsMode: 'raw' | 'processed'
   readonly tolerance: number
   readonly draws: number
@@ -31,7 +31,7 @@ export interface ServedModel {
 const DEAD_URL = 'http://127.0.0.1:9'
 const WRONG_KEY = 'sk-this-is-the-wrong-key'
 
-/** Where a policy finds its model. */
+/** The address and name of a policy's model. */
 type Address = Pick<ServedModel, 'url' | 'model' | 'apiKey'>
 
 /** A policy that is asked once, and closed. */

@@ -16,7 +16,7 @@ interface Alive {
 
 const NOTHING: Alive = { tensors: 0, bytes: 'counted', owned: 0 }
 
-/** What is alive, without starting a backend, and without loading TensorFlow.js for tests that do not use it. */
+/** Live tensors, without starting a backend or loading TensorFlow.js. */
 const alive = async (): Promise<Alive> => {
   const engine: unknown = Object.getOwnPropertyDescriptor(globalThis, '_tfengine')?.value
   if (engine === undefined) return NOTHING

@@ -5,7 +5,7 @@ const SCRIPTED_VOCABULARY = 8
 /** Ends completions. */
 export const SCRIPTED_END = 7
 
-/** How the server was started, and how it misbehaves. */
+/** Start options and faults of the server. */
 export interface ScriptedForm {
   /** Of 0.5.10 or of 0.5.23. */
   readonly release: 'old' | 'new'
@@ -103,7 +103,7 @@ export interface Asked {
   readonly name: string
 }
 
-/** What a body asks for: of a batch, one for each. */
+/** The requests in a body, one for each element of a batch. */
 export const askedOf = ({
   input_ids: ids = [],
   sampling_params: parameters,

@@ -1,4 +1,4 @@
-/** What every sink promises, wherever its events go. */
+/** The contract of every sink. */
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -10,7 +10,7 @@ import { rightOf } from './results.js'
 /** What goes wrong at one call of what a sink writes to: nothing, all of it, or all that comes after a part. */
 type SinkTrouble = 'none' | 'fails' | 'half'
 
-/** Where events of one run stand. */
+/** The place of one run's events. */
 interface SinkPlace {
   /** A sink, as a process makes one. */
   readonly session: () => Promise<Sink>
@@ -30,7 +30,7 @@ export interface SinkSubject {
   readonly steps: ((place: SinkPlace) => Promise<unknown>) | null
 }
 
-/** What happens in a step. */
+/** The events of a step. */
 interface Drawn {
   readonly alarm: boolean
   readonly saved: boolean
@@ -57,7 +57,7 @@ const start = (from: number): TrackedEvent => ({
   settings: { seed: 1 },
 })
 
-/** What a run tells of a step. */
+/** The events that a run emits for a step. */
 const stepEvents = (step: number, drawn: Drawn): readonly TrackedEvent[] => {
   const place = { at: at(step), step }
   const values = { 'train/loss': drawn.loss, 'train/tokens': 8 * step }

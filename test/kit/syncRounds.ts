@@ -56,7 +56,7 @@ interface Sample {
   readonly logProbs: readonly number[]
 }
 
-/** What the rounds brought. */
+/** The results of the rounds. */
 export interface SyncRounds {
   /** Nats, at any server after any push. */
   readonly worstProbeGap: number

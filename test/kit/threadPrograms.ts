@@ -32,7 +32,7 @@ export const spin = (port: ThreadPort): void => {
 /** Answers with the lengths of what it is given, and writes a 7 into it. */
 export const write = (port: ThreadPort): void =>
   port.listen((message) => {
-    const array = message as Float32Array // what the test sends
+    const array = message as Float32Array // the test's own message
     array[0] = 7
     port.post(array.length)
   })

@@ -72,7 +72,7 @@ const faultSchedule =
     return undefined
   }
 
-/** What a run of steps left behind. */
+/** The state after a number of steps. */
 export interface FaultyResult {
   /** Optimizer steps that the server has done. */
   readonly steps: number

@@ -134,7 +134,7 @@ export const anyText = (family: Family): fc.Arbitrary<string> => {
   return fc.array(part, { maxLength: 8 }).map((parts) => parts.join(''))
 }
 
-/** What both libraries say of a text, in one form. */
+/** The encodings of a text by both libraries, in one form. */
 export interface Told {
   readonly ids: readonly number[]
   readonly offsets: readonly number[]

@@ -67,7 +67,7 @@ export const turnOf = (template: ChatTemplate, history: History): E.Either<Templ
   return E.right(text.slice(isPrefix ? Math.max(start, prompt.right.text.length) : start, end))
 }
 
-/** What is read out of a turn, to compare with the calls of a conversation. */
+/** The calls of a turn, in the form of a conversation's calls. */
 export const callsRead = (turn: string, format: ToolCallFormat): readonly unknown[] =>
   readToolCalls(turn, format, { tools: TOOLS }).calls.map(({ name, arguments: args }) => ({
     name,

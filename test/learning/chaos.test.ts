@@ -31,7 +31,7 @@ const PROMPTS = 8
 const GROUP = 8
 const PROBLEMS = 200
 
-/** What goes wrong in a hundred calls. */
+/** The faults in a hundred calls. */
 const CHAOS = { engine: 20, reward: 3, hangs: 2, floods: 3 } as const
 
 /** Timers that fire on demand, so that the deadline of an environment that hangs passes at once. */
@@ -74,7 +74,7 @@ interface Learned {
   readonly before: number
   readonly after: number
   readonly tasks: number
-  /** How often each trouble was met. */
+  /** The number of occurrences of each fault. */
   readonly met: Readonly<Record<string, number>>
   /** Why tasks failed for good. */
   readonly causes: readonly string[]
@@ -91,7 +91,7 @@ const learn = async (model: Pretrained, chances: typeof CHAOS | null): Promise<L
   const key = T.keyFromSeed(1)
   const met: Record<string, number> = { engine: 0, reward: 0, hangs: 0, floods: 0 }
   const draws = luck(T.child(key, 'chaos'))
-  /** Whether a call goes wrong, and what is told of it. */
+  /** The fault of a call, and its report. */
   const strikes = (what: keyof typeof CHAOS): boolean => {
     const isStruck = chances !== null && draws() < chances[what]
     if (isStruck) met[what]!++

@@ -32,7 +32,7 @@ const open = async (allows: (to: GateDestination) => boolean) => {
     await once(server, 'close')
     await expect.poll(openSockets).toBeLessThanOrEqual(before)
   })
-  /** What comes back for some text, until the gate or the server ends it. */
+  /** The response to a text, until the gate or the server ends it. */
   const say = (text: string): Promise<string> =>
     new Promise((resolve) => {
       const socket = connect(Number(new URL(gate.url).port), '127.0.0.1', () => socket.write(text))

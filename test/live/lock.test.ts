@@ -17,7 +17,7 @@ const holding = async (path: string) => {
     console.log((await liveLocks.take(${JSON.stringify(path)})())._tag)
     setInterval(() => {}, 1000)`
   const child = spawn(process.execPath, ['--input-type=module', '-e', code], { stdio: ['ignore', 'pipe', 'inherit'] })
-  const [said] = (await once(child.stdout, 'data')) as [Buffer] // what a pipe emits
+  const [said] = (await once(child.stdout, 'data')) as [Buffer] // the data of a pipe
   return {
     pid: child.pid!,
     said: said.toString().trim(),

@@ -1,4 +1,4 @@
-/** What every policy does, asked of the in-process generator with the model that comes with Tandem. */
+/** The policy suite on the in-process generator with the embedded model. */
 import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
 import type { GenerationOptions } from '../../src/modules/generation/generator.js'
 import { TransformersWrapper } from '../../src/modules/transformersWrapper.js'

@@ -1,4 +1,4 @@
-/** What settings make of a run, alone and in one: corrections, schedules, and where the divergence counts. */
+/** Settings of a run, alone and combined: corrections, schedules, and the place of the KL term. */
 import { describe, expect, it } from 'vitest'
 import { AdaptiveKLController } from '../../src/objectives/klControl.js'
 import {
@@ -18,7 +18,7 @@ useEngine({ threads: 1 })
 const path = useTemporaryFolder()
 const EMBEDDED_CONFIG = { embedding: { name: 'model.embed_tokens' }, learnedPositions: 'wpe' } as Parameters<
   typeof optimizerOf
->[1] // what is read of a config
+>[1] // the fields of a config
 const runs = useTrainingRuns(path)
 
 const settings = (flags: Flags = {}): RunSettings => withFlags({ model: 'm' }, flags)

@@ -7,7 +7,7 @@ const path = useTemporaryFolder()
 
 const at = (phase: KillPhase, nth: number): KillMoment => ({ at: 'phase', phase, nth })
 
-/** What tears: the settings, a log, a checkpoint. */
+/** Files that tear: the settings, a log, a checkpoint. */
 const MOMENTS = [at('inside a file', 1), at('inside a log', 4), at('inside a checkpoint', 5)]
 
 describe('a run that is killed in the middle of a file, a log and a checkpoint', () => {

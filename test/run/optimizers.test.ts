@@ -62,7 +62,7 @@ describe.each(OPTIMIZER_NAMES)('%s', (optimizer) => {
 })
 
 describe('options of an optimizer', () => {
-  /** Where a weight of 1 goes with a gradient of 1/8. */
+  /** The update of a weight of 1 with a gradient of 1/8. */
   const moved = (flags: Flags): number =>
     scope(() => {
       const { params, grads } = made()

@@ -24,7 +24,7 @@ beforeAll(async () => {
   model = await writeAnsweringModel(path('model'))
 })
 
-/** What a run tells, and what it ends with. */
+/** The events of a run, and its result. */
 interface Told {
   readonly events: readonly RunEvent[]
   readonly error: unknown

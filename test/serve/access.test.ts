@@ -1,4 +1,4 @@
-/** Who may ask: keys and origins. */
+/** Access by API key and origin. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { isAuthorized } from '../../src/serve/access.js'

@@ -1,4 +1,4 @@
-/** What is refused, in vLLM's form: `{"error": {message, type, param, code}}`. */
+/** Refused requests, in vLLM's form: `{"error": {message, type, param, code}}`. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { jsonDepth } from '../../src/serve/body.js'

@@ -183,7 +183,7 @@ describe('closing', () => {
   it('cuts clients that do not go', async () => {
     const { port, url, close } = await listen(served(saying('abc')))
     const stuck = raw(port, [head(100), '{'])
-    expect((await fetch(`${url}/health`)).status).toBe(200) // who came before is connected, too
+    expect((await fetch(`${url}/health`)).status).toBe(200) // earlier clients are connected, too
     await close({ graceMs: 0, cutMs: 50, atLimit })
     expect(await stuck).toBe('')
   })

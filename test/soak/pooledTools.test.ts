@@ -101,7 +101,7 @@ it(`${CHAINS} chains leave nothing behind`, { timeout: 3_600_000 }, async () => 
   )
 
   const key = keyFromSeed(5)
-  /** What a chain does in a turn: mostly calls that succeed, now and then a fault. */
+  /** The calls of a chain in a turn: most succeed, some fail. */
   const say = (draw: number) => {
     if (draw < 2) return message('assistant', '', { toolCalls: [callOf('echo', { text: 'die' })] })
     if (draw < 4) return message('assistant', '', { toolCalls: [callOf('echo', { text: 'hang' })] })

@@ -19,7 +19,7 @@ useEngine()
 type Count = { readonly count: tf.Tensor; readonly rows: Ragged<'int32'> }
 type Counting = Env<Count, unknown>
 
-/** What a step gives: the count, and an end at 3 of them. */
+/** A step returns the count, and ends the episode at 3. */
 const stepOf = (state: TensorDict<Count>): Entries => {
   const before = get(state, 'count')
   const count = tf.add(before, 1)

@@ -230,7 +230,7 @@ describe.each([
   })
 
   it.each(Object.entries(faults))('%s: reports what breaks it', async (name, laws) => {
-    tf.engine().startScope() // what a failing law leaves behind
+    tf.engine().startScope() // tensors that a failing law leaves
     const law = laws.find((each) => each.name === name)!
     await expect(async () => law.check()).rejects.toThrow('Property failed after 1 tests')
     tf.engine().endScope()

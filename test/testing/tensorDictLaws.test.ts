@@ -28,7 +28,7 @@ describe('the kit', () => {
   const lawNumbered = (number: number, samples: fc.Arbitrary<TensorDictRecipe>) =>
     tensorDictLaws(samples, { numRuns: 2 }).find((law) => law.number === number)!
 
-  /** What a law says when it fails: fast-check reports it as the cause. */
+  /** The message of a failing law, which fast-check reports as the cause. */
   const complaint = (law: { readonly check: () => void | Promise<void> }): string => {
     try {
       void law.check()

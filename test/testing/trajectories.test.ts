@@ -134,7 +134,7 @@ const collected = async () => {
   return (await rightOf(collector.collect(collector.start))).batch
 }
 
-/** What is wrong with the collected batch after a change. */
+/** The problems of the collected batch after a change. */
 const problemsAfter = async (change: (td: TensorDict) => TensorDict): Promise<readonly string[]> => {
   using batch = await collected()
   let problems: readonly string[] = []

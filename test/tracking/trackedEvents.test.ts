@@ -77,7 +77,7 @@ describe('trackedEvents', () => {
 
   it('tells completions as texts with the question, the answer and what they earned', () => {
     const sample = { query: 'What is 1 + 1?', tokens: ['<answer>', '2', '</answer>'], answer: '2', reward: 1 }
-    const event = { type: 'samples', step: 3, samples: [sample, sample] } as unknown as RunEvent // what the test looks at
+    const event = { type: 'samples', step: 3, samples: [sample, sample] } as unknown as RunEvent // the tested fields
     const text = 'What is 1 + 1?\n\n<answer>2</answer>\n\nanswer 2, reward 1'
     expect(trackedEvents(event, session)).toEqual([
       {

@@ -1,4 +1,4 @@
-/** What the types of TensorDicts, leaves and specs promise, checked by the compiler. */
+/** The types of TensorDicts, leaves and specs, checked by the compiler. */
 import * as tf from '@tensorflow/tfjs-core'
 import type * as E from 'fp-ts/lib/Either.js'
 import type { List } from 'immutable'

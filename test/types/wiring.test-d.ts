@@ -1,4 +1,4 @@
-/** What the types promise about pipelines: parts that do not fit do not compile. */
+/** Types of pipelines: parts that do not fit do not compile. */
 import type * as tf from '@tensorflow/tfjs-core'
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expectTypeOf, it } from 'vitest'

@@ -1,6 +1,6 @@
 /** Programs that must not compile, each beside one that must: what the compiler says of a wrong one, and where. */
 
-/** What the programs have in scope. */
+/** The names in scope of the programs. */
 export const PRELUDE = `
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'

@@ -104,7 +104,7 @@ const someRules = fc
     return { ...rules, ahead, maxFailureShare: 1 }
   })
 
-/** What holds after every event. */
+/** Checks the invariants after every event. */
 const check = ({ state, first, sampling, training, drawn, steps }: World): void => {
   const { rules, live, counts, version } = state
   const lost = Object.values(counts.dropped).reduce((sum, n) => sum + n, 0)

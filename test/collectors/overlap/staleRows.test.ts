@@ -14,7 +14,7 @@ const batchOf = (versions: readonly number[], each?: readonly (readonly number[]
       ...(each && { versions: { response: ragged('int32', each) } }),
     },
     [2],
-  ) as unknown as CollectedBatch<unknown> // what tokenLags reads of one
+  ) as unknown as CollectedBatch<unknown> // the entries that tokenLags reads
 
 describe('tokenLags', () => {
   it('are those of the stamps of tokens, or of their row', () => {

@@ -74,7 +74,7 @@ const shakyLog = (log: QueueLog, s: fc.Scheduler, roll: () => number): QueueLog 
   }
 }
 
-/** What is on the trainer's disk. */
+/** The files of the trainer. */
 interface Checkpoint {
   /** The groups that the weights have learned from, in order. */
   readonly weights: readonly number[]

@@ -33,7 +33,7 @@ interface Real {
   queue: Queue
 }
 
-/** What must be so, written down at each command. */
+/** The expected state, updated at each command. */
 interface Model {
   now: number
   version: number
@@ -46,7 +46,7 @@ interface Model {
   readonly accepted: Map<string, string>
   /** Tickets in the hands of the trainer. */
   readonly taken: Set<number>
-  /** How tasks ended: written once. */
+  /** The ends of tasks, each written once. */
   readonly ended: Map<number, string>
 }
 
@@ -61,7 +61,7 @@ const settingsOf = fc.record({
   order: fc.constantFrom('completion' as const, 'task' as const),
 }) satisfies fc.Arbitrary<GroupQueueSettings>
 
-/** What holds after every command. */
+/** Checks the invariants after every command. */
 const check = (model: Model, { queue }: Real): void => {
   const counted = ledger(queue)
   const { drawn, queued, leased, ready, training, trained, dropped } = counted

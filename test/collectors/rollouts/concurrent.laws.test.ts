@@ -1,4 +1,4 @@
-/** What holds for a collector of rollouts whatever is over first, fails, hangs or is called off. */
+/** Laws of concurrent collection under every order of ends, failures, hangs and cancellations. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Timers } from '../../../src/core/capabilities.js'

@@ -35,7 +35,7 @@ const FOLDER = 'tandem-note-'
 
 const KINDS = ['TCPSocketWrap', 'TCPServerWrap', 'PipeWrap', 'ProcessWrap']
 
-/** What a process holds that a forgotten call would keep. */
+/** Handles and memory that a forgotten call would keep. */
 interface Held {
   readonly folders: readonly string[]
   /** Sockets, pipes and processes, by kind. */
@@ -139,7 +139,7 @@ interface Setup {
   readonly tools: readonly Tool[]
   readonly places: Limiter
   readonly timers: Timers
-  /** What is said in the turn after so many results. */
+  /** The policy's reply after a number of results. */
   readonly turns: readonly string[]
 }
 

@@ -1,4 +1,4 @@
-/** What an updater promises, case by case, on scripted servers. */
+/** The contract of updaters, case by case, on scripted servers. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { engineUpdater } from '../../../src/collectors/updaters/engineUpdater.js'

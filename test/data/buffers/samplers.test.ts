@@ -1,4 +1,4 @@
-/** What samplers choose, beside TorchRL's numbers and by laws. */
+/** Choices of samplers, compared with TorchRL's numbers and by laws. */
 import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'

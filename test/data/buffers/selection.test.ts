@@ -1,4 +1,4 @@
-/** What is kept of a group, and which tasks come next. */
+/** Selection of group members and of the next tasks. */
 import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'

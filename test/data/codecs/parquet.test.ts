@@ -137,7 +137,7 @@ describe('a damaged file', () => {
   it('with bytes changed anywhere is a failure or gives rows: no exception, no hang, no endless memory', async () => {
     const before = process.memoryUsage().arrayBuffers
     const law = fc.asyncProperty(
-      fc.constantFrom(...FILES.filter((name) => name !== 'brotli')), // which takes ten times as long as all others
+      fc.constantFrom(...FILES.filter((name) => name !== 'brotli')), // it takes ten times as long as the others
       fc.array(
         fc.tuple(fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }), fc.integer({ min: 1, max: 255 })),
         { minLength: 1, maxLength: 3 },

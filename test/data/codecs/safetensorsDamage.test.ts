@@ -1,4 +1,4 @@
-/** What becomes of damaged files: an error or a correct read, never a crash, a hang or more memory than the file has. */
+/** Damaged files give an error or a correct read, within the memory that the file needs. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { decodeSafetensors, encodeSafetensors } from '../../../src/data/codecs/safetensors.js'

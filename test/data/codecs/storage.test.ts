@@ -6,7 +6,7 @@ import { decodeSafetensors, encodeSafetensors } from '../../../src/data/codecs/s
 import { allFinite, asInt32, numbersFrom, STORAGE_TYPES, type StoredArray } from '../../../src/data/codecs/storage.js'
 import { anyStoredArray, bitsOf } from '../../kit/storedArrays.js'
 
-/** What numbers are after they were written and read. */
+/** Numbers after a round trip through storage. */
 const through = (values: readonly number[], type: 'F16' | 'BF16'): Float32Array => {
   const bytes = encodeSafetensors(new Map([['x', { shape: [values.length], data: Float32Array.from(values), type }]]))
   return orThrow(decodeSafetensors(bytes)).arrays.get('x')!.data as Float32Array // of a 16-bit type

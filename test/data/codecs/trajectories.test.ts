@@ -222,7 +222,7 @@ describe('readTrajectories', () => {
 describe('an element', () => {
   it('keeps its type: a reward of -0 is not 0', () => {
     scope(() => {
-      const [back] = decoded(encodeTrajectories(small())) as readonly ReturnType<typeof small>[] // what was written
+      const [back] = decoded(encodeTrajectories(small())) as readonly ReturnType<typeof small>[] // the written value
       expect(Object.is(get(back!, 'next', 'reward').dataSync()[1], -0)).toBe(true)
       return []
     })

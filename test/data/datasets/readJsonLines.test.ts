@@ -99,7 +99,7 @@ describe('readJsonLines', () => {
     const { files, seen } = countingFiles()
     const source = await rightOf(fileBytes(file, files))
     expect((await readAll(source, { chunkBytes: 10 })).filter(E.isRight)).toHaveLength(2)
-    appendFileSync(file, `${row(3)}\n`) // what is added later is not part of the source
+    appendFileSync(file, `${row(3)}\n`) // rows added later are not part of the source
     expect((await readAll(source, { chunkBytes: 10 })).filter(E.isRight)).toHaveLength(2)
     truncateSync(file, row(1).length + 5)
     const read = await readAll(source, { chunkBytes: row(1).length + 1 })

@@ -1,4 +1,4 @@
-/** What holds of the first batch axis beside the laws of `tensorDictLaws`: order, empty axes, messages of refusals. */
+/** The first batch axis beside `tensorDictLaws`: order, empty axes, error messages. */
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'

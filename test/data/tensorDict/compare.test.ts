@@ -1,4 +1,4 @@
-/** How differences are told, and which numbers are close. */
+/** Reports of differences, and the tolerance for close numbers. */
 import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import { allClose, diff, equals, hash, type Tolerance } from '../../../src/data/tensorDict/compare.js'

@@ -1,4 +1,4 @@
-/** Which batch elements operations give, number by number, in every kind of leaf. */
+/** Batch elements that operations select, number by number, in every kind of leaf. */
 import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import { ellipsis, type IndexPart, index, mask, newAxis } from '../../../src/data/tensorDict/indexing.js'

@@ -1,4 +1,4 @@
-/** What is refused where batch axes, sizes and places are wrong, to the letter. */
+/** Exact error messages for wrong batch axes, sizes and indices. */
 import { describe, expect, it } from 'vitest'
 import { concat, stack } from '../../../src/data/tensorDict/joining.js'
 import { padToMultiple, unpadBatch } from '../../../src/data/tensorDict/padding.js'

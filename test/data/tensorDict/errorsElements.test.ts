@@ -1,4 +1,4 @@
-/** What is refused where elements of a batch axis are taken, repeated or split, to the letter. */
+/** Exact error messages of taking, repeating and splitting along a batch axis. */
 import { describe } from 'vitest'
 import { flip, narrow, repeat, repeatInterleave, roll, slice, take } from '../../../src/data/tensorDict/selecting.js'
 import { splitEvery, splitInto, splitSizes } from '../../../src/data/tensorDict/splitting.js'

@@ -1,4 +1,4 @@
-/** What is refused where batch elements are chosen by index or mask, to the letter. */
+/** Exact error messages of indexing and masking. */
 import * as tf from '@tensorflow/tfjs-core'
 import { describe } from 'vitest'
 import { ellipsis, index, mask, newAxis } from '../../../src/data/tensorDict/indexing.js'

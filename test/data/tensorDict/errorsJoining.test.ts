@@ -1,4 +1,4 @@
-/** What is refused where TensorDicts are joined, to the letter. */
+/** Exact error messages of joining TensorDicts. */
 import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import { concat, setAt, stack, where } from '../../../src/data/tensorDict/joining.js'

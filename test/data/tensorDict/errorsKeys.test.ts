@@ -1,4 +1,4 @@
-/** What is refused where keys are changed, to the letter. */
+/** Exact error messages of changing keys. */
 import { describe } from 'vitest'
 import { exclude, modify, partitionKeys, rename, select, set } from '../../../src/data/tensorDict/edit.js'
 import { flattenKeys, unflattenKeys } from '../../../src/data/tensorDict/flatKeys.js'

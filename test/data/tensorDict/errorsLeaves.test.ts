@@ -1,4 +1,4 @@
-/** What is refused where leaves are replaced, and where batch shapes are chosen, to the letter. */
+/** Exact error messages of replacing leaves and of batch shapes. */
 import * as tf from '@tensorflow/tfjs-core'
 import { none, some } from 'fp-ts/lib/Option.js'
 import { describe } from 'vitest'

@@ -1,4 +1,4 @@
-/** What is refused where a TensorDict is made or read, to the letter. */
+/** Exact error messages of making and reading a TensorDict. */
 import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import { modify, partitionKeys, remove, rename, select, set } from '../../../src/data/tensorDict/edit.js'

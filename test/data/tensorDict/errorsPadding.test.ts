@@ -1,4 +1,4 @@
-/** What is refused where TensorDicts are padded and reduced, to the letter. */
+/** Exact error messages of padding and reducing TensorDicts. */
 import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import { data, type Leaf, meta, ragged } from '../../../src/data/tensorDict/leaf.js'

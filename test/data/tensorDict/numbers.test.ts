@@ -1,4 +1,4 @@
-/** What reductions and arithmetic give, number by number. */
+/** Results of reductions and arithmetic, number by number. */
 import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import { add, cast, div, lift, mul, sub } from '../../../src/data/tensorDict/arithmetic.js'

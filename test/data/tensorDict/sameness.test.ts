@@ -1,4 +1,4 @@
-/** What comes back as the very object, what is shared, and in which order keys are. */
+/** Identity and sharing of results, and the order of their keys. */
 import * as tf from '@tensorflow/tfjs-core'
 import { none, some } from 'fp-ts/lib/Option.js'
 import { describe, expect, it } from 'vitest'

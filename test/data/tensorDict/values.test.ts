@@ -1,4 +1,4 @@
-/** Which plain values are equal, and their hashes. */
+/** Equality and hashes of plain values. */
 import { Map as ImmutableMap, List } from 'immutable'
 import { describe, expect, it } from 'vitest'
 import { equalValues, hashNumbers, hashValue, mix, sameNumbers } from '../../../src/data/tensorDict/values.js'

@@ -111,7 +111,7 @@ const cases: fc.Arbitrary<Case> = fc.oneof(
   ),
 )
 
-/** What onnxruntime makes of an operation. */
+/** The nodes that onnxruntime keeps of an operation. */
 const computed = ({ name, inputs, output, attributes }: Case): Value['data'] => {
   const [value] = makeOperation(name, inputs, [output], { attributes, trace: 0 }).outputs
   backend().runtime.compute([value!])

@@ -60,7 +60,7 @@ describe('measuring', () => {
     const product = profile.kernels.find(({ name }) => name === 'BatchMatMul')
     expect(product).toMatchObject({ outputShapes: [[2, 4]], bytesAdded: 32 })
     expect(profile.newBytes).toBe(tf.memory().numBytes - before)
-    tf.dispose(profile.result as tf.Tensor) // what the function returned
+    tf.dispose(profile.result as tf.Tensor) // the function's result
   })
 })
 

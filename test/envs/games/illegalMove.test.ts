@@ -1,4 +1,4 @@
-/** What follows an illegal move. */
+/** Consequences of illegal moves. */
 import { describe, expect, it } from 'vitest'
 import { child, keyFromSeed } from '../../../src/core/key.js'
 import {

@@ -22,7 +22,7 @@ const failureOf = <T>(result: E.Either<MLGymFailure, T>): MLGymFailure => requir
 const STAND_IN = { command: process.execPath, args: ['test/kit/mlgymStandIn.mjs'] }
 const request = { task: 'prisonersDilemma', maxSteps: 5, seed: 9 }
 
-/** Whether a process still runs. */
+/** Returns true while a process runs. */
 const isAlive = (pid: number): boolean => {
   try {
     process.kill(pid, 0)

@@ -17,7 +17,7 @@ const absent = !existsSync(folder)
 const tasksOf = (source: TaskSource): readonly Task[] =>
   Array.from({ length: source.size as number }, (_, i) => orThrow(source.at(i))) // read from a file: it has a size
 
-/** What a reply with the final answer of one task is worth for another. */
+/** The reward that a reply with the final answer of one task earns for another. */
 const worth = (of: Task, given: Task): number => {
   const reply = `<think>So.</think><answer>${given.answer.split('#### ')[1]}</answer>`
   return gsm8kAnswerReward().score({ task: of, history: History([message('assistant', reply)]) }).reward

@@ -43,7 +43,7 @@ const said = (reply: string): Answered => ({
 
 const context = () => ({ key: keyFromSeed(1), signal: new AbortController().signal })
 
-/** What stands between the tags of the answer. */
+/** The text between the tags of the answer. */
 const answerIn = (history: History): string =>
   /<answer (\w+)>\n([\s\S]*)\n<\/answer \1>/.exec(textOf(history.messages.last()!))?.[2] ?? ''
 

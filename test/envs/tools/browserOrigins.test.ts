@@ -1,4 +1,4 @@
-/** Where a browser may go. */
+/** Origins that a browser may open. */
 
 import * as fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'

@@ -29,7 +29,7 @@ const call = async (
   return rightOf(tool.call({ [argument]: code }, { state, key: keyFromSeed(0), signal }))
 }
 
-/** What the calls of a conversation say, and what is remembered after them. */
+/** The results of a conversation's calls, and the state after them. */
 const conversation = async (tool: CellTool, cells: readonly string[], from: unknown = tool.initial) => {
   const said: string[] = []
   let state = from

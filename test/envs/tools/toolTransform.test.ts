@@ -55,7 +55,7 @@ type State =
 const reset = (env: Env) =>
   answered(env.reset(asking(...Array.from({ length: env.batchSize }, (_, i) => `Q${i}`)), key))
 
-/** What the environment has said since the policy's last message. */
+/** The messages of the environment after the policy's last one. */
 const said = (state: State, i = 0): readonly string[] =>
   get(state, 'history', 'prompt')
     .items.get(i)!

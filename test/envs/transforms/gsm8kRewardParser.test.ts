@@ -91,7 +91,7 @@ const views = (texts: readonly string[]): TensorDict =>
     [texts.length],
   )
 
-/** What one step adds to a state with answers. */
+/** The entries that one step adds to a state with answers. */
 const scored = async (options: GSM8KRewardParserOptions, next: TensorDict, texts: readonly string[]) => {
   const context = { previous: next, action: views(texts) }
   const parser = GSM8KRewardParser(options)

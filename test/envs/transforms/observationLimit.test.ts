@@ -21,7 +21,7 @@ const texts = fc.string({ unit: 'grapheme', maxLength: 30 })
 const asked = History([message('user', 'Go')])
 const said = appendMessage(asked, message('assistant', 'an answer of the policy that is longer than all limits here'))
 
-/** Whether no character is cut in two. */
+/** Returns true if no character is cut in two. */
 const isWhole = (text: string): boolean => !/\p{Surrogate}/u.test(text)
 
 const samples = texts.map((text) => ({
@@ -34,7 +34,7 @@ const samples = texts.map((text) => ({
   next: () => stateOf(appendMessage(said, message('tool', text))),
 }))
 
-/** What a limit leaves of a tool's text. */
+/** The part of a tool's text within a limit. */
 const heard = async (limit: ReturnType<typeof observationLimit>, text: string): Promise<string> => {
   const next = stateOf(appendMessage(said, message('tool', text)))
   const [added] = await answered(limit.step(next, { previous: stateOf(asked), action: replies('x') }, null))

@@ -35,7 +35,7 @@ useEngine()
 const key = keyFromSeed(3)
 const chatML = TemplateTransform({ template, endOfTurn: END_OF_TURN })
 
-/** What a policy writes: with the end-of-turn marker, without it, with a part of it. */
+/** Replies with the end-of-turn marker, without it, and with a part of it. */
 const written = fc.tuple(fc.string({ maxLength: 12 }), fc.constantFrom('', END_OF_TURN, '<|im_')).map(([a, b]) => a + b)
 const exchanges = fc.array(fc.tuple(fc.string({ maxLength: 12 }), written), { minLength: 1, maxLength: 3 })
 

@@ -11,7 +11,7 @@ interface Attempt {
   readonly title: string
   /** Python. It prints ESCAPED if it can do what it must not. */
   readonly code: string
-  /** What the policy is told. */
+  /** The message to the policy. */
   readonly told: RegExp
   /** Milliseconds, for programs that never end by themselves. */
   readonly wallMs?: number

@@ -44,7 +44,7 @@ const connected = async <T>(
   }
 }
 
-/** What one reader does. */
+/** The actions of one reader. */
 interface Plan {
   readonly n: number
   readonly maxTokens: number

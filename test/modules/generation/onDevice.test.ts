@@ -44,7 +44,7 @@ const array = (...numbers: readonly number[]): PlainArray => ({
   data: Float32Array.from(numbers),
 })
 
-/** How everything of an engine ends whose thread is gone. */
+/** Ends of all requests of an engine whose thread died. */
 const expectGone = async (engine: LLMEngine, reason: RegExp): Promise<void> => {
   const closed = { _tag: 'Failed', failure: { kind: 'closed', reason: expect.stringMatching(reason) } }
   expect(await eventsOf(engine.generate(endless('late')))).toMatchObject([closed])
@@ -111,7 +111,7 @@ describe('an engine on a thread', () => {
   })
 
   it('refuses a request that cannot be sent, as a failure of the stream', async () => {
-    const request = { ...endless('odd'), prompt: (() => 1) as never } // what no typed program does
+    const request = { ...endless('odd'), prompt: (() => 1) as never } // only untyped programs do this
     expect(await eventsOf(engine.generate(request))).toMatchObject([{ _tag: 'Failed', failure: { kind: 'invalid' } }])
   })
 })

@@ -1,4 +1,4 @@
-/** Which projections an adapter changes, by how much, and which settings are refused. */
+/** Projections that an adapter changes, its scale, and refused settings. */
 import { describe, expect, it } from 'vitest'
 import { keyFromSeed } from '../../../src/core/key.js'
 import { initialLora } from '../../../src/modules/lora/adapter.js'

@@ -1,4 +1,4 @@
-/** What every policy does, asked of `tandem serve` over real sockets. */
+/** The policy suite on `tandem serve` over real sockets. */
 import { afterAll, beforeAll } from 'vitest'
 import { keyFromSeed } from '../../../src/core/key.js'
 import { EMBEDDED_MODEL } from '../../../src/live/embeddedModel.js'

@@ -54,7 +54,7 @@ const isSampling = (path: string): boolean => /generate|completions/.test(path)
 
 const eachChoice = (change: (choice: Record<string, unknown>) => object): Fault =>
   rewriteJson((json) => {
-    const body = json as { readonly choices: readonly Record<string, unknown>[] } // what the server answers
+    const body = json as { readonly choices: readonly Record<string, unknown>[] } // the server's response
     return { ...body, choices: body.choices.map((choice) => ({ ...choice, ...change(choice) })) }
   })
 

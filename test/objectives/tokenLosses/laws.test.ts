@@ -1,4 +1,4 @@
-/** What all policy losses have in common, and what each is at the policy that sampled. Gradients by finite differences: `oracle.test.ts`. */
+/** Laws of all policy losses, and their values at ratio 1. `oracle.test.ts` checks gradients. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {

@@ -33,7 +33,7 @@ interface Golden {
 
 const golden = JSON.parse(readFileSync('test/golden/optimizers.json', 'utf8')) as Golden // made by generate/optimizers.py
 
-/** What every optimizer's state is. */
+/** The state of every optimizer. */
 type StateTree = Readonly<Record<string, NamedTensors | tf.Tensor>>
 
 const MAKERS = { sgd, adafactor, lion, muon } as unknown as Readonly<

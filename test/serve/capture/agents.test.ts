@@ -145,7 +145,7 @@ const runResponses = async (client: OpenAI, way: 'whole' | 'streamed' | 'stored'
       ...{ type: 'function_call_output' as const, call_id, output: 'rain in Oslo' },
     }))
     if (way === 'stored') previous = answer.id
-    input = way === 'stored' ? results : [...input, ...(answer.output as Input), ...results] // what the API gives, it takes
+    input = way === 'stored' ? results : [...input, ...(answer.output as Input), ...results] // the API accepts its own output
   }
 }
 

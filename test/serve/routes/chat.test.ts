@@ -61,7 +61,7 @@ describe('a chat completion', () => {
     expect(promptOf(engine)).toMatch(/assistant\nthe cat$/)
     expect(messageOf(json)).toMatchObject({ role: 'assistant', content: 'the cat mat' })
     const streamed = await post(served(engine), PATH, { ...body, stream: true })
-    const deltas = framesOf(streamed.text).map((frame) => choicesOf(frame)[0]!.delta as { content?: string }) // what chunks have
+    const deltas = framesOf(streamed.text).map((frame) => choicesOf(frame)[0]!.delta as { content?: string }) // the form of chunks
     expect(deltas.map(({ content }) => content ?? '').join('')).toBe('the cat mat')
   })
 
@@ -192,7 +192,7 @@ describe('calls of tools', () => {
   }
 
   const toolDeltas = (frame: Json): readonly ToolDeltaJson[] =>
-    choicesOf(frame).flatMap(({ delta }) => (delta as { tool_calls?: readonly ToolDeltaJson[] }).tool_calls ?? []) // what chunks have
+    choicesOf(frame).flatMap(({ delta }) => (delta as { tool_calls?: readonly ToolDeltaJson[] }).tool_calls ?? []) // the form of chunks
 
   it('are streamed as they are written: the name first, then pieces of the arguments', async () => {
     const app = served(saying(CALL), withTools)
@@ -208,7 +208,7 @@ describe('calls of tools', () => {
     expect(deltas.length).toBeGreaterThan(3)
     expect(deltas.slice(1).every(({ id }) => id === undefined)).toBe(true)
     expect(deltas.map((delta) => delta.function.arguments).join('')).toBe('{"city": "Oslo"}')
-    const content = frames.map((frame) => (choicesOf(frame)[0]!.delta as { content?: string }).content ?? '').join('') // what chunks have
+    const content = frames.map((frame) => (choicesOf(frame)[0]!.delta as { content?: string }).content ?? '').join('') // the form of chunks
     expect(content).toBe('Look:')
     expect(choicesOf(frames.at(-1))[0]).toMatchObject({ finish_reason: 'tool_calls' })
   })
@@ -269,7 +269,7 @@ describe('a stream of a chat', () => {
         .slice(2, -1)
         .flatMap(choicesOf)
         .filter(({ index }) => index === whole.index)
-      const contents = mine.map(({ delta }) => (delta as { content?: string }).content ?? '') // what chunks have
+      const contents = mine.map(({ delta }) => (delta as { content?: string }).content ?? '') // the form of chunks
       expect(contents.join('')).toBe((whole.message as Json).content)
       expect(mine.flatMap((part) => part.token_ids)).toEqual(whole.token_ids)
       expect({

@@ -8,7 +8,7 @@ import type { TensorDictRecipe } from '../../../src/testing/arbitraries.js'
 import { type NumberedLaw, numbered, require } from '../../../src/testing/law.js'
 import { anyDraw, type Draw, drawing } from './drawing.js'
 
-/** How often each law is tried. */
+/** The number of runs of each law. */
 export interface TensorDictLawOptions {
   /** Draws for each law; 40 by default. */
   readonly numRuns?: number

@@ -15,7 +15,7 @@ interface Drawn {
   /** Of a leaf or node of `td`, or new in one of its nodes. */
   readonly path: Path
   readonly other: Path
-  /** What fits anywhere. */
+  /** A value that fits anywhere. */
   readonly values: readonly [Entry, Entry]
 }
 

@@ -62,7 +62,7 @@ const attempt = (call: () => unknown): void => {
   }
 }
 
-/** What can be seen of a TensorDict from outside, but not the tensors' values. */
+/** The observable structure of a TensorDict, without the values of tensors. */
 const snapshot = (td: TensorDict): string =>
   JSON.stringify([
     td.batchShape,

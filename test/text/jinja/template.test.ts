@@ -1,4 +1,4 @@
-/** What golden files do not show: refusals, limits, and what a template cannot do. */
+/** Templates beyond the golden files: errors, limits, and unsupported features. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { strftime } from '../../../src/text/jinja/strftime.js'

@@ -33,7 +33,7 @@ const readingOf = (parse: CallParser, text: string): Reading & { readonly malfor
 
 const BAD = 'TorchRL calls the tool with what it was not asked with; the policy is told that the call is malformed'
 
-/** Where we differ on purpose. */
+/** Intended differences. */
 const DIFFERENCES: Readonly<Record<string, Reading & { readonly malformed: number; readonly reason: string }>> = {
   'bad body': { reason: BAD, text: '', calls: [], malformed: 1 },
   'a list': { reason: BAD, text: '', calls: [], malformed: 1 },

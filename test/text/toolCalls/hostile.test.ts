@@ -32,7 +32,7 @@ const OPENERS = [
 ]
 
 const N = 3_000
-/** What comes after an opener, without an end. */
+/** Text after an opener that has no end. */
 const FLOODS = [
   '{',
   '[',

@@ -37,7 +37,7 @@ const valuesOf = (calls: Answer['calls']): readonly unknown[] =>
 const CUT =
   'a stream has told the name when the text breaks off: the call stays, and is malformed; vLLM drops it in whole answers'
 
-/** Where we differ on purpose: why, and what we read. */
+/** Intended differences: the reason, and our result. */
 const DIFFERENCES: Readonly<
   Record<string, { readonly reason: string; readonly text: string; readonly calls: readonly unknown[] }>
 > = {

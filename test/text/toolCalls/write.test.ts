@@ -9,7 +9,7 @@ import { type ReadText, readToolCalls, toolCallReader } from '../../../src/text/
 import { writeToolCalls } from '../../../src/text/toolCalls/write.js'
 import { cut, joinedDeltas } from '../../kit/toolCalls.js'
 
-/** What strings in arguments may imitate. */
+/** Markers that strings in arguments may imitate. */
 const TAGS = [
   ...[
     '<tool_call>',

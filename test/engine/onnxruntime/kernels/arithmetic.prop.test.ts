@@ -13,7 +13,7 @@ const equalZeros = { within: { absolute: 0, relative: 0 } } // -0 may come back 
 const close = { within: { absolute: 1e-6, relative: 1e-5 } }
 const fine = { within: { absolute: 1e-30, relative: 1e-6 } } // digits near zero are what these kernels are for
 
-/** What no sum rounds. */
+/** Numbers whose sums are exact. */
 const edges: Elements = {
   dtype: 'float32',
   element: fc.constantFrom(0, -0, 1, -1, 2.5, -2.5, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, Number.NaN),

@@ -30,7 +30,7 @@ const windows = ({ size, kernel, strides, pad, rounding, batch, channels }: Wind
 
 const any = fc.oneof(windowCases(2, 'numbers'), windowCases(3, 'numbers'))
 
-/** What ONNX makes of a size, borders, a kernel and strides: as many windows as fit. */
+/** The number of windows of ONNX for a size, padding, a kernel and strides. */
 const countOf = (made: Windows, axis: number): number => {
   const all = borders(made)
   const padded = made.size[axis]! + all[axis]! + all[axis + made.size.length]!

@@ -1,4 +1,4 @@
-/** What a policy might write to hang a check. A megabyte of it is read in test/learning/ifEvalHostile.test.ts. */
+/** Hostile replies that could hang a check. test/learning/ifEvalHostile.test.ts reads a megabyte. */
 import { describe, expect, it } from 'vitest'
 import type { InstructionId } from '../../../../src/data/datasets/ifEvalInstructions.js'
 import { ifEvalReward } from '../../../../src/envs/rewards/ifEval/ifEvalReward.js'

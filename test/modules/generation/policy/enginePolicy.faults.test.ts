@@ -14,7 +14,7 @@ import { tokenPrompt } from '../../../kit/small.js'
 const key = keyFromSeed(1)
 const sampling = { maxTokens: 3 }
 
-/** How a policy answers whose engine answers so. */
+/** The policy's result for a response of its engine. */
 const failureFor = (events: readonly (GenerationEvent | Error)[]) =>
   leftOf(enginePolicy({ engine: eventEngine(() => events), sampling }).act(tokenPrompt([[1]]), key))
 

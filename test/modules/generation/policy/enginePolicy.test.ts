@@ -32,7 +32,7 @@ const key = keyFromSeed(3)
 let engine: LocalLLMEngine
 let policy: EnginePolicy
 let oracle: TransformersPolicy
-/** What the engine was asked for. */
+/** The requests to the engine. */
 const seen: GenerationRequest[] = []
 
 /** The engine, told to be one that tells fewer log-probabilities. */

@@ -9,7 +9,7 @@ import { answeredBy, eventsOf, failureIn, requestOf, type WireReply } from '../.
 
 const json = (value: unknown, status = 200): WireReply => ({ status, text: JSON.stringify(value) })
 
-/** What a server of 0.32 answers when a client connects. */
+/** Responses of a server of 0.32 when a client connects. */
 const greeting = (path: string): WireReply => {
   if (path === '/v1/models') return json({ data: [{ id: 'm', max_model_len: 32 }] })
   if (path === '/version') return json({ version: '0.32.0' })

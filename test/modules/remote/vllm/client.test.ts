@@ -258,7 +258,7 @@ describe('weights', () => {
   it('of an adapter lie in a folder of its own until it is unloaded', async () => {
     const { client, transport, ask } = clientOf(saying('x'))
     orThrow(await client.loadAdapter('policy-v1', ADAPTER)())
-    const { lora_path: path } = transport.seen.at(-1)!.json as { lora_path: string } // what was just sent
+    const { lora_path: path } = transport.seen.at(-1)!.json as { lora_path: string } // the bytes just sent
     expect((await readdir(path)).sort()).toEqual(['adapter_config.json', 'adapter_model.safetensors'])
     expect(orThrow(await client.state()).adapters).toEqual(['policy-v1'])
     client.serve({ version: 3, adapter: 'policy-v1', cacheSalt: '' })
