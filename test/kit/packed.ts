@@ -67,13 +67,13 @@ export const MANAGERS = {
   npm: {
     add: (packages) => ['npm', 'install', '--no-audit', '--no-fund', '--loglevel=error', ...packages],
     node: [process.execPath],
-    exec: ['npx', '--no'],
+    exec: ['npx', '--no', '--'],
     files: {},
   },
   pnpm: {
     add: (packages) => ['npx', '--yes', 'pnpm@9', 'add', '--store-dir', '.store', ...packages],
     node: [process.execPath],
-    exec: ['npx', '--no'],
+    exec: ['npx', '--no', '--'],
     files: {},
   },
   yarn: {

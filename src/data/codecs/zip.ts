@@ -141,7 +141,7 @@ export const readZipEntry = (source: ByteSource, entry: ZipEntry): TE.TaskEither
       const view = viewOf(header)
       const from = start + LOCAL_BYTES + view.getUint16(26, true) + view.getUint16(28, true)
       if (view.getUint32(0, true) !== LOCAL || from + packedBytes > source.size)
-        return TE.left(damaged('it does not start where the directory says'))
+        return TE.left(damaged('it does not start at the offset in the directory'))
       return source.read(from, from + packedBytes)
     }),
     TE.bindTo('packed'),

@@ -43,7 +43,7 @@ const agreement = (tokenizer: TextTokenizer): Transform<null, Both, unknown> => 
       const said = tokenizer.decode(raggedRow(ids, i), 'keep')
       const at = parting(said, text)
       if (at === undefined) continue
-      const reason = `conversation ${i}: the tokens say ${shown(said, at)} where the text says ${shown(text, at)}, from letter ${at} on`
+      const reason = `conversation ${i}: the tokens decode to ${shown(said, at)} and the text has ${shown(text, at)}, from letter ${at} on`
       return TE.left(envFailure(NAME, reason))
     }
     return TE.right([TensorDict({}, td.batchShape), null])

@@ -111,7 +111,7 @@ const datumProblem = (
   const isToken = (id: number): boolean => Number.isInteger(id) && id >= 0 && id < limits.vocabularySize
   for (const ids of [tokens, inputs.target_tokens!.data]) {
     const wrong = Array.prototype.find.call(ids, (id: number) => !isToken(id)) as number | undefined // of an array of numbers
-    if (wrong !== undefined) return `token ${wrong} is none of the ${limits.vocabularySize} of the model`
+    if (wrong !== undefined) return `token ${wrong} is not in the model's vocabulary of ${limits.vocabularySize} tokens`
   }
   return undefined
 }

@@ -164,7 +164,7 @@ const sampleProblem = (desk: Desk, { host }: SamplerEntry, body: Bodies['asample
   if (ids.length >= config.maxPositions)
     return `prompt has ${ids.length} tokens, and the model reads ${config.maxPositions}`
   const wrong = ids.find((id) => id >= config.vocabularySize)
-  if (wrong !== undefined) return `token ${wrong} is none of the ${config.vocabularySize} of the model`
+  if (wrong !== undefined) return `token ${wrong} is not in the model's vocabulary of ${config.vocabularySize} tokens`
   const lastN = body.prompt_logprobs_last_n ?? null
   if (lastN !== null && !(body.prompt_logprobs && lastN < ids.length))
     return 'prompt_logprobs_last_n needs prompt_logprobs, and is below the length of the prompt'

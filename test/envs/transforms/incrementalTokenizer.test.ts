@@ -83,7 +83,7 @@ describe('IncrementalTokenizer', () => {
     )
     const { reason } = await refused(env.reset(asking('How many?'), key))
     expect(reason).toBe(
-      'conversation 0: the tokens say "how many?<|im_end|>\\n" where the text says "How many?<|im_end|>\\n", from letter 17 on',
+      'conversation 0: the tokens decode to "how many?<|im_end|>\\n" and the text has "How many?<|im_end|>\\n", from letter 17 on',
     )
   })
 

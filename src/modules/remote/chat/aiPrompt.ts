@@ -59,7 +59,7 @@ const ROLES: readonly string[] = ['system', 'user', 'assistant', 'tool']
 const problemsOf = ({ role, content, toolCalls, toolCallId, name }: Message, i: number): readonly string[] => {
   const isText = content.every(({ type }) => type === 'text')
   return [
-    ...(ROLES.includes(role) ? [] : [`${i}: the role '${role}' is none of ${ROLES.join(', ')}`]),
+    ...(ROLES.includes(role) ? [] : [`${i}: unknown role '${role}': expected one of ${ROLES.join(', ')}`]),
     ...((role === 'system' || role === 'tool') && !isText
       ? [`${i}: a message of the role '${role}' is text alone`]
       : []),
@@ -70,7 +70,7 @@ const problemsOf = ({ role, content, toolCalls, toolCallId, name }: Message, i: 
     ...toolCalls.filter(({ id }) => id === undefined).map(({ name: tool }) => `${i}: the call of '${tool}' has no id`),
     ...content.flatMap((part) =>
       part.type !== 'text' && 'url' in part.source && !URL.canParse(part.source.url)
-        ? [`${i}: an address that is none`]
+        ? [`${i}: an invalid address`]
         : [],
     ),
     ...(content.some((part) => part.type === 'file' && 'url' in part.source)
@@ -89,7 +89,7 @@ export const aiPrompt = (history: History): E.Either<FormatFailure, readonly AIM
   const last = lastMessage(history)
   const problems = [
     ...(last === undefined ? ['the conversation has no message to answer'] : []),
-    ...(last?.isComplete === false ? ['the last message is unfinished, and a prompt has no way to go on with it'] : []),
+    ...(last?.isComplete === false ? ['the last message is unfinished, and a prompt cannot continue a message'] : []),
     ...messages.flatMap(problemsOf),
     ...toolCallProblems(history),
   ]

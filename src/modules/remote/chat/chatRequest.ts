@@ -25,7 +25,7 @@ export const promptMessages = (history: History): E.Either<FormatFailure, readon
     E.left({ _tag: 'FormatFailure', format: 'OpenAI chat', reason })
   const last = lastMessage(history)
   if (last === undefined) return refuse('the conversation has no message to answer')
-  if (!last.isComplete) return refuse('the last message is unfinished, and the chat format has no way to go on with it')
+  if (!last.isComplete) return refuse('the last message is unfinished, and the chat format cannot continue a message')
   return historyToOpenAi({ ...history, messages: history.messages.map((each) => ({ ...each, isComplete: true })) })
 }
 
