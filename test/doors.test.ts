@@ -72,7 +72,7 @@ describe('doors', () => {
     expect([...shared].map(([, door]) => door).sort()).toEqual(doors.sort())
   })
 
-  it('begin with a paragraph that says for whom they are', () => {
+  it('begin with a paragraph that names their audience', () => {
     for (const file of DOORS.values()) {
       const [comment = ''] = /^\/\*\*[\s\S]*?\*\//.exec(readFileSync(file, 'utf8')) ?? []
       expect(comment, file).toMatch(/\bfor (those|everybody)\b/i)

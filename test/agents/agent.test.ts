@@ -175,7 +175,7 @@ describe('a run', () => {
     expect((await answers(6)).rewards).toEqual(one.rewards)
   })
 
-  it('marks a chain that fails, and goes on with the others', async () => {
+  it('marks a failed chain, and continues with the others', async () => {
     const flaky = tool({
       name: 'calculator',
       description: 'Fails once.',

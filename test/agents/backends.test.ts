@@ -30,7 +30,7 @@ const key = keyFromSeed(3)
 
 const LONG = { maxModelLength: 2048 }
 
-/** The three backends over an engine that says the same each time. */
+/** The three backends over an engine with a fixed text. */
 const configs = async (says: string): Promise<Readonly<Record<string, BackendConfig>>> => {
   const { url } = await listen(served(saying(says, LONG)))
   return {
@@ -92,7 +92,7 @@ describe.each(['async_vllm', 'client', 'async_verl'])('the backend %s', async (n
     expect(E.isRight(await backend.generateAsync(asked, { key })())).toBe(true)
   })
 
-  it('fails for a cancelled request, and goes on', async () => {
+  it('fails for a cancelled request, and continues', async () => {
     const result = await backend.generate([asked], { signal: AbortSignal.abort() })()
     expect(result).toMatchObject({ _tag: 'Left', left: { _tag: 'PolicyFailure', kind: 'cancelled' } })
     expect(E.isRight(await backend.generateAsync(asked)())).toBe(true)
@@ -127,7 +127,7 @@ describe.each(['async_vllm', 'client', 'async_verl'])('an agent on %s', async (n
 })
 
 describe('a server that fails', () => {
-  it('marks the chains, and tells why', async () => {
+  it('marks the chains, with the reason', async () => {
     const engine = scripted({ fails: () => ({ _tag: 'GenerationFailure', kind: 'internal', reason: 'no memory' }) })
     const { url } = await listen(served(engine))
     const agent = ReactAgent({ ...model, tools: [calculator()], backendConfig: AsyncVLLMConfig({}, { url, text }) })

@@ -266,7 +266,7 @@ describe('a tournament', () => {
     }
   })
 
-  it('goes on after a kill in the middle of a line, and refuses a log that is damaged', async () => {
+  it('resumes after a kill in the middle of a line, and refuses a damaged log', async () => {
     const at = join(folder, 'torn')
     const whole = await rightOf(
       runTournament({ plans: plansOf(), illegalMove: rule, log: await rightOf(openTournamentLog(at, liveFiles)) }),

@@ -7,7 +7,7 @@ import { rightOf } from '../kit/results.js'
 
 const mix = { shortest: 2, longest: 12, seed: 3, vocabulary: 50 }
 
-/** An engine that says how many requests it had at most. */
+/** An engine that records its largest number of concurrent requests. */
 const counted = (engine: LLMEngine) => {
   let [now, most] = [0, 0]
   const generate: LLMEngine['generate'] = async function* (request, options) {

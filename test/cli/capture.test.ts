@@ -84,7 +84,7 @@ describe('tandem capture', () => {
     expect(readFileSync(out, 'utf8')).toContain('"status":"aborted"')
   })
 
-  it('names a server that does not answer, and an address that is none', async () => {
+  it('names a server that does not answer, and an invalid address', async () => {
     const [dead, none, other] = await Promise.all([
       capture(['--upstream', 'http://127.0.0.1:9', '--upstream-key', 'sk-secret']),
       capture(['--upstream', 'not an address']),

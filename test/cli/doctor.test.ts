@@ -32,7 +32,7 @@ const WRONG = `${fakeBackend('wasm')}
 `
 
 describe('tandem doctor', () => {
-  it('--json tells of every package whether it works, and survives one that ends its process', async () => {
+  it('--json reports for each package whether it works, and survives one that ends its process', async () => {
     const packages = { '@tensorflow/tfjs-node': 'process.abort()', '@tensorflow/tfjs-backend-wasm': WRONG }
     const result = await doctor(packages, '--json', '--threads', '1')
     const { backends, works, node, cores, memory } = reportOf(result)

@@ -46,7 +46,7 @@ describe('tandem eval', () => {
     expect(parseJsonLines(stdout).at(-1)).toMatchObject({ tasks: 5, scores: summary.evaluated[0]!.after })
   })
 
-  it('evaluates the rows of a file, and says it in one line', async () => {
+  it('evaluates the rows of a file, and prints one line', async () => {
     const { stdout } = await tandemOk(evaluate('--eval-dataset', 'rows.jsonl'), { cwd })
     expect(stdout).toMatch(/^held out, 5 tasks: accuracy [\d.]+ %, .*\n$/)
   })

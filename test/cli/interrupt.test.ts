@@ -65,7 +65,7 @@ let polite: Story
 let killed: Story
 let steps = 0
 
-/** Stops a run in each way, and goes on with both to the same step as a third that is never stopped. */
+/** Stops a run in each way, and resumes both to the same step as an uninterrupted third. */
 beforeAll(async () => {
   await writeAnsweringModel(path('model'))
   const stopped = await Promise.all([stop('polite', 'SIGINT', 2), stop('killed', 'SIGKILL', 5)])
@@ -78,7 +78,7 @@ beforeAll(async () => {
 })
 
 describe('Ctrl-C', () => {
-  it('finishes the step, saves, says how to go on and exits with 0', () => {
+  it('finishes the step, saves, prints how to resume and exits with 0', () => {
     const { stopped, done } = polite
     expect(stopped).toMatchObject({ code: 0, signal: null })
     const events = parseJsonLines(stopped.stdout)
@@ -91,7 +91,7 @@ describe('Ctrl-C', () => {
     expect(stopped.stderr).toContain(`resume with: tandem train --resume ${path('polite')}`)
   })
 
-  it('goes on after its last step to the same end, and then calls the run finished', () => {
+  it('resumes after its last step to the same end, and then reports the run as finished', () => {
     expect(parseJsonLines(polite.resumed.stdout)[0]).toMatchObject({ type: 'start', firstStep: polite.done + 1 })
     expect(remains('polite')).toEqual(remains('whole'))
     const summary: unknown = JSON.parse(readFileSync(path('polite/summary.json'), 'utf8'))

@@ -135,7 +135,7 @@ describe('openTracking', () => {
     await Promise.all([boards.close(), wandb.close()])
   })
 
-  it('passes on what a run throws, and says that it failed', async () => {
+  it('rethrows the error of a run, and reports its failure', async () => {
     const { error } = await follow({ mlflow: server.url }, [...EVENTS.slice(0, 2), new Error('no memory')])
     expect(error).toMatchObject({ message: 'no memory' })
     expect(server.runs.at(-1)!.states).toEqual(['RUNNING', 'FAILED'])

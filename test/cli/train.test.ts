@@ -21,7 +21,7 @@ beforeAll(async () => {
 
 const train = (...args: readonly string[]): readonly string[] => ['train', '--model', 'model', ...SMALL_FLAGS, ...args]
 
-/** Says no, in one line on stderr and with code 1. */
+/** Fails with one line on stderr and code 1. */
 const expectRefusal = async (args: readonly string[]): Promise<string> => {
   const { code, stdout, stderr } = await tandem(args, { cwd })
   expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
@@ -57,7 +57,7 @@ describe('tandem train', () => {
     expect(stderr).toContain(`report: ${path('run/report.html')}`)
   })
 
-  it('names a server that is down and how to go on, and goes on with the folder later', async () => {
+  it('names a server that is down and the way to resume, and resumes the folder later', async () => {
     writeFileSync(path('served.jsonl'), gsm8kLines(20))
     const { code, stderr } = await tandem(
       [
@@ -98,7 +98,7 @@ describe('tandem train', () => {
 })
 
 describe('tandem replay', () => {
-  it('does a step of a run again and says that it is the same', async () => {
+  it('repeats a step of a run and reports that it is the same', async () => {
     const before = contentsOf(path('run'))
     const { stdout, stderr } = await tandemOk(['replay', 'run', '3', '--threads', '1'], { cwd })
     expect(stderr).toContain('replaying step 3 from the checkpoint after 2 steps, with its batch sampled again')

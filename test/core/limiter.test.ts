@@ -8,7 +8,7 @@ const turns = async (count: number): Promise<void> => {
   for (let i = 0; i < count; i++) await new Promise((go) => setImmediate(go))
 }
 
-/** Something that runs until it is told to end. */
+/** A task that runs until it is stopped. */
 const job = () => {
   let end = (): void => {}
   const done = new Promise<void>((resolve) => {

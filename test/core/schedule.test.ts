@@ -26,7 +26,7 @@ describe('schedules', () => {
     expect([0, 1, 2, 3, 4, 5, 6, 7].map(f)).toEqual([2, 4, 6, 8, 8, 4, 0, 0])
   })
 
-  it('are constant when told so', () => {
+  it('are constant if requested', () => {
     fc.assert(
       fc.property(value, fc.nat(), (x, step) => {
         expect(constant(x)(step)).toBe(x)

@@ -90,7 +90,7 @@ describe('DatasetChatEnv', () => {
     expect((itemsAt(state, 'history', 'prompt')[0] as History).messages.size).toBe(1) // by its schema
   })
 
-  it('a bad row is a failure that says which', async () => {
+  it('a bad row is a failure that names the row', async () => {
     const source = {
       name: 'bad.jsonl',
       size: 1,

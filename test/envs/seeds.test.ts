@@ -110,7 +110,7 @@ describe('maxSteps and computeReward', () => {
       expect(() => get(second, 'rewardRight')).toThrow(/rewardRight/)
     }))
 
-  it('a conversation without an answer goes on to maxSteps', () =>
+  it('a conversation without an answer continues to maxSteps', () =>
     freeing(async (keep) => {
       const env = MATHEnv({ source, prompts: 1, maxSteps: 2 })
       const first = keep(await answered(env.step(keep(await answered(env.reset(empty(1), key))), replies('Hm.'))))

@@ -26,7 +26,7 @@ export const HEADERS_SPEECH: AgentSpeech = {
   ),
 }
 
-/** Says one to six ids and ends its turn, by its key alone: in an order that no text would be encoded in. */
+/** Samples one to six ids and ends its turn, by its key alone, in an order that no text encodes to. */
 export const speaker = ({ tokenizer: of, endOfTurn }: AgentSpeech) => {
   const [words, end] = [of.encode('Therearesomanypens'), of.idOf(endOfTurn)!] // templates take away spaces at the ends
   return scriptedPolicy({

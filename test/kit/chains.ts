@@ -25,10 +25,10 @@ export const smallText = (template: string = TEMPLATE): ModelText => ({
   files: {},
 })
 
-/** A policy that says these texts, one for each call. */
+/** A policy that replies with these texts, one for each call. */
 export const saying = (texts: readonly string[], text: ModelText = smallText()) =>
   scriptedPolicy({ answers: texts.map((each) => [...text.tokenizer.encode(`${each}${END}`)]) })
 
-/** The backend of a trainer whose engine says these texts. */
+/** The backend of a trainer whose engine returns these texts. */
 export const scriptedBackend = (texts: readonly string[], text: ModelText = smallText()) =>
   AsyncVerlConfig({ engine: saying(texts, text), text })

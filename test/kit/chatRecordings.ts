@@ -28,7 +28,7 @@ const STEPS: Readonly<Record<string, Step>> = {
   'refused: no such model': { rows: [HELLO], config: { model: 'nobody' } },
 }
 
-/** Asks all of it through `OpenAIWrapper`, and tells what came, step by step. */
+/** Sends all requests through `OpenAIWrapper`, and returns the results, step by step. */
 export const runChatScenario = async (
   transport: Transport,
   model: string,

@@ -43,7 +43,7 @@ export const controlCases = (made: Made): void => {
     await idle(engine)
   })
 
-  it('abort ends the named requests, or all, and says how many', async () => {
+  it('abort ends the named requests, or all, and returns their number', async () => {
     const { engine } = made()
     const requests = [requestOf(PROMPT, { ...endless, n: 2 }), requestOf([1, 2], endless), requestOf([3], endless)]
     const readers = await Promise.all(requests.map((request) => untilFirstToken(engine.generate(request))))

@@ -10,14 +10,14 @@ export interface EngineTarget {
   readonly logProbsMode: 'raw' | 'processed'
 }
 
-/** Throws where no server is told: these tests are run by `npm run test:engines`. */
+/** Throws without a server: `npm run test:engines` runs these tests. */
 export const engineTarget = (): EngineTarget => {
   const told = process.env.ENGINE_TARGET
   if (told === undefined) throw new Error('run these tests by `npm run test:engines`, which starts a server')
   return JSON.parse(told) as EngineTarget // written by scripts/testEngines.ts
 }
 
-/** Requests that run on a server that tells metrics as vLLM does. */
+/** Requests that run on a server with vLLM's metrics. */
 export const runningAt = (url: string) => async (): Promise<number> => {
   const client = new Client(url) // of its own: servers close idle connections without a word
   const { body } = await client.request({ path: '/metrics', method: 'GET' })

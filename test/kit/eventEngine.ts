@@ -38,7 +38,7 @@ export const goodEvents = ({ sampling: { n } }: GenerationRequest): readonly Gen
   ...Array.from({ length: n }, (_, i) => [tokensOf(i, [tokenOf(7)]), finished(i)]).flat(),
 ]
 
-/** Nothing more comes, whatever the signal says. */
+/** Nothing follows, whether or not the signal aborts. */
 export const HANG = 'hang'
 
 /** A client that answers with events, `HANG` among them, and throws for an error. */

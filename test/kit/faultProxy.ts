@@ -1,4 +1,4 @@
-/** A proxy before a real server that spoils what it is told to: connections, answers, bytes, numbers. */
+/** A proxy before a real server that injects faults: connections, answers, bytes, numbers. */
 import { createServer, request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { settle } from './manualTime.js'

@@ -1,4 +1,4 @@
-/** Real files whose writes fail when they are told to. */
+/** Real files whose writes fail on demand. */
 import { appendFileSync } from 'node:fs'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Files } from '../../src/core/capabilities.js'

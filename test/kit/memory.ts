@@ -5,7 +5,7 @@ import { runInNewContext } from 'node:vm'
 setFlagsFromString('--expose-gc')
 const collect = runInNewContext('gc') as () => void // the flag above defines it
 
-/** Frees what nobody can reach, with the turns of the event loop in which finalizers of native values run. */
+/** Collects garbage, with the turns of the event loop in which native finalizers run. */
 export const collectGarbage = async (): Promise<void> => {
   for (let i = 0; i < 4; i++) {
     collect()

@@ -16,7 +16,7 @@ const installed = (): readonly string[] =>
       name.startsWith('@') ? readdirSync(join('node_modules', name)).map((inner) => `${name}/${inner}`) : [name],
     )
 
-/** Packages that a checkout may have or not: a folder of `withPackages` has them only if it is told so. */
+/** Optional packages: a folder of `withPackages` has them only on request. */
 const OPTIONAL = ['@tensorflow/tfjs-node-gpu', '@tensorflow/tfjs-node', '@tensorflow/tfjs-backend-wasm']
 
 /**

@@ -1,4 +1,4 @@
-/** An engine that says what a test tells it to: it keeps the contract of `LLMEngine` and computes nothing. */
+/** A scripted engine: it keeps the contract of `LLMEngine` and computes nothing. */
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { child, formatKey, uniform } from '../../src/core/key.js'
 import type {

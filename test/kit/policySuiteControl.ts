@@ -56,7 +56,7 @@ const clearOpen = (subject: PolicySubject) => {
 export const endingCases = (subject: Subject, can: PolicyAbilities): void => {
   it('ends with the end token, which is one of the ids and not of the text', () => checkEndToken(subject()))
 
-  it('ends at the limit of tokens, and says that this was why', async () => {
+  it('ends at the limit of tokens, and reports it as the reason', async () => {
     const { question, ids } = clearOpen(subject())
     const [row] = await rowsOf(subject(), [question], { ...GREEDY, maxTokens: 4 })
     expectSays(subject(), row!, ids.slice(0, 4))
@@ -200,7 +200,7 @@ const KIND_OF_FAULT: Readonly<Record<SuiteFault, readonly (string | undefined)[]
 /** Cases of failures. */
 export const failureCases = (subject: Subject, faults: readonly SuiteFault[]): void => {
   for (const fault of faults) {
-    it(`${fault}: a failure that says so, shows no secret, and no row`, async () => {
+    it(`${fault}: a failure that names the fault, without a secret or a row`, async () => {
       const ask = subject().faulty?.[fault]
       if (ask === undefined) throw new Error(`the subject has no policy with ${fault}`)
       const answer = await ask({ questions: [QUESTION], sampling: { temperature: 1, maxTokens: 4 }, key: KEY })

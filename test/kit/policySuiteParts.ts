@@ -20,7 +20,7 @@ export interface PolicyAbilities {
   /** Token ids of what was sampled. */
   readonly ids: Ability
   readonly logProbs: Ability
-  /** Temperatures other than 0 and 1: `refused` where log-probabilities at that temperature cannot be told. */
+  /** Temperatures other than 0 and 1: `refused` if log-probabilities at them are unavailable. */
   readonly temperature: Ability
   readonly topK: Ability
   readonly topP: Ability
@@ -196,7 +196,7 @@ export const clearAnswers = (
   return clear
 }
 
-/** Checks what a row says against ids: as ids where the policy tells them, as text where not. */
+/** Compares a row with ids: by ids if the policy reports them, else by text. */
 export const expectSays = ({ world }: PolicySubject, row: SuiteRow, ids: readonly number[]): void => {
   if (row.ids !== null) expect(row.ids).toEqual(ids)
   else expect(row.text).toBe(world.decode(ids))

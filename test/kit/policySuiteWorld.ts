@@ -14,7 +14,7 @@ import { makeScorer } from '../../src/modules/transformer/scorer.js'
 import { History, message } from '../../src/text/history/history.js'
 import { renderText } from '../../src/text/template/chatTemplate.js'
 
-/** A checkpoint, and what it says by the slow and certain way. Needs a backend. */
+/** A checkpoint, and its scores by the slow, reliable computation. Needs a backend. */
 export interface PolicyWorld {
   readonly folder: string
   readonly config: DecoderConfig

@@ -24,7 +24,7 @@ export interface RedisServer {
   readonly close: () => Promise<void>
 }
 
-/** Starts a server that writes what it is told to its disk. */
+/** Starts a server that writes requests to its disk. */
 export const redisServer = async (...more: readonly string[]): Promise<RedisServer> => {
   const folder = mkdtempSync(join(tmpdir(), 'tandem-redis-'))
   const socket = join(folder, 'redis.sock')

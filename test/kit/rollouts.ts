@@ -39,7 +39,7 @@ export const groupEnvs =
     )
   }
 
-/** Says one to four ids, by its key alone. */
+/** Samples one to four ids, by its key alone. */
 export const keyedPolicy = (): ScriptedPolicy<TokenPrompt, TokenAction> =>
   scriptedPolicy({
     answers: (_, key) => {

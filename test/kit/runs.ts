@@ -202,7 +202,7 @@ export const tandem = (
     running.on('close', (code, signal) => resolve({ code, signal, stdout, stderr }))
   })
 
-/** Runs `tandem`, which should do what it is told. */
+/** Runs `tandem`, which should succeed. */
 export const tandemOk = async (
   args: readonly string[],
   options: Parameters<typeof tandem>[1],

@@ -20,7 +20,7 @@ const suiteUnless =
     else describe.skip(`${title} (skipped: ${lack})`, body)
   }
 
-/** A suite that needs bubblewrap. Where there is none it is skipped, and its title says why. */
+/** A suite that needs bubblewrap. Without it, the suite is skipped, with the reason in its title. */
 export const describeSandboxed = suiteUnless(await lackOf('true'))
 
 /** A suite that needs bubblewrap, and Python where programs in it look for it. */

@@ -101,7 +101,7 @@ export const scriptedWeights = (content: number): ReadonlyMap<string, { shape: n
 const contentOf = (source: WeightSource): number =>
   source._tag === 'Arrays' ? source.arrays.get('content')!.data[0]! : Number(source.path.split('v').at(-1))
 
-/** A server that changes as its client tells it to, but for the faults. */
+/** A server that follows its client, except for injected faults. */
 export const scriptedClient = (options: ScriptedClientOptions = {}): ScriptedClient => {
   const { name = 'server', faults = [], label = 'told', updates = ['adapter', 'full'], maxAdapters = 99 } = options
   const script = [...faults]

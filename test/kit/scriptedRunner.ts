@@ -90,7 +90,7 @@ const placesIn = ({ length, layers }: KeyValues): readonly Place[] =>
     weights: layers[0]!.values[2 * i + 1]!,
   }))
 
-/** A runner that says what it did. */
+/** A runner that records its calls. */
 export interface ScriptedRunner extends ModelRunner {
   /** Lanes that were made and not released. */
   readonly openLanes: () => number

@@ -23,7 +23,7 @@ export interface SGLangScript extends ScriptedForm {
   readonly ranks: number
   /** Answers in place of the server's own; undefined leaves it to the server. 'reset' breaks the connection. */
   readonly instead: (call: ScriptedCall) => ScriptedAnswer | 'reset' | undefined
-  /** Samples in place of the model of eight tokens. The signal aborts when nobody waits for the answer any more. */
+  /** Samples in place of the model of eight tokens. The signal aborts when the caller is gone. */
   readonly complete: ((body: ScriptedBody, signal: AbortSignal) => Promise<ScriptedAnswer>) | null
   /** Tokens of prompt and completion together, at most. */
   readonly maxLength: number
@@ -168,7 +168,7 @@ const send = (response: ServerResponse, { status = 200, body }: ScriptedAnswer):
   response.end(typeof body === 'string' ? body : JSON.stringify(body))
 }
 
-/** Resolves when the requests go on, all of these were aborted, or nobody waits for the answer any more. */
+/** Resolves when the requests continue, when all of these were aborted, or when the caller is gone. */
 const turn = async (world: World, response: ServerResponse, names: readonly string[]): Promise<void> => {
   while (world.stalled && !response.destroyed && !names.every((name) => world.aborted.has(name))) {
     await new Promise<void>((resolve) => {

@@ -38,15 +38,15 @@ export const servedText: ServedText = { tokenizer, template: orThrow(chatTemplat
 
 const endToken = tokenizer.idOf(END)!
 
-/** An engine that says texts that depend on keys alone, unless told otherwise. */
+/** An engine whose texts depend on keys alone by default. */
 export const scripted = (script: Partial<EngineScript> = {}): ScriptedEngine =>
   scriptedEngine({ tokenizer, endToken, says: saysByKey, ...script })
 
-/** An engine that always says the same. */
+/** An engine that always returns the same text. */
 export const saying = (text: string, script: Partial<EngineScript> = {}): ScriptedEngine =>
   scripted({ says: () => text, ...script })
 
-/** A server over an engine. Identifiers count up, and the clock stands still. */
+/** A server over an engine, with counted identifiers and a fixed clock. */
 export const served = (engine: LLMEngine, options: Partial<ServeOptions> = {}): ServeApp => {
   let ids = 0
   return serveApp({
@@ -69,7 +69,7 @@ export interface Reply {
   readonly status: number
   readonly text: string
   readonly headers: Headers
-  /** The body as JSON; undefined if it is none. */
+  /** The body as JSON; undefined if it is not JSON. */
   readonly json: Json
 }
 

@@ -27,7 +27,7 @@ export interface ServedModel {
   readonly running?: () => Promise<number>
 }
 
-/** An address where nobody listens. */
+/** An address without a listener. */
 const DEAD_URL = 'http://127.0.0.1:9'
 const WRONG_KEY = 'sk-this-is-the-wrong-key'
 

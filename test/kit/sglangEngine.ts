@@ -30,7 +30,7 @@ const samplingOf = (asked: ScriptedParameters, { logprob_start_len: start }: Scr
   logProbsMode: 'raw',
 })
 
-/** SGLang tells the end token too as what matched. */
+/** SGLang also reports the end token as the match. */
 const finishOf = ({ completions: [only] }: Generated): ScriptedItem['meta_info']['finish_reason'] =>
   only!.finishReason === 'stop'
     ? { type: 'stop', matched: only!.stopReason ?? only!.tokens.at(-1)!.id }

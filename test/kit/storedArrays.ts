@@ -21,7 +21,7 @@ export const fileOf = (header: unknown, data: readonly number[] = []): Uint8Arra
   return file
 }
 
-/** The bytes of numbers: tells -0 from 0 and one NaN from another. */
+/** The bytes of numbers, which distinguish -0 from 0 and one NaN from another. */
 export const bitsOf = (data: HostNumbers): readonly number[] => [...bytesOf(data)]
 
 const anyShape = fc.array(fc.integer({ min: 0, max: 4 }), { maxLength: 3 })

@@ -7,7 +7,7 @@ export const echo = (port: ThreadPort, input: unknown): void => {
   port.listen((message) => port.post(message))
 }
 
-/** Says something and is gone. */
+/** Sends a response and closes. */
 export const leave = (port: ThreadPort): void => {
   port.post('last words')
   process.exit(3)

@@ -1,4 +1,4 @@
-/** Tools for tests: one that counts, one that fails on demand, one that answers when it is told to. */
+/** Tools for tests: one that counts, one that fails on demand, one that answers on demand. */
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import type { ToolFailure } from '../../src/envs/base/toolFailure.js'

@@ -1,4 +1,4 @@
-/** Transports for tests: to a server of this process, to a script, and what a request says. */
+/** Transports for tests: to a server of this process, to a script, and the contents of requests. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { HttpEvents, HttpFailure, HttpReply, HttpRequest, Transport } from '../../src/core/http.js'
 import type { GenerationEvent, GenerationRequest } from '../../src/data/generation.js'
@@ -81,7 +81,7 @@ export const transportTo = (app: ServeApp) =>
     return signal?.aborted === true ? { kind: 'cancelled' } : { status: response.status, text }
   })
 
-/** A request of a policy, unless told otherwise. */
+/** A request of a policy, with defaults. */
 export const requestOf = ({
   sampling,
   ...rest

@@ -179,7 +179,7 @@ describe.skipIf(noChromium !== undefined)(`a browser${why}`, () => {
     expect(site.asked).toContain('GET /redirected-embed')
   })
 
-  it('dismisses dialogs, closes windows and refuses downloads, and says so', async () => {
+  it('dismisses dialogs, closes windows, refuses downloads, and reports each', async () => {
     const { told } = await converse().watch('/talks')
     await expect.poll(told).toMatch(/^none\n/)
     await expect.poll(told).toContain('[alert dismissed: "give me"]')

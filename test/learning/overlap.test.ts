@@ -1,4 +1,4 @@
-/** Runs whose sampling goes on beside learning, with weights in flight, learn as well as the run in turns. */
+/** Runs that sample during training, with weights in flight, learn as well as the synchronous run. */
 import { readFileSync } from 'node:fs'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { flagsOf, SETUPS } from '../../scripts/kit/learningPage.js'

@@ -18,7 +18,7 @@ const weights = (run: string) =>
     ),
   )
 
-it('goes on after SIGKILL in the middle to the same weights, value head and optimizer state, byte for byte', async () => {
+it('resumes after SIGKILL to the same weights, value head and optimizer state, byte for byte', async () => {
   const model = await writeAnsweringModel(path('model'))
   const args = ['train', 'ppo', '--model', model, ...FLAGS]
   await tandemOk([...args, '--out', 'whole'], { cwd: path('') })

@@ -25,7 +25,7 @@ const at = useTemporaryFolder()
 const STEPS = 4
 const GROUP = 8
 
-/** Draws as a server does, which is told a seed and not a key. */
+/** Draws as a server does, from a seed instead of a key. */
 const seededLikeServers = (client: EngineClient): EngineClient => ({
   ...client,
   generate: ({ sampling, firstCompletion, ...request }, options) => {

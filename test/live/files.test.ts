@@ -25,7 +25,7 @@ const isDone = (result: E.Either<unknown, unknown>): void => {
   expect(result).toMatchObject({ _tag: 'Right' })
 }
 
-/** Mounts a file system of 64 KiB, or says why that is not possible here. */
+/** Mounts a file system of 64 KiB, or returns the reason for its absence. */
 const mountSmallDisk = (place: string): string | undefined => {
   try {
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', place], { stdio: 'pipe' })
@@ -298,7 +298,7 @@ describe('open', () => {
 })
 
 describe('reading, listing, removing', () => {
-  it('a failure says in one sentence what was tried, where, and why', async () => {
+  it('a failure names the attempt, the place and the cause in one sentence', async () => {
     const result = await liveFiles.readText(at('none'))()
     expect(E.isLeft(result) && sentence(result.left)).toBe(
       `could not read ${at('none')}: there is no such file or folder`,

@@ -135,7 +135,7 @@ describe('liveHub', () => {
   })
 })
 
-describe('liveHub goes on', () => {
+describe('liveHub resumes', () => {
   it('with a download that broke off, in the same call', async () => {
     let breaks = 2
     server.misbehave((request, response) => {
@@ -234,7 +234,7 @@ describe('liveHub refuses', () => {
     expect(server.requests.filter((each) => each.includes('passwd'))).toEqual([])
   })
 
-  it('addresses that are none, and never shows what is secret in them', async () => {
+  it('invalid addresses, without showing their secrets', async () => {
     const address = { endpoint: 'http://me:hf_secret@127.0.0.1:1' }
     expect(await refusal('owner/rows', 'protocol', address)).not.toContain('hf_secret')
     for (const endpoint of ['nowhere', 'file:///etc', 'http://']) await refusal('owner/rows', 'protocol', { endpoint })
@@ -293,7 +293,7 @@ describe('liveHub refuses', () => {
     expect(await leftOf(hub({ network: 'cache-only' }).list(rows))).toMatchObject({ kind: 'not-cached' })
   })
 
-  it('a download that never becomes whole, keeps what came, and goes on later', async () => {
+  it('a download that stops early keeps the received part and resumes later', async () => {
     const timers = manualTime()
     server.misbehave((request, response) => {
       if (request.method !== 'GET' || request.url!.includes('resolve')) return false

@@ -40,7 +40,7 @@ const HOST = hostname()
 /** The file that is not whole yet, as a call leaves it, or as its owner writes it. */
 const partial = (owner = ''): string => join(blobs, `${sha256(parquet)}${owner}.tandem.incomplete`)
 
-describe('a download goes on', () => {
+describe('a download resumes', () => {
   it('with what a dead process left, and not with what a living one or another program writes', async () => {
     mkdirSync(blobs, { recursive: true })
     const dead = spawnSync(process.execPath, ['--version']).pid

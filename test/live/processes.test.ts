@@ -23,7 +23,7 @@ const gone = async (pid: number): Promise<void> => {
   while (isAlive(pid)) await new Promise((go) => setTimeout(go, 10))
 }
 
-/** A shell that starts a child, says its id, and runs until it is ended. */
+/** A shell that starts a child, prints its id, and runs until it is killed. */
 const PARENT = 'sleep 1000 & echo "child $!"; echo "oops" >&2; wait'
 
 /** Starts a shell, and waits for the id of its child. */

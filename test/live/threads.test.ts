@@ -50,7 +50,7 @@ describe('a thread', () => {
     expect(await heard).toEqual(['last words'])
   })
 
-  it('ends with the exception that nobody caught', async () => {
+  it('ends with the uncaught exception', async () => {
     const { ended } = await start('fail')
     expect(await ended).toMatchObject({ kind: 'error', reason: 'the thread threw RangeError: no such number' })
   })

@@ -29,7 +29,7 @@ const stateOf = (agents: readonly unknown[]) =>
     [agents.length],
   ) as TensorDict<never> // with whatever is tried as agents
 
-/** Says the id of its agent and that of the prompt that it was asked with. */
+/** Replies with the id of its agent and that of its prompt. */
 const saying = (id: number) =>
   scriptedPolicy({ answers: (state) => [id, rowsAt(state, 'tokens', 'prompt')[0]![0]!], policyVersion: id })
 

@@ -30,7 +30,7 @@ const asked = (...histories: readonly History[]): TensorDict<HistoryPrompt> =>
 
 const question = (text: string): History => History([message('user', text)])
 
-/** A policy that says these texts, each ended by the end of a turn. */
+/** A policy that replies with these texts, each ended by the end of a turn. */
 const saying = (texts: readonly string[], options: Partial<HistoryPolicyOptions> = {}) => {
   const tokens = scriptedPolicy({ answers: texts.map((text) => [...tokenizer.encode(text), end]) })
   return { tokens, policy: historyPolicy({ policy: tokens, tokenizer, template, ...options }) }
@@ -86,7 +86,7 @@ describe('a policy of conversations over one of tokens', () => {
     expect(longer.messages.get(2)!.toolCallId).toBe('call_1_0')
   })
 
-  it('keeps a call that cannot be called as marked text, and says why', async () => {
+  it('keeps an invalid call as marked text, with the reason', async () => {
     const { policy } = saying(['<tool_call>{"name": "add", "arguments": {"a": 1'], { toolCalls: 'hermes' })
     const action = await rightOf(policy.act(asked(question('1 + 1')), key))
     const said = get(action, 'history', 'response').items.get(0)!

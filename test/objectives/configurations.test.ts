@@ -285,7 +285,7 @@ describe('settings', () => {
       )
   })
 
-  it('a loss says what it needs before it is given anything', () => {
+  it('a loss declares its inputs before it gets any', () => {
     expect(policyLoss({ kl: [{ to: 'reference', coefficient: 0.1 }] }).needs.reference).toBe('yes')
     expect(policyLoss().needs).toEqual({ entropy: 'metric', reference: 'no', noise: 'no' })
     expect(policyLoss({ objective: clipCov() }).needs.noise).toBe('yes')

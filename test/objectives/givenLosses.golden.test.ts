@@ -58,7 +58,7 @@ const sideOf = ({ refLogProbs, mask }: Side, logProbs: tf.Tensor) => ({
 
 const FLOAT32 = { absolute: 3e-7, relative: 2e-6 }
 
-/** Fails unless value and gradients are the golden ones; gives the rest of what the loss tells. */
+/** Fails unless value and gradients are the golden ones; returns the other outputs of the loss. */
 const expectGolden = (
   golden: Graded,
   inputs: readonly Nested[],

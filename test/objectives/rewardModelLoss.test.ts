@@ -80,7 +80,7 @@ describe('rewardModelLoss', () => {
     })
   })
 
-  it('refuses shapes that do not fit, and settings that are none', () => {
+  it('refuses shapes that do not fit, and invalid settings', () => {
     scope(() => {
       const [one, two] = [tf.tensor1d([1]), tf.tensor1d([1, 2])]
       expect(() => rewardModelLoss().apply({ chosen: one, rejected: two })).toThrow('[1], [2]')

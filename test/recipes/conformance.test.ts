@@ -139,7 +139,7 @@ describe('recipes', () => {
     expect(undescribed.map((leaf) => leaf.path.join('.'))).toEqual([])
   })
 
-  it.each(names)('%s: trains, stops, and goes on to the same end, bit for bit', async (name) => {
+  it.each(names)('%s: trains, stops, and resumes to the same end, bit for bit', async (name) => {
     await trained(name, `${name}-whole`, 2)
     await trained(name, `${name}-parts`, 1)
     const rest = await trained(name, `${name}-parts`, 2)

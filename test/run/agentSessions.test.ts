@@ -87,7 +87,7 @@ describe('a batch of attempts', () => {
     expect([made.omitted, batch.value.batchShape]).toEqual([0, [4]])
   })
 
-  it('leaves out the group of an attempt that fails again, and goes on with the others', async () => {
+  it('leaves out the group of an attempt that fails again, and continues with the others', async () => {
     const made = await collected(({ id }) => (id === 'b' ? { failed: 'it died' } : { result: 1 }))
     using batch = ownedOf(made)
     expect([made.omitted, batch.value.batchShape, made.failures.length]).toEqual([1, [2], 4])

@@ -166,7 +166,7 @@ describe('laws of alarms', () => {
     )
   })
 
-  it('a kind is told at most once in any four steps, and only beyond its limit', () => {
+  it('a kind is emitted at most once in any four steps, and only beyond its limit', () => {
     fc.assert(
       fc.property(fc.array(anyStep, { maxLength: 60 }), (changes) => {
         const { alarms } = watchSteps(steps(changes), DEFAULT_ALARM_LIMITS)
@@ -178,7 +178,7 @@ describe('laws of alarms', () => {
     )
   })
 
-  it('limits of off are never told', () => {
+  it('limits of off never raise an alarm', () => {
     const off = Object.fromEntries(ALARM_KINDS.map((kind) => [kind, null])) as AlarmLimits // one for each kind
     fc.assert(
       fc.property(fc.array(anyStep, { maxLength: 60 }), (changes) => {

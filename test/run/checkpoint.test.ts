@@ -115,7 +115,7 @@ describe('writeCheckpoint', () => {
 })
 
 describe('checkpointsIn', () => {
-  it('is empty where there is none', async () => {
+  it('is empty if there is none', async () => {
     expect(await newest(fresh())).toBeUndefined()
   })
 

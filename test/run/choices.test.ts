@@ -36,7 +36,7 @@ describe('a correction', () => {
     expect(rescored(changes)).toEqual(expected)
   })
 
-  it('is none where none is asked for', () => {
+  it('is absent unless requested', () => {
     expect(rescored({})).toBeUndefined()
   })
 })

@@ -103,7 +103,7 @@ describe.each(['sft', 'dpo', 'reward'] as const)('a run of %s', (kind) => {
     expect(summary).toMatchObject({ type: 'end', summary: { rewardCurve: [], best: { name: 'held out' } } })
   })
 
-  it('goes on after two steps to the same end, bit for bit', async () => {
+  it('resumes after two steps to the same end, bit for bit', async () => {
     await follow(kind, `${kind}-halves`, 2)
     await follow(kind, `${kind}-halves`)
     expect(remains(`${kind}-halves`)).toEqual(remains(`${kind}-whole`))

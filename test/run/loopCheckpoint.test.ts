@@ -73,7 +73,7 @@ const loop = async (model: Pretrained, folder: string, steps: number) => {
 }
 
 describe('saveCheckpoint and loadCheckpoint', () => {
-  it('a loop that goes on from a checkpoint ends with the weights, optimizer and position of one without a break', async () => {
+  it('a resumed loop ends with the weights, optimizer and position of an uninterrupted one', async () => {
     const model = await smallModel()
     const whole = await loop(model, fresh(), 4)
     const folder = fresh()

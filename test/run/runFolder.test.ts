@@ -31,7 +31,7 @@ describe('createRun', () => {
     expect(await rightOf(openRun(files, folder))).toEqual({ paths, config })
   })
 
-  it('refuses a folder that holds a run, says how to go on, and changes nothing', async () => {
+  it('refuses a folder with a run, explains how to resume, and changes nothing', async () => {
     const { folder, metrics } = await newRun()
     writeFileSync(metrics, '{"type":"step"}\n')
     const before = contentsOf(folder)

@@ -85,7 +85,7 @@ describe('a new run', () => {
   })
 })
 
-describe('a run that goes on', () => {
+describe('a resumed run', () => {
   it('cuts off what was written after the checkpoint, even half a line', async () => {
     const folder = copyOfRun('longer')
     const whole = readFileSync(`${folder}/metrics.jsonl`)

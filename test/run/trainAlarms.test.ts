@@ -1,4 +1,4 @@
-/** Alarms in a real run: told, kept, and able to end it. */
+/** Alarms in a real run: emitted, saved, and able to end it. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { FailureError } from '../../src/core/failure.js'
@@ -85,7 +85,7 @@ describe('a run in trouble', () => {
     expect(outline(more)).toEqual(['step 4', 'checkpoint 4']) // trouble that is known is not told again
   })
 
-  it('is left alone if nobody wants alarms', async () => {
+  it('is skipped without alarms', async () => {
     const told = await start('off', { ...CUT_OFF, alarms: 'off' })
     expect(outline(told)).not.toContain('truncation 3')
     expect(readdirSync(path('off'))).not.toContain('alarms')

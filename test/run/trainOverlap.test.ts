@@ -1,4 +1,4 @@
-/** Runs whose sampling goes on beside learning, with an engine on a thread of its own. */
+/** Runs that sample during training, with an engine on its own thread. */
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { useEngine } from '../kit/engine.js'

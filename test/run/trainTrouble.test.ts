@@ -1,4 +1,4 @@
-/** Trouble that ends a step, or comes while trouble is told: nothing of it hides the rest. */
+/** Failures that end a step, or occur while another is reported: none hides the others. */
 import { readFileSync } from 'node:fs'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'

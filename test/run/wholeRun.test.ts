@@ -139,7 +139,7 @@ describe('a run', () => {
 })
 
 describe('a run that was stopped', () => {
-  it.each([2, 3])('after step %d goes on to the same end, bit for bit', async (stop) => {
+  it.each([2, 3])('after step %d resumes to the same end, bit for bit', async (stop) => {
     const name = `stopped${stop}`
     const events = await start(name, { stopAt: (event) => event.type === 'step' && event.step === stop })
     expect(outline(events).slice(-3)).toEqual([`step ${stop}`, `checkpoint ${stop}`, 'end'])
@@ -221,7 +221,7 @@ const runOnFullDisk = async (name: string, n: number) => {
 }
 
 describe('a disk that fills up', () => {
-  it('at any write ends the run by name, and with space the run goes on to the same end', async () => {
+  it('at any write ends the run by name, and with space the run resumes to the same end', async () => {
     await start('space', { flags: SHORT })
     const paths = new Set<string>()
     for (let n = 1; ; n++) {

@@ -16,7 +16,7 @@ const CALL = 'Look:<tool_call>{"name": "weather", "arguments": {"city": "Oslo"}}
 
 const PARAMETERS = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] } as const
 
-/** Says a call of the tool until it has been answered. */
+/** Writes a call of the tool until it gets a result. */
 const engine = scripted({
   says: ({ prompt }) => {
     const asked = tokenizer.decode(prompt, 'keep')

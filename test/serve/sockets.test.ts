@@ -86,7 +86,7 @@ describe('bytes that are no request', () => {
   const engine = saying('abc')
   const app = served(engine)
 
-  it('are refused in the form of vLLM, and the server goes on', async () => {
+  it('are refused in the form of vLLM, and the server keeps running', async () => {
     const { port, url } = await listen(app)
     const body = '{"prompt": "a"}'
     const answers = await Promise.all([

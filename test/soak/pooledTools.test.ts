@@ -39,7 +39,7 @@ useEngine()
 const CHAINS = process.env.LEARNING === 'short' ? 300 : 10_000
 const MARK = `pooled-tools-${process.pid}`
 
-/** Echoes lines, and dies or falls silent when it is told to. */
+/** Echoes lines, and dies or falls silent on demand. */
 const PROGRAM = `
 require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
   if (line.includes('die')) process.exit(1)
@@ -68,7 +68,7 @@ const programs = (folder: string): ResourceSpec<{ readonly program: LineProcess;
   }
 }
 
-/** Says what is held by this process: sockets, pipes and children. */
+/** Lists the resources of this process: sockets, pipes and children. */
 const held = (): number =>
   process.getActiveResourcesInfo().filter((kind) => /Wrap$/.test(kind) && kind !== 'TTYWrap').length
 

@@ -134,7 +134,7 @@ describe('envLaws', () => {
     ])
   })
 
-  it('ends rejects an episode that goes on after its end', async () => {
+  it('ends rejects an episode that continues after its end', async () => {
     const step = (state: TensorDict<Count>): Entries => {
       const terminated = tf.equal(tf.add(get(state, 'count'), 1), 3)
       return { ...stepOf(state), terminated, done: tf.clone(terminated) }

@@ -53,7 +53,7 @@ describe('anyOfSpec', () => {
     )
   })
 
-  it('refuses names that nobody says how to draw, all of them with their paths', () => {
+  it('refuses names without a generator, all of them with their paths', () => {
     const spec = { a: dataSpec('Odd'), next: { 'b.c': metaSpec('toString') }, fine: dataSpec('string') }
     expect(() => anyOfSpec(spec)).toThrow('no values are known for "a": \'Odd\'; "next" > "b.c": \'toString\'')
   })

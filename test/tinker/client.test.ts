@@ -76,7 +76,7 @@ describe('the Tinker client', () => {
     }),
   )
 
-  it('names what the server refuses, and goes on with the same number', () =>
+  it('names what the server refuses, and continues with the same number', () =>
     connected({}, async ({ client }) => {
       const session = orThrow(await client.session()())
       const unknown = await session.trainer({ baseModel: 'none', lora: null })()

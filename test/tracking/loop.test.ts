@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { trackLoop } from '../../src/tracking/loop.js'
 import type { Sink, TrackedEvent } from '../../src/tracking/sink.js'
 
-/** A sink that remembers, and time that is told. */
+/** A recording sink, and manual time. */
 const world = () => {
   const taken: TrackedEvent[] = []
   let now = 0

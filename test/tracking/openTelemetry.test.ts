@@ -17,7 +17,7 @@ import { openTelemetrySink } from '../../src/tracking/openTelemetry.js'
 import type { TrackedEvent } from '../../src/tracking/sink.js'
 import { leftOf, rightOf } from '../kit/results.js'
 
-/** A real SDK that keeps what it is told. */
+/** A real SDK that records its events. */
 const sdk = () => {
   const spans = new InMemorySpanExporter()
   const exporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE)

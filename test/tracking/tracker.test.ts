@@ -14,7 +14,7 @@ type Behavior = 'takes' | 'later' | 'never' | 'throws' | 'rejects'
 
 const TROUBLE = { _tag: 'Trouble', reason: 'no' }
 
-/** A sink that does what it is told in each write, takes the rest, and remembers what it has taken. */
+/** A sink with a scripted result for each write that records what it accepted. */
 const plannedSink = (
   name: string,
   plan: readonly Behavior[],
@@ -142,7 +142,7 @@ describe('makeTracker', () => {
     expect(second).toMatchObject({ written: 0, waiting: 3, failures: 2, lastFailure: { cause: TROUBLE } })
   })
 
-  it('can be flushed at any time: what waits is given once more, and it goes on', async () => {
+  it('can be flushed at any time: pending events are retried, and it continues', async () => {
     const flaky = plannedSink('flaky', ['later'])
     const tracker = makeTracker([flaky.sink])
     tracker.track(events(2))
@@ -177,7 +177,7 @@ describe('makeTracker', () => {
     await tracker.close()
   })
 
-  it('goes on without a sink that never answers', async () => {
+  it('continues without a sink that never answers', async () => {
     const clock = handAlarms()
     const hangs = plannedSink('hangs', [], () => new Promise(() => undefined))
     const works = plannedSink('works', [])

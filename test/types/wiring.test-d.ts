@@ -198,7 +198,7 @@ describe('LLMCollector', () => {
 })
 
 describe('policies', () => {
-  it('a policy that needs less and says more can stand in for another', () => {
+  it('a policy that needs less and returns more can replace another', () => {
     expectTypeOf<Policy<unknown, TokenAction>>().toExtend<Policy<TokenPrompt, TokenAction>>()
     expectTypeOf<Policy<TokenPrompt, TokenAction>>().toExtend<Policy<TokenPrompt, Pick<TokenAction, 'tokens'>>>()
     expectTypeOf<Policy<TokenPrompt, TokenAction>>().not.toExtend<Policy<unknown, TokenAction>>()

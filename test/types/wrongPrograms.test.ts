@@ -1,4 +1,4 @@
-/** Wrong programs do not compile, and the compiler says why; the cost of types is bounded. */
+/** Wrong programs do not compile, with a helpful error; the cost of types is bounded. */
 import { resolve } from 'node:path'
 import ts from 'typescript'
 import { describe, expect, it } from 'vitest'

@@ -1,4 +1,4 @@
-/** Programs that must not compile, each beside one that must: what the compiler says of a wrong one, and where. */
+/** Programs that must not compile, each beside one that must, with the compiler's error and its place. */
 
 /** The names in scope of the programs. */
 export const PRELUDE = `

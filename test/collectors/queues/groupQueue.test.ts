@@ -117,7 +117,7 @@ describe('a group queue', () => {
     })
   })
 
-  it('drops a task whose rollout was tried as often as it may be, and says why', () => {
+  it('drops a task after its last attempt, with the reason', () => {
     const [first, one] = leased(withTasks(2, { maxAttempts: 2 }))
     const [second, two] = leased(orThrow(failRollout(one, { ...first, reason: 'the engine is gone' })))
     expect([second.ticket, second.place, second.attempt]).toEqual([0, 0, 2])
@@ -219,7 +219,7 @@ describe('the JSON of a group queue', () => {
     })
   })
 
-  it('is refused for tasks and rollouts that are none', () => {
+  it('is refused for invalid numbers of tasks and rollouts', () => {
     const never = (value: unknown): value is string => value === undefined
     const full = orThrow(groupQueueToJson(allMade(withTasks(1))))
     expect(groupQueueFromJson(full, { task: never, rollout: never })).toMatchObject({
@@ -239,7 +239,7 @@ describe('the JSON of a group queue', () => {
     )
   })
 
-  it('holds typed arrays, and says what it cannot hold', () => {
+  it('holds typed arrays, and names values that it cannot hold', () => {
     const [, ids] = orThrow(addTask(groupQueue<Int32Array, never>({ groupSize: 1, capacity: 1 }), Int32Array.of(1, 2)))
     const isIds = (value: unknown): value is Int32Array => value instanceof Int32Array
     const isNever = (_value: unknown): _value is never => false

@@ -114,7 +114,7 @@ describe('conversations with a tool', () => {
     )
   })
 
-  it('a tool that prints 100 MB is cut off before it is rendered, and the conversation goes on', async () => {
+  it('output of 100 MB is truncated before rendering, and the conversation continues', async () => {
     const flood = 'a'.repeat(100_000_000)
     const run = LLMCollector({
       ...setup('chatml', () => flood, 3),

@@ -155,7 +155,7 @@ const collectorOf = ({ tools, places, timers, turns }: Setup) => {
         append(Tokenizer({ tokenizer })),
       ),
     policy: scriptedPolicy({
-      // The conversation itself says which turn it is: each one has its own.
+      // The conversation contains its turn: each one has its own.
       answers: (state) => {
         const [asked = ''] = get(state as TensorDict as TensorDict<TextPrompt>, 'text', 'prompt').items // the chain makes it
         return words[asked.split('<|im_start|>assistant').length - 2]!

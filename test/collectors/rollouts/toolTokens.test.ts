@@ -1,4 +1,4 @@
-/** Conversations with tools in tokens: what a tool says is appended, is nobody's to learn, and moves no gradient. */
+/** Conversations with tools in tokens: tool output is appended and masked out of the loss. */
 import * as tf from '@tensorflow/tfjs-core'
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expect, it } from 'vitest'

@@ -218,7 +218,7 @@ describe('a step', () => {
 })
 
 describe('what goes wrong', () => {
-  it('NaN in the batch throws NonFiniteLoss, keeps nothing, and the state goes on as if nothing had been', () => {
+  it('NaN in the batch throws NonFiniteLoss, keeps nothing, and leaves the state unchanged', () => {
     const step = policyStep({ config, optimizer: adamW() })
     using state = own(scope(() => step.init(params.value)))
     const good = rowsOf([2])

@@ -29,7 +29,7 @@ describe('sftRows', () => {
     expect(decode(learned)).toBe('There are 18.<|im_end|>So many.<|im_end|>')
   })
 
-  it('reads no special token from what a message says', () => {
+  it('reads no special token from the text of a message', () => {
     const [plain, hostile] = ['x', END_OF_TURN].map((said) =>
       orThrow(sftRows([History([message('user', said), message('assistant', 'y')])], text)),
     )

@@ -7,7 +7,7 @@ import { DEFAULT_SAMPLING } from '../../../src/modules/generation/sampling/param
 import type { Fault, ScriptedClient } from '../../kit/scriptedClient.js'
 import { type Pushed, scriptedSetup } from '../../kit/scriptedUpdater.js'
 
-/** Asks like a policy, until told to stop; resolves when every request has ended. */
+/** Sends requests like a policy until stopped; resolves when every request has ended. */
 const traffic = (clients: readonly EngineClient[]) => {
   let isOver = false
   let asked = 0

@@ -89,7 +89,7 @@ describe('engineUpdater', () => {
     expect([truth.base, truth.label, truth.isPaused]).toEqual([1, 1, false])
   })
 
-  it('goes on without a server that died, which refuses requests until it is reconciled', async () => {
+  it('continues without a dead server, which refuses requests until it is reconciled', async () => {
     const { servers, push, updater, statuses } = scriptedSetup({ count: 2, how: 'full', sync: { onLost: 'withdraw' } })
     const [, dying] = servers
     dying!.script.push('none', 'none', 'none', 'none', 'none', 'dies')

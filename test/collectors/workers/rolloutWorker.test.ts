@@ -43,7 +43,7 @@ const settings = { ...SETTINGS }
 const openOn = async (log: QueueLog, given: Parameters<typeof openRolloutQueue>[1] = { settings }) =>
   orThrow(await openRolloutQueue({ ...log, close: () => Promise.resolve() }, given)())
 
-/** A worker that ends when it is told to. */
+/** A worker that ends on demand. */
 const startWorker = async (log: QueueLog, options: Options = {}) => {
   const stop = new AbortController()
   const events: WorkerEvent[] = []
@@ -216,7 +216,7 @@ describe('rollout workers', () => {
     expect(orThrow(await worker.stop())).toMatchObject({ failed: 1 })
   })
 
-  it('a worker whose rollouts all fail stops, and says why', async () => {
+  it('a worker whose rollouts all fail stops with the reason', async () => {
     const log = memoryQueueLog()
     const queue = await openOn(log, { settings: { groupSize: 1, capacity: 8, maxAttempts: 99 } })
     orThrow(await queue.begin([], 0)())

@@ -98,7 +98,7 @@ describe('PrioritizedSampler', () => {
     }
   })
 
-  it('draws each row as often as its share says', () => {
+  it('draws each row in proportion to its share', () => {
     const sampler = PrioritizedSampler({ alpha: 1, beta: 1 })
     const rows = plainRows(4)
     const state = sampler.updatePriority(sampler.written(sampler.initial, upTo(4), rows), {

@@ -93,7 +93,7 @@ describe('readParquet', () => {
     ])
   })
 
-  it('reads files, and says which columns there are if one is missing', async () => {
+  it('reads files, and lists the columns if one is missing', async () => {
     const source = await rightOf(fileBytes(`${FOLDER}/gsm8k.parquet`))
     expect(await rightOf(readParquet(source, { schema: anything, range: [1, 2] }))).toEqual([
       { question: 'What is 1 + 1?', answer: 'It is one more.\n#### 2' },

@@ -18,7 +18,7 @@ const { tensors } = JSON.parse(read('types.json').toString()) as {
   readonly tensors: Readonly<Record<string, { dtype: string; shape: readonly number[]; values: readonly string[] }>>
 }
 
-/** As Python prints it: -0.0 is told from 0. */
+/** As Python prints it: -0.0 differs from 0. */
 const shown = (value: number | bigint): string => (Object.is(value, -0) ? '-0' : String(value))
 
 describe('a file of every type, made by the reference', () => {

@@ -110,7 +110,7 @@ describe('readJsonLines', () => {
     expect(seen.open).toBe(0)
   })
 
-  it('of a file that is missing, or a folder, says which', async () => {
+  it('of a missing file, or of a folder, is reported with its path', async () => {
     expect(await fileBytes(path('none'))()).toMatchObject({ left: { path: path('none'), code: 'ENOENT' } })
     expect(await fileBytes(path('.'))()).toMatchObject({ left: { code: 'EISDIR', reason: 'this is a folder' } })
   })

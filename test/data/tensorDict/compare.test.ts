@@ -13,7 +13,7 @@ useEngine()
 /** One batch element of one leaf or node. */
 const one = (x: Leaf | TensorDict): TensorDict => dynamic(TensorDict({ x }, [1]))
 
-/** Two TensorDicts, and what tells them apart. */
+/** Two TensorDicts, and their difference. */
 const DIFFERENCES: readonly (readonly [
   title: string,
   make: () => readonly [TensorDict, TensorDict],

@@ -147,7 +147,7 @@ describe('arithmetic', () => {
     })
   })
 
-  it('cast changes floating numbers alone, unless it is told which', () => {
+  it('cast changes floating numbers only, by default', () => {
     scope(() => {
       const source = dynamic(
         TensorDict(

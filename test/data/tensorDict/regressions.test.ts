@@ -127,7 +127,7 @@ describe('traps of our own earlier versions', () => {
     expect(equals(withBatchShape(small, [2]), td)).toBe(true)
   })
 
-  it('a refused map says every path, and frees what was made', () => {
+  it('the error of a map lists every path, and its tensors are freed', () => {
     scope(() => {
       const td = TensorDict({ a: tf.zeros([2]), n: { b: tf.zeros([2]) } }, [2])
       const before = liveTensors().count

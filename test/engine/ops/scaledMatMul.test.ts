@@ -51,7 +51,7 @@ describe('scaledMatMul', () => {
     })
   })
 
-  it('has no gradient of its own on onnxruntime, and says so', () => {
+  it('has no gradient of its own on onnxruntime, and the error names it', () => {
     const [a, b] = [tf.ones([2, 2]), tf.ones([2, 2])]
     expect(() => tf.grad((x) => scaledMatMul(x, b))(a)).toThrow('ScaledMatMul')
     tf.dispose([a, b])

@@ -1,4 +1,4 @@
-/** Tokens of several agents in one conversation: each goes on with its own, and nobody learns another's. */
+/** Tokens of several agents in one conversation: each continues and trains on its own only. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { LLMCollector } from '../../../src/collectors/llmCollector.js'

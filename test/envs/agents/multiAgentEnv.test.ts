@@ -119,7 +119,7 @@ describe('MultiAgentEnv', () => {
     expect(() => MultiAgentEnv({ batchSize: 1, agents: [] })).toThrow('MultiAgentEnv: agents is empty')
   })
 
-  it('refuses rewards of nobody and rewards that are no numbers', async () => {
+  it('refuses rewards of unknown agents and rewards that are not numbers', async () => {
     const wrong = MultiAgentEnv({ batchSize: 1, agents, judge: () => ({ rewards: { eve: 1, ann: Number.NaN } }) })
     const state = await answered(wrong.reset(asking('?'), key))
     await expect(async () => wrong.step(state, replies('x'))()).rejects.toThrow(

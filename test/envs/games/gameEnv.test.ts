@@ -142,7 +142,7 @@ describe('GameEnv', () => {
       expect(endedRows(over as unknown as TensorDict, 'terminated')).toEqual([true]) // read by names
     })
 
-    it('are told and retried, then forfeit', async () => {
+    it('are reported and retried, then forfeit', async () => {
       const illegal = { kind: 'retry', attempts: 1, fallback: 'forfeit' } as const
       const { state, step } = await opened({ game, prompts: 1, illegal, stake: 2 })
       const again = await step(state, ['[9]'])

@@ -1,4 +1,4 @@
-/** The pool of resources: its laws under every order of events, and what its users are told. */
+/** The pool of resources: its laws under every order of events, and its errors. */
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'

@@ -307,7 +307,7 @@ describeWithPython('codeTests', () => {
   )
 })
 
-it('a score that cannot be had is a failure, and says nothing about the answer', async () => {
+it('a score that cannot be computed is a failure, not a verdict on the answer', async () => {
   const closed = liveSandbox()
   await closed.close()
   const context = { key: keyFromSeed(0), signal }

@@ -15,7 +15,7 @@ import { History, message, textOf } from '../../../src/text/history/history.js'
 
 type Judge = Policy<HistoryPrompt, HistoryAction>
 
-/** A judge that says what `say` makes of the conversation, and what it was asked. */
+/** A judge that replies with `say` of the conversation, and the requests to it. */
 const judging = (say: (history: History, call: number) => string) => {
   const asked: string[][] = []
   const judge: Judge = {

@@ -111,7 +111,7 @@ it('ends a call that nobody waits for, and keeps no thread of it', async () => {
   expect(lone.idle()).toBe(0)
 })
 
-it('refuses arguments that are none', async () => {
+it('refuses invalid arguments', async () => {
   const context = { state: null, key: keyFromSeed(0), signal: new AbortController().signal }
   expect(await leftOf(tool.call({ source: '1' }, context))).toMatchObject({ kind: 'arguments' })
 })

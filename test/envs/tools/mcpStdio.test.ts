@@ -49,7 +49,7 @@ describe('tools of a server that is a process', () => {
     )
   })
 
-  it('are called off at the server when nobody waits any longer', async () => {
+  it('are cancelled at the server when the caller is gone', async () => {
     const mine = new AbortController()
     const given = one.call('one.sleep', {}, mine.signal)
     const calls = async () => JSON.stringify(await one.call('one.calls'))
@@ -59,7 +59,7 @@ describe('tools of a server that is a process', () => {
     await expect.poll(calls).toContain('cancelled\\":1')
   })
 
-  it('are told when they change', async () => {
+  it('are notified of changes', async () => {
     expect(told).toEqual([])
     await one.call('one.grow')
     await expect.poll(() => told.at(-1)).toContain('one.grown')

@@ -74,7 +74,7 @@ describeWithPython('PythonInterpreter', () => {
     start.release()
   })
 
-  it('goes on from any state of a conversation, as if the others were not', async () => {
+  it('continues from any state of a conversation, independently of the others', async () => {
     const tool = toolOf('session')
     const env = envOf({ tool })
     const start = own(await reset(env))

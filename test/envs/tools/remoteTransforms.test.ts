@@ -1,4 +1,4 @@
-/** Tools outside the process in conversations: what is told to the policy. */
+/** Tools outside the process in conversations: messages to the policy. */
 import { InMemoryTransport } from '@modelcontextprotocol/sdk/inMemory.js'
 import { right } from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'

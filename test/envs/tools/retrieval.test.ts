@@ -21,7 +21,7 @@ afterEach(async () => {
 
 type Answer = (body: string, response: ServerResponse, request: IncomingMessage) => unknown
 
-/** Answers each query with one passage that says it again. */
+/** Answers each query with one passage that repeats it. */
 const echo: Answer = (body, response) => {
   const { query } = JSON.parse(body) as { readonly query: string }
   response.end(

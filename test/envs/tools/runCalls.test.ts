@@ -1,4 +1,4 @@
-/** Calls of one message: their order, their limits, and what is told of each that goes wrong. */
+/** Calls of one message: their order, their limits, and the error of each that fails. */
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
@@ -176,7 +176,7 @@ describe('runCalls', () => {
     )
   })
 
-  it('is called off by its signal: calls that run are told, calls that wait do not begin', async () => {
+  it('is cancelled by its signal: running calls are aborted, waiting calls do not start', async () => {
     const [slow, caller] = [waiting(), new AbortController()]
     const calls = ['a', 'b'].map((text) => callOf('wait', { text }))
     const all = { calls, states: {}, key, signal: caller.signal }

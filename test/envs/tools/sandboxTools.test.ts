@@ -163,7 +163,7 @@ describeWithPython('the tool python', () => {
     expect((await asked).content).toBe('[stopped: the call was cancelled]')
   })
 
-  it('refuses arguments that are none, and too many cells', async () => {
+  it('refuses invalid arguments, and too many cells', async () => {
     const context = {
       state: Array.from({ length: 256 }, () => ''),
       key: keyFromSeed(0),

@@ -191,7 +191,7 @@ describe('SimpleToolTransform', () => {
     expect([counts, end]).toEqual([{ calls: 1, errors: 1 }, OPEN])
   })
 
-  it('reads calls out of text, if it is told how they are written', async () => {
+  it('reads calls out of text, given their format', async () => {
     const env = envOf(1, { format: 'hermes' })
     const text = (calls: string): Message => message('assistant', `Now. ${calls}`)
     const { heard, counts } = await play(

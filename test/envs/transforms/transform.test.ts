@@ -50,7 +50,7 @@ const tagger = (name: string): Tagger =>
     inverse: (action) => E.right(act(textAt(action, 'in') + name)),
   })
 
-/** Answers what it was asked; `done` tells nothing. */
+/** Echoes its request; `done` reports nothing. */
 const echo: Env<Out, In> = {
   name: 'echo',
   batchSize: 1,

@@ -61,7 +61,7 @@ describeSandboxed('a program in bubblewrap', () => {
     ])
   })
 
-  it('is ended when nobody waits any more, and is not begun when nobody does', async () => {
+  it('is ended when the caller is gone, and never started without one', async () => {
     const abort = new AbortController()
     const ended = rightOf(sandbox.run(shell('sleep 1000'), { signal: abort.signal }))
     abort.abort()
@@ -188,7 +188,7 @@ describe('where there is no bubblewrap', () => {
     expect(await leftOf(liveSandbox().open(shell('echo ran')))).toEqual(failure)
   })
 
-  it('and a bubblewrap that may not make namespaces says so', async () => {
+  it('a bubblewrap without permission for namespaces reports it', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'refusing-'))
     chmodSync(folder, 0o755) // it is run by nobody where this is root
     const program = '#!/bin/sh\necho "bwrap: No permissions to create new namespace" >&2; exit 1\n'

@@ -27,7 +27,7 @@ const countedSignal = (): {
   return { abort: () => controller.abort(), signal, listeners: () => listeners }
 }
 
-/** A server that answers when it is told to, and counts who waits and who went away. */
+/** A server that answers on demand, and counts pending and closed requests. */
 const patientServer = async () => {
   const waiting: (() => void)[] = []
   const seen = { requests: 0, closed: 0 }

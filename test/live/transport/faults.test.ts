@@ -121,7 +121,7 @@ describe('a server that is slow', () => {
 describe('a server that is too busy', () => {
   const busy = (after: string): Fault => ({ _tag: 'Status', status: 429, headers: { 'retry-after': after } })
 
-  it('is asked again after the time that it says', async () => {
+  it('is retried after its Retry-After time', async () => {
     const timing = manualTime()
     const proxy = await spoiled(first(1, busy('1')))
     const asked = transportTo(proxy.url, { timing }).send({ ...POST, deadlineMs: 5000 })()
@@ -274,7 +274,7 @@ describe('a stream of events', () => {
     expect(tags(await itemsOf(transportTo(url, { maxBytes: 10_000 }), POST))).toEqual(['Event', 'too-large'])
   })
 
-  it('is none if the server answers with something else', async () => {
+  it('is absent if the server answers with something else', async () => {
     const url = await startServer((_, response) => response.writeHead(200, { 'content-type': 'text/html' }).end('<p>'))
     const transport = transportTo(url, { retry: { attempts: 1 } })
     expect(await transport.events(POST)()).toMatchObject({ left: { kind: 'malformed' } })

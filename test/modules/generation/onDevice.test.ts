@@ -171,7 +171,7 @@ describe('a thread that dies', () => {
     await engine.close()
   })
 
-  it('is no engine if that happens at once, or if there is none in time', async () => {
+  it('fails to start if that happens at once, or after the time limit', async () => {
     const start = (exportName: string, options: unknown, rest: OnDeviceOptions = {}) =>
       leftOf(LLMOnDevice({ module, exportName, options }, rest))
     expect(await start('keyedEngine', { refusal: 'no license' })).toEqual({

@@ -13,7 +13,7 @@ describe('lengthClass', () => {
     )
   })
 
-  it('refuses a length that is none', () => {
+  it('refuses an invalid length', () => {
     for (const length of [0, -1, 1.5, Number.NaN]) expect(() => lengthClass(length)).toThrow(RangeError)
   })
 })

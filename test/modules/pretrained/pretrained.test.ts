@@ -208,7 +208,7 @@ describe('a folder that cannot be used', () => {
     },
   )
 
-  it('names the folder when there is none', async () => {
+  it('names the missing folder', async () => {
     const missing = join(folder, 'nowhere')
     const expected = { _tag: 'ModelFailure', folder: missing, reason: expect.stringContaining('no such folder') }
     expect(await leftOf(loadPretrained(missing))).toMatchObject(expected)

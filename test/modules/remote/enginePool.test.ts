@@ -26,7 +26,7 @@ interface Told extends EventEngine, EngineClient {
 
 const down: EngineFailure = { _tag: 'EngineFailure', engine: 'x', kind: 'unreachable', reason: 'no route' }
 
-/** A member that answers as told. */
+/** A scripted member. */
 const member = (name: string, answer: Answer = goodEvents, abilities: Partial<EngineAbilities> = {}): Told => {
   const never = TE.left(down)
   const inner = localClient(plannedEngine({ tokenizer: byteTokenizer, endToken: 0, says: () => '' }), name)

@@ -56,7 +56,7 @@ describe('the client of an engine at hand', () => {
       expect(await rightOf(client.state)).toMatchObject({ adapters: [] })
     }))
 
-  it('of a closed engine says so', async () => {
+  it('of a closed engine is reported', async () => {
     const client = localClient(scriptedEngine().engine, 'toy')
     await client.close()
     expect(await leftOf(client.loadWeights(toyWeights(1), { version: 2 }))).toMatchObject({ kind: 'refused' })

@@ -13,7 +13,7 @@ const requestOf = (rest: Partial<GenerationRequest> = {}): GenerationRequest => 
   ...rest,
 })
 
-/** A gate, and a server behind it that answers each request when it is told to. */
+/** A gate, and a server behind it that answers each request on demand. */
 const behind = () => {
   const gate = makeRequestGate()
   const seen: (readonly [adapter: string | null, salt: string, version: number])[] = []
@@ -81,7 +81,7 @@ describe('makeRequestGate', () => {
     expect(await asked).toEqual(['stop'])
   })
 
-  it('refuses those that wait and those that come, for as long as nobody may sample', async () => {
+  it('refuses waiting and new requests while sampling is paused', async () => {
     const { gate, ask, answerAll } = behind()
     const release = gate.hold()
     const waiting = ask()

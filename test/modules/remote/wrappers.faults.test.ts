@@ -85,7 +85,7 @@ describe('a policy on replicas of which one', () => {
     expect(policy.pool?.members().map(({ inFlight }) => inFlight)).toEqual([0, 0, 0])
   })
 
-  it('dies goes on without it, and asks it again when it is back', async () => {
+  it('dies continues without it, and uses it again when it is back', async () => {
     const { policy, proxies } = await replicas(3)
     const wanted = await rightOf(policy.act(tokenPrompt(ROWS), key))
     await proxies[2]!.refuse()

@@ -67,7 +67,7 @@ describe('vLLMWrapper', () => {
     expect(await leftOf(dead.act(tokenPrompt(PROMPTS), key))).toMatchObject({ kind: 'infrastructure' })
   })
 
-  it('goes on with the replicas that are there', async () => {
+  it('continues with the available replicas', async () => {
     const engines = [saying('ok'), saying('ok')]
     const servers = await Promise.all(engines.map((engine) => serve(served(engine))))
     const policy = wrapped({

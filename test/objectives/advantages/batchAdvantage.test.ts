@@ -163,7 +163,7 @@ describe('MCAdvantage', () => {
     })
   })
 
-  it('has a description, and says what it reads and writes', () => {
+  it('has a description with its inputs and outputs', () => {
     const advantage = MCAdvantage({ groupSize: 4, normalize: 'mean' })
     expect(advantage.description).toEqual({ advantage: 'MCAdvantage', groupSize: 4, normalize: 'mean' })
     expect([advantage.name, advantage.groupSize, advantage.over]).toEqual(['MCAdvantage', 4, 'group'])

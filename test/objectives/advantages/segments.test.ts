@@ -110,7 +110,7 @@ describe('segmentGAE', () => {
     )
   })
 
-  it('refuses settings that are none', () => {
+  it('refuses invalid settings', () => {
     expect(() => segmentGAE(TWO, VALUES, { gamma: 2 })).toThrow(/gamma must be from 0 to 1, got 2/)
     expect(() => segmentGAE(TWO, VALUES, { form: 'both' as never })).toThrow(/form must be 'chained' or 'two-level'/) // as from JSON
     expect(() => segmentGAE(TWO, [[1]])).toThrow(/values has 1 rows, mask 2/)
@@ -146,7 +146,7 @@ describe('segmentRewards', () => {
     expect(segmentRewards(1, 0, 'uniform')).toEqual([])
   })
 
-  it('refuses a number of segments or a rule that is none', () => {
+  it('refuses an invalid number of segments and an unknown rule', () => {
     expect(() => segmentRewards(1, 1.5, 'last')).toThrow(RangeError)
     expect(() => segmentRewards(1, -1, 'last')).toThrow(/whole number from 0, got -1/)
     for (const geometric of [0, 1, Number.NaN]) expect(() => segmentRewards(1, 2, { geometric })).toThrow(RangeError)

@@ -168,7 +168,7 @@ describe('at ratio 1, without divergences, the gradient is that of REINFORCE in 
   })
 })
 
-/** The gradient of one token against its ratio, and whether it is told to be cut. */
+/** The gradient of one token against its ratio, and whether it is reported as clipped. */
 const single = (objective: TokenObjective, logRatio: number, advantage: number) => {
   const rows = { logProbs: [[logRatio]], old: [[0]], mask: [[1]], advantages: [[advantage]] }
   const { gradient, metrics } = lossNumbers(policyLoss({ objective }), rows)

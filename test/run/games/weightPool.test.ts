@@ -49,7 +49,7 @@ describe('weightPool', () => {
     pool.release()
   })
 
-  it('goes on from its files, and an offer of the same version changes nothing', async () => {
+  it('resumes from its files, and an offer of the same version changes nothing', async () => {
     const pool = grown({ size: 4, every: 2 }, 9)
     for (const [name, content] of Object.entries(pool.files())) writeFileSync(at(name), content)
     const again = grown({ size: 4, every: 2 }, 0)

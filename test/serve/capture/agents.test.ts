@@ -22,7 +22,7 @@ const PARAMETERS = { type: 'object', properties: { city: { type: 'string' } }, r
 
 const TOOLS = [{ type: 'function' as const, function: { name: 'weather', parameters: PARAMETERS } }]
 
-/** Calls the tool until it has been answered, then once more, then says what to take. */
+/** Calls the tool until it gets a result, then once more, then replies. */
 const weatherEngine = () =>
   scripted({
     says: ({ prompt }) => {

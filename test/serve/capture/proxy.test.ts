@@ -134,7 +134,7 @@ describe('a call that goes wrong', () => {
   })
 })
 
-describe('a conversation that goes on from tokens', () => {
+describe('a conversation that continues from tokens', () => {
   it('has the ids of its rendering, where rendering gives the tokens of answers back', async () => {
     const words = fc.array(fc.constantFrom('the', 'cat', 'sat', 'on', 'mat'), { minLength: 1, maxLength: 4 })
     const turns = fc.array(fc.record({ asked: words, said: words }), { minLength: 2, maxLength: 4 })

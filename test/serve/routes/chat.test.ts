@@ -53,7 +53,7 @@ describe('a chat completion', () => {
     expect(promptOf(engine)).toContain('"name": "weather"')
   })
 
-  it('goes on with the last message, and echoes it', async () => {
+  it('continues the last message, and echoes it', async () => {
     const engine = saying(' mat')
     const messages = [USER, { role: 'assistant', content: 'the cat' }]
     const body = { messages, continue_final_message: true, add_generation_prompt: false, echo: true }
@@ -96,7 +96,7 @@ describe('a chat completion', () => {
     expect(promptOf(engine)).toContain('tool\nrain')
   })
 
-  it('has as many tokens as there is room for unless told', async () => {
+  it('fills the context by default', async () => {
     const engine = saying('x'.repeat(500), { maxModelLength: 100 })
     const { json } = await post(served(engine), PATH, { messages: [USER] })
     expect(json.usage).toMatchObject({ total_tokens: 100 })

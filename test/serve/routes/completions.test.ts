@@ -41,7 +41,7 @@ describe('a completion', () => {
     })
   })
 
-  it('has 16 tokens at most unless told', async () => {
+  it('has 16 tokens at most by default', async () => {
     const { json } = await post(served(saying('x'.repeat(50))), PATH, { prompt: 'a' })
     expect(choicesOf(json)[0]).toMatchObject({ text: 'x'.repeat(16), finish_reason: 'length' })
   })
@@ -70,7 +70,7 @@ describe('a completion', () => {
     expect(choicesOf(json)[0]!.token_ids).toEqual([...ids('x'), tokenizer.idOf('<|im_end|>')])
   })
 
-  it('ends at stop strings and stop tokens, and says at which', async () => {
+  it('ends at stop strings and stop tokens, and reports which', async () => {
     const app = served(saying('one, two'))
     const stopped = await post(app, PATH, { prompt: 'a', stop: [',', '!'], include_stop_str_in_output: true })
     expect(choicesOf(stopped.json)[0]).toMatchObject({ text: 'one,', finish_reason: 'stop', stop_reason: ',' })

@@ -26,7 +26,7 @@ describe('a response', () => {
     expect(events.at(-1)).toEqual({ type: 'response.completed', sequence_number: events.length - 1, response: whole })
   })
 
-  it('goes on from a stored response and its items; unknown ones are refused', async () => {
+  it('continues from a stored response and its items; unknown ones are refused', async () => {
     const engine = scripted({ says: () => CALL, maxModelLength: 2048 })
     const app = served(engine, withTools)
     const first = (await post(app, PATH, { input: 'hi', tools: [TOOL] })).json

@@ -57,7 +57,7 @@ export const wellFormed = <S>(td: TensorDict<S>): TensorDict<S> => {
   return td
 }
 
-/** Throws unless two TensorDicts are well formed and equal; says where they differ. */
+/** Throws unless two TensorDicts are well formed and equal; the message locates the difference. */
 export const same = (actual: TensorDict, expected: TensorDict, what = 'the two sides'): void => {
   const differences = diff(wellFormed(actual), wellFormed(expected))
   require(differences.length === 0, () => `${what} differ: ${JSON.stringify(differences)}`)

@@ -50,7 +50,7 @@ export const rowsOf = (td: TensorDict): number => td.batchShape[0]!
 /** The numbers 0 .. size - 1. */
 export const upTo = (size: number): readonly number[] => Array.from({ length: size }, (_, i) => i)
 
-/** Up to four members of 0 .. size - 1; none if there is none. */
+/** Up to four indices below `size` (empty when `size` is 0). */
 export const drawList = (draw: Draw, size: number): readonly number[] =>
   size === 0 ? [] : upTo(draw(5)).map(() => draw(size))
 

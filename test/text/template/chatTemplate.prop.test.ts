@@ -24,7 +24,7 @@ const isPartition = ({ text, spans }: Rendered): boolean =>
   (spans.at(-1)?.end ?? 0) === text.length
 
 describe('render, for every own template', () => {
-  it('has spans that partition the text of renderText, or says why it has none', () => {
+  it('has spans that partition the text of renderText, or a reason for their absence', () => {
     let told = 0
     const law = fc.property(names, conversations, prompts, (name, history, generationPrompt) => {
       const options = { generationPrompt, now: NOW }

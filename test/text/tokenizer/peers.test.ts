@@ -65,7 +65,7 @@ const differences = JSON.parse(
   readFileSync('test/golden/tokenizers/pureDifferences.json', 'utf8'),
 ) as readonly Difference[] // written by hand
 
-/** Gives the ids of a text, or the reason why there are none. */
+/** Returns the ids of a text, or the reason for their absence. */
 const pureIds = (family: Family): ((text: string) => string) => {
   try {
     const pure = new PureTokenizer(familyJson(family), {})

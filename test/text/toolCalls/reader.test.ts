@@ -81,7 +81,7 @@ const cutTexts = texts.chain((text) =>
   fc.record({ text: fc.constant(text), cuts: fc.array(fc.nat({ max: text.length }), { maxLength: 8 }) }),
 )
 
-/** A JSON answer that says a message and calls nothing has no other text than its message. */
+/** A JSON answer with a message and no call has only the text of its message. */
 const isMessage = (text: string, format: ToolCallFormat): boolean =>
   format === 'json_call' && /^\s*\{.*"(?:message|tools)".*\}/s.test(text)
 

@@ -39,7 +39,7 @@ describe('a turn of a public template', () => {
   })
 })
 
-/** Templates of this repository that write calls, with the format that is told from their source. */
+/** Templates of this repository that write calls, with the format detected from their source. */
 const TEMPLATES: readonly (readonly [
   file: string,
   format: ToolCallFormat,

@@ -79,7 +79,7 @@ describe('mathReward', () => {
     expect(mathReward(options).range).toEqual([-0.5, 2])
   })
 
-  it('asks for a second opinion where it says no, and takes a yes alone', () => {
+  it('asks for a second opinion after a no, and accepts only a yes', () => {
     const secondOpinion = (a: string): boolean | undefined => (a === 'four' ? true : a === 'five' ? false : undefined)
     expect(['four', 'five', 'six'].map((text) => scored('4', `\\boxed{${text}}`, { secondOpinion }).reward)).toEqual([
       1, 0.1, 0.1,

@@ -35,7 +35,7 @@ let oracle: TransformersPolicy
 /** The requests to the engine. */
 const seen: GenerationRequest[] = []
 
-/** The engine, told to be one that tells fewer log-probabilities. */
+/** The engine, limited to fewer log-probabilities. */
 const engineThat = (abilities: Partial<EngineAbilities>): PolicyEngine => {
   const client = localClient(engine, 'tiny')
   return {

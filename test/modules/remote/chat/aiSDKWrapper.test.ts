@@ -93,7 +93,7 @@ describe('a language model of the AI SDK as a policy', () => {
     expect(get(action, 'answer').items.get(1)!.usage!.completionTokens).toBeGreaterThan(1)
   })
 
-  it('gives ids and log-probabilities of a server that tells them', async () => {
+  it('returns ids and log-probabilities if the server reports them', async () => {
     const engine = saying('the cat')
     const weights = () => ({ version: 3, adapter: null, cacheSalt: 's' })
     const policy = aiSDKWrapper({ model: await provided(served(engine)), capture: 'tokens', weights, ...SHORT })

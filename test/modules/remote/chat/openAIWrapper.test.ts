@@ -49,7 +49,7 @@ const bodies = ({ seen }: FaultProxy): readonly Readonly<Record<string, unknown>
 const ENGLISH = { type: 'function', function: { name: 'add', parameters: { type: 'object' } } } as const
 
 describe('a chat server as a policy of messages', () => {
-  it('answers each conversation with a message, and says how it ended and what it cost', async () => {
+  it('answers each conversation with a message, its stop reason and its cost', async () => {
     const { policy } = await over(served(saying('four')))
     const action = await rightOf(policy.act(asked('2 + 2', '3 + 3'), key))
     expect(get(action, 'history', 'response').items.toArray()).toEqual([

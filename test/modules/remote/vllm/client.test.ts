@@ -175,7 +175,7 @@ describe('a request', () => {
     )
   })
 
-  it('of an adapter that is not there says so', async () => {
+  it('of a missing adapter is reported', async () => {
     expect(failureIn(await clientOf(saying('x')).ask({ adapter: 'nope' })).kind).toBe('unknown-adapter')
   })
 

@@ -38,7 +38,7 @@ describe('hasFeature', () => {
     expect(hasFeature([1, 0, 0], 'spans of labels in answers')).toBe(true)
   })
 
-  it('has the releases of the reference, and says what is needed', () => {
+  it('has the releases of the reference, and names their requirements', () => {
     expect(VLLM_FEATURES['/inference/v1/generate']).toEqual([0, 12, 0])
     expect(needed('/abort_requests')).toBe('/abort_requests needs vLLM 0.26.0 or newer')
   })

@@ -59,7 +59,7 @@ describe('probeLogProbs', () => {
     }
   })
 
-  it('fails where nobody answers', async () => {
+  it('fails without a response', async () => {
     const silent = vLLMServer({ transport: answeredBy(async () => ({ kind: 'unreachable' })) })
     expect(await probeLogProbs(silent, 'm')).toMatchObject({ left: { kind: 'unreachable' } })
   })

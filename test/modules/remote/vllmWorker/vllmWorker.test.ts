@@ -80,7 +80,7 @@ describe('a worker', () => {
 })
 
 describe('a start that fails', () => {
-  it('because there is no such program says how to install it', async () => {
+  it('because the program is missing explains its installation', async () => {
     const failure = await leftOf(makeVLLMWorker({ model: 'm' }, { command: ['/no/bin/vllm', 'serve'] }))
     expect(failure).toMatchObject({ kind: 'executable', reason: expect.stringContaining('pip install vllm') })
   })
@@ -93,7 +93,7 @@ describe('a start that fails', () => {
     })
   })
 
-  it('because the port is taken says so before anything runs', async () => {
+  it('because the port is taken is reported before anything runs', async () => {
     const server = createServer().listen(0, '127.0.0.1')
     await once(server, 'listening')
     const address = server.address()
