@@ -20,21 +20,24 @@ const [folder = '', ...wanted] = process.argv.slice(2)
 if (folder === '') throw new RangeError('usage: npx tsx scripts/viewPictures.ts RUN_FOLDER [PICTURE...]')
 const run = basename(folder)
 
+/** A log of several agents at the same time. */
+const TEAM = 'test/golden/foreignTeam/traces.jsonl'
+
 const models = modelDesk({ files: liveFiles, timers: liveTimers, openRun: runOpener(() => selectBackend({})) })
 const server = orThrow(
-  await startView({ files: liveFiles, timers: liveTimers, folders: [folder], port: 0, version, models })(),
+  await startView({ files: liveFiles, timers: liveTimers, folders: [folder, TEAM], port: 0, version, models })(),
 )
 const browser = await chromium.launch({
   executablePath: process.env.CHROMIUM_PATH ?? '/usr/bin/chromium',
   args: ['--no-sandbox'],
 })
 
-/** Opens a view, prepares it and draws it. */
-const draw = async (name: string, hash: string, prepare: (page: Page) => Promise<unknown>): Promise<void> => {
+/** Opens a view of a run, prepares it and draws it. */
+const draw = async (name: string, hash: string, prepare: (page: Page) => Promise<unknown>, id = run): Promise<void> => {
   if (wanted.length > 0 && !wanted.includes(name)) return
   const page = await browser.newPage({ viewport: { width: 1360, height: 860 }, reducedMotion: 'reduce' })
   page.setDefaultTimeout(600_000)
-  await page.goto(`${server.url}/#/run/${run}${hash}`)
+  await page.goto(`${server.url}/#/run/${id}${hash}`)
   await page.waitForSelector('h1')
   await prepare(page)
   await page.waitForTimeout(500)
@@ -57,6 +60,8 @@ await draw('run', '', nothing)
 await draw('rollouts', '/rollouts', nothing)
 await draw('rollout', LONGEST, (page) => chooseToken(page, 6))
 await draw('reward', '/reward', nothing)
+await draw('health', '/health', nothing)
+await draw('agents', '/rollouts', (page) => page.locator('.virtual a.row').nth(2).click(), basename(TEAM))
 await draw('token', LONGEST, async (page) => {
   await page.setViewportSize({ width: 1360, height: 1500 })
   await chooseToken(page, 1)

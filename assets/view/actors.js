@@ -1,7 +1,7 @@
 /** The sampler, the environment and the trainer of a run in time, and what each waits for. */
 import { h, table } from './dom.js'
 import { duration, percent } from './format.js'
-import { gantt } from './gantt.js'
+import { axisTime, gantt } from './gantt.js'
 
 /** @typedef {import('../../src/view/protocol.ts').PhasesAnswer} PhasesAnswer */
 
@@ -117,7 +117,7 @@ export const actorLanes = (phases, indices) => {
     'div',
     { class: 'stack' },
     h('ul', { class: 'legend' }, legend, h('li', {}, h('i', { class: 'waits' }), 'Waiting')),
-    gantt({ title: 'Who works when', lanes, length: start, format: duration }),
+    gantt({ title: 'Who works when', lanes, length: start, format: axisTime }),
     waitTable(spans, start),
   )
 }

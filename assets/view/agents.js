@@ -1,7 +1,7 @@
 /** The agents of an episode: who started whom, and when each of them wrote. */
 import { card, h } from './dom.js'
 import { duration } from './format.js'
-import { gantt } from './gantt.js'
+import { axisTime, gantt } from './gantt.js'
 import { address } from './router.js'
 import { visible, visibleText } from './visible.js'
 
@@ -68,7 +68,7 @@ export const agentsCard = (run, rollout, agents) => {
     { class: 'muted small' },
     `${lanes.length} agents${inSeconds ? `, up to ${mostAtOnce(lanes)} at once` : ''}`,
   )
-  const format = inSeconds ? duration : (value) => `turn ${value + 1}`
+  const format = inSeconds ? axisTime : (value) => `turn ${value + 1}`
   const lanesOf = gantt({ title: 'Agents of the episode', lanes: rows, length, format })
   return h('div', { class: 'agents-card' }, card('Agents', facts, h('div', { class: 'pad agents' }, lanesOf)))
 }

@@ -19,6 +19,27 @@ const ordered = (names) =>
     .sort((a, b) => rankOf(a.name) - rankOf(b.name) || a.i - b.i)
     .map(({ name }) => name)
 
+/**
+ * Returns a test of names: all words of a text, or the regular expression between slashes. A
+ * regular expression that is not complete finds nothing.
+ *
+ * @param {string} text
+ * @returns {(name: string) => boolean}
+ */
+const matcher = (text) => {
+  const [, pattern] = /^\/(.+?)\/?$/.exec(text) ?? []
+  if (pattern === undefined) {
+    const words = text.toLowerCase().split(/\s+/)
+    return (name) => words.every((word) => name.toLowerCase().includes(word))
+  }
+  try {
+    const expression = new RegExp(pattern, 'i')
+    return (name) => expression.test(name)
+  } catch {
+    return () => false
+  }
+}
+
 const SHOWN = 12
 const SMOOTHING = 'tandem-smoothing'
 
@@ -62,13 +83,12 @@ export const chartGrid = ({ names, curvesOf, marks, onStep, signal }) => {
     return made
   }
   const grid = h('div', { class: 'charts' })
-  const filter = h('input', { type: 'search', placeholder: 'Find metrics', 'aria-label': 'Find metrics' })
+  const filter = h('input', { type: 'search', placeholder: 'Find: loss, or /loss|kl$/', 'aria-label': 'Find metrics' })
   const more = h('button', { class: 'quiet' })
   const range = h('input', { type: 'range', min: 0, max: 0.98, step: 0.02, value: String(smoothing) })
   const level = h('output', { class: 'mono small' }, smoothing.toFixed(2))
   const draw = () => {
-    const words = filter.value.toLowerCase().split(/\s+/)
-    const found = sorted.filter((name) => words.every((word) => name.toLowerCase().includes(word)))
+    const found = sorted.filter(matcher(filter.value))
     const shown = isAll || filter.value !== '' ? found : found.slice(0, SHOWN)
     fill(
       grid,

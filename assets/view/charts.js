@@ -88,7 +88,7 @@ const rangeOf = (_, low, high) => {
   const size = Math.max(Math.abs(low), Math.abs(high))
   if (high - low > Math.max(1e-5 * size, 1e-12)) return uPlot.rangeNum(low, high, 0.1, true)
   const margin = size < 1e-12 ? 1 : 0.1 * size
-  return [low - margin, high + margin]
+  return [low >= 0 ? Math.max(0, low - margin) : low - margin, high + margin]
 }
 
 /** Series of a chart: the recorded values, faint when a smoothed line is drawn over them. */

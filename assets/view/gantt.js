@@ -20,6 +20,10 @@ import { h } from './dom.js'
 
 const TICKS = 5
 
+/** @param {number} seconds on an axis, all in one unit so that the ticks read as even steps */
+export const axisTime = (seconds) =>
+  seconds > 0 && seconds < 1 ? `${Math.round(seconds * 1000)} ms` : `${Number(seconds.toFixed(2))} s`
+
 /** The smallest round step with which a length has at most a few ticks. */
 const tickStep = (length) => {
   const rough = Math.max(length, 1e-9) / TICKS

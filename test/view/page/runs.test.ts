@@ -103,6 +103,10 @@ describeInBrowsers('pages of runs', (browser) => {
     await expect.poll(drawn).not.toBe(before)
     await page.getByLabel('Find metrics').fill('entropy')
     await expect.poll(() => charts.locator('.name').allInnerTexts()).toEqual(['update.entropy'])
+    await page.getByLabel('Find metrics').fill('/^update\\.(loss|entropy)$/')
+    await expect.poll(() => charts.locator('.name').allInnerTexts()).toEqual(['update.loss', 'update.entropy'])
+    await page.getByLabel('Find metrics').fill('/(')
+    await expect.poll(() => charts.count()).toBe(0)
   })
 
   it('opens the rollouts of a bin and of a step', async () => {
