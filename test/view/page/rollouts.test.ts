@@ -88,7 +88,7 @@ describeInBrowsers('pages of rollouts', (browser) => {
     expect(await page.locator('.heat-legend').getAttribute('aria-label')).toContain('Advantage')
   })
 
-  it('plays a rollout token by token, by turns, and goes on with the next one', async () => {
+  it('plays a rollout token by token and by turns, and then the next one', async () => {
     const page = await list()
     await openRollout(page, 0)
     const hidden = () => page.locator('.tok.later').count()
