@@ -6,9 +6,10 @@
 import { execFileSync } from 'node:child_process'
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { buildPrograms, workerOf } from '../scripts/guidePrograms.js'
 import { buildTrainingPage } from '../scripts/page.js'
-import { recipePage, sitePage, sitePath, titleOf } from './markdown.js'
-import { SECTIONS } from './pages.js'
+import { recipePage, sitePage, sitePath, titleOf, withRunButton } from './markdown.js'
+import { RUNNABLE, SECTIONS } from './pages.js'
 
 const SITE = import.meta.dirname
 const ROOT = dirname(SITE)
@@ -54,7 +55,11 @@ const writePages = (): void => {
   const paths = new Map([...sources, ...recipes].map((source) => [source, sitePath(source)]))
   const titles = new Map(sources.map((source) => [source, titleOf(read(source))]))
   const link = (source: string): string => `/${sitePath(source).replace(/(?:index)?\.md$/, '')}`
-  for (const source of sources) write(sitePath(source), sitePage(source, read(source), { paths, titles }))
+  for (const source of sources) {
+    const page = sitePage(source, read(source), { paths, titles })
+    const name = RUNNABLE.find((each) => source === `docs/guide/${each}.md`)
+    write(sitePath(source), name === undefined ? page : withRunButton(page, workerOf(name)))
+  }
   for (const source of recipes)
     write(sitePath(source), recipePage(link(source).slice('/recipes/'.length), read(source)))
   cpSync(join(ROOT, 'docs/images'), join(PAGES, 'images'), { recursive: true })
@@ -78,4 +83,5 @@ const writePages = (): void => {
 rmSync(PAGES, { recursive: true, force: true })
 writePages()
 await buildTrainingPage(join(PAGES, 'public/train'))
+await buildPrograms(join(PAGES, 'public/train'), RUNNABLE)
 run('vitepress/bin/vitepress.js', 'build', '.')

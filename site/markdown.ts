@@ -71,6 +71,10 @@ export const sitePage = (
     withSiteLinks(source, withTitles(prose, titles, source), paths),
   )
 
+/** Adds a button that runs the programs of a page, after its first program. */
+export const withRunButton = (text: string, worker: string): string =>
+  text.replace(/^```ts\n[\s\S]*?^```$/m, (block) => `${block}\n\n<RunPage worker="${worker}" />`)
+
 /** Returns the page of a recipe: its first comment as text, and its source. */
 export const recipePage = (name: string, source: string): string => {
   const comment = /^\/\*\*([\s\S]*?)\*\//.exec(source)?.[1] ?? ''

@@ -8,6 +8,12 @@ export interface Section {
 
 const guide = (...names: readonly string[]): readonly string[] => names.map((name) => `docs/guide/${name}.md`)
 
+/** Pages of the guide whose programs run in a browser: without files, servers or other packages. */
+export const RUNNABLE: readonly string[] = [
+  ...['04-recipes', '07-environments', '09-transforms', '15-multi-agent', '18-games', '20-training-in-games'],
+  ...['23-history-and-templates', '25-learners', '26-replay-buffers', '36-tensordict'],
+]
+
 export const SECTIONS: readonly Section[] = [
   {
     title: 'Start',

@@ -8,12 +8,19 @@ const at = (id) => document.getElementById(id)
 
 /** How each task is shown: its score, and the steps of a run. The page names its task. */
 const TASKS = {
-  wordProblems: { title: 'Held-out accuracy', score: 'held-out accuracy', show: percent, start: 'Starting' },
+  wordProblems: {
+    title: 'Held-out accuracy',
+    score: 'held-out accuracy',
+    show: percent,
+    start: 'Starting',
+    query: (text) => text,
+  },
   kuhnPoker: {
     title: 'NashConv (0 is an equilibrium)',
     score: 'NashConv',
     show: number,
     start: 'Making the start model',
+    query: () => 'One decision', // the query of a game is its deal, as JSON
   },
 }
 
@@ -103,7 +110,7 @@ const sampleView = ({ query, tokens, logProbs, reward: value }) =>
   h(
     'article',
     { class: 'sample' },
-    h('p', {}, query),
+    h('p', {}, task.query(query)),
     h(
       'p',
       { class: 'tokens' },

@@ -1,7 +1,7 @@
 /** Pages of the documentation site: their paths, links and order. */
 import { existsSync, readdirSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { recipePage, sitePage, sitePath, titleOf } from '../../site/markdown.js'
+import { recipePage, sitePage, sitePath, titleOf, withRunButton } from '../../site/markdown.js'
 import { SECTIONS } from '../../site/pages.js'
 
 const sources = SECTIONS.flatMap((section) => section.sources)
@@ -41,6 +41,12 @@ describe('sitePage', () => {
   ])('%s', (text, expected) => {
     expect(page(text)).toBe(expected)
   })
+})
+
+it('withRunButton adds one button, after the first program', () => {
+  expect(withRunButton('# A\n\n```sh\nls\n```\n\n```ts\n1\n```\n\n```ts\n2\n```\n', 'run-a')).toBe(
+    '# A\n\n```sh\nls\n```\n\n```ts\n1\n```\n\n<RunPage worker="run-a" />\n\n```ts\n2\n```\n',
+  )
 })
 
 it('titleOf reads the first heading, without its number', () => {

@@ -1,4 +1,4 @@
-/** Bundles a worker that trains, from the packed package, with three bundlers, and runs it in Chromium. */
+/** Bundles a worker that trains, from the packed package, and runs it in Chromium. */
 import { execFile } from 'node:child_process'
 import { cpSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

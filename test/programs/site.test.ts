@@ -5,13 +5,15 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { dirname, join, resolve } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { RUNNABLE } from '../../site/pages.js'
 import { noChromium } from '../kit/chromium.js'
 import { usePages } from '../kit/viewPages.js'
 
 const SITE = resolve('site/dist')
 
 beforeAll(() => {
-  execFileSync('npm', ['run', 'site'], { stdio: 'pipe', env: { ...process.env, ONNXRUNTIME_NODE_INSTALL: 'skip' } })
+  if (process.env.BUILT === undefined)
+    execFileSync('npm', ['run', 'site'], { stdio: 'pipe', env: { ...process.env, ONNXRUNTIME_NODE_INSTALL: 'skip' } })
 })
 
 const htmlFiles = (): readonly string[] =>
@@ -49,9 +51,11 @@ interface AxeResult {
 const TYPES: Readonly<Record<string, string>> = {
   html: 'text/html',
   js: 'text/javascript',
+  mjs: 'text/javascript',
   css: 'text/css',
   svg: 'image/svg+xml',
   json: 'application/json',
+  wasm: 'application/wasm',
 }
 
 describe.skipIf(noChromium !== undefined)(`pages of the site${noChromium ?? ''}`, () => {
@@ -83,6 +87,49 @@ describe.skipIf(noChromium !== undefined)(`pages of the site${noChromium ?? ''}`
       const rules = JSON.stringify({ rules: { 'label-content-name-mismatch': { enabled: false } } })
       const { violations } = (await page.evaluate(`axe.run(${rules})`)) as AxeResult // as axe-core answers
       expect(violations.map(({ id, nodes }) => [id, nodes[0]?.html])).toEqual([])
+    },
+  )
+
+  it.each([
+    ['', 800_000],
+    ['guide/training.html', 600_000],
+    ['api/doors/tracking.html', 600_000],
+    ['train/', 2_000_000],
+  ])('/%s paints with less than %d bytes, all from this server', async (path, most) => {
+    const page = await pages.visit(`${origin}/${path}`)
+    await page.waitForSelector('h1')
+    const readings = await page.evaluate<{
+      paint: number
+      bytes: number
+      hosts: readonly string[]
+    }>(`new Promise((done) =>
+      new PerformanceObserver((list) => {
+        const loaded = [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]
+        done({
+          paint: list.getEntries()[0].startTime,
+          bytes: loaded.reduce((sum, { encodedBodySize }) => sum + encodedBodySize, 0),
+          hosts: [...new Set(loaded.map(({ name }) => new URL(name).origin))],
+        })
+      }).observe({ type: 'paint', buffered: true }))`)
+    console.log(`/${path}: first paint after ${readings.paint.toFixed(0)} ms, ${readings.bytes} bytes`)
+    expect(readings.paint).toBeGreaterThan(0)
+    expect(readings.bytes).toBeLessThan(most)
+    expect(readings.hosts).toEqual([origin])
+  })
+
+  it('has the page that trains, with a name for each control and the other page', async () => {
+    const page = await pages.visit(`${origin}/train/`)
+    await page.getByRole('link', { name: /poker/ }).click()
+    await page.waitForURL(/poker/)
+    await page.locator('#status', { hasText: 'Ready' }).waitFor()
+  })
+
+  it.each(RUNNABLE.map((name) => name.replace(/^\d+-/, '')))(
+    'runs the programs of /guide/%s in place',
+    async (name) => {
+      const page = await pages.visit(`${origin}/guide/${name}.html`)
+      await page.getByRole('button', { name: "Run this page's programs here" }).click()
+      await page.locator('.run-page [role=status]', { hasText: 'all assertions hold' }).waitFor()
     },
   )
 
