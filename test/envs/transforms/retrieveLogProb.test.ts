@@ -185,7 +185,7 @@ describe('RetrieveLogProb', () => {
       }
     }))
 
-  it('a history is rendered with the tools in the policy's prompt', () =>
+  it('a history is rendered with the tools of the prompt', () =>
     freeing(async (keep) => {
       const telling = orThrow(chatTemplate(`{{- tools | tojson -}}${CHAT_ML}`))
       const options = { template: telling, endOfTurn: END_OF_TURN, tools: [{ name: 'add' }] }
