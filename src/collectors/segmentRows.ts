@@ -5,6 +5,7 @@ import { assign } from '../data/tensorDict/merge.js'
 import { get, type TensorDict } from '../data/tensorDict/tensorDict.js'
 import { scope } from '../engine/scope.js'
 import { endedRows, type Outcome } from '../envs/base/env.js'
+import type { Advantage, RewardedTurns } from '../objectives/advantages/advantage.js'
 import { type SegmentRule, segmentRewards } from '../objectives/advantages/segments.js'
 import { rowsByTrajectory } from './rollouts/identity.js'
 
@@ -95,4 +96,28 @@ export const segmentRows = <S extends SegmentedRows>(batch: TensorDict<S>, rule:
         next: outcomesOf(td, all, ids.length),
       }) as unknown as TensorDict<S>, // the same entries
   )
+}
+
+/**
+ * Makes an advantage over segments: `segmentRows` by the rule, then the given advantage, which must
+ * accept groups of any size.
+ *
+ * Errors   throws RangeError for a rule that is not one.
+ * Effects  makes tensors that belong to the enclosing scope.
+ */
+export const segmentAdvantage = (rule: SegmentRule, advantage: Advantage): Advantage => {
+  segmentRewards(0, 1, rule) // throws for a rule that is not one
+  const split = (batch: TensorDict): TensorDict<RewardedTurns> =>
+    segmentRows(batch as TensorDict<SegmentedRows>, rule) as TensorDict as TensorDict<RewardedTurns> // entries of an agent that folds
+  const { over, writes } = advantage
+  return Object.defineProperties((batch: TensorDict): TensorDict => advantage(split(batch)), {
+    name: { value: `${advantage.name} of segments` },
+    ...Object.fromEntries(
+      Object.entries({
+        description: { advantage: 'segments', rule, of: advantage.description },
+        ...{ over, writes, reads: [...advantage.reads, 'segment'] },
+        dropped: (batch: TensorDict) => scope(() => advantage.dropped(split(batch))),
+      }).map(([property, value]) => [property, { value, enumerable: true }]),
+    ),
+  }) as unknown as Advantage // as defined above
 }

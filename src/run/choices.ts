@@ -3,6 +3,7 @@
 import type { LocalLearnerOptions } from '../collectors/learners/localLearner.js'
 import type { OffPolicyOptions } from '../collectors/learners/policyRows.js'
 import type { LoraOptions } from '../collectors/learners/trainable.js'
+import { segmentAdvantage } from '../collectors/segmentRows.js'
 import { keyFromSeed } from '../core/key.js'
 import { refuse, unknownName } from '../core/options.js'
 import { constant, cosine, linear, type Schedule, warmUp } from '../core/schedule.js'
@@ -12,6 +13,7 @@ import type { Pretrained } from '../modules/pretrained/pretrained.js'
 import type { DecoderConfig } from '../modules/transformer/config.js'
 import type { Advantage } from '../objectives/advantages/advantage.js'
 import { batchAdvantage } from '../objectives/advantages/batchAdvantage.js'
+import type { SegmentRule } from '../objectives/advantages/segments.js'
 import { ALGORITHMS, algorithmLoss } from '../objectives/algorithms.js'
 import { AdaptiveKLController, ConstantKLController } from '../objectives/klControl.js'
 import type { PolicyLoss } from '../objectives/policyLoss.js'
@@ -39,12 +41,18 @@ export const lossOf = ({ loss, kl, sampling }: Pick<PolicySettings, 'loss' | 'kl
 /** Algorithms whose advantages are normalized over the whole batch. */
 const OVER_BATCH: readonly string[] = ['reinforce++', 'reinforce++-baseline', 'gpg']
 
-/** Returns the advantage estimator. */
-export const advantageOf = ({ loss, tasks }: Pick<PolicySettings, 'loss' | 'tasks'>): Advantage =>
-  batchAdvantage(ALGORITHMS[loss.algorithm].advantage, {
-    ...{ name: loss.algorithm, groupSize: tasks.group },
+/** Returns the advantage estimator. With `segments`, groups have a member for each segment. */
+export const advantageOf = (
+  { loss, tasks }: Pick<PolicySettings, 'loss' | 'tasks'>,
+  segments?: SegmentRule,
+): Advantage => {
+  const advantage = batchAdvantage(ALGORITHMS[loss.algorithm].advantage, {
+    name: loss.algorithm,
     over: OVER_BATCH.includes(loss.algorithm) ? 'batch' : 'group',
+    ...(segments === undefined && { groupSize: tasks.group }),
   })
+  return segments === undefined ? advantage : segmentAdvantage(segments, advantage)
+}
 
 /**
  * Returns the form of the KL estimate that is computed with the reward. If the KL term is in the

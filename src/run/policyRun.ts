@@ -6,7 +6,7 @@ import { decoderForms } from '../collectors/updaters/decoderForms.js'
 import { inProcessUpdater } from '../collectors/weightSync.js'
 import { orThrow } from '../core/failure.js'
 import { child, type Key, keyFromSeed } from '../core/key.js'
-import { aFunction, aList, aRecord, checkOptions, type OptionKinds } from '../core/options.js'
+import { aFunction, aList, anything, aRecord, checkOptions, type OptionKinds } from '../core/options.js'
 import type { GroupEntry } from '../data/batch.js'
 import type { HistoryAction, HistoryPrompt, LogProbModel, Policy, TokenAction, TokenPrompt } from '../data/policy.js'
 import type { Task } from '../data/task.js'
@@ -27,6 +27,7 @@ import type { ModelText, Pretrained } from '../modules/pretrained/pretrained.js'
 import { sharedParams } from '../modules/pretrained/sharedParams.js'
 import { localClient } from '../modules/remote/localClient.js'
 import { type TransformersPolicy, TransformersWrapper } from '../modules/transformersWrapper.js'
+import type { SegmentRule } from '../objectives/advantages/segments.js'
 import { type AgentRunParts, agentRun } from './agentRun.js'
 import {
   advantageOf,
@@ -85,6 +86,11 @@ export interface PolicyRunParts<O extends HistoryPrompt> {
    * none.
    */
   readonly tools?: readonly object[]
+  /**
+   * For agents that fold their context: the distribution of a conversation's reward over its
+   * segments (`segmentRows`). Default: all turns of a conversation share its advantage.
+   */
+  readonly segments?: SegmentRule
   /**
    * Samples instead of the in-process model, which is then used only for evaluation. Closed by the
    * run.
@@ -162,6 +168,7 @@ const POLICY_RUN_PARTS: OptionKinds<PolicyRunParts<never>> = {
   signal: aFunction,
   metrics: aFunction,
   tools: aList,
+  segments: anything,
   sampler: aRecord,
 }
 
@@ -196,7 +203,7 @@ const evaluatorsOf = <O extends HistoryPrompt>(
 /** Builds a run whose model is trained and sampled by a server. */
 const remoteRun = async <O extends HistoryPrompt>(
   settings: PolicyRunSettings,
-  { model, env, heldOut = [], signal = partSignal, metrics, tools }: PolicyRunParts<O>,
+  { model, env, heldOut = [], signal = partSignal, metrics, tools, segments }: PolicyRunParts<O>,
   open: OpenTraining,
 ): Promise<PolicyRun> => {
   const text = withTools(model.text, tools)
@@ -213,7 +220,7 @@ const remoteRun = async <O extends HistoryPrompt>(
   const run = defineRun({
     env: rewardedEnv(settings, { text, env, reference: remote.reference }),
     policy: remote.policy,
-    advantage: advantageOf(settings),
+    advantage: advantageOf(settings, segments),
     ...{ learner: remote.learner, updater: remote.updater },
     evaluate: evaluatorsOf(heldOut, { text, tasks: keep.evalTasks, at: remote.at }),
     collect: {
@@ -231,7 +238,7 @@ const remoteRun = async <O extends HistoryPrompt>(
 
 const builtRun = async <O extends HistoryPrompt>(
   settings: PolicyRunSettings,
-  { model, env, heldOut = [], signal = partSignal, metrics, tools, sampler: given }: PolicyRunParts<O>,
+  { model, env, heldOut = [], signal = partSignal, metrics, tools, segments, sampler: given }: PolicyRunParts<O>,
   context: BuildContext,
 ): Promise<PolicyRun> => {
   const [{ config }, text] = [model, withTools(model.text, tools)]
@@ -263,7 +270,7 @@ const builtRun = async <O extends HistoryPrompt>(
     const run = defineRun({
       env: rewarded,
       policy: sampler?.policy ?? inProcess,
-      advantage: advantageOf(settings),
+      advantage: advantageOf(settings, segments),
       learner,
       ...(sampler && { updater: sampler.updater }),
       evaluate: evaluators,

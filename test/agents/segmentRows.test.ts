@@ -14,6 +14,8 @@ import { tokenEnv } from '../../src/envs/tokenEnv.js'
 import { batchAdvantage } from '../../src/objectives/advantages/batchAdvantage.js'
 import { MCAdvantage } from '../../src/objectives/advantages/mcAdvantage.js'
 import { grpoAdvantage } from '../../src/objectives/advantages/outcome.js'
+import { advantageOf } from '../../src/run/choices.js'
+import { policySettings } from '../../src/run/settings.js'
 import { saying, smallText } from '../kit/chains.js'
 import { useEngine } from '../kit/engine.js'
 import { rightOf } from '../kit/results.js'
@@ -64,6 +66,13 @@ describe('segmentRows', () => {
     using each = own(grpo(segments.value as never) as TensorDict)
     using lasts = own(segmentRows(batch.value as never, 'last') as TensorDict)
     using last = own(grpo(lasts.value as never) as TensorDict)
+    const setting = advantageOf(policySettings.parse({ tasks: { group: 2 } }), 'last')
+    using set = own(setting(batch.value as never) as TensorDict)
+    expect(perTurn(set.value)).toEqual(perTurn(last.value))
+    expect([setting.groupSize, setting.description, setting.dropped(batch.value as never)]).toEqual([
+      ...[undefined, { advantage: 'segments', rule: 'last', of: { advantage: 'grpo' } }, []],
+    ])
+    expect(() => advantageOf(policySettings.parse({}), { geometric: 2 })).toThrow('geometric must be between 0 and 1')
     // Turn by turn: two summaries and the right answer, then the wrong answer of the other conversation.
     expect(perTurn(whole.value).map((x) => x.toFixed(3))).toEqual(['0.707', '0.707', '0.707', '-0.707'])
     expect(perTurn(each.value).map((x) => Number(x.toFixed(3)))).toEqual([0.5, 0.5, 0.5, -1.5])

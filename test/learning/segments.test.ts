@@ -1,15 +1,11 @@
 /** Credit for segments: an agent that folds its context learns to write useful summaries. */
 import { describe, expect, it } from 'vitest'
 import { ActionAgent } from '../../src/agents/agents.js'
-import { segmentRows } from '../../src/collectors/segmentRows.js'
 import { child, type Key, keyFromSeed, uniform, uniformInteger } from '../../src/core/key.js'
 import { type TaskSource, taskList } from '../../src/data/task.js'
-import type { TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { tool } from '../../src/envs/tools/tool.js'
 import { BARE_CHAT } from '../../src/modules/pretrained/chatFormats.js'
 import type { Pretrained } from '../../src/modules/pretrained/pretrained.js'
-import { batchAdvantage } from '../../src/objectives/advantages/batchAdvantage.js'
-import { grpoAdvantage } from '../../src/objectives/advantages/outcome.js'
 import type { SegmentRule } from '../../src/objectives/advantages/segments.js'
 import { trainOptionsOf } from '../../src/run/choices.js'
 import { makeModel } from '../../src/run/makeModel.js'
@@ -76,8 +72,6 @@ const startModel = async (key: Key): Promise<Pretrained> => {
   )
 }
 
-const grpo = batchAdvantage((rows) => grpoAdvantage(rows))
-
 /** Returns the success of sampled chains before training and after every third step. */
 const curveOf = async (model: Pretrained, seed: number, rule: SegmentRule | 'whole'): Promise<readonly number[]> => {
   const settings = policySettings.omit({ model: true }).parse({
@@ -86,10 +80,10 @@ const curveOf = async (model: Pretrained, seed: number, rule: SegmentRule | 'who
   })
   const env = (source: TaskSource) => (context: TaskContext) => agent.env({ source, ...context, maxTurns: 3 })
   const heldOut = [{ env: env(tasks), tries: 16, temperature: 1 }]
-  const run = await policyRun(settings, { model, env: env(tasks), heldOut })
-  const advantage = (batch: TensorDict) => grpo(segmentRows(batch as never, rule as SegmentRule) as never) as TensorDict
+  const segments = rule === 'whole' ? {} : { segments: rule }
+  const run = await policyRun(settings, { model, env: env(tasks), heldOut, ...segments })
   const curve: number[] = []
-  for await (const event of train(rule === 'whole' ? run : { ...run, advantage }, trainOptionsOf(settings)))
+  for await (const event of train(run, trainOptionsOf(settings)))
     if (event.type === 'evaluation') curve.push(event.scores['mean@16']!)
   return curve
 }
