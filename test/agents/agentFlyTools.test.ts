@@ -160,7 +160,7 @@ describe('an agent of your own', () => {
 })
 
 describe('streaming and monitoring', () => {
-  it('tells events to observers, and metrics under the names of AgentFly', async () => {
+  it('passes events to observers, and reports metrics under the names of AgentFly', async () => {
     const calculate = tool({
       ...{ name: 'code_interpreter', description: '', parameters: { code: z.string() }, initial: null },
       run: async () => ({ content: '42', state: null }),

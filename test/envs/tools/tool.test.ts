@@ -55,7 +55,7 @@ describe('tool', () => {
     )
   })
 
-  it('tells what its function threw, and what it failed with', async () => {
+  it('fails with the error that its function threw or returned', async () => {
     const parts = { name: 'bad', description: '', parameters: {}, initial: null }
     const throws = tool({ ...parts, run: () => Promise.reject(new Error('no paper left')) })
     expect(await throws.call({}, context)()).toEqual(E.left(toolFailure('bad', 'failed', 'no paper left')))
