@@ -1,11 +1,12 @@
 /**
- * Checks a SkyRL clone and trains on it:
- * `npx tsx scripts/trySkyrl.ts CLONE PYTHON_ENVIRONMENT MODEL OUT [STEPS]`.
+ * Checks SkyRL's Tinker server and trains on it:
+ * `npx tsx scripts/trySkyrl.ts PYTHON_ENVIRONMENT MODEL OUT [STEPS]`.
  *
- * The environment has SkyRL's packages for its JAX backend, and `uv`. `makeTinkerModel.ts` makes a
- * model. OUT receives the database and checkpoints of the server, its log, and two runs of the same
- * seed: one without an interruption, and one that is killed and resumed. Prints the rewards, the
- * largest gap of log-probabilities, and the largest difference of the rewards of both runs.
+ * The environment has Python 3.12 and the packages `uv` and `skyrl[tinker,jax]`.
+ * `makeTinkerModel.ts` makes a model. OUT receives the database and checkpoints of the server, its
+ * log, and two runs of the same seed: one without an interruption, and one that is killed and
+ * resumed. Prints the rewards, the largest gap of log-probabilities, and the largest difference of
+ * the rewards of both runs.
  */
 import { spawn } from 'node:child_process'
 import { closeSync, existsSync, mkdirSync, openSync, readFileSync } from 'node:fs'
@@ -16,15 +17,19 @@ const PORT = 8711
 const WAIT_SECONDS = 300
 const url = `http://127.0.0.1:${PORT}`
 
-const [clone, environment, given, folder, steps = '30'] = process.argv.slice(2)
-if (clone === undefined || environment === undefined || given === undefined || folder === undefined)
-  throw new RangeError('usage: npx tsx scripts/trySkyrl.ts CLONE PYTHON_ENVIRONMENT MODEL OUT [STEPS]')
+const [environment, given, folder, steps = '14'] = process.argv.slice(2)
+if (environment === undefined || given === undefined || folder === undefined)
+  throw new RangeError('usage: npx tsx scripts/trySkyrl.ts PYTHON_ENVIRONMENT MODEL OUT [STEPS]')
 const [python, model, out] = [resolve(environment), resolve(given), resolve(folder)]
 mkdirSync(out, { recursive: true })
 
 const startServer = () => {
   const log = openSync(join(out, 'server.log'), 'a')
-  const settings = JSON.stringify({ max_lora_adapters: 8, max_lora_rank: 32 })
+  // Batches of fixed sizes, because JAX compiles the model for each shape.
+  const settings = JSON.stringify({
+    ...{ max_lora_adapters: 8, max_lora_rank: 32 },
+    ...{ train_micro_batch_size: 16, sample_max_num_sequences: 32 },
+  })
   const server = spawn(
     'uv',
     [
@@ -36,7 +41,8 @@ const startServer = () => {
       ...{ cwd: out, stdio: ['ignore', log, log] },
       env: {
         ...process.env,
-        ...{ PYTHONPATH: resolve(clone), VIRTUAL_ENV: python, PATH: `${join(python, 'bin')}:${process.env.PATH}` },
+        ...{ VIRTUAL_ENV: python, PATH: `${join(python, 'bin')}:${process.env.PATH}` },
+        ...{ JAX_COMPILATION_CACHE_DIR: join(out, 'compiled'), JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS: '0' },
         ...{ HF_HUB_OFFLINE: '1', UV_OFFLINE: '1', JAX_PLATFORMS: 'cpu' },
       },
     },
@@ -94,13 +100,13 @@ try {
   const remote = ['--learner', 'tinker', '--url', url, '--base-model', model]
   const train = (name: string): readonly string[] => [
     ...['train', './scripts/skyrlRecipe.ts', '--model', model, '--out', join(out, name), '--steps', steps, ...remote],
-    ...['--lora-rank', '8', '--learning-rate', '0.01', '--set', 'learner.maxGradNorm=off'],
-    ...['--eval-every', '100', '--checkpoint-every', '5', '--threads', '1'],
+    ...['--lora-rank', '8', '--learning-rate', '0.0004', '--set', 'learner.maxGradNorm=off'],
+    ...['--prompts', '8', '--eval-every', '100', '--eval-tasks', '32', '--checkpoint-every', '4', '--threads', '1'],
   ]
   await tandem(train('whole'))
-  const killAt = Math.ceil((2 * Number(steps)) / 3) + 2
+  const killAt = 7 // lines: an evaluation and six steps
   await tandem(train('killed'), { file: join(out, 'killed', 'metrics.jsonl'), lines: killAt })
-  await tandem(['train', '--resume', join(out, 'killed'), ...remote])
+  await tandem(['train', '--resume', join(out, 'killed'), '--threads', '1', ...remote])
   const [whole, killed] = [stepsOf('whole'), stepsOf('killed')]
   const differences = whole.map(({ reward }, i) => Math.abs(reward - (killed[i]?.reward ?? Number.NaN)))
   const summary = {

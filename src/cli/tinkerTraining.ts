@@ -21,6 +21,7 @@ export interface RemoteFlags {
   readonly url?: string
   readonly baseModel?: string
   readonly prices?: TokenPrices
+  readonly checkpointTtl?: number
 }
 
 const readPrices = (text: string): TokenPrices => {
@@ -28,6 +29,12 @@ const readPrices = (text: string): TokenPrices => {
   if (isLeft(read))
     throw new InvalidArgumentError(`the prices are not {"sent":0.1,"sampled":0.3,"trained":0.4}: ${read.left}`)
   return read.right
+}
+
+const readSeconds = (text: string): number => {
+  const seconds = Number(text)
+  if (Number.isSafeInteger(seconds) && seconds > 0) return seconds
+  throw new InvalidArgumentError('it must be a whole number above 0')
 }
 
 /** The options of the server that trains. */
@@ -38,6 +45,10 @@ export const remoteOptions = (): readonly Option[] => [
   new Option('--prices <json>', 'prices of a million tokens: {"sent":0.1,"sampled":0.3,"trained":0.4}').argParser(
     readPrices,
   ),
+  new Option(
+    '--checkpoint-ttl <seconds>',
+    'seconds for which the server keeps the checkpoint of an update (default: without end)',
+  ).argParser(readSeconds),
 ]
 
 /**
@@ -66,15 +77,24 @@ export const openedBy = async <R extends { readonly close: () => Promise<void> }
  * Returns the training of the flags; undefined without `--learner`. The key of the server is in the
  * variable TINKER_API_KEY.
  */
-export const remoteTraining = ({ learner, url, baseModel, prices }: RemoteFlags): OpenTraining | undefined => {
+export const remoteTraining = ({
+  learner,
+  url,
+  baseModel,
+  prices,
+  checkpointTtl,
+}: RemoteFlags): OpenTraining | undefined => {
   if (learner === undefined && baseModel !== undefined) throw new CommandError('--base-model needs --learner tinker')
   if (learner === undefined && prices !== undefined) throw new CommandError('--prices needs --learner tinker')
+  if (learner === undefined && checkpointTtl !== undefined)
+    throw new CommandError('--checkpoint-ttl needs --learner tinker')
   if (learner === undefined) return undefined
   if (url === undefined || baseModel === undefined)
     throw new CommandError('--learner tinker needs --url and --base-model')
   checkServerUrl('--url', url)
   return async ({ config, loss, optimizer, key, passes, maxGradNorm, lora, maxTokens, offPolicy }) => {
     const apiKey = process.env.TINKER_API_KEY
+    const keeping = checkpointTtl === undefined ? {} : { checkpointSeconds: checkpointTtl }
     const client = tinkerClient({ url, ...(apiKey && { apiKey }) })
     const session = await orFail(client.session())
     const gradients = await orFail(measureGradients(session, { baseModel }))
@@ -92,7 +112,7 @@ export const remoteTraining = ({ learner, url, baseModel, prices }: RemoteFlags)
     return {
       ...{ policy, updater, reference: base.policy },
       at: ({ temperature }) => policy.withSampling({ temperature, maxTokens }),
-      learner: tinkerLearner({ trainer, baseModel, loss, optimizer, key, passes, maxGradNorm, offPolicy }),
+      learner: tinkerLearner({ trainer, baseModel, loss, optimizer, key, passes, maxGradNorm, offPolicy, ...keeping }),
       metrics: tokenCosts(client, prices),
       close: async () => {
         await session.close()

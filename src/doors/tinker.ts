@@ -23,7 +23,7 @@ export {
   type TinkerSession,
   tinkerClient,
 } from '../tinker/client/tinkerClient.js'
-export type { ChunkLimits, LossRequest, TinkerTrainer } from '../tinker/client/trainer.js'
+export type { ChunkLimits, LossRequest, TinkerSaveOptions, TinkerTrainer } from '../tinker/client/trainer.js'
 export {
   type ExactBackward,
   exactBackward,

@@ -1,4 +1,4 @@
-/** `tandem train --learner tinker` on our own server: killed runs that resume, and overlapped sampling. */
+/** `tandem train --learner tinker` on our own server: kill and resume, and overlapped sampling. */
 import { readFileSync } from 'node:fs'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { orThrow } from '../../src/core/failure.js'

@@ -140,7 +140,7 @@ const forgetful =
     if (request.method !== 'POST') return app.fetch(request)
     const headers = new Headers(request.headers)
     for (const name of ['x-idempotency-key', 'content-length']) headers.delete(name)
-    const isSaving = request.url.endsWith('/save_weights_for_sampler') // its number names the sampler
+    const isSaving = request.url.endsWith('/save_weights_for_sampler') // its number is a name
     const text = await request.text()
     const body = isSaving ? text : text.replace(/"seq_id":\d+,?/, '')
     return app.fetch(new Request(request.url, { method: 'POST', headers, body }))

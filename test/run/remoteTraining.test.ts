@@ -57,6 +57,7 @@ describe('--learner tinker', () => {
   it('refuses --base-model without --learner', () => {
     expect(() => remoteTraining({ baseModel: 'toy' })).toThrow(/--learner tinker/)
     expect(() => remoteTraining({ prices: { sent: 1, sampled: 1, trained: 1 } })).toThrow(/--prices needs --learner/)
+    expect(() => remoteTraining({ checkpointTtl: 60 })).toThrow(/--checkpoint-ttl needs --learner/)
   })
 
   it('sends nothing about a new model, because servers load a checkpoint only as its first request', async () => {

@@ -169,6 +169,32 @@ describe('the Tinker client', () => {
       withoutFirst,
     ))
 
+  it('saves checkpoints that expire', async () => {
+    let now = Date.parse('2026-01-01T00:00:00Z')
+    const app = tinkerServer({ world: { calendar: { today: () => new Date(now) } } })
+    const client = tinkerClient({ url: 'http://localhost', fetch: (url, init) => app.fetch(new Request(url, init)) })
+    const session = orThrow(await client.session()())
+    const trainer = orThrow(await session.trainer({ baseModel: 'toy', lora: { rank: 2 } })())
+    orThrow(await orThrow(await trainer.saveState('short', { ttlSeconds: 60 })()).result())
+    const kept = orThrow(await orThrow(await trainer.saveState('kept')()).result())
+    const expiries = async () =>
+      orThrow(await client.checkpoints(trainer.modelId)()).map(({ path, expires }) => [path.split('/').at(-1), expires])
+    expect(await expiries()).toEqual([
+      ['kept', null],
+      ['short', '2026-01-01T00:01:00.000Z'],
+    ])
+    now += 60_000
+    const expired = kept.replace('kept', 'short')
+    const loaded = await orThrow(await trainer.loadState(expired, { optimizer: 'fresh' })()).result()
+    expect(loaded).toMatchObject(E.left({ reason: expect.stringContaining('there is no checkpoint') }))
+    expect(await expiries()).toEqual([['kept', null]])
+    expect(() => trainer.saveState('never', { ttlSeconds: 0 })).toThrow(
+      /ttlSeconds must be a whole number above 0, got 0/,
+    )
+    await session.close()
+    await app.close()
+  })
+
   it('cuts data into chunks of few sequences and bytes', () => {
     expect(chunksOf(DATA, { data: 2, bytes: 1e6 }).map((chunk) => chunk.length)).toEqual([2, 1])
     expect(chunksOf(DATA, { data: 9, bytes: 1 }).map((chunk) => chunk.length)).toEqual([1, 1, 1])

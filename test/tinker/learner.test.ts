@@ -67,6 +67,7 @@ describe('tinkerLearner', () => {
       const trainer = orThrow(await session.trainer({ baseModel: 'toy', lora: null })())
       const given = { trainer, baseModel: 'toy', key: keyFromSeed(1), optimizer }
       const make = (more: object) => () => tinkerLearner({ ...given, loss: policyLoss(), ...more })
+      expect(make({ checkpointSeconds: 0.5 })).toThrow(/checkpointSeconds must be a whole number above 0, got 0.5/)
       expect(make({ optimizer: sgd({ learningRate: 1 }) })).toThrow(/adamW/)
       expect(make({ loss: policyLoss({ entropyCoefficient: 0.1 }) })).toThrow(/entropy/)
       expect(make({ loss: policyLoss({ objective: gspo() }), route: 'builtIn' })).toThrow(/route exact/)

@@ -68,6 +68,8 @@ export interface TinkerCheckpoint {
   readonly time: string
   readonly sizeBytes: number | null
   readonly isPublic: boolean
+  /** The time at which the server may delete it, or null for a checkpoint that is kept. */
+  readonly expires: string | null
 }
 
 /** Settings of a model to train. */
@@ -140,6 +142,7 @@ const checkpointsSchema = z.object({
     z.object({
       ...{ tinker_path: z.string(), checkpoint_type: z.enum(['training', 'sampler', 'external']), time: z.string() },
       ...{ size_bytes: z.number().nullish(), public: z.boolean().nullish() },
+      expires_at: z.string().nullish(),
     }),
   ),
 })
@@ -284,6 +287,7 @@ export const tinkerClient = (options: TinkerClientOptions): TinkerClient => {
           checkpoints.map((each) => ({
             ...{ path: each.tinker_path, type: each.checkpoint_type, time: each.time },
             ...{ sizeBytes: each.size_bytes ?? null, isPublic: each.public ?? false },
+            expires: each.expires_at ?? null,
           })),
         ),
       ),

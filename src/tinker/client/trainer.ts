@@ -33,6 +33,19 @@ export interface LossRequest {
 /** A task that submits a request, and the promise of its result. */
 type Submitting<T> = TaskEither<TinkerFailure, Pending<T>>
 
+/** The lifetime of a checkpoint. */
+export interface TinkerSaveOptions {
+  /** Seconds after which the server may delete it. Default: it is kept. */
+  readonly ttlSeconds?: number
+}
+
+/** Errors: throws RangeError for a time that is not a whole number above 0. */
+const ttlJson = ({ ttlSeconds }: TinkerSaveOptions = {}): object => {
+  if (ttlSeconds === undefined) return {}
+  if (Number.isSafeInteger(ttlSeconds) && ttlSeconds > 0) return { ttl_seconds: ttlSeconds }
+  throw new RangeError(`ttlSeconds must be a whole number above 0, got ${ttlSeconds}`)
+}
+
 /**
  * Trains one model. Requests are submitted in the order of the calls, and the server carries them
  * out in that order. Waiting for a promise is not waiting for its result, so several requests may
@@ -50,10 +63,10 @@ export interface TinkerTrainer {
   /** Applies the gradients. Settings that are absent have the defaults of the protocol. */
   readonly optimStep: (adam: Partial<AdamParams>) => Submitting<Readonly<Record<string, number>>>
   /** Saves weights and optimizer. The result is the checkpoint's path. */
-  readonly saveState: (name: string) => Submitting<string>
+  readonly saveState: (name: string, options?: TinkerSaveOptions) => Submitting<string>
   readonly loadState: (path: string, options: { readonly optimizer: 'restored' | 'fresh' }) => Submitting<string>
   /** Saves weights to sample from. The result is the checkpoint's path. */
-  readonly saveForSampler: (name: string) => Submitting<string>
+  readonly saveForSampler: (name: string, options?: TinkerSaveOptions) => Submitting<string>
   /** A sampler with the weights of now, which are not kept as a checkpoint. */
   readonly sampler: () => TaskEither<TinkerFailure, TinkerSampler>
   readonly unload: () => TaskEither<TinkerFailure, void>
@@ -223,16 +236,16 @@ export const makeTrainer = (options: TrainerOptions): TinkerTrainer => {
     },
     optimStep: (adam) =>
       submitted('/optim_step', () => ({ type: 'optim_step', adam_params: adamSchema.parse(adam) }), optimForm),
-    saveState: (name) =>
-      submitted(
-        '/save_weights',
-        () => ({ type: 'save_weights', path: name, overwrite: true, ...server.saving }),
-        pathForm,
-      ),
+    saveState: (name, options) => {
+      const json = { type: 'save_weights', path: name, overwrite: true, ...server.saving, ...ttlJson(options) }
+      return submitted('/save_weights', () => json, pathForm)
+    },
     loadState: (path, { optimizer }) =>
       submitted('/load_weights', () => ({ type: 'load_weights', path, optimizer: optimizer === 'restored' }), pathForm),
-    saveForSampler: (name) =>
-      submitted('/save_weights_for_sampler', () => ({ type: 'save_weights_for_sampler', path: name }), pathForm),
+    saveForSampler: (name, options) => {
+      const json = { type: 'save_weights_for_sampler', path: name, ...ttlJson(options) }
+      return submitted('/save_weights_for_sampler', () => json, pathForm)
+    },
     sampler: () => async () => {
       const body = () => ({ type: 'save_weights_for_sampler', sampling_session_seq_id: nextSampler() })
       const pending = await submitted('/save_weights_for_sampler', body, sessionForm)()

@@ -59,6 +59,8 @@ export interface TinkerLearnerOptions {
    * Those that need log-probabilities of the trainer cost one forward pass more.
    */
   readonly offPolicy?: OffPolicyOptions
+  /** Seconds for which the server keeps the checkpoint of an update. Default: without end. */
+  readonly checkpointSeconds?: number
 }
 
 const NAME = 'tinkerLearner'
@@ -75,7 +77,7 @@ const stateSchema = z.strictObject({
 const OPTIONS: OptionKinds<TinkerLearnerOptions> = {
   ...{ trainer: aRecord, baseModel: aText, loss: aRecord, optimizer: aRecord, key: anything },
   ...{ passes: aRecord, maxGradNorm: aNumber, route: oneOf('exact', 'builtIn') },
-  offPolicy: aRecord,
+  ...{ offPolicy: aRecord, checkpointSeconds: aNumber },
 }
 
 const failed = (kind: LearnerFailure['kind'], reason: string, cause?: TinkerFailure): E.Either<LearnerFailure, never> =>
@@ -84,6 +86,9 @@ const failed = (kind: LearnerFailure['kind'], reason: string, cause?: TinkerFail
 const fromServer = (failure: TinkerFailure): LearnerFailure => ({
   ...{ _tag: 'LearnerFailure', learner: NAME, kind: 'server', reason: failure.reason, cause: failure },
 })
+
+const isWholeTime = (seconds: number | undefined): boolean =>
+  seconds === undefined || (Number.isSafeInteger(seconds) && seconds > 0)
 
 /** Errors: throws RangeError for settings that a server cannot have, all of them. */
 const check = (options: TinkerLearnerOptions): void => {
@@ -96,6 +101,8 @@ const check = (options: TinkerLearnerOptions): void => {
     trainer.server.clipping === 'ignored' &&
       Number.isFinite(maxGradNorm) &&
       `${trainer.server.name} does not clip gradients: maxGradNorm must be Infinity, off in settings, got ${maxGradNorm}`,
+    !isWholeTime(options.checkpointSeconds) &&
+      `checkpointSeconds must be a whole number above 0, got ${options.checkpointSeconds}`,
     loss.kind !== 'policy' && 'the loss must be a policy loss',
     loss.needs?.entropy === 'differentiable' && 'an entropy bonus needs the logits, which servers do not return',
     route === 'builtIn' &&
@@ -193,7 +200,8 @@ const backward = async (
 export const tinkerLearner = (options: TinkerLearnerOptions): Learner<PolicyBatch, StepMetrics> => {
   check(options)
   const { trainer, baseModel, loss, optimizer, key, passes = {}, maxGradNorm = 1, route = 'exact' } = options
-  const { offPolicy = {} } = options
+  const { offPolicy = {}, checkpointSeconds: ttlSeconds } = options
+  const keeping = ttlSeconds === undefined ? {} : { ttlSeconds }
   const reads = [...READS, ...offPolicyReads(offPolicy)]
   const { epochs = 1, miniBatches: count = 1 } = passes
   let version = 0
@@ -208,7 +216,7 @@ export const tinkerLearner = (options: TinkerLearnerOptions): Learner<PolicyBatc
     }).flat()
 
   const save = async (): Promise<E.Either<LearnerFailure, void>> => {
-    const pending = await trainer.saveState(`update-${String(version).padStart(6, '0')}`)()
+    const pending = await trainer.saveState(`update-${String(version).padStart(6, '0')}`, keeping)()
     if (E.isLeft(pending)) return E.left(fromServer(pending.left))
     const path = await pending.right.result()
     if (E.isLeft(path)) return E.left(fromServer(path.left))

@@ -227,7 +227,7 @@ export const REQUESTS = {
     seq_id: seqId,
     path: path.nullish(),
     overwrite: z.boolean().nullish(),
-    ttl_seconds: z.number().nullish(),
+    ttl_seconds: z.number().positive().nullish(),
   }),
   save_weights_for_sampler: z.object({
     model_id: z.string(),
@@ -235,7 +235,7 @@ export const REQUESTS = {
     path: path.nullish(),
     sampling_session_seq_id: natural.nullish(),
     kind: z.literal('snapshot').nullish(),
-    ttl_seconds: z.number().nullish(),
+    ttl_seconds: z.number().positive().nullish(),
   }),
   load_weights: z.object({
     ...{ model_id: z.string().nullish(), seq_id: seqId, path: z.string(), optimizer: z.boolean() },

@@ -19,6 +19,8 @@ const infoSchema = z.object({
   time: z.string(),
   size_bytes: z.number(),
   public: z.boolean(),
+  /** The time after which it is deleted; absent for a checkpoint that is kept. */
+  expires_at: z.string().optional(),
 })
 
 /** The stored record of a checkpoint. */
@@ -33,12 +35,13 @@ export interface ListedCheckpoint {
 /** A mutable value: the folder of checkpoints. */
 export interface Checkpoints {
   readonly folderOf: (path: CheckpointPath) => string
+  /** Saves files, for `ttlSeconds` if it is not null. */
   readonly save: (
     path: CheckpointPath,
-    about: Pick<CheckpointInfo, 'base_model' | 'lora'>,
+    about: Pick<CheckpointInfo, 'base_model' | 'lora'> & { readonly ttlSeconds: number | null },
     files: Readonly<Record<string, Uint8Array | string>>,
   ) => TE.TaskEither<Failure, void>
-  /** Errors: `Left` if there is no such checkpoint. */
+  /** Errors: `Left` if there is no such checkpoint, or if it has expired. */
   readonly info: (path: CheckpointPath) => TE.TaskEither<Failure, CheckpointInfo>
   readonly publish: (path: CheckpointPath, visibility: 'public' | 'private') => TE.TaskEither<Failure, void>
   readonly remove: (path: CheckpointPath) => TE.TaskEither<Failure, void>
@@ -67,7 +70,9 @@ export const makeCheckpoints = (root: string, files: Files, calendar: Calendar):
   const modelFolder = (modelId: string): string => `${root}/${modelId.replaceAll(':', '+')}` // not every system has colons
   const folderOf = ({ modelId, kind, name }: CheckpointPath): string => `${modelFolder(modelId)}/${kind}/${name}`
   const infoText = (info: CheckpointInfo): string => `${JSON.stringify(info, undefined, 2)}\n`
-  const info = (path: CheckpointPath): TE.TaskEither<Failure, CheckpointInfo> =>
+  const isOver = ({ expires_at: end }: CheckpointInfo): boolean =>
+    end !== undefined && calendar.today() >= new Date(end)
+  const stored = (path: CheckpointPath): TE.TaskEither<Failure, CheckpointInfo> =>
     pipe(
       files.readText(`${folderOf(path)}/${INFO_FILE}`),
       TE.mapLeft((): Failure => missing(path)),
@@ -80,12 +85,38 @@ export const makeCheckpoints = (root: string, files: Files, calendar: Calendar):
         ),
       ),
     )
+  const info = (path: CheckpointPath): TE.TaskEither<Failure, CheckpointInfo> =>
+    pipe(
+      stored(path),
+      TE.filterOrElseW(
+        (found) => !isOver(found),
+        () => missing(path),
+      ),
+    )
+  /** The checkpoint, or nothing if it has expired. It is deleted then. */
+  const unexpired = (path: CheckpointPath): TE.TaskEither<Failure, readonly ListedCheckpoint[]> =>
+    pipe(
+      stored(path),
+      TE.chain(
+        (found): TE.TaskEither<Failure, readonly ListedCheckpoint[]> =>
+          isOver(found)
+            ? pipe(
+                files.remove(folderOf(path)),
+                TE.map(() => []),
+              )
+            : TE.right([{ path, info: found }]),
+      ),
+    )
   return {
     folderOf,
     info,
-    save: (path, about, contents) => {
-      const stored = { ...about, time: calendar.today().toISOString(), size_bytes: sizeOf(contents), public: false }
-      return files.writeFolder(folderOf(path), { ...contents, [INFO_FILE]: infoText(stored) })
+    save: (path, { ttlSeconds, ...about }, contents) => {
+      const now = calendar.today()
+      const record = {
+        ...{ ...about, time: now.toISOString(), size_bytes: sizeOf(contents), public: false },
+        ...(ttlSeconds !== null && { expires_at: new Date(now.getTime() + 1000 * ttlSeconds).toISOString() }),
+      }
+      return files.writeFolder(folderOf(path), { ...contents, [INFO_FILE]: infoText(record) })
     },
     publish: (path, visibility) =>
       pipe(
@@ -111,18 +142,10 @@ export const makeCheckpoints = (root: string, files: Files, calendar: Calendar):
         TE.traverseSeqArray((kind) =>
           pipe(
             files.list(`${modelFolder(modelId)}/${kind}`),
-            TE.chainW(
-              TE.traverseSeqArray((name) => {
-                const path = { modelId, kind, name }
-                return pipe(
-                  info(path),
-                  TE.map((found) => ({ path, info: found })),
-                )
-              }),
-            ),
+            TE.chainW(TE.traverseSeqArray((name) => unexpired({ modelId, kind, name }))),
           ),
         ),
-        TE.map((lists) => lists.flat()),
+        TE.map((lists) => lists.flat(2)),
       ),
     files: (path) =>
       pipe(

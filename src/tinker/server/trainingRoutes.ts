@@ -157,10 +157,13 @@ export const optimStep = (desk: Desk, body: Bodies['optim_step'], sent: Sent): P
   })
 
 /** Saves the files of a model under a path. */
-const save = async (desk: Desk, path: CheckpointPath, entry: ModelEntry): Promise<E.Either<Failure, void>> => {
-  const { model } = entry
+const save = async (
+  desk: Desk,
+  path: CheckpointPath,
+  { model, ttlSeconds }: Pick<ModelEntry, 'model'> & { readonly ttlSeconds: number | null },
+): Promise<E.Either<Failure, void>> => {
   const files = path.kind === 'weights' ? model.trainingFiles() : model.weightFiles()
-  return desk.checkpoints.save(path, { base_model: model.baseModel, lora: model.lora }, files)()
+  return desk.checkpoints.save(path, { base_model: model.baseModel, lora: model.lora, ttlSeconds }, files)()
 }
 
 const named = (modelId: string, kind: CheckpointKind, name: string): Answer<CheckpointPath> =>
@@ -176,7 +179,7 @@ export const saveWeights = (desk: Desk, body: Bodies['save_weights'], sent: Sent
     const isThere = E.isRight(await desk.checkpoints.info(path.right)())
     if (isThere && body.overwrite !== true)
       return failedWith(`${formatTinkerPath(path.right)} exists: choose another name, or set overwrite`)
-    const saved = await save(desk, path.right, entry)
+    const saved = await save(desk, path.right, { model: entry.model, ttlSeconds: body.ttl_seconds ?? null })
     return E.isLeft(saved)
       ? failedWith(describe(saved.left), 'server')
       : finishedWith({ type: 'save_weights', path: formatTinkerPath(path.right) })
@@ -196,7 +199,7 @@ export const saveWeightsForSampler = (desk: Desk, body: Bodies['save_weights_for
   if (path !== null && E.isLeft(path)) return path
   const work = async (entry: ModelEntry): Promise<FutureResult> => {
     if (path !== null) {
-      const saved = await save(desk, path.right, entry)
+      const saved = await save(desk, path.right, { model: entry.model, ttlSeconds: body.ttl_seconds ?? null })
       return E.isLeft(saved)
         ? failedWith(describe(saved.left), 'server')
         : finishedWith({ type: 'save_weights_for_sampler', path: formatTinkerPath(path.right) })
