@@ -1,4 +1,4 @@
-/** 200 random schedules of faults between the Tinker client and our server: no step is lost or done twice. */
+/** 200 random schedules of faults between client and server: no step is lost or done twice. */
 import { describe, expect, it } from 'vitest'
 import { useEngine } from '../kit/engine.js'
 import { faultyTinker, forgetfulTinker } from '../kit/tinkerFaults.js'

@@ -1,4 +1,4 @@
-/** The Tinker client on our own server: training, sampling, checkpoints, both wire forms, and faults. */
+/** The Tinker client on our own server: training, sampling, checkpoints, both wires, and faults. */
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { orThrow } from '../../src/core/failure.js'

@@ -1,4 +1,4 @@
-/** The learner and the policy on a Tinker server. Objectives are in test/learning/tinkerLearner.test.ts. */
+/** The learner and the policy on a Tinker server; objectives are in test/learning. */
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { orThrow } from '../../src/core/failure.js'
