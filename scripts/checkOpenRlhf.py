@@ -1,6 +1,6 @@
 """Asks a reward server with the HTTP client of OpenRLHF, unchanged.
 
-Arguments: the URL of the server, and the file openrlhf/utils/agent.py of an OpenRLHF wheel, which needs only aiohttp. The rest
+Arguments: the URL of the route /get_reward, and the file openrlhf/utils/agent.py of an OpenRLHF wheel, which needs only aiohttp. The rest
 of the package needs a GPU. Prints the answers for a right and a wrong reversed word as JSON.
 """
 
