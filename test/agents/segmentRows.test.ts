@@ -24,7 +24,7 @@ useEngine()
 const key = keyFromSeed(1)
 const text = smallText()
 
-/** Two conversations of one group: the first folds twice and is right, the second answers at once. */
+/** Two conversations of a group: the first folds twice and is right, the second answers at once. */
 const collected = async () => {
   const agent = ActionAgent({
     modelNameOrPath: 'small',
@@ -73,7 +73,7 @@ describe('segmentRows', () => {
       ...[undefined, { advantage: 'segments', rule: 'last', of: { advantage: 'grpo' } }, []],
     ])
     expect(() => advantageOf(policySettings.parse({}), { geometric: 2 })).toThrow('geometric must be between 0 and 1')
-    // Turn by turn: two summaries and the right answer, then the wrong answer of the other conversation.
+    // Turn by turn: two summaries and the right answer, then the wrong answer of the other.
     expect(perTurn(whole.value).map((x) => x.toFixed(3))).toEqual(['0.707', '0.707', '0.707', '-0.707'])
     expect(perTurn(each.value).map((x) => Number(x.toFixed(3)))).toEqual([0.5, 0.5, 0.5, -1.5])
     expect(perTurn(last.value).map((x) => Number(x.toFixed(3)))).toEqual([-0.5, -0.5, 1.5, -0.5])

@@ -1,4 +1,4 @@
-/** Chains with pooled tools and injected faults: no process, socket, folder or lease is left, and no chain waits for ever. */
+/** Chains with pooled tools and injected faults leave no process, socket, folder or lease. */
 import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer } from 'node:http'
