@@ -1,4 +1,4 @@
-/** The README shows the example programs, its links resolve, and its file map lists every folder. */
+/** The README shows the example programs, its links resolve, and its map lists every folder. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'

@@ -1,4 +1,4 @@
-/** The guide: every page's program type-checks and runs, and what the last page says about commands and files is what they are. */
+/** The guide: every program type-checks and runs, and its commands and files exist. */
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
