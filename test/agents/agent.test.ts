@@ -226,7 +226,7 @@ describe('a run', () => {
     }
   })
 
-  it('tells its events in order', async () => {
+  it('emits its events in order', async () => {
     const events: ChainEvent[] = []
     const agent = said([CALL, '42'], HFAgent, { rewardFn: () => 0.5 })
     await orThrow(agent.run({ messages: ask, observers: [(event) => events.push(event)] }))
@@ -285,7 +285,7 @@ describe('bad input', () => {
     )
   })
 
-  it('without a format of tool calls is a failure that says what to do', async () => {
+  it('without a format of tool calls is a failure that names the remedy', async () => {
     const text = smallText(PLAIN_TEMPLATE)
     const agent = said([], HFAgent, { backendConfig: scriptedBackend(['a'], text) })
     const result = await agent.run({ messages: ask })()

@@ -45,7 +45,7 @@ describe('requests of mixed lengths', () => {
 })
 
 describe('a load', () => {
-  it('keeps as many requests running as it is told, and counts all of their tokens', async () => {
+  it('keeps the given number of requests running, and counts all of their tokens', async () => {
     const { engine, most } = counted(await rightOf(keyedEngine({})))
     const requests = mixedRequests('a', 20, mix)
     const result = await runLoad(engine, requests, 5)

@@ -107,7 +107,7 @@ describe('kill -9', () => {
     expect(killed.done).toBeGreaterThan(0)
   })
 
-  it('loses only what came after the last checkpoint: the run goes on to the same end', () => {
+  it('loses only the steps after the last checkpoint: the run resumes to the same end', () => {
     expect(parseJsonLines(killed.resumed.stdout)[0]).toMatchObject({ type: 'start', firstStep: killed.done + 1 })
     expect(remains('killed')).toEqual(remains('whole'))
   })

@@ -149,7 +149,7 @@ describe('openTracking', () => {
     expect(spans.getFinishedSpans().map(({ name }) => name)).toEqual(['generation', 'step', 'generation', 'step'])
   })
 
-  it('says once that a place does not answer, what it lacks at the end, and goes on', async () => {
+  it('warns once about a place that does not answer, reports what it lacks at the end, and continues', async () => {
     const { said, seen } = await follow({ mlflow: 'http://127.0.0.1:1', tensorboard: true }, EVENTS)
     expect(seen).toEqual(EVENTS)
     expect(said.match(/mlflow has not taken events/g)).toHaveLength(2)

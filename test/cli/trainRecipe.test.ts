@@ -75,7 +75,7 @@ describe('tandem train RECIPE', () => {
     expect(existsSync(path('never'))).toBe(false)
   })
 
-  it('trains a multi-turn recipe of a file, stops, and goes on to the same end', async () => {
+  it('trains a multi-turn recipe of a file, stops, and resumes to the same end', async () => {
     const common = ['./numbers.ts', '--model', model, '--config', 'small.yaml', '--eval-tasks', '2', '--threads', '1']
     const quiet = ['--set', 'keep.alarms=off', '--json']
     expect((await run(...common, '--steps', '2', '--out', 'whole', ...quiet)).code).toBe(0)

@@ -128,7 +128,7 @@ describe('a captured batch', () => {
     })
   })
 
-  it('leaves out what says nothing about the policy, and tells why', () => {
+  it('leaves out rows without a signal for the policy, with the reason', () => {
     const failed = completionOf([], { status: 'failed', finishReason: null, reason: 'no connection' })
     const [good, other] = SESSIONS as [CapturedSession, CapturedSession]
     const sessions = [

@@ -49,7 +49,7 @@ describe('inProcessUpdater', () => {
     )
   })
 
-  it('says which version is in use when a push is not newer', async () => {
+  it('reports the version in use when a push is not newer', async () => {
     const updater = inProcessUpdater(engine().receiver)
     await rightOf(updater.push('a', 4))
     const failure = await leftOf(updater.push('b', 4))

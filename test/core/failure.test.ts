@@ -86,7 +86,7 @@ group('describe', () => {
     expect(describe(failure)).toBe(sentence)
   })
 
-  it('says every reason down to the first cause, and says no reason twice in a row', () => {
+  it('lists every reason down to the first cause, without repeats', () => {
     const law = fc.property(anyFailure, (failure) => {
       const text = describe(failure)
       for (const reason of chainOf(failure)) expect(text).toContain(reason)
@@ -104,7 +104,7 @@ group('describe', () => {
 })
 
 group('FailureError and orThrow', () => {
-  it('the exception is an Error that says the sentence and carries the failure', () => {
+  it('the exception is an Error with the sentence and the failure', () => {
     const failure: Failure = rowFailure('s', { first: { row: 1, reason: 'bad' } })
     const error = new FailureError(failure)
     expect(error).toBeInstanceOf(Error)

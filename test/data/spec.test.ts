@@ -100,7 +100,7 @@ describe('refine', () => {
     fc.assert(law, { numRuns: 40 })
   })
 
-  it('says what was promised and what is there, at every place at once', () => {
+  it('reports the expected and the actual value, at every place at once', () => {
     scope(() => {
       const td = TensorDict(
         {

@@ -26,7 +26,7 @@ const wordsOf = (svg: string): readonly string[] =>
   [...svg.matchAll(/<(?:text|title|desc)[^>]*>([^<]*)</g)].map(([, words]) => words!)
 
 describe('docs/objectives.md', () => {
-  it('says what the doc comments say', () => {
+  it('matches the doc comments', () => {
     expect(readFileSync('docs/objectives.md', 'utf8')).toBe(objectivesPage(docs, objectiveCaptions))
   })
 

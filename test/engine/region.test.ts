@@ -95,7 +95,7 @@ describe('region', () => {
     fc.assert(law)
   })
 
-  it('undoes the rest if something throws, and says what', () => {
+  it('undoes the rest if something throws, and reports the error', () => {
     const here = region()
     const x = here.own(tf.scalar(1))
     const fail = (text: string) => () => {

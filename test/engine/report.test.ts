@@ -8,7 +8,7 @@ import { useOnnxRuntime } from '../kit/engine.js'
 const { backend } = useOnnxRuntime({ threads: 1 })
 
 describe('the report', () => {
-  it('tells version, threads, compiled graphs and fallbacks of the onnxruntime backend', () => {
+  it('reports version, threads, compiled graphs and fallbacks of the onnxruntime backend', () => {
     const before = engineReport()
     expect(before).toMatchObject({ backend: 'onnxruntime', version: backend().version, threads: 1 })
     tf.tidy(() => tf.exp(tf.tensor1d([1, 2, 3])).dataSync())
@@ -18,7 +18,7 @@ describe('the report', () => {
     expect(after.fallbacks).toEqual({ ...before.fallbacks, Unique: 1 })
   })
 
-  it('tells one thread and no graphs of the cpu backend', () => {
+  it('reports one thread and no graphs of the cpu backend', () => {
     expect(onBackend('cpu', engineReport)).toEqual({
       ...{ backend: 'cpu', version: tf.version_core, threads: 1, compiles: 0, graphs: 0, graphBytes: 0, fallbacks: {} },
     })

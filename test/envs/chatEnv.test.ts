@@ -55,7 +55,7 @@ describe('ChatEnv', () => {
     await fc.assert(law)
   })
 
-  it('names roles as it is told, and an empty system prompt is a message too', async () => {
+  it('names roles as configured, and an empty system prompt is a message too', async () => {
     const env = ChatEnv({ batchSize: 1, systemPrompt: '', systemRole: 'developer', userRole: 'human' })
     const state = await answered(env.reset(asking('Hi'), key))
     expect(spoken(get(state, 'history', 'prompt').items.get(0)!)).toEqual([
@@ -143,7 +143,7 @@ describe('ChatEnv', () => {
       expect(numbersAt(request, 'query')).toEqual([0])
     }))
 
-  it('throws for actions of another batch size, instead of answering for nobody', async () => {
+  it('throws for actions of another batch size', async () => {
     const env = ChatEnv({ batchSize: 2 })
     const state = await answered(env.reset(asking('a', 'b'), key))
     for (const wrong of [replies('x'), replies('x', 'y', 'z')])

@@ -169,7 +169,7 @@ describe('ChatEnv in text and in tokens', () => {
       expect(textOf(history!.messages.last()!)).toBe('Yes.')
     }))
 
-  it('shows the policy tokens, and goes on from the tokens that it sampled', () =>
+  it('shows the policy tokens, and continues from its sampled tokens', () =>
     freeing(async (keep) => {
       const env = pipe(chats(), append(Tokenizer({ tokenizer })))
       const state = keep(await answered(env.reset(asking('Well?'), key)))

@@ -45,7 +45,7 @@ const common = fc.record({
   eos_token_id: fc.oneof(fc.nat(11), fc.array(fc.nat(11), { maxLength: 3 })),
   pad_token_id: fc.option(fc.nat(11), { nil: null }),
   tie_word_embeddings: fc.boolean(),
-  transformers_version: fc.constant('5.17.0'), // says nothing about the arithmetic
+  transformers_version: fc.constant('5.17.0'), // does not judge the arithmetic
 })
 
 const layers = fc.integer({ min: 1, max: 3 })

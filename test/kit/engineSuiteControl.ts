@@ -86,7 +86,7 @@ export const controlCases = (made: Made): void => {
     expect(ending.at(-1)).toBe('after')
   })
 
-  it('pause in mode keep freezes what runs; it goes on as if nothing had been', async () => {
+  it('pause in mode keep freezes running requests, which then continue unchanged', async () => {
     const { engine } = made()
     const sampling = { maxTokens: 20 }
     const expected = idsOf(await answer(engine, requestOf(PROMPT, sampling)))
@@ -167,7 +167,7 @@ export const weightCases = (made: Made): void => {
     expectGreedy(model, await answer(engine, requestOf(PROMPT, greedy)), FIRST)
   })
 
-  it('running requests go on with loaded weights: recomputed, as if those had read everything', async () => {
+  it('running requests continue with loaded weights, with recomputed keys and values', async () => {
     const { engine, model } = made()
     const running = answer(engine, requestOf(PROMPT, { maxTokens: 60 }))
     await new Promise((go) => setImmediate(go))

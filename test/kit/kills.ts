@@ -55,7 +55,7 @@ const playSession = (order: Omit<KillOrder, 'at'>, moment: KillMoment | null): P
     let phase: Ended['phase'] = null
     let errors = ''
     createInterface(running.stdout).on('line', (line) => {
-      phase = line as KillPhase // it says nothing else
+      phase = line as KillPhase // it reports nothing else
       lines++
       if (moment?.at === 'time' && lines === moment.lines) setTimeout(() => running.kill('SIGKILL'), moment.delayMs)
     })

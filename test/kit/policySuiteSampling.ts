@@ -226,15 +226,14 @@ export const logProbCases = (subject: Subject, can: PolicyAbilities): void => {
       expect(row!.logProbs).toBeNull()
     })
   } else {
-    it('tells for each sampled id the log-probability that our scorer computes', () =>
+    it('reports the log-probability of our scorer for each sampled id', () =>
       checkRows({ temperature: 1, maxTokens: 16 }))
 
     if (can.temperature === 'yes') {
-      it('tells log-probabilities at the temperature that sampled', () =>
-        checkRows({ temperature: 0.7, maxTokens: 16 }))
+      it('reports log-probabilities at the sampling temperature', () => checkRows({ temperature: 0.7, maxTokens: 16 }))
     }
     if (can.topK === 'yes') {
-      it('tells log-probabilities from before the cuts', () => checkRows({ temperature: 1, maxTokens: 8, topK: 4 }))
+      it('reports log-probabilities from before the cuts', () => checkRows({ temperature: 1, maxTokens: 8, topK: 4 }))
     }
   }
 

@@ -194,7 +194,7 @@ export const sinkSuite = (subject: SinkSubject, runs: number): void => {
 
     const { steps: readSteps } = subject
     if (readSteps !== null) {
-      it('says of each step what the last session said, once, when a killed run goes on from any step', async () => {
+      it('has each step once, from the last session, when a killed run resumes from any step', async () => {
         await fc.assert(
           fc.asyncProperty(anySteps, fc.array(fc.nat()), anyTrouble, async (steps, draws, plan) => {
             // Each session tells of steps from its first to where it is killed; the next one begins by then.

@@ -250,7 +250,7 @@ describe.skipIf(noChromium !== undefined)(`a browser${why}`, () => {
     expect(await one.go('/next')).toMatch(/^Next/)
   })
 
-  it('says what cannot be started', async () => {
+  it('names the program that cannot be started', async () => {
     const options = { executablePath: '/no/such/chromium', allowedOrigins: ['example.com'] }
     expect(await leftOf(openBrowser(options))).toMatchObject({
       reason: 'no browser found at /no/such/chromium',

@@ -264,7 +264,7 @@ describe('append and truncate', () => {
 })
 
 describe('open', () => {
-  it('reads any range, and says where a file ends that is too short', async () => {
+  it('reads any range, and reports the end of a file that is too short', async () => {
     await writeFile(at('file'), Uint8Array.of(0, 1, 2, 3, 4))
     const result = await liveFiles.open(at('file'))()
     if (E.isLeft(result)) throw new Error(result.left.reason)

@@ -174,7 +174,7 @@ describe('liveHub resumes', () => {
     expect(bytesOf(await rightOf(hub().download(rows, TRAIN)))).toBe(sha256(parquet))
   })
 
-  it('without the network, from the cache, and says so', async () => {
+  it('without the network, from the cache, with a note', async () => {
     const file = await rightOf(hub().download(rows, TRAIN))
     await server.close()
     expect(await rightOf(hub().download(rows, TRAIN))).toBe(file)
@@ -284,7 +284,7 @@ describe('liveHub refuses', () => {
     const timers = manualTime()
     server.misbehave(() => {
       void settle().then(() => timers.pass(100))
-      return true // takes the request and says nothing
+      return true // takes the request and never responds
     })
     expect(await refusal('owner/rows', 'timeout', { timeoutMs: 100, timers })).toMatch(/silent for 100 ms/)
     await server.close()

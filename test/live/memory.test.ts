@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { liveMemory } from '../../src/live/memory.js'
 
 describe('liveMemory', () => {
-  it('says bytes that are not more than the machine has', () => {
+  it('returns at most the memory of the machine', () => {
     expect(liveMemory.free()).toBeGreaterThan(0)
     expect(liveMemory.free()).toBeLessThan(totalmem())
   })

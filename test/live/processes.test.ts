@@ -46,7 +46,7 @@ const withChild = async (script = PARENT) => {
 }
 
 describe('a process', () => {
-  it('tells its lines and its end, and has the variables that it was given', async () => {
+  it('emits its lines and its end, and has the given variables', async () => {
     const lines: string[] = []
     const running = await rightOf(
       liveProcesses.start({

@@ -123,7 +123,7 @@ describe('a policy of conversations over one of tokens', () => {
     expect([said.reasoning, textOf(said)]).toEqual(['hm', 'four'])
   })
 
-  it('tells every conversation that cannot be rendered, and asks for none', async () => {
+  it('reports every conversation that cannot be rendered, and sends none', async () => {
     const refusing = orThrow(chatTemplate("{{ raise_exception('no ' + messages[0].content) }}"))
     const { tokens, policy } = saying([], { template: refusing })
     const open = History([message('assistant', 'go', { isComplete: false })])

@@ -261,7 +261,7 @@ describe('settings', () => {
     expect(controller.update(Number.POSITIVE_INFINITY, 10).coefficient).toBeCloseTo(0.1 * 1.02, 12)
   })
 
-  it('tells all reasons of a loss at once', () => {
+  it('reports all reasons of a loss at once', () => {
     const kl = [
       { to: 'reference', coefficient: -1 },
       { to: 'reference', coefficient: 1 },
@@ -272,7 +272,7 @@ describe('settings', () => {
     expect(() => MCAdvantage({ groupSize: 0, keepReturnBounds: [1, 0] })).toThrow(/groupSize .*; keepReturnBounds /)
   })
 
-  it('tells all problems of a record at once', () => {
+  it('reports all problems of a record at once', () => {
     expect(() => TAKERS.SFTLoss!('{"beta": "1", "reduction": "none", "x": 1}')).toThrow(
       /beta must be a number, got "1"; reduction must be 'mean' or 'sum' or 'token-mean', got "none"; unknown option 'x'/,
     )

@@ -71,7 +71,7 @@ describe('guide', () => {
     ])
   })
 
-  it('tests a transform in ten lines, as page 38 says', () => {
+  it('tests a transform in ten lines, as on page 38', () => {
     const { text } = guidePages.find((page) => page.name === '38-testing')!
     const tests = codeBlocks(text, 'ts').filter((block) => block.includes('for (const law of laws) await law.check()'))
     expect(tests.map((block) => block.trimEnd().split('\n').length)).toEqual([10])

@@ -121,7 +121,7 @@ describe('the names of a state', () => {
     expect(names('muon')).toContain(`rest.mean.${model.config.embedding.name}.weight`)
   })
 
-  it('that are missing are told', () => {
+  it('that are missing are reported', () => {
     const learner = optimizerOf({ optimizer: 'lion' }, model.config)
     expect(() => scope(() => restoredState(learner, made().params, new Map()))).toThrow(/'momentum\..*' is missing/)
   })

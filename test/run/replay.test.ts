@@ -51,7 +51,7 @@ describe('a step that is done again', () => {
     expect(events[0]).toMatchObject({ compared: expect.arrayContaining(['reward', 'update', 'sampling', 'weights']) })
   })
 
-  it('tells each field that is not what the run wrote down', async () => {
+  it('reports each field that differs from the run's record', async () => {
     const file = path('rich/metrics.jsonl')
     const text = readFileSync(file, 'utf8')
     writeFileSync(file, text.replace(/("step":5,.*?"reward":)[\d.]+/, '$17'))

@@ -94,7 +94,7 @@ describe('renderReport', () => {
     expect(html).toContain('In 2 steps (12 s), accuracy on 200 tasks (held out) rose from 10.0 % to 90.0 %.')
   })
 
-  it('says when accuracy fell, and that a run was interrupted', async () => {
+  it('reports a fall in accuracy, and an interrupted run', async () => {
     const input = reportInput({ metrics: [evaluation(0, 0.5), step(1), evaluation(1, 0.25)] })
     const html = await render({ ...input, summary: { ...input.summary, status: 'interrupted' } })
     expect(html).toContain('fell from 50.0 % to 25.0 %')
@@ -109,7 +109,7 @@ describe('renderReport', () => {
     expect(await render(reportInput())).not.toContain('Alarms')
   })
 
-  it('tells of sampling beside learning, if there was any', async () => {
+  it('reports overlapped sampling, if there was any', async () => {
     const overlap = { meanLag: 0.5, maxLag: 1, stale: 2, failed: 0, filtered: 1, samplingSeconds: 3, bothSeconds: 2 }
     const beside = [1, 2].map((number) => step(number, { overlap }))
     const input = reportInput({ metrics: [evaluation(0, 0.1), ...beside, evaluation(2, 0.9)] })
@@ -152,7 +152,7 @@ describe('renderReport', () => {
     expect(lines.some(({ values }) => values[0] === null && values[1] === 0.01)).toBe(true) // the divergence
   })
 
-  it('shows the first and the last steps of a long run, and says how many completions it left out', async () => {
+  it('shows the first and last steps of a long run, and counts the omitted completions', async () => {
     const trajectories = Array.from({ length: 200 }, (_, i) => trajectory(i + 1))
     const html = await render(reportInput({ trajectories }))
     const shown = (dataOf(html) as { trajectories: readonly TrajectoryRecord[] }).trajectories // by renderReport

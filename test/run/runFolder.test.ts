@@ -61,7 +61,7 @@ describe('createRun', () => {
 })
 
 describe('openRun', () => {
-  it('says that there is no run in an empty or missing folder', async () => {
+  it('reports an empty or missing folder', async () => {
     const folder = fresh()
     expect(sentence(await leftOf(openRun(files, folder)))).toBe(
       `${folder}: there is no run in this folder (no config.json)`,
@@ -106,7 +106,7 @@ describe('openLog', () => {
     await fc.assert(law, { numRuns: 30 })
   })
 
-  it('opened at an earlier length, goes on as if what came later had never been written', async () => {
+  it('opened at an earlier length, continues without the later part', async () => {
     const law = fc.asyncProperty(records, records, records, async (kept, lost, next) => {
       const paths = await newRun()
       const log = await rightOf(openLog(files, paths.metrics, 0))

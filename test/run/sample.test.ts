@@ -65,7 +65,7 @@ describe('sampleCompletions', () => {
     expect(texts(narrow)).toEqual(texts(greedy))
   })
 
-  it('says that a completion was cut off at the token limit', async () => {
+  it('reports a completion that was truncated at the token limit', async () => {
     for (const { tokens, stopReason } of await sample({ sampling: { maxNewTokens: 2 } }))
       expect({ tokens, stopReason }).toEqual({ tokens: 2, stopReason: 'length' })
   })

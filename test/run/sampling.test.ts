@@ -13,7 +13,7 @@ const runs = useTrainingRuns(path)
 const SETTINGS = { steps: 2, prompts: 2, group: 2, evalTasks: 1 }
 
 describe('a run with dynamic sampling', () => {
-  it('samples again, says what it sampled, and resumes to the same end, bit for bit', async () => {
+  it('samples again, reports the samples, and resumes to the same end, bit for bit', async () => {
     const steps = await runs.expectResumed('again', { ...SETTINGS, dynamicSampling: 3 })
     for (const { sampling, completionTokens } of steps) {
       expect(sampling!.groups).toBe(2 * sampling!.rounds)

@@ -50,7 +50,7 @@ describe('train', () => {
     expect(readdirSync(path('whole'))).toEqual(expect.arrayContaining(['report.html', 'summary.json', 'config.json']))
   })
 
-  it('warns by name when it goes on with another number of threads', async () => {
+  it('warns by name when it resumes with another number of threads', async () => {
     const file = path('whole/machine.json')
     const was = JSON.parse(readFileSync(file, 'utf8')) as object // written by the run
     expect(was).toMatchObject({ processor: expect.any(String), threads: expect.any(String) })

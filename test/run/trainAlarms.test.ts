@@ -56,7 +56,7 @@ const json = (file: string): unknown => JSON.parse(readFileSync(path(file), 'utf
 const CUT_OFF = { maxNewTokens: 1, prompts: 2, group: 2 }
 
 describe('a run in trouble', () => {
-  it('tells it once and keeps the batch that it began with', async () => {
+  it('emits it once and keeps the batch of its start', async () => {
     const told = await start('warned', CUT_OFF)
     expect(told.error).toBeNull()
     expect(outline(told)).toEqual([
@@ -82,7 +82,7 @@ describe('a run in trouble', () => {
     expect(outline(told)).toEqual(['step 1', 'step 2', 'step 3', 'truncation 3', 'checkpoint 3'])
     expect(told.events.at(-1)).toMatchObject({ type: 'end', summary: { status: 'interrupted', steps: 3 } })
     const more = await resume('halted')
-    expect(outline(more)).toEqual(['step 4', 'checkpoint 4']) // trouble that is known is not told again
+    expect(outline(more)).toEqual(['step 4', 'checkpoint 4']) // known trouble is not reported again
   })
 
   it('is skipped without alarms', async () => {

@@ -97,7 +97,7 @@ describe('a run with an adapter', () => {
     expect(readdirSync(path('.'))).not.toContain('never')
   })
 
-  it('refuses to go on with another adapter', async () => {
+  it('refuses to resume with another adapter', async () => {
     await expect(follow('run', { ...LORA, loraRank: 4, dtype: 'BF16' })).rejects.toThrow('a run with other parts')
   })
 })

@@ -63,7 +63,7 @@ const torn = (source: TaskSource): TaskSource => {
 
 const alarmsOf = (events: readonly RunEvent[]) => events.flatMap((event) => (event.type === 'alarm' ? [event] : []))
 
-describe('trouble while trouble is told', () => {
+describe('trouble while trouble is reported', () => {
   it('is told beside it: the loss that is no number, and the disk that has no room for its batch', async () => {
     const told = await follow('exploded', { learningRate: 1e38, epochs: 2 }, { files: full })
     expect(told.error).toBeInstanceOf(FailureError)

@@ -38,7 +38,7 @@ describe('closeProblem', () => {
     expect(closeProblem([a], [e], { tolerance: { relative: 1 } })).toContain('1 of 1 differ')
   })
 
-  it('says the first place, how many there are, the largest difference, where it is, and the tolerance', () => {
+  it('reports the first place, their number, the largest difference and its place, and the tolerance', () => {
     const problem = closeProblem([0, 1, 2, 9], [0, 1.5, 2, 3], { indexOf: rowMajor([2, 2]) })
     expect(problem).toBe(
       'element [0, 1] is 1, expected 1.5; 2 of 4 differ, the most at [1, 1] by 6; tolerance 0.000001 + 0.00001 * |expected|',
@@ -46,7 +46,7 @@ describe('closeProblem', () => {
     expect(closeProblem([1, Number.NaN, 9], [2, 0, 3])).toContain('the most at [1] by Infinity')
   })
 
-  it('says that lengths differ', () => {
+  it('reports different lengths', () => {
     expect(closeProblem([1], [1, 2])).toBe('1 elements, expected 2')
   })
 

@@ -81,7 +81,7 @@ describe('a scripted policy', () => {
     ])
   })
 
-  it('stamps its samples as it is told', async () => {
+  it('stamps its samples as configured', async () => {
     const policy = scriptedPolicy({
       answers: [{ ids: [5, 6], logProbs: [-0.5, -0.25], stopReason: 'length' }],
       policyVersion: 3,
@@ -223,7 +223,7 @@ describe('a scripted environment', () => {
 })
 
 describe('fakeClock', () => {
-  it('stands still but for being moved, and never goes back', async () => {
+  it('moves only on demand, and never back', async () => {
     const clock = fakeClock(5)
     await clock.breathe()
     expect(clock.now()).toBe(5)

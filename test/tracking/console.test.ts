@@ -26,7 +26,7 @@ const anyWords = fc.array(fc.nat({ max: 0x2ff }), { maxLength: 20 }).map((codes)
 const place = { at: 1000, step: 3 }
 
 describe('consoleSink', () => {
-  it('says what happens, a line for each event', async () => {
+  it('prints a line for each event', async () => {
     const { output, text } = kept()
     const sink = consoleSink({ output })
     await rightOf(

@@ -31,7 +31,7 @@ const world = () => {
 }
 
 describe('trackLoop', () => {
-  it('tells start, steps with their phases, what is between them, and the end', async () => {
+  it('emits the start, steps with their phases, the events between them, and the end', async () => {
     const { sink, taken, closed, pass, clock, calendar } = world()
     const loop = trackLoop([sink], { run: 'mine', settings: { seed: 1 }, clock, calendar })
     const drawn = await loop.phase('generation', async () => {

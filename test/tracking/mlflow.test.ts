@@ -93,7 +93,7 @@ describe('mlflowSink', () => {
     ])
   })
 
-  it('logs nothing twice when a killed run goes on: steps that the server has are left out, changed settings are tags', async () => {
+  it('logs nothing twice when a killed run resumes: known steps are left out, changed settings are tags', async () => {
     await rightOf(session().write([start(), ...steps(1, 7)]))
     await rightOf(session().write([start(90), ...steps(5, 9)]))
     expect(server.runs).toHaveLength(1)
@@ -126,7 +126,7 @@ describe('mlflowSink', () => {
     },
   )
 
-  it('says later where nobody answers or access is refused, and never where the events are wrong', async () => {
+  it('retries later without a response or without access, and never for wrong events', async () => {
     expect(await leftOf(session('http://127.0.0.1:1').write([start()]))).toMatchObject({
       ...{ sink: 'mlflow', again: 'later', cause: { _tag: 'HttpFailure', kind: 'unreachable' } },
     })

@@ -198,7 +198,7 @@ describe('openTelemetrySink', () => {
     await rightOf(openTelemetrySink())
   })
 
-  it('says that what was recorded could not be exported', async () => {
+  it('reports records that could not be exported', async () => {
     const { spans, tracers } = sdk()
     trace.setGlobalTracerProvider(tracers)
     spans.forceFlush = () => Promise.reject(new Error('no collector'))

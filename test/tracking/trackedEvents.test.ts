@@ -75,7 +75,7 @@ describe('trackedEvents', () => {
     )
   })
 
-  it('tells completions as texts with the question, the answer and what they earned', () => {
+  it('shows completions as texts with the question, the answer and their reward', () => {
     const sample = { query: 'What is 1 + 1?', tokens: ['<answer>', '2', '</answer>'], answer: '2', reward: 1 }
     const event = { type: 'samples', step: 3, samples: [sample, sample] } as unknown as RunEvent // the tested fields
     const text = 'What is 1 + 1?\n\n<answer>2</answer>\n\nanswer 2, reward 1'
@@ -92,7 +92,7 @@ describe('trackedEvents', () => {
     ])
   })
 
-  it('says how long a checkpoint took', () => {
+  it('reports the time of a checkpoint', () => {
     expect(trackedEvents({ type: 'checkpoint', step: 2, path: 'a' }, { ...session, at: 50, since: 20 })).toEqual([
       {
         ...{ type: 'saved', at: 50, step: 2, what: 'checkpoint', path: 'a' },
@@ -101,7 +101,7 @@ describe('trackedEvents', () => {
     ])
   })
 
-  it('tells nothing of progress within an evaluation', () => {
+  it('reports no progress within an evaluation', () => {
     expect(trackedEvents({ type: 'evaluating', step: 3, name: 'held out', done: 1, tasks: 4 }, session)).toEqual([])
   })
 })

@@ -89,7 +89,7 @@ const updatedInFlight = async (running: NonNullable<InFlightUpdaterOptions<Param
 }
 
 describe('inFlightUpdater', () => {
-  it('recompute: completions go on with the new weights, and each token has the stamp and the log-probability of its own', async () => {
+  it('recompute: completions continue with the new weights, and each token has its own stamp and log-probability', async () => {
     const { versions, oldest, nextVersion, logProbs, byVersion } = await updatedInFlight('recompute')
     expect([oldest, nextVersion]).toEqual([
       [0, 0],
@@ -103,7 +103,7 @@ describe('inFlightUpdater', () => {
     }
   })
 
-  it('keep: completions go on with the new weights over old keys and values', async () => {
+  it('keep: completions continue with the new weights over old keys and values', async () => {
     const { versions, logProbs, byVersion } = await updatedInFlight('keep')
     for (const [i, row] of versions.entries()) {
       const changed = row.indexOf(1)
@@ -120,7 +120,7 @@ describe('inFlightUpdater', () => {
     expect(nextVersion).toEqual([1, 1])
   })
 
-  it('tells what the engine refuses, and that it is closed', async () => {
+  it('reports refusals of the engine, and its end', async () => {
     using params = paramsOf(1)
     const engine = modelEngine({ config, params: params.value, limits: { memoryBytes: 2 ** 22 } })
     const wrong = {

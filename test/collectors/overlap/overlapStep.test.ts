@@ -179,7 +179,7 @@ describe('overlapStep', () => {
     )
   })
 
-  it('law: a run that is stopped anywhere and goes on learns from every task once', () => {
+  it('law: a run that is stopped anywhere and resumes trains on every task once', () => {
     fc.assert(
       fc.property(someRules, luckOf, fc.nat(30), (given, luck, when) => {
         const rules = { ...given, stale: 'wait' as const, tasks: Number.POSITIVE_INFINITY, lastVersion: 6 }

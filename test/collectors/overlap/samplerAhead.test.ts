@@ -164,7 +164,7 @@ describe('sampleAhead', () => {
     await ahead.close()
   })
 
-  it('stops when a push fails, when too much does, and tells why', async () => {
+  it('stops when a push fails, or when too much does, with the reason', async () => {
     const lost = { _tag: 'WeightFailure', receiver: 'test', reason: 'gone' } as const
     const { source } = sourceOf(async (task) => played(task, 0))
     const ahead = sampleAhead(source, { groups: 1, maxLag: 0 }, { push: () => async () => E.left(lost) })
@@ -209,7 +209,7 @@ describe('sampleAhead', () => {
     await ahead.close()
   })
 
-  it('throws for steps that nobody took and steps that are taken twice', async () => {
+  it('throws for missing steps and steps that are taken twice', async () => {
     const { source } = sourceOf(async (task) => played(task, 0))
     const ahead = sampleAhead(source, { groups: 1 }, { push: pushed })
     expect(() => ahead.trained()).toThrow('without a taken step')

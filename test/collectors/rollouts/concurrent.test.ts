@@ -75,7 +75,7 @@ describe('ahead', () => {
     const policy = keyedPolicy()
     const run = collectorOf(ONES, { policy, maxInFlight: 1, ahead: 3 }).begin()
     await idle()
-    expect(policy.calls().length).toBe(0) // nobody has asked
+    expect(policy.calls().length).toBe(0) // there was no request
     for (const played of [1 + 3, 2 + 3]) {
       const taken = await run.next()
       if (!isLeft(taken) && taken.right._tag === 'Batch') taken.right.batch.release()

@@ -119,7 +119,7 @@ describe('tokens of tools', () => {
     expect(advantages.map((row) => Math.sign(row[0]!))).toEqual([1, 1, -1, -1])
   })
 
-  it('move no gradient: whatever a tool says, loss and gradients are the same, to the last bit', async () => {
+  it('move no gradient: loss and gradients do not depend on tool output, to the last bit', async () => {
     using one = await collect('zzz')
     using other = await collect('qqq')
     expect(rowsOf(one.value).prompts).not.toEqual(rowsOf(other.value).prompts)

@@ -106,7 +106,7 @@ describe('turns that are given out as they happen', () => {
     )
   })
 
-  it('law: a run that goes on from any position gives out the rest, none of it a second time', async () => {
+  it('law: a run that resumes from any position draws the rest, without repeats', async () => {
     await fc.assert(
       fc.asyncProperty(
         groupsOfTurns,

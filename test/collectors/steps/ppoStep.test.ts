@@ -97,7 +97,7 @@ describe('ppoStep', () => {
     expectClose([metrics.valueLoss, metrics.loss], [expected[1]!, total], { absolute: 1e-5, relative: 1e-5 })
   })
 
-  it('says how much of the returns the values explain', () => {
+  it('reports the explained variance of the values', () => {
     const rows = rowsOf(7)
     const valuer = makeValuer(config)
     const known = valuer.values(params(), rows)

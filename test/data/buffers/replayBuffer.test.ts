@@ -56,7 +56,7 @@ describe('a replay buffer', () => {
     )
   })
 
-  it('says which slot each row went to, and changes no state that it is given', () => {
+  it('returns the slot of each row, and does not change its input', () => {
     const buffer = ReplayBuffer({ capacity: 3, sampler: SamplerWithoutReplacement() })
     const [, first] = buffer.extend(buffer.initial(), rowsOf([1, 2]))
     const before = structuredClone({ writes: first.writes, written: first.written, sampler: first.sampler })

@@ -111,7 +111,7 @@ describe('readParquet', () => {
 })
 
 describe('parquetInfo', () => {
-  it('says rows and columns', async () => {
+  it('reports rows and columns', async () => {
     expect(await rightOf(parquetInfo(memoryBytes(golden('groups'), 'a')))).toMatchObject({
       rows: 23,
       columns: Object.keys(expected[0]!),

@@ -85,7 +85,7 @@ describe('a file on disk', () => {
     expect(Buffer.compare(new Uint8Array(back.buffer), new Uint8Array(data.buffer))).toBe(0)
   })
 
-  it('throws for a name and for rows that are not there, and says which there are', async () => {
+  it('throws for an unknown name and for missing rows, and lists the known ones', async () => {
     await writeFile(
       at('x'),
       encodeSafetensors(

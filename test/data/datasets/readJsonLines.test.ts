@@ -88,12 +88,12 @@ describe('readJsonLines', () => {
     ])
   })
 
-  it('throws for limits that are none', async () => {
+  it('throws for invalid limits', async () => {
     await expect(readAll(bytes(''), { chunkBytes: 0 })).rejects.toThrow(/chunkBytes must be a positive integer, got 0/)
     await expect(readAll(bytes(''), { maxLineBytes: 1.5 })).rejects.toThrow(/maxLineBytes/)
   })
 
-  it('reads files in chunks, and says so when a file becomes shorter meanwhile', async () => {
+  it('reads files in chunks, and reports a file that becomes shorter meanwhile', async () => {
     const file = path('rows.jsonl')
     writeFileSync(file, `${row(1)}\n${row(2)}\n`)
     const { files, seen } = countingFiles()

@@ -133,7 +133,7 @@ describe('diff, equals', () => {
 })
 
 describe('hash', () => {
-  it('tells kinds, names, places, batch shapes and values apart', () => {
+  it('distinguishes kinds, names, places, batch shapes and values', () => {
     scope(() => {
       const all = [
         TensorDict({}, []),
@@ -196,7 +196,7 @@ describe('allClose', () => {
     expect(told(rows(a), rows(b), tolerance)).toEqual([`1 of 1 numbers apart, most ${a} and ${b} at element 0`])
   })
 
-  it('tells the first of those that are most apart, and how many are', () => {
+  it('reports the first of the largest differences, and their number', () => {
     expect(told(rows(1, 5, 0, 9, 1), rows(1, 4, 3, 6, 2))).toEqual(['4 of 5 numbers apart, most 0 and 3 at element 2'])
     expect(told(rows(4, 0), rows(0, 1))).toEqual(['2 of 2 numbers apart, most 4 and 0 at element 0'])
   })

@@ -142,7 +142,7 @@ describe('TensorDictError', () => {
     ])
   })
 
-  it('says its reason first, then all problems, and last what to call instead', () => {
+  it('starts with the reason, then lists all problems, then the alternative', () => {
     const problems = [
       { path: ['x'], reason: 'one' },
       { path: [], reason: 'two' },
@@ -194,7 +194,7 @@ describe('get', () => {
     ],
   ])
 
-  it('says nothing of what is there', () => {
+  it('reports nothing if all is present', () => {
     expect([absence(small(), ['n', 'b']), absence(small(), ['n']), absence(small(), [])]).toEqual([
       undefined,
       undefined,

@@ -322,7 +322,7 @@ describe('reduce, reduceMasked', () => {
     ['the largest where nothing is asked for', () => reduce(TensorDict({ x: tf.zeros([0, 0]) }, [0]), 'max', 0)],
   ])
 
-  it('says that batch axes are missing before it says what cannot be reduced', () => {
+  it('reports missing batch axes before leaves that cannot be reduced', () => {
     expect(thrownBy(() => reduce(kinds(), 'any', 1)).message).toBe('reduce: axis 1 is not in -1 .. 0')
   })
 })

@@ -98,7 +98,7 @@ describe('format', () => {
     expect(format(td, { values: 0 })).toBe(['TensorDict []', ...shown.map((name) => `  ${name}: meta`)].join('\n'))
   })
 
-  it('shows as many lines as asked for, and says how many more there are', () => {
+  it('shows the requested number of lines, and counts the rest', () => {
     const td = TensorDict({ a: meta(1), b: meta(2), c: meta(3) }, [])
     expect(format(td, { lines: 3, values: 0 })).toBe('TensorDict []\n  a: meta\n  b: meta\n  c: meta')
     expect(format(td, { lines: 1, values: 0 })).toBe('TensorDict []\n  a: meta\n  … 2 more lines')

@@ -178,7 +178,7 @@ describe("the rest of tfjs's backend interface", () => {
     x.dispose()
   })
 
-  it('says that tensors are not on a GPU', () => {
+  it('reports that tensors are not on a GPU', () => {
     const x = tf.tensor1d([1])
     expect(() => x.dataToGPU()).toThrow('main memory')
     x.dispose()

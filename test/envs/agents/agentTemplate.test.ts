@@ -74,7 +74,7 @@ describe('agentTemplate', () => {
     ),
   )
 
-  it('law: an agent goes on with its own tokens, whoever wrote in between, in both collectors', async () => {
+  it('law: an agent continues its own tokens, whoever wrote in between, in both collectors', async () => {
     await fc.assert(
       fc.asyncProperty(orders, fc.nat(1000), async (order, seed) => {
         const env = (task: number) => discussion({ agents, order }, { byAgent: SPEECHES }, { repeats: 2, start: task })

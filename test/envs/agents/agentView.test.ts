@@ -32,7 +32,7 @@ describe('agentView', () => {
     ])
   })
 
-  it('shows each author in a message with the name, where it is told to', () => {
+  it('shows the name of each author in a message, if requested', () => {
     const view = agentView(scene('cat'), 'separate')
     expect(lines(view)).toEqual(['user| Talk.', 'user| ann: Hi.', 'user| bob: Ho.', 'assistant| Hm.', 'user| ann: Ha.'])
     expect(view.messages.map(({ name }) => name).toArray()).toEqual([undefined, 'ann', 'bob', undefined, 'ann'])

@@ -111,7 +111,7 @@ describe('MultiAgentEnv', () => {
     expect((await refused(env().reset(request, key))).reason).toBe("reset needs 'query', 1 strings, in its request")
   })
 
-  it('refuses agents that cannot be told apart, all problems at once', () => {
+  it('refuses agents with equal names, all problems at once', () => {
     const names = ['x', 'x', '', 'y', 'y'].map((name) => ({ name }))
     expect(() => MultiAgentEnv({ batchSize: 1, agents: names })).toThrow(
       "MultiAgentEnv: an agent has no name; two agents are named 'x'; two agents are named 'y'",

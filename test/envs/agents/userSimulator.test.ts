@@ -126,7 +126,7 @@ describe('userSimulator', () => {
       expect(policy.calls()).toHaveLength(1)
     }))
 
-  it('says nothing in an episode that is over, nor after the result of a tool', () =>
+  it('adds no message in a finished episode, nor after the result of a tool', () =>
     freeing(async (keep) => {
       const tool = transform<null, HistoryPrompt, HistoryPrompt>({
         name: 'tool',
@@ -154,7 +154,7 @@ describe('userSimulator', () => {
       expect(policy.calls()).toHaveLength(1)
     }))
 
-  it('law: what a user says does not depend on who else is in the batch', async () => {
+  it('law: a user's messages do not depend on the rest of the batch', async () => {
     await fc.assert(
       fc.asyncProperty(fc.nat(1000), fc.integer({ min: 2, max: 4 }), (seed, size) =>
         freeing(async (keep) => {
@@ -219,7 +219,7 @@ describe('userSimulator', () => {
     )
   })
 
-  it('law: in both collectors, nothing that a user says is learned, and tokens go on', async () => {
+  it('law: in both collectors, user messages are masked out of the loss, and tokens continue', async () => {
     await fc.assert(
       fc.asyncProperty(fc.nat(1000), async (seed) => {
         const env = (task: number) =>
@@ -261,7 +261,7 @@ describe('userSimulator', () => {
 })
 
 describe('userView', () => {
-  it('shows a user what it said and was told, and nothing of tools and systems', () => {
+  it('shows a user its own messages and the replies, without tools and system prompts', () => {
     const call = { name: 't', arguments: {} }
     const history = historyOf([
       message('system', 'secret'),

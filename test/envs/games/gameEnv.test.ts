@@ -181,7 +181,7 @@ describe('GameEnv', () => {
     }
   })
 
-  it('shows a conversation that goes on, or one turn alone', async () => {
+  it('shows a conversation that continues, or one turn alone', async () => {
     const { state, step } = await opened({
       game: ticTacToe,
       prompts: 1,

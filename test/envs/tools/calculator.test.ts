@@ -35,7 +35,7 @@ describe('calculator', () => {
     expect(await ask('10 ^ 999', { numbers: 'float' })).toMatch(/^failed: a value is beyond/)
   })
 
-  it('rounds as it is told, and keeps its limits', async () => {
+  it('rounds as configured, within its limits', async () => {
     expect(await ask('2 / 3', { places: 2 })).toBe('0.67')
     expect(await ask('10 ^ 5', { maxDigits: 5 })).toBe('failed: a value has more than 5 digits')
     expect(await ask('1 + 1', { maxLength: 4 })).toBe('failed: 5 characters, more than 4')

@@ -88,7 +88,7 @@ describe('documentedTool', () => {
     expect(alone).toMatchObject({ left: { kind: 'failed' } })
   })
 
-  it('says what the source lacks', async () => {
+  it('names what the source lacks', async () => {
     const elsewhere = function elsewhere(): string {
       return ''
     }

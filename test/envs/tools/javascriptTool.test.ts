@@ -18,7 +18,7 @@ const call = (made: JavaScriptTool, code: string, state: unknown = made.initial,
 const said = async (code: string, made = tool, seed = 0): Promise<string> =>
   String((await call(made, code, made.initial, seed)).content)
 
-it('says what is logged, and the value of the last expression', async () => {
+it('returns the log, and the value of the last expression', async () => {
   expect(await said('console.log("a", { b: [1] }, undefined, new Map([[1, 2]])); 6 * 7')).toBe(
     'a {"b":[1]} undefined Map [[1,2]]\n42',
   )
@@ -28,7 +28,7 @@ it('says what is logged, and the value of the last expression', async () => {
   expect(await said('"\\ud83d\\ude00"')).toBe('😀')
 })
 
-it('says an error, and where it was thrown', async () => {
+it('returns an error with its place', async () => {
   expect(await said('console.log(1)\nnull.x')).toMatch(/^1\nTypeError: .*\n {4}at <eval> \(cell\.js:2/)
   expect(await said('throw { a: 1 }')).toBe('thrown: {"a":1}')
   expect(await said('let =')).toContain('SyntaxError')

@@ -161,7 +161,7 @@ describe('a server that lies', () => {
     expect(await call('liar.do')).toMatchObject(E.left({ kind, reason: expect.stringContaining(reason) }))
   })
 
-  it('with lines that are no messages is told of, and its answers count', async () => {
+  it('with malformed lines is reported, and its answers count', async () => {
     const notes: string[] = []
     const { call } = await openTools({ servers: { liar: lyingProgram('garbage') }, onNote: (note) => notes.push(note) })
     expect(await call('liar.do')).toMatchObject(E.right({ content: 'after garbage' }))
@@ -202,7 +202,7 @@ describe('a server that lies', () => {
 })
 
 describe('mcpTools', () => {
-  it('says what cannot be started, with its name, after some attempts', async () => {
+  it('names the program that cannot be started, after some attempts', async () => {
     const servers = { none: { kind: 'stdio', command: '/no/such/server' } as const }
     expect(await refusalOf({ servers, limits: { attempts: 2, pauseMs: 1 } })).toMatchObject({
       kind: 'unreachable',
@@ -210,7 +210,7 @@ describe('mcpTools', () => {
     })
   })
 
-  it('says that the package is missing', async () => {
+  it('reports the missing package', async () => {
     const load = () => Promise.reject(new Error('Cannot find package'))
     expect(await refusalOf({ servers: {}, world: { load } })).toMatchObject({
       kind: 'package',

@@ -179,7 +179,7 @@ describe('retrievalTool with a cache', () => {
     expect(asked.length).toBe(4)
   })
 
-  it('takes no entry that is nonsense or of another request, and tells of it', async () => {
+  it('ignores malformed and foreign entries, and reports them', async () => {
     const held = new Map<string, unknown>()
     const store: RetrievalStore = { get: async (key) => held.get(key), set: async (key, value) => held.set(key, value) }
     const { said, asked, notes } = await engine(echo, { cache: { store } })
@@ -198,7 +198,7 @@ describe('retrievalTool with a cache', () => {
     expect(asked.length).toBe(1 + poison.length)
   })
 
-  it('that throws, hangs or tells of errors costs no answer, and is told once until it works again', async () => {
+  it('that throws, hangs or fails costs no answer, and is reported once until it works again', async () => {
     let mood: 'throws' | 'hangs' | 'works' = 'throws'
     const held = new Map<string, unknown>()
     const act = async <T>(work: () => T): Promise<T> => {

@@ -86,7 +86,7 @@ describe('runCalls', () => {
     },
   )
 
-  it('says what was wrong with a call', async () => {
+  it('reports the mistake in a call', async () => {
     const calls = [
       callOf('add', { by: 'two' }),
       callOf('fail', { kind: 'failed' }),

@@ -46,7 +46,7 @@ describeWithPython('the tool python', () => {
 
   afterAll(tool.close)
 
-  it('says what a cell prints, and its error', async () => {
+  it('returns the output of a cell, and its error', async () => {
     const cells = ['print(1)', '2 + 2', 'import sys\nprint("a"); print("b", file=sys.stderr); print("c")', '1 / 0']
     const { said } = await conversation(pythonTool(OPTIONS), cells)
     expect(said.slice(0, 3)).toEqual(['1', '[no output]', 'a\nb\nc'])
@@ -182,7 +182,7 @@ describeSandboxed('the tool shell', () => {
     expect(processesWith(mark)).toEqual([])
   })
 
-  it('says what commands print, and an exit code that is not 0', async () => {
+  it('returns the output of commands, and an exit code that is not 0', async () => {
     const { said } = await conversation(tool, [
       'echo a; echo b >&2',
       'false',

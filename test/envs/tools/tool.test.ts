@@ -31,7 +31,7 @@ describe('tool', () => {
     expect(await count.call({ by: 2 }, { ...context, state: 40 })()).toEqual(E.right({ content: '42', state: 42 }))
   })
 
-  it('tells every argument that does not fit, and does not run', async () => {
+  it('reports every argument that does not fit, and does not run', async () => {
     const result = await count.call({ by: 'two', other: 1 }, context)()
     expect(result).toMatchObject(E.left({ _tag: 'ToolFailure', tool: 'count', kind: 'arguments' }))
     expect(JSON.stringify(result)).toMatch(/other.*by/s)

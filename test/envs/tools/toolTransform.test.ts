@@ -117,7 +117,7 @@ const lawsOf = (t: ReturnType<typeof SimpleToolTransform>) =>
 describe('SimpleToolTransform', () => {
   checkLaws(it, lawsOf(SimpleToolTransform({ registry })))
 
-  it('puts a result behind the message for each of its calls, and what tools remember goes on', async () => {
+  it('appends a result for each call of a message, and keeps the state of tools', async () => {
     const { heard, end, counts } = await play(
       envOf(1),
       calling(callOf('add', { by: 2 }), callOf('echo', { text: 'x' })),
@@ -168,7 +168,7 @@ describe('SimpleToolTransform', () => {
     expect(end).toMatchObject({ terminated: 1 })
   })
 
-  it('runs so many calls of a message, and says so of the others', async () => {
+  it('runs a limited number of calls of a message, and returns an error for the others', async () => {
     const calls = [1, 2, 3].map((by) => callOf('add', { by }))
     const { heard, counts } = await play(envOf(1, { limits: { calls: 2 } }), calling(...calls), calling(calls[2]!))
     expect(heard).toEqual([['1', '3', 'error: not run: a message may have at most 2 calls'], ['6']])

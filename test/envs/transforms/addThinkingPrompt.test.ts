@@ -157,7 +157,7 @@ describe('AddThinkingPrompt', () => {
       expect(textsOf(state).at(-1)).toBe(WRONG)
     }))
 
-  it('says nothing where the condition does not hold', () =>
+  it('adds nothing unless the condition holds', () =>
     freeing(async (keep) => {
       const state = await played(chat({ cond: rewardAtMost(1.9) }), keep, WRONG)
       expect(textsOf(state)).toEqual(['2 + 2?', WRONG])

@@ -110,7 +110,7 @@ describe('DataLoadingPrimer', () => {
     expect(new Set(groups).size).toBe(8)
   })
 
-  it('resumes: a start at row n goes on as if n rows had been drawn', async () => {
+  it('resumes: a start at row n draws the rows after the first n', async () => {
     const law = fc.asyncProperty(layouts, fc.nat(3), fc.integer({ min: 1, max: 3 }), async (layout, before, after) => {
       const { groups, repeats } = layout
       const options = { source: shuffled(tasks(5), key), batchSize: groups * repeats, repeats }

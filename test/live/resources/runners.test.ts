@@ -108,7 +108,7 @@ describe('containerResource', () => {
     expect(removed).toBe(`rm --force ${/--name (\S+)/.exec(run!)?.[1]}`)
   })
 
-  it('says what to install where there is no runtime', async () => {
+  it('names the package to install without a runtime', async () => {
     const path = process.env.PATH
     process.env.PATH = ''
     try {

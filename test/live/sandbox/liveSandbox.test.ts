@@ -178,7 +178,7 @@ describe('where there is no bubblewrap', () => {
     vi.unstubAllEnvs()
   })
 
-  it('nothing is run, and the failure says what to install and what the other way is called', async () => {
+  it('nothing is run, and the failure names the package and the alternative', async () => {
     vi.stubEnv('PATH', '/nowhere')
     const refused = { kind: process.platform === 'linux' ? 'missing' : 'refused' }
     const failure = await leftOf(liveSandbox().run(shell('echo ran')))
@@ -231,7 +231,7 @@ describe('a program in unsafe mode', () => {
     process.kill(Number(stdout.text), 'SIGKILL')
   })
 
-  it('says its signal as a shell does', async () => {
+  it('reports its signal as a shell does', async () => {
     expect(await rightOf(sandbox.run(shell('kill -9 $$')))).toMatchObject({ code: 137, stopped: null })
     expect(await rightOf(sandbox.run(shell('while :; do :; done', { limits: { cpuSeconds: 1 } })))).toMatchObject({
       ...{ code: null, stopped: 'cpu' },

@@ -210,7 +210,7 @@ describe('a transport', () => {
     expect(seen).toBe(2)
   })
 
-  it('slows the server down when nobody reads', async () => {
+  it('slows the server down when the reader stops', async () => {
     let sent = 0
     const url = await startServer((_, response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' })

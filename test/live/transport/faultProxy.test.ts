@@ -54,7 +54,7 @@ const ask = (
   })
 
 describe('a proxy that spoils answers', () => {
-  it('without a fault passes requests and answers on, and tells what it saw', async () => {
+  it('without a fault passes requests and answers on, and records them', async () => {
     const proxy = await through()
     expect(await ask(`${proxy.url}/x?y=1`)).toEqual([200, ANSWER, 'whole'])
     expect(proxy.seen).toMatchObject([{ method: 'POST', path: '/x?y=1', body: '{"a":1}' }])

@@ -245,7 +245,7 @@ describe('a stream of events', () => {
     expect(proxy.seen).toHaveLength(1)
   })
 
-  it('that is not UTF-8 tells so, and one that is cut within a letter is read well', async () => {
+  it('that is not UTF-8 is reported, and one that is cut within a letter is read well', async () => {
     const bytes = Buffer.from('data: grün\n\n')
     const url = await startServer((request, response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' })
@@ -266,7 +266,7 @@ describe('a stream of events', () => {
     expect(tags(await itemsOf(transportTo(url), { ...POST, path: '/bad' }))).toEqual(['malformed'])
   })
 
-  it('with an event beyond the limit tells so', async () => {
+  it('with an event beyond the limit is reported', async () => {
     const url = await startServer((_, response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' })
       response.end(`data: 1\n\ndata: ${'x'.repeat(100_000)}`)

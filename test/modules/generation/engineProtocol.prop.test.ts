@@ -173,7 +173,7 @@ describe('an engine behind a port', () => {
     )
   })
 
-  it('says what a method throws, with its class', async () => {
+  it('returns the error of a method, with its class', async () => {
     await connected(
       4,
       () => undefined,
@@ -184,7 +184,7 @@ describe('an engine behind a port', () => {
     )
   })
 
-  it('says that everything has failed once it is over, and only the first reason counts', async () => {
+  it('reports a failure of everything at the end, with the first reason only', async () => {
     await connected(
       4,
       () => undefined,

@@ -88,7 +88,7 @@ describe('saving and loading', () => {
     )
   })
 
-  it('says that numbers are float32 where the file that was read said otherwise', () => {
+  it('reports float32 although the file has another type', () => {
     const half = configOf({ ...formatConfig(config), torch_dtype: 'bfloat16', dtype: 'bfloat16', _name_or_path: 'x/y' })
     const written: unknown = JSON.parse(pretrainedFiles({ ...model, config: half })['config.json'] as string) // a text file
     expect(written).toEqual({ ...formatConfig(config), dtype: 'float32', _name_or_path: 'x/y' })

@@ -106,7 +106,7 @@ describe('a pool', () => {
     expect([second.seen.length, stateOf(pool, 'first').failures]).toEqual([0, 0])
   })
 
-  it('tells every reason where nobody can answer', async () => {
+  it('reports every reason if all members fail', async () => {
     const pool = poolOf([member('a', () => [failed('closed')]), member('b', () => [failed('unreachable')])])
     expect(requireLeft(await ask(pool))).toMatchObject({ kind: 'unreachable' })
     const failure = requireLeft(await ask(pool, request()))

@@ -22,7 +22,7 @@ const versionsOf = async (client: ReturnType<typeof localClient>, changes = {}) 
 }
 
 describe('the client of an engine at hand', () => {
-  it('tells what the engine is, and its state', () =>
+  it('reports the engine and its state', () =>
     withClient(async (client) => {
       expect(await rightOf(client.connect)).toMatchObject({ logProbs: 'all', promptLogProbs: 'yes', stamps: 'yes' })
       await rightOf(client.health)

@@ -72,7 +72,7 @@ describe('a chat completion', () => {
     expect(engine.seen[0]!.prompt.filter((id) => id === end)).toHaveLength(1)
   })
 
-  it('reads parts of text, results of tools, calls and thoughts; fields that nobody knows are ignored', async () => {
+  it('reads parts of text, results of tools, calls and thoughts; unknown fields are ignored', async () => {
     const engine = saying('x')
     const messages = [
       {
@@ -105,7 +105,7 @@ describe('a chat completion', () => {
     expect(short.json.usage).toMatchObject({ completion_tokens: 3 })
   })
 
-  it('tells log-probabilities with bytes', async () => {
+  it('reports log-probabilities with bytes', async () => {
     const [a] = tokenizer.encode('a')
     const { json } = await post(served(saying('a')), PATH, {
       ...{ messages: [USER], logprobs: true, top_logprobs: 2, max_tokens: 1 },
@@ -280,7 +280,7 @@ describe('a stream of a chat', () => {
     expect(frames.at(-1)).toMatchObject({ choices: [], usage: json.usage })
   })
 
-  it('that fails tells so in a frame', async () => {
+  it('that fails is reported in a frame', async () => {
     const failure = { _tag: 'GenerationFailure', kind: 'internal', reason: 'oops' } as const
     const app = served(saying('abc', { fails: (_, t) => (t === 1 ? failure : undefined) }))
     const { text } = await post(app, PATH, { messages: [USER], stream: true })

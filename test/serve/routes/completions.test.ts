@@ -46,7 +46,7 @@ describe('a completion', () => {
     expect(choicesOf(json)[0]).toMatchObject({ text: 'x'.repeat(16), finish_reason: 'length' })
   })
 
-  it('of several prompts and completions is told prompt by prompt', async () => {
+  it('of several prompts and completions is reported prompt by prompt', async () => {
     const engine = scripted({ says: (request, i) => `${request.prompt.length}:${i}` })
     const { json } = await post(served(engine), PATH, { prompt: ['a', 'bc'], n: 2, max_tokens: 9 })
     expect(choicesOf(json).map(({ index, text }) => [index, text])).toEqual([
@@ -161,13 +161,13 @@ describe('log-probabilities', () => {
     expect(known.map((x) => typeof x)).toEqual(['object', 'number', 'number'])
   })
 
-  it('of the prompt alone are told with max_tokens 0', async () => {
+  it('of the prompt alone are reported with max_tokens 0', async () => {
     const { json } = await post(served(saying('b')), PATH, { prompt: 'xa', echo: true, logprobs: 0, max_tokens: 0 })
     expect(choicesOf(json)[0]).toMatchObject({ text: 'xa', logprobs: { tokens: ['x', 'a'] }, finish_reason: 'length' })
     expect(json.usage).toMatchObject({ completion_tokens: 0 })
   })
 
-  it('of prompts are told by id', async () => {
+  it('of prompts are reported by id', async () => {
     const [x, a] = ids('xa')
     const { json } = await post(served(saying('b')), PATH, { prompt: 'xa', prompt_logprobs: 1 })
     expect(choicesOf(json)[0]!.prompt_logprobs).toEqual([
@@ -204,7 +204,7 @@ describe('a stream of completions', () => {
     expect(frames.at(-1)).toMatchObject({ choices: [], usage: { prompt_tokens: prompts } })
   })
 
-  it('tells usage in every chunk if asked, and not at all unless asked', async () => {
+  it('reports usage in every chunk on request, and otherwise not at all', async () => {
     const app = served(saying('abc'))
     const { text } = await post(app, PATH, {
       ...{ prompt: 'a', stream: true, stream_options: { include_usage: true, continuous_usage_stats: true } },
@@ -222,7 +222,7 @@ describe('a stream of completions', () => {
     expect(choicesOf(first)[0]!.text).toBe('xab')
   })
 
-  it('that fails tells so in a frame; one that is refused at once has a status', async () => {
+  it('that fails is reported in a frame; one that is refused at once has a status', async () => {
     const failure = { _tag: 'GenerationFailure', kind: 'internal', reason: 'out of memory' } as const
     const late = served(saying('abc', { fails: (_, t) => (t === 2 ? failure : undefined) }))
     const { status, text } = await post(late, PATH, { prompt: 'a', stream: true, stream_options: {} })

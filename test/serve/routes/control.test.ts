@@ -266,7 +266,7 @@ describe('control', () => {
     expect((await post(app, '/abort_requests', '')).status).toBe(400)
   })
 
-  it('reloads weights from a folder, and tells their version', async () => {
+  it('reloads weights from a folder, and reports their version', async () => {
     const engine = saying('x')
     const app = served(engine, { features })
     expect((await ask(app, '/weight_info')).json).toEqual({ weight_version: 'default', engine_version: 0 })

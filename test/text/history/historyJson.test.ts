@@ -21,7 +21,7 @@ describe('historyToJson and historyFromJson', () => {
     fc.assert(law)
   })
 
-  it('tells every problem with its path', () => {
+  it('reports every problem with its path', () => {
     const bad = [
       { role: 1, content: 'x', toolCalls: [], isComplete: true },
       {

@@ -87,7 +87,7 @@ describe('renderSuffix', () => {
     fc.assert(law)
   })
 
-  it('refuses where old thoughts are dropped, and says so', () => {
+  it('refuses templates that drop old thoughts, with the reason', () => {
     const asked = History([
       message('user', 'One?'),
       message('assistant', 'Two.', { reasoning: 'One and one.' }),

@@ -190,7 +190,7 @@ describe('templateSource', () => {
     expect(orThrow(templateSource({ chat_template: 'x', extra_special_tokens: ['<a>'] })).variables).toEqual({})
   })
 
-  it('tells every problem of a config', () => {
+  it('reports every problem of a config', () => {
     const failure = templateSource({ chat_template: 5, bos_token: 7 })
     expect(E.isLeft(failure) && failure.left.reason).toMatch(
       /chat_template[\s\S]*bos_token|bos_token[\s\S]*chat_template/,

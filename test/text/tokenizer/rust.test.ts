@@ -111,7 +111,7 @@ describe('batches', () => {
     }
   })
 
-  it('without the package the failure says what to install', async () => {
+  it('without the package the failure names the package to install', async () => {
     vi.doMock('tokenizers', () => {
       throw new Error('Cannot find package')
     })

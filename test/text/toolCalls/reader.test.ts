@@ -120,7 +120,7 @@ describe('reading calls', () => {
     ])
   })
 
-  it('tells the name before the arguments, and arguments as they come', () => {
+  it('emits the name before the arguments, and arguments as they arrive', () => {
     const first = toolCallReader('hermes').push('Look:\n<tool_call>\n{"name": "weather", "arguments": {"ci')
     expect(first.deltas).toEqual([
       { _tag: 'Text', text: 'Look:\n' },
@@ -169,7 +169,7 @@ describe('reading calls', () => {
 })
 
 describe('toolCallFormatOf', () => {
-  it('tells the format from what the template says', () => {
+  it('detects the format from the template', () => {
     expect(toolCallFormatOf('{{ "<tool_call>" }}')).toBe('hermes')
     expect(toolCallFormatOf('{% if tools %}{{ \'{"name": name, "parameters": x}\' }}{% endif %}')).toBe('llama3_json')
     expect(toolCallFormatOf('{{ messages }}')).toBe('none')

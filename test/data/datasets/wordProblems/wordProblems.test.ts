@@ -96,7 +96,7 @@ describe('a word problem', () => {
     )
   })
 
-  it('says one step in each sentence, between the opening and the question', () => {
+  it('has one step in each sentence, between the opening and the question', () => {
     for (const { query, answer } of everything) {
       const sentences = query.split(/(?<=[.?]) /)
       const steps = annotationsOf(answer)

@@ -86,7 +86,7 @@ describe('the reward', () => {
     expect(ifEvalReward({ detectLanguage, judged: 'reply' }).range).toEqual([0, expect.closeTo(1, 12)])
   })
 
-  it('says every verdict, as parts and one by one', () => {
+  it('returns every verdict, as parts and one by one', () => {
     expect(scored('<think>x</think><answer>Sure:\n"a"</answer>')).toMatchObject({
       parts: {
         answer: 1,

@@ -123,7 +123,7 @@ describe('a policy over an engine', () => {
     expect(new Set(seen.map(({ id }) => id)).size).toBe(3)
   })
 
-  it('refuses at once what the engine has no log-probabilities of, and says what to do', async () => {
+  it('refuses requests without log-probabilities from the engine, and names the remedy', async () => {
     const raw = enginePolicy({ engine: engineThat({ logProbs: 'raw' }), sampling: { maxTokens: 4 } })
     const tempered = enginePolicy({ engine: engineThat({ logProbs: 'tempered' }), sampling: { maxTokens: 4 } })
     const processed = enginePolicy({ engine: engineThat({ logProbs: 'processed' }), sampling: { maxTokens: 4 } })

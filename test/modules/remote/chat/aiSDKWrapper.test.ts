@@ -105,7 +105,7 @@ describe('a language model of the AI SDK as a policy', () => {
     expect(engine.seen[0]).toMatchObject({ cacheSalt: 's', sampling: { topK: 0, temperature: 1, topP: 1 } })
   })
 
-  it('says so where a provider shows no ids', async () => {
+  it('reports a provider without ids', async () => {
     const failure = await leftOf(
       aiSDKWrapper({ model: answering([{ type: 'text', text: 'a' }]), capture: 'tokens' }).act(asked('a'), key),
     )
@@ -182,7 +182,7 @@ describe('a language model of the AI SDK as a policy', () => {
     expect(reason).toContain('a file at a URL has no media type')
   })
 
-  it('tells every conversation that a prompt cannot say', async () => {
+  it('reports every conversation that a prompt cannot express', async () => {
     const model = answering([])
     const bad = History([message('critic', 'hm')])
     const failure = await leftOf(aiSDKWrapper({ model }).act(asked(bad, History([])), key))

@@ -179,7 +179,7 @@ describe('a chat server as a policy of messages', () => {
     expect(bodies(proxy)[0]).toMatchObject({ tool_choice: 'none', tools: [ENGLISH] })
   })
 
-  it('tells every conversation that the format cannot say, and asks for none', async () => {
+  it('reports every conversation that the format cannot express, and sends none', async () => {
     const { policy, proxy } = await over(served(saying('four')))
     const open = History([message('user', '?'), message('assistant', 'we', { isComplete: false })])
     const td = TensorDict({ history: { prompt: data([History([]), open]) } }, [2])

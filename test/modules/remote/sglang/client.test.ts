@@ -205,7 +205,7 @@ describe('sglangClient: sampling', () => {
     expect(seeds[3]).toBe(seeds[2])
   })
 
-  it('tells the log-probabilities of a prompt, which are raw', async () => {
+  it('reports the log-probabilities of a prompt, which are raw', async () => {
     const { client } = await pair()
     const [started] = await eventsOf(client, requestOf({ promptLogProbs: 1, maxTokens: 1 }))
     expect(started).toMatchObject({ _tag: 'Started', cachedTokens: 2 })
@@ -293,7 +293,7 @@ describe('sglangClient: sampling', () => {
     expect(failureIn(await eventsOf(streaming.client, requestOf()))).toMatchObject({ kind: 'invalid' })
   })
 
-  it('tells an adapter that is not loaded from other wrong requests', async () => {
+  it('distinguishes an adapter that is not loaded from other wrong requests', async () => {
     const { client } = await pair()
     expect(failureIn(await eventsOf(client, requestOf({}, { adapter: 'p9' })))).toMatchObject({
       kind: 'unknown-adapter',

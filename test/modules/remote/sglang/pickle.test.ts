@@ -29,7 +29,7 @@ describe('pickledTensors', () => {
     expect(base64(sized)).toBe(each[form])
   })
 
-  it('says how many bytes come, and gives the same ones each time', () => {
+  it('reports the number of bytes, and returns the same ones each time', () => {
     const shapes = fc.array(fc.integer({ min: 0, max: 4 }), { maxLength: 3 })
     fc.assert(
       fc.property(

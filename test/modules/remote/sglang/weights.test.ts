@@ -312,7 +312,7 @@ describe('sglangClient: pausing', () => {
     expect(await versionsOf(client, 'second')).toEqual([0, 0])
   })
 
-  it('says so when the cache cannot be emptied, and when the server is not well', async () => {
+  it('reports a cache that cannot be emptied, and an unhealthy server', async () => {
     const { client } = await pair({
       instead: ({ path }) => {
         if (path === '/flush_cache') return { status: 400, body: 'Flush cache failed.\n' }

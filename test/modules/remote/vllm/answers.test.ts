@@ -164,7 +164,7 @@ describe('a stream', () => {
     expect(failureIn(await streamed(...values)).kind).toBe('protocol')
   })
 
-  it('that the server breaks off says why', async () => {
+  it('that the server aborts has the reason', async () => {
     const events = await streamed(piece([1]), { error: { message: 'out of memory' } }, '[DONE]')
     expect(failureIn(events)).toMatchObject({ kind: 'internal', reason: expect.stringContaining('out of memory') })
   })

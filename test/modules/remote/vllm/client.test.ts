@@ -52,7 +52,7 @@ const tokensIn = (events: readonly GenerationEvent[]) =>
   events.flatMap((event) => (event._tag === 'Tokens' ? event.tokens : []))
 
 describe('connect', () => {
-  it('tells what the server is and can do', async () => {
+  it('reports the kind of server and its abilities', async () => {
     const { client } = clientOf(saying('x'))
     expect(orThrow(await client.connect())).toEqual({
       ...{ server: 'vllm 0.32.0+tandem', maxModelLength: 512, vocabularySize: tokenizer.vocabularySize },
@@ -113,7 +113,7 @@ describe.each(WAYS)('over /$endpoint, $delivery', (way) => {
     expect(started).toMatchObject({ _tag: 'Started', promptLogProbs: [null, { id: 6, rank: 1 }, { id: 7, rank: 1 }] })
   })
 
-  it('tells why a completion stopped', async () => {
+  it('reports the stop reason of a completion', async () => {
     const { ask } = clientOf(saying('one two'), DEV, way)
     expect((await ask({ sampling: { stop: ['two'] } })).at(-1)).toMatchObject({
       finishReason: 'stop',
@@ -145,7 +145,7 @@ describe.each(WAYS)('over /$endpoint, $delivery', (way) => {
 })
 
 describe('a request', () => {
-  it('that nobody could answer is refused before it is sent', async () => {
+  it('without an answer is refused before it is sent', async () => {
     const { client, transport, ask } = clientOf(saying('x'))
     await client.connect()
     const before = transport.seen.length

@@ -122,7 +122,7 @@ describe('a trouble that stays is a failure of its own kind, and no sample', () 
     await until(() => engine.running() === 0)
   })
 
-  it('nobody listens any more', async () => {
+  it('the listener is gone', async () => {
     const { ask, proxy } = await behind(() => undefined)
     await proxy.refuse()
     expect(failureIn(await ask()).kind).toBe('unreachable')

@@ -31,7 +31,7 @@ const server = (raw: readonly number[], told: (raw: readonly number[]) => readon
   })
 
 describe('probeLogProbs', () => {
-  it('tells log-probabilities before temperature from those after it', async () => {
+  it('distinguishes log-probabilities before and after temperature', async () => {
     expect(
       orThrow(
         await probeLogProbs(
@@ -44,7 +44,7 @@ describe('probeLogProbs', () => {
     expect(orThrow(await probeLogProbs(server(RAW, halved), 'm'))).toBe('processed')
   })
 
-  it('says when it cannot tell: a flat distribution, a refusal, an answer without numbers', async () => {
+  it('reports that it cannot decide: a flat distribution, a refusal, an answer without numbers', async () => {
     expect(
       orThrow(
         await probeLogProbs(

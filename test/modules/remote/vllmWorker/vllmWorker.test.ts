@@ -43,7 +43,7 @@ const isRunning = (pid: number): boolean => {
 }
 
 describe('a worker', () => {
-  it('serves what it was told to, with control and its key, says what it logs, and stops', async () => {
+  it('serves the given model, with control and its key, prints its log's place, and stops', async () => {
     const apiKey = 'sk-planted-secret-1234'
     const worker = await start({ apiKey }, { maxModelLen: 77 })
     expect(worker.model).toBe('cat')
@@ -59,7 +59,7 @@ describe('a worker', () => {
     expect(await worker.stop()).toMatchObject({ how: 'stopped' })
   })
 
-  it('that crashes tells it, with the end of its log', async () => {
+  it('that crashes is reported, with the end of its log', async () => {
     const worker = await start()
     process.kill(worker.pid, 'SIGKILL')
     const end = await worker.ended
@@ -73,7 +73,7 @@ describe('a worker', () => {
     expect(failure.reason).toContain('/no/such/model')
   })
 
-  it('whose argument its server does not know tells which', async () => {
+  it('with an argument that its server does not know names it', async () => {
     const failure = await leftOf(makeVLLMWorker({ ...CONFIG, noSuchThing: 1 }, TANDEM))
     expect(failure).toMatchObject({ kind: 'arguments', reason: expect.stringContaining('--no-such-thing') })
   })
@@ -102,7 +102,7 @@ describe('a start that fails', () => {
     server.close()
   })
 
-  it('tells the last lines of the log, without secrets', async () => {
+  it('reports the last lines of the log, without secrets', async () => {
     const failure = await leftOf(
       shell('echo "key $VLLM_API_KEY mode $VLLM_SERVER_DEV_MODE"; echo "CUDA out of memory" >&2; exit 7', {
         apiKey: 'planted-key',
