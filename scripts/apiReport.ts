@@ -1,4 +1,7 @@
-/** Writes docs/api, the report of the public surface that `npm test` compares with the sources: `npm run docs:api`. */
+/**
+ * Writes docs/api, the report of the public surface that `npm test` compares with the sources: `npm
+ * run docs:api`.
+ */
 import { readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { publicSurface, REPORT, reportFile, reportOf } from './kit/publicSurface.js'

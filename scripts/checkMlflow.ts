@@ -1,6 +1,8 @@
 /**
- * Logs a run in two sessions, the first of which was killed, to a real server, and asks the server what it has: `npm run check:mlflow`, with
- * MLFLOW_URL set to the address of a server (`pip install mlflow`, then `mlflow server --port 5000`). Exits with 1 unless each number is there once.
+ * Logs a run in two sessions, the first of which was killed, to a real server, and asks the server
+ * what it has: `npm run check:mlflow`, with
+ * MLFLOW_URL set to the address of a server (`pip install mlflow`, then `mlflow server --port
+ * 5000`). Exits with 1 unless each number is there once.
  */
 import { isDeepStrictEqual } from 'node:util'
 import { z } from 'zod'

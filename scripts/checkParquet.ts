@@ -1,7 +1,9 @@
 /**
- * Exchanges files with Python: `npm run check:parquet`, where the environment variable PEERS_VENV names a virtual environment with pyarrow
- * and pandas. Files that pyarrow writes now must be read as the golden ones are; Parquet and JSON Lines written here must be read by pyarrow,
- * pandas and json, with the same values. Exits with 1 at the first difference.
+ * Exchanges files with Python: `npm run check:parquet`, where the environment variable PEERS_VENV
+ * names a virtual environment with pyarrow
+ * and pandas. Files that pyarrow writes now must be read as the golden ones are; Parquet and JSON
+ * Lines written here must be read by pyarrow, pandas and json, with the same values. Exits with 1
+ * at the first difference.
  */
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

@@ -3,7 +3,8 @@
  *
  * `npm run check:reference -- FOLDER ...`: folders made by the peers' make_model.py or by the golden generator.
  * `npm run check:reference -- --all [--seed N] [--only TEXT]`: makes every family in every type of number and in 1 and 3 files itself, with
- * the Python of PEERS_VENV and the make_model.py of PEERS (by default ../shared/peers). Exits with 1 if a difference is above its limit.
+ * the Python of PEERS_VENV and the make_model.py of PEERS (by default ../shared/peers). Exits with
+ * 1 if a difference is above its limit.
  */
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'

@@ -1,11 +1,13 @@
 /**
- * Checks the client for SGLang against real PyTorch: `npm run check:sglang -- [SEED [pickles]]`, with PEERS_VENV set to a virtual
- * environment with torch and transformers. With SGLANG_SOURCE set to the `sglang/srt/utils/common.py` of a release, its own restricted
- * unpickler reads the tensors.
+ * Checks the client for SGLang against real PyTorch: `npm run check:sglang -- [SEED [pickles]]`,
+ * with PEERS_VENV set to a virtual
+ * environment with torch and transformers. With SGLANG_SOURCE set to the
+ * `sglang/srt/utils/common.py` of a release, its own restricted unpickler reads the tensors.
  *
- * First, and with `pickles` only, the pickles of random arrays, as PyTorch reads them; then a server of the same protocol over a real model
- * (`engines/fakeSGLang.py`): its log-probabilities are those of our own model after each of ten updates from tensors, from a folder, and of
- * adapters. Exits with 1 if anything differs.
+ * First, and with `pickles` only, the pickles of random arrays, as PyTorch reads them; then a
+ * server of the same protocol over a real model
+ * (`engines/fakeSGLang.py`): its log-probabilities are those of our own model after each of ten
+ * updates from tensors, from a folder, and of adapters. Exits with 1 if anything differs.
  */
 import { execFileSync, spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -132,7 +134,10 @@ const plain = ({ arrays }: Pretrained): ReadonlyMap<string, PlainArray> =>
     [...arrays].map(([name, { shape, data }]) => [name, { shape, data: Float32Array.from(data as Float32Array) }]),
   ) // a float32 model
 
-/** Samples with the client, scores the same tokens here: the largest difference, and the versions that the tokens carry. */
+/**
+ * Samples with the client, scores the same tokens here: the largest difference, and the versions
+ * that the tokens carry.
+ */
 const gapOf = async (client: EngineClient, paramsOf: () => Params, model: Pretrained, name: string) => {
   const scorer = makeScorer(model.config)
   const versions = new Set<number>()

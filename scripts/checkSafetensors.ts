@@ -1,6 +1,7 @@
 /**
- * Compares the safetensors codec with the reference implementation on fresh files, both ways: `npm run check:safetensors`, with PEERS_VENV
- * set to the peers' virtual environment. Exits with 1 if they disagree.
+ * Compares the safetensors codec with the reference implementation on fresh files, both ways: `npm
+ * run check:safetensors`, with PEERS_VENV set to the peers' virtual environment. Exits with 1 if
+ * they disagree.
  */
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

@@ -1,6 +1,8 @@
 /**
- * Lets TensorBoard read what the sink writes, of a run that was killed in the middle of a record and went on: `npm run check:tensorboard`,
- * with TRACKING_VENV set to a virtual environment in which `pip install tensorboard` was run. Exits with 1 if it reads anything but the tracked events.
+ * Lets TensorBoard read what the sink writes, of a run that was killed in the middle of a record
+ * and went on: `npm run check:tensorboard`,
+ * with TRACKING_VENV set to a virtual environment in which `pip install tensorboard` was run. Exits
+ * with 1 if it reads anything but the tracked events.
  */
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, rmSync, statSync, truncateSync } from 'node:fs'

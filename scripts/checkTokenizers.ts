@@ -1,5 +1,6 @@
 /**
- * Compares tokenizers of every family with the Rust library (npm `tokenizers`): ids, offsets, types, masks and decoded texts.
+ * Compares tokenizers of every family with the Rust library (npm `tokenizers`): ids, offsets,
+ * types, masks and decoded texts.
  *
  *     npm run check:tokenizers -- [strings per family] [seed]
  */
@@ -59,7 +60,10 @@ for (const family of families) {
   for (const difference of wrong.sort((a, b) => a.length - b.length).slice(0, SHOWN)) console.log(`  ${difference}`)
   failed += wrong.length
 }
-/** The results of a character that differ between two functions, for all characters of Unicode that both libraries know. */
+/**
+ * The results of a character that differ between two functions, for all characters of Unicode that
+ * both libraries know.
+ */
 const differing = (rustOf: (character: string) => string, oursOf: (character: string) => string): number => {
   let differences = 0
   for (let code = 0; code < 0x110000; code++) {

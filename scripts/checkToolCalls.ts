@@ -1,8 +1,10 @@
 /**
- * Renders conversations with calls of tools by public chat templates, and reads the calls back: `npm run check:tool-calls -- FOLDER...`, where
- * the folders hold `.jinja` files. `--write` writes the turns to test/golden/toolCalls/turns.json.
+ * Renders conversations with calls of tools by public chat templates, and reads the calls back:
+ * `npm run check:tool-calls -- FOLDER...`, where the folders hold `.jinja` files. `--write` writes
+ * the turns to test/golden/toolCalls/turns.json.
  *
- * Prints a line for each template that writes calls. Exits with 1 if a template whose format is known gives other calls back.
+ * Prints a line for each template that writes calls. Exits with 1 if a template whose format is
+ * known gives other calls back.
  */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'

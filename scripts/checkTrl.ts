@@ -1,6 +1,8 @@
 /**
- * Compares losses with those of TRL's trainers, values and gradients, and advantages, on fresh random batches: `npm run check:trl -- [SEED]`, with
- * PEERS_VENV set to the peers' virtual environment. Prints a table; exits with 1 if anything differs by more than the limit.
+ * Compares losses with those of TRL's trainers, values and gradients, and advantages, on fresh
+ * random batches: `npm run check:trl -- [SEED]`, with
+ * PEERS_VENV set to the peers' virtual environment. Prints a table; exits with 1 if anything
+ * differs by more than the limit.
  */
 import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
@@ -20,7 +22,10 @@ import { highEntropyWeights, offPolicyWeights } from '../src/objectives/tokenWei
 import { type LossRows, lossNumbers } from '../test/kit/policyLoss.js'
 import { type Comparison, type Numbers, OTHER_COMPARISONS, type PolicyRows, rlooLoss } from './kit/trlLosses.js'
 
-/** Largest difference of a value or of an entry of a gradient, as a share of the largest entry of TRL's. float32 here, float64 there. */
+/**
+ * Largest difference of a value or of an entry of a gradient, as a share of the largest entry of
+ * TRL's. float32 here, float64 there.
+ */
 const LIMIT = 1e-6
 const ROUNDS = 5
 const LENGTH = 64
@@ -31,7 +36,9 @@ interface Variant {
   readonly trl: Readonly<Record<string, unknown>>
   readonly ours: PolicyLossOptions
   readonly weights?: (rows: PolicyRows) => LossRows['mask']
-  /** Of the last completion, which is empty, where TRL lets such a one count: it has no gradient. */
+  /**
+   * Of the last completion, which is empty, where TRL lets such a one count: it has no gradient.
+   */
   readonly lastAdvantage?: 0
 }
 
@@ -148,7 +155,10 @@ const VARIANTS: readonly Variant[] = [
 const B = 6
 const T = 9
 
-/** A batch: completions of 0 to T tokens, with holes, whose last one is empty. All numbers are float32. */
+/**
+ * A batch: completions of 0 to T tokens, with holes, whose last one is empty. All numbers are
+ * float32.
+ */
 const randomRows = (key: Key): PolicyRows => {
   const matrix = (name: string, f: (x: number) => number): LossRows['mask'] => {
     const numbers = normals(child(key, name), B * T)

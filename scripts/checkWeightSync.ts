@@ -1,10 +1,14 @@
 /**
- * Pushes weights into a real server many times while requests run, as adapters and whole, and compares all numbers with our own.
+ * Pushes weights into a real server many times while requests run, as adapters and whole, and
+ * compares all numbers with our own.
  *
  * `npm run check:weight-sync` starts `tandem serve` on the model folder and checks that. A server of your own is checked by `-- --url
- * http://127.0.0.1:8133`: it must serve that folder in F32 under the name `policy`, with adapters, the development mode, and the folders of
- * this machine. For vLLM on CPUs, `-- --write-untied FOLDER` writes a copy of the model with an output projection of its own; serve that, and
- * say `--projection own`. Further options: `--folder models/word-problems`, `--rounds 50`, `--how adapter,full`.
+ * http://127.0.0.1:8133`: it must serve that folder in F32 under the name `policy`, with adapters,
+ * the development mode, and the folders of
+ * this machine. For vLLM on CPUs, `-- --write-untied FOLDER` writes a copy of the model with an
+ * output projection of its own; serve that, and
+ * say `--projection own`. Further options: `--folder models/word-problems`, `--rounds 50`, `--how
+ * adapter,full`.
  */
 import { cpSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

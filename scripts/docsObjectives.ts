@@ -1,4 +1,7 @@
-/** Writes docs/objectives.md from the doc comments of src/objectives, and its figures: `npm run docs:objectives`. */
+/**
+ * Writes docs/objectives.md from the doc comments of src/objectives, and its figures: `npm run
+ * docs:objectives`.
+ */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { lineChart } from '../src/bench/lineChart.js'

@@ -1,4 +1,6 @@
-/** Prints how much there is to learn in this package, and whether it can be found: `npm run house`. */
+/**
+ * Prints how much there is to learn in this package, and whether it can be found: `npm run house`.
+ */
 import {
   type Counted,
   functionLengths,

@@ -1,9 +1,11 @@
 /**
- * Measures what an installation of the package takes: `npm run measure:install -- [--commit COMMIT]`.
+ * Measures what an installation of the package takes: `npm run measure:install -- [--commit
+ * COMMIT]`.
  *
- * Packs the working tree, or a commit, installs the tarball with npm in an empty project and prints the size on disk,
- * the packages, onnxruntime's libraries by platform, and the time that TypeScript takes for a recipe of about 100 lines.
- * Needs the npm registry.
+ * Packs the working tree, or a commit, installs the tarball with npm in an empty project and prints
+ * the size on disk,
+ * the packages, onnxruntime's libraries by platform, and the time that TypeScript takes for a
+ * recipe of about 100 lines. Needs the npm registry.
  */
 import { execFileSync } from 'node:child_process'
 import { lstatSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'

@@ -1,8 +1,11 @@
 /**
- * Trains the shipped model by many algorithms, three seeds each, and writes docs/algorithms.md with its pictures: `npm run docs:curves`.
+ * Trains the shipped model by many algorithms, three seeds each, and writes docs/algorithms.md with
+ * its pictures: `npm run docs:curves`.
  *
- * Runs whose numbers are in docs/data/algorithms.json are not made again: a run that was stopped is taken up, and without any run to make the
- * page is written from the numbers alone. `--setup`, `--algorithms` and `--seeds` take names with commas between them and make a part.
+ * Runs whose numbers are in docs/data/algorithms.json are not made again: a run that was stopped is
+ * taken up, and without any run to make the
+ * page is written from the numbers alone. `--setup`, `--algorithms` and `--seeds` take names with
+ * commas between them and make a part.
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'

@@ -1,5 +1,6 @@
 /**
- * Prints how many lines are in the style that our pages and comments must not have: `npm run prose`. With a path, such as
+ * Prints how many lines are in the style that our pages and comments must not have: `npm run
+ * prose`. With a path, such as
  * `npm run prose -- src/data`, it lists them. `--write` lowers the budget that the tests compare.
  */
 import { readFileSync, writeFileSync } from 'node:fs'

@@ -1,8 +1,10 @@
 /**
- * Records what a server answers to the scenario of the tests: `npx tsx scripts/recordExchanges.ts URL MODEL FILE` for one of vLLM's protocol, with
- * the server's name after that for one that knows only chats.
+ * Records what a server answers to the scenario of the tests: `npx tsx scripts/recordExchanges.ts
+ * URL MODEL FILE` for one of vLLM's protocol, with the server's name after that for one that knows
+ * only chats.
  *
- * The server is to run in development mode, and for nobody else: it is paused in between. What belongs to the machine or to secrets is left out.
+ * The server is to run in development mode, and for nobody else: it is paused in between. What
+ * belongs to the machine or to secrets is left out.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { orThrow } from '../src/core/failure.js'

@@ -1,9 +1,13 @@
 /**
- * The whole loop, over and over, with what the process holds each minute: `npm run soak -- --minutes 60`.
+ * The whole loop, over and over, with what the process holds each minute: `npm run soak --
+ * --minutes 60`.
  *
- * Rounds take turns: runs of `tandem train` that are stopped, taken up again and reported, rollouts that fail now and then with the policy in
- * this process, and with an engine on a thread behind HTTP. Between two rounds nothing may be held. Writes soak.jsonl, verdict.json and
- * soak.svg to `--out`, and ends with 1 if something grows. It runs at the lowest priority, on one thread, and works `--share` of the time.
+ * Rounds take turns: runs of `tandem train` that are stopped, taken up again and reported, rollouts
+ * that fail now and then with the policy in
+ * this process, and with an engine on a thread behind HTTP. Between two rounds nothing may be held.
+ * Writes soak.jsonl, verdict.json and
+ * soak.svg to `--out`, and ends with 1 if something grows. It runs at the lowest priority, on one
+ * thread, and works `--share` of the time.
  */
 import { appendFileSync, mkdirSync, readdirSync, readlinkSync, writeFileSync } from 'node:fs'
 import { constants, setPriority } from 'node:os'

@@ -1,7 +1,9 @@
 /**
- * Runs the tests that are the same on every backend on one of them: `npm run test:backend -- wasm [filter...]`.
+ * Runs the tests that are the same on every backend on one of them: `npm run test:backend -- wasm
+ * [filter...]`.
  *
- * Fails if a test fails that is not known to fail on that backend, or if one does not fail that is known to.
+ * Fails if a test fails that is not known to fail on that backend, or if one does not fail that is
+ * known to.
  */
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'

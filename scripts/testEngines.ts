@@ -1,11 +1,15 @@
 /**
- * Runs the policy suite on the real servers that are there: `npm run test:engines -- [part of an engine's name...]`.
+ * Runs the policy suite on the real servers that are there: `npm run test:engines -- [part of an
+ * engine's name...]`.
  *
  * `ENGINES_VENV` is the virtual environment of `scripts/engines/install.sh`: its servers are started on a small checkpoint, one after the other,
- * and stopped. The checkpoint is a fresh one of the peers' make_model.py where `PEERS_VENV` and `PEERS` are set, else the model that comes
- * with Tandem. `ENGINE_URL` is a vLLM that runs already, `ENGINE_FOLDER` the checkpoint that it serves, `ENGINE_MODEL` its name there.
+ * and stopped. The checkpoint is a fresh one of the peers' make_model.py where `PEERS_VENV` and
+ * `PEERS` are set, else the model that comes
+ * with Tandem. `ENGINE_URL` is a vLLM that runs already, `ENGINE_FOLDER` the checkpoint that it
+ * serves, `ENGINE_MODEL` its name there.
  *
- * Prints which engine passed what, and which are not there. Fails if a case fails, or if there is no engine at all.
+ * Prints which engine passed what, and which are not there. Fails if a case fails, or if there is
+ * no engine at all.
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -108,8 +112,9 @@ const versionOf = (packageName: string): string => {
 }
 
 /**
- * Runs the tests of an engine. Their own output goes to the terminal. This process keeps running, because it reads what the server logs: a
- * server whose log is not read stops answering when the pipe is full.
+ * Runs the tests of an engine. Their own output goes to the terminal. This process keeps running,
+ * because it reads what the server logs: a server whose log is not read stops answering when the
+ * pipe is full.
  */
 const runTests = async (
   tests: readonly string[],

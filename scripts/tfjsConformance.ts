@@ -1,8 +1,11 @@
 /**
- * Runs tfjs-core's own specs on a backend: `npm run test:tfjs-conformance -- [--backend NAME] [--library native|web] [--filter TEXT] [--reasons]`.
+ * Runs tfjs-core's own specs on a backend: `npm run test:tfjs-conformance -- [--backend NAME]
+ * [--library native|web] [--filter TEXT] [--reasons]`.
  *
- * The last line has the counts. Exits with 1 if a spec fails that is not a known exception, or if a known exception
- * passes, and with 2 if the backend cannot be loaded. `--library web` runs onnxruntime on WebAssembly, as browsers do. `--filter` runs the specs whose names contain a text; `--reasons`
+ * The last line has the counts. Exits with 1 if a spec fails that is not a known exception, or if a
+ * known exception
+ * passes, and with 2 if the backend cannot be loaded. `--library web` runs onnxruntime on
+ * WebAssembly, as browsers do. `--filter` runs the specs whose names contain a text; `--reasons`
  * prints why each exception is one; `--stacks` prints where specs failed.
  */
 import { cpSync, existsSync, mkdirSync, readdirSync } from 'node:fs'
@@ -20,7 +23,10 @@ const ENTRY = join(ROOT, 'test/conformance/entry.ts')
 const FOLDER = join(ROOT, 'node_modules/.cache/tfjs-conformance')
 const WASM_PACKAGE = '@tensorflow/tfjs-backend-wasm'
 
-/** The specs call operations as methods of tensors. Their types would let our sources do so too: no file imports them. */
+/**
+ * The specs call operations as methods of tensors. Their types would let our sources do so too: no
+ * file imports them.
+ */
 const PROGRAM = `
   import '@tensorflow/tfjs-core/dist/index.js'
   import '@tensorflow/tfjs-core/dist/public/chained_ops/register_all_chained_ops.js'
@@ -67,7 +73,8 @@ const place =
   library === 'web' ? { wasmFolder: pathToFileURL(join(ROOT, 'node_modules/onnxruntime-web/dist/')).href } : {}
 
 const require = createRequire(import.meta.url)
-// Cast: the bundle is the compiled entry. This file loads nothing else that loads tfjs: two copies share their registries.
+// Cast: the bundle is the compiled entry. This file loads nothing else that loads tfjs: two copies
+// share their registries.
 const { BACKENDS, isBackendName, NoBackend, runSpecs } = require(
   await bundle(library),
 ) as typeof import('../test/conformance/entry.js')

@@ -1,4 +1,7 @@
-/** The budgets of CONTRIBUTING.md, checked on the syntax trees of all sources. The layers are checked by dependency-cruiser. */
+/**
+ * The budgets of CONTRIBUTING.md, checked on the syntax trees of all sources. The layers are
+ * checked by dependency-cruiser.
+ */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import ts from 'typescript'
@@ -34,7 +37,10 @@ const isImplementation = (node: ts.Node): node is ts.FunctionLikeDeclaration =>
 const linesOf = (file: ts.SourceFile, node: ts.Node): number =>
   lineOf(file, node.getEnd()) - lineOf(file, node.getStart()) + 1
 
-/** A factory closes over its state: what counts for it are the statements that are not functions themselves. */
+/**
+ * A factory closes over its state: what counts for it are the statements that are not functions
+ * themselves.
+ */
 const ownLines = (file: ts.SourceFile, node: ts.FunctionLikeDeclaration): number => {
   const inner = nodesOf(
     node.body!,
@@ -97,7 +103,10 @@ describe('folders of src', () => {
       .split('\n\n')
       .map((paragraph) => paragraph.trim().replaceAll('\n', ' '))
 
-  /** The paragraphs that describe each folder. src/index.ts describes the doors, and each door itself. */
+  /**
+   * The paragraphs that describe each folder. src/index.ts describes the doors, and each door
+   * itself.
+   */
   const described = new Map<string, { readonly files: number; readonly paragraphs: readonly string[] }>()
   for (const file of parsed.filter(({ fileName }) => /^src\/(?!doors\/)/.test(fileName))) {
     const folder = dirname(file.fileName)
@@ -143,7 +152,10 @@ const LONG_CLOSURES: Readonly<Record<string, number>> = {
   'src/engine/onnxruntime/runtime.ts': 131,
 }
 
-/** Records with more than 12 fields: each mirrors a file or a protocol, field by field, or is listed with its count. */
+/**
+ * Records with more than 12 fields: each mirrors a file or a protocol, field by field, or is listed
+ * with its count.
+ */
 const LARGE_RECORDS: Readonly<Record<string, number>> = {
   'src/data/capture/records.ts': 15, // a sampling record in a journal of captured sessions
   'src/modules/lora/adapterConfig.ts': 15, // PEFT's adapter_config.json

@@ -15,7 +15,10 @@ const surface = publicSurface()
 /** Doors that run where nothing computes. `tensordict` needs tfjs-core: tensors are its leaves. */
 const LIGHT = { text: [], datasets: [], games: [], tracking: [], tensordict: ['@tensorflow/tfjs-core'] } as const
 
-/** Prints the packages of CommonJS that an import loads: tfjs, its backends and onnxruntime are among them. */
+/**
+ * Prints the packages of CommonJS that an import loads: tfjs, its backends and onnxruntime are
+ * among them.
+ */
 const LOADED = `
 import { createRequire } from 'node:module'
 await import('DOOR')
@@ -24,7 +27,10 @@ const heavy = names.filter((name) => name.startsWith('@tensorflow/') || name.sta
 console.log(JSON.stringify([...new Set(heavy.map((name) => name.split('/').slice(0, name[0] === '@' ? 2 : 1).join('/')))]))
 `
 
-/** Functions in PascalCase that are not in TorchRL's stack for language models, and the library that has the name. */
+/**
+ * Functions in PascalCase that are not in TorchRL's stack for language models, and the library that
+ * has the name.
+ */
 const FIELD_NAMES: Readonly<Record<string, string>> = {
   ...{ TensorDict: 'tensordict', ReplayBuffer: 'torchrl', RandomSampler: 'torchrl', PrioritizedSampler: 'torchrl' },
   ...{ SamplerWithoutReplacement: 'torchrl', RoundRobinWriter: 'torchrl', GAE: 'torchrl', VTrace: 'torchrl' },

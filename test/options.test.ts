@@ -10,7 +10,10 @@ useEngine()
 
 const FACTORIES = await publicValues()
 
-/** An option of a factory, misspelled, the name that is suggested, and the place of the options among the parameters (default 0). */
+/**
+ * An option of a factory, misspelled, the name that is suggested, and the place of the options
+ * among the parameters (default 0).
+ */
 const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string | undefined, place?: number]>> = {
   adafactor: ['epsilon1s', 'epsilon1'],
   adamW: ['epsilons', 'epsilon'],
@@ -299,7 +302,10 @@ const factoriesOf = (path: string): readonly string[] => {
     })
 }
 
-/** In place of the parameters before the options: what any of them may be taken apart as, or called as. */
+/**
+ * In place of the parameters before the options: what any of them may be taken apart as, or called
+ * as.
+ */
 const ignored = (): undefined => undefined
 
 describe('options that a factory does not have', () => {

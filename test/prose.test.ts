@@ -1,4 +1,7 @@
-/** The style of our sentences: lines in the old style may only become fewer. `npm run prose` counts and lists them. */
+/**
+ * The style of our sentences: lines in the old style may only become fewer. `npm run prose` counts
+ * and lists them.
+ */
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { markedLines, proseCounts } from '../scripts/kit/prose.js'

@@ -1,6 +1,7 @@
 /**
- * Secrets stay secret: planted ones are looked for in everything that comes out of each policy and client, against a server that tells all
- * that it was sent, and in every file of recorded exchanges.
+ * Secrets stay secret: planted ones are looked for in everything that comes out of each policy and
+ * client, against a server that tells all that it was sent, and in every file of recorded
+ * exchanges.
  */
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'

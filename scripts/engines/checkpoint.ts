@@ -1,4 +1,7 @@
-/** The small checkpoint that real servers are given: a fresh one of the peers' generator, or the model that comes with Tandem. */
+/**
+ * The small checkpoint that real servers are given: a fresh one of the peers' generator, or the
+ * model that comes with Tandem.
+ */
 import { execFileSync } from 'node:child_process'
 import { cpSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,7 +12,10 @@ const TEXT_FILES = ['tokenizer.json', 'tokenizer_config.json', 'chat_template.ji
 const readJson = (file: string): Readonly<Record<string, unknown>> =>
   JSON.parse(readFileSync(file, 'utf8')) as Readonly<Record<string, unknown>> // a config is an object
 
-/** `transformers serve` draws only where the checkpoint says so, and cuts to 50 tokens unless it says otherwise. */
+/**
+ * `transformers serve` draws only where the checkpoint says so, and cuts to 50 tokens unless it
+ * says otherwise.
+ */
 const GENERATION = { do_sample: true, temperature: 1, top_k: 0, top_p: 1 }
 
 export interface CheckpointOptions {

@@ -1,4 +1,7 @@
-/** A server as a process of its own, for as long as a run needs it. Nothing of it is left afterwards. */
+/**
+ * A server as a process of its own, for as long as a run needs it. Nothing of it is left
+ * afterwards.
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { orThrow } from '../../src/core/failure.js'
 import { liveProcesses } from '../../src/live/processes.js'
@@ -32,8 +35,8 @@ const isHealthy = async (url: string): Promise<boolean> => {
 /**
  * Starts a server on a free port of this computer, and waits until it is ready.
  *
- * Errors   throws Error with the last lines of its log if it ends or is not ready in time; nothing is left of it then.
- * Effects  a process group, which ends with `stop` or with this process.
+ * Errors   throws Error with the last lines of its log if it ends or is not ready in time; nothing
+ * is left of it then. Effects  a process group, which ends with `stop` or with this process.
  */
 export const startServer = async (command: ServerCommand): Promise<RunningServer> => {
   const port = orThrow(await liveProcesses.freePort()())

@@ -13,7 +13,10 @@ const HEADER = `// The gradients of ${CORE} ${tf.version_core}, joined by script
 // Copyright Google LLC, Apache License 2.0: see NOTICE.
 `
 
-/** Files with state, which must be the program's own, and what they export that the package has by another name. */
+/**
+ * Files with state, which must be the program's own, and what they export that the package has by
+ * another name.
+ */
 const SHARED: Readonly<Record<string, string>> = {
   'engine.js': `import { engine } from '${CORE}'; export const ENGINE = engine()`,
   'environment.js': '',
@@ -28,7 +31,10 @@ const exportsOf = async (path: string): Promise<readonly string[]> => {
 /** The helpers that tfjs-core exports as one object each. */
 const HELPERS = { util: tf.util, backend_util: tf.backend_util, slice_util: tf.slice_util }
 
-/** A module that takes what the file at `path` exports from the package, or nothing if the package lacks some of it. */
+/**
+ * A module that takes what the file at `path` exports from the package, or nothing if the package
+ * lacks some of it.
+ */
 const fromPackage = async (path: string): Promise<string | undefined> => {
   const names = await exportsOf(path)
   const known = names.filter((name) => name in tf)

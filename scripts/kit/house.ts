@@ -88,7 +88,9 @@ export const namesExportedTwice = (sources: readonly Source[]): ReadonlyMap<stri
   return new Map([...files].filter(([, paths]) => paths.size > 1).map(([name, paths]) => [name, [...paths].sort()]))
 }
 
-/** Finds the public values that no other file of `sources` imports from the file that declares them. */
+/**
+ * Finds the public values that no other file of `sources` imports from the file that declares them.
+ */
 export const valuesWithoutCaller = (
   sources: readonly Source[],
   surface: ReadonlyMap<string, readonly PublicName[]>,
@@ -140,7 +142,9 @@ export const functionLengths = (sources: readonly Source[]): readonly Counted[] 
     }),
   )
 
-/** Counts the fields of every options record: types named `...Options`, and objects of zod schemas. */
+/**
+ * Counts the fields of every options record: types named `...Options`, and objects of zod schemas.
+ */
 export const optionFields = (sources: readonly Source[]): readonly Counted[] =>
   inOrder(
     sources.flatMap(({ path, tree }) => {

@@ -74,8 +74,9 @@ const rowsOf = (
 const matrix = (rows: Rows['old']): tf.Tensor => tf.tensor2d(rows.flat(), [rows.length, rows[0]!.length])
 
 /**
- * Minus the gradient of each completion's first token, and the loss of each completion: the derivative with respect to the weights of its tokens.
- * Losses are divided by one token or completion, so that each is by itself.
+ * Minus the gradient of each completion's first token, and the loss of each completion: the
+ * derivative with respect to the weights of its tokens. Losses are divided by one token or
+ * completion, so that each is by itself.
  */
 const measured = (objective: TokenObjective, rows: Rows): readonly Readonly<Record<keyof Curve, number>>[] => {
   const loss = policyLoss({ objective })

@@ -1,8 +1,14 @@
-/** Finds sentences in the style that docs and comments must not have: noun clauses as openings, things that talk, long lines. */
+/**
+ * Finds sentences in the style that docs and comments must not have: noun clauses as openings,
+ * things that talk, long lines.
+ */
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 
-/** `opening`: a comment that begins with a noun clause. `words`: a word of the old style. `long`: prose of more than 100 columns. */
+/**
+ * `opening`: a comment that begins with a noun clause. `words`: a word of the old style. `long`:
+ * prose of more than 100 columns.
+ */
 export type ProseMark = 'opening' | 'words' | 'long'
 
 /** A marked line. */
@@ -71,7 +77,10 @@ const marksOf = (file: string, { line, text, columns, isFirst }: ProseLine): rea
   return marks.map((mark) => ({ mark, file, line, text }))
 }
 
-/** The pages and sources that people read. Generated reports and files of other projects are left out. */
+/**
+ * The pages and sources that people read. Generated reports and files of other projects are left
+ * out.
+ */
 const READ = ['*.md', 'src', 'test', 'scripts', 'bench', 'recipes', 'examples', 'assets/project']
 const OTHERS = /^docs\/api\/|^test\/golden\/(?!generate)|^test\/fuzz\/corpus|^LICENSES/
 

@@ -1,4 +1,7 @@
-/** The public surface of the package: what each door exports, with the declarations that users compile against. */
+/**
+ * The public surface of the package: what each door exports, with the declarations that users
+ * compile against.
+ */
 import { join, resolve } from 'node:path'
 import ts from 'typescript'
 import { compilerOptions } from './compilerOptions.js'

@@ -61,7 +61,10 @@ const numbersOf = (rows: readonly (readonly number[])[], f: (x: tf.Tensor) => tf
 
 const [B, T, V] = [6, 7, 5]
 
-/** Completions after one token of a prompt: logits `[B, T * V]` of two models, and at `[B, T]` the tokens and which ones count. */
+/**
+ * Completions after one token of a prompt: logits `[B, T * V]` of two models, and at `[B, T]` the
+ * tokens and which ones count.
+ */
 interface Batch {
   readonly logits: Matrix
   readonly reference: Matrix
@@ -101,7 +104,10 @@ const asking = (kind: Asked['kind'], settings: Asked['settings'], batch: Batch):
 
 const matrixOf = (rows: Matrix): tf.Tensor => tf.tensor2d(rows.flat(), [rows.length, rows[0]!.length])
 
-/** `[B, T - 1]`: the log-probability of each token but the first one, from the logits `[B, T * V]` before it. */
+/**
+ * `[B, T - 1]`: the log-probability of each token but the first one, from the logits `[B, T * V]`
+ * before it.
+ */
 const tokenLogProbs = (logits: tf.Tensor, ids: Matrix): tf.Tensor => {
   const rows = ids.length
   const before = tf.slice(tf.reshape(logits, [rows, T, V]), [0, 0, 0], [rows, T - 1, V])

@@ -166,7 +166,8 @@ describe('collectorSubject', () => {
     const clock = fakeClock()
     const subject = collectorSubject({ name: 'lockstep', collector: lockstep(clock), rollouts: 3 })
     const result = await rightOf(benchmark({ subject, ...quick, clock }))
-    // Two batches of two rollouts: each is a reset and two turns, in which a call of the policy has both rows.
+    // Two batches of two rollouts: each is a reset and two turns, in which a call of the policy has
+    // both rows.
     expect(first(result)).toMatchObject({
       units: 4,
       seconds: 0.18,
@@ -222,7 +223,8 @@ describe('envSubject', () => {
     const env = slowEnv(clock, scriptedEnv([{ rewards: [0, 1] }, { rewards: [1] }]), 10)
     const subject = envSubject({ env, policy: slowPolicy(clock, 30), steps: 5 })
     const result = await rightOf(benchmark({ subject, ...quick, clock }))
-    // An episode has 3 steps: two elements, then one. The second one is played to its end in one more step of two elements.
+    // An episode has 3 steps: two elements, then one. The second one is played to its end in one
+    // more step of two elements.
     expect(result.rounds[0]).toMatchObject({ units: 5, envSeconds: 0.05, seconds: 0.05, policySeconds: 0.09 })
   })
 })

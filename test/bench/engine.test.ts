@@ -1,4 +1,7 @@
-/** The parts of the engine benchmark that make figures out of times. What it measures is checked by the benchmark itself. */
+/**
+ * The parts of the engine benchmark that make figures out of times. What it measures is checked by
+ * the benchmark itself.
+ */
 import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'

@@ -1,4 +1,7 @@
-/** Laws of the statistics of benchmarks, and the coverage of their confidence intervals by simulation. */
+/**
+ * Laws of the statistics of benchmarks, and the coverage of their confidence intervals by
+ * simulation.
+ */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {

@@ -1,4 +1,7 @@
-/** `tandem agent run` as a process: the agent of a recipe, with a start model that has hardly been trained. */
+/**
+ * `tandem agent run` as a process: the agent of a recipe, with a start model that has hardly been
+ * trained.
+ */
 import { describe, expect, it } from 'vitest'
 import { parseJsonLines, tandem, tandemOk, useTemporaryFolder } from '../kit/runs.js'
 

@@ -1,4 +1,7 @@
-/** `tandem arena` as a process: the seed's command lines, three kinds of backend in one game, rate limits, interruptions. */
+/**
+ * `tandem arena` as a process: the seed's command lines, three kinds of backend in one game, rate
+ * limits, interruptions.
+ */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -214,7 +217,8 @@ agents:
       for (const player of players) expect(player.completionTokens).toBeGreaterThan(0)
       const [service, ...models] = players.toSorted((a) => (a.name === 'litellm_groq/llama3-8b-8192' ? -1 : 1))
       expect(service).toMatchObject({ illegal: 0, cost: expect.closeTo(Number(service!.moves) * 150e-6, 9) })
-      // The built-in model answers word problems: it cannot write an action, which is counted and not hidden.
+      // The built-in model answers word problems: it cannot write an action, which is counted and
+      // not hidden.
       for (const model of models) expect(model.fallbacks).toBe(model.moves)
     } finally {
       await server.stop()

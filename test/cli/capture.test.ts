@@ -1,4 +1,7 @@
-/** `tandem capture` as a process of its own: killed in the middle, gone on with, stopped politely. The engine behind it is scripted. */
+/**
+ * `tandem capture` as a process of its own: killed in the middle, gone on with, stopped politely.
+ * The engine behind it is scripted.
+ */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readFileSync } from 'node:fs'

@@ -1,4 +1,7 @@
-/** `tandem doctor` as a process of its own, with packages that work, break, crash, compute wrongly, or are missing. */
+/**
+ * `tandem doctor` as a process of its own, with packages that work, break, crash, compute wrongly,
+ * or are missing.
+ */
 import { mkdirSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import type { DoctorReport } from '../../src/cli/doctor.js'

@@ -1,4 +1,7 @@
-/** Runs that are stopped, politely or not, and go on: the end is that of a run that was never stopped, byte for byte. */
+/**
+ * Runs that are stopped, politely or not, and go on: the end is that of a run that was never
+ * stopped, byte for byte.
+ */
 import { readdirSync, readFileSync } from 'node:fs'
 import { beforeAll, describe, expect, it } from 'vitest'
 import {
@@ -23,7 +26,10 @@ const train = (out: string, steps: number): readonly string[] => [
 /** Far more steps than anybody waits for: the signal always comes before the end. */
 const ENDLESS = 100_000
 
-/** Starts a run and sends it a signal when it tells of its `step`-th step. Where it stops then does not matter to the tests. */
+/**
+ * Starts a run and sends it a signal when it tells of its `step`-th step. Where it stops then does
+ * not matter to the tests.
+ */
 const stop = (out: string, signal: NodeJS.Signals, step: number): Promise<CommandResult> => {
   let sent = false
   const onLine = (line: string): NodeJS.Signals | undefined => {

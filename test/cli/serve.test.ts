@@ -1,4 +1,7 @@
-/** `tandem serve` as a process of its own. The engine behind it is scripted; the model's text is real. */
+/**
+ * `tandem serve` as a process of its own. The engine behind it is scripted; the model's text is
+ * real.
+ */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'

@@ -1,4 +1,7 @@
-/** Places that `tandem train` is followed at: which there are for which options, what is refused before a run begins, and how it ends. */
+/**
+ * Places that `tandem train` is followed at: which there are for which options, what is refused
+ * before a run begins, and how it ends.
+ */
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { trace } from '@opentelemetry/api'
@@ -50,7 +53,10 @@ async function* told(events: readonly (RunEvent | Error)[]): AsyncGenerator<RunE
   }
 }
 
-/** Follows a run at the places of the flags; between the last event and the end, `look` is told where metrics are. */
+/**
+ * Follows a run at the places of the flags; between the last event and the end, `look` is told
+ * where metrics are.
+ */
 const follow = async (
   flags: TrackingFlags,
   events: readonly (RunEvent | Error)[],

@@ -20,7 +20,10 @@ useEngine()
 
 const agents = [{ name: 'ann' }, { name: 'bob' }, { name: 'cat' }]
 
-/** Long messages are worth something to everybody, each in another measure; so are those that nobody of them wrote. */
+/**
+ * Long messages are worth something to everybody, each in another measure; so are those that nobody
+ * of them wrote.
+ */
 const judge = ({
   turns,
 }: {

@@ -1,4 +1,6 @@
-/** The memory of a run before it begins: how it grows, what makes it smaller, and who is refused. */
+/**
+ * The memory of a run before it begins: how it grows, what makes it smaller, and who is refused.
+ */
 import { totalmem } from 'node:os'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'

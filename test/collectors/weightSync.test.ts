@@ -13,7 +13,10 @@ import { leftOf, rightOf } from '../kit/results.js'
 
 useEngine()
 
-/** An engine whose weights are a word; it refuses the word 'bad', and may answer with a version of its own. */
+/**
+ * An engine whose weights are a word; it refuses the word 'bad', and may answer with a version of
+ * its own.
+ */
 const engine = (answer: (version: number) => number = (version) => version) => {
   let [word, version] = ['first', 0]
   const receiver: WeightReceiver<string> = {

@@ -1,8 +1,9 @@
 /**
- * The program that `npm run test:tfjs-conformance` bundles and runs: tfjs-core's own specs, on one backend.
+ * The program that `npm run test:tfjs-conformance` bundles and runs: tfjs-core's own specs, on one
+ * backend.
  *
- * The bundle holds one copy of tfjs-core, shared by the specs, by the engine under test and by the kernels of the cpu backend. The gradients
- * are those of the package, assets/tfjs/gradients.js.
+ * The bundle holds one copy of tfjs-core, shared by the specs, by the engine under test and by the
+ * kernels of the cpu backend. The gradients are those of the package, assets/tfjs/gradients.js.
  */
 import { createRequire } from 'node:module'
 import { setTestEnvs } from '@tensorflow/tfjs-core/dist/jasmine_util.js'

@@ -44,7 +44,10 @@ export const judge = (results: readonly SpecResult[], exceptions: readonly Known
   }
 }
 
-/** The counts in one line, such as `4232 specs: 4220 passed, 5 pending, 7 known exceptions, 0 failed`. */
+/**
+ * The counts in one line, such as `4232 specs: 4220 passed, 5 pending, 7 known exceptions, 0
+ * failed`.
+ */
 export const summaryLine = ({ passed, pending, failed, known, stale }: Verdict): string => {
   const total = passed + pending + failed.length + known.length
   const parts = [

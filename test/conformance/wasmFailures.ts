@@ -1,6 +1,6 @@
 /**
- * What the wasm backend of tfjs 4.22 is known to fail, by reason. Kernels that it lacks altogether are completed with those of the cpu
- * backend; see `src/engine/borrowed.ts`.
+ * What the wasm backend of tfjs 4.22 is known to fail, by reason. Kernels that it lacks altogether
+ * are completed with those of the cpu backend; see `src/engine/borrowed.ts`.
  */
 export const WASM_FAILURES: Readonly<Record<string, readonly string[]>> = {
   'keeps the data of an intermediate result alive': [

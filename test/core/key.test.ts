@@ -119,7 +119,8 @@ describe('child', () => {
   it('streams of siblings are not correlated', () => {
     const root = keyFromSeed(3)
     const [a, b] = [normals(child(root, 0), 20_000), normals(child(root, 1), 20_000)]
-    // The mean of n products of independent standard normals has standard deviation 1 / sqrt(n) = 0.007.
+    // The mean of n products of independent standard normals has standard deviation 1 / sqrt(n) =
+    // 0.007.
     expect(Math.abs(mean(a.map((x, i) => x * b[i]!)))).toBeLessThan(0.035)
   })
 

@@ -89,7 +89,8 @@ describe('secrets', () => {
       fc.property(fc.array(fc.constantFrom(...pieces), { minLength: 1, maxLength: 3 }), (chosen) => {
         const unit = chosen.join('')
         const [short, long] = [20_000, 160_000].map((length) => cpuMs(unit.repeat(length / unit.length)))
-        // Eight times the text: 8 in linear time, 64 in quadratic time, in which the short text alone takes 360 ms.
+        // Eight times the text: 8 in linear time, 64 in quadratic time, in which the short text
+        // alone takes 360 ms.
         expect(long! / Math.max(short!, 2)).toBeLessThan(30)
       }),
       { numRuns: 60 },

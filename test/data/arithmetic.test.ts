@@ -1,4 +1,7 @@
-/** Arithmetic from text: what it gives, what it refuses, and that no text makes it work without bounds. */
+/**
+ * Arithmetic from text: what it gives, what it refuses, and that no text makes it work without
+ * bounds.
+ */
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
@@ -30,7 +33,10 @@ const float = (text: string): number | string =>
     E.getOrElseW(({ kind, reason }) => `${kind}: ${reason}`),
   )
 
-/** A term in the language of this test, fully parenthesized, with its value computed apart from the reader. */
+/**
+ * A term in the language of this test, fully parenthesized, with its value computed apart from the
+ * reader.
+ */
 interface Term {
   readonly text: string
   readonly value: Rational | undefined

@@ -1,4 +1,7 @@
-/** Every `@example` in the sources runs: lines `expression // value` must give that value, other lines must not throw. */
+/**
+ * Every `@example` in the sources runs: lines `expression // value` must give that value, other
+ * lines must not throw.
+ */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import * as tf from '@tensorflow/tfjs-core'

@@ -1,4 +1,7 @@
-/** `docs/laws.md` is what the kits and the tests say: `npx vitest run test/docs/laws.test.ts -u` writes its tables. */
+/**
+ * `docs/laws.md` is what the kits and the tests say: `npx vitest run test/docs/laws.test.ts -u`
+ * writes its tables.
+ */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import fc from 'fast-check'

@@ -1,4 +1,7 @@
-/** `docs/objectives.md` and its figures are what the doc comments and the functions say: `npm run docs:objectives` writes them. */
+/**
+ * `docs/objectives.md` and its figures are what the doc comments and the functions say: `npm run
+ * docs:objectives` writes them.
+ */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'

@@ -1,4 +1,7 @@
-/** `docs/parity.md` is true: its names are public, its tests exist, and it has every name of TorchRL. */
+/**
+ * `docs/parity.md` is true: its names are public, its tests exist, and it has every name of
+ * TorchRL.
+ */
 import { readFileSync } from 'node:fs'
 import type { Command } from 'commander'
 import { describe, expect, it } from 'vitest'

@@ -13,7 +13,9 @@ interface Input {
   readonly weight: tf.Tensor
 }
 
-/** Rows of `x` `[N, D]` through products, reshapes, transposes, sums and a concatenation; N varies. */
+/**
+ * Rows of `x` `[N, D]` through products, reshapes, transposes, sums and a concatenation; N varies.
+ */
 const f = ({ x, weight }: Input): { readonly rows: tf.Tensor; readonly total: tf.Tensor; readonly same: tf.Tensor } => {
   const n = x.shape[0]!
   const heads = tf.transpose(tf.reshape(tf.matMul(x, weight), [n, 2, 3]), [1, 0, 2])

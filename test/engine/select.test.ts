@@ -1,4 +1,7 @@
-/** Which backend is chosen, with packages that are there, missing, broken, with a GPU and without. Each choice is made in a process of its own. */
+/**
+ * Which backend is chosen, with packages that are there, missing, broken, with a GPU and without.
+ * Each choice is made in a process of its own.
+ */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it, vi } from 'vitest'

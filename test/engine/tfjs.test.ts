@@ -1,10 +1,15 @@
-/** Compares the gradients and the cpu backend that the engine registers with those of `@tensorflow/tfjs`. */
+/**
+ * Compares the gradients and the cpu backend that the engine registers with those of
+ * `@tensorflow/tfjs`.
+ */
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { gradientsModule } from '../../scripts/kit/gradientsModule.js'
 import { runWithPackages } from '../kit/packages.js'
 
-/** Runs `code` in a new process and returns the kernels that then have gradients, and one gradient. */
+/**
+ * Runs `code` in a new process and returns the kernels that then have gradients, and one gradient.
+ */
 const registries = async (code: string): Promise<unknown> => {
   const result = await runWithPackages(`
     import * as tf from '@tensorflow/tfjs-core'

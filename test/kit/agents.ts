@@ -26,7 +26,9 @@ export const HEADERS_SPEECH: AgentSpeech = {
   ),
 }
 
-/** Samples one to six ids and ends its turn, by its key alone, in an order that no text encodes to. */
+/**
+ * Samples one to six ids and ends its turn, by its key alone, in an order that no text encodes to.
+ */
 export const speaker = ({ tokenizer: of, endOfTurn }: AgentSpeech) => {
   const [words, end] = [of.encode('Therearesomanypens'), of.idOf(endOfTurn)!] // templates take away spaces at the ends
   return scriptedPolicy({

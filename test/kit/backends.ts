@@ -9,7 +9,10 @@ import { type HostTensor, toTensor } from './hostTensor.js'
 
 export type BackendName = 'cpu' | 'onnxruntime'
 
-/** What a call made. float32 values are rounded to float32: the cpu backend sometimes keeps more digits. */
+/**
+ * What a call made. float32 values are rounded to float32: the cpu backend sometimes keeps more
+ * digits.
+ */
 export interface Outcome {
   readonly dtype: tf.DataType
   readonly shape: readonly number[]
@@ -69,7 +72,9 @@ const expectOutcome = (actual: Outcome, expected: Outcome, within: Closeness): v
   else expectClose(actual.values, expected.values, within)
 }
 
-/** Fails unless a call makes the same on both backends: number of results, shapes, dtypes, values. */
+/**
+ * Fails unless a call makes the same on both backends: number of results, shapes, dtypes, values.
+ */
 export const expectSameOnBoth = <A>(given: KernelCase<A>, call: Call<A>, within: Closeness = 'exact'): void => {
   const expected = outcomesOn('cpu', given, call)
   const dataIds = cpuBackend().numDataIds()
@@ -98,7 +103,10 @@ export interface RowOptions {
   readonly form?: 'native' | 'cpu'
 }
 
-/** A row of the table of kernels: `kernel`, called by `call`, makes on `cases` the same on both backends. */
+/**
+ * A row of the table of kernels: `kernel`, called by `call`, makes on `cases` the same on both
+ * backends.
+ */
 export const row = <A>(
   kernel: string,
   cases: fc.Arbitrary<KernelCase<A>>,
@@ -119,7 +127,10 @@ export const row = <A>(
   }
 }
 
-/** A place where onnxruntime and tfjs's cpu backend disagree for good. Rows draw their operands around it. */
+/**
+ * A place where onnxruntime and tfjs's cpu backend disagree for good. Rows draw their operands
+ * around it.
+ */
 export interface KnownDifference {
   readonly kernel: string
   readonly reason: string
@@ -127,7 +138,10 @@ export interface KnownDifference {
   readonly call: Call<undefined>
 }
 
-/** Registers a test for each difference: it fails when the difference is gone, so that the list stays true. */
+/**
+ * Registers a test for each difference: it fails when the difference is gone, so that the list
+ * stays true.
+ */
 export const knownDifferences = (differences: readonly KnownDifference[]): void => {
   for (const { kernel, reason, inputs, call } of differences) {
     it(`known difference of ${kernel}: ${reason}`, () => {
@@ -135,15 +149,16 @@ export const knownDifferences = (differences: readonly KnownDifference[]): void 
       const { state } = tf.engine()
       const bytes = state.numBytes
       expect(outcomesOn('onnxruntime', given, call)).not.toEqual(outcomesOn('cpu', given, call))
-      // A shape with a hole has NaN bytes, and so have all tensors together ever after, in each file that this process tests.
+      // A shape with a hole has NaN bytes, and so have all tensors together ever after, in each
+      // file that this process tests.
       if (Number.isNaN(state.numBytes)) state.numBytes = bytes
     })
   }
 }
 
 /**
- * Registers a test for each row, and one that says that no kernel of `kernels()` is without a row. A native row fails if its
- * kernel is never called, or is never done by onnxruntime.
+ * Registers a test for each row, and one that says that no kernel of `kernels()` is without a row.
+ * A native row fails if its kernel is never called, or is never done by onnxruntime.
  */
 export const kernelLaws = (
   backend: () => RecordingBackend,

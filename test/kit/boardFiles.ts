@@ -1,4 +1,7 @@
-/** A reader of TensorBoard's event files, as far as they are written here: what TensorBoard shows of them. */
+/**
+ * A reader of TensorBoard's event files, as far as they are written here: what TensorBoard shows of
+ * them.
+ */
 
 type Field = readonly [number: number, value: bigint | Buffer]
 
@@ -53,7 +56,10 @@ const rowsOf = (step: number, summary: Buffer): readonly BoardRow[] =>
     return [step, inner(fields, 1)[0]!.toString(), float ? float.readFloatLE() : inner(tensor, 8)[0]!.toString()]
   })
 
-/** What TensorBoard shows of steps: a restart takes away what earlier records say of its step and later ones. Settings are of sessions. */
+/**
+ * What TensorBoard shows of steps: a restart takes away what earlier records say of its step and
+ * later ones. Settings are of sessions.
+ */
 export const boardSteps = (files: readonly (readonly [name: string, contents: Buffer])[]): readonly BoardRow[] => {
   let rows: readonly BoardRow[] = []
   for (const record of files.flatMap(([, contents]) => recordsOf(contents))) {

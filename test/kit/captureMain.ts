@@ -1,4 +1,7 @@
-/** `tandem capture` over a scripted engine, as a process of its own. With HOLD=1 every completion waits for ever at its second token. */
+/**
+ * `tandem capture` over a scripted engine, as a process of its own. With HOLD=1 every completion
+ * waits for ever at its second token.
+ */
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { captureCommand } from '../../src/cli/capture.js'
 import { connectUpstream } from '../../src/cli/captureUpstream.js'

@@ -51,8 +51,8 @@ const anyMove = fc.record({
 })
 
 /**
- * Sessions of agents that go on from any earlier answer, sample twice, begin again, lose tokens and meet failures. There are four tokens, so
- * that equal beginnings come about by chance too.
+ * Sessions of agents that go on from any earlier answer, sample twice, begin again, lose tokens and
+ * meet failures. There are four tokens, so that equal beginnings come about by chance too.
  */
 export const anySession: fc.Arbitrary<CapturedSession> = fc.array(anyMove, { maxLength: 8 }).map((moves) => {
   const calls: CapturedCall[] = []

@@ -1,2 +1,5 @@
-/** Comparing floating-point results: the kit's own comparison, under the name that reads well beside `expect`. */
+/**
+ * Comparing floating-point results: the kit's own comparison, under the name that reads well beside
+ * `expect`.
+ */
 export { type CloseTolerance, requireClose as expectClose } from '../../src/testing/close.js'

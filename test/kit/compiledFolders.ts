@@ -1,6 +1,8 @@
 /**
- * Run by vitest before and after all tests: the folder for what the processes of the tests compile. A process of tests does many files, and
- * may be killed, so that neither the end of a file nor that of the process is the moment to remove what it compiled.
+ * Run by vitest before and after all tests: the folder for what the processes of the tests compile.
+ * A process of tests does many files, and
+ * may be killed, so that neither the end of a file nor that of the process is the moment to remove
+ * what it compiled.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,4 +1,7 @@
-/** A tokenizer, a chat template, tasks and answers for tests of environments, and what they all ask of them. */
+/**
+ * A tokenizer, a chat template, tasks and answers for tests of environments, and what they all ask
+ * of them.
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -144,7 +147,9 @@ export const freeing = async (f: (keep: <T>(value: T) => T) => Promise<void>): P
   }
 }
 
-/** The names, up to the colon, of the laws that do not hold. Frees what a failing law leaves behind. */
+/**
+ * The names, up to the colon, of the laws that do not hold. Frees what a failing law leaves behind.
+ */
 export const brokenLaws = async (laws: readonly Law[]): Promise<readonly string[]> => {
   const broken: string[] = []
   for (const { name, check } of laws) {

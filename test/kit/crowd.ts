@@ -33,7 +33,10 @@ interface Crowd {
   readonly listen: (app: ServeApp) => Promise<HttpServer>
 }
 
-/** 256 clients at once, of which every tenth drops: the others get everything, and every slot comes back. */
+/**
+ * 256 clients at once, of which every tenth drops: the others get everything, and every slot comes
+ * back.
+ */
 export const checkCrowd = async ({ engine, app, listen }: Crowd): Promise<void> => {
   const { url } = await listen(app)
   const alone = await client(url, 1, 'stays')

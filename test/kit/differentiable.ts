@@ -1,4 +1,7 @@
-/** An operation on every backend against its float64 oracle: values, and gradients against finite differences. */
+/**
+ * An operation on every backend against its float64 oracle: values, and gradients against finite
+ * differences.
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import { expect } from 'vitest'
 import { type BackendName, onBackend } from './backends.js'
@@ -19,7 +22,10 @@ export interface Operation {
 
 const FLOAT32: CloseTolerance = { absolute: 2e-5, relative: 1e-4 }
 
-/** Weights of the results in the scalar that is differentiated: different for each, so that no two errors cancel. */
+/**
+ * Weights of the results in the scalar that is differentiated: different for each, so that no two
+ * errors cancel.
+ */
 const weightsFor = (n: number): number[] => Array.from({ length: n }, (_, i) => Math.fround(Math.sin(3 * i + 1)))
 
 /** Fails unless shape and values are the oracle's on every backend. */

@@ -21,7 +21,10 @@ export const useOnnxRuntime = (options: Partial<RuntimeOptions> = {}): { readonl
 /** The backend that `useEngine` takes: the value of TANDEM_BACKEND, or onnxruntime. */
 export const testedBackend = (): BackendName => backendFromEnvironment() ?? 'onnxruntime'
 
-/** Makes `testedBackend()` the backend of all tests of the file: for tests that are the same on every backend. */
+/**
+ * Makes `testedBackend()` the backend of all tests of the file: for tests that are the same on
+ * every backend.
+ */
 export const useEngine = (options: Partial<RuntimeOptions> = {}): void => {
   const backend = testedBackend()
   beforeAll(async () => {

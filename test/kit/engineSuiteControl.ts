@@ -1,4 +1,7 @@
-/** Cases of `engineSuite`: requests that end from outside, pauses, failures, weights, adapters, shared prompts. */
+/**
+ * Cases of `engineSuite`: requests that end from outside, pauses, failures, weights, adapters,
+ * shared prompts.
+ */
 import { expect, it } from 'vitest'
 import type { GeneratedToken, GenerationRequest } from '../../src/data/generation.js'
 import { type Generated, generateAll } from '../../src/modules/generation/generateAll.js'

@@ -1,4 +1,7 @@
-/** What the cases of `engineSuite` share: requests, ways to read a stream, and what the model must have said. */
+/**
+ * What the cases of `engineSuite` share: requests, ways to read a stream, and what the model must
+ * have said.
+ */
 import { expect } from 'vitest'
 import { keyFromSeed } from '../../src/core/key.js'
 import type {

@@ -13,13 +13,17 @@ export interface SeenRequest {
 }
 
 /**
- * What happens to a request instead of a faithful answer. Bytes are counted from the beginning of the body.
+ * What happens to a request instead of a faithful answer. Bytes are counted from the beginning of
+ * the body.
  *
  * `Reset`: the connection is reset before a byte of an answer; the upstream has seen the request or was spared it. `Cut`: the true head, so
- * many bytes, and then the connection is reset, or ended as if all was said. `Short`: proper HTTP, but only so many bytes of the body.
+ * many bytes, and then the connection is reset, or ended as if all was said. `Short`: proper HTTP,
+ * but only so many bytes of the body.
  * `Drip`: the body, byte by byte. `Silence`: the upstream answers, but after so many bytes (none, not even a head, by default) nothing more
- * comes, ever. `Status`: an answer of the proxy itself. `Garbage`: bytes that are not HTTP. `Twice`: the same answer two times. `Late`: the
- * answer, after so long. `Rewrite`: the body changed; see `rewriteJson`. `Kill`: `kill` is called when the upstream has the request.
+ * comes, ever. `Status`: an answer of the proxy itself. `Garbage`: bytes that are not HTTP.
+ * `Twice`: the same answer two times. `Late`: the
+ * answer, after so long. `Rewrite`: the body changed; see `rewriteJson`. `Kill`: `kill` is called
+ * when the upstream has the request.
  */
 export type Fault =
   | { readonly _tag: 'Reset'; readonly upstream: 'sees' | 'spared' }
@@ -42,7 +46,10 @@ export type Fault =
 export interface FaultProxyOptions {
   /** The fault of a request; `nth` counts all requests from 0. None: a faithful answer. */
   readonly fault?: (request: SeenRequest, nth: number) => Fault | undefined
-  /** Called when the fault `Silence` has begun: a client in this process has read all that will ever come. */
+  /**
+   * Called when the fault `Silence` has begun: a client in this process has read all that will ever
+   * come.
+   */
   readonly onSilence?: () => void
 }
 
@@ -76,7 +83,10 @@ const pythonJson = (value: unknown): string => {
   return marked.replaceAll(/"\\u0001(\d+)\\u0001"/g, (_, index: string) => marks[Number(index)]!)
 }
 
-/** Changes the JSON of an answer, or of each event of one; NaN and infinities are written as Python does. */
+/**
+ * Changes the JSON of an answer, or of each event of one; NaN and infinities are written as Python
+ * does.
+ */
 export const rewriteJson = (change: (json: unknown) => unknown): Fault => ({
   _tag: 'Rewrite',
   text: (body) =>
@@ -215,7 +225,8 @@ const forward = (
   })
 
 /**
- * A proxy before `upstream`, on a port of its own. Close it in the end; what is underway is cut then.
+ * A proxy before `upstream`, on a port of its own. Close it in the end; what is underway is cut
+ * then.
  *
  * @example
  * const proxy = await faultProxy(url, { fault: (_, nth) => (nth < 2 ? { _tag: 'Status', status: 500 } : undefined) })

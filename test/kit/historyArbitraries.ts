@@ -1,4 +1,7 @@
-/** fast-check arbitraries for conversations with everything that messages can have, and for chat templates. */
+/**
+ * fast-check arbitraries for conversations with everything that messages can have, and for chat
+ * templates.
+ */
 import fc from 'fast-check'
 import {
   type ContentPart,
@@ -97,7 +100,10 @@ export interface ConversationOptions {
   readonly tools?: 'none' | 'some'
 }
 
-/** Conversations as models are trained on: perhaps a system message, then questions and answers in turn. */
+/**
+ * Conversations as models are trained on: perhaps a system message, then questions and answers in
+ * turn.
+ */
 export const anyConversation = ({ tools = 'none' }: ConversationOptions = {}): fc.Arbitrary<History> =>
   fc
     .tuple(fc.option(anyWords), fc.array(anyRound, { minLength: 1, maxLength: 3 }), fc.boolean())
@@ -111,7 +117,10 @@ export const anyConversation = ({ tools = 'none' }: ConversationOptions = {}): f
 
 const anyMarker = fc.stringMatching(/^<\|[a-z_]{1,8}\|>$/)
 
-/** Sources of templates that write fixed texts around each content: one opening for each role, one ending for all turns. */
+/**
+ * Sources of templates that write fixed texts around each content: one opening for each role, one
+ * ending for all turns.
+ */
 export const anyChatTemplate: fc.Arbitrary<string> = fc
   .record({
     begin: fc.option(anyMarker, { nil: '' }),

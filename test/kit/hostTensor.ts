@@ -62,7 +62,9 @@ export const floatsIn = (min: number, max: number): Elements => ({
   ),
 })
 
-/** Any float32: negative zero, infinities, NaN, denormals and the extremes among ordinary numbers. */
+/**
+ * Any float32: negative zero, infinities, NaN, denormals and the extremes among ordinary numbers.
+ */
 export const anyFloat: Elements = {
   dtype: 'float32',
   element: fc.oneof(
@@ -106,7 +108,9 @@ export const anyInt = intsIn(-(2 ** 31), 2 ** 31 - 1)
 
 export const bools: Elements = { dtype: 'bool', element: fc.constantFrom(0, 1) }
 
-/** Shapes of rank `minRank` to `maxRank` with axes of size 0 (rarely), 1 and a few; small in all. */
+/**
+ * Shapes of rank `minRank` to `maxRank` with axes of size 0 (rarely), 1 and a few; small in all.
+ */
 export const shapes = (minRank = 0, maxRank = 5, minSize = 0): fc.Arbitrary<readonly number[]> =>
   fc.integer({ min: minRank, max: maxRank }).chain((rank) => {
     const largest = rank <= 2 ? 5 : rank === 3 ? 4 : 3

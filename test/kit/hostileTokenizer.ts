@@ -13,7 +13,10 @@ export const hostileFile = (parts: object, model: object = {}): object => ({
 export const hostile = (parts: object, model: object = {}): TextTokenizer =>
   orThrow(textTokenizer(hostileFile(parts, model)))
 
-/** A tokenizer that fails for texts of more than a few tokens: each token costs a million characters. */
+/**
+ * A tokenizer that fails for texts of more than a few tokens: each token costs a million
+ * characters.
+ */
 export const failingTokenizer = (): TextTokenizer => hostile({}, { continuing_subword_prefix: 'b'.repeat(1_000_000) })
 
 /** A text that `failingTokenizer` cannot encode. */

@@ -1,4 +1,7 @@
-/** A server on this machine that speaks as much of the Hugging Face hub's protocol as a download needs, and can be told to misbehave. */
+/**
+ * A server on this machine that speaks as much of the Hugging Face hub's protocol as a download
+ * needs, and can be told to misbehave.
+ */
 import { createHash } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -56,7 +59,8 @@ const refuse = (response: ServerResponse, status: number, code: string): void =>
 }
 
 /**
- * Starts a hub with one dataset, `owner/rows`, whose large files (`.parquet`) lie on another server, as they do in reality. Other names:
+ * Starts a hub with one dataset, `owner/rows`, whose large files (`.parquet`) lie on another
+ * server, as they do in reality. Other names:
  * `owner/private` (401), `owner/gated` (403), `owner/old` (moved to `owner/rows`).
  */
 export const startHub = async (files: Readonly<Record<string, Uint8Array>>): Promise<HubServer> => {

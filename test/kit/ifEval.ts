@@ -1,4 +1,7 @@
-/** IFEval's kinds of instruction with replies that keep them and replies that do not, each by the words of its definition. */
+/**
+ * IFEval's kinds of instruction with replies that keep them and replies that do not, each by the
+ * words of its definition.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import type { IfEvalRow, Instruction } from '../../src/data/datasets/ifEval.js'
 import type { InstructionArguments, InstructionId } from '../../src/data/datasets/ifEvalInstructions.js'

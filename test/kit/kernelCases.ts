@@ -63,7 +63,10 @@ export interface WindowCase extends WindowOptions {
   readonly channels: number
 }
 
-/** Small images of `axes` spatial axes, and windows over them. `pads` says whether tfjs takes a number as padding here. */
+/**
+ * Small images of `axes` spatial axes, and windows over them. `pads` says whether tfjs takes a
+ * number as padding here.
+ */
 export const windowCases = (axes: number, pads: 'numbers' | 'names'): fc.Arbitrary<WindowCase> => {
   const perAxis = (min: number, max: number): fc.Arbitrary<number[]> =>
     fc.array(fc.integer({ min, max }), { minLength: axes, maxLength: axes })

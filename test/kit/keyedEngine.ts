@@ -1,6 +1,6 @@
 /**
- * An engine without a model: token t of completion i is drawn with the request's key alone. It needs no tensors, so that a thread has it at
- * once, computes for a given time, and dies on demand.
+ * An engine without a model: token t of completion i is drawn with the request's key alone. It
+ * needs no tensors, so that a thread has it at once, computes for a given time, and dies on demand.
  */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'

@@ -40,7 +40,9 @@ export const sampledAt = (...temperatures: readonly number[]) => data(temperatur
 
 export const idRows = (...rows: readonly ArrayLike<number>[]): Ragged<'int32'> => ragged('int32', rows)
 
-/** An action of token ids, at temperature 1, with the log-probabilities of a model of tokens alone. */
+/**
+ * An action of token ids, at temperature 1, with the log-probabilities of a model of tokens alone.
+ */
 export const idAction = (
   rows: readonly (readonly number[])[],
   logProb: (id: number) => number = () => -1,

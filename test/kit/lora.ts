@@ -15,7 +15,9 @@ import { completionLogits } from '../../src/modules/transformer/score.js'
 import { requireRight } from '../../src/testing/results.js'
 import { anySmallConfig } from './configs.js'
 
-/** An adapter of random numbers in both of its matrices, so that it changes what the model computes. */
+/**
+ * An adapter of random numbers in both of its matrices, so that it changes what the model computes.
+ */
 export const randomAdapter = (config: DecoderConfig, lora: LoraConfig, key: Key): Adapter => ({
   config: lora,
   arrays: new Map(
@@ -29,7 +31,10 @@ export const randomAdapter = (config: DecoderConfig, lora: LoraConfig, key: Key)
 /** Tokens of rows that are given as a prompt; logits are asked for the rest. */
 export const PROMPT = 4
 
-/** What a model predicts for each token of equally long rows after their first `PROMPT`: `[B, T - PROMPT, V]`, flat. */
+/**
+ * What a model predicts for each token of equally long rows after their first `PROMPT`: `[B, T -
+ * PROMPT, V]`, flat.
+ */
 export const logitsOfRows = (
   params: Params,
   config: DecoderConfig,
@@ -49,7 +54,10 @@ export const logitsOfRows = (
     return result
   })
 
-/** What PEFT computed with an adapter: written by `test/golden/generate/lora.py` and `scripts/checkLora.py`. */
+/**
+ * What PEFT computed with an adapter: written by `test/golden/generate/lora.py` and
+ * `scripts/checkLora.py`.
+ */
 export interface AdaptedLogits {
   readonly input_ids: readonly (readonly number[])[]
   /** Of the tokens after the first `PROMPT`. */

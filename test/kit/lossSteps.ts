@@ -50,7 +50,10 @@ export interface StepSubject<R, M> {
   readonly broken: (rows: R) => R
 }
 
-/** One step of plain descent with rate 1: how far each parameter went, which is minus its gradient, and the metrics. */
+/**
+ * One step of plain descent with rate 1: how far each parameter went, which is minus its gradient,
+ * and the metrics.
+ */
 export const gradientOf = <R, M>({ step, params }: StepSubject<R, M>, rows: R, changes: StepChanges = {}) => {
   const made = step({ optimizer: descent, maxGradNorm: 1e9, ...changes })
   const { state, metrics } = made.update({ params: params(), optimizer: {} }, rows, 1)

@@ -1,8 +1,13 @@
-/** Time that passes when a test says so: what waits for something that never comes need not wait for long, and nothing else is cut short. */
+/**
+ * Time that passes when a test says so: what waits for something that never comes need not wait for
+ * long, and nothing else is cut short.
+ */
 import type { Timers } from '../../src/core/capabilities.js'
 import type { Timing } from '../../src/live/transport/settings.js'
 
-/** Some turns of the event loop. A client in this process reads in each of them what was sent to it. */
+/**
+ * Some turns of the event loop. A client in this process reads in each of them what was sent to it.
+ */
 export const settle = async (): Promise<void> => {
   for (let turn = 0; turn < 5; turn++) await new Promise((go) => setTimeout(go, 4))
 }
@@ -18,7 +23,9 @@ interface Bell {
 export interface ToldTime extends Timing, Timers {
   /** Moves time on; rings what is due, in order. */
   readonly pass: (ms: number) => void
-  /** How long from now the others have to wait, in milliseconds, in the order in which they began. */
+  /**
+   * How long from now the others have to wait, in milliseconds, in the order in which they began.
+   */
   readonly waits: () => readonly number[]
 }
 

@@ -1,4 +1,6 @@
-/** Tools of MCP servers in tests: opened, called, and closed in the end, with nothing left behind. */
+/**
+ * Tools of MCP servers in tests: opened, called, and closed in the end, with nothing left behind.
+ */
 import { fileURLToPath } from 'node:url'
 import { afterAll } from 'vitest'
 import { keyFromSeed } from '../../src/core/key.js'
@@ -33,7 +35,10 @@ export interface OpenedTools extends McpTools {
 
 const opened = new Set<McpTools>()
 
-/** Closes what the tests of a file opened, and checks that no process is left. To be called once in a file. */
+/**
+ * Closes what the tests of a file opened, and checks that no process is left. To be called once in
+ * a file.
+ */
 export const closesTools = (): void => {
   const before = new Set(childrenOf())
   afterAll(async () => {

@@ -1,4 +1,7 @@
-/** A container of MLGym in memory: it remembers the commands that were run in it, and evaluates by their number. */
+/**
+ * A container of MLGym in memory: it remembers the commands that were run in it, and evaluates by
+ * their number.
+ */
 import { readFileSync } from 'node:fs'
 import * as E from 'fp-ts/lib/Either.js'
 import type { MLGym, MLGymRecording, MLGymReply } from '../../src/envs/mlgym/session.js'
@@ -13,7 +16,10 @@ export interface CountingMLGym extends MLGym {
   readonly counts: () => { readonly opened: number; readonly alive: number; readonly run: number }
 }
 
-/** `crash` breaks the container; `validate` gives as many points as commands were run before; `submit` too, and ends. */
+/**
+ * `crash` breaks the container; `validate` gives as many points as commands were run before;
+ * `submit` too, and ends.
+ */
 export const countingMLGym = (): CountingMLGym => {
   const counts = { opened: 0, alive: 0, run: 0 }
   return {

@@ -1,6 +1,6 @@
 /**
- * TensorDicts as nested arrays, and batch operations on them by definition: each element of a result is looked up by its
- * coordinates. Slow and obvious, to compare with.
+ * TensorDicts as nested arrays, and batch operations on them by definition: each element of a
+ * result is looked up by its coordinates. Slow and obvious, to compare with.
  */
 import * as tf from '@tensorflow/tfjs-core'
 import { type Leaf, raggedRows } from '../../src/data/tensorDict/leaf.js'
@@ -97,7 +97,10 @@ const fillingOf = (leaf: LeafModel, tail: readonly number[], { value, item }: Fi
   }
 }
 
-/** The elements of one or several alike TensorDicts in new places: `to` replaces the batch axes of the roots. */
+/**
+ * The elements of one or several alike TensorDicts in new places: `to` replaces the batch axes of
+ * the roots.
+ */
 export const rearranged = (
   parts: readonly NodeModel[],
   to: readonly number[],

@@ -9,7 +9,9 @@ const logSumExp = (logits: Float32Array, inverse: number): number => {
   return Number.isFinite(max) ? max * inverse + Math.log(sum) : max
 }
 
-/** The row as a runner gives it for this temperature; sums of blocks are float32, as a runner's are. */
+/**
+ * The row as a runner gives it for this temperature; sums of blocks are float32, as a runner's are.
+ */
 export const nextTokenOf = (
   logits: Float32Array,
   { temperature }: Pick<SamplingParams, 'temperature'>,

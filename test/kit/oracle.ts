@@ -23,7 +23,10 @@ export const layerNormOracle = (x: Numbers, weight: Numbers, bias: Numbers, epsi
     return row.map((v, i) => ((v - mean) / deviation) * weight[i]! + bias[i]!)
   })
 
-/** `0.5 x (1 + erf(x / sqrt 2))` with erf by its series, which is exact to 1e-14 for the small x of the tests. */
+/**
+ * `0.5 x (1 + erf(x / sqrt 2))` with erf by its series, which is exact to 1e-14 for the small x of
+ * the tests.
+ */
 export const geluOracle = (x: Numbers): number[] =>
   x.map((v) => {
     const z = v / Math.SQRT2
@@ -90,7 +93,9 @@ export const matMulOracle = (a: Numbers, b: Numbers, shape: MatMulShape): number
   )
 }
 
-/** Keys and values `[P, K, g, C, D]` with `g` 1 or G; a bias for each `[P, K, G, R, T, C]`, or none. */
+/**
+ * Keys and values `[P, K, g, C, D]` with `g` 1 or G; a bias for each `[P, K, G, R, T, C]`, or none.
+ */
 export interface SourceOracle {
   readonly keys: Numbers
   readonly values: Numbers

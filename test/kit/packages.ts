@@ -1,4 +1,7 @@
-/** The sources, as JavaScript, in a folder of their own, next to other packages than those of this checkout. */
+/**
+ * The sources, as JavaScript, in a folder of their own, next to other packages than those of this
+ * checkout.
+ */
 import { spawn } from 'node:child_process'
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -20,8 +23,8 @@ const installed = (): readonly string[] =>
 const OPTIONAL = ['@tensorflow/tfjs-node-gpu', '@tensorflow/tfjs-node', '@tensorflow/tfjs-backend-wasm']
 
 /**
- * Copies the sources to `folder`, with links to the packages of this checkout, except that `packages` replaces some of them and
- * the optional backends are missing.
+ * Copies the sources to `folder`, with links to the packages of this checkout, except that
+ * `packages` replaces some of them and the optional backends are missing.
  */
 export const withPackages = (folder: string, packages: Packages): string => {
   cpSync(join(compiledFolder(), 'src'), join(folder, 'src'), { recursive: true })
@@ -59,7 +62,10 @@ export interface ProgramResult {
   readonly stderr: string
 }
 
-/** Runs a program in `folder` in a process of its own. The environment is this one's, changed by `env`. */
+/**
+ * Runs a program in `folder` in a process of its own. The environment is this one's, changed by
+ * `env`.
+ */
 export const runProgram = (
   folder: string,
   args: readonly string[],
@@ -83,7 +89,10 @@ export const runProgram = (
     running.on('close', (code) => done({ code, stdout, stderr }))
   })
 
-/** Runs the text of a module next to the sources and the packages of this checkout, in a new folder and process. */
+/**
+ * Runs the text of a module next to the sources and the packages of this checkout, in a new folder
+ * and process.
+ */
 export const runWithPackages = async (program: string): Promise<ProgramResult> => {
   const folder = mkdtempSync(join(tmpdir(), 'tandem-packages-'))
   try {

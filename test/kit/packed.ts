@@ -25,7 +25,10 @@ export const DOORS: readonly string[] = Object.keys(manifestOf(ROOT).exports)
   .filter((path) => !path.endsWith('.json'))
   .map((path) => `tandem-rl${path.slice(1)}`)
 
-/** The environment of this process, without what npm and vitest add and without the download of CUDA. */
+/**
+ * The environment of this process, without what npm and vitest add and without the download of
+ * CUDA.
+ */
 const environment = async (): Promise<NodeJS.ProcessEnv> => {
   const { CI: _, ...kept } = Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !/^(npm_|NODE_OPTIONS|VITEST)/i.test(name)),
@@ -34,7 +37,10 @@ const environment = async (): Promise<NodeJS.ProcessEnv> => {
   return { ...kept, ONNXRUNTIME_NODE_INSTALL: 'skip', YARN_NPM_REGISTRY_SERVER: stdout.trim() }
 }
 
-/** Compiles the sources of `root` and packs them as `npm publish` does. Returns the path of the tarball. */
+/**
+ * Compiles the sources of `root` and packs them as `npm publish` does. Returns the path of the
+ * tarball.
+ */
 export const pack = async (folder: string, root: string = ROOT): Promise<string> => {
   const staged = join(folder, 'package')
   mkdirSync(staged, { recursive: true })
@@ -62,7 +68,10 @@ interface Manager {
 
 const YARN = ['npx', '--yes', '@yarnpkg/cli-dist@4']
 
-/** npm hoists packages into one folder; pnpm and yarn's Plug'n'Play let a package import its own dependencies only. */
+/**
+ * npm hoists packages into one folder; pnpm and yarn's Plug'n'Play let a package import its own
+ * dependencies only.
+ */
 export const MANAGERS = {
   npm: {
     add: (packages) => ['npm', 'install', '--no-audit', '--no-fund', '--loglevel=error', ...packages],
@@ -106,7 +115,10 @@ export interface Project {
     options?: object,
     version?: keyof typeof COMPILERS,
   ) => Promise<readonly string[]>
-  /** Compiles the text of a module and returns TypeScript's own measurements, one a line, after the errors. */
+  /**
+   * Compiles the text of a module and returns TypeScript's own measurements, one a line, after the
+   * errors.
+   */
   readonly diagnostics: (program: string, options?: object) => Promise<readonly string[]>
 }
 

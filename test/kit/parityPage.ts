@@ -56,7 +56,10 @@ const mentions = (text: string, words: readonly string[]): boolean => {
   )
 }
 
-/** Returns the names in the column `Here` that are not public. `problem` returns why, or `undefined`. */
+/**
+ * Returns the names in the column `Here` that are not public. `problem` returns why, or
+ * `undefined`.
+ */
 export const nameProblems = (
   rows: readonly ParityRow[],
   problem: (name: string) => string | undefined,
@@ -68,7 +71,10 @@ export const nameProblems = (
     }),
   )
 
-/** Returns the rows without a test, the tests that do not exist, and those that mention no name of their row. */
+/**
+ * Returns the rows without a test, the tests that do not exist, and those that mention no name of
+ * their row.
+ */
 export const testProblems = (
   rows: readonly ParityRow[],
   read: (path: string) => string | undefined,

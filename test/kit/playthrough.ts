@@ -2,8 +2,8 @@
  * OpenSpiel's playthrough files: a game's states, as that library prints them, line by line.
  *
  * `playthroughProblems` replays a file and compares every line with a game of ours. It leaves out
- * tensors, the public and private parts of observations, OpenSpiel's serialization of states, and the
- * lines of the header that describe its own types. A line that it does not know is a problem.
+ * tensors, the public and private parts of observations, OpenSpiel's serialization of states, and
+ * the lines of the header that describe its own types. A line that it does not know is a problem.
  */
 import { readFileSync } from 'node:fs'
 import { type Game, type GameMove, type GameState, playersOf, replayGame } from '../../src/envs/games/game.js'

@@ -97,14 +97,20 @@ export const oracleAggregation = (aggregation: Aggregation): OracleSettings['agg
 
 type Matrix = readonly (readonly number[])[]
 
-/** Numbers that float32 has, evenly from a range, and none of those that fast-check likes best: at 0 and at the ends of ranges there are kinks. */
+/**
+ * Numbers that float32 has, evenly from a range, and none of those that fast-check likes best: at 0
+ * and at the ends of ranges there are kinks.
+ */
 export const evenly = (min: number, max: number): fc.Arbitrary<number> =>
   fc.noBias(fc.nat(999_999)).map((i) => Math.fround(min + ((max - min) * (i + 0.37)) / 1e6))
 
 /** A batch with everything that a loss may ask for. */
 export type DrawnBatch = Required<Omit<LossRows, 'chosen'>>
 
-/** Batches of 1 to 3 completions of 1 to 4 tokens with everything that a loss may ask for. One advantage for each completion, or for each token. */
+/**
+ * Batches of 1 to 3 completions of 1 to 4 tokens with everything that a loss may ask for. One
+ * advantage for each completion, or for each token.
+ */
 export const lossBatches = (advantages: 'completion' | 'token' | 'either'): fc.Arbitrary<DrawnBatch> =>
   fc.tuple(fc.integer({ min: 1, max: 3 }), fc.integer({ min: 1, max: 4 }), fc.boolean()).chain(([b, t, isWide]) => {
     const matrix = (element: fc.Arbitrary<number>, width = t): fc.Arbitrary<Matrix> =>

@@ -55,7 +55,10 @@ const dataAt = (td: TensorDict, path: readonly string[]): readonly unknown[] | u
   return entry !== undefined && '_tag' in entry && entry._tag === 'Data' ? entry.items.toArray() : undefined
 }
 
-/** The `ask` of a policy that reads and writes messages. Ids, log-probabilities and versions are null where its actions have none. */
+/**
+ * The `ask` of a policy that reads and writes messages. Ids, log-probabilities and versions are
+ * null where its actions have none.
+ */
 export const askHistories =
   (policy: (sampling: SuiteSampling) => Policy<HistoryPrompt, HistoryAction>): PolicySubject['ask'] =>
   async ({ questions, sampling, key, signal }: SuiteAsk) => {
@@ -110,7 +113,10 @@ export const engineSampling = ({ keepLast, ...sampling }: SuiteSampling) => ({
   truncate: keepLast === undefined ? ('refuse' as const) : { keep: keepLast, side: 'end' as const },
 })
 
-/** What the policy of an engine must do. `served` are the numbers that the engine tells, as in `EngineAbilities`. */
+/**
+ * What the policy of an engine must do. `served` are the numbers that the engine tells, as in
+ * `EngineAbilities`.
+ */
 export const engineAbilities = (served: 'all' | 'raw' | 'tempered' | 'processed'): PolicyAbilities => {
   const temperature = served === 'raw' ? 'refused' : 'yes'
   const cuts = served === 'processed' ? 'refused' : 'yes'

@@ -1,6 +1,8 @@
 /**
- * What every policy does, in one call: `policySuite('a policy', { can, faults, make })`. What it samples and says is compared with our own
- * scorer on the same checkpoint. A policy that cannot do something must say so: those cases run too.
+ * What every policy does, in one call: `policySuite('a policy', { can, faults, make })`. What it
+ * samples and says is compared with our own
+ * scorer on the same checkpoint. A policy that cannot do something must say so: those cases run
+ * too.
  */
 import { afterAll, beforeAll, describe } from 'vitest'
 import { endingCases, failureCases, lengthCases, signalCases, versionCases } from './policySuiteControl.js'

@@ -43,7 +43,10 @@ const checkEndToken = async (subject: PolicySubject): Promise<void> => {
   throw new Error('no completion ended by itself')
 }
 
-/** A completion whose most probable tokens are clear and do not end by themselves; at least three different ones. */
+/**
+ * A completion whose most probable tokens are clear and do not end by themselves; at least three
+ * different ones.
+ */
 const clearOpen = (subject: PolicySubject) => {
   const open = clearAnswers(subject, GREEDY).find(
     ({ ids }) => !ids.includes(subject.world.endToken) && new Set(ids).size > 1,

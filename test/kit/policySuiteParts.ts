@@ -10,8 +10,8 @@ import type { PolicyWorld } from './policySuiteWorld.js'
 import { oracleLogits } from './samplingOracle.js'
 
 /**
- * What a policy can: `yes`; `refused`: it takes the setting and says that it cannot; `absent`: there is no such setting or entry, so that a
- * program that counts on it does not compile.
+ * What a policy can: `yes`; `refused`: it takes the setting and says that it cannot; `absent`:
+ * there is no such setting or entry, so that a program that counts on it does not compile.
  */
 export type Ability = 'yes' | 'refused' | 'absent'
 
@@ -35,7 +35,10 @@ export interface PolicyAbilities {
   readonly seeds: Ability
   /** Log-probabilities of given completions. */
   readonly scoring: Ability
-  /** Prompts that are longer than the context are refused; `absent` where a server goes on beyond it. */
+  /**
+   * Prompts that are longer than the context are refused; `absent` where a server goes on beyond
+   * it.
+   */
   readonly contextLimit: 'yes' | 'absent'
   /** Cutting prompts that are too long. */
   readonly truncation: Ability
@@ -96,7 +99,10 @@ export interface PolicySubject {
   readonly draws: number
   /** The treatment of a stop string. Default `cut`; some servers keep it. */
   readonly stopText?: 'cut' | 'kept'
-  /** Requests that the server works on now; absent for policies of this process, and where the server does not tell. */
+  /**
+   * Requests that the server works on now; absent for policies of this process, and where the
+   * server does not tell.
+   */
   readonly running?: () => Promise<number>
   /** The same policy where something is wrong. */
   readonly faulty?: Partial<Readonly<Record<SuiteFault, (ask: SuiteAsk) => Promise<SuiteAnswer>>>>
@@ -134,7 +140,10 @@ export const rowsOf = async (
   return rows
 }
 
-/** Checks that the policy says that it cannot: a failure of kind `asked`, with a reason that tells more than that. */
+/**
+ * Checks that the policy says that it cannot: a failure of kind `asked`, with a reason that tells
+ * more than that.
+ */
 export const expectRefused = (answer: Either<PolicyFailure, unknown>): PolicyFailure => {
   if (isRight(answer)) throw new Error('expected a refusal, got an answer')
   expect(answer.left._tag).toBe('PolicyFailure')
@@ -156,7 +165,10 @@ interface GreedyPath {
   readonly lead: number
 }
 
-/** The most probable completion, with penalties and bias if there are any. The end token is its last, if it comes. */
+/**
+ * The most probable completion, with penalties and bias if there are any. The end token is its
+ * last, if it comes.
+ */
 const greedyPath = (
   world: PolicyWorld,
   prompt: readonly number[],

@@ -22,7 +22,10 @@ import {
 } from './policySuiteParts.js'
 import { oracleDistribution } from './samplingOracle.js'
 
-/** A case of an ability: `holds` where the policy has it; where it refuses, that it says so; none where no program can ask for it. */
+/**
+ * A case of an ability: `holds` where the policy has it; where it refuses, that it says so; none
+ * where no program can ask for it.
+ */
 export const given = (
   ability: Ability,
   [title, what]: readonly [title: string, what: string],
@@ -38,7 +41,10 @@ export const refusesSampling = (subject: Subject, sampling: Partial<SuiteSamplin
     await subject().ask({ questions: [QUESTION], key: KEY, sampling: { temperature: 1, maxTokens: 4, ...sampling } }),
   )
 
-/** A text as all servers tell it: some leave out spaces at its ends, or write nothing where it ends inside a character. */
+/**
+ * A text as all servers tell it: some leave out spaces at its ends, or write nothing where it ends
+ * inside a character.
+ */
 const plain = (text: string): string => text.replaceAll('\ufffd', '').trim()
 
 /** A first token as the policy tells it: its id, or else its text. */
@@ -47,7 +53,10 @@ const firstOf = ({ world }: PolicySubject, id: number, told: 'ids' | 'text'): st
 
 const toldBy = ({ ids }: SuiteRow): 'ids' | 'text' => (ids === null ? 'text' : 'ids')
 
-/** Largest value that a sum of squares with so many degrees of freedom has in all but one of 10,000 cases (Wilson and Hilferty). */
+/**
+ * Largest value that a sum of squares with so many degrees of freedom has in all but one of 10,000
+ * cases (Wilson and Hilferty).
+ */
 const chiSquareLimit = (freedom: number): number =>
   freedom * (1 - 2 / (9 * freedom) + 3.72 * Math.sqrt(2 / (9 * freedom))) ** 3
 
@@ -74,7 +83,10 @@ const binsOf = (outcomes: readonly Bin[]): readonly Bin[] => {
   return bins
 }
 
-/** Draws first tokens and compares how often each came with what it should be; none may come that has no chance. */
+/**
+ * Draws first tokens and compares how often each came with what it should be; none may come that
+ * has no chance.
+ */
 const checkDistribution = async (subject: PolicySubject, sampling: Partial<SuiteSampling>): Promise<void> => {
   const { world, draws } = subject
   const asked: SuiteSampling = { temperature: 1, ...sampling, maxTokens: 1 }

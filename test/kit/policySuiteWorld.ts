@@ -1,4 +1,7 @@
-/** What a policy must have said: our own scorer on the same checkpoint, its tokenizer and its template. */
+/**
+ * What a policy must have said: our own scorer on the same checkpoint, its tokenizer and its
+ * template.
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import { orThrow } from '../../src/core/failure.js'
 import { jit } from '../../src/engine/jit.js'
@@ -33,7 +36,10 @@ export interface PolicyWorld {
   readonly close: () => void
 }
 
-/** Scores after each token of a row; places behind the end of a shorter row say nothing. One pass over all, without any cache. `[T, V]` */
+/**
+ * Scores after each token of a row; places behind the end of a shorter row say nothing. One pass
+ * over all, without any cache. `[T, V]`
+ */
 const allLogits = (config: DecoderConfig) =>
   jit(({ params, ids }: { readonly params: Params; readonly ids: tf.Tensor3D }) => {
     const length = ids.shape[2]

@@ -50,7 +50,10 @@ export const programs = (maxSteps = 10): fc.Arbitrary<Program> =>
 
 export const inputsOf = ({ inputs }: Program): tf.Tensor[] => inputs.map((data) => tf.tensor([...data], [SIZE, SIZE]))
 
-/** Every value of a program, inputs first. `after` runs after each step. Helpers inside a step are freed. */
+/**
+ * Every value of a program, inputs first. `after` runs after each step. Helpers inside a step are
+ * freed.
+ */
 export const runProgram = (
   { steps }: Program,
   inputs: readonly tf.Tensor[],

@@ -56,7 +56,10 @@ const checkHistogram = (name: string, { series }: MetricFamily): void => {
   }
 }
 
-/** Families by name. Throws for whatever the format does not allow, and for a series that is there twice. */
+/**
+ * Families by name. Throws for whatever the format does not allow, and for a series that is there
+ * twice.
+ */
 export const readPrometheus = (text: string): Readonly<Record<string, MetricFamily>> => {
   if (!text.endsWith('\n')) fail(text.slice(-80), 'the last line does not end')
   const families: Record<string, { type: string; help: string; series: Record<string, Series[]> }> = {}

@@ -23,7 +23,10 @@ const expanded = (checker: ts.TypeChecker, type: ts.Type): readonly ts.Type[] =>
   return base.isUnionOrIntersection() ? [base, ...base.types.flatMap((each) => expanded(checker, each))] : [base]
 }
 
-/** Returns the types that a path may continue from: a function continues with its result and its parameters. */
+/**
+ * Returns the types that a path may continue from: a function continues with its result and its
+ * parameters.
+ */
 const reachable = (checker: ts.TypeChecker, type: ts.Type, depth = 0): readonly ts.Type[] => {
   if (depth > MAX_DEPTH) return []
   return expanded(checker, type).flatMap((each) => [
@@ -88,7 +91,10 @@ const typesOf = ({ checker, symbols }: World, name: string): readonly ts.Type[] 
     ...((symbol.flags & ts.SymbolFlags.Type) === 0 ? [] : [checker.getDeclaredTypeOfSymbol(symbol)]),
   ])
 
-/** Returns true if an exported type has an entry of this path. A leading `next` is the state after a turn. */
+/**
+ * Returns true if an exported type has an entry of this path. A leading `next` is the state after a
+ * turn.
+ */
 const hasEntry = ({ checker, declared }: World, path: readonly string[]): boolean => {
   const [first, ...rest] = path[0] === 'next' ? path.slice(1) : path
   if (first === undefined) return false
@@ -108,7 +114,10 @@ const hasEntry = ({ checker, declared }: World, path: readonly string[]): boolea
 const propertyName = (node: ts.ObjectLiteralElementLike): string =>
   node.name !== undefined && (ts.isIdentifier(node.name) || ts.isStringLiteral(node.name)) ? node.name.text : ''
 
-/** Returns the first option of an object literal that the types do not have, or the first literal that they refuse. */
+/**
+ * Returns the first option of an object literal that the types do not have, or the first literal
+ * that they refuse.
+ */
 const optionProblem = (
   checker: ts.TypeChecker,
   types: readonly ts.Type[],

@@ -1,4 +1,7 @@
-/** Many conversations at the same time whose turns run Python in the sandbox, and what they leave behind. */
+/**
+ * Many conversations at the same time whose turns run Python in the sandbox, and what they leave
+ * behind.
+ */
 import { readdirSync } from 'node:fs'
 import { pipe } from 'fp-ts/lib/function.js'
 import { keyFromSeed } from '../../src/core/key.js'
@@ -30,8 +33,8 @@ const remains = (mark: string): Remains => ({
 const fenced = (code: string): Message => message('assistant', `Let me see.\n\`\`\`python\n${code}\n\`\`\``)
 
 /**
- * Plays `count` conversations of two turns, all of them at once: the first makes a number, the second one needs it. Gives what each was told last,
- * what was there before, and what
+ * Plays `count` conversations of two turns, all of them at once: the first makes a number, the
+ * second one needs it. Gives what each was told last, what was there before, and what
  * is there now.
  */
 export const pythonConversations = async (count: number) => {

@@ -7,7 +7,10 @@ import type { GenerationEvent } from '../../src/data/generation.js'
 import { type VLLMClientOptions, vLLMClient } from '../../src/modules/remote/vllm/client.js'
 import { eventsOf, requestOf } from './wire.js'
 
-/** What was asked, and what came: an answer, the frames of a stream, or an error. Neither names of requests nor paths of a machine. */
+/**
+ * What was asked, and what came: an answer, the frames of a stream, or an error. Neither names of
+ * requests nor paths of a machine.
+ */
 export interface Exchange {
   readonly path: string
   readonly json: unknown
@@ -33,7 +36,9 @@ const withoutName = (value: unknown): unknown =>
 
 const bodyOf = ({ json }: HttpRequest): unknown => (typeof json === 'function' ? json(1) : json)
 
-/** A transport that writes down what another one does. `clean` takes out what belongs to a machine. */
+/**
+ * A transport that writes down what another one does. `clean` takes out what belongs to a machine.
+ */
 export const recordingTransport = (real: Transport, clean: (text: string) => string) => {
   const exchanges: Exchange[] = []
   const note = ({ path }: HttpRequest, json: unknown, answer: Exchange['answer']): void => {
@@ -75,7 +80,10 @@ export const recordingTransport = (real: Transport, clean: (text: string) => str
   return { transport, exchanges }
 }
 
-/** A transport that answers as it was recorded, each request in its turn. A request that was not recorded throws. */
+/**
+ * A transport that answers as it was recorded, each request in its turn. A request that was not
+ * recorded throws.
+ */
 export const replayingTransport = ({ exchanges }: Recording): Transport & { readonly left: () => number } => {
   const waiting = [...exchanges]
   const next = (request: HttpRequest): Exchange => {
@@ -133,8 +141,8 @@ const kept = (value: unknown): unknown =>
   JSON.parse(JSON.stringify(value, (_, each: unknown) => (Object.is(each, Number.NaN) ? 'NaN' : each)))
 
 /**
- * What is done with every server: detection, sampling in four ways, refusals, control. It changes nothing but the label of the weights, and
- * leaves the server running.
+ * What is done with every server: detection, sampling in four ways, refusals, control. It changes
+ * nothing but the label of the weights, and leaves the server running.
  */
 export const runScenario = async (transport: Transport, model: string): Promise<Readonly<Record<string, unknown>>> => {
   const results: Record<string, unknown> = {}

@@ -1,4 +1,7 @@
-/** A real `redis-server` as a process of its own, on a socket in a folder of its own, and a door before it that can be shut. */
+/**
+ * A real `redis-server` as a process of its own, on a socket in a folder of its own, and a door
+ * before it that can be shut.
+ */
 import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -74,7 +77,10 @@ export interface Door {
   readonly url: string
   /** Cuts all connections now. */
   readonly cut: () => void
-  /** What happens to the next answer: it is lost with its connection, after the server has done what it was asked. */
+  /**
+   * What happens to the next answer: it is lost with its connection, after the server has done what
+   * it was asked.
+   */
   readonly loseAnswer: () => void
   /** Answers of connections that are there do not come any more, and nobody is told. */
   readonly hush: () => void

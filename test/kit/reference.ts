@@ -1,4 +1,7 @@
-/** Comparing the decoder with what Hugging Face Transformers computed: folders made by the peers' `make_model.py` or the golden generator. */
+/**
+ * Comparing the decoder with what Hugging Face Transformers computed: folders made by the peers'
+ * `make_model.py` or the golden generator.
+ */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import * as tf from '@tensorflow/tfjs-core'
@@ -55,7 +58,10 @@ interface Input {
   readonly rotary: RotaryTables
 }
 
-/** Logits everywhere, and the mean next-token cross-entropy over real tokens with the norms of its gradients. */
+/**
+ * Logits everywhere, and the mean next-token cross-entropy over real tokens with the norms of its
+ * gradients.
+ */
 const evaluate = (config: DecoderConfig) =>
   jit((input: Input) => {
     const [rows, length] = input.ids.shape as [number, number] // [B, T] below
@@ -84,7 +90,10 @@ const maxDifference = (actual: ArrayLike<number>, expected: readonly number[]): 
 const worstOf = (gaps: readonly (readonly [string, number])[]): readonly [string, number] =>
   gaps.reduce((worst, gap) => (gap[1] <= worst[1] ? worst : gap), ['', 0] as const) // NaN is the worst
 
-/** Smaller norms count as this: some gradients, as of a bias of keys without positions, are zero but for rounding. */
+/**
+ * Smaller norms count as this: some gradients, as of a bias of keys without positions, are zero but
+ * for rounding.
+ */
 const SMALLEST_NORM = 0.05
 
 /** Relative difference of the norm of a gradient. */

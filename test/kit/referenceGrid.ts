@@ -1,4 +1,7 @@
-/** Fresh checkpoints of every family, made by the peers' `make_model.py`, each compared with this project. */
+/**
+ * Fresh checkpoints of every family, made by the peers' `make_model.py`, each compared with this
+ * project.
+ */
 import { execFile } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -43,7 +46,10 @@ export interface GridResult extends GridPoint {
   readonly over: readonly string[]
 }
 
-/** Runs the script once for each list of arguments, in one process: importing Transformers takes longer than all the rest. */
+/**
+ * Runs the script once for each list of arguments, in one process: importing Transformers takes
+ * longer than all the rest.
+ */
 const RUN_EACH = `import json, runpy, sys
 script, calls = sys.argv[1], json.loads(sys.argv[2])
 for call in calls:

@@ -1,7 +1,10 @@
 /** Resources of this process: children, open files and sockets. */
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 
-/** Ids of the processes whose parent is this one, without those that have ended and wait to be asked how. */
+/**
+ * Ids of the processes whose parent is this one, without those that have ended and wait to be asked
+ * how.
+ */
 export const childrenOf = (): readonly number[] =>
   readdirSync('/proc').flatMap((name) => {
     if (!/^\d+$/.test(name)) return []

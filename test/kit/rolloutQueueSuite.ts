@@ -1,4 +1,7 @@
-/** What every log of a shared queue promises: the queue on it is the pure one, whoever asks and whatever breaks. */
+/**
+ * What every log of a shared queue promises: the queue on it is the pure one, whoever asks and
+ * whatever breaks.
+ */
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { expect, it } from 'vitest'

@@ -1,4 +1,7 @@
-/** Programs of threads that run in this thread: everything is cloned and sent as between two, without the time that a thread takes to start. */
+/**
+ * Programs of threads that run in this thread: everything is cloned and sent as between two,
+ * without the time that a thread takes to start.
+ */
 import { MessageChannel } from 'node:worker_threads'
 import { right } from 'fp-ts/lib/Either.js'
 import type { ThreadPort, Threads } from '../../src/core/capabilities.js'

@@ -20,7 +20,9 @@ const suiteUnless =
     else describe.skip(`${title} (skipped: ${lack})`, body)
   }
 
-/** A suite that needs bubblewrap. Without it, the suite is skipped, with the reason in its title. */
+/**
+ * A suite that needs bubblewrap. Without it, the suite is skipped, with the reason in its title.
+ */
 export const describeSandboxed = suiteUnless(await lackOf('true'))
 
 /** A suite that needs bubblewrap, and Python where programs in it look for it. */
@@ -45,7 +47,10 @@ const read = (path: string): string => {
   }
 }
 
-/** Ids of processes whose command line has this word: a sandbox's first process has all of its command. */
+/**
+ * Ids of processes whose command line has this word: a sandbox's first process has all of its
+ * command.
+ */
 export const processesWith = (word: string): readonly string[] =>
   readdirSync('/proc').filter((name) => /^\d+$/.test(name) && read(`/proc/${name}/cmdline`).includes(word))
 

@@ -1,4 +1,7 @@
-/** Servers behind a wire that a test scripts: their weights are numbers, and any call may go wrong in any way. */
+/**
+ * Servers behind a wire that a test scripts: their weights are numbers, and any call may go wrong
+ * in any way.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Clock, Timers } from '../../src/core/capabilities.js'
@@ -7,8 +10,11 @@ import type { GenerationEvent, GenerationRequest, WeightSource } from '../../src
 import { makeRequestGate } from '../../src/modules/remote/requestGate.js'
 
 /**
- * What becomes of a call. `lost-done`: it is done and its answer is lost; `lost`: not done, no answer. `late`: the answer is lost, and it is
- * done a while later; `slow`: as `late`, after a long while, and whoever loads weights meanwhile comes after it. `dies`: the server is gone from now on. `throws`: the client breaks its promise. `hangs`, `hangs-done`: no answer ever.
+ * What becomes of a call. `lost-done`: it is done and its answer is lost; `lost`: not done, no
+ * answer. `late`: the answer is lost, and it is
+ * done a while later; `slow`: as `late`, after a long while, and whoever loads weights meanwhile
+ * comes after it. `dies`: the server is gone from now on. `throws`: the client breaks its promise.
+ * `hangs`, `hangs-done`: no answer ever.
  * `spoils`: it is done, but wrongly: loaded weights are other ones, and a version that is told is another.
  */
 export type Fault =
@@ -24,7 +30,9 @@ export type Fault =
   | 'hangs-done'
   | 'spoils'
 
-/** Turns of the event loop as time: deadlines pass only when nothing else is left to do for a while. */
+/**
+ * Turns of the event loop as time: deadlines pass only when nothing else is left to do for a while.
+ */
 export const turnWorld = (): { readonly clock: Clock; readonly timers: Timers } => {
   let now = 0
   const pending = new Map<symbol, { readonly at: number; readonly ring: () => void }>()
@@ -63,7 +71,10 @@ interface ServerTruth {
   readonly adapters: Map<string, number>
   /** Each change that was done, in order: `load 3`, `adapter policy-v3`, `pause`. */
   readonly done: string[]
-  /** Policy requests that were answered: the version they were stamped with, and the contents that sampled them. */
+  /**
+   * Policy requests that were answered: the version they were stamped with, and the contents that
+   * sampled them.
+   */
   readonly answered: { readonly version: number; readonly contents: readonly number[] }[]
 }
 
@@ -115,7 +126,10 @@ export const scriptedClient = (options: ScriptedClientOptions = {}): ScriptedCli
   const failure = (kind: EngineFailure['kind'], reason: string): E.Either<EngineFailure, never> =>
     E.left({ _tag: 'EngineFailure', engine: name, kind, reason })
 
-  /** A call to which something may happen. `act` changes the server and may refuse; `in line` it waits for slow ones before it. */
+  /**
+   * A call to which something may happen. `act` changes the server and may refuse; `in line` it
+   * waits for slow ones before it.
+   */
   const call =
     <A>(
       act: (spoiled: boolean) => E.Either<string, A> | Promise<E.Either<string, A>>,

@@ -1,9 +1,10 @@
 /**
  * A toy language model in plain arrays, behind the interface of the real one.
  *
- * Its keys and values are the tokens themselves, with their places and the weights that they were computed with. Scores depend on all of
- * them: a row that is given another one's slot, a past in another order or of another length, or other weights, gives other tokens, and
- * a place that is not where it says it is throws.
+ * Its keys and values are the tokens themselves, with their places and the weights that they were
+ * computed with. Scores depend on all of
+ * them: a row that is given another one's slot, a past in another order or of another length, or
+ * other weights, gives other tokens, and a place that is not where it says it is throws.
  */
 import * as tf from '@tensorflow/tfjs-core'
 import type {
@@ -122,7 +123,8 @@ export const scriptedRunner = (options: ScriptedRunnerOptions = {}): ScriptedRun
   const open = new Set<Lane>()
   const steps = new WeakMap<Lane, (params: Params, row: StepRow) => NextToken>()
   const stepSizes: number[] = []
-  // Scores are written here, as a real runner reuses its memory: whoever keeps them longer than allowed sees others.
+  // Scores are written here, as a real runner reuses its memory: whoever keeps them longer than
+  // allowed sees others.
   let lent: Float32Array[] = []
   let [isReleased, prefills, promptTokens] = [false, 0, 0]
 

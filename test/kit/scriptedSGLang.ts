@@ -1,6 +1,7 @@
 /**
- * A server that speaks as SGLang does, on a socket of its own, over a model of eight tokens: requests and answers have the forms of SGLang's
- * source, of 0.5.10 (`old`) or of 0.5.23 (`new`). What it samples depends on the seed alone.
+ * A server that speaks as SGLang does, on a socket of its own, over a model of eight tokens:
+ * requests and answers have the forms of SGLang's source, of 0.5.10 (`old`) or of 0.5.23 (`new`).
+ * What it samples depends on the seed alone.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { afterAll } from 'vitest'
@@ -21,7 +22,10 @@ interface ScriptedCall {
 
 export interface SGLangScript extends ScriptedForm {
   readonly ranks: number
-  /** Answers in place of the server's own; undefined leaves it to the server. 'reset' breaks the connection. */
+  /**
+   * Answers in place of the server's own; undefined leaves it to the server. 'reset' breaks the
+   * connection.
+   */
   readonly instead: (call: ScriptedCall) => ScriptedAnswer | 'reset' | undefined
   /** Samples in place of the model of eight tokens. The signal aborts when the caller is gone. */
   readonly complete: ((body: ScriptedBody, signal: AbortSignal) => Promise<ScriptedAnswer>) | null
@@ -168,7 +172,9 @@ const send = (response: ServerResponse, { status = 200, body }: ScriptedAnswer):
   response.end(typeof body === 'string' ? body : JSON.stringify(body))
 }
 
-/** Resolves when the requests continue, when all of these were aborted, or when the caller is gone. */
+/**
+ * Resolves when the requests continue, when all of these were aborted, or when the caller is gone.
+ */
 const turn = async (world: World, response: ServerResponse, names: readonly string[]): Promise<void> => {
   while (world.stalled && !response.destroyed && !names.every((name) => world.aborted.has(name))) {
     await new Promise<void>((resolve) => {

@@ -1,4 +1,7 @@
-/** `tandem serve` over a scripted engine, as a process of its own: requests that ask for `hold` tokens wait for ever at their second. */
+/**
+ * `tandem serve` over a scripted engine, as a process of its own: requests that ask for `hold`
+ * tokens wait for ever at their second.
+ */
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { CommandError } from '../../src/cli/failure.js'
 import { serveCommand } from '../../src/cli/serve.js'

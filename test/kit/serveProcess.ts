@@ -12,8 +12,8 @@ interface ServeProcess {
 }
 
 /**
- * Serves a model folder under a name on a free port, with adapters and control of its weights, and with `more` flags. Throws, with the
- * server's output, if it does not come up.
+ * Serves a model folder under a name on a free port, with adapters and control of its weights, and
+ * with `more` flags. Throws, with the server's output, if it does not come up.
  */
 export const startServe = async (folder: string, name: string, ...more: readonly string[]): Promise<ServeProcess> => {
   const lines: string[] = []

@@ -1,4 +1,7 @@
-/** Policies of a server, as `policySuite` asks them: over vLLM's protocol, over OpenAI's, and through a provider of the AI SDK. */
+/**
+ * Policies of a server, as `policySuite` asks them: over vLLM's protocol, over OpenAI's, and
+ * through a provider of the AI SDK.
+ */
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import type { SamplingParams } from '../../src/data/generation.js'
 import { aiSDKWrapper } from '../../src/modules/remote/chat/aiSDKWrapper.js'
@@ -46,7 +49,10 @@ const faultyOf = ({ url, model, apiKey }: ServedModel, askAt: AskAt): NonNullabl
 
 export const FAULTS: readonly SuiteFault[] = ['unknown model', 'wrong key', 'dead server']
 
-/** The subject of policies of engine clients: one for all that is asked, others for what only the making of a policy decides. */
+/**
+ * The subject of policies of engine clients: one for all that is asked, others for what only the
+ * making of a policy decides.
+ */
 const clientSubject = (
   served: ServedModel,
   make: (server: Address, options: Partial<ReturnType<typeof engineSampling>>) => ClientPolicy,
@@ -103,8 +109,8 @@ const extraFields = (sampling: SuiteSampling): Readonly<Record<string, unknown>>
 }
 
 /**
- * What a policy of a chat server must do. Fields that change what is drawn from go with `text`, where no log-probabilities are told; with `tokens`
- * the numbers that the server tells decide.
+ * What a policy of a chat server must do. Fields that change what is drawn from go with `text`,
+ * where no log-probabilities are told; with `tokens` the numbers that the server tells decide.
  */
 export const chatAbilities = (capture: Capture, served: ServedModel['logProbsMode'] = 'raw'): PolicyAbilities => {
   const tokens = capture === 'tokens' ? 'yes' : 'absent'

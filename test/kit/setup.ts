@@ -1,6 +1,7 @@
 /**
- * Runs before every test file: a fixed seed for properties, and the check that no test leaks tensors or owned values. What `beforeAll` makes
- * is there before and after each test, so that it needs no exception.
+ * Runs before every test file: a fixed seed for properties, and the check that no test leaks
+ * tensors or owned values. What `beforeAll` makes is there before and after each test, so that it
+ * needs no exception.
  */
 import fc from 'fast-check'
 import { afterEach, beforeEach, expect } from 'vitest'
@@ -9,7 +10,10 @@ fc.configureGlobal({ seed: Number(process.env.FC_SEED), numRuns: Number(process.
 
 interface Alive {
   readonly tensors: number
-  /** Lost once a tensor had NaN bytes. Their number is not looked at: tfjs adds up those of strings wrongly. */
+  /**
+   * Lost once a tensor had NaN bytes. Their number is not looked at: tfjs adds up those of strings
+   * wrongly.
+   */
   readonly bytes: 'counted' | 'lost'
   readonly owned: number
 }

@@ -59,7 +59,10 @@ const itemOf = ({ prompt }: Asked, generated: Generated): ScriptedItem => {
   }
 }
 
-/** Answers `POST /generate` with what an engine samples: whole, with log-probabilities at the temperature, before cuts. */
+/**
+ * Answers `POST /generate` with what an engine samples: whole, with log-probabilities at the
+ * temperature, before cuts.
+ */
 export const completeBy =
   (engine: LLMEngine) =>
   async (body: ScriptedBody, signal: AbortSignal): Promise<ScriptedAnswer> => {

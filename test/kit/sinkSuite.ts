@@ -7,7 +7,10 @@ import { type Sink, sinkFailure, type TrackedEvent } from '../../src/tracking/si
 import { makeTracker } from '../../src/tracking/tracker.js'
 import { rightOf } from './results.js'
 
-/** What goes wrong at one call of what a sink writes to: nothing, all of it, or all that comes after a part. */
+/**
+ * What goes wrong at one call of what a sink writes to: nothing, all of it, or all that comes after
+ * a part.
+ */
 type SinkTrouble = 'none' | 'fails' | 'half'
 
 /** The place of one run's events. */
@@ -21,11 +24,14 @@ interface SinkPlace {
 
 export interface SinkSubject {
   readonly name: string
-  /** A new place. `trouble` is asked at each call of what the sink writes to; a sink that writes to its memory asks nobody. */
+  /**
+   * A new place. `trouble` is asked at each call of what the sink writes to; a sink that writes to
+   * its memory asks nobody.
+   */
   readonly place: (trouble: () => SinkTrouble) => Promise<SinkPlace>
   /**
-   * For places that outlast a process: what is said there of steps, so that a reader who knows of sessions sees one run. Null for a sink
-   * that is of its process alone.
+   * For places that outlast a process: what is said there of steps, so that a reader who knows of
+   * sessions sees one run. Null for a sink that is of its process alone.
    */
   readonly steps: ((place: SinkPlace) => Promise<unknown>) | null
 }
@@ -197,7 +203,8 @@ export const sinkSuite = (subject: SinkSubject, runs: number): void => {
       it('has each step once, from the last session, when a killed run resumes from any step', async () => {
         await fc.assert(
           fc.asyncProperty(anySteps, fc.array(fc.nat()), anyTrouble, async (steps, draws, plan) => {
-            // Each session tells of steps from its first to where it is killed; the next one begins by then.
+            // Each session tells of steps from its first to where it is killed; the next one begins
+            // by then.
             const sessions: (readonly [from: number, to: number])[] = []
             for (const draw of draws.slice(0, 3)) {
               const from = 1 + (sessions.length === 0 ? 0 : draw % (sessions.at(-1)![1] + 1))

@@ -1,4 +1,7 @@
-/** Small things that tests of models and collectors share: configs, a text side, results that must be right or left. */
+/**
+ * Small things that tests of models and collectors share: configs, a text side, results that must
+ * be right or left.
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
@@ -56,7 +59,10 @@ const turnTasks = (turns: readonly number[]): TaskSource =>
     turns.map((count, i) => ({ id: `t${i}`, query: `go ${i}`, answer: String(count) })),
   )
 
-/** Ends an episode after as many turns as the task's answer says. The reward of a turn is the length of what was written. */
+/**
+ * Ends an episode after as many turns as the task's answer says. The reward of a turn is the length
+ * of what was written.
+ */
 const endAfterTurns = transform<null, TaskEntries & StepCount & Outcome, unknown>({
   name: 'EndAfterTurns',
   initial: null,

@@ -11,7 +11,9 @@ import {
   storageBytes,
 } from '../../src/data/codecs/storage.js'
 
-/** A file with any header over any data: what another program, or a broken one, may have written. */
+/**
+ * A file with any header over any data: what another program, or a broken one, may have written.
+ */
 export const fileOf = (header: unknown, data: readonly number[] = []): Uint8Array => {
   const text = new TextEncoder().encode(typeof header === 'string' ? header : JSON.stringify(header))
   const file = new Uint8Array(8 + text.length + data.length)

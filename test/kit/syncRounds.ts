@@ -1,4 +1,7 @@
-/** Many updates of real engines while requests run: each verified, and every sample with the version that sampled it. */
+/**
+ * Many updates of real engines while requests run: each verified, and every sample with the version
+ * that sampled it.
+ */
 import type { EngineUpdater } from '../../src/collectors/updaters/engineUpdater.js'
 import { child, keyFromSeed, normals, uniformInteger } from '../../src/core/key.js'
 import type { EngineClient } from '../../src/data/engineClient.js'
@@ -35,7 +38,9 @@ export const loraVersions = (config: DecoderConfig, base: Arrays): Versions => (
   },
 })
 
-/** The base with all its numbers changed a little for each version; the base itself for version 0. */
+/**
+ * The base with all its numbers changed a little for each version; the base itself for version 0.
+ */
 export const fullVersions = (config: DecoderConfig, base: Arrays): Versions => ({
   config,
   weights: (version) => {

@@ -5,7 +5,10 @@ import { tinkerClient } from '../../src/tinker/client/tinkerClient.js'
 import type { TinkerTrainer } from '../../src/tinker/client/trainer.js'
 import { tinkerServer } from './tinker.js'
 
-/** Runs a test on a session of a server in this process. `weights` saves those of a model and reads them. */
+/**
+ * Runs a test on a session of a server in this process. `weights` saves those of a model and reads
+ * them.
+ */
 export const tinkerConnected = async (
   test: (parts: {
     readonly session: Awaited<ReturnType<typeof openSession>>

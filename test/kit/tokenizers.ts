@@ -1,4 +1,7 @@
-/** Tokenizers of many families, texts that are hard to cut, and the comparison with the Rust library. */
+/**
+ * Tokenizers of many families, texts that are hard to cut, and the comparison with the Rust
+ * library.
+ */
 import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { Tokenizer } from 'tokenizers'
@@ -183,5 +186,8 @@ const { codePoints } = JSON.parse(readFileSync('test/golden/tokenizers/differenc
 
 const NEWER = new RegExp(`[${classOf(codePoints)}]`, 'u')
 
-/** Whether a text has a character that the two libraries know in different versions of Unicode: see differences.json. */
+/**
+ * Whether a text has a character that the two libraries know in different versions of Unicode: see
+ * differences.json.
+ */
 export const isNewerThanRust = (text: string): boolean => NEWER.test(text) || NEWER.test(text.normalize('NFKD'))

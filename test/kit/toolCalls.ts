@@ -53,8 +53,9 @@ export const CONVERSATIONS: Readonly<Record<'one call' | 'two calls', History>> 
 }
 
 /**
- * The text of the assistant's first turn in the rendering of a whole conversation: its span, without what the prompt before it ends with.
- * Errors   `Left(TemplateFailure)` if the template refuses the conversation.
+ * The text of the assistant's first turn in the rendering of a whole conversation: its span,
+ * without what the prompt before it ends with. Errors   `Left(TemplateFailure)` if the template
+ * refuses the conversation.
  */
 export const turnOf = (template: ChatTemplate, history: History): E.Either<TemplateFailure, string> => {
   const whole = render(template, history, { generationPrompt: 'omit', tools: TOOLS })
@@ -84,7 +85,10 @@ export const cut = (text: string, cuts: readonly number[]): readonly string[] =>
   return places.slice(1).map((end, i) => text.slice(places[i], end))
 }
 
-/** What a reader says of a text that comes in pieces, all together. Errors: throws where calls are not told in order. */
+/**
+ * What a reader says of a text that comes in pieces, all together. Errors: throws where calls are
+ * not told in order.
+ */
 export const joinedDeltas = (start: ToolCallReader, pieces: readonly string[]): ReadText => {
   let reader = start
   const deltas: ToolDelta[] = []

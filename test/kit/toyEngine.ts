@@ -1,4 +1,7 @@
-/** The engine over the toy model as `engineSuite` asks for it: for this thread, or for another one under its name in this module. */
+/**
+ * The engine over the toy model as `engineSuite` asks for it: for this thread, or for another one
+ * under its name in this module.
+ */
 import { right } from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { LLMEngine } from '../../src/data/generation.js'

@@ -14,7 +14,10 @@ export const descent: Optimizer<Readonly<Record<string, tf.Tensor>>> = {
   }),
 }
 
-/** Rows of tokens below `vocabulary` for groups of the sizes given, with completions of 1 to 6 tokens. */
+/**
+ * Rows of tokens below `vocabulary` for groups of the sizes given, with completions of 1 to 6
+ * tokens.
+ */
 export const rowsOf = (vocabulary: number, groupSizes: readonly number[], seed = 1): TrainingRows => {
   const key = keyFromSeed(seed)
   const ids = (name: string, i: number, most: number): number[] =>

@@ -1,4 +1,6 @@
-/** TensorDicts that files of trajectories must carry: drawn ones, and batches that a collector made. */
+/**
+ * TensorDicts that files of trajectories must carry: drawn ones, and batches that a collector made.
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { List } from 'immutable'
@@ -48,7 +50,10 @@ const anyBatchedShape: fc.Arbitrary<readonly number[]> = fc.array(fc.integer({ m
   maxLength: 3,
 })
 
-/** TensorDicts with a batch axis: what `anyTensorDict` draws, awkward values, texts as tensors, and nodes with a batch shape of their own. */
+/**
+ * TensorDicts with a batch axis: what `anyTensorDict` draws, awkward values, texts as tensors, and
+ * nodes with a batch shape of their own.
+ */
 export const anyTrajectories: fc.Arbitrary<TensorDictRecipe> = anyTensorDict(anyBatchedShape).chain((recipe) => {
   const rows = recipe.batchShape.reduce((n, m) => n * m, 1)
   const items = fc.array(anyAwkwardValue, { minLength: rows, maxLength: rows })

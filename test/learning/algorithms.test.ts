@@ -6,7 +6,10 @@ import { tandemOk, useTemporaryFolder } from '../kit/runs.js'
 
 const at = useTemporaryFolder()
 
-/** Those that say how much they are to reach. docs/algorithms.md shows the same runs, with two more seeds. */
+/**
+ * Those that say how much they are to reach. docs/algorithms.md shows the same runs, with two more
+ * seeds.
+ */
 const RUNS = SETUPS.flatMap(({ algorithms, settings, threshold }) =>
   threshold === null ? [] : algorithms.map((name) => ({ name, settings, threshold })),
 )

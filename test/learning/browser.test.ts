@@ -1,4 +1,7 @@
-/** A real browser on pages of this computer: what it does, where it does not go, and that nothing of it is left. */
+/**
+ * A real browser on pages of this computer: what it does, where it does not go, and that nothing of
+ * it is left.
+ */
 import { readdirSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import * as E from 'fp-ts/lib/Either.js'

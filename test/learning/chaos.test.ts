@@ -55,7 +55,10 @@ const luck = (key: T.Key) => {
   return (): number => T.uniformInteger(T.child(key, calls++), 100)
 }
 
-/** A tool whose output follows the answer, now and then 100 MB of it. The conversation is over then: it costs memory alone. */
+/**
+ * A tool whose output follows the answer, now and then 100 MB of it. The conversation is over then:
+ * it costs memory alone.
+ */
 const flooding = (isFlooded: () => boolean) =>
   T.transform<null, HistoryPrompt, HistoryPrompt>({
     name: 'flood',

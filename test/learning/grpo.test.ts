@@ -19,7 +19,8 @@ describe('GRPO on word problems with the embedded model', () => {
     expect(after.accuracy).toBeGreaterThan(0.8)
     expect(before.rewardThink).toBeLessThan(0.2)
     expect(after.rewardThink).toBeGreaterThan(0.8)
-    // The largest of about 100,000 tokens: 2.7e-5 with AVX2. With AVX-512, 2 of 60 steps reached 4.2e-5.
+    // The largest of about 100,000 tokens: 2.7e-5 with AVX2. With AVX-512, 2 of 60 steps reached
+    // 4.2e-5.
     expect(summary.maxLogProbGap).toBeLessThanOrEqual(6e-5)
   })
 })

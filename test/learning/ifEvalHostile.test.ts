@@ -1,4 +1,7 @@
-/** Every kind of instruction of IFEval reads a megabyte of what a policy might write to hang a check. */
+/**
+ * Every kind of instruction of IFEval reads a megabyte of what a policy might write to hang a
+ * check.
+ */
 import { describe, expect, it } from 'vitest'
 import type { InstructionId } from '../../src/data/datasets/ifEvalInstructions.js'
 import { ifEvalScore } from '../../src/envs/rewards/ifEval/ifEvalScore.js'

@@ -16,7 +16,10 @@ const at = useTemporaryFolder()
 
 const STEPS = 5
 
-/** Trains into `whole`, and into `killed` with a SIGKILL in step 4, after the checkpoint of step 2; then resumes that. */
+/**
+ * Trains into `whole`, and into `killed` with a SIGKILL in step 4, after the checkpoint of step 2;
+ * then resumes that.
+ */
 const trainKillResume = async (name: string, flags: readonly string[]): Promise<void> => {
   const common = [name, ...flags, '--steps', String(STEPS), '--checkpoint-every', '2', '--eval-every', String(STEPS)]
   const quiet = ['--eval-tasks', '2', '--threads', '1', '--json']

@@ -1,4 +1,6 @@
-/** Runs that sample during training, with weights in flight, learn as well as the synchronous run. */
+/**
+ * Runs that sample during training, with weights in flight, learn as well as the synchronous run.
+ */
 import { readFileSync } from 'node:fs'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { flagsOf, SETUPS } from '../../scripts/kit/learningPage.js'
@@ -8,7 +10,10 @@ import { parseJsonLines, tandemOk, useTemporaryFolder } from '../kit/runs.js'
 const at = useTemporaryFolder()
 const settings = { ...SETUPS[0]!.settings, steps: 12, evalEvery: 12 }
 
-/** How much less held-out accuracy a run may reach than the one in turns, which reaches more than 0.85. */
+/**
+ * How much less held-out accuracy a run may reach than the one in turns, which reaches more than
+ * 0.85.
+ */
 const MARGIN = 0.1
 
 const accuracyAfter = ({ evaluated }: RunSummary): number => evaluated[0]?.after.accuracy ?? 0

@@ -21,7 +21,10 @@ const SAMPLES = 40
 /** Word problems by number. */
 const source = T.wordProblems(T.keyFromSeed(5), { split: 'rl' })
 
-/** Returns the share of correct answers to each of the first `ASKED` problems, sampled at temperature 1. */
+/**
+ * Returns the share of correct answers to each of the first `ASKED` problems, sampled at
+ * temperature 1.
+ */
 const solvedShares = async (model: T.Pretrained): Promise<ReadonlyMap<string, number>> => {
   const params = own(scope(() => makeParams(model.arrays)))
   const policy = T.TransformersWrapper({ config: model.config, params: params.value, sampling: { maxNewTokens: 64 } })

@@ -1,4 +1,7 @@
-/** GRPO whose policy is `tandem serve` in another process, against the same run with the engine in this one. */
+/**
+ * GRPO whose policy is `tandem serve` in another process, against the same run with the engine in
+ * this one.
+ */
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expect, it } from 'vitest'
 import { vLLMUpdater } from '../../src/collectors/updaters/vLLMUpdater.js'
@@ -37,12 +40,18 @@ const seededLikeServers = (client: EngineClient): EngineClient => ({
 interface Curve {
   /** Of each step, the share of completions that are right. */
   readonly rewards: readonly number[]
-  /** The largest difference between a sampled token's log-probability there and the trainer's, over all steps. */
+  /**
+   * The largest difference between a sampled token's log-probability there and the trainer's, over
+   * all steps.
+   */
   readonly worstGap: number
   readonly versions: readonly number[]
 }
 
-/** Some steps of GRPO: each batch is sampled by the client, and each step's weights are pushed into it. */
+/**
+ * Some steps of GRPO: each batch is sampled by the client, and each step's weights are pushed into
+ * it.
+ */
 const learn = async (model: Pretrained, client: EngineClient, how: 'adapter' | 'full'): Promise<Curve> => {
   const { config, text } = model
   const key = keyFromSeed(1)

@@ -1,4 +1,6 @@
-/** Both routes of losses, and every objective of ours on a Tinker server against the local learner. */
+/**
+ * Both routes of losses, and every objective of ours on a Tinker server against the local learner.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
 import { localLearner } from '../../src/collectors/learners/localLearner.js'
@@ -51,7 +53,10 @@ const rlData = (): readonly Datum[] =>
     }
   })
 
-/** The derivative of each built-in loss by a log-probability: with the ratio r, advantage a, and old log-probability q. */
+/**
+ * The derivative of each built-in loss by a log-probability: with the ratio r, advantage a, and old
+ * log-probability q.
+ */
 const DERIVATIVES: Readonly<Record<string, (p: number, q: number, a: number) => number>> = {
   cross_entropy: () => -1,
   importance_sampling: (p, q, a) => -Math.exp(p - q) * a,

@@ -1,4 +1,7 @@
-/** A thousand conversations at the same time, each with two calls of Python in the sandbox, leave no process, file, pipe or timer. */
+/**
+ * A thousand conversations at the same time, each with two calls of Python in the sandbox, leave no
+ * process, file, pipe or timer.
+ */
 import { expect, it } from 'vitest'
 import { useEngine } from '../kit/engine.js'
 import { pythonConversations } from '../kit/pythonConversations.js'

@@ -1,4 +1,7 @@
-/** Rollouts by two real workers on a real Redis and one real engine; one of them is killed in the middle. */
+/**
+ * Rollouts by two real workers on a real Redis and one real engine; one of them is killed in the
+ * middle.
+ */
 import { readFileSync, writeFileSync } from 'node:fs'
 import * as E from 'fp-ts/lib/Either.js'
 import { expect, it } from 'vitest'
@@ -146,7 +149,8 @@ it.skipIf(noRedis !== undefined)(
   async () => {
     const redis = await redisServer()
     const model = await writeAnsweringModel(at('model'))
-    // More rows than tickets can be drawn: a worker that is far ahead makes groups stale, and others take their place.
+    // More rows than tickets can be drawn: a worker that is far ahead makes groups stale, and
+    // others take their place.
     writeFileSync(at('rows.jsonl'), gsm8kLines(2000))
     const engine = await startServe(model, 'policy')
     const sizes = [

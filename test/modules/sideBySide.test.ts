@@ -1,4 +1,6 @@
-/** Several policies write into one TensorDict: the first is played, the others are kept beside it. */
+/**
+ * Several policies write into one TensorDict: the first is played, the others are kept beside it.
+ */
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expect, expectTypeOf, it } from 'vitest'
 import { LLMCollector } from '../../src/collectors/llmCollector.js'

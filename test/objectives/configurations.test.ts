@@ -1,4 +1,7 @@
-/** Settings that make no sense are refused where they are given, with the reason. Records read from JSON have no types: theirs are checked too. */
+/**
+ * Settings that make no sense are refused where they are given, with the reason. Records read from
+ * JSON have no types: theirs are checked too.
+ */
 import { describe, expect, it } from 'vitest'
 import {
   AdaptiveKLController,
@@ -174,7 +177,9 @@ describe('settings', () => {
     expect(() => TAKERS[name]!(text)).toThrow(reason)
   })
 
-  /** No setting that is a number may be NaN, and none infinite but those that then say "no limit". */
+  /**
+   * No setting that is a number may be NaN, and none infinite but those that then say "no limit".
+   */
   const NUMBERS: Readonly<Record<string, (x: number) => unknown>> = {
     'clippedSurrogate low': (x) => clippedSurrogate({ clipEpsilon: [x, 0.2] }),
     'clippedSurrogate high': (x) => clippedSurrogate({ clipEpsilon: [0.2, x] }),

@@ -1,4 +1,7 @@
-/** What every estimator and every loss gives at the edges: nothing to learn from, nothing to compare with, numbers that are none. */
+/**
+ * What every estimator and every loss gives at the edges: nothing to learn from, nothing to compare
+ * with, numbers that are none.
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
@@ -51,7 +54,10 @@ type Result = E.Either<DegenerateGroup, TokenAdvantages>
 const zeros = (rows: Rows) => rows.mask.map((row) => Array.from(row, () => 0))
 const advantagesOf = E.map(({ advantages }: Estimated) => advantages)
 
-/** `grouped`: members of a group are compared, so that one that stands alone, or is like all others, tells nothing. */
+/**
+ * `grouped`: members of a group are compared, so that one that stands alone, or is like all others,
+ * tells nothing.
+ */
 const ESTIMATORS: readonly (readonly [string, 'grouped' | 'each', (rows: Rows) => Result])[] = [
   ['grpo', 'grouped', (rows) => grpoAdvantage(rows)],
   ['dr-grpo', 'grouped', (rows) => grpoAdvantage(rows, { normalize: 'mean' })],

@@ -1,4 +1,7 @@
-/** Losses of given completions, pairs, teachers and returns, against numbers of TRL and torch in float64 (`test/golden/generate/objectives.py`). */
+/**
+ * Losses of given completions, pairs, teachers and returns, against numbers of TRL and torch in
+ * float64 (`test/golden/generate/objectives.py`).
+ */
 import { readFileSync } from 'node:fs'
 import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'

@@ -1,4 +1,7 @@
-/** Losses of given completions, pairs, teachers and returns: their equations in float64, what is under the mask, and micro-batches. */
+/**
+ * Losses of given completions, pairs, teachers and returns: their equations in float64, what is
+ * under the mask, and micro-batches.
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -16,7 +19,10 @@ useEngine()
 
 type Matrix = readonly (readonly number[])[]
 
-/** Rows of one loss. What `x`, `other` and `more` are is for the loss to say: it is differentiated by `x`. */
+/**
+ * Rows of one loss. What `x`, `other` and `more` are is for the loss to say: it is differentiated
+ * by `x`.
+ */
 interface Rows {
   readonly x: Matrix
   readonly other: Matrix
@@ -62,7 +68,10 @@ const sft = (name: string, options: SFTLossOptions, oracle: Case['oracle']): Cas
   oracle,
 })
 
-/** The chosen completions are `x` with the reference `other`; the rejected ones are `more` under a reference that gives them -1 everywhere. */
+/**
+ * The chosen completions are `x` with the reference `other`; the rejected ones are `more` under a
+ * reference that gives them -1 everywhere.
+ */
 const dpo = (name: string, options: DPOLossOptions, ofLead: (lead: number) => number, size = sum): Case => {
   return {
     name: `dpoLoss, ${name}`,

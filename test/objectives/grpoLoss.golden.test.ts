@@ -1,6 +1,8 @@
 /**
- * The golden case of GRPO: numbers that TorchRL's GRPOLoss gives in float64 (pytorch/rl at ae9719f17, torch 2.13). TorchRL divides metrics by all
- * 8 places, 5 of which count: ours are 8/5 of its numbers. Losses with `token_mean` and `prompt_mean` are not diluted there either.
+ * The golden case of GRPO: numbers that TorchRL's GRPOLoss gives in float64 (pytorch/rl at
+ * ae9719f17, torch 2.13). TorchRL divides metrics by all
+ * 8 places, 5 of which count: ours are 8/5 of its numbers. Losses with `token_mean` and
+ * `prompt_mean` are not diluted there either.
  */
 import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
@@ -118,7 +120,8 @@ describe('GRPOLoss against TorchRL', () => {
       options,
     )
     for (const [name, value] of Object.entries(expected)) {
-      // TorchRL keeps the bounds of the clip range in float32 buffers, which shows in the ninth digit.
+      // TorchRL keeps the bounds of the clip range in float32 buffers, which shows in the ninth
+      // digit.
       expect(Math.abs(actual[name]! - value), name).toBeLessThan(3e-9)
     }
   })

@@ -1,8 +1,10 @@
 /**
- * What else the golden case of TorchRL's losses holds (float64, pytorch/rl at ae9719f17): losses of single tokens, CISPO as it is there, diluted
- * metrics and divergences both ways, returns of dense rewards.
+ * What else the golden case of TorchRL's losses holds (float64, pytorch/rl at ae9719f17): losses of
+ * single tokens, CISPO as it is there, diluted metrics and divergences both ways, returns of dense
+ * rewards.
  *
- * TorchRL divides metrics and divergences by all `B T` places, ours are means over the tokens that count: theirs is ours times
+ * TorchRL divides metrics and divergences by all `B T` places, ours are means over the tokens that
+ * count: theirs is ours times
  * `tokens / (B T)`, and our coefficient of a divergence is theirs times the same.
  */
 import * as tf from '@tensorflow/tfjs-core'

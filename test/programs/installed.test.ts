@@ -1,4 +1,7 @@
-/** Installs the packed package as its users do, compiles it without `skipLibCheck`, runs it and bundles it. */
+/**
+ * Installs the packed package as its users do, compiles it without `skipLibCheck`, runs it and
+ * bundles it.
+ */
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

@@ -52,7 +52,10 @@ const GAMES = [
   ...['tasks.prompts=8', 'shown=64', 'selfPlay.poolShare=0.5', 'learner.warmup=0', 'learner.schedule=constant'],
 ]
 
-/** The settings of each recipe's short form. A recipe without an entry fails. `{name}` is a path in the folder of the tests. */
+/**
+ * The settings of each recipe's short form. A recipe without an entry fails. `{name}` is a path in
+ * the folder of the tests.
+ */
 const SHORT_FORMS: Readonly<Record<string, readonly string[]>> = {
   wordProblems: [...SMALL, 'model={model}'],
   gsm8k: [...SMALL, 'model={model}', 'dataset={gsm8k.jsonl}'],

@@ -1,4 +1,7 @@
-/** Batches of the user's agent: failed attempts are played again, their groups are left out, and rewards never fail to 0. */
+/**
+ * Batches of the user's agent: failed attempts are played again, their groups are left out, and
+ * rewards never fail to 0.
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'

@@ -1,4 +1,7 @@
-/** `kill -9` in the middle of what a run writes and does: 50 kills are in test/learning/kills.test.ts. */
+/**
+ * `kill -9` in the middle of what a run writes and does: 50 kills are in
+ * test/learning/kills.test.ts.
+ */
 import { beforeAll, describe, expect, it } from 'vitest'
 import { type KillMoment, type KillPhase, playKilled, remainsOfRun } from '../kit/kills.js'
 import { smallSettings, useTemporaryFolder, writeAnsweringModel } from '../kit/runs.js'

@@ -11,7 +11,10 @@ useEngine({ threads: 1 })
 const path = useTemporaryFolder()
 const runs = useTrainingRuns(path)
 
-/** Two updates in a step, in an order of their own, with noise, corrected: all that a step may learn from. */
+/**
+ * Two updates in a step, in an order of their own, with noise, corrected: all that a step may learn
+ * from.
+ */
 const RICH: Flags = {
   ...{ steps: 5, checkpointEvery: 1, saveBatches: 2, epochs: 2, miniBatches: 2, klCoefficient: 0.1, klIn: 'loss' },
   ...{ oldLogProbs: 'rescored', correction: 'token-truncated' },
@@ -51,7 +54,7 @@ describe('a step that is done again', () => {
     expect(events[0]).toMatchObject({ compared: expect.arrayContaining(['reward', 'update', 'sampling', 'weights']) })
   })
 
-  it('reports each field that differs from the run's record', async () => {
+  it("reports each field that differs from the run's record", async () => {
     const file = path('rich/metrics.jsonl')
     const text = readFileSync(file, 'utf8')
     writeFileSync(file, text.replace(/("step":5,.*?"reward":)[\d.]+/, '$17'))

@@ -1,4 +1,7 @@
-/** Runs that sample groups without a signal again, and that make or take away the reward of long completions. */
+/**
+ * Runs that sample groups without a signal again, and that make or take away the reward of long
+ * completions.
+ */
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { overlongOf } from '../../src/run/choices.js'

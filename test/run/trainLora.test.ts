@@ -1,4 +1,7 @@
-/** Runs that train an adapter: what they save, that they resume bit for bit, and what they leave behind. */
+/**
+ * Runs that train an adapter: what they save, that they resume bit for bit, and what they leave
+ * behind.
+ */
 import { readdirSync, readFileSync } from 'node:fs'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { own, scope } from '../../src/engine/scope.js'

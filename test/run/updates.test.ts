@@ -1,4 +1,7 @@
-/** Runs with several updates for each batch: what the later ones see, and that they resume bit for bit. */
+/**
+ * Runs with several updates for each batch: what the later ones see, and that they resume bit for
+ * bit.
+ */
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { combineUpdates, type StepMetrics } from '../../src/collectors/steps/stepMetrics.js'

@@ -1,4 +1,7 @@
-/** The whole run in this process, on real folders: order of events, resuming, and a disk that fills up. */
+/**
+ * The whole run in this process, on real folders: order of events, resuming, and a disk that fills
+ * up.
+ */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { relative } from 'node:path'
 import * as E from 'fp-ts/lib/Either.js'
@@ -58,7 +61,10 @@ const outline = (events: readonly RunEvent[]): readonly string[] =>
     return ['step' in event ? `${event.type} ${event.step}` : event.type]
   })
 
-/** All that a run leaves behind after its last step, without times, and without lengths of logs: they contain times. */
+/**
+ * All that a run leaves behind after its last step, without times, and without lengths of logs:
+ * they contain times.
+ */
 const remains = (name: string, steps = 4) => {
   const text = (file: string): string => readFileSync(path(`${name}/${file}`), 'utf8')
   const checkpoint = `checkpoints/step-${String(steps).padStart(6, '0')}`
@@ -173,7 +179,10 @@ describe('a run that was stopped', () => {
 const noSpace = (operation: string, path: string): FileFailure =>
   fileFailure(operation, path, { code: 'ENOSPC', reason: 'the disk is full' })
 
-/** A disk that is full at the n-th write and from then on: of a text it takes half, of a folder the first file. */
+/**
+ * A disk that is full at the n-th write and from then on: of a text it takes half, of a folder the
+ * first file.
+ */
 const fullDisk = (n: number) => {
   const tried: string[] = []
   const guard = <R>(path: string, whole: () => R, part: () => R): R => {
@@ -209,7 +218,10 @@ const fullDisk = (n: number) => {
 
 const SHORT = { steps: 2, checkpointEvery: 1, evalTasks: 1 }
 
-/** Runs on a disk that is full at the n-th write; answers with the failure and the path of that write, or nothing if it was never full. */
+/**
+ * Runs on a disk that is full at the n-th write; answers with the failure and the path of that
+ * write, or nothing if it was never full.
+ */
 const runOnFullDisk = async (name: string, n: number) => {
   const { files, tried } = fullDisk(n)
   try {

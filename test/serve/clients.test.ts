@@ -1,4 +1,7 @@
-/** Clients that people have, unmodified, over a real socket: the official client of OpenAI, and Vercel's AI SDK. */
+/**
+ * Clients that people have, unmodified, over a real socket: the official client of OpenAI, and
+ * Vercel's AI SDK.
+ */
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { generateText, jsonSchema, streamText, tool } from 'ai'
 import OpenAI from 'openai'

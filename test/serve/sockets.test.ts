@@ -1,4 +1,7 @@
-/** Servers on real sockets: many clients, clients that go away, clients that speak no HTTP, and the end. */
+/**
+ * Servers on real sockets: many clients, clients that go away, clients that speak no HTTP, and the
+ * end.
+ */
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import fc from 'fast-check'
@@ -49,7 +52,10 @@ describe('a client that goes away', () => {
   })
 })
 
-/** Sends bytes as they are and reads until the server closes, or until `enough` of the answer is there. */
+/**
+ * Sends bytes as they are and reads until the server closes, or until `enough` of the answer is
+ * there.
+ */
 const raw = (
   port: number,
   parts: readonly (string | Uint8Array)[],

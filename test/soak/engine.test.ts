@@ -33,7 +33,10 @@ const drawRows = (key: Key, count: number, longest: number): readonly Int32Array
     return idsOf(own, i === 0 ? longest : 1 + uniformInteger(child(own, 'length'), longest))
   })
 
-/** Prompts of up to 16 or 32 and completions of up to 16, 32 or 48 tokens: six combinations of buckets, equally often. */
+/**
+ * Prompts of up to 16 or 32 and completions of up to 16, 32 or 48 tokens: six combinations of
+ * buckets, equally often.
+ */
 const rowsOf = (key: Key): TrainingRows => {
   const bucket = uniformInteger(child(key, 'bucket'), 6)
   const prompts = drawRows(child(key, 'prompts'), PROMPTS, 16 * (1 + (bucket % 2)))
@@ -65,7 +68,10 @@ const read = (): Reading => ({
 
 const MEGABYTE = 2 ** 20
 
-/** What is in use after a garbage collection: JavaScript's own memory to the byte, the whole process with the slack of allocators. */
+/**
+ * What is in use after a garbage collection: JavaScript's own memory to the byte, the whole process
+ * with the slack of allocators.
+ */
 const memoryInUse = async (): Promise<{ readonly javascript: number; readonly resident: number }> => {
   await collectGarbage()
   const { heapUsed, external, rss } = process.memoryUsage()

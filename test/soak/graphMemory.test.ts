@@ -46,7 +46,8 @@ describe(`training steps of ${SHAPES} combinations of sizes`, () => {
       state = next
       seen.push(await resident())
     }
-    // The first step is the largest: its values take about 190 MiB, which each graph would otherwise keep once or twice.
+    // The first step is the largest: its values take about 190 MiB, which each graph would
+    // otherwise keep once or twice.
     expect(seen.at(-1)! - seen[0]!, seen.map(Math.round).join()).toBeLessThan(40 * (SHAPES - 1))
     state.release()
     step.release()

@@ -1,4 +1,7 @@
-/** The kit of environments accepts good ones and rejects each kind of fault, by the law that names it. */
+/**
+ * The kit of environments accepts good ones and rejects each kind of fault, by the law that names
+ * it.
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import * as TE from 'fp-ts/lib/TaskEither.js'

@@ -68,7 +68,10 @@ describe.each([
   ] as const,
 ])('%s', (_name, laws) => checkLaws(it, laws))
 
-/** Two players say 0 or 1 in turn, after a coin that only player 0 sees. Player 0 wins with equal bits. */
+/**
+ * Two players say 0 or 1 in turn, after a coin that only player 0 sees. Player 0 wins with equal
+ * bits.
+ */
 const RULES: GameRules<readonly number[]> = {
   name: 'bits',
   players: 2,

@@ -1,4 +1,6 @@
-/** The kit of rewards accepts good ones and rejects each kind of fault, by the law that names it. */
+/**
+ * The kit of rewards accepts good ones and rejects each kind of fault, by the law that names it.
+ */
 import fc from 'fast-check'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'

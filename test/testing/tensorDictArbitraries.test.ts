@@ -11,7 +11,10 @@ import { alikeOfShapes, alikeTensorDicts, type NearMiss, nearMiss } from './tens
 
 useEngine()
 
-/** All that alike TensorDicts share: names in order, kinds, dtypes, feature shapes, axes that nodes add, Meta values. */
+/**
+ * All that alike TensorDicts share: names in order, kinds, dtypes, feature shapes, axes that nodes
+ * add, Meta values.
+ */
 const structureOf = (td: TensorDict, above = td.batchShape.length): unknown => [
   td.batchShape.slice(above),
   ...[...td.entries].map(([name, entry]) => {

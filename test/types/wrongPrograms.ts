@@ -1,4 +1,7 @@
-/** Programs that must not compile, each beside one that must, with the compiler's error and its place. */
+/**
+ * Programs that must not compile, each beside one that must, with the compiler's error and its
+ * place.
+ */
 
 /** The names in scope of the programs. */
 export const PRELUDE = `

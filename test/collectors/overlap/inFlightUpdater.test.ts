@@ -30,7 +30,9 @@ const PROMPTS = [
 
 const paramsOf = (seed: number) => own(scope(() => initialParams(config, keyFromSeed(seed), 0.4)))
 
-/** The client of an engine, that does something when the fifth token of a request is there, once. */
+/**
+ * The client of an engine, that does something when the fifth token of a request is there, once.
+ */
 const watched = (engine: LocalLLMEngine, then: () => Promise<unknown>): PolicyEngine => {
   const client = localClient(engine, 'tiny')
   let seen = 0
@@ -51,7 +53,10 @@ const watched = (engine: LocalLLMEngine, then: () => Promise<unknown>): PolicyEn
   }
 }
 
-/** Completions with an update in their middle: ids, log-probabilities and stamps, and what both weights think of the ids. */
+/**
+ * Completions with an update in their middle: ids, log-probabilities and stamps, and what both
+ * weights think of the ids.
+ */
 const updatedInFlight = async (running: NonNullable<InFlightUpdaterOptions<Params>['running']>) => {
   using first = paramsOf(1)
   using second = paramsOf(2)

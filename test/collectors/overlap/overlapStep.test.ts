@@ -1,4 +1,7 @@
-/** The machine of overlapped training: what it draws, takes, drops and waits for, under any order of events. */
+/**
+ * The machine of overlapped training: what it draws, takes, drops and waits for, under any order of
+ * events.
+ */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {

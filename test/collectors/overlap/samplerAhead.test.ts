@@ -13,7 +13,10 @@ import { rightOf } from '../../kit/results.js'
 
 const NO = { _tag: 'Refused', reason: 'no' } as const
 
-/** A source whose groups are their tasks, and what became of them. `end` says when and how a task is over. */
+/**
+ * A source whose groups are their tasks, and what became of them. `end` says when and how a task is
+ * over.
+ */
 const sourceOf = (end: (task: number) => Promise<PlayedTask<number>>) => {
   const begun: number[] = []
   const discarded: number[] = []

@@ -1,4 +1,7 @@
-/** Conservation over a shared queue, under any interleaving of workers and trainers that die, and of answers that are lost. */
+/**
+ * Conservation over a shared queue, under any interleaving of workers and trainers that die, and of
+ * answers that are lost.
+ */
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
@@ -43,13 +46,19 @@ beforeAll(async () => {
   bytes = encodeRollout({ rows, turns: 1, isCut: false })
 })
 
-/** What becomes of the next thing that is done: 0 to 99. After so many of them all is well, so that every run ends. */
+/**
+ * What becomes of the next thing that is done: 0 to 99. After so many of them all is well, so that
+ * every run ends.
+ */
 const luckOf = (rolls: readonly number[], count: number): (() => number) => {
   let used = 0
   return () => (used < count ? rolls[used++ % rolls.length]! : 99)
 }
 
-/** A log whose calls take time, which the scheduler decides; some are not heard, and of some the answer is lost. */
+/**
+ * A log whose calls take time, which the scheduler decides; some are not heard, and of some the
+ * answer is lost.
+ */
 const shakyLog = (log: QueueLog, s: fc.Scheduler, roll: () => number): QueueLog => {
   const broke = queueFailure('unreachable', 'the connection broke')
   const shaky =

@@ -38,7 +38,10 @@ const withTasks = (count: number, settings: Partial<GroupQueueSettings> = {}): Q
 const leased = (queue: Queue, worker = 'w', now = 0): readonly [RolloutLease<string>, Queue] =>
   orThrow(leaseRollout(queue, { worker, now }))
 
-/** All open rollouts made by one worker, in the order in which it is given them, each of the version given. */
+/**
+ * All open rollouts made by one worker, in the order in which it is given them, each of the version
+ * given.
+ */
 const allMade = (queue: Queue, policyVersion = 0): Queue => {
   const given = leaseRollout(queue, { worker: 'w', now: 0 })
   if (E.isLeft(given)) return queue

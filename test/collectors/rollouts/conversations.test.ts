@@ -1,4 +1,7 @@
-/** Conversations of many turns with a tool, through real chat templates: tokens are appended, never made again from text. */
+/**
+ * Conversations of many turns with a tool, through real chat templates: tokens are appended, never
+ * made again from text.
+ */
 import fc from 'fast-check'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'

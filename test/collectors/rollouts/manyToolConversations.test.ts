@@ -1,4 +1,7 @@
-/** 1,000 conversations with tools at once: every one is played to its end or called off, and nothing stays behind. */
+/**
+ * 1,000 conversations with tools at once: every one is played to its end or called off, and nothing
+ * stays behind.
+ */
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
@@ -96,7 +99,10 @@ const count = tool({
   run: async (_, { state }) => ({ content: String(state + 1), state: state + 1 }),
 })
 
-/** Opens a connection and waits until all are there; the connection ends with the call, however that ends. */
+/**
+ * Opens a connection and waits until all are there; the connection ends with the call, however that
+ * ends.
+ */
 const meeting = (server: Server, size: number) => {
   let open = 0
   let close: () => void = () => {}

@@ -47,7 +47,10 @@ const call = (args: object): string => `<tool_call>${JSON.stringify({ name: 'whi
 const right = '<answer>0</answer>'
 const wrong = '<answer>7</answer>'
 
-/** Two members of a group: each calls the tool, in its own way, and then answers; the first is right. */
+/**
+ * Two members of a group: each calls the tool, in its own way, and then answers; the first is
+ * right.
+ */
 const collect = async (word: string, shown: 'tools' | 'nothing' = 'nothing') => {
   const registry = ToolRegistry([whisper(word), calculator()])
   const env = pipe(
@@ -89,7 +92,10 @@ const deafParams = (): Owned<Params> =>
 
 const rowsOf = (batch: Batch) => learnedRows(batch, 2)
 
-/** One step of plain descent on the rows of a batch: how far each parameter moved. The weights of attention itself may learn from anything. */
+/**
+ * One step of plain descent on the rows of a batch: how far each parameter moved. The weights of
+ * attention itself may learn from anything.
+ */
 const movedBy = <R, M extends { readonly loss: number }>(step: LossStep<Params, R, M>, rows: R) => {
   using params = deafParams()
   const { state, metrics } = step.update({ params: params.value, optimizer: {} }, rows, 1)
@@ -127,7 +133,8 @@ describe('tokens of tools', () => {
     const [first, second] = [one, other].map(({ value }) => movedBy(learner, rowsOf(value)))
     expect(first).toEqual(second)
     expect(Object.values(first!.params).flat().every(Number.isFinite)).toBe(true)
-    // The same rows, with every token learned: this is what a gradient of the tool's tokens looks like.
+    // The same rows, with every token learned: this is what a gradient of the tool's tokens looks
+    // like.
     const imitator = sftStep({ config, optimizer: descent, maxGradNorm: 1e9 })
     const [third, fourth] = [one, other].map(({ value }) => {
       const rows = rowsAt(value, 'tokens', 'full').map((ids) => ({ ids, mask: ids.map(() => 1) }))

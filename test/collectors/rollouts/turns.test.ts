@@ -9,7 +9,10 @@ useEngine()
 
 const NO = { _tag: 'PolicyFailure', policy: 'test', reason: 'no' } as const
 
-/** The turns of each rollout in the order in which they came, `task member` -> places in the conversation. */
+/**
+ * The turns of each rollout in the order in which they came, `task member` -> places in the
+ * conversation.
+ */
 const turnsOf = (batches: readonly TakenBatch[]): Readonly<Record<string, readonly number[]>> => {
   const turns: Record<string, number[]> = {}
   for (const { rows, trajectories } of batches) {

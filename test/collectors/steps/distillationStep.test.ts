@@ -1,4 +1,7 @@
-/** Distillation: the loss of a step is that of `DistillationLoss` on the log-probabilities of both models. */
+/**
+ * Distillation: the loss of a step is that of `DistillationLoss` on the log-probabilities of both
+ * models.
+ */
 import { describe, it } from 'vitest'
 import type { DistillationMetrics, TaughtRows } from '../../../src/collectors/steps/distillationStep.js'
 import { keyFromSeed } from '../../../src/core/key.js'

@@ -1,4 +1,7 @@
-/** Direct preference optimization: its loss is the pure one on the model's log-probabilities, and it learns what is preferred. */
+/**
+ * Direct preference optimization: its loss is the pure one on the model's log-probabilities, and it
+ * learns what is preferred.
+ */
 import { describe, expect, it } from 'vitest'
 import type { DPOMetrics, PreferenceRows } from '../../../src/collectors/steps/dpoStep.js'
 import { keyFromSeed } from '../../../src/core/key.js'

@@ -1,4 +1,7 @@
-/** The training step with what objectives besides GRPO's need: advantages and weights by token, another sampler, random numbers. */
+/**
+ * The training step with what objectives besides GRPO's need: advantages and weights by token,
+ * another sampler, random numbers.
+ */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { correctedRows, rescoredRows } from '../../../src/collectors/steps/correction.js'
 import { type TrainingRows, withNoise } from '../../../src/collectors/steps/stepRows.js'

@@ -1,4 +1,7 @@
-/** PPO with a value head: the loss is that of policy and value on the model's output, and both learn. */
+/**
+ * PPO with a value head: the loss is that of policy and value on the model's output, and both
+ * learn.
+ */
 import { describe, expect, it } from 'vitest'
 import type { PPOMetrics, PPORows } from '../../../src/collectors/steps/ppoStep.js'
 import { child, keyFromSeed, normals } from '../../../src/core/key.js'

@@ -1,4 +1,6 @@
-/** Supervised fine-tuning: its loss is the pure one on the model's log-probabilities, and it learns. */
+/**
+ * Supervised fine-tuning: its loss is the pure one on the model's log-probabilities, and it learns.
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import type { SFTRows } from '../../../src/collectors/steps/sftRows.js'

@@ -1,4 +1,7 @@
-/** Losses and gradients of the steps against those of TRL's trainers on a golden model: `test/golden/generate/steps.py`. */
+/**
+ * Losses and gradients of the steps against those of TRL's trainers on a golden model:
+ * `test/golden/generate/steps.py`.
+ */
 import { readFileSync } from 'node:fs'
 import * as tf from '@tensorflow/tfjs-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'

@@ -1,4 +1,7 @@
-/** A machine of states: whatever goes wrong in a push, all servers that may be sampled from have the same weights, and know it. */
+/**
+ * A machine of states: whatever goes wrong in a push, all servers that may be sampled from have the
+ * same weights, and know it.
+ */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { keyFromSeed } from '../../../src/core/key.js'

@@ -82,7 +82,8 @@ describe('engineUpdater', () => {
     const { servers, push } = scriptedSetup({ how: 'full' })
     const [{ script, truth }] = servers as readonly [(typeof servers)[0], ...typeof servers]
     requireRight(await push(1))
-    // Health, state, pause; the load is slow, the state says that nothing came of it, and the second load is refused.
+    // Health, state, pause; the load is slow, the state says that nothing came of it, and the
+    // second load is refused.
     script.push('none', 'none', 'none', 'slow', 'none', 'refused')
     requireLeft(await push(2))
     expect(truth.done.slice(-3)).toEqual(['load 2', 'load 1', 'resume'])

@@ -8,7 +8,10 @@ import { anySession, callOf, completionOf, sessionOf } from '../../kit/capturedC
 const startsWith = (ids: Int32Array, start: Int32Array): boolean =>
   start.length <= ids.length && start.every((id, i) => id === ids[i])
 
-/** All completions that are ok, and how long the longest of them is that a call may go on from: the slow way. */
+/**
+ * All completions that are ok, and how long the longest of them is that a call may go on from: the
+ * slow way.
+ */
 const longestBefore = ({ calls }: CapturedSession, index: number): number =>
   Math.max(
     0,

@@ -1,4 +1,7 @@
-/** Reading Parquet: files that pyarrow wrote (test/golden/generate/parquet.py), whole, cut and damaged. */
+/**
+ * Reading Parquet: files that pyarrow wrote (test/golden/generate/parquet.py), whole, cut and
+ * damaged.
+ */
 import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'

@@ -1,4 +1,7 @@
-/** Files that the reference implementation made, and what it says about broken ones. `test/golden/generate/safetensors.py` made both. */
+/**
+ * Files that the reference implementation made, and what it says about broken ones.
+ * `test/golden/generate/safetensors.py` made both.
+ */
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { orThrow } from '../../../src/core/failure.js'

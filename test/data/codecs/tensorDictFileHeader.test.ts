@@ -1,4 +1,6 @@
-/** Headers that no program of ours writes, with checksums that are right: law 86 for a hostile file. */
+/**
+ * Headers that no program of ours writes, with checksums that are right: law 86 for a hostile file.
+ */
 import { describe, expect, it } from 'vitest'
 import { crc32 } from '../../../src/data/codecs/crc32.js'
 import { formatHeader, type NodePlan } from '../../../src/data/codecs/tensorDictFileHeader.js'

@@ -101,7 +101,8 @@ describe('a plain name of the hub', () => {
   const names = (name: string, access = { hub }) => rightOf(openDataset(name, GSM8K, access))
 
   it('is the default configuration and the split train, under the same name as with both', async () => {
-    // `train.jsonl` has no folder, so that it is the default configuration; `main` and `socratic` have to be named.
+    // `train.jsonl` has no folder, so that it is the default configuration; `main` and `socratic`
+    // have to be named.
     expect((await names('owner/rows')).name).toBe('hub:owner/rows/default/train')
     expect(queries(await names('owner/rows'))).toHaveLength(3)
     const main = await names('owner/rows/main')

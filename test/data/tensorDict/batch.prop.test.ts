@@ -20,7 +20,9 @@ useEngine()
 
 const ROWS = 3
 
-/** Checks a law on a TensorDict of three rows and two lists of row numbers; all tensors are freed. */
+/**
+ * Checks a law on a TensorDict of three rows and two lists of row numbers; all tensors are freed.
+ */
 const forRows = (law: (td: TensorDict, first: readonly number[], second: readonly number[]) => void): void => {
   const shapes = fc.array(fc.integer({ min: 0, max: 2 }), { maxLength: 1 }).map((inner) => [ROWS, ...inner])
   const indices = fc.array(fc.integer({ min: 0, max: ROWS - 1 }), { maxLength: 4 })

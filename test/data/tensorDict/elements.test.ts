@@ -18,7 +18,10 @@ useEngine()
 
 const upTo = (size: number): number[] => Array.from({ length: size }, (_, i) => i)
 
-/** The numbers 0, 1, .. under a batch shape: as a tensor, with two features, as data, as ragged rows of that length, in a node with an axis more. */
+/**
+ * The numbers 0, 1, .. under a batch shape: as a tensor, with two features, as data, as ragged rows
+ * of that length, in a node with an axis more.
+ */
 const counted = (...batchShape: readonly number[]): TensorDict => {
   const size = batchShape.reduce((n, m) => n * m, 1)
   const shape = [...batchShape]
@@ -50,7 +53,10 @@ const counted = (...batchShape: readonly number[]): TensorDict => {
   )
 }
 
-/** The result of an operation on `counted`: which elements it has. All of its leaves must agree; -1 is a filler. */
+/**
+ * The result of an operation on `counted`: which elements it has. All of its leaves must agree; -1
+ * is a filler.
+ */
 const elementsOf = (td: TensorDict): readonly number[] => {
   const items = (find(td, 'd') as { items: { toArray(): number[] } }).items.toArray()
   const flat = (...path: string[]): number[] => Array.from((find(td, path) as tf.Tensor).dataSync())

@@ -1,4 +1,7 @@
-/** Law 79: random programs of batch operations give what the same programs give on nested arrays, by definition. */
+/**
+ * Law 79: random programs of batch operations give what the same programs give on nested arrays, by
+ * definition.
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
@@ -25,7 +28,10 @@ interface Pair {
 /** Draws numbers below a bound, one after the other. */
 type Draw = (bound: number) => number
 
-/** An operation on a batch shape of at least one axis without an axis of size 0; drawn arguments fit the shape. */
+/**
+ * An operation on a batch shape of at least one axis without an axis of size 0; drawn arguments fit
+ * the shape.
+ */
 type Operation = (pair: Pair, draw: Draw) => Pair
 
 const filling = { value: 1, item: 'nothing' }
@@ -256,7 +262,10 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
 
 const NAMES = Object.keys(OPERATIONS)
 
-/** Programs as lists of drawn numbers: the first of each step says which operation, the others are its arguments. */
+/**
+ * Programs as lists of drawn numbers: the first of each step says which operation, the others are
+ * its arguments.
+ */
 const programs = fc.array(fc.tuple(fc.nat(NAMES.length - 1), fc.array(fc.nat(999), { minLength: 6, maxLength: 6 })), {
   minLength: 1,
   maxLength: 5,
@@ -266,7 +275,9 @@ const shapes = fc.array(fc.integer({ min: 1, max: 3 }), { minLength: 1, maxLengt
 
 const LARGEST = 48
 
-/** Runs one step, or none where the batch has become too large, or has an axis of size 0 or no axis. */
+/**
+ * Runs one step, or none where the batch has become too large, or has an axis of size 0 or no axis.
+ */
 const run = (pair: Pair, name: string, numbers: readonly number[]): Pair => {
   const { batch } = pair.model
   if (batch.length === 0 || batch.length > 4 || batch.includes(0) || batchSize(batch) > LARGEST) return pair

@@ -1,4 +1,7 @@
-/** Traps of TensorDict 0.14, by the items of the list in the reference, and of our own earlier versions: none of them is here. */
+/**
+ * Traps of TensorDict 0.14, by the items of the list in the reference, and of our own earlier
+ * versions: none of them is here.
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'

@@ -1,4 +1,7 @@
-/** What Python's tensordict 0.14 gets wrong about batch axes, by the numbers of the list in the reference; here each is right or refused. */
+/**
+ * What Python's tensordict 0.14 gets wrong about batch axes, by the numbers of the list in the
+ * reference; here each is right or refused.
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import { ellipsis, index, mask, newAxis } from '../../../src/data/tensorDict/indexing.js'
@@ -14,7 +17,10 @@ import { useEngine } from '../../kit/engine.js'
 
 useEngine()
 
-/** Runs a test with TensorDicts whose tensor has features of size 5, which could be taken for batch axes. */
+/**
+ * Runs a test with TensorDicts whose tensor has features of size 5, which could be taken for batch
+ * axes.
+ */
 const withFeatures = (batchShape: readonly number[], f: (td: TensorDict) => void): void => {
   scope(() => {
     f(TensorDict({ x: tf.ones([...batchShape, 5]), deep: { y: tf.zeros([...batchShape, 5, 2]) } }, batchShape))

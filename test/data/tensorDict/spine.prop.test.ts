@@ -15,7 +15,10 @@ import {
   withValue,
 } from '../../../src/data/tensorDict/spine.js'
 
-/** Entries on both sides of the limit of 32, where arrays become an OrderedMap; names like `__proto__` and `7` among them. */
+/**
+ * Entries on both sides of the limit of 32, where arrays become an OrderedMap; names like
+ * `__proto__` and `7` among them.
+ */
 const entries = fc.oneof(
   fc.uniqueArray(fc.tuple(fc.string(), fc.integer()), { selector: ([name]) => name, maxLength: 6 }),
   fc

@@ -1,4 +1,7 @@
-/** Cases of TensorDicts beside the laws of `tensorDictLaws`: messages of refusals, an oracle for law 1, what is shown. */
+/**
+ * Cases of TensorDicts beside the laws of `tensorDictLaws`: messages of refusals, an oracle for law
+ * 1, what is shown.
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'

@@ -63,7 +63,10 @@ const build = ({ feeds, constants, steps }: Recipe, fill: number): Value => {
   return values.at(-1)!
 }
 
-/** The expression that a root stands for, written out in full; feeds are numbered in the order of first use, as in a key. */
+/**
+ * The expression that a root stands for, written out in full; feeds are numbered in the order of
+ * first use, as in a key.
+ */
 const expression = (root: Value): string => {
   const numbers = new Map<Value, number>()
   for (const value of collect([root]).feeds) numbers.set(value, numbers.size)

@@ -17,7 +17,10 @@ const matrix = (seed: number, shape: readonly number[]): HostTensor => ({
   data: Array.from(uniforms(keyFromSeed(seed), shape[0]! * shape[1]!), (u) => Math.fround(8 * u - 4)),
 })
 
-/** Calls of two matrices `[131, 259]`: large enough for several threads and for every path of a vectorized loop. */
+/**
+ * Calls of two matrices `[131, 259]`: large enough for several threads and for every path of a
+ * vectorized loop.
+ */
 const CALLS: Readonly<Record<string, Call<undefined>>> = {
   'sums and means': ({ a }) => [tf.sum(a), tf.sum(a, 0), tf.sum(a, 1), tf.mean(a, 1)],
   'extremes and where they are': ({ a }) => [tf.max(a, 1), tf.min(a, 0), tf.argMax(a, 1), tf.argMin(a, 0)],

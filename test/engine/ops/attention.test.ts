@@ -41,7 +41,10 @@ interface Problem {
 /** Masks some of the places, and adds small numbers to the others. */
 const biasElements = fc.oneof(fc.constantFrom(0, MASKED), fc.float({ min: -1, max: 1, noNaN: true }))
 
-/** A source; the first one leaves its first place open to every query, so that none is masked out altogether. */
+/**
+ * A source; the first one leaves its first place open to every query, so that none is masked out
+ * altogether.
+ */
 const sourceFor = ({ p, k, g, r, t, d }: AttentionShape, index: number): fc.Arbitrary<Source> =>
   fc.record({ shared: fc.boolean(), biased: fc.boolean(), c: size(3) }).chain(({ shared, biased, c }) => {
     const place = [p, k, shared ? 1 : g, c, d]

@@ -1,4 +1,6 @@
-/** One decoding step's attention, against attention over a cache with the new position at its end. */
+/**
+ * One decoding step's attention, against attention over a cache with the new position at its end.
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'

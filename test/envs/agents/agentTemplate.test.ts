@@ -54,7 +54,10 @@ describe('agentTemplate', () => {
   const action = (rows: readonly (readonly number[])[]) =>
     TensorDict({ tokens: { response: ragged('int32', rows) } }, [rows.length])
   const words = fc.array(fc.constantFrom('pens', 'so', 'There', '18'), { minLength: 1, maxLength: 4 })
-  /** Words of an element, as the agent whose turn it is spells them: word by word, as no text would be encoded. */
+  /**
+   * Words of an element, as the agent whose turn it is spells them: word by word, as no text would
+   * be encoded.
+   */
   const saying = (state: TensorDict, said: readonly (readonly string[])[]) =>
     action(
       itemsAt(state, 'agent').map((agent, i) => {

@@ -154,7 +154,7 @@ describe('userSimulator', () => {
       expect(policy.calls()).toHaveLength(1)
     }))
 
-  it('law: a user's messages do not depend on the rest of the batch', async () => {
+  it("law: a user's messages do not depend on the rest of the batch", async () => {
     await fc.assert(
       fc.asyncProperty(fc.nat(1000), fc.integer({ min: 2, max: 4 }), (seed, size) =>
         freeing(async (keep) => {

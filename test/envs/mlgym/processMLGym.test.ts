@@ -1,4 +1,7 @@
-/** The bridge's protocol over real pipes: with a stand-in that speaks it, and with the bridge itself over a stand-in of MLGym. */
+/**
+ * The bridge's protocol over real pipes: with a stand-in that speaks it, and with the bridge itself
+ * over a stand-in of MLGym.
+ */
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -148,7 +151,10 @@ class Env:
 `,
 }
 
-/** Why the bridge cannot run here; empty if it can. Where there is no Python there is no MLGym either. */
+/**
+ * Why the bridge cannot run here; empty if it can. Where there is no Python there is no MLGym
+ * either.
+ */
 const noPython = ((): string => {
   try {
     execFileSync('python3', ['--version'], { stdio: 'ignore' })

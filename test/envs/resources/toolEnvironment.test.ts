@@ -1,4 +1,6 @@
-/** Environments of tools and rewards: one for each conversation, given back whatever becomes of it. */
+/**
+ * Environments of tools and rewards: one for each conversation, given back whatever becomes of it.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expect, it } from 'vitest'

@@ -201,7 +201,10 @@ describeWithPython('tests with unittest', () => {
   })
 })
 
-/** What a program could do to pass without an answer. None of it knows 50001, which is expected, before it has found it. */
+/**
+ * What a program could do to pass without an answer. None of it knows 50001, which is expected,
+ * before it has found it.
+ */
 const CHEATS: readonly (readonly [string, string])[] = [
   ['prints a verdict', 'print(\'{"holds": true}\')\ndef add(a, b): pass'],
   ['ends with success', 'import sys; sys.exit(0)'],
@@ -299,7 +302,8 @@ describeWithPython('codeTests', () => {
     worthless: ['print(42)', fenced(''), fenced('raise SystemExit(0)')],
     hostile: ['\0', '\ud800', '('.repeat(500), '`'.repeat(500), 'print(input())'].map(fenced),
   }
-  // Each law runs programs: one sample is enough. That of time would run a hundred; how long a program may take is tested above.
+  // Each law runs programs: one sample is enough. That of time would run a hundred; how long a
+  // program may take is tested above.
   const laws = rewardLaws(fc.constant(sample), { numRuns: 1 })
   checkLaws(
     it,

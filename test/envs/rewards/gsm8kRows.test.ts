@@ -1,6 +1,6 @@
 /**
- * The real GSM8K, where its files are: every answer gets full marks for itself, and what the form is worth for another number. Rows of the same
- * kinds, which are ours, are checked everywhere.
+ * The real GSM8K, where its files are: every answer gets full marks for itself, and what the form
+ * is worth for another number. Rows of the same kinds, which are ours, are checked everywhere.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
@@ -23,7 +23,10 @@ const worth = (of: Task, given: Task): number => {
   return gsm8kAnswerReward().score({ task: of, history: History([message('assistant', reply)]) }).reward
 }
 
-/** Answers that do not get full marks for themselves, and those of other rows that get anything else than they deserve. */
+/**
+ * Answers that do not get full marks for themselves, and those of other rows that get anything else
+ * than they deserve.
+ */
 const wrongRows = (tasks: readonly Task[]): readonly string[] => {
   const numbers = tasks.map(({ answer }) => orThrow(finalAnswer(answer)))
   const order = permutation(keyFromSeed(9), tasks.length)
@@ -34,7 +37,10 @@ const wrongRows = (tasks: readonly Task[]): readonly string[] => {
   })
 }
 
-/** Rows of the kinds that the real files have: thousands commas, negative numbers, amounts, equal answers. */
+/**
+ * Rows of the kinds that the real files have: thousands commas, negative numbers, amounts, equal
+ * answers.
+ */
 const OWN = [
   ['She pays 3 * $400 = $<<3*400=1200>>1,200.', '1,200'],
   ['He ends with 4 - 9 = <<4-9=-5>>-5 degrees.', '-5'],

@@ -161,7 +161,8 @@ describe('TemplateTransform', () => {
     }))
 
   it('the inverse takes the marker off, and knows by it whether the message is complete', () => {
-    // Casts: this inverse reads no state and never fails; what it makes has `history.response`, by its schema.
+    // Casts: this inverse reads no state and never fails; what it makes has `history.response`, by
+    // its schema.
     const law = fc.property(fc.array(written, { minLength: 1 }), (texts) => {
       const inner = orThrow(chatML.inverse(wrote(...texts), TensorDict({}, [texts.length]) as never) as never) as never
       for (const [i, item] of (itemsAt(inner, 'history', 'response') as readonly Message[]).entries()) {

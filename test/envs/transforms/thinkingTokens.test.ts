@@ -1,4 +1,7 @@
-/** The text of a thinking prompt is never learned: what the tokens, the rows of a collector and the gradients of a loss say. */
+/**
+ * The text of a thinking prompt is never learned: what the tokens, the rows of a collector and the
+ * gradients of a loss say.
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { pipe } from 'fp-ts/lib/function.js'
@@ -161,7 +164,9 @@ const WRONG = 'so <answer>5</answer>'
 const RIGHT = '<answer>0</answer>'
 const ids = (text: string): readonly number[] => [...tokenizer.encode(text), END]
 
-/** Two members of a group, of at most three turns each, with the texts that they say, turn by turn. */
+/**
+ * Two members of a group, of at most three turns each, with the texts that they say, turn by turn.
+ */
 const collected = async (edit: Edit, ...texts: readonly string[]) => {
   const env = pipe(
     DatasetChatEnv({ source: tasks(1), prompts: 1, repeats: 2 }),

@@ -34,7 +34,10 @@ const key = keyFromSeed(4)
 
 type Ids = readonly number[]
 
-/** Any ids: broken UTF-8, special tokens in the middle, texts that would be cut in another way; ended or not. */
+/**
+ * Any ids: broken UTF-8, special tokens in the middle, texts that would be cut in another way;
+ * ended or not.
+ */
 const ids = fc
   .tuple(fc.array(fc.nat(tokenizer.vocabularySize - 1), { maxLength: 8 }), fc.boolean())
   .map(([row, isEnded]): Ids => (isEnded ? [...row, END] : row))

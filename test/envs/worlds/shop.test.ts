@@ -1,4 +1,6 @@
-/** The shop: its pages, its grades, and an episode of it through the tool, the reward and a rollout. */
+/**
+ * The shop: its pages, its grades, and an episode of it through the tool, the reward and a rollout.
+ */
 import fc from 'fast-check'
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expect, it } from 'vitest'

@@ -1,4 +1,6 @@
-/** The household, the laboratory and chess: solutions reach the score, and no action breaks a world. */
+/**
+ * The household, the laboratory and chess: solutions reach the score, and no action breaks a world.
+ */
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'

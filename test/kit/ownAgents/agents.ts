@@ -1,4 +1,6 @@
-/** Agents as people write them, one per library. They know a base address, and nothing of Tandem. */
+/**
+ * Agents as people write them, one per library. They know a base address, and nothing of Tandem.
+ */
 
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import Anthropic from '@anthropic-ai/sdk'

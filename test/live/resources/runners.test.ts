@@ -1,4 +1,7 @@
-/** Runners of resources: programs, containers by a stand-in for docker, sandboxes, and sessions of a service. */
+/**
+ * Runners of resources: programs, containers by a stand-in for docker, sandboxes, and sessions of a
+ * service.
+ */
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { orThrow } from '../../../src/core/failure.js'
@@ -16,7 +19,9 @@ const at = useTemporaryFolder()
 
 const limitMs = 20_000
 
-/** Answers each line with itself and its process; dies of the word `die`, and is silent at `hang`. */
+/**
+ * Answers each line with itself and its process; dies of the word `die`, and is silent at `hang`.
+ */
 const ECHO = `
 require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
   if (line === '"die"') { console.error('out of luck'); process.exit(3) }

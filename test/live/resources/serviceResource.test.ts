@@ -1,4 +1,6 @@
-/** Sessions of an HTTP service as resources: their use, their failures, and that none is left open. */
+/**
+ * Sessions of an HTTP service as resources: their use, their failures, and that none is left open.
+ */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { getRequestListener } from '@hono/node-server'
@@ -81,7 +83,10 @@ const lost = (path: string, kind: HttpFailureKind): HttpFailure => ({
   ...{ _tag: 'HttpFailure', kind, server: 'test', path, acted: 'perhaps', attempts: 1, reason: 'the answer was lost' },
 })
 
-/** Hands requests to a service without a network. `meddle` replaces an answer after the service has acted. */
+/**
+ * Hands requests to a service without a network. `meddle` replaces an answer after the service has
+ * acted.
+ */
 const transportTo = (
   handle: (request: Request) => Promise<Response>,
   meddle: (request: HttpRequest) => Promise<HttpFailure | undefined>,

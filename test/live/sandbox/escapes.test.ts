@@ -1,4 +1,7 @@
-/** Ways out of the sandbox, and ways to use this machine up. Each must be stopped and told, leave nothing behind, and not disturb the next call. */
+/**
+ * Ways out of the sandbox, and ways to use this machine up. Each must be stopped and told, leave
+ * nothing behind, and not disturb the next call.
+ */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, expect, it } from 'vitest'

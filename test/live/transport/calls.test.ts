@@ -1,4 +1,7 @@
-/** What a call does besides asking: it waits for its turn, is cancelled, keeps secrets, and leaves nothing behind. */
+/**
+ * What a call does besides asking: it waits for its turn, is cancelled, keeps secrets, and leaves
+ * nothing behind.
+ */
 import { describe, expect, it } from 'vitest'
 import type { HttpRequest } from '../../../src/core/http.js'
 import { liveTransport } from '../../../src/live/transport/liveTransport.js'

@@ -1,4 +1,7 @@
-/** Every fault of a connection: what the caller gets, how often the server saw the request, and that it ends. */
+/**
+ * Every fault of a connection: what the caller gets, how often the server saw the request, and that
+ * it ends.
+ */
 import { describe, expect, it } from 'vitest'
 import type { Fault, FaultProxy, FaultProxyOptions } from '../../kit/faultProxy.js'
 import { manualTime } from '../../kit/manualTime.js'

@@ -21,7 +21,10 @@ const logProbsOf = (logits: Float32Array): readonly number[] => {
   return Array.from(logits, (logit) => logit - normalizer)
 }
 
-/** The log-probabilities of each row after its prompt and after each of some steps, alone and together. */
+/**
+ * The log-probabilities of each row after its prompt and after each of some steps, alone and
+ * together.
+ */
 const inCompany = (config: DecoderConfig) => {
   const params = own(scope(() => initialParams(config, keyFromSeed(3), 0.3)))
   const runner = makeRunner(config)

@@ -1,4 +1,7 @@
-/** The protocol over a channel between two ends in one thread: whatever readers do, they get what the engine gives. */
+/**
+ * The protocol over a channel between two ends in one thread: whatever readers do, they get what
+ * the engine gives.
+ */
 import { MessageChannel } from 'node:worker_threads'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'

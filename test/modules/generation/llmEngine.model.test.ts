@@ -75,7 +75,10 @@ const limits = fc.record({
   prefixCache: fc.constantFrom('on', 'on', 'off'),
 })
 
-/** What the completion would be if it were generated alone, each token by the weights that its stamp names. */
+/**
+ * What the completion would be if it were generated alone, each token by the weights that its stamp
+ * names.
+ */
 const expectAlone = (asked: GenerationRequest, { completions }: Generated): void => {
   for (const [index, { tokens, finishReason, text }] of completions.entries()) {
     const maxTokens = Math.min(asked.sampling.maxTokens!, MAX_LENGTH - asked.prompt.length)

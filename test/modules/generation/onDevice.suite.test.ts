@@ -1,4 +1,7 @@
-/** What every engine does, asked of one at the other end of a channel. How a thread starts and dies is in onDevice.test.ts. */
+/**
+ * What every engine does, asked of one at the other end of a channel. How a thread starts and dies
+ * is in onDevice.test.ts.
+ */
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { LLMOnDevice } from '../../../src/modules/generation/onDevice.js'

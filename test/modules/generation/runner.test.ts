@@ -27,7 +27,9 @@ const scorer = makeScorer(config)
 const token = fc.integer({ min: 0, max: V - 1 })
 const row = fc.array(token, { minLength: 3, maxLength: 40 })
 
-/** log p(token | what came before) at every place but the first, by the scorer that training uses. */
+/**
+ * log p(token | what came before) at every place but the first, by the scorer that training uses.
+ */
 const expectedLogProbs = (params: Params, ids: readonly number[], temperature = 1): Float32Array => {
   const [scores] = scorer.score(params, {
     groups: { prompts: [ids.slice(0, 1)], group: 1 },
@@ -46,7 +48,10 @@ interface Decoded {
   readonly params: Params
 }
 
-/** Feeds a row to a runner in a prompt, cut into `parts`, and then token by token; gives the log-probability of each later token. */
+/**
+ * Feeds a row to a runner in a prompt, cut into `parts`, and then token by token; gives the
+ * log-probability of each later token.
+ */
 const walk = (
   { runner, decoding, lane, params }: Decoded,
   ids: readonly number[],

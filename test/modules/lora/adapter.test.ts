@@ -1,4 +1,7 @@
-/** Adapters as values: what they change, what they leave alone, and that all forms of one compute the same. */
+/**
+ * Adapters as values: what they change, what they leave alone, and that all forms of one compute
+ * the same.
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'

@@ -1,4 +1,7 @@
-/** Adapters in PEFT's folder layout: they come back as they were written, and what is wrong with a folder is said by name. */
+/**
+ * Adapters in PEFT's folder layout: they come back as they were written, and what is wrong with a
+ * folder is said by name.
+ */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,4 +1,7 @@
-/** A policy on three replicas, one of which is spoiled by a proxy: rows are those of one good server, or there are none. */
+/**
+ * A policy on three replicas, one of which is spoiled by a proxy: rows are those of one good
+ * server, or there are none.
+ */
 import { afterEach, describe, expect, it } from 'vitest'
 import { keyFromSeed } from '../../../src/core/key.js'
 import type { EngineClient } from '../../../src/data/engineClient.js'
@@ -24,7 +27,10 @@ afterEach(async () => {
 
 const DEADLINE_MS = 60_000
 
-/** Servers that answer alike, each behind a proxy, and a policy on them. Where an answer falls silent, the time of its client is over. */
+/**
+ * Servers that answer alike, each behind a proxy, and a policy on them. Where an answer falls
+ * silent, the time of its client is over.
+ */
 const replicas = async (
   count: number,
 ): Promise<{ readonly policy: ClientPolicy; readonly proxies: readonly FaultProxy[] }> => {

@@ -1,4 +1,6 @@
-/** Gradients layer by layer: those of the whole decoder, for what is trained and for nothing else. */
+/**
+ * Gradients layer by layer: those of the whole decoder, for what is trained and for nothing else.
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'

@@ -113,7 +113,8 @@ describe('rotaryTables', () => {
     const scaled = { ...rope, original_max_position_embeddings: 8 }
     expect(tableOf(scaled, 8)).toEqual(plain(8))
     expectClose(positionsOf(tableOf(scaled, 9).cos, 2), plain(5).cos, { absolute: 1e-6 })
-    // a sequence that grows past the trained length would have to be computed anew, so the model is not meant for it
+    // a sequence that grows past the trained length would have to be computed anew, so the model is
+    // not meant for it
     expect(llamaWith(scaled).maxPositions).toBe(8)
   })
 })

@@ -1,4 +1,6 @@
-/** Advantages of batches: the laws for every estimator, and equality with the functions on arrays. */
+/**
+ * Advantages of batches: the laws for every estimator, and equality with the functions on arrays.
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'

@@ -1,4 +1,7 @@
-/** Advantages against numbers that verl's functions give in float64: six completions of three prompts, with gaps in two masks. */
+/**
+ * Advantages against numbers that verl's functions give in float64: six completions of three
+ * prompts, with gaps in two masks.
+ */
 import { describe, expect, it } from 'vitest'
 import { orThrow } from '../../../src/core/failure.js'
 import {

@@ -25,7 +25,10 @@ interface Drawn extends RewardedRows {
   readonly chosen: readonly (readonly number[])[]
 }
 
-/** Completions of two prompts with gaps in their masks; each has a token that counts, so that a shift of its return is one of its reward. */
+/**
+ * Completions of two prompts with gaps in their masks; each has a token that counts, so that a
+ * shift of its return is one of its reward.
+ */
 const drawn: fc.Arbitrary<Drawn> = fc
   .array(
     fc.record({

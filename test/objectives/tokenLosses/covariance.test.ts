@@ -8,7 +8,10 @@ import { chosenRows, type LossRows, lossNumbers } from '../../kit/policyLoss.js'
 
 useEngine()
 
-/** Covariances 1.9, 1.7, 1.7 and 1.9; the ratio of the first token is `e^0.5`, and the range of 0.2 cuts it. */
+/**
+ * Covariances 1.9, 1.7, 1.7 and 1.9; the ratio of the first token is `e^0.5`, and the range of 0.2
+ * cuts it.
+ */
 const ROWS: LossRows = {
   logProbs: [[-0.2], [-0.3], [-2], [-2.1]],
   old: [[-0.7], [-0.3], [-2], [-2.1]],

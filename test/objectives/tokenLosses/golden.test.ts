@@ -1,4 +1,7 @@
-/** Policy losses against numbers that verl's functions give in float64: values, gradients and metrics of one batch of three completions. */
+/**
+ * Policy losses against numbers that verl's functions give in float64: values, gradients and
+ * metrics of one batch of three completions.
+ */
 import { describe, expect, it } from 'vitest'
 import { policyLoss } from '../../../src/objectives/policyLoss.js'
 import type { Aggregation } from '../../../src/objectives/tokenLosses/aggregation.js'
@@ -226,7 +229,8 @@ describe('the float64 oracle against verl', () => {
   it.each(CASES.map((golden, i) => ({ ...golden, spec: SPECS[i]! })))('$name', (golden) => {
     const aggregation = golden.aggregation ?? golden.objective.aggregation ?? 'token-mean'
     const settings = { objective: golden.spec, aggregation: oracleAggregation(aggregation) }
-    // verl divides by the tokens of a completion plus 1e-8, which shows in the loss of gmpo, where it does so twice
+    // verl divides by the tokens of a completion plus 1e-8, which shows in the loss of gmpo, where
+    // it does so twice
     const within = { absolute: golden.spec.name === 'gmpo' ? 1.2e-7 : 1e-7, relative: 0 }
     expectClose([lossOracle(settings, BATCH, BATCH.logProbs)], [golden.value], within)
     expectClose(gradientOracle(settings, BATCH).flat(), golden.gradient.flat(), within)

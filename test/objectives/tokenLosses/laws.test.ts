@@ -47,7 +47,10 @@ const wide = (rows: DrawnBatch): DrawnBatch => ({
 const CLOSE = { absolute: 1e-5, relative: 1e-4 }
 const RUNS = { numRuns: 3 }
 
-/** The parts of the rows of a batch, each with the rows that the objective chose in the whole, summed. */
+/**
+ * The parts of the rows of a batch, each with the rows that the objective chose in the whole,
+ * summed.
+ */
 const inParts = (options: PolicyLossOptions, rows: LossRows, cuts: readonly boolean[]) => {
   const loss = policyLoss(options)
   const whole = lossNumbers(loss, rows)

@@ -1,4 +1,7 @@
-/** Every policy loss, with any aggregation, divergences, bonus, weights and threshold, against float64 on plain arrays: values and gradients. */
+/**
+ * Every policy loss, with any aggregation, divergences, bonus, weights and threshold, against
+ * float64 on plain arrays: values and gradients.
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { describe, it } from 'vitest'

@@ -1,4 +1,7 @@
-/** Numbers that an objective cannot take are refused one by one, in its own words; those at the border are taken. */
+/**
+ * Numbers that an objective cannot take are refused one by one, in its own words; those at the
+ * border are taken.
+ */
 import { describe, expect, it } from 'vitest'
 import { policyLoss } from '../../../src/objectives/policyLoss.js'
 import { anAggregation } from '../../../src/objectives/tokenLosses/aggregation.js'
@@ -54,7 +57,10 @@ describe('a number at the border is taken', () => {
 })
 
 describe('dppo without a bound', () => {
-  /** Old probabilities of 0.5 that went up by 0.19 and by 0.21, or in divergence by 0.047 and by 0.054. */
+  /**
+   * Old probabilities of 0.5 that went up by 0.19 and by 0.21, or in divergence by 0.047 and by
+   * 0.054.
+   */
   const rowsOf = (near: number, far: number) => ({
     logProbs: [[Math.log(near)], [Math.log(far)]],
     old: [[Math.log(0.5)], [Math.log(0.5)]],

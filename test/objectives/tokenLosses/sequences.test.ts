@@ -1,4 +1,7 @@
-/** Losses and weights that look at whole completions, against their equations in float64. TRL's own numbers: `npm run check:trl`. */
+/**
+ * Losses and weights that look at whole completions, against their equations in float64. TRL's own
+ * numbers: `npm run check:trl`.
+ */
 import { describe, expect, it } from 'vitest'
 import { policyLoss } from '../../../src/objectives/policyLoss.js'
 import { cispo } from '../../../src/objectives/tokenLosses/cispo.js'

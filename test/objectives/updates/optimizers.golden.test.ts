@@ -1,4 +1,7 @@
-/** Optimizers against torch.optim, and Lion against its paper: five steps in float64 there and float32 here. */
+/**
+ * Optimizers against torch.optim, and Lion against its paper: five steps in float64 there and
+ * float32 here.
+ */
 import { readFileSync } from 'node:fs'
 import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'

@@ -1,4 +1,7 @@
-/** Metrics of games in a batch: equal games among equal deals, illegal moves, results against old weights. */
+/**
+ * Metrics of games in a batch: equal games among equal deals, illegal moves, results against old
+ * weights.
+ */
 import { describe, expect, it } from 'vitest'
 import { data } from '../../../src/data/tensorDict/leaf.js'
 import { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'

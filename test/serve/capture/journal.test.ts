@@ -1,4 +1,7 @@
-/** The file of captured calls: what is read back is what was written, also after a write that was cut off. */
+/**
+ * The file of captured calls: what is read back is what was written, also after a write that was
+ * cut off.
+ */
 import { appendFileSync, existsSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import fc from 'fast-check'
 import * as TE from 'fp-ts/lib/TaskEither.js'

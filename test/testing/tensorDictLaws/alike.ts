@@ -14,8 +14,8 @@ import {
 } from '../../../src/testing/arbitraries.js'
 
 /**
- * TensorDicts of one structure (names and their order, kinds, dtypes, feature shapes, the axes that nodes add, equal Meta values) and
- * different values: one for each of the drawn batch shapes.
+ * TensorDicts of one structure (names and their order, kinds, dtypes, feature shapes, the axes that
+ * nodes add, equal Meta values) and different values: one for each of the drawn batch shapes.
  */
 export const alikeOfShapes = (
   shapes: fc.Arbitrary<readonly (readonly number[])[]>,
@@ -39,10 +39,16 @@ export const alikeTensorDicts = (
 /** The one thing in which the two of a near miss differ. */
 export type Difference = 'key' | 'dtype' | 'featureShape' | 'kind' | 'meta'
 
-/** Two TensorDicts that differ in one thing at one path; values, keys and shapes are equal everywhere else. */
+/**
+ * Two TensorDicts that differ in one thing at one path; values, keys and shapes are equal
+ * everywhere else.
+ */
 export interface NearMiss {
   readonly difference: Difference
-  /** The path in `left` of the entry that differs. For a difference of keys, `right` has it under another name. */
+  /**
+   * The path in `left` of the entry that differs. For a difference of keys, `right` has it under
+   * another name.
+   */
   readonly path: readonly string[]
   readonly left: TensorDictRecipe
   readonly right: TensorDictRecipe
@@ -75,7 +81,10 @@ const someRows =
 const someData: EntryMaker = (shape) => data(Array.from({ length: batchSize(shape) }, () => 1))
 const someNode: EntryMaker = (shape) => TensorDict({}, shape)
 
-/** Pairs of entries for one place that differ in one thing. For a difference of keys, they are equal. */
+/**
+ * Pairs of entries for one place that differ in one thing. For a difference of keys, they are
+ * equal.
+ */
 const MISSES: { readonly [D in Difference]: readonly (readonly [EntryMaker, EntryMaker])[] } = {
   key: [
     [someTensor, someTensor],
@@ -111,7 +120,10 @@ const put = (td: TensorDict, [name, ...rest]: readonly string[], entry: Entry): 
   return set(td, name!, rest.length > 0 && isTensorDict(child) ? put(child, rest, entry) : entry)
 }
 
-/** Pairs of TensorDicts that differ in exactly one thing, and the name of it: for laws about what must not pass for equal or alike. */
+/**
+ * Pairs of TensorDicts that differ in exactly one thing, and the name of it: for laws about what
+ * must not pass for equal or alike.
+ */
 export const nearMiss = (
   shapes: fc.Arbitrary<readonly number[]> = anyBatchShape,
   differences: readonly Difference[] = ['key', 'dtype', 'featureShape', 'kind', 'meta'],

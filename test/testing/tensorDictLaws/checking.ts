@@ -1,4 +1,7 @@
-/** How the laws of TensorDicts are stated: on drawn values, in a scope, counting tensors. And what they refuse. */
+/**
+ * How the laws of TensorDicts are stated: on drawn values, in a scope, counting tensors. And what
+ * they refuse.
+ */
 import fc from 'fast-check'
 import { diff } from '../../../src/data/tensorDict/compare.js'
 import { unsqueeze } from '../../../src/data/tensorDict/shape.js'
@@ -35,7 +38,9 @@ export const lawOf = <T>(
     )
   })
 
-/** States a law: a number, a title, and what must hold for a TensorDict of at least one batch axis. */
+/**
+ * States a law: a number, a title, and what must hold for a TensorDict of at least one batch axis.
+ */
 export type StateLaw = (number: number, title: string, check: (td: TensorDict, draw: Draw) => void) => NumberedLaw
 
 /** A way to state laws of batch axes on samples. Those without batch axis get one of size 1. */
@@ -50,7 +55,10 @@ export const statesLaws =
       },
     })
 
-/** Law 1: throws unless every leaf and node fits the node that it is in. Returns its argument, so that it can stand around any result. */
+/**
+ * Law 1: throws unless every leaf and node fits the node that it is in. Returns its argument, so
+ * that it can stand around any result.
+ */
 export const wellFormed = <S>(td: TensorDict<S>): TensorDict<S> => {
   const found = misfits(td)
   require(found.length === 0, () => `a node is not well formed: ${JSON.stringify(found)}`)
@@ -74,7 +82,10 @@ export const identical = (actual: unknown, expected: unknown, what: string): voi
   require(actual === expected, () => `${what}: not the same object`)
 }
 
-/** The TensorDictError that a call throws. A call that is not refused, or leaves tensors when it is (law 78), breaks the law. */
+/**
+ * The TensorDictError that a call throws. A call that is not refused, or leaves tensors when it is
+ * (law 78), breaks the law.
+ */
 export const refused = (call: () => unknown, what: string): TensorDictError => {
   const before = liveTensors().count
   try {

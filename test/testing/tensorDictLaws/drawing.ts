@@ -1,4 +1,7 @@
-/** Arguments of TensorDict operations, drawn to fit the TensorDict at hand: paths, lists, orders, masks, axes. */
+/**
+ * Arguments of TensorDict operations, drawn to fit the TensorDict at hand: paths, lists, orders,
+ * masks, axes.
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import type { Path } from '../../../src/data/tensorDict/keys.js'

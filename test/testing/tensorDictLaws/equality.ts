@@ -55,7 +55,10 @@ const finite = (td: TensorDict): TensorDict =>
     return Array.from(numbers).every(Number.isFinite) ? O.some(leaf) : O.none
   })
 
-/** Laws 66 to 68 and 87, on TensorDicts drawn from `samples`; what differs in one thing, on near misses. */
+/**
+ * Laws 66 to 68 and 87, on TensorDicts drawn from `samples`; what differs in one thing, on near
+ * misses.
+ */
 export const equalityLaws = (
   samples: fc.Arbitrary<TensorDictRecipe>,
   options: TensorDictLawOptions,

@@ -70,7 +70,10 @@ const refusesNearMisses = ({ left, right, difference }: NearMiss): void => {
   refused(() => add(a, b), 'the sum of what is not alike')
 }
 
-/** Laws 26 to 31 and 33, on TensorDicts drawn from `samples`; those of two or more TensorDicts on alike ones. */
+/**
+ * Laws 26 to 31 and 33, on TensorDicts drawn from `samples`; those of two or more TensorDicts on
+ * alike ones.
+ */
 export const functorLaws = (
   samples: fc.Arbitrary<TensorDictRecipe>,
   options: TensorDictLawOptions,

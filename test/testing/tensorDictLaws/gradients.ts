@@ -108,7 +108,8 @@ const selection = (td: TensorDict, bits: number): void => {
 }
 
 /**
- * The laws of `gradientsOf` on TensorDicts that `samples` draws. The numbers in their float leaves are replaced.
+ * The laws of `gradientsOf` on TensorDicts that `samples` draws. The numbers in their float leaves
+ * are replaced.
  *
  * @example
  * gradientLaws(anyTensorDict()).map((law) => law.number) // [80, 81, 81, 82]

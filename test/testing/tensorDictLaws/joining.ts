@@ -159,7 +159,10 @@ const placesOf = (error: { readonly details: { readonly problems?: readonly Prob
     .sort()
     .join()
 
-/** One difference, and the same with another one beside it: refused in every order, with all of them named, and no other. */
+/**
+ * One difference, and the same with another one beside it: refused in every order, with all of them
+ * named, and no other.
+ */
 const refusesTheDifference = (join: (parts: readonly TensorDict[]) => TensorDict, miss: NearMiss): void => {
   const { path, difference } = miss
   const [a, b] = [miss.left.build(), miss.right.build()]

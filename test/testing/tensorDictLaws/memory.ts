@@ -17,7 +17,9 @@ export type TensorDictStep = (td: TensorDict, choice: number) => TensorDict
 
 const sizeOf = (td: TensorDict): number => td.batchShape[0] ?? 0
 
-/** Operations of this package: some make tensors, some share them; each refuses some TensorDicts. */
+/**
+ * Operations of this package: some make tensors, some share them; each refuses some TensorDicts.
+ */
 const STEPS: readonly TensorDictStep[] = [
   (td, choice) => take(td, sizeOf(td) === 0 ? [] : [choice % sizeOf(td), 0]),
   (td, choice) => slice(td, 0, choice % 4),
@@ -47,7 +49,10 @@ const runProgram = ({ steps, choices }: Program, td: TensorDict): readonly Tenso
   return made
 }
 
-/** Each step by itself, on what the steps before it give: those that are refused must leave no tensor. */
+/**
+ * Each step by itself, on what the steps before it give: those that are refused must leave no
+ * tensor.
+ */
 const refusals = (td: TensorDict, program: Program): void => {
   for (const last of runProgram(program, td)) {
     for (const choice of program.choices) {
@@ -130,8 +135,8 @@ const cloned = (leaf: Parameters<Parameters<typeof mapLeaves>[1]>[0]) =>
   leaf instanceof tf.Tensor ? tf.clone(leaf) : leaf
 
 /**
- * The laws of memory for operations on TensorDicts: random programs of `steps` run on what `samples` draws. `steps` is the operations of
- * this package unless one's own are given.
+ * The laws of memory for operations on TensorDicts: random programs of `steps` run on what
+ * `samples` draws. `steps` is the operations of this package unless one's own are given.
  *
  * @example
  * memoryLaws(anyTensorDict()).map((law) => law.number) // [75, 75, 76, 77, 77, 78, 79]

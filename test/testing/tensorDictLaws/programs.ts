@@ -1,4 +1,6 @@
-/** Laws 1, 67, 69, 72, 78 and 79: what holds for every batch operation, and for programs of them. */
+/**
+ * Laws 1, 67, 69, 72, 78 and 79: what holds for every batch operation, and for programs of them.
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { index, mask } from '../../../src/data/tensorDict/indexing.js'
@@ -63,7 +65,10 @@ const OPERATIONS: Readonly<Record<string, (td: TensorDict, draw: Draw) => Tensor
 
 const NAMES = Object.keys(OPERATIONS)
 
-/** Calls that are refused for every TensorDict of at least one batch axis: what is made before the call is an argument of it. */
+/**
+ * Calls that are refused for every TensorDict of at least one batch axis: what is made before the
+ * call is an argument of it.
+ */
 const REFUSED: Readonly<Record<string, (td: TensorDict) => () => unknown>> = {
   index: (td) => () => index(td, rowsOf(td), {}, 0.5),
   take: (td) => () => take(td, [0, rowsOf(td)]),

@@ -14,7 +14,10 @@ import { type NumberedLaw, require } from '../../../src/testing/law.js'
 import { refused, same, statesLaws, type TensorDictLawOptions } from './checking.js'
 import { drawOrder, isFloat, rowsOf, upTo } from './drawing.js'
 
-/** The leaves that can be reduced, their values made small whole numbers, with which float32 is exact. */
+/**
+ * The leaves that can be reduced, their values made small whole numbers, with which float32 is
+ * exact.
+ */
 const reducible = (td: TensorDict): TensorDict =>
   nodeOf(
     td.entries

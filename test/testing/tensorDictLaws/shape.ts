@@ -18,7 +18,10 @@ import { type NumberedLaw, require } from '../../../src/testing/law.js'
 import { refused, same, statesLaws, type TensorDictLawOptions } from './checking.js'
 import { type Draw, drawAxis, drawOrder, inverseOrder, rowsOf, upTo } from './drawing.js'
 
-/** Without leaves, or with features that could be taken for batch axes: what is refused must not depend on it. */
+/**
+ * Without leaves, or with features that could be taken for batch axes: what is refused must not
+ * depend on it.
+ */
 const bare = (td: TensorDict): TensorDict => TensorDict({}, td.batchShape)
 
 const regroupingLaws = (
@@ -75,7 +78,10 @@ type Lifted = readonly [
   inside: (node: TensorDict, behind: readonly number[]) => TensorDict,
 ]
 
-/** Operations on a TensorDict, each with what it is for a node that has the axes `behind` in addition. */
+/**
+ * Operations on a TensorDict, each with what it is for a node that has the axes `behind` in
+ * addition.
+ */
 const liftedOperations = (shape: readonly number[], draw: Draw): Readonly<Record<string, Lifted>> => {
   const rank = shape.length
   const order = drawOrder(draw, rank)

@@ -1,4 +1,7 @@
-/** Laws 69 to 74, and 78: nothing changes, what is untouched is shared, what is refused leaves nothing. */
+/**
+ * Laws 69 to 74, and 78: nothing changes, what is untouched is shared, what is refused leaves
+ * nothing.
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { fromArrays } from '../../../src/data/nested.js'

@@ -40,8 +40,8 @@ const KITS = [
 ]
 
 /**
- * Laws 1 to 82 and 87 of TensorDict, ordered by number; `docs/laws.md` lists them. `samples` draws the
- * TensorDicts that they are checked on. The default draws every kind.
+ * Laws 1 to 82 and 87 of TensorDict, ordered by number; `docs/laws.md` lists them. `samples` draws
+ * the TensorDicts that they are checked on. The default draws every kind.
  */
 export const tensorDictLaws = (
   samples: fc.Arbitrary<TensorDictRecipe> = anyTensorDict(),

@@ -1,4 +1,7 @@
-/** Law 32: functions with effects over leaves, for applicatives that hold their results, for their compositions, and for tasks. */
+/**
+ * Law 32: functions with effects over leaves, for applicatives that hold their results, for their
+ * compositions, and for tasks.
+ */
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { type Applicative1, getApplicativeComposition } from 'fp-ts/lib/Applicative.js'
@@ -55,12 +58,16 @@ const naturality = (td: TensorDict, choice: number): void => {
   sameOption(before, after, 'a natural transformation before and after')
 }
 
-// An Option of Eithers is no type that fp-ts has a name for. Traversing asks it for no more than its three functions.
+// An Option of Eithers is no type that fp-ts has a name for. Traversing asks it for no more than
+// its three functions.
 const optionOfEither = getApplicativeComposition(O.Applicative, E.Applicative) as unknown as Applicative1<'Option'>
 
 type Nested<A> = O.Option<E.Either<Path, A>>
 
-/** Traversing in a composition of applicatives is traversing in the outer one, and inside of it in the inner one. */
+/**
+ * Traversing in a composition of applicatives is traversing in the outer one, and inside of it in
+ * the inner one.
+ */
 const composition = (td: TensorDict, first: number, second: number): void => {
   const outer = (leaf: Leaf, path: Path): O.Option<Leaf> => O.fromEither(failingAt(td, first, longer)(leaf, path))
   const inner = failingAt(td, second, relabeled)
@@ -88,7 +95,9 @@ const firstFailure = (td: TensorDict): void => {
   require(liveTensors().count === before, () => 'a failure left tensors alive')
 }
 
-/** Tasks give what Eithers give, one leaf after the other, and leave no tensor if one of them fails. */
+/**
+ * Tasks give what Eithers give, one leaf after the other, and leave no tensor if one of them fails.
+ */
 const tasks = async (td: TensorDict, choice: number): Promise<void> => {
   const before = liveTensors().count
   const f = failingAt(td, choice, (leaf) => (leaf instanceof tf.Tensor ? tf.clone(leaf) : leaf))

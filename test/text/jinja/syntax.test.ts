@@ -1,4 +1,6 @@
-/** The grammar, against Python's: small templates written by hand, and expressions drawn at random. */
+/**
+ * The grammar, against Python's: small templates written by hand, and expressions drawn at random.
+ */
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { compileTemplate } from '../../../src/text/jinja/template.js'

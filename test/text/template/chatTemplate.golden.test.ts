@@ -1,4 +1,7 @@
-/** Our own templates, written with what the families of public ones use, against what Transformers makes of them. */
+/**
+ * Our own templates, written with what the families of public ones use, against what Transformers
+ * makes of them.
+ */
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { type Case, compareCase } from '../../kit/chatTemplates.js'

@@ -141,7 +141,8 @@ describe('trainBytePairEncoding', () => {
   })
 
   it('learns what the reference implementation learns', () => {
-    // Hugging Face tokenizers 0.23.3 (Python): BpeTrainer(vocab_size=280, initial_alphabet=ByteLevel.alphabet()), no minimal
+    // Hugging Face tokenizers 0.23.3 (Python): BpeTrainer(vocab_size=280,
+    // initial_alphabet=ByteLevel.alphabet()), no minimal
     // frequency, with the pre-tokenizer that the trained file names.
     const texts = [
       'Sie säen 12 Sämlinge, sie säen 120 Samen: säen, Säen!',

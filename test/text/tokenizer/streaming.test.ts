@@ -97,7 +97,9 @@ describe('cleaning up the blanks of decoded texts', () => {
   const config = { clean_up_tokenization_spaces: true }
   const insisting = { ...config, clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output: true }
   const endings = [' .', ' ?', ' !', ' ,', " ' ", " n't", " 'm", " 's", " 've", " 're"]
-  /** What Transformers does with a whole text: npm run check:tokenizers compares both with itself. */
+  /**
+   * What Transformers does with a whole text: npm run check:tokenizers compares both with itself.
+   */
   const cleanedText = (text: string): string =>
     endings.reduce((result, ending) => result.replaceAll(ending, ending.trim()), text)
   const piece = fc.constantFrom(

@@ -24,7 +24,10 @@ const PARSERS: Readonly<Record<Row['format'], CallParser>> = {
   json_call: JSONCallParser(),
 }
 
-/** What we read, as TorchRL tells it: without blanks around the text. Calls that are malformed are none. */
+/**
+ * What we read, as TorchRL tells it: without blanks around the text. Calls that are malformed are
+ * none.
+ */
 const readingOf = (parse: CallParser, text: string): Reading & { readonly malformed: number } => {
   const found = parse(text)
   const { message, malformedCalls } = messageOfCalls('', found.calls, { isComplete: true })

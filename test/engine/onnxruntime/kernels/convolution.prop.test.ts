@@ -83,7 +83,9 @@ const depthwiseConv2d = (x: tf.Tensor, filter: tf.Tensor, o: Convolution): tf.Te
 
 type Forward = (x: tf.Tensor, filter: tf.Tensor, options: Convolution) => tf.Tensor
 
-/** Both gradients of a convolution, weighted so that every place of the result counts differently. */
+/**
+ * Both gradients of a convolution, weighted so that every place of the result counts differently.
+ */
 const gradients =
   (forward: Forward): Call<Convolution> =>
   ({ a, b }, options) => {

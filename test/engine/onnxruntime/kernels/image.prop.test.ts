@@ -80,7 +80,10 @@ const gradient =
 const { resizeBilinear, resizeNearestNeighbor } = tf.image
 const anyPlacement = { shapes: 'any', placements: ALL } as const
 
-/** Gradients of a lone row or column with aligned corners are left out: tfjs's cpu kernel does not return from those. */
+/**
+ * Gradients of a lone row or column with aligned corners are left out: tfjs's cpu kernel does not
+ * return from those.
+ */
 const nearestGradients = images(values, { shapes: 'single', placements: ALL.slice(0, 2) }).filter(
   ({ inputs: [image], options }) => !options.alignCorners || !image!.shape.slice(1, 3).includes(1),
 )

@@ -29,7 +29,9 @@ const matrix = (rows: number, columns: number, transposed: boolean): readonly nu
 const alike = (batch: readonly number[]): fc.Arbitrary<readonly [readonly number[], readonly number[]]> =>
   fc.constant([batch, batch])
 
-/** One batch without some of its first axes: tfjs-cpu is wrong on all other batches that broadcast. */
+/**
+ * One batch without some of its first axes: tfjs-cpu is wrong on all other batches that broadcast.
+ */
 const suffixes = (batch: readonly number[]): fc.Arbitrary<readonly [readonly number[], readonly number[]]> =>
   fc
     .tuple(fc.nat(batch.length), fc.boolean())

@@ -18,7 +18,10 @@ interface Parameters {
   readonly scale: boolean
 }
 
-/** Values of rank 2 to 4 with a mean, a variance, an offset and a scale for each channel, or for each element. */
+/**
+ * Values of rank 2 to 4 with a mean, a variance, an offset and a scale for each channel, or for
+ * each element.
+ */
 const batches: fc.Arbitrary<KernelCase<Parameters>> = cases(
   fc
     .record({ shape: shapes(2, 4, 1), each: fc.boolean(), offset: fc.boolean(), scale: fc.boolean() })

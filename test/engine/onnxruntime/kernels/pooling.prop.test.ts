@@ -33,7 +33,10 @@ const images = (
     }),
   )
 
-/** Images of three spatial axes without two equal elements, and windows that are cubes: see the known differences. */
+/**
+ * Images of three spatial axes without two equal elements, and windows that are cubes: see the
+ * known differences.
+ */
 const distinct: fc.Arbitrary<KernelCase<WindowCase>> = images(values, 3).map(({ inputs: [image], options }) => ({
   inputs: [{ ...image!, data: image!.data.map((_, i) => Math.fround(Math.sin(i * 7.3) * 50)) }],
   options: { ...options, kernel: options.kernel.map(() => Math.min(...options.kernel)) },

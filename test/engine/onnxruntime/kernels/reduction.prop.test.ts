@@ -45,7 +45,10 @@ const reductionOf = (shape: readonly number[]): fc.Arbitrary<Reduction> =>
 
 const reduced = (elements: Elements): fc.Arbitrary<KernelCase<Reduction>> => oneWith(elements, reductionOf)
 
-/** Reductions that fold at least one element into each result: tfjs's max and min of nothing are not numbers. */
+/**
+ * Reductions that fold at least one element into each result: tfjs's max and min of nothing are not
+ * numbers.
+ */
 const foldedShapes = shapes(0, 5, 1)
 const folded = (elements: Elements): fc.Arbitrary<KernelCase<Reduction>> => oneWith(elements, reductionOf, foldedShapes)
 

@@ -135,7 +135,10 @@ const moving = [
   ),
 ]
 
-/** Another shape of the same number of elements: two axes run together, the other way round, or left to tfjs. */
+/**
+ * Another shape of the same number of elements: two axes run together, the other way round, or left
+ * to tfjs.
+ */
 const reshaping = (shape: readonly number[]): fc.Arbitrary<number[]> => {
   const size = elementCount(shape)
   const open = size === 0 ? [] : [[-1], [...shape, -1]]

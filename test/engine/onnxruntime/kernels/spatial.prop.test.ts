@@ -40,8 +40,8 @@ interface Strides {
 }
 
 /**
- * Begins, ends and strides for some of the axes, and masks. A range with stride 1 does not end before it begins: tfjs's cpu kernel
- * refuses to make it empty.
+ * Begins, ends and strides for some of the axes, and masks. A range with stride 1 does not end
+ * before it begins: tfjs's cpu kernel refuses to make it empty.
  */
 const stridesOf = (shape: readonly number[]): fc.Arbitrary<Strides> =>
   fc.integer({ min: 1, max: shape.length }).chain((count) => {

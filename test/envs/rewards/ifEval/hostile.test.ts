@@ -1,4 +1,6 @@
-/** Hostile replies that could hang a check. test/learning/ifEvalHostile.test.ts reads a megabyte. */
+/**
+ * Hostile replies that could hang a check. test/learning/ifEvalHostile.test.ts reads a megabyte.
+ */
 import { describe, expect, it } from 'vitest'
 import type { InstructionId } from '../../../../src/data/datasets/ifEvalInstructions.js'
 import { ifEvalReward } from '../../../../src/envs/rewards/ifEval/ifEvalReward.js'

@@ -23,7 +23,10 @@ const scored = (reply: string, options: Partial<IfEvalRewardOptions> = {}, detai
     history: appendMessage(History([message('user', task.query)]), message('assistant', reply, details)),
   })
 
-/** A second instruction, which no hostile text keeps by chance: many kinds forbid, and a text about nothing keeps those. */
+/**
+ * A second instruction, which no hostile text keeps by chance: many kinds forbid, and a text about
+ * nothing keeps those.
+ */
 const RARE = { id: 'keywords:existence', kwargs: { keywords: ['quokka 4711'] } }
 const RARE_ONLY = ['length_constraints:number_words', 'detectable_format:json_format', 'change_case:english_capital']
 const together = (id: InstructionId, reply: string): string =>

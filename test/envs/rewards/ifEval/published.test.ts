@@ -1,4 +1,7 @@
-/** Our verdicts against those of the authors' code, as lm-eval distributes it (test/golden/generate/ifEval.py). */
+/**
+ * Our verdicts against those of the authors' code, as lm-eval distributes it
+ * (test/golden/generate/ifEval.py).
+ */
 import { readFileSync } from 'node:fs'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'

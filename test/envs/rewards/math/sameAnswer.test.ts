@@ -13,7 +13,10 @@ interface Pair {
 const PAIRS = (JSON.parse(readFileSync('test/golden/mathAnswers.json', 'utf8')) as { readonly pairs: readonly Pair[] })
   .pairs // by its generator
 
-/** Where we answer otherwise than math-verify on purpose: what is true, and why the checker says something else. */
+/**
+ * Where we answer otherwise than math-verify on purpose: what is true, and why the checker says
+ * something else.
+ */
 const OURS: readonly (readonly [a: string, b: string, ours: boolean, why: string])[] = [
   ['0.\\overline{3}', '\\frac{1}{3}', true, 'it does not read repeating decimals'],
   ['0.1\\overline{6}', '\\frac{1}{6}', true, 'it does not read repeating decimals'],

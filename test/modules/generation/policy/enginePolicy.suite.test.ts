@@ -1,4 +1,7 @@
-/** What every policy does, asked of the engine of this process with the model that comes with Tandem: by ids, and by conversations. */
+/**
+ * What every policy does, asked of the engine of this process with the model that comes with
+ * Tandem: by ids, and by conversations.
+ */
 import { afterAll, beforeAll } from 'vitest'
 import { EMBEDDED_MODEL } from '../../../../src/live/embeddedModel.js'
 import type { LocalLLMEngine } from '../../../../src/modules/generation/llmEngine.js'

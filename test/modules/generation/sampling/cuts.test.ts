@@ -6,7 +6,10 @@ import { type Cuts, draw, keep, keptIds, NO_CUTS } from '../../../../src/modules
 /** More than what top-k selects without buckets. */
 const VOCABULARY = 9000
 
-/** The ids of the first `count`, or of the first that reach `share` of the weights, by a sort of all. */
+/**
+ * The ids of the first `count`, or of the first that reach `share` of the weights, by a sort of
+ * all.
+ */
 const sortedKept = (logits: Float32Array, inverse: number, { minP, topK, topP }: Cuts): readonly number[] => {
   const max = Math.max(...logits)
   const order = Array.from(logits.keys()).sort((a, b) => logits[b]! - logits[a]! || a - b)

@@ -1,4 +1,7 @@
-/** Language models of the AI SDK as policies: the real provider over a real server, and the SDK's own model for tests. */
+/**
+ * Language models of the AI SDK as policies: the real provider over a real server, and the SDK's
+ * own model for tests.
+ */
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { type LanguageModel as AnyLanguageModel, APICallError } from 'ai'
 import { MockLanguageModelV3 } from 'ai/test'

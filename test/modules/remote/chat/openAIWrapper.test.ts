@@ -1,4 +1,7 @@
-/** Chat servers as policies: over a real server on a real socket, and through a proxy that spoils answers. */
+/**
+ * Chat servers as policies: over a real server on a real socket, and through a proxy that spoils
+ * answers.
+ */
 import { afterAll, describe, expect, it } from 'vitest'
 import { child, keyFromSeed } from '../../../../src/core/key.js'
 import type { HistoryPrompt } from '../../../../src/data/policy.js'

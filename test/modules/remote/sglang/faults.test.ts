@@ -17,8 +17,8 @@ afterAll(async () => {
 const LIMIT_MS = 60_000
 
 /**
- * A client behind a proxy: requests of `path` get the faults in turn, and then faithful answers. Time passes only where an answer falls
- * silent: then its limit is over.
+ * A client behind a proxy: requests of `path` get the faults in turn, and then faithful answers.
+ * Time passes only where an answer falls silent: then its limit is over.
  */
 const behind = async (path: string, faults: readonly Fault[], delivery: 'whole' | 'stream' = 'whole') => {
   const server = await start()

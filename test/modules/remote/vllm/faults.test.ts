@@ -26,8 +26,8 @@ afterAll(async () => {
 const DEADLINE_MS = 60_000
 
 /**
- * A client behind a proxy that is faithful until it has connected. Pauses between attempts are a millisecond, and time passes only where an
- * answer falls silent: then its deadline is over.
+ * A client behind a proxy that is faithful until it has connected. Pauses between attempts are a
+ * millisecond, and time passes only where an answer falls silent: then its deadline is over.
  */
 const behind = async (fault: (nth: number) => Fault | undefined, delivery: Delivery = 'whole') => {
   const timing = manualTime()

@@ -43,7 +43,7 @@ const isRunning = (pid: number): boolean => {
 }
 
 describe('a worker', () => {
-  it('serves the given model, with control and its key, prints its log's place, and stops', async () => {
+  it("serves the given model, with control and its key, prints its log's place, and stops", async () => {
     const apiKey = 'sk-planted-secret-1234'
     const worker = await start({ apiKey }, { maxModelLen: 77 })
     expect(worker.model).toBe('cat')
