@@ -5,7 +5,7 @@
  * into a temporary folder. The Python of the environment PEERS_VENV (with transformers 5.17 and
  * pip) renders the other side.
  *
- * Also counts whether control tokens that templates write are told from those that messages spell.
+ * Also checks that control tokens of templates are distinguished from those in messages.
  *
  * Prints a line for each template, and at the end the counts and the kinds of conversation by which
  * templates were equal. Exits with 1 if a difference is not among the known ones.

@@ -10,6 +10,7 @@ import { dirname, join } from 'node:path'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { FileContents, Files, OpenFile } from '../core/capabilities.js'
 import { errorMessage, type FileFailure, fileFailure } from '../core/failure.js'
+import { flush } from './flush.js'
 
 const codeOf = (error: unknown): string =>
   error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : 'UNKNOWN'
@@ -36,7 +37,7 @@ const writeThrough = async (path: string, contents: FileContents): Promise<void>
   try {
     const parts = typeof contents === 'string' || contents instanceof Uint8Array ? [contents] : contents
     for (const part of parts) await file.writeFile(part)
-    await file.sync()
+    await flush(file)
   } finally {
     await file.close()
   }
@@ -47,7 +48,7 @@ const syncFolder = async (path: string): Promise<void> => {
   const folder = await fs.open(path, 'r').catch(() => undefined)
   if (folder === undefined) return
   try {
-    await folder.sync().catch((error: unknown) => {
+    await flush(folder).catch((error: unknown) => {
       if (!['EINVAL', 'EPERM', 'EISDIR', 'EBADF'].includes(codeOf(error))) throw error
     })
   } finally {

@@ -12,6 +12,7 @@ import type { Timers } from '../core/capabilities.js'
 import { errorMessage } from '../core/failure.js'
 import type { Hub, HubFailure, HubFile, HubListing, HubProgress, HubRepo } from '../core/hub.js'
 import { liveTimers } from './clock.js'
+import { flush } from './flush.js'
 import {
   cachedCommit,
   cachedFile,
@@ -271,7 +272,7 @@ const fetchRest = async ({ setup, repo, file, incomplete, onProgress }: Download
         await out.writeFile(part)
         onProgress({ path: file.path, bytes, totalBytes: file.size })
       }
-      await out.sync()
+      await flush(out)
       return bytes === file.size
     } finally {
       await out.close()

@@ -140,7 +140,8 @@ describe.each(['pnpm', 'yarn'] as const)(
     it('compiles and runs every door and the programs of the README', async () => {
       const project = await userProject(join(folder, manager), manager)
       await project.add([tarball, '@types/node@20', 'typescript@6'])
-      expect(await project.compile([importing(FREE), GRADIENT, ...README])).toEqual([])
+      const nodeTypes = '/// <reference types="node" />'
+      expect(await project.compile([nodeTypes, importing(FREE), GRADIENT, ...README], { types: [] })).toEqual([])
       expect(await namesOf(project, FREE)).toEqual(await namesOf(npm, FREE))
       expect(await project.run(GRADIENT)).toBe('onnxruntime 6\n')
       await runReadme(project)
