@@ -1,7 +1,7 @@
 import * as T from 'tandem-rl'
 import { finalAnswer } from 'tandem-rl/datasets'
 
-/** Word problems with a reward of our own: 1 for the right number, and 0.2 less for a long answer. */
+/** Word problems with our own reward: 1 for the right number, 0.2 less for a long answer. */
 const problems = (key: T.Key) => (tasks: T.TaskContext) =>
   T.MultiTurnEnv({
     ...{ source: T.wordProblems(key, { split: 'rl' }), ...tasks, maxTurns: 1, solvedAt: 0.8 },

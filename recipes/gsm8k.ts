@@ -1,4 +1,6 @@
-/** Trains any model on GSM8K by GRPO, sampling in this process or on a server with vLLM's protocol. */
+/**
+ * Trains any model on GSM8K by GRPO, sampling in this process or on a server with vLLM's protocol.
+ */
 import * as T from 'tandem-rl'
 import { GSM8K } from 'tandem-rl/datasets'
 import { envOfTask, GSM8K_SYSTEM_PROMPT } from 'tandem-rl/envs'
