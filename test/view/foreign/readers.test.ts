@@ -12,6 +12,7 @@ import { conversationOf } from '../../../src/view/conversation.js'
 import type { EpisodeAgents } from '../../../src/view/foreign/viewedTurn.js'
 import type { TurnRow } from '../../../src/view/protocol.js'
 import { runAnswer, viewedRuns } from '../../../src/view/viewedRuns.js'
+import { callOf } from '../../kit/capturedCalls.js'
 import { scriptedBackend } from '../../kit/chains.js'
 import { useEngine } from '../../kit/engine.js'
 import { useTemporaryFolder } from '../../kit/runs.js'
@@ -225,6 +226,26 @@ describe('logs of other programs', () => {
       ['tool', 'no such square: z9', '', 'error'],
       ['user', 'B: a1', ''],
     ])
+  })
+
+  it('captured sessions: a lane for each conversation, below the one whose call ended last before', async () => {
+    const calls = [
+      callOf(0, [1], [[2]], { startedAt: 1000, durationMs: 5 }),
+      callOf(1, [7], [[4]], { startedAt: 1010, durationMs: 20 }),
+      callOf(2, [8], [[5]], { startedAt: 1012, durationMs: 10 }),
+      callOf(3, [1, 2, 3], [[6]], { startedAt: 1040, durationMs: 10 }),
+    ]
+    const session = { id: 's', group: 'g', metadata: {}, createdAt: 0 }
+    const lines = [recordLine({ type: 'session', session }), ...calls.map((call) => recordLine({ type: 'call', call }))]
+    writeFileSync(path('team.jsonl'), lines.join(''))
+    const { agents } = await open(path('team.jsonl'))
+    expect(lanesOf(agents[0])).toEqual([
+      ['conversation 1', null, 2, null],
+      ['conversation 2', 0, 1, null],
+      ['conversation 3', 0, 1, null],
+    ])
+    expect(agents[0]!.lanes[2]).toMatchObject({ link: 'started after', turns: [{ text: '5' }] })
+    expect(agents[0]!.lanes[2]!.turns[0]!.start).toBeCloseTo(0.012, 6)
   })
 
   it('are runs without rollouts if they are damaged, with the file and the reason', async () => {
