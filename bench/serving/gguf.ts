@@ -5,12 +5,12 @@
 import { closeSync, openSync, writeSync } from 'node:fs'
 
 /** A weight in the order of Hugging Face's file: rows of outputs. */
-export interface Weight {
+interface Weight {
   readonly shape: readonly number[]
   readonly data: Float32Array
 }
 
-export interface GgufSizes {
+interface GgufSizes {
   readonly hidden: number
   readonly intermediate: number
   readonly layers: number
@@ -20,7 +20,7 @@ export interface GgufSizes {
   readonly vocabulary: number
 }
 
-export type GgufFormat = 'f32' | 'q8_0'
+type GgufFormat = 'f32' | 'q8_0'
 
 export interface GgufModel {
   readonly sizes: GgufSizes
