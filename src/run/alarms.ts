@@ -63,7 +63,7 @@ const REWARD_STEPS = 20
 const CALM_STEPS = 3
 
 /** The least share of illegal moves whose rise is watched. Below it, a rise may be noise. */
-const FEW_ILLEGAL = 0.05
+const FEW_ILLEGAL = 0.07
 
 /** Success rate from which low variance and low entropy are expected, not a problem. */
 const SOLVED = 0.9
