@@ -192,6 +192,10 @@ const shownTrajectories = (trajectories: readonly TrajectoryRecord[]): readonly 
 const textOrNull = (value: unknown): string | null =>
   value === null || value === undefined ? null : typeof value === 'string' ? value : JSON.stringify(value)
 
+/** `2 threads`; nothing where the engine does not report a number. */
+const threadText = (threads: string | undefined): string | readonly [] =>
+  threads === undefined || threads === 'unknown' ? [] : `${threads} ${threads === '1' ? 'thread' : 'threads'}`
+
 /** Renders what identifies the run: its name, start, version, model, data set, command, machine. */
 const factList = ({ folder, config, summary }: ReportInput): string => {
   const { start, settings, recipe } = config
@@ -204,10 +208,7 @@ const factList = ({ folder, config, summary }: ReportInput): string => {
     ['Model', textOrNull(settings.model)],
     ['Data set', textOrNull(settings.dataset)],
     ['Command', start?.command],
-    [
-      'Machine',
-      start && [start.processor, threads ? `${threads} threads` : [], `Node ${start.node}`].flat().join(', '),
-    ],
+    ['Machine', start && [start.processor, threadText(threads), `Node ${start.node}`].flat().join(', ')],
   ]
   const rows = facts.flatMap(([name, value]) => (value ? [`<dt>${name}</dt><dd>${htmlText(value)}</dd>`] : []))
   return `<dl class="about">${rows.join('')}</dl>`

@@ -80,6 +80,20 @@ describe('renderReport', () => {
     expect(await render(reportInput({ config }))).not.toContain('<dt>Command</dt>')
   })
 
+  it.each([
+    ['1', 'P, 1 thread, Node v20'],
+    ['2', 'P, 2 threads, Node v20'],
+    ['unknown', 'P, Node v20'],
+  ])('counts %s threads of the machine', async (threads, machine) => {
+    const { summary, config } = reportInput()
+    const start = { at: '2026-11-23T09:30:00.000Z', version: '0.1.0', command: 'c', processor: 'P', node: 'v20' }
+    const input = reportInput({
+      summary: { ...summary, engine: { ...summary.engine, threads } },
+      config: { ...config, start },
+    })
+    expect(await render(input)).toContain(`<dt>Machine</dt><dd>${machine}</dd>`)
+  })
+
   it('shows samples of the first and the last evaluation of each evaluator', async () => {
     const samples = (completion: string) => [{ query: '<i>q</i>', completion, score: 0.5 }]
     const sampled = [1, 2, 3].map((at) => ({ ...evaluation(at, 0.5), samples: samples(`answer ${at}`) }))
