@@ -61,13 +61,12 @@ const startModel = async (chosen: Chosen) => {
   const conversation = (i: number) =>
     visitOf(training[T.uniformInteger(T.child(key, i), training.length, 9)]!, chosen, T.child(key, i))
   const texts = Array.from({ length: 200 }, (_, i) => conversation(i).messages.map(textOf).join('\n'))
-  const warmUpSteps = Math.min(20, Math.ceil(chosen.shown / 32) - 1)
-  const stage = { name: 'visits', conversations: chosen.shown, batch: 32, learningRate: 5e-3, warmUpSteps }
+  const warmUp = { batch: 32, warmUpSteps: Math.min(20, Math.ceil(chosen.shown / 32) - 1) }
   const made = T.makeModel({
     ...{ family: 'gpt2', sizes: { hiddenSize: 64, layers: 1, heads: 4, maxPositions: 512 } },
     tokenizer: { texts, vocabularySize: 600, format: BARE_CHAT },
     key: T.child(T.keyFromSeed(chosen.seed), 'model'),
-    stages: [{ ...stage, conversation }],
+    stages: [{ name: 'visits', conversations: chosen.shown, learningRate: 5e-3, ...warmUp, conversation }],
   })
   return T.orThrow(await made())
 }
@@ -85,12 +84,10 @@ export const recipe = T.defineRecipe({
   summary: 'Make a tiny model and train it by GRPO as an agent that buys what was asked for in a small shop.',
   settings,
   build: async (chosen, context) => {
-    const model = await startModel(chosen)
-    const env = (source: T.TaskSource) => (tasks: T.TaskContext) =>
-      agentOf(chosen).env({ source, ...tasks, maxTurns: 5 })
+    const env = (source: T.TaskSource) => (part: T.TaskContext) => agentOf(chosen).env({ source, ...part, maxTurns: 5 })
     const source = T.shuffled(T.taskList('goals', training), T.child(T.keyFromSeed(chosen.seed), 'order'))
     const evaluated = [{ env: env(T.taskList('held-out goals', heldOut)) }]
-    return T.policyRun(chosen, { model, env: env(source), heldOut: evaluated }, context)
+    return T.policyRun(chosen, { model: await startModel(chosen), env: env(source), heldOut: evaluated }, context)
   },
   agent: async (chosen) => {
     const { config, arrays, text } = await startModel(chosen)

@@ -21,6 +21,7 @@ export const SECTIONS: readonly Section[] = [
       'README.md',
       ...guide('01-installing', '02-training', '03-your-own-agent', '04-recipes', '05-runs', '06-viewing'),
       'docs/comingFrom.md',
+      'docs/viewers.md',
       'docs/troubleshooting.md',
     ],
   },

@@ -193,8 +193,8 @@ const textOrNull = (value: unknown): string | null =>
   value === null || value === undefined ? null : typeof value === 'string' ? value : JSON.stringify(value)
 
 /** `2 threads`; nothing where the engine does not report a number. */
-const threadText = (threads: string | undefined): string | readonly [] =>
-  threads === undefined || threads === 'unknown' ? [] : `${threads} ${threads === '1' ? 'thread' : 'threads'}`
+const threadText = (threads: unknown): string | readonly [] =>
+  Number(threads) >= 1 ? `${threads} ${Number(threads) === 1 ? 'thread' : 'threads'}` : []
 
 /** Renders what identifies the run: its name, start, version, model, data set, command, machine. */
 const factList = ({ folder, config, summary }: ReportInput): string => {

@@ -15,11 +15,27 @@ import { type PhaseSpan, type Sink, type SinkFailure, sinkFailure, type TrackedE
 
 type Api = typeof import('@opentelemetry/api')
 
+/**
+ * A `Meter` of `@opentelemetry/api`, by some of its functions. Declarations that import an optional
+ * package do not compile without it.
+ */
+interface MeterOption {
+  readonly createCounter: (name: string, options?: never) => object
+  readonly createGauge: (name: string, options?: never) => object
+  readonly createHistogram: (name: string, options?: never) => object
+}
+
+/** A `Tracer` of `@opentelemetry/api`. */
+interface TracerOption {
+  readonly startSpan: (name: string, options?: never, context?: never) => object
+  readonly startActiveSpan: unknown
+}
+
 export interface OpenTelemetryOptions {
-  /** Default: the global provider's. */
-  readonly meter?: Meter
-  /** Default: the global provider's. */
-  readonly tracer?: Tracer
+  /** A `Meter` of `@opentelemetry/api`. Default: the global provider's. */
+  readonly meter?: MeterOption
+  /** A `Tracer` of `@opentelemetry/api`. Default: the global provider's. */
+  readonly tracer?: TracerOption
   /**
    * Scalars that are also summed in counters. Default: sampled tokens, trained tokens, failed
    * groups.
@@ -202,7 +218,12 @@ const instruments = (
           'no OpenTelemetry SDK is set up in this process: set one up first, for example with NODE_OPTIONS=--import=./telemetry.mjs',
         ),
       )
-    : E.right({ api, meter: meter ?? meters.getMeter(SCOPE), tracer: tracer ?? tracers.getTracer(SCOPE) })
+    : E.right({
+        api,
+        // Casts: the options' types are parts of those of the package.
+        meter: (meter as Meter | undefined) ?? meters.getMeter(SCOPE),
+        tracer: (tracer as Tracer | undefined) ?? tracers.getTracer(SCOPE),
+      })
 }
 
 /** Returns the time spans of an event's phases. */
