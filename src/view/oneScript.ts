@@ -3,11 +3,16 @@
 /** Files by name. */
 type Modules = Readonly<Record<string, string>>
 
-const IMPORT = /^import (?:\{([^}]*)\}|(\w+)) from '\.\/([\w.]+)'$/gm
-const COMMENT = /^\/\*[\s\S]*?\*\//gm
+const IMPORT = /^import (?:\{([\w\s,]*)\}|(\w+)) from '\.\/([\w.]+)'$/gm
 const EXPORTED = /^export (?=const (\w+))/gm
 const DEFAULT = /^export \{ (\w+) as default \};?$/gm
 const OTHER = /^(?:import|export)\b.*$/m
+
+/** Removes the comments that begin a line. */
+const withoutComments = (text: string): string => {
+  const [before = '', ...after] = `\n${text}`.split('\n/*')
+  return before + after.map((part) => `\n${part.slice(part.indexOf('*/') + 2)}`).join('')
+}
 
 const importedBy = (text: string): readonly string[] => [...text.matchAll(IMPORT)].map(([, , , name]) => name!)
 
@@ -31,14 +36,14 @@ const ordered = (modules: Modules, entry: string): readonly string[] => {
 
 /** Turns a module into a call that returns its exports. */
 const asCall = (name: string, given: string): string => {
-  const text = given.replaceAll(COMMENT, '')
+  const text = withoutComments(given)
   const exported = [...text.matchAll(EXPORTED)].map(([, own]) => own!)
   const byDefault = [...text.matchAll(DEFAULT)].map(([, own]) => `default: ${own}`)
   const body = text
     .replaceAll(IMPORT, (_, names: string | undefined, own: string, from: string) =>
       names === undefined
         ? `const { default: ${own} } = modules['${from}']`
-        : `const {${names.replaceAll(/(\w+) as (\w+)/g, '$1: $2')}} = modules['${from}']`,
+        : `const {${names.replaceAll(' as ', ': ')}} = modules['${from}']`,
     )
     .replaceAll(DEFAULT, '')
     .replaceAll(EXPORTED, '')
