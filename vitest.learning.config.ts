@@ -7,6 +7,7 @@ const IS_SHORT = process.env.LEARNING === 'short'
 const LONG = [
   'algorithms',
   'calculator',
+  'calculatorAgent',
   'chaos',
   'games',
   'ifEvalHostile',
@@ -15,14 +16,19 @@ const LONG = [
   'kills',
   'lora',
   'overlap',
+  'ownAgent',
   'perfectible',
   'recipes',
   'remoteGrpo',
   'reverseText',
+  'segments',
   'toolConversations',
 ].map((name) => `test/learning/${name}.test.ts`)
 
 const SOAKS = ['test/soak/engine.test.ts', 'test/soak/serve.test.ts']
+
+/** Three bundlers from npm: minutes of installation. */
+const BUNDLERS = ['test/programs/bundlers.test.ts']
 
 /**
  * The long stage: commands in processes of their own, programs of the guide, recipes, learning with
@@ -31,7 +37,7 @@ const SOAKS = ['test/soak/engine.test.ts', 'test/soak/serve.test.ts']
 export default defineConfig({
   test: {
     include: LONG_STAGE,
-    exclude: IS_SHORT ? [...LONG, ...SOAKS] : [],
+    exclude: IS_SHORT ? [...LONG, ...SOAKS, ...BUNDLERS] : [],
     globalSetup: 'test/kit/compiledFolders.ts',
     setupFiles: ['test/kit/setup.ts'],
     env: { FC_SEED: '20261121' },

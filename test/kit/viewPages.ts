@@ -16,9 +16,12 @@ export type BrowserName = 'chromium' | 'firefox'
 
 const MISSING: Readonly<Record<BrowserName, string | undefined>> = { chromium: noChromium, firefox: noFirefox }
 
+/** The short form of the long stage drives one browser. */
+const BROWSERS: readonly BrowserName[] = process.env.LEARNING === 'short' ? ['chromium'] : ['chromium', 'firefox']
+
 /** Runs the same tests in every browser of this computer. */
 export const describeInBrowsers = (title: string, tests: (browser: BrowserName) => void): void => {
-  for (const browser of ['chromium', 'firefox'] as const) {
+  for (const browser of BROWSERS) {
     const missing = MISSING[browser]
     const why = missing === undefined ? '' : ` (skipped: ${missing})`
     describe.skipIf(missing !== undefined)(`${title} in ${browser}${why}`, () => tests(browser))
