@@ -5,7 +5,7 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import { agentTask } from '../../data/datasets/agentRows.js'
 import { textOf } from '../../text/history/history.js'
-import { type ForeignReader, parseForeignLines, readEach } from './foreignLog.js'
+import { type ForeignReader, readLines } from './foreignLog.js'
 import { type ForeignMessage, turnsOfMessages } from './messages.js'
 import type { ViewedTurn } from './viewedTurn.js'
 
@@ -133,12 +133,7 @@ export const agentEventsReader: ForeignReader = {
   unit: 'file',
   read: (files, paths) =>
     pipe(
-      readEach(paths, (path) =>
-        pipe(
-          files.readText(path),
-          TE.chainEitherKW((text) => parseForeignLines(FORMAT, { where: path, text, schema: eventSchema })),
-        ),
-      ),
+      readLines(files, paths, { format: FORMAT, schema: eventSchema }),
       TE.map((events) => ({
         ...{ model: null, data: null, startedAt: null, settings: {} },
         turns: byChain(events.filter(isShown)).flatMap(turnsOf),

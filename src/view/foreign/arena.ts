@@ -3,7 +3,7 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import { episodeAgents } from './agentLanes.js'
-import { type ForeignReader, NO_TOKENS, parseForeignLines, readEach } from './foreignLog.js'
+import { type ForeignReader, NO_TOKENS, readLines } from './foreignLog.js'
 import type { EpisodeAgents, ViewedTurn } from './viewedTurn.js'
 import { rolloutId } from './viewedTurn.js'
 
@@ -77,12 +77,7 @@ export const arenaReader: ForeignReader = {
   unit: 'file',
   read: (files, paths) =>
     pipe(
-      readEach(paths, (path) =>
-        pipe(
-          files.readText(path),
-          TE.chainEitherKW((text) => parseForeignLines(FORMAT, { where: path, text, schema: gameSchema })),
-        ),
-      ),
+      readLines(files, paths, { format: FORMAT, schema: gameSchema }),
       TE.map((games) => ({
         ...{ model: null, data: [...new Set(games.map(({ game }) => game))].join(', '), startedAt: null },
         ...{ settings: { games: games.length }, turns: games.flatMap(turnsOf) },

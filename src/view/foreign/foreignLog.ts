@@ -5,6 +5,7 @@
  * runs that the viewer makes of them (`..`).
  */
 import * as E from 'fp-ts/lib/Either.js'
+import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { z } from 'zod'
 import type { Files } from '../../core/capabilities.js'
@@ -78,6 +79,19 @@ export const readEach = <T>(
   read: (path: string) => TE.TaskEither<Failure, readonly T[]>,
 ): TE.TaskEither<Failure, readonly T[]> =>
   TE.map((parts: readonly (readonly T[])[]) => parts.flat())(TE.traverseSeqArray(read)(paths))
+
+/** Reads files of JSON lines, one row for each line. */
+export const readLines = <T>(
+  files: Files,
+  paths: readonly string[],
+  { format, schema }: { readonly format: string; readonly schema: z.ZodType<T> },
+): TE.TaskEither<Failure, readonly T[]> =>
+  readEach(paths, (path) =>
+    pipe(
+      files.readText(path),
+      TE.chainEitherKW((text) => parseForeignLines(format, { where: path, text, schema })),
+    ),
+  )
 
 /** Numbers each distinct text from 0, in order of first appearance. */
 export const numbering = (): ((text: string) => number) => {

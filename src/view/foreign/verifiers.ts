@@ -3,7 +3,7 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import { episodeAgents, type TimedAgent } from './agentLanes.js'
-import { type ForeignReader, parseForeignLines, readEach } from './foreignLog.js'
+import { type ForeignReader, readLines } from './foreignLog.js'
 import { type ForeignMessage, turnsOfMessages } from './messages.js'
 import type { EpisodeAgents, ViewedTurn } from './viewedTurn.js'
 import { rolloutId } from './viewedTurn.js'
@@ -176,12 +176,7 @@ export const verifiersReader: ForeignReader = {
   unit: 'file',
   read: (files, paths) =>
     pipe(
-      readEach(paths, (path) =>
-        pipe(
-          files.readText(path),
-          TE.chainEitherKW((text) => parseForeignLines(FORMAT, { where: path, text, schema: episodeSchema })),
-        ),
-      ),
+      readLines(files, paths, { format: FORMAT, schema: episodeSchema }),
       TE.map((episodes) => ({
         model:
           episodes.flatMap(({ traces }) =>
