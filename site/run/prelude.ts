@@ -1,7 +1,5 @@
-/** What a program of the guide needs in a page: the model in the browser's files, and its output. */
-import { orThrow } from 'tandem-rl'
-import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
-import { liveFiles } from '../../src/live/files.js'
+/** Prepares a page for a program of the guide: copies the model, and shows the program's output. */
+import { fetchModel } from '../embeddedModel.js'
 
 /** The messages to the page. */
 export type FromProgram =
@@ -21,10 +19,6 @@ interface Problem {
 
 const scope = globalThis as unknown as WorkerScope // the types of Node lack it
 
-const MODEL_FILES = [
-  ...['config.json', 'model.safetensors', 'tokenizer.json', 'tokenizer_config.json', 'chat_template.jinja'],
-]
-
 const shown = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value))
 
 const messageOf = ({ message, reason }: Problem): string =>
@@ -36,14 +30,7 @@ export const prepare = async (): Promise<void> => {
     scope.postMessage({ type: 'line', text: values.map(shown).join(' ') })
   for (const type of ['error', 'unhandledrejection'] as const)
     scope.addEventListener(type, (event) => scope.postMessage({ type: 'end', problem: messageOf(event) }))
-  for (const name of MODEL_FILES) {
-    const path = `${EMBEDDED_MODEL}/${name}`
-    if (orThrow(await liveFiles.exists(path)())) continue
-    const answer = await fetch(`model/${name}`)
-    if (!answer.ok) throw new Error(`model/${name}: the server answered with status ${answer.status}`)
-    orThrow(await liveFiles.makeFolder(EMBEDDED_MODEL)())
-    orThrow(await liveFiles.write(path, new Uint8Array(await answer.arrayBuffer()))())
-  }
+  await fetchModel()
 }
 
 /** Tells the page that the program has run to its end. */

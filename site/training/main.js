@@ -6,7 +6,7 @@ import { DEFAULT_REWARD, problemOf, VARIABLES } from './reward.js'
 
 const at = (id) => document.getElementById(id)
 
-/** How each task is shown: its score, and the steps of a run. The page names its task. */
+/** The display of each task: its score, and the steps of a run. The page names its task. */
 const TASKS = {
   wordProblems: {
     title: 'Held-out accuracy',

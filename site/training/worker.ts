@@ -1,9 +1,9 @@
 /** The worker of the page: it starts the engine, trains, saves to the browser's files and reports. */
 import { FailureError, orThrow, type RunEvent, runFolder, train } from 'tandem-rl'
 import { engineReport, type SelectOptions, selectBackend } from 'tandem-rl/engine'
-import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
 import { liveFiles } from '../../src/live/files.js'
 import { trainOptionsOf } from '../../src/run/choices.js'
+import { fetchModel } from '../embeddedModel.js'
 import { archive } from './archive.js'
 import type { Choices, FromWorker, Saved, ToWorker } from './messages.js'
 import { taskOf } from './tasks.js'
@@ -21,27 +21,8 @@ const query = new URL(scope.location.href).searchParams
 const task = taskOf(query.get('task'))
 const FOLDER = task.folder
 const CHOICES = `${FOLDER}.json`
-const MODEL_FILES = [
-  'config.json',
-  'model.safetensors',
-  'tokenizer.json',
-  'tokenizer_config.json',
-  'chat_template.jinja',
-]
 
 const send = (message: FromWorker): void => scope.postMessage(message)
-
-/** Copies the model from the server into the browser's files, once. */
-const fetchModel = async (): Promise<void> => {
-  for (const name of MODEL_FILES) {
-    const path = `${EMBEDDED_MODEL}/${name}`
-    if (orThrow(await liveFiles.exists(path)())) continue
-    const answer = await fetch(`model/${name}`)
-    if (!answer.ok) throw new Error(`model/${name}: the server answered with status ${answer.status}`)
-    orThrow(await liveFiles.makeFolder(EMBEDDED_MODEL)())
-    orThrow(await liveFiles.write(path, new Uint8Array(await answer.arrayBuffer()))())
-  }
-}
 
 /** Reads the records of the saved run, up to its newest checkpoint. */
 const savedRun = async (): Promise<Saved | null> => {
