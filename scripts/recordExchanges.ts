@@ -3,8 +3,8 @@
  * URL MODEL FILE` for one of vLLM's protocol, with the server's name after that for one that knows
  * only chats.
  *
- * The server is to run in development mode, and for nobody else: it is paused in between. What
- * belongs to the machine or to secrets is left out.
+ * The server must run in development mode and have no other users, because it is paused. Names of
+ * the machine and secrets are left out.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { orThrow } from '../src/core/failure.js'

@@ -1,6 +1,6 @@
 /**
  * Secrets stay secret: planted ones are looked for in everything that comes out of each policy and
- * client, against a server that tells all that it was sent, and in every file of recorded
+ * client, against a server that repeats all that it received, and in every file of recorded
  * exchanges.
  */
 import { readdirSync, readFileSync, statSync } from 'node:fs'

@@ -27,8 +27,8 @@ const train = (out: string, steps: number): readonly string[] => [
 const ENDLESS = 100_000
 
 /**
- * Starts a run and sends it a signal when it tells of its `step`-th step. Where it stops then does
- * not matter to the tests.
+ * Starts a run and sends it a signal when it reports step `step`. The tests do not depend on the
+ * step at which it then stops.
  */
 const stop = (out: string, signal: NodeJS.Signals, step: number): Promise<CommandResult> => {
   let sent = false

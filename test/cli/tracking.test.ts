@@ -54,8 +54,8 @@ async function* told(events: readonly (RunEvent | Error)[]): AsyncGenerator<RunE
 }
 
 /**
- * Follows a run at the places of the flags; between the last event and the end, `look` is told
- * where metrics are.
+ * Follows a run at the places of the flags. Between the last event and the end, `look` receives
+ * the address of the metrics.
  */
 const follow = async (
   flags: TrackingFlags,

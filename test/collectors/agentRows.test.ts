@@ -21,8 +21,8 @@ useEngine()
 const agents = [{ name: 'ann' }, { name: 'bob' }, { name: 'cat' }]
 
 /**
- * Long messages are worth something to everybody, each in another measure; so are those that nobody
- * of them wrote.
+ * Each turn rewards all agents, also those that did not speak: `ann` by the length of the message,
+ * `bob` by its negative, `cat` by the number of turns.
  */
 const judge = ({
   turns,

@@ -1,5 +1,5 @@
 /**
- * What the wasm backend of tfjs 4.22 is known to fail, by reason. Kernels that it lacks altogether
+ * Known failures of the wasm backend of tfjs 4.22, by reason. Kernels that it lacks altogether
  * are completed with those of the cpu backend; see `src/engine/borrowed.ts`.
  */
 export const WASM_FAILURES: Readonly<Record<string, readonly string[]>> = {

@@ -10,8 +10,8 @@ import { type HostTensor, toTensor } from './hostTensor.js'
 export type BackendName = 'cpu' | 'onnxruntime'
 
 /**
- * What a call made. float32 values are rounded to float32: the cpu backend sometimes keeps more
- * digits.
+ * The results of a call. float32 values are rounded to float32, because the cpu backend sometimes
+ * keeps more digits.
  */
 export interface Outcome {
   readonly dtype: tf.DataType

@@ -57,8 +57,8 @@ const rowsOf = (step: number, summary: Buffer): readonly BoardRow[] =>
   })
 
 /**
- * What TensorBoard shows of steps: a restart takes away what earlier records say of its step and
- * later ones. Settings are of sessions.
+ * The steps that TensorBoard shows: a restart removes earlier records of its step and later ones.
+ * Settings belong to sessions.
  */
 export const boardSteps = (files: readonly (readonly [name: string, contents: Buffer])[]): readonly BoardRow[] => {
   let rows: readonly BoardRow[] = []

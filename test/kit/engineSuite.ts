@@ -1,6 +1,6 @@
 /**
- * What every `LLMEngine` does, in one call: `engineSuite('the engine', makeEngine)`. It knows the
- * engine by its interface, and the model behind it by its scores.
+ * The conformance suite of `LLMEngine`, in one call: `engineSuite('the engine', makeEngine)`. It
+ * knows the engine by its interface, and the model behind it by its scores.
  */
 import { afterEach, beforeEach, describe } from 'vitest'
 import { cacheCases, controlCases, failureCases, weightCases } from './engineSuiteControl.js'

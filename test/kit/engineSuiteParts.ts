@@ -1,6 +1,6 @@
 /**
- * What the cases of `engineSuite` share: requests, ways to read a stream, and what the model must
- * have said.
+ * Shared parts of the cases of `engineSuite`: requests, ways to read a stream, and the output that
+ * the model must have.
  */
 import { expect } from 'vitest'
 import { keyFromSeed } from '../../src/core/key.js'

@@ -13,7 +13,7 @@ export interface SeenRequest {
 }
 
 /**
- * What happens to a request instead of a faithful answer. Bytes are counted from the beginning of
+ * The fault that replaces a faithful answer. Bytes are counted from the beginning of
  * the body.
  *
  * `Reset`: the connection is reset before a byte of an answer; the upstream has seen the request or was spared it. `Cut`: the true head, so

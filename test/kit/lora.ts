@@ -32,8 +32,8 @@ export const randomAdapter = (config: DecoderConfig, lora: LoraConfig, key: Key)
 export const PROMPT = 4
 
 /**
- * What a model predicts for each token of equally long rows after their first `PROMPT`: `[B, T -
- * PROMPT, V]`, flat.
+ * The predictions of a model for each token of equally long rows after their first `PROMPT`:
+ * `[B, T - PROMPT, V]`, flat.
  */
 export const logitsOfRows = (
   params: Params,
@@ -55,7 +55,7 @@ export const logitsOfRows = (
   })
 
 /**
- * What PEFT computed with an adapter: written by `test/golden/generate/lora.py` and
+ * The results of PEFT with an adapter, written by `test/golden/generate/lora.py` and
  * `scripts/checkLora.py`.
  */
 export interface AdaptedLogits {

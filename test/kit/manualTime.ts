@@ -24,7 +24,7 @@ export interface ToldTime extends Timing, Timers {
   /** Moves time on; rings what is due, in order. */
   readonly pass: (ms: number) => void
   /**
-   * How long from now the others have to wait, in milliseconds, in the order in which they began.
+   * The remaining times of the other waits in milliseconds, in the order in which they began.
    */
   readonly waits: () => readonly number[]
 }

@@ -2,8 +2,9 @@
  * Policy losses in float64 on plain arrays, slow and obvious, by the equations of their papers: no
  * tensors, nothing of `src`.
  *
- * What a loss holds still is computed from `still`, the rest from `now`: then the finite difference
- * with respect to `now` is the gradient that is meant, for losses that stop gradients too.
+ * The parts that a loss holds constant are computed from `still`, the rest from `now`. The finite
+ * difference with respect to `now` is then the intended gradient, also for losses that stop
+ * gradients.
  */
 import type { LossRows } from './policyLoss.js'
 

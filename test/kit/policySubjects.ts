@@ -114,8 +114,8 @@ export const engineSampling = ({ keepLast, ...sampling }: SuiteSampling) => ({
 })
 
 /**
- * What the policy of an engine must do. `served` are the numbers that the engine tells, as in
- * `EngineAbilities`.
+ * The required abilities of an engine's policy. `served` names the log-probabilities that the
+ * engine returns, as in `EngineAbilities`.
  */
 export const engineAbilities = (served: 'all' | 'raw' | 'tempered' | 'processed'): PolicyAbilities => {
   const temperature = served === 'raw' ? 'refused' : 'yes'

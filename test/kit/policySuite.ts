@@ -1,8 +1,7 @@
 /**
- * What every policy does, in one call: `policySuite('a policy', { can, faults, make })`. What it
- * samples and says is compared with our own
- * scorer on the same checkpoint. A policy that cannot do something must say so: those cases run
- * too.
+ * The conformance suite of policies, in one call: `policySuite('a policy', { can, faults, make })`.
+ * Samples and log-probabilities are compared with our own scorer on the same checkpoint. Settings
+ * that a policy lacks must be refused with a reason: these cases run too.
  */
 import { afterAll, beforeAll, describe } from 'vitest'
 import { endingCases, failureCases, lengthCases, signalCases, versionCases } from './policySuiteControl.js'

@@ -10,8 +10,8 @@ import type { PolicyWorld } from './policySuiteWorld.js'
 import { oracleLogits } from './samplingOracle.js'
 
 /**
- * What a policy can: `yes`; `refused`: it takes the setting and says that it cannot; `absent`:
- * there is no such setting or entry, so that a program that counts on it does not compile.
+ * An ability of a policy: `yes`; `refused`: it accepts the setting and then fails with a reason;
+ * `absent`: no such setting or entry exists, so a program that uses it does not compile.
  */
 export type Ability = 'yes' | 'refused' | 'absent'
 
@@ -36,8 +36,7 @@ export interface PolicyAbilities {
   /** Log-probabilities of given completions. */
   readonly scoring: Ability
   /**
-   * Prompts that are longer than the context are refused; `absent` where a server goes on beyond
-   * it.
+   * Prompts that are longer than the context are refused; `absent` for a server that accepts them.
    */
   readonly contextLimit: 'yes' | 'absent'
   /** Cutting prompts that are too long. */
@@ -141,8 +140,7 @@ export const rowsOf = async (
 }
 
 /**
- * Checks that the policy says that it cannot: a failure of kind `asked`, with a reason that tells
- * more than that.
+ * Checks that the policy refuses: a failure of kind `asked`, with a reason that adds to the kind.
  */
 export const expectRefused = (answer: Either<PolicyFailure, unknown>): PolicyFailure => {
   if (isRight(answer)) throw new Error('expected a refusal, got an answer')

@@ -1,5 +1,5 @@
 /**
- * What a policy must have said: our own scorer on the same checkpoint, its tokenizer and its
+ * The expected output of a policy: our own scorer on the same checkpoint, its tokenizer and its
  * template.
  */
 import * as tf from '@tensorflow/tfjs-core'

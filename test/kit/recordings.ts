@@ -8,8 +8,8 @@ import { type VLLMClientOptions, vLLMClient } from '../../src/modules/remote/vll
 import { eventsOf, requestOf } from './wire.js'
 
 /**
- * What was asked, and what came: an answer, the frames of a stream, or an error. Neither names of
- * requests nor paths of a machine.
+ * A request and its result: an answer, the frames of a stream, or an error. It has neither names
+ * of requests nor paths of a machine.
  */
 export interface Exchange {
   readonly path: string
@@ -141,8 +141,8 @@ const kept = (value: unknown): unknown =>
   JSON.parse(JSON.stringify(value, (_, each: unknown) => (Object.is(each, Number.NaN) ? 'NaN' : each)))
 
 /**
- * What is done with every server: detection, sampling in four ways, refusals, control. It changes
- * nothing but the label of the weights, and leaves the server running.
+ * The requests to every server: detection, sampling in four ways, refusals, control. They change
+ * nothing but the label of the weights, and leave the server running.
  */
 export const runScenario = async (transport: Transport, model: string): Promise<Readonly<Record<string, unknown>>> => {
   const results: Record<string, unknown> = {}

@@ -78,8 +78,7 @@ export interface Door {
   /** Cuts all connections now. */
   readonly cut: () => void
   /**
-   * What happens to the next answer: it is lost with its connection, after the server has done what
-   * it was asked.
+   * Loses the next answer with its connection, after the server has carried out the command.
    */
   readonly loseAnswer: () => void
   /** Answers of connections that are there do not come any more, and nobody is told. */

@@ -1,6 +1,6 @@
 /**
- * What every log of a shared queue promises: the queue on it is the pure one, whoever asks and
- * whatever breaks.
+ * The conformance suite of logs of a shared queue: the queue on a log equals the pure one, for any
+ * clients and faults.
  */
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'

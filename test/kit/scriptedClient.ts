@@ -10,7 +10,7 @@ import type { GenerationEvent, GenerationRequest, WeightSource } from '../../src
 import { makeRequestGate } from '../../src/modules/remote/requestGate.js'
 
 /**
- * What becomes of a call. `lost-done`: it is done and its answer is lost; `lost`: not done, no
+ * The outcome of a call. `lost-done`: it is done and its answer is lost; `lost`: not done, no
  * answer. `late`: the answer is lost, and it is
  * done a while later; `slow`: as `late`, after a long while, and whoever loads weights meanwhile
  * comes after it. `dies`: the server is gone from now on. `throws`: the client breaks its promise.

@@ -1,7 +1,7 @@
 /**
  * A server that speaks as SGLang does, on a socket of its own, over a model of eight tokens:
  * requests and answers have the forms of SGLang's source, of 0.5.10 (`old`) or of 0.5.23 (`new`).
- * What it samples depends on the seed alone.
+ * Its samples depend on the seed alone.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { afterAll } from 'vitest'

@@ -109,8 +109,8 @@ const extraFields = (sampling: SuiteSampling): Readonly<Record<string, unknown>>
 }
 
 /**
- * What a policy of a chat server must do. Fields that change what is drawn from go with `text`,
- * where no log-probabilities are told; with `tokens` the numbers that the server tells decide.
+ * The required abilities of a chat server's policy. With `text`, which has no log-probabilities,
+ * fields may change the sampled distribution; with `tokens` the server's log-probabilities decide.
  */
 export const chatAbilities = (capture: Capture, served: ServedModel['logProbsMode'] = 'raw'): PolicyAbilities => {
   const tokens = capture === 'tokens' ? 'yes' : 'absent'

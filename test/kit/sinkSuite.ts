@@ -8,8 +8,7 @@ import { makeTracker } from '../../src/tracking/tracker.js'
 import { rightOf } from './results.js'
 
 /**
- * What goes wrong at one call of what a sink writes to: nothing, all of it, or all that comes after
- * a part.
+ * The fault of one call to the place of a sink: nothing fails, all of it, or all after a part.
  */
 type SinkTrouble = 'none' | 'fails' | 'half'
 
@@ -25,8 +24,8 @@ interface SinkPlace {
 export interface SinkSubject {
   readonly name: string
   /**
-   * A new place. `trouble` is asked at each call of what the sink writes to; a sink that writes to
-   * its memory asks nobody.
+   * A new place, which calls `trouble` before each write. A sink that writes to memory does not
+   * call it.
    */
   readonly place: (trouble: () => SinkTrouble) => Promise<SinkPlace>
   /**
@@ -203,8 +202,8 @@ export const sinkSuite = (subject: SinkSubject, runs: number): void => {
       it('has each step once, from the last session, when a killed run resumes from any step', async () => {
         await fc.assert(
           fc.asyncProperty(anySteps, fc.array(fc.nat()), anyTrouble, async (steps, draws, plan) => {
-            // Each session tells of steps from its first to where it is killed; the next one begins
-            // by then.
+            // Each session reports the steps from its first one to its end; the next one begins at
+            // the following step or earlier.
             const sessions: (readonly [from: number, to: number])[] = []
             for (const draw of draws.slice(0, 3)) {
               const from = 1 + (sessions.length === 0 ? 0 : draw % (sessions.at(-1)![1] + 1))

@@ -187,7 +187,7 @@ const { codePoints } = JSON.parse(readFileSync('test/golden/tokenizers/differenc
 const NEWER = new RegExp(`[${classOf(codePoints)}]`, 'u')
 
 /**
- * Whether a text has a character that the two libraries know in different versions of Unicode: see
+ * Checks for characters that the two libraries know in different versions of Unicode: see
  * differences.json.
  */
 export const isNewerThanRust = (text: string): boolean => NEWER.test(text) || NEWER.test(text.normalize('NFKD'))

@@ -86,8 +86,8 @@ export const cut = (text: string, cuts: readonly number[]): readonly string[] =>
 }
 
 /**
- * What a reader says of a text that comes in pieces, all together. Errors: throws where calls are
- * not told in order.
+ * Joins the deltas that a reader returns for the pieces of a text. Errors: throws if calls are out
+ * of order.
  */
 export const joinedDeltas = (start: ToolCallReader, pieces: readonly string[]): ReadText => {
   let reader = start

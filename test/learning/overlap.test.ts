@@ -11,7 +11,7 @@ const at = useTemporaryFolder()
 const settings = { ...SETUPS[0]!.settings, steps: 12, evalEvery: 12 }
 
 /**
- * How much less held-out accuracy a run may reach than the one in turns, which reaches more than
+ * The most held-out accuracy that a run may lose against the one in turns, which reaches more than
  * 0.85.
  */
 const MARGIN = 0.1

@@ -1,6 +1,6 @@
 /**
- * What every estimator and every loss gives at the edges: nothing to learn from, nothing to compare
- * with, numbers that are none.
+ * The results of every estimator and loss in edge cases: nothing to learn from, nothing to compare
+ * with, NaN and infinities.
  */
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
@@ -55,8 +55,8 @@ const zeros = (rows: Rows) => rows.mask.map((row) => Array.from(row, () => 0))
 const advantagesOf = E.map(({ advantages }: Estimated) => advantages)
 
 /**
- * `grouped`: members of a group are compared, so that one that stands alone, or is like all others,
- * tells nothing.
+ * `grouped`: members of a group are compared, so that a single one, or one equal to all others, has
+ * no signal.
  */
 const ESTIMATORS: readonly (readonly [string, 'grouped' | 'each', (rows: Rows) => Result])[] = [
   ['grpo', 'grouped', (rows) => grpoAdvantage(rows)],

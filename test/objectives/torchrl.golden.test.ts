@@ -1,6 +1,6 @@
 /**
- * What else the golden case of TorchRL's losses holds (float64, pytorch/rl at ae9719f17): losses of
- * single tokens, CISPO as it is there, diluted metrics and divergences both ways, returns of dense
+ * Further values of the golden case of TorchRL's losses (float64, pytorch/rl at ae9719f17): losses
+ * of single tokens, CISPO as it is there, diluted metrics and divergences both ways, returns of dense
  * rewards.
  *
  * TorchRL divides metrics and divergences by all `B T` places, ours are means over the tokens that

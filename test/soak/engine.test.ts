@@ -69,7 +69,7 @@ const read = (): Reading => ({
 const MEGABYTE = 2 ** 20
 
 /**
- * What is in use after a garbage collection: JavaScript's own memory to the byte, the whole process
+ * The memory in use after a garbage collection: JavaScript's own to the byte, that of the process
  * with the slack of allocators.
  */
 const memoryInUse = async (): Promise<{ readonly javascript: number; readonly resident: number }> => {

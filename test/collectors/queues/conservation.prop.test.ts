@@ -47,8 +47,8 @@ beforeAll(async () => {
 })
 
 /**
- * What becomes of the next thing that is done: 0 to 99. After so many of them all is well, so that
- * every run ends.
+ * Draws the outcome of the next operation, from 0 to 99. After `count` operations all succeed, so
+ * that every run ends.
  */
 const luckOf = (rolls: readonly number[], count: number): (() => number) => {
   let used = 0

@@ -1,6 +1,6 @@
 /**
- * What Python's tensordict 0.14 gets wrong about batch axes, by the numbers of the list in the
- * reference; here each is right or refused.
+ * Defects of Python's tensordict 0.14 with batch axes, by their numbers in the reference. Here each
+ * is right or refused.
  */
 import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'

@@ -202,8 +202,7 @@ describeWithPython('tests with unittest', () => {
 })
 
 /**
- * What a program could do to pass without an answer. None of it knows 50001, which is expected,
- * before it has found it.
+ * Ways to pass without an answer. None contains the expected 50001 before the program has found it.
  */
 const CHEATS: readonly (readonly [string, string])[] = [
   ['prints a verdict', 'print(\'{"holds": true}\')\ndef add(a, b): pass'],

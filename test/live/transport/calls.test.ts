@@ -1,6 +1,6 @@
 /**
- * What a call does besides asking: it waits for its turn, is cancelled, keeps secrets, and leaves
- * nothing behind.
+ * The duties of a call besides the request: it waits for its turn, can be cancelled, keeps secrets,
+ * and leaves nothing behind.
  */
 import { describe, expect, it } from 'vitest'
 import type { HttpRequest } from '../../../src/core/http.js'

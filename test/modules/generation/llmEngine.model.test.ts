@@ -76,7 +76,7 @@ const limits = fc.record({
 })
 
 /**
- * What the completion would be if it were generated alone, each token by the weights that its stamp
+ * Expects the completion that the request gets alone, each token by the weights that its stamp
  * names.
  */
 const expectAlone = (asked: GenerationRequest, { completions }: Generated): void => {

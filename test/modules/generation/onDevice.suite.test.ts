@@ -1,6 +1,6 @@
 /**
- * What every engine does, asked of one at the other end of a channel. How a thread starts and dies
- * is in onDevice.test.ts.
+ * The suite of engines, run on one at the other end of a channel. The start and end of threads are
+ * in onDevice.test.ts.
  */
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'

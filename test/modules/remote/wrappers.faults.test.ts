@@ -1,6 +1,6 @@
 /**
- * A policy on three replicas, one of which is spoiled by a proxy: rows are those of one good
- * server, or there are none.
+ * A policy on three replicas, one of which is spoiled by a proxy: its rows equal those of a good
+ * server, or it returns a failure without rows.
  */
 import { afterEach, describe, expect, it } from 'vitest'
 import { keyFromSeed } from '../../../src/core/key.js'

@@ -1,6 +1,6 @@
 /**
- * How the laws of TensorDicts are stated: on drawn values, in a scope, counting tensors. And what
- * they refuse.
+ * States laws of TensorDicts on drawn values, in a scope, counting tensors; and the calls that must
+ * be refused.
  */
 import fc from 'fast-check'
 import { diff } from '../../../src/data/tensorDict/compare.js'

@@ -25,8 +25,7 @@ const PARSERS: Readonly<Record<Row['format'], CallParser>> = {
 }
 
 /**
- * What we read, as TorchRL tells it: without blanks around the text. Calls that are malformed are
- * none.
+ * Our reading in TorchRL's form: without blanks around the text, and without malformed calls.
  */
 const readingOf = (parse: CallParser, text: string): Reading & { readonly malformed: number } => {
   const found = parse(text)

@@ -14,8 +14,7 @@ const PAIRS = (JSON.parse(readFileSync('test/golden/mathAnswers.json', 'utf8')) 
   .pairs // by its generator
 
 /**
- * Where we answer otherwise than math-verify on purpose: what is true, and why the checker says
- * something else.
+ * Intended differences from math-verify: our verdict, and the reason for that of math-verify.
  */
 const OURS: readonly (readonly [a: string, b: string, ours: boolean, why: string])[] = [
   ['0.\\overline{3}', '\\frac{1}{3}', true, 'it does not read repeating decimals'],

@@ -1,6 +1,6 @@
 /**
- * What every policy does, asked of the engine of this process with the model that comes with
- * Tandem: by ids, and by conversations.
+ * The suite of policies, run on the engine of this process with the model that comes with Tandem:
+ * by ids, and by conversations.
  */
 import { afterAll, beforeAll } from 'vitest'
 import { EMBEDDED_MODEL } from '../../../../src/live/embeddedModel.js'

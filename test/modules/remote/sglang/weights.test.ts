@@ -181,8 +181,8 @@ describe('sglangClient: new weights', () => {
     const failed = await client.loadWeights(THREE, { version: 2 })()
     expect(failed).toMatchObject({ _tag: 'Left', left: { kind } })
     expect(server.of('/update_weights_from_tensor')).toHaveLength(which)
-    // A server that answered is asked to close the session; one that broke off is left alone until
-    // somebody has looked.
+    // A server that answered is asked to close the session; one that broke off gets no request
+    // until its state is read.
     expect(server.of('/end_weight_update')).toHaveLength(answer === 'reset' ? 0 : 1)
     expect(orThrow(await client.state()).version).toBeNull()
   })
