@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { performance } from 'node:perf_hooks'
 import * as tf from '@tensorflow/tfjs-core'
-import { Argument } from 'commander'
+import { Argument, Option } from 'commander'
 import { median } from '../src/bench/statistics.js'
 import { BACKEND_NAME } from '../src/engine/onnxruntime/backend.js'
 import { loadOnnxRuntime } from '../src/engine/onnxruntime/binding.js'
@@ -15,7 +15,7 @@ import type { OnnxRuntime } from '../src/engine/onnxruntime/library.js'
 import { connectOnnxRuntime } from '../src/engine/register.js'
 import { host } from '../src/live/machine.js'
 import { parameterCount } from '../src/modules/transformer/params.js'
-import { type StepFigures, stepFigures } from './profile/figures.js'
+import { GROUPINGS, type Grouping, type StepFigures, stepFigures } from './profile/figures.js'
 import { peaksOf, runPeakWork } from './profile/peaks.js'
 import { profilePicture } from './profile/picture.js'
 import { recordSessions } from './profile/sessions.js'
@@ -90,17 +90,18 @@ const profiledSteps = async (name: WorkName, settings: Settings, folder: string)
 
 const { command, settingsOf } = benchCommand('Shows where the time of a step goes.', SIZES)
 command.addArgument(new Argument('<work>', 'what to profile').choices(WORK))
+command.addOption(new Option('--by <key>', 'what has a row of its own').choices(GROUPINGS).default('operator'))
 command.option('--picture <file>', 'where to write the picture', 'profile.svg')
 command.parse()
 const name = command.args[0] as WorkName // one of the choices
 const settings = settingsOf()
-const { picture } = command.opts<{ readonly picture: string }>()
+const { by, picture } = command.opts<{ readonly by: Grouping; readonly picture: string }>()
 
 const folder = mkdtempSync(join(tmpdir(), 'tandem-profile-'))
 try {
   const plainMs = await plainStep(name, settings)
   const peaks = await measurePeaks(settings, folder)
-  const figures: StepFigures = stepFigures(await profiledSteps(name, settings, folder), peaks)
+  const figures: StepFigures = stepFigures(await profiledSteps(name, settings, folder), peaks, by)
   const { cpu, cores, node } = host()
   const { hidden, layers, vocab, threads } = settings
   const parameters = (parameterCount(benchConfig(settings)) / 1e6).toFixed(1)

@@ -232,7 +232,7 @@ const ofEnvironment = (variable: string, install: string): string => {
 
 const serveTandem = ({ folder }: Model): Promise<Served> =>
   serve('tandem', process.execPath, [
-    ...['--import', 'tsx', script('../src/cli/main.ts'), 'serve', folder, '--port', 'PORT'],
+    ...[script('../dist/cli/main.js'), 'serve', folder, '--port', 'PORT'],
     ...['--served-model-name', 'served', '--max-num-seqs', `${Math.max(...atATime)}`],
     ...['--threads', `${options.threads}`],
   ])

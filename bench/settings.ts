@@ -125,8 +125,8 @@ const report = (result: BenchResult, peer: string, seconds: readonly number[]): 
   const middle = median(seconds)
   return {
     program: result.program,
-    peer,
     ...snakeCase(result.settings),
+    peer,
     parameters: result.parameters,
     seconds: middle,
     [result.work.name]: result.work.amount / middle,

@@ -16,8 +16,12 @@ export interface MeasuredSteps {
   readonly calls: readonly ProfiledCall[]
 }
 
+/** The calls of a row: all of an operator, or those with the same shapes. */
+export const GROUPINGS = ['operator', 'shapes'] as const
+export type Grouping = (typeof GROUPINGS)[number]
+
 /** The executions of one operator in a step. */
-interface OperatorFigures extends OperatorCall {
+interface OperatorFigures extends Omit<OperatorCall, 'shapes'> {
   readonly count: number
   /**
    * The least time at the machine's peaks: of its arithmetic or its memory, whichever is longer.
@@ -42,7 +46,7 @@ export interface StepFigures {
 const sum = <T>(items: readonly T[], of: (item: T) => number): number =>
   items.reduce((total, item) => total + of(item), 0)
 
-const peakMs = ({ operations, bytes }: OperatorCall, peaks: Peaks): number =>
+const peakMs = ({ operations, bytes }: Pick<OperatorCall, 'operations' | 'bytes'>, peaks: Peaks): number =>
   1000 * Math.max(operations / peaks.operations, bytes / peaks.bytes)
 
 const figuresOf = (
@@ -58,12 +62,17 @@ const figuresOf = (
   peakMs: sum(calls, (call) => peakMs(call, peaks)) / steps,
 })
 
-/** Adds up the calls of measured steps by operator, and divides the rest of the time into parts. */
-export const stepFigures = ({ steps, wallMs, idleMs, calls }: MeasuredSteps, peaks: Peaks): StepFigures => {
+/** Adds up the calls of measured steps, and divides the rest of the time into parts. */
+export const stepFigures = (
+  { steps, wallMs, idleMs, calls }: MeasuredSteps,
+  peaks: Peaks,
+  grouping: Grouping = 'operator',
+): StepFigures => {
   const byOperator = new Map<string, OperatorCall[]>()
   for (const call of calls.flatMap(({ operators }) => operators)) {
-    const known = byOperator.get(call.operator)
-    if (known === undefined) byOperator.set(call.operator, [call])
+    const name = grouping === 'operator' ? call.operator : `${call.operator} ${call.shapes}`
+    const known = byOperator.get(name)
+    if (known === undefined) byOperator.set(name, [call])
     else known.push(call)
   }
   const operators = [...byOperator]

@@ -18,6 +18,8 @@ export interface TraceEvent {
 /** One execution of an operator. */
 export interface OperatorCall {
   readonly operator: string
+  /** The shapes of inputs and outputs: `2048x128 128x384 -> 2048x384`. */
+  readonly shapes: string
   readonly milliseconds: number
   /** Floating-point operations of products; 0 for other operators. */
   readonly operations: number
@@ -71,10 +73,19 @@ const operationsOf = (operator: string, inputs: Tensors, outputs: Tensors): numb
   return operator === 'Attention' ? attentionOperations(a, b, shapesOf(inputs)[4]?.at(-2) ?? 0) : 0
 }
 
+const shapesText = (inputs: Tensors, outputs: Tensors): string => {
+  const side = (tensors: Tensors): string =>
+    shapesOf(tensors)
+      .map((shape) => shape.join('x') || '1')
+      .join(' ')
+  return `${side(inputs)} -> ${side(outputs)}`
+}
+
 const operatorCall = ({ args = {}, dur }: TraceEvent): OperatorCall => {
   const { op_name: operator = 'unknown', input_type_shape: inputs = [], output_type_shape: outputs = [] } = args
   return {
     operator,
+    shapes: shapesText(inputs, outputs),
     milliseconds: dur / 1000,
     operations: operationsOf(operator, inputs, outputs),
     bytes: bytesOf(inputs) + bytesOf(outputs),

@@ -38,6 +38,10 @@ describe('readCalls', () => {
     ])
   })
 
+  it('writes the shapes of inputs and outputs, and 1 for a scalar', () => {
+    expect(onlyOperator(node('Mul', 1, [[4, 2], []], [[4, 2]])).shapes).toBe('4x2 1 -> 4x2')
+  })
+
   it('counts the bytes of inputs and outputs by their types', () => {
     const event: TraceEvent = {
       ...node('Cast', 1, [], []),
@@ -83,13 +87,17 @@ describe('readCalls', () => {
 const calls: readonly ProfiledCall[] = [
   {
     operators: [
-      { operator: 'Gemm', milliseconds: 6, operations: 4e9, bytes: 1e6 },
-      { operator: 'Add', milliseconds: 2, operations: 0, bytes: 2e7 },
+      { operator: 'Gemm', shapes: '2x2 2x2 -> 2x2', milliseconds: 6, operations: 4e9, bytes: 1e6 },
+      { operator: 'Add', shapes: '4 4 -> 4', milliseconds: 2, operations: 0, bytes: 2e7 },
     ],
     innerMs: 9,
     outerMs: 10,
   },
-  { operators: [{ operator: 'Gemm', milliseconds: 2, operations: 2e9, bytes: 1e6 }], innerMs: 3, outerMs: 4 },
+  {
+    operators: [{ operator: 'Gemm', shapes: '4x4 4x4 -> 4x4', milliseconds: 2, operations: 2e9, bytes: 1e6 }],
+    innerMs: 3,
+    outerMs: 4,
+  },
 ]
 const peaks = { operations: 1e12, bytes: 1e10 }
 const figures = stepFigures({ steps: 2, wallMs: 20, idleMs: 2, calls }, peaks)
@@ -115,6 +123,15 @@ describe('stepFigures', () => {
       ['Add', 0.5, 1, 1],
     ])
     expect(rooflineShare(figures)).toBeCloseTo(0.4)
+  })
+
+  it('can have a row for each combination of shapes', () => {
+    const { operators } = stepFigures({ steps: 2, wallMs: 20, idleMs: 2, calls }, peaks, 'shapes')
+    expect(operators.map(({ operator, milliseconds }) => [operator, milliseconds])).toEqual([
+      ['Gemm 2x2 2x2 -> 2x2', 3],
+      ['Gemm 4x4 4x4 -> 4x4', 1],
+      ['Add 4 4 -> 4', 1],
+    ])
   })
 })
 

@@ -128,7 +128,7 @@ describe('options in the guide', () => {
     const packageJson = JSON.parse(readFileSync('package.json', 'utf8')) as {
       readonly scripts: Record<string, string>
     }
-    expect(packageJson.scripts[name]).toMatch(new RegExp(`(^|&& )tsx (--tsconfig \\S+ )?${script}$`))
+    expect(packageJson.scripts[name]?.split(' ')).toContain(script)
     const help = execFileSync(process.execPath, ['--import', 'tsx', script, '--help'], { encoding: 'utf8' })
     const lines = shellLines.filter((line) => line.includes(` ${name} -- `))
     expect(lines).not.toEqual([])
