@@ -23,6 +23,11 @@ export interface AttentionSource {
    * where it is not.
    */
   readonly bias?: tf.Tensor
+  /**
+   * With `causal`, place c of the source is that of query c, and the bias masks places after a
+   * query. Products with most of these are left out. Default `all`.
+   */
+  readonly reach?: 'all' | 'causal'
 }
 
 /**
@@ -101,15 +106,78 @@ interface Forward {
 
 const forward = (queries: tf.Tensor, sources: readonly AttentionSource[], scoring: AttentionScoring): Forward => {
   const scored = sources.map((source) => scoresOf(queries, source, scoring))
-  const joined = tf.concat(
-    scored.map(({ scores }) => scores),
-    -1,
+  const all = weigh(
+    tf.concat(
+      scored.map(({ scores }) => scores),
+      -1,
+    ),
   )
-  const all = weigh(joined)
   const places = sources.map(({ keys }) => keys.shape[3]!)
   const weights = places.length === 1 ? [all] : tf.split(all, places, 5)
   const output = total(weights.map((w, i) => mix(w, sources[i]!, queries.shape)))
   return { output, weights, slopes: scored.flatMap(({ slope }) => (slope === undefined ? [] : [slope])) }
+}
+
+/** Adjacent queries, from `from` to before `to`. */
+interface Block {
+  readonly from: number
+  readonly to: number
+}
+
+/**
+ * Number of queries of a block. Within a block, products with masked places are computed: smaller
+ * blocks compute fewer of them, by more operations.
+ */
+const BLOCK = 64
+
+/** Divides T queries into blocks, if that saves products. */
+const blocksOf = (length: number, sources: readonly AttentionSource[]): readonly Block[] => {
+  const count = sources.some(({ reach }) => reach === 'causal') ? Math.max(1, Math.floor(length / BLOCK)) : 1
+  const start = (i: number): number => Math.round((i * length) / count)
+  return Array.from({ length: count }, (_, i) => ({ from: start(i), to: start(i + 1) }))
+}
+
+/** Slices an axis. An axis of size 1 is broadcast, so it stays whole. */
+const part = (x: tf.Tensor, axis: number, { from, to }: Block): tf.Tensor => {
+  const size = x.shape[axis]!
+  if (size === 1 || (from === 0 && to === size)) return x
+  const begin = x.shape.map((_, i) => (i === axis ? from : 0))
+  return tf.slice(
+    x,
+    begin,
+    x.shape.map((all, i) => (i === axis ? to - from : all)),
+  )
+}
+
+/** Returns the places of a source that a block's queries reach. */
+const placesOf = ({ keys, reach }: Pick<AttentionSource, 'keys' | 'reach'>, { to }: Block): Block => ({
+  from: 0,
+  to: reach === 'causal' ? to : keys.shape[3]!,
+})
+
+/** Returns the part of a source that a block's queries reach. */
+const reached = (source: AttentionSource, block: Block): AttentionSource => {
+  const places = placesOf(source, block)
+  const { bias } = source
+  return {
+    keys: part(source.keys, 3, places),
+    values: part(source.values, 3, places),
+    ...(bias !== undefined && { bias: part(part(bias, 4, block), 5, places) }),
+  }
+}
+
+/** Joins the results of blocks along the queries. */
+const joined = (blocks: readonly tf.Tensor[]): tf.Tensor =>
+  blocks.length === 1 ? blocks[0]! : tf.concat([...blocks], 4)
+
+/** Appends zeros for the places that a block does not reach. */
+const padded = (gradient: tf.Tensor, places: number): tf.Tensor => {
+  const missing = places - gradient.shape[3]!
+  if (missing === 0) return gradient
+  return tf.pad(
+    gradient,
+    gradient.shape.map((_, axis) => [0, axis === 3 ? missing : 0] as [number, number]),
+  )
 }
 
 /** Gradients of one source. */
@@ -132,22 +200,30 @@ const throughCap = (gradient: tf.Tensor, slope: tf.Tensor | undefined): tf.Tenso
   slope === undefined ? gradient : tf.mul(gradient, slope)
 
 /** The results of the forward pass that are kept for one source. */
-interface KeptSource extends AttentionSource {
+interface KeptSource extends Pick<AttentionSource, 'keys' | 'values'> {
   readonly weights: tf.Tensor
   readonly slope: tf.Tensor | undefined
 }
 
+/** Appends a column `[..., N, 1]` to `[..., N, D]`. */
+const withColumn = (x: tf.Tensor, column: tf.Tensor): tf.Tensor => tf.concat([x, column], -1)
+
 /**
  * Computes the gradients of one source. The row term of the softmax gradient is `sum(gradient *
- * output)`: Dao et al. 2022, arXiv:2205.14135, appendix B.2.
+ * output)`: Dao et al. 2022, arXiv:2205.14135, appendix B.2. It is subtracted inside the product,
+ * as one more feature, which saves a pass over the weights.
  */
 const sourceGradients = (source: KeptSource, incoming: Incoming): SourceGradients => {
   const { keys, values, weights, slope } = source
   const { queries, gradient, rowTerm, scale } = incoming
   const groups = keys.shape[2]!
   const rows = asRows(gradient, groups)
-  const dWeights = tf.reshape(scaledMatMul(rows, values, { transposeB: true }), weights.shape)
-  const dScores = asRows(throughCap(tf.mul(weights, tf.sub(dWeights, rowTerm)), slope), groups)
+  const centered = scaledMatMul(
+    withColumn(rows, asRows(tf.neg(rowTerm), groups)),
+    withColumn(values, tf.ones([...values.shape.slice(0, -1), 1])),
+    { transposeB: true },
+  )
+  const dScores = asRows(throughCap(tf.mul(weights, tf.reshape(centered, weights.shape)), slope), groups)
   return {
     queries: tf.reshape(scaledMatMul(dScores, keys, { alpha: scale }), queries.shape),
     keys: scaledMatMul(dScores, asRows(queries, groups), { transposeA: true, alpha: scale }),
@@ -160,10 +236,13 @@ const checkShapes = (queries: tf.Tensor, sources: readonly AttentionSource[]): v
     throw new Error(`attention: queries must be [P, K, G, R, T, D], got [${queries.shape.join()}]`)
   }
   if (sources.length === 0) throw new Error('attention: needs at least one source of keys and values')
-  const [p, k, g, , , d] = queries.shape as Six // checked above
-  for (const [i, { keys, values }] of sources.entries()) {
-    const [sp, sk, sg, , sd] = keys.shape as Five // compared below, whatever the rank
+  const [p, k, g, , t, d] = queries.shape as Six // checked above
+  for (const [i, { keys, values, reach }] of sources.entries()) {
+    const [sp, sk, sg, places, sd] = keys.shape as Five // compared below, whatever the rank
     const fits = keys.rank === 5 && sp === p && sk === k && (sg === g || sg === 1) && sd === d
+    if (fits && reach === 'causal' && places !== t) {
+      throw new Error(`attention: causal source ${i} has ${places} places for ${t} queries, expected as many`)
+    }
     if (!fits || keys.shape.join() !== values.shape.join()) {
       throw new Error(
         `attention: source ${i} has keys [${keys.shape.join()}] and values [${values.shape.join()}], ` +
@@ -180,8 +259,8 @@ const checkShapes = (queries: tf.Tensor, sources: readonly AttentionSource[]): v
  * Shapes   queries `[P, K, G, R, T, D]` (R query heads for each key-value head, T positions);
  *          result the same.
  * Errors   throws if shapes do not fit, naming both.
- * Cost     O(T * C) memory for each source; a shared source is read once per prompt, not once per
- *          completion.
+ * Cost     O(T * C) memory for each source, half of it for a long causal one; a shared source is
+ *          read once per prompt, not once per completion.
  * Source   Vaswani et al. 2017, arXiv:1706.03762, section 3.2; grouped queries: Ainslie et al.
  *          2023, arXiv:2305.13245; the soft cap: Gemma 2, arXiv:2408.00118, section 2.
  */
@@ -190,36 +269,55 @@ export const attention = (
   sources: readonly AttentionSource[],
   scoring: AttentionScoring,
 ): tf.Tensor => {
+  const { softCap = null } = scoring
   checkShapes(queries, sources)
   const inputs = [queries, ...sources.flatMap(({ keys, values }) => [keys, values])]
+  const blocks = blocksOf(queries.shape[4]!, sources)
   return tf.customGrad((...args) => {
     // Casts: tfjs types the arguments of a custom gradient as a mixed list of tensors and the save
     // function.
     const save = args[args.length - 1] as tf.GradSaveFunc
-    const result = forward(queries, sources, scoring)
-    save([...inputs, result.output, ...result.weights, ...result.slopes])
+    const results = blocks.map((block) =>
+      forward(
+        part(queries, 4, block),
+        sources.map((source) => reached(source, block)),
+        scoring,
+      ),
+    )
+    const output = joined(results.map((result) => result.output))
+    save([...inputs, output, ...results.flatMap(({ weights, slopes }) => [...weights, ...slopes])])
     const gradFunc = (dOutput: tf.Tensor, saved: tf.Tensor[]): tf.Tensor[] => {
-      const [output, ...kept] = saved.slice(inputs.length) // weights and then slopes, one for each source
-      const incoming = {
-        queries: saved[0]!,
-        gradient: dOutput,
-        rowTerm: tf.sum(tf.mul(dOutput, output!), -1, true),
-        scale: scoring.scale,
-      }
-      const parts = sources.map((source, i) =>
-        sourceGradients(
-          {
-            ...source,
-            keys: saved[1 + 2 * i]!,
-            values: saved[2 + 2 * i]!,
-            weights: kept[i]!,
-            slope: kept[sources.length + i],
-          },
-          incoming,
-        ),
-      )
-      return [total(parts.map((part) => part.queries)), ...parts.flatMap((part) => [part.keys, part.values])]
+      const [queries, ...keysAndValues] = saved.slice(0, inputs.length) as [tf.Tensor, ...tf.Tensor[]] // as saved
+      const kept = saved.slice(inputs.length + 1)
+      const rowTerm = tf.sum(tf.mul(dOutput, saved[inputs.length]!), -1, true)
+      const perBlock = kept.length / blocks.length
+      const parts = blocks.map((block, b) => {
+        const [weights, slopes] = [kept.slice(b * perBlock), kept.slice(b * perBlock + sources.length)]
+        const incoming = {
+          queries: part(queries, 4, block),
+          gradient: part(dOutput, 4, block),
+          rowTerm: part(rowTerm, 4, block),
+          scale: scoring.scale,
+        }
+        return sources.map((source, i) => {
+          const places = placesOf(source, block)
+          const own = {
+            keys: part(keysAndValues[2 * i]!, 3, places),
+            values: part(keysAndValues[2 * i + 1]!, 3, places),
+            weights: weights[i]!,
+            slope: softCap === null ? undefined : slopes[i]!,
+          }
+          return sourceGradients(own, incoming)
+        })
+      })
+      return [
+        joined(parts.map((block) => total(block.map((source) => source.queries)))),
+        ...sources.flatMap(({ keys }, i) => [
+          total(parts.map((block) => padded(block[i]!.keys, keys.shape[3]!))),
+          total(parts.map((block) => padded(block[i]!.values, keys.shape[3]!))),
+        ]),
+      ]
     }
-    return { value: result.output, gradFunc }
+    return { value: output, gradFunc }
   })(...inputs)
 }

@@ -49,8 +49,8 @@ export interface Segment {
   /** `[P, G, T]` int32 */
   readonly positions: tf.Tensor
   /**
-   * Added to the scores of the positions with each other, broadcast to `[P, K, G, R, T, T]`; not
-   * needed for T = 1.
+   * Added to the scores of the positions with each other, broadcast to `[P, K, G, R, T, T]`; masks
+   * later positions. Not needed for T = 1.
    */
   readonly ownBias?: tf.Tensor
   readonly past: readonly Past[]
@@ -358,7 +358,8 @@ export const segmentTokens = (
     const keys = tf.transpose(tf.reshape(flat.keys, [p, g, t, k, h]), [0, 3, 1, 2, 4])
     const values = tf.transpose(tf.reshape(flat.values, [p, g, t, k, h]), [0, 3, 1, 2, 4])
     made.push({ keys, values })
-    const sources = [...segment.past.map((past) => past.layers[layer]!), { keys, values }]
+    const own: AttentionSource = { keys, values, reach: 'causal' }
+    const sources: readonly AttentionSource[] = [...segment.past.map((past) => past.layers[layer]!), own]
     const biased = sources.map((source, i) => withBias(source, biases(window)[i]))
     const mixed = attention(queries, biased, { scale, softCap })
     return tf.reshape(tf.transpose(mixed, [0, 2, 4, 1, 3, 5]), [p * g * t, heads * h])

@@ -1,12 +1,14 @@
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type AttentionSource, attention, MASKED } from '../../../src/engine/ops/attention.js'
+import { child, keyFromSeed, normals } from '../../../src/core/key.js'
+import { type AttentionScoring, type AttentionSource, attention, MASKED } from '../../../src/engine/ops/attention.js'
+import { causalBias } from '../../../src/modules/transformer/score.js'
 import { onBackend } from '../../kit/backends.js'
 import { expectClose } from '../../kit/close.js'
 import { BACKENDS, expectForward, expectGradients, type Operation } from '../../kit/differentiable.js'
 import { useOnnxRuntime, valuesOf } from '../../kit/engine.js'
-import { floatsIn, type HostTensor, hostTensor, toTensor } from '../../kit/hostTensor.js'
+import { elementCount, floatsIn, type HostTensor, hostTensor, toTensor } from '../../kit/hostTensor.js'
 import { type AttentionShape, attentionOracle } from '../../kit/oracle.js'
 
 useOnnxRuntime()
@@ -100,16 +102,20 @@ const sourceTensors = ({ keys, values: v, bias }: Source): AttentionSource =>
   withBias(toTensor(keys), toTensor(v), bias && toTensor(bias))
 
 /** Values and gradients of an attention, as plain numbers. */
-const evaluate = (q: tf.Tensor, sources: readonly AttentionSource[]): number[][] => {
+const evaluate = (
+  q: tf.Tensor,
+  sources: readonly AttentionSource[],
+  scoring: AttentionScoring = SCORING,
+): number[][] => {
   const inputs = [q, ...sources.flatMap(({ keys, values: v }) => [keys, v])]
-  const output = attention(q, sources, SCORING)
+  const output = attention(q, sources, scoring)
   const scalar = (...xs: tf.Tensor[]): tf.Tensor =>
     tf.sum(
       tf.square(
         attention(
           xs[0]!,
-          sources.map(({ bias }, i) => withBias(xs[1 + 2 * i]!, xs[2 + 2 * i]!, bias)),
-          SCORING,
+          sources.map((source, i) => ({ ...source, keys: xs[1 + 2 * i]!, values: xs[2 + 2 * i]! })),
+          scoring,
         ),
       ),
     )
@@ -158,6 +164,54 @@ describe('attention', () => {
       })
     })
     fc.assert(law)
+  })
+
+  it('leaves out only masked products of a causal source: values and gradients are those of all products', () => {
+    const problem = fc.record({
+      p: size(2),
+      g: size(2),
+      r: size(2),
+      t: fc.constantFrom(1, 64, 127, 128, 129, 200, 256),
+      past: fc.constantFrom('none', 'own', 'shared'),
+      padding: fc.integer({ min: 0, max: 3 }),
+      softCap: fc.constantFrom(null, 2),
+      seed: fc.nat(),
+    })
+    const law = fc.property(problem, ({ p, g, r, t, past, padding, softCap, seed }) => {
+      tf.tidy(() => {
+        const [k, d] = [2, 4]
+        const random = (label: string, shape: number[]): tf.Tensor =>
+          tf.tensor(normals(child(keyFromSeed(seed), label), elementCount(shape)), shape)
+        const allowed = tf.tensor(
+          Array.from({ length: t }, (_, c) => Number(c >= Math.min(padding, t - 1))),
+          [1, 1, 1, 1, 1, t],
+        )
+        const own = {
+          keys: random('keys', [p, k, g, t, d]),
+          values: random('values', [p, k, g, t, d]),
+          bias: causalBias(t, allowed),
+        }
+        const groups = past === 'shared' ? 1 : g
+        // Open to every query, so that none is masked out altogether.
+        const earlier = { keys: random('past', [p, k, groups, 3, d]), values: random('old', [p, k, groups, 3, d]) }
+        const before = past === 'none' && padding === 0 ? [] : [earlier]
+        const q = random('queries', [p, k, g, r, t, d])
+        const scoring = { scale: SCALE, softCap }
+        const all = evaluate(q, [...before, own], scoring)
+        const some = evaluate(q, [...before, { ...own, reach: 'causal' }], scoring)
+        for (const [i, numbers] of some.entries()) expectClose(numbers, all[i]!, { absolute: 2e-5, relative: 1e-4 })
+      })
+    })
+    fc.assert(law, { numRuns: 25 })
+  })
+
+  it('refuses a causal source that is not as long as the queries, naming both', () => {
+    tf.tidy(() => {
+      const own = { keys: tf.zeros([1, 1, 1, 3, 2]), values: tf.zeros([1, 1, 1, 3, 2]), reach: 'causal' as const }
+      expect(() => attention(tf.zeros([1, 1, 1, 1, 2, 2]), [own], SCORING)).toThrow(
+        'attention: causal source 0 has 3 places for 2 queries, expected as many',
+      )
+    })
   })
 
   it('over a shared source equals attention over copies of it, and the gradients of the copies add up', () => {
