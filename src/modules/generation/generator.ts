@@ -164,7 +164,7 @@ export const makeGenerator = (config: DecoderConfig): CompletionGenerator => {
     const { prompts, group, options } = request
     const sampling = samplingOf(options)
     const inverseTemperature = inverseOf(sampling)
-    lane.reserve(rows.length, prompts.reduce((n, prompt) => Math.max(n, prompt.length), 0) + options.maxNewTokens)
+    lane.reserve(prompts.reduce((n, prompt) => Math.max(n, prompt.length), 0) + options.maxNewTokens)
     for (let first = 0; first < prompts.length; first += PROMPTS_AT_A_TIME) {
       await pause()
       const items = prompts

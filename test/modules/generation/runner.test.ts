@@ -300,6 +300,29 @@ describe('makeRunner', () => {
     lane.release()
   })
 
+  /** Inserts the keys and values of a prompt of `length` tokens. */
+  const insertAt = (lane: Lane, length: number): number => {
+    const tokens = Int32Array.from({ length }, (_, i) => (i * 5 + length) % V)
+    const [start] = runner.prefill(params.value, [{ tokens, past: [], inverseTemperature: 1, scores: 'last' }])
+    return lane.insert([start!.keyValues])
+  }
+
+  it('a row has the numbers of a fresh lane after other rows left and positions were added', () => {
+    const decoding = runner.makeDecoding('fed')
+    const logits = (lane: Lane, slot: number): readonly number[] => {
+      const rows = [{ slot, token: 4, inverseTemperature: 1 }]
+      return [...decoding.step(params.value, [{ lane, rows }])[0]!.logits]
+    }
+    const [used, fresh] = [runner.makeLane(), runner.makeLane()]
+    const slots = Array.from({ length: 12 }, () => insertAt(used, 40))
+    for (const slot of slots.slice(7)) used.remove(slot)
+    const late = [insertAt(used, 70), insertAt(used, 70)] // 96 positions: old rows start inside of new ones
+    const expected = logits(fresh, insertAt(fresh, 70))
+    for (const slot of late) expect(logits(used, slot)).toEqual(expected)
+    used.release()
+    fresh.release()
+  })
+
   it('block masses and normalizers are those of the logits, raw and tempered', () => {
     const [lane, decoding] = [runner.makeLane(), runner.makeDecoding('fed')]
     const tokens = Int32Array.from([1, 2, 3])

@@ -8,14 +8,18 @@ import { adoptTensor } from '../../../engine/jit.js'
 import { MASKED } from '../../../engine/ops/attention.js'
 import type { DecoderConfig } from '../../transformer/config.js'
 import { biasName, type StepLane } from './graphs.js'
+import { type GrowingArray, growingArray } from './growingArray.js'
 import type { Lane } from './modelRunner.js'
 
 /** Smallest increment of the capacity, in positions. */
 const PLACES_STEP = 32
 
+/** Growth of the capacity in positions. Steps read all of it, so it is small. */
+const PLACES_GROWTH = 1.125
+
 interface LayerArrays {
-  keys: Float32Array
-  values: Float32Array
+  readonly keys: GrowingArray
+  readonly values: GrowingArray
 }
 
 /** The model-dependent parts of a lane. */
@@ -46,12 +50,17 @@ export interface LaneCache {
   readonly append: (rows: readonly number[], places: readonly number[], added: Float32Array) => void
 }
 
+const inSteps = (places: number): number => Math.ceil(places / PLACES_STEP) * PLACES_STEP
+
 /**
- * Returns a capacity of at least `needed` that grows by at least half, so that copying stays
- * linear in the final size.
+ * Returns a capacity in positions of at least `needed`. It grows in small steps, and not beyond
+ * `expected` if that suffices.
  */
-const grown = (before: number, needed: number, step: number): number =>
-  needed <= before ? before : Math.ceil(Math.max(needed, before * 1.5) / step) * step
+const grownPlaces = (before: number, needed: number, expected: number): number => {
+  if (needed <= before) return before
+  const grown = inSteps(Math.max(needed, before * PLACES_GROWTH))
+  return needed <= expected ? Math.min(grown, expected) : grown
+}
 
 /**
  * Moves rows `[rows * heads, places, width]` apart in place, from the last one on, so that unread
@@ -70,16 +79,15 @@ export const makeLane = ({
 }: LaneModel): { readonly lane: Lane; readonly cache: LaneCache } => {
   const { keyValueHeads: heads, headSize: width } = config
   const layers: LayerArrays[] = Array.from({ length: config.layers }, () => ({
-    keys: new Float32Array(0),
-    values: new Float32Array(0),
+    keys: growingArray(),
+    values: growingArray(),
   }))
-  /**
-   * The arrays consist of rows of `placeCapacity` positions each; they may be longer than needed.
-   */
+  const arrays = layers.flatMap(({ keys, values }) => [keys, values])
+  /** The arrays consist of `rowCapacity` rows of `placeCapacity` positions each. */
   let [rowCapacity, placeCapacity] = [0, 0]
   /** `[C]`: 1 at position 0, which every row reserves for the token of the step. */
   let freePlace = new Float32Array(0)
-  /** Capacity announced by `reserve`. Arrays get this length, so that they need not grow again. */
+  /** Number of positions announced by `reserve`. */
   let expectedPlaces = 0
   /** Number of tokens of each row; dense. */
   const lengths: number[] = []
@@ -91,21 +99,14 @@ export const makeLane = ({
   const bytesOf = (rows: number, places: number): number => 2 * 4 * config.layers * rows * heads * places * width
 
   const makeRoom = (rows: number, places: number): void => {
-    const [newRows, newPlaces] = [grown(rowCapacity, rows, 1), grown(placeCapacity, places, PLACES_STEP)]
+    const newRows = Math.max(rowCapacity, rows)
+    const newPlaces = grownPlaces(placeCapacity, places, expectedPlaces)
     if (newRows === rowCapacity && newPlaces === placeCapacity) return
     biases.clear()
-    const size = newRows * heads * newPlaces * width
-    const used = lengths.length * heads
-    for (const layer of layers) {
-      for (const part of ['keys', 'values'] as const) {
-        if (layer[part].length < size) {
-          const larger = new Float32Array(Math.max(size, newRows * heads * expectedPlaces * width))
-          larger.set(layer[part].subarray(0, used * placeCapacity * width))
-          layer[part] = larger
-        }
-        if (newPlaces > placeCapacity) {
-          spread(layer[part], used, { from: placeCapacity * width, to: newPlaces * width })
-        }
+    for (const array of arrays) {
+      array.resize(newRows * heads * newPlaces * width)
+      if (newPlaces > placeCapacity) {
+        spread(array.numbers(), lengths.length * heads, { from: placeCapacity * width, to: newPlaces * width })
       }
     }
     if (newPlaces > placeCapacity) freePlace = Float32Array.from({ length: newPlaces }, (_, i) => (i === 0 ? 1 : 0))
@@ -113,7 +114,7 @@ export const makeLane = ({
     placeCapacity = newPlaces
   }
 
-  const bytes = (): number => layers.reduce((sum, { keys, values }) => sum + keys.byteLength + values.byteLength, 0)
+  const bytes = (): number => arrays.reduce((sum, array) => sum + array.bytes(), 0)
 
   const rowAt = (slot: number): number => {
     const row = rowOf.get(slot)
@@ -127,12 +128,18 @@ export const makeLane = ({
     const row = lengths.length
     for (const [i, layer] of layers.entries()) {
       for (const part of ['keys', 'values'] as const) {
-        let place = 1 // position 0 stays zero: see `decodeAttention`
+        const into = layer[part].numbers()
+        // Position 0 is zero: see `decodeAttention`. A removed row may have left numbers there.
+        for (let head = 0; head < heads; head++) {
+          const start = (row * heads + head) * placeCapacity * width
+          into.fill(0, start, start + width)
+        }
+        let place = 1
         for (const block of past) {
           const from = block.layers[i]![part]
           for (let head = 0; head < heads; head++) {
             const start = ((row * heads + head) * placeCapacity + place) * width
-            layer[part].set(from.subarray(head * block.length * width, (head + 1) * block.length * width), start)
+            into.set(from.subarray(head * block.length * width, (head + 1) * block.length * width), start)
           }
           place += block.length
         }
@@ -150,10 +157,7 @@ export const makeLane = ({
     const last = lengths.length - 1
     const size = heads * placeCapacity * width
     if (row !== last) {
-      for (const { keys, values } of layers) {
-        keys.copyWithin(row * size, last * size, (last + 1) * size)
-        values.copyWithin(row * size, last * size, (last + 1) * size)
-      }
+      for (const array of arrays) array.numbers().copyWithin(row * size, last * size, (last + 1) * size)
       lengths[row] = lengths[last]!
       slots[row] = slots[last]!
       rowOf.set(slots[row]!, row)
@@ -162,24 +166,29 @@ export const makeLane = ({
     lengths.pop()
     slots.pop()
     rowOf.delete(slot)
-    if (lengths.length > 0) return
-    for (const layer of layers) [layer.keys, layer.values] = [new Float32Array(0), new Float32Array(0)]
-    rowCapacity = 0
-    placeCapacity = 0
-    expectedPlaces = 0
+    if (lengths.length === 0) {
+      rowCapacity = 0
+      placeCapacity = 0
+      expectedPlaces = 0
+    } else if (2 * lengths.length <= rowCapacity) rowCapacity = Math.max(leastRows, lengths.length)
+    for (const array of arrays) array.resize(rowCapacity * heads * placeCapacity * width)
   }
 
   const keyValues: Lane['keyValues'] = (slot, from, to) => {
     const row = rowAt(slot)
-    const cut = (array: Float32Array): Float32Array => {
-      const part = new Float32Array(heads * (to - from) * width)
+    const size = heads * (to - from) * width
+    // One allocation for all layers: small ones fragment the memory.
+    const all = new Float32Array(arrays.length * size)
+    const cut = (index: number): Float32Array => {
+      const array = arrays[index]!.numbers()
+      const part = all.subarray(index * size, (index + 1) * size)
       for (let head = 0; head < heads; head++) {
         const start = (row * heads + head) * placeCapacity + 1
         part.set(array.subarray((start + from) * width, (start + to) * width), head * (to - from) * width)
       }
       return part
     }
-    return { length: to - from, layers: layers.map(({ keys, values }) => ({ keys: cut(keys), values: cut(values) })) }
+    return { length: to - from, layers: layers.map((_, i) => ({ keys: cut(2 * i), values: cut(2 * i + 1) })) }
   }
 
   /** The mask of each window, for all rows; cleared when rows or positions change. */
@@ -219,7 +228,8 @@ export const makeLane = ({
 
   const append: LaneCache['append'] = (rows, places, added) => {
     const size = heads * width
-    for (const [i, { keys, values }] of layers.entries()) {
+    for (const [i, layer] of layers.entries()) {
+      const [keys, values] = [layer.keys.numbers(), layer.values.numbers()]
       for (const [n, row] of rows.entries()) {
         const begin = (places[n]! * layers.length + i) * 2 * size
         for (let head = 0; head < heads; head++) {
@@ -245,8 +255,8 @@ export const makeLane = ({
       biases: Object.fromEntries(windows.map((window) => [biasName(window), biasOf(window, rows)])),
       self: adoptTensor(freePlace, [1, 1, 1, 1, placeCapacity], 'float32'),
       past: layers.map(({ keys, values }) => ({
-        keys: adoptTensor(keys.subarray(0, size), shape, 'float32'),
-        values: adoptTensor(values.subarray(0, size), shape, 'float32'),
+        keys: adoptTensor(keys.numbers().subarray(0, size), shape, 'float32'),
+        values: adoptTensor(values.numbers().subarray(0, size), shape, 'float32'),
       })),
     }
   }
@@ -258,13 +268,12 @@ export const makeLane = ({
       Math.max(
         bytes(),
         bytesOf(
-          grown(rowCapacity, Math.max(leastRows, lengths.length + rows), 1),
-          grown(placeCapacity, length + 1, PLACES_STEP),
+          Math.max(rowCapacity, leastRows, lengths.length + rows),
+          grownPlaces(placeCapacity, length + 1, expectedPlaces),
         ),
       ),
-    reserve: (rows, length) => {
-      expectedPlaces = Math.max(expectedPlaces, grown(0, length + 1, PLACES_STEP))
-      makeRoom(Math.max(leastRows, lengths.length + rows), 1)
+    reserve: (length) => {
+      expectedPlaces = Math.max(expectedPlaces, inSteps(length + 1))
     },
     insert,
     remove,

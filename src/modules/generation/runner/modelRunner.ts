@@ -77,10 +77,10 @@ export interface Lane {
   /** Bytes that the lane would hold with `rows` more rows of at most `length` tokens. */
   readonly bytesWith: (rows: number, length: number) => number
   /**
-   * Announces `rows` more rows of at most `length` tokens, so that memory is allocated once instead
-   * of growing with them.
+   * Announces that rows have at most `length` tokens, so that the lane grows to that and not
+   * beyond it.
    */
-  readonly reserve: (rows: number, length: number) => void
+  readonly reserve: (length: number) => void
   /** Allocates a slot for a row with this past. The arrays are copied. */
   readonly insert: (past: readonly KeyValues[]) => number
   readonly remove: (slot: number) => void
