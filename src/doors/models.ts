@@ -62,6 +62,7 @@ export type {
   RotaryDescription,
 } from '../modules/transformer/config/description.js'
 export { ARCHITECTURES, formatConfig, parseConfig } from '../modules/transformer/config.js'
+export type { FilledPlaces } from '../modules/transformer/filledPlaces.js'
 export {
   forwardSegment,
   type LayerCache,

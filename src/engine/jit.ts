@@ -9,7 +9,7 @@ import * as tf from '@tensorflow/tfjs-core'
 import { flatten, formatShape, type Tree, type TreeShape, unflatten } from '../core/tree.js'
 import type { RecordingBackend, Traced } from './onnxruntime/backend.js'
 import type { Graph } from './onnxruntime/graph.js'
-import type { GraphMemory } from './onnxruntime/graphMemory.js'
+import { type GraphMemory, type RunBytes, runBytes } from './onnxruntime/graphMemory.js'
 import { isOnDevice } from './onnxruntime/library.js'
 import type { CompiledGraph, ResultPlace } from './onnxruntime/runtime.js'
 import { type AxisNames, axisNames, recordingShapes, unify } from './onnxruntime/symbolic.js'
@@ -96,7 +96,8 @@ export interface JitOptions<A> {
    */
   readonly varying?: (input: A) => readonly VaryingAxes[]
   /**
-   * Memory of a graph between runs. Default `automatic`: kept if that is faster and memory allows.
+   * Memory of a graph between runs. `automatic` keeps it if that is faster at the sizes of the
+   * first call, and memory allows. Default: `automatic`, and kept for a graph with varying sizes.
    */
   readonly memory?: GraphMemory
   /**
@@ -128,17 +129,23 @@ const checkPassedThrough = (first: Traced, second: Traced, given: readonly (read
   }
 }
 
+interface CompiledFunction<A, B> {
+  readonly f: (input: A) => B
+  readonly memory: GraphMemory | undefined
+  readonly results: ResultPlace
+}
+
 const compileEntry = <A, B>(
   backend: RecordingBackend,
-  { f, ...kept }: { readonly f: (input: A) => B; readonly memory: GraphMemory; readonly results: ResultPlace },
+  { f, ...kept }: CompiledFunction<A, B>,
   { shape, leaves, axes }: Arguments,
 ): Entry => {
   let resultShape: TreeShape | undefined
   const names = axisNames(axes)
   const specs = leaves.map(({ dtype, shape }, i) => ({ dtype, shapes: recordingShapes(shape, axes[i] ?? [], names) }))
   const shapesOf = (which: 0 | 1): number[][] => specs.map(({ shapes }) => [...shapes[which]])
-  const record = (which: 0 | 1): Traced => {
-    const parameters = shapesOf(which).map((sizes, i) => ({ dtype: specs[i]!.dtype, shape: sizes }))
+  const record = (shapes: readonly number[][]): Traced => {
+    const parameters = shapes.map((sizes, i) => ({ dtype: specs[i]!.dtype, shape: sizes }))
     return backend.trace(parameters, (inputs) => {
       const result = flatten(f(unflatten(shape, inputs) as A) as Tree<tf.Tensor>, isTensor) // trees by the types of `jit`
       resultShape = result.shape
@@ -146,8 +153,8 @@ const compileEntry = <A, B>(
     })
   }
   const recordGraph = () => {
-    const traced = record(0)
-    const second = names.length === 0 ? undefined : record(1)
+    const traced = record(shapesOf(0))
+    const second = names.length === 0 ? undefined : record(shapesOf(1))
     if (second !== undefined) checkPassedThrough(traced, second, shapesOf(0))
     const unified = second === undefined ? undefined : unify(traced.graph, second.graph)
     return { traced, graph: unified?.graph ?? traced.graph, open: unified?.shapes }
@@ -164,6 +171,10 @@ const compileEntry = <A, B>(
     recorded = undefined
     return taken
   }
+  const given = leaves.map(({ shape }) => [...shape])
+  /** Returns the bytes at the sizes of the first call, if they decide on an open graph's memory. */
+  const openBytes = (): RunBytes | undefined =>
+    names.length > 0 && kept.memory === 'automatic' ? runBytes(record(given).graph) : undefined
   const recordAgain = (): Graph => recordGraph().graph // outside `compile`, so that no closure retains the first graph
   const compile: Entry['compile'] = (bound) => {
     if (!isComputed) return undefined
@@ -174,7 +185,16 @@ const compileEntry = <A, B>(
         return tensor === undefined ? [] : [[graph.feeds[i]!, backend.arrayOf(tensor)] as const]
       }),
     )
-    return backend.compile(graph, { ...kept, values, ...(open && { open }), recordAgain })
+    const bytes = openBytes()
+    const { memory = 'automatic', results } = kept
+    return backend.compile(graph, {
+      memory,
+      results,
+      values,
+      ...(open && { open }),
+      ...(bytes && { bytes }),
+      recordAgain,
+    })
   }
   let plain: CompiledGraph | undefined
   return {
@@ -278,7 +298,7 @@ const MOVED = 'jit: a tensor that is bound is not among the arguments, where it 
  * withWeights({ x: tf.tensor2d([[3, 4]]), w }).dataSync() // [10]
  */
 export const jit = <A, B>(f: (input: A) => B, options: JitOptions<A> = {}): Jitted<A, B> => {
-  const { cacheSize = 32, cacheBytes = 256 * 2 ** 20, varying, memory = 'automatic', results = 'host' } = options
+  const { cacheSize = 32, cacheBytes = 256 * 2 ** 20, varying, memory, results = 'host' } = options
   if (!(cacheSize >= 1)) throw new RangeError(`jit: cacheSize must be at least 1, got ${cacheSize}`)
   const entries = new Map<string, Entry>()
   let compiles = 0

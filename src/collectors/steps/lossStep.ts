@@ -25,6 +25,7 @@ import {
   checkTokenRows,
   learnedTokens,
   microBatches,
+  OF_ANY_PLACES,
   type RowTensors,
   type StepTokenRows,
   tensorsOfRows,
@@ -158,8 +159,10 @@ const compiledCount = <R, K extends string, X, M extends MeasuredLoss>(
   { counted }: StepCase<R, K, X, M>,
   config: DecoderConfig,
 ) =>
-  jit(({ params, ...rows }: { readonly params: NamedTensors } & Omit<RowTensors<K>, 'counts'>) =>
-    tf.sum(counted?.({ states: completionStates(params, config, rows.batch), weights: params }, rows) ?? rows.mask),
+  jit(
+    ({ params, ...rows }: { readonly params: NamedTensors } & Omit<RowTensors<K>, 'counts'>) =>
+      tf.sum(counted?.({ states: completionStates(params, config, rows.batch), weights: params }, rows) ?? rows.mask),
+    OF_ANY_PLACES,
   )
 
 /** Makes tensors of the counts, for a loss. They belong to the enclosing scope. */
@@ -254,7 +257,7 @@ export const stepPieces = <S, R, K extends string, X, M extends MeasuredLoss>(
       const { grads, ...part } = wholeGradients(config, stepCase.loss)({ ...rows, params: state.params })
       return { part, ...learn({ state, learningRate, grads }) }
     },
-    { results: 'device' },
+    { ...OF_ANY_PLACES, results: 'device' },
   )
   const tensorsOf = (rows: StepTokenRows<K>): Omit<RowTensors<K>, 'counts'> => tensorsOfRows(rows, config)
 

@@ -6,7 +6,7 @@ import { valueAndGrad } from '../../engine/valueAndGrad.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import { type LossOfStates, makeLayerwise } from '../../modules/transformer/layerwise.js'
 import { completionStates } from '../../modules/transformer/score.js'
-import type { RowTensors } from './tokenRows.js'
+import { OF_ANY_PLACES, type RowTensors } from './tokenRows.js'
 
 /** Activations to recompute in the backward pass: none, or those inside each layer. */
 export type Recompute = 'none' | 'layers'
@@ -56,12 +56,14 @@ export const stepGradients = <K extends string, X>(
   recompute: Recompute,
 ): StepGradients<K, X> => {
   if (recompute === 'none') {
-    const compiled = jit(wholeGradients(config, loss))
+    const compiled = jit(wholeGradients(config, loss), OF_ANY_PLACES)
     return { run: compiled, release: compiled.release }
   }
   const layerwise = makeLayerwise(config, loss)
   return {
-    run: ({ params, frozen, ...rows }) => {
+    run: ({ params, frozen, ...given }) => {
+      const { filled: _, ...batch } = given.batch // graphs of layers compute all places
+      const rows = { ...given, batch }
       const { value, grads, aux } = layerwise.run({ params, frozen, batch: rows.batch, rest: rows })
       return { loss: value, grads, aux }
     },

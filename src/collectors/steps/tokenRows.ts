@@ -2,10 +2,11 @@
 import * as tf from '@tensorflow/tfjs-core'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import {
-  completionBatch,
+  filledBatch,
   type PackedCompletions,
   type PromptGroups,
   packCompletions,
+  varyingPlaces,
 } from '../../modules/transformer/pack.js'
 import type { CompletionBatch } from '../../modules/transformer/score.js'
 import { promptsPerRun } from '../../modules/transformer/scorer.js'
@@ -44,6 +45,9 @@ export interface RowTensors<K extends string> {
   /** Counts of the whole mini-batch. */
   readonly counts: LossCounts
 }
+
+/** Options of functions of a micro-batch: one graph serves all numbers of computed places. */
+export const OF_ANY_PLACES = { memory: 'automatic', varying: varyingPlaces } as const
 
 const isPerRow = (list: RowList): list is readonly number[] => typeof list[0] === 'number'
 
@@ -168,7 +172,7 @@ export const tensorsOfRows = <K extends string>(
 ): Omit<RowTensors<K>, 'counts'> => {
   const packed = packCompletions(rows.groups, rows.completions)
   return {
-    batch: completionBatch(packed, config),
+    batch: filledBatch(packed, config),
     ...listTensors(rows, packed),
     inverseTemperature: tf.scalar(1 / rows.temperature),
   }

@@ -6,7 +6,14 @@ import { scope } from '../../engine/scope.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import type { Readout } from '../../modules/transformer/layerwise.js'
 import { completionStates } from '../../modules/transformer/score.js'
-import { listTensors, type RowTensors, type StepTokenRows, tensorsOfRows, tokenNumbers } from './tokenRows.js'
+import {
+  listTensors,
+  OF_ANY_PLACES,
+  type RowTensors,
+  type StepTokenRows,
+  tensorsOfRows,
+  tokenNumbers,
+} from './tokenRows.js'
 
 /** A decision for each token that depends on all tokens of the mini-batch. */
 export interface WholeChoice<K extends string> {
@@ -38,8 +45,10 @@ export interface Chooser<K extends string> {
  * Effects  keeps the compiled graph until `release`.
  */
 export const makeChooser = <K extends string>(config: DecoderConfig, choice: WholeChoice<K>): Chooser<K> => {
-  const read = jit(({ params, ...rows }: { readonly params: NamedTensors } & Omit<RowTensors<K>, 'counts'>) =>
-    choice.read({ states: completionStates(params, config, rows.batch), weights: params }, rows),
+  const read = jit(
+    ({ params, ...rows }: { readonly params: NamedTensors } & Omit<RowTensors<K>, 'counts'>) =>
+      choice.read({ states: completionStates(params, config, rows.batch), weights: params }, rows),
+    OF_ANY_PLACES,
   )
   const readPart = (params: NamedTensors, rows: StepTokenRows<K>): readonly ArrayLike<number>[] =>
     scope(() => tokenNumbers(read({ params, ...tensorsOfRows(rows, config) }), rows.completions))

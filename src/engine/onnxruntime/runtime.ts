@@ -13,7 +13,7 @@ import {
   sizeOf,
   type Value,
 } from './graph.js'
-import { type GraphMemory, keepsMemory, keptBytes, runBytes } from './graphMemory.js'
+import { type GraphMemory, keepsMemory, keptBytes, type RunBytes, runBytes } from './graphMemory.js'
 import {
   type Device,
   type DeviceTensor,
@@ -104,6 +104,8 @@ interface CompileOptions {
   readonly recordAgain?: () => Graph
   /** With open shapes the graph runs at any size of the axes that are null there. */
   readonly open?: OpenShapes
+  /** Bytes of a graph with open shapes at usual sizes. Default: unknown, and memory is kept. */
+  readonly bytes?: RunBytes
   /** Default `automatic`. */
   readonly memory?: GraphMemory
   /**
@@ -215,10 +217,10 @@ export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime 
   const held = { graphs: 0, heldBytes: 0, keptBytes: 0 }
 
   /** Decides whether a graph keeps its memory, and how much. Sizes of open shapes are unknown. */
-  const planMemory = (graph: Graph, { open, memory = 'automatic' }: CompileOptions): MemoryPlan => {
+  const planMemory = (graph: Graph, { open, memory = 'automatic', ...given }: CompileOptions): MemoryPlan => {
     if (memory === 'returned') return { mode: 'returned', bytes: 0 }
-    if (open !== undefined) return { mode: 'kept', bytes: 0 }
-    const bytes = runBytes(graph)
+    if (open !== undefined && given.bytes === undefined) return { mode: 'kept', bytes: 0 }
+    const bytes = given.bytes ?? runBytes(graph)
     const mode = keepsMemory(bytes, options.keptBytes - held.keptBytes)
     return { mode, bytes: mode === 'kept' ? keptBytes(bytes) : 0 }
   }

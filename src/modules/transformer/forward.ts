@@ -20,6 +20,7 @@ import { type RotaryTable, rotary } from '../../engine/ops/rotary.js'
 import { addLora } from './applyLora.js'
 import type { AttentionDescription, Norm, Projection, Residual } from './config/description.js'
 import type { DecoderConfig } from './config.js'
+import { type FilledPlaces, fromPlaces, numbersAt, toPlaces } from './filledPlaces.js'
 import type { Params } from './params.js'
 import type { RotaryTables } from './rotaryTables.js'
 
@@ -55,6 +56,11 @@ export interface Segment {
   readonly ownBias?: tf.Tensor
   readonly past: readonly Past[]
   readonly rotary: RotaryTables
+  /**
+   * Computes only these places outside of attention. Default: all. Gradients of the results at
+   * other places, and at padding, must be zero.
+   */
+  readonly filled?: FilledPlaces
 }
 
 export interface SegmentResult {
@@ -353,18 +359,20 @@ export const segmentTokens = (
   const biases = biasesByWindow(segment, config.attention)
   const withBias = (source: AttentionSource, bias: tf.Tensor | undefined): AttentionSource =>
     bias === undefined ? source : { ...source, bias }
+  const { filled } = segment
+  const placed = (x: tf.Tensor, axes: number[]): tf.Tensor => tf.reshape(toPlaces(x, filled), [p, g, t, ...axes])
   const attend: Attend = ({ layer, window, softCap, scale, ...flat }) => {
-    const queries = tf.transpose(tf.reshape(flat.queries, [p, g, t, k, heads / k, h]), [0, 3, 1, 4, 2, 5])
-    const keys = tf.transpose(tf.reshape(flat.keys, [p, g, t, k, h]), [0, 3, 1, 2, 4])
-    const values = tf.transpose(tf.reshape(flat.values, [p, g, t, k, h]), [0, 3, 1, 2, 4])
+    const queries = tf.transpose(placed(flat.queries, [k, heads / k, h]), [0, 3, 1, 4, 2, 5])
+    const keys = tf.transpose(placed(flat.keys, [k, h]), [0, 3, 1, 2, 4])
+    const values = tf.transpose(placed(flat.values, [k, h]), [0, 3, 1, 2, 4])
     made.push({ keys, values })
     const own: AttentionSource = { keys, values, reach: 'causal' }
     const sources: readonly AttentionSource[] = [...segment.past.map((past) => past.layers[layer]!), own]
     const biased = sources.map((source, i) => withBias(source, biases(window)[i]))
     const mixed = attention(queries, biased, { scale, softCap })
-    return tf.reshape(tf.transpose(mixed, [0, 2, 4, 1, 3, 5]), [p * g * t, heads * h])
+    return fromPlaces(tf.reshape(tf.transpose(mixed, [0, 2, 4, 1, 3, 5]), [p * g * t, heads * h]), filled)
   }
-  const flat = (x: tf.Tensor): tf.Tensor => tf.reshape(x, [p * g * t])
+  const flat = (x: tf.Tensor): tf.Tensor => numbersAt(tf.reshape(x, [p * g * t]), filled)
   const tokens = { ids: flat(segment.ids), positions: flat(segment.positions), rotary: segment.rotary, attend }
   return { tokens, made }
 }
@@ -377,7 +385,7 @@ export const segmentTokens = (
  */
 export const forwardSegment = (params: Params, config: DecoderConfig, segment: Segment): SegmentResult => {
   const { tokens, made } = segmentTokens(config, segment)
-  return { hidden: forwardTokens(params, config, tokens), layers: made }
+  return { hidden: toPlaces(forwardTokens(params, config, tokens), segment.filled), layers: made }
 }
 
 /** Computes the logits of every token of the vocabulary, `[N, V]`, from hidden states `[N, D]`. */

@@ -1,6 +1,8 @@
 /** Padding of ragged prompts and completions to the arrays of compiled functions. */
 import * as tf from '@tensorflow/tfjs-core'
+import type { VaryingAxes } from '../../engine/jit.js'
 import type { DecoderConfig } from './config.js'
+import { filledPlaces } from './filledPlaces.js'
 import { rotaryTables } from './rotaryTables.js'
 import type { CompletionBatch } from './score.js'
 
@@ -135,6 +137,13 @@ const tablePositions = (positions: Int32Array, mask: Float32Array, config: Decod
 }
 
 /**
+ * Names the arguments of varying size in a batch of `filledBatch`, for `jit`, so that one graph
+ * serves all numbers of places.
+ */
+export const varyingPlaces = ({ batch }: { readonly batch: CompletionBatch }): readonly VaryingAxes[] =>
+  Object.entries(batch.filled ?? {}).map(([name, { places }]) => ({ tensor: places, axes: [name] }))
+
+/**
  * Makes the tensors of packed completions. They belong to the enclosing scope.
  *
  * Errors   throws RangeError for a sequence longer than the learned positions of the model.
@@ -151,5 +160,20 @@ export const completionBatch = (packed: PackedCompletions, config: DecoderConfig
     completionIds: tf.tensor3d(packed.completionIds, shape, 'int32'),
     completionPositions: tf.tensor3d(tablePositions(positions, mask, config), shape, 'int32'),
     rotary: rotaryTables(config, packed.promptLength + packed.completionLength, { sequenceLength }),
+  }
+}
+
+/**
+ * Makes the tensors of packed completions, of which only places with tokens, and a few others, are
+ * computed outside of attention. Gradients must come from tokens only. To compile functions of it,
+ * use `varyingPlaces`.
+ *
+ * Errors   those of `completionBatch`.
+ */
+export const filledBatch = (packed: PackedCompletions, config: DecoderConfig): CompletionBatch => {
+  const [prompts, completions] = [filledPlaces(packed.promptMask), filledPlaces(packed.completionMask)]
+  return {
+    ...completionBatch(packed, config),
+    filled: { ...(prompts && { prompts }), ...(completions && { completions }) },
   }
 }

@@ -2,6 +2,7 @@
 import * as tf from '@tensorflow/tfjs-core'
 import { MASKED } from '../../engine/ops/attention.js'
 import type { DecoderConfig } from './config.js'
+import type { FilledPlaces } from './filledPlaces.js'
 import { forwardSegment, type LayerCache, logitsOf, type Segment } from './forward.js'
 import type { Params } from './params.js'
 import type { RotaryTables } from './rotaryTables.js'
@@ -22,6 +23,8 @@ export interface CompletionBatch {
   /** `[P, G, Tr]` int32 */
   readonly completionPositions: tf.Tensor
   readonly rotary: RotaryTables
+  /** The places of prompts and of completions that are computed. Default: all. */
+  readonly filled?: { readonly prompts?: FilledPlaces; readonly completions?: FilledPlaces }
 }
 
 /** Returns 0 where `allowed` is 1 and `MASKED` where it is 0. */
@@ -74,6 +77,7 @@ export const promptSegment = (batch: CompletionBatch): Segment => {
     ownBias: promptBias(batch.promptMask),
     past: [],
     rotary: batch.rotary,
+    ...(batch.filled?.prompts && { filled: batch.filled.prompts }),
   }
 }
 
@@ -91,6 +95,7 @@ export const completionSegment = (batch: CompletionBatch, prompt: readonly Layer
     ownBias: causalBias(length),
     past: [{ layers: prompt, bias: promptKeyBias(batch.promptMask), positions }],
     rotary: batch.rotary,
+    ...(batch.filled?.completions && { filled: batch.filled.completions }),
   }
 }
 

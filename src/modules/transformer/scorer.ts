@@ -4,7 +4,7 @@ import { jit } from '../../engine/jit.js'
 import { gatherLogProbs } from '../../engine/ops/logProbs.js'
 import { scope } from '../../engine/scope.js'
 import type { DecoderConfig } from './config.js'
-import { completionBatch, type PromptGroups, packCompletions } from './pack.js'
+import { filledBatch, type PromptGroups, packCompletions, varyingPlaces } from './pack.js'
 import type { Params } from './params.js'
 import { type ScoredBatch, temperedLogits } from './score.js'
 import { checkIds, checkPrompts } from './tokenIds.js'
@@ -69,13 +69,16 @@ export const makeTokenReader = (
   config: DecoderConfig,
   numbers: (params: Params, scored: ScoredBatch) => tf.Tensor,
 ): TokenReader => {
-  const compiled = jit(({ params, ...scored }: ScoreInput) => numbers(params, scored))
+  const compiled = jit(({ params, ...scored }: ScoreInput) => numbers(params, scored), {
+    memory: 'automatic',
+    varying: varyingPlaces,
+  })
   const readPart = (params: Params, { groups, completions, temperature }: ScoreRequest): readonly Float32Array[] => {
     const packed = packCompletions(groups, completions)
     const flat = scope(() =>
       compiled({
         params,
-        batch: completionBatch(packed, config),
+        batch: filledBatch(packed, config),
         inverseTemperature: tf.scalar(1 / temperature),
       }).dataSync(),
     )

@@ -4,7 +4,7 @@
  */
 import * as tf from '@tensorflow/tfjs-core'
 import { type StepGradients, stepGradients } from '../../collectors/steps/stepGradients.js'
-import { type RowTensors, tensorsOfRows, tokenNumbers } from '../../collectors/steps/tokenRows.js'
+import { OF_ANY_PLACES, type RowTensors, tensorsOfRows, tokenNumbers } from '../../collectors/steps/tokenRows.js'
 import type { NamedTensors } from '../../data/weights.js'
 import { type Jitted, jit } from '../../engine/jit.js'
 import { discard, type Owned, own, scope } from '../../engine/scope.js'
@@ -99,7 +99,7 @@ export const makeArithmetic = (config: DecoderConfig, microBatchTokens: number):
       return jit(({ params, ...rows }: ForwardInput): LossMeasures => {
         const readout = { states: completionStates(params, config, rows.batch), weights: params }
         return loss(readout, { ...rows, counts: noCounts() }).aux
-      })
+      }, OF_ANY_PLACES)
     })
   const learnerOf = (adam: AdamParams) => {
     const { learning_rate: _, ...settings } = adam

@@ -62,7 +62,7 @@ const segmentSum: KernelRule = (emitter, { x, segmentIds }, attributes) => {
   const negative = emitter.emit('Less', [ids, emitter.fixed(0, 'int32')], { shape: ids.shape, type: 'bool' })
   const extra = emitter.scalar(count, 'int32')
   const safe = emitter.emit('Min', [emitter.emit('Where', [negative, extra, ids], ids), extra], ids)
-  const places = emitter.emit('Expand', [reshapeValue(emitter, safe, [rows, 1]), emitter.integers([rows, width])], {
+  const places = emitter.emit('Expand', [reshapeValue(emitter, safe, [rows, 1]), emitter.integers([1, width])], {
     shape: [rows, width],
     type: 'int32',
   })
