@@ -171,7 +171,7 @@ const runPeer = (result: BenchResult, runs: number): { readonly peer: string; re
 }
 
 /** Number of turns of the two programs. */
-const ROUNDS = 3
+const ROUNDS = 5
 
 /**
  * Times a program and prints one JSON line; `with peer`, the peer runs in turns with it (A B A B ...), and the last line has the ratio of the

@@ -157,7 +157,7 @@ export const scriptedRunner = (options: ScriptedRunnerOptions = {}): ScriptedRun
       bytes: () => slotCount * capacity * TOY_BYTES,
       bytesWith: (rows, length) =>
         Math.max(slotCount, slots.size + rows) * Math.max(capacity, roundUp(length)) * TOY_BYTES,
-      reserve: (length) => reserve(slots.size, length),
+      reserve: ({ rows, length }) => reserve(slots.size + rows, length),
       insert: (past) => {
         const slot = [...Array(slots.size + 1).keys()].find((i) => !slots.has(i))!
         const places = past.flatMap(placesIn)

@@ -164,7 +164,8 @@ export const makeGenerator = (config: DecoderConfig): CompletionGenerator => {
     const { prompts, group, options } = request
     const sampling = samplingOf(options)
     const inverseTemperature = inverseOf(sampling)
-    lane.reserve(prompts.reduce((n, prompt) => Math.max(n, prompt.length), 0) + options.maxNewTokens)
+    const longest = prompts.reduce((n, prompt) => Math.max(n, prompt.length), 0)
+    lane.reserve({ rows: rows.length, start: longest, length: longest + options.maxNewTokens })
     for (let first = 0; first < prompts.length; first += PROMPTS_AT_A_TIME) {
       await pause()
       const items = prompts

@@ -37,7 +37,7 @@ describe('a lane', () => {
 
   it('does not grow beyond the announced length if that suffices', () => {
     const made = newLane()
-    made.lane.reserve(560)
+    made.lane.reserve({ rows: 0, start: 0, length: 560 })
     made.lane.insert([rowOf(500)])
     expect(grow(made, 59)).toEqual([512, 576])
     expect(grow(made, 20)).toEqual([576, 672])

@@ -171,6 +171,7 @@ export const makeLane = ({
       placeCapacity = 0
       expectedPlaces = 0
     } else if (2 * lengths.length <= rowCapacity) rowCapacity = Math.max(leastRows, lengths.length)
+    else return
     for (const array of arrays) array.resize(rowCapacity * heads * placeCapacity * width)
   }
 
@@ -272,8 +273,9 @@ export const makeLane = ({
           grownPlaces(placeCapacity, length + 1, expectedPlaces),
         ),
       ),
-    reserve: (length) => {
+    reserve: ({ rows, start, length }) => {
       expectedPlaces = Math.max(expectedPlaces, inSteps(length + 1))
+      makeRoom(Math.max(leastRows, lengths.length + rows), start + 1)
     },
     insert,
     remove,

@@ -77,10 +77,10 @@ export interface Lane {
   /** Bytes that the lane would hold with `rows` more rows of at most `length` tokens. */
   readonly bytesWith: (rows: number, length: number) => number
   /**
-   * Announces that rows have at most `length` tokens, so that the lane grows to that and not
-   * beyond it.
+   * Announces `rows` more rows of at most `start` tokens, which will have at most `length`, so that
+   * the lane has room for them at once and does not grow beyond that.
    */
-  readonly reserve: (length: number) => void
+  readonly reserve: (rows: { readonly rows: number; readonly start: number; readonly length: number }) => void
   /** Allocates a slot for a row with this past. The arrays are copied. */
   readonly insert: (past: readonly KeyValues[]) => number
   readonly remove: (slot: number) => void
