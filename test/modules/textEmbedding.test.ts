@@ -1,9 +1,9 @@
 /** Vectors of texts from a decoder, and dense retrieval with them. */
 import Keyv from 'keyv'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { orThrow } from '../../src/core/failure.js'
 import { keyFromSeed } from '../../src/core/key.js'
-import { liveTensors, own } from '../../src/engine/scope.js'
+import { liveTensors, type Owned, own } from '../../src/engine/scope.js'
 import { denseIndex } from '../../src/envs/tools/localIndex.js'
 import { retrievalTool } from '../../src/envs/tools/retrieval.js'
 import { newModel } from '../../src/modules/pretrained/newModel.js'
@@ -23,8 +23,8 @@ const PASSAGES = [
 const open = new AbortController().signal
 
 let model: Pretrained
-let params: Params
-const given = () => ({ config: model.config, text: model.text, params })
+let params: Owned<Params>
+const given = () => ({ config: model.config, text: model.text, params: params.value })
 
 beforeAll(() => {
   const texts = PASSAGES.map(({ text }) => text)
@@ -34,8 +34,10 @@ beforeAll(() => {
       tokenizer: { texts, vocabularySize: 320 },
     }),
   )
-  params = own(makeParams(model.arrays)).value
+  params = own(makeParams(model.arrays))
 })
+
+afterAll(() => params.release())
 
 const distance = (a: readonly number[], b: readonly number[]): number =>
   Math.max(...a.map((x, i) => Math.abs(x - b[i]!)))
