@@ -109,8 +109,26 @@ const knownOptions = (command: { readonly options: readonly { readonly long?: st
   ...command.options.flatMap(({ long }) => long ?? []),
 ]
 
-/** The commands of the shell blocks: program and options. */
-const shellLines = codeBlocks(runs, 'sh').flatMap((code) => code.trim().split('\n'))
+/** The commands of the shell blocks of `pages`: program and options. */
+const linesOf = (pages: readonly { readonly text: string }[]): readonly string[] =>
+  pages.flatMap(({ text }) => codeBlocks(text, 'sh')).flatMap((code) => code.trim().split('\n'))
+const shellLines = linesOf([{ text: runs }])
+
+/** The npm scripts of the project that have options in the guide, with the file behind each. */
+const scripts = {
+  'make:model': 'scripts/makeModel.ts',
+  profile: 'bench/profile.ts',
+  'bench:train-step': 'bench/trainStep.ts',
+  'bench:generate': 'bench/generate.ts',
+  'bench:grpo': 'bench/grpo.ts',
+}
+
+const optionsOfScripts = new Map(
+  Object.values(scripts).map((script) => [
+    script,
+    optionsIn(execFileSync(process.execPath, ['--import', 'tsx', script, '--help'], { encoding: 'utf8' })),
+  ]),
+)
 
 describe('options in the guide', () => {
   it.each(Object.entries(commands))('tandem %s: every option exists', (name, command) => {
@@ -119,21 +137,15 @@ describe('options in the guide', () => {
     for (const line of lines) for (const option of optionsIn(line)) expect(knownOptions(command)).toContain(option)
   })
 
-  it.each([
-    ['make:model', 'scripts/makeModel.ts'],
-    ['bench:train-step', 'bench/trainStep.ts'],
-    ['bench:generate', 'bench/generate.ts'],
-    ['bench:grpo', 'bench/grpo.ts'],
-  ])('%s: every option exists', (name, script) => {
+  it.each(Object.entries(scripts))('%s: every option exists', (name, script) => {
     const packageJson = JSON.parse(readFileSync('package.json', 'utf8')) as {
       readonly scripts: Record<string, string>
     }
     expect(packageJson.scripts[name]?.split(' ')).toContain(script)
-    const help = execFileSync(process.execPath, ['--import', 'tsx', script, '--help'], { encoding: 'utf8' })
-    const lines = shellLines.filter((line) => line.includes(` ${name} -- `))
+    const lines = linesOf(guidePages).filter((line) => line.includes(` ${name} -- `))
     expect(lines).not.toEqual([])
     for (const line of lines)
-      for (const option of optionsIn(line.split(' -- ')[1]!)) expect(optionsIn(help)).toContain(option)
+      for (const option of optionsIn(line.split(' -- ')[1]!)) expect(optionsOfScripts.get(script)).toContain(option)
   })
 
   it('in the text of all pages exist in one of the commands', () => {
@@ -149,8 +161,7 @@ describe('options in the guide', () => {
         tinker,
         launch: launchCommand(),
       }).flatMap(knownOptions),
-      '--peer',
-      '--runs',
+      ...[...optionsOfScripts.values()].flat(),
     ]
     for (const { name, text } of guidePages) {
       const prose = text.replaceAll(/^```[\s\S]*?^```$/gm, '')
