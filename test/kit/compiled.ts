@@ -1,47 +1,63 @@
 /** Compiles the sources to JavaScript for child processes, which then start one second faster. */
-import { mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, renameSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { buildSync } from 'esbuild'
-import { COMPILED_FOLDERS } from './compiledFolders.js'
+import { COMPILED_FOLDERS, sharedFolder } from './compiledFolders.js'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+
+/** Folders of sources. */
+const COMPILED = ['src', 'examples', 'bench', 'scripts', 'test/kit']
 
 /** Folders and files that the sources expect next to them. */
 const BESIDE = ['models', 'assets', 'recipes', 'package.json', 'node_modules']
 
 let folder: string | undefined
 
-/**
- * Makes a folder inside the folder of the test run, which is removed after the last test. Without a
- * test run, it is removed with the process.
- */
-const newFolder = (): string => {
-  const run = process.env[COMPILED_FOLDERS]
-  const made = mkdtempSync(join(run ?? tmpdir(), 'tandem-compiled-'))
-  if (run === undefined) process.once('exit', () => rmSync(made, { recursive: true, force: true }))
-  return made
-}
-
-const compile = (): string => {
-  const made = newFolder()
-  const sources = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' }).map((name) => `src/${name}`)
-  const kit = readdirSync(join(ROOT, 'test/kit')).map((name) => `test/kit/${name}`)
+/** Compiles into a new folder below `parent`. */
+const compileBelow = (parent: string): string => {
+  const made = mkdtempSync(join(parent, 'tandem-compiled-'))
+  const sources = COMPILED.flatMap((path) =>
+    readdirSync(join(ROOT, path), { recursive: true, encoding: 'utf8' }).map((name) => `${path}/${name}`),
+  )
   buildSync({
-    entryPoints: [...sources, ...kit].filter((path) => path.endsWith('.ts')),
+    entryPoints: sources.filter((path) => path.endsWith('.ts')),
     ...{ absWorkingDir: ROOT, outbase: '.', outdir: made, format: 'esm', target: 'node20', logLevel: 'error' },
   })
   for (const name of BESIDE) symlinkSync(join(ROOT, name), join(made, name))
+  symlinkSync('src', join(made, 'dist')) // package.json names this folder for `tandem-rl`
+  return made
+}
+
+/** Removed with the process. */
+const compileForProcess = (): string => {
+  const made = compileBelow(tmpdir())
+  process.once('exit', () => rmSync(made, { recursive: true, force: true }))
   return made
 }
 
 /**
- * Returns the folder with the compiled `src` and `test/kit` at the same paths, made once per
- * process.
+ * Compiles for all processes of a test run, unless one of them has. Of two at the same time, the
+ * first to end gives its folder the common name.
  */
+const compileForRun = (run: string): string => {
+  const shared = sharedFolder(run)
+  if (existsSync(shared)) return shared
+  const made = compileBelow(run)
+  try {
+    renameSync(made, shared)
+  } catch (error) {
+    if (!existsSync(shared)) throw error
+  }
+  return shared
+}
+
+/** Returns the folder with the compiled sources at the same paths. */
 export const compiledFolder = (): string => {
-  folder ??= compile()
+  const run = process.env[COMPILED_FOLDERS]
+  folder ??= run === undefined ? compileForProcess() : compileForRun(run)
   return folder
 }
 
