@@ -5,6 +5,7 @@
 import { execFileSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
+import { compiled, compiledFolder } from '../kit/compiled.js'
 import type { DeviceRun } from '../kit/deviceRun.js'
 
 const DRIVERS = [
@@ -18,7 +19,7 @@ const driver = DRIVERS.find((file) => existsSync(file))
 const hasLoader = LOADERS.some((file) => existsSync(file))
 
 const run = (device: 'cpu' | 'webgpu', env: Readonly<Record<string, string>> = {}): DeviceRun => {
-  const output = execFileSync(process.execPath, ['--import', 'tsx', 'test/kit/deviceRun.ts', device], {
+  const output = execFileSync(process.execPath, [compiled('test/kit/deviceRun.ts'), device], {
     env: { ...process.env, ...env },
     encoding: 'utf8',
     stdio: ['ignore', 'pipe', 'ignore'], // Vulkan writes notes about the display to stderr
@@ -58,7 +59,8 @@ describe('a machine without a GPU', () => {
     const program = `import { selectBackend } from './src/engine/select.js'
 await selectBackend({ device: 'webgpu' }).catch((error) => console.log(error.message))
 process.exit(0)`
-    const output = execFileSync(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', program], {
+    const output = execFileSync(process.execPath, ['--input-type=module', '-e', program], {
+      cwd: compiledFolder(),
       env: { ...process.env, VK_ICD_FILENAMES: '/nonexistent.json', VK_DRIVER_FILES: '/nonexistent.json' },
       encoding: 'utf8',
       stdio: ['ignore', 'pipe', 'ignore'],

@@ -29,6 +29,7 @@ import { liveFiles } from '../../src/live/files.js'
 import { loadPretrained } from '../../src/modules/pretrained/pretrained.js'
 import { parseSettings, settingLeaves } from '../../src/run/recipe.js'
 import { createRun } from '../../src/run/runFolder.js'
+import { compiled } from '../kit/compiled.js'
 import { codeBlocks, type GuidePage, guidePages, guidePrograms } from '../kit/guidePages.js'
 
 // `runs` is a folder that git ignores, at a depth where `../../src` is the source.
@@ -126,7 +127,7 @@ const scripts = {
 const optionsOfScripts = new Map(
   Object.values(scripts).map((script) => [
     script,
-    optionsIn(execFileSync(process.execPath, ['--import', 'tsx', script, '--help'], { encoding: 'utf8' })),
+    optionsIn(execFileSync(process.execPath, [compiled(script), '--help'], { encoding: 'utf8' })),
   ]),
 )
 

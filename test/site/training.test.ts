@@ -11,6 +11,7 @@ import { trainOptionsOf } from '../../src/run/choices.js'
 import type { RunEvent } from '../../src/run/events.js'
 import { train } from '../../src/run/train.js'
 import { chromiumPath, noChromium } from '../kit/chromium.js'
+import { compiled } from '../kit/compiled.js'
 import { useEngine } from '../kit/engine.js'
 import { useTemporaryFolder } from '../kit/runs.js'
 import { type StaticSite, serveFolder } from '../kit/staticSite.js'
@@ -153,7 +154,7 @@ describe.skipIf(noChromium !== undefined)(`the page that trains${noChromium ?? '
     execFileSync('tar', ['xf', path('run.tar'), '-C', path('.')])
     const printed = execFileSync(
       process.execPath,
-      ['--import', 'tsx', 'src/cli/main.ts', 'eval', path('page'), '--threads', '1', '--json'],
+      [compiled('src/cli/main.ts'), 'eval', path('page'), '--threads', '1', '--json'],
       { encoding: 'utf8' },
     )
     const scores = JSON.parse(printed.trim().split('\n').at(-1)!) as { readonly scores: { readonly accuracy: number } } // the last line
