@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config'
+import { BaseSequencer, type TestSpecification } from 'vitest/node'
 import { LONG_STAGE } from './test/kit/stages.js'
 
 /** As in CI: without what takes longest or is a variation of what others show, and two at a time. */
@@ -30,21 +31,60 @@ const SOAKS = ['test/soak/engine.test.ts', 'test/soak/serve.test.ts']
 /** Three bundlers from npm: minutes of installation. */
 const BUNDLERS = ['test/programs/bundlers.test.ts']
 
+/** The files that take longest: one that starts last would run while nothing else is left. */
+const LONGEST = [
+  ...['programs/installed', 'programs/site', 'site/training', 'learning/grpo', 'view/page/safety'],
+  ...['engine/defaultBackend', 'programs/readme'],
+].map((name) => `/test/${name}.test.ts`)
+
+/** `LONGEST` in this order, then the others as vitest sorts them. */
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const rank = ({ moduleId }: TestSpecification): number => {
+      const place = LONGEST.findIndex((name) => moduleId.endsWith(name))
+      return place < 0 ? LONGEST.length : place
+    }
+    return (await super.sort(files)).sort((one, other) => rank(one) - rank(other))
+  }
+}
+
+/**
+ * Tests that leave a process as they found it: in the short form, their files take turns in one,
+ * and modules are loaded once.
+ */
+const TIDY = /^test\/(cli|recipes|learning|run|view)\//
+
+const EXCLUDED = IS_SHORT ? [...LONG, ...SOAKS, ...BUNDLERS] : []
+
 /**
  * The long stage: commands in processes of their own, programs of the guide, recipes, learning with
  * the shipped model, kill and resume at full size, and the search for leaks.
  */
 export default defineConfig({
   test: {
-    include: LONG_STAGE,
-    exclude: IS_SHORT ? [...LONG, ...SOAKS, ...BUNDLERS] : [],
     globalSetup: 'test/kit/compiledFolders.ts',
     setupFiles: ['test/kit/setup.ts'],
     env: { FC_SEED: '20261121' },
     pool: 'forks',
     maxWorkers: IS_SHORT ? 2 : 1,
+    sequence: { sequencer: LongestFirst },
     testTimeout: 1_800_000,
     hookTimeout: 1_800_000,
     expect: { poll: { timeout: 60_000 } },
+    projects: [
+      {
+        extends: true,
+        test: { name: 'isolated', include: LONG_STAGE.filter((path) => !TIDY.test(path)), exclude: EXCLUDED },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'tidy',
+          include: LONG_STAGE.filter((path) => TIDY.test(path)),
+          exclude: EXCLUDED,
+          isolate: !IS_SHORT,
+        },
+      },
+    ],
   },
 })
