@@ -11,6 +11,10 @@ const COMPILERS = {
   6: join(ROOT, 'node_modules/typescript/bin/tsc'),
   7: join(ROOT, 'node_modules/typescript-7/bin/tsc'),
 }
+
+/** Of several, each would compute the types of the libraries for itself. */
+const ONE_CHECKER = ['--checkers', '1']
+
 const run = promisify(execFile)
 
 interface Manifest {
@@ -146,7 +150,7 @@ export const userProject = async (folder: string, name: keyof typeof MANAGERS): 
       files,
     }
     writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify(config))
-    const compiler = manager.compiler ?? [process.execPath, COMPILERS[version]]
+    const compiler = manager.compiler ?? [process.execPath, COMPILERS[version], ...(version === 7 ? ONE_CHECKER : [])]
     const { stdout } = await command([...compiler, '-p', '.', '--pretty', 'false', ...flags]).catch(
       (error: { readonly stdout: string }) => error, // tsc exits with 2 if it finds errors
     )
