@@ -6,61 +6,29 @@
  * normally.
  */
 import * as tf from '@tensorflow/tfjs-core'
-import { flatten, formatShape, type Tree, type TreeShape, unflatten } from '../core/tree.js'
-import type { RecordingBackend, Traced } from './onnxruntime/backend.js'
-import type { Graph } from './onnxruntime/graph.js'
-import { type GraphMemory, type RunBytes, runBytes } from './onnxruntime/graphMemory.js'
+import { flatten, formatShape, type Tree, unflatten } from '../core/tree.js'
+import { type CallArguments, type CompiledEntry, compileEntry, isTensor } from './compiledEntry.js'
+import type { RecordingBackend } from './onnxruntime/backend.js'
+import type { GraphMemory } from './onnxruntime/graphMemory.js'
 import { isOnDevice } from './onnxruntime/library.js'
 import type { CompiledGraph, ResultPlace } from './onnxruntime/runtime.js'
-import { type AxisNames, axisNames, recordingShapes, unify } from './onnxruntime/symbolic.js'
+import type { AxisNames } from './onnxruntime/symbolic.js'
+import { type Prepared, type PreparedArguments, prepareEntry, prepareFunction } from './prepared.js'
 import { activeRecordingBackend } from './register.js'
 import { scope } from './scope.js'
-
-export const isTensor = (value: unknown): value is tf.Tensor => value instanceof tf.Tensor
-
-/** A function recorded for arguments of one structure, with their types and sizes. */
-interface Entry {
-  readonly backend: RecordingBackend
-  readonly traced: Pick<Traced, 'feedParameters' | 'outputs'>
-  /**
-   * Compiles the graph with these arguments as constants. Returns undefined if no result needs
-   * computing.
-   */
-  readonly compile: (bound: ReadonlyMap<number, tf.Tensor>) => CompiledGraph | undefined
-  /** Returns the graph without constant arguments, compiled on first use. */
-  readonly plain: () => CompiledGraph | undefined
-  readonly release: () => void
-  /** Returns the bytes of the compiled graph. */
-  readonly ownBytes: () => number
-  readonly shape: TreeShape
-  /** `vary` if one graph serves several sizes. */
-  readonly sizes: 'fixed' | 'vary'
-}
-
-/** A compiled function with some arguments as constants. */
-export interface Bound<A, B> {
-  /**
-   * Errors   throws Error unless the constant tensors are among the arguments, in the places of the
-   *          first call.
-   */
-  (input: A): B
-  /** Frees the graphs with the constants. Do not call the function afterwards. */
-  readonly release: () => void
-}
 
 /** A compiled function of trees of tensors, with a method that frees its graphs. */
 export interface Jitted<A, B> {
   (input: A): B
   /**
-   * Returns the function with `tensors`, which must be among the arguments of every call, as
-   * constants of its graphs. onnxruntime prepares constants once, which reduces the time of
-   * products of few rows with a large matrix to 50-90 %. The tensors may be freed after the first
-   * call of each structure and size, because graphs hold copies.
+   * Returns the function for calls with arguments of the structure of `input`, in which arrays in
+   * host memory take the places of the tensors `fed` and all others stay what they are. For loops
+   * of short calls: nothing is looked up, and no tensors are made.
    *
-   * Cost     a graph is compiled at the first call, in about the time of 50 products of each matrix
-   *          with 16 rows; until `release`, its constants take their memory twice.
+   * Errors   throws Error if a tensor of `options` is not among the arguments.
+   * Effects  the other tensors of `input` must not be freed before `release`, except constants.
    */
-  readonly bind: (tensors: readonly tf.Tensor[]) => Bound<A, B>
+  readonly prepare: (input: A, options: PreparedArguments) => Prepared<B>
   /** Frees the compiled graphs. The function still works: it compiles again when called. */
   readonly release: () => void
   /** Returns the number of compiled graphs, one for each combination of input shapes. */
@@ -68,9 +36,6 @@ export interface Jitted<A, B> {
 }
 
 const NO_GRAPH: ReturnType<CompiledGraph['run']> = []
-
-/** Parameters that are constants, by their index among the leaves of the arguments. */
-const NOTHING_BOUND: ReadonlyMap<number, tf.Tensor> = new Map()
 
 /**
  * A tensor argument of a compiled function, with names of its axes of varying size, such as `rows`
@@ -107,124 +72,9 @@ export interface JitOptions<A> {
   readonly results?: ResultPlace
 }
 
-/** Leaves of one call with the names of their varying axes. */
-interface Arguments {
-  readonly shape: TreeShape
-  readonly leaves: readonly tf.Tensor[]
-  readonly axes: readonly (AxisNames | undefined)[]
-}
-
-/**
- * Rejects results that are arguments or constants and depend on a varying size, because they are
- * not recomputed.
- */
-const checkPassedThrough = (first: Traced, second: Traced, given: readonly (readonly number[])[]): void => {
-  for (const [i, output] of first.outputs.entries()) {
-    if (output._tag === 'Computed') continue
-    const expected = output._tag === 'Parameter' ? given[output.index]! : second.outputs[i]!.shape
-    if (output.shape.join() !== expected.join()) {
-      const what = output._tag === 'Constant' ? 'a constant' : 'a reshaped argument'
-      throw new Error(`jit: result ${i} is ${what} of varying size`)
-    }
-  }
-}
-
-interface CompiledFunction<A, B> {
-  readonly f: (input: A) => B
-  readonly memory: GraphMemory | undefined
-  readonly results: ResultPlace
-}
-
-const compileEntry = <A, B>(
-  backend: RecordingBackend,
-  { f, ...kept }: CompiledFunction<A, B>,
-  { shape, leaves, axes }: Arguments,
-): Entry => {
-  let resultShape: TreeShape | undefined
-  const names = axisNames(axes)
-  const specs = leaves.map(({ dtype, shape }, i) => ({ dtype, shapes: recordingShapes(shape, axes[i] ?? [], names) }))
-  const shapesOf = (which: 0 | 1): number[][] => specs.map(({ shapes }) => [...shapes[which]])
-  const record = (shapes: readonly number[][]): Traced => {
-    const parameters = shapes.map((sizes, i) => ({ dtype: specs[i]!.dtype, shape: sizes }))
-    return backend.trace(parameters, (inputs) => {
-      const result = flatten(f(unflatten(shape, inputs) as A) as Tree<tf.Tensor>, isTensor) // trees by the types of `jit`
-      resultShape = result.shape
-      return result.leaves
-    })
-  }
-  const recordGraph = () => {
-    const traced = record(shapesOf(0))
-    const second = names.length === 0 ? undefined : record(shapesOf(1))
-    if (second !== undefined) checkPassedThrough(traced, second, shapesOf(0))
-    const unified = second === undefined ? undefined : unify(traced.graph, second.graph)
-    return { traced, graph: unified?.graph ?? traced.graph, open: unified?.shapes }
-  }
-  let recorded: ReturnType<typeof recordGraph> | undefined = recordGraph()
-  const { outputs, feedParameters } = recorded.traced
-  const isComputed = recorded.graph.roots.length > 0
-  /**
-   * Returns the recorded graph once, then records again: most graphs compile once, and records are
-   * large.
-   */
-  const takeGraph = (): ReturnType<typeof recordGraph> => {
-    const taken = recorded ?? recordGraph()
-    recorded = undefined
-    return taken
-  }
-  const given = leaves.map(({ shape }) => [...shape])
-  /** Returns the bytes at the sizes of the first call, if they decide on an open graph's memory. */
-  const openBytes = (): RunBytes | undefined =>
-    names.length > 0 && kept.memory === 'automatic' ? runBytes(record(given).graph) : undefined
-  const recordAgain = (): Graph => recordGraph().graph // outside `compile`, so that no closure retains the first graph
-  const compile: Entry['compile'] = (bound) => {
-    if (!isComputed) return undefined
-    const { graph, open } = takeGraph()
-    const values = new Map(
-      feedParameters.flatMap((parameter, i) => {
-        const tensor = bound.get(parameter)
-        return tensor === undefined ? [] : [[graph.feeds[i]!, backend.arrayOf(tensor)] as const]
-      }),
-    )
-    const bytes = openBytes()
-    const { memory = 'automatic', results } = kept
-    return backend.compile(graph, {
-      memory,
-      results,
-      values,
-      ...(open && { open }),
-      ...(bytes && { bytes }),
-      recordAgain,
-    })
-  }
-  let plain: CompiledGraph | undefined
-  return {
-    backend,
-    traced: { feedParameters, outputs },
-    compile,
-    plain: () => {
-      plain ??= compile(NOTHING_BOUND)
-      return plain
-    },
-    release: () => {
-      plain?.release()
-      plain = undefined
-    },
-    ownBytes: () => plain?.ownBytes ?? 0,
-    shape: resultShape!,
-    sizes: names.length === 0 ? 'fixed' : 'vary',
-  }
-}
-
-/** A graph, with the parameters that are constants in it. */
-interface Runnable {
-  readonly compiled: CompiledGraph | undefined
-  readonly bound: ReadonlyMap<number, tf.Tensor>
-}
-
-const runEntry = (entry: Entry, { compiled, bound }: Runnable, leaves: readonly tf.Tensor[]): Tree<tf.Tensor> => {
+const runEntry = (entry: CompiledEntry, leaves: readonly tf.Tensor[]): Tree<tf.Tensor> => {
   const { backend, traced } = entry
-  const feeds = traced.feedParameters.flatMap((i) => (bound.has(i) ? [] : [backend.feedOf(leaves[i]!)]))
-  const results = compiled?.run(feeds) ?? NO_GRAPH
+  const results = entry.plain()?.run(traced.feedParameters.map((i) => backend.feedOf(leaves[i]!))) ?? NO_GRAPH
   const outputs = traced.outputs.map((output) => {
     switch (output._tag) {
       case 'Computed': {
@@ -268,11 +118,9 @@ const isDifferentiating = (): boolean => tf.engine().isTapeOn()
 /**
  * Makes the cache key of a graph: structure of the arguments, types, and sizes that do not vary.
  */
-const keyOf = ({ shape, leaves, axes }: Arguments): string =>
+const keyOf = ({ shape, leaves, axes }: CallArguments): string =>
   formatShape(shape) +
   leaves.map(({ dtype, shape }, i) => `${dtype}[${shape.map((size, axis) => axes[i]?.[axis] ?? size).join()}]`).join('')
-
-const MOVED = 'jit: a tensor that is bound is not among the arguments, where it was when the graph was compiled'
 
 /**
  * Compiles a pure function of tensors.
@@ -293,14 +141,14 @@ const MOVED = 'jit: a tensor that is bound is not among the arguments, where it 
  * const norm = jit(({ x }: { x: tf.Tensor }) => ({ y: tf.sqrt(tf.sum(tf.square(x))) }))
  * norm({ x: tf.tensor1d([3, 4]) }).y.dataSync() // [5]
  * const product = jit(({ x, w }: { x: tf.Tensor; w: tf.Tensor }) => tf.matMul(x, w))
- * const w = tf.tensor2d([[2], [1]])
- * const withWeights = product.bind([w])
- * withWeights({ x: tf.tensor2d([[3, 4]]), w }).dataSync() // [10]
+ * const given = { x: tf.zeros([1, 2]), w: tf.tensor2d([[2], [1]]) }
+ * const withWeights = product.prepare(given, { fed: [given.x], constants: [given.w] })
+ * withWeights([{ data: Float32Array.of(3, 4), shape: [1, 2] }]).data // [10]
  */
 export const jit = <A, B>(f: (input: A) => B, options: JitOptions<A> = {}): Jitted<A, B> => {
   const { cacheSize = 32, cacheBytes = 256 * 2 ** 20, varying, memory, results = 'host' } = options
   if (!(cacheSize >= 1)) throw new RangeError(`jit: cacheSize must be at least 1, got ${cacheSize}`)
-  const entries = new Map<string, Entry>()
+  const entries = new Map<string, CompiledEntry>()
   let compiles = 0
 
   const dropOldest = (): void => {
@@ -313,7 +161,14 @@ export const jit = <A, B>(f: (input: A) => B, options: JitOptions<A> = {}): Jitt
     }
   }
 
-  const lookUp = (backend: RecordingBackend, given: Arguments): Entry => {
+  /** Returns the arguments of a call, with the names of their varying axes. */
+  const argumentsOf = (input: A): CallArguments => {
+    const { shape, leaves } = flatten(input as Tree<tf.Tensor>, isTensor) // a tree by the types of `jit`
+    const named = new Map(varying?.(input).map(({ tensor, axes }) => [tensor, axes]))
+    return { shape, leaves, axes: leaves.map((leaf) => named.get(leaf)) }
+  }
+
+  const lookUp = (backend: RecordingBackend, given: CallArguments): CompiledEntry => {
     const key = keyOf(given)
     const known = entries.get(key)
     if (known !== undefined && known.backend === backend) {
@@ -330,53 +185,31 @@ export const jit = <A, B>(f: (input: A) => B, options: JitOptions<A> = {}): Jitt
     return entry
   }
 
-  /** Returns a function that calls the graphs of `graphOf`. If nothing is compiled, it runs `f`. */
-  const calling =
-    (graphOf: (entry: Entry, leaves: readonly tf.Tensor[]) => Runnable) =>
-    (input: A): B => {
-      const backend = activeRecordingBackend()
-      if (backend === undefined) return runPlainly(f, input) as B
-      if (backend.isTracing() || isDifferentiating()) return f(input) // part of a larger compiled function or of a gradient
-      const { shape, leaves } = flatten(input as Tree<tf.Tensor>, isTensor) // a tree by the types of `jit`
-      const named = new Map(varying?.(input).map(({ tensor, axes }) => [tensor, axes]))
-      const entry = lookUp(backend, { shape, leaves, axes: leaves.map((leaf) => named.get(leaf)) })
-      return runEntry(entry, graphOf(entry, leaves), leaves) as B
-    }
-
-  const bind: Jitted<A, B>['bind'] = (tensors) => {
-    const wanted = new Set(tensors)
-    const graphs = new Map<Entry, Runnable>()
-    const call = calling((entry, leaves) => {
-      const known = graphs.get(entry)
-      if (known !== undefined) {
-        for (const [i, tensor] of known.bound) if (leaves[i] !== tensor) throw new Error(MOVED)
-        return known
-      }
-      const bound = new Map(leaves.flatMap((leaf, i) => (wanted.has(leaf) ? [[i, leaf] as const] : [])))
-      if (new Set(bound.values()).size < wanted.size) throw new Error(MOVED)
-      const made = { compiled: entry.compile(bound), bound }
-      graphs.set(entry, made)
-      return made
-    })
-    return Object.assign(call, {
-      release: () => {
-        for (const { compiled } of graphs.values()) compiled?.release()
-        graphs.clear()
-      },
-    })
+  /** Calls the graph of the arguments. If nothing is compiled, it runs `f`. */
+  const call = (input: A): B => {
+    const backend = activeRecordingBackend()
+    if (backend === undefined) return runPlainly(f, input) as B
+    if (backend.isTracing() || isDifferentiating()) return f(input) // part of a larger compiled function or of a gradient
+    const given = argumentsOf(input)
+    return runEntry(lookUp(backend, given), given.leaves) as B
   }
 
-  return Object.assign(
-    calling((entry) => ({ compiled: entry.plain(), bound: NOTHING_BOUND })),
-    {
-      bind,
-      release: () => {
-        for (const entry of entries.values()) entry.release()
-        entries.clear()
-      },
-      compiles: () => compiles,
+  const prepare: Jitted<A, B>['prepare'] = (input, prepareOptions) => {
+    const backend = activeRecordingBackend()
+    const given = argumentsOf(input)
+    return backend === undefined
+      ? prepareFunction(f, given, prepareOptions)
+      : prepareEntry(lookUp(backend, given), given, prepareOptions)
+  }
+
+  return Object.assign(call, {
+    prepare,
+    release: () => {
+      for (const entry of entries.values()) entry.release()
+      entries.clear()
     },
-  )
+    compiles: () => compiles,
+  })
 }
 
 /**

@@ -1,6 +1,6 @@
 import * as tf from '@tensorflow/tfjs-core'
 import { flatten, type Tree, unflatten } from '../core/tree.js'
-import { isTensor } from './jit.js'
+import { isTensor } from './compiledEntry.js'
 
 type Named = Readonly<Record<string, tf.Tensor>>
 

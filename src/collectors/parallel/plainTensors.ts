@@ -2,7 +2,7 @@
 import * as tf from '@tensorflow/tfjs-core'
 import { flatten, type Tree, unflatten } from '../../core/tree.js'
 import type { NamedTensors } from '../../data/weights.js'
-import { isTensor } from '../../engine/jit.js'
+import { isTensor } from '../../engine/compiledEntry.js'
 import type { PlainTensor, PlainTree } from './messages.js'
 
 const DTYPES: readonly string[] = ['float32', 'int32', 'bool'] satisfies readonly PlainTensor['dtype'][]

@@ -7,9 +7,9 @@ import { child, type Key } from '../../core/key.js'
 import type { SamplingParams } from '../../data/generation.js'
 import type { StopReason } from '../../data/policy.js'
 import type { DecoderConfig } from '../transformer/config.js'
-import type { Params } from '../transformer/params.js'
+import { type Params, parameterCount } from '../transformer/params.js'
 import { checkPrompts } from '../transformer/tokenIds.js'
-import type { Lane, NextToken, StepWeights } from './runner/modelRunner.js'
+import type { Decoding, Lane, NextToken, StepWeights } from './runner/modelRunner.js'
 import { makeRunner, servedWeights } from './runner/runner.js'
 import { samplingParams } from './sampling/params.js'
 import { sampleToken } from './sampling/sampleToken.js'
@@ -151,9 +151,27 @@ const STEPS_THAT_PAY = 128
 export const stepWeights = (config: DecoderConfig, maxNewTokens: number): StepWeights =>
   maxNewTokens >= STEPS_THAT_PAY ? servedWeights(config) : 'fed'
 
+/**
+ * Largest weights that stay compiled into the step between calls, in bytes. They take twice their
+ * memory until other weights are used, also while those are trained.
+ */
+const KEPT_BYTES = 32 * 2 ** 20
+
 /** Makes a generator. Graphs are compiled on first use and kept. */
 export const makeGenerator = (config: DecoderConfig): CompletionGenerator => {
   const runner = makeRunner(config, { rounding: 'free' })
+  const keepsSteps = 4 * parameterCount(config) <= KEPT_BYTES
+  const kept = new Map<StepWeights, Decoding>()
+
+  const takeDecoding = (weights: StepWeights): Decoding => {
+    const decoding = kept.get(weights) ?? runner.makeDecoding(weights)
+    kept.delete(weights) // another call may run meanwhile
+    return decoding
+  }
+  const giveBack = (weights: StepWeights, decoding: Decoding): void => {
+    if (keepsSteps && !kept.has(weights)) kept.set(weights, decoding)
+    else decoding.release()
+  }
 
   /** Computes the prompts, samples each row's first token, and assigns slots to unfinished rows. */
   const start = async (
@@ -187,7 +205,8 @@ export const makeGenerator = (config: DecoderConfig): CompletionGenerator => {
     const inverseTemperature = inverseOf(sampling)
     const rows = request.keys.map((key): Row => ({ key, ids: [], logProbs: [], stopReason: null, slot: -1 }))
     const lane = runner.makeLane()
-    const decoding = runner.makeDecoding(stepWeights(config, options.maxNewTokens))
+    const weights = stepWeights(config, options.maxNewTokens)
+    const decoding = takeDecoding(weights)
     try {
       await start(lane, rows, { params, request, pause })
       let open = rows.filter(({ stopReason }) => stopReason === null)
@@ -200,7 +219,7 @@ export const makeGenerator = (config: DecoderConfig): CompletionGenerator => {
         open = open.filter(({ stopReason }) => stopReason === null)
       }
     } finally {
-      decoding.release()
+      giveBack(weights, decoding)
       lane.release()
     }
     return rows.map(({ ids, logProbs, stopReason }) => ({
@@ -210,7 +229,14 @@ export const makeGenerator = (config: DecoderConfig): CompletionGenerator => {
     }))
   }
 
-  return { generate, release: runner.release }
+  return {
+    generate,
+    release: () => {
+      for (const decoding of kept.values()) decoding.release()
+      kept.clear()
+      runner.release()
+    },
+  }
 }
 
 /** Makes one key per completion: `child(child(key, prompt), completion)`. */

@@ -1,5 +1,7 @@
 /** Decoding steps: one pass over the weights for the rows of all lanes. */
-import { adoptTensor, type Bound } from '../../../engine/jit.js'
+import * as tf from '@tensorflow/tfjs-core'
+import { flatten, type Tree, unflatten } from '../../../core/tree.js'
+import type { Hosted, HostTensor, Prepared } from '../../../engine/prepared.js'
 import { scope } from '../../../engine/scope.js'
 import type { Params } from '../../transformer/params.js'
 import type { RotaryTables } from '../../transformer/rotaryTables.js'
@@ -11,32 +13,53 @@ import { nextTokens } from './nextTokens.js'
 /** The model of a decoding, and its lanes. */
 export interface DecodingModel extends LaneModel {
   readonly graphs: RunnerGraphs
-  /** Makes tables for positions below `length`. They belong to the enclosing scope. */
-  readonly rotary: (length: number) => RotaryTables
+  /** Makes tables for positions below `length`. */
+  readonly rotary: (length: number) => Hosted<RotaryTables>
   /** Returns the cache of a lane. Throws for a lane of another runner. */
   readonly cacheOf: (lane: Lane) => LaneCache
 }
 
-/** A compiled step, with the weights as arguments or as constants. */
-interface CompiledStep {
-  readonly run: (input: GraphStepInput) => StepOutput
+/** The arguments of a step that change, in host memory. */
+type StepArrays = Hosted<Omit<GraphStepInput, 'params'>>
+
+/** Compiled steps, with the weights as arguments or as constants. */
+interface CompiledSteps {
+  /** Runs the step for arrays of one structure, which `kind` names. */
+  readonly run: (kind: string, params: Params, given: StepArrays) => Hosted<StepOutput>
   readonly release: () => void
 }
 
-const compiledStep = (graphs: RunnerGraphs, weights: StepWeights): CompiledStep => {
-  if (weights === 'fed') return { run: graphs.step, release: () => {} }
-  let bound: { readonly params: Params; readonly run: Bound<GraphStepInput, StepOutput> } | undefined
+const isHostTensor = (value: unknown): value is HostTensor =>
+  typeof value === 'object' && value !== null && 'data' in value && ArrayBuffer.isView(value.data)
+
+const compiledSteps = ({ step }: RunnerGraphs, weights: StepWeights): CompiledSteps => {
+  const prepared = new Map<string, Prepared<StepOutput>>()
+  let known: Params | undefined
   const release = (): void => {
-    bound?.run.release()
-    bound = undefined
+    for (const { release } of prepared.values()) release()
+    prepared.clear()
+    known = undefined
   }
-  const boundTo = (params: Params): Bound<GraphStepInput, StepOutput> => {
-    if (bound?.params === params) return bound.run
-    release()
-    bound = { params, run: graphs.step.bind(Object.values(params)) }
-    return bound.run
+  const prepare = (params: Params, given: StepArrays): Prepared<StepOutput> =>
+    scope(() => {
+      const { shape, leaves } = flatten<HostTensor>(given as Tree<HostTensor>, isHostTensor) // records and lists of arrays
+      const fed = leaves.map(({ data, shape }) =>
+        tf.zeros([...shape], data instanceof Float32Array ? 'float32' : 'int32'),
+      )
+      const rest: unknown = unflatten(shape, fed)
+      const input = { ...(rest as Omit<GraphStepInput, 'params'>), params } // the tree of `given`
+      return step.prepare(input, { fed, constants: weights === 'constant' ? Object.values(params) : [] })
+    })
+  return {
+    run: (kind, params, given) => {
+      if (known !== params) release()
+      known = params
+      const call = prepared.get(kind) ?? prepare(params, given)
+      prepared.set(kind, call)
+      return call(flatten<HostTensor>(given as Tree<HostTensor>, isHostTensor).leaves) // likewise
+    },
+    release,
   }
-  return { run: (input) => boundTo(input.params)(input), release }
 }
 
 /**
@@ -70,29 +93,24 @@ interface Part {
 export const makeDecoding = (model: DecodingModel, weights: StepWeights): Decoding => {
   const { config, graphs, rotary, windows, leastRows, cacheOf } = model
   const { keyValueHeads: heads, headSize: width } = config
-  const compiled = compiledStep(graphs, weights)
-  const nothing = new Float32Array(heads * width)
+  const compiled = compiledSteps(graphs, weights)
 
   /** Returns a lane of one row without cached positions, for graphs with more lanes than needed. */
-  const emptyLane = (): Omit<StepLane, 'rows'> => {
-    const zeros = (...shape: readonly number[]) =>
-      adoptTensor(
-        nothing.subarray(
-          0,
-          shape.reduce((size, n) => size * n, 1),
-        ),
-        shape,
-        'float32',
-      )
+  const emptyLane = (): Hosted<Omit<StepLane, 'rows'>> => {
+    const zeros = (...shape: readonly number[]): HostTensor => ({
+      data: new Float32Array(shape.reduce((size, n) => size * n, 1)),
+      shape,
+    })
     return {
       biases: Object.fromEntries(windows.map((window) => [biasName(window), zeros(1, 1, 1, 1, 1)])),
-      self: adoptTensor(Float32Array.of(1), [1, 1, 1, 1, 1], 'float32'),
       past: Array.from({ length: config.layers }, () => ({
         keys: zeros(1, heads, 1, 1, width),
         values: zeros(1, heads, 1, 1, width),
       })),
+      self: { data: Float32Array.of(1), shape: [1, 1, 1, 1, 1] },
     }
   }
+  const empty = emptyLane()
 
   const pass = (params: Params, work: Parameters<Decoding['step']>[1]): readonly NextToken[] => {
     const lanes = LANE_COUNTS.find((count) => count >= work.length)!
@@ -115,36 +133,29 @@ export const makeDecoding = (model: DecodingModel, weights: StepWeights): Decodi
         inverse[start + row] = given[i]!.inverseTemperature
       }
     }
-    const placesOf = (first: number, length: number) =>
-      adoptTensor(
-        Int32Array.from({ length }, (_, i) => first + i),
-        [length],
-        'int32',
-      )
-    const { scores, added } = scope(() => {
-      const result = compiled.run({
-        params,
-        rotary: rotary(parts.reduce((most, { cache }) => Math.max(most, cache.places()), 1)),
-        ids: adoptTensor(ids, [count], 'int32'),
-        positions: adoptTensor(positions, [count], 'int32'),
-        lanes: [
-          ...parts.map(({ cache, start, count: own }) => ({
-            ...(lanes > 1 && { rows: placesOf(start, own) }),
-            ...cache.tensors(own),
-          })),
-          ...Array.from({ length: lanes - parts.length }, (_, i) => ({ rows: placesOf(rows + i, 1), ...emptyLane() })),
-        ],
-        ...(inverse.some((x) => x !== 1) && { inverseTemperature: adoptTensor(inverse, [count, 1], 'float32') }),
-      })
-      return {
-        scores: nextTokens(result.scores, inverse),
-        added: result.added.dataSync() as Float32Array, // a float32 tensor
-      }
+    const placesOf = (first: number, length: number): HostTensor => ({
+      data: Int32Array.from({ length }, (_, i) => first + i),
+      shape: [length],
     })
+    const isTempered = inverse.some((x) => x !== 1)
+    const { scores, added } = compiled.run(`${lanes}${isTempered}`, params, {
+      rotary: rotary(parts.reduce((most, { cache }) => Math.max(most, cache.places()), 1)),
+      ids: { data: ids, shape: [count] },
+      positions: { data: positions, shape: [count] },
+      lanes: [
+        ...parts.map(({ cache, start, count: own }) => ({
+          ...(lanes > 1 && { rows: placesOf(start, own) }),
+          ...cache.arrays(own),
+        })),
+        ...Array.from({ length: lanes - parts.length }, (_, i) => ({ rows: placesOf(rows + i, 1), ...empty })),
+      ],
+      ...(isTempered && { inverseTemperature: { data: inverse, shape: [count, 1] } }),
+    })
+    const next = nextTokens(scores, inverse)
     return parts.flatMap(({ cache, rows, start }) => {
       const places = rows.map((row) => start + row)
-      cache.append(rows, places, added)
-      return places.map((place): NextToken => scores[place]!)
+      cache.append(rows, places, added.data as Float32Array) // float32 by the graph
+      return places.map((place): NextToken => next[place]!)
     })
   }
 

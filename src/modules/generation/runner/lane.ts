@@ -3,9 +3,8 @@
  * updated in place between steps.
  */
 
-import type * as tf from '@tensorflow/tfjs-core'
-import { adoptTensor } from '../../../engine/jit.js'
 import { MASKED } from '../../../engine/ops/attention.js'
+import type { Hosted, HostTensor } from '../../../engine/prepared.js'
 import type { DecoderConfig } from '../../transformer/config.js'
 import { biasName, type StepLane } from './graphs.js'
 import { type GrowingArray, growingArray } from './growingArray.js'
@@ -41,8 +40,8 @@ export interface LaneCache {
   readonly extend: (rows: number) => void
   /** Number of positions of a row. */
   readonly places: () => number
-  /** Makes the tensors of the first `rows` rows. They belong to the enclosing scope. */
-  readonly tensors: (rows: number) => Omit<StepLane, 'rows'>
+  /** Returns the arrays of the first `rows` rows for a step. */
+  readonly arrays: (rows: number) => Hosted<Omit<StepLane, 'rows'>>
   /**
    * Appends the keys and values of one token to rows. `places` are those of the tokens in `added`,
    * `[N, L * 2 * K * H]`.
@@ -209,10 +208,10 @@ export const makeLane = ({
     return bias
   }
 
-  const biasOf = (window: number | null, rows: number): tf.Tensor => {
+  const biasOf = (window: number | null, rows: number): HostTensor => {
     const known = biases.get(window) ?? makeBias(window)
     biases.set(window, known)
-    return adoptTensor(known.subarray(0, rows * placeCapacity), [rows, 1, 1, 1, placeCapacity], 'float32')
+    return { data: known.subarray(0, rows * placeCapacity), shape: [rows, 1, 1, 1, placeCapacity] }
   }
 
   /**
@@ -249,16 +248,14 @@ export const makeLane = ({
     }
   }
 
-  const tensors: LaneCache['tensors'] = (rows) => {
+  const stepArrays: LaneCache['arrays'] = (rows) => {
     const shape = [rows, heads, 1, placeCapacity, width]
     const size = rows * heads * placeCapacity * width
+    const first = (array: GrowingArray): HostTensor => ({ data: array.numbers().subarray(0, size), shape })
     return {
       biases: Object.fromEntries(windows.map((window) => [biasName(window), biasOf(window, rows)])),
-      self: adoptTensor(freePlace, [1, 1, 1, 1, placeCapacity], 'float32'),
-      past: layers.map(({ keys, values }) => ({
-        keys: adoptTensor(keys.numbers().subarray(0, size), shape, 'float32'),
-        values: adoptTensor(values.numbers().subarray(0, size), shape, 'float32'),
-      })),
+      self: { data: freePlace, shape: [1, 1, 1, 1, placeCapacity] },
+      past: layers.map(({ keys, values }) => ({ keys: first(keys), values: first(values) })),
     }
   }
 
@@ -287,5 +284,5 @@ export const makeLane = ({
   }
   const extend: LaneCache['extend'] = (rows) =>
     makeRoom(Math.max(rows, lengths.length), lengths.reduce((n, length) => Math.max(n, length), 0) + 2)
-  return { lane, cache: { rowAt, lengths, extend, places: () => placeCapacity, tensors, append } }
+  return { lane, cache: { rowAt, lengths, extend, places: () => placeCapacity, arrays: stepArrays, append } }
 }

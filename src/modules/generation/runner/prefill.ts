@@ -8,7 +8,7 @@ import type { RotaryTables } from '../../transformer/rotaryTables.js'
 import { biasName, type PrefillOutput, type RunnerGraphs } from './graphs.js'
 import type { LaneModel } from './lane.js'
 import type { KeyValues, ModelRunner, PrefillItem, PrefillResult, Rounding } from './modelRunner.js'
-import { nextTokens } from './nextTokens.js'
+import { nextTokens, readScores } from './nextTokens.js'
 
 /** Maximum number of tokens of several prompts in one packed run. A single prompt may have more. */
 const PACKED_TOKENS = 512
@@ -226,7 +226,7 @@ const prefillPack = (
       }),
     })
     const numbers = (x: tf.Tensor): Float32Array => x.dataSync() as Float32Array // float32 tensors
-    const next = nextTokens(result.scores, inverse)
+    const next = nextTokens(readScores(result.scores), inverse)
     const layers = hostLayers(result)
     return items.map(
       ({ tokens }, i): PrefillResult => ({
@@ -266,7 +266,7 @@ const prefillRows = (
       ),
       ...(inverse.some((x) => x !== 1) && { inverseTemperature: adoptTensor(inverse, [count, 1], 'float32') }),
     })
-    const next = nextTokens(result.scores, inverse)
+    const next = nextTokens(readScores(result.scores), inverse)
     const layers = hostLayers(result)
     return items.map(
       ({ tokens }, i): PrefillResult => ({

@@ -1,6 +1,7 @@
 /** A decoder as a `ModelRunner`: prompts packed into one run, decoding steps of all lanes. */
 import type * as tf from '@tensorflow/tfjs-core'
 import { adoptTensor } from '../../../engine/jit.js'
+import type { Hosted, HostTensor } from '../../../engine/prepared.js'
 import { scope } from '../../../engine/scope.js'
 import type { DecoderConfig } from '../../transformer/config.js'
 import { parameterCount } from '../../transformer/params.js'
@@ -11,22 +12,14 @@ import { type LaneCache, makeLane } from './lane.js'
 import type { Lane, ModelRunner, Rounding, StepWeights } from './modelRunner.js'
 import { makePrefill } from './prefill.js'
 
-/** A rotary table in host memory. Tensors of it are made for each call. */
-interface HostTable {
-  readonly cos: Float32Array
-  readonly sin: Float32Array
-  readonly shape: readonly number[]
-}
-
-const hostTables = (config: DecoderConfig, length: number, sequenceLength: number): ReadonlyMap<string, HostTable> =>
-  scope(
-    () =>
-      new Map(
-        Object.entries(rotaryTables(config, length, { sequenceLength })).map(([name, { cos, sin }]) => {
-          const numbers = (x: tf.Tensor): Float32Array => Float32Array.from(x.dataSync())
-          return [name, { cos: numbers(cos), sin: numbers(sin), shape: cos.shape }]
-        }),
-      ),
+const hostTables = (config: DecoderConfig, length: number, sequenceLength: number): Hosted<RotaryTables> =>
+  scope(() =>
+    Object.fromEntries(
+      Object.entries(rotaryTables(config, length, { sequenceLength })).map(([name, { cos, sin }]) => {
+        const read = (x: tf.Tensor): HostTensor => ({ data: Float32Array.from(x.dataSync()), shape: x.shape })
+        return [name, { cos: read(cos), sin: read(sin) }]
+      }),
+    ),
   )
 
 export interface RunnerOptions {
@@ -72,20 +65,20 @@ export const makeRunner = (config: DecoderConfig, options: RunnerOptions = {}): 
     if (cache === undefined) throw new Error('a decoding step has a lane of another runner')
     return cache
   }
-  let tables: { readonly length: number; readonly byName: ReadonlyMap<string, HostTable> } | undefined
+  let tables: { readonly length: number; readonly byName: Hosted<RotaryTables> } | undefined
 
-  const rotary = (length: number): RotaryTables => {
+  const tablesFor = (length: number): Hosted<RotaryTables> => {
     if (tables === undefined || tables.length < length) {
       const enough = Math.max(256, 2 ** Math.ceil(Math.log2(length)))
       tables = { length: enough, byName: hostTables(config, enough, maxLength) }
     }
-    return Object.fromEntries(
-      [...tables.byName].map(([name, { cos, sin, shape }]) => [
-        name,
-        { cos: adoptTensor(cos, shape, 'float32'), sin: adoptTensor(sin, shape, 'float32') },
-      ]),
-    )
+    return tables.byName
   }
+  const adopted = ({ data, shape }: HostTensor): tf.Tensor => adoptTensor(data, shape, 'float32')
+  const rotary = (length: number): RotaryTables =>
+    Object.fromEntries(
+      Object.entries(tablesFor(length)).map(([name, { cos, sin }]) => [name, { cos: adopted(cos), sin: adopted(sin) }]),
+    )
 
   return {
     vocabularySize: config.vocabularySize,
@@ -97,7 +90,7 @@ export const makeRunner = (config: DecoderConfig, options: RunnerOptions = {}): 
       caches.set(lane, cache)
       return lane
     },
-    makeDecoding: (weights) => makeDecoding({ ...laneModel, graphs, rotary, cacheOf }, weights),
+    makeDecoding: (weights) => makeDecoding({ ...laneModel, graphs, rotary: tablesFor, cacheOf }, weights),
     servedWeights: servedWeights(config),
     release: () => {
       graphs.prefill.release()
