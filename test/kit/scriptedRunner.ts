@@ -172,6 +172,7 @@ export const scriptedRunner = (options: ScriptedRunnerOptions = {}): ScriptedRun
       },
       length: (slot) => at(slot).length,
       keyValues: (slot, from, to) => keyValuesOf(at(slot).slice(from, to)),
+      clear: () => slots.clear(),
       release: () => {
         if (!open.delete(lane)) throw new Error('the lane was released twice')
       },

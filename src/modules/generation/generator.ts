@@ -152,25 +152,44 @@ export const stepWeights = (config: DecoderConfig, maxNewTokens: number): StepWe
   maxNewTokens >= STEPS_THAT_PAY ? servedWeights(config) : 'fed'
 
 /**
- * Largest weights that stay compiled into the step between calls, in bytes. They take twice their
- * memory until other weights are used, also while those are trained.
+ * Bytes that a generator keeps from call to call: of weights that are compiled into the step, which
+ * take twice their memory until others are used, and of keys and values.
  */
-const KEPT_BYTES = 32 * 2 ** 20
+const KEPT_BYTES = { weights: 32 * 2 ** 20, keyValues: 64 * 2 ** 20 }
+
+/** What a call needs and may leave to the next one. */
+interface Tools {
+  readonly weights: StepWeights
+  readonly decoding: Decoding
+  readonly lane: Lane
+}
 
 /** Makes a generator. Graphs are compiled on first use and kept. */
 export const makeGenerator = (config: DecoderConfig): CompletionGenerator => {
   const runner = makeRunner(config, { rounding: 'free' })
-  const keepsSteps = 4 * parameterCount(config) <= KEPT_BYTES
-  const kept = new Map<StepWeights, Decoding>()
+  const keepsSteps = 4 * parameterCount(config) <= KEPT_BYTES.weights
+  let kept: Tools | undefined
 
-  const takeDecoding = (weights: StepWeights): Decoding => {
-    const decoding = kept.get(weights) ?? runner.makeDecoding(weights)
-    kept.delete(weights) // another call may run meanwhile
-    return decoding
+  const releaseTools = ({ decoding, lane }: Tools): void => {
+    decoding.release()
+    lane.release()
   }
-  const giveBack = (weights: StepWeights, decoding: Decoding): void => {
-    if (keepsSteps && !kept.has(weights)) kept.set(weights, decoding)
-    else decoding.release()
+  const takeTools = (weights: StepWeights): Tools => {
+    const taken = kept
+    kept = undefined // another call may run meanwhile
+    if (taken?.weights === weights) return taken
+    taken?.decoding.release()
+    return {
+      weights,
+      decoding: runner.makeDecoding(weights),
+      lane: taken?.lane ?? runner.makeLane(KEPT_BYTES.keyValues),
+    }
+  }
+  const giveBack = (tools: Tools): void => {
+    tools.lane.clear()
+    if (!keepsSteps) tools.decoding.release() // it compiles again when it is used
+    if (kept !== undefined) releaseTools(kept)
+    kept = tools
   }
 
   /** Computes the prompts, samples each row's first token, and assigns slots to unfinished rows. */
@@ -204,9 +223,9 @@ export const makeGenerator = (config: DecoderConfig): CompletionGenerator => {
     const sampling = samplingOf(options)
     const inverseTemperature = inverseOf(sampling)
     const rows = request.keys.map((key): Row => ({ key, ids: [], logProbs: [], stopReason: null, slot: -1 }))
-    const lane = runner.makeLane()
-    const weights = stepWeights(config, options.maxNewTokens)
-    const decoding = takeDecoding(weights)
+    const tools = takeTools(stepWeights(config, options.maxNewTokens))
+    const { lane, decoding } = tools
+    let outcome: 'failed' | 'finished' = 'failed'
     try {
       await start(lane, rows, { params, request, pause })
       let open = rows.filter(({ stopReason }) => stopReason === null)
@@ -218,9 +237,10 @@ export const makeGenerator = (config: DecoderConfig): CompletionGenerator => {
         for (const { slot } of open.filter(({ stopReason }) => stopReason !== null)) lane.remove(slot)
         open = open.filter(({ stopReason }) => stopReason === null)
       }
+      outcome = 'finished'
     } finally {
-      giveBack(weights, decoding)
-      lane.release()
+      if (outcome === 'finished') giveBack(tools)
+      else releaseTools(tools) // keys and values may be NaN
     }
     return rows.map(({ ids, logProbs, stopReason }) => ({
       ids: Int32Array.from(ids),
@@ -232,8 +252,8 @@ export const makeGenerator = (config: DecoderConfig): CompletionGenerator => {
   return {
     generate,
     release: () => {
-      for (const decoding of kept.values()) decoding.release()
-      kept.clear()
+      if (kept !== undefined) releaseTools(kept)
+      kept = undefined
       runner.release()
     },
   }

@@ -1,3 +1,4 @@
+import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { child, keyFromSeed } from '../../../src/core/key.js'
@@ -79,6 +80,37 @@ describe('generate', () => {
     const first = await generate()
     expect(idsOf(await generate())).toEqual(idsOf(first))
     expect(idsOf(await generate({}, { seed: 2 }))).not.toEqual(idsOf(first))
+  })
+
+  it('gives what a new generator gives, whatever it has sampled before and with which weights', async () => {
+    const model = tinyConfig({ vocabularySize: 24, maxPositions: 200 })
+    using other = own(scope(() => initialParams(model, keyFromSeed(8), 0.3)))
+    using broken = own(
+      scope(
+        (): Params =>
+          Object.fromEntries(Object.entries(other.value).map(([name, x]) => [name, tf.fill(x.shape, Number.NaN)])),
+      ),
+    )
+    const used = makeGenerator(model)
+    const call = fc.record({
+      weights: fc.constantFrom('usual', 'other', 'broken'),
+      length: fc.constantFrom(1, 20, 130), // from 128 on, weights are constants
+      prompt: fc.array(fc.nat(23), { minLength: 1, maxLength: 40 }),
+      group: fc.integer({ min: 1, max: 5 }),
+    })
+    const law = fc.asyncProperty(fc.array(call, { minLength: 2, maxLength: 4 }), async (calls) => {
+      for (const [i, { weights, length, prompt, group }] of calls.entries()) {
+        const given = { usual: params!.value, other: other.value, broken: broken.value }[weights]
+        const keys = completionKeys(keyFromSeed(i), 1, group)
+        const request = { prompts: [prompt], group, keys, options: { ...defaults, maxNewTokens: length } }
+        const fresh = makeGenerator(model)
+        if (weights === 'broken') await expect(used.generate(given, request, noPause)).rejects.toThrow()
+        else expect(await used.generate(given, request, noPause)).toEqual(await fresh.generate(given, request, noPause))
+        fresh.release()
+      }
+    })
+    await fc.assert(law, { numRuns: 15 })
+    used.release()
   })
 
   it('samples a row the same way whatever else is in the batch', async () => {

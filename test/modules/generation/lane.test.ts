@@ -8,7 +8,7 @@ const config = tinyConfig({ vocabularySize: 24, maxPositions: 1024 })
 const { layers, keyValueHeads: heads, headSize: width } = config
 const TOKEN_BYTES = 2 * 4 * layers * heads * width
 
-const newLane = (leastRows = 1) => makeLane({ config, windows: [null], leastRows })
+const newLane = (keptBytes = 0) => makeLane({ config, windows: [null], leastRows: 1 }, keptBytes)
 
 const rowOf = (length: number, first = 1): KeyValues => {
   const part = (sign: number) => Float32Array.from({ length: heads * length * width }, (_, i) => sign * (first + i))
@@ -63,6 +63,36 @@ describe('a lane', () => {
     for (const i of [6, 7]) expect(made.lane.keyValues(slots[i]!, 0, 40)).toEqual(rowOf(40, 1000 * i))
     made.lane.release()
     expect(made.lane.bytes()).toBe(0)
+  })
+})
+
+describe('a lane that keeps memory', () => {
+  it('holds it when rows leave, uses it for others, and returns it at release', () => {
+    const made = newLane(64 * 2 ** 20)
+    const slots = Array.from({ length: 8 }, (_, i) => made.lane.insert([rowOf(90, 1000 * i)]))
+    const held = made.lane.bytes()
+    for (const slot of slots.slice(0, 6)) made.lane.remove(slot)
+    expect(made.lane.keyValues(slots[7]!, 0, 90)).toEqual(rowOf(90, 7000))
+    made.lane.clear()
+    expect([made.lane.rows(), made.lane.bytes()]).toEqual([0, held])
+    const slot = made.lane.insert([rowOf(40, 5)])
+    expect(made.cache.places()).toBe(64) // not the 96 of earlier rows, of which steps would read all
+    grow(made, 60)
+    expect(made.lane.keyValues(slot, 0, 40)).toEqual(rowOf(40, 5))
+    expect(made.lane.bytes()).toBe(held)
+    made.lane.release()
+    expect(made.lane.bytes()).toBe(0)
+  })
+
+  it('returns what is more than it may keep', () => {
+    const made = newLane(2 * 64 * TOKEN_BYTES)
+    const slots = Array.from({ length: 8 }, (_, i) => made.lane.insert([rowOf(40, 1000 * i)]))
+    for (const slot of slots.slice(0, 4)) made.lane.remove(slot)
+    expect(made.lane.bytes()).toBe(4 * 64 * TOKEN_BYTES)
+    for (const slot of slots.slice(4, 6)) made.lane.remove(slot)
+    expect(made.lane.bytes()).toBe(2 * 64 * TOKEN_BYTES)
+    made.lane.clear()
+    expect(made.lane.bytes()).toBe(2 * 64 * TOKEN_BYTES)
   })
 })
 

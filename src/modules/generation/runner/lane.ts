@@ -70,12 +70,14 @@ const spread = (array: Float32Array, rows: number, places: { readonly from: numb
   for (let row = 0; row < rows; row++) array.fill(0, row * places.to + places.from, (row + 1) * places.to)
 }
 
-/** Makes an empty lane. Mutable: see `Lane`. */
-export const makeLane = ({
-  config,
-  windows,
-  leastRows,
-}: LaneModel): { readonly lane: Lane; readonly cache: LaneCache } => {
+/**
+ * Makes an empty lane, which keeps its memory when rows leave as long as it has at most `keptBytes`.
+ * Mutable: see `Lane`.
+ */
+export const makeLane = (
+  { config, windows, leastRows }: LaneModel,
+  keptBytes = 0,
+): { readonly lane: Lane; readonly cache: LaneCache } => {
   const { keyValueHeads: heads, headSize: width } = config
   const layers: LayerArrays[] = Array.from({ length: config.layers }, () => ({
     keys: growingArray(),
@@ -102,8 +104,9 @@ export const makeLane = ({
     const newPlaces = grownPlaces(placeCapacity, places, expectedPlaces)
     if (newRows === rowCapacity && newPlaces === placeCapacity) return
     biases.clear()
+    const size = newRows * heads * newPlaces * width
     for (const array of arrays) {
-      array.resize(newRows * heads * newPlaces * width)
+      if (size > array.numbers().length) array.resize(size)
       if (newPlaces > placeCapacity) {
         spread(array.numbers(), lengths.length * heads, { from: placeCapacity * width, to: newPlaces * width })
       }
@@ -171,7 +174,11 @@ export const makeLane = ({
       expectedPlaces = 0
     } else if (2 * lengths.length <= rowCapacity) rowCapacity = Math.max(leastRows, lengths.length)
     else return
-    for (const array of arrays) array.resize(rowCapacity * heads * placeCapacity * width)
+    if (bytes() > keptBytes) for (const array of arrays) array.resize(rowCapacity * heads * placeCapacity * width)
+  }
+
+  const clear = (): void => {
+    for (const slot of [...slots]) remove(slot)
   }
 
   const keyValues: Lane['keyValues'] = (slot, from, to) => {
@@ -278,8 +285,10 @@ export const makeLane = ({
     remove,
     length: (slot) => lengths[rowAt(slot)]!,
     keyValues,
+    clear,
     release: () => {
-      for (const slot of [...slots]) remove(slot)
+      clear()
+      for (const array of arrays) array.resize(0)
     },
   }
   const extend: LaneCache['extend'] = (rows) =>

@@ -88,6 +88,9 @@ export interface Lane {
   readonly length: (slot: number) => number
   /** Copies positions `from` to `to`. */
   readonly keyValues: (slot: number, from: number, to: number) => KeyValues
+  /** Removes all rows. */
+  readonly clear: () => void
+  /** Removes all rows and returns the memory. */
   readonly release: () => void
 }
 
@@ -138,7 +141,11 @@ export interface ModelRunner {
    * items.
    */
   readonly prefill: (params: Params, items: readonly PrefillItem[]) => readonly PrefillResult[]
-  readonly makeLane: () => Lane
+  /**
+   * Makes an empty lane. It returns memory when half of its rows have left, unless it has at most
+   * `keptBytes` (default 0): memory that is taken anew must be cleared by the system.
+   */
+  readonly makeLane: (keptBytes?: number) => Lane
   readonly makeDecoding: (weights: StepWeights) => Decoding
   /** The weights of steps that serve requests until other weights are loaded. */
   readonly servedWeights: StepWeights

@@ -85,8 +85,8 @@ export const makeRunner = (config: DecoderConfig, options: RunnerOptions = {}): 
     maxLength,
     bytesPerToken: 2 * 4 * config.layers * heads * width,
     prefill: makePrefill({ config, graphs, rotary, windows, leastRows, maxLength }, rounding),
-    makeLane: () => {
-      const { lane, cache } = makeLane(laneModel)
+    makeLane: (keptBytes) => {
+      const { lane, cache } = makeLane(laneModel, keptBytes)
       caches.set(lane, cache)
       return lane
     },
