@@ -157,7 +157,7 @@ export const stepWeights = (config: DecoderConfig, maxNewTokens: number): StepWe
  */
 const KEPT_BYTES = { weights: 32 * 2 ** 20, keyValues: 64 * 2 ** 20 }
 
-/** What a call needs and may leave to the next one. */
+/** The parts of a call that may serve the next one. */
 interface Tools {
   readonly weights: StepWeights
   readonly decoding: Decoding
