@@ -71,8 +71,8 @@ const spread = (array: Float32Array, rows: number, places: { readonly from: numb
 }
 
 /**
- * Makes an empty lane. When rows leave, it keeps its memory if that is at most `keptBytes`. Mutable:
- * see `Lane`.
+ * Makes an empty lane. When rows leave, it keeps its memory if that is at most `keptBytes`.
+ * Mutable: see `Lane`.
  */
 export const makeLane = (
   { config, windows, leastRows }: LaneModel,
