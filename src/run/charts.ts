@@ -101,6 +101,7 @@ const SMALL: readonly (readonly [
   ['Turns per trajectory', 'teal', 'number', ({ turns }) => turns],
   ['Tool results per trajectory', 'violet', 'number', ({ toolCalls }) => toolCalls],
   ['Truncated', 'red', 'percent', ({ truncated }) => truncated],
+  ['Tokens trained of places computed', 'gray', 'percent', ({ update }) => update.learnedFraction],
   ['Clipped tokens', 'orange', 'percent', ({ update }) => update.clipFraction],
   ['Groups without signal', 'gold', 'number', ({ groupsWithoutSignal }) => groupsWithoutSignal],
   [
@@ -128,7 +129,10 @@ const ownCharts = (steps: readonly StepRecord[]): readonly Chart[] => {
 }
 
 /** Metrics that already have a chart, and counts. */
-const SHOWN_METRICS = ['loss', 'gradNorm', 'klToRef', 'entropy', 'clipFraction', 'tokens', 'ess', 'klApprox']
+const SHOWN_METRICS = [
+  ...['loss', 'gradNorm', 'klToRef', 'entropy', 'clipFraction', 'tokens', 'ess', 'klApprox'],
+  ...['computedPlaces', 'learnedFraction'],
+]
 
 /** Charts of metrics of other losses, such as `accuracy` and `margin` of preference losses. */
 const updateCharts = (steps: readonly StepRecord[]): readonly Chart[] => {

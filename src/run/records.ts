@@ -50,6 +50,9 @@ export interface UpdateMetrics {
   readonly gradNorm: number
   /** Number of trained tokens. */
   readonly tokens?: number
+  /** Number of places that were computed, and the trained tokens as a share of them. */
+  readonly computedPlaces?: number | null
+  readonly learnedFraction?: number | null
   readonly ess?: number
   readonly entropy?: number
   readonly klToRef?: number | null

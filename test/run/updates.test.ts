@@ -26,6 +26,7 @@ describe('a run with epochs and mini-batches', () => {
       const tokens = updates.map((update) => update.tokens!)
       expect(tokens[0]! + tokens[1]!).toBe(tokens[2]! + tokens[3]!) // each pass has all of them
       expect(record.update.tokens).toBe(tokens.reduce((a, b) => a + b, 0))
+      expect(record.update.computedPlaces).toBeGreaterThanOrEqual(record.update.tokens!)
     }
     expect([first!.policyVersion, second!.policyVersion]).toEqual([0, 1]) // a version is a step, not an update
   })

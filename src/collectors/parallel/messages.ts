@@ -48,6 +48,8 @@ export interface PlainTree {
 export interface PlainGradients {
   readonly grads: Readonly<Record<string, PlainTensor>>
   readonly part: PlainTree
+  /** Number of places that were computed: see `ComputedPart`. */
+  readonly places: number
 }
 
 export type ReplicaJob =

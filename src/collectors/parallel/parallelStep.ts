@@ -3,6 +3,7 @@ import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { FailureError, type ThreadFailure } from '../../core/failure.js'
+import type { NamedTensors } from '../../data/weights.js'
 import { discard, type Owned, own, scope } from '../../engine/scope.js'
 import {
   countTensors,
@@ -14,7 +15,7 @@ import {
   stepPieces,
   type TrainerState,
 } from '../steps/lossStep.js'
-import type { GradOutput, StepPart } from '../steps/stepGradients.js'
+import type { ComputedGradients, StepPart } from '../steps/stepGradients.js'
 import type { PlainGradients } from './messages.js'
 import { tensorsOfPlain, treeOf } from './plainTensors.js'
 import type { Replicas } from './replicas.js'
@@ -43,7 +44,7 @@ export const inThisThread = <S, R, M>(step: LossStep<S, R, M>): ParallelStep<S, 
       E.right(step.update(...given)),
 })
 
-type Result<X> = PromiseSettledResult<Owned<GradOutput<X>>>
+type Result<X> = PromiseSettledResult<Owned<ComputedGradients<X>>>
 
 const isThreadFailure = (error: unknown): error is FailureError & { readonly failure: ThreadFailure } =>
   error instanceof FailureError && error.failure._tag === 'ThreadFailure'
@@ -75,11 +76,11 @@ export const parallelStep = <S, R, K extends string, X, M extends MeasuredLoss>(
   const pieces = stepPieces(stepCase, options)
   const frozen = options.frozen ?? {}
 
-  const received = ({ grads, part }: PlainGradients): Owned<GradOutput<X>> =>
+  const received = ({ grads, part, places }: PlainGradients): Owned<ComputedGradients<X>> =>
     own(
       scope(() => {
         const { loss, aux } = treeOf(part) as unknown as StepPart<X> // the replica flattened one
-        return { grads: tensorsOfPlain(grads), loss, aux }
+        return { grads: tensorsOfPlain(grads), loss, aux, places }
       }),
     )
 
@@ -105,7 +106,7 @@ export const parallelStep = <S, R, K extends string, X, M extends MeasuredLoss>(
     return micros.map((_, i) => (asked[i] === undefined ? mine[i] : theirs[i]) as Result<X>) // whichever was computed
   }
 
-  const sum = (parts: readonly GradOutput<X>[]): GradOutput<X>['grads'] =>
+  const sum = (parts: readonly ComputedGradients<X>[]): NamedTensors =>
     parts.slice(1).reduce((total, { grads }, i) => {
       const next = pieces.add(total, grads)
       if (i > 0) discard(total, next)

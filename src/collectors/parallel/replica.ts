@@ -69,13 +69,13 @@ const makeReplica = (config: DecoderConfig, stepCase: AnyCase, { recompute }: Pi
     scope(() => {
       const all = Object.entries(weights())
       const isTrained = new Set(trained)
-      const { grads, loss, aux } = gradients.run({
+      const { grads, loss, aux, places } = gradients.run({
         params: Object.fromEntries(all.filter(([name]) => isTrained.has(name))),
         frozen: Object.fromEntries(all.filter(([name]) => !isTrained.has(name))),
         counts: countTensors(counts),
         ...tensorsOfRows(rows, config),
       })
-      return moved({ grads: plainTensors(grads), part: plainTree({ loss, aux }) })
+      return moved({ grads: plainTensors(grads), part: plainTree({ loss, aux }), places })
     })
 
   return {

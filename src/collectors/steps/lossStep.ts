@@ -7,15 +7,15 @@ import { jit } from '../../engine/jit.js'
 import { discard, type Owned, own, scope } from '../../engine/scope.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import type { Readout } from '../../modules/transformer/layerwise.js'
-import { completionStates } from '../../modules/transformer/score.js'
+import { completionStates, computedPlaces } from '../../modules/transformer/score.js'
 import type { LossCounts } from '../../objectives/tokenLosses/aggregation.js'
 import { clipByGlobalNorm, mapNamed, type Optimizer } from '../../objectives/updates/optimizer.js'
 import {
+  type ComputedGradients,
+  type ComputedPart,
   type GradInput,
-  type GradOutput,
   type Recompute,
   type StepLoss,
-  type StepPart,
   stepGradients,
   wholeGradients,
 } from './stepGradients.js'
@@ -113,7 +113,7 @@ export interface StepCase<R, K extends string, X, M extends MeasuredLoss> {
   readonly counted?: (readout: Readout, rows: Omit<RowTensors<K>, 'counts'>) => tf.Tensor
   /** A decision of the loss that needs the whole mini-batch. */
   readonly choice?: WholeChoice<K>
-  readonly metrics: (parts: readonly StepPart<X>[], gradNorm: number) => M
+  readonly metrics: (parts: readonly ComputedPart<X>[], gradNorm: number) => M
   /** The measures of each token, for losses that have them. */
   readonly tokens?: (measures: X) => TokenTensors
 }
@@ -198,7 +198,7 @@ export interface StepPieces<S, R, K extends string, X, M> {
     multipleOf: number,
   ) => StepPlan<K>
   /** Computes the gradients of a micro-batch. The results belong to the enclosing scope. */
-  readonly run: (params: NamedTensors, rows: StepTokenRows<K>, counts: LossCounts) => GradOutput<X>
+  readonly run: (params: NamedTensors, rows: StepTokenRows<K>, counts: LossCounts) => ComputedGradients<X>
   /** Adds two sets of gradients. The result belongs to the enclosing scope. */
   readonly add: (a: NamedTensors, b: NamedTensors) => NamedTensors
   /** Clips gradients and updates the state. */
@@ -212,11 +212,11 @@ export interface StepPieces<S, R, K extends string, X, M> {
         state: TrainerState<S>,
         rows: StepTokenRows<K>,
         numbers: StepNumbers,
-      ) => LearnOutput<S> & { readonly parts: readonly StepPart<X>[] })
+      ) => LearnOutput<S> & { readonly parts: readonly ComputedPart<X>[] })
     | undefined
   /** Returns the result of an update of these micro-batches. Throws NonFiniteLoss. */
   readonly conclude: (
-    learned: LearnOutput<S> & { readonly parts: readonly StepPart<X>[] },
+    learned: LearnOutput<S> & { readonly parts: readonly ComputedPart<X>[] },
     micros: readonly StepTokenRows<K>[],
   ) => ReturnType<LossStep<S, R, M>['update']>
   readonly release: () => void
@@ -309,8 +309,9 @@ export const stepPieces = <S, R, K extends string, X, M extends MeasuredLoss>(
     whole:
       recompute === 'none'
         ? (state, rows, numbers) => {
-            const { part, ...learned } = compiledWhole({ state, frozen, ...numbers, ...tensorsOf(rows) })
-            return { parts: [part], ...learned }
+            const tensors = tensorsOf(rows)
+            const { part, ...learned } = compiledWhole({ state, frozen, ...numbers, ...tensors })
+            return { parts: [{ ...part, places: computedPlaces(tensors.batch) }], ...learned }
           }
         : undefined,
     conclude: ({ parts, state, norm }, micros) => {
@@ -359,8 +360,8 @@ export const lossStep = <S, R, K extends string, X, M extends MeasuredLoss>(
     params: NamedTensors,
     micros: readonly StepTokenRows<K>[],
     counts: LossCounts,
-  ): { readonly grads: NamedTensors; readonly parts: readonly StepPart<X>[] } => {
-    const run = (rows: StepTokenRows<K>): GradOutput<X> => scope(() => pieces.run(params, rows, counts))
+  ): { readonly grads: NamedTensors; readonly parts: readonly ComputedPart<X>[] } => {
+    const run = (rows: StepTokenRows<K>): ComputedGradients<X> => scope(() => pieces.run(params, rows, counts))
     const first = run(micros[0]!)
     return micros.slice(1).reduce(
       (sum, rows) => {
@@ -369,7 +370,7 @@ export const lossStep = <S, R, K extends string, X, M extends MeasuredLoss>(
         discard([sum.grads, part.grads], grads)
         return { grads, parts: [...sum.parts, part] }
       },
-      { grads: first.grads, parts: [first] as readonly StepPart<X>[] },
+      { grads: first.grads, parts: [first] as readonly ComputedPart<X>[] },
     )
   }
 
@@ -377,7 +378,7 @@ export const lossStep = <S, R, K extends string, X, M extends MeasuredLoss>(
     state: TrainerState<S>,
     micros: readonly StepTokenRows<K>[],
     numbers: StepNumbers,
-  ): LearnOutput<S> & { readonly parts: readonly StepPart<X>[] } => {
+  ): LearnOutput<S> & { readonly parts: readonly ComputedPart<X>[] } => {
     const [only, ...more] = micros
     if (pieces.whole !== undefined && only !== undefined && more.length === 0) return pieces.whole(state, only, numbers)
     const { grads, parts } = accumulate(state.params, micros, numbers.counts)

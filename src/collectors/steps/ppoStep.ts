@@ -56,7 +56,7 @@ export const ppoCase = (
     tokens: ({ policy: { tokens } }) => tokens,
     metrics: (parts, gradNorm) => ({
       ...combineMetrics(
-        parts.map(({ loss, aux }) => ({ loss, aux: aux.policy })),
+        parts.map(({ loss, aux, places }) => ({ loss, aux: aux.policy, places })),
         gradNorm,
       ),
       ...valueMetrics(summed(parts.map(({ loss, aux }) => ({ loss, aux: aux.value })))),

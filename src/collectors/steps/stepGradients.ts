@@ -5,7 +5,7 @@ import { jit } from '../../engine/jit.js'
 import { valueAndGrad } from '../../engine/valueAndGrad.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import { type LossOfStates, makeLayerwise } from '../../modules/transformer/layerwise.js'
-import { completionStates } from '../../modules/transformer/score.js'
+import { completionStates, computedPlaces } from '../../modules/transformer/score.js'
 import { OF_ANY_PLACES, type RowTensors } from './tokenRows.js'
 
 /** Activations to recompute in the backward pass: none, or those inside each layer. */
@@ -23,10 +23,19 @@ export interface StepPart<X> {
   readonly aux: X
 }
 
+/** A micro-batch whose gradient was computed. */
+export interface ComputedPart<X> extends StepPart<X> {
+  /** Number of places that the layers computed outside of attention. */
+  readonly places: number
+}
+
 /** Gradients by name, with the loss and its metrics. */
 export interface GradOutput<X> extends StepPart<X> {
   readonly grads: NamedTensors
 }
+
+/** Gradients by name, with the computed micro-batch. */
+export type ComputedGradients<X> = GradOutput<X> & ComputedPart<X>
 
 /** A loss as a function of the decoder's states and a micro-batch. */
 export type StepLoss<K extends string, X> = LossOfStates<RowTensors<K>, X>
@@ -45,7 +54,7 @@ export const wholeGradients =
 /** Compiled gradients of micro-batches. */
 export interface StepGradients<K extends string, X> {
   /** Computes gradients. The results belong to the enclosing scope. */
-  readonly run: (input: GradInput<K>) => GradOutput<X>
+  readonly run: (input: GradInput<K>) => ComputedGradients<X>
   readonly release: () => void
 }
 
@@ -57,7 +66,10 @@ export const stepGradients = <K extends string, X>(
 ): StepGradients<K, X> => {
   if (recompute === 'none') {
     const compiled = jit(wholeGradients(config, loss), OF_ANY_PLACES)
-    return { run: compiled, release: compiled.release }
+    return {
+      run: (input) => ({ ...compiled(input), places: computedPlaces(input.batch) }),
+      release: compiled.release,
+    }
   }
   const layerwise = makeLayerwise(config, loss)
   return {
@@ -65,7 +77,7 @@ export const stepGradients = <K extends string, X>(
       const { filled: _, ...batch } = given.batch // graphs of layers compute all places
       const rows = { ...given, batch }
       const { value, grads, aux } = layerwise.run({ params, frozen, batch: rows.batch, rest: rows })
-      return { loss: value, grads, aux }
+      return { loss: value, grads, aux, places: computedPlaces(batch) }
     },
     release: layerwise.release,
   }

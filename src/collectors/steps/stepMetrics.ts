@@ -20,7 +20,15 @@ export interface StepMetrics {
   /** Nats. */
   readonly entropy: number
   readonly gradNorm: number
+  /** Number of tokens that are learned from. */
   readonly tokens: number
+  /**
+   * Number of places that the layers compute outside of attention: prompts once for each group,
+   * completions, and padding. `null` if a server computes the gradients.
+   */
+  readonly computedPlaces: number | null
+  /** Tokens that are learned from, as a share of the computed places, or `null`. */
+  readonly learnedFraction: number | null
   /**
    * Largest gap between a token's sampled and recomputed log-probability before the update, in
    * nats.
@@ -49,8 +57,22 @@ export interface PolicyStepMeasures extends PolicyMeasures {
   readonly tokens: TokenTensors
 }
 
+/** A micro-batch, and the number of its computed places, if it is known. */
+interface PolicyPart extends StepPart<PolicyMeasures> {
+  readonly places: number | null
+}
+
+/** Returns the metrics of parts with `tokens` learned tokens in all. */
+const placeMetrics = (
+  tokens: number,
+  places: readonly (number | null)[],
+): Pick<StepMetrics, 'computedPlaces' | 'learnedFraction'> => {
+  const computedPlaces = places.reduce((sum, count) => (sum === null || count === null ? null : sum + count), 0)
+  return { computedPlaces, learnedFraction: computedPlaces === null ? null : tokens / Math.max(1, computedPlaces) }
+}
+
 /** Combines the metrics of micro-batches. Losses and means are already scaled to the whole step. */
-export const combineMetrics = (parts: readonly StepPart<PolicyMeasures>[], gradNorm: number): StepMetrics => {
+export const combineMetrics = (parts: readonly PolicyPart[], gradNorm: number): StepMetrics => {
   const numbers = (f: (part: StepPart<PolicyMeasures>) => tf.Tensor | undefined): readonly number[] =>
     parts.flatMap((part) => {
       const tensor = f(part)
@@ -78,6 +100,10 @@ export const combineMetrics = (parts: readonly StepPart<PolicyMeasures>[], gradN
     entropy: sum((part) => part.aux.output.entropy),
     gradNorm,
     tokens,
+    ...placeMetrics(
+      tokens,
+      parts.map(({ places }) => places),
+    ),
     maxLogProbGap: Math.max(...numbers((part) => part.aux.gap)),
   }
 }
@@ -91,9 +117,9 @@ const MEANS = [
 ] as const satisfies readonly (keyof StepMetrics)[]
 
 /**
- * Combines the metrics of several updates: means over all tokens, sums of tokens, and means of loss
- * and gradient norm over updates. `maxLogProbGap` is taken from the first update, because later
- * updates no longer have the policy that sampled.
+ * Combines the metrics of several updates: means over all tokens, sums of tokens and places, and
+ * means of loss and gradient norm over updates. `maxLogProbGap` is taken from the first update,
+ * because later updates no longer have the policy that sampled.
  *
  * Edges    without any update, all metrics are 0 and `klToRef` is `null`.
  */
@@ -115,6 +141,10 @@ export const combineUpdates = (updates: readonly StepMetrics[]): StepMetrics => 
     klToRef: first === undefined || first.klToRef === null ? null : byToken((update) => update.klToRef ?? 0),
     gradNorm: byUpdate((update) => update.gradNorm),
     tokens: total,
+    ...placeMetrics(
+      total,
+      updates.map(({ computedPlaces }) => computedPlaces),
+    ),
     maxLogProbGap: first?.maxLogProbGap ?? 0,
   }
 }

@@ -27,6 +27,13 @@ export interface CompletionBatch {
   readonly filled?: { readonly prompts?: FilledPlaces; readonly completions?: FilledPlaces }
 }
 
+/**
+ * Counts the places of a batch that layers compute outside of attention: tokens of prompts, once
+ * for each group, tokens of completions, and padding.
+ */
+export const computedPlaces = ({ promptIds, completionIds, filled }: CompletionBatch): number =>
+  (filled?.prompts?.places ?? promptIds).size + (filled?.completions?.places ?? completionIds).size
+
 /** Returns 0 where `allowed` is 1 and `MASKED` where it is 0. */
 export const biasOf = (allowed: tf.Tensor): tf.Tensor => tf.mul(tf.sub(1, allowed), MASKED)
 

@@ -75,7 +75,7 @@ export const logProbGradient = (
       const gap = tf.max(tf.mul(tf.abs(tf.sub(own, behavior)), mask))
       return { value: totalLoss(output), aux: { output, gap } satisfies PolicyMeasures }
     })
-    const metrics = combineMetrics([{ loss: value, aux }], 0)
+    const metrics = combineMetrics([{ loss: value, aux, places: null }], 0) // the server's places
     return { metrics, gradients: tokenNumbers(grads.logProbs!, completions) }
   })
   return {

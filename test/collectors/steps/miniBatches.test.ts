@@ -119,7 +119,7 @@ const metrics = (changes: Partial<StepMetrics>): StepMetrics => ({
     gradNorm: 0,
     tokens: 1,
   },
-  ...{ maxLogProbGap: 0, ...changes },
+  ...{ computedPlaces: 1, learnedFraction: 1, maxLogProbGap: 0, ...changes },
 })
 
 describe('combineUpdates', () => {
@@ -127,14 +127,24 @@ describe('combineUpdates', () => {
     const first = metrics({ loss: 1, clipFraction: 0.5, klToRef: 1, gradNorm: 2, tokens: 30, maxLogProbGap: 0.1 })
     const second = metrics({ loss: 3, clipFraction: 0.1, klToRef: 2, gradNorm: 4, tokens: 10, maxLogProbGap: 0.9 })
     expect(combineUpdates([first, second])).toEqual(
-      metrics({ loss: 2, clipFraction: 0.4, klToRef: 1.25, gradNorm: 3, tokens: 40, maxLogProbGap: 0.1 }),
+      metrics({
+        ...{ loss: 2, clipFraction: 0.4, klToRef: 1.25, gradNorm: 3, tokens: 40, maxLogProbGap: 0.1 },
+        ...{ computedPlaces: 2, learnedFraction: 20 },
+      }),
     )
+  })
+
+  it('adds up computed places, and has none if a server computes them', () => {
+    const [first, second] = [metrics({ tokens: 6, computedPlaces: 16 }), metrics({ tokens: 10, computedPlaces: 48 })]
+    expect(combineUpdates([first, second])).toMatchObject({ computedPlaces: 64, learnedFraction: 0.25 })
+    const remote = metrics({ computedPlaces: null, learnedFraction: null })
+    expect(combineUpdates([first, remote])).toMatchObject({ computedPlaces: null, learnedFraction: null })
   })
 
   it('is that update where there is one, and zeros where there is none', () => {
     const one = metrics({ loss: 3, entropy: Math.PI, tokens: 7 })
     expect(combineUpdates([one])).toBe(one)
-    expect(combineUpdates([])).toEqual(metrics({ ess: 0, tokens: 0 }))
+    expect(combineUpdates([])).toEqual(metrics({ ess: 0, tokens: 0, computedPlaces: 0, learnedFraction: 0 }))
   })
 
   it('has no divergence to a reference where the updates have none', () => {
