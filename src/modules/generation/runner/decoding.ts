@@ -1,5 +1,4 @@
 /** Decoding steps: one pass over the weights for the rows of all lanes. */
-import * as tf from '@tensorflow/tfjs-core'
 import { flatten, type Tree, unflatten } from '../../../core/tree.js'
 import type { Hosted, HostTensor, Prepared } from '../../../engine/prepared.js'
 import { scope } from '../../../engine/scope.js'
@@ -44,7 +43,7 @@ const compiledSteps = ({ step }: RunnerGraphs, weights: StepWeights): CompiledSt
     scope(() => {
       const { shape, leaves } = flatten<HostTensor>(given as Tree<HostTensor>, isHostTensor) // records and lists of arrays
       const fed = leaves.map(({ data, shape }) =>
-        tf.zeros([...shape], data instanceof Float32Array ? 'float32' : 'int32'),
+        adoptTensor(data, shape, data instanceof Float32Array ? 'float32' : 'int32'),
       )
       const rest: unknown = unflatten(shape, fed)
       const input = { ...(rest as Omit<GraphStepInput, 'params'>), params } // the tree of `given`
