@@ -1,5 +1,6 @@
 /** Decoding steps: one pass over the weights for the rows of all lanes. */
 import { flatten, type Tree, unflatten } from '../../../core/tree.js'
+import { adoptTensor } from '../../../engine/jit.js'
 import type { Hosted, HostTensor, Prepared } from '../../../engine/prepared.js'
 import { scope } from '../../../engine/scope.js'
 import type { Params } from '../../transformer/params.js'
