@@ -1,7 +1,6 @@
 /**
  * The compiled functions of a runner: for prompts, for prompts of one length, and for a decoding
  * step. Sizes that change between calls (rows, tokens, cached positions) vary within one graph.
- * Only prompts of one length have a separate graph per length.
  *
  * Axis letters: S rows, N tokens of several prompts one after another, C cached positions, K
  * key-value heads, Q query heads, H head size, V vocabulary, D features.
@@ -48,10 +47,15 @@ export interface PrefillInput extends RunnerInput {
 }
 
 /**
- * P prompts without a past, padded on the right to one length T: ids and positions are `[P, T]`,
- * `biases` `[1, 1, T, T]`.
+ * P prompts without a past, of at most T tokens, one after another: N tokens in all. Only attention
+ * computes padding; `biases` are `[1, 1, T, T]`.
  */
-export type BatchInput = PrefillInput
+export interface BatchInput extends PrefillInput {
+  /** `[P, T]` int32: the token at each place of the prompts, any one where they are padded. */
+  readonly tokens: tf.Tensor
+  /** `[N]` int32: the place of each token among the `P * T`. */
+  readonly places: tf.Tensor
+}
 
 /** The rows of a step that have caches of one capacity. */
 export interface StepLane {
@@ -136,23 +140,38 @@ interface PromptAttending {
   readonly layers: readonly CachedLayer[]
 }
 
-/** Attention of P prompts with T new positions each. */
+/** The prompts of a run as rows of one length, for attention. */
+interface PromptLayout {
+  /** Makes `[P, T, D]` of the tokens' `[N, D]`. */
+  readonly rows: (x: tf.Tensor) => tf.Tensor
+  /** The inverse, of `[P * T, D]`. */
+  readonly tokens: (x: tf.Tensor) => tf.Tensor
+}
+
+/** One prompt, or several in one row. */
+const ONE_ROW: PromptLayout = { rows: (x) => tf.expandDims(x, 0), tokens: (x) => x }
+
+/** Attention of prompts. */
 const promptAttend = (
   { heads, keyValueHeads, headSize }: DecoderConfig,
   { biases, past }: PrefillInput,
-  [prompts, length]: readonly [number, number],
+  layout: PromptLayout,
 ): PromptAttending => {
   const layers: CachedLayer[] = []
-  /** Reshapes `[P * T, count * H]` to `[P, count, T, H]`. */
-  const split = (x: tf.Tensor, count: number): tf.Tensor =>
-    tf.transpose(tf.reshape(x, [prompts, length, count, headSize]), [0, 2, 1, 3])
+  /** Makes `[P, count, T, H]` of `[N, count * H]`. */
+  const split = (x: tf.Tensor, count: number): tf.Tensor => {
+    const rows = layout.rows(x)
+    const [prompts, length] = rows.shape as [number, number, number] // by the layout
+    return tf.transpose(tf.reshape(rows, [prompts, length, count, headSize]), [0, 2, 1, 3])
+  }
   const attend: Attend = ({ layer, queries, window, softCap, scale, ...flat }) => {
     const [keys, values] = [split(flat.keys, keyValueHeads), split(flat.values, keyValueHeads)]
     layers.push({ keys, values })
     const cached = past[layer]
     const bias = biases[biasName(window)]!
     const input = { queries: split(queries, heads), keys, values, bias, ...(cached && { past: cached }) }
-    return tf.reshape(tf.transpose(cachedAttention(input, { scale, softCap }), [0, 2, 1, 3]), queries.shape)
+    const mixed = tf.transpose(cachedAttention(input, { scale, softCap }), [0, 2, 1, 3])
+    return layout.tokens(tf.reshape(mixed, [-1, heads * headSize]))
   }
   return { attend, layers }
 }
@@ -235,7 +254,6 @@ const stepAxes = ({ ids, positions, lanes, rotary, inverseTemperature }: GraphSt
 /** The compiled functions of one architecture. */
 export interface RunnerGraphs {
   readonly prefill: Jitted<PrefillInput, PrefillOutput>
-  /** Has one graph for each length T. */
   readonly batch: Jitted<BatchInput, PrefillOutput>
   /** Has one graph for each number of lanes. */
   readonly step: Jitted<GraphStepInput, StepOutput>
@@ -244,7 +262,7 @@ export interface RunnerGraphs {
 export const runnerGraphs = (config: DecoderConfig): RunnerGraphs => ({
   prefill: jit(
     (input: PrefillInput): PrefillOutput => {
-      const { attend, layers } = promptAttend(config, input, [1, input.ids.shape[0]!])
+      const { attend, layers } = promptAttend(config, input, ONE_ROW)
       const hidden = hiddenOf(config, input, attend)
       const last = tf.gather(hidden, input.scored as tf.Tensor1D) // [R] by contract
       return { scores: scoresOf(config, input, last), layers }
@@ -253,16 +271,23 @@ export const runnerGraphs = (config: DecoderConfig): RunnerGraphs => ({
   ),
   batch: jit(
     (input: BatchInput): PrefillOutput => {
-      const { attend, layers } = promptAttend(config, input, input.ids.shape as [number, number]) // [P, T] by contract
-      const flat = { ids: tf.reshape(input.ids, [-1]), positions: tf.reshape(input.positions, [-1]) }
-      const hidden = hiddenOf(config, { ...input, ...flat }, attend)
+      const { tokens, places } = input
+      const { attend, layers } = promptAttend(config, input, {
+        rows: (x) => tf.gather(x, tokens as tf.Tensor2D), // [P, T] by contract
+        tokens: (x) => tf.gather(x, places as tf.Tensor1D), // [N] by contract
+      })
+      const hidden = hiddenOf(config, input, attend)
       const last = tf.gather(hidden, input.scored as tf.Tensor1D) // [R] by contract
       return { scores: scoresOf(config, input, last), layers }
     },
     {
-      varying: ({ ids, positions, scored, rotary, inverseTemperature }) => [
-        { tensor: ids, axes: ['prompts', null] },
-        { tensor: positions, axes: ['prompts', null] },
+      memory: 'automatic',
+      varying: ({ ids, positions, tokens, places, biases, scored, rotary, inverseTemperature }) => [
+        { tensor: ids, axes: ['tokens'] },
+        { tensor: positions, axes: ['tokens'] },
+        { tensor: tokens, axes: ['prompts', 'length'] },
+        { tensor: places, axes: ['tokens'] },
+        ...Object.values(biases).map((tensor) => ({ tensor, axes: [null, null, 'length', 'length'] })),
         { tensor: scored, axes: ['prompts'] },
         ...anglesOf(rotary),
         ...(inverseTemperature === undefined ? [] : [{ tensor: inverseTemperature, axes: ['prompts', null] }]),

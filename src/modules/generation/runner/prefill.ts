@@ -36,35 +36,31 @@ const packs = (items: readonly PrefillItem[]): readonly (readonly PrefillItem[])
   return result
 }
 
-/** Maximum number of tokens of prompts in one run as rows of one length. */
+/** Maximum number of tokens of prompts in one run as rows. */
 const BATCH_TOKENS = 2048
 
-/**
- * Returns the length to pad a prompt to, so that few graphs are compiled: a multiple of 16 up to
- * 64, then 96, 128, 192, 256, 384 or 512. Returns 0 for prompts that are not padded.
- */
-const paddedLength = (length: number): number => {
-  if (length > 512) return 0
-  return length <= 64 ? Math.ceil(length / 16) * 16 : [96, 128, 192, 256, 384, 512].find((size) => size >= length)!
-}
+/** Prompts between two of these lengths are computed together. Attention pads them. */
+const LENGTHS = [32, 64, 128, 256, 512] as const
 
 /**
- * Groups items that can be computed as rows of one length, by that length, and all others under 0.
+ * Groups items of similar length without a past, which can be computed as rows, and all others.
  * Each has its index among the items.
  */
 const batchesOf = (
   items: readonly PrefillItem[],
-): readonly { readonly length: number; readonly places: readonly number[] }[] => {
-  const open = new Map<number, number[]>()
-  const result: { readonly length: number; readonly places: number[] }[] = []
-  for (const [i, item] of items.entries()) {
-    const length = item.scores === 'last' && item.past.length === 0 ? paddedLength(item.tokens.length) : 0
-    const places = open.get(length)
-    if (places !== undefined && (places.length + 1) * length <= BATCH_TOKENS) places.push(i)
-    else {
-      const fresh = [i]
-      open.set(length, fresh)
-      result.push({ length, places: fresh })
+): readonly { readonly kind: 'rows' | 'packed'; readonly places: readonly number[] }[] => {
+  const open = new Map<number, { readonly places: number[]; tokens: number }>()
+  const result: { readonly kind: 'rows' | 'packed'; readonly places: number[] }[] = []
+  for (const [i, { tokens, scores, past }] of items.entries()) {
+    const length = scores === 'last' && past.length === 0 ? LENGTHS.find((size) => size >= tokens.length) : undefined
+    const batch = open.get(length ?? 0)
+    if (batch !== undefined && (length === undefined || batch.tokens + tokens.length <= BATCH_TOKENS)) {
+      batch.places.push(i)
+      batch.tokens += tokens.length
+    } else {
+      const fresh = { places: [i], tokens: tokens.length }
+      open.set(length ?? 0, fresh)
+      result.push({ kind: length === undefined ? 'packed' : 'rows', places: fresh.places })
     }
   }
   return result
@@ -177,7 +173,6 @@ export interface PrefillModel extends LaneModel {
   readonly graphs: RunnerGraphs
   /** Makes tables for positions below `length`. They belong to the enclosing scope. */
   readonly rotary: (length: number) => RotaryTables
-  readonly maxLength: number
 }
 
 /** Computes prompts one after another in one run. */
@@ -238,59 +233,69 @@ const prefillPack = (
   })
 }
 
-/** Computes prompts without a past as rows of one length, padded on the right. */
+/** Computes prompts of similar length without a past: as rows in attention, else packed. */
 const prefillRows = (
-  { graphs, rotary, windows, maxLength }: PrefillModel,
+  { graphs, rotary, windows }: PrefillModel,
   params: Params,
-  { items, length }: { readonly items: readonly PrefillItem[]; readonly length: number },
+  items: readonly PrefillItem[],
 ): readonly PrefillResult[] => {
-  const count = items.length
-  const [ids, positions] = [new Int32Array(count * length), new Int32Array(count * length)]
+  const length = items.reduce((most, { tokens }) => Math.max(most, tokens.length), 0)
+  const count = items.reduce((sum, { tokens }) => sum + tokens.length, 0)
+  const [ids, positions, places] = [new Int32Array(count), new Int32Array(count), new Int32Array(count)]
+  const tokenAt = new Int32Array(items.length * length)
+  const last = new Int32Array(items.length)
+  let next = 0
   for (const [i, { tokens }] of items.entries()) {
-    ids.set(tokens, i * length)
-    for (let t = 0; t < length; t++) positions[i * length + t] = Math.min(t, maxLength - 1)
+    ids.set(tokens, next)
+    for (let t = 0; t < tokens.length; t++) {
+      positions[next + t] = t
+      places[next + t] = i * length + t
+      tokenAt[i * length + t] = next + t
+    }
+    next += tokens.length
+    last[i] = next - 1
   }
   const inverse = Float32Array.from(items, ({ inverseTemperature }) => inverseTemperature)
   return scope(() => {
     const result = graphs.batch({
       params,
       rotary: rotary(length),
-      ids: adoptTensor(ids, [count, length], 'int32'),
-      positions: adoptTensor(positions, [count, length], 'int32'),
+      ids: adoptTensor(ids, [count], 'int32'),
+      positions: adoptTensor(positions, [count], 'int32'),
+      tokens: adoptTensor(tokenAt, [items.length, length], 'int32'),
+      places: adoptTensor(places, [count], 'int32'),
       biases: Object.fromEntries(windows.map((window) => [biasName(window), causalBias(length, window)])),
       past: [],
-      scored: adoptTensor(
-        Int32Array.from(items, ({ tokens }, i) => i * length + tokens.length - 1),
-        [count],
-        'int32',
-      ),
-      ...(inverse.some((x) => x !== 1) && { inverseTemperature: adoptTensor(inverse, [count, 1], 'float32') }),
+      scored: adoptTensor(last, [items.length], 'int32'),
+      ...(inverse.some((x) => x !== 1) && {
+        inverseTemperature: adoptTensor(inverse, [items.length, 1], 'float32'),
+      }),
     })
-    const next = nextTokens(readScores(result.scores), inverse)
+    const scores = nextTokens(readScores(result.scores), inverse)
     const layers = hostLayers(result)
     return items.map(
       ({ tokens }, i): PrefillResult => ({
         keyValues: keyValuesOf(layers, { row: i, start: 0, length: tokens.length }),
-        next: next[i]!,
+        next: scores[i]!,
         logits: null,
       }),
     )
   })
 }
 
-/** Computes prompts of one padded length as rows of one run, and packs those with a past. */
+/** Computes prompts of similar length as rows of one run, and packs those with a past. */
 const prefillTogether = (
   model: PrefillModel,
   params: Params,
   items: readonly PrefillItem[],
 ): readonly PrefillResult[] => {
   const results: PrefillResult[] = []
-  for (const { length, places } of batchesOf(items)) {
+  for (const { kind, places } of batchesOf(items)) {
     const given = places.map((place) => items[place]!)
     const made =
-      length === 0
+      kind === 'packed'
         ? packs(given).flatMap((pack) => prefillPack(model, params, pack))
-        : prefillRows(model, params, { items: given, length })
+        : prefillRows(model, params, given)
     for (const [i, place] of places.entries()) results[place] = made[i]!
   }
   return results

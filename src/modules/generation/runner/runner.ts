@@ -49,8 +49,7 @@ export const servedWeights = (config: DecoderConfig): StepWeights =>
  * row uses those of `maxLength`, as in vLLM, because cached keys must match all later ones.
  *
  * Effects  compiled graphs live until `release`.
- * Cost     one graph for steps and one for prompts with a past, for all sizes, and one for each
- *          padded length of prompts (ten).
+ * Cost     one graph for steps and two for prompts, with a past and without, for all sizes.
  */
 export const makeRunner = (config: DecoderConfig, options: RunnerOptions = {}): ModelRunner => {
   const { rounding = 'alike', maxLength = config.maxPositions } = options
@@ -84,7 +83,7 @@ export const makeRunner = (config: DecoderConfig, options: RunnerOptions = {}): 
     vocabularySize: config.vocabularySize,
     maxLength,
     bytesPerToken: 2 * 4 * config.layers * heads * width,
-    prefill: makePrefill({ config, graphs, rotary, windows, leastRows, maxLength }, rounding),
+    prefill: makePrefill({ config, graphs, rotary, windows, leastRows }, rounding),
     makeLane: (keptBytes) => {
       const { lane, cache } = makeLane(laneModel, keptBytes)
       caches.set(lane, cache)
