@@ -1,14 +1,15 @@
 /** Batched sampling at fixed lengths: the counterpart of the peers' generate.py. */
 import { selectBackend } from '../src/engine/select.js'
 import { parameterCount } from '../src/modules/transformer/params.js'
+import { pythonPeer, sharedPeer } from './peers.js'
 import { benchConfig, readOptions, runBench } from './settings.js'
 import { generateWork } from './work/generate.js'
 
-const { settings, mode } = readOptions('Samples completions of random prompts, each prompt its own.', {
-  batch: 64,
-  prompt: 32,
-  newTokens: 128,
-})
+const { settings, peer } = readOptions(
+  'Samples completions of random prompts, each prompt its own.',
+  { batch: 64, prompt: 32, newTokens: 128 },
+  ['transformers'],
+)
 const { batch, prompt, newTokens } = settings
 const config = benchConfig(settings)
 await selectBackend({ threads: settings.threads })
@@ -19,9 +20,7 @@ await runBench(
     settings,
     parameters: parameterCount(config),
     work: { name: 'tokens_per_second', amount: batch * newTokens },
-    peerProgram: 'generate.py',
-    peerArguments: { batch, prompt, 'new-tokens': newTokens },
   },
   generateWork(config, settings),
-  mode,
+  peer && pythonPeer(sharedPeer('generate.py'), settings, { batch, prompt, 'new-tokens': newTokens }),
 )

@@ -7,16 +7,15 @@
 import { selectBackend } from 'tandem-rl/engine'
 import { parameterCount } from 'tandem-rl/models'
 import { median } from '../src/bench/statistics.js'
+import { pythonPeer, sharedPeer } from './peers.js'
 import { benchConfig, readOptions, runBench } from './settings.js'
 import { grpoWork } from './work/grpo.js'
 
-const { settings, mode } = readOptions('Runs whole GRPO steps on random prompts with a random reward.', {
-  prompts: 16,
-  group: 8,
-  prompt: 32,
-  newTokens: 64,
-  workers: 2,
-})
+const { settings, peer } = readOptions(
+  'Runs whole GRPO steps on random prompts with a random reward.',
+  { prompts: 16, group: 8, prompt: 32, newTokens: 64, workers: 2 },
+  ['trl'],
+)
 const { prompts, group, prompt, newTokens, workers } = settings
 const config = benchConfig(settings)
 await selectBackend({ threads: Math.max(1, Math.floor(settings.threads / workers)) })
@@ -28,11 +27,9 @@ await runBench(
     settings,
     parameters: parameterCount(config),
     work: { name: 'completion_tokens_per_second', amount: prompts * group * newTokens },
-    peerProgram: 'grpo_trl.py',
-    peerArguments: { prompts, group, prompt, 'new-tokens': newTokens },
   },
   work.run,
-  mode,
+  peer && pythonPeer(sharedPeer('grpo_trl.py'), settings, { prompts, group, prompt, 'new-tokens': newTokens }),
 )
 
 const timed = work.phases.slice(settings.warmup)

@@ -20,7 +20,7 @@ import type { NextToken } from '../src/modules/generation/runner/modelRunner.js'
 import { countTokens } from '../src/modules/generation/sampling/counts.js'
 import { DEFAULT_SAMPLING } from '../src/modules/generation/sampling/params.js'
 import { sampleToken } from '../src/modules/generation/sampling/sampleToken.js'
-import { peerPython } from './settings.js'
+import { peerPython } from './peers.js'
 
 const command = new Command()
   .description('Times the choice of one token.')

@@ -1,15 +1,12 @@
 /** Shared parts of the benchmarks: options, the peers' model, timing and comparison. */
-import { execFileSync } from 'node:child_process'
-import { existsSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
-import { dirname, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { Command } from 'commander'
+import { Command, Option } from 'commander'
 import { median } from '../src/bench/statistics.js'
 import { orThrow } from '../src/core/failure.js'
 import { keyFromSeed, permutation } from '../src/core/key.js'
 import { host } from '../src/live/machine.js'
 import { type DecoderConfig, parseConfig } from '../src/modules/transformer/config.js'
+import type { Peer, PeerTimes } from './peers.js'
 
 /** Options that every bench command has, as numbers. */
 export interface BenchSettings {
@@ -42,9 +39,6 @@ const wholeNumber = (text: string): number => {
   return value
 }
 
-/** True to run the peer program as well. */
-export type BenchMode = 'alone' | 'with peer'
-
 /**
  * Makes a command with the model's options and `extra`. Call `settingsOf` after it has parsed its
  * arguments.
@@ -60,16 +54,23 @@ export const benchCommand = <K extends string>(
   return { command, settingsOf: () => command.opts<BenchSettings & Record<K, number>>() } // all options have defaults
 }
 
-/** Reads the command line: the model's options and `extra`, and whether to run the peer. */
-export const readOptions = <K extends string>(
+/**
+ * Reads the command line: the model's options and `extra`, and the program to compare with, one of
+ * `peers`. Without a name, `--peer` is the first of them.
+ */
+export const readOptions = <K extends string, P extends string>(
   description: string,
   extra: Readonly<Record<K, number>>,
-): { readonly settings: BenchSettings & Readonly<Record<K, number>>; readonly mode: BenchMode } => {
+  peers: readonly [P, ...P[]],
+): { readonly settings: BenchSettings & Readonly<Record<K, number>>; readonly peer: P | undefined } => {
   const { command, settingsOf } = benchCommand(description, extra)
-  command.option('--peer', 'also run the peer program, in turns, and print the ratio of the speeds')
+  command.addOption(
+    new Option('--peer [name]', 'also run another program, in turns, and print the ratio of the speeds')
+      .choices(peers)
+      .preset(peers[0]),
+  )
   command.parse()
-  const { peer = false } = command.opts<{ readonly peer?: boolean }>()
-  return { settings: settingsOf(), mode: peer ? 'with peer' : 'alone' }
+  return { settings: settingsOf(), peer: command.opts<{ readonly peer?: P }>().peer }
 }
 
 /** The model of the peers: Qwen2-shaped, tied embeddings, SwiGLU of three times the width. */
@@ -107,8 +108,6 @@ export interface BenchResult {
   readonly parameters: number
   /** The amount of work of one run, under the name that the peer gives its speed. */
   readonly work: { readonly name: string; readonly amount: number }
-  readonly peerProgram: string
-  readonly peerArguments: Readonly<Record<string, number>>
 }
 
 const print = (line: object): void => console.log(JSON.stringify(line))
@@ -135,49 +134,14 @@ const report = (result: BenchResult, peer: string, seconds: readonly number[]): 
   }
 }
 
-const root = dirname(dirname(fileURLToPath(import.meta.url)))
-
-const peerFolder = join(root, '..', 'shared', 'peers')
-
-/** The Python of the peers' virtual environment, whether or not it exists. */
-export const peerPython = (): string => join(process.env.PEERS_VENV ?? join(peerFolder, '.venv'), 'bin', 'python')
-
-/** The folder of the peer programs and their Python; undefined if they are not installed. */
-const peerPaths = (): { readonly python: string; readonly folder: string } | undefined => {
-  const python = peerPython()
-  return existsSync(python) && existsSync(peerFolder) ? { python, folder: peerFolder } : undefined
-}
-
-/** The peer's median over `runs` runs, in seconds. */
-const runPeer = (result: BenchResult, runs: number): { readonly peer: string; readonly seconds: number } => {
-  const paths = peerPaths()
-  if (paths === undefined) {
-    throw new Error(
-      'the peers are not installed: run setup.sh in ../shared/peers, or set PEERS_VENV to their virtual environment',
-    )
-  }
-  const { hidden, layers, heads, kvHeads, vocab, threads, warmup } = result.settings
-  const all = { hidden, layers, heads, 'kv-heads': kvHeads, vocab, threads, runs, warmup, ...result.peerArguments }
-  const args = Object.entries(all).flatMap(([name, value]) => [`--${name}`, String(value)])
-  const output = execFileSync(paths.python, [join(paths.folder, result.peerProgram), ...args], {
-    encoding: 'utf8',
-    stdio: ['ignore', 'pipe', 'ignore'],
-  })
-  const line: unknown = JSON.parse(output.trim().split('\n').at(-1) ?? '')
-  if (typeof line !== 'object' || line === null || !('seconds' in line) || !('peer' in line)) {
-    throw new Error(`${result.peerProgram} printed no result`)
-  }
-  return { peer: String(line.peer), seconds: Number(line.seconds) }
-}
-
 /** Number of turns of the two programs. */
 const ROUNDS = 5
 
 /**
- * Times a program and prints one JSON line; `with peer`, the peer runs in turns with it (A B A B ...), and the last line has the ratio of the
- * speeds: above 1, we are faster.
+ * Times a program and prints one JSON line. A peer runs in turns with it (A B A B ...), and the last
+ * line has the ratio of the speeds: above 1, we are faster.
  */
-export const runBench = async (result: BenchResult, run: TimedRun, mode: BenchMode): Promise<void> => {
+export const runBench = async (result: BenchResult, run: TimedRun, peer: Peer | undefined): Promise<void> => {
   const { runs, warmup } = result.settings
   for (let i = 0; i < warmup; i++) await run()
   const timed = async (): Promise<readonly number[]> => {
@@ -185,20 +149,23 @@ export const runBench = async (result: BenchResult, run: TimedRun, mode: BenchMo
     for (let i = 0; i < runs; i++) seconds.push(await run())
     return seconds
   }
-  if (mode === 'alone') {
+  if (peer === undefined) {
     print(report(result, 'tandem', await timed()))
     return
   }
   const ours: number[] = []
-  const theirs: number[] = []
-  let name = ''
+  const theirs: PeerTimes[] = []
   for (let round = 0; round < ROUNDS; round++) {
     ours.push(median(await timed())) // as the peer does: its spread and ours are of the rounds' medians
-    const measured = runPeer(result, runs)
-    theirs.push(measured.seconds)
-    name = measured.peer
+    theirs.push(await peer.time())
   }
+  const name = theirs[0]!.peer
+  const seconds = theirs.map((times) => times.seconds)
+  const compiling = theirs.flatMap(({ compileSeconds }) => compileSeconds ?? [])
   print(report(result, 'tandem', ours))
-  print(report(result, name, theirs))
-  print({ program: result.program, peer: name, ratio: median(theirs) / median(ours), rounds: ROUNDS, ...host() })
+  print({
+    ...report(result, name, seconds),
+    ...(compiling.length > 0 && { compile_seconds: median(compiling) }),
+  })
+  print({ program: result.program, peer: name, ratio: median(seconds) / median(ours), rounds: ROUNDS, ...host() })
 }

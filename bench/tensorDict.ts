@@ -23,7 +23,7 @@ import { own, scope, selectBackend } from 'tandem-rl/engine'
 import { data, get, index, type Leaf, set, stack, TensorDict } from 'tandem-rl/tensordict'
 import { median } from '../src/bench/statistics.js'
 import { host } from '../src/live/machine.js'
-import { peerPython } from './settings.js'
+import { peerPython } from './peers.js'
 
 const command = new Command()
   .description('Times get, set, stack and index of a nested TensorDict; the ratios are to Python.')

@@ -1,13 +1,20 @@
-/** Times the forward and backward pass of next-token cross-entropy: see the peers' train_step.py. */
+/**
+ * Times the forward and backward pass of next-token cross-entropy: see the peers' train_step.py.
+ * `--peer compiled` is the same program by `torch.compile`, which needs a C++ compiler.
+ */
 import { selectBackend } from '../src/engine/select.js'
 import { parameterCount } from '../src/modules/transformer/params.js'
+import { ownPeer, pythonPeer, sharedPeer } from './peers.js'
 import { benchConfig, readOptions, runBench } from './settings.js'
 import { trainWork } from './work/train.js'
 
-const { settings, mode } = readOptions('Trains on random tokens: forward and backward pass.', {
-  batch: 16,
-  length: 128,
-})
+const PROGRAMS = { torch: sharedPeer('train_step.py'), compiled: ownPeer('trainStepCompiled.py') }
+
+const { settings, peer } = readOptions(
+  'Trains on random tokens: forward and backward pass.',
+  { batch: 16, length: 128 },
+  ['torch', 'compiled'],
+)
 const { batch, length } = settings
 const config = benchConfig(settings)
 await selectBackend({ threads: settings.threads })
@@ -18,9 +25,7 @@ await runBench(
     settings,
     parameters: parameterCount(config),
     work: { name: 'tokens_per_second', amount: batch * length },
-    peerProgram: 'train_step.py',
-    peerArguments: { batch, length },
   },
   trainWork(config, settings),
-  mode,
+  peer && pythonPeer(PROGRAMS[peer], settings, { batch, length }),
 )
