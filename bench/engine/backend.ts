@@ -94,7 +94,7 @@ export const loadBackend = async (backend: Backend, threads: number, modules: st
   if (backend === 'onnxruntime') {
     await selectBackend({ backend, threads })
     const recording = activeRecordingBackend()!
-    return { version, threads: recording.threads, settle: recording.flush }
+    return { version, threads: recording.runtime.threads(), settle: recording.flush }
   }
   await import(pathToFileURL(found.entry).href)
   if (backend === 'wasm') lendSegmentSum()

@@ -37,7 +37,7 @@ export const engineReport = (): EngineReport => {
   return {
     backend,
     version: recording?.version ?? tf.version_core,
-    threads: recording?.threads ?? plainThreads(backend),
+    threads: recording?.runtime.threads() ?? plainThreads(backend),
     ...{ compiles, graphs, graphBytes: heldBytes },
     fallbacks: recording === undefined ? borrowedCalls() : fallbacks,
   }

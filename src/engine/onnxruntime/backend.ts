@@ -45,7 +45,6 @@ export interface RecordingBackend {
   readonly kernelBackend: tf.KernelBackend
   /** The version of onnxruntime. */
   readonly version: string
-  readonly threads: number
   readonly emitter: Emitter
   readonly runtime: Runtime
   /** Computes all recorded values that are alive. */
@@ -331,7 +330,6 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
   return {
     kernelBackend,
     version: runtime.version,
-    threads: runtime.threads,
     emitter,
     runtime,
     flush,

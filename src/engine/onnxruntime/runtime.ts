@@ -129,7 +129,10 @@ interface MemoryPlan {
 export interface Runtime {
   readonly stacks: StackMode
   readonly version: string
-  readonly threads: number
+  /** The number of threads inside one operation of graphs that are compiled now. */
+  readonly threads: () => number
+  /** Changes that number. Compiled graphs keep theirs. */
+  readonly setThreads: (threads: number) => void
   readonly compile: (graph: Graph, options?: CompileOptions) => CompiledGraph
   /** Computes every value of `roots` that has no data yet. */
   readonly compute: (roots: readonly Value[]) => void
@@ -203,6 +206,17 @@ const hostData = (tensor: OnnxTensor | DeviceTensor): OnnxArray => {
   return tensor.data
 }
 
+/** Returns the number of threads of a runtime, which may change. */
+const threadCount = (initial: number): Pick<Runtime, 'threads' | 'setThreads'> => {
+  let count = initial
+  return {
+    threads: () => count,
+    setThreads: (next) => {
+      count = next
+    },
+  }
+}
+
 /**
  * Creates the runtime.
  *
@@ -215,6 +229,7 @@ export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime 
   const fallbacks = new Map<string, number>()
   const counters = { compiles: 0, cacheHits: 0, runs: 0, compileMs: 0, runMs: 0, bytesIn: 0, bytesOut: 0 }
   const held = { graphs: 0, heldBytes: 0, keptBytes: 0 }
+  const { threads, setThreads } = threadCount(options.threads)
 
   /** Decides whether a graph keeps its memory, and how much. Sizes of open shapes are unknown. */
   const planMemory = (graph: Graph, { open, memory = 'automatic', ...given }: CompileOptions): MemoryPlan => {
@@ -227,7 +242,7 @@ export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime 
 
   const createSession = (graph: Graph, { model, rootNames }: EncodedModel, plan: SessionPlan): OnnxSession => {
     try {
-      return ort.createSession(model, sessionOptions(options, graph, { ...plan, rootNames }))
+      return ort.createSession(model, sessionOptions({ ...options, threads: threads() }, graph, { ...plan, rootNames }))
     } catch (error) {
       throw kernelError(graph, 'compile', error)
     }
@@ -289,7 +304,7 @@ export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime 
   }
 
   const cached = (graph: Graph): CompiledGraph => {
-    const key = graphKey(graph)
+    const key = `${threads()} ${graphKey(graph)}`
     const hit = cache.get(key)
     if (hit !== undefined) {
       counters.cacheHits++
@@ -310,7 +325,7 @@ export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime 
   return {
     version: ort.version,
     stacks: options.stacks,
-    threads: options.threads,
+    ...{ threads, setThreads },
     compile,
     compute: (roots) => {
       const wanted = [...new Set(roots)].filter(isUncomputed)
