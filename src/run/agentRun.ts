@@ -38,6 +38,7 @@ import { positionOf } from './collecting.js'
 import type { EvaluatorOptions } from './evaluation.js'
 import { exportsOf } from './exported.js'
 import { type PolicyRun, type PolicyRunSettings, type PolicySampler, partSignal, runMemory } from './policyParts.js'
+import { policyTrials } from './policyTrials.js'
 import type { BuildContext } from './recipe.js'
 import { type AnyRun, closing, defineRun, type RecordOptions } from './run.js'
 import type { BatchSource } from './source.js'
@@ -235,7 +236,8 @@ const builtRun = async <T extends Task>(
   using first = sharedParams(model)
   const reference = TransformersWrapper({ config, params: first.value })
   try {
-    const memory = runMemory(settings, model, { prompt: ESTIMATED_PROMPT, weights: learner.weights(), context })
+    const sizes = { prompt: ESTIMATED_PROMPT, weights: learner.weights(), context }
+    const [memory, trials] = [runMemory(settings, model, sizes), policyTrials(settings, model, sizes)]
     const served = parts.sampler ? await onServer(parts.sampler, model) : inThisProcess(model, first.value)
     const opened = openedOnce(agent, { engine: served.engine, text })
     const counts: StepCounts = { failedAttempts: 0, omittedGroups: 0, splitConversations: 0, lateCalls: 0 }
@@ -287,6 +289,7 @@ const builtRun = async <T extends Task>(
       description: { ...run.description, advantage: advantage.description },
       ...(served.begin && { begin: served.begin }),
       memory,
+      trials,
     }
   } catch (error) {
     reference.release()

@@ -11,6 +11,7 @@ import { liveMachine } from '../live/machine.js'
 import type { Pretrained } from '../modules/pretrained/pretrained.js'
 import { parameterCount } from '../modules/transformer/params.js'
 import { trajectoryNumbers } from './batchMetrics.js'
+import type { LearningTrials } from './calibrate.js'
 import { loraOf, stateNumbers } from './choices.js'
 import type { BuildContext } from './recipe.js'
 import type { AnyRun } from './run.js'
@@ -30,9 +31,12 @@ export interface PolicySampler {
   readonly close: () => Promise<void>
 }
 
-/** A run and the memory that it is estimated to need, unless a server trains. */
+/** A run of this process or of a server. */
 export interface PolicyRun extends AnyRun {
+  /** The memory that it is estimated to need, unless a server trains. */
   readonly memory?: MemoryEstimate
+  /** Measures other threads and micro-batches, unless a server trains. */
+  readonly trials?: LearningTrials
 }
 
 /**
@@ -49,9 +53,26 @@ export const partSignal = (batch: TensorDict): ArrayLike<number> => {
   return values
 }
 
-const memoryRequest = (settings: PolicyRunSettings, { config }: Pretrained, prompt: number, trained: number) => ({
-  config,
-  trained,
+/** The parts of a run's memory estimate besides its settings and model. */
+export interface RunSizes {
+  /** Tokens of a prompt. */
+  readonly prompt: number
+  readonly weights: NamedTensors
+  readonly context: BuildContext
+}
+
+const numbersOf = (tensors: NamedTensors): number => Object.values(tensors).reduce((sum, { size }) => sum + size, 0)
+
+/** Returns the number of trained parameters. */
+const trainedNumbers = (settings: PolicyRunSettings, { config }: Pretrained, weights: NamedTensors): number => {
+  const all = parameterCount(config)
+  return loraOf(settings) === undefined ? all : numbersOf(weights) - all
+}
+
+/** Returns the sizes from which the memory of a run is estimated. */
+export const memoryRequest = (settings: PolicyRunSettings, model: Pretrained, { prompt, weights }: RunSizes) => ({
+  config: model.config,
+  trained: trainedNumbers(settings, model, weights),
   stateNumbers: stateNumbers(settings),
   batch: {
     ...{ prompts: settings.tasks.prompts, group: settings.tasks.group, promptTokens: prompt },
@@ -62,25 +83,13 @@ const memoryRequest = (settings: PolicyRunSettings, { config }: Pretrained, prom
   threads: settings.compute.workers - 1 + (settings.sampling.maxLag > 0 ? 1 : 0),
 })
 
-const numbersOf = (tensors: NamedTensors): number => Object.values(tensors).reduce((sum, { size }) => sum + size, 0)
-
 /**
- * Estimates the memory of a run with prompts of `prompt` tokens. Throws FailureError if it exceeds
- * the machine's, unless the context ignores that.
+ * Estimates the memory of a run. Throws FailureError if it exceeds the machine's, unless the
+ * context ignores that.
  */
-export const runMemory = (
-  settings: PolicyRunSettings,
-  model: Pretrained,
-  {
-    prompt,
-    weights,
-    context,
-  }: { readonly prompt: number; readonly weights: NamedTensors; readonly context: BuildContext },
-): MemoryEstimate => {
-  const all = parameterCount(model.config)
-  const trained = loraOf(settings) === undefined ? all : numbersOf(weights) - all
-  const request = memoryRequest(settings, model, prompt, trained)
-  return context.memory === 'ignore'
+export const runMemory = (settings: PolicyRunSettings, model: Pretrained, sizes: RunSizes): MemoryEstimate => {
+  const request = memoryRequest(settings, model, sizes)
+  return sizes.context.memory === 'ignore'
     ? memoryEstimate(request)
     : orThrow(requireMemory(request, liveMachine.memoryBytes()))
 }

@@ -43,6 +43,7 @@ import type { EnvContext } from './collecting.js'
 import { type Evaluator, type EvaluatorOptions, evaluator } from './evaluation.js'
 import { exportsOf } from './exported.js'
 import { type PolicyRun, type PolicyRunSettings, type PolicySampler, partSignal, runMemory } from './policyParts.js'
+import { policyTrials } from './policyTrials.js'
 import type { BuildContext } from './recipe.js'
 import { checkRemote, type OpenTraining } from './remoteTraining.js'
 import { closing, defineRun, type RecordOptions } from './run.js'
@@ -260,7 +261,8 @@ const builtRun = async <O extends HistoryPrompt>(
   const rewarded = rewardedEnv(settings, { text, env, reference })
   try {
     const prompt = await promptTokens(tokenEnv(env({ prompts: 1, repeats: 1, start: 0 }), text), child(key, 'look'))
-    const memory = runMemory(settings, model, { prompt, weights: learner.weights(), context })
+    const sizes = { prompt, weights: learner.weights(), context }
+    const [memory, trials] = [runMemory(settings, model, sizes), policyTrials(settings, model, sizes)]
     const sampler = given ?? (sampling.maxLag === 0 ? null : await threadSampler(settings, model))
     const evaluators = evaluatorsOf(heldOut, {
       text,
@@ -294,7 +296,7 @@ const builtRun = async <O extends HistoryPrompt>(
       reference.release()
     })
     const { begin } = sampler ?? {}
-    return { ...closed, ...(refresh && { refresh }), ...(begin && { begin }), memory }
+    return { ...closed, ...(refresh && { refresh }), ...(begin && { begin }), memory, trials }
   } catch (error) {
     inProcess.release()
     reference.release()
