@@ -79,6 +79,7 @@ export const barDisplay = (stream: NodeJS.WriteStream): Display => {
         case 'warning':
           above(`\u001b[33m${describeEvent(event)}\u001b[39m`) // yellow
           return
+        case 'calibration':
         case 'checkpoint':
           return
         case 'end':

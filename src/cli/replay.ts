@@ -2,6 +2,7 @@
 import { Command } from 'commander'
 import { type ReplayEvent, replay } from '../run/replay.js'
 import { runFolder } from '../run/store.js'
+import { calibratedThreads } from './calibration.js'
 import { asCommandError } from './expectedErrors.js'
 import { CommandError } from './failure.js'
 import { type EngineOptions, engineOptions, startEngine } from './options.js'
@@ -41,7 +42,7 @@ const textOf = (event: ReplayEvent): string => {
 
 const action = async (folder: string, batch: string, flags: ReplayFlags): Promise<void> => {
   const chosen = await chooseRun(folder)
-  await startEngine(flags)
+  await startEngine({ ...calibratedThreads(chosen), ...flags })
   const run = await build(chosen, storedSettings(chosen, chosen.run.config), flags)
   let count = 0
   try {

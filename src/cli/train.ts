@@ -6,6 +6,7 @@ import { FailureError } from '../core/failure.js'
 import { stepName } from '../data/runLayout.js'
 import { liveClock } from '../live/clock.js'
 import { liveFiles } from '../live/files.js'
+import type { Calibration } from '../run/calibration.js'
 import { trainOptionsOf } from '../run/choices.js'
 import type { RecipeRecord } from '../run/options.js'
 import { queuedRun } from '../run/queued.js'
@@ -17,6 +18,7 @@ import { MAY_CHANGE } from '../run/settings.js'
 import { describeStep, sampleStep } from '../run/step.js'
 import { runFolder } from '../run/store.js'
 import { train } from '../run/train.js'
+import { calibratedRun, calibratedThreads, calibrateOption, checkCalibrate } from './calibration.js'
 import { asCommandError } from './expectedErrors.js'
 import { CommandError, orFail } from './failure.js'
 import { interruption } from './interruption.js'
@@ -40,6 +42,7 @@ import { openedBy, type RemoteFlags, remoteOptions, remoteTraining } from './tin
 import { openTracking, type Tracking, type TrackingFlags, trackingOptions } from './tracking.js'
 
 interface TrainFlags extends EngineOptions, TrackingFlags, BuildFlags, RemoteFlags, Partial<QueueFlags> {
+  readonly calibrate?: true
   readonly out?: string
   readonly resume?: string
   readonly json?: true
@@ -56,6 +59,7 @@ interface Planned {
   readonly chosen: Chosen
   readonly settings: Settings
   readonly folder: string
+  readonly calibration?: Calibration
 }
 
 /** Returns `true` if a setting may change on resume. With a decaying schedule, `steps` may not. */
@@ -86,9 +90,10 @@ const plan = async (chosen: Chosen, flags: Flags): Promise<Planned> => {
   return { chosen, settings, folder: chosen.run?.folder ?? resolve(flags.out ?? `runs/${timestamp()}`) }
 }
 
-const recordOf = ({ chosen: { recipe, file }, settings }: Planned): RecipeRecord => ({
+const recordOf = ({ chosen: { recipe, file }, settings, calibration }: Planned): RecipeRecord => ({
   name: recipe.name,
   file,
+  ...(calibration && { calibration }),
   settings: settings as RecipeRecord['settings'], // JSON: they were read from text
 })
 
@@ -200,20 +205,29 @@ const withQueue = (run: AnyRun, { queue, queueName = 'tandem' }: Flags): AnyRun 
   }
 }
 
+/** Builds the run. With `--calibrate`, chooses its settings. Returns `null` after Ctrl-C. */
+const builtRun = async (planned: Planned, flags: Flags): Promise<(Planned & { readonly run: AnyRun }) | null> => {
+  const { chosen, settings } = planned
+  const run = await openedBy(remoteTraining(flags), (context) => build(chosen, settings, { ...flags, ...context }))
+  if (flags.calibrate === undefined) return { ...planned, run: withQueue(run, flags) }
+  const calibrated = await calibratedRun(planned, run, flags)
+  return calibrated && { ...planned, ...calibrated }
+}
+
 const start = async (planned: Planned, flags: Flags): Promise<void> => {
-  const { chosen, settings, folder } = planned
+  const { chosen, folder } = planned
   const isNew = chosen.run === null && flags.dryRun !== true
   if (isNew) await orFail(checkFree(liveFiles, folder)) // before the recipe builds, which may take minutes
-  const engine = await startEngine(flags)
+  const engine = await startEngine({ ...calibratedThreads(chosen), ...flags })
   const tracking = await openTracking(flags, say)
   try {
-    const training = remoteTraining(flags)
-    const built = await openedBy(training, (context) => build(chosen, settings, { ...flags, ...context }))
-    const run = withQueue(built, flags)
+    const built = await builtRun(planned, flags)
+    if (built === null) return
+    const { run } = built
     say(`${engine.backend} backend (${engine.packageName}); recipe ${chosen.recipe.name}\n${estimateOf(run)}`)
     if (flags.dryRun === true) return await dryRun(run)
     say(`run folder ${folder}\n`)
-    await follow(planned, run, { flags, tracking })
+    await follow(built, run, { flags, tracking })
   } finally {
     await tracking.close()
   }
@@ -223,6 +237,7 @@ const action =
   (chosen: Chosen) =>
   async (given: string | undefined, flags: Flags): Promise<void> => {
     checkFirst(chosen, given)
+    checkCalibrate(flags)
     const planned = await plan(chosen, flags)
     if (flags.printConfig !== true) return start(planned, flags)
     process.stdout.write(`${JSON.stringify(planned.settings, undefined, 2)}\n`)
@@ -240,6 +255,7 @@ export const trainCommand = async (args: readonly string[]): Promise<Command> =>
     .option('--dry-run', 'check the run and its memory, collect one batch, print its metrics, and exit')
   addRecipeFlags(command, chosen.recipe)
   const options: readonly Option[] = [
+    calibrateOption(),
     memoryOption(),
     ...remoteOptions(),
     ...engineOptions(),

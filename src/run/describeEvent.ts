@@ -1,4 +1,5 @@
 /** Formats the events of a run as lines of text. */
+import { candidateText } from './calibration.js'
 import type { RunEvent } from './events.js'
 import { type EvaluationRecord, type StepRecord, scoreText } from './records.js'
 
@@ -40,6 +41,8 @@ export const describeEvent = (event: RunEvent): string => {
       return event.firstStep > event.steps
         ? `all ${event.steps} steps are done`
         : `steps ${event.firstStep} to ${event.steps}`
+    case 'calibration':
+      return `calibrated: ${candidateText(event.chosen)}`
     case 'step':
       return `step ${event.step}  ${rewardText(event)}loss ${event.update.loss.toFixed(4)}  ${tokensPerSecond(event)} tokens/s`
     case 'alarm':

@@ -1,6 +1,7 @@
 /** The events of a run. */
 import type { Json } from '../data/codecs/plainValues.js'
 import type { Alarm } from './alarms.js'
+import type { Calibration } from './calibration.js'
 import type { EvaluationRecord, RunSummary, StepRecord, TrajectoryRecord } from './records.js'
 
 /** An event of a run. `train` yields events in order. */
@@ -12,6 +13,8 @@ export type RunEvent =
       /** The settings of the recipe, or the description of the run's parts. */
       readonly settings: Readonly<Record<string, Json>>
     }
+  /** The measurements that chose threads, workers and micro-batch. Follows the first `start`. */
+  | ({ readonly type: 'calibration' } & Calibration)
   /** A condition that may change results, such as resuming with another number of threads. */
   | { readonly type: 'warning'; readonly message: string }
   | {

@@ -2,6 +2,7 @@
 import type { Clock } from '../core/capabilities.js'
 import type { Json } from '../data/codecs/plainValues.js'
 import type { AlarmLimits } from './alarms.js'
+import type { Calibration } from './calibration.js'
 import type { RunStore } from './store.js'
 
 /** The intervals of evaluations and checkpoints. */
@@ -58,4 +59,6 @@ export interface RecipeRecord {
   /** The file that exports it, or `null` for a built-in recipe. */
   readonly file: string | null
   readonly settings: Readonly<Record<string, Json>>
+  /** The measurements that chose some of the settings. Default: none. */
+  readonly calibration?: Calibration
 }

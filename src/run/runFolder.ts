@@ -7,6 +7,7 @@ import type { Files } from '../core/capabilities.js'
 import type { FileFailure } from '../core/failure.js'
 import type { Json } from '../data/codecs/plainValues.js'
 import { parseJsonAs } from '../data/schemaJson.js'
+import { calibrationSchema } from './calibration.js'
 import type { SettingsFailure } from './recipe.js'
 import type { EvaluationRecord, StepRecord, TrajectoryRecord } from './records.js'
 
@@ -94,6 +95,8 @@ const configSchema = z.strictObject({
   run: z.record(z.string(), json),
   /** The first session. Absent in older folders. */
   start: startSchema.exactOptional(),
+  /** The measurements that chose threads, workers and micro-batch, with `--calibrate`. */
+  calibration: calibrationSchema.exactOptional(),
 })
 
 /** The contents of config.json, which identify the run when it is resumed. */

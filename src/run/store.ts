@@ -106,9 +106,12 @@ const resumePoint = (store: RunStore, paths: RunPaths): TE.TaskEither<StoreFailu
     }),
   )
 
-/** The config of a resumed run: the start is the first one's, and absent if it is unknown. */
-const resumedConfig = ({ start: first }: RunConfig, { start: _, ...config }: RunConfig): RunConfig =>
-  first === undefined ? config : { ...config, start: first }
+/** The config of a resumed run: start and calibration are those of its first session, if known. */
+const resumedConfig = (first: RunConfig, { start: _, calibration: __, ...config }: RunConfig): RunConfig => ({
+  ...config,
+  ...(first.start && { start: first.start }),
+  ...(first.calibration && { calibration: first.calibration }),
+})
 
 const oldRun = (store: RunStore, paths: RunPaths, config: RunConfig): TE.TaskEither<StoreFailure, Contents> => {
   const { files, folder } = store

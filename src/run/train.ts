@@ -291,12 +291,14 @@ export async function* train(run: AnyRun, options: TrainOptions): AsyncGenerator
     const config = {
       ...{ format: 2 as const, settings, run: run.description, start: startNow() },
       recipe: recipe === undefined ? null : { name: recipe.name, file: recipe.file },
+      ...(recipe?.calibration && { calibration: recipe.calibration }),
     }
     store = place === undefined ? null : orThrow(await openStore(place, config)())
     const [session, from] = await openSession(run, options, store)
     opened = session
     const shown = recipe === undefined ? run.description : settings
     yield { type: 'start', firstStep: from.step + 1, steps: options.steps, settings: shown }
+    if (recipe?.calibration !== undefined) yield { type: 'calibration', ...recipe.calibration }
     const warning = store === null ? null : orThrow(await recordMachine(store.files, store.paths)())
     if (warning !== null) yield { type: 'warning', message: warning }
     const progress = yield* runSteps(session, from)

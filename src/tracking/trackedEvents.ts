@@ -117,6 +117,7 @@ export const trackedEvents = (event: RunEvent, session: TrackedSession): readonl
       ]
     case 'end':
       return [{ type: 'end', at, step: event.summary.steps, status: event.summary.status }]
+    case 'calibration':
     case 'evaluating':
     case 'warning':
       return []

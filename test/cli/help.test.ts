@@ -29,7 +29,7 @@ const FLAGS: Readonly<Record<string, readonly string[]>> = {
     ...RECIPE_FLAGS,
     ...['out', 'resume', 'print-config', 'dry-run', 'memory', 'queue', 'queue-name', 'tensorboard', 'mlflow'],
     ...['metrics-port', 'metrics-host', 'otel', 'track-samples', 'backend', 'threads', 'json', 'help'],
-    ...['learner', 'url', 'base-model', 'checkpoint-ttl', 'trackio', 'wandb', 'prices'],
+    ...['learner', 'url', 'base-model', 'checkpoint-ttl', 'calibrate', 'trackio', 'wandb', 'prices'],
   ],
   eval: [...RECIPE_FLAGS, 'backend', 'threads', 'json', 'help'],
   arena: [
