@@ -1,10 +1,11 @@
 /** The doors of the package: what they export, and what importing them loads. */
-import { readdirSync, readFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { DOORS } from '../scripts/kit/doors.js'
 import { publicSurface, REPORT, reportFile, reportOf } from '../scripts/kit/publicSurface.js'
-import { runWithPackages } from './kit/packages.js'
+import { runProgram, withPackages } from './kit/packages.js'
 
 interface TorchRLNames {
   readonly names: Readonly<Record<string, readonly string[]>>
@@ -26,6 +27,14 @@ const names = Object.keys(createRequire(import.meta.url).cache).map((file) => fi
 const heavy = names.filter((name) => name.startsWith('@tensorflow/') || name.startsWith('onnxruntime'))
 console.log(JSON.stringify([...new Set(heavy.map((name) => name.split('/').slice(0, name[0] === '@' ? 2 : 1).join('/')))]))
 `
+
+const folder = mkdtempSync(join(tmpdir(), 'tandem-doors-'))
+beforeAll(() => void withPackages(folder, {}))
+afterAll(() => rmSync(folder, { recursive: true }))
+
+/** Imports a module of the sources in a process of its own, and prints what it loads. */
+const loadedBy = (module: string) =>
+  runProgram(folder, ['--input-type=module', '--eval', LOADED.replace('DOOR', module)])
 
 /**
  * Functions in PascalCase that are not in TorchRL's stack for language models, and the library that
@@ -108,13 +117,13 @@ describe('doors', () => {
   })
 
   it.each(Object.entries(LIGHT))('tandem-rl/%s loads no onnxruntime and no backend', async (door, loaded) => {
-    const { stdout, stderr } = await runWithPackages(LOADED.replace('DOOR', `./src/doors/${door}.js`))
+    const { stdout, stderr } = await loadedBy(`./src/doors/${door}.js`)
     expect(stderr).toBe('')
     expect(JSON.parse(stdout)).toEqual(loaded)
   })
 
   it('and the list of commands load no onnxruntime and no backend: tandem --help starts at once', async () => {
-    const { stdout, stderr } = await runWithPackages(LOADED.replace('DOOR', './src/cli/commands.js'))
+    const { stdout, stderr } = await loadedBy('./src/cli/commands.js')
     expect(stderr).toBe('')
     expect(JSON.parse(stdout)).toEqual([])
   })
