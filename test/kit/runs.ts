@@ -135,6 +135,12 @@ export const SMALL_FLAGS: readonly string[] = Object.entries({
   ...{ 'checkpoint-every': 2, trajectories: 4, threads: 1 },
 }).flatMap(([name, value]) => [`--${name}`, String(value)])
 
+/**
+ * For runs of the shipped model. In the short form, two files run at a time, and a thread for each
+ * core would wait for those of the other file.
+ */
+export const THREADS: readonly string[] = process.env.LEARNING === 'short' ? ['--threads', '1'] : []
+
 /** GSM8K rows as lines. */
 export const gsm8kLines = (count: number): string =>
   Array.from({ length: count }, (_, i) => ({ question: `What is ${i} + 1?`, answer: `It is one more.\n#### ${i + 1}` }))

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import type { RunSummary } from '../../src/run/records.js'
-import { tandemOk, useTemporaryFolder } from '../kit/runs.js'
+import { THREADS, tandemOk, useTemporaryFolder } from '../kit/runs.js'
 
 const at = useTemporaryFolder()
 
@@ -11,7 +11,8 @@ const SEEDS = process.env.LEARNING === 'short' ? [1] : [1, 2, 3]
 describe('GRPO on word problems with the embedded model', () => {
   it.each(SEEDS)('seed %i: held-out accuracy rises from below 40 to above 80 in 100 in 20 steps', async (seed) => {
     const out = at(`seed${seed}`)
-    await tandemOk(['train', '--out', out, '--steps', '20', '--seed', String(seed), '--json'], { cwd: at('.') })
+    const flags = ['--steps', '20', '--seed', String(seed), '--json', ...THREADS]
+    await tandemOk(['train', '--out', out, ...flags], { cwd: at('.') })
     const summary = JSON.parse(readFileSync(`${out}/summary.json`, 'utf8')) as RunSummary // written by the command
     expect(summary).toMatchObject({ status: 'finished', steps: 20, policyVersion: 20, evaluated: [{ tasks: 200 }] })
     const { before, after } = summary.evaluated[0]!

@@ -1,9 +1,12 @@
 import { describe, expect, it } from 'vitest'
-import { contentsOf, tandem, tandemOk, useTemporaryFolder } from '../kit/runs.js'
+import { contentsOf, THREADS, tandem, tandemOk, useTemporaryFolder } from '../kit/runs.js'
 
 const at = useTemporaryFolder()
 
-const FLAGS = ['--steps', '4', '--checkpoint-every', '1', '--eval-every', '4', '--eval-tasks', '8', '--json']
+const FLAGS = [
+  ...['--steps', '4', '--checkpoint-every', '1', '--eval-every', '4', '--eval-tasks', '8', '--json'],
+  ...THREADS,
+]
 
 const STEP = /"type":"step","step":(\d+),/
 
