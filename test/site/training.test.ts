@@ -167,13 +167,14 @@ describe.skipIf(noChromium !== undefined)(`the page that trains${noChromium ?? '
 
   it('computes the rows and losses of Node on WebGPU', async () => {
     const context = await browser.newContext()
-    const page = await open(context, isolated, { device: 'webgpu' })
+    const changed = { ...SMALL, keep: { ...SMALL.keep, evalTasks: IS_SHORT ? 1 : 8 } }
+    const page = await open(context, isolated, { settings: changed, device: 'webgpu' })
     expect(await statusOf(page)).toContain('onnxruntime WebGPU')
     const steps = IS_SHORT ? 1 : STEPS
     await page.fill('#steps', String(steps))
     await page.keyboard.press('Enter')
     await expect.poll(() => statusOf(page), { timeout: 1_200_000 }).toMatch(/Finished|Failed/)
-    expectEqualSteps(await eventsOf(page), await nodeEvents(steps))
+    expectEqualSteps(await eventsOf(page), await nodeEvents(steps, { changed }))
     expect(problems).toEqual([])
     await context.close()
   })
