@@ -12,8 +12,8 @@ const NEW_PROCESS = ['test/engine/onnxruntime/reading.test.ts']
 
 /** Folders whose tests leave a process as they found it: their files take turns in one, and most of the modules are loaded once. */
 const TIDY = [
-  ...['agents', 'arena', 'backends', 'bench', 'collectors', 'core', 'data', 'docs', 'engine', 'envs', 'live'],
-  ...['modules', 'objectives', 'serve', 'run', 'testing', 'text', 'tracking', 'view'],
+  ...['agents', 'arena', 'backends', 'bench', 'collectors', 'conformance', 'core', 'data', 'docs', 'engine', 'envs'],
+  ...['fuzz', 'live', 'modules', 'objectives', 'serve', 'run', 'testing', 'text', 'tracking', 'view'],
 ].map((name) => `test/${name}/**/*.test.ts`)
 
 /** Limits are for what hangs, on a machine that is much slower and busier than this one: no test is to be ended by them while it works. */
@@ -30,7 +30,12 @@ export default defineConfig({
     projects: [
       {
         extends: true,
-        test: { name: 'tidy', include: TIDY, exclude: [...NEW_PROCESS, ...LONG_STAGE], isolate: false },
+        test: {
+          name: 'tidy',
+          include: [...TIDY, 'test/*.test.ts'],
+          exclude: [...NEW_PROCESS, ...LONG_STAGE],
+          isolate: false,
+        },
       },
       { extends: true, test: { name: 'new process', include: NEW_PROCESS } },
       {
@@ -38,7 +43,7 @@ export default defineConfig({
         test: {
           name: 'isolated',
           include: ['test/**/*.test.ts'],
-          exclude: [...EXCLUDED, ...TIDY],
+          exclude: [...EXCLUDED, ...TIDY, 'test/*.test.ts'],
           // This is `npm run typecheck`, and tells the types of the tests one by one: an error in any file of the project fails the run.
           typecheck: {
             enabled: true,
