@@ -227,6 +227,7 @@ describe('makeRunner', () => {
       { model, weights }: { readonly model: ModelRunner; readonly weights: StepWeights },
       which: readonly number[],
       laneOf: (i: number) => number = () => 0,
+      given: readonly number[] = [],
     ): readonly (readonly number[])[] => {
       const decoding = model.makeDecoding(weights)
       const results = model.prefill(
@@ -246,7 +247,7 @@ describe('makeRunner', () => {
           parts.map(({ lane, places }) => ({
             lane,
             rows: places.map((j) => ({
-              ...{ slot: slots[j]!, token: (which[j]! + 3 * step) % V, inverseTemperature: 1 },
+              ...{ slot: slots[j]!, token: given[step] ?? (which[j]! + 3 * step) % V, inverseTemperature: 1 },
             })),
           })),
         )
@@ -269,6 +270,41 @@ describe('makeRunner', () => {
           },
         )
         fc.assert(law, { numRuns: 20 })
+      },
+    )
+
+    it.each(['fed', 'constant'] as const)(
+      'the numbers are the same while lanes come and go, with weights that are %s',
+      (weights) => {
+        const law = fc.property(
+          fc.array(fc.integer({ min: 1, max: prompts.length }), { minLength: 2, maxLength: 6 }),
+          (counts) => {
+            const decoding = runner.makeDecoding(weights)
+            const lanes = prompts.map((tokens) => {
+              const item = { tokens, past: [], inverseTemperature: 1, scores: 'last' } as const
+              const lane = runner.makeLane()
+              return { lane, slot: lane.insert([runner.prefill(params.value, [item])[0]!.keyValues]) }
+            })
+            const stepOf = (use: typeof lanes) =>
+              decoding
+                .step(
+                  params.value,
+                  use.map(({ lane, slot }) => ({ lane, rows: [{ slot, token: 3, inverseTemperature: 1 }] })),
+                )
+                .map(({ logits }) => Array.from(logits))
+            const taken = prompts.map(() => 0)
+            for (const count of counts) {
+              const together = stepOf(lanes.slice(0, count))
+              for (const [i, numbers] of together.entries()) {
+                const steps = logitsOf({ model: runner, weights }, [i], () => 0, Array(12).fill(3))
+                expect(numbers).toEqual(steps.at(0)!.slice((1 + taken[i]!) * V, (2 + taken[i]!) * V))
+                taken[i]!++
+              }
+            }
+            for (const owner of [...lanes.map(({ lane }) => lane), decoding]) owner.release()
+          },
+        )
+        fc.assert(law, { numRuns: 5 })
       },
     )
 

@@ -22,6 +22,12 @@ export interface DecodingModel extends LaneModel {
 /** The arguments of a step that change, in host memory. */
 type StepArrays = Hosted<Omit<GraphStepInput, 'params'>>
 
+/** Lists the arrays of a lane in one order, whatever lane it is: prepared steps take them by place. */
+const inOrder = (
+  { biases, self, past }: Hosted<Omit<StepLane, 'rows'>>,
+  rows: HostTensor | undefined,
+): Hosted<StepLane> => ({ ...(rows && { rows }), biases, self, past })
+
 /** Compiled steps, with the weights as arguments or as constants. */
 interface CompiledSteps {
   /** Runs the step for arrays of one structure, which `kind` names. */
@@ -143,11 +149,10 @@ export const makeDecoding = (model: DecodingModel, weights: StepWeights): Decodi
       ids: { data: ids, shape: [count] },
       positions: { data: positions, shape: [count] },
       lanes: [
-        ...parts.map(({ cache, start, count: own }) => ({
-          ...(lanes > 1 && { rows: placesOf(start, own) }),
-          ...cache.arrays(own),
-        })),
-        ...Array.from({ length: lanes - parts.length }, (_, i) => ({ rows: placesOf(rows + i, 1), ...empty })),
+        ...parts.map(({ cache, start, count: own }) =>
+          inOrder(cache.arrays(own), lanes > 1 ? placesOf(start, own) : undefined),
+        ),
+        ...Array.from({ length: lanes - parts.length }, (_, i) => inOrder(empty, placesOf(rows + i, 1))),
       ],
       ...(isTempered && { inverseTemperature: { data: inverse, shape: [count, 1] } }),
     })
