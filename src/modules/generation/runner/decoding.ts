@@ -22,7 +22,7 @@ export interface DecodingModel extends LaneModel {
 /** The arguments of a step that change, in host memory. */
 type StepArrays = Hosted<Omit<GraphStepInput, 'params'>>
 
-/** Lists the arrays of a lane in one order, whatever lane it is: prepared steps take them by place. */
+/** Lists the arrays of any lane in one order, because prepared steps take them by place. */
 const inOrder = (
   { biases, self, past }: Hosted<Omit<StepLane, 'rows'>>,
   rows: HostTensor | undefined,
