@@ -1,9 +1,9 @@
 /** Shared parts of the benchmarks: options, the peers' model, timing and comparison. */
 import { availableParallelism } from 'node:os'
 import { Command, Option } from 'commander'
-import { median } from '../src/bench/statistics.js'
 import { orThrow } from '../src/core/failure.js'
 import { keyFromSeed, permutation } from '../src/core/key.js'
+import { median } from '../src/core/quantile.js'
 import { host } from '../src/live/machine.js'
 import { type DecoderConfig, parseConfig } from '../src/modules/transformer/config.js'
 import type { Peer, PeerTimes } from './peers.js'
@@ -33,7 +33,8 @@ const MODEL_OPTIONS: Readonly<Record<string, number>> = {
 
 const toFlag = (name: string): string => `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`
 
-const wholeNumber = (text: string): number => {
+/** Reads a positive integer. Throws Error for other text. */
+export const wholeNumber = (text: string): number => {
   const value = Number(text)
   if (!Number.isInteger(value) || value < 1) throw new Error(`'${text}' is not a positive integer`)
   return value

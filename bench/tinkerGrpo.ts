@@ -10,9 +10,9 @@
  */
 import { existsSync } from 'node:fs'
 import { Command } from 'commander'
-import { median } from '../src/bench/statistics.js'
 import { orThrow } from '../src/core/failure.js'
 import { child, keyFromSeed, uniform } from '../src/core/key.js'
+import { median } from '../src/core/quantile.js'
 import { scope } from '../src/engine/scope.js'
 import { selectBackend } from '../src/engine/select.js'
 import { host } from '../src/live/machine.js'
@@ -22,7 +22,7 @@ import { initialParams } from '../src/modules/transformer/params.js'
 import { tinkerClient } from '../src/tinker/client/tinkerClient.js'
 import type { TinkerTrainer } from '../src/tinker/client/trainer.js'
 import { floatTensor, integerTensor } from '../src/tinker/protocol/values.js'
-import { randomIds } from './settings.js'
+import { randomIds, wholeNumber } from './settings.js'
 
 interface Options {
   readonly model: string
@@ -41,12 +41,12 @@ const options = new Command()
   .requiredOption('--model <folder>', 'the random Qwen3 model, which is made if there is none')
   .option('--base-model <name>', "the model's name on the server. Default: the folder")
   .option('--url <url>', 'the server. Default: none, only the model is made')
-  .option('--prompts <n>', '', Number, 16)
-  .option('--group <n>', 'completions of each prompt', Number, 8)
-  .option('--prompt <n>', 'tokens of a prompt', Number, 32)
-  .option('--new-tokens <n>', 'tokens of a completion', Number, 64)
-  .option('--rank <n>', 'rank of the adapter', Number, 8)
-  .option('--steps <n>', 'timed steps, after the first one', Number, 5)
+  .option('--prompts <n>', '', wholeNumber, 16)
+  .option('--group <n>', 'completions of each prompt', wholeNumber, 8)
+  .option('--prompt <n>', 'tokens of a prompt', wholeNumber, 32)
+  .option('--new-tokens <n>', 'tokens of a completion', wholeNumber, 64)
+  .option('--rank <n>', 'rank of the adapter', wholeNumber, 8)
+  .option('--steps <n>', 'timed steps, after the first one', wholeNumber, 5)
   .parse()
   .opts<Options>()
 
