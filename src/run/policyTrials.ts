@@ -73,12 +73,13 @@ const sharedBatch = (sizes: BatchSizes, temperature: number) => {
   return async ({
     logProbs,
   }: Pick<LocalLearner<PolicyBatch, unknown>, 'logProbs'>): Promise<TensorDict<PolicyBatch>> => {
+    if (made !== null) return made
     const zeros = ragged(
       'float32',
       each(sizes.groups * sizes.group, () => new Float32Array(sizes.completion)),
     )
     const unscored = syntheticBatch(sizes, { temperature, logProbs: zeros })
-    made ??= syntheticBatch(sizes, { temperature, logProbs: orThrow(await logProbs(unscored)()) })
+    made = syntheticBatch(sizes, { temperature, logProbs: orThrow(await logProbs(unscored)()) })
     return made
   }
 }
