@@ -13,7 +13,8 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { Command } from 'commander'
-import { median, speedRatio } from '../src/bench/statistics.js'
+import { speedRatio } from '../src/bench/statistics.js'
+import { median } from '../src/core/quantile.js'
 import { host } from '../src/live/machine.js'
 
 const { chains, concurrent, rounds, ms } = new Command()

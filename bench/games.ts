@@ -23,7 +23,7 @@ import {
   rockPaperScissors,
   ticTacToe,
 } from 'tandem-rl/games'
-import { median } from '../src/bench/statistics.js'
+import { median } from '../src/core/quantile.js'
 
 /** OpenSpiel's name of each game, ours, and the share of `--games` that is played. */
 const GAMES: readonly (readonly [name: string, game: Game<never>, share: number])[] = [

@@ -6,7 +6,7 @@
 
 import { selectBackend } from 'tandem-rl/engine'
 import { parameterCount } from 'tandem-rl/models'
-import { median } from '../src/bench/statistics.js'
+import { median } from '../src/core/quantile.js'
 import { pythonPeer, sharedPeer } from './peers.js'
 import { benchConfig, readOptions, runBench } from './settings.js'
 import { grpoWork } from './work/grpo.js'

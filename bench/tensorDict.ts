@@ -21,7 +21,7 @@ import * as tf from '@tensorflow/tfjs-core'
 import { Command } from 'commander'
 import { own, scope, selectBackend } from 'tandem-rl/engine'
 import { data, get, index, type Leaf, set, stack, TensorDict } from 'tandem-rl/tensordict'
-import { median } from '../src/bench/statistics.js'
+import { median } from '../src/core/quantile.js'
 import { host } from '../src/live/machine.js'
 import { peerPython } from './peers.js'
 

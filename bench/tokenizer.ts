@@ -9,8 +9,8 @@
 import { readFileSync } from 'node:fs'
 import * as library from '@huggingface/tokenizers'
 import { Tokenizer as RustTokenizer } from 'tokenizers'
-import { median } from '../src/bench/statistics.js'
 import { orThrow } from '../src/core/failure.js'
+import { median } from '../src/core/quantile.js'
 import { host } from '../src/live/machine.js'
 import { textTokenizer } from '../src/text/tokenizer/textTokenizer.js'
 

@@ -8,7 +8,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { Agent, request } from 'undici'
-import { median } from '../src/bench/statistics.js'
+import { median } from '../src/core/quantile.js'
 import { liveTransport } from '../src/live/transport/liveTransport.js'
 
 const ANSWER = JSON.stringify({ ids: Array.from({ length: 200 }, (_, i) => i) })

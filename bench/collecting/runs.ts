@@ -2,12 +2,12 @@
 
 import { setTimeout } from 'node:timers/promises'
 import { benchmark } from '../../src/bench/benchmark.js'
-import { median } from '../../src/bench/statistics.js'
 import type { RoundContext } from '../../src/bench/subject.js'
 import { collectorSubject } from '../../src/bench/subjects.js'
 import { LLMCollector } from '../../src/collectors/llmCollector.js'
 import { orThrow } from '../../src/core/failure.js'
 import { keyFromSeed } from '../../src/core/key.js'
+import { median } from '../../src/core/quantile.js'
 import type { Policy, TokenAction, TokenPrompt } from '../../src/data/policy.js'
 import { liveTensors } from '../../src/engine/scope.js'
 import { liveUsage } from '../../src/live/machine.js'

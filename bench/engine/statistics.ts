@@ -1,5 +1,6 @@
 /** Comparisons of timed runs. */
-import { median, type Spread, spreadOf } from '../../src/bench/statistics.js'
+import { type Spread, spreadOf } from '../../src/bench/statistics.js'
+import { median } from '../../src/core/quantile.js'
 
 /** Seconds of single runs, turn by turn. */
 export type Turns = readonly (readonly number[])[]

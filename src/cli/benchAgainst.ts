@@ -8,7 +8,8 @@
  */
 import { resolve } from 'node:path'
 import { type BenchmarkRound, type Comparison, comparisonOf, summarize } from '../bench/benchmark.js'
-import { median, type SpeedRatio, speedRatio } from '../bench/statistics.js'
+import { type SpeedRatio, speedRatio } from '../bench/statistics.js'
+import { median } from '../core/quantile.js'
 import { liveProcesses } from '../live/processes.js'
 import type { RecipeBenchmark } from './benchRecord.js'
 import { CommandError, orFail } from './failure.js'

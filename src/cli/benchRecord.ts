@@ -1,6 +1,6 @@
 /** The measurements of a recipe's steps, and the record that `tandem bench` prints. */
 import type { Benchmark, BenchmarkRound } from '../bench/benchmark.js'
-import { median } from '../bench/statistics.js'
+import { median } from '../core/quantile.js'
 import { liveTensors } from '../engine/scope.js'
 import { host, liveUsage } from '../live/machine.js'
 import type { PhaseSeconds, StepRecord } from '../run/records.js'

@@ -1,5 +1,6 @@
 /** Measures the learning of one batch, to choose threads and micro-batches for this machine. */
 import type { Clock } from '../core/capabilities.js'
+import { median } from '../core/quantile.js'
 import type { EngineThreads } from '../engine/threads.js'
 import {
   type Calibration,
@@ -7,7 +8,6 @@ import {
   chooseCandidate,
   isDecided,
   type MeasuredCandidate,
-  medianOf,
   microBatchCandidates,
   type PairedTimes,
   pairedSpeed,
@@ -139,7 +139,7 @@ export const calibrate = async (options: CalibrateOptions): Promise<Calibration 
       else
         add({
           ...candidate,
-          seconds: medianOf(rounds.map((round) => round.candidate)) / 1000,
+          seconds: median(rounds.map((round) => round.candidate)) / 1000,
           speed: pairedSpeed(rounds),
         })
       const loser = chooseCandidate(rounds) === 'candidate' ? best : other

@@ -1,5 +1,6 @@
 /** Candidates for threads and micro-batches, and the choice among them by measured times. */
 import { z } from 'zod'
+import { median } from '../core/quantile.js'
 
 const count = z.number().int().positive()
 
@@ -49,18 +50,11 @@ const MAJORITY = (ROUNDS + 1) / 2
 /** Speed that a candidate must have, relative to the best one before it. */
 const LEAST_SPEED = 1.05
 
-/** Returns the median, and 0 for an empty list. */
-export const medianOf = (numbers: readonly number[]): number => {
-  const sorted = [...numbers].sort((a, b) => a - b)
-  const [below = 0, above = 0] = [sorted[(sorted.length - 1) >> 1], sorted[sorted.length >> 1]]
-  return (below + above) / 2
-}
-
 const speeds = (rounds: readonly PairedTimes[]): readonly number[] =>
   rounds.map(({ best, candidate }) => best / candidate)
 
-/** Returns the median speed of a candidate in paired rounds, relative to the best one. */
-export const pairedSpeed = (rounds: readonly PairedTimes[]): number => medianOf(speeds(rounds))
+/** Returns the median speed of a candidate in paired rounds, of which there is at least one. */
+export const pairedSpeed = (rounds: readonly PairedTimes[]): number => median(speeds(rounds))
 
 /** Returns `true` if further rounds cannot change the choice. */
 export const isDecided = (rounds: readonly PairedTimes[]): boolean => {

@@ -4,29 +4,13 @@
  */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import {
-  median,
-  quantile,
-  type SpeedRatio,
-  speedRatio,
-  spreadOf,
-  studentQuantile,
-  verdictOf,
-} from '../../src/bench/statistics.js'
+import { type SpeedRatio, speedRatio, spreadOf, studentQuantile, verdictOf } from '../../src/bench/statistics.js'
 import { child, type Key, keyFromSeed, normals, uniforms } from '../../src/core/key.js'
+import { quantile } from '../../src/core/quantile.js'
 
 const times = fc.array(fc.double({ min: 1e-6, max: 1e3, noNaN: true }), { minLength: 1, maxLength: 20 })
 
-describe('quantile', () => {
-  it('returns the ends, the middle, and values between neighbors', () => {
-    expect([0, 0.25, 0.5, 1].map((q) => quantile([3, 1, 2], q))).toEqual([1, 1.5, 2, 3])
-    expect(median([1, 2])).toBe(1.5)
-  })
-
-  it('rejects an empty list', () => {
-    expect(() => quantile([], 0.5)).toThrow(RangeError)
-  })
-
+describe('spreadOf', () => {
   it('gives spreads whose quartiles enclose the median', () => {
     fc.assert(
       fc.property(times, (numbers) => {

@@ -2,8 +2,9 @@
  * The results of a tournament: players, seats, pairs, ratings, illegal moves, cost, and tests
  * against random play.
  */
-import { median, quantile } from '../../bench/statistics.js'
+
 import { aList, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
+import { median, quantile } from '../../core/quantile.js'
 import type { Game } from '../../envs/games/game.js'
 import type { GameRecord, MoveRecord } from '../matches/records.js'
 import { binomialTest, groupedShare, type Interval, meanInterval } from './intervals.js'
