@@ -225,7 +225,6 @@ export const makeGenerator = (config: DecoderConfig): CompletionGenerator => {
     const rows = request.keys.map((key): Row => ({ key, ids: [], logProbs: [], stopReason: null, slot: -1 }))
     const tools = takeTools(stepWeights(config, options.maxNewTokens))
     const { lane, decoding } = tools
-    let outcome: 'failed' | 'finished' = 'failed'
     try {
       await start(lane, rows, { params, request, pause })
       let open = rows.filter(({ stopReason }) => stopReason === null)
@@ -237,11 +236,11 @@ export const makeGenerator = (config: DecoderConfig): CompletionGenerator => {
         for (const { slot } of open.filter(({ stopReason }) => stopReason !== null)) lane.remove(slot)
         open = open.filter(({ stopReason }) => stopReason === null)
       }
-      outcome = 'finished'
-    } finally {
-      if (outcome === 'finished') giveBack(tools)
-      else releaseTools(tools) // keys and values may be NaN
+    } catch (error) {
+      releaseTools(tools) // keys and values may be NaN
+      throw error
     }
+    giveBack(tools)
     return rows.map(({ ids, logProbs, stopReason }) => ({
       ids: Int32Array.from(ids),
       logProbs: Float32Array.from(logProbs),
