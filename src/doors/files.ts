@@ -7,6 +7,7 @@
 import '../engine/defaultBackend.js'
 
 export { type ByteSource, memoryBytes } from '../core/byteSource.js'
+export type { HostArray } from '../core/hostArray.js'
 export { sipHash } from '../core/sipHash.js'
 export { collectJsonLines, type NumberedRow, type ReadJsonLinesOptions, readJsonLines } from '../data/codecs/jsonl.js'
 export type { PackageFailure } from '../data/codecs/optionalPackage.js'
@@ -24,7 +25,6 @@ export {
   decodeSafetensors,
   encodeSafetensors,
   type FileInParts,
-  type HostArray,
   type SafetensorsFile,
   type SafetensorsOptions,
   safetensorsParts,

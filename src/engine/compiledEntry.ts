@@ -9,9 +9,6 @@ import { type AxisNames, axisNames, recordingShapes, unify } from './onnxruntime
 
 export const isTensor = (value: unknown): value is tf.Tensor => value instanceof tf.Tensor
 
-/** Parameters that are constants, by their index among the leaves of the arguments. */
-export const NOTHING_BOUND: ReadonlyMap<number, tf.Tensor> = new Map()
-
 /** A function recorded for arguments of one structure, with their types and sizes. */
 export interface CompiledEntry {
   readonly backend: RecordingBackend
@@ -127,7 +124,7 @@ export const compileEntry = <A, B>(
     traced: { feedParameters, outputs },
     compile,
     plain: () => {
-      plain ??= compile(NOTHING_BOUND)
+      plain ??= compile(new Map())
       return plain
     },
     release: () => {

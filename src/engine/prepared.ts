@@ -2,20 +2,15 @@
  * Compiled functions for loops of short calls: arguments and results are arrays in host memory.
  */
 import * as tf from '@tensorflow/tfjs-core'
+import type { HostArray } from '../core/hostArray.js'
 import { flatten, type Tree, unflatten } from '../core/tree.js'
-import { type CallArguments, type CompiledEntry, isTensor, NOTHING_BOUND } from './compiledEntry.js'
+import { type CallArguments, type CompiledEntry, isTensor } from './compiledEntry.js'
 import { type DeviceTensor, isOnDevice, type OnnxArray, type OnnxTensor } from './onnxruntime/library.js'
 import type { CompiledGraph, Feed } from './onnxruntime/runtime.js'
 import { scope } from './scope.js'
 
-/** A tensor in host memory. */
-export interface HostTensor {
-  readonly data: Float32Array | Int32Array
-  readonly shape: readonly number[]
-}
-
 /** A tree of tensors with arrays in place of the tensors. */
-export type Hosted<T> = T extends tf.Tensor ? HostTensor : { readonly [K in keyof T]: Hosted<T[K]> }
+export type Hosted<T> = T extends tf.Tensor ? HostArray : { readonly [K in keyof T]: Hosted<T[K]> }
 
 export interface PreparedArguments {
   /** The arguments that every call gives anew. */
@@ -31,7 +26,12 @@ export interface PreparedArguments {
 
 /** A compiled function of the arguments that `fed` lists, in their order. */
 export interface Prepared<B> {
-  (fed: readonly HostTensor[]): Hosted<B>
+  /**
+   * Shapes   those of the tensors that were fed, except where sizes vary.
+   * Errors   throws Error for another number of arrays, and what the graph throws for other shapes;
+   *          TypeError for a result that is neither float32 nor int32.
+   */
+  (fed: readonly HostArray[]): Hosted<B>
   /** Frees the graph if it has constants. Do not call the function afterwards. */
   readonly release: () => void
 }
@@ -42,19 +42,19 @@ const placesOf = ({ leaves }: CallArguments, tensors: readonly tf.Tensor[]): rea
   return places
 }
 
-const checkCount = (given: readonly HostTensor[], wanted: readonly number[]): void => {
+const checkCount = (given: readonly HostArray[], wanted: readonly number[]): void => {
   if (given.length !== wanted.length) throw new Error(`prepare: ${given.length} arrays given, ${wanted.length} needed`)
 }
 
 /** Finds a result of the function, given the results of its graph and the fed arrays. */
-type Reader = (results: ReturnType<CompiledGraph['run']>, arrays: readonly HostTensor[]) => HostTensor
+type Reader = (results: ReturnType<CompiledGraph['run']>, arrays: readonly HostArray[]) => HostArray
 
-const numbersOf = (array: OnnxArray): HostTensor['data'] => {
+const numbersOf = (array: OnnxArray): HostArray['data'] => {
   if (array instanceof Float32Array || array instanceof Int32Array) return array
   throw new TypeError('prepare: arguments and results must be float32 or int32')
 }
 
-const hostArray = (result: OnnxTensor | DeviceTensor): HostTensor => {
+const hostArray = (result: OnnxTensor | DeviceTensor): HostArray => {
   if (isOnDevice(result)) throw new Error('prepare: a result was left on the device')
   return { data: numbersOf(result.data), shape: result.dims }
 }
@@ -67,8 +67,7 @@ export const prepareEntry = <B>(
 ): Prepared<B> => {
   const { backend, traced } = entry
   const places = placesOf(given, fed)
-  const bound =
-    constants.length === 0 ? NOTHING_BOUND : new Map(placesOf(given, constants).map((i) => [i, given.leaves[i]!]))
+  const bound = new Map(placesOf(given, constants).map((i) => [i, given.leaves[i]!]))
   const withConstants: CompiledGraph | undefined = bound.size === 0 ? undefined : entry.compile(bound)
   /** Of each feed of the graph: the tensor that stays, or its place among the fed ones. */
   const sources = traced.feedParameters
@@ -93,7 +92,7 @@ export const prepareEntry = <B>(
       }
     }
   })
-  const run = (arrays: readonly HostTensor[]): Hosted<B> => {
+  const run = (arrays: readonly HostArray[]): Hosted<B> => {
     checkCount(arrays, places)
     const graph = bound.size === 0 ? entry.plain() : withConstants
     const results = graph?.run(sources.map((source) => (typeof source === 'number' ? arrays[source]! : source))) ?? []
@@ -111,9 +110,9 @@ export const prepareFunction = <A, B>(
 ): Prepared<B> => {
   const places = placesOf(given, fed)
   placesOf(given, constants)
-  const run = (arrays: readonly HostTensor[]): Hosted<B> => {
+  const run = (arrays: readonly HostArray[]): Hosted<B> => {
     checkCount(arrays, places)
-    const results = scope((): Tree<HostTensor> => {
+    const results = scope((): Tree<HostArray> => {
       const leaves = [...given.leaves]
       for (const [i, place] of places.entries()) {
         const { data, shape } = arrays[i]!
@@ -121,9 +120,10 @@ export const prepareFunction = <A, B>(
       }
       const input = unflatten(given.shape, leaves) as A // the tree of the arguments
       const result = flatten(f(input) as Tree<tf.Tensor>, isTensor) // a tree by the types of `jit`
-      const outputs = result.leaves.map(
-        (x): HostTensor => ({ data: numbersOf(x.dataSync() as OnnxArray), shape: x.shape }),
-      ) // its typed array
+      const outputs = result.leaves.map((x): HostArray => {
+        const data = numbersOf(x.dataSync() as OnnxArray) // a typed array: strings are no results of `jit`
+        return { data, shape: x.shape }
+      })
       return unflatten(result.shape, outputs)
     })
     return results as Hosted<B> // likewise

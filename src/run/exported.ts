@@ -2,7 +2,7 @@
 import type { LocalLearner } from '../collectors/learners/localLearner.js'
 import type { LoraOptions } from '../collectors/learners/trainable.js'
 import type { FileContents } from '../core/capabilities.js'
-import type { HostArray } from '../data/codecs/safetensors.js'
+import type { HostArray } from '../core/hostArray.js'
 import { scope } from '../engine/scope.js'
 import { mergeLora } from '../modules/lora/adapter.js'
 import { loraConfig } from '../modules/lora/config.js'

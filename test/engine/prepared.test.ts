@@ -2,8 +2,8 @@
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import type { HostArray } from '../../src/core/hostArray.js'
 import { jit } from '../../src/engine/jit.js'
-import type { HostTensor } from '../../src/engine/prepared.js'
 import { type BackendName, onBackend } from '../kit/backends.js'
 import { expectClose } from '../kit/close.js'
 import { take, useOnnxRuntime, valuesOf } from '../kit/engine.js'
@@ -28,7 +28,7 @@ const input = (rows: number, seed: number): Input => ({
   b: tf.randomUniform([4], -1, 1, 'float32', seed + 2),
 })
 
-const arrayOf = (x: tf.Tensor): HostTensor => ({ data: x.dataSync() as Float32Array, shape: x.shape }) // float32 here
+const arrayOf = (x: tf.Tensor): HostArray => ({ data: x.dataSync() as Float32Array, shape: x.shape }) // float32 here
 
 const BACKENDS: readonly BackendName[] = ['onnxruntime', 'cpu']
 

@@ -10,8 +10,8 @@ import { createInterface } from 'node:readline'
 import { afterAll, expect } from 'vitest'
 import { loadRecipe } from '../../src/cli/recipeFile.js'
 import { settingOfFlag } from '../../src/cli/recipeFlags.js'
+import type { HostArray } from '../../src/core/hostArray.js'
 import { child, keyFromSeed, normals } from '../../src/core/key.js'
-import type { HostArray } from '../../src/data/codecs/safetensors.js'
 import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
 import {
   loadPretrained,

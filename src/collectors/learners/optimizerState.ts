@@ -1,6 +1,6 @@
 /** The state of any optimizer as named arrays, for files. */
 import * as tf from '@tensorflow/tfjs-core'
-import type { HostArray } from '../../data/codecs/safetensors.js'
+import type { HostArray } from '../../core/hostArray.js'
 import type { NamedTensors } from '../../data/weights.js'
 import { scope } from '../../engine/scope.js'
 import { hostArrays } from '../../modules/pretrained/pretrained.js'

@@ -22,12 +22,6 @@ import {
   storedBytes,
 } from './storage.js'
 
-/** Numbers in memory with a shape, row-major, in the types of the engine. */
-export interface HostArray {
-  readonly shape: readonly number[]
-  readonly data: Float32Array | Int32Array
-}
-
 export interface SafetensorsFile {
   /** Arrays in the order of their data. */
   readonly arrays: ReadonlyMap<string, StoredArray>

@@ -1,5 +1,5 @@
 /** Weights of a model that all users in this process share. */
-import type { HostArray } from '../../data/codecs/safetensors.js'
+import type { HostArray } from '../../core/hostArray.js'
 import { type Owned, own, scope } from '../../engine/scope.js'
 import type { Params } from '../transformer/params.js'
 import { makeParams, type Pretrained } from './pretrained.js'

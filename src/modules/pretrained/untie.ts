@@ -1,6 +1,6 @@
 /** Conversion of models with a tied output projection to models with a separate one. */
 import { orThrow } from '../../core/failure.js'
-import type { HostArray } from '../../data/codecs/safetensors.js'
+import type { HostArray } from '../../core/hostArray.js'
 import { formatConfig, parseConfig } from '../transformer/config.js'
 import type { Pretrained } from './pretrained.js'
 

@@ -1,7 +1,9 @@
 /** Decoding steps: one pass over the weights for the rows of all lanes. */
+
+import type { HostArray } from '../../../core/hostArray.js'
 import { flatten, type Tree, unflatten } from '../../../core/tree.js'
 import { adoptTensor } from '../../../engine/jit.js'
-import type { Hosted, HostTensor, Prepared } from '../../../engine/prepared.js'
+import type { Hosted, Prepared } from '../../../engine/prepared.js'
 import { scope } from '../../../engine/scope.js'
 import type { Params } from '../../transformer/params.js'
 import type { RotaryTables } from '../../transformer/rotaryTables.js'
@@ -25,7 +27,7 @@ type StepArrays = Hosted<Omit<GraphStepInput, 'params'>>
 /** Lists the arrays of any lane in one order, because prepared steps take them by place. */
 const inOrder = (
   { biases, self, past }: Hosted<Omit<StepLane, 'rows'>>,
-  rows: HostTensor | undefined,
+  rows: HostArray | undefined,
 ): Hosted<StepLane> => ({ ...(rows && { rows }), biases, self, past })
 
 /** Compiled steps, with the weights as arguments or as constants. */
@@ -35,7 +37,7 @@ interface CompiledSteps {
   readonly release: () => void
 }
 
-const isHostTensor = (value: unknown): value is HostTensor =>
+const isHostArray = (value: unknown): value is HostArray =>
   typeof value === 'object' && value !== null && 'data' in value && ArrayBuffer.isView(value.data)
 
 const compiledSteps = ({ step }: RunnerGraphs, weights: StepWeights): CompiledSteps => {
@@ -48,7 +50,7 @@ const compiledSteps = ({ step }: RunnerGraphs, weights: StepWeights): CompiledSt
   }
   const prepare = (params: Params, given: StepArrays): Prepared<StepOutput> =>
     scope(() => {
-      const { shape, leaves } = flatten<HostTensor>(given as Tree<HostTensor>, isHostTensor) // records and lists of arrays
+      const { shape, leaves } = flatten<HostArray>(given as Tree<HostArray>, isHostArray) // records and lists of arrays
       const fed = leaves.map(({ data, shape }) =>
         adoptTensor(data, shape, data instanceof Float32Array ? 'float32' : 'int32'),
       )
@@ -62,7 +64,7 @@ const compiledSteps = ({ step }: RunnerGraphs, weights: StepWeights): CompiledSt
       known = params
       const call = prepared.get(kind) ?? prepare(params, given)
       prepared.set(kind, call)
-      return call(flatten<HostTensor>(given as Tree<HostTensor>, isHostTensor).leaves) // likewise
+      return call(flatten<HostArray>(given as Tree<HostArray>, isHostArray).leaves) // likewise
     },
     release,
   }
@@ -103,7 +105,7 @@ export const makeDecoding = (model: DecodingModel, weights: StepWeights): Decodi
 
   /** Returns a lane of one row without cached positions, for graphs with more lanes than needed. */
   const emptyLane = (): Hosted<Omit<StepLane, 'rows'>> => {
-    const zeros = (...shape: readonly number[]): HostTensor => ({
+    const zeros = (...shape: readonly number[]): HostArray => ({
       data: new Float32Array(shape.reduce((size, n) => size * n, 1)),
       shape,
     })
@@ -139,7 +141,7 @@ export const makeDecoding = (model: DecodingModel, weights: StepWeights): Decodi
         inverse[start + row] = given[i]!.inverseTemperature
       }
     }
-    const placesOf = (first: number, length: number): HostTensor => ({
+    const placesOf = (first: number, length: number): HostArray => ({
       data: Int32Array.from({ length }, (_, i) => first + i),
       shape: [length],
     })

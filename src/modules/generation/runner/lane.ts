@@ -3,8 +3,9 @@
  * updated in place between steps.
  */
 
+import type { HostArray } from '../../../core/hostArray.js'
 import { MASKED } from '../../../engine/ops/attention.js'
-import type { Hosted, HostTensor } from '../../../engine/prepared.js'
+import type { Hosted } from '../../../engine/prepared.js'
 import type { DecoderConfig } from '../../transformer/config.js'
 import { biasName, type StepLane } from './graphs.js'
 import { type GrowingArray, growingArray } from './growingArray.js'
@@ -215,7 +216,7 @@ export const makeLane = (
     return bias
   }
 
-  const biasOf = (window: number | null, rows: number): HostTensor => {
+  const biasOf = (window: number | null, rows: number): HostArray => {
     const known = biases.get(window) ?? makeBias(window)
     biases.set(window, known)
     return { data: known.subarray(0, rows * placeCapacity), shape: [rows, 1, 1, 1, placeCapacity] }
@@ -258,7 +259,7 @@ export const makeLane = (
   const stepArrays: LaneCache['arrays'] = (rows) => {
     const shape = [rows, heads, 1, placeCapacity, width]
     const size = rows * heads * placeCapacity * width
-    const first = (array: GrowingArray): HostTensor => ({ data: array.numbers().subarray(0, size), shape })
+    const first = (array: GrowingArray): HostArray => ({ data: array.numbers().subarray(0, size), shape })
     return {
       biases: Object.fromEntries(windows.map((window) => [biasName(window), biasOf(window, rows)])),
       self: { data: freePlace, shape: [1, 1, 1, 1, placeCapacity] },

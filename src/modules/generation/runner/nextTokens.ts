@@ -1,12 +1,13 @@
 /** Conversion of the graphs' scores to one record of plain numbers per row. */
 import type * as tf from '@tensorflow/tfjs-core'
-import type { Hosted, HostTensor } from '../../../engine/prepared.js'
+import type { HostArray } from '../../../core/hostArray.js'
+import type { Hosted } from '../../../engine/prepared.js'
 import type { RowScores } from './graphs.js'
 import type { NextToken } from './modelRunner.js'
 
 /** Reads scores that are tensors. */
 export const readScores = ({ temperedMasses, ...scores }: RowScores): Hosted<RowScores> => {
-  const read = (x: tf.Tensor): HostTensor => ({ data: x.dataSync() as HostTensor['data'], shape: x.shape }) // float32 and int32
+  const read = (x: tf.Tensor): HostArray => ({ data: x.dataSync() as HostArray['data'], shape: x.shape }) // float32 and int32
   return {
     logits: read(scores.logits),
     argMax: read(scores.argMax),
@@ -18,7 +19,7 @@ export const readScores = ({ temperedMasses, ...scores }: RowScores): Hosted<Row
 
 /** Makes one record per row. The arrays are views of the graph's results. */
 export const nextTokens = (scores: Hosted<RowScores>, inverseTemperature: Float32Array): readonly NextToken[] => {
-  const numbers = ({ data }: HostTensor): Float32Array => data as Float32Array // float32 by the graphs
+  const numbers = ({ data }: HostArray): Float32Array => data as Float32Array // float32 by the graphs
   const [rows, vocabulary] = scores.logits.shape as [number, number] // [R, V]
   const blocks = scores.masses.shape[1]!
   const [logits, max, masses] = [numbers(scores.logits), numbers(scores.max), numbers(scores.masses)]

@@ -1,7 +1,8 @@
 /** A decoder as a `ModelRunner`: prompts packed into one run, decoding steps of all lanes. */
 import type * as tf from '@tensorflow/tfjs-core'
+import type { HostArray } from '../../../core/hostArray.js'
 import { adoptTensor } from '../../../engine/jit.js'
-import type { Hosted, HostTensor } from '../../../engine/prepared.js'
+import type { Hosted } from '../../../engine/prepared.js'
 import { scope } from '../../../engine/scope.js'
 import type { DecoderConfig } from '../../transformer/config.js'
 import { parameterCount } from '../../transformer/params.js'
@@ -16,7 +17,7 @@ const hostTables = (config: DecoderConfig, length: number, sequenceLength: numbe
   scope(() =>
     Object.fromEntries(
       Object.entries(rotaryTables(config, length, { sequenceLength })).map(([name, { cos, sin }]) => {
-        const read = (x: tf.Tensor): HostTensor => ({ data: Float32Array.from(x.dataSync()), shape: x.shape })
+        const read = (x: tf.Tensor): HostArray => ({ data: Float32Array.from(x.dataSync()), shape: x.shape })
         return [name, { cos: read(cos), sin: read(sin) }]
       }),
     ),
@@ -73,7 +74,7 @@ export const makeRunner = (config: DecoderConfig, options: RunnerOptions = {}): 
     }
     return tables.byName
   }
-  const adopted = ({ data, shape }: HostTensor): tf.Tensor => adoptTensor(data, shape, 'float32')
+  const adopted = ({ data, shape }: HostArray): tf.Tensor => adoptTensor(data, shape, 'float32')
   const rotary = (length: number): RotaryTables =>
     Object.fromEntries(
       Object.entries(tablesFor(length)).map(([name, { cos, sin }]) => [name, { cos: adopted(cos), sin: adopted(sin) }]),
