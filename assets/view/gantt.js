@@ -20,6 +20,9 @@ import { h } from './dom.js'
 
 const TICKS = 5
 
+/** Share of the axis with ticks. The rest has room for half of the last label. */
+const WITH_TICKS = 0.95
+
 /** @param {number} seconds on an axis, all in one unit so that the ticks read as even steps */
 export const axisTime = (seconds) =>
   seconds > 0 && seconds < 1 ? `${Math.round(seconds * 1000)} ms` : `${Number(seconds.toFixed(2))} s`
@@ -51,7 +54,7 @@ const barOf = ({ from, to, color, text, href }, place) => {
 export const gantt = ({ title, lanes, length, format }) => {
   const place = (value) => `${((100 * value) / Math.max(length, 1e-9)).toFixed(3)}%`
   const step = tickStep(length)
-  const ticks = Array.from({ length: Math.floor((0.97 * length) / step) + 1 }, (_, i) => i * step)
+  const ticks = Array.from({ length: Math.floor((WITH_TICKS * length) / step) + 1 }, (_, i) => i * step)
   const rows = lanes.map(({ label, name, depth = 0, bars }) => {
     const hasLinks = bars.some(({ href }) => href !== undefined)
     return h(

@@ -14,6 +14,22 @@ const LAYOUT_SHIFT = `new Promise((resolve) => {
   setTimeout(() => resolve(sum), 300)
 })`
 
+/**
+ * Lengths of an axis, in seconds, with labels that pass the right edge of its card or overlap
+ * another one. For the browser.
+ */
+const WIDE_AXES = `import('/assets/gantt.js').then(({ axisTime, gantt }) => {
+  const main = document.querySelector('main')
+  return Array.from({ length: 400 }, (_, i) => 0.004 * 1.035 ** i).filter((length) => {
+    const card = document.createElement('div')
+    card.className = 'card pad'
+    card.append(gantt({ title: 'axis', lanes: [], length, format: axisTime }))
+    main.replaceChildren(card)
+    const labels = [...card.querySelectorAll('.ticks > span')].map((label) => label.getBoundingClientRect())
+    return labels.some(({ right }, i) => right > (labels[i + 1]?.left ?? card.getBoundingClientRect().right))
+  })
+})`
+
 const background = (page: Page) => page.evaluate('getComputedStyle(document.documentElement).backgroundColor')
 
 const view = useViewedRuns({
@@ -182,6 +198,12 @@ describeInBrowsers('pages of runs', (browser) => {
     expect(dark).not.toBe(light)
     await page.reload()
     expect(await background(page)).toBe(dark)
+  })
+
+  it('keeps the axis of lanes within its card for every length', async () => {
+    const page = await pages.visit('#/runs', PHONE)
+    const wide = await page.evaluate(WIDE_AXES)
+    expect(wide).toEqual([])
   })
 
   it('fits a phone and does not shift while it loads', async () => {
