@@ -1,5 +1,5 @@
 /**
- * Profiles a step: `npm run profile -- train|generate|grpo`. It prints a table and writes a
+ * Profiles a step: `npm run profile -- train|generate|grpo|serve`. It prints a table and writes a
  * picture. With more than one thread, operators use all of them; everything else runs in this one.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -23,12 +23,13 @@ import { profileTable } from './profile/table.js'
 import { type BenchSettings, benchCommand, benchConfig, type TimedRun } from './settings.js'
 import { generateWork } from './work/generate.js'
 import { grpoWork } from './work/grpo.js'
+import { serveWork } from './work/serve.js'
 import { trainWork } from './work/train.js'
 
-const WORK = ['train', 'generate', 'grpo'] as const
+const WORK = ['train', 'generate', 'grpo', 'serve'] as const
 type WorkName = (typeof WORK)[number]
 
-const SIZES = { batch: 16, length: 128, prompts: 16, group: 8, prompt: 32, newTokens: 64 }
+const SIZES = { batch: 16, length: 128, prompts: 16, group: 8, prompt: 32, newTokens: 64, atATime: 16 }
 type Settings = BenchSettings & typeof SIZES
 
 const use = async (settings: Settings, library: OnnxRuntime): Promise<void> => {
@@ -47,6 +48,8 @@ const start = async (name: WorkName, settings: Settings): Promise<TimedRun> => {
       return generateWork(config, settings)
     case 'grpo':
       return (await grpoWork(config, { ...settings, workers: 1 })).run
+    case 'serve':
+      return serveWork(config, settings)
   }
 }
 
