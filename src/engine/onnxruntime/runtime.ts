@@ -38,8 +38,8 @@ export interface RuntimeOptions {
   /** The number of threads inside one operation. Default 2, or 1 on a machine with one core. */
   readonly threads: number
   /**
-   * Lets idle worker threads spin, which is faster but wastes CPU time if other programs need the
-   * cores.
+   * Lets worker threads spin between the operations of a run, which is faster unless other programs
+   * need the cores. Between runs they sleep.
    */
   readonly spinning: 'on' | 'off'
   /**
@@ -196,7 +196,7 @@ const sessionOptions = (
       executionProviders: ['webgpu'],
       ...(results === 'device' && { preferredOutputLocation: residents(graph, rootNames) }),
     }),
-    extra: { session: { intra_op: { allow_spinning: spinning === 'on' ? '1' : '0' } } },
+    extra: { session: { intra_op: { allow_spinning: spinning === 'on' ? '1' : '0' }, force_spinning_stop: '1' } },
   }
 }
 
