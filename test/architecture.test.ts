@@ -148,7 +148,7 @@ const LONG_CLOSURES: Readonly<Record<string, number>> = {
   'src/modules/remote/enginePool.ts': 162,
   'src/collectors/rollouts/rolloutRun.ts': 156,
   'src/modules/generation/llmEngine.ts': 163,
-  'src/modules/generation/runner/runner.ts': 136,
+  'src/modules/generation/runner/runner.ts': 131,
   'src/engine/onnxruntime/runtime.ts': 131,
 }
 

@@ -208,7 +208,7 @@ export const makeGenerator = (config: DecoderConfig): CompletionGenerator => {
       const items = prompts
         .slice(first, first + PROMPTS_AT_A_TIME)
         .map((prompt) => ({ tokens: Int32Array.from(prompt), past: [], inverseTemperature, scores: 'last' as const }))
-      for (const [i, { next, keyValues }] of runner.prefill(params, items).entries()) {
+      for (const [i, { next, keyValues }] of runner.prefill(params, items, 'fed').entries()) {
         for (const row of rows.slice((first + i) * group, (first + i + 1) * group)) {
           advance(row, next, options, sampling)
           if (row.stopReason === null) row.slot = lane.insert([keyValues])

@@ -2,10 +2,11 @@
 import { type Either, isLeft, left, right } from 'fp-ts/lib/Either.js'
 import type { GenerationFailure, PromptTokenLogProb } from '../../data/generation.js'
 import type { Params } from '../transformer/params.js'
+import { BASE_GROUP } from './engineWeights.js'
 import type { StepInput } from './laneSet.js'
 import type { Computing } from './plan.js'
 import type { PrefixCache } from './prefixCache.js'
-import type { KeyValues, NextToken, PrefillItem, PrefillResult } from './runner/modelRunner.js'
+import type { KeyValues, ModelRunner, NextToken, PrefillItem, PrefillResult } from './runner/modelRunner.js'
 import { tokenLogProbs } from './sampling/logProbs.js'
 import type { Row, Ticket } from './ticket.js'
 
@@ -154,4 +155,20 @@ export const makePrefillJob = (
     },
     promptLogProbs: () => (need.scores === 'all' ? scored : null),
   }
+}
+
+/** A part of a prompt that is computed in this step. */
+export interface Piece {
+  readonly job: PrefillJob
+  readonly count: number
+}
+
+/**
+ * Computes pieces with the weights of the first. The base weights are served until others are
+ * loaded.
+ */
+export const computePieces = (runner: ModelRunner, pieces: readonly Piece[]): readonly PrefillResult[] => {
+  const { params, group } = pieces[0]!.job.need
+  const items = pieces.map(({ job, count }) => job.item(count))
+  return runner.prefill(params(), items, group === BASE_GROUP ? runner.servedWeights : 'fed')
 }

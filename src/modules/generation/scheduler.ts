@@ -6,7 +6,16 @@ import type { MetricsRecorder } from './engineMetrics.js'
 import { BASE_GROUP, type EngineWeights } from './engineWeights.js'
 import { type Arriving, makeLaneSet } from './laneSet.js'
 import { byAge, planAdmission, planChunks } from './plan.js'
-import { isSameNeed, makePrefillJob, type PrefillJob, type PrefillNeed, prefillNeed, stepInput } from './prefillJob.js'
+import {
+  computePieces,
+  isSameNeed,
+  makePrefillJob,
+  type Piece,
+  type PrefillJob,
+  type PrefillNeed,
+  prefillNeed,
+  stepInput,
+} from './prefillJob.js'
 import { BLOCK_SIZE, makePrefixCache } from './prefixCache.js'
 import type { ModelRunner, NextToken } from './runner/modelRunner.js'
 import type { Row, SampledTicket, Ticket } from './ticket.js'
@@ -81,12 +90,6 @@ const broken = (operation: string, error: unknown): GenerationFailure => ({
 interface Choice {
   readonly row: Row
   readonly sampled: Either<GenerationFailure, SampledTicket>
-}
-
-/** A part of a prompt that is computed in this step. */
-interface Piece {
-  readonly job: PrefillJob
-  readonly count: number
 }
 
 /** Returns a thrown error as a value. */
@@ -286,8 +289,7 @@ export const makeScheduler = ({ runner, weights, metrics, limits }: SchedulerPar
   /** Computes pieces of prompts that use the same weights in one call. */
   const compute = (pieces: readonly Piece[]): void => {
     const completed: { readonly job: PrefillJob; readonly choices: readonly Choice[] }[] = []
-    const items = pieces.map(({ job, count }) => job.item(count))
-    const results = attempt(() => runner.prefill(pieces[0]!.job.need.params(), items))
+    const results = attempt(() => computePieces(runner, pieces))
     if (isLeft(results)) {
       for (const { job } of pieces) failAll(job.rows(), broken('a prompt', results.left))
       return

@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { keyFromSeed } from '../../../src/core/key.js'
 import { own, scope } from '../../../src/engine/scope.js'
+import type { KeyValues, PrefillItem } from '../../../src/modules/generation/runner/modelRunner.js'
 import { makeRunner } from '../../../src/modules/generation/runner/runner.js'
 import type { DecoderConfig } from '../../../src/modules/transformer/config/description.js'
 import { initialParams } from '../../../src/modules/transformer/params.js'
@@ -34,7 +35,7 @@ const inCompany = (config: DecoderConfig) => {
       tokens: Int32Array.from({ length: 3 + 2 * row }, (_, t) => (5 * t + row) % config.vocabularySize),
       ...{ past: [], inverseTemperature: 1, scores: 'last' as const },
     }))
-    const first = runner.prefill(params.value, prompts)
+    const first = runner.prefill(params.value, prompts, 'constant')
     const slots = first.map(({ keyValues }) => lane.insert([keyValues]))
     const found = first.map(({ next }) => [logProbsOf(next.logits)])
     for (let step = 0; step < STEPS; step++) {
@@ -94,6 +95,43 @@ describe('the log-probabilities of a row alone and with others', () => {
       }
     })
     fc.assert(law, { numRuns: 12, examples: [97, 101, 257].map((n) => [tinyConfig({ vocabularySize: n })]) })
+  })
+})
+
+describe('the numbers of a prompt', () => {
+  it('are equal bit for bit, whole or in pieces, alone or with others, with constant weights', () => {
+    const config = tinyConfig({
+      ...{ vocabularySize: 64, hiddenSize: 256, intermediateSize: 96, maxPositions: 256 },
+      ...{ heads: 4, keyValueHeads: 2, layers: 2 },
+    })
+    using params = own(scope(() => initialParams(config, keyFromSeed(3), 0.1)))
+    const runner = makeRunner(config)
+    const itemOf = (tokens: Int32Array, past: readonly KeyValues[] = []) => ({
+      ...{ tokens, past, inverseTemperature: 1, scores: 'last' as const },
+    })
+    const computed = (items: readonly PrefillItem[]) =>
+      runner
+        .prefill(params.value, items, 'constant')
+        .map(({ next, keyValues }) => ({ keyValues, numbers: Array.from(next.logits) }))
+    const prompt = fc
+      .tuple(fc.integer({ min: 2, max: 200 }), fc.nat(63))
+      .map(([length, first]) => Int32Array.from({ length }, (_, t) => (first + 7 * t) % 64))
+    const law = fc.property(
+      fc.array(prompt, { minLength: 1, maxLength: 4 }),
+      fc.double({ min: 0, max: 1, noNaN: true }),
+      (prompts, share) => {
+        const together = computed(prompts.map((tokens) => itemOf(tokens)))
+        for (const [i, tokens] of prompts.entries()) {
+          const cut = Math.min(tokens.length - 1, 1 + Math.floor(share * (tokens.length - 1)))
+          const [begun] = computed([itemOf(tokens.slice(0, cut))])
+          const [ended] = computed([itemOf(tokens.slice(cut), [begun!.keyValues])])
+          expect(ended!.numbers).toEqual(together[i]!.numbers)
+          expect(computed([itemOf(tokens)])[0]!.numbers).toEqual(together[i]!.numbers)
+        }
+      },
+    )
+    fc.assert(law, { numRuns: 15 })
+    runner.release()
   })
 })
 

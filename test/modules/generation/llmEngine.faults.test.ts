@@ -90,8 +90,8 @@ describe('a model that fails', () => {
     const { engine } = scriptedEngine({
       runner: {
         ...toy,
-        prefill: (params, items) =>
-          toy.prefill(params, items).map((result, i) => {
+        prefill: (params, items, weights) =>
+          toy.prefill(params, items, weights).map((result, i) => {
             if (items[i]!.tokens[0] === 13) result.next.logits.fill(Number.NaN)
             return items[i]!.tokens[0] === 13
               ? { ...result, next: { ...result.next, logNormalizer: Number.NaN } }

@@ -61,9 +61,11 @@ const walk = (
   const past: KeyValues[] = []
   const bounds = [0, ...cuts]
   for (const [i, end] of cuts.entries()) {
-    const [result] = runner.prefill(params, [
-      { tokens: Int32Array.from(ids.slice(bounds[i], end)), past: [...past], inverseTemperature: 1, scores: 'last' },
-    ])
+    const [result] = runner.prefill(
+      params,
+      [{ tokens: Int32Array.from(ids.slice(bounds[i], end)), past: [...past], inverseTemperature: 1, scores: 'last' }],
+      'fed',
+    )
     past.push(result!.keyValues)
     logProbs.push(logProbOf(result!.next, ids[end]!))
   }
@@ -110,48 +112,53 @@ describe('makeRunner', () => {
     },
   )
 
-  it('computes prompts together as it computes them alone, with and without a past', () => {
-    const law = fc.property(fc.array(fc.tuple(row, fc.boolean()), { minLength: 1, maxLength: 6 }), (given) => {
-      const items = given.map(([ids, cached]) => {
-        const all = Int32Array.from(ids)
-        const half = cached ? Math.floor(ids.length / 2) : 0
-        const item = { inverseTemperature: cached ? 0.5 : 1, scores: 'last' } as const
-        const past =
-          half === 0
-            ? []
-            : runner
-                .prefill(params.value, [{ ...item, tokens: all.subarray(0, half), past: [] }])
-                .map(({ keyValues }) => keyValues)
-        return { ...item, tokens: all.subarray(half), past }
-      })
-      const together = runner.prefill(params.value, items).map(({ next, keyValues }) => ({
-        logProbs: Float32Array.from(next.logits, (x) => x - next.logNormalizer),
-        tempered: next.temperedLogNormalizer,
-        keyValues,
-      }))
-      for (const [i, item] of items.entries()) {
-        const [alone] = runner.prefill(params.value, [item])
-        const { next, keyValues } = alone!
-        const { logProbs, tempered } = together[i]!
-        for (let id = 0; id < V; id++) expect(Math.abs(logProbs[id]! - logProbOf(next, id))).toBeLessThan(1e-5)
-        expect(tempered).toBeCloseTo(next.temperedLogNormalizer, 4)
-        expect(keyValues.length).toBe(item.tokens.length)
-        for (const [l, { keys, values }] of keyValues.layers.entries()) {
-          for (const [k, x] of keys.entries()) expect(together[i]!.keyValues.layers[l]!.keys[k]).toBeCloseTo(x, 4)
-          for (const [k, x] of values.entries()) expect(together[i]!.keyValues.layers[l]!.values[k]).toBeCloseTo(x, 4)
+  it.each(['fed', 'constant'] as const)(
+    'computes prompts together as alone, with and without a past, with weights that are %s',
+    (weights) => {
+      const law = fc.property(fc.array(fc.tuple(row, fc.boolean()), { minLength: 1, maxLength: 6 }), (given) => {
+        const items = given.map(([ids, cached]) => {
+          const all = Int32Array.from(ids)
+          const half = cached ? Math.floor(ids.length / 2) : 0
+          const item = { inverseTemperature: cached ? 0.5 : 1, scores: 'last' } as const
+          const past =
+            half === 0
+              ? []
+              : runner
+                  .prefill(params.value, [{ ...item, tokens: all.subarray(0, half), past: [] }], weights)
+                  .map(({ keyValues }) => keyValues)
+          return { ...item, tokens: all.subarray(half), past }
+        })
+        const together = runner.prefill(params.value, items, weights).map(({ next, keyValues }) => ({
+          logProbs: Float32Array.from(next.logits, (x) => x - next.logNormalizer),
+          tempered: next.temperedLogNormalizer,
+          keyValues,
+        }))
+        for (const [i, item] of items.entries()) {
+          const [alone] = runner.prefill(params.value, [item], weights)
+          const { next, keyValues } = alone!
+          const { logProbs, tempered } = together[i]!
+          for (let id = 0; id < V; id++) expect(Math.abs(logProbs[id]! - logProbOf(next, id))).toBeLessThan(1e-5)
+          expect(tempered).toBeCloseTo(next.temperedLogNormalizer, 4)
+          expect(keyValues.length).toBe(item.tokens.length)
+          for (const [l, { keys, values }] of keyValues.layers.entries()) {
+            for (const [k, x] of keys.entries()) expect(together[i]!.keyValues.layers[l]!.keys[k]).toBeCloseTo(x, 4)
+            for (const [k, x] of values.entries()) expect(together[i]!.keyValues.layers[l]!.values[k]).toBeCloseTo(x, 4)
+          }
         }
-      }
-    })
-    fc.assert(law, { numRuns: 20 })
-  })
+      })
+      fc.assert(law, { numRuns: 20 })
+    },
+  )
 
   it('uses other constant weights as soon as they are given', () => {
     using other = own(scope(() => initialParams(config, keyFromSeed(4), 0.3)))
     const decodings = (['fed', 'constant'] as const).map(runner.makeDecoding)
     const lanes = decodings.map(() => runner.makeLane())
-    const [start] = runner.prefill(params.value, [
-      { tokens: Int32Array.from([5, 1, 7]), past: [], inverseTemperature: 1, scores: 'last' },
-    ])
+    const [start] = runner.prefill(
+      params.value,
+      [{ tokens: Int32Array.from([5, 1, 7]), past: [], inverseTemperature: 1, scores: 'last' }],
+      'fed',
+    )
     const slots = lanes.map((lane) => lane.insert([start!.keyValues]))
     for (const weights of [params.value, params.value, other.value, params.value]) {
       const [fed, constant] = lanes.map((lane, i) => {
@@ -166,7 +173,11 @@ describe('makeRunner', () => {
 
   it('gives scores after every token of a prompt where they are asked for', () => {
     const ids = Int32Array.from([5, 1, 7, 7, 2, 9])
-    const [result] = runner.prefill(params.value, [{ tokens: ids, past: [], inverseTemperature: 1, scores: 'all' }])
+    const [result] = runner.prefill(
+      params.value,
+      [{ tokens: ids, past: [], inverseTemperature: 1, scores: 'all' }],
+      'fed',
+    )
     const logits = Float32Array.from(result!.logits!)
     expect(logits).toHaveLength(ids.length * V)
     const expected = expectedLogProbs(params.value, [...ids])
@@ -187,7 +198,11 @@ describe('makeRunner', () => {
         const alone = rows.map((ids) => expectedLogProbs(params.value, ids))
         const state = rows.map((ids) => {
           const tokens = Int32Array.from(ids.slice(0, 2))
-          const [result] = runner.prefill(params.value, [{ tokens, past: [], inverseTemperature: 1, scores: 'last' }])
+          const [result] = runner.prefill(
+            params.value,
+            [{ tokens, past: [], inverseTemperature: 1, scores: 'last' }],
+            'fed',
+          )
           return { ids, at: 2, slot: lane.insert([result!.keyValues]), open: true }
         })
         for (const [which, act] of acts) {
@@ -233,6 +248,7 @@ describe('makeRunner', () => {
       const results = model.prefill(
         params.value,
         which.map((i) => ({ tokens: prompts[i]!, past: [], inverseTemperature: 1, scores: 'last' })),
+        weights,
       )
       const numbers = results.map(({ next }) => Array.from(next.logits))
       const lanes = new Map(which.map((i) => [laneOf(i), model.makeLane()]))
@@ -283,7 +299,7 @@ describe('makeRunner', () => {
             const lanes = prompts.map((tokens) => {
               const item = { tokens, past: [], inverseTemperature: 1, scores: 'last' } as const
               const lane = runner.makeLane()
-              return { lane, slot: lane.insert([runner.prefill(params.value, [item])[0]!.keyValues]) }
+              return { lane, slot: lane.insert([runner.prefill(params.value, [item], weights)[0]!.keyValues]) }
             })
             const stepOf = (use: typeof lanes) =>
               decoding
@@ -339,7 +355,7 @@ describe('makeRunner', () => {
   /** Inserts the keys and values of a prompt of `length` tokens. */
   const insertAt = (lane: Lane, length: number): number => {
     const tokens = Int32Array.from({ length }, (_, i) => (i * 5 + length) % V)
-    const [start] = runner.prefill(params.value, [{ tokens, past: [], inverseTemperature: 1, scores: 'last' }])
+    const [start] = runner.prefill(params.value, [{ tokens, past: [], inverseTemperature: 1, scores: 'last' }], 'fed')
     return lane.insert([start!.keyValues])
   }
 
@@ -362,7 +378,7 @@ describe('makeRunner', () => {
   it('block masses and normalizers are those of the logits, raw and tempered', () => {
     const [lane, decoding] = [runner.makeLane(), runner.makeDecoding('fed')]
     const tokens = Int32Array.from([1, 2, 3])
-    const [start] = runner.prefill(params.value, [{ tokens, past: [], inverseTemperature: 2, scores: 'last' }])
+    const [start] = runner.prefill(params.value, [{ tokens, past: [], inverseTemperature: 2, scores: 'last' }], 'fed')
     const slots = [lane.insert([start!.keyValues]), lane.insert([start!.keyValues])]
     for (const inverse of [1, 0.25, 4]) {
       const rows = slots.map((slot, i) => ({ slot, token: 4, inverseTemperature: i === 0 ? 1 : inverse }))
@@ -387,9 +403,11 @@ describe('makeRunner', () => {
 
   it('counts bytes, and says what more rows would take', () => {
     const lane = runner.makeLane()
-    const [start] = runner.prefill(params.value, [
-      { tokens: Int32Array.from([1, 2, 3]), past: [], inverseTemperature: 1, scores: 'last' },
-    ])
+    const [start] = runner.prefill(
+      params.value,
+      [{ tokens: Int32Array.from([1, 2, 3]), past: [], inverseTemperature: 1, scores: 'last' }],
+      'fed',
+    )
     const promised = lane.bytesWith(1, 3)
     const slot = lane.insert([start!.keyValues])
     expect(lane.bytes()).toBe(promised)

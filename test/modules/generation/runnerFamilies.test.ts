@@ -27,9 +27,11 @@ describe.each(ARCHITECTURES)('a runner of %s', (architecture) => {
           completions: [ids.slice(cut)],
           temperature: 1,
         })
-        const [start] = runner.prefill(params.value, [
-          { tokens: Int32Array.from(ids.slice(0, cut)), past: [], inverseTemperature: 1, scores: 'last' },
-        ])
+        const [start] = runner.prefill(
+          params.value,
+          [{ tokens: Int32Array.from(ids.slice(0, cut)), past: [], inverseTemperature: 1, scores: 'last' }],
+          'fed',
+        )
         const [lane, decoding] = [runner.makeLane(), runner.makeDecoding('fed')]
         const slot = lane.insert([start!.keyValues])
         let next = start!.next

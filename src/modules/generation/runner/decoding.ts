@@ -1,13 +1,11 @@
 /** Decoding steps: one pass over the weights for the rows of all lanes. */
 
 import type { HostArray } from '../../../core/hostArray.js'
-import { flatten, type Tree, unflatten } from '../../../core/tree.js'
-import { adoptTensor } from '../../../engine/jit.js'
-import type { Hosted, Prepared } from '../../../engine/prepared.js'
-import { scope } from '../../../engine/scope.js'
+import type { Hosted } from '../../../engine/prepared.js'
 import type { Params } from '../../transformer/params.js'
 import type { RotaryTables } from '../../transformer/rotaryTables.js'
-import { biasName, type GraphStepInput, type RunnerGraphs, type StepLane, type StepOutput } from './graphs.js'
+import { compiledCalls } from './compiledCalls.js'
+import { biasName, type RunnerGraphs, type StepLane } from './graphs.js'
 import type { LaneCache, LaneModel } from './lane.js'
 import type { Decoding, Lane, NextToken, StepRow, StepWeights } from './modelRunner.js'
 import { nextTokens } from './nextTokens.js'
@@ -21,54 +19,11 @@ export interface DecodingModel extends LaneModel {
   readonly cacheOf: (lane: Lane) => LaneCache
 }
 
-/** The arguments of a step that change, in host memory. */
-type StepArrays = Hosted<Omit<GraphStepInput, 'params'>>
-
 /** Lists the arrays of any lane in one order, because prepared steps take them by place. */
 const inOrder = (
   { biases, self, past }: Hosted<Omit<StepLane, 'rows'>>,
   rows: HostArray | undefined,
 ): Hosted<StepLane> => ({ ...(rows && { rows }), biases, self, past })
-
-/** Compiled steps, with the weights as arguments or as constants. */
-interface CompiledSteps {
-  /** Runs the step for arrays of one structure, which `kind` names. */
-  readonly run: (kind: string, params: Params, given: StepArrays) => Hosted<StepOutput>
-  readonly release: () => void
-}
-
-const isHostArray = (value: unknown): value is HostArray =>
-  typeof value === 'object' && value !== null && 'data' in value && ArrayBuffer.isView(value.data)
-
-const compiledSteps = ({ step }: RunnerGraphs, weights: StepWeights): CompiledSteps => {
-  const prepared = new Map<string, Prepared<StepOutput>>()
-  let known: Params | undefined
-  const release = (): void => {
-    for (const { release } of prepared.values()) release()
-    prepared.clear()
-    known = undefined
-  }
-  const prepare = (params: Params, given: StepArrays): Prepared<StepOutput> =>
-    scope(() => {
-      const { shape, leaves } = flatten<HostArray>(given as Tree<HostArray>, isHostArray) // records and lists of arrays
-      const fed = leaves.map(({ data, shape }) =>
-        adoptTensor(data, shape, data instanceof Float32Array ? 'float32' : 'int32'),
-      )
-      const rest: unknown = unflatten(shape, fed)
-      const input = { ...(rest as Omit<GraphStepInput, 'params'>), params } // the tree of `given`
-      return step.prepare(input, { fed, constants: weights === 'constant' ? Object.values(params) : [] })
-    })
-  return {
-    run: (kind, params, given) => {
-      if (known !== params) release()
-      known = params
-      const call = prepared.get(kind) ?? prepare(params, given)
-      prepared.set(kind, call)
-      return call(flatten<HostArray>(given as Tree<HostArray>, isHostArray).leaves) // likewise
-    },
-    release,
-  }
-}
 
 /**
  * Numbers of lanes for which graphs are compiled. Each graph holds the weights if they are
@@ -101,7 +56,7 @@ interface Part {
 export const makeDecoding = (model: DecodingModel, weights: StepWeights): Decoding => {
   const { config, graphs, rotary, windows, leastRows, cacheOf } = model
   const { keyValueHeads: heads, headSize: width } = config
-  const compiled = compiledSteps(graphs, weights)
+  const compiled = compiledCalls(graphs.step, weights)
 
   /** Returns a lane of one row without cached positions, for graphs with more lanes than needed. */
   const emptyLane = (): Hosted<Omit<StepLane, 'rows'>> => {

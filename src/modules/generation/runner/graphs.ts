@@ -37,20 +37,27 @@ interface RunnerInput {
   readonly inverseTemperature?: tf.Tensor
 }
 
-export interface PrefillInput extends RunnerInput {
-  /** `[1, 1, N, C + N]` */
-  readonly biases: Biases
-  /** Empty without cached positions. */
-  readonly past: readonly CachedLayer[]
+/** Tokens of prompts one after another. */
+interface PromptInput extends RunnerInput {
   /** `[R]` int32: the tokens after which scores are needed. */
   readonly scored: tf.Tensor
+  /** `[R, 1]` */
+  readonly inverseTemperature: tf.Tensor
+}
+
+/** Prompts after cached positions. */
+export interface PrefillInput extends PromptInput {
+  /** `[1, 1, N, C + N]` */
+  readonly biases: Biases
+  readonly past: readonly CachedLayer[]
 }
 
 /**
  * P prompts without a past, of at most T tokens, one after another: N tokens in all. Only attention
  * computes padding; `biases` are `[1, 1, T, T]`.
  */
-export interface BatchInput extends PrefillInput {
+export interface BatchInput extends PromptInput {
+  readonly biases: Biases
   /** `[P, T]` int32: the token at each place of the prompts, any one where they are padded. */
   readonly tokens: tf.Tensor
   /** `[N]` int32: the place of each token among the `P * T`. */
@@ -154,7 +161,7 @@ const ONE_ROW: PromptLayout = { rows: (x) => tf.expandDims(x, 0), tokens: (x) =>
 /** Attention of prompts. */
 const promptAttend = (
   { heads, keyValueHeads, headSize }: DecoderConfig,
-  { biases, past }: PrefillInput,
+  { biases, past }: Pick<PrefillInput, 'biases' | 'past'>,
   layout: PromptLayout,
 ): PromptAttending => {
   const layers: CachedLayer[] = []
@@ -212,22 +219,39 @@ const hiddenOf = (config: DecoderConfig, input: RunnerInput, attend: Attend): tf
   return forwardTokens(input.params, config, { ids, positions, rotary, attend })
 }
 
+const promptOutput = (
+  config: DecoderConfig,
+  input: PromptInput,
+  { attend, layers }: PromptAttending,
+): PrefillOutput => {
+  const hidden = hiddenOf(config, input, attend)
+  const scored = tf.gather(hidden, input.scored as tf.Tensor1D) // [R] by contract
+  return { scores: scoresOf(config, input, scored), layers }
+}
+
 const anglesOf = (rotary: RotaryTables): readonly VaryingAxes[] =>
   Object.values(rotary).flatMap(({ cos, sin }) => [cos, sin].map((tensor) => ({ tensor, axes: ['angles', null] })))
 
-const promptAxes = ({ ids, positions, biases, past, rotary, inverseTemperature, scored }: PrefillInput) => [
+/** The axes that all prompts have. */
+const promptAxes = ({ ids, positions, rotary, scored, inverseTemperature }: PromptInput): readonly VaryingAxes[] => [
   { tensor: ids, axes: ['tokens'] },
   { tensor: positions, axes: ['tokens'] },
-  ...Object.values(biases).map((tensor) => ({
-    tensor,
-    axes: [null, null, 'tokens', past.length === 0 ? 'tokens' : 'cached + tokens'],
-  })),
+  ...anglesOf(rotary),
+  { tensor: scored, axes: ['scored'] },
+  { tensor: inverseTemperature, axes: ['scored', null] },
+]
+
+const pastAxes = ({ biases, past }: PrefillInput): readonly VaryingAxes[] => [
+  ...Object.values(biases).map((tensor) => ({ tensor, axes: [null, null, 'tokens', 'cached + tokens'] })),
   ...past.flatMap(({ keys, values }) =>
     [keys, values].map((tensor) => ({ tensor, axes: [null, null, 'cached', null] })),
   ),
-  ...anglesOf(rotary),
-  ...(inverseTemperature === undefined ? [] : [{ tensor: inverseTemperature, axes: ['scored', null] }]),
-  { tensor: scored, axes: ['scored'] },
+]
+
+const rowAxes = ({ tokens, places, biases }: BatchInput): readonly VaryingAxes[] => [
+  { tensor: tokens, axes: ['prompts', 'length'] },
+  { tensor: places, axes: ['tokens'] },
+  ...Object.values(biases).map((tensor) => ({ tensor, axes: [null, null, 'length', 'length'] })),
 ]
 
 const stepAxes = ({ ids, positions, lanes, rotary, inverseTemperature }: GraphStepInput): readonly VaryingAxes[] => {
@@ -262,37 +286,25 @@ export interface RunnerGraphs {
 export const runnerGraphs = (config: DecoderConfig): RunnerGraphs => ({
   prefill: jit(
     (input: PrefillInput): PrefillOutput => {
-      const { attend, layers } = promptAttend(config, input, ONE_ROW)
-      const hidden = hiddenOf(config, input, attend)
-      const last = tf.gather(hidden, input.scored as tf.Tensor1D) // [R] by contract
-      return { scores: scoresOf(config, input, last), layers }
+      const { biases, past } = input
+      return promptOutput(config, input, promptAttend(config, { biases, past }, ONE_ROW))
     },
-    { varying: promptAxes },
+    { varying: (input) => [...promptAxes(input), ...pastAxes(input)] },
   ),
   batch: jit(
     (input: BatchInput): PrefillOutput => {
-      const { tokens, places } = input
-      const { attend, layers } = promptAttend(config, input, {
-        rows: (x) => tf.gather(x, tokens as tf.Tensor2D), // [P, T] by contract
-        tokens: (x) => tf.gather(x, places as tf.Tensor1D), // [N] by contract
-      })
-      const hidden = hiddenOf(config, input, attend)
-      const last = tf.gather(hidden, input.scored as tf.Tensor1D) // [R] by contract
-      return { scores: scoresOf(config, input, last), layers }
+      const { biases, tokens, places } = input
+      const attending = promptAttend(
+        config,
+        { biases, past: [] },
+        {
+          rows: (x) => tf.gather(x, tokens as tf.Tensor2D), // [P, T] by contract
+          tokens: (x) => tf.gather(x, places as tf.Tensor1D), // [N] by contract
+        },
+      )
+      return promptOutput(config, input, attending)
     },
-    {
-      memory: 'automatic',
-      varying: ({ ids, positions, tokens, places, biases, scored, rotary, inverseTemperature }) => [
-        { tensor: ids, axes: ['tokens'] },
-        { tensor: positions, axes: ['tokens'] },
-        { tensor: tokens, axes: ['prompts', 'length'] },
-        { tensor: places, axes: ['tokens'] },
-        ...Object.values(biases).map((tensor) => ({ tensor, axes: [null, null, 'length', 'length'] })),
-        { tensor: scored, axes: ['prompts'] },
-        ...anglesOf(rotary),
-        ...(inverseTemperature === undefined ? [] : [{ tensor: inverseTemperature, axes: ['prompts', null] }]),
-      ],
-    },
+    { memory: 'automatic', varying: (input) => [...promptAxes(input), ...rowAxes(input)] },
   ),
   step: jit(
     (input: GraphStepInput): StepOutput => {

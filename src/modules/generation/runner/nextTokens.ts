@@ -1,21 +1,8 @@
 /** Conversion of the graphs' scores to one record of plain numbers per row. */
-import type * as tf from '@tensorflow/tfjs-core'
 import type { HostArray } from '../../../core/hostArray.js'
 import type { Hosted } from '../../../engine/prepared.js'
 import type { RowScores } from './graphs.js'
 import type { NextToken } from './modelRunner.js'
-
-/** Reads scores that are tensors. */
-export const readScores = ({ temperedMasses, ...scores }: RowScores): Hosted<RowScores> => {
-  const read = (x: tf.Tensor): HostArray => ({ data: x.dataSync() as HostArray['data'], shape: x.shape }) // float32 and int32
-  return {
-    logits: read(scores.logits),
-    argMax: read(scores.argMax),
-    max: read(scores.max),
-    masses: read(scores.masses),
-    ...(temperedMasses && { temperedMasses: read(temperedMasses) }),
-  }
-}
 
 /** Makes one record per row. The arrays are views of the graph's results. */
 export const nextTokens = (scores: Hosted<RowScores>, inverseTemperature: Float32Array): readonly NextToken[] => {

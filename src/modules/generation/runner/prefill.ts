@@ -1,21 +1,20 @@
-/** Prompts: packed into one run, or computed as rows of one length. */
-import type * as tf from '@tensorflow/tfjs-core'
-import { adoptTensor } from '../../../engine/jit.js'
+/** Prompts: computed together as rows, or packed after their pasts. */
+import type { HostArray } from '../../../core/hostArray.js'
 import { MASKED } from '../../../engine/ops/attention.js'
-import { scope } from '../../../engine/scope.js'
-import type { Params } from '../../transformer/params.js'
+import type { Hosted } from '../../../engine/prepared.js'
 import type { RotaryTables } from '../../transformer/rotaryTables.js'
-import { biasName, type PrefillOutput, type RunnerGraphs } from './graphs.js'
+import { type CallArrays, type CompiledCalls, compiledCalls } from './compiledCalls.js'
+import { type BatchInput, biasName, type PrefillInput, type PrefillOutput, type RunnerGraphs } from './graphs.js'
 import type { LaneModel } from './lane.js'
-import type { KeyValues, ModelRunner, PrefillItem, PrefillResult, Rounding } from './modelRunner.js'
-import { nextTokens, readScores } from './nextTokens.js'
+import type { KeyValues, ModelRunner, PrefillItem, PrefillResult, Rounding, StepWeights } from './modelRunner.js'
+import { nextTokens } from './nextTokens.js'
 
 /** Maximum number of tokens of several prompts in one packed run. A single prompt may have more. */
 const PACKED_TOKENS = 512
 
 const pastLength = ({ past }: PrefillItem): number => past.reduce((sum, part) => sum + part.length, 0)
 
-/** Groups neighboring items into runs. */
+/** Groups neighboring items with a past into runs. */
 const packs = (items: readonly PrefillItem[]): readonly (readonly PrefillItem[])[] => {
   const result: PrefillItem[][] = []
   let [tokens, cached] = [0, 0]
@@ -43,25 +42,26 @@ const BATCH_TOKENS = 2048
 const LENGTHS = [32, 64, 128, 256, 512] as const
 
 /**
- * Groups items of similar length without a past, which can be computed as rows, and all others.
- * Each has its index among the items.
+ * Groups items of similar length without a past, which are computed as rows, and all with one. Each
+ * has its index among the items.
  */
 const batchesOf = (
   items: readonly PrefillItem[],
-): readonly { readonly kind: 'rows' | 'packed'; readonly places: readonly number[] }[] => {
+): readonly { readonly kind: 'rows' | 'past'; readonly places: readonly number[] }[] => {
   const open = new Map<number, { readonly places: number[]; tokens: number }>()
-  const result: { readonly kind: 'rows' | 'packed'; readonly places: number[] }[] = []
+  const result: { readonly kind: 'rows' | 'past'; readonly places: number[] }[] = []
   for (const [i, { tokens, scores, past }] of items.entries()) {
-    const length = scores === 'last' && past.length === 0 ? LENGTHS.find((size) => size >= tokens.length) : undefined
-    const batch = open.get(length ?? 0)
-    if (batch !== undefined && (length === undefined || batch.tokens + tokens.length <= BATCH_TOKENS)) {
+    const length = scores === 'last' ? LENGTHS.find((size) => size >= tokens.length) : undefined
+    const group = past.length > 0 ? 0 : length // 0 is the group of all items with a past
+    const batch = group === undefined ? undefined : open.get(group)
+    if (batch !== undefined && (group === 0 || batch.tokens + tokens.length <= BATCH_TOKENS)) {
       batch.places.push(i)
       batch.tokens += tokens.length
-    } else {
-      const fresh = { places: [i], tokens: tokens.length }
-      open.set(length ?? 0, fresh)
-      result.push({ kind: length === undefined ? 'packed' : 'rows', places: fresh.places })
+      continue
     }
+    const fresh = { places: [i], tokens: tokens.length }
+    if (group !== undefined) open.set(group, fresh)
+    result.push({ kind: group === 0 ? 'past' : 'rows', places: fresh.places })
   }
   return result
 }
@@ -70,12 +70,12 @@ const batchesOf = (
  * Makes `[1, 1, T, T]`: every position attends to itself and to earlier positions inside the
  * window.
  */
-const causalBias = (length: number, window: number | null): tf.Tensor => {
+const causalBias = (length: number, window: number | null): HostArray => {
   const bias = new Float32Array(length * length).fill(MASKED)
   for (let t = 0; t < length; t++) {
     bias.fill(0, t * length + (window === null ? 0 : Math.max(0, t + 1 - window)), t * length + t + 1)
   }
-  return adoptTensor(bias, [1, 1, length, length], 'float32')
+  return { data: bias, shape: [1, 1, length, length] }
 }
 
 /** The offsets of each item's tokens and cached positions in its run. */
@@ -100,7 +100,7 @@ const layoutOf = (items: readonly PrefillItem[], leastTokens: number): Layout =>
  * Makes `[1, 1, N, C + N]`: a token attends to cached positions and earlier tokens of its own item,
  * inside the window.
  */
-const packedBias = (items: readonly PrefillItem[], layout: Layout, window: number | null): tf.Tensor => {
+const packedBias = (items: readonly PrefillItem[], layout: Layout, window: number | null): HostArray => {
   const visible = layout.cached + layout.tokens
   const bias = new Float32Array(layout.tokens * visible).fill(MASKED)
   for (const [i, { tokens }] of items.entries()) {
@@ -115,7 +115,7 @@ const packedBias = (items: readonly PrefillItem[], layout: Layout, window: numbe
   }
   const given = items.reduce((n, { tokens }) => n + tokens.length, 0)
   for (let t = given; t < layout.tokens; t++) bias[t * visible + layout.cached + t] = 0 // padding attends to itself
-  return adoptTensor(bias, [1, 1, layout.tokens, visible], 'float32')
+  return { data: bias, shape: [1, 1, layout.tokens, visible] }
 }
 
 /** Joins the cached keys or values of all items, `[K, C, H]`. */
@@ -142,8 +142,8 @@ interface HostLayers {
   readonly shape: readonly [number, number, number, number]
 }
 
-const hostLayers = ({ layers }: PrefillOutput): HostLayers => {
-  const numbers = (x: tf.Tensor): Float32Array => x.dataSync() as Float32Array // float32 tensors
+const hostLayers = ({ layers }: Hosted<PrefillOutput>): HostLayers => {
+  const numbers = ({ data }: HostArray): Float32Array => data as Float32Array // float32 by the graphs
   return {
     layers: layers.map(({ keys, values }) => ({ keys: numbers(keys), values: numbers(values) })),
     shape: layers[0]!.keys.shape as [number, number, number, number], // [P, K, T, H]
@@ -171,21 +171,65 @@ const keyValuesOf = (
 /** The model of prompts. */
 export interface PrefillModel extends LaneModel {
   readonly graphs: RunnerGraphs
-  /** Makes tables for positions below `length`. They belong to the enclosing scope. */
-  readonly rotary: (length: number) => RotaryTables
+  /** Makes tables for positions below `length`. */
+  readonly rotary: (length: number) => Hosted<RotaryTables>
 }
 
-/** Computes prompts one after another in one run. */
+/** The tokens of a run after which scores are needed. */
+interface Scored {
+  readonly places: Int32Array
+  readonly inverse: Float32Array
+}
+
+/** Returns the last token of each item, or all tokens of the only item if it needs their scores. */
+const scoredOf = (items: readonly PrefillItem[], starts: readonly number[]): Scored => {
+  const [first] = items
+  if (first?.scores === 'all') {
+    const { length } = first.tokens
+    return {
+      places: Int32Array.from({ length }, (_, t) => t),
+      inverse: new Float32Array(length).fill(first.inverseTemperature),
+    }
+  }
+  return {
+    places: Int32Array.from(items, ({ tokens }, i) => starts[i]! + tokens.length - 1),
+    inverse: Float32Array.from(items, ({ inverseTemperature }) => inverseTemperature),
+  }
+}
+
+const array = (data: HostArray['data'], ...shape: readonly number[]): HostArray => ({ data, shape })
+
+const scoredArrays = ({ places, inverse }: Scored): { readonly scored: HostArray; readonly inverse: HostArray } => ({
+  scored: array(places, places.length),
+  inverse: array(inverse, inverse.length, 1),
+})
+
+/** Makes the results of items from those of a run. `keyValues` gives those of an item. */
+const resultsOf = (
+  items: readonly PrefillItem[],
+  { scores }: Hosted<PrefillOutput>,
+  { inverse }: Scored,
+  keyValues: (item: number) => KeyValues,
+): readonly PrefillResult[] => {
+  const next = nextTokens(scores, inverse)
+  return items.map(
+    ({ scores: wanted, tokens }, i): PrefillResult => ({
+      keyValues: keyValues(i),
+      next: next[wanted === 'all' ? tokens.length - 1 : i]!,
+      logits: wanted === 'all' ? (scores.logits.data as Float32Array) : null, // float32 by the graphs
+    }),
+  )
+}
+
+/** Computes prompts with pasts one after another in one run. */
 const prefillPack = (
-  { config, graphs, rotary, windows, leastRows }: PrefillModel,
-  params: Params,
+  { config, rotary, windows, leastRows }: PrefillModel,
+  run: (given: CallArrays<PrefillInput>) => Hosted<PrefillOutput>,
   items: readonly PrefillItem[],
 ): readonly PrefillResult[] => {
   const { keyValueHeads: heads, headSize: width } = config
   const layout = layoutOf(items, leastRows)
   const { starts, tokens: count, cached } = layout
-  const every = items[0]!.scores === 'all'
-  const given = items.reduce((n, { tokens }) => n + tokens.length, 0)
   const ids = new Int32Array(count)
   const positions = new Int32Array(count)
   for (const [i, { tokens }] of items.entries()) {
@@ -193,59 +237,49 @@ const prefillPack = (
     ids.set(tokens, token)
     for (let t = 0; t < tokens.length; t++) positions[token + t] = past + t
   }
-  const last = items.map(({ tokens }, i) => starts[i]!.token + tokens.length - 1)
-  const scored = every ? Int32Array.from({ length: given }, (_, t) => t) : Int32Array.from(last)
-  const inverse = every
-    ? new Float32Array(given).fill(items[0]!.inverseTemperature)
-    : Float32Array.from(items, ({ inverseTemperature }) => inverseTemperature)
+  const scored = scoredOf(
+    items,
+    starts.map(({ token }) => token),
+  )
   const parts = items.flatMap(({ past }) => past)
-  const pastOf = (layer: number, part: 'keys' | 'values'): tf.Tensor =>
-    adoptTensor(joinPast(parts, { layer, part, heads, width }), [1, heads, cached, width], 'float32')
-  return scope(() => {
-    const result = graphs.prefill({
-      params,
-      rotary: rotary(positions.reduce((n, x) => Math.max(n, x), 0) + 1),
-      ids: adoptTensor(ids, [count], 'int32'),
-      positions: adoptTensor(positions, [count], 'int32'),
-      biases: Object.fromEntries(windows.map((window) => [biasName(window), packedBias(items, layout, window)])),
-      past:
-        cached === 0
-          ? []
-          : Array.from({ length: config.layers }, (_, layer) => ({
-              keys: pastOf(layer, 'keys'),
-              values: pastOf(layer, 'values'),
-            })),
-      scored: adoptTensor(scored, [scored.length], 'int32'),
-      ...(inverse.some((x) => x !== 1) && {
-        inverseTemperature: adoptTensor(inverse, [inverse.length, 1], 'float32'),
-      }),
-    })
-    const numbers = (x: tf.Tensor): Float32Array => x.dataSync() as Float32Array // float32 tensors
-    const next = nextTokens(readScores(result.scores), inverse)
-    const layers = hostLayers(result)
-    return items.map(
-      ({ tokens }, i): PrefillResult => ({
-        keyValues: keyValuesOf(layers, { row: 0, start: starts[i]!.token, length: tokens.length }),
-        next: next[every ? tokens.length - 1 : i]!,
-        logits: every ? numbers(result.scores.logits) : null,
-      }),
-    )
+  const pastOf = (layer: number, part: 'keys' | 'values'): HostArray =>
+    array(joinPast(parts, { layer, part, heads, width }), 1, heads, cached, width)
+  const { scored: places, inverse } = scoredArrays(scored)
+  const result = run({
+    rotary: rotary(positions.reduce((n, x) => Math.max(n, x), 0) + 1),
+    ids: array(ids, count),
+    positions: array(positions, count),
+    biases: Object.fromEntries(windows.map((window) => [biasName(window), packedBias(items, layout, window)])),
+    past: Array.from({ length: config.layers }, (_, layer) => ({
+      keys: pastOf(layer, 'keys'),
+      values: pastOf(layer, 'values'),
+    })),
+    scored: places,
+    inverseTemperature: inverse,
   })
+  const layers = hostLayers(result)
+  return resultsOf(items, result, scored, (i) =>
+    keyValuesOf(layers, { row: 0, start: starts[i]!.token, length: items[i]!.tokens.length }),
+  )
 }
 
-/** Computes prompts of similar length without a past: as rows in attention, else packed. */
+/** Computes prompts without a past: as rows in attention, else packed. */
 const prefillRows = (
-  { graphs, rotary, windows }: PrefillModel,
-  params: Params,
+  { rotary, windows, leastRows }: PrefillModel,
+  run: (given: CallArrays<BatchInput>) => Hosted<PrefillOutput>,
   items: readonly PrefillItem[],
 ): readonly PrefillResult[] => {
   const length = items.reduce((most, { tokens }) => Math.max(most, tokens.length), 0)
-  const count = items.reduce((sum, { tokens }) => sum + tokens.length, 0)
+  const count = Math.max(
+    leastRows,
+    items.reduce((sum, { tokens }) => sum + tokens.length, 0),
+  )
   const [ids, positions, places] = [new Int32Array(count), new Int32Array(count), new Int32Array(count)]
   const tokenAt = new Int32Array(items.length * length)
-  const last = new Int32Array(items.length)
+  const starts: number[] = []
   let next = 0
   for (const [i, { tokens }] of items.entries()) {
+    starts.push(next)
     ids.set(tokens, next)
     for (let t = 0; t < tokens.length; t++) {
       positions[next + t] = t
@@ -253,58 +287,72 @@ const prefillRows = (
       tokenAt[i * length + t] = next + t
     }
     next += tokens.length
-    last[i] = next - 1
   }
-  const inverse = Float32Array.from(items, ({ inverseTemperature }) => inverseTemperature)
-  return scope(() => {
-    const result = graphs.batch({
-      params,
-      rotary: rotary(length),
-      ids: adoptTensor(ids, [count], 'int32'),
-      positions: adoptTensor(positions, [count], 'int32'),
-      tokens: adoptTensor(tokenAt, [items.length, length], 'int32'),
-      places: adoptTensor(places, [count], 'int32'),
-      biases: Object.fromEntries(windows.map((window) => [biasName(window), causalBias(length, window)])),
-      past: [],
-      scored: adoptTensor(last, [items.length], 'int32'),
-      ...(inverse.some((x) => x !== 1) && {
-        inverseTemperature: adoptTensor(inverse, [items.length, 1], 'float32'),
-      }),
-    })
-    const scores = nextTokens(readScores(result.scores), inverse)
-    const layers = hostLayers(result)
-    return items.map(
-      ({ tokens }, i): PrefillResult => ({
-        keyValues: keyValuesOf(layers, { row: i, start: 0, length: tokens.length }),
-        next: scores[i]!,
-        logits: null,
-      }),
-    )
+  const scored = scoredOf(items, starts)
+  const { scored: scoredPlaces, inverse } = scoredArrays(scored)
+  const result = run({
+    rotary: rotary(length),
+    ids: array(ids, count),
+    positions: array(positions, count),
+    tokens: array(tokenAt, items.length, length),
+    places: array(places, count),
+    biases: Object.fromEntries(windows.map((window) => [biasName(window), causalBias(length, window)])),
+    scored: scoredPlaces,
+    inverseTemperature: inverse,
   })
+  const layers = hostLayers(result)
+  return resultsOf(items, result, scored, (i) =>
+    keyValuesOf(layers, { row: i, start: 0, length: items[i]!.tokens.length }),
+  )
 }
 
-/** Computes prompts of similar length as rows of one run, and packs those with a past. */
-const prefillTogether = (
-  model: PrefillModel,
-  params: Params,
-  items: readonly PrefillItem[],
-): readonly PrefillResult[] => {
-  const results: PrefillResult[] = []
-  for (const { kind, places } of batchesOf(items)) {
-    const given = places.map((place) => items[place]!)
-    const made =
-      kind === 'packed'
-        ? packs(given).flatMap((pack) => prefillPack(model, params, pack))
-        : prefillRows(model, params, given)
-    for (const [i, place] of places.entries()) results[place] = made[i]!
+/** Compiled prompts, with and without a past. */
+interface PromptCalls {
+  readonly past: CompiledCalls<PrefillInput, PrefillOutput>
+  readonly rows: CompiledCalls<BatchInput, PrefillOutput>
+}
+
+/** The computation of prompts. Mutable. */
+export interface Prefill {
+  readonly compute: ModelRunner['prefill']
+  /** Frees graphs with constant weights. */
+  readonly release: () => void
+}
+
+/**
+ * Makes the computation of prompts. With rounding `alike`, prompts are computed together only where
+ * that does not change their numbers: as rows, with constant weights. Products with fed weights are
+ * divided among threads by the number of tokens, which changes the order of their sums.
+ */
+export const makePrefill = (model: PrefillModel, rounding: Rounding): Prefill => {
+  const { graphs } = model
+  const callsWith = (weights: StepWeights): PromptCalls => ({
+    past: compiledCalls(graphs.prefill, weights),
+    rows: compiledCalls(graphs.batch, weights),
+  })
+  const calls: Readonly<Record<StepWeights, PromptCalls>> = { fed: callsWith('fed'), constant: callsWith('constant') }
+  const alone = (items: readonly PrefillItem[]): readonly (readonly PrefillItem[])[] => items.map((item) => [item])
+  return {
+    compute: (params, items, weights) => {
+      const { past, rows } = calls[weights]
+      const isTogether = rounding === 'free' || weights === 'constant'
+      const results: PrefillResult[] = []
+      for (const { kind, places } of batchesOf(items)) {
+        const given = places.map((place) => items[place]!)
+        const made =
+          kind === 'past'
+            ? (rounding === 'free' ? packs(given) : alone(given)).flatMap((pack) =>
+                prefillPack(model, (arrays) => past.run('past', params, arrays), pack),
+              )
+            : (isTogether ? [given] : alone(given)).flatMap((batch) =>
+                prefillRows(model, (arrays) => rows.run('rows', params, arrays), batch),
+              )
+        for (const [i, place] of places.entries()) results[place] = made[i]!
+      }
+      return results
+    },
+    release: () => {
+      for (const { past, rows } of Object.values(calls)) for (const { release } of [past, rows]) release()
+    },
   }
-  return results
 }
-
-/** Makes the computation of prompts. With rounding `alike`, each prompt is computed alone. */
-export const makePrefill =
-  (model: PrefillModel, rounding: Rounding): ModelRunner['prefill'] =>
-  (params, items) =>
-    rounding === 'alike'
-      ? items.flatMap((item) => prefillPack(model, params, [item]))
-      : prefillTogether(model, params, items)

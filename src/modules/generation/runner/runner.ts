@@ -1,7 +1,6 @@
 /** A decoder as a `ModelRunner`: prompts packed into one run, decoding steps of all lanes. */
 import type * as tf from '@tensorflow/tfjs-core'
 import type { HostArray } from '../../../core/hostArray.js'
-import { adoptTensor } from '../../../engine/jit.js'
 import type { Hosted } from '../../../engine/prepared.js'
 import { scope } from '../../../engine/scope.js'
 import type { DecoderConfig } from '../../transformer/config.js'
@@ -74,17 +73,13 @@ export const makeRunner = (config: DecoderConfig, options: RunnerOptions = {}): 
     }
     return tables.byName
   }
-  const adopted = ({ data, shape }: HostArray): tf.Tensor => adoptTensor(data, shape, 'float32')
-  const rotary = (length: number): RotaryTables =>
-    Object.fromEntries(
-      Object.entries(tablesFor(length)).map(([name, { cos, sin }]) => [name, { cos: adopted(cos), sin: adopted(sin) }]),
-    )
+  const prefill = makePrefill({ config, graphs, rotary: tablesFor, windows, leastRows }, rounding)
 
   return {
     vocabularySize: config.vocabularySize,
     maxLength,
     bytesPerToken: 2 * 4 * config.layers * heads * width,
-    prefill: makePrefill({ config, graphs, rotary, windows, leastRows }, rounding),
+    prefill: prefill.compute,
     makeLane: (keptBytes) => {
       const { lane, cache } = makeLane(laneModel, keptBytes)
       caches.set(lane, cache)
@@ -93,6 +88,7 @@ export const makeRunner = (config: DecoderConfig, options: RunnerOptions = {}): 
     makeDecoding: (weights) => makeDecoding({ ...laneModel, graphs, rotary: tablesFor, cacheOf }, weights),
     servedWeights: servedWeights(config),
     release: () => {
+      prefill.release()
       graphs.prefill.release()
       graphs.batch.release()
       graphs.step.release()
