@@ -3,7 +3,7 @@ import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { HostArray } from '../../src/core/hostArray.js'
-import { jit } from '../../src/engine/jit.js'
+import { adoptTensor, jit } from '../../src/engine/jit.js'
 import { type BackendName, onBackend } from '../kit/backends.js'
 import { expectClose } from '../kit/close.js'
 import { take, useOnnxRuntime, valuesOf } from '../kit/engine.js'
@@ -78,6 +78,35 @@ describe.each(BACKENDS)('prepare on %s', (name) => {
       call.release()
       compiled.release()
       tf.dispose([first.x, first.w, first.b])
+    }),
+  )
+
+  it(
+    'copies constants of any size, which may change afterwards',
+    on(() => {
+      const table = ({ rows, w, b }: { rows: tf.Tensor; w: tf.Tensor; b: tf.Tensor }): tf.Tensor =>
+        tf.add(tf.gather(w, rows as tf.Tensor1D), b)
+      const sizes: readonly (readonly [number, number])[] = [
+        [3, 4],
+        [300, 200], // 240 kB, which is given to onnxruntime beside the model
+      ]
+      for (const [count, width] of sizes) {
+        const compiled = jit(table)
+        const numbers = Float32Array.from({ length: count * width }, (_, i) => i)
+        const given = {
+          rows: tf.tensor1d([2, 0], 'int32'),
+          w: adoptTensor(numbers, [count, width], 'float32'),
+          b: tf.ones([width]),
+        }
+        const call = compiled.prepare(given, { fed: [given.rows], constants: [given.w, given.b] })
+        numbers.fill(-1)
+        const { data } = call([{ data: Int32Array.of(2, 0), shape: [2] }])
+        if (name === 'onnxruntime') expect([data[0], data[width]]).toEqual([2 * width + 1, 1])
+        expect(data).toHaveLength(2 * width)
+        call.release()
+        compiled.release()
+        tf.dispose([given.rows, given.w, given.b])
+      }
     }),
   )
 

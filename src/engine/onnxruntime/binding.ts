@@ -47,6 +47,7 @@ export const loadOnnxRuntime = (): OnnxRuntime => {
   native.initOrt()
   return {
     version,
+    largeConstants: 'external',
     createSession: (model, options) => {
       const session = new native.binding.InferenceSession()
       session.loadModel(model.buffer, model.byteOffset, model.byteLength, options)

@@ -7,7 +7,7 @@
  */
 
 import { type MessageWriter, protobufWriter } from '../../core/protobuf.js'
-import type { DeviceTensor, OnnxArray, OnnxType } from './library.js'
+import type { DeviceTensor, ExternalData, OnnxArray, OnnxRuntime, OnnxType } from './library.js'
 import { type Origin, operationName } from './origin.js'
 
 export type Attribute =
@@ -232,6 +232,22 @@ export interface EncodedModel {
   readonly model: Uint8Array
   readonly feedNames: readonly string[]
   readonly rootNames: readonly string[]
+  /** Constants that are not in `model`. */
+  readonly externalData: readonly ExternalData[]
+}
+
+/** Bytes above which a constant may be external. */
+const LARGE_BYTES = 2 ** 16
+
+/** Writes a constant that is not in the model (onnx.proto3, TensorProto). */
+const writeExternal = (tensor: MessageWriter, { path, data }: ExternalData): void => {
+  for (const [key, value] of Object.entries({ location: path, offset: '0', length: String(data.byteLength) })) {
+    tensor.message(13, (entry) => {
+      entry.text(1, key)
+      entry.text(2, value)
+    })
+  }
+  tensor.integer(14, 1) // data_location: EXTERNAL
 }
 
 /** The ONNX operator set of encoded models, and the matching IR version. */
@@ -246,14 +262,22 @@ export type FeedValues = ReadonlyMap<Value, OnnxArray>
 
 const NO_VALUES: FeedValues = new Map()
 
+export interface ModelOptions {
+  readonly open?: OpenShapes
+  readonly values?: FeedValues
+  /** Default `inside`. */
+  readonly largeConstants?: OnnxRuntime['largeConstants']
+}
+
 /**
- * Encodes a graph as an ONNX model (onnx.proto3, ModelProto). Feeds with `values` are written into
- * it and are not inputs.
+ * Encodes a graph as an ONNX model (onnx.proto3, ModelProto). Feeds with `values` are constants of
+ * it and not inputs.
  */
 export const encodeModel = (
   graph: Graph,
-  { open = new Map(), values = NO_VALUES }: { readonly open?: OpenShapes; readonly values?: FeedValues } = {},
+  { open = new Map(), values = NO_VALUES, largeConstants = 'inside' }: ModelOptions = {},
 ): EncodedModel => {
+  const externalData: ExternalData[] = []
   const names = new Map<Value, string>()
   const nameOf = (value: Value | null): string => {
     if (value === null) return ''
@@ -288,7 +312,14 @@ export const encodeModel = (
         tensor.integer(2, ELEMENT_TYPE[constant.type])
         tensor.text(8, nameOf(constant))
         const { buffer, byteOffset, byteLength } = values.get(constant) ?? constant.data!
-        tensor.bytes(9, new Uint8Array(buffer, byteOffset, byteLength))
+        const data = new Uint8Array(buffer, byteOffset, byteLength)
+        if (largeConstants === 'inside' || byteLength <= LARGE_BYTES) {
+          tensor.bytes(9, data)
+          return
+        }
+        const external = { path: nameOf(constant), data }
+        externalData.push(external)
+        writeExternal(tensor, external)
       })
     }
     const spec = (value: Value) => ({ type: value.type, shape: open.get(value) ?? value.shape })
@@ -306,5 +337,5 @@ export const encodeModel = (
       operatorSet.integer(2, version)
     })
   }
-  return { model: writer.finish(), feedNames, rootNames: graph.roots.map(nameOf) }
+  return { model: writer.finish(), feedNames, rootNames: graph.roots.map(nameOf), externalData }
 }

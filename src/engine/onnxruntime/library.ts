@@ -54,7 +54,15 @@ export interface SessionOptions {
   readonly preferredOutputLocation?: Readonly<Record<string, 'gpu-buffer'>>
   readonly enableProfiling?: boolean
   readonly profileFilePrefix?: string
+  /** Constants of the model that are not written into it, under the names that it gives them. */
+  readonly externalData?: readonly ExternalData[]
   readonly extra?: Readonly<Record<string, unknown>>
+}
+
+/** The bytes of a constant. A session copies them when it is made. */
+export interface ExternalData {
+  readonly path: string
+  readonly data: Uint8Array
 }
 
 /** A compiled graph. */
@@ -74,6 +82,8 @@ export interface OnnxRuntime {
   readonly version: string
   /** The threads of a library that has one pool for all sessions. */
   readonly threads?: number
+  /** The place of large constants: in the model, or beside it, where they are copied less often. */
+  readonly largeConstants: 'inside' | 'external'
   readonly createSession: (model: Uint8Array, options: SessionOptions) => OnnxSession
   readonly tensor: (type: OnnxType, data: OnnxArray, dims: readonly number[]) => OnnxTensor
 }

@@ -164,6 +164,9 @@ const keptRecord = (graph: Graph): (() => Parameters<typeof kernelError>[0]) => 
 /** The measured number of bytes that onnxruntime keeps per operation of a graph. */
 const OPERATION_BYTES = 8192
 
+const modelBytes = ({ model, externalData }: EncodedModel): number =>
+  externalData.reduce((sum, { data }) => sum + data.byteLength, model.byteLength)
+
 /** Bytes that cross the border of onnxruntime. Tensors on a device do not. */
 const byteLength = (arrays: readonly (OnnxArray | DeviceTensor)[]): number =>
   arrays.reduce((sum, array) => sum + (ArrayBuffer.isView(array) ? array.byteLength : 0), 0)
@@ -182,7 +185,7 @@ interface SessionPlan extends Pick<CompileOptions, 'open' | 'results'> {
 const sessionOptions = (
   { threads, optimization, device, spinning }: RuntimeOptions,
   graph: Graph,
-  { open, mode, results = 'host', rootNames }: SessionPlan & Pick<EncodedModel, 'rootNames'>,
+  { open, mode, results = 'host', rootNames, externalData }: SessionPlan & Omit<EncodedModel, 'model' | 'feedNames'>,
 ): SessionOptions => {
   const shapes = open === undefined ? 'fixed' : 'open'
   return {
@@ -192,6 +195,7 @@ const sessionOptions = (
     graphOptimizationLevel: optimization,
     executionMode: 'sequential',
     logSeverityLevel: 4, // errors are thrown, so they need not be printed as well
+    ...(externalData.length > 0 && { externalData }),
     ...(device === 'webgpu' && {
       executionProviders: ['webgpu'],
       ...(results === 'device' && { preferredOutputLocation: residents(graph, rootNames) }),
@@ -240,9 +244,10 @@ export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime 
     return { mode, bytes: mode === 'kept' ? keptBytes(bytes) : 0 }
   }
 
-  const createSession = (graph: Graph, { model, rootNames }: EncodedModel, plan: SessionPlan): OnnxSession => {
+  const createSession = (graph: Graph, { model, ...encoded }: EncodedModel, plan: SessionPlan): OnnxSession => {
     try {
-      return ort.createSession(model, sessionOptions({ ...options, threads: threads() }, graph, { ...plan, rootNames }))
+      const given = sessionOptions({ ...options, threads: threads() }, graph, { ...plan, ...encoded })
+      return ort.createSession(model, given)
     } catch (error) {
       throw kernelError(graph, 'compile', error)
     }
@@ -252,19 +257,18 @@ export const makeRuntime = (ort: OnnxRuntime, options: RuntimeOptions): Runtime 
 
   const compile: Runtime['compile'] = (recordedGraph, wanted = {}) => {
     const started = performance.now()
-    const { values } = wanted
+    const { values, recordAgain } = wanted
     const graph = onDevice(recordedGraph)
-    const encoded = encodeModel(graph, wanted)
-    const { model, feedNames, rootNames } = encoded
+    const encoded = encodeModel(graph, { ...wanted, largeConstants: ort.largeConstants })
     const feedTypes = graph.feeds.flatMap((feed) => (values?.has(feed) ? [] : [feed.type]))
     const plan = planMemory(graph, wanted)
+    const { feedNames, rootNames } = encoded
     const session = createSession(graph, encoded, { ...wanted, mode: plan.mode })
-    const ownBytes = 2 * model.byteLength + OPERATION_BYTES * graph.operations.length // given and prepared constants
+    const ownBytes = 2 * modelBytes(encoded) + OPERATION_BYTES * graph.operations.length // given and prepared constants
     const heldBytes = plan.bytes + ownBytes
     held.graphs++
     held.heldBytes += heldBytes
     held.keptBytes += plan.bytes
-    const { recordAgain } = wanted
     const recorded = recordAgain === undefined ? keptRecord(graph) : () => onDevice(recordAgain())
     let isAlive = true
     const fetches = Object.fromEntries(rootNames.map((name) => [name, null]))

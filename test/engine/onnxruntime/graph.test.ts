@@ -192,6 +192,18 @@ describe('encodeModel', () => {
   })
 })
 
+describe('large constants', () => {
+  it('are beside the model where that is wanted, and small ones in it', () => {
+    const [large, small] = [constant(Array.from({ length: 20_000 }, (_, i) => i)), constant([1, 2])]
+    const graph = collect([apply('Add', [large, small])])
+    const [inside, external] = [encodeModel(graph), encodeModel(graph, { largeConstants: 'external' })]
+    expect(inside.externalData).toEqual([])
+    expect(inside.model.byteLength).toBeGreaterThan(80_000)
+    expect(external.model.byteLength).toBeLessThan(1_000)
+    expect(external.externalData.map(({ data }) => data.byteLength)).toEqual([80_000])
+  })
+})
+
 describe('shapes', () => {
   it('sizeOf is the product, 1 for a scalar, 0 as soon as an axis is empty', () => {
     expect([sizeOf([]), sizeOf([3]), sizeOf([2, 3, 4]), sizeOf([2, 0, 4])]).toEqual([1, 3, 24, 0])

@@ -177,6 +177,7 @@ export const loadWebAssembly = async ({
   return {
     version: 'WebAssembly',
     threads,
+    largeConstants: 'inside',
     createSession: (model, options) => makeSession(ort, loadSession(ort, model, options), runOptions),
     tensor: (_type, data, dims) => ({ data, dims }),
   }

@@ -110,6 +110,7 @@ const makeRuntime = (ask: Ask, post: (request: GpuRequest) => void): OnnxRuntime
   return {
     version: 'WebGPU',
     threads: 1,
+    largeConstants: 'inside',
     createSession: (model, options) => {
       const session = ++sessions
       ask((memory) => ({ kind: 'create', memory, session, model, options: optionsOf(options) }))

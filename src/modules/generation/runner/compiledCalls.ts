@@ -1,4 +1,4 @@
-/** Calls of a compiled function of weights and arrays, with the weights as arguments or constants. */
+/** Calls of compiled functions of weights and arrays. Weights are arguments or constants. */
 import type { HostArray } from '../../../core/hostArray.js'
 import { flatten, type Tree, unflatten } from '../../../core/tree.js'
 import { adoptTensor, type Jitted } from '../../../engine/jit.js'
