@@ -55,8 +55,8 @@ const trialsOf = (run: AnyRun, { recipe }: Pick<Chosen, 'recipe'>): LearningTria
 
 /** Measures the candidates, and prints each. Returns `null` after Ctrl-C. */
 const measured = async (trials: LearningTrials): Promise<Calibration | null> => {
-  say('calibrating threads, workers and micro-batch\n')
   const { signal, release } = interruption('\nending the calibration')
+  say('calibrating threads, workers and micro-batch\n') // with Ctrl-C handled from here
   try {
     return await calibrate({
       ...{ trials, signal, threads: engineThreads(), cores: host().cores, clock: liveClock },
