@@ -94,9 +94,13 @@ export const compileEntry = <A, B>(
     return taken
   }
   const given = leaves.map(({ shape }) => [...shape])
+  let firstBytes: RunBytes | undefined
   /** Returns the bytes at the sizes of the first call, if they decide on an open graph's memory. */
-  const openBytes = (): RunBytes | undefined =>
-    names.length > 0 && kept.memory === 'automatic' ? runBytes(record(given).graph) : undefined
+  const openBytes = (): RunBytes | undefined => {
+    if (names.length === 0 || kept.memory !== 'automatic') return undefined
+    firstBytes ??= runBytes(record(given).graph)
+    return firstBytes
+  }
   const recordAgain = (): Graph => recordGraph().graph // outside `compile`, so that no closure retains the first graph
   const compile: CompiledEntry['compile'] = (bound) => {
     if (!isComputed) return undefined
