@@ -191,7 +191,7 @@ export const scriptedRunner = (options: ScriptedRunnerOptions = {}): ScriptedRun
     vocabularySize,
     maxLength,
     bytesPerToken: TOY_BYTES,
-    prefill: (params, items: readonly PrefillItem[], _weights) => {
+    prefill: (params, items: readonly PrefillItem[]) => {
       startCall()
       fault({ kind: 'prefill', tokens: items.flatMap(({ tokens }) => [...tokens]) })
       prefills++

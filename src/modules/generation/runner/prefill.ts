@@ -331,28 +331,37 @@ export const makePrefill = (model: PrefillModel, rounding: Rounding): Prefill =>
     rows: compiledCalls(graphs.batch, weights),
   })
   const calls: Readonly<Record<StepWeights, PromptCalls>> = { fed: callsWith('fed'), constant: callsWith('constant') }
+  const releaseCalls = ({ past, rows }: PromptCalls): void => {
+    past.release()
+    rows.release()
+  }
   const alone = (items: readonly PrefillItem[]): readonly (readonly PrefillItem[])[] => items.map((item) => [item])
+  const computeWith: ModelRunner['prefill'] = (params, items, weights) => {
+    const { past, rows } = calls[weights]
+    const isTogether = rounding === 'free' || weights === 'constant'
+    const results: PrefillResult[] = []
+    for (const { kind, places } of batchesOf(items)) {
+      const given = places.map((place) => items[place]!)
+      const made =
+        kind === 'past'
+          ? (rounding === 'free' ? packs(given) : alone(given)).flatMap((pack) =>
+              prefillPack(model, (arrays) => past.run('past', params, arrays), pack),
+            )
+          : (isTogether ? [given] : alone(given)).flatMap((batch) =>
+              prefillRows(model, (arrays) => rows.run('rows', params, arrays), batch),
+            )
+      for (const [i, place] of places.entries()) results[place] = made[i]!
+    }
+    return results
+  }
   return {
     compute: (params, items, weights) => {
-      const { past, rows } = calls[weights]
-      const isTogether = rounding === 'free' || weights === 'constant'
-      const results: PrefillResult[] = []
-      for (const { kind, places } of batchesOf(items)) {
-        const given = places.map((place) => items[place]!)
-        const made =
-          kind === 'past'
-            ? (rounding === 'free' ? packs(given) : alone(given)).flatMap((pack) =>
-                prefillPack(model, (arrays) => past.run('past', params, arrays), pack),
-              )
-            : (isTogether ? [given] : alone(given)).flatMap((batch) =>
-                prefillRows(model, (arrays) => rows.run('rows', params, arrays), batch),
-              )
-        for (const [i, place] of places.entries()) results[place] = made[i]!
+      try {
+        return computeWith(params, items, weights)
+      } finally {
+        if (weights === 'fed') releaseCalls(calls.fed) // they would keep the weights from being freed
       }
-      return results
     },
-    release: () => {
-      for (const { past, rows } of Object.values(calls)) for (const { release } of [past, rows]) release()
-    },
+    release: () => releaseCalls(calls.constant),
   }
 }
