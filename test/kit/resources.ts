@@ -1,5 +1,5 @@
 /** Resources of this process: children, open files and sockets. */
-import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
 
 /**
  * Ids of the processes whose parent is this one, without those that have ended and wait to be asked
@@ -19,6 +19,25 @@ export const childrenOf = (): readonly number[] =>
 /** Waits until this process has no children but these. */
 export const noMoreThan = async (before: ReadonlySet<number>): Promise<void> => {
   while (childrenOf().some((id) => !before.has(id))) await new Promise((go) => setTimeout(go, 5))
+}
+
+/** Whether it runs: one that has ended may keep its number until somebody asks how. */
+export const isAlive = (pid: number): boolean => {
+  try {
+    process.kill(pid, 0)
+    const status = `/proc/${pid}/stat`
+    return !existsSync(status) || !/\) [ZX]/.test(readFileSync(status, 'utf8'))
+  } catch {
+    return false
+  }
+}
+
+/**
+ * Waits until a process that was killed is gone. A process closes its files before it ends, so one
+ * whose output has ended may still be on its way out.
+ */
+export const gone = async (pid: number): Promise<void> => {
+  while (isAlive(pid)) await new Promise((go) => setTimeout(go, 10))
 }
 
 /** The number of open sockets of this process. */

@@ -1,27 +1,12 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { liveProcesses } from '../../src/live/processes.js'
+import { gone, isAlive } from '../kit/resources.js'
 import { leftOf, rightOf } from '../kit/results.js'
-
-/** Whether it runs: one that has ended may keep its number until somebody asks how. */
-const isAlive = (pid: number): boolean => {
-  try {
-    process.kill(pid, 0)
-  } catch {
-    return false
-  }
-  const status = `/proc/${pid}/stat`
-  return !existsSync(status) || !/\) [ZX]/.test(readFileSync(status, 'utf8'))
-}
-
-const gone = async (pid: number): Promise<void> => {
-  while (isAlive(pid)) await new Promise((go) => setTimeout(go, 10))
-}
 
 /** A shell that starts a child, prints its id, and runs until it is killed. */
 const PARENT = 'sleep 1000 & echo "child $!"; echo "oops" >&2; wait'

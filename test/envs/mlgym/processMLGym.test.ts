@@ -17,6 +17,7 @@ import type { MLGymFailure, MLGymSession } from '../../../src/envs/mlgym/session
 import { requireLeft } from '../../../src/testing/results.js'
 import { answered, empty, freeing, numbersAt, replies } from '../../kit/conversation.js'
 import { useEngine } from '../../kit/engine.js'
+import { isAlive } from '../../kit/resources.js'
 
 useEngine()
 
@@ -24,16 +25,6 @@ const failureOf = <T>(result: E.Either<MLGymFailure, T>): MLGymFailure => requir
 
 const STAND_IN = { command: process.execPath, args: ['test/kit/mlgymStandIn.mjs'] }
 const request = { task: 'prisonersDilemma', maxSteps: 5, seed: 9 }
-
-/** Returns true while a process runs. */
-const isAlive = (pid: number): boolean => {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch {
-    return false
-  }
-}
 
 const pidOf = ({ opened }: MLGymSession): number => Number(opened.description.split(' ').at(-1))
 

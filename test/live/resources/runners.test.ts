@@ -11,6 +11,7 @@ import type { LineProcess } from '../../../src/live/resources/lineProcess.js'
 import { containerResource, processResource, sandboxResource } from '../../../src/live/resources/runners.js'
 import { liveSandbox } from '../../../src/live/sandbox/liveSandbox.js'
 import { useEngine } from '../../kit/engine.js'
+import { isAlive } from '../../kit/resources.js'
 import { useTemporaryFolder } from '../../kit/runs.js'
 import { describeSandboxed, processesWith } from '../../kit/sandboxes.js'
 
@@ -31,15 +32,6 @@ require('node:readline').createInterface({ input: process.stdin }).on('line', (l
 const echo = { name: 'echo', command: process.execPath, args: ['-e', ECHO], graceMs: 2000 }
 
 const pidOf = (line: string): number => (JSON.parse(line) as readonly [unknown, number])[1]
-
-const isAlive = (pid: number): boolean => {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch {
-    return false
-  }
-}
 
 const leasedFrom = async <R>(spec: ResourceSpec<R>) => {
   const pool = resourcePool(spec, { limit: 2 })

@@ -1,7 +1,6 @@
 /** Workers over real processes: `tandem serve` with a scripted engine, and shells that go wrong. */
 
 import { once } from 'node:events'
-import { existsSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { afterAll, describe, expect, it } from 'vitest'
 import { EMBEDDED_MODEL } from '../../../../src/live/embeddedModel.js'
@@ -11,6 +10,7 @@ import {
   type VLLMWorkerOptions,
 } from '../../../../src/modules/remote/vllmWorker/vllmWorker.js'
 import { compiled } from '../../../kit/compiled.js'
+import { gone, isAlive } from '../../../kit/resources.js'
 import { leftOf, rightOf } from '../../../kit/results.js'
 
 const TANDEM: VLLMWorkerOptions = {
@@ -37,11 +37,6 @@ const shell = (script: string, options: VLLMWorkerOptions = {}) =>
     { command: ['sh', '-c', script, 'server'], startMs: 120_000, graceMs: 100, ...options },
   )
 
-const isRunning = (pid: number): boolean => {
-  const status = `/proc/${pid}/stat`
-  return existsSync(status) && !/\) [ZX]/.test(readFileSync(status, 'utf8'))
-}
-
 describe('a worker', () => {
   it("serves the given model, with control and its key, prints its log's place, and stops", async () => {
     const apiKey = 'sk-planted-secret-1234'
@@ -55,7 +50,7 @@ describe('a worker', () => {
     expect(worker.log().join('\n')).toContain('raw_logprobs')
     expect(worker.log().join('\n')).not.toContain(apiKey)
     expect(await worker.stop()).toMatchObject({ how: 'stopped' })
-    expect(isRunning(worker.pid)).toBe(false)
+    expect(isAlive(worker.pid)).toBe(false)
     expect(await worker.stop()).toMatchObject({ how: 'stopped' })
   })
 
@@ -119,7 +114,7 @@ describe('a start that fails', () => {
     const script = 'echo $$; sleep 1000 & echo $!; wait'
     const limits = { startMs: 300, onLine: (line: string) => late.push(Number(line)) }
     expect(await leftOf(shell(script, limits))).toMatchObject({ kind: 'timeout' })
-    expect(late.filter(isRunning)).toEqual([])
+    await Promise.all(late.map(gone))
     const controller = new AbortController()
     const pids: number[] = []
     const starting = leftOf(
@@ -131,6 +126,7 @@ describe('a start that fails', () => {
       }),
     )
     expect(await starting).toMatchObject({ kind: 'cancelled' })
-    expect(pids.map(isRunning)).toEqual([false, false])
+    expect(pids.length).toBe(2)
+    await Promise.all(pids.map(gone))
   })
 })
