@@ -164,7 +164,7 @@ export const memoryEstimate = (request: MemoryRequest): MemoryEstimate => {
     logits: FLOAT * held * LOGIT_COPIES * completions * vocabularySize,
     cache: FLOAT * sampledNumbers(request),
     program: PROGRAM,
-    threads: threads * (THREAD + FLOAT * (all + 2 * trained)),
+    threads: threads * (THREAD + FLOAT * (2 * all + 2 * trained)), // the policy, the reference, gradients
   }
   const learning = parts.gradients + parts.activations + parts.logits
   const fixed = parts.program + parts.threads + parts.weights + parts.optimizer

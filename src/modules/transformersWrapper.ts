@@ -28,7 +28,7 @@ import { moduleOfLora } from './transformer/applyLora.js'
 import type { DecoderConfig } from './transformer/config.js'
 import { groupPrompts } from './transformer/pack.js'
 import { type Params, parameterShapes } from './transformer/params.js'
-import { makeScorer } from './transformer/scorer.js'
+import { type CompletionScorer, makeScorer, type Scorer } from './transformer/scorer.js'
 import { checkWrapper } from './wrapperNames.js'
 
 export interface TransformersWrapperOptions {
@@ -43,6 +43,8 @@ export interface TransformersWrapperOptions {
   readonly stopTokens?: readonly number[]
   /** The generator, which the policy releases. Default: `makeGenerator`, in this thread. */
   readonly generator?: CompletionGenerator
+  /** The scorer, which the policy releases. Default: `makeScorer`, in this thread. */
+  readonly scorer?: CompletionScorer
   readonly clock?: Clock
 }
 
@@ -105,6 +107,11 @@ const mismatch = (config: DecoderConfig, params: Params): string | undefined => 
   return adapterMismatch(config, Object.fromEntries(extra.map((name) => [name, params[name]!])))
 }
 
+const inThisThread = ({ score, release }: Scorer): CompletionScorer => ({
+  score: async (...given) => score(...given),
+  release,
+})
+
 const SAMPLING_OPTIONS: OptionKinds<Omit<GenerationOptions, 'stopTokens'>> = {
   temperature: aNumber,
   topK: aNumber,
@@ -119,6 +126,7 @@ const TRANSFORMERS_WRAPPER_OPTIONS: OptionKinds<TransformersWrapperOptions> = {
   sampling: aRecord,
   stopTokens: aList,
   generator: aRecord,
+  scorer: aRecord,
   clock: aRecord,
 }
 
@@ -143,7 +151,7 @@ export const TransformersWrapper = (options: TransformersWrapperOptions): Transf
   checkWrapper(NAME, options, TRANSFORMERS_WRAPPER_OPTIONS)
   const { config, stopTokens = config.endTokens, clock = liveClock } = options
   const generator = options.generator ?? makeGenerator(config)
-  const scorer = makeScorer(config)
+  const scorer = options.scorer ?? inThisThread(makeScorer(config))
   const problem = mismatch(config, options.params)
   if (problem !== undefined) throw new Error(`TransformersWrapper: ${problem}`)
   let weights = { version: 0, owned: own(options.params) }
@@ -180,20 +188,11 @@ export const TransformersWrapper = (options: TransformersWrapperOptions): Transf
     ...sampler(options.sampling ?? {}),
     withSampling: (sampling) => sampler({ ...options.sampling, ...sampling }),
     score: (prompts, completions, temperature) =>
-      TE.fromEither(
-        E.tryCatch(
-          () =>
-            ragged(
-              'float32',
-              scorer.score(weights.owned.value, {
-                groups: groupPrompts(rowsOf(prompts)),
-                completions: rowsOf(completions),
-                temperature,
-              }),
-            ),
-          policyFailure,
-        ),
-      ),
+      TE.tryCatch(async () => {
+        using held = own(weights.owned.value) // a load during the call does not affect this call
+        const request = { groups: groupPrompts(rowsOf(prompts)), completions: rowsOf(completions), temperature }
+        return ragged('float32', await scorer.score(held.value, request))
+      }, policyFailure),
     version: () => weights.version,
     load: (params, version) => async () => {
       const wrong = mismatch(config, params)

@@ -245,18 +245,18 @@ const builtRun = async <O extends HistoryPrompt>(
   const [{ config }, text] = [model, withTools(model.text, tools)]
   const { tasks, sampling, compute, keep } = settings
   const key = keyFromSeed(settings.seed)
-  const kl = klWeightOf(settings)
   const learner = localLearner({
     ...learnerParts(settings, model),
     ...{ loss: lossOf(settings), offPolicy: offPolicyOf(settings) },
   })
   using first = sharedParams(model)
-  const reference = TransformersWrapper({ config, params: first.value })
+  const isShared = compute.workers > 1
+  const reference = TransformersWrapper({ config, params: first.value, ...(isShared && { scorer: learner.scorer() }) })
   const inProcess: TransformersPolicy = TransformersWrapper({
     config,
     params: learner.weights(),
     sampling: { temperature: sampling.temperature, maxNewTokens: sampling.maxNewTokens },
-    ...(compute.workers > 1 && { generator: learner.generator() }),
+    ...(isShared && { generator: learner.generator() }),
   })
   const rewarded = rewardedEnv(settings, { text, env, reference })
   try {
@@ -277,8 +277,8 @@ const builtRun = async <O extends HistoryPrompt>(
       ...(sampler && { updater: sampler.updater }),
       evaluate: evaluators,
       collect: {
-        ...{ key: child(key, 'rollouts'), groups: tasks.prompts, rounds: samplingRoundsOf(settings), kl },
-        signal,
+        ...{ key: child(key, 'rollouts'), groups: tasks.prompts, rounds: samplingRoundsOf(settings) },
+        ...{ kl: klWeightOf(settings), signal },
         ...(sampling.maxLag > 0 && { ahead: { maxLag: sampling.maxLag, stale: sampling.stale } }),
       },
       record: {

@@ -194,7 +194,9 @@ const compute = z
       .enum(['none', 'layers'])
       .default('none')
       .describe('activations to recompute in the backward pass, to save memory'),
-    workers: count.default(1).describe('parallel threads for sampling and gradients; the number affects rounding'),
+    workers: count
+      .default(1)
+      .describe('parallel threads for sampling, scoring and gradients; the number affects rounding'),
     dtype: z
       .enum(['F32', 'BF16', 'F16'])
       .nullable()

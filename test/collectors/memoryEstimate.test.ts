@@ -86,7 +86,7 @@ describe('the estimate', () => {
     const sgd = memoryEstimate({ ...request, stateNumbers: 0, trained: all })
     expect(sgd.optimizer).toBeCloseTo((32 / 3) * all, 6)
     const three = memoryEstimate({ ...request, trained: few, threads: 2 })
-    expect(three.threads).toBe(2 * (300 * 2 ** 20 + 4 * (all + 2 * few)))
+    expect(three.threads).toBe(2 * (300 * 2 ** 20 + 4 * (2 * all + 2 * few)))
     expect(three.total - memoryEstimate({ ...request, trained: few }).total).toBe(three.threads)
   })
 

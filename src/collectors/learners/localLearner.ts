@@ -15,11 +15,12 @@ import { type CompletionGenerator, makeGenerator } from '../../modules/generatio
 import type { Pretrained } from '../../modules/pretrained/pretrained.js'
 import { formatConfig } from '../../modules/transformer/config.js'
 import { groupPrompts } from '../../modules/transformer/pack.js'
-import { makeScorer } from '../../modules/transformer/scorer.js'
+import { type CompletionScorer, makeScorer, type Scorer } from '../../modules/transformer/scorer.js'
 import { makeValuer, withoutValueHead } from '../../modules/valueHead.js'
 import { lossDescription } from '../../objectives/lossDescription.js'
 import type { AnyOptimizer } from '../../objectives/updates/grouped.js'
 import { parallelGenerator } from '../parallel/parallelGenerator.js'
+import { parallelScorer } from '../parallel/parallelScorer.js'
 import { inThisThread, type ParallelStep, parallelStep } from '../parallel/parallelStep.js'
 import { type Replicas, startReplicas } from '../parallel/replicas.js'
 import {
@@ -102,6 +103,8 @@ export interface LocalLearner<in B, out M> extends Learner<B, M> {
   readonly measure: (batch: TensorDict<B>) => Readonly<Record<string, number>>
   /** Returns a generator on the learner's threads, for a policy with its weights. */
   readonly generator: () => CompletionGenerator
+  /** Returns a scorer on the learner's threads, for a reference model of its architecture. */
+  readonly scorer: () => CompletionScorer
 }
 
 const NAME = 'localLearner'
@@ -326,6 +329,7 @@ const makeLearner = (options: LocalLearnerOptions, made: AnyLossCase): LocalLear
       return ragged('float32', valuer.values(current(), rows))
     },
     generator: () => sharedGenerator(makeGenerator(config), lazy),
+    scorer: () => sharedScorer(makeScorer(config), lazy),
     measure: (batch) => {
       const measured = batchLoss(options.loss, { config, frozen, key: child(key, 'measure') })
       return scope(() => numbersOf(measured(last.value.params, batch as TensorDict<never>))) // checked by `batchLoss`
@@ -368,5 +372,19 @@ const sharedGenerator = (generator: CompletionGenerator, lazy: ReturnType<typeof
   generate: async (...given) => {
     const { replicas } = orThrow(await lazy.open())
     return (replicas === undefined ? generator : parallelGenerator(generator, replicas)).generate(...given)
+  },
+})
+
+/**
+ * Makes a scorer of a reference model that distributes prompts over the learner's threads. `score`
+ * rejects with FailureError if no thread starts.
+ */
+const sharedScorer = (scorer: Scorer, lazy: ReturnType<typeof lazyStep>): CompletionScorer => ({
+  ...scorer,
+  score: async (...given) => {
+    const { replicas } = orThrow(await lazy.open())
+    return replicas === undefined
+      ? scorer.score(...given)
+      : parallelScorer(scorer, replicas, 'reference').score(...given)
   },
 })

@@ -6,6 +6,7 @@ import type { TreeShape } from '../../core/tree.js'
 import type { BackendName } from '../../engine/select.js'
 import type { Completion, CompletionRequest } from '../../modules/generation/generator.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
+import type { ScoreRequest } from '../../modules/transformer/scorer.js'
 import type { StepPlan } from '../steps/lossStep.js'
 import type { Recompute } from '../steps/stepGradients.js'
 import type { StepTokenRows } from '../steps/tokenRows.js'
@@ -52,8 +53,12 @@ export interface PlainGradients {
   readonly places: number
 }
 
+/** A replica holds one set of weights of each role. Gradients are those of the policy. */
+export type WeightRole = 'policy' | 'reference'
+
 export type ReplicaJob =
   | { readonly _tag: 'Generate'; readonly request: CompletionRequest }
+  | { readonly _tag: 'Score'; readonly role: WeightRole; readonly request: ScoreRequest }
   | {
       readonly _tag: 'Gradients'
       /** Names of the weights that are trained. */
@@ -65,13 +70,14 @@ export type ReplicaJob =
 /** The result of each kind of job. */
 export interface ReplicaResults {
   readonly Generate: readonly Completion[]
+  readonly Score: readonly Float32Array[]
   readonly Gradients: PlainGradients
 }
 
 /** A message from the owner to a replica. */
 export type ReplicaMessage =
-  /** New and changed weights. Others stay as they are. */
-  | { readonly _tag: 'Weights'; readonly weights: Readonly<Record<string, PlainTensor>> }
+  /** New and changed weights of a role. Others stay as they are. */
+  | { readonly _tag: 'Weights'; readonly role: WeightRole; readonly weights: Readonly<Record<string, PlainTensor>> }
   | { readonly _tag: 'Job'; readonly number: number; readonly job: ReplicaJob }
   /** Frees everything. The reply is `Closed`. */
   | { readonly _tag: 'Close' }

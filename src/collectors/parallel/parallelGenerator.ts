@@ -1,15 +1,14 @@
 import type { CompletionGenerator, CompletionRequest } from '../../modules/generation/generator.js'
 import type { Replicas } from './replicas.js'
+import { type PromptRange, shared } from './shared.js'
 
-/**
- * Returns a worker's part of a request: neighboring prompts, in parts that differ by at most one.
- */
-const shareOf = (request: CompletionRequest, worker: number, workers: number): CompletionRequest => {
-  const { prompts, group, keys, options } = request
-  const start = (i: number): number => Math.floor((i * prompts.length) / workers)
-  const [from, to] = [start(worker), start(worker + 1)]
-  return { prompts: prompts.slice(from, to), group, keys: keys.slice(from * group, to * group), options }
-}
+const partOf = (
+  { prompts, group, keys, options }: CompletionRequest,
+  { from, to }: PromptRange,
+): CompletionRequest => ({
+  ...{ prompts: prompts.slice(from, to), group, options },
+  keys: keys.slice(from * group, to * group),
+})
 
 /**
  * Makes a generator that distributes prompts over replicas.
@@ -23,18 +22,11 @@ const shareOf = (request: CompletionRequest, worker: number, workers: number): C
  *          replicas stay.
  */
 export const parallelGenerator = (own: CompletionGenerator, replicas: Replicas): CompletionGenerator => ({
-  generate: async (params, request, pause) => {
-    const workers = Math.max(1, Math.min(replicas.workers, request.prompts.length))
-    replicas.hold(params)
-    const others = Promise.allSettled(
-      Array.from({ length: workers - 1 }, (_, i) =>
-        replicas.run(i + 1, { _tag: 'Generate', request: shareOf(request, i + 1, workers) }),
-      ),
-    )
-    const [mine] = await Promise.allSettled([own.generate(params, shareOf(request, 0, workers), pause)])
-    return [mine!, ...(await others)].flatMap((share) => {
-      if (share.status === 'rejected') throw share.reason
-      return share.value
+  generate: (params, request, pause) => {
+    replicas.hold('policy', params)
+    return shared(replicas.workers, request.prompts.length, {
+      own: (range) => own.generate(params, partOf(request, range), pause),
+      other: (worker, range) => replicas.run(worker, { _tag: 'Generate', request: partOf(request, range) }),
     })
   },
   release: own.release,

@@ -89,7 +89,7 @@ export const parallelStep = <S, R, K extends string, X, M extends MeasuredLoss>(
     { params }: TrainerState<S>,
     { micros, counts }: StepPlan<K>,
   ): Promise<readonly Result<X>[]> => {
-    replicas.hold({ ...frozen, ...params })
+    replicas.hold('policy', { ...frozen, ...params })
     const trained = Object.keys(params)
     const asked = micros.map((rows, i) => {
       const worker = i % replicas.workers

@@ -1,6 +1,6 @@
 /**
- * A model on its own thread, which samples and computes gradients with the latest weights that it
- * received.
+ * A model on its own thread, which samples, scores and computes gradients with the latest weights
+ * that it received.
  */
 
 import type { ThreadPort, ThreadProgram } from '../../core/capabilities.js'
@@ -11,6 +11,7 @@ import { selectBackend } from '../../engine/select.js'
 import { liveClock } from '../../live/clock.js'
 import { makeGenerator } from '../../modules/generation/generator.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
+import { makeScorer } from '../../modules/transformer/scorer.js'
 import { countTensors, type MeasuredLoss, type StepCase } from '../steps/lossStep.js'
 import { stepGradients } from '../steps/stepGradients.js'
 import { tensorsOfRows } from '../steps/tokenRows.js'
@@ -23,6 +24,7 @@ import type {
   ReplicaNews,
   ReplicaResults,
   StepCaseModule,
+  WeightRole,
 } from './messages.js'
 import { plainTensors, plainTree, tensorsOfPlain } from './plainTensors.js'
 
@@ -49,25 +51,32 @@ const moved = (gradients: PlainGradients): PlainGradients => ({
 const buffersOf = (result: ReplicaResults[ReplicaJob['_tag']]): readonly ArrayBuffer[] =>
   'grads' in result ? Object.values(result.grads).map(({ data }) => data.buffer as ArrayBuffer /* of a slice */) : []
 
-/** Makes a replica's weights, generator and gradients. Mutable; lives as long as its thread. */
+/**
+ * Makes a replica's weights, generator, scorer and gradients. Mutable; lives as long as its thread.
+ */
 const makeReplica = (config: DecoderConfig, stepCase: AnyCase, { recompute }: Pick<ReplicaInput, 'recompute'>) => {
-  const held = new Map<string, Owned<NamedTensors>>()
+  const held: Readonly<Record<WeightRole, Map<string, Owned<NamedTensors>>>> = {
+    policy: new Map(),
+    reference: new Map(),
+  }
   const generator = makeGenerator(config)
+  const scorer = makeScorer(config)
   const gradients = stepGradients(config, stepCase.loss, recompute)
 
-  const hold = (weights: Readonly<Record<string, PlainTensor>>): void => {
+  const hold = (role: WeightRole, weights: Readonly<Record<string, PlainTensor>>): void => {
     for (const [name, tensor] of Object.entries(weights)) {
       const next = own(scope(() => tensorsOfPlain({ [name]: tensor })))
-      held.get(name)?.release()
-      held.set(name, next)
+      held[role].get(name)?.release()
+      held[role].set(name, next)
     }
   }
 
-  const weights = (): NamedTensors => Object.assign({}, ...[...held.values()].map(({ value }) => value))
+  const weights = (role: WeightRole): NamedTensors =>
+    Object.assign({}, ...[...held[role].values()].map(({ value }) => value))
 
   const gradientsOf = ({ trained, rows, counts }: Extract<ReplicaJob, { readonly _tag: 'Gradients' }>) =>
     scope(() => {
-      const all = Object.entries(weights())
+      const all = Object.entries(weights('policy'))
       const isTrained = new Set(trained)
       const { grads, loss, aux, places } = gradients.run({
         params: Object.fromEntries(all.filter(([name]) => isTrained.has(name))),
@@ -78,14 +87,27 @@ const makeReplica = (config: DecoderConfig, stepCase: AnyCase, { recompute }: Pi
       return moved({ grads: plainTensors(grads), part: plainTree({ loss, aux }), places })
     })
 
+  const run = async (job: ReplicaJob): Promise<ReplicaResults[ReplicaJob['_tag']]> => {
+    switch (job._tag) {
+      case 'Generate':
+        return generator.generate(weights('policy'), job.request, liveClock.breathe)
+      case 'Score':
+        return scorer.score(weights(job.role), job.request)
+      case 'Gradients':
+        return gradientsOf(job)
+    }
+  }
+
   return {
     hold,
-    run: async (job: ReplicaJob): Promise<ReplicaResults[ReplicaJob['_tag']]> =>
-      job._tag === 'Gradients' ? gradientsOf(job) : generator.generate(weights(), job.request, liveClock.breathe),
+    run,
     release: (): void => {
-      for (const owned of held.values()) owned.release()
-      held.clear()
+      for (const role of Object.values(held)) {
+        for (const owned of role.values()) owned.release()
+        role.clear()
+      }
       generator.release()
+      scorer.release()
       gradients.release()
     },
   }
@@ -122,7 +144,7 @@ export const runReplica = async (port: ThreadPort, given: unknown): Promise<void
   const handle = async (message: ReplicaMessage): Promise<void> => {
     switch (message._tag) {
       case 'Weights':
-        return replica.hold(message.weights)
+        return replica.hold(message.role, message.weights)
       case 'Job':
         return perform(message)
       case 'Close':

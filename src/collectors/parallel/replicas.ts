@@ -24,6 +24,7 @@ import type {
   ReplicaNews,
   ReplicaResults,
   StepCaseModule,
+  WeightRole,
 } from './messages.js'
 import { plainTensor } from './plainTensors.js'
 import { REPLICA_PROGRAM } from './replica.js'
@@ -47,8 +48,8 @@ export interface ReplicasOptions {
 /** Threads with the same weights. They are counted from 1; 0 is the calling thread. */
 export interface Replicas {
   readonly workers: number
-  /** Sends all of them the tensors that they lack. Later jobs use these weights. */
-  readonly hold: (weights: NamedTensors) => void
+  /** Sends all of them the tensors that they lack. Later jobs use these weights for the role. */
+  readonly hold: (role: WeightRole, weights: NamedTensors) => void
   /**
    * Rejects with the job's error, or with FailureError of ThreadFailure if its thread has ended.
    */
@@ -174,18 +175,18 @@ export const startReplicas =
       return failed
     }
     /** The weights that all threads have. Tensors are compared by identity. */
-    const sent = new Map<string, tf.Tensor>()
+    const sent: Readonly<Record<WeightRole, Map<string, tf.Tensor>>> = { policy: new Map(), reference: new Map() }
     let closing: Promise<void> | undefined
     return E.right({
       workers,
-      hold: (weights) => {
-        const fresh = Object.entries(weights).filter(([name, tensor]) => sent.get(name) !== tensor)
+      hold: (role, weights) => {
+        const fresh = Object.entries(weights).filter(([name, tensor]) => sent[role].get(name) !== tensor)
         if (fresh.length === 0 || members.length === 0) return
         const plain: Readonly<Record<string, PlainTensor>> = Object.fromEntries(
           fresh.map(([name, tensor]) => [name, plainTensor(tensor)]),
         )
-        for (const each of members) each.post({ _tag: 'Weights', weights: plain })
-        for (const [name, tensor] of fresh) sent.set(name, tensor)
+        for (const each of members) each.post({ _tag: 'Weights', role, weights: plain })
+        for (const [name, tensor] of fresh) sent[role].set(name, tensor)
       },
       run: async (worker, job) => {
         const one = members[worker - 1]

@@ -14,7 +14,7 @@ interface ScoreInput extends ScoredBatch {
 }
 
 /** Prompts with a group of completions each. */
-interface ScoreRequest {
+export interface ScoreRequest {
   readonly groups: PromptGroups
   readonly completions: readonly ArrayLike<number>[]
   readonly temperature: number
@@ -32,6 +32,13 @@ export interface Scorer {
    *          and for an id outside the vocabulary.
    */
   readonly score: (params: Params, request: ScoreRequest) => readonly Float32Array[]
+  readonly release: () => void
+}
+
+/** A scorer that may wait, for example for other threads. */
+export interface CompletionScorer {
+  /** Like `Scorer.score`. */
+  readonly score: (params: Params, request: ScoreRequest) => Promise<readonly Float32Array[]>
   readonly release: () => void
 }
 

@@ -5,6 +5,7 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
 import { lossModule } from '../../../src/collectors/learners/lossModule.js'
 import { parallelGenerator } from '../../../src/collectors/parallel/parallelGenerator.js'
+import { parallelScorer } from '../../../src/collectors/parallel/parallelScorer.js'
 import { type ParallelStep, parallelStep } from '../../../src/collectors/parallel/parallelStep.js'
 import { type Replicas, startReplicas } from '../../../src/collectors/parallel/replicas.js'
 import { type LossStepOptions, lossStep, NonFiniteLoss } from '../../../src/collectors/steps/lossStep.js'
@@ -18,6 +19,7 @@ import { liveTensors, own, ownedCount, scope } from '../../../src/engine/scope.j
 import { liveThreads } from '../../../src/live/threads.js'
 import { completionKeys, makeGenerator } from '../../../src/modules/generation/generator.js'
 import { initialParams } from '../../../src/modules/transformer/params.js'
+import { makeScorer } from '../../../src/modules/transformer/scorer.js'
 import { type AlgorithmName, algorithmLoss } from '../../../src/objectives/algorithms.js'
 import { lossDescription } from '../../../src/objectives/lossDescription.js'
 import type { PolicyLoss } from '../../../src/objectives/policyLoss.js'
@@ -167,12 +169,15 @@ describe('what is sent to workers', () => {
     const names: string[] = []
     const replicas = await start(2, counting(names))
     const all = Object.keys(params())
-    replicas.hold(params())
-    replicas.hold({ ...params() })
+    replicas.hold('policy', params())
+    replicas.hold('policy', { ...params() })
     expect(names).toEqual(all)
     using changed = own(scope(() => tf.add(params()[all[0]!]!, 1)))
-    replicas.hold({ ...params(), [all[0]!]: changed.value })
+    replicas.hold('policy', { ...params(), [all[0]!]: changed.value })
     expect(names).toEqual([...all, all[0]])
+    replicas.hold('reference', params())
+    replicas.hold('reference', params())
+    expect(names).toEqual([...all, all[0], ...all])
     await replicas.close()
   })
 })
@@ -209,6 +214,53 @@ describe('a generator on several workers', () => {
     const many = parallelGenerator(makeGenerator(config), replicas)
     const wrong = { ...request(2, 1), prompts: [[1], []] }
     await expect(many.generate(params(), wrong, breathe)).rejects.toThrow(RangeError)
+    many.release()
+    await replicas.close()
+  })
+})
+
+describe('a scorer on several workers', () => {
+  const request = (prompts: number, group: number) => ({
+    groups: { prompts: Array.from({ length: prompts }, (_, i) => [1 + i, 2, 3]), group },
+    completions: Array.from({ length: prompts * group }, (_, i) => [i % 7, 4, 5].slice(0, 1 + (i % 3))),
+    temperature: 0.7,
+  })
+
+  it.each([
+    [1, 3],
+    [3, 2],
+    [5, 1],
+  ])('scores as one does but for rounding, %i prompts and %i completions of each', async (prompts, group) => {
+    const replicas = await start(3)
+    const [one, many] = [makeScorer(config), parallelScorer(makeScorer(config), replicas, 'reference')]
+    const expected = one.score(params(), request(prompts, group))
+    const scored = await many.score(params(), request(prompts, group))
+    expect(scored.map((row) => row.length)).toEqual(expected.map((row) => row.length))
+    for (const [i, row] of scored.entries()) expectClose([...row], [...expected[i]!], { absolute: 1e-5 })
+    for (const scorer of [one, many]) scorer.release()
+    await replicas.close()
+  })
+
+  it('scores with the weights of its role, whatever the other has', async () => {
+    const replicas = await start(2)
+    using other = own(scope(() => initialParams(config, keyFromSeed(2), 0.5)))
+    const [reference, policy] = (['reference', 'policy'] as const).map((role) =>
+      parallelScorer(makeScorer(config), replicas, role),
+    )
+    const before = await reference!.score(params(), request(2, 1))
+    const others = await policy!.score(other.value, request(2, 1))
+    expect(await reference!.score(params(), request(2, 1))).toEqual(before)
+    expect(others).not.toEqual(before)
+    for (const scorer of [reference!, policy!]) scorer.release()
+    await replicas.close()
+  })
+
+  it('rejects as one does, with what a worker threw', async () => {
+    const replicas = await start(2)
+    const many = parallelScorer(makeScorer(config), replicas, 'reference')
+    const { groups, ...rest } = request(2, 1)
+    const wrong = { ...rest, groups: { ...groups, prompts: [[1], []] } }
+    await expect(many.score(params(), wrong)).rejects.toThrow(RangeError)
     many.release()
     await replicas.close()
   })
