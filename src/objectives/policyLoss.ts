@@ -117,6 +117,8 @@ export interface PolicyLoss<out O = unknown> {
     readonly reference: 'yes' | 'no'
     readonly noise: 'yes' | 'no'
   }
+  /** `none` if completions whose advantages are all 0 get no gradient. */
+  readonly atZeroAdvantage: 'none' | 'computed'
   /** `mask` if `counted` is the mask; `computed` if it depends on log-probabilities. */
   readonly counting: 'mask' | 'computed'
   /**
@@ -170,13 +172,8 @@ const checkShapes = (name: string, input: PolicyLossInput): void => {
 const checkKinds = (name: string, options: PolicyLossOptions): void => {
   const aggregated = oneOf('loss', 'token-mean')
   checkOptions(name, options, {
-    objective: aRecord,
-    aggregation: anAggregation,
-    kl: aList,
-    entropyCoefficient: aNumber,
-    entropyAggregation: aggregated,
-    klMaskThreshold: aNumber,
-    inputs: aList,
+    ...{ objective: aRecord, aggregation: anAggregation, kl: aList, inputs: aList },
+    ...{ entropyCoefficient: aNumber, entropyAggregation: aggregated, klMaskThreshold: aNumber },
   })
   for (const input of options.inputs ?? []) checkOptions(name, { inputs: input }, { inputs: oneOf(...OPTIONAL_INPUTS) })
   for (const term of options.kl ?? [])
@@ -302,6 +299,7 @@ export const policyLoss = (options: PolicyLossOptions = {}, name = 'policyLoss')
   const isTokenMean = options.entropyAggregation === 'token-mean'
   const aggregation = checkedAggregation(name, options, objective)
   const needsReference = kl.some(({ to }) => to === 'reference')
+  const isObjectiveAlone = entropyCoefficient === 0 && kl.every(({ coefficient }) => coefficient === 0)
 
   const nearEnough: PolicyLoss['counted'] = ({ logProbs, oldLogProbs, mask }) => {
     if (klMaskThreshold === undefined) return mask
@@ -368,6 +366,7 @@ export const policyLoss = (options: PolicyLossOptions = {}, name = 'policyLoss')
       reference: needsReference ? 'yes' : 'no',
       noise: objective.noise === 'uniform' ? 'yes' : 'no',
     },
+    atZeroAdvantage: isObjectiveAlone ? (objective.apply.atZeroAdvantage ?? 'computed') : 'computed',
     counting: klMaskThreshold === undefined ? 'mask' : 'computed',
     counted: nearEnough,
     choosing: objective.choose === undefined ? 'none' : 'tokens',

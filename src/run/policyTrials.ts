@@ -2,7 +2,7 @@
 import { type LocalLearner, localLearner } from '../collectors/learners/localLearner.js'
 import type { PolicyBatch } from '../collectors/learners/lossKinds.js'
 import { memoryEstimate } from '../collectors/memoryEstimate.js'
-import { microBatches } from '../collectors/steps/tokenRows.js'
+import { microBatches } from '../collectors/steps/microBatches.js'
 import { orThrow } from '../core/failure.js'
 import { child, type Key, keyFromSeed, uniforms } from '../core/key.js'
 import { data, type Ragged, ragged } from '../data/tensorDict/leaf.js'

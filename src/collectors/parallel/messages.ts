@@ -8,8 +8,8 @@ import type { Completion, CompletionRequest } from '../../modules/generation/gen
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import type { ScoreRequest } from '../../modules/transformer/scorer.js'
 import type { StepPlan } from '../steps/lossStep.js'
+import type { MicroBatch } from '../steps/microBatches.js'
 import type { Recompute } from '../steps/stepGradients.js'
-import type { StepTokenRows } from '../steps/tokenRows.js'
 
 /**
  * An exported function `(input: unknown) => StepCase` of an ES module, which every thread calls.
@@ -47,7 +47,8 @@ export interface PlainTree {
 
 /** Gradients and measures of a micro-batch. */
 export interface PlainGradients {
-  readonly grads: Readonly<Record<string, PlainTensor>>
+  /** Null if they are zero. */
+  readonly grads: Readonly<Record<string, PlainTensor>> | null
   readonly part: PlainTree
   /** Number of places that were computed: see `ComputedPart`. */
   readonly places: number
@@ -63,7 +64,7 @@ export type ReplicaJob =
       readonly _tag: 'Gradients'
       /** Names of the weights that are trained. */
       readonly trained: readonly string[]
-      readonly rows: StepTokenRows<string>
+      readonly micro: Pick<MicroBatch<string>, 'rows' | 'gradient'>
       readonly counts: StepPlan<string>['counts']
     }
 

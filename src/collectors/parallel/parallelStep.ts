@@ -80,7 +80,7 @@ export const parallelStep = <S, R, K extends string, X, M extends MeasuredLoss>(
     own(
       scope(() => {
         const { loss, aux } = treeOf(part) as unknown as StepPart<X> // the replica flattened one
-        return { grads: tensorsOfPlain(grads), loss, aux, places }
+        return { grads: grads && tensorsOfPlain(grads), loss, aux, places }
       }),
     )
 
@@ -91,27 +91,29 @@ export const parallelStep = <S, R, K extends string, X, M extends MeasuredLoss>(
   ): Promise<readonly Result<X>[]> => {
     replicas.hold('policy', { ...frozen, ...params })
     const trained = Object.keys(params)
-    const asked = micros.map((rows, i) => {
+    const asked = micros.map(({ rows, gradient }, i) => {
       const worker = i % replicas.workers
       if (worker === 0) return undefined
-      return replicas.run(worker, { _tag: 'Gradients', trained, rows, counts }).then(received)
+      return replicas.run(worker, { _tag: 'Gradients', trained, micro: { rows, gradient }, counts }).then(received)
     })
     const others = Promise.allSettled(asked.map((each) => each ?? Promise.resolve(undefined)))
     const mine = await Promise.allSettled(
-      micros.map(async (rows, i) =>
-        asked[i] === undefined ? own(scope(() => pieces.run(params, rows, countTensors(counts)))) : undefined,
+      micros.map(async (micro, i) =>
+        asked[i] === undefined ? own(scope(() => pieces.run(params, micro, countTensors(counts)))) : undefined,
       ),
     )
     const theirs = await others
     return micros.map((_, i) => (asked[i] === undefined ? mine[i] : theirs[i]) as Result<X>) // whichever was computed
   }
 
-  const sum = (parts: readonly ComputedGradients<X>[]): NamedTensors =>
-    parts.slice(1).reduce((total, { grads }, i) => {
+  const sum = (parts: readonly ComputedGradients<X>[]): NamedTensors | null => {
+    const [first = null, ...more] = parts.flatMap(({ grads }) => (grads === null ? [] : [grads]))
+    return more.reduce((total, grads, i) => {
       const next = pieces.add(total, grads)
       if (i > 0) discard(total, next)
       return next
-    }, parts[0]!.grads)
+    }, first)
+  }
 
   const learnFrom = (
     state: TrainerState<S>,
@@ -127,14 +129,16 @@ export const parallelStep = <S, R, K extends string, X, M extends MeasuredLoss>(
   const whole = (state: TrainerState<S>, { micros, counts }: StepPlan<K>, learningRate: number) =>
     scope(() => {
       const numbers = { counts: countTensors(counts), learningRate: tf.scalar(learningRate) }
-      return pieces.whole === undefined ? undefined : pieces.conclude(pieces.whole(state, micros[0]!, numbers), micros)
+      return pieces.whole === undefined
+        ? undefined
+        : pieces.conclude(pieces.whole(state, micros[0]!.rows, numbers), micros)
     })
 
   return {
     init: pieces.init,
     update: (state, rows, learningRate) => async () => {
       const plan = scope(() => pieces.plan(state.params, { rows, learningRate }, replicas.workers))
-      if (plan.micros.length === 1) {
+      if (plan.micros.length === 1 && plan.micros[0]!.gradient === 'computed') {
         const done = whole(state, plan, learningRate)
         if (done !== undefined) return E.right(done)
       }

@@ -13,7 +13,7 @@ import { makeGenerator } from '../../modules/generation/generator.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import { makeScorer } from '../../modules/transformer/scorer.js'
 import { countTensors, type MeasuredLoss, type StepCase } from '../steps/lossStep.js'
-import { stepGradients } from '../steps/stepGradients.js'
+import { computedGradients, stepGradients } from '../steps/stepGradients.js'
 import { tensorsOfRows } from '../steps/tokenRows.js'
 import type {
   PlainGradients,
@@ -43,13 +43,17 @@ const stepCaseOf = async <C>({ module, exportName, input }: StepCaseModule): Pro
 /** Copies the gradients, so that their buffers can be transferred. */
 const moved = (gradients: PlainGradients): PlainGradients => ({
   ...gradients,
-  grads: Object.fromEntries(
-    Object.entries(gradients.grads).map(([name, tensor]) => [name, { ...tensor, data: tensor.data.slice() }]),
-  ),
+  grads:
+    gradients.grads &&
+    Object.fromEntries(
+      Object.entries(gradients.grads).map(([name, tensor]) => [name, { ...tensor, data: tensor.data.slice() }]),
+    ),
 })
 
 const buffersOf = (result: ReplicaResults[ReplicaJob['_tag']]): readonly ArrayBuffer[] =>
-  'grads' in result ? Object.values(result.grads).map(({ data }) => data.buffer as ArrayBuffer /* of a slice */) : []
+  'grads' in result
+    ? Object.values(result.grads ?? {}).map(({ data }) => data.buffer as ArrayBuffer /* of a slice */)
+    : []
 
 /**
  * Makes a replica's weights, generator, scorer and gradients. Mutable; lives as long as its thread.
@@ -74,17 +78,18 @@ const makeReplica = (config: DecoderConfig, stepCase: AnyCase, { recompute }: Pi
   const weights = (role: WeightRole): NamedTensors =>
     Object.assign({}, ...[...held[role].values()].map(({ value }) => value))
 
-  const gradientsOf = ({ trained, rows, counts }: Extract<ReplicaJob, { readonly _tag: 'Gradients' }>) =>
+  const gradientsOf = ({ trained, micro, counts }: Extract<ReplicaJob, { readonly _tag: 'Gradients' }>) =>
     scope(() => {
       const all = Object.entries(weights('policy'))
       const isTrained = new Set(trained)
-      const { grads, loss, aux, places } = gradients.run({
+      const input = {
         params: Object.fromEntries(all.filter(([name]) => isTrained.has(name))),
         frozen: Object.fromEntries(all.filter(([name]) => !isTrained.has(name))),
         counts: countTensors(counts),
-        ...tensorsOfRows(rows, config),
-      })
-      return moved({ grads: plainTensors(grads), part: plainTree({ loss, aux }), places })
+        ...tensorsOfRows(micro.rows, config),
+      }
+      const { grads, loss, aux, places } = computedGradients(gradients, input, micro.gradient)
+      return moved({ grads: grads && plainTensors(grads), part: plainTree({ loss, aux }), places })
     })
 
   const run = async (job: ReplicaJob): Promise<ReplicaResults[ReplicaJob['_tag']]> => {

@@ -6,7 +6,7 @@ export interface PromptRange {
   readonly to: number
 }
 
-/** How a worker computes its part. */
+/** The computation of a worker's part. */
 export interface SharedWork<T> {
   readonly own: (range: PromptRange) => Promise<readonly T[]>
   /** `worker` is counted from 1: see `Replicas`. */

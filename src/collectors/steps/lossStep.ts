@@ -10,9 +10,12 @@ import type { Readout } from '../../modules/transformer/layerwise.js'
 import { completionStates, computedPlaces } from '../../modules/transformer/score.js'
 import type { LossCounts } from '../../objectives/tokenLosses/aggregation.js'
 import { clipByGlobalNorm, mapNamed, type Optimizer } from '../../objectives/updates/optimizer.js'
+import { type MicroBatch, microBatches } from './microBatches.js'
+import { checkApart, checkStepOptions } from './stepChecks.js'
 import {
   type ComputedGradients,
   type ComputedPart,
+  computedGradients,
   type GradInput,
   type Recompute,
   type StepLoss,
@@ -24,7 +27,6 @@ import { type StepTokens, stepTokens } from './stepTokens.js'
 import {
   checkTokenRows,
   learnedTokens,
-  microBatches,
   OF_ANY_PLACES,
   type RowTensors,
   type StepTokenRows,
@@ -113,6 +115,11 @@ export interface StepCase<R, K extends string, X, M extends MeasuredLoss> {
   readonly counted?: (readout: Readout, rows: Omit<RowTensors<K>, 'counts'>) => tf.Tensor
   /** A decision of the loss that needs the whole mini-batch. */
   readonly choice?: WholeChoice<K>
+  /**
+   * Returns whether the gradient of each row is zero, for losses that know it before. Not together
+   * with `choice`.
+   */
+  readonly zeroGradient?: (rows: StepTokenRows<K>) => readonly boolean[]
   readonly metrics: (parts: readonly ComputedPart<X>[], gradNorm: number) => M
   /** The measures of each token, for losses that have them. */
   readonly tokens?: (measures: X) => TokenTensors
@@ -137,23 +144,6 @@ interface LearnOutput<S> {
   readonly norm: tf.Tensor
 }
 
-/** Throws RangeError that lists all invalid settings. */
-const checkOptions = (
-  step: string,
-  { maxGradNorm, microBatchTokens }: Required<Pick<LossStepOptions<unknown>, 'maxGradNorm' | 'microBatchTokens'>>,
-): void =>
-  refuse(step, [
-    !(maxGradNorm > 0) && `maxGradNorm must be positive, got ${maxGradNorm}`,
-    !(microBatchTokens >= 1) && `microBatchTokens must be at least 1, got ${microBatchTokens}`,
-  ])
-
-/** Throws RangeError if a name is both trained and frozen. */
-const checkApart = (step: string, params: NamedTensors, frozen: NamedTensors): void => {
-  const both = Object.keys(params).filter((name) => Object.hasOwn(frozen, name))
-  if (both.length > 0)
-    throw new RangeError(`${step}: ${both.map((name) => `'${name}'`).join(', ')} cannot be trained: it is frozen`)
-}
-
 /** Compiles the number of trained tokens of a micro-batch. */
 const compiledCount = <R, K extends string, X, M extends MeasuredLoss>(
   { counted }: StepCase<R, K, X, M>,
@@ -173,7 +163,7 @@ export const countTensors = ({ tokens, completions }: StepPlan<string>['counts']
 
 /** A mini-batch divided into micro-batches, and the divisors of its gradients. */
 export interface StepPlan<K extends string> {
-  readonly micros: readonly StepTokenRows<K>[]
+  readonly micros: readonly MicroBatch<K>[]
   readonly counts: { readonly tokens: number; readonly completions: number }
 }
 
@@ -198,11 +188,14 @@ export interface StepPieces<S, R, K extends string, X, M> {
     multipleOf: number,
   ) => StepPlan<K>
   /** Computes the gradients of a micro-batch. The results belong to the enclosing scope. */
-  readonly run: (params: NamedTensors, rows: StepTokenRows<K>, counts: LossCounts) => ComputedGradients<X>
-  /** Adds two sets of gradients. The result belongs to the enclosing scope. */
-  readonly add: (a: NamedTensors, b: NamedTensors) => NamedTensors
-  /** Clips gradients and updates the state. */
-  readonly learn: (input: LearnInput<S>) => LearnOutput<S>
+  readonly run: (params: NamedTensors, micro: MicroBatch<K>, counts: LossCounts) => ComputedGradients<X>
+  /**
+   * Adds two sets of gradients; null is zero. The result belongs to the enclosing scope, unless it
+   * is one of them.
+   */
+  readonly add: (a: NamedTensors | null, b: NamedTensors | null) => NamedTensors | null
+  /** Clips gradients and updates the state. Null is a gradient of zero. */
+  readonly learn: (input: Omit<LearnInput<S>, 'grads'> & { readonly grads: NamedTensors | null }) => LearnOutput<S>
   /**
    * Computes gradients and update in one graph, for a single micro-batch, or `undefined` if the
    * step cannot.
@@ -217,7 +210,7 @@ export interface StepPieces<S, R, K extends string, X, M> {
   /** Returns the result of an update of these micro-batches. Throws NonFiniteLoss. */
   readonly conclude: (
     learned: LearnOutput<S> & { readonly parts: readonly ComputedPart<X>[] },
-    micros: readonly StepTokenRows<K>[],
+    micros: readonly MicroBatch<K>[],
   ) => ReturnType<LossStep<S, R, M>['update']>
   readonly release: () => void
 }
@@ -234,7 +227,7 @@ export const stepPieces = <S, R, K extends string, X, M extends MeasuredLoss>(
   options: LossStepOptions<S>,
 ): StepPieces<S, R, K, X, M> => {
   const { config, optimizer, maxGradNorm = 1, microBatchTokens = 4096, recompute = 'none' } = options
-  checkOptions(stepCase.name, { maxGradNorm, microBatchTokens })
+  checkStepOptions(stepCase.name, { maxGradNorm, microBatchTokens })
   const kept = options.frozen && own(options.frozen)
   const frozen = options.frozen ?? {}
   const gradients = stepGradients(config, stepCase.loss, recompute)
@@ -268,9 +261,9 @@ export const stepPieces = <S, R, K extends string, X, M extends MeasuredLoss>(
    * Counts the trained tokens of the mini-batch. The mask determines them, unless the loss selects
    * tokens.
    */
-  const tokensThatCount = (params: NamedTensors, micros: readonly StepTokenRows<K>[]): number =>
+  const tokensThatCount = (params: NamedTensors, micros: readonly MicroBatch<K>[]): number =>
     micros.reduce(
-      (sum, micro) => sum + (stepCase.counted === undefined ? learnedTokens(micro) : countPart(params, micro)),
+      (sum, { rows }) => sum + (stepCase.counted === undefined ? learnedTokens(rows) : countPart(params, rows)),
       0,
     )
 
@@ -282,9 +275,15 @@ export const stepPieces = <S, R, K extends string, X, M extends MeasuredLoss>(
     params: NamedTensors,
     rows: StepTokenRows<K>,
     multipleOf: number,
-  ): readonly StepTokenRows<K>[] => {
+  ): readonly MicroBatch<K>[] => {
     const cut = { tokens: microBatchTokens, multipleOf }
-    const micros = microBatches(rows, cut)
+    const isZero = chooser === undefined ? stepCase.zeroGradient?.(rows) : undefined
+    const { prompts, group } = rows.groups
+    const micros = microBatches(
+      rows,
+      cut,
+      isZero && prompts.map((_, i) => isZero.slice(i * group, (i + 1) * group).every(Boolean)),
+    )
     return chooser === undefined || micros.length === 1
       ? micros
       : microBatches(chooser.choose({ ...frozen, ...params }, rows, micros), cut)
@@ -303,9 +302,11 @@ export const stepPieces = <S, R, K extends string, X, M extends MeasuredLoss>(
       const micros = inMicroBatches(params, rows, multipleOf)
       return { micros, counts: { tokens: tokensThatCount(params, micros), completions: rows.completions.length } }
     },
-    run: (params, rows, counts) => gradients.run({ params, frozen, counts, ...tensorsOf(rows) }),
-    add: (a, b) => add({ a, b }),
-    learn: compiledLearn,
+    run: (params, { rows, gradient }, counts) =>
+      computedGradients(gradients, { params, frozen, counts, ...tensorsOf(rows) }, gradient),
+    add: (a, b) => (a === null || b === null ? (a ?? b) : add({ a, b })),
+    learn: ({ grads, ...rest }) =>
+      compiledLearn({ ...rest, grads: grads ?? mapNamed(rest.state.params, (param) => tf.zerosLike(param!)) }),
     whole:
       recompute === 'none'
         ? (state, rows, numbers) => {
@@ -341,7 +342,8 @@ export const stepPieces = <S, R, K extends string, X, M extends MeasuredLoss>(
  * Makes a training step: forward and backward pass in micro-batches, gradient clipping, optimizer.
  *
  * Gradients are normalized by the tokens and rows of the whole mini-batch, so the size of
- * micro-batches affects only rounding. Rows with the same prompt share its computation, forward and
+ * micro-batches affects only rounding. Micro-batches whose gradient is known to be zero have no
+ * backward pass. Rows with the same prompt share its computation, forward and
  * backward. Frozen weights have no gradients or optimizer state and are not part of the trainer's
  * state.
  *
@@ -358,29 +360,27 @@ export const lossStep = <S, R, K extends string, X, M extends MeasuredLoss>(
   /** Adds up the gradients of the micro-batches, and frees each set once it is added. */
   const accumulate = (
     params: NamedTensors,
-    micros: readonly StepTokenRows<K>[],
+    micros: readonly MicroBatch<K>[],
     counts: LossCounts,
-  ): { readonly grads: NamedTensors; readonly parts: readonly ComputedPart<X>[] } => {
-    const run = (rows: StepTokenRows<K>): ComputedGradients<X> => scope(() => pieces.run(params, rows, counts))
-    const first = run(micros[0]!)
-    return micros.slice(1).reduce(
-      (sum, rows) => {
-        const part = run(rows)
+  ): { readonly grads: NamedTensors | null; readonly parts: readonly ComputedPart<X>[] } =>
+    micros.reduce<{ grads: NamedTensors | null; parts: readonly ComputedPart<X>[] }>(
+      (sum, micro) => {
+        const part = scope(() => pieces.run(params, micro, counts))
         const grads = pieces.add(sum.grads, part.grads)
         discard([sum.grads, part.grads], grads)
         return { grads, parts: [...sum.parts, part] }
       },
-      { grads: first.grads, parts: [first] as readonly ComputedPart<X>[] },
+      { grads: null, parts: [] },
     )
-  }
 
   const learnFrom = (
     state: TrainerState<S>,
-    micros: readonly StepTokenRows<K>[],
+    micros: readonly MicroBatch<K>[],
     numbers: StepNumbers,
   ): LearnOutput<S> & { readonly parts: readonly ComputedPart<X>[] } => {
     const [only, ...more] = micros
-    if (pieces.whole !== undefined && only !== undefined && more.length === 0) return pieces.whole(state, only, numbers)
+    if (pieces.whole !== undefined && only?.gradient === 'computed' && more.length === 0)
+      return pieces.whole(state, only.rows, numbers)
     const { grads, parts } = accumulate(state.params, micros, numbers.counts)
     return { parts, ...pieces.learn({ state, grads, learningRate: numbers.learningRate }) }
   }

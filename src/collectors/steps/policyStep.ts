@@ -68,6 +68,15 @@ const countedBy =
     return loss.counted({ ...lists, oldLogProbs: lists.oldLogProbs!, mask, logProbs }) // rows have them
   }
 
+/** Returns for each row whether all of its advantages are 0 where the mask is 1. */
+const hasNoAdvantage = ({ completions, masks, lists }: StepTokenRows<PolicyList>): readonly boolean[] =>
+  completions.map((completion, row) => {
+    const advantage = lists.advantages![row]! // rows have them
+    const isZero = (t: number): boolean =>
+      masks?.[row]?.[t] === 0 || (typeof advantage === 'number' ? advantage : advantage[t]) === 0
+    return Array.from(completion).every((_, t) => isZero(t))
+  })
+
 /** Selects tokens for objectives that train on a part of them. */
 const choiceOf = (config: DecoderConfig, loss: PolicyLoss): WholeChoice<PolicyList> => ({
   list: 'chosen',
@@ -92,6 +101,7 @@ export const policyCase = (
   loss: policyStepLoss(config, loss),
   ...(loss.counting === 'computed' && { counted: countedBy(config, loss) }),
   ...(loss.choosing === 'tokens' && { choice: choiceOf(config, loss) }),
+  ...(loss.atZeroAdvantage === 'none' && { zeroGradient: hasNoAdvantage }),
   metrics: combineMetrics,
   tokens: ({ tokens }) => tokens,
 })

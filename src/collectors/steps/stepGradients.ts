@@ -6,6 +6,7 @@ import { valueAndGrad } from '../../engine/valueAndGrad.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import { type LossOfStates, makeLayerwise } from '../../modules/transformer/layerwise.js'
 import { completionStates, computedPlaces } from '../../modules/transformer/score.js'
+import type { MicroBatch } from './microBatches.js'
 import { OF_ANY_PLACES, type RowTensors } from './tokenRows.js'
 
 /** Activations to recompute in the backward pass: none, or those inside each layer. */
@@ -34,8 +35,10 @@ export interface GradOutput<X> extends StepPart<X> {
   readonly grads: NamedTensors
 }
 
-/** Gradients by name, with the computed micro-batch. */
-export type ComputedGradients<X> = GradOutput<X> & ComputedPart<X>
+/** A computed micro-batch, with its gradients by name, or null if they are zero. */
+export interface ComputedGradients<X> extends ComputedPart<X> {
+  readonly grads: NamedTensors | null
+}
 
 /** A loss as a function of the decoder's states and a micro-batch. */
 export type StepLoss<K extends string, X> = LossOfStates<RowTensors<K>, X>
@@ -51,12 +54,20 @@ export const wholeGradients =
     return { loss: value, grads, aux }
   }
 
-/** Compiled gradients of micro-batches. */
+/** Compiled gradients of micro-batches. The results belong to the enclosing scope. */
 export interface StepGradients<K extends string, X> {
-  /** Computes gradients. The results belong to the enclosing scope. */
-  readonly run: (input: GradInput<K>) => ComputedGradients<X>
+  readonly run: (input: GradInput<K>) => GradOutput<X> & ComputedPart<X>
+  /** Computes the loss without gradients. */
+  readonly measure: (input: GradInput<K>) => ComputedPart<X>
   readonly release: () => void
 }
+
+/** Computes a micro-batch. */
+export const computedGradients = <K extends string, X>(
+  { run, measure }: StepGradients<K, X>,
+  input: GradInput<K>,
+  gradient: MicroBatch<K>['gradient'],
+): ComputedGradients<X> => (gradient === 'zero' ? { ...measure(input), grads: null } : run(input))
 
 /** Compiles gradients. `recompute` affects only memory, time and rounding. */
 export const stepGradients = <K extends string, X>(
@@ -64,13 +75,33 @@ export const stepGradients = <K extends string, X>(
   loss: StepLoss<K, X>,
   recompute: Recompute,
 ): StepGradients<K, X> => {
-  if (recompute === 'none') {
-    const compiled = jit(wholeGradients(config, loss), OF_ANY_PLACES)
-    return {
-      run: (input) => ({ ...compiled(input), places: computedPlaces(input.batch) }),
-      release: compiled.release,
-    }
+  const gradients = recompute === 'none' ? wholeModel(config, loss) : byLayers(config, loss)
+  const alone = jit(({ params, frozen, ...rows }: GradInput<K>): StepPart<X> => {
+    const weights = { ...frozen, ...params }
+    const { value, aux } = loss({ states: completionStates(weights, config, rows.batch), weights }, rows)
+    return { loss: value, aux }
+  }, OF_ANY_PLACES)
+  return {
+    run: gradients.run,
+    measure: (input) => ({ ...alone(input), places: computedPlaces(input.batch) }),
+    release: () => {
+      gradients.release()
+      alone.release()
+    },
   }
+}
+
+type ModelGradients<K extends string, X> = Pick<StepGradients<K, X>, 'run' | 'release'>
+
+const wholeModel = <K extends string, X>(config: DecoderConfig, loss: StepLoss<K, X>): ModelGradients<K, X> => {
+  const compiled = jit(wholeGradients(config, loss), OF_ANY_PLACES)
+  return {
+    run: (input) => ({ ...compiled(input), places: computedPlaces(input.batch) }),
+    release: compiled.release,
+  }
+}
+
+const byLayers = <K extends string, X>(config: DecoderConfig, loss: StepLoss<K, X>): ModelGradients<K, X> => {
   const layerwise = makeLayerwise(config, loss)
   return {
     run: ({ params, frozen, ...given }) => {

@@ -9,7 +9,6 @@ import {
   varyingPlaces,
 } from '../../modules/transformer/pack.js'
 import type { CompletionBatch } from '../../modules/transformer/score.js'
-import { promptsPerRun } from '../../modules/transformer/scorer.js'
 import type { LossCounts } from '../../objectives/tokenLosses/aggregation.js'
 
 /** One number for each row, or one for each token of each row. */
@@ -97,40 +96,19 @@ export const checkTokenRows = (name: string, rows: StepTokenRows<string>, vocabu
   if (problems.length > 0) throw new RangeError(`${name}: ${problems.join('; ')}`)
 }
 
-/** Returns the rows of groups `from .. to - 1`. */
-const groupsBetween = <K extends string>(rows: StepTokenRows<K>, from: number, to: number): StepTokenRows<K> => {
+/** Returns the rows of these groups, in this order. */
+export const rowsOfGroups = <K extends string>(rows: StepTokenRows<K>, places: readonly number[]): StepTokenRows<K> => {
   const { groups, completions, masks, temperature } = rows
-  const [first, end] = [from * groups.group, to * groups.group]
+  const { group } = groups
+  const pick = <X>(list: readonly X[]): readonly X[] =>
+    places.flatMap((place) => list.slice(place * group, (place + 1) * group))
   return {
-    groups: { prompts: groups.prompts.slice(from, to), group: groups.group },
-    completions: completions.slice(first, end),
-    ...(masks && { masks: masks.slice(first, end) }),
+    groups: { prompts: places.map((place) => groups.prompts[place]!), group },
+    completions: pick(completions),
+    ...(masks && { masks: pick(masks) }),
     temperature,
-    lists: mapLists(rows, (list): RowList => list.slice(first, end) as RowList), // of the same kind
+    lists: mapLists(rows, (list): RowList => pick<number | ArrayLike<number>>(list) as RowList), // of the same kind
   }
-}
-
-/** The sizes of micro-batches. */
-interface MicroBatchCut {
-  /** Approximate number of tokens in each. */
-  readonly tokens: number
-  /** The number of micro-batches is a multiple of this if there are enough groups. */
-  readonly multipleOf: number
-}
-
-/**
- * Divides rows into micro-batches of about `tokens` tokens: whole groups, as even as possible, in
- * order.
- */
-export const microBatches = <K extends string>(
-  rows: StepTokenRows<K>,
-  { tokens, multipleOf }: MicroBatchCut,
-): readonly StepTokenRows<K>[] => {
-  const { prompts } = rows.groups
-  const size = Math.min(prompts.length, promptsPerRun(rows.groups, rows.completions, tokens))
-  const count = Math.min(prompts.length, Math.ceil(Math.ceil(prompts.length / size) / multipleOf) * multipleOf)
-  const start = (i: number): number => Math.floor((i * prompts.length) / count)
-  return Array.from({ length: count }, (_, i) => groupsBetween(rows, start(i), start(i + 1)))
 }
 
 /** Counts the trained tokens. */

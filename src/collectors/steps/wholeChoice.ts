@@ -6,6 +6,7 @@ import { scope } from '../../engine/scope.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import type { Readout } from '../../modules/transformer/layerwise.js'
 import { completionStates } from '../../modules/transformer/score.js'
+import type { MicroBatch } from './microBatches.js'
 import {
   listTensors,
   OF_ANY_PLACES,
@@ -30,11 +31,7 @@ export interface WholeChoice<K extends string> {
 
 /** Adds the decision to the lists of rows. */
 export interface Chooser<K extends string> {
-  readonly choose: (
-    params: NamedTensors,
-    rows: StepTokenRows<K>,
-    micros: readonly StepTokenRows<K>[],
-  ) => StepTokenRows<K>
+  readonly choose: (params: NamedTensors, rows: StepTokenRows<K>, micros: readonly MicroBatch<K>[]) => StepTokenRows<K>
   readonly release: () => void
 }
 
@@ -55,7 +52,7 @@ export const makeChooser = <K extends string>(config: DecoderConfig, choice: Who
   return {
     choose: (params, rows, micros) =>
       scope(() => {
-        const numbers = micros.flatMap((micro) => readPart(params, micro))
+        const numbers = micros.flatMap((micro) => readPart(params, micro.rows)) // in the order of the rows
         const { lists } = listTensors<'read'>({ ...rows, lists: { read: numbers } })
         const chosen = choice.decide(lists.read!, listTensors(rows)) // it was given just now
         return { ...rows, lists: { ...rows.lists, [choice.list]: tokenNumbers(chosen, rows.completions) } }

@@ -2,7 +2,7 @@ import * as tf from '@tensorflow/tfjs-core'
 import { aNumberOrTwo, checkOptions } from '../../core/options.js'
 import { stopGradient } from '../../engine/stopGradient.js'
 import { type ClipEpsilon, clipRange } from './clipRange.js'
-import { limited, type TokenObjective } from './tokenObjective.js'
+import { limited, ofAdvantage, type TokenObjective } from './tokenObjective.js'
 
 export interface CISPOOptions {
   /** Default 0.2. A low side of 1 means no lower bound. */
@@ -42,7 +42,7 @@ export const cispo = (options: CISPOOptions = {}): TokenObjective => {
     options: { ...options },
     aggregation: null,
     noise: 'none',
-    apply: ({ logProbs, logRatio: unlimited, advantages, mask }) => {
+    apply: ofAdvantage(({ logProbs, logRatio: unlimited, advantages, mask }) => {
       const logRatio = limited(unlimited)
       const near = tf.clipByValue(logRatio, Math.max(Math.log1p(-low), SMALLEST_LOG), Math.log1p(high))
       return {
@@ -50,6 +50,6 @@ export const cispo = (options: CISPOOptions = {}): TokenObjective => {
         outside: tf.mul(tf.cast(tf.notEqual(logRatio, near), 'float32'), mask),
         cut: tf.zerosLike(mask),
       }
-    },
+    }),
   }
 }

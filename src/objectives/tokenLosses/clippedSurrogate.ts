@@ -2,7 +2,7 @@ import * as tf from '@tensorflow/tfjs-core'
 import { aNumber, aNumberOrTwo, checkOptions } from '../../core/options.js'
 import { stopGradient } from '../../engine/stopGradient.js'
 import { type ClipEpsilon, clipRange } from './clipRange.js'
-import { limited, type TokenObjective } from './tokenObjective.js'
+import { limited, ofAdvantage, type TokenObjective } from './tokenObjective.js'
 
 export interface ClippedSurrogateOptions {
   /** Default 0.2. Two numbers are DAPO's clip-higher. */
@@ -53,7 +53,7 @@ export const clippedSurrogate = (options: ClippedSurrogateOptions = {}): TokenOb
     options: { ...options },
     aggregation: null,
     noise: 'none',
-    apply: ({ logRatio: unlimited, advantages, mask }) => {
+    apply: ofAdvantage(({ logRatio: unlimited, advantages, mask }) => {
       const logRatio = limited(unlimited)
       const near = tf.clipByValue(logRatio, logLow, logHigh)
       const free = tf.mul(tf.exp(logRatio), advantages)
@@ -72,6 +72,6 @@ export const clippedSurrogate = (options: ClippedSurrogateOptions = {}): TokenOb
         outside,
         cut: tf.mul(tf.maximum(byRange, byLimit), mask),
       }
-    },
+    }),
   }
 }

@@ -1,7 +1,7 @@
 import * as tf from '@tensorflow/tfjs-core'
 import { aNumber, aNumberOrTwo, checkOptions, oneOf } from '../../core/options.js'
 import { stopGradient } from '../../engine/stopGradient.js'
-import { limited, type TokenObjective } from './tokenObjective.js'
+import { limited, ofAdvantage, type TokenObjective } from './tokenObjective.js'
 
 export interface DPPOOptions {
   /**
@@ -61,7 +61,7 @@ export const dppo = (options: DPPOOptions = {}): TokenObjective => {
     options: { ...options },
     aggregation: null,
     noise: 'none',
-    apply: ({ logProbs, oldLogProbs, logRatio, advantages, mask }) => {
+    apply: ofAdvantage(({ logProbs, oldLogProbs, logRatio, advantages, mask }) => {
       const gains = tf.greater(advantages, 0)
       const move = tf.sub(tf.exp(logProbs), tf.exp(oldLogProbs))
       const like = (value: number): tf.Tensor => tf.mul(tf.onesLike(move), value)
@@ -79,6 +79,6 @@ export const dppo = (options: DPPOOptions = {}): TokenObjective => {
         outside: left,
         cut: left,
       }
-    },
+    }),
   }
 }

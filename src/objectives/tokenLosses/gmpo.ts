@@ -1,7 +1,7 @@
 import * as tf from '@tensorflow/tfjs-core'
 import { aNumberOrTwo, checkOptions } from '../../core/options.js'
 import { maskedRowMean } from '../../engine/masked.js'
-import { limited, type TokenObjective } from './tokenObjective.js'
+import { limited, ofAdvantage, type TokenObjective } from './tokenObjective.js'
 
 export interface GMPOOptions {
   /**
@@ -44,7 +44,7 @@ export const gmpo = (options: GMPOOptions = {}): TokenObjective => {
     options: { ...options },
     aggregation: 'seq-mean-token-mean',
     noise: 'none',
-    apply: ({ logRatio: unlimited, advantages, mask }) => {
+    apply: ofAdvantage(({ logRatio: unlimited, advantages, mask }) => {
       const logRatio = limited(unlimited)
       const near = tf.clipByValue(logRatio, -low, high)
       const sign = tf.sign(advantages)
@@ -58,6 +58,6 @@ export const gmpo = (options: GMPOOptions = {}): TokenObjective => {
         outside: tf.mul(tf.cast(isOutside, 'float32'), mask),
         cut: tf.mul(tf.cast(isCut, 'float32'), mask),
       }
-    },
+    }),
   }
 }

@@ -3,7 +3,7 @@ import { aNumberOrTwo, checkOptions, type OptionKinds, oneOf } from '../../core/
 import { maskedRowMean } from '../../engine/masked.js'
 import { stopGradient } from '../../engine/stopGradient.js'
 import { type ClipEpsilon, clipRange } from './clipRange.js'
-import type { TokenObjective } from './tokenObjective.js'
+import { ofAdvantage, type TokenObjective } from './tokenObjective.js'
 
 export interface GSPOOptions {
   /** The clip range. Ratios of sequences stay near 1. Default `[3e-4, 4e-4]`, as in the paper. */
@@ -54,7 +54,7 @@ export const gspo = (options: GSPOOptions = {}): TokenObjective => {
     options: { ...options },
     aggregation: 'seq-mean-token-mean',
     noise: 'none',
-    apply: ({ logProbs, logRatio, advantages, mask }) => {
+    apply: ofAdvantage(({ logProbs, logRatio, advantages, mask }) => {
       const mean = tf.expandDims(maskedRowMean(logRatio, mask), 1)
       const own =
         form === 'sequence'
@@ -70,6 +70,6 @@ export const gspo = (options: GSPOOptions = {}): TokenObjective => {
         outside: tf.mul(tf.cast(tf.notEqual(logSequence, near), 'float32'), mask),
         cut: tf.mul(tf.cast(tf.less(clipped, free), 'float32'), mask),
       }
-    },
+    }),
   }
 }

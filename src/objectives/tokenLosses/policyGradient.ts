@@ -1,5 +1,5 @@
 import * as tf from '@tensorflow/tfjs-core'
-import type { TokenObjective } from './tokenObjective.js'
+import { ofAdvantage, type TokenObjective } from './tokenObjective.js'
 
 /**
  * Implements the objective of REINFORCE, and of GPG: `l = -A log pi`. It has no ratio: use it for
@@ -22,9 +22,9 @@ export const policyGradient = (): TokenObjective => ({
   options: {},
   aggregation: null,
   noise: 'none',
-  apply: ({ logProbs, advantages }) => ({
+  apply: ofAdvantage(({ logProbs, advantages }) => ({
     losses: tf.neg(tf.mul(logProbs, advantages)),
     outside: tf.zerosLike(logProbs),
     cut: tf.zerosLike(logProbs),
-  }),
+  })),
 })

@@ -1,6 +1,6 @@
 import * as tf from '@tensorflow/tfjs-core'
 import { aNumber, checkOptions } from '../../core/options.js'
-import { limited, type TokenObjective } from './tokenObjective.js'
+import { limited, ofAdvantage, type TokenObjective } from './tokenObjective.js'
 
 export interface SAPOOptions {
   /** Sharpness of the gate for positive advantages. Default 1. */
@@ -38,7 +38,7 @@ export const sapo = (options: SAPOOptions = {}): TokenObjective => {
     options: { ...options },
     aggregation: 'seq-mean-token-mean',
     noise: 'none',
-    apply: ({ logRatio, advantages }) => {
+    apply: ofAdvantage(({ logRatio, advantages }) => {
       const isPositive = tf.greater(advantages, 0)
       const like = (value: number): tf.Tensor => tf.mul(tf.onesLike(advantages), value)
       const tau = tf.where(isPositive, like(positive), like(negative))
@@ -48,6 +48,6 @@ export const sapo = (options: SAPOOptions = {}): TokenObjective => {
         outside: tf.zerosLike(logRatio),
         cut: tf.zerosLike(logRatio),
       }
-    },
+    }),
   }
 }

@@ -40,6 +40,16 @@ export interface TokenLosses {
   readonly cut: tf.Tensor
 }
 
+/** Computes the loss of each token. */
+export interface TokenLossFunction {
+  (terms: TokenTerms): TokenLosses
+  /**
+   * `none` if completions whose advantages are all 0 get no gradient: then only their loss is
+   * computed. See `ofAdvantage`.
+   */
+  readonly atZeroAdvantage?: 'none'
+}
+
 /** An objective with validated settings. */
 export interface TokenObjective {
   readonly name: string
@@ -58,8 +68,15 @@ export interface TokenObjective {
    * own tokens.
    */
   readonly choose?: (terms: TokenTerms) => tf.Tensor
-  readonly apply: (terms: TokenTerms) => TokenLosses
+  readonly apply: TokenLossFunction
 }
+
+/**
+ * Marks a loss function whose every term has the advantage as a factor. A copy of an objective with
+ * another function has no mark.
+ */
+export const ofAdvantage = (apply: (terms: TokenTerms) => TokenLosses): TokenLossFunction =>
+  Object.assign((terms: TokenTerms) => apply(terms), { atZeroAdvantage: 'none' as const })
 
 const LARGEST = 20
 

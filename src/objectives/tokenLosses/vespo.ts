@@ -2,7 +2,7 @@ import * as tf from '@tensorflow/tfjs-core'
 import { aNumber, aRecord, checkOptions } from '../../core/options.js'
 import { masked } from '../../engine/masked.js'
 import { stopGradient } from '../../engine/stopGradient.js'
-import { limited, type TokenObjective } from './tokenObjective.js'
+import { limited, ofAdvantage, type TokenObjective } from './tokenObjective.js'
 
 /** The parameters of `phi(w) = w^power e^(decay (1 - w))`. */
 export type GammaWeight = {
@@ -54,7 +54,7 @@ export const vespo = (options: VESPOOptions = {}): TokenObjective => {
     options: { ...options },
     aggregation: null,
     noise: 'none',
-    apply: ({ logProbs, logRatio, advantages, mask }) => {
+    apply: ofAdvantage(({ logProbs, logRatio, advantages, mask }) => {
       const whole = tf.sum(masked(limited(logRatio), mask), -1, true)
       const logS = tf.add(tf.clipByValue(whole, SMALLEST_LOG, LARGEST_LOG), tf.mul(whole, 0))
       const gained = tf.greaterEqual(advantages, 0)
@@ -71,6 +71,6 @@ export const vespo = (options: VESPOOptions = {}): TokenObjective => {
         outside: tf.zerosLike(mask),
         cut: tf.zerosLike(mask),
       }
-    },
+    }),
   }
 }

@@ -6,10 +6,11 @@ import { describe, expect, it } from 'vitest'
 import { lossModule } from '../../../src/collectors/learners/lossModule.js'
 import { parallelStep } from '../../../src/collectors/parallel/parallelStep.js'
 import { startReplicas } from '../../../src/collectors/parallel/replicas.js'
+import { microBatches } from '../../../src/collectors/steps/microBatches.js'
 import { policyCase } from '../../../src/collectors/steps/policyStep.js'
 import type { StepMetrics } from '../../../src/collectors/steps/stepMetrics.js'
 import type { TrainingRows } from '../../../src/collectors/steps/stepRows.js'
-import { learnedTokens, microBatches, tensorsOfRows } from '../../../src/collectors/steps/tokenRows.js'
+import { learnedTokens, tensorsOfRows } from '../../../src/collectors/steps/tokenRows.js'
 import { child, keyFromSeed, uniformInteger } from '../../../src/core/key.js'
 import { scope } from '../../../src/engine/scope.js'
 import { groupPrompts } from '../../../src/modules/transformer/pack.js'
@@ -183,7 +184,7 @@ describe('the metrics of a policy step', () => {
         async (given, microBatchTokens, workers) => {
           const rows = rowsOf(given)
           const micros = microBatches(tokenRowsOf(rows), { tokens: microBatchTokens, multipleOf: workers })
-          const places = micros.map((micro) => scope(() => computedPlaces(tensorsOfRows(micro, config).batch)))
+          const places = micros.map((micro) => scope(() => computedPlaces(tensorsOfRows(micro.rows, config).batch)))
           const metrics =
             workers === 1
               ? metricsOf(rows, { microBatchTokens })

@@ -247,3 +247,29 @@ describe('a token loses its gradient exactly where the range takes it away', () 
     )
   })
 })
+
+describe('completions whose advantages are 0', () => {
+  it.each(OBJECTIVE_CASES)('$name: have a gradient of exactly 0 where it is marked', ({ objective, aggregations }) => {
+    const gradientsOf = ({ advantages, ...rows }: DrawnBatch, aggregation: Aggregation) =>
+      lossNumbers(policyLoss({ objective, aggregation }), {
+        ...rows,
+        advantages: advantages.map((row) => row.map(() => 0)),
+      }).gradient.flat()
+    const drawn = fc.sample(lossBatches('either'), 4)
+    const gradients = drawn.map((rows, i) => gradientsOf(rows, aggregations[i % aggregations.length]!))
+    const areZero = gradients.flat().every((x) => x === 0)
+    if (objective.apply.atZeroAdvantage === 'none') expect(areZero).toBe(true)
+    else expect(['dro', 'klCov', 'clipCov']).toContain(objective.name)
+    if (objective.name === 'dro') expect(areZero).toBe(false)
+  })
+
+  it('have one with a divergence, an entropy bonus, and an objective of your own', () => {
+    const of = (options: PolicyLossOptions) => policyLoss(options).atZeroAdvantage
+    expect(of({ kl: [{ to: 'reference', coefficient: 0 }] })).toBe('none')
+    expect(of({ kl: [{ to: 'reference', coefficient: 0.1 }] })).toBe('computed')
+    expect(of({ entropyCoefficient: 0.1 })).toBe('computed')
+    const objective = cispo()
+    expect(of({ objective: { ...objective, name: 'mine' } })).toBe('none')
+    expect(of({ objective: { ...objective, apply: (terms) => objective.apply(terms) } })).toBe('computed')
+  })
+})
