@@ -196,7 +196,9 @@ const compute = z
       .describe('activations to recompute in the backward pass, to save memory'),
     workers: count
       .default(1)
-      .describe('parallel threads for sampling, scoring and gradients; the number affects rounding'),
+      .describe(
+        'parallel threads for sampling, scoring and gradients, which divide the default of --threads; the number affects rounding',
+      ),
     dtype: z
       .enum(['F32', 'BF16', 'F16'])
       .nullable()

@@ -57,6 +57,15 @@ describe('tandem train', () => {
     expect(stderr).toContain(`report: ${path('run/report.html')}`)
   })
 
+  it('divides the default threads among the workers', async () => {
+    const isThreads = (flag: string | undefined): boolean => flag === '--threads'
+    const flags = SMALL_FLAGS.filter((flag, i) => !isThreads(flag) && !isThreads(SMALL_FLAGS[i - 1]))
+    await tandemOk(['train', '--model', 'model', ...flags, '--out', 'shared', '--steps', '1', '--workers', '2'], {
+      cwd,
+    })
+    expect(JSON.parse(readFileSync(path('shared/machine.json'), 'utf8'))).toMatchObject({ threads: '1' })
+  })
+
   it('names a server that is down and the way to resume, and resumes the folder later', async () => {
     writeFileSync(path('served.jsonl'), gsm8kLines(20))
     const { code, stderr } = await tandem(
