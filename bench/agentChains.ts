@@ -14,14 +14,15 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { Command } from 'commander'
 import { speedRatio } from '../src/bench/statistics.js'
+import { positiveInteger, roundNumber } from '../src/cli/options.js'
 import { median } from '../src/core/quantile.js'
 import { host } from '../src/live/machine.js'
 
 const { chains, concurrent, rounds, ms } = new Command()
   .description('Plays chains of an agent against a scripted server; with VERIFIERS_VENV, verifiers plays them as well.')
-  .option('--chains <n>', 'chains of a round', Number, 500)
-  .option('--concurrent <n>', 'chains at a time', Number, 32)
-  .option('--rounds <n>', 'rounds of each side', Number, 7)
+  .option('--chains <n>', 'chains of a round', positiveInteger, 500)
+  .option('--concurrent <n>', 'chains at a time', positiveInteger, 32)
+  .option('--rounds <n>', 'rounds of each side', roundNumber, 7)
   .option('--ms <n>', 'milliseconds before the server answers', Number, 0)
   .parse()
   .opts<{ readonly chains: number; readonly concurrent: number; readonly rounds: number; readonly ms: number }>()

@@ -19,6 +19,7 @@ import { fileURLToPath } from 'node:url'
 import { Command, Option } from 'commander'
 import { Pool } from 'undici'
 import { speedRatio } from '../src/bench/statistics.js'
+import { positiveInteger, roundNumber } from '../src/cli/options.js'
 import { orThrow } from '../src/core/failure.js'
 import { child, keyFromSeed, uniformInteger } from '../src/core/key.js'
 import { median } from '../src/core/quantile.js'
@@ -49,12 +50,12 @@ const options = new Command()
   .description('Serves a random Qwen2-shaped model with Tandem and with a peer, in turns, under the same load.')
   .addOption(new Option('--peer <name>', 'the other server').choices(PEERS))
   .addOption(new Option('--kind <name>', 'lengths of requests').choices(KINDS).default('mixed'))
-  .option('--hidden <n>', 'width of the model: 512 for 25 M parameters, 1024 for 95 M', Number, 512)
-  .option('--layers <n>', 'layers of the model', Number, 8)
+  .option('--hidden <n>', 'width of the model: 512 for 25 M parameters, 1024 for 95 M', positiveInteger, 512)
+  .option('--layers <n>', 'layers of the model', positiveInteger, 8)
   .option('--at-a-time <list>', 'numbers of requests at a time', '1,16,64')
-  .option('--requests <n>', 'requests of a round for each one at a time', Number, 2)
-  .option('--rounds <n>', 'rounds of each server', Number, 5)
-  .option('--threads <n>', 'threads of each server', Number, 2)
+  .option('--requests <n>', 'requests of a round for each one at a time', positiveInteger, 2)
+  .option('--rounds <n>', 'rounds of each server', roundNumber, 5)
+  .option('--threads <n>', 'threads of each server', positiveInteger, 2)
   .parse()
   .opts<Options>()
 
