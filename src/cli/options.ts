@@ -6,6 +6,7 @@ import type { HubProgress } from '../core/hub.js'
 import { redact } from '../core/secrets.js'
 import { BACKENDS, type BackendName, NoBackend, type SelectedBackend, selectBackend } from '../engine/select.js'
 import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
+import { letHeapGrow } from '../live/heap.js'
 import { CommandError } from './failure.js'
 
 const integer =
@@ -97,6 +98,7 @@ export const engineOptions = (): readonly Option[] => [
 
 /** Starts the tensor engine. */
 export const startEngine = async ({ backend, threads }: EngineOptions): Promise<SelectedBackend> => {
+  letHeapGrow()
   try {
     return await selectBackend({ ...(backend && { backend }), ...(threads !== undefined && { threads }) })
   } catch (error) {
