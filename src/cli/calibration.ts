@@ -2,6 +2,7 @@
 import { Option } from 'commander'
 import { engineThreads } from '../engine/threads.js'
 import { liveClock } from '../live/clock.js'
+import { defaultThreads } from '../live/host.js'
 import { host } from '../live/machine.js'
 import { calibrate, type LearningTrials } from '../run/calibrate.js'
 import { type Calibration, candidateText, isSameCandidate, measuredText } from '../run/calibration.js'
@@ -40,10 +41,15 @@ export const checkCalibrate = ({ calibrate: isWanted, learner, queue, resume }: 
     throw new CommandError('--resume keeps the threads and settings of the run: omit --calibrate')
 }
 
-/** Returns the calibrated threads of a stored run, for its engine. */
-export const calibratedThreads = ({ run }: Pick<Chosen, 'run'>): { readonly threads?: number } => {
-  const threads = run?.config.calibration?.chosen.threads ?? null
-  return threads === null ? {} : { threads }
+/**
+ * Returns the threads inside operations of a run: those of its calibration, else the default
+ * divided among its workers.
+ */
+export const threadsOfRun = ({ run }: Pick<Chosen, 'run'>, { compute }: Settings): { readonly threads?: number } => {
+  const calibrated = run?.config.calibration?.chosen.threads ?? null
+  if (calibrated !== null) return { threads: calibrated }
+  const workers = typeof compute === 'object' && compute !== null && 'workers' in compute ? Number(compute.workers) : 1
+  return workers > 1 ? { threads: Math.max(1, Math.floor(defaultThreads() / workers)) } : {}
 }
 
 const trialsOf = (run: AnyRun, { recipe }: Pick<Chosen, 'recipe'>): LearningTrials => {

@@ -2,7 +2,7 @@
 import { Command } from 'commander'
 import { type ReplayEvent, replay } from '../run/replay.js'
 import { runFolder } from '../run/store.js'
-import { calibratedThreads } from './calibration.js'
+import { threadsOfRun } from './calibration.js'
 import { asCommandError } from './expectedErrors.js'
 import { CommandError } from './failure.js'
 import { type EngineOptions, engineOptions, startEngine } from './options.js'
@@ -42,8 +42,9 @@ const textOf = (event: ReplayEvent): string => {
 
 const action = async (folder: string, batch: string, flags: ReplayFlags): Promise<void> => {
   const chosen = await chooseRun(folder)
-  await startEngine({ ...calibratedThreads(chosen), ...flags })
-  const run = await build(chosen, storedSettings(chosen, chosen.run.config), flags)
+  const settings = storedSettings(chosen, chosen.run.config)
+  await startEngine({ ...threadsOfRun(chosen, settings), ...flags })
+  const run = await build(chosen, settings, flags)
   let count = 0
   try {
     for await (const event of replay(run, { store: runFolder(chosen.run.folder), batch })) {

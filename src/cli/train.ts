@@ -6,7 +6,6 @@ import { FailureError } from '../core/failure.js'
 import { stepName } from '../data/runLayout.js'
 import { liveClock } from '../live/clock.js'
 import { liveFiles } from '../live/files.js'
-import { defaultThreads } from '../live/host.js'
 import type { Calibration } from '../run/calibration.js'
 import { trainOptionsOf } from '../run/choices.js'
 import type { RecipeRecord } from '../run/options.js'
@@ -19,7 +18,7 @@ import { MAY_CHANGE } from '../run/settings.js'
 import { describeStep, sampleStep } from '../run/step.js'
 import { runFolder } from '../run/store.js'
 import { train } from '../run/train.js'
-import { calibratedRun, calibratedThreads, calibrateOption, checkCalibrate } from './calibration.js'
+import { calibratedRun, calibrateOption, checkCalibrate, threadsOfRun } from './calibration.js'
 import { asCommandError } from './expectedErrors.js'
 import { CommandError, orFail } from './failure.js'
 import { interruption } from './interruption.js'
@@ -215,17 +214,11 @@ const builtRun = async (planned: Planned, flags: Flags): Promise<(Planned & { re
   return calibrated && { ...planned, ...calibrated }
 }
 
-/** Divides the default threads among the workers of a run. */
-const threadsOfWorkers = ({ compute }: Settings): EngineOptions => {
-  const workers = typeof compute === 'object' && compute !== null && 'workers' in compute ? Number(compute.workers) : 1
-  return workers > 1 ? { threads: Math.max(1, Math.floor(defaultThreads() / workers)) } : {}
-}
-
 const start = async (planned: Planned, flags: Flags): Promise<void> => {
   const { chosen, settings, folder } = planned
   const isNew = chosen.run === null && flags.dryRun !== true
   if (isNew) await orFail(checkFree(liveFiles, folder)) // before the recipe builds, which may take minutes
-  const engine = await startEngine({ ...threadsOfWorkers(settings), ...calibratedThreads(chosen), ...flags })
+  const engine = await startEngine({ ...threadsOfRun(chosen, settings), ...flags })
   const tracking = await openTracking(flags, say)
   try {
     const built = await builtRun(planned, flags)

@@ -64,6 +64,7 @@ describe('tandem train', () => {
       cwd,
     })
     expect(JSON.parse(readFileSync(path('shared/machine.json'), 'utf8'))).toMatchObject({ threads: '1' })
+    expect((await tandemOk(['replay', 'shared', '1'], { cwd })).stdout).toContain('step 1 is bit-identical')
   })
 
   it('names a server that is down and the way to resume, and resumes the folder later', async () => {
