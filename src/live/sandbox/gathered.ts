@@ -13,11 +13,11 @@ export interface Gathered {
   /** Returns the output since the last mark. */
   readonly text: () => SandboxText
   /**
-   * Resolves with the output before `mark`, which is removed, and then stops reading. Never settles
-   * if the stream ends before the mark.
+   * Resolves with the output before `mark`, which is removed, and then stops reading, unless `flow`
+   * was called. Never settles if the stream ends before the mark.
    */
   readonly until: (mark: string) => Promise<SandboxText>
-  /** Reads the rest of the stream. */
+  /** Reads the stream to its end from now on. A mark in the rest is still found. */
   readonly flow: () => void
 }
 
@@ -63,6 +63,7 @@ export const gathered = (
   let kept = NOTHING
   let rest = Buffer.alloc(0) // data after the last mark, or a possible start of the next
   let mark: Buffer | undefined
+  let isFlowing = false
   let found: (said: SandboxText) => void = () => {}
 
   const add = (more: Buffer): void => {
@@ -84,7 +85,7 @@ export const gathered = (
     add(whole.subarray(0, at))
     rest = Buffer.from(whole.subarray(at + mark.length))
     mark = undefined
-    stream.pause()
+    if (!isFlowing) stream.pause()
     found(textOf(kept))
     kept = NOTHING
   }
@@ -103,7 +104,7 @@ export const gathered = (
         search(before)
       }),
     flow: () => {
-      mark = undefined
+      isFlowing = true
       stream.resume()
     },
   }
