@@ -343,9 +343,8 @@ export const stepPieces = <S, R, K extends string, X, M extends MeasuredLoss>(
  *
  * Gradients are normalized by the tokens and rows of the whole mini-batch, so the size of
  * micro-batches affects only rounding. Micro-batches whose gradient is known to be zero have no
- * backward pass. Rows with the same prompt share its computation, forward and
- * backward. Frozen weights have no gradients or optimizer state and are not part of the trainer's
- * state.
+ * backward pass. Rows with the same prompt share its computation, forward and backward. Frozen
+ * weights have no gradients or optimizer state and are not part of the trainer's state.
  *
  * Errors   throws RangeError that lists all problems: a `maxGradNorm` that is not positive, or
  *          `microBatchTokens` below 1.
