@@ -51,14 +51,16 @@ const shapesOf = (tensors: Tensors): readonly (readonly number[])[] =>
 
 const PRODUCTS = ['Gemm', 'FusedGemm', 'MatMul', 'FusedMatMul', 'TransposeMatMul', 'FusedMatMulActivation']
 
-/**
- * Counts the operations of a product: two for each element of the result and each place of the
- * inner axis, whose size follows from the first factor, transposed or not.
- */
-const productOperations = (a: readonly number[], result: readonly number[]): number => {
-  const rows = result.at(-2) ?? 1
-  const matrix = (a.at(-1) ?? 1) * (a.at(-2) ?? 1)
-  return (2 * sizeOf(result) * matrix) / rows
+/** Returns the inner size of a product, by the first factor, which may be transposed. */
+const innerSize = (a: readonly number[], result: readonly number[]): number =>
+  ((a.at(-1) ?? 1) * (a.at(-2) ?? 1)) / (result.at(-2) ?? 1)
+
+/** Returns the bytes of a second factor that is a constant, which traces leave out. */
+const constantBytes = (operator: string, inputs: Tensors, outputs: Tensors): number => {
+  const [[a, ...others], [result]] = [shapesOf(inputs), shapesOf(outputs)]
+  const isGiven = others.some((shape) => shape.length > 1)
+  if (!PRODUCTS.includes(operator) || isGiven || a === undefined || result === undefined) return 0
+  return 4 * innerSize(a, result) * (result.at(-1) ?? 1)
 }
 
 /** Counts those of attention `[B, heads, T, H]`: products of queries with keys, and with values. */
@@ -68,9 +70,10 @@ const attentionOperations = (queries: readonly number[], keys: readonly number[]
 const operationsOf = (operator: string, inputs: Tensors, outputs: Tensors): number => {
   const [a, b] = shapesOf(inputs)
   const [result] = shapesOf(outputs)
-  if (a === undefined || b === undefined || result === undefined) return 0
-  if (PRODUCTS.includes(operator)) return productOperations(a, result)
-  return operator === 'Attention' ? attentionOperations(a, b, shapesOf(inputs)[4]?.at(-2) ?? 0) : 0
+  if (a === undefined || result === undefined) return 0
+  // Two for each element of the result and each place of the inner axis.
+  if (PRODUCTS.includes(operator)) return 2 * sizeOf(result) * innerSize(a, result)
+  return operator === 'Attention' && b !== undefined ? attentionOperations(a, b, shapesOf(inputs)[4]?.at(-2) ?? 0) : 0
 }
 
 const shapesText = (inputs: Tensors, outputs: Tensors): string => {
@@ -88,7 +91,7 @@ const operatorCall = ({ args = {}, dur }: TraceEvent): OperatorCall => {
     shapes: shapesText(inputs, outputs),
     milliseconds: dur / 1000,
     operations: operationsOf(operator, inputs, outputs),
-    bytes: bytesOf(inputs) + bytesOf(outputs),
+    bytes: bytesOf(inputs) + bytesOf(outputs) + constantBytes(operator, inputs, outputs),
   }
 }
 

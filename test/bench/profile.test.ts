@@ -58,6 +58,13 @@ describe('readCalls', () => {
     expect(onlyOperator(node('Gemm', 1, [a, b], [[3, 7]])).operations).toBe(operations)
   })
 
+  it('counts a constant factor, which the trace leaves out, also beside a bias', () => {
+    const counted = { operations: 2 * 3 * 5 * 7, bytes: 4 * (3 * 5 + 5 * 7 + 3 * 7) }
+    expect(onlyOperator(node('Gemm', 1, [[3, 5]], [[3, 7]]))).toMatchObject(counted)
+    const withBias = { ...counted, bytes: counted.bytes + 4 * 7 }
+    expect(onlyOperator(node('Gemm', 1, [[3, 5], [7]], [[3, 7]]))).toMatchObject(withBias)
+  })
+
   it('counts those of a batch of products, of which a factor may serve all', () => {
     const batch = node(
       'FusedMatMul',
