@@ -11,6 +11,7 @@ import { benchmarkPicture } from '../bench/picture.js'
 import { train } from '../run/train.js'
 import { compareRecipes } from './benchAgainst.js'
 import { type MeasuredStep, recordOf, stepMeter } from './benchRecord.js'
+import { threadsOfRun } from './calibration.js'
 import { asCommandError } from './expectedErrors.js'
 import { CommandError } from './failure.js'
 import { type EngineOptions, engineOptions, positiveInteger, roundNumber, startEngine } from './options.js'
@@ -56,7 +57,7 @@ const show = (result: Benchmark | Comparison, picture: string | undefined): void
 /** Measures one recipe in this process. */
 const measureOne = async (chosen: Chosen, flags: Flags): Promise<void> => {
   const settings = await settingsOf(chosen, flags)
-  const engine = await startEngine(flags)
+  const engine = await startEngine({ ...threadsOfRun(chosen, settings), ...flags })
   const run = await build(chosen, settings, flags)
   const { name } = chosen.recipe
   say(`${engine.backend} backend (${engine.packageName}); recipe ${name}\n`)

@@ -4,6 +4,7 @@ import { Command } from 'commander'
 import type { EvaluationResult, Evaluator } from '../run/evaluation.js'
 import { scoreText } from '../run/records.js'
 import { evaluationKey } from '../run/train.js'
+import { threadsOfRun } from './calibration.js'
 import { asCommandError } from './expectedErrors.js'
 import { CommandError } from './failure.js'
 import { type EngineOptions, engineOptions, startEngine } from './options.js'
@@ -52,7 +53,7 @@ const action =
     checkFirst(chosen, given)
     const ofRun = chosen.run !== null && 'model' in chosen.recipe.settings.shape ? { model: chosen.run.folder } : {}
     const settings = await settingsOf(chosen, flags, ofRun)
-    await startEngine(flags)
+    await startEngine({ ...threadsOfRun(chosen, settings), ...flags })
     const run = await build(chosen, settings, { memory: 'ignore' })
     try {
       if (run.evaluate.length === 0) throw new CommandError(`the recipe ${chosen.recipe.name} has no evaluators`)
