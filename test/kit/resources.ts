@@ -21,7 +21,7 @@ export const noMoreThan = async (before: ReadonlySet<number>): Promise<void> => 
   while (childrenOf().some((id) => !before.has(id))) await new Promise((go) => setTimeout(go, 5))
 }
 
-/** Whether it runs: one that has ended may keep its number until somebody asks how. */
+/** Returns true while a process runs. One that has ended may keep its id until it is waited for. */
 export const isAlive = (pid: number): boolean => {
   try {
     process.kill(pid, 0)
