@@ -11,7 +11,8 @@ import { child, keyFromSeed } from '../src/core/key.js'
 import { scope } from '../src/engine/scope.js'
 import { selectBackend } from '../src/engine/select.js'
 import { newModel } from '../src/modules/pretrained/newModel.js'
-import { hostArrays, saveModel } from '../src/modules/pretrained/pretrained.js'
+import { hostArrays } from '../src/modules/pretrained/pretrained.js'
+import { saveModel } from '../src/modules/pretrained/saveModel.js'
 import { initialParams, parameterCount } from '../src/modules/transformer/params.js'
 
 const SCALE = 0.3

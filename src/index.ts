@@ -196,7 +196,8 @@ export { EMBEDDED_MODEL } from './live/embeddedModel.js'
 export { liveFiles } from './live/files.js'
 export { liveOutput } from './live/output.js'
 export { type HistoryPolicyOptions, historyPolicy } from './modules/historyPolicy.js'
-export { loadPretrained, type ModelText, type Pretrained, saveModel } from './modules/pretrained/pretrained.js'
+export { loadPretrained, type ModelText, type Pretrained } from './modules/pretrained/pretrained.js'
+export { saveModel } from './modules/pretrained/saveModel.js'
 export {
   type TransformersPolicy,
   TransformersWrapper,

@@ -39,13 +39,11 @@ export {
   loadText,
   loadWeights,
   makeParams,
-  type PretrainedFilesOptions,
-  pretrainedFiles,
-  type SaveOptions,
   type TextFiles,
   type TextOptions,
   textFromFiles,
 } from '../modules/pretrained/pretrained.js'
+export { type PretrainedFilesOptions, pretrainedFiles, type SaveOptions } from '../modules/pretrained/saveModel.js'
 export { sharedParams } from '../modules/pretrained/sharedParams.js'
 export { untieEmbeddings } from '../modules/pretrained/untie.js'
 export { type TextEmbeddingOptions, textEmbedding } from '../modules/textEmbedding.js'

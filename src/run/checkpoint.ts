@@ -10,9 +10,9 @@ import type { Files } from '../core/capabilities.js'
 import type { Digest } from '../core/digest.js'
 import type { FileFailure, ModelFailure } from '../core/failure.js'
 import type { Json } from '../data/codecs/plainValues.js'
+import { fileProblem } from '../data/folderFiles.js'
 import { inOrder, stepName, stepOf } from '../data/runLayout.js'
 import { parseJsonAs } from '../data/schemaJson.js'
-import { fileProblem } from '../modules/pretrained/folderFiles.js'
 
 const stateSchema = z.strictObject({
   format: z.literal(2),

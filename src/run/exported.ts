@@ -6,12 +6,8 @@ import type { HostArray } from '../core/hostArray.js'
 import { scope } from '../engine/scope.js'
 import { mergeLora } from '../modules/lora/adapter.js'
 import { loraConfig } from '../modules/lora/config.js'
-import {
-  hostArrays,
-  type Pretrained,
-  type PretrainedFilesOptions,
-  pretrainedFiles,
-} from '../modules/pretrained/pretrained.js'
+import { hostArrays, type Pretrained } from '../modules/pretrained/pretrained.js'
+import { type PretrainedFilesOptions, pretrainedFiles } from '../modules/pretrained/saveModel.js'
 import { sharedParams } from '../modules/pretrained/sharedParams.js'
 import { moduleOfLora } from '../modules/transformer/applyLora.js'
 import { loraOf } from './choices.js'

@@ -13,12 +13,8 @@ import { settingOfFlag } from '../../src/cli/recipeFlags.js'
 import type { HostArray } from '../../src/core/hostArray.js'
 import { child, keyFromSeed, normals } from '../../src/core/key.js'
 import { EMBEDDED_MODEL } from '../../src/live/embeddedModel.js'
-import {
-  loadPretrained,
-  type ModelText,
-  type Pretrained,
-  pretrainedFiles,
-} from '../../src/modules/pretrained/pretrained.js'
+import { loadPretrained, type ModelText, type Pretrained } from '../../src/modules/pretrained/pretrained.js'
+import { pretrainedFiles } from '../../src/modules/pretrained/saveModel.js'
 import type { DecoderConfig } from '../../src/modules/transformer/config.js'
 import { parameterShapes } from '../../src/modules/transformer/params.js'
 import { withSetting } from '../../src/run/recipe.js'

@@ -12,13 +12,8 @@ import { type Adapter, initialLora, loraScalings } from '../../modules/lora/adap
 import { DEFAULT_LORA, type LoraConfig, loraConfig } from '../../modules/lora/config.js'
 import { adapterFiles, loadAdapter } from '../../modules/lora/peft.js'
 import { storedLayout } from '../../modules/lora/projections.js'
-import {
-  hostArrays,
-  loadWeights,
-  makeParams,
-  type Pretrained,
-  pretrainedFiles,
-} from '../../modules/pretrained/pretrained.js'
+import { hostArrays, loadWeights, makeParams, type Pretrained } from '../../modules/pretrained/pretrained.js'
+import { pretrainedFiles } from '../../modules/pretrained/saveModel.js'
 import { sharedParams } from '../../modules/pretrained/sharedParams.js'
 import {
   initialValueHead,

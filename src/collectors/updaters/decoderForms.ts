@@ -13,12 +13,8 @@ import { liveFiles } from '../../live/files.js'
 import { adapterModules, type LoraParams, mergeLora } from '../../modules/lora/adapter.js'
 import { loraConfig } from '../../modules/lora/config.js'
 import { adapterWeights } from '../../modules/lora/weights.js'
-import {
-  hostArrays,
-  type ModelText,
-  type PretrainedFilesOptions,
-  pretrainedFiles,
-} from '../../modules/pretrained/pretrained.js'
+import { hostArrays, type ModelText } from '../../modules/pretrained/pretrained.js'
+import { type PretrainedFilesOptions, pretrainedFiles } from '../../modules/pretrained/saveModel.js'
 import { untieEmbeddings } from '../../modules/pretrained/untie.js'
 import { loraNames, moduleOfLora } from '../../modules/transformer/applyLora.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'

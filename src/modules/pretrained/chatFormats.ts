@@ -2,9 +2,9 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import type { ModelFailure } from '../../core/failure.js'
+import { fileProblem } from '../../data/folderFiles.js'
 import type { TextTokenizer } from '../../text/tokenizer/textTokenizer.js'
 import { type DecoderConfig, parseConfig } from '../transformer/config.js'
-import { fileProblem } from './folderFiles.js'
 
 /** A chat template, and the special tokens that it writes. */
 export interface ChatFormat {

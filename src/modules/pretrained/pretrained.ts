@@ -4,13 +4,22 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Calendar, Files } from '../../core/capabilities.js'
-import type { FileFailure, ModelFailure } from '../../core/failure.js'
+import type { ModelFailure } from '../../core/failure.js'
 import type { HostArray } from '../../core/hostArray.js'
-import { aFunction, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
-import { encodeSafetensors } from '../../data/codecs/safetensors.js'
+import { aFunction, aRecord, aText, checkOptions, type OptionKinds } from '../../core/options.js'
+import { checkStored } from '../../data/codecs/checkStored.js'
 import { readAll } from '../../data/codecs/safetensorsFile.js'
 import { openCheckpoint } from '../../data/codecs/safetensorsShards.js'
 import type { StoredArray } from '../../data/codecs/storage.js'
+import {
+  fileProblem,
+  fromFile,
+  fromPath,
+  pathIn,
+  readJson,
+  readOptionalJson,
+  readOptionalText,
+} from '../../data/folderFiles.js'
 import type { PlainArray } from '../../data/generation.js'
 import { adoptTensor } from '../../engine/jit.js'
 import { liveCalendar } from '../../live/clock.js'
@@ -18,11 +27,9 @@ import { liveFiles } from '../../live/files.js'
 import { type ChatTemplate, chatTemplate } from '../../text/template/chatTemplate.js'
 import { templateSource } from '../../text/template/named.js'
 import { type TextTokenizer, textTokenizer } from '../../text/tokenizer/textTokenizer.js'
-import { type DecoderConfig, formatConfig, parseConfig } from '../transformer/config.js'
+import { type DecoderConfig, parseConfig } from '../transformer/config.js'
 import { type Params, parameterShapes } from '../transformer/params.js'
 import { checkFallback, type FallbackFormat, withEndOfTurn, withFormat } from './chatFormats.js'
-import { checkStored } from './checkStored.js'
-import { fileProblem, fromFile, fromPath, pathIn, readJson, readOptionalJson, readOptionalText } from './folderFiles.js'
 import { type ModelAccess, modelFolder } from './modelFolder.js'
 
 /** The text side of a model: tokenizer and chat template. */
@@ -341,56 +348,3 @@ export const hostArrays = (tensors: Readonly<Record<string, tf.Tensor>>): Readon
       { shape: [...tensor.shape], data: Float32Array.from(tensor.dataSync()) },
     ]),
   )
-
-export interface PretrainedFilesOptions {
-  /** The number format of the file. 16-bit formats round to nearest. Default F32. */
-  readonly float?: 'F32' | 'BF16' | 'F16'
-}
-
-export interface SaveOptions extends PretrainedFilesOptions {
-  /** Default: the file system. */
-  readonly files?: Pick<Files, 'writeFolder'>
-}
-
-/** Transformers' names of storage types, for `dtype` in config.json. */
-const DTYPES = { F32: 'float32', BF16: 'bfloat16', F16: 'float16' } as const
-
-/** Returns the config with another storage type. */
-const configWith = (config: DecoderConfig, dtype: string): Readonly<Record<string, unknown>> => {
-  const { torch_dtype: _, ...rest } = formatConfig(config)
-  return { ...rest, dtype }
-}
-
-/**
- * Returns the files of a model folder. `loadPretrained` and Transformers load equal numbers from
- * them, rounded if a 16-bit format is used.
- */
-export const pretrainedFiles = (
-  { config, arrays, text }: Pretrained,
-  options: PretrainedFilesOptions = {},
-): Readonly<Record<string, Uint8Array | string>> => {
-  checkOptions('pretrainedFiles', options, { float: oneOf('F32', 'F16', 'BF16') })
-  const { float = 'F32' } = options
-  return {
-    ...text.files,
-    'config.json': `${JSON.stringify(configWith(config, DTYPES[float]), undefined, 2)}\n`,
-    'model.safetensors': encodeSafetensors(arrays, { metadata: { format: 'pt' }, float }),
-  }
-}
-
-/**
- * Saves a model as a folder for `loadPretrained` and Transformers: config, weights, tokenizer and
- * chat template.
- *
- * Errors   `Left(FileFailure)` if it cannot be written.
- * Effects  writes the folder atomically. An existing folder of that name is replaced.
- */
-export const saveModel = (
-  folder: string,
-  model: Pretrained,
-  given: SaveOptions = {},
-): TE.TaskEither<FileFailure, void> => {
-  checkOptions('saveModel', given, { files: aRecord, float: oneOf('F32', 'F16', 'BF16') })
-  const { files = liveFiles, ...options } = given
-  return files.writeFolder(folder, pretrainedFiles(model, options))
-}

@@ -11,10 +11,10 @@ import { child, type Key, uniformInteger } from '../../core/key.js'
 import { aNumber, checkOptions, refuse } from '../../core/options.js'
 import { encodeSafetensors } from '../../data/codecs/safetensors.js'
 import { readSafetensors } from '../../data/codecs/safetensorsFile.js'
+import { fileProblem } from '../../data/folderFiles.js'
 import { parseJsonAs } from '../../data/schemaJson.js'
 import type { NamedTensors } from '../../data/weights.js'
 import { type Owned, own, scope } from '../../engine/scope.js'
-import { fileProblem } from '../../modules/pretrained/folderFiles.js'
 import { hostArrays, makeParams } from '../../modules/pretrained/pretrained.js'
 
 export interface WeightPoolOptions {

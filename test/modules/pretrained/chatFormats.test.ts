@@ -11,13 +11,8 @@ import { get } from '../../../src/data/tensorDict/tensorDict.js'
 import { liveFiles } from '../../../src/live/files.js'
 import { CHAT_ML, PLAIN_CHAT } from '../../../src/modules/pretrained/chatFormats.js'
 import { newModel } from '../../../src/modules/pretrained/newModel.js'
-import {
-  type LoadOptions,
-  loadPretrained,
-  loadText,
-  pretrainedFiles,
-  saveModel,
-} from '../../../src/modules/pretrained/pretrained.js'
+import { type LoadOptions, loadPretrained, loadText } from '../../../src/modules/pretrained/pretrained.js'
+import { pretrainedFiles, saveModel } from '../../../src/modules/pretrained/saveModel.js'
 import { History, message } from '../../../src/text/history/history.js'
 import { renderText } from '../../../src/text/template/chatTemplate.js'
 import { useEngine } from '../../kit/engine.js'

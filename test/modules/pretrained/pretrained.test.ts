@@ -16,8 +16,8 @@ import {
   loadWeights,
   makeParams,
   type Pretrained,
-  pretrainedFiles,
 } from '../../../src/modules/pretrained/pretrained.js'
+import { pretrainedFiles } from '../../../src/modules/pretrained/saveModel.js'
 import { type DecoderConfig, formatConfig } from '../../../src/modules/transformer/config.js'
 import { parameterShapes } from '../../../src/modules/transformer/params.js'
 import { History } from '../../../src/text/history/history.js'

@@ -1,7 +1,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { type ConfigFailure, problemList } from '../../core/failure.js'
-import { allFinite, type StoredArray } from '../../data/codecs/storage.js'
-import type { PlainArray } from '../../data/generation.js'
+import type { PlainArray } from '../generation.js'
+import { allFinite, type StoredArray } from './storage.js'
 
 /**
  * Returns the arrays of a file if they match the expected parameters.

@@ -2,9 +2,9 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import type { Files } from '../../core/capabilities.js'
-import { type FileFailure, type FormatFailure, type ModelFailure, modelFailure } from '../../core/failure.js'
-import { parseJson } from '../../core/json.js'
+import type { Files } from '../core/capabilities.js'
+import { type FileFailure, type FormatFailure, type ModelFailure, modelFailure } from '../core/failure.js'
+import { parseJson } from '../core/json.js'
 
 /** Returns a failure of a file in a model's folder. */
 export const fileProblem = (folder: string, file: string, reason: string): ModelFailure =>
@@ -31,7 +31,11 @@ export const fromPath =
  * Reads the JSON object in a file. Errors: `Left(ModelFailure)` that names the file: missing, or
  * not a JSON object.
  */
-export const readJson = (files: Files, folder: string, file: string): TE.TaskEither<ModelFailure, object> =>
+export const readJson = (
+  files: Pick<Files, 'readText'>,
+  folder: string,
+  file: string,
+): TE.TaskEither<ModelFailure, object> =>
   pipe(
     files.readText(pathIn(folder, file)),
     TE.mapLeft(fromFile(folder, file)),

@@ -1,0 +1,62 @@
+/** Saves models in Hugging Face's folder layout. */
+import type * as TE from 'fp-ts/lib/TaskEither.js'
+import type { Files } from '../../core/capabilities.js'
+import type { FileFailure } from '../../core/failure.js'
+import { aRecord, checkOptions, oneOf } from '../../core/options.js'
+import { encodeSafetensors } from '../../data/codecs/safetensors.js'
+import { liveFiles } from '../../live/files.js'
+import { type DecoderConfig, formatConfig } from '../transformer/config.js'
+import type { Pretrained } from './pretrained.js'
+
+export interface PretrainedFilesOptions {
+  /** The number format of the file. 16-bit formats round to nearest. Default F32. */
+  readonly float?: 'F32' | 'BF16' | 'F16'
+}
+
+export interface SaveOptions extends PretrainedFilesOptions {
+  /** Default: the file system. */
+  readonly files?: Pick<Files, 'writeFolder'>
+}
+
+/** Transformers' names of storage types, for `dtype` in config.json. */
+const DTYPES = { F32: 'float32', BF16: 'bfloat16', F16: 'float16' } as const
+
+/** Returns the config with another storage type. */
+const configWith = (config: DecoderConfig, dtype: string): Readonly<Record<string, unknown>> => {
+  const { torch_dtype: _, ...rest } = formatConfig(config)
+  return { ...rest, dtype }
+}
+
+/**
+ * Returns the files of a model folder. `loadPretrained` and Transformers load equal numbers from
+ * them, rounded if a 16-bit format is used.
+ */
+export const pretrainedFiles = (
+  { config, arrays, text }: Pretrained,
+  options: PretrainedFilesOptions = {},
+): Readonly<Record<string, Uint8Array | string>> => {
+  checkOptions('pretrainedFiles', options, { float: oneOf('F32', 'F16', 'BF16') })
+  const { float = 'F32' } = options
+  return {
+    ...text.files,
+    'config.json': `${JSON.stringify(configWith(config, DTYPES[float]), undefined, 2)}\n`,
+    'model.safetensors': encodeSafetensors(arrays, { metadata: { format: 'pt' }, float }),
+  }
+}
+
+/**
+ * Saves a model as a folder for `loadPretrained` and Transformers: config, weights, tokenizer and
+ * chat template.
+ *
+ * Errors   `Left(FileFailure)` if it cannot be written.
+ * Effects  writes the folder atomically. An existing folder of that name is replaced.
+ */
+export const saveModel = (
+  folder: string,
+  model: Pretrained,
+  given: SaveOptions = {},
+): TE.TaskEither<FileFailure, void> => {
+  checkOptions('saveModel', given, { files: aRecord, float: oneOf('F32', 'F16', 'BF16') })
+  const { files = liveFiles, ...options } = given
+  return files.writeFolder(folder, pretrainedFiles(model, options))
+}
