@@ -43,9 +43,14 @@ const valuesOf = (argument: string, word: string): readonly string[] => [
 /** The name in an option's flags: `folder` in `--out <folder>`. */
 const argumentOf = (flags: string): string => /<([a-z]+)/.exec(flags)?.[1] ?? ''
 
-/** Drops the word to complete, and the option whose value it is. */
-const finished = (words: readonly string[]): readonly string[] =>
-  words.slice(0, words.at(-2)?.startsWith('-') === true ? -2 : -1)
+/**
+ * Drops the word to complete, and the option whose value it is. The options are those of `--help`,
+ * which imports no recipe file.
+ */
+const finished = (words: readonly string[]): readonly string[] => [
+  ...words.slice(0, words.at(-2)?.startsWith('-') === true ? -2 : -1),
+  '--help',
+]
 
 /** Makes the program whose words are completed. Only the command in `words` has its options. */
 const programOf = async (

@@ -10,8 +10,9 @@ import type { AnyRun } from '../run/run.js'
 import { openRun, type RunConfig } from '../run/runFolder.js'
 import { asCommandError } from './expectedErrors.js'
 import { CommandError, orFail } from './failure.js'
-import { type LoadedRecipe, loadRecipe } from './recipeFile.js'
+import { type LoadedRecipe, loadRecipe, loadRunRecipe, recipeForHelp } from './recipeFile.js'
 import { checkedSettings, givenSettings } from './recipeFlags.js'
+import { TRUST_FLAG, type TrustFlags } from './recipeTrust.js'
 
 export type Settings = Readonly<Record<string, unknown>>
 
@@ -19,7 +20,13 @@ export type Settings = Readonly<Record<string, unknown>>
 export interface Chosen extends LoadedRecipe {
   /** The recipe argument as given, or `undefined` if the first argument is an option. */
   readonly named: string | undefined
-  readonly run: { readonly folder: string; readonly config: RunConfig } | null
+  readonly run: Run | null
+}
+
+/** A run folder and its config.json. */
+interface Run {
+  readonly folder: string
+  readonly config: RunConfig
 }
 
 /** Options of every command with a recipe. */
@@ -50,14 +57,30 @@ const resumed = (args: readonly string[]): string | undefined => {
   return value ?? args[at + 1]
 }
 
+/** Reads the config.json of a run. */
+const runAt = async (given: string): Promise<Run> => {
+  const folder = resolve(given)
+  const { config } = await orFail(openRun(liveFiles, folder))
+  return { folder, config }
+}
+
+/** Returns the recipe that made a run. Throws CommandError if a program made it. */
+const recipeOf = ({ folder, config }: Run): NonNullable<RunConfig['recipe']> => {
+  if (config.recipe !== null) return config.recipe
+  throw new CommandError(
+    `${folder} holds a run that was started by a program, not by a recipe: resume it with that program`,
+  )
+}
+
 /** The place of a run folder in the arguments: the first one, or after `--resume`. */
 type RunPlace = 'first' | 'resume'
 
 /**
  * Returns the recipe that the first argument names, else the recipe of the named run, else
- * `wordProblems`.
+ * `wordProblems`. With `--help`, no recipe file is imported.
  *
- * Errors   throws CommandError for an unknown recipe, and for a run that no recipe made.
+ * Errors   throws CommandError for an unknown recipe, for a run that no recipe made, and for a
+ *          recipe file of a run that needs `--trust-recipe`.
  */
 export const choose = async (args: readonly string[], place: RunPlace): Promise<Chosen> => {
   const [first] = args
@@ -65,21 +88,27 @@ export const choose = async (args: readonly string[], place: RunPlace): Promise<
   const isRun = place === 'first' && positional !== undefined && isRunFolder(positional)
   const folder = place === 'first' ? (isRun ? positional : undefined) : resumed(args)
   const named = isRun ? undefined : positional
-  if (folder === undefined) return { ...(await loadRecipe(named)), named: positional, run: null }
-  const { config } = await orFail(openRun(liveFiles, resolve(folder)))
-  if (named === undefined && config.recipe === null)
-    throw new CommandError(
-      `${resolve(folder)} holds a run that was started by a program, not by a recipe: resume it with that program`,
-    )
-  const loaded = await loadRecipe(named ?? config.recipe?.file ?? config.recipe?.name)
-  return { ...loaded, named: positional, run: { folder: resolve(folder), config } }
+  const isHelp = args.includes('--help') || args.includes('-h')
+  const load = isHelp ? recipeForHelp : loadRecipe
+  if (folder === undefined) return { ...(await load(named)), named: positional, run: null }
+  const run = await runAt(folder)
+  if (named !== undefined) return { ...(await load(named)), named: positional, run }
+  const recipe = recipeOf(run)
+  const loaded = isHelp
+    ? await recipeForHelp(recipe.file ?? recipe.name)
+    : await loadRunRecipe({ folder, recipe, trust: args.includes(TRUST_FLAG) ? 'trusted' : 'checked' })
+  return { ...loaded, named: positional, run }
 }
 
 /** Opens the run of a folder with its recipe. Throws CommandError if either is missing. */
-export const chooseRun = async (folder: string): Promise<Chosen & { readonly run: NonNullable<Chosen['run']> }> => {
-  const { run, ...rest } = isRunFolder(folder) ? await choose([folder], 'first') : { run: null }
-  if (run === null || !('recipe' in rest)) throw new CommandError(`${folder} is not a run folder`)
-  return { ...rest, run }
+export const chooseRun = async (
+  folder: string,
+  { trustRecipe }: TrustFlags,
+): Promise<Chosen & { readonly run: Run }> => {
+  if (!isRunFolder(folder)) throw new CommandError(`${folder} is not a run folder`)
+  const run = await runAt(folder)
+  const trust = trustRecipe === true ? 'trusted' : 'checked'
+  return { ...(await loadRunRecipe({ folder, recipe: recipeOf(run), trust })), named: folder, run }
 }
 
 /** Throws CommandError if the recipe is not the first argument: it determines the flags. */

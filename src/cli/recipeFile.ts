@@ -2,12 +2,15 @@
  * Loads recipes by name or file. TypeScript files need no build step and share this Tandem
  * instance.
  */
-import { existsSync, readdirSync } from 'node:fs'
+import { existsSync, readdirSync, realpathSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { z } from 'zod'
 import { unknownName } from '../core/options.js'
-import type { Recipe } from '../run/recipe.js'
+import { defineRecipe, type Recipe } from '../run/recipe.js'
+import type { RunConfig } from '../run/runFolder.js'
 import { CommandError } from './failure.js'
+import { checkRunRecipe, rememberRecipe } from './recipeTrust.js'
 
 /** A recipe, and its file as given by the user, or `null` for a built-in recipe. */
 export interface LoadedRecipe {
@@ -91,19 +94,13 @@ const sharedModules = async (): Promise<Readonly<Record<string, unknown>>> =>
     await Promise.all(Object.entries(SHARED).map(async ([name, load]) => [name, await load()] as const)),
   )
 
-/**
- * Loads a built-in recipe by name, or a recipe from a file that exports `recipe`.
- *
- * Errors   throws CommandError with file and reason for a syntax error, a failed import, or a
- *          missing export.
- */
-export const loadRecipe = async (name: string = DEFAULT_RECIPE): Promise<LoadedRecipe> => {
-  const path = fileOf(name)
+/** Imports the recipe that a file exports. */
+const importRecipe = async (path: string): Promise<Recipe> => {
   const [{ createJiti }, virtualModules] = await Promise.all([import('jiti'), sharedModules()])
   const jiti = createJiti(import.meta.url, { fsCache: false, virtualModules })
   let module: unknown
   try {
-    module = await jiti.import(path)
+    module = await jiti.import(realpathSync(path))
   } catch (error) {
     throw new CommandError(`the recipe ${path} cannot be loaded: ${reasonOf(error)}`)
   }
@@ -113,5 +110,48 @@ export const loadRecipe = async (name: string = DEFAULT_RECIPE): Promise<LoadedR
     throw new CommandError(
       `${path} exports no recipe: add 'export const recipe = defineRecipe({ name, summary, settings, build })'`,
     )
-  return { recipe, file: isFile(name) ? path : null }
+  return recipe
+}
+
+/**
+ * Loads a built-in recipe by name, or a recipe from a file that exports `recipe`. The user names
+ * the recipe, so a file is remembered as one that may run.
+ *
+ * Errors   throws CommandError with file and reason for a syntax error, a failed import, or a
+ *          missing export.
+ */
+export const loadRecipe = async (name: string = DEFAULT_RECIPE): Promise<LoadedRecipe> => {
+  const path = fileOf(name)
+  if (!isFile(name)) return { recipe: await importRecipe(path), file: null }
+  await rememberRecipe(path)
+  return { recipe: await importRecipe(path), file: path }
+}
+
+/** A run folder, and its recipe by its config.json. */
+interface RecipeOfRun {
+  readonly folder: string
+  readonly recipe: NonNullable<RunConfig['recipe']>
+  /** With `trusted`, the user allows to run any file that the folder names. */
+  readonly trust: 'trusted' | 'checked'
+}
+
+/** Loads the recipe of a run. Throws CommandError for a file that the user has to allow first. */
+export const loadRunRecipe = async ({ folder, recipe, trust }: RecipeOfRun): Promise<LoadedRecipe> => {
+  const name = recipe.file ?? recipe.name
+  if (isFile(name) && trust === 'checked') await checkRunRecipe(fileOf(name), folder)
+  return loadRecipe(name)
+}
+
+/**
+ * Loads a recipe for a help text, which imports no recipe file: a recipe in a file has no settings
+ * there.
+ */
+export const recipeForHelp = async (name: string = DEFAULT_RECIPE): Promise<LoadedRecipe> => {
+  if (!isFile(name)) return loadRecipe(name)
+  const file = fileOf(name)
+  const summary = `The settings of ${file} are not listed, because help does not run it: use --print-config.`
+  const build = (): never => {
+    throw new CommandError(`give --help without other options: it does not run ${file}`)
+  }
+  return { recipe: defineRecipe({ name, summary, settings: z.strictObject({}), build }), file }
 }

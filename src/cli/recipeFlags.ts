@@ -1,4 +1,4 @@
-/** Command-line flags of a recipe: one per setting, `--set`, and `--config`. */
+/** Command-line flags of a recipe: one per setting, `--set`, `--config`, and `--trust-recipe`. */
 import { existsSync, readFileSync } from 'node:fs'
 import { extname, resolve } from 'node:path'
 import { type Command, Option } from 'commander'
@@ -16,6 +16,7 @@ import {
   withSetting,
 } from '../run/recipe.js'
 import { CommandError } from './failure.js'
+import { trustOption } from './recipeTrust.js'
 
 type Settings = Readonly<Record<string, unknown>>
 
@@ -81,7 +82,7 @@ export const addRecipeFlags = (command: Command, recipe: Recipe): Command => {
     )
     .option('--config <file>', 'read settings from a .json or .yaml file; flags and --set override it')
   for (const { option } of recipeFlags(recipe)) command.addOption(option)
-  return command
+  return command.addOption(trustOption())
 }
 
 /** Reads a settings file. Throws CommandError with the file and the reason. */

@@ -7,8 +7,9 @@ import { asCommandError } from './expectedErrors.js'
 import { CommandError } from './failure.js'
 import { type EngineOptions, engineOptions, startEngine } from './options.js'
 import { type BuildFlags, build, chooseRun, memoryOption, say, storedSettings } from './plan.js'
+import { type TrustFlags, trustOption } from './recipeTrust.js'
 
-interface ReplayFlags extends EngineOptions, BuildFlags {
+interface ReplayFlags extends EngineOptions, BuildFlags, TrustFlags {
   readonly json?: true
 }
 
@@ -41,7 +42,7 @@ const textOf = (event: ReplayEvent): string => {
 }
 
 const action = async (folder: string, batch: string, flags: ReplayFlags): Promise<void> => {
-  const chosen = await chooseRun(folder)
+  const chosen = await chooseRun(folder, flags)
   const settings = storedSettings(chosen, chosen.run.config)
   await startEngine({ ...threadsOfRun(chosen, settings), ...flags })
   const run = await build(chosen, settings, flags)
@@ -64,6 +65,7 @@ export const replayCommand = (): Command => {
     .argument('<run>', 'the folder of the run')
     .argument('<batch>', 'the number of the step, or the folder of a saved batch')
     .addOption(memoryOption())
+    .addOption(trustOption())
   for (const option of engineOptions()) command.addOption(option)
   return command.option('--json', 'print every event as a line of JSON').action(action)
 }

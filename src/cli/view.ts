@@ -8,10 +8,11 @@ import { modelDesk } from '../view/modelDesk.js'
 import { exportedPage, startView } from '../view/server.js'
 import { orFail } from './failure.js'
 import { type EngineOptions, engineOptions, portNumber, startEngine } from './options.js'
+import { type TrustFlags, trustOption } from './recipeTrust.js'
 import { sayLine } from './serving.js'
 import { runOpener } from './viewedModel.js'
 
-interface ViewFlags extends EngineOptions {
+interface ViewFlags extends EngineOptions, TrustFlags {
   readonly port: number
   readonly export?: string
 }
@@ -28,7 +29,7 @@ const start = async (given: readonly string[], flags: ViewFlags): Promise<void> 
   const openRun = runOpener(() => {
     engine ??= startEngine(flags)
     return engine
-  })
+  }, flags)
   const models = modelDesk({ files: liveFiles, timers: liveTimers, openRun })
   const server = await orFail(startView({ ...options, port: flags.port, models }))
   process.stdout.write(`viewing ${given.join(', ')} at ${server.url}\n`)
@@ -51,6 +52,7 @@ export const viewCommand = (): Command => {
     .argument('[folders...]', 'run folders, logs of other programs, or folders that hold some', ['runs'])
     .addOption(new Option('--port <n>', 'port to listen on; 0 picks a free port').argParser(portNumber).default(7788))
     .option('--export <file>', 'write one page that opens without a server, instead of serving')
+    .addOption(trustOption())
   for (const option of engineOptions()) command.addOption(option)
   return command.action((folders: readonly string[], flags: ViewFlags) => start(folders, flags))
 }

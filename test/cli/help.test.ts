@@ -22,7 +22,12 @@ const { recipe } = await loadRecipe('wordProblems')
 const leaves = settingLeaves(recipe.settings)
 
 /** The flags of a recipe. */
-const RECIPE_FLAGS = [...recipeFlags(recipe).map(({ option }) => option.long!.slice(2)), 'set', 'config']
+const RECIPE_FLAGS = [
+  ...recipeFlags(recipe).map(({ option }) => option.long!.slice(2)),
+  'set',
+  'config',
+  'trust-recipe',
+]
 
 const FLAGS: Readonly<Record<string, readonly string[]>> = {
   train: [
@@ -36,7 +41,7 @@ const FLAGS: Readonly<Record<string, readonly string[]>> = {
     ...['config', 'base-config', 'backend', 'model', 'max-tokens', 'temperature', 'log_level', 'override'],
     ...['out', 'resume', 'json', 'print-config', 'help'],
   ],
-  replay: ['memory', 'backend', 'threads', 'json', 'help'],
+  replay: ['memory', 'trust-recipe', 'backend', 'threads', 'json', 'help'],
   worker: [
     ...RECIPE_FLAGS,
     ...['on', 'served-model', 'api-key', 'slots', 'name', 'queue', 'queue-name', 'backend', 'threads', 'help'],
@@ -44,7 +49,7 @@ const FLAGS: Readonly<Record<string, readonly string[]>> = {
   bench: [...RECIPE_FLAGS, 'measured', 'against', 'rounds', 'picture', 'memory', 'backend', 'threads', 'help'],
   init: ['help'],
   launch: ['url', 'out', 'entrypoint', 'resume', 'stop', 'help'],
-  view: ['port', 'export', 'backend', 'threads', 'help'],
+  view: ['port', 'export', 'trust-recipe', 'backend', 'threads', 'help'],
   runs: ['json', 'help'],
   compare: ['names', 'json', 'help'],
   report: ['out', 'help'],

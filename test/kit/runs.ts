@@ -186,7 +186,8 @@ export const tandem = (
   },
 ): Promise<CommandResult> =>
   new Promise((resolve, reject) => {
-    const { TANDEM_BACKEND: _, ...env } = process.env
+    const { TANDEM_BACKEND: _, ...inherited } = process.env
+    const env = { ...inherited, XDG_STATE_HOME: join(options.cwd, '.state') }
     const command = [compiled('src/cli/main.ts'), ...args]
     const running = spawn(process.execPath, command, { cwd: options.cwd, env, stdio: ['ignore', 'pipe', 'pipe'] })
     let [stdout, stderr] = ['', '']
