@@ -3,11 +3,13 @@ import { Command, Option } from 'commander'
 import type { ChainObserver } from '../agents/events.js'
 import { agentMetrics } from '../agents/metrics.js'
 import { consoleObserver, progressLine, progressObserver } from '../agents/observers.js'
+import { ABORTED, unlessAborted } from '../core/cancellation.js'
 import { describe } from '../core/failure.js'
 import { keyFromSeed } from '../core/key.js'
 import type { RecipeAgent } from '../run/recipe.js'
 import { asCommandError } from './expectedErrors.js'
 import { CommandError, orFail } from './failure.js'
+import { interruptible } from './interruption.js'
 import { type EngineOptions, engineOptions, naturalNumber, positiveInteger, startEngine } from './options.js'
 import { type Chosen, checkFirst, choose, type Settings, say, settingsOf } from './plan.js'
 import { addRecipeFlags } from './recipeFlags.js'
@@ -35,17 +37,20 @@ const observerOf = ({ json, conversations, chains }: Flags): ChainObserver => {
   })
 }
 
-const play = async ({ agent, messages, maxTurns }: RecipeAgent, flags: Flags): Promise<void> => {
+const play = async ({ agent, messages, maxTurns }: RecipeAgent, flags: Flags, signal: AbortSignal): Promise<void> => {
   const { conversations, chains, first, concurrent, json } = flags
   const seed = Number(flags.seed ?? 1)
-  const result = await orFail(
+  const playing = orFail(
     agent.run({
+      signal,
       ...{ messages: Array.from({ length: conversations }, (_, i) => messages(first + i)), numChains: chains },
       ...{ observers: [observerOf(flags)], key: keyFromSeed(seed) },
       ...(maxTurns !== undefined && { maxTurns }),
       ...(concurrent !== undefined && { maxConcurrentChains: concurrent }),
     }),
   )
+  const result = await unlessAborted(playing, signal)
+  if (result === ABORTED) return
   const metrics = agentMetrics(result)
   if (json === true) print(`${JSON.stringify({ type: 'metrics', metrics })}\n`)
   else for (const [name, value] of Object.entries(metrics)) print(`${name} ${Number(value.toPrecision(4))}\n`)
@@ -65,14 +70,17 @@ const action =
       throw new CommandError(`the recipe ${recipe.name} has no agent: add 'agent' to defineRecipe({ ... })`)
     const settings = await settingsOf(chosen, flags)
     await startEngine(flags)
-    let made: RecipeAgent | undefined
     try {
-      made = await recipe.agent(settings, { onProgress: (text) => say(`${text}\n`) })
-      await play(made, flags)
+      const made = await recipe.agent(settings, { onProgress: (text) => say(`${text}\n`) })
+      await interruptible('\nstopping the chains', async (signal) => {
+        try {
+          await play(made, flags, signal)
+        } finally {
+          await made.agent.close()
+        }
+      })
     } catch (error) {
       throw asCommandError(error)
-    } finally {
-      await made?.agent.close()
     }
   }
 

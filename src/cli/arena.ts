@@ -176,7 +176,7 @@ const action = async (file: string | undefined, flags: Flags): Promise<void> => 
     const status = await play(setup, folder, arenaDisplay(config, flags.json === true ? 'json' : 'text'))
     if (status !== 'finished') {
       process.stderr.write(`to continue: tandem arena --resume ${folder}\n`)
-      process.exitCode = status === 'interrupted' ? 130 : 1
+      if (status === 'stopped') process.exitCode = 1
     }
   } finally {
     terminal.close()

@@ -14,6 +14,7 @@ import { type MeasuredStep, recordOf, stepMeter } from './benchRecord.js'
 import { threadsOfRun } from './calibration.js'
 import { asCommandError } from './expectedErrors.js'
 import { CommandError } from './failure.js'
+import { interruptible } from './interruption.js'
 import { type EngineOptions, engineOptions, positiveInteger, roundNumber, startEngine } from './options.js'
 import {
   type BuildFlags,
@@ -54,7 +55,7 @@ const show = (result: Benchmark | Comparison, picture: string | undefined): void
   }
 }
 
-/** Measures one recipe in this process. */
+/** Measures one recipe in this process. Prints no result after an interruption. */
 const measureOne = async (chosen: Chosen, flags: Flags): Promise<void> => {
   const settings = await settingsOf(chosen, flags)
   const engine = await startEngine({ ...threadsOfRun(chosen, settings), ...flags })
@@ -64,16 +65,18 @@ const measureOne = async (chosen: Chosen, flags: Flags): Promise<void> => {
   const steps: MeasuredStep[] = []
   const all = WARM_UP + flags.measured
   const measure = stepMeter()
-  try {
-    for await (const event of train({ ...run, evaluate: [] }, { steps: all, alarms: { mode: 'off' } })) {
-      if (event.type !== 'step') continue
-      const measured = measure(event)
-      steps.push(measured)
-      say(`step ${event.step} of ${all}: ${measured.round.seconds.toFixed(3)} s\n`)
+  await interruptible('\nfinishing this step', async (signal) => {
+    try {
+      for await (const event of train({ ...run, evaluate: [] }, { steps: all, alarms: { mode: 'off' }, signal })) {
+        if (event.type !== 'step') continue
+        const measured = measure(event)
+        steps.push(measured)
+        say(`step ${event.step} of ${all}: ${measured.round.seconds.toFixed(3)} s\n`)
+      }
+    } catch (error) {
+      throw asCommandError(error)
     }
-  } catch (error) {
-    throw asCommandError(error)
-  }
+  })
   if (steps.length <= WARM_UP) throw new CommandError(`the recipe ended after ${steps.length} steps`)
   const measured = steps.slice(WARM_UP)
   const result = summarize(

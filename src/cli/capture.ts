@@ -13,6 +13,7 @@ import { captureApp } from '../serve/capture/app.js'
 import { type CaptureJournal, noJournal, openJournal } from '../serve/capture/journal.js'
 import { type ToolCallFormat, toolCallFormatOf } from '../text/toolCalls/format.js'
 import { orFail } from './failure.js'
+import { SIGNAL_CODES } from './interruption.js'
 import {
   ALLOWED_HOSTS_HELP,
   checkServerUrl,
@@ -132,7 +133,7 @@ interface Kept {
   readonly sessions: readonly CapturedSession[]
 }
 
-/** Serves requests until it is stopped. */
+/** Records sessions until a signal interrupts it, which its exit code reports. */
 const listen = async (flags: CaptureFlags, engines: CaptureEngines, kept: Kept): Promise<void> => {
   const { journal, sessions } = kept
   const keys = keysOf(flags)
@@ -163,8 +164,11 @@ const listen = async (flags: CaptureFlags, engines: CaptureEngines, kept: Kept):
   const server = await listening(app, engine, flags)
   warnIfOpen(flags.host, keys)
   if (sessions.length > 0) sayLine(`restored ${sessions.length} sessions from ${flags.out}`)
-  process.stdout.write(`capturing ${names.join(', ')} at ${server.url}\n`)
-  await untilStopped(server, engine, 1000 * flags.shutdownSeconds)
+  const signal = await untilStopped(server, engine, {
+    graceMs: 1000 * flags.shutdownSeconds,
+    ready: `capturing ${names.join(', ')} at ${server.url}`,
+  })
+  process.exitCode = SIGNAL_CODES[signal]
 }
 
 const capture = async (flags: CaptureFlags, engines: CaptureEngines): Promise<void> => {

@@ -1,20 +1,24 @@
 /** `tandem eval`: runs the evaluations of a recipe for one model. */
 import cliProgress from 'cli-progress'
 import { Command } from 'commander'
+import { untilAborted } from '../core/cancellation.js'
 import type { EvaluationResult, Evaluator } from '../run/evaluation.js'
 import { scoreText } from '../run/records.js'
 import { evaluationKey } from '../run/train.js'
 import { threadsOfRun } from './calibration.js'
 import { asCommandError } from './expectedErrors.js'
 import { CommandError } from './failure.js'
+import { interruptible } from './interruption.js'
 import { type EngineOptions, engineOptions, startEngine } from './options.js'
 import { build, type Chosen, checkFirst, choose, type Settings, settingsOf } from './plan.js'
 import { addRecipeFlags } from './recipeFlags.js'
 
 type Flags = EngineOptions & Settings & { readonly json?: true }
 
-/** Runs one evaluator, with a progress bar on a terminal. */
-const measured = async (evaluator: Evaluator, { json }: Flags): Promise<void> => {
+/**
+ * Runs one evaluator, with a progress bar on a terminal. Prints no scores after an interruption.
+ */
+const measured = async (evaluator: Evaluator, { json }: Flags, signal: AbortSignal): Promise<void> => {
   const { name, score, measure, tasks } = evaluator
   const bar = process.stderr.isTTY
     ? new cliProgress.SingleBar({
@@ -26,7 +30,7 @@ const measured = async (evaluator: Evaluator, { json }: Flags): Promise<void> =>
   const results: EvaluationResult[] = []
   const started = performance.now()
   try {
-    for await (const part of evaluator.run(evaluationKey(name))) {
+    for await (const part of untilAborted(evaluator.run(evaluationKey(name)), signal)) {
       results.push(...part.results)
       bar?.update(part.done)
       if (json === true)
@@ -36,6 +40,7 @@ const measured = async (evaluator: Evaluator, { json }: Flags): Promise<void> =>
   } finally {
     bar?.stop()
   }
+  if (signal.aborted) return
   const scores = evaluator.scoresOf(results)
   const seconds = (performance.now() - started) / 1000
   const { [score]: value = Number.NaN, ...others } = scores
@@ -55,14 +60,16 @@ const action =
     const settings = await settingsOf(chosen, flags, ofRun)
     await startEngine({ ...threadsOfRun(chosen, settings), ...flags })
     const run = await build(chosen, settings, { memory: 'ignore' })
-    try {
-      if (run.evaluate.length === 0) throw new CommandError(`the recipe ${chosen.recipe.name} has no evaluators`)
-      for (const evaluator of run.evaluate) await measured(evaluator, flags)
-    } catch (error) {
-      throw asCommandError(error)
-    } finally {
-      await run.close()
-    }
+    await interruptible('\nstopping the evaluation', async (signal) => {
+      try {
+        if (run.evaluate.length === 0) throw new CommandError(`the recipe ${chosen.recipe.name} has no evaluators`)
+        for (const evaluator of run.evaluate) if (!signal.aborted) await measured(evaluator, flags, signal)
+      } catch (error) {
+        throw asCommandError(error)
+      } finally {
+        await run.close()
+      }
+    })
   }
 
 /** Makes the command, with flags for the settings of the recipe that the arguments name. */

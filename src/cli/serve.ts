@@ -125,8 +125,10 @@ const start = async (given: string, flags: ServeFlags, startServed: StartServedE
   sayLine(
     `${maxModelLength} tokens of context, ${maxConcurrent} requests at a time, tool calls: ${toolCalls}, ${flags.logprobsMode}`,
   )
-  process.stdout.write(`serving ${names.join(', ')} at ${server.url}\n`)
-  await untilStopped(server, engine, 1000 * flags.shutdownSeconds)
+  await untilStopped(server, engine, {
+    graceMs: 1000 * flags.shutdownSeconds,
+    ready: `serving ${names.join(', ')} at ${server.url}`,
+  })
 }
 
 /** Makes the command, with an engine started by `startServed`. */

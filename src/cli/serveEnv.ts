@@ -43,6 +43,8 @@ export const serveEnv = async (name: string, flags: EnvFlags): Promise<void> => 
   const nothing = { close: async () => undefined, abort: async () => 0 }
   const server = await listening(app, nothing, flags)
   warnIfOpen(flags.host, flags.keys)
-  process.stdout.write(`serving the environment of ${recipe.name} at ${server.url}\n`)
-  await untilStopped(server, nothing, 1000 * flags.shutdownSeconds)
+  await untilStopped(server, nothing, {
+    graceMs: 1000 * flags.shutdownSeconds,
+    ready: `serving the environment of ${recipe.name} at ${server.url}`,
+  })
 }

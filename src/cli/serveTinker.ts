@@ -32,6 +32,12 @@ export const serveTinker = async (given: string, flags: TinkerFlags): Promise<vo
   const server = await listening(app, app, flags)
   warnIfOpen(host, keys)
   sayLine(`checkpoints in ${resolve(flags.tinkerCheckpoints)}`)
-  process.stdout.write(`serving ${names.join(', ')} by the Tinker protocol at ${server.url}\n`)
-  await untilStopped(server, { close: app.close, abort: async () => 0 }, 1000 * flags.shutdownSeconds)
+  await untilStopped(
+    server,
+    { close: app.close, abort: async () => 0 },
+    {
+      graceMs: 1000 * flags.shutdownSeconds,
+      ready: `serving ${names.join(', ')} by the Tinker protocol at ${server.url}`,
+    },
+  )
 }

@@ -10,6 +10,7 @@ import { loadText, type Pretrained } from '../modules/pretrained/pretrained.js'
 import { apiFailure, errorBody } from '../serve/requests/failure.js'
 import { TOOL_CALL_FORMATS } from '../text/toolCalls/format.js'
 import { CommandError, orFail } from './failure.js'
+import { type EndingSignal, SIGNAL_CODES } from './interruption.js'
 import { downloadLines, naturalNumber, seconds } from './options.js'
 
 /** A model's tokenizer, template and config, and the folder with its weights. */
@@ -94,23 +95,27 @@ export const listening = async (
   }
 }
 
-/** Serves until a signal arrives, then lets requests finish. A second signal exits at once. */
+/**
+ * Serves until a signal arrives, then lets requests finish. A second signal exits at once. Prints
+ * the line `ready` when signals are handled. Returns the signal.
+ */
 export const untilStopped = (
   server: HttpServer,
   engine: Pick<LLMEngine, 'abort' | 'close'>,
-  graceMs: number,
-): Promise<void> =>
+  { graceMs, ready }: { readonly graceMs: number; readonly ready: string },
+): Promise<EndingSignal> =>
   new Promise((done, reject) => {
     let isStopping = false
-    const onSignal = (signal: NodeJS.Signals): void => {
-      if (isStopping) process.exit(signal === 'SIGINT' ? 130 : 143)
+    const onSignal = (signal: EndingSignal): void => {
+      if (isStopping) process.exit(SIGNAL_CODES[signal])
       isStopping = true
       sayLine(`\nfinishing running requests${signal === 'SIGINT' ? '; press Ctrl-C again to stop at once' : ''}`)
       server
         .close({ graceMs, atLimit: async () => void (await engine.abort()) })
         .then(() => engine.close())
-        .then(done, reject)
+        .then(() => done(signal), reject)
     }
     process.on('SIGINT', onSignal)
     process.on('SIGTERM', onSignal)
+    process.stdout.write(`${ready}\n`)
   })

@@ -32,7 +32,6 @@ const start = async (given: readonly string[], flags: ViewFlags): Promise<void> 
   }, flags)
   const models = modelDesk({ files: liveFiles, timers: liveTimers, openRun })
   const server = await orFail(startView({ ...options, port: flags.port, models }))
-  process.stdout.write(`viewing ${given.join(', ')} at ${server.url}\n`)
   await new Promise<void>((done, failed) => {
     const stop = (): void => {
       sayLine('')
@@ -43,6 +42,7 @@ const start = async (given: readonly string[], flags: ViewFlags): Promise<void> 
     }
     process.once('SIGINT', stop)
     process.once('SIGTERM', stop)
+    process.stdout.write(`viewing ${given.join(', ')} at ${server.url}\n`)
   })
 }
 

@@ -68,7 +68,7 @@ describe('tandem train --calibrate', () => {
     const onSaid = (text: string) =>
       text.endsWith('calibrating threads, workers and micro-batch\n') ? 'SIGINT' : undefined
     const { code, stdout, stderr } = await tandem(train('stopped', '--calibrate'), { cwd, onSaid })
-    expect({ code, stdout }).toEqual({ code: 0, stdout: '' })
+    expect({ code, stdout }).toEqual({ code: 130, stdout: '' })
     expect(stderr).toContain('the calibration was interrupted: no run was started')
     expect(existsSync(path('stopped'))).toBe(false)
   })

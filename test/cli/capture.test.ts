@@ -58,7 +58,7 @@ describe('tandem capture', () => {
     const told = (await (await fetch(`${second.url}/sessions/a`)).json()) as { readonly calls: number } // as it is told
     expect(told.calls).toBe(3)
     second.child.kill('SIGINT')
-    expect(await second.ended).toMatchObject({ code: 0 })
+    expect(await second.ended).toMatchObject({ code: 130 })
     expect(readFileSync(out, 'utf8').trim().split('\n')).toHaveLength(4)
   })
 
@@ -83,7 +83,7 @@ describe('tandem capture', () => {
     await expect.poll(async () => (await fetch(`${url}/health`)).json()).toMatchObject({ running: 1 })
     child.kill('SIGTERM')
     await (await held).text()
-    expect(await ended).toMatchObject({ code: 0 })
+    expect(await ended).toMatchObject({ code: 143 })
     expect(readFileSync(out, 'utf8')).toContain('"status":"aborted"')
   })
 

@@ -84,9 +84,9 @@ beforeAll(async () => {
 })
 
 describe('Ctrl-C', () => {
-  it('finishes the step, saves, prints how to resume and exits with 0', () => {
+  it('finishes the step, saves, prints how to resume and exits with 130', () => {
     const { stopped, done } = polite
-    expect(stopped).toMatchObject({ code: 0, signal: null })
+    expect(stopped).toMatchObject({ code: 130, signal: null })
     const events = parseJsonLines(stopped.stdout)
     expect(events.slice(-2)).toMatchObject([
       { type: 'checkpoint', step: done },

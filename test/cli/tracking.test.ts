@@ -215,7 +215,7 @@ describe('tandem train', () => {
     ...args,
   ]
 
-  it('is scraped while it runs, and after Ctrl-C tells all places the end and exits with 0', async () => {
+  it('is scraped while it runs, and after Ctrl-C reports the end to all trackers and exits with 130', async () => {
     const runs = server.runs.length
     let scraped: Readonly<Record<string, number>> = {}
     const scrape = async (url: string): Promise<void> => {
@@ -242,7 +242,7 @@ describe('tandem train', () => {
         },
       },
     )
-    expect(code, stderr).toBe(0)
+    expect(code, stderr).toBe(130)
     await scraping
     const last = parseJsonLines(stdout).at(-1)!
     expect(last).toMatchObject({ type: 'end', summary: { status: 'interrupted' } })

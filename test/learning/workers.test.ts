@@ -114,7 +114,7 @@ it.skipIf(noRedis !== undefined)(
     expect([drawn, trained, collector.position()]).toEqual([TASKS, TASKS, { trained: TASKS, ends: [] }])
     expect(orThrow(await log.rolloutNames())).toEqual([])
     process.kill(other!.pid, 'SIGINT')
-    expect(await other!.ended).toMatchObject({ code: 0 })
+    expect(await other!.ended).toMatchObject({ code: 130 })
     expect(JSON.parse(other!.lines.at(-1)!)).toMatchObject({ type: 'end', delivered: other!.delivered() })
 
     const { text } = orThrow(await loadText(EMBEDDED_MODEL)())
@@ -187,7 +187,7 @@ it.skipIf(noRedis !== undefined)(
     const counts = ledger(orThrow(await look.look()))
     await look.close()
     process.kill(worker.pid, 'SIGINT')
-    expect(await worker.ended).toMatchObject({ code: 0 })
+    expect(await worker.ended).toMatchObject({ code: 130 })
     const shown = parseJsonLines(readFileSync(at('queued/trajectories.jsonl'), 'utf8'))
     expect(new Set(shown.map(({ query }) => query)).size).toBe(12) // two tasks in each of six steps, none twice
     expect(counts.trained).toBe(12)
