@@ -23,6 +23,24 @@ export const joinRanges = (ranges: readonly TextRange[]): readonly TextRange[] =
 }
 
 /**
+ * Returns a test for half-open ranges that overlap one of these.
+ *
+ * Cost     sorting the ranges once, then logarithmic in their number for each test.
+ */
+export const overlapTest = (ranges: readonly TextRange[]): ((start: number, end: number) => boolean) => {
+  const joined = joinRanges(ranges)
+  return (start, end) => {
+    let [low, high] = [0, joined.length] // the first range that ends after `start`
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      if (joined[middle]!.end > start) high = middle
+      else low = middle + 1
+    }
+    return low < joined.length && joined[low]!.start < end
+  }
+}
+
+/**
  * Joins the ranges of a text with those of a text appended at `offset`. Both lists are joined
  * already.
  */

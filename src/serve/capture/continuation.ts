@@ -28,26 +28,38 @@ interface Answered {
   readonly ids: Int32Array
 }
 
-/** The answers of a session, by what was said up to them. */
+/** Answers that are tried for one place of a conversation: the newest ones. */
+const TRIED = 4
+
+/** The answers of a session by the hashes of what was said up to them. */
 export interface Answers {
   readonly add: (answered: Answered) => void
-  readonly find: (history: History, setting: string) => readonly Answered[]
+  /** Returns the newest answers first. `history` is computed only if an answer has the hash. */
+  readonly find: (hash: number, history: () => History, setting: string) => readonly Answered[]
 }
+
+/** The hash of a conversation that a message continues. */
+const hashAfter = (before: number, item: Message): number => (Math.imul(31, before) + hashHistory(History([item]))) | 0 // 32 bits
 
 /** An empty collection. Effects: `add` changes it. */
 export const makeAnswers = (): Answers => {
   const byHash = new Map<number, Answered[]>()
   return {
     add: (answered) => {
-      const hash = hashHistory(answered.history)
+      const hash = answered.history.messages.reduce(hashAfter, 0)
       const same = byHash.get(hash)
       if (same === undefined) byHash.set(hash, [answered])
       else same.push(answered)
     },
-    find: (history, setting) =>
-      (byHash.get(hashHistory(history)) ?? [])
-        .filter((answered) => answered.setting === setting && sameHistory(answered.history, history))
-        .reverse(),
+    find: (hash, history, setting) => {
+      const same = byHash.get(hash)
+      if (same === undefined) return []
+      const asked = history()
+      return same
+        .filter((answered) => answered.setting === setting && sameHistory(answered.history, asked))
+        .slice(-TRIED)
+        .reverse()
+    },
   }
 }
 
@@ -206,7 +218,8 @@ const goOn = (
  *
  * Laws     where encoding the rendering gives back the tokens of the answers, the ids are those of
  *          the rendering.
- * Cost     two runs of the template besides; the encoding is of what is new.
+ * Cost     linear in the conversation, and two runs of the template for each answer that is tried;
+ *          the encoding is of what is new.
  */
 export const continueConversation = (
   text: PromptText,
@@ -217,11 +230,14 @@ export const continueConversation = (
   if (!isPlain(fields)) return rendered
   const history = plainHistory(conversation.history)
   const setting = settingOf(fields)
+  const hashes = [0] // of the first messages, by their number
+  for (const item of history.messages) hashes.push(hashAfter(hashes.at(-1)!, item))
   for (let length = history.messages.size - 1; length > 0; length--) {
     const last = history.messages.get(length - 1)!
     if (last.role !== 'assistant') continue
-    const known = appendMessage(truncateHistory(history, length - 1), withoutCallIds(last))
-    for (const answered of answers.find(known, setting)) {
+    const said = withoutCallIds(last)
+    const known = (): History => appendMessage(truncateHistory(history, length - 1), said)
+    for (const answered of answers.find(hashAfter(hashes[length - 1]!, said), known, setting)) {
       const ids = goOn(text, fields, { conversation, answered, length, endTokens })
       if (ids !== undefined) return { ...conversation, ids, from: 'tokens' }
     }

@@ -7,7 +7,13 @@ import { type ApiFailure, apiFailure } from './failure.js'
 const TRUNCATED = 4
 
 /** Fields of a request with texts or token ids. */
-const FIELDS = ['prompt', 'token_ids', 'tokens', 'messages', 'documents', 'tools'] as const
+const FIELDS = [
+  ...['prompt', 'token_ids', 'tokens', 'messages', 'input'],
+  ...['system', 'instructions', 'documents', 'tools'],
+]
+
+/** Fields with a list of messages. Each message takes at least one token. */
+const MESSAGES = ['messages', 'input'] as const
 
 /** A piece of a prompt: a text, or a number of token ids. */
 type Piece = string | number
@@ -53,14 +59,16 @@ const hasMore = async (
   return 'no'
 }
 
+const fieldOf = (body: object, name: string): unknown => Object.getOwnPropertyDescriptor(body, name)?.value
+
 /**
  * Lists the prompts of a request: each item of a list of texts or id lists, or one conversation.
  */
 const promptsOf = (body: object): readonly unknown[] => {
-  const given = 'prompt' in body ? body.prompt : undefined
+  const given = fieldOf(body, 'prompt')
   const isList = Array.isArray(given) && typeof given[0] !== 'number'
   const rest = FIELDS.flatMap((name): readonly unknown[] => {
-    const value: unknown = Object.getOwnPropertyDescriptor(body, name)?.value
+    const value = fieldOf(body, name)
     return value === undefined || (name === 'prompt' && isList) ? [] : [value]
   })
   return [...(isList ? given : []), rest]
@@ -80,11 +88,18 @@ export const tooLong = async (
   if (typeof body !== 'object' || body === null) return undefined
   const isCut = 'truncate_prompt_tokens' in body && body.truncate_prompt_tokens != null
   const most = maxModelLength * (isCut ? TRUNCATED : 1)
-  for (const prompt of promptsOf(body)) {
-    if ((await hasMore([...piecesOf(prompt)], most, tokenizer)) === 'no') continue
-    const truncated = isCut ? `, of which a prompt to be truncated may have ${TRUNCATED} times as many` : ''
-    const reason = `This model's maximum context length is ${maxModelLength} tokens${truncated}. However, your prompt contains more than ${most} input tokens.`
+  const truncated = isCut ? `, of which a prompt to be truncated may have ${TRUNCATED} times as many` : ''
+  const refused = (prompt: string): ApiFailure => {
+    const reason = `This model's maximum context length is ${maxModelLength} tokens${truncated}. However, your ${prompt}.`
     return apiFailure(400, `${reason} Please reduce the length of the input prompt.`, 'input_tokens')
   }
+  for (const name of MESSAGES) {
+    const messages = fieldOf(body, name)
+    if (Array.isArray(messages) && messages.length > most)
+      return refused(`conversation contains ${messages.length} messages`)
+  }
+  for (const prompt of promptsOf(body))
+    if ((await hasMore([...piecesOf(prompt)], most, tokenizer)) === 'yes')
+      return refused(`prompt contains more than ${most} input tokens`)
   return undefined
 }

@@ -78,53 +78,59 @@ const contentOf = (content: z.infer<typeof text>, at: string): E.Either<ApiFailu
   return E.right(texts.length === 1 ? texts[0] : texts.map((each) => ({ type: 'text', text: each })))
 }
 
-/**
- * The messages so far. A call of a tool belongs to the message before it, if that is the
- * assistant's.
- */
-interface Growing {
-  readonly messages: readonly Readonly<Record<string, unknown>>[]
-  /** True if the last message still accepts calls. */
-  readonly isOpen: boolean
-}
+/** An item as a message, as a call of the message before it, or as nothing that the model reads. */
+type ReadItem =
+  | { readonly _tag: 'Message'; readonly message: Readonly<Record<string, unknown>> }
+  | { readonly _tag: 'Call'; readonly call: object }
+  | { readonly _tag: 'Nothing' }
 
-const withCall = ({ messages, isOpen }: Growing, call: object): Growing => {
-  const last = messages.at(-1)
-  if (isOpen && last?.role === 'assistant') {
-    const calls = Array.isArray(last.tool_calls) ? last.tool_calls : []
-    return { messages: [...messages.slice(0, -1), { ...last, tool_calls: [...calls, call] }], isOpen: true }
-  }
-  return { messages: [...messages, { role: 'assistant', content: '', tool_calls: [call] }], isOpen: true }
-}
+const messageItem = (message: Readonly<Record<string, unknown>>): ReadItem => ({ _tag: 'Message', message })
 
-const withItem = (
-  growing: Growing,
-  each: Item,
-  { at, memory }: { readonly at: string; readonly memory: ResponseMemory },
-): E.Either<ApiFailure, Growing> => {
-  const add = (message: Readonly<Record<string, unknown>>): Growing => ({
-    messages: [...growing.messages, message],
-    isOpen: message.role === 'assistant',
-  })
+const readItem = (each: Item, at: string, memory: ResponseMemory): E.Either<ApiFailure, ReadItem> => {
   if ('role' in each && (each.type == null || each.type === 'message')) {
     const { role, content } = each as Extract<Item, { readonly role: string; readonly content: unknown }> // by its fields
-    return E.map((said) => add({ role, content: said }))(contentOf(content, `${at}.content`))
+    return E.map((said) => messageItem({ role, content: said }))(contentOf(content, `${at}.content`))
   }
   if ('arguments' in each && each.type === 'function_call') {
     const { call_id: id, name, arguments: args } = each as Extract<Item, { readonly arguments: string }> // by its fields
-    return E.right(withCall(growing, { id, type: 'function', function: { name, arguments: args } }))
+    return E.right({ _tag: 'Call', call: { id, type: 'function', function: { name, arguments: args } } })
   }
   if ('output' in each && each.type === 'function_call_output') {
     const { call_id: id, output } = each as Extract<Item, { readonly output: unknown }> // by its fields
-    return E.map((content) => add({ role: 'tool', tool_call_id: id, content }))(contentOf(output, `${at}.output`))
+    return E.map((content) => messageItem({ role: 'tool', tool_call_id: id, content }))(
+      contentOf(output, `${at}.output`),
+    )
   }
   if ((each.type == null || each.type === 'item_reference') && 'id' in each) {
     const known = memory.item(String(each.id))
     return known === undefined
       ? E.left(apiFailure(404, `Item with id '${String(each.id)}' not found.`, at))
-      : withItem(growing, known, { at, memory })
+      : readItem(known, at, memory)
   }
-  return each.type === 'reasoning' ? E.right(growing) : unread(at, `an item of type ${String(each.type)}`)
+  return each.type === 'reasoning' ? E.right({ _tag: 'Nothing' }) : unread(at, `an item of type ${String(each.type)}`)
+}
+
+/** Messages that grow. A call belongs to the message before it, if that is the assistant's. */
+const growingMessages = (before: readonly object[]) => {
+  const messages = [...before]
+  let assistant: Readonly<Record<string, unknown>> | undefined // the last message, if it accepts calls
+  let calls: object[] | undefined // of the last message
+  return {
+    messages,
+    add: (read: ReadItem): void => {
+      if (read._tag === 'Message') {
+        messages.push(read.message)
+        assistant = read.message.role === 'assistant' ? read.message : undefined
+        calls = undefined
+      } else if (read._tag === 'Call' && calls !== undefined) calls.push(read.call)
+      else if (read._tag === 'Call') {
+        calls = [read.call]
+        const caller = { ...(assistant ?? { role: 'assistant', content: '' }), tool_calls: calls }
+        if (assistant === undefined) messages.push(caller)
+        else messages[messages.length - 1] = caller
+      }
+    },
+  }
 }
 
 const readItems = (
@@ -132,13 +138,13 @@ const readItems = (
   before: readonly object[],
   memory: ResponseMemory,
 ): E.Either<ApiFailure, readonly object[]> => {
-  let growing: Growing = { messages: before as Growing['messages'], isOpen: false } // objects, as they were read
+  const { messages, add } = growingMessages(before)
   for (const [i, each] of items.entries()) {
-    const next = withItem(growing, each, { at: `input.${i}`, memory })
-    if (E.isLeft(next)) return next
-    growing = next.right
+    const read = readItem(each, `input.${i}`, memory)
+    if (E.isLeft(read)) return read
+    add(read.right)
   }
-  return E.right(growing.messages)
+  return E.right(messages)
 }
 
 /** The messages that a stored answer adds to a conversation. */

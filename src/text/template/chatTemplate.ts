@@ -203,10 +203,16 @@ const byBeginnings = (template: ChatTemplate, history: History, options: RenderO
 }
 
 /** Returns the ranges that are not inside another one, in the order of the text. */
-const outermost = (ranges: readonly ItemRange[]): readonly ItemRange[] =>
-  ranges
+const outermost = (ranges: readonly ItemRange[]): readonly ItemRange[] => {
+  let end = -1
+  return ranges
     .toSorted((a, b) => a.start - b.start || b.end - a.end)
-    .filter((range, i, all) => !all.slice(0, i).some((other) => other.end >= range.end))
+    .filter((range) => {
+      if (range.end <= end) return false
+      end = range.end
+      return true
+    })
+}
 
 /**
  * Renders the messages by watching the template's loop. Text before the first range belongs to the
@@ -230,12 +236,15 @@ const byWatching = (template: ChatTemplate, history: History, options: RenderOpt
 }
 
 /** Merges neighboring spans of one message. */
-const joined = (spans: readonly TextSpan[]): readonly TextSpan[] =>
-  spans.flatMap((span, i) => {
-    if (spans[i - 1]?.message === span.message) return []
-    const next = spans.findIndex((other, j) => j > i && other.message !== span.message)
-    return [{ ...span, end: spans.at(next === -1 ? -1 : next - 1)!.end }]
-  })
+const joined = (spans: readonly TextSpan[]): readonly TextSpan[] => {
+  const result: TextSpan[] = []
+  for (const span of spans) {
+    const last = result.at(-1)
+    if (last?.message === span.message) result[result.length - 1] = { ...last, end: span.end }
+    else result.push(span)
+  }
+  return result
+}
 
 /** Renders the messages alone. If neither way works, the failure of the first is returned. */
 const messagesOf = (template: ChatTemplate, history: History, options: RenderOptions): Spanned => {

@@ -5,8 +5,16 @@
 import * as E from 'fp-ts/lib/Either.js'
 import type { TemplateFailure } from '../../core/failure.js'
 import { type History, truncateHistory } from '../history/history.js'
-import type { TextRange } from '../textRange.js'
-import { type ChatTemplate, type RenderOptions, refuseTemplate, render, runTemplate } from './chatTemplate.js'
+import { overlapTest, type TextRange } from '../textRange.js'
+import {
+  type ChatTemplate,
+  type Rendered,
+  type RenderOptions,
+  refuseTemplate,
+  render,
+  renderText,
+  runTemplate,
+} from './chatTemplate.js'
 
 /** A rendered conversation with the ranges that the assistant wrote, in order. */
 export interface AssistantText {
@@ -49,10 +57,17 @@ const promptAfter = (
   options: RenderOptions & { readonly count: number },
 ): E.Either<TemplateFailure, string> => {
   const { count, ...rest } = options
-  const asked = render(template, truncateHistory(history, count), { ...rest, generationPrompt: 'add' })
-  if (E.isLeft(asked)) return asked
-  const prompt = asked.right.spans.find(({ message }) => message === count)
-  return E.right(prompt === undefined ? '' : asked.right.text.slice(prompt.start, prompt.end))
+  const before = truncateHistory(history, count)
+  const closed = renderText(template, before, { ...rest, generationPrompt: 'omit' })
+  if (E.isLeft(closed)) return closed
+  const open = renderText(template, before, { ...rest, generationPrompt: 'add' })
+  if (E.isLeft(open)) return open
+  if (closed.right.startsWith(open.right)) return E.right('')
+  if (open.right.startsWith(closed.right)) return E.right(open.right.slice(closed.right.length))
+  return E.map(({ text, spans }: Rendered) => {
+    const prompt = spans.find(({ message }) => message === count)
+    return prompt === undefined ? '' : text.slice(prompt.start, prompt.end)
+  })(render(template, before, { ...rest, generationPrompt: 'add' }))
 }
 
 const fromSpans = (template: ChatTemplate, history: History, options: AssistantTextOptions): Result => {
@@ -84,7 +99,8 @@ const fromSpans = (template: ChatTemplate, history: History, options: AssistantT
  * Errors   `Left(TemplateFailure)` if the template refuses the conversation; with `tags`, if it has
  *          no tags, or has them in macros; with `spans`, if the spans cannot be determined or an
  *          assistant message does not begin with the generation prompt.
- * Cost     with `tags` one rendering, with `spans` about one for each pair of messages.
+ * Cost     with `tags` one rendering, with `spans` at most three for each message; more where a
+ *          message changes the text of earlier ones.
  * Source   Transformers `apply_chat_template(return_assistant_tokens_mask=True)`.
  */
 export const assistantText = (template: ChatTemplate, history: History, options: AssistantTextOptions): Result =>
@@ -102,5 +118,7 @@ export const assistantText = (template: ChatTemplate, history: History, options:
 export const tokenMask = (
   ranges: readonly TextRange[],
   offsets: readonly (readonly [number, number])[],
-): readonly (0 | 1)[] =>
-  offsets.map(([from, to]) => (ranges.some(({ start, end }) => from < end && to > start && to > from) ? 1 : 0))
+): readonly (0 | 1)[] => {
+  const isWritten = overlapTest(ranges)
+  return offsets.map(([from, to]) => (to > from && isWritten(from, to) ? 1 : 0))
+}

@@ -6,7 +6,7 @@
  *          `Tokenizer::encode`.
  */
 
-import type { TextRange } from '../textRange.js'
+import { overlapTest, type TextRange } from '../textRange.js'
 import { type IsPlain, type Section, type Sought, tokenFinder } from './addedTokens.js'
 import { type AlignedText, original, originEnd, originStart } from './alignedText.js'
 import { bytePairModel } from './bytePairModel.js'
@@ -20,7 +20,7 @@ import { wordLevelModel, wordPieceModel } from './wordModels.js'
 
 /**
  * The treatment of special tokens in a text: recognized, or plain text in the whole text or in
- * ranges.
+ * ranges. A special token is plain text if any part of it is in a range.
  */
 export type TextReading = 'recognize' | 'plainText' | { readonly plainText: readonly TextRange[] }
 
@@ -59,12 +59,6 @@ interface Reading {
 
 const everywhere: IsPlain = () => true
 const nowhere: IsPlain = () => false
-
-/** Returns a test for plain ranges: a special token is plain text if any part of it is in one. */
-const within =
-  (ranges: readonly TextRange[]): IsPlain =>
-  (start, end) =>
-    ranges.some((range) => start < range.end && end > range.start)
 
 /**
  * Lists special tokens first, so that of two tokens with the same text the special one is found.
@@ -156,7 +150,7 @@ export const pipelineOf = (file: TokenizerFile): Pipeline => {
   )
   const reading = (kind: TextReading): Reading => {
     if (kind === 'recognize') return { sections: sectionsOf(nowhere), cut: recognizing }
-    return { sections: sectionsOf(kind === 'plainText' ? everywhere : within(kind.plainText)), cut: plain() }
+    return { sections: sectionsOf(kind === 'plainText' ? everywhere : overlapTest(kind.plainText)), cut: plain() }
   }
   const addedIds = new Map(added.map(({ content, id }) => [content, id]))
   const addedTokens = new Map(added.map(({ content, id }) => [id, content]))

@@ -226,15 +226,6 @@ export interface EncodedText {
 }
 
 /**
- * Returns the index of the span that contains a token, or -1 if the token crosses a border. `at` is
- * the span of the token before it.
- */
-const ownerOf = ([start, end]: readonly [number, number], { spans }: Rendered, at: number): number => {
-  const owner = spans.findIndex((span, i) => i >= at && start < span.end)
-  return owner >= 0 && start >= spans[owner]!.start && end <= spans[owner]!.end ? owner : -1
-}
-
-/**
  * Encodes a rendered conversation with its spans.
  *
  * The text is encoded as a whole, as in the model's training, and offsets assign the tokens to its
@@ -245,7 +236,7 @@ const ownerOf = ([start, end]: readonly [number, number], { spans }: Rendered, a
  *
  * @example
  * const tokenizer = orThrow(textTokenizer(trainBytePairEncoding([], { vocabularySize: 256 })))
- * encodeRendered(tokenizer, { text: 'a', spans: [{ start: 0, end: 1, message: 0, role: 'user' }], given: [] }).spans.length // 1
+ * encodeRendered(tokenizer, { text: 'a', spans: [{ start: 0, end: 1, message: 0, role: 'user' }], plainText: [] }).spans.length // 1
  */
 export const encodeRendered = (
   tokenizer: TextTokenizer,
@@ -259,7 +250,10 @@ export const encodeRendered = (
   const spans: TokenSpan[] = []
   let [owner, at] = [-1, 0]
   for (let i = 0; i < ids.length; i++) {
-    const next = ownerOf([offsets[2 * i]!, offsets[2 * i + 1]!], rendered, at)
+    const [start, end] = [offsets[2 * i]!, offsets[2 * i + 1]!]
+    while (at < rendered.spans.length && rendered.spans[at]!.end <= start) at++
+    const span = rendered.spans[at]
+    const next = span !== undefined && start >= span.start && end <= span.end ? at : -1 // -1: across a border
     const last = spans.at(-1)
     if (last !== undefined && next === owner) {
       spans[spans.length - 1] = { ...last, end: i + 1 }
@@ -268,7 +262,6 @@ export const encodeRendered = (
       spans.push({ start: i, end: i + 1, message, role, origin: 'rendered' })
     }
     owner = next
-    at = Math.max(at, next)
   }
   return { ids, spans }
 }
