@@ -72,7 +72,8 @@ const finderOf = (parts: AgentParts, format: ToolCallFormat | undefined): CallFi
     const found = read(textOf(reply))
     if (found.end === 'terminal') return { calls: [], malformed: [] }
     if (parts.kind.reader === undefined) return native(reply, malformed)
-    const { message, malformedCalls } = messageOfCalls('', found.calls, { isComplete: true })
+    const { isComplete } = reply
+    const { message, malformedCalls } = messageOfCalls('', found.calls, { isComplete })
     return { calls: message.toolCalls, malformed: malformedCalls }
   }
 }

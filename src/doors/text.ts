@@ -93,14 +93,14 @@ export {
   callIds,
   callsInText,
   MALFORMED_CALL,
+  type MessageReading,
   messageOfCalls,
+  messageOfText,
   type ReadCalls,
-  type WrittenCall,
 } from '../text/toolCalls/callMessage.js'
 export { hasSpecialTags, TOOL_CALL_FORMATS, type ToolCallFormat, toolCallFormatOf } from '../text/toolCalls/format.js'
-export type { ToolDelta } from '../text/toolCalls/machine.js'
+export type { ToolDelta, WrittenCall } from '../text/toolCalls/machine.js'
 export {
-  type FoundCall,
   type ReadText,
   readToolCalls,
   type ToolCallReader,

@@ -22,7 +22,7 @@ import {
   encodeRendered,
   type TextTokenizer,
 } from '../text/tokenizer/textTokenizer.js'
-import { callIds, callsInText, messageOfCalls } from '../text/toolCalls/callMessage.js'
+import { callIds, messageOfCalls, messageOfText } from '../text/toolCalls/callMessage.js'
 import { TOOL_CALL_FORMATS, type ToolCallFormat, toolCallFormatOf } from '../text/toolCalls/format.js'
 
 /**
@@ -105,12 +105,13 @@ const readTurn = (
   const { history, prompt, end } = sampled
   const text = tokenizer.decode(withoutEnd(reading, sampled), 'keep')
   const { text: rest, ...details } = splitThoughts(text, tokenizer.decode(prompt, 'keep'), thoughts)
-  const index = history.messages.size
-  const found =
-    toolCalls === 'none'
-      ? { text: rest, calls: [] }
-      : callsInText(rest, { format: toolCalls, index, taken: callIds(history), tools })
-  return messageOfCalls(found.text, found.calls, { isComplete: end === 'stop', ...details })
+  const message = { isComplete: end === 'stop', ...details }
+  if (toolCalls === 'none') return messageOfCalls(rest, [], message)
+  return messageOfText(
+    rest,
+    { format: toolCalls, index: history.messages.size, taken: callIds(history), tools },
+    message,
+  )
 }
 
 const NAME = 'historyPolicy'

@@ -71,7 +71,7 @@ describe('fenced agents read', () => {
   it('exactly one block of their language', () => {
     expect(read(CODE, 'So:\n```python\n6 * 7\n```')).toEqual(call('search', { expression: '6 * 7' }))
     expect(read(CODE, '```py\n1\n```\n```python\n2\n```')).toEqual(answer)
-    expect(read(CODE, '```python\n1')).toEqual(answer)
+    expect(read(CODE, '```python\n1').calls).toMatchObject([{ problem: 'the block of code has no closing fence' }])
     expect(read(CODE, '```js\n1\n```')).toEqual(answer)
     expect(read(BASH_SWE, '```bash\nls -l\n```')).toEqual(call('search', { expression: 'ls -l' }))
   })
@@ -83,7 +83,9 @@ describe('SearchR1Agent reads', () => {
       call('search', { expression: 'cats' }),
     )
     expect(read(SEARCH, '<answer>yes</answer><search>cats</search>')).toEqual(final)
-    expect(read(SEARCH, '<search>cats')).toEqual(answer)
+    expect(read(SEARCH, 'search: cats')).toEqual(answer)
+    const problem = '<search> has no closing tag </search>'
+    expect(read(SEARCH, '<search>cats')).toEqual({ calls: [{ name: '', arguments: 'cats', problem }], end: 'continue' })
   })
 })
 
@@ -95,6 +97,8 @@ describe('ActionAgent reads', () => {
     expect(read(ACTION, '<summarize> so far </summarize>')).toEqual(call('summarize', { summary: 'so far' }))
     expect(read(ACTION, 'All done, end task.')).toEqual(final)
     expect(read(ACTION, '<action>what?</action>').calls).toEqual([{ name: '', arguments: 'what?' }])
+    for (const cut of ['<action>{"name": "search"', '<summarize>so f'])
+      expect(read(ACTION, cut).calls).toMatchObject([{ name: '', problem: expect.stringContaining('no closing tag') }])
   })
 })
 

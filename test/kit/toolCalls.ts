@@ -85,11 +85,8 @@ export const cut = (text: string, cuts: readonly number[]): readonly string[] =>
   return places.slice(1).map((end, i) => text.slice(places[i], end))
 }
 
-/**
- * Joins the deltas that a reader returns for the pieces of a text. Errors: throws if calls are out
- * of order.
- */
-export const joinedDeltas = (start: ToolCallReader, pieces: readonly string[]): ReadText => {
+/** Joins the deltas that a reader returns for the pieces of a text, and for its end. */
+export const joinedDeltas = (start: ToolCallReader, pieces: readonly string[], isComplete = true): ReadText => {
   let reader = start
   const deltas: ToolDelta[] = []
   for (const piece of pieces) {
@@ -97,15 +94,9 @@ export const joinedDeltas = (start: ToolCallReader, pieces: readonly string[]): 
     deltas.push(...step.deltas)
     reader = step.reader
   }
-  const calls: { id?: string; name: string; arguments: string }[] = []
-  let text = ''
-  for (const delta of [...deltas, ...reader.end()]) {
-    if (delta._tag === 'Text') text += delta.text
-    else if (delta._tag === 'Call') {
-      if (delta.index !== calls.length) throw new Error(`call ${delta.index} is told as the ${calls.length}th`)
-      calls.push({ name: delta.name, arguments: '' })
-    } else if (delta._tag === 'Id') calls[delta.index]!.id = delta.id
-    else calls[delta.index]!.arguments += delta.text
+  const all = [...deltas, ...reader.end({ isComplete })]
+  return {
+    text: all.map((delta) => (delta._tag === 'Text' ? delta.text : '')).join(''),
+    calls: all.flatMap((delta) => (delta._tag === 'Call' ? [delta.call] : [])),
   }
-  return { text, calls }
 }

@@ -1,7 +1,7 @@
 /** Agents that act by tags and fold their context into summaries. */
-import type { WrittenCall } from '../../text/toolCalls/callMessage.js'
+import type { WrittenCall } from '../../text/toolCalls/machine.js'
 import { readToolCalls } from '../../text/toolCalls/reader.js'
-import { type AgentKind, between } from './kind.js'
+import { type AgentKind, between, unclosed } from './kind.js'
 
 const PROMPT = `Work on the task step by step. Each reply is one of these:
 
@@ -36,7 +36,8 @@ export const ACTION: AgentKind = {
       return { calls: [{ name: SUMMARIZE, arguments: JSON.stringify({ summary: summary.trim() }) }], end: 'continue' }
     const action = between(text, 'action')
     if (action !== undefined) return { calls: actionCalls(action), end: 'continue' }
-    return { calls: [], end: text.toLowerCase().includes('end task') ? 'terminal' : 'continue' }
+    if (text.toLowerCase().includes('end task')) return { calls: [], end: 'terminal' }
+    return { calls: [...unclosed(text, SUMMARIZE), ...unclosed(text, 'action')].slice(0, 1), end: 'continue' }
   },
   results: { role: 'user', prefix: 'Result: ' },
   cutAfter: [`</${SUMMARIZE}>`, '</action>'],

@@ -18,6 +18,8 @@ ls -l
 
 You are shown what it prints. An answer without a block ends the conversation.`
 
+const UNCLOSED = 'the block of code has no closing fence'
+
 interface FencedOptions {
   readonly name: string
   readonly languages: readonly string[]
@@ -27,8 +29,8 @@ interface FencedOptions {
 }
 
 /**
- * A kind whose replies call a tool with the code of their block. A reply with no block, with
- * several, or with an open one is an answer.
+ * A kind whose replies call a tool with the code of their block. A reply with no block or with
+ * several is an answer, and a block without its closing fence is a malformed call.
  */
 const fenced = ({ name, languages, tool: toolName, systemPrompt }: FencedOptions): AgentKind => ({
   name,
@@ -39,8 +41,9 @@ const fenced = ({ name, languages, tool: toolName, systemPrompt }: FencedOptions
     return (text) => {
       const blocks = codeFences(text).filter(({ language }) => languages.includes(language))
       const [block] = blocks
-      const isOne = blocks.length === 1 && block!.isClosed
-      return { calls: isOne ? [textCall(target, block!.code)] : [], end: 'continue' }
+      if (block === undefined || blocks.length > 1) return { calls: [], end: 'continue' }
+      const call = textCall(target, block.code)
+      return { calls: [block.isClosed ? call : { ...call, problem: UNCLOSED }], end: 'continue' }
     }
   },
   results: { role: 'user', prefix: 'Output: ' },

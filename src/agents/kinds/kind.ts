@@ -7,7 +7,7 @@
 
 import type { FoldingOptions } from '../../envs/tools/contextFolding.js'
 import type { Tool } from '../../envs/tools/tool.js'
-import type { WrittenCall } from '../../text/toolCalls/callMessage.js'
+import type { WrittenCall } from '../../text/toolCalls/machine.js'
 
 /** The calls in a reply. */
 export interface ReadReply {
@@ -81,8 +81,19 @@ export const textCall = ({ tool, argument }: ReturnType<typeof textTool>, text: 
  * Cost     linear in the text.
  */
 export const between = (text: string, tag: string): string | undefined => {
+  const inside = after(text, tag)
+  const end = inside?.indexOf(`</${tag}>`) ?? -1
+  return end < 0 ? undefined : inside?.slice(0, end)
+}
+
+const after = (text: string, tag: string): string | undefined => {
   const start = text.indexOf(`<${tag}>`)
-  if (start < 0) return undefined
-  const end = text.indexOf(`</${tag}>`, start)
-  return end < 0 ? undefined : text.slice(start + tag.length + 2, end)
+  return start < 0 ? undefined : text.slice(start + tag.length + 2)
+}
+
+/** The malformed call of a text whose opening tag has no closing tag, or no call. */
+export const unclosed = (text: string, tag: string): readonly WrittenCall[] => {
+  const inside = after(text, tag)
+  if (inside === undefined) return []
+  return [{ name: '', arguments: inside.trim(), problem: `<${tag}> has no closing tag </${tag}>` }]
 }

@@ -1,5 +1,5 @@
 /** Agents that search by tags. */
-import { type AgentKind, between, textCall, textTool } from './kind.js'
+import { type AgentKind, between, textCall, textTool, unclosed } from './kind.js'
 
 const PROMPT = `Answer the question. Think first, inside <think> and </think>. If you lack knowledge, call a search
 engine by <search> query </search>. The results follow in <information> and </information>. Search
@@ -20,7 +20,8 @@ export const SEARCH: AgentKind = {
       const first = ends.length === 0 ? text : text.slice(0, Math.min(...ends) + CLOSING[0].length)
       const query = between(first, 'search')
       if (query !== undefined) return { calls: [textCall(target, query.trim())], end: 'continue' }
-      return { calls: [], end: between(first, 'answer') === undefined ? 'continue' : 'terminal' }
+      if (between(first, 'answer') !== undefined) return { calls: [], end: 'terminal' }
+      return { calls: unclosed(first, 'search'), end: 'continue' }
     }
   },
   results: { role: 'user' },

@@ -1,8 +1,9 @@
 /** The tool calls of one message. */
 import { type Message, type ToolCall, textOf } from '../../text/history/history.js'
-import { MALFORMED_CALL, messageOfCalls } from '../../text/toolCalls/callMessage.js'
+import { MALFORMED_CALL, messageOfText } from '../../text/toolCalls/callMessage.js'
 import type { ToolCallFormat } from '../../text/toolCalls/format.js'
-import { readToolCalls, type ToolCallReading } from '../../text/toolCalls/reader.js'
+import { CUT_OFF } from '../../text/toolCalls/machine.js'
+import type { ToolCallReading } from '../../text/toolCalls/reader.js'
 
 /** The tool calls of a message. */
 export interface AskedCalls {
@@ -23,13 +24,18 @@ const countOf = (text: string, part: string): number => text.split(part).length 
 /**
  * Returns the calls in `toolCalls`, for policies that return messages. A policy that parses calls
  * from text lists the malformed ones in `malformedCalls`, or leaves `MALFORMED_CALL` in the text.
+ * The last call of an incomplete message of any other policy was cut off, and is malformed.
  */
-export const callsOfMessage: CallFinder = (reply, malformedCalls) => ({
-  calls: reply.toolCalls,
-  malformed:
-    malformedCalls ??
-    Array.from({ length: countOf(textOf(reply), MALFORMED_CALL) }, () => 'the arguments are not a JSON object'),
-})
+export const callsOfMessage: CallFinder = (reply, malformedCalls) => {
+  const { toolCalls, isComplete } = reply
+  const marked = countOf(textOf(reply), MALFORMED_CALL)
+  if (malformedCalls !== undefined || marked > 0 || isComplete) {
+    const malformed = malformedCalls ?? Array.from({ length: marked }, () => 'it is cut off, or not written as a call')
+    return { calls: toolCalls, malformed }
+  }
+  const cut = toolCalls.slice(-1).map(({ name }) => `the call of '${name}': ${CUT_OFF}`)
+  return { calls: toolCalls.slice(0, -1), malformed: cut }
+}
 
 /**
  * Parses the calls in the text of a message, for policies of tokens or text. If the message has
@@ -39,8 +45,9 @@ export const callsOfMessage: CallFinder = (reply, malformedCalls) => ({
 export const callsOfText =
   (format: ToolCallFormat, reading: ToolCallReading = {}): CallFinder =>
   (reply, malformedCalls) => {
-    if (reply.toolCalls.length > 0 || malformedCalls !== undefined) return callsOfMessage(reply, malformedCalls)
-    const { text, calls } = readToolCalls(textOf(reply), format, reading)
-    const read = messageOfCalls(text, calls, { isComplete: reply.isComplete })
-    return { calls: read.message.toolCalls, malformed: read.malformedCalls }
+    const known = callsOfMessage(reply, malformedCalls)
+    if (reply.toolCalls.length > 0 || malformedCalls !== undefined) return known
+    const { isComplete } = reply
+    const read = messageOfText(textOf(reply), { ...reading, format }, { isComplete })
+    return { calls: read.message.toolCalls, malformed: [...known.malformed, ...read.malformedCalls] }
   }

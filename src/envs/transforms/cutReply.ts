@@ -64,9 +64,9 @@ export const cutReply = (options: {
       const rows = get(action, 'history', 'response').items.map((reply) => {
         const text = textOf(reply)
         const end = endOfFirst(text, after)
-        return end === undefined || end === text.length
-          ? { reply, kept: null }
-          : { reply: cutAt(reply, end), kept: end }
+        if (end === undefined) return { reply, kept: null }
+        if (end === text.length) return { reply: { ...reply, isComplete: true }, kept: null }
+        return { reply: cutAt(reply, end), kept: end }
       })
       const entries = {
         history: { response: data(rows.map(({ reply }) => reply)) },

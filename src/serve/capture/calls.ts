@@ -10,14 +10,15 @@ import {
   type CapturedCompletion,
   completionStatus,
 } from '../../data/capture/session.js'
-import type { LLMEngine } from '../../data/generation.js'
-import { hasSpecialTags, type ToolCallFormat } from '../../text/toolCalls/format.js'
-import { readToolCalls } from '../../text/toolCalls/reader.js'
+import type { FinishReason, LLMEngine } from '../../data/generation.js'
+import { hasSpecialTags } from '../../text/toolCalls/format.js'
 import { serveApp } from '../app.js'
 import { chatOfMessages } from '../requests/anthropic.js'
+import type { AskedTools } from '../requests/chat.js'
 import { type ChatFields, conversation, type PromptText } from '../requests/messages.js'
 import { chatOfResponses, type ResponsesBody } from '../requests/responses.js'
 import type { ServeOptions } from '../requests/served.js'
+import { readReply } from '../routes/reading.js'
 import { type ContinuedConversation, continueConversation, rememberAnswer } from './continuation.js'
 import { type RecordedCompletion, type RecordedGeneration, recordingEngine, samplingJson } from './recording.js'
 import type { CaptureSessions, LiveSession, SamplingOverride } from './sessions.js'
@@ -48,18 +49,9 @@ const isObject = (value: unknown): value is Body => typeof value === 'object' &&
 
 const objectsOf = (value: unknown): readonly object[] | null => (Array.isArray(value) ? value.filter(isObject) : null)
 
-/** The tool calls to parse from a completion: all, or only the first. */
-interface AskedTools {
-  readonly format: ToolCallFormat
-  readonly calls: 'first' | 'all'
-  readonly tools: readonly object[]
-}
-
-const answerOf = (text: string, tools: AskedTools | null): CapturedAnswer => {
-  if (tools === null) return { text, calls: [] }
-  const read = readToolCalls(text, tools.format, tools)
-  const calls = read.calls.map(({ name, arguments: args }) => ({ name, arguments: args }))
-  return { text: read.text, calls: tools.calls === 'first' ? calls.slice(0, 1) : calls }
+const answerOf = (text: string, tools: AskedTools | null, finish: FinishReason | null): CapturedAnswer => {
+  const read = readReply({ tools }, text, finish)
+  return { text: read.text, calls: read.calls.map(({ name, arguments: args }) => ({ name, arguments: args })) }
 }
 
 /** Returns how the endpoint parses tool calls of a completion. */
@@ -90,7 +82,7 @@ const completionOf = (
   const { tokens, finishReason, stopReason } = completion
   const ids = Int32Array.from(tokens, ({ id }) => id)
   const logProbs = Float32Array.from(tokens, ({ temperedLogProb }) => temperedLogProb)
-  const answer = answerOf(readText(completion, tools, serve), tools)
+  const answer = answerOf(readText(completion, tools, serve), tools, finishReason)
   const versions = Int32Array.from(tokens, ({ version }) => version)
   const lost = finishReason === null ? failure : null
   return {

@@ -8,12 +8,12 @@ import {
   History,
   hashHistory,
   type Message,
-  message,
   sameHistory,
   truncateHistory,
 } from '../../text/history/history.js'
 import { runTemplate } from '../../text/template/chatTemplate.js'
 import type { TextRange } from '../../text/textRange.js'
+import { messageOfCalls } from '../../text/toolCalls/callMessage.js'
 import type { ChatFields, Conversation, PromptText } from '../requests/messages.js'
 
 /** An answer that a conversation may go on from. */
@@ -68,28 +68,6 @@ const withoutCallIds = (item: Message): Message => ({
   ...item,
   toolCalls: item.toolCalls.map(({ name, arguments: args }) => ({ name, arguments: args })),
 })
-
-/**
- * An answer as the message that a client sends back. Undefined where its calls have arguments that
- * are no JSON object.
- */
-const answerMessage = ({
-  text,
-  calls,
-}: {
-  readonly text: string
-  readonly calls: readonly { readonly name: string; readonly arguments: string }[]
-}): Message | undefined => {
-  try {
-    const toolCalls = calls.map(({ name, arguments: args }) => ({
-      name,
-      arguments: JSON.parse(args === '' ? '{}' : args) as Readonly<Record<string, unknown>>, // the reader of calls lets objects through
-    }))
-    return message('assistant', text, { toolCalls })
-  } catch {
-    return undefined
-  }
-}
 
 /** Returns the other request fields that affect rendering. */
 const settingOf = ({ tools, documents, chat_template_kwargs: kwargs }: ChatFields): string =>
@@ -263,13 +241,13 @@ export const rememberAnswer = (
     }
   },
 ): void => {
-  const said = answerMessage(answer.said)
-  if (!isPlain(fields) || typeof answer.stopReason === 'string' || said === undefined) return
+  if (!isPlain(fields) || typeof answer.stopReason === 'string') return
+  const { message } = messageOfCalls(answer.said.text, answer.said.calls, { isComplete: true }) // as clients return it
   const ids = new Int32Array(conversation.ids.length + answer.ids.length)
   ids.set(conversation.ids)
   ids.set(answer.ids, conversation.ids.length)
   answers.add({
-    history: appendMessage(plainHistory(conversation.history), plain(said)),
+    history: appendMessage(plainHistory(conversation.history), plain(message)),
     setting: settingOf(fields),
     promptText: conversation.text,
     ids,

@@ -28,7 +28,7 @@ const schema = z.object({
 type Fields = z.infer<typeof schema>
 
 /** The parsing of tool calls in an answer. */
-interface AskedTools {
+export interface AskedTools {
   readonly format: ToolCallFormat
   /** `first` reports only the first call of an answer. */
   readonly calls: 'first' | 'all'

@@ -5,14 +5,21 @@
  * (`../requests`).
  */
 import type { GeneratedToken } from '../../data/generation.js'
-import type { ToolDelta } from '../../text/toolCalls/machine.js'
-import type { ReadText } from '../../text/toolCalls/reader.js'
 import { type ChatRequest, chatRequest } from '../requests/chat.js'
 import { type TokenUsage, usageJson, type WholeCompletion, type WholePrompt } from '../requests/generation.js'
 import { type Served, unixSeconds } from '../requests/served.js'
 import { type Chunk, type ChunkWriter, type Endpoint, endpoint, streamed, writingOf } from './answer.js'
 import { chatLogProbs, promptLogProbsJson, type TokenWriting } from './logProbs.js'
-import { type ChoiceProgress, callId, firstProgress, readMore, readReply } from './reading.js'
+import {
+  type ChoiceProgress,
+  callId,
+  endChoice,
+  firstProgress,
+  type ReplyPart,
+  readMore,
+  readReply,
+  type WholeReading,
+} from './reading.js'
 
 const heading = (served: Served, { job, model }: ChatRequest, object: string) => ({
   id: job.id,
@@ -21,7 +28,7 @@ const heading = (served: Served, { job, model }: ChatRequest, object: string) =>
   model,
 })
 
-const messageOf = (served: Served, asked: ChatRequest, { text, calls }: ReadText): object => ({
+const messageOf = (served: Served, asked: ChatRequest, { text, calls }: WholeReading): object => ({
   role: asked.role,
   content: calls.length > 0 && text === '' ? null : asked.echo + text,
   refusal: null,
@@ -46,7 +53,7 @@ const answerJson = (served: Served, asked: ChatRequest, whole: WholePrompt): obj
   return {
     ...heading(served, asked, 'chat.completion'),
     choices: whole.completions.map(({ text, tokens, finishReason, stopReason }, index) => {
-      const answer = readReply(asked, text)
+      const answer = readReply(asked, text, finishReason)
       return {
         index,
         message: messageOf(served, asked, answer),
@@ -66,38 +73,25 @@ const answerJson = (served: Served, asked: ChatRequest, whole: WholePrompt): obj
 }
 
 /**
- * Returns the deltas of tool calls in a stream: first a call with its own id and its name, then its
- * arguments.
+ * Returns the delta of a chunk. A call is whole, with its own id, and alone in its chunk, because
+ * some clients read only the first one.
  */
-const callDeltas = (served: Served, deltas: readonly ToolDelta[]): readonly object[] =>
-  deltas.flatMap((delta) => {
-    if (delta._tag === 'Text' || delta._tag === 'Id') return []
-    return delta._tag === 'Call'
-      ? [
-          {
-            index: delta.index,
-            id: callId(served, 'chatcmpl-tool-'),
-            type: 'function',
-            function: { name: delta.name, arguments: '' },
-          },
-        ]
-      : [{ index: delta.index, function: { arguments: delta.text } }]
-  })
-
-const deltaJson = (served: Served, deltas: readonly ToolDelta[]): object => {
-  const text = deltas.map((delta) => (delta._tag === 'Text' ? delta.text : '')).join('')
-  const calls = callDeltas(served, deltas)
-  return {
-    ...((text !== '' || calls.length === 0) && { content: text }),
-    ...(calls.length > 0 && { tool_calls: calls }),
-  }
+const deltaJson = (served: Served, part: ReplyPart, index: number): object => {
+  if (part.kind === 'text') return { content: part.text }
+  const { name, arguments: args } = part.call
+  const id = callId(served, 'chatcmpl-tool-')
+  return { tool_calls: [{ index, id, type: 'function', function: { name, arguments: args } }] }
 }
 
 interface StreamState {
   readonly served: Served
   readonly asked: ChatRequest
   readonly writing: TokenWriting
-  readonly choices: ChoiceProgress[]
+  readonly choices: StreamedChoice[]
+}
+
+interface StreamedChoice extends ChoiceProgress {
+  readonly tokens: number
 }
 
 const tokensJson = ({ asked, writing }: StreamState, tokens: readonly GeneratedToken[]) => ({
@@ -105,41 +99,46 @@ const tokensJson = ({ asked, writing }: StreamState, tokens: readonly GeneratedT
   token_ids: asked.tokenIds === 'told' ? tokens.map(({ id }) => id) : null,
 })
 
-/** Returns the choice of a chunk for new tokens, or `undefined` if there is nothing to send yet. */
-const tokensChunk = (
+/** Returns the deltas of new parts of a choice. The calls among them are counted from `calls`. */
+const deltasOf = ({ served }: StreamState, parts: readonly ReplyPart[], calls: number): readonly object[] => {
+  let index = calls
+  return parts.map((part) => deltaJson(served, part, part.kind === 'call' ? index++ : index))
+}
+
+/** Returns the choices of the chunks for new tokens, of which the first carries the tokens. */
+const tokensChunks = (
   state: StreamState,
   index: number,
   { tokens, text }: { readonly tokens: readonly GeneratedToken[]; readonly text: string },
-): object | undefined => {
-  const { choice, deltas } = readMore(state.asked, state.choices[index]!, text)
-  state.choices[index] = { ...choice, tokens: choice.tokens + tokens.length }
-  const isSilent =
-    deltas.length === 0 && (tokens.length === 0 || (state.asked.logProbs === null && state.asked.tokenIds === 'untold'))
-  return isSilent
-    ? undefined
-    : {
-        index,
-        delta: deltas.length === 0 ? {} : deltaJson(state.served, deltas),
-        ...tokensJson(state, tokens),
-        finish_reason: null,
-      }
+): readonly object[] => {
+  const before = state.choices[index]!
+  const { choice, parts } = readMore(state.asked, before, text)
+  state.choices[index] = { ...choice, tokens: before.tokens + tokens.length }
+  const isShown = tokens.length > 0 && (state.asked.logProbs !== null || state.asked.tokenIds === 'told')
+  const deltas = parts.length === 0 && isShown ? [{}] : deltasOf(state, parts, before.calls)
+  return deltas.map((delta, i) => ({
+    index,
+    delta,
+    ...tokensJson(state, i === 0 ? tokens : []),
+    finish_reason: null,
+  }))
 }
 
-/** Returns the choice of the last chunk, with the text that the parser of tool calls held back. */
-const finishChunk = (
+/** Returns the choices of the last chunks, with what the parser of tool calls held back. */
+const finishChunks = (
   state: StreamState,
   index: number,
   { finishReason, stopReason }: Pick<WholeCompletion, 'finishReason' | 'stopReason'>,
-): object => {
-  const { choice, deltas } = readMore(state.asked, state.choices[index]!, null)
-  state.choices[index] = choice
-  return {
-    index,
-    delta: deltas.length === 0 ? {} : deltaJson(state.served, deltas),
-    ...tokensJson(state, []),
-    finish_reason: finishOf(finishReason, choice.calls),
-    stop_reason: stopReason,
-  }
+): readonly object[] => {
+  const before = state.choices[index]!
+  const { choice, parts } = endChoice(state.asked, before, finishReason)
+  state.choices[index] = { ...before, ...choice }
+  const deltas = deltasOf(state, parts, before.calls)
+  const chunk = (delta: object): object => ({ index, delta, ...tokensJson(state, []) })
+  return [
+    ...deltas.slice(0, -1).map((delta) => ({ ...chunk(delta), finish_reason: null })),
+    { ...chunk(deltas.at(-1) ?? {}), finish_reason: finishOf(finishReason, choice.calls), stop_reason: stopReason },
+  ]
 }
 
 /** Returns the first chunks: the role of each choice, and the echoed text. */
@@ -161,7 +160,7 @@ const beginning = (state: StreamState, usage: TokenUsage): readonly Chunk[] =>
   }))
 
 const chatChunks = (served: Served, asked: ChatRequest): ChunkWriter => {
-  const choices = Array.from({ length: asked.n }, () => firstProgress(asked))
+  const choices = Array.from({ length: asked.n }, () => ({ ...firstProgress(asked), tokens: 0 }))
   const state = { served, asked, writing: writingOf(served, asked), choices }
   let cached = 0
   const usage = (completion: number): TokenUsage => ({ prompt: asked.prompt.length, completion, cached })
@@ -173,9 +172,9 @@ const chatChunks = (served: Served, asked: ChatRequest): ChunkWriter => {
         return beginning(state, usage(0))
       }
       if (event._tag !== 'Tokens' && event._tag !== 'Finished') return []
-      const choice =
-        event._tag === 'Tokens' ? tokensChunk(state, event.index, event) : finishChunk(state, event.index, event)
-      return choice === undefined ? [] : [{ choice, usage: usage(choices[event.index]!.tokens) }]
+      const found =
+        event._tag === 'Tokens' ? tokensChunks(state, event.index, event) : finishChunks(state, event.index, event)
+      return found.map((choice) => ({ choice, usage: usage(choices[event.index]!.tokens) }))
     },
     total: () => usage(choices.reduce((sum, { tokens }) => sum + tokens, 0)),
   }

@@ -36,19 +36,10 @@ const stopOf = (reply: WholeReply): object => {
     : { stop_reason: 'end_turn', stop_sequence: null }
 }
 
-/** The arguments of a call. A call that was cut has none. */
-const inputOf = (text: string): unknown => {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return {}
-  }
-}
-
 const contentOf = (block: ReplyBlock): object =>
   block.kind === 'text'
     ? { type: 'text', text: block.text, citations: null }
-    : { type: 'tool_use', id: block.id, name: block.name, input: inputOf(block.text) }
+    : { type: 'tool_use', id: block.id, name: block.name, input: JSON.parse(block.text) as unknown }
 
 const heading = ({ job, model }: ChatRequest): object => ({
   id: `msg_${job.name}`,

@@ -1,19 +1,10 @@
 /** Reads the calls of tools out of completions, whole or while they are streamed. */
-import type { ToolDelta } from '../../text/toolCalls/machine.js'
-import { type ReadText, readToolCalls, type ToolCallReader, toolCallReader } from '../../text/toolCalls/reader.js'
-import type { ChatRequest } from '../requests/chat.js'
+import type { FinishReason } from '../../data/generation.js'
+import { withMalformedCalls } from '../../text/toolCalls/callMessage.js'
+import type { ToolDelta, WrittenCall } from '../../text/toolCalls/machine.js'
+import { type ToolCallReader, toolCallReader } from '../../text/toolCalls/reader.js'
+import type { AskedTools } from '../requests/chat.js'
 import type { Served } from '../requests/served.js'
-
-/** Returns the deltas to emit: those of all calls, or only of the first. */
-const toldDeltas = (deltas: readonly ToolDelta[], { tools }: ChatRequest): readonly ToolDelta[] =>
-  tools?.calls === 'first' ? deltas.filter((delta) => delta._tag === 'Text' || delta.index === 0) : deltas
-
-/** Reads the text and the calls of tools out of a whole completion. */
-export const readReply = (asked: ChatRequest, text: string): ReadText => {
-  if (asked.tools === null) return { text, calls: [] }
-  const read = readToolCalls(text, asked.tools.format, asked.tools)
-  return asked.tools.calls === 'first' ? { ...read, calls: read.calls.slice(0, 1) } : read
-}
 
 /**
  * Makes an id for a call of a tool. Templates of Mistral refuse ids that are not nine letters and
@@ -22,30 +13,83 @@ export const readReply = (asked: ChatRequest, text: string): ReadText => {
 export const callId = ({ world, features }: Served, prefix: string): string =>
   features.toolCalls === 'mistral' ? world.ids.fresh().padStart(9, '0').slice(-9) : `${prefix}${world.ids.fresh()}`
 
-/** One choice of a stream: what was read of it so far. */
+/** A part of a reply: text, or a whole call. */
+export type ReplyPart =
+  | { readonly kind: 'text'; readonly text: string }
+  | { readonly kind: 'call'; readonly call: WrittenCall }
+
+/** The tools of a request. */
+interface Asked {
+  readonly tools: AskedTools | null
+}
+
+/** One choice, as far as it was read. */
 export interface ChoiceProgress {
   readonly reader: ToolCallReader | null
   readonly calls: number
-  readonly tokens: number
+  readonly text: 'none' | 'some'
 }
 
 /** Starts reading a choice. */
-export const firstProgress = ({ tools }: ChatRequest): ChoiceProgress => ({
+export const firstProgress = ({ tools }: Asked): ChoiceProgress => ({
   reader: tools === null ? null : toolCallReader(tools.format, tools),
   calls: 0,
-  tokens: 0,
+  text: 'none',
 })
 
-/** Adds new text to a choice, or ends it if the text is null. */
-export const readMore = (
-  asked: ChatRequest,
-  choice: ChoiceProgress,
-  text: string | null,
-): { readonly choice: ChoiceProgress; readonly deltas: readonly ToolDelta[] } => {
-  if (choice.reader === null) return { choice, deltas: text === null || text === '' ? [] : [{ _tag: 'Text', text }] }
-  const { reader, deltas } =
-    text === null ? { reader: choice.reader, deltas: choice.reader.end() } : choice.reader.push(text)
-  const told = toldDeltas(deltas, asked)
-  const calls = choice.calls + told.filter(({ _tag }) => _tag === 'Call').length
-  return { choice: { ...choice, reader, calls }, deltas: told }
+/** The choice after more of its text or its end, and the parts that are new. */
+interface ReadMore {
+  readonly choice: ChoiceProgress
+  readonly parts: readonly ReplyPart[]
+}
+
+/**
+ * Turns deltas into the parts of a reply: a malformed call is text, and of calls that may not be
+ * parallel only the first is a part.
+ */
+const withParts = ({ tools }: Asked, before: ChoiceProgress, deltas: readonly ToolDelta[]): ReadMore => {
+  const parts: ReplyPart[] = []
+  let choice = before
+  const add = (text: string): void => {
+    parts.push({ kind: 'text', text })
+    choice = { ...choice, text: 'some' }
+  }
+  for (const delta of deltas) {
+    if (delta._tag === 'Text') add(delta.text)
+    else if (delta.call.problem !== undefined) {
+      add(`${choice.text === 'some' ? '\n' : ''}${withMalformedCalls('', [delta.call])}`)
+    } else if (tools?.calls !== 'first' || choice.calls === 0) {
+      parts.push({ kind: 'call', call: delta.call })
+      choice = { ...choice, calls: choice.calls + 1 }
+    }
+  }
+  return { choice, parts }
+}
+
+/** Adds new text to a choice. */
+export const readMore = (asked: Asked, choice: ChoiceProgress, text: string): ReadMore => {
+  if (text === '') return { choice, parts: [] }
+  if (choice.reader === null) return withParts(asked, choice, [{ _tag: 'Text', text }])
+  const { reader, deltas } = choice.reader.push(text)
+  return withParts(asked, { ...choice, reader }, deltas)
+}
+
+/** Ends a choice. A call at the end of a completion that was cut off is malformed. */
+export const endChoice = (asked: Asked, choice: ChoiceProgress, finish: FinishReason | null): ReadMore =>
+  withParts(asked, choice, choice.reader?.end({ isComplete: finish === 'stop' }) ?? [])
+
+/** A whole reply: its text, and its calls. */
+export interface WholeReading {
+  readonly text: string
+  readonly calls: readonly WrittenCall[]
+}
+
+/** Reads the text and the calls of tools out of a whole completion, as the parts of a stream. */
+export const readReply = (asked: Asked, text: string, finish: FinishReason | null): WholeReading => {
+  const { choice, parts } = readMore(asked, firstProgress(asked), text)
+  const all = [...parts, ...endChoice(asked, choice, finish).parts]
+  return {
+    text: all.map((part) => (part.kind === 'text' ? part.text : '')).join(''),
+    calls: all.flatMap((part) => (part.kind === 'call' ? [part.call] : [])),
+  }
 }

@@ -1,11 +1,10 @@
 /** A reply as blocks: text and calls of tools, whole or while they are written. */
 import type { FinishReason } from '../../data/generation.js'
-import type { ToolDelta } from '../../text/toolCalls/machine.js'
 import type { ChatRequest } from '../requests/chat.js'
 import type { ApiFailure } from '../requests/failure.js'
 import { failureOf, type RunningJob, type TokenUsage, type WholePrompt } from '../requests/generation.js'
 import type { Served } from '../requests/served.js'
-import { callId, firstProgress, readMore, readReply } from './reading.js'
+import { callId, endChoice, firstProgress, type ReplyPart, readMore, readReply } from './reading.js'
 
 /** A part of a reply: text, or a call with its arguments as JSON. */
 export type ReplyBlock =
@@ -24,6 +23,8 @@ export interface WholeReply extends ReplyEnd {
   readonly blocks: readonly ReplyBlock[]
 }
 
+const callBlock = (id: string, name: string, text: string): ReplyBlock => ({ kind: 'call', id, name, text })
+
 /** Returns the blocks of a whole reply. Text that is empty is no block. */
 export const wholeReply = (
   served: Served,
@@ -31,15 +32,14 @@ export const wholeReply = (
   { prompt: { completions, cachedTokens }, prefix }: { readonly prompt: WholePrompt; readonly prefix: string },
 ): WholeReply => {
   const { text: all, tokens, finishReason, stopReason } = completions[0]! // one was asked for
-  const { text, calls } = readReply(asked, all)
+  const { text, calls } = readReply(asked, all, finishReason)
   return {
     blocks: [
       ...(text === '' ? [] : [{ kind: 'text' as const, text }]),
-      ...calls.map(({ name, arguments: args }) => ({
-        ...{ kind: 'call' as const, id: callId(served, prefix), name, text: args === '' ? '{}' : args },
-      })),
+      ...calls.map(({ name, arguments: args }) => callBlock(callId(served, prefix), name, args)),
     ],
-    ...{ finishReason, stopReason },
+    finishReason,
+    stopReason,
     usage: { prompt: asked.prompt.length, completion: tokens.length, cached: cachedTokens },
   }
 }
@@ -63,8 +63,7 @@ interface Writing {
 
 const close = ({ closed, open }: Writing): readonly [Writing, readonly ReplyEvent[]] => {
   if (open === null) return [{ closed, open }, []]
-  const block = open.kind === 'call' && open.text === '' ? { ...open, text: '{}' } : open
-  return [{ closed: [...closed, block], open: null }, [{ _tag: 'Close', index: closed.length, block }]]
+  return [{ closed: [...closed, open], open: null }, [{ _tag: 'Close', index: closed.length, block: open }]]
 }
 
 const opened = (writing: Writing, block: ReplyBlock): readonly [Writing, readonly ReplyEvent[]] => {
@@ -80,17 +79,15 @@ const more = ({ closed, open }: Writing, text: string): readonly [Writing, reado
         [{ _tag: 'More', index: closed.length, kind: open.kind, text }],
       ]
 
-const written = (
-  writing: Writing,
-  delta: ToolDelta,
-  newId: () => string,
-): readonly [Writing, readonly ReplyEvent[]] => {
-  if (delta._tag === 'Id') return [writing, []]
-  if (delta._tag === 'Call') return opened(writing, { kind: 'call', id: newId(), name: delta.name, text: '' })
-  if (delta._tag === 'Arguments' || writing.open?.kind === 'text') return more(writing, delta.text)
-  if (delta.text === '') return [writing, []]
-  const [next, events] = opened(writing, { kind: 'text', text: '' })
-  const [last, rest] = more(next, delta.text)
+/** Writes a part of the reply. A call is whole, so that no client runs the half of one. */
+const written = (writing: Writing, part: ReplyPart, newId: () => string): readonly [Writing, readonly ReplyEvent[]] => {
+  if (part.kind === 'text' && writing.open?.kind === 'text') return more(writing, part.text)
+  const [block, text] =
+    part.kind === 'text'
+      ? [{ kind: 'text', text: '' } as const, part.text]
+      : [callBlock(newId(), part.call.name, ''), part.call.arguments]
+  const [next, events] = opened(writing, block)
+  const [last, rest] = more(next, text)
   return [last, [...events, ...rest]]
 }
 
@@ -106,12 +103,11 @@ export async function* replyEvents(
 ): AsyncGenerator<ReplyEvent> {
   let writing: Writing = { closed: [], open: null }
   let choice = firstProgress(asked)
-  let cached = 0
-  const read = function* (text: string | null): Generator<ReplyEvent> {
-    const { choice: next, deltas } = readMore(asked, choice, text)
+  let [cached, completion] = [0, 0]
+  const write = function* ({ choice: next, parts }: ReturnType<typeof readMore>): Generator<ReplyEvent> {
     choice = next
-    for (const delta of deltas) {
-      const [after, events] = written(writing, delta, () => callId(served, prefix))
+    for (const part of parts) {
+      const [after, events] = written(writing, part, () => callId(served, prefix))
       writing = after
       yield* events
     }
@@ -127,14 +123,14 @@ export async function* replyEvents(
       yield { _tag: 'Begin', cached }
     }
     if (event._tag === 'Tokens') {
-      choice = { ...choice, tokens: choice.tokens + event.tokens.length }
-      yield* read(event.text)
+      completion += event.tokens.length
+      yield* write(readMore(asked, choice, event.text))
     }
     if (event._tag === 'Finished') {
-      yield* read(null)
+      yield* write(endChoice(asked, choice, event.finishReason))
       const [{ closed }, events] = close(writing)
       yield* events
-      const usage = { prompt: asked.prompt.length, completion: choice.tokens, cached }
+      const usage = { prompt: asked.prompt.length, completion, cached }
       yield {
         _tag: 'End',
         end: { blocks: closed, finishReason: event.finishReason, stopReason: event.stopReason, usage },

@@ -2,26 +2,16 @@
  * Messages from model output. Calls without a name or with malformed arguments stay in the text.
  */
 import * as E from 'fp-ts/lib/Either.js'
-import { parseJson } from '../../core/json.js'
 import { type History, type Message, type MessageDetails, message, type ToolCall } from '../history/history.js'
-import { jsonObject } from '../history/historyJson.js'
+import { callArguments } from './callArguments.js'
 import type { ToolCallFormat } from './format.js'
-import { MAX_DEPTH } from './json.js'
-import { readToolCalls, type ToolCallReading } from './reader.js'
+import { CUT_OFF, type WrittenCall } from './machine.js'
+import { type ReadText, readToolCalls, type ToolCallReading } from './reader.js'
 
 /**
- * The prefix in a message's text before a call whose arguments are not a JSON object. Environments
- * search for it.
+ * The prefix in a message's text before a malformed call. Environments search for it.
  */
 export const MALFORMED_CALL = '[malformed tool call]'
-
-/** A call as a model wrote it. */
-export interface WrittenCall {
-  readonly id?: string
-  readonly name: string
-  /** JSON text, possibly malformed. */
-  readonly arguments: string
-}
 
 /** A message, with the reasons why some calls in it stay text. */
 export interface ReadCalls {
@@ -29,55 +19,57 @@ export interface ReadCalls {
   readonly malformedCalls: readonly string[]
 }
 
-/** Returns true if brackets outside of strings are nested more deeply than `levels`. */
-const isDeeperThan = (json: string, levels: number): boolean => {
-  let [depth, place]: [number, 'text' | 'string' | 'escape'] = [0, 'text']
-  for (let i = 0; i < json.length && depth <= levels; i++) {
-    const c = json[i]!
-    if (place === 'escape') place = 'string'
-    else if (place === 'string') place = c === '"' ? 'text' : c === '\\' ? 'escape' : 'string'
-    else if (c === '"') place = 'string'
-    else if (c === '{' || c === '[') depth += 1
-    else if (c === '}' || c === ']') depth -= 1
-  }
-  return depth > levels
-}
+type Details = Pick<MessageDetails, 'isComplete' | 'reasoning'>
 
-const argumentsOf = (written: string): E.Either<string, ToolCall['arguments']> => {
-  if (written.trim() === '') return E.right({})
-  if (isDeeperThan(written, MAX_DEPTH)) return E.left(`nested more than ${MAX_DEPTH} levels`)
-  const json = parseJson(written)
-  if (E.isLeft(json)) return json
-  const parsed = jsonObject.safeParse(json.right)
-  return parsed.success ? E.right(parsed.data) : E.left('not a JSON object')
+/** Appends malformed calls to a text as they were written, each after `MALFORMED_CALL`. */
+export const withMalformedCalls = (text: string, calls: readonly WrittenCall[]): string =>
+  [
+    ...(text === '' ? [] : [text]),
+    ...calls.map(({ name, arguments: args }) => `${MALFORMED_CALL} ${name}(${args})`),
+  ].join('\n')
+
+const problemOf = ({ name, problem }: WrittenCall): string | undefined =>
+  problem ?? (name === '' ? 'it has no tool name' : undefined)
+
+const messageOf = (text: string, written: readonly WrittenCall[], details: Details): ReadCalls => {
+  const toolCalls: ToolCall[] = []
+  const malformed: WrittenCall[] = []
+  const malformedCalls: string[] = []
+  for (const call of written) {
+    const { id, name } = call
+    const problem = problemOf(call)
+    const read = problem === undefined ? callArguments(call.arguments) : E.left(problem)
+    if (E.isRight(read)) {
+      toolCalls.push({ ...(id !== undefined && { id }), name, arguments: read.right })
+    } else {
+      malformed.push(call)
+      malformedCalls.push(`${name === '' ? 'a call' : `the call of '${name}'`}: ${read.left}`)
+    }
+  }
+  const whole = withMalformedCalls(text, malformed)
+  return { message: message('assistant', whole === '' ? [] : whole, { toolCalls, ...details }), malformedCalls }
 }
 
 /**
- * Creates the assistant's message from a text and calls. A call without a name, or whose arguments
- * are not a JSON object, is not lost: it is appended to the text as it was written, after
- * `MALFORMED_CALL`.
+ * Creates the assistant's message from its text and the calls after it. Empty arguments are an
+ * empty object. A malformed call is not lost: it is appended to the text as it was written, after
+ * `MALFORMED_CALL`. Malformed is a call with a `problem`, without a name, with arguments that are
+ * not a JSON object, and the last call of an incomplete message, which was cut off there.
  *
  * @example
  * messageOfCalls('', [{ name: 'add', arguments: '{"a": 1' }], { isComplete: true }).malformedCalls.length // 1
  */
-export const messageOfCalls = (
-  text: string,
-  written: readonly WrittenCall[],
-  details: Pick<MessageDetails, 'isComplete' | 'reasoning'>,
-): ReadCalls => {
-  const toolCalls: ToolCall[] = []
-  const malformedCalls: string[] = []
-  let whole = text
-  for (const { id, name, arguments: args } of written) {
-    const read = name === '' ? E.left('it has no tool name') : argumentsOf(args)
-    if (E.isRight(read)) {
-      toolCalls.push({ ...(id !== undefined && { id }), name, arguments: read.right })
-    } else {
-      malformedCalls.push(`the call of '${name}': ${read.left}`)
-      whole += `${whole === '' ? '' : '\n'}${MALFORMED_CALL} ${name}(${args})`
+export const messageOfCalls = (text: string, written: readonly WrittenCall[], details: Details): ReadCalls => {
+  const calls = written.map((call, i): WrittenCall => {
+    const isCut = !details.isComplete && i === written.length - 1
+    const isEmpty = call.arguments.trim() === ''
+    return {
+      ...call,
+      ...(isCut && { problem: call.problem ?? CUT_OFF }),
+      ...(isEmpty && !isCut && { arguments: '{}' }),
     }
-  }
-  return { message: message('assistant', whole === '' ? [] : whole, { toolCalls, ...details }), malformedCalls }
+  })
+  return messageOf(text, calls, details)
 }
 
 /** Options for reading the calls of an answer and for their ids. */
@@ -105,10 +97,7 @@ const freshId = ({ format, index }: AnswerReading, i: number): string =>
  * @example
  * callsInText('<tool_call>{"name": "now"}</tool_call>', { format: 'hermes', index: 1 }).calls[0]?.id // 'call_1_0'
  */
-export const callsInText = (
-  text: string,
-  reading: AnswerReading,
-): { readonly text: string; readonly calls: readonly WrittenCall[] } => {
+export const callsInText = (text: string, reading: AnswerReading): ReadText => {
   const read = readToolCalls(text, reading.format, reading)
   const ids = new Set(reading.taken)
   const calls = read.calls.map((each, i): WrittenCall => {
@@ -117,5 +106,21 @@ export const callsInText = (
     if (isOwn) ids.add(id)
     return isOwn ? each : { ...each, id: freshId(reading, i) }
   })
-  return { text: read.text, calls }
+  return { ...read, calls }
+}
+
+/** Options for reading a message from its text. Without `index`, calls get no ids of their own. */
+export type MessageReading = Omit<AnswerReading, 'index' | 'isComplete'> & Partial<Pick<AnswerReading, 'index'>>
+
+/**
+ * Creates the assistant's message from a text that may contain calls, as `messageOfCalls`. A call
+ * at the end of an incomplete text is malformed.
+ *
+ * @example
+ * messageOfText('<tool_call>{"name": "now"}</tool_call>', { format: 'hermes' }, { isComplete: true }).message.toolCalls.length // 1
+ */
+export const messageOfText = (text: string, { index, ...reading }: MessageReading, details: Details): ReadCalls => {
+  const own = { ...reading, isComplete: details.isComplete }
+  const read = index === undefined ? readToolCalls(text, reading.format, own) : callsInText(text, { ...own, index })
+  return messageOf(read.text, read.calls, details)
 }

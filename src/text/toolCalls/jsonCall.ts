@@ -5,7 +5,7 @@
 import { callObject } from './callObject.js'
 import { isBlank, JSON_START, type JsonState, stepJson } from './json.js'
 import { type CallMachine, wholeAnswer } from './machine.js'
-import { BROKEN, blanks, type CallEvent, done, more, type Part, type PartStep, sequence } from './part.js'
+import { BROKEN, blanks, type CallEvent, done, END, more, type Part, type PartStep, sequence } from './part.js'
 
 interface State {
   readonly json: JsonState
@@ -26,9 +26,9 @@ const textEvent = (text: string): readonly CallEvent[] => (text === '' ? [] : [{
 /** Continues a call. The message is emitted before it. */
 const inCall = (state: State, call: Part, c: string): PartStep => {
   const next = call(c)
-  const isTold = next.events.some(({ _tag }) => _tag === 'Call')
-  const events = isTold ? [...textEvent(state.message), ...next.events] : next.events
-  const rest = isTold ? { ...state, message: '' } : state
+  const isKnown = next.events.some(({ _tag }) => _tag === 'Call')
+  const events = isKnown ? [...textEvent(state.message), ...next.events] : next.events
+  const rest = isKnown ? { ...state, message: '' } : state
   if (next._tag === 'Broken') return { _tag: 'Broken', events }
   return open({ ...rest, call: next._tag === 'More' ? next.part : null }, events)
 }
@@ -48,9 +48,9 @@ const step = (before: State, c: string): PartStep => {
   if (json === undefined) return BROKEN
   const state: State = { ...before, json }
   if (before.call !== null) return inCall(state, before.call, c)
-  if (json.mode === 'end') return state.known === 'nothing' ? BROKEN : done('', textEvent(state.message))
+  if (json.mode === 'end') return state.known === 'nothing' ? BROKEN : done('', [...textEvent(state.message), ...END])
   if (before.json.stack === '{[' && state.key === 'tools') {
-    if (before.json.mode !== 'value' && before.json.mode !== 'firstItem') return open(state)
+    if (before.json.mode !== 'value' && before.json.mode !== 'firstItem') return open(state, c === ',' ? END : [])
     return c === '{' ? inCall(state, CALL, c) : isBlank(c) || c === ']' ? open(state) : BROKEN
   }
   if (before.json.stack !== '{') return open(state)

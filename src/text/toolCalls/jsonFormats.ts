@@ -4,7 +4,23 @@
 import { argumentsObject, type CallKeys, callObject } from './callObject.js'
 import { deepSeekTag } from './format.js'
 import { type CallMachine, markedCalls, wholeAnswer } from './machine.js'
-import { BROKEN, blanks, either, item, list, literal, named, optional, type Part, sequence, tagged } from './part.js'
+import {
+  BROKEN,
+  blanks,
+  type Choice,
+  END,
+  either,
+  emitting,
+  endsCall,
+  item,
+  list,
+  literal,
+  named,
+  optional,
+  type Part,
+  sequence,
+  tagged,
+} from './part.js'
 
 /** The keys of most model families. */
 const NAMED: CallKeys = { name: 'name', arguments: ['arguments', 'parameters'] }
@@ -15,7 +31,7 @@ const COHERE_KEYS: CallKeys = { name: 'tool_name', arguments: ['parameters'], id
 const call = callObject(NAMED)
 
 /** Reads one object, or a list of them. */
-const oneOrMore = (object: Part): Part => either((c) => (c === '[' ? list(object) : object))
+const oneOrMore = (object: Part): Part => either((c) => (c === '[' ? list(object) : endsCall(object)))
 
 /** Reads the arguments, and emits the name with their first character. */
 const nameAndArguments =
@@ -23,7 +39,7 @@ const nameAndArguments =
   (c) => {
     if (c !== '{') return BROKEN
     const step = argumentsObject(c)
-    return { ...step, events: [{ _tag: 'Call', name }, ...step.events] }
+    return { ...step, events: [{ _tag: 'Call', name, certainty: 'certain' }, ...step.events] }
   }
 
 /**
@@ -31,16 +47,23 @@ const nameAndArguments =
  * Hermes 2 Pro, Qwen 2.5 and Qwen 3.
  */
 export const hermes: CallMachine = markedCalls([
-  { tag: '<tool_call>', block: sequence(blanks, call, blanks, literal('</tool_call>')) },
+  {
+    tag: '<tool_call>',
+    close: '</tool_call>',
+    holds: 'calls',
+    block: sequence(blanks, call, blanks, endsCall(literal('</tool_call>'))),
+  },
 ])
 
-const separated: Part = sequence(
-  blanks,
-  either((c) => {
-    if (c === ';') return sequence(literal(';'), separated)
-    return c === '{' ? sequence(call, separated) : sequence(literal('<|python_end|>'), separated)
-  }),
-)
+const separated = (object: Part): Part =>
+  sequence(
+    blanks,
+    either((c) => {
+      if (c === ';') return sequence(literal(';'), separated(object))
+      const next = c === '{' ? object : literal('<|python_end|>')
+      return sequence(next, separated(object))
+    }),
+  )
 
 /** The tags that may precede the first object. Llama 4's template closes its tag at once. */
 const llamaTag: Part = tagged([
@@ -52,7 +75,10 @@ const llamaTag: Part = tagged([
  * The whole answer is `{"name": ..., "parameters": {...}}`, or several with `;` between. Source:
  * the chat templates of Llama 3.1, 3.2 and 4; `;` as in vLLM's `Llama3JsonToolParser`.
  */
-export const llama3Json: CallMachine = wholeAnswer(sequence(blanks, optional('<', llamaTag), call, separated))
+export const llama3Json = (tools: ReadonlySet<string>): CallMachine => {
+  const object = endsCall(callObject({ ...NAMED, tools }))
+  return wholeAnswer(sequence(blanks, optional('<', llamaTag), object, separated(object)))
+}
 
 const granite: Part = sequence(blanks, oneOrMore(call), blanks, literal('<|/tool_call|>'))
 
@@ -62,22 +88,27 @@ const granite: Part = sequence(blanks, oneOrMore(call), blanks, literal('<|/tool
  * `<tool_call>[`.
  */
 export const granite3: CallMachine = markedCalls([
-  { tag: '<|tool_call|>', block: granite },
-  { tag: '<tool_call>', block: sequence(blanks, list(call)) },
+  { tag: '<|tool_call|>', block: granite, holds: 'calls' },
+  { tag: '<tool_call>', block: sequence(blanks, list(call)), holds: 'calls' },
 ])
 
 /**
  * Phi-4-mini with vLLM's template: `functools[{...}, ...]`. Source: vLLM's
  * `Phi4MiniJsonToolParser`.
  */
-export const phi4Mini: CallMachine = markedCalls([{ tag: 'functools', block: list(call) }])
+export const phi4Mini: CallMachine = markedCalls([{ tag: 'functools', block: list(call), holds: 'calls' }])
 
 /**
  * InternLM 2: `<|action_start|><|plugin|>{...}<|action_end|>`. Source: vLLM's
  * `Internlm2ToolParser`.
  */
 export const internLm: CallMachine = markedCalls([
-  { tag: '<|action_start|><|plugin|>', block: sequence(blanks, call, blanks, literal('<|action_end|>')) },
+  {
+    tag: '<|action_start|><|plugin|>',
+    close: '<|action_end|>',
+    holds: 'calls',
+    block: sequence(blanks, call, blanks, endsCall(literal('<|action_end|>'))),
+  },
 ])
 
 /**
@@ -87,7 +118,9 @@ export const internLm: CallMachine = markedCalls([
 export const cohere: CallMachine = markedCalls([
   {
     tag: '<|START_ACTION|>',
-    block: sequence(blanks, list(callObject(COHERE_KEYS)), blanks, literal('<|END_ACTION|>')),
+    close: '<|END_ACTION|>',
+    holds: 'calls',
+    block: sequence(blanks, list(callObject(COHERE_KEYS), literal(']')), blanks, endsCall(literal('<|END_ACTION|>'))),
   },
 ])
 
@@ -96,7 +129,7 @@ const mistralObject = callObject(NAMED_WITH_ID)
 /** Reads the rest after the name: an optional id, then the arguments. */
 const mistralRest = (name: string): Part =>
   either((c) => {
-    const args = nameAndArguments(name)
+    const args = endsCall(nameAndArguments(name))
     if (c === '{') return args
     return tagged([
       ['[ARGS]', sequence(blanks, args)],
@@ -122,6 +155,7 @@ const withId =
 export const mistralCalls: CallMachine = markedCalls([
   {
     tag: '[TOOL_CALLS]',
+    holds: 'calls',
     block: sequence(
       blanks,
       either((c) => (c === '[' || c === '{' ? oneOrMore(mistralObject) : item(named('[{', mistralRest)))),
@@ -130,11 +164,21 @@ export const mistralCalls: CallMachine = markedCalls([
 ])
 
 /** JSON in a fence: one object, or a list of them. */
-export const jsonBlock: CallMachine = markedCalls([
-  { tag: '```json', block: sequence(blanks, oneOrMore(call), blanks, literal('```')) },
-])
+export const jsonBlock = (tools: ReadonlySet<string>): CallMachine => {
+  const object = callObject({ ...NAMED, tools })
+  const objects = either((c) => (c === '[' ? list(object, literal(']')) : object))
+  return markedCalls([
+    {
+      tag: '```json',
+      close: '```',
+      holds: 'data',
+      block: sequence(blanks, objects, blanks, endsCall(literal('```'))),
+    },
+  ])
+}
 
 const CALL_BEGIN = deepSeekTag('tool call begin')
+const CALLS_END = deepSeekTag('tool calls end')
 const SEPARATOR = deepSeekTag('tool sep')
 
 /**
@@ -143,14 +187,18 @@ const SEPARATOR = deepSeekTag('tool sep')
  */
 const deepSeekCalls = (body: Part): CallMachine => {
   const rest: Part = sequence(body, blanks, literal(deepSeekTag('tool call end')), blanks, (c) => next(c))
-  const next: Part = item(
-    tagged([
-      [CALL_BEGIN, rest],
-      [deepSeekTag('tool calls end'), null],
-    ]),
-  )
+  const choices: readonly Choice[] = [
+    [CALL_BEGIN, rest, [...END, { _tag: 'Begin' }]],
+    [CALLS_END, null, END],
+  ]
+  const next = tagged(choices)
   return markedCalls([
-    { tag: deepSeekTag('tool calls begin'), block: sequence(blanks, item(literal(CALL_BEGIN)), rest) },
+    {
+      tag: deepSeekTag('tool calls begin'),
+      close: CALLS_END,
+      holds: 'calls',
+      block: sequence(blanks, emitting(literal(CALL_BEGIN), [{ _tag: 'Begin' }]), rest),
+    },
   ])
 }
 

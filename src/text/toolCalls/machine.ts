@@ -1,49 +1,76 @@
 /** Automata that read tool calls character by character. */
+import { isLeft } from 'fp-ts/lib/Either.js'
+import { callArguments } from './callArguments.js'
 import { isBlank } from './json.js'
 import type { CallEvent, Part, PartStep } from './part.js'
+
+/** A call as a model wrote it. */
+export interface WrittenCall {
+  readonly id?: string
+  /** Empty if it is not known. */
+  readonly name: string
+  /** The JSON text of an object; any text if the call is malformed. */
+  readonly arguments: string
+  /** The reason why the call is malformed, so that it must not be run. Default: it is not. */
+  readonly problem?: string
+}
 
 /** An event of reading a text that may contain calls, emitted as soon as it is final. */
 export type ToolDelta =
   | { readonly _tag: 'Text'; readonly text: string }
-  /** A call begins. */
-  | { readonly _tag: 'Call'; readonly index: number; readonly name: string }
-  /** The id of a call, if the text contains one. */
-  | { readonly _tag: 'Id'; readonly index: number; readonly id: string }
-  /** The next part of the JSON text of a call's arguments. */
-  | { readonly _tag: 'Arguments'; readonly index: number; readonly text: string }
+  /** A call, whole or malformed. */
+  | { readonly _tag: 'Call'; readonly call: WrittenCall }
 
 /** A tag that announces calls, and the part that follows it. */
 export interface Opener {
   readonly tag: string
   readonly block: Part
+  /** The text with which a malformed call ends. Default: it ends with the text. */
+  readonly close?: string
+  /** `calls`: a value in the block is a call, or malformed. `data`: it may be anything. */
+  readonly holds: 'calls' | 'data'
 }
 
-/** The state in text, after `calls` calls. */
+/** The state in text. */
 interface InText {
   readonly mode: 'text'
-  readonly calls: number
-  /** Blanks after calls, which are dropped if more calls follow. Null elsewhere. */
-  readonly gap: string | null
+  /** A call that has ended, until something follows it or the text ends. */
+  readonly last: WrittenCall | null
+  /** Blanks at the start or after calls are held, and dropped if calls follow. */
+  readonly after: 'start' | 'text' | 'calls'
+  readonly gap: string
   /** Text that may become a tag. */
   readonly held: string
 }
 
+/** A call of which the name is known. */
+type OpenCall = WrittenCall & { readonly certainty: 'certain' | 'possible' }
+
 /** The state in a block that a tag announced. */
 interface InBlock {
   readonly mode: 'block'
-  readonly calls: number
+  readonly last: WrittenCall | null
+  readonly opener: Opener
   readonly part: Part
-  /** Text that was read and is not part of an emitted call. */
+  /** The text since the last call ended, or the whole block. */
   readonly raw: string
-  /** The length of the part of `raw` that announced the block. */
-  readonly opened: number
+  /** The length of the part of `raw` that announced the block; null after a call. */
+  readonly opened: number | null
   /** The index in `raw` of the possible start of a call. */
   readonly begun: number | null
-  /** `before` all calls, `in` an emitted call, or `after` one. */
-  readonly place: 'before' | 'in' | 'after'
+  readonly call: OpenCall | null
 }
 
-export type MachineState = InText | InBlock
+/** The state in the rest of a malformed call. */
+interface InRest {
+  readonly mode: 'rest'
+  readonly opener: Opener
+  readonly call: WrittenCall
+  /** Text that may become a tag. */
+  readonly held: string
+}
+
+export type MachineState = InText | InBlock | InRest
 
 /** One step of a machine. `again` is read once more before the rest. */
 export interface MachineStep {
@@ -60,82 +87,151 @@ export interface CallMachine {
 
 const textDelta = (text: string): readonly ToolDelta[] => (text === '' ? [] : [{ _tag: 'Text', text }])
 
+const callDelta = (call: WrittenCall | null): readonly ToolDelta[] => (call === null ? [] : [{ _tag: 'Call', call }])
+
+const UNFINISHED = 'the text ends before the call does'
+const INVALID = 'it is not written in the format of the model'
+
+const malformed = ({ id, name, arguments: args }: WrittenCall, problem: string): WrittenCall => ({
+  ...(id !== undefined && { id }),
+  name,
+  arguments: args,
+  problem,
+})
+
+/** Returns a call that has ended. */
+const endedCall = ({ id, name, arguments: args }: WrittenCall): WrittenCall => {
+  const call = { ...(id !== undefined && { id }), name, arguments: args }
+  const read = callArguments(args)
+  return isLeft(read) ? malformed(call, read.left) : call
+}
+
+const inText = (after: InText['after'], last: WrittenCall | null = null): InText => ({
+  mode: 'text',
+  last,
+  after,
+  gap: '',
+  held: '',
+})
+
+const inBlock = (opener: Opener, raw: string, last: WrittenCall | null): InBlock => ({
+  mode: 'block',
+  last,
+  opener,
+  part: opener.block,
+  raw,
+  opened: raw.length,
+  begun: null,
+  call: null,
+})
+
 const stepText = (state: InText, c: string, openers: readonly Opener[]): MachineStep => {
-  const { calls, gap } = state
+  const { last, gap } = state
   const held = state.held + c
   const opener = openers.find(({ tag }) => tag === held)
-  if (opener !== undefined) {
-    const raw = (gap ?? '') + held
-    const block = { part: opener.block, raw, opened: raw.length, begun: null, place: 'before' } as const
-    return { state: { mode: 'block', calls, ...block }, deltas: [], again: '' }
-  }
+  if (opener !== undefined) return { state: inBlock(opener, gap + held, last), deltas: [], again: '' }
   if (openers.some(({ tag }) => tag.startsWith(held))) return { state: { ...state, held }, deltas: [], again: '' }
-  if (gap !== null && held.length === 1 && isBlank(c)) {
+  if (state.after !== 'text' && held.length === 1 && isBlank(c)) {
     return { state: { ...state, gap: gap + c }, deltas: [], again: '' }
   }
-  return {
-    state: { mode: 'text', calls, gap: null, held: '' },
-    deltas: textDelta((gap ?? '') + held[0]!),
-    again: held.slice(1),
-  }
+  return { state: inText('text'), deltas: [...callDelta(last), ...textDelta(gap + held[0]!)], again: held.slice(1) }
 }
 
-/** Returns the block after an event of the last character of `raw`. */
-const afterEvent = (state: InBlock, event: CallEvent): InBlock => {
+/** Returns the block after an event of the last character of `raw`, and the final deltas. */
+const afterEvent = (state: InBlock, event: CallEvent): readonly [InBlock, readonly ToolDelta[]] => {
+  const { call, raw, last } = state
+  const add = (more: Partial<OpenCall>): InBlock => (call === null ? state : { ...state, call: { ...call, ...more } })
   switch (event._tag) {
     case 'Begin':
-      return { ...state, begun: state.raw.length - 1 }
-    case 'Call':
-      return { ...state, calls: state.calls + 1, raw: '', begun: null, place: 'in' }
-    case 'End':
-      return { ...state, raw: '', begun: null, place: 'after' }
-    default:
-      return state
+      return [{ ...state, last: null, begun: Math.max(0, raw.length - 1) }, callDelta(last)]
+    case 'Call': {
+      const { name, certainty } = event
+      return [{ ...state, last: null, call: { name, certainty, arguments: '' } }, callDelta(last)]
+    }
+    case 'Certain':
+      return [add({ certainty: 'certain' }), []]
+    case 'Id':
+      return [add({ id: event.id }), []]
+    case 'Arguments':
+      return [add({ arguments: `${call?.arguments}${event.text}` }), []]
+    case 'Text':
+      return [{ ...state, last: null }, [...callDelta(last), event]]
+    case 'End': {
+      const next = { ...state, raw: '', opened: null, begun: null, call: null }
+      return call === null ? [next, []] : [{ ...next, last: endedCall(call) }, callDelta(last)]
+    }
   }
 }
 
-const deltaOf = (event: CallEvent, index: number): readonly ToolDelta[] => {
-  switch (event._tag) {
-    case 'Call':
-    case 'Id':
-    case 'Arguments':
-      return [{ ...event, index }]
-    case 'Text':
-      return [event]
-    default:
-      return []
-  }
+/** Returns the unfinished call of a block, or undefined if there is no call. */
+const unfinished = (
+  { opener, raw, opened, begun, call }: InBlock,
+  why: 'broken' | 'complete' | 'cut',
+): WrittenCall | undefined => {
+  if (call !== null && (why !== 'broken' || call.certainty === 'certain')) return call
+  const isBegun = begun !== null && (opener.holds === 'calls' || why === 'cut')
+  const isOpen = why === 'cut' && opened !== null && opened > 0
+  return isBegun || isOpen ? { name: '', arguments: raw.slice(opened ?? begun ?? 0) } : undefined
+}
+
+/** The tags that end the rest of a malformed call. */
+const tagsAfter = ({ close }: Opener, openers: readonly Opener[]): readonly string[] => [
+  ...(close === undefined ? [] : [close]),
+  ...openers.map(({ tag }) => tag),
+]
+
+/** Returns the end of a text that may be the start of a tag, or its last character. */
+const tagStart = (text: string, tags: readonly string[]): string => {
+  const longest = Math.min(text.length, Math.max(1, ...tags.map((tag) => tag.length)))
+  const lengths = Array.from({ length: longest - 1 }, (_, i) => longest - i)
+  const length = lengths.find((each) => tags.some((tag) => tag.startsWith(text.slice(-each)))) ?? 1
+  return text.slice(-length)
 }
 
 /**
- * Leaves a malformed block. Emitted events stay emitted; the rest becomes text and is read again
- * for other calls.
+ * Leaves a broken block. A call is malformed, and its rest belongs to it. Anything else becomes
+ * text, and is read again for other calls.
  */
-const broken = (
-  { place, calls, raw, opened }: InBlock,
-  c: string,
-): Omit<MachineStep, 'deltas'> & { readonly text: string } => {
-  const state = { mode: 'text', calls, gap: place === 'after' ? '' : null, held: '' } as const
-  if (place === 'in') return { state, text: '', again: c }
-  return place === 'after'
-    ? { state, text: '', again: raw }
-    : { state, text: raw.slice(0, opened), again: raw.slice(opened) }
+const broken = (state: InBlock, openers: readonly Opener[]): MachineStep => {
+  const { opener, raw, opened, last } = state
+  const again = tagStart(raw, tagsAfter(opener, openers))
+  const call = unfinished({ ...state, raw: raw.slice(0, -again.length) }, 'broken')
+  if (call !== undefined) return { state: { mode: 'rest', opener, call, held: '' }, deltas: callDelta(last), again }
+  if (opened === null) return { state: inText('calls', last), deltas: [], again: raw }
+  if (opened === 0) return { state: inText('start'), deltas: [], again: raw }
+  const deltas = [...callDelta(last), ...textDelta(raw.slice(0, opened))]
+  return { state: inText('text'), deltas, again: raw.slice(opened) }
 }
 
-const stepBlock = (before: InBlock, c: string): MachineStep => {
+const stepBlock = (before: InBlock, c: string, openers: readonly Opener[]): MachineStep => {
   const step: PartStep = before.part(c)
-  let state: InBlock = before.place === 'in' ? before : { ...before, raw: before.raw + c }
+  let state: InBlock = { ...before, raw: before.raw + c }
   const deltas: ToolDelta[] = []
   for (const event of step.events) {
-    state = afterEvent(state, event)
-    deltas.push(...deltaOf(event, state.calls - 1))
+    const [next, more] = afterEvent(state, event)
+    state = next
+    deltas.push(...more)
   }
   if (step._tag === 'More') return { state: { ...state, part: step.part }, deltas, again: '' }
-  if (step._tag === 'Done') {
-    return { state: { mode: 'text', calls: state.calls, gap: '', held: '' }, deltas, again: step.again }
+  if (step._tag === 'Done') return { state: inText('calls', state.last), deltas, again: step.again }
+  const rest = broken(state, openers)
+  return { ...rest, deltas: [...deltas, ...rest.deltas] }
+}
+
+const stepRest = (state: InRest, c: string, openers: readonly Opener[]): MachineStep => {
+  const { opener } = state
+  const tags = tagsAfter(opener, openers)
+  let held = state.held + c
+  let passed = ''
+  while (held !== '' && !tags.some((tag) => tag.startsWith(held))) {
+    passed += held[0]!
+    held = held.slice(1)
   }
-  const { text, ...rest } = broken(state, c)
-  return { ...rest, deltas: [...deltas, ...textDelta(text)] }
+  const call = { ...state.call, arguments: state.call.arguments + passed }
+  if (!tags.includes(held)) return { state: { ...state, call, held }, deltas: [], again: '' }
+  const deltas = callDelta(malformed(call, INVALID))
+  const next = openers.find(({ tag }) => tag === held && tag !== opener.close)
+  return { state: next === undefined ? inText('calls') : inBlock(next, held, null), deltas, again: '' }
 }
 
 /**
@@ -147,31 +243,55 @@ export const plainUntil = (
   text: string,
   { at, machine }: { readonly at: number; readonly machine: CallMachine },
 ): number => {
-  if (state.mode !== 'text' || state.held !== '' || state.gap !== null) return at
+  if (state.mode !== 'text' || state.held !== '' || state.after !== 'text') return at
   const mark = machine.openers[0]?.tag[0]
   const next = mark === undefined ? -1 : text.indexOf(mark, at)
   return next === -1 ? text.length : next
 }
 
 /** Reads one more character. */
-export const stepMachine = (state: MachineState, c: string, { openers }: CallMachine): MachineStep =>
-  state.mode === 'text' ? stepText(state, c, openers) : stepBlock(state, c)
+export const stepMachine = (state: MachineState, c: string, { openers }: CallMachine): MachineStep => {
+  switch (state.mode) {
+    case 'text':
+      return stepText(state, c, openers)
+    case 'block':
+      return stepBlock(state, c, openers)
+    case 'rest':
+      return stepRest(state, c, openers)
+  }
+}
+
+/** Returns a call that nothing follows. In a reply that was cut off, it may not have ended. */
+const lastDelta = (last: WrittenCall | null, how: 'complete' | 'cut'): readonly ToolDelta[] =>
+  last === null ? [] : callDelta(how === 'cut' ? malformed(last, CUT_OFF) : last)
+
+/** The reason why the last call of an unfinished reply is not run. */
+export const CUT_OFF = 'the reply was cut off here'
 
 /**
- * Returns the events at the end of the text. Blanks after calls, and a missing end of a block, are
- * ignored.
+ * Returns the events at the end of the text. `cut`: the text is not whole, so that a call at its
+ * end is malformed. Blanks after calls are ignored.
  */
-export const endMachine = (state: MachineState): readonly ToolDelta[] => {
-  if (state.mode === 'text') return state.held === '' ? [] : textDelta((state.gap ?? '') + state.held)
-  const { place, raw, begun } = state
-  return place === 'before' ? textDelta(raw) : textDelta(begun === null ? '' : raw.slice(begun))
+export const endMachine = (state: MachineState, how: 'complete' | 'cut'): readonly ToolDelta[] => {
+  if (state.mode === 'rest') {
+    const { call, held } = state
+    return callDelta(malformed({ ...call, arguments: call.arguments + held }, INVALID))
+  }
+  const { last } = state
+  if (state.mode === 'text') {
+    const { gap, held, after } = state
+    if (held !== '') return [...callDelta(last), ...textDelta(gap + held)]
+    return [...textDelta(after === 'start' ? gap : ''), ...lastDelta(last, how)]
+  }
+  const { opened, raw, begun } = state
+  const call = unfinished(state, how)
+  if (call !== undefined) return [...callDelta(last), ...callDelta(malformed(call, UNFINISHED))]
+  const text = opened === null ? raw.slice(begun ?? raw.length) : raw
+  return text === '' ? lastDelta(last, how) : [...callDelta(last), ...textDelta(text)]
 }
 
 /** Creates a machine for calls anywhere in a text, after one of some tags. */
-export const markedCalls = (openers: readonly Opener[]): CallMachine => ({
-  openers,
-  start: { mode: 'text', calls: 0, gap: null, held: '' },
-})
+export const markedCalls = (openers: readonly Opener[]): CallMachine => ({ openers, start: inText('start') })
 
 /**
  * Creates a machine for formats in which the whole answer is calls. An answer with another
@@ -179,5 +299,5 @@ export const markedCalls = (openers: readonly Opener[]): CallMachine => ({
  */
 export const wholeAnswer = (block: Part): CallMachine => ({
   openers: [],
-  start: { mode: 'block', calls: 0, part: block, raw: '', opened: 0, begun: null, place: 'before' },
+  start: inBlock({ tag: '', block, holds: 'data' }, '', null),
 })

@@ -9,14 +9,14 @@ import {
   blanks,
   type CallEvent,
   done,
-  item,
+  emitting,
+  endsCall,
   literal,
   more,
   named,
   type Part,
   sequence,
   tagged,
-  telling,
 } from './part.js'
 import type { ArgumentTypes } from './schemas.js'
 
@@ -97,17 +97,17 @@ const valueFrom =
 
 /** Reads the arguments and the end of the function. */
 const argumentsFrom = (types: (key: string) => readonly string[], separator: '{' | ', '): Part => {
-  const end: readonly CallEvent[] = [...argumentsEvent(separator === '{' ? '{}' : '}'), { _tag: 'End' }]
+  const end = argumentsEvent(separator === '{' ? '{}' : '}')
   const parameter = named('>', (key) => {
     const value: Value = { types: types(key), isFirst: true, held: '', text: '' }
     const opening = `${separator}${JSON.stringify(key)}: ${isText(value) ? '"' : ''}`
-    return sequence(telling(literal('>'), argumentsEvent(opening)), valueFrom(value), argumentsFrom(types, ', '))
+    return sequence(emitting(literal('>'), argumentsEvent(opening)), valueFrom(value), argumentsFrom(types, ', '))
   })
   return sequence(
     blanks,
     tagged([
       ['<parameter=', parameter],
-      ['</function', telling(literal('>'), end)],
+      ['</function', emitting(literal('>'), end)],
     ]),
   )
 }
@@ -120,12 +120,23 @@ const argumentsFrom = (types: (key: string) => readonly string[], separator: '{'
 export const qwen3Coder = (types: ArgumentTypes): CallMachine => {
   const body = named('>', (name) =>
     sequence(
-      telling(literal('>'), [{ _tag: 'Call', name }]),
+      emitting(literal('>'), [{ _tag: 'Call', name, certainty: 'certain' }]),
       argumentsFrom((key) => types(name, key), '{'),
     ),
   )
   return markedCalls([
-    { tag: '<tool_call>', block: sequence(blanks, item(literal(FUNCTION)), body, blanks, literal('</tool_call>')) },
-    { tag: FUNCTION, block: body },
+    {
+      tag: '<tool_call>',
+      close: '</tool_call>',
+      holds: 'calls',
+      block: sequence(
+        blanks,
+        emitting(literal(FUNCTION), [{ _tag: 'Begin' }]),
+        body,
+        blanks,
+        endsCall(literal('</tool_call>')),
+      ),
+    },
+    { tag: FUNCTION, block: endsCall(body), close: '</function>', holds: 'calls' },
   ])
 }

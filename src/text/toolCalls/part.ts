@@ -1,17 +1,19 @@
 /** Parsers of the parts of tool calls, as composable machines over characters. */
 import { isBlank } from './json.js'
 
-/** An event of reading the calls in a part, emitted as soon as it is final. */
+/** An event of reading the calls in a part. */
 export type CallEvent =
   /** A call may begin with this character. */
   | { readonly _tag: 'Begin' }
-  | { readonly _tag: 'Call'; readonly name: string }
+  /**
+   * The name of a call is known. `possible`: it is a call if `Certain` follows, or if the text ends
+   * before the part does; otherwise it is data.
+   */
+  | { readonly _tag: 'Call'; readonly name: string; readonly certainty: 'certain' | 'possible' }
+  | { readonly _tag: 'Certain' }
   | { readonly _tag: 'Id'; readonly id: string }
   | { readonly _tag: 'Arguments'; readonly text: string }
-  /**
-   * The call, or the list of calls, ends with this character. Later text does not belong to an
-   * emitted call.
-   */
+  /** The call, or the list of calls, ends with this character: only now does the call count. */
   | { readonly _tag: 'End' }
   /** Text beside the calls. */
   | { readonly _tag: 'Text'; readonly text: string }
@@ -68,19 +70,26 @@ export const sequence = (first: Part, ...rest: readonly Part[]): Part => {
 }
 
 /** Reads a part and emits events when it is complete. */
-export const telling =
+export const emitting =
   (part: Part, events: readonly CallEvent[]): Part =>
   (c) => {
     const step = part(c)
-    if (step._tag === 'More') return more(telling(step.part, events), step.events)
+    if (step._tag === 'More') return more(emitting(step.part, events), step.events)
     return step._tag === 'Done' ? { ...step, events: [...step.events, ...events] } : step
   }
+
+export const END: readonly CallEvent[] = [{ _tag: 'End' }]
+
+/** Reads a part with which a call ends. */
+export const endsCall = (part: Part): Part => emitting(part, END)
 
 /** Reads a part that may become a call, which begins with the part's first character. */
 export const item =
   (part: Part): Part =>
-  (c) =>
-    after([{ _tag: 'Begin' }], part(c))
+  (c) => {
+    const step = part(c)
+    return step._tag === 'Broken' ? step : after([{ _tag: 'Begin' }], step)
+  }
 
 /** Chooses the part by its first character; undefined means no part. */
 export const either =
@@ -115,24 +124,29 @@ export const named =
     return before.length < NAME_LENGTH && NAME_CHARACTER.test(c) ? more(named(stops, next, before + c)) : BROKEN
   }
 
-/**
- * Reads one of several tags, none of which is a prefix of another, and then the part after it
- * (`null`: nothing).
- */
+/** A tag, the part after it (`null`: nothing), and the events that the tag emits. */
+export type Choice = readonly [tag: string, next: Part | null, events?: readonly CallEvent[]]
+
+/** Reads one of several tags, none of which is a prefix of another, and then the part after it. */
 export const tagged =
-  (choices: readonly (readonly [tag: string, next: Part | null])[], before = ''): Part =>
+  (choices: readonly Choice[], before = ''): Part =>
   (c) => {
     const text = before + c
     const choice = choices.find(([tag]) => tag === text)
-    if (choice !== undefined) return choice[1] === null ? done() : more(choice[1])
-    return choices.some(([tag]) => tag.startsWith(text)) ? more(tagged(choices, text)) : BROKEN
+    if (choice === undefined)
+      return choices.some(([tag]) => tag.startsWith(text)) ? more(tagged(choices, text)) : BROKEN
+    const [, next, events] = choice
+    return next === null ? done('', events) : more(next, events)
   }
 
-/** Reads the end of a list. */
-export const listEnd: Part = telling(literal(']'), [{ _tag: 'End' }])
+/** Reads the end of a list, with which its last call ends. */
+export const listEnd: Part = endsCall(literal(']'))
 
-/** Reads `[item, item, ...]`, not empty. */
-export const list = (part: Part): Part => {
-  const next: Part = either((c) => (c === ',' ? sequence(literal(','), blanks, part, blanks, next) : listEnd))
+/**
+ * Reads `[item, item, ...]`, not empty. An item ends with the comma after it, the last one with
+ * `close`.
+ */
+export const list = (part: Part, close: Part = listEnd): Part => {
+  const next: Part = either((c) => (c === ',' ? sequence(endsCall(literal(',')), blanks, part, blanks, next) : close))
   return sequence(literal('['), blanks, part, blanks, next)
 }

@@ -7,6 +7,8 @@ import {
   type CallEvent,
   done,
   either,
+  emitting,
+  endsCall,
   item,
   listEnd,
   literal,
@@ -14,7 +16,6 @@ import {
   optional,
   type Part,
   sequence,
-  telling,
 } from './part.js'
 import { PYTHON_START, type PythonState, stepPython } from './pythonLiteral.js'
 
@@ -55,14 +56,15 @@ const literalFrom =
     return done(step.again === true ? c : '', events)
   }
 
-const CLOSED: readonly CallEvent[] = [{ _tag: 'Arguments', text: '}' }, { _tag: 'End' }]
+const CLOSED = argumentsEvent('}')
+const CERTAIN: CallEvent = { _tag: 'Certain' }
 
 /** Reads `key=value` and the rest, after emitting `before`. */
 const keyword = (before: readonly CallEvent[], separator: '{' | ', '): Part =>
   identifier('', (key) =>
     sequence(
       blanks,
-      telling(literal('='), [...before, { _tag: 'Arguments', text: `${separator}${JSON.stringify(key)}: ` }]),
+      emitting(literal('='), [...before, { _tag: 'Arguments', text: `${separator}${JSON.stringify(key)}: ` }]),
       blanks,
       literalFrom(PYTHON_START),
       blanks,
@@ -71,31 +73,30 @@ const keyword = (before: readonly CallEvent[], separator: '{' | ', '): Part =>
   )
 
 const afterValue: Part = either((c) => {
-  if (c === ')') return telling(literal(')'), CLOSED)
-  const next = either((then) => (then === ')' ? telling(literal(')'), CLOSED) : keyword([], ', ')))
+  if (c === ')') return emitting(literal(')'), CLOSED)
+  const next = either((then) => (then === ')' ? emitting(literal(')'), CLOSED) : keyword([], ', ')))
   return sequence(literal(','), blanks, next)
 })
 
 /**
- * Reads a call. It is emitted when its first argument has a name, or when it has no arguments,
+ * Reads a call. It is certain when its first argument has a name, or when it has no arguments,
  * because a link in brackets is not a call.
  */
 const call: Part = item(
   identifier('.', (name) => {
-    const told: CallEvent = { _tag: 'Call', name }
-    const empty: readonly CallEvent[] = [told, { _tag: 'Arguments', text: '{}' }, { _tag: 'End' }]
-    const inside = either((c) => (c === ')' ? telling(literal(')'), empty) : keyword([told], '{')))
-    return sequence(literal('('), blanks, inside)
+    const empty = [CERTAIN, ...argumentsEvent('{}')]
+    const inside = either((c) => (c === ')' ? emitting(literal(')'), empty) : keyword([CERTAIN], '{')))
+    return sequence(emitting(literal('('), [{ _tag: 'Call', name, certainty: 'possible' }]), blanks, inside)
   }),
 )
 
-/** Reads the rest after a call: the end, or a comma, which may be trailing. */
+/** Reads the rest after a call, which ends it: `]`, or a comma, which may be trailing. */
 const afterCall: Part = sequence(
   blanks,
   either((c) => {
     if (c !== ',') return listEnd
     const next = either((then) => (then === ']' ? listEnd : sequence(call, afterCall)))
-    return sequence(literal(','), blanks, next)
+    return sequence(endsCall(literal(',')), blanks, next)
   }),
 )
 

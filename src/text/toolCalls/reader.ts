@@ -1,4 +1,5 @@
 /** Streaming extraction of tool calls from a model's text. */
+import type { Message } from '../history/history.js'
 import type { ToolCallFormat } from './format.js'
 import { jsonCall } from './jsonCall.js'
 import {
@@ -13,16 +14,25 @@ import {
   mistralCalls,
   phi4Mini,
 } from './jsonFormats.js'
-import { type CallMachine, endMachine, type MachineState, plainUntil, stepMachine, type ToolDelta } from './machine.js'
+import {
+  type CallMachine,
+  endMachine,
+  type MachineState,
+  plainUntil,
+  stepMachine,
+  type ToolDelta,
+  type WrittenCall,
+} from './machine.js'
 import { qwen3Coder } from './parameters.js'
 import { llama4Pythonic, pythonic } from './pythonic.js'
-import { argumentTypes } from './schemas.js'
+import { argumentTypes, toolNames } from './schemas.js'
 import { xmlBlock } from './xmlBlock.js'
 
 /** An immutable reader in the middle of a text. */
 export interface ToolCallReader {
   readonly push: (text: string) => { readonly reader: ToolCallReader; readonly deltas: readonly ToolDelta[] }
-  readonly end: () => readonly ToolDelta[]
+  /** Returns the last deltas. A call at the end of an incomplete text is malformed. */
+  readonly end: (details: Pick<Message, 'isComplete'>) => readonly ToolDelta[]
 }
 
 /** Options for reading calls. */
@@ -30,17 +40,20 @@ export interface ToolCallReading {
   /**
    * The tools that can be called, as the JSON schemas that templates expect. The text of
    * `qwen3_coder` has no types, so each argument takes the type in its schema, or string by
-   * default.
+   * default. In `llama3_json` and `json_block`, an object without arguments is data unless its name
+   * is that of a tool.
    */
   readonly tools?: readonly object[]
+  /**
+   * False if the text was cut off, as by a limit of tokens: a call at its end is malformed. Default
+   * true.
+   */
+  readonly isComplete?: boolean
 }
 
-/** Merges two neighboring deltas. Returns undefined if they are of different kinds. */
-const merge = (a: ToolDelta | undefined, b: ToolDelta): ToolDelta | undefined => {
-  if (a?._tag === 'Text' && b._tag === 'Text') return { ...a, text: a.text + b.text }
-  const isOneCall = a?._tag === 'Arguments' && b._tag === 'Arguments' && a.index === b.index
-  return isOneCall ? { ...a, text: a.text + b.text } : undefined
-}
+/** Merges two neighboring deltas. Returns undefined if they are not both text. */
+const merge = (a: ToolDelta | undefined, b: ToolDelta): ToolDelta | undefined =>
+  a?._tag === 'Text' && b._tag === 'Text' ? { ...a, text: a.text + b.text } : undefined
 
 const joined = (deltas: readonly ToolDelta[]): readonly ToolDelta[] => {
   const result: ToolDelta[] = []
@@ -73,7 +86,7 @@ const readerOf = (machine: CallMachine, state: MachineState): ToolCallReader => 
     }
     return { reader: readerOf(machine, now), deltas: joined(deltas) }
   },
-  end: () => joined(endMachine(state)),
+  end: ({ isComplete }) => joined(endMachine(state, isComplete ? 'complete' : 'cut')),
 })
 
 const machineOf = (format: ToolCallFormat, { tools = [] }: ToolCallReading): CallMachine => {
@@ -81,7 +94,7 @@ const machineOf = (format: ToolCallFormat, { tools = [] }: ToolCallReading): Cal
     case 'hermes':
       return hermes
     case 'llama3_json':
-      return llama3Json
+      return llama3Json(toolNames(tools))
     case 'pythonic':
       return pythonic
     case 'llama4_pythonic':
@@ -105,45 +118,37 @@ const machineOf = (format: ToolCallFormat, { tools = [] }: ToolCallReading): Cal
     case 'xml_block':
       return xmlBlock
     case 'json_block':
-      return jsonBlock
+      return jsonBlock(toolNames(tools))
     case 'json_call':
       return jsonCall
   }
 }
 
 /**
- * Creates a reader of the calls in a text. A call is emitted when its name is known. Its arguments
- * follow as they arrive, as JSON text in every format. Text that does not become a call stays text:
- * tags without JSON, JSON without a name or with arguments that are not an object, brackets more
- * than 128 levels deep.
+ * Creates a reader of the calls in a text. A call is emitted when it has ended and something
+ * follows it, or the text ends. A call that breaks off, or whose arguments are not an object, is
+ * malformed and has its `problem`. Text that does not become a call is emitted as it arrives: tags
+ * without JSON, and JSON without a name where other data is possible.
  *
  * Laws     however a text is split, the joined deltas are the same; without calls they are the text
- *          (except for `json_call`, whose text is its message).
+ *          (except for `json_call`, whose text is its message). No strict prefix of a written call
+ *          is a call without a problem.
  * Cost     linear in the text.
  *
  * @example
- * toolCallReader('hermes').push('<tool_call>{"name": "add", ').deltas // [{ _tag: 'Call', index: 0, name: 'add' }]
- * toolCallReader('pythonic').push('[add(a=').deltas // [{ _tag: 'Call', index: 0, name: 'add' }, { _tag: 'Arguments', index: 0, text: '{"a": ' }]
+ * toolCallReader('hermes').push('Hm. <tool_call>{"name": "add", "argum').deltas // [{ _tag: 'Text', text: 'Hm. ' }]
  */
 export const toolCallReader = (format: ToolCallFormat, reading: ToolCallReading = {}): ToolCallReader => {
   const machine = machineOf(format, reading)
   return readerOf(machine, machine.start)
 }
 
-/** A call that was found in a text. */
-export interface FoundCall {
-  /** The id of the call, if the text contains one. */
-  readonly id?: string
-  readonly name: string
-  /** The JSON text of the arguments. If the text was cut off, it may end in the middle. */
-  readonly arguments: string
-}
-
 /** A whole text, split into its calls and the rest. */
 export interface ReadText {
   /** The text outside the calls. */
   readonly text: string
-  readonly calls: readonly FoundCall[]
+  /** The calls in their order. Those with a `problem` are malformed. */
+  readonly calls: readonly WrittenCall[]
 }
 
 /**
@@ -156,13 +161,10 @@ export interface ReadText {
  */
 export const readToolCalls = (text: string, format: ToolCallFormat, reading: ToolCallReading = {}): ReadText => {
   const { reader, deltas } = toolCallReader(format, reading).push(text)
-  const calls: { id?: string; name: string; arguments: string }[] = []
-  let rest = ''
-  for (const delta of [...deltas, ...reader.end()]) {
-    if (delta._tag === 'Text') rest += delta.text
-    else if (delta._tag === 'Call') calls[delta.index] = { name: delta.name, arguments: '' }
-    else if (delta._tag === 'Id') calls[delta.index]!.id = delta.id
-    else calls[delta.index]!.arguments += delta.text
+  const { isComplete = true } = reading
+  const all = [...deltas, ...reader.end({ isComplete })]
+  return {
+    text: all.map((delta) => (delta._tag === 'Text' ? delta.text : '')).join(''),
+    calls: all.flatMap((delta) => (delta._tag === 'Call' ? [delta.call] : [])),
   }
-  return { text: rest, calls }
 }

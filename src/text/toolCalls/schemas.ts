@@ -49,12 +49,20 @@ const jsonType = (name: string): string => {
   return ALIASES.find(([, names]) => names.test(lowered))?.[0] ?? name
 }
 
+/** Returns the descriptions of tools, with or without `function` around each. */
+const functionsOf = (tools: readonly object[]): readonly unknown[] =>
+  tools.map((tool) => field(tool, 'function') ?? tool)
+
+/** Returns the names of the tools of a conversation. */
+export const toolNames = (tools: readonly object[]): ReadonlySet<string> =>
+  new Set(functionsOf(tools).flatMap((each) => [field(each, 'name')].filter((name) => typeof name === 'string')))
+
 /**
  * Looks up the types of arguments in the tools of a conversation, with or without `function` around
  * each, as in chat templates.
  */
 export const argumentTypes = (tools: readonly object[]): ArgumentTypes => {
-  const functions = tools.map((tool) => field(tool, 'function') ?? tool)
+  const functions = functionsOf(tools)
   return (name, argument) => {
     const tool = functions.find((each) => field(each, 'name') === name)
     return typesOf(field(field(field(tool, 'parameters'), 'properties'), argument)).map(jsonType)

@@ -1,7 +1,7 @@
 /** TorchRL's blocks: `<tool name="..." tag="...">{...}</tool>`. */
 import { isBlank, JSON_START, type JsonState, stepJson } from './json.js'
 import { type CallMachine, markedCalls } from './machine.js'
-import { argumentsEvent, BROKEN, done, isTagName, more, type Part } from './part.js'
+import { argumentsEvent, BROKEN, done, END, isTagName, more, type Part } from './part.js'
 
 const CLOSE = '</tool>'
 const HEADER_LENGTH = 600
@@ -37,18 +37,19 @@ const bodyFrom =
       held = held.slice(1)
     }
     if (held !== CLOSE) return more(bodyFrom({ ...body, held }), argumentsEvent(passed))
-    return done('', [...argumentsEvent(body.isEmpty ? '{}' : passed), { _tag: 'End' }])
+    return done('', [...argumentsEvent(body.isEmpty ? '{}' : passed), ...END])
   }
 
 /** Reads the attributes up to `>`, and the body. */
 const header =
   (before: string): Part =>
   (c) => {
+    if (before === '' && !isBlank(c)) return BROKEN
     if (c !== '>') return before.length < HEADER_LENGTH && c !== '<' ? more(header(before + c)) : BROKEN
     const [, name, tag] = /^\s+name="([^"]*)"(?:\s+tag="([^"]*)")?\s*$/.exec(before) ?? []
     if (name === undefined || !isTagName(name)) return BROKEN
     return more(bodyFrom({ json: JSON_START, held: '', isEmpty: true }), [
-      { _tag: 'Call', name },
+      { _tag: 'Call', name, certainty: 'certain' },
       ...(tag === undefined || tag === '' ? [] : [{ _tag: 'Id', id: tag } as const]),
     ])
   }
@@ -57,4 +58,4 @@ const header =
  * The machine of the `xml_block` format. A body that is not JSON becomes the call's arguments as it
  * was written.
  */
-export const xmlBlock: CallMachine = markedCalls([{ tag: '<tool', block: header('') }])
+export const xmlBlock: CallMachine = markedCalls([{ tag: '<tool', block: header(''), close: CLOSE, holds: 'calls' }])

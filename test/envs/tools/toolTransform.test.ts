@@ -187,7 +187,7 @@ describe('SimpleToolTransform', () => {
   it('answers calls that could not be read, of a policy that speaks messages', async () => {
     const broken = message('assistant', '[malformed tool call] add({"by": 1)')
     const { heard, counts, end } = await play(envOf(1), broken)
-    expect(heard).toEqual([['error: a call could not be parsed: the arguments are not a JSON object']])
+    expect(heard).toEqual([['error: a call could not be parsed: it is cut off, or not written as a call']])
     expect([counts, end]).toEqual([{ calls: 1, errors: 1 }, OPEN])
   })
 

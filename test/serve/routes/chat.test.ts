@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { orThrow } from '../../../src/core/failure.js'
 import { trainBytePairEncoding } from '../../../src/text/tokenizer/bytePairEncoding.js'
 import { textTokenizer } from '../../../src/text/tokenizer/textTokenizer.js'
+import { MALFORMED_CALL } from '../../../src/text/toolCalls/callMessage.js'
 import { type ScriptedEngine, scriptedEngine } from '../../kit/plannedEngine.js'
 import { framesOf, type Json, post, saying, scripted, served, servedText, tokenizer } from '../../kit/served.js'
 
@@ -181,7 +182,7 @@ describe('calls of tools', () => {
     const first = await post(app, PATH, body)
     expect(messageOf(first.json).tool_calls).toHaveLength(1)
     const { text } = await post(app, PATH, { ...body, stream: true })
-    const names = framesOf(text).flatMap((frame) => toolDeltas(frame).flatMap(({ function: { name } }) => name ?? []))
+    const names = toolDeltas(framesOf(text)).flatMap(({ function: { name } }) => name ?? [])
     expect(names).toEqual(['weather'])
   })
 
@@ -191,26 +192,51 @@ describe('calls of tools', () => {
     readonly function: { readonly name?: string; readonly arguments: string }
   }
 
-  const toolDeltas = (frame: Json): readonly ToolDeltaJson[] =>
-    choicesOf(frame).flatMap(({ delta }) => (delta as { tool_calls?: readonly ToolDeltaJson[] }).tool_calls ?? []) // the form of chunks
+  const deltasOf = (frames: readonly Json[]) =>
+    frames.flatMap((frame) =>
+      choicesOf(frame).map(({ delta }) => delta as { content?: string; tool_calls?: readonly ToolDeltaJson[] }),
+    ) // the form of chunks
 
-  it('are streamed as they are written: the name first, then pieces of the arguments', async () => {
-    const app = served(saying(CALL), withTools)
+  const toolDeltas = (frames: readonly Json[]): readonly ToolDeltaJson[] =>
+    deltasOf(frames).flatMap(({ tool_calls: calls }) => calls ?? [])
+
+  const contentOf = (frames: readonly Json[]): string =>
+    deltasOf(frames)
+      .map(({ content }) => content ?? '')
+      .join('')
+
+  it('are streamed whole, each in a chunk of its own, as an answer has them', async () => {
+    const app = served(saying(CALL + CALL.slice(5)), withTools)
     const { text } = await post(app, PATH, { messages: [USER], tools: [TOOL], stream: true })
     const frames = framesOf(text)
-    const deltas = frames.flatMap(toolDeltas)
-    expect(deltas[0]).toEqual({
-      index: 0,
-      id: 'chatcmpl-tool-id1',
-      type: 'function',
-      function: { name: 'weather', arguments: '' },
-    })
-    expect(deltas.length).toBeGreaterThan(3)
-    expect(deltas.slice(1).every(({ id }) => id === undefined)).toBe(true)
-    expect(deltas.map((delta) => delta.function.arguments).join('')).toBe('{"city": "Oslo"}')
-    const content = frames.map((frame) => (choicesOf(frame)[0]!.delta as { content?: string }).content ?? '').join('') // the form of chunks
-    expect(content).toBe('Look:')
+    const chunks = frames.map((frame) => toolDeltas([frame])).filter((deltas) => deltas.length > 0)
+    const call = { type: 'function', function: { name: 'weather', arguments: '{"city": "Oslo"}' } }
+    expect(chunks).toEqual([
+      [{ index: 0, id: 'chatcmpl-tool-id1', ...call }],
+      [{ index: 1, id: 'chatcmpl-tool-id2', ...call }],
+    ])
+    expect(contentOf(frames)).toBe('Look:')
     expect(choicesOf(frames.at(-1))[0]).toMatchObject({ finish_reason: 'tool_calls' })
+  })
+
+  it('that are cut off or malformed are marked text, whole and streamed', async () => {
+    const cases = [
+      ['<tool_call>{"name": "weather", "argum', undefined, 'weather()'],
+      ['<tool_call>{"name": "weather", "arguments": [1]}</tool_call>', undefined, 'weather([1])'],
+      [CALL, tokenizer.encode(CALL).length, 'weather({"city": "Oslo"})'],
+    ] as const
+    for (const [says, max_tokens, shown] of cases) {
+      const body = { messages: [USER], tools: [TOOL], ...(max_tokens !== undefined && { max_tokens }) }
+      const { json } = await post(served(saying(says), withTools), PATH, body)
+      expect(messageOf(json).tool_calls).toEqual([])
+      const content = String(messageOf(json).content)
+      expect(content.endsWith(`${MALFORMED_CALL} ${shown}`)).toBe(true)
+      expect(choicesOf(json)[0]).toMatchObject({ finish_reason: max_tokens === undefined ? 'stop' : 'length' })
+      const { text } = await post(served(saying(says), withTools), PATH, { ...body, stream: true })
+      const frames = framesOf(text)
+      expect(toolDeltas(frames)).toEqual([])
+      expect(contentOf(frames)).toBe(content)
+    }
   })
 
   it.each([

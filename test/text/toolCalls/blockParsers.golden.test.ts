@@ -44,10 +44,10 @@ const DIFFERENCES: Readonly<Record<string, Reading & { readonly malformed: numbe
     ...{ text: '', calls: [{ name: 'f', arguments: { a: '</tool>' } }] },
   },
   'no end': {
-    reason: 'a call that breaks off is one',
+    reason: 'a call that breaks off is malformed, and no text',
     text: '',
-    calls: [{ name: 'f', arguments: { a: 1 } }],
-    malformed: 0,
+    calls: [],
+    malformed: 1,
   },
   'without arguments': {
     ...{ reason: 'TorchRL throws', malformed: 0 },

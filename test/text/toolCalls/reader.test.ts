@@ -120,25 +120,23 @@ describe('reading calls', () => {
     ])
   })
 
-  it('emits the name before the arguments, and arguments as they arrive', () => {
-    const first = toolCallReader('hermes').push('Look:\n<tool_call>\n{"name": "weather", "arguments": {"ci')
-    expect(first.deltas).toEqual([
-      { _tag: 'Text', text: 'Look:\n' },
-      { _tag: 'Call', index: 0, name: 'weather' },
-      { _tag: 'Arguments', index: 0, text: '{"ci' },
-    ])
-    const second = first.reader.push('ty": "Oslo"}}\n</tool_')
-    expect(second.deltas).toEqual([{ _tag: 'Arguments', index: 0, text: 'ty": "Oslo"}' }])
-    expect(second.reader.push('call>').reader.end()).toEqual([])
+  it('emits a call when something follows it or the text ends', () => {
+    const start = toolCallReader('hermes').push(
+      'Look:\n<tool_call>\n{"name": "weather", "arguments": {"city": "Oslo"}}\n</',
+    )
+    expect(start.deltas).toEqual([{ _tag: 'Text', text: 'Look:\n' }])
+    const call = { _tag: 'Call', call: { name: 'weather', arguments: '{"city": "Oslo"}' } }
+    const closed = start.reader.push('tool_call>')
+    expect(closed.deltas).toEqual([])
+    expect(closed.reader.end({ isComplete: true })).toEqual([call])
+    expect(closed.reader.push('\n<tool_call>\n{').deltas).toEqual([call])
+    expect(closed.reader.push(' So').deltas).toEqual([call, { _tag: 'Text', text: ' So' }])
   })
 
   it.each([
     ['a tag without JSON', '<tool_call>hello</tool_call>'],
-    ['JSON without a name', '<tool_call>{"arguments": {}}</tool_call>'],
-    ['arguments that are no object', '<tool_call>{"arguments": "x", "name": "f"}</tool_call>'],
-    ['an empty name', '<tool_call>{"name": "", "arguments": {}}</tool_call>'],
-    ['a tag that is not closed', '<tool_call>{"na'],
     ['half a tag', 'a <tool_ca'],
+    ['a tag at the end', 'a <tool_call>'],
   ])('hermes: %s stays text', (_, text) => {
     expect(read('hermes', text)).toEqual({ text, calls: [] })
   })
@@ -156,11 +154,19 @@ describe('reading calls', () => {
     expect(read('hermes', text)).toEqual({ text: '<tool_call>', calls: [{ name: 'f', arguments: '{}' }] })
   })
 
-  it('hermes: what breaks off after the name keeps its call, and the rest is text', () => {
-    expect(read('hermes', '<tool_call>{"name": "f", "arguments": {"a": oops}</tool_call>')).toEqual({
-      text: '}</tool_call>',
-      calls: [{ name: 'f', arguments: '{"a": oops' }],
-    })
+  it('hermes: a malformed call ends with its closing tag, and hides neither text nor calls after it', () => {
+    const good = '<tool_call>{"name": "g", "arguments": {}}</tool_call>'
+    const { text, calls } = read('hermes', `A <tool_call>{"name": "f", "arguments": {"a": oops}</tool_call> B ${good}`)
+    expect(text).toBe('A  B ')
+    expect(calls).toEqual([
+      { name: 'f', arguments: '{"a": oops}', problem: expect.any(String) },
+      { name: 'g', arguments: '{}' },
+    ])
+    expect(read('hermes', `<tool_call>{"name": ${good}`).calls.map(({ name }) => name)).toEqual(['', 'g'])
+    expect(read('hermes', `<tool_call>{"name": "f", "arguments": {}} ${good}`).calls).toEqual([
+      { name: 'f', arguments: '{}', problem: expect.any(String) },
+      { name: 'g', arguments: '{}' },
+    ])
   })
 
   it('a call without arguments has none', () => {

@@ -28,12 +28,12 @@ describe('a turn of a public template', () => {
     },
   )
 
-  it('every prefix is read without a throw, and what is told of its calls goes on', () => {
+  it('every prefix has the first of its calls, and malformed ones', () => {
     for (const { turn, format } of turns) {
-      const names = readToolCalls(turn, format).calls.map(({ name }) => name)
+      const { calls: all } = readToolCalls(turn, format)
       for (let end = 0; end < turn.length; end += 23) {
-        const { calls } = readToolCalls(turn.slice(0, end), format)
-        expect(calls.map(({ name }) => name)).toEqual(names.slice(0, calls.length))
+        const calls = readToolCalls(turn.slice(0, end), format).calls.filter(({ problem }) => problem === undefined)
+        expect(calls).toEqual(all.slice(0, calls.length))
       }
     }
   })

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import type { ToolCallFormat } from '../../../src/text/toolCalls/format.js'
+import type { WrittenCall } from '../../../src/text/toolCalls/machine.js'
 import { readToolCalls } from '../../../src/text/toolCalls/reader.js'
 
 interface Row {
@@ -24,24 +25,31 @@ const read = <T>(file: string): T =>
 const rows = read<readonly Row[]>('texts.json')
 const { answers } = read<{ readonly answers: readonly Answer[] }>('vllm.json')
 
-/** Calls as values: the arguments of whole calls as JSON, of others as text. */
-const valuesOf = (calls: Answer['calls']): readonly unknown[] =>
-  calls.map(({ name, arguments: text }) => {
-    try {
-      return { name, arguments: JSON.parse(text) as unknown }
-    } catch {
-      return { name, arguments: text }
-    }
-  })
+/** Calls as values: the arguments of whole calls as JSON, of malformed ones as text. */
+const valuesOf = (calls: readonly WrittenCall[]): readonly unknown[] =>
+  calls.map(({ name, arguments: text, problem }) =>
+    problem === undefined ? { name, arguments: JSON.parse(text) as unknown } : { malformed: name, text },
+  )
 
-const CUT =
-  'a stream has told the name when the text breaks off: the call stays, and is malformed; vLLM drops it in whole answers'
+const CUT = 'a call that breaks off is malformed; vLLM leaves it as text'
+const OPEN = 'a call counts only after its end; vLLM runs it without its closing tag'
 
 /** Intended differences: the reason, and our result. */
 const DIFFERENCES: Readonly<
   Record<string, { readonly reason: string; readonly text: string; readonly calls: readonly unknown[] }>
 > = {
-  'hermes: cut': { reason: CUT, text: '', calls: [{ name: 'get_weather', arguments: '{"city": ' }] },
+  'hermes: cut': { reason: CUT, text: '', calls: [{ malformed: 'get_weather', text: '{"city": ' }] },
+  'hermes: without closing tag': {
+    reason: OPEN,
+    text: '',
+    calls: [{ malformed: 'get_weather', text: '{"city": "Paris"}' }],
+  },
+  'hermes: broken': { reason: CUT, text: '', calls: [{ malformed: '', text: "{'name': 'f'}" }] },
+  'deepseek_v3: without end': {
+    reason: OPEN,
+    text: '',
+    calls: [{ malformed: 'get_weather', text: '{"city": "Paris"}' }],
+  },
   'hermes: its own tag in a string': {
     reason: 'the closing tag counts after the JSON, not in its strings',
     text: '',
@@ -57,32 +65,32 @@ const DIFFERENCES: Readonly<
     text: 'Sure: {"name": "get_weather", "parameters": {"city": "Paris"}}',
     calls: [],
   },
-  'llama3_json: cut': { reason: CUT, text: '', calls: [{ name: 'get_weather', arguments: '{"city": ' }] },
+  'llama3_json: cut': { reason: CUT, text: '', calls: [{ malformed: 'get_weather', text: '{"city": ' }] },
   'pythonic: dotted': {
     reason: 'names of tools have dots',
     text: '',
     calls: [{ name: 'math.add', arguments: { a: 1, b: 2 } }],
   },
-  'pythonic: cut': { reason: CUT, text: '', calls: [{ name: 'get_weather', arguments: '{"city": "Par' }] },
+  'pythonic: cut': { reason: CUT, text: '', calls: [{ malformed: 'get_weather', text: '{"city": "Par' }] },
   'pythonic: commas after the last': {
     reason: 'Python allows them',
     text: '',
     calls: [{ name: 'f', arguments: { a: [1], b: { x: 2 } } }],
   },
-  'pythonic: not a literal': { reason: CUT, text: '(1))]', calls: [{ name: 'f', arguments: '{"a": ' }] },
+  'pythonic: not a literal': { reason: CUT, text: '', calls: [{ malformed: 'f', text: '{"a": (1))]' }] },
   'pythonic: text after': {
-    reason: 'a stream has told the call before the text comes, in vLLM too',
+    reason: 'the list of calls has ended, and no text is lost',
     text: ' is the call',
     calls: [{ name: 'now', arguments: {} }],
   },
-  'mistral: cut': { reason: CUT, text: '', calls: [{ name: 'get_weather', arguments: '{"city": ' }] },
+  'mistral: cut': { reason: CUT, text: '', calls: [{ malformed: 'get_weather', text: '{"city": ' }] },
   'deepseek_v3: on several lines': {
     reason: 'JSON may have line ends, in a stream of vLLM too',
     text: '',
     calls: [{ name: 'get_weather', arguments: { city: 'Paris' } }],
   },
-  'deepseek_v3: cut': { reason: CUT, text: '', calls: [{ name: 'get_weather', arguments: '{"city":' }] },
-  'deepseek_v31: cut': { reason: CUT, text: '', calls: [{ name: 'get_weather', arguments: '{"ci' }] },
+  'deepseek_v3: cut': { reason: CUT, text: '', calls: [{ malformed: 'get_weather', text: '{"city":' }] },
+  'deepseek_v31: cut': { reason: CUT, text: '', calls: [{ malformed: 'get_weather', text: '{"ci' }] },
   "qwen3_coder: Python's words": {
     reason: 'templates write None for null, as they write True for true',
     text: '',

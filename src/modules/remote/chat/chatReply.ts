@@ -3,8 +3,9 @@ import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { problemList } from '../../../core/failure.js'
 import { thinkingPart, thoughtsOf } from '../../../text/history/thinkingParts.js'
-import { callsInText, messageOfCalls, type WrittenCall } from '../../../text/toolCalls/callMessage.js'
+import { messageOfCalls, messageOfText } from '../../../text/toolCalls/callMessage.js'
 import type { ToolCallFormat } from '../../../text/toolCalls/format.js'
+import type { WrittenCall } from '../../../text/toolCalls/machine.js'
 import type { CapturedTokens, ChatFinish, ChatTurn, ChatUsage } from './chatAction.js'
 
 const textPart = z.looseObject({ type: z.literal('text'), text: z.string() })
@@ -123,15 +124,16 @@ const turnOf = (reply: ChatReply, index: number, reading: ReplyReading): E.Eithe
   if (BROKEN.includes(given)) return problem('ended', `the server ended an answer with '${given}'`)
   const finish = FINISHES[given] ?? 'other'
   const content = contentOf(choice)
-  const found =
-    reading.calls === 'native'
-      ? { text: content, calls: [] }
-      : callsInText(content, { ...reading, format: reading.calls })
   const reasoning = reasoningOf(choice)
-  const { message, malformedCalls } = messageOfCalls(found.text, [...writtenCalls(choice), ...found.calls], {
+  const details = {
     isComplete: finish !== 'length' && finish !== 'content-filter',
     ...(reasoning !== '' && { reasoning }),
-  })
+  }
+  const written = writtenCalls(choice)
+  const { message, malformedCalls } =
+    reading.calls === 'native' || written.length > 0
+      ? messageOfCalls(content, written, details)
+      : messageOfText(content, { ...reading, format: reading.calls }, details)
   return E.right({
     message,
     stopReason: finish === 'length' ? 'length' : 'stop',
