@@ -4,6 +4,7 @@ import { flatten, type Tree, type TreeShape, unflatten } from '../core/tree.js'
 import type { RecordingBackend, Traced } from './onnxruntime/backend.js'
 import type { Graph } from './onnxruntime/graph.js'
 import { type GraphMemory, type RunBytes, runBytes } from './onnxruntime/graphMemory.js'
+import type { Sizes } from './onnxruntime/rule.js'
 import type { CompiledGraph, ResultPlace } from './onnxruntime/runtime.js'
 import { type AxisNames, axisNames, recordingShapes, unify } from './onnxruntime/symbolic.js'
 
@@ -25,7 +26,7 @@ export interface CompiledEntry {
   readonly ownBytes: () => number
   readonly shape: TreeShape
   /** `vary` if one graph serves several sizes. */
-  readonly sizes: 'fixed' | 'vary'
+  readonly sizes: Sizes
 }
 
 /** Leaves of one call with the names of their varying axes. */
@@ -64,15 +65,17 @@ export const compileEntry = <A, B>(
 ): CompiledEntry => {
   let resultShape: TreeShape | undefined
   const names = axisNames(axes)
+  const sizes = names.length === 0 ? 'fixed' : 'vary'
   const specs = leaves.map(({ dtype, shape }, i) => ({ dtype, shapes: recordingShapes(shape, axes[i] ?? [], names) }))
   const shapesOf = (which: 0 | 1): number[][] => specs.map(({ shapes }) => [...shapes[which]])
   const record = (shapes: readonly number[][]): Traced => {
     const parameters = shapes.map((sizes, i) => ({ dtype: specs[i]!.dtype, shape: sizes }))
-    return backend.trace(parameters, (inputs) => {
+    const leavesOf = (inputs: readonly tf.Tensor[]): readonly tf.Tensor[] => {
       const result = flatten(f(unflatten(shape, inputs) as A) as Tree<tf.Tensor>, isTensor) // trees by the types of `jit`
       resultShape = result.shape
       return result.leaves
-    })
+    }
+    return backend.trace(parameters, leavesOf, sizes)
   }
   const recordGraph = () => {
     const traced = record(shapesOf(0))
@@ -137,6 +140,6 @@ export const compileEntry = <A, B>(
     },
     ownBytes: () => plain?.ownBytes ?? 0,
     shape: resultShape!,
-    sizes: names.length === 0 ? 'fixed' : 'vary',
+    sizes,
   }
 }

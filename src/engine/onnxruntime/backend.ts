@@ -15,7 +15,7 @@ import { collect, type Graph, isUncomputed, makeOperation, sameShape, sizeOf, ty
 import type { DeviceTensor, OnnxArray, OnnxType } from './library.js'
 import { type Origin, originOf } from './origin.js'
 import { makeResidents } from './residents.js'
-import type { EmitOptions, Emitter, KernelInputs } from './rule.js'
+import type { EmitOptions, Emitter, KernelInputs, Sizes } from './rule.js'
 import type { EngineStats, Feed, Runtime } from './runtime.js'
 import { copyArray, leaf, onnxType, type StorageSlot } from './storage.js'
 
@@ -51,10 +51,14 @@ export interface RecordingBackend {
   readonly flush: () => void
   readonly stats: () => EngineStats
   readonly isTracing: () => boolean
-  /** Records `f` on parameters of the given shapes without running anything. */
+  /**
+   * Records `f` on parameters of the given shapes without running anything. With sizes that `vary`,
+   * kernels emit the same operations for all shapes of a rank.
+   */
   readonly trace: (
     parameters: readonly Pick<tf.TensorInfo, 'shape' | 'dtype'>[],
     f: (inputs: readonly tf.Tensor[]) => readonly tf.Tensor[],
+    sizes: Sizes,
   ) => Traced
   readonly compile: Runtime['compile']
   /** Returns the data of a tensor, computing or copying it from the device if necessary. */
@@ -119,6 +123,7 @@ const FIXED_PARTS = {
  */
 export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<void>): RecordingBackend => {
   let currentTrace = 0
+  let currentSizes: Sizes = 'fixed'
   let traceCount = 0
   let recorded = 0
   let origin: (() => Origin) | null = null
@@ -248,6 +253,7 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
   const emitter: Emitter = {
     emit,
     emitMany,
+    sizes: () => currentSizes,
     integers,
     scalar: (value, type) => makeLeaf(copyArray([value], type), [], type),
     fixed: (value, type) => leaf(copyArray([value], type), [], type, { isConstant: true, trace: currentTrace }),
@@ -262,7 +268,8 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
   }
 
   const makeInfo = (value: Value, dtype?: tf.DataType): tf.TensorInfo => {
-    if (value.type === 'int64') throw new TypeError('onnxruntime backend: an int64 value may not leave a kernel')
+    if (value.type === 'int64' || value.type === 'float64')
+      throw new TypeError(`onnxruntime backend: a value of type ${value.type} may not leave a kernel`)
     const tensorType = dtype ?? value.type
     const info = {
       dataId: addSlot({ content: { _tag: 'Numeric', value }, dtype: tensorType, references: 1 }),
@@ -276,10 +283,11 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
   const tensorOf = (value: Value, dtype: tf.DataType): tf.Tensor =>
     tf.engine().makeTensorFromDataId(makeInfo(value, dtype).dataId, [...value.shape], dtype)
 
-  const trace: RecordingBackend['trace'] = (parameters, f) => {
+  const trace: RecordingBackend['trace'] = (parameters, f, sizes) => {
     if (currentTrace !== 0) throw new Error('onnxruntime backend: traces do not nest')
     const types = parameters.map(({ dtype }) => requireOnnxType(dtype)) // may throw: before the trace begins
     currentTrace = ++traceCount
+    currentSizes = sizes
     const values = parameters.map(
       ({ shape }, i): Value => ({
         shape,
@@ -300,6 +308,7 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
     } finally {
       tf.dispose(inputs)
       currentTrace = 0
+      currentSizes = 'fixed'
     }
   }
 

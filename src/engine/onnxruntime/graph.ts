@@ -182,7 +182,8 @@ export const graphKey = (graph: Graph): string => {
   return parts.join('\n')
 }
 
-const ELEMENT_TYPE: Readonly<Record<OnnxType, number>> = { float32: 1, int32: 6, int64: 7, bool: 9 }
+/** Codes of element types (onnx.proto3, TensorProto.DataType). */
+export const ELEMENT_TYPE: Readonly<Record<OnnxType, number>> = { float32: 1, int32: 6, int64: 7, bool: 9, float64: 11 }
 
 const writeAttribute = (writer: MessageWriter, name: string, value: Attribute): void => {
   writer.text(1, name)

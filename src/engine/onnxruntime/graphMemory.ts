@@ -9,7 +9,7 @@ import type { OnnxType } from './library.js'
  */
 export type GraphMemory = 'automatic' | 'returned'
 
-const ELEMENT_BYTES: Readonly<Record<OnnxType, number>> = { float32: 4, int32: 4, int64: 8, bool: 1 }
+const ELEMENT_BYTES: Readonly<Record<OnnxType, number>> = { float32: 4, float64: 8, int32: 4, int64: 8, bool: 1 }
 
 const bytesOf = ({ shape, type }: Pick<Value, 'shape' | 'type'>): number => sizeOf(shape) * ELEMENT_BYTES[type]
 

@@ -4,9 +4,9 @@
  */
 
 /** Element types that this backend exchanges with onnxruntime. */
-export type OnnxType = 'float32' | 'int32' | 'int64' | 'bool'
+export type OnnxType = 'float32' | 'float64' | 'int32' | 'int64' | 'bool'
 
-export type OnnxArray = Float32Array | Int32Array | BigInt64Array | Uint8Array
+export type OnnxArray = Float32Array | Float64Array | Int32Array | BigInt64Array | Uint8Array
 
 /**
  * Creates zeros of a type. For bool, onnxruntime returns a Uint8Array; the other types have arrays
@@ -16,6 +16,8 @@ export const makeArray = (length: number, type: OnnxType): OnnxArray => {
   switch (type) {
     case 'float32':
       return new Float32Array(length)
+    case 'float64':
+      return new Float64Array(length)
     case 'int32':
       return new Int32Array(length)
     case 'bool':

@@ -8,6 +8,9 @@ export interface EmitOptions {
   readonly domain?: '' | 'com.microsoft'
 }
 
+/** Sizes of recorded values: those of the values of a run, or two examples of them. */
+export type Sizes = 'fixed' | 'vary'
+
 /** The operations that a kernel rule may use. All of them only record. */
 export interface Emitter {
   /**
@@ -22,6 +25,8 @@ export interface Emitter {
     outputs: readonly OutputSpec[],
     options?: EmitOptions,
   ) => readonly Value[]
+  /** Returns `vary` inside of a function that is recorded for arguments of any size. */
+  readonly sizes: () => Sizes
   /** Creates a 1-D int64 initializer: axes, shapes, repeats. */
   readonly integers: (values: readonly number[]) => Value
   /**

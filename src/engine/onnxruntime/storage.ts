@@ -40,6 +40,8 @@ export const copyArray = (values: ArrayLike<number>, type: OnnxType): OnnxArray 
   switch (type) {
     case 'float32':
       return new Float32Array(values)
+    case 'float64':
+      return new Float64Array(values)
     case 'int32':
       return new Int32Array(values)
     case 'bool':

@@ -4,7 +4,7 @@
  * Without this, onnxruntime computes these operations on the CPU and copies their tensors there and
  * back in every run.
  */
-import { type Attribute, type Graph, makeOperation, type Operation, type OutputSpec, type Value } from './graph.js'
+import { type Attribute, ELEMENT_TYPE, type Graph, makeOperation, type Operation, type OutputSpec, type Value } from './graph.js'
 import { copyArray, leaf } from './storage.js'
 
 /** Records the operations that replace one. */
@@ -52,6 +52,14 @@ const notANumber: Replacement = ({ emit }, { inputs, outputs }) => {
   return emit('Not', [emit('Equal', [x, x], outputs[0]!)], outputs[0]!)
 }
 
+/** The provider has no float64. Its sums are added in parallel, in many partial sums. */
+const cast: Replacement = ({ emit }, { inputs, outputs, attributes }) => {
+  const output = outputs[0]!
+  return attributes.to === ELEMENT_TYPE.float64
+    ? emit('Identity', inputs, { ...output, type: 'float32' })
+    : emit('Cast', inputs, output, attributes)
+}
+
 /** Attention by products and a softmax. Axes: P prompts, Q query heads, K key-value heads. */
 const attention: Replacement = (writer, { inputs, outputs, attributes }) => {
   const { emit, integers } = writer
@@ -85,6 +93,7 @@ const attention: Replacement = (writer, { inputs, outputs, attributes }) => {
 /** The operations that the provider lacks, by their names in ONNX. */
 const REPLACEMENTS: Readonly<Record<string, Replacement>> = {
   Attention: attention,
+  Cast: cast,
   FusedMatMul: fusedMatMul,
   IsNaN: notANumber,
 }

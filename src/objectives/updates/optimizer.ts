@@ -57,7 +57,7 @@ export const mapNamed = (
  * Used by  `clipByGlobalNorm`
  */
 export const globalNorm = (tensors: NamedTensors): tf.Tensor =>
-  tf.sqrt(tf.addN(Object.values(tensors).map((tensor) => tf.sum(tf.square(tensor)))))
+  tf.sqrt(tf.sum(tf.stack(Object.values(tensors).map((tensor) => tf.sum(tf.square(tensor))))))
 
 /**
  * Scales all gradients by one factor so that their global norm is at most `maxNorm`.

@@ -11,6 +11,13 @@ export interface WeightAverage {
 }
 
 /**
+ * Computes `keep a + (1 - keep) p` as a step from the nearer end. The products of the equation would
+ * let constant weights drift, because their factors do not add up to 1 in float32.
+ */
+const between = (a: tf.Tensor, p: tf.Tensor, keep: number): tf.Tensor =>
+  keep < 0.5 ? tf.add(p, tf.mul(tf.sub(a, p), keep)) : tf.add(a, tf.mul(tf.sub(p, a), 1 - keep))
+
+/**
  * Creates an average: `a <- d a + (1 - d) p` with the decay d (exponential), or the mean of all
  * weights so far (`uniform`).
  *
@@ -33,7 +40,7 @@ export const weightAverage = (kind: { readonly decay: number } | 'uniform'): Wei
     init: (params) => mapNamed(params, (p) => tf.clone(p!)),
     update: (average, params, step) => {
       const keep = kind === 'uniform' ? (step + 1) / (step + 2) : kind.decay
-      return mapNamed(average, (a, p) => tf.add(tf.mul(a!, keep), tf.mul(p!, 1 - keep)), params)
+      return mapNamed(average, (a, p) => between(a!, p!, keep), params)
     },
   }
 }

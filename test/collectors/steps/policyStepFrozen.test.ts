@@ -132,10 +132,11 @@ describe('the compiled gradient of an adapter', () => {
       { ...batch, counts, params, frozen } as unknown as Tree<tf.Tensor>, // a record of tensors, which interfaces do not show
       isTensor,
     )
-    const { graph } = backend().trace(leaves, (inputs) => {
+    const gradients = (inputs: readonly tf.Tensor[]): readonly tf.Tensor[] => {
       const input = unflatten(shape, inputs) as unknown as Parameters<ReturnType<typeof wholeGradients>>[0] // of the shape above
       return Object.values(wholeGradients(config, loss)(input).grads)
-    })
+    }
+    const { graph } = backend().trace(leaves, gradients, 'fixed')
     return graph.operations
       .filter(({ name }) => /MatMul|Gemm/.test(name))
       .map(({ outputs }) => matrixShape(outputs[0]!.shape))

@@ -8,12 +8,14 @@ import { useOnnxRuntime } from '../../kit/engine.js'
 const { backend } = useOnnxRuntime()
 
 /** A chain of `[n, n]` products, with the given results alive at the end. */
-const traced = (n: number, steps: number) =>
-  backend().trace([{ shape: [n, n], dtype: 'float32' }], ([x]) => {
+const traced = (n: number, steps: number) => {
+  const chain = ([x]: readonly tf.Tensor[]): readonly tf.Tensor[] => {
     let y = x!
     for (let i = 0; i < steps; i++) y = tf.matMul(y, x!)
     return [y]
-  }).graph
+  }
+  return backend().trace([{ shape: [n, n], dtype: 'float32' }], chain, 'fixed').graph
+}
 
 /** Runs `f` and frees its tensors. */
 const run = (f: () => unknown): void =>

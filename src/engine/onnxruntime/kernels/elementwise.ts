@@ -4,7 +4,7 @@
  */
 
 import type { Value } from '../graph.js'
-import { sameShape } from '../graph.js'
+import { ELEMENT_TYPE, sameShape } from '../graph.js'
 import type { OnnxType } from '../library.js'
 import { broadcastShape, type Emitter, isFloat, type KernelRule, numberAttribute, type RuleTable } from '../rule.js'
 
@@ -79,13 +79,11 @@ const select: KernelRule = (emitter, { condition, t, e }) => {
   return castValue(emitter, emitter.emit('Where', [spread, one, other], one), 'bool')
 }
 
-const ONNX_TYPE: Readonly<Record<OnnxType, number>> = { float32: 1, int32: 6, int64: 7, bool: 9 }
-
 /** Converts a value to a type; a value of that type is returned unchanged. */
 export const castValue = (emitter: Emitter, value: Value, type: OnnxType): Value =>
   value.type === type
     ? value
-    : emitter.emit('Cast', [value], { shape: value.shape, type }, { attributes: { to: ONNX_TYPE[type] } })
+    : emitter.emit('Cast', [value], { shape: value.shape, type }, { attributes: { to: ELEMENT_TYPE[type] } })
 
 const cast: KernelRule = (emitter, { x }, { dtype }) => {
   const value = emitter.valueOf(x!)

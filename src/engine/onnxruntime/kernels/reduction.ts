@@ -1,10 +1,10 @@
 /** Kernels that reduce axes, and scans along an axis. */
 
-import type { Value } from '../graph.js'
-import type { OnnxType } from '../library.js'
+import { sizeOf, type Value } from '../graph.js'
 import type { Emitter, KernelAttributes, KernelRule, RuleTable } from '../rule.js'
 import { flagAttribute, integersAttribute, isFloat, normalizeAxes, numberAttribute } from '../rule.js'
 import { castValue } from './elementwise.js'
+import { LONG_SUM, longSum } from './longSum.js'
 
 interface Folding {
   readonly axes: readonly number[]
@@ -14,19 +14,18 @@ interface Folding {
 const isNaNValue = (emitter: Emitter, value: Value): Value =>
   emitter.emit('IsNaN', [value], { shape: value.shape, type: 'bool' })
 
-/** Reduces over `axes`; the reduced axes are dropped, or kept with size 1. */
+/** Returns the shape of a reduction over `axes`, which are dropped, or kept with size 1. */
+const reducedShape = ({ shape }: Value, axes: readonly number[], reduced: Folding['reduced']): readonly number[] =>
+  reduced === 'keep' ? shape.map((n, i) => (axes.includes(i) ? 1 : n)) : shape.filter((_, i) => !axes.includes(i))
+
 const reduceValue = (emitter: Emitter, name: string, value: Value, options: Folding): Value => {
   const axes = normalizeAxes(options.axes, value.shape.length)
-  const keep = options.reduced === 'keep'
-  const shape = keep
-    ? value.shape.map((n, i) => (axes.includes(i) ? 1 : n))
-    : value.shape.filter((_, i) => !axes.includes(i))
   if (axes.length === 0) return value // ONNX would reduce everything; tfjs reduces nothing
   return emitter.emit(
     name,
     [value, emitter.integers(axes)],
-    { shape, type: value.type },
-    { attributes: { keepdims: keep ? 1 : 0 } },
+    { shape: reducedShape(value, axes, options.reduced), type: value.type },
+    { attributes: { keepdims: options.reduced === 'keep' ? 1 : 0 } },
   )
 }
 
@@ -36,13 +35,42 @@ const foldingOf = (value: Value, attributes: KernelAttributes, axesName: 'axis' 
   reduced: flagAttribute(attributes, 'keepDims') ? 'keep' : 'drop',
 })
 
-const reduction =
-  (name: string, types: readonly OnnxType[]): KernelRule =>
-  (emitter, { x }, attributes) => {
-    const value = emitter.valueOf(x!)
-    if (value === undefined || !types.includes(value.type)) return undefined
-    return reduceValue(emitter, name, value, foldingOf(value, attributes, 'axis'))
-  }
+const product: KernelRule = (emitter, { x }, attributes) => {
+  const value = emitter.valueOf(x!)
+  if (value === undefined || value.type === 'bool') return undefined
+  return reduceValue(emitter, 'ReduceProd', value, foldingOf(value, attributes, 'axis'))
+}
+
+/**
+ * Implements Sum and Mean of floats: long sums by blocks. In a graph of varying sizes, where blocks
+ * are not known, a sum of all elements is one in float64.
+ */
+const summed = (emitter: Emitter, name: 'ReduceSum' | 'ReduceMean', value: Value, folding: Folding): Value => {
+  const axes = normalizeAxes(folding.axes, value.shape.length)
+  if (emitter.sizes() === 'vary' && axes.length === value.shape.length)
+    return castValue(emitter, reduceValue(emitter, name, castValue(emitter, value, 'float64'), folding), 'float32')
+  const count = sizeOf(axes.map((axis) => value.shape[axis]!))
+  if (emitter.sizes() === 'vary' || count <= LONG_SUM) return reduceValue(emitter, name, value, folding)
+  const dropped = longSum(emitter, value, axes)
+  const shape = reducedShape(value, axes, folding.reduced)
+  const sum = emitter.emit('Reshape', [dropped, emitter.integers(shape)], { shape, type: value.type })
+  return name === 'ReduceSum' ? sum : emitter.emit('Div', [sum, emitter.scalar(count, value.type)], sum)
+}
+
+const sum: KernelRule = (emitter, { x }, attributes) => {
+  const value = emitter.valueOf(x!)
+  if (value === undefined || value.type === 'bool') return undefined
+  const folding = foldingOf(value, attributes, 'axis')
+  return isFloat(value)
+    ? summed(emitter, 'ReduceSum', value, folding)
+    : reduceValue(emitter, 'ReduceSum', value, folding)
+}
+
+const mean: KernelRule = (emitter, { x }, attributes) => {
+  const value = emitter.valueOf(x!)
+  if (value === undefined || !isFloat(value)) return undefined
+  return summed(emitter, 'ReduceMean', value, foldingOf(value, attributes, 'axis'))
+}
 
 /**
  * Implements Max and Min: NaN if an element is NaN. onnxruntime's own may skip a NaN, depending on
@@ -120,9 +148,9 @@ export const reductionRules: RuleTable = {
   ArgMin: argument('ArgMin'),
   Cumsum: cumulativeSum,
   Max: extreme('ReduceMax', 'reductionIndices'),
-  Mean: reduction('ReduceMean', ['float32']),
+  Mean: mean,
   Min: extreme('ReduceMin', 'axis'),
-  Prod: reduction('ReduceProd', ['float32', 'int32']),
-  Sum: reduction('ReduceSum', ['float32', 'int32']),
+  Prod: product,
+  Sum: sum,
   TopK: topK,
 }
