@@ -13,6 +13,7 @@
  */
 import * as E from 'fp-ts/lib/Either.js'
 import { errorMessage, type TemplateFailure } from '../../core/failure.js'
+import { oneOf } from '../../core/options.js'
 import { type History, truncateHistory } from '../history/history.js'
 import type { ItemRange } from '../jinja/scope.js'
 import { type CompiledTemplate, compileTemplate, type TemplateOutput } from '../jinja/template.js'
@@ -124,18 +125,29 @@ export const chatTemplate = (
   return E.right({ source, run, contentForm: contentFormOf((messages) => run(messages, { generationPrompt: 'omit' })) })
 }
 
+const PROMPTS = oneOf('add', 'omit', 'continue')
+
+/** Throws RangeError unless the options, which plain JavaScript may leave out, name the end of the text. */
+const checkRenderOptions = (options: Partial<RenderOptions> | undefined): void => {
+  const given = options?.generationPrompt
+  if (!PROMPTS.holds(given))
+    throw new RangeError(`render: options.generationPrompt must be ${PROMPTS.expected}, got ${JSON.stringify(given)}`)
+}
+
 /**
  * Runs a template on a conversation. Returns its text, the text of each message in a loop over the
  * messages, and its `generation` blocks.
  *
  * Errors   `Left(TemplateFailure)` if the template raises an exception, or renders nothing for an
- *          image, audio clip, video or file of the conversation.
+ *          image, audio clip, video or file of the conversation; throws RangeError for options
+ *          without a `generationPrompt`.
  */
 export const runTemplate = (
   template: ChatTemplate,
   history: History,
   options: RenderOptions,
 ): E.Either<TemplateFailure, TemplateOutput> => {
+  checkRenderOptions(options)
   const { source, contentForm } = template
   const run = (probe: readonly object[]) => template.run(probe, { ...options, generationPrompt: 'omit' })
   const messages = templateMessages({ source, contentForm, run }, history)

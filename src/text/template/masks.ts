@@ -30,6 +30,8 @@ export interface AssistantTextOptions extends RenderOptions {
   readonly from: 'tags' | 'spans'
   /**
    * With `spans`: the text that ends a turn. Text that the template adds after it is not included.
+   * It may be the beginning of the next message, as in GLM's templates. A complete message without
+   * it is refused, because a policy that is trained without it would never end its turn.
    */
   readonly endOfTurn?: string
 }
@@ -70,14 +72,37 @@ const promptAfter = (
   })(render(template, before, { ...rest, generationPrompt: 'add' }))
 }
 
+/**
+ * Returns a function that finds the end of the text that the policy would have written for a
+ * message: after its last end of turn that is not text of the conversation.
+ */
+const writtenEnds = ({ text, plainText }: Rendered, endOfTurn: string | undefined) => {
+  const isGiven = overlapTest(plainText)
+  return ({ start, end }: TextRange): number | undefined => {
+    if (endOfTurn === undefined) return end
+    const written = text.slice(start, end)
+    for (
+      let at = written.lastIndexOf(endOfTurn);
+      at >= 0;
+      at = at === 0 ? -1 : written.lastIndexOf(endOfTurn, at - 1)
+    ) {
+      const behind = start + at + endOfTurn.length
+      if (!isGiven(start + at, behind)) return behind
+    }
+    return text.startsWith(endOfTurn, end) ? end + endOfTurn.length : undefined
+  }
+}
+
 const fromSpans = (template: ChatTemplate, history: History, options: AssistantTextOptions): Result => {
   const { endOfTurn, from: _, ...rest } = options
   const rendered = render(template, history, rest)
   if (E.isLeft(rendered)) return rendered
   const { text, spans } = rendered.right
+  const { size } = history.messages
+  const endOf = writtenEnds(rendered.right, endOfTurn)
   const ranges: TextRange[] = []
   for (const { start, end, message, role } of spans) {
-    if (role !== 'assistant' || message >= history.messages.size) continue
+    if (role !== 'assistant' || message >= size) continue
     const prompt = promptAfter(template, history, { ...rest, count: message })
     if (E.isLeft(prompt)) return prompt
     if (!text.startsWith(prompt.right, start)) {
@@ -85,10 +110,16 @@ const fromSpans = (template: ChatTemplate, history: History, options: AssistantT
         `message ${message} does not begin with the generation prompt, so the text of the assistant cannot be determined`,
       )
     }
-    const written = text.slice(start + prompt.right.length, end)
-    const last = endOfTurn === undefined ? -1 : written.lastIndexOf(endOfTurn)
-    const length = endOfTurn === undefined || last === -1 ? written.length : last + endOfTurn.length
-    ranges.push({ start: start + prompt.right.length, end: start + prompt.right.length + length })
+    const written = { start: start + prompt.right.length, end }
+    const isOpen = message === size - 1 && rest.generationPrompt === 'continue'
+    const isComplete = history.messages.get(message)!.isComplete && !isOpen
+    const last = endOf(written) ?? (isComplete ? undefined : end)
+    if (last === undefined) {
+      return refuseTemplate(
+        `message ${message} has no end of turn '${endOfTurn}' in the rendered text, so the policy would not learn to end its turn; add it to the chat template, or omit endOfTurn`,
+      )
+    }
+    ranges.push({ ...written, end: last })
   }
   return E.right({ text, ranges })
 }
@@ -97,8 +128,9 @@ const fromSpans = (template: ChatTemplate, history: History, options: AssistantT
  * Renders a conversation with the ranges that the assistant wrote.
  *
  * Errors   `Left(TemplateFailure)` if the template refuses the conversation; with `tags`, if it has
- *          no tags, or has them in macros; with `spans`, if the spans cannot be determined or an
- *          assistant message does not begin with the generation prompt.
+ *          no tags, or has them in macros; with `spans`, if the spans cannot be determined, an
+ *          assistant message does not begin with the generation prompt, or a complete one has no
+ *          end of turn.
  * Cost     with `tags` one rendering, with `spans` at most three for each message; more where a
  *          message changes the text of earlier ones.
  * Source   Transformers `apply_chat_template(return_assistant_tokens_mask=True)`.

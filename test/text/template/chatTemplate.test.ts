@@ -15,9 +15,12 @@ import {
   type ChatTemplate,
   chatTemplate,
   type Rendered,
+  type RenderOptions,
   render,
+  renderSuffix,
   renderText,
 } from '../../../src/text/template/chatTemplate.js'
+import { assistantText } from '../../../src/text/template/masks.js'
 
 const compile = (source: string, variables = {}): ChatTemplate => orThrow(chatTemplate(source, variables))
 
@@ -38,6 +41,21 @@ const refusal = (source: string, history = chat): string => {
   const rendered = render(compile(source), history, { generationPrompt: 'add' })
   return E.isLeft(rendered) ? rendered.left.reason : `rendered ${JSON.stringify(rendered.right)}`
 }
+
+describe('rendering without options', () => {
+  it.each([
+    [undefined, 'undefined'],
+    [{}, 'undefined'],
+    [{ generationPrompt: 'ad' }, '"ad"'],
+  ])('throws an error with the missing option: %j', (given, shown) => {
+    const options = given as unknown as RenderOptions // as plain JavaScript may pass it
+    const expected = `render: options.generationPrompt must be 'add' or 'omit' or 'continue', got ${shown}`
+    expect(() => render(CHATML, chat, options)).toThrow(new RangeError(expected))
+    expect(() => renderText(CHATML, chat, options)).toThrow(new RangeError(expected))
+    expect(() => renderSuffix(CHATML, chat, { ...options, from: 1 })).toThrow(new RangeError(expected))
+    expect(() => assistantText(CHATML, chat, { ...options, from: 'spans' })).toThrow(new RangeError(expected))
+  })
+})
 
 describe('chatTemplate', () => {
   it.each(['{{ messages', '{% if %}', '{% nonsense %}', '{% for m in messages %}'])('refuses %j', (source) => {

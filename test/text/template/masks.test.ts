@@ -67,6 +67,36 @@ describe('assistantText', () => {
     expect(result).toMatchObject({ left: { reason: expect.stringContaining('inside a macro') } })
   })
 
+  // As GLM's: the token that ends a turn is the role of the next message.
+  const roles = orThrow(
+    chatTemplate(
+      '[gMASK]<sop>{% for m in messages %}<|{{ m.role }}|>\n{{ m.content }}{% endfor %}{% if add_generation_prompt %}<|assistant|>\n{% endif %}',
+    ),
+  )
+
+  it('holds an end of turn that begins the next message', () => {
+    const open = History([...chat.messages.pop(), message('assistant', 'd', { isComplete: false })])
+    expect(written(roles, open, { from: 'spans', endOfTurn: '<|user|>' })).toEqual(['b<|user|>', 'd'])
+    const closed = History([...chat.messages, message('user', 'e')])
+    expect(written(roles, closed, { from: 'spans', endOfTurn: '<|user|>' })).toEqual(['b<|user|>', 'd<|user|>'])
+  })
+
+  it('refuses a complete answer without its end of turn, which a policy would never learn to write', () => {
+    const refusalOf = (template: ChatTemplate, history: History, mode: 'omit' | 'continue' = 'omit') => {
+      const found = assistantText(template, history, { from: 'spans', endOfTurn: '<|user|>', generationPrompt: mode })
+      return E.isLeft(found) ? found.left.reason : undefined
+    }
+    expect(refusalOf(roles, chat)).toMatch(/^message 3 has no end of turn '<\|user\|>' .* or omit endOfTurn$/)
+    expect(refusalOf(ownTemplate('chatml'), chat)).toMatch(/^message 1 has no end of turn/)
+    expect(refusalOf(roles, chat, 'continue')).toBeUndefined()
+  })
+
+  it('does not take a text that an author wrote for the end of the turn', () => {
+    const quoting = History([message('user', 'a'), message('assistant', 'ends with <|user|>, not here')])
+    const options = { from: 'spans', endOfTurn: '<|user|>', generationPrompt: 'omit' } as const
+    expect(E.isLeft(assistantText(roles, quoting, options))).toBe(true)
+  })
+
   it('refuses spans whose answers do not begin with the generation prompt', () => {
     const source =
       '{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}{% if add_generation_prompt %}<think>{% endif %}'
