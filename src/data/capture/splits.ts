@@ -24,9 +24,9 @@ export interface ChainSplit {
   /** Null if one of the two ends there. */
   readonly expected: number | null
   readonly got: number | null
-  /** The next tokens of both, as text; '' without a decoder. */
-  readonly expectedText: string
-  readonly gotText: string
+  /** The next tokens of both, as text. Absent without the option `decode`. */
+  readonly expectedText?: string
+  readonly gotText?: string
 }
 
 /** The number of tokens after a difference that are reported as text. */
@@ -149,7 +149,7 @@ const splitOfMessages = (
 export const chainSplits = (
   { nodes, parents }: CallForest,
   calls: readonly CapturedCall[],
-  decode: (ids: Int32Array) => string = () => '',
+  decode?: (ids: Int32Array) => string,
 ): readonly ChainSplit[] => {
   const heard = nodes.map(
     (node): Heard => ({
@@ -185,8 +185,10 @@ export const chainSplits = (
           position: common,
           expected: node.full[common] ?? null,
           got: call.prompt[common] ?? null,
-          expectedText: decode(node.full.slice(common, common + WINDOW)),
-          gotText: decode(call.prompt.slice(common, common + WINDOW)),
+          ...(decode && {
+            expectedText: decode(node.full.slice(common, common + WINDOW)),
+            gotText: decode(call.prompt.slice(common, common + WINDOW)),
+          }),
         },
       ]
     })

@@ -37,6 +37,13 @@ describe('a call that does not go on from the tokens before', () => {
     ])
   })
 
+  it('has no texts without a decoder, instead of empty ones', () => {
+    const second = callOf(1, [1, 2, 34, 5], [said([9], 'nine')], { messages: goesOn })
+    const [split] = sessionTrajectories(sessionOf([first, second])).splits
+    expect(split).toMatchObject({ expected: 3, got: 34 })
+    expect(Object.keys(split!).filter((key) => key.endsWith('Text'))).toEqual([])
+  })
+
   it('is told without messages where it leaves the tokens of an answer', () => {
     const calls = [callOf(0, [1, 2], [[3, 4]]), callOf(1, [1, 2, 3, 5], [[6]])]
     expect(sessionTrajectories(sessionOf(calls)).splits).toMatchObject([
