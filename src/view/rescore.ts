@@ -1,4 +1,5 @@
 /** Scores saved rollouts again under other weights of the reward's parts. */
+import { normOf } from '../core/moments.js'
 import type { RescoreAnswer, RescoreRequest } from './protocol.js'
 import type { Rollout } from './rowNumbers.js'
 
@@ -9,7 +10,7 @@ const mean = (values: readonly number[]): number =>
   values.length === 0 ? 0 : values.reduce((sum, value) => sum + value, 0) / values.length
 
 const deviation = (values: readonly number[], center: number): number =>
-  Math.sqrt(mean(values.map((value) => (value - center) ** 2)))
+  normOf(values.map((value) => value - center)) / Math.sqrt(values.length)
 
 const grouped = <T>(items: readonly T[], keyOf: (item: T) => string): ReadonlyMap<string, readonly T[]> => {
   const groups = new Map<string, T[]>()

@@ -1,6 +1,7 @@
 /** A sampler of groups, with the same number of rows from each. */
 import * as tf from '@tensorflow/tfjs-core'
 import { child, type Key, permutation, uniformInteger } from '../../core/key.js'
+import { normOf } from '../../core/moments.js'
 import { aList, aRecord, aText, checkOptions, eitherOf, oneOf } from '../../core/options.js'
 import { isLeaf, raggedRow } from '../tensorDict/leaf.js'
 import { find, type TensorDict } from '../tensorDict/tensorDict.js'
@@ -73,12 +74,12 @@ const mostVarying = (slots: readonly number[], count: number, of: (slot: number)
     return {
       chosen: chosen.slice(0, count),
       total: center * count,
-      variance: mean(rewards.map((r) => (r - center) ** 2)),
+      deviation: normOf(rewards.map((r) => r - center)),
     }
   })
-  const most = Math.max(...choices.map(({ variance }) => variance))
+  const most = Math.max(...choices.map(({ deviation }) => deviation))
   return choices
-    .filter(({ variance }) => variance >= most - 1e-12 * Math.max(1, most))
+    .filter(({ deviation }) => deviation >= most - 1e-12 * Math.max(1, most))
     .reduce((best, choice) => (choice.total > best.total ? choice : best)).chosen
 }
 

@@ -3,6 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { errorMessage } from '../../core/failure.js'
+import { normOf } from '../../core/moments.js'
 import { optionalPackage, type PackageFailure } from '../../data/codecs/optionalPackage.js'
 import { importPackage } from '../../live/environment.js'
 import type { Passage } from './retrievalCache.js'
@@ -50,7 +51,7 @@ export const bm25Index = (
 export type Embed = (texts: readonly string[], signal: AbortSignal) => Promise<readonly (readonly number[])[]>
 
 const normalized = (vector: readonly number[]): readonly number[] => {
-  const norm = Math.sqrt(vector.reduce((sum, x) => sum + x * x, 0))
+  const norm = normOf(vector)
   return norm === 0 ? vector : vector.map((x) => x / norm)
 }
 

@@ -1,5 +1,6 @@
 /** Conversion of estimators on arrays to functions of batches. */
 import * as E from 'fp-ts/lib/Either.js'
+import { meanOf } from '../../core/moments.js'
 import { aFunction, aNumber, checkOptions, type Kind, refuse, twoNumbers } from '../../core/options.js'
 import type { AdvantageEntry } from '../../data/batch.js'
 import type { Json } from '../../data/codecs/plainValues.js'
@@ -96,8 +97,8 @@ interface Rewarded extends BatchTrajectory {
 }
 
 /**
- * Appends a place after the last token for trajectories without trained tokens, whose reward still
- * counts in the group.
+ * Appends a place after the last token for trajectories without trained tokens, whose reward of
+ * turns still counts in the group. Rewards of masked tokens do not count.
  */
 const withPlace = (row: readonly number[], mask: readonly number[], value: number): readonly number[] =>
   mask.includes(1) ? row : [...row, value]
@@ -110,7 +111,8 @@ const rewardedOf = (reader: TurnReader, trajectories: readonly BatchTrajectory[]
     const { rows } = trajectory
     const mask = joinedRow(reader.mask, rows)
     const rewards = isDense ? joinedRow(dense, rows) : atLastTokens(each, reader.mask, rows)
-    const total = isDense ? 0 : rows.reduce((sum, row) => sum + each[row]!, 0)
+    if (isDense) return { ...trajectory, rewards, mask }
+    const total = rows.reduce((sum, row) => sum + each[row]!, 0)
     return { ...trajectory, rewards: withPlace(rewards, mask, total), mask: withPlace(mask, mask, 1) }
   })
 }
@@ -135,7 +137,7 @@ const reasonOf = (
   const returns = members.map(returnOf)
   if (!returns.every(Number.isFinite)) return 'not-finite'
   if (keepReturnBounds === undefined) return undefined
-  const mean = returns.reduce((sum, r) => sum + r, 0) / returns.length
+  const mean = meanOf(members.filter(({ mask }) => mask.includes(1)).map(returnOf))
   return keepReturnBounds[0] < mean && mean < keepReturnBounds[1] ? undefined : 'out-of-bounds'
 }
 

@@ -1,4 +1,5 @@
 import * as E from 'fp-ts/lib/Either.js'
+import { meanOf, normOf } from '../../core/moments.js'
 import { aNumber, checkOptions, notAWeight, oneOf, refuse } from '../../core/options.js'
 
 /** A group that cannot be used: it is empty, or a return is NaN or infinite. */
@@ -77,11 +78,11 @@ export const groupAdvantage = (
   if (size === 0) return E.left({ _tag: 'DegenerateGroup', reason: 'empty' })
   if (!returns.every(Number.isFinite)) return E.left({ _tag: 'DegenerateGroup', reason: 'not-finite' })
   if (size === 1) return E.right(single === 'zero' ? [0] : returns)
-  const mean = returns.reduce((sum, r) => sum + r, 0) / size
+  const mean = meanOf(returns)
   const centered = returns.every((r) => r === returns[0]) ? returns.map(() => 0) : returns.map((r) => r - mean)
   if (normalize === 'mean') return E.right(centered)
   if (normalize === 'leave-one-out') return E.right(centered.map((d) => (d * size) / (size - 1)))
-  const deviation = Math.sqrt(centered.reduce((sum, d) => sum + d * d, 0) / (size - 1))
+  const deviation = normOf(centered) / Math.sqrt(size - 1)
   const unit = epsilonRule === 'floor' ? Math.max(deviation, epsilon) : deviation + epsilon
   return E.right(centered.map((d) => d / unit))
 }

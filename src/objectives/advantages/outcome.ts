@@ -1,6 +1,7 @@
 /** Advantages from the return of whole completions: the same value for every token. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
+import { meanOf, normOf } from '../../core/moments.js'
 import { aNumber, checkOptions, notAWeight, oneOf, refuse } from '../../core/options.js'
 import {
   checkGroupOptions,
@@ -38,12 +39,15 @@ type GroupRule = (group: {
   readonly lengths: readonly number[]
 }) => readonly number[]
 
+/** Applies a rule to each group. Rows without unmasked tokens have no return and belong to no group. */
 const byGroup = (rows: RewardedRows, rule: GroupRule): E.Either<DegenerateGroup, readonly number[]> => {
   const returns = returnsOf(rows)
   const lengths = lengthsOf(rows.mask)
   if (!returns.every(Number.isFinite)) return E.left({ _tag: 'DegenerateGroup', reason: 'not-finite' })
   const values = new Array<number>(returns.length).fill(0)
-  for (const members of groupRows(rows.groups)) {
+  for (const all of groupRows(rows.groups)) {
+    const members = all.filter((i) => lengths[i]! > 0)
+    if (members.length === 0) continue
     const group = { returns: members.map((i) => returns[i]!), lengths: members.map((i) => lengths[i]!) }
     for (const [place, value] of rule(group).entries()) values[members[place]!] = value
   }
@@ -65,6 +69,7 @@ const told = (rows: RewardedRows, values: E.Either<DegenerateGroup, readonly num
  * Used by  verl `adv_estimator=grpo`, with `norm_adv_by_std_in_grpo`; TRL `GRPOTrainer`
  * Errors   `Left(DegenerateGroup)` for a return that is NaN or infinite; throws RangeError for rows
  *          that do not fit each other.
+ * Edges    a row without unmasked tokens has no return: its group is compared without it.
  *
  * @example
  * grpoAdvantage({ groups: ['a', 'a'], rewards: [[0, 1], [0]], mask: [[1, 1], [1]] }, { normalize: 'mean' }) // right([[0.5, 0.5], [-0.5]])
@@ -126,7 +131,8 @@ export const opoAdvantage = (rows: RewardedRows, options: SingleOptions = {}): A
  * number of rows whose return is not 0, so that batches with few informative rows still have an
  * effect.
  *
- * Equation $A_i = \alpha (R_i - \bar R)$ with $\alpha = B / |\{ j : R_j \ne 0 \}|$
+ * Equation $A_i = \alpha (R_i - \bar R)$ with $\alpha = B / |\{ j : R_j \ne 0 \}|$, B the number of
+ *          rows with unmasked tokens
  * When     on policy, with `policyGradient` and rewards that are mostly 0.
  * Used by  arXiv:2504.02546; verl `adv_estimator=gpg`
  * Errors   as `grpoAdvantage`.
@@ -139,7 +145,8 @@ export const opoAdvantage = (rows: RewardedRows, options: SingleOptions = {}): A
 export const gpgAdvantage = (rows: RewardedRows, options: SingleOptions = {}): Advantages => {
   checkOptions('gpgAdvantage', options, { single: oneOf('zero', 'return') })
   const informative = returnsOf(rows).filter((r) => r !== 0).length
-  const alpha = informative === 0 ? 0 : rows.mask.length / informative
+  const counted = lengthsOf(rows.mask).filter((length) => length > 0).length
+  const alpha = informative === 0 ? 0 : counted / informative
   return pipe(
     grpoAdvantage(rows, { ...options, normalize: 'mean' }),
     E.map((all) => all.map((row) => row.map((a) => a * alpha))),
@@ -175,8 +182,8 @@ export const passKAdvantage = (
     byGroup(rows, ({ returns }) => {
       if (returns.length === 1) return [0]
       const [first, second] = [...returns].sort((a, b) => b - a)
-      const mean = returns.reduce((sum, r) => sum + r, 0) / returns.length
-      const deviation = Math.sqrt(returns.reduce((sum, r) => sum + (r - mean) ** 2, 0) / (returns.length - 1))
+      const mean = meanOf(returns)
+      const deviation = normOf(returns.map((r) => r - mean)) / Math.sqrt(returns.length - 1)
       const lead = (first! - second!) / (normalize === 'std' ? deviation + epsilon : 1)
       const best = returns.indexOf(first!)
       return returns.map((_, i) => (i === best ? lead : 0))

@@ -1,5 +1,6 @@
 /** Rewards of completions, token by token, on plain arrays in float64. */
 import * as E from 'fp-ts/lib/Either.js'
+import { meanOf, normOf } from '../../core/moments.js'
 import type { DegenerateGroup } from './groupAdvantage.js'
 
 /** Numbers for each token: one row for each completion, of any lengths. */
@@ -96,8 +97,8 @@ export const groupRows = (groups: readonly string[]): readonly (readonly number[
 export const whiten = (rows: TokenRows, mask: TokenRows): TokenAdvantages => {
   const counted = rows.flatMap((row, b) => Array.from(row).filter((_, t) => mask[b]![t] !== 0))
   const n = counted.length
-  const mean = counted.reduce((sum, x) => sum + x, 0) / n
-  const variance = counted.reduce((sum, x) => sum + (x - mean) ** 2, 0) / (n - 1)
-  const scale = n < 2 ? 0 : 1 / Math.sqrt(variance + 1e-8)
+  const mean = meanOf(counted)
+  const deviation = normOf(counted.map((x) => x - mean)) / Math.sqrt(n - 1)
+  const scale = n < 2 ? 0 : 1 / normOf([deviation, 1e-4])
   return rows.map((row, b) => Array.from(row, (x, t) => (mask[b]![t] === 0 || n < 2 ? 0 : (x - mean) * scale)))
 }

@@ -153,6 +153,33 @@ describe('MCAdvantage', () => {
     })
   })
 
+  it('compares the turn rewards of trajectories without trained tokens, and no rewards of their tokens', () => {
+    const turns = [turn(0, { reward: 1 }), turn(1, { reward: 1 }), turn(2, { reward: 4, mask: [0, 0] })]
+    const advantage = MCAdvantage({ groupSize: 3, normalize: 'mean' })
+    expect(rated(advantage, turns)).toEqual(
+      [
+        [-1, -1],
+        [-1, -1],
+        [0, 0],
+      ].map((row) => row.map(Math.fround)),
+    )
+    scope(() => {
+      const tokenRewards = ragged('float32', [
+        [0, 1],
+        [0, 1],
+        [0, 4],
+      ])
+      const batch = assign(ratedBatch(turns), { next: { tokenRewards } })
+      expect(raggedRows(get(advantage(batch), 'advantage'))).toEqual([
+        [0, 0],
+        [0, 0],
+        [0, 0],
+      ])
+      const bounded = MCAdvantage({ groupSize: 3, keepReturnBounds: [0.9, 1.1] })
+      expect(bounded.dropped(batch)).toEqual([])
+    })
+  })
+
   it('names an incomplete group, a missing turn and missing entries', () => {
     const advantage = MCAdvantage({ groupSize: 2 })
     expect(() => rated(advantage, [turn(0)])).toThrow("group 'k:g' has 1 trajectories in the batch, not 2")

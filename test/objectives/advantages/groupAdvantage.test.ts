@@ -47,6 +47,17 @@ describe('groupAdvantage', () => {
     expectClose(advantagesOf(rewards), expected, { absolute: 5e-5 })
   })
 
+  it('does not overflow in the squares of large rewards, nor underflow in those of small ones', () => {
+    expectClose(advantagesOf([1e200, -1e200]), [Math.SQRT1_2, -Math.SQRT1_2], { absolute: 1e-12 })
+    expectClose(advantagesOf([1.7e308, 1.6e308, 1.6e308]), [1.1547, -0.5774, -0.5774], { absolute: 1e-4 })
+    const law = fc.property(returns, fc.integer({ min: -280, max: 280 }), (xs, power) => {
+      fc.pre(range(xs) > 1e-3)
+      const scaled = xs.map((x) => x * 10 ** power)
+      expectClose(advantagesOf(scaled, { epsilon: 0 }), advantagesOf(xs, { epsilon: 0 }), { absolute: 1e-6 })
+    })
+    fc.assert(law)
+  })
+
   it('is not changed by a shift of the rewards, nor by a positive scale', () => {
     fc.assert(
       fc.property(

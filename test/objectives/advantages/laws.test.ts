@@ -63,6 +63,13 @@ const ESTIMATORS: Readonly<Record<string, (rows: RewardedRows) => TokenAdvantage
   gdpo: (rows) => orThrow(gdpoAdvantage(rows, [{ rewards: rows.rewards, weight: 1 }])),
 }
 
+/** Adds a row of a group whose tokens are all masked. */
+const withMasked = (rows: Drawn, group: string, reward: number): RewardedRows => ({
+  groups: [...rows.groups, group],
+  rewards: [...rows.rewards, [0, reward]],
+  mask: [...rows.mask, [0, 0]],
+})
+
 /** Adds to the reward of the last token of each row. */
 const shifted = (rows: Drawn, by: number): RewardedRows => ({
   ...rows,
@@ -121,6 +128,28 @@ describe.each(Object.entries(ESTIMATORS))('%s', (name, estimate) => {
         expectClose(estimate(scaled(rows, by)).flat(), expected, { absolute: 1e-4, relative: 1e-4 })
       }),
     )
+  })
+
+  it('compares a group without its rows whose tokens are all masked', () => {
+    fc.assert(
+      fc.property(drawn, fc.constantFrom('a', 'b', 'c'), fc.constantFrom(0, 1, -5, 1e300), (rows, group, reward) => {
+        expect(estimate(withMasked(rows, group, reward))).toEqual([...estimate(rows), [0, 0]])
+      }),
+    )
+    const thirds = {
+      groups: ['a', 'a', 'a'],
+      rewards: [
+        [0, 1],
+        [0, 1],
+        [0, 1],
+      ],
+      mask: [
+        [1, 1],
+        [1, 1],
+        [0, 0],
+      ],
+    }
+    if (name !== 'gpg') expect(estimate(thirds).flat()).toEqual([0, 0, 0, 0, 0, 0])
   })
 
   it('is 0 under the mask, whatever is there', () => {
