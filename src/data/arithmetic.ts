@@ -52,10 +52,10 @@ const ALL: readonly Operator[] = ['+', '-', '*', '/', '%', '^']
 
 /** Typographic signs for the operators. */
 const SAME: ReadonlyMap<string, string> = new Map([
-  ['×', '*'],
-  ['·', '*'],
-  ['÷', '/'],
-  ['−', '-'],
+  ...[...'×·⋅∗'].map((sign) => [sign, '*'] as const),
+  ...[...'÷∕'].map((sign) => [sign, '/'] as const),
+  ...[...'−–﹣－'].map((sign) => [sign, '-'] as const),
+  ['＋', '+'],
 ])
 
 interface Token {

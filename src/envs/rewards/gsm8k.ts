@@ -1,6 +1,7 @@
 /** The reward of GSM8K: compares the number in the answer block with the reference. */
 import { aNumber, checkOptions } from '../../core/options.js'
 import { ANSWER_PARTS, type AnswerReward, type AnswerRewardOptions, answerRange } from './answerScore.js'
+import { plainSpelling } from './plainSpelling.js'
 import { blockOf, replyOf } from './reply.js'
 
 /** The score of a completion. */
@@ -26,20 +27,50 @@ const reversed = (digits: string): string => [...digits].reverse().join('')
 /** Returns the number of leading zeros. */
 const zerosOf = (digits: string): number => /^0*/.exec(digits)![0].length // it matches any text
 
+/** Emphasis and math delimiters around a number, in Markdown and LaTeX. */
+const AROUND: readonly (readonly [open: string, close: string])[] = [
+  ...['***', '**', '*', '__', '_', '`', '"', '$$', '$'].map((mark) => [mark, mark] as const),
+  ...([
+    ['\\(', '\\)'],
+    ['\\[', '\\]'],
+    ['{', '}'],
+  ] as const),
+]
+
+const COMMAND = /^\\(?:boxed|fbox|text[a-z]{0,6}|math[a-z]{1,6}|boldsymbol|bm|pmb|emph|underline)\s?(?=\{)/
+
+/** Nested emphasis that is removed. */
+const MOST_AROUND = 8
+
+/** Removes the end of a sentence, emphasis and delimiters. */
+const withoutMarkup = (text: string): string => {
+  let bare = text
+  for (let i = 0; i < MOST_AROUND; i++) {
+    const trimmed = bare.trim().replace(/\.$/, '').trim().replace(COMMAND, '')
+    const around = AROUND.find(
+      ([open, close]) =>
+        trimmed.length > open.length + close.length && trimmed.startsWith(open) && trimmed.endsWith(close),
+    )
+    const next = around === undefined ? trimmed : trimmed.slice(around[0].length, -around[1].length)
+    if (next === bare) return bare
+    bare = next
+  }
+  return bare
+}
+
 /**
- * Returns a decimal number in one spelling, or undefined if the text is not a number. Commas
- * between groups of three digits, one currency sign before or after the number, a percent sign
- * after it, a trailing period and superfluous zeros do not matter.
+ * Returns a decimal number in one spelling, or undefined if the text is not a number. Typographic
+ * signs, emphasis in Markdown or LaTeX, commas between groups of three digits, one currency sign
+ * before or after the number, a percent sign after it, a trailing period and superfluous zeros do
+ * not matter.
  *
  * @example
  * canonicalNumber('$1,000.50') // '1000.5'
  */
 export const canonicalNumber = (text: string): string | undefined => {
-  const bare = text
-    .trim()
-    .replace(/\.$/, '')
-    .replace(/^([+-]?)[$€£]/, '$1')
-    .replace(/[$€£%]$/, '')
+  const bare = withoutMarkup(plainSpelling(text))
+    .replace(/^([+-]?)\\?[$€£¥₹]/, '$1')
+    .replace(/\\?[$€£¥₹%]$/, '')
     .trim()
     .replace(/\.$/, '')
   const parts = NUMBER.exec(GROUPED.test(bare) ? bare.replaceAll(',', '') : bare)

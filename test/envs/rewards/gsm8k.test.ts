@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { canonicalNumber, type GSM8KReward, gsm8kAnswerReward, gsm8kReward } from '../../../src/envs/rewards/gsm8k.js'
 import { checkLaws } from '../../../src/testing/law.js'
 import { rewardLaws } from '../../../src/testing/rewardLaws.js'
+import { anySpelling } from '../../kit/spellings.js'
 
 /** answer, think, right. */
 type Parts = readonly [answer: 0 | 1, think: 0 | 1, right: 0 | 1]
@@ -152,6 +153,22 @@ describe('canonicalNumber', () => {
     fc.assert(law)
   })
 
+  it('reads numbers in any markup, with any minus, currency and grouping', () => {
+    const law = fc.property(anySpelling(2), fc.integer({ min: 1, max: 9 }), ({ number, text }, other) => {
+      expect(canonicalNumber(text)).toBe(String(number))
+      expect(gsm8kReward(`<answer>${text}</answer>`, `#### ${number}`).right).toBe(1)
+      expect(gsm8kReward(`<answer>${text}</answer>`, `#### ${number + other}`).right).toBe(0)
+    })
+    fc.assert(law, { numRuns: 500 })
+  })
+
+  it.each(['5 + 5', '**5** and **6**', '$5$6$', '\\boxed{5}\\boxed{6}', 'x5', '5\u20136', '\\frac{5}{1}', '**', '$$'])(
+    'takes no number from %j',
+    (text) => {
+      expect(canonicalNumber(text)).toBeUndefined()
+    },
+  )
+
   it('of a canonical number is itself', () => {
     const law = fc.property(fc.stringMatching(/^[-+$]?[0-9,]{0,6}\.?[0-9]{0,4}%?$/), (text) => {
       const canonical = canonicalNumber(text)
@@ -178,5 +195,7 @@ describe('canonicalNumber', () => {
     expect(canonicalNumber(`${zeros}.${zeros}`)).toBe('0')
     expect(canonicalNumber(`${zeros}x`)).toBeUndefined()
     expect(canonicalNumber(`1.${zeros}x`)).toBeUndefined()
+    for (const unit of ['*', '`', '{', '\\boxed{', '\\text', 'text', '$', '\u2009', 'US$', '0\\,'])
+      expect(canonicalNumber(`\\${unit.repeat(5e4)}x`)).toBeUndefined()
   })
 })

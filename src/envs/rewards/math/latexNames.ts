@@ -9,12 +9,18 @@ export const FUNCTIONS: ReadonlySet<string> = new Set(
 
 /** Commands whose argument is words. */
 export const TEXT_COMMANDS: ReadonlySet<string> = new Set(
-  words('text textbf textit textrm textnormal textsf texttt mathrm mathsf mathit mbox operatorname'),
+  words(
+    'text textbf textit textrm textnormal textsf texttt textsl textup emph underline mathrm mathsf mathit mathtt mathnormal mbox operatorname',
+  ),
 )
+
+/** Commands for a style of letters, which makes other variables of them, but not of numbers. */
+export const STYLES: ReadonlySet<string> = new Set(words('mathbf mathbb mathcal mathfrak mathscr boldsymbol bm pmb'))
 
 /** Commands that change only the layout of a formula. */
 export const IGNORED: ReadonlySet<string> = new Set([
   ...words('left right big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr displaystyle textstyle limits nolimits'),
+  ...words('bf it rm sf tt sl em bfseries boldmath small large Large LARGE huge Huge normalsize'),
   ...words('quad qquad boxed fbox mathstrut strut hspace vspace pounds euro EUR dollar ensuremath'),
   ...[',', ';', ':', '!', ' ', '\n', '$', '(', ')', '[', ']', '/', '-', '>'],
 ])

@@ -1,5 +1,6 @@
 /** Splits LaTeX, and mathematics in plain text, into tokens. */
-import { FUNCTIONS, GREEK, IGNORED, SIGNS, TEXT_COMMANDS, WORD_SIGNS } from './latexNames.js'
+import { plainSpelling } from '../plainSpelling.js'
+import { FUNCTIONS, GREEK, IGNORED, SIGNS, STYLES, TEXT_COMMANDS, WORD_SIGNS } from './latexNames.js'
 
 /**
  * A token. `number`: digits, with repeating ones in parentheses, as in `(3)`; `letter`: a variable
@@ -15,27 +16,19 @@ const token = (kind: Token['kind'], text: string): Token => ({ kind, text })
 /** Maximum length of an answer that is parsed as mathematics, in UTF-16 units. */
 export const LONGEST = 1000
 
-/**
- * Replaces typographic variants, and removes commas between thousands. Each pattern is linear: it
- * looks ahead a few characters at most.
- */
+/** Replaces typographic variants. */
 const cleaned = (text: string): string =>
-  text
-    .replace(/(\d),\\!\s{0,3}(?=\d{3}(?!\d))/g, '$1')
-    .replace(/\\!/g, '')
-    .replace(/(\d)(?:\{,\}|\\[,;: ])(?=\d{3}(?!\d))/g, '$1')
+  plainSpelling(text)
     .replace(/(\d)\{\.\}(?=\d)/g, '$1.')
-    .replace(/[−–—]/g, '-')
     .replace(/²/g, '^2')
     .replace(/³/g, '^3')
-    .replace(/[ \u00a0\u2009\u202f\u3000]/g, ' ')
 
-/** Strips spaces, emphasis and the end of a sentence from an answer. */
+/** Strips spaces, emphasis, quotes and the end of a sentence from an answer. */
 export const bareAnswer = (text: string): string =>
   text
     .trim()
-    .replace(/[\s.,;]{0,20}$/, '')
-    .replace(/^\*{1,3}|\*{1,3}$/g, '')
+    .replace(/[\s.,;\u3002]{0,20}$/, '')
+    .replace(/^[*_`"]{1,3}|[*_`"]{1,3}$/g, '')
 
 /** Returns the index after the brace that closes the one at `open`, or the end of the text. */
 const groupEnd = (text: string, open: number): number => {
@@ -119,6 +112,12 @@ const readNumber = (text: string, at: number, depth: number): Read | undefined =
   return { tokens: [token('number', digits.replaceAll(',', ''))], next: at + digits.length }
 }
 
+/** Returns true for digits and signs, with commands but without words or variables. */
+const hasNumber = (content: string): boolean => {
+  const rest = content.replace(/\\[A-Za-z]+/g, '')
+  return /\d/.test(rest) && !/\p{L}/u.test(rest)
+}
+
 /** Reads a command: `\frac`, `\text{...}`, `\{`. */
 const readCommand = (text: string, at: number): Read => {
   const command = matchAt(COMMAND, text, at) ?? '\\'
@@ -129,15 +128,17 @@ const readCommand = (text: string, at: number): Read => {
     const end = open === undefined ? next : groupEnd(text, next + open - 1)
     return [open === undefined ? '' : text.slice(next + open, text[end - 1] === '}' ? end - 1 : end), end]
   }
-  if (TEXT_COMMANDS.has(name)) {
+  if (TEXT_COMMANDS.has(name) || STYLES.has(name)) {
     const [content, end] = group()
+    if (hasNumber(content) || content === '') return { tokens: mathTokensOf(content), next: end }
+    if (STYLES.has(name)) return { tokens: [token('letter', `${name}(${content.replace(/\s+/g, '')})`)], next: end }
     return { tokens: wordTokens(content.replace(/\\[a-zA-Z]+|[\\{}$]/g, ' ')), next: end }
   }
   if (name === 'begin' || name === 'end') {
     const [content, end] = group()
     return { tokens: [token('sign', `${name} ${content.trim()}`)], next: end }
   }
-  if (/^(?:overline|overrightarrow|vec|hat|bar|mathbf|mathbb|mathcal|boldsymbol|widehat|tilde)$/.test(name)) {
+  if (/^(?:overline|overrightarrow|vec|hat|bar|widehat|tilde)$/.test(name)) {
     const [content, end] = group()
     return { tokens: [token('letter', `${name}(${content.replace(/\s+/g, '')})`)], next: end }
   }
@@ -171,7 +172,7 @@ const readAt = (text: string, at: number, depth: number): Read => {
   if (letters !== undefined) return { tokens: letterTokens(letters), next: at + letters.length }
   const symbol = String.fromCodePoint(text.codePointAt(at)!)
   const next = at + symbol.length
-  if (/\s/.test(symbol) || symbol === '$' || symbol === '~') return { tokens: [], next }
+  if (/[\s$~€£¥₹]/.test(symbol)) return { tokens: [], next }
   const relation = /[<>!]/.test(symbol) && text[next] === '=' ? asciiRelation(text, at) : undefined
   if (relation !== undefined) return { tokens: [token('sign', relation)], next: next + 1 }
   const letter = GREEK.get(symbol)

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { sameAnswer } from '../../../../src/envs/rewards/math/sameAnswer.js'
+import { anySpelling } from '../../../kit/spellings.js'
 
 interface Pair {
   readonly a: string
@@ -117,6 +118,36 @@ describe('sameAnswer', () => {
     `\\$${n}/${d}\\text{ m}`,
     `\\boxed{${n}\\div${d}}`,
   ]
+
+  it('a number in any markup, with any minus, currency and grouping, is the number and no other', () => {
+    const law = fc.property(anySpelling(1), fc.integer({ min: 1, max: 9 }), ({ number, text }, other) => {
+      expect(sameAnswer(text, String(number))).toBe(true)
+      expect(sameAnswer(text, String(number + other))).toBe(false)
+    })
+    fc.assert(law, { numRuns: 500 })
+  })
+
+  it.each(['mathbf', 'boldsymbol', 'bm', 'textbf', 'text', 'emph', 'underline', 'mathrm', 'mathtt'])(
+    'the style \\%s changes no number, but makes another variable of a letter if it is a style of mathematics',
+    (style) => {
+      const styled = (text: string): string => `\\${style}{${text}}`
+      for (const number of ['5', '-3.5', '\\frac{1}{2}', '1,000', '(5, 3)', '2\\pi', '12\\%'])
+        expect([number, sameAnswer(styled(number), number)]).toEqual([number, true])
+      expect(sameAnswer(styled('\\frac12'), '12')).toBe(false)
+      expect(sameAnswer(styled('5'), '6')).toBe(false)
+      if (/^(?:mathbf|boldsymbol|bm)$/.test(style)) expect(sameAnswer(styled('v'), 'v')).toBe(false)
+    },
+  )
+
+  it.each([
+    ['{\\bf 5}', '5'],
+    ['\\mathbf 5', '5'],
+    ['\\large 5', '5'],
+    ['\u00bd', '\\frac12'],
+    ['2\u00be', '2\\frac34'],
+  ])('%j is %j', (a, b) => {
+    expect(sameAnswer(a, b)).toBe(true)
+  })
 
   it('two spellings of fractions are equal exactly where the fractions are', () => {
     fc.assert(
