@@ -73,24 +73,33 @@ export const readAdaptedLogits = (folder: string): AdaptedLogits =>
 const anyLoraOn = (config: DecoderConfig): fc.Arbitrary<LoraConfig> => {
   const paths = [...projections(config).keys()]
   const names = [...new Set(paths.map((path) => path.slice(path.lastIndexOf('.') + 1)))]
-  const name = fc.constantFrom(...names)
-  const pattern = fc.oneof(
-    fc.constant({}),
-    fc.tuple(name, fc.integer({ min: 1, max: 3 })).map((pair) => Object.fromEntries([pair])),
+  const targets = fc.oneof(
+    fc.constant('all-linear' as const),
+    fc.subarray([...names, paths[0]!.replace(/^.*?\.0\./, ''), paths.at(-1)!], { minLength: 1 }),
   )
-  return fc.record({
+  /** Patterns of targets, because others are refused. */
+  const patterns = (targetModules: LoraConfig['targetModules']) =>
+    fc.oneof(
+      fc.constant({}),
+      fc
+        .tuple(
+          fc.constantFrom(...(targetModules === 'all-linear' ? names : targetModules)),
+          fc.integer({ min: 1, max: 3 }),
+        )
+        .map((pair) => Object.fromEntries([pair])),
+    )
+  const settings = fc.record({
     rank: fc.integer({ min: 1, max: 4 }),
     alpha: fc.constantFrom(1, 3, 16, 0.5),
-    targetModules: fc.oneof(
-      fc.constant('all-linear' as const),
-      fc.subarray([...names, paths[0]!.replace(/^.*?\.0\./, ''), paths.at(-1)!], { minLength: 1 }),
-    ),
     scaling: fc.constantFrom('alpha/rank' as const, 'alpha/sqrt(rank)' as const),
     dropout: fc.constantFrom(0, 0.1),
     layers: fc.constantFrom(null, null, [0, config.layers - 1]),
-    rankPattern: pattern,
-    alphaPattern: pattern,
   })
+  return targets.chain((targetModules) =>
+    fc
+      .record({ settings, rankPattern: patterns(targetModules), alphaPattern: patterns(targetModules) })
+      .map(({ settings: given, ...own }) => ({ ...given, targetModules, ...own })),
+  )
 }
 
 /** A small decoder of any family, and an adapter that fits it. */

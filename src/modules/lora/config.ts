@@ -119,11 +119,25 @@ const targetProblems = (lora: LoraConfig, config: DecoderConfig, all: readonly s
   ]
 }
 
+/** Returns a problem for each pattern that is of projections of the model, but of no adapted one. */
+const patternProblems = (
+  { rankPattern, alphaPattern }: LoraConfig,
+  all: readonly string[],
+  chosen: readonly string[],
+): readonly string[] =>
+  Object.entries({ rank: rankPattern, alpha: alphaPattern }).flatMap(([kind, pattern]) =>
+    Object.keys(pattern)
+      .filter((ending) => all.some((module) => endsWithPath(module, ending)))
+      .filter((ending) => !chosen.some((module) => endsWithPath(module, ending)))
+      .map((ending) => `the ${kind} of '${ending}' has no effect, because no target module has this name`),
+  )
+
 /**
  * Returns the adapted projections of a model by path, in the order of the parameters.
  *
  * Errors   `Left(ConfigFailure)` that lists all problems: an invalid rank, alpha or dropout; a
- *          target, pattern or layer that the model does not have; no adapted projection.
+ *          target, pattern or layer that the model does not have; a pattern that applies to no
+ *          adapted projection; no adapted projection.
  */
 export const adaptedProjections = (
   config: DecoderConfig,
@@ -138,7 +152,9 @@ export const adaptedProjections = (
         return [module, { ...projection, rank, scaling: scalingOf(lora, module, rank) }]
       }),
   )
-  const problems = [...numberProblems(lora), ...targetProblems(lora, config, [...all.keys()])]
+  const modules = [...all.keys()]
+  const general = [...numberProblems(lora), ...targetProblems(lora, config, modules)]
+  const problems = chosen.size === 0 ? general : [...general, ...patternProblems(lora, modules, [...chosen.keys()])]
   if (problems.length === 0 && chosen.size > 0) return E.right(chosen)
   const reason =
     problems.length === 0 ? 'the targets and the layers have no projection in common' : problemList(problems)

@@ -76,6 +76,16 @@ describe('settings that do not fit the model', () => {
     ['a rank of half', { rankPattern: { q_proj: 0.5 } }, "the rank of 'q_proj' is 0.5"],
     ['an alpha of infinity', { alphaPattern: { q_proj: Infinity } }, "the alpha of 'q_proj' is Infinity"],
     ['a pattern for nothing', { rankPattern: { c_attn: 2 } }, "'c_attn' is not a projection"],
+    [
+      'a rank of no target',
+      { targetModules: ['q_proj'], rankPattern: { k_proj: 2 } },
+      "the rank of 'k_proj' has no effect, because no target module has this name",
+    ],
+    [
+      'an alpha of a layer that is not adapted',
+      { layers: [1], alphaPattern: { 'layers.0.self_attn.q_proj': 2 } },
+      "the alpha of 'layers.0.self_attn.q_proj' has no effect, because no target module has this name",
+    ],
     ['a dropout of one', { dropout: 1 }, 'the dropout is 1, not in [0, 1)'],
   ] as const)('such as %s', (_, changes, expected) => {
     expect(refusal(changes)).toContain(expected)
