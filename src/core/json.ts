@@ -1,6 +1,7 @@
 /** JSON text from outside. */
 import * as E from 'fp-ts/lib/Either.js'
 import { errorMessage } from './failure.js'
+import { lfsProblem } from './lfsPointer.js'
 
 /**
  * Parses a JSON text. Of two equal keys the last one counts.
@@ -13,5 +14,5 @@ import { errorMessage } from './failure.js'
 export const parseJson = (text: string): E.Either<string, unknown> =>
   E.tryCatch(
     () => JSON.parse(text) as unknown,
-    (error) => `not JSON: ${errorMessage(error)}`,
+    (error) => lfsProblem(text) ?? `not JSON: ${errorMessage(error)}`,
   )

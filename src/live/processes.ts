@@ -1,13 +1,13 @@
 /** Real processes: `node:child_process`, in their own groups, which end with this process. */
 import type { ChildProcess, ChildProcessByStdio } from 'node:child_process'
 import { createServer } from 'node:net'
-import { createInterface } from 'node:readline'
 import type { Readable, Writable } from 'node:stream'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { ProcessEnd, Processes, ProcessProgram, RunningProcess, TalkingProgram } from '../core/capabilities.js'
 import { asError, type ProcessFailure } from '../core/failure.js'
 import { spawnClosed } from './descriptors.js'
+import { lineReader } from './lineReader.js'
 
 const codeOf = (error: Error): string => ('code' in error && typeof error.code === 'string' ? error.code : 'UNKNOWN')
 
@@ -88,10 +88,17 @@ const startGuard = (pid: number): ChildProcess => {
   return guard
 }
 
-const linesOf = (stream: Readable, onLine: (line: string) => void): Promise<void> =>
-  new Promise((resolve) => {
-    createInterface(stream).on('line', onLine).on('close', resolve)
-  })
+/** The longest line of output, in UTF-16 units. */
+const MAX_LINE = 2 ** 20
+
+/** Reads lines of output. Carriage returns, which programs write to draw a line again, end lines too. */
+const linesOf = async (stream: Readable, onLine: (line: string) => void): Promise<void> => {
+  const reader = lineReader((line) => {
+    for (const part of line.replace(/\r$/, '').split('\r')) onLine(part)
+  }, MAX_LINE)
+  await bytesOf(stream, reader.add)
+  reader.end()
+}
 
 const environmentOf = (changes: NonNullable<ProcessProgram['env']>): NodeJS.ProcessEnv => ({
   ...process.env,

@@ -44,6 +44,34 @@ describe('a process', () => {
     expect([...lines].sort()).toEqual(['bad', 'here:', 'rest'])
   })
 
+  it('has a line for each line feed or carriage return, and none for other separators', async () => {
+    const lines: string[] = []
+    const running = await rightOf(
+      liveProcesses.start({
+        ...{
+          command: process.execPath,
+          args: ['-e', String.raw`process.stdout.write('a\u2028b\u2029c\u0085d\r\n10 %\r20 %\r\n\n${'é'}nd')`],
+        },
+        onLine: (line) => lines.push(line),
+      }),
+    )
+    expect(await running.ended).toEqual({ code: 0, signal: null })
+    expect(lines).toEqual(['a\u2028b\u2029c\u0085d', '10 %', '20 %', '', 'énd'])
+  })
+
+  it('emits an endless line in parts', async () => {
+    const sizes: number[] = []
+    const running = await rightOf(
+      liveProcesses.start({
+        ...{ command: process.execPath, args: ['-e', "process.stdout.write('x'.repeat(5 * 2 ** 20))"] },
+        onLine: (line) => sizes.push(line.length),
+      }),
+    )
+    await running.ended
+    expect(sizes.reduce((a, b) => a + b, 0)).toBe(5 * 2 ** 20)
+    expect(Math.max(...sizes)).toBeLessThan(1.2 * 2 ** 20)
+  })
+
   it('ends with all that it started when it is stopped', async () => {
     const { running, child } = await withChild()
     expect(await running.stop(60_000)).toEqual({ code: null, signal: 'SIGTERM' })

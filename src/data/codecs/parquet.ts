@@ -7,6 +7,7 @@ import type { FileMetaData, PageHeader, SchemaTree } from 'hyparquet'
 import type { z } from 'zod'
 import type { ByteSource } from '../../core/byteSource.js'
 import { errorMessage, FailureError, type FileFailure, type FormatFailure } from '../../core/failure.js'
+import { lfsProblemOfBytes } from '../../core/lfsPointer.js'
 import { importPackage } from '../../live/environment.js'
 import type { RowFailure, RowProblem } from '../task.js'
 import { rowFailure } from '../task.js'
@@ -151,6 +152,8 @@ const openParquet = (source: ByteSource): TE.TaskEither<ParquetFailure, Opened> 
     loadLibrary,
     TE.chainW((library) =>
       attempt(source, async () => {
+        const pointer = lfsProblemOfBytes(await bytesOf(source, 0, Math.min(8, source.size)))
+        if (pointer !== undefined) throw new ParquetProblem(pointer)
         if (source.size < 12) throw new ParquetProblem(`it has ${source.size} bytes`)
         const metadata = await library.main.parquetMetadataAsync(fileOf(source), { geoparquet: false }) // its search is endless for a negative count of children
         const tree = library.main.parquetSchema(metadata)

@@ -1,6 +1,7 @@
 /** The header of a safetensors file: 8 bytes of length, then JSON. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { FormatFailure } from '../../core/failure.js'
+import { lfsProblemOfBytes } from '../../core/lfsPointer.js'
 import { elementCount, isStorageType, STORAGE_TYPES, type StorageType, storageBytes } from './storage.js'
 import { isJsonArray, isJsonNumber, isJsonObject, parseStrictJson, type StrictJson } from './strictJson.js'
 
@@ -40,6 +41,8 @@ export const headerLength = (first: Uint8Array, fileBytes: number): E.Either<For
   if (fileBytes < LENGTH_BYTES) {
     return fail(`the file has ${fileBytes} bytes, but the length of the header alone takes ${LENGTH_BYTES}`)
   }
+  const pointer = lfsProblemOfBytes(first)
+  if (pointer !== undefined) return fail(pointer)
   const length = new DataView(first.buffer, first.byteOffset, LENGTH_BYTES).getBigUint64(0, true)
   if (length > BigInt(fileBytes - LENGTH_BYTES)) {
     return fail(

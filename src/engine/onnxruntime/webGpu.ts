@@ -4,7 +4,15 @@
  * Without this, onnxruntime computes these operations on the CPU and copies their tensors there and
  * back in every run.
  */
-import { type Attribute, ELEMENT_TYPE, type Graph, makeOperation, type Operation, type OutputSpec, type Value } from './graph.js'
+import {
+  type Attribute,
+  ELEMENT_TYPE,
+  type Graph,
+  makeOperation,
+  type Operation,
+  type OutputSpec,
+  type Value,
+} from './graph.js'
 import { copyArray, leaf } from './storage.js'
 
 /** Records the operations that replace one. */

@@ -9,6 +9,7 @@ import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Processes, TalkingProcess, TalkingProgram, Timers } from '../../core/capabilities.js'
 import { type ResourceFailure, resourceFailure } from '../../core/resource.js'
 import { liveTimers } from '../clock.js'
+import { lineReader } from '../lineReader.js'
 import { liveProcesses } from '../processes.js'
 
 /** A program that answers each line of its input with one line. */
@@ -38,34 +39,8 @@ export interface LineProgram extends Pick<TalkingProgram, 'command' | 'args' | '
   readonly timers?: Timers
 }
 
-/** The longest line that is read, in UTF-16 units. */
-const MAX_LINE = 64 * 2 ** 20
 /** The last part of a program's error output, for the reason of a failure. */
 const MAX_ERRORS = 2000
-
-/**
- * Splits a stream of bytes into lines. A line above the limit is reported as a failure, so memory
- * is bounded.
- */
-const lineReader = (onLine: (line: string) => void): ((bytes: Uint8Array) => void) => {
-  const decoder = new TextDecoder()
-  let pieces: string[] = []
-  let size = 0
-  const tell = (last: string): void => {
-    const line = pieces.join('') + last
-    pieces = []
-    size = 0
-    onLine(line)
-  }
-  return (bytes) => {
-    const parts = decoder.decode(bytes, { stream: true }).split('\n')
-    for (const part of parts.slice(0, -1)) tell(part)
-    const rest = parts.at(-1) ?? ''
-    pieces.push(rest)
-    size += rest.length
-    if (size > MAX_LINE) tell('')
-  }
-}
 
 /** The connection to a running program. */
 interface Talk {
@@ -146,7 +121,7 @@ export const lineProcess =
       args,
       ...(folder !== undefined && { folder }),
       ...(env !== undefined && { env }),
-      onOutput: lineReader((line) => lines.onLine(line)),
+      onOutput: lineReader((line) => lines.onLine(line)).add,
       onErrors: (bytes) => {
         errors = (errors + decoder.decode(bytes, { stream: true })).slice(-MAX_ERRORS)
       },
