@@ -3,7 +3,7 @@
 const START = 'version https://git-lfs.github.com/spec/'
 
 /** The maximum size of a pointer in bytes, by the specification of Git LFS. */
-export const LFS_POINTER_BYTES = 1024
+const LFS_POINTER_BYTES = 1024
 
 /** The first bytes of a pointer, which are not those of a binary file. */
 const BINARY_START = new TextEncoder().encode(START.slice(0, 8))

@@ -5,6 +5,7 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Files } from '../core/capabilities.js'
 import { type FileFailure, type FormatFailure, type ModelFailure, modelFailure } from '../core/failure.js'
 import { parseJson } from '../core/json.js'
+import { lfsProblem } from '../core/lfsPointer.js'
 
 /** Returns a failure of a file in a model's folder. */
 export const fileProblem = (folder: string, file: string, reason: string): ModelFailure =>
@@ -59,7 +60,10 @@ export const readOptionalJson = (files: Files, folder: string, file: string): TE
     TE.chain((exists) => (exists ? readJson(files, folder, file) : TE.right({}))),
   )
 
-/** Reads the text of a file, or returns `undefined` if the file does not exist. */
+/**
+ * Reads the text of a file, or returns `undefined` if the file does not exist. A pointer of Git LFS
+ * is a failure.
+ */
 export const readOptionalText = (
   files: Files,
   folder: string,
@@ -69,4 +73,8 @@ export const readOptionalText = (
     files.exists(pathIn(folder, file)),
     TE.chain((exists) => (exists ? files.readText(pathIn(folder, file)) : TE.right(undefined))),
     TE.mapLeft(fromFile(folder, file)),
+    TE.chainEitherK((text) => {
+      const problem = text === undefined ? undefined : lfsProblem(text)
+      return problem === undefined ? E.right(text) : E.left(fileProblem(folder, file, problem))
+    }),
   )

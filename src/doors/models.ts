@@ -39,10 +39,10 @@ export {
   loadText,
   loadWeights,
   makeParams,
-  type TextFiles,
   type TextOptions,
   textFromFiles,
 } from '../modules/pretrained/pretrained.js'
+export type { TextFiles } from '../modules/pretrained/readTextFiles.js'
 export { type PretrainedFilesOptions, pretrainedFiles, type SaveOptions } from '../modules/pretrained/saveModel.js'
 export { sharedParams } from '../modules/pretrained/sharedParams.js'
 export { untieEmbeddings } from '../modules/pretrained/untie.js'

@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 
 /** Emphasis and delimiters around a number. */
-export const MARKUP: readonly ((number: string) => string)[] = [
+const MARKUP: readonly ((number: string) => string)[] = [
   (x) => `**${x}**`,
   (x) => `*${x}*`,
   (x) => `__${x}__`,

@@ -4,6 +4,7 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Files } from '../../core/capabilities.js'
 import type { FileFailure, FormatFailure } from '../../core/failure.js'
+import { lfsProblem } from '../../core/lfsPointer.js'
 import { liveFiles } from '../../live/files.js'
 import {
   byteLength,
@@ -36,7 +37,7 @@ const refuse = (path: string, reason: string): E.Either<FormatFailure, never> =>
 /** Parses the index: the shard of each tensor by name. */
 const parseIndex = (path: string, text: string): E.Either<FormatFailure, ReadonlyMap<string, string>> => {
   const parsed = parseStrictJson(text)
-  if (E.isLeft(parsed)) return refuse(path, `not JSON: ${parsed.left}`)
+  if (E.isLeft(parsed)) return refuse(path, lfsProblem(text) ?? `not JSON: ${parsed.left}`)
   const map = isJsonObject(parsed.right) ? parsed.right.get('weight_map') : undefined
   if (!isJsonObject(map)) return refuse(path, "'weight_map' is not an object")
   const shards = new Map<string, string>()

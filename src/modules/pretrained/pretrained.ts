@@ -11,15 +11,7 @@ import { checkStored } from '../../data/codecs/checkStored.js'
 import { readAll } from '../../data/codecs/safetensorsFile.js'
 import { openCheckpoint } from '../../data/codecs/safetensorsShards.js'
 import type { StoredArray } from '../../data/codecs/storage.js'
-import {
-  fileProblem,
-  fromFile,
-  fromPath,
-  pathIn,
-  readJson,
-  readOptionalJson,
-  readOptionalText,
-} from '../../data/folderFiles.js'
+import { fileProblem, fromPath, readJson } from '../../data/folderFiles.js'
 import type { PlainArray } from '../../data/generation.js'
 import { adoptTensor } from '../../engine/jit.js'
 import { liveCalendar } from '../../live/clock.js'
@@ -31,6 +23,14 @@ import { type DecoderConfig, parseConfig } from '../transformer/config.js'
 import { type Params, parameterShapes } from '../transformer/params.js'
 import { checkFallback, type FallbackFormat, withEndOfTurn, withFormat } from './chatFormats.js'
 import { type ModelAccess, modelFolder } from './modelFolder.js'
+import {
+  readTextFiles,
+  TEMPLATE_EXTENSION,
+  TEMPLATE_FILE,
+  TEMPLATE_FOLDER,
+  type TextFiles,
+  TOKENIZER_CONFIG,
+} from './readTextFiles.js'
 
 /** The text side of a model: tokenizer and chat template. */
 export interface ModelText {
@@ -86,43 +86,7 @@ const checkArrays = (
     E.mapLeft(({ reason }) => fileProblem(folder, 'model.safetensors', reason)),
   )
 
-const TEMPLATE_FILE = 'chat_template.jinja'
-const TOKENIZER_CONFIG = 'tokenizer_config.json'
-
 const NO_END = "'eos_token' is missing: it ends the policy's turn; a fallbackFormat may have an endOfTurn instead"
-const TEMPLATE_FOLDER = 'additional_chat_templates'
-const EXTENSION = '.jinja'
-
-/** Reads the additional templates, by name. Returns no templates if their folder is missing. */
-const readTemplates = (files: Files, folder: string): TE.TaskEither<ModelFailure, Readonly<Record<string, string>>> =>
-  pipe(
-    files.list(pathIn(folder, TEMPLATE_FOLDER)),
-    TE.mapLeft(fromFile(folder, TEMPLATE_FOLDER)),
-    TE.chain((names) =>
-      TE.traverseSeqArray((name: string) => {
-        const file = `${TEMPLATE_FOLDER}/${name}`
-        return pipe(
-          files.readText(pathIn(folder, file)),
-          TE.bimap(fromFile(folder, file), (source) => [name.slice(0, -EXTENSION.length), source] as const),
-        )
-      })(names.filter((name) => name.endsWith(EXTENSION))),
-    ),
-    TE.map((entries) => Object.fromEntries(entries)),
-  )
-
-/** The contents of the files of a model's text side. */
-export interface TextFiles {
-  /** The folder to name in failures. */
-  readonly folder: string
-  /** Parsed tokenizer.json. */
-  readonly tokenizer: object
-  /** Parsed tokenizer_config.json. */
-  readonly settings: object
-  /** chat_template.jinja. Without it, the template is in the settings. */
-  readonly template: string | undefined
-  /** The files of additional_chat_templates by template name. */
-  readonly templates?: Readonly<Record<string, string>>
-}
 
 export interface TextOptions {
   /** The name of the chat template, for a model with several. Default 'default'. */
@@ -148,7 +112,9 @@ export const textFromFiles = (given: TextFiles, options: TextOptions = {}): E.Ei
     'tokenizer.json': JSON.stringify(tokenizer),
     [TOKENIZER_CONFIG]: `${JSON.stringify(settings, undefined, 2)}\n`,
     ...(template !== undefined && { [TEMPLATE_FILE]: template }),
-    ...Object.fromEntries(Object.entries(templates).map(([name, s]) => [`${TEMPLATE_FOLDER}/${name}${EXTENSION}`, s])),
+    ...Object.fromEntries(
+      Object.entries(templates).map(([name, s]) => [`${TEMPLATE_FOLDER}/${name}${TEMPLATE_EXTENSION}`, s]),
+    ),
   }
   const choice = {
     others: templates,
@@ -186,12 +152,8 @@ const readText = (files: Files, folder: string, options: LoadOptions): TE.TaskEi
     ...(fallbackFormat !== undefined && { fallbackFormat }),
   }
   return pipe(
-    readJson(files, folder, 'tokenizer.json'),
-    TE.bindTo('tokenizer'),
-    TE.bind('settings', () => readOptionalJson(files, folder, TOKENIZER_CONFIG)),
-    TE.bind('template', () => readOptionalText(files, folder, TEMPLATE_FILE)),
-    TE.bind('templates', () => readTemplates(files, folder)),
-    TE.chainEitherK((parts) => textFromFiles({ folder, ...parts }, { now: calendar.today(), ...choice })),
+    readTextFiles(files, folder),
+    TE.chainEitherK((parts) => textFromFiles(parts, { now: calendar.today(), ...choice })),
   )
 }
 
@@ -300,8 +262,8 @@ export const loadText = (
  * newest), `OWNER/NAME` or `hub:OWNER/NAME` for a hub repository (with `@REVISION` for another
  * revision than `main`), or `embedded` for the built-in model. An existing folder takes precedence
  * over a repository of the same name. The template is `chat_template.jinja`, or that of
- * tokenizer_config.json, or one of `additional_chat_templates`, by its name. A base model without a
- * template needs `fallbackFormat`, whose end of turn becomes an end token of the config.
+ * tokenizer_config.json, or one of `additional_chat_templates`, by its name, or that of
+ * chat_template.json. A base model without a template needs `fallbackFormat`, whose end of turn becomes an end token of the config.
  *
  * Errors   `Left(ModelFailure)`: an unknown name, with all attempts; a missing, truncated or
  *          malformed file; an unsupported architecture or setting; a parameter that is missing,

@@ -200,7 +200,66 @@ describe('saving and loading', () => {
   })
 })
 
+describe('files of older versions of Transformers', () => {
+  const { 'chat_template.jinja': template, ...files } = pretrainedFiles(model)
+  const settings = { eos_token: text.endOfTurn, model_max_length: 99 }
+  const loadedWith = async (changes: Readonly<Record<string, object>>) => {
+    const written = Object.entries(changes).map(([name, json]) => [name, JSON.stringify(json)])
+    await save({ ...files, 'tokenizer_config.json': JSON.stringify(settings), ...Object.fromEntries(written) })
+    return (await rightOf(loadPretrained(folder))).text
+  }
+
+  it('have the template of a processor where there is no other', async () => {
+    const own = { 'chat_template.json': { chat_template: String(template) } }
+    const loaded = await loadedWith(own)
+    expect(loaded.template.source).toBe(String(template))
+    const other = await loadedWith({ ...own, 'tokenizer_config.json': { ...settings, chat_template: 'other' } })
+    expect(other.template.source).toBe('other')
+    const wrong = { 'chat_template.json': '{"chat_template": 5}', 'chat_template.jinja': null }
+    expect(await failureWith(wrong)).toMatchObject({
+      file: 'chat_template.json',
+      reason: "'chat_template' is not a text",
+    })
+  })
+
+  it('have special tokens in a file of their own, unless the config lists the added tokens', async () => {
+    const own = { 'chat_template.json': { chat_template: '{{ eos_token }}{{ cls_token }}' } }
+    const tokens = {
+      eos_token: { content: text.endOfTurn, lstrip: false, special: true },
+      cls_token: '<cls>',
+      additional_special_tokens: [text.endOfTurn],
+    }
+    const loaded = await loadedWith({
+      ...own,
+      'tokenizer_config.json': { eos_token: 'a', model_max_length: 99 },
+      'special_tokens_map.json': tokens,
+    })
+    expect(loaded.endOfTurn).toBe(text.endOfTurn)
+    expect(loaded.tokenizer.settings).toMatchObject({ maxLength: 99, roles: { cls: '<cls>' } })
+    const shown = orThrow(renderText(loaded.template, History([]), { generationPrompt: 'omit' }))
+    expect(shown).toBe(`${text.endOfTurn}<cls>`)
+    const listed = await loadedWith({
+      ...own,
+      'tokenizer_config.json': { ...settings, added_tokens_decoder: {} },
+      'special_tokens_map.json': { ...tokens, eos_token: 'a' },
+    })
+    expect(listed.endOfTurn).toBe(text.endOfTurn)
+    await save({ ...pretrainedFiles({ ...model, text: loaded }) })
+    expect((await rightOf(loadPretrained(folder))).text.tokenizer.settings).toMatchObject({ roles: { cls: '<cls>' } })
+  })
+})
+
 describe('a folder that cannot be used', () => {
+  it.each([
+    ...['config.json', 'model.safetensors', 'tokenizer.json', 'tokenizer_config.json', 'chat_template.jinja'],
+    ...['special_tokens_map.json', 'model.safetensors.index.json'],
+  ])('has a pointer of Git LFS in place of %s, which is named', async (file) => {
+    const pointer = `version https://git-lfs.github.com/spec/v1\noid sha256:${'0'.repeat(64)}\nsize 2689\n`
+    const failure = await failureWith({ [file]: pointer })
+    expect(failure).toMatchObject({ folder, file })
+    expect(failure.reason).toMatch(/^it is a Git LFS pointer.*, not the file itself: fetch it with 'git lfs pull'$/)
+  })
+
   it.each(['config.json', 'model.safetensors', 'tokenizer.json', 'tokenizer_config.json', 'chat_template.jinja'])(
     'names %s when it is missing, and the folder',
     async (file) => {

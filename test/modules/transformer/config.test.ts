@@ -126,7 +126,7 @@ describe('parseConfig', () => {
 
   it.each([
     [{ rope_scaling: { type: 'linear' } }, "'linear' needs a factor"],
-    [{ rope_scaling: { type: 'yarn' } }, "'yarn' needs a factor"],
+    [{ rope_scaling: { type: 'yarn' } }, "'yarn' needs a factor, or original_max_position_embeddings"],
     [{ rope_parameters: { rope_type: 'llama3', factor: 2 } }, 'low_freq_factor'],
     [{ rope_scaling: { rope_type: 'llama3', factor: 8, low_freq_factor: 4, high_freq_factor: 4 } }, 'not above'],
     [{ rope_scaling: { rope_type: 'dynamic', factor: 2 }, head_dim: 2 }, 'more than 2'],

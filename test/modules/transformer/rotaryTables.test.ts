@@ -108,6 +108,17 @@ describe('rotaryTables', () => {
     expectClose([computed.cos[0]!], [0.1 * Math.log(4) + 1], { absolute: 1e-6 })
   })
 
+  it.each([{ factor: null }, {}])('yarn: without a factor, %j, it follows from the two lengths', (given) => {
+    const { sin } = tableOf({ rope_type: 'yarn', original_max_position_embeddings: 8, ...given }, 2)
+    // `inv_freq` and `attention_scaling` of Transformers 5.17, with a factor of null; it refuses a missing one
+    const [frequencies, scaling] = [[1, 0.025, 0.0025, 0.00025], 1.138629436111989]
+    expectClose(
+      sin.slice(WIDTH),
+      frequencies.map((angle) => Math.sin(angle) * scaling),
+      { relative: 1e-6 },
+    )
+  })
+
   it('longrope: each frequency has a divisor, another one beyond the trained length', () => {
     const rope = { rope_type: 'longrope', short_factor: [1, 1, 1, 1], long_factor: [2, 2, 2, 2], attention_factor: 1 }
     const scaled = { ...rope, original_max_position_embeddings: 8 }

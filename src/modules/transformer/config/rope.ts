@@ -103,6 +103,22 @@ const llama3 = (given: Parameters, trainedLength: number): E.Either<string, Stre
   return plain({ type: 'llama3', factor, lowFrequencyFactor: low, highFrequencyFactor: high, trainedLength })
 }
 
+const yarn = (given: Parameters, context: RopeContext): E.Either<string, Stretch> => {
+  const original = context.originalMaxPositions ?? given.original_max_position_embeddings
+  // Transformers derives a factor that is null.
+  const factor = given.factor ?? (original === null ? null : context.maxPositions / original)
+  if (factor === null) return E.left("rope type 'yarn' needs a factor, or original_max_position_embeddings")
+  const scaling = {
+    type: 'yarn',
+    factor,
+    betaFast: given.beta_fast || 32,
+    betaSlow: given.beta_slow || 1,
+    bounds: given.truncate ? 'rounded' : 'exact',
+    trainedLength: original ?? context.maxPositions,
+  } as const
+  return E.right({ scaling, attentionFactor: yarnAttention(given, factor) })
+}
+
 const stretchOf = (type: string, given: Parameters, context: RopeContext): E.Either<string, Stretch> => {
   const trainedLength = context.originalMaxPositions ?? given.original_max_position_embeddings ?? context.maxPositions
   const { factor } = given
@@ -118,19 +134,7 @@ const stretchOf = (type: string, given: Parameters, context: RopeContext): E.Eit
     case 'llama3':
       return llama3(given, trainedLength)
     case 'yarn':
-      return withFactor((f) =>
-        E.right({
-          scaling: {
-            type,
-            factor: f,
-            betaFast: given.beta_fast || 32,
-            betaSlow: given.beta_slow || 1,
-            bounds: given.truncate ? 'rounded' : 'exact',
-            trainedLength,
-          },
-          attentionFactor: yarnAttention(given, f),
-        }),
-      )
+      return yarn(given, context)
     case 'longrope':
       return longrope(given, context, trainedLength)
     default:
