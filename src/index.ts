@@ -129,7 +129,7 @@ export {
 export * as TD from './doors/tensordict.js'
 export type { AnswerEnv, EpisodeOptions } from './envs/answerEnv.js'
 export { type Env, type EnvFailure, envFailure, type Outcome, type StepOptions } from './envs/base/env.js'
-export { ChatEnv, type ChatEnvOptions, type ChatState } from './envs/chatEnv.js'
+export { ChatEnv, type ChatEnvOptions, type ChatQuery, type ChatState } from './envs/chatEnv.js'
 export { CountdownEnv, type CountdownEnvOptions } from './envs/countdownEnv.js'
 export { DatasetChatEnv, type DatasetChatEnvOptions } from './envs/datasetChatEnv.js'
 export { GSM8KEnv, type GSM8KEnvOptions, type GSM8KState } from './envs/gsm8kEnv.js'

@@ -13,12 +13,13 @@ import { dataSpec } from '../data/spec.js'
 import { type Data, data } from '../data/tensorDict/leaf.js'
 import { type DeepMerge, merge } from '../data/tensorDict/merge.js'
 import { find, get, TensorDict } from '../data/tensorDict/tensorDict.js'
-import { appendMessage, History, type Message, message } from '../text/history/history.js'
+import { appendMessage, extendHistory, History, type Message, message, textOf } from '../text/history/history.js'
+import { historyFromOpenAi, type OpenAiMessage } from '../text/history/openAiChat.js'
 import { type Env, envFailure, type Outcome, outcomeAfter, requireBatchSize, requireSameBatch } from './base/env.js'
 
 /** The states of a `ChatEnv`. */
 export type ChatState = {
-  /** The text of the first user message. */
+  /** The text of the first user message, or '' if there is none. */
   readonly query: Data<string>
   /** The conversation so far: what the policy is to answer. */
   readonly history: TensorDict<{ readonly prompt: Data<History> }>
@@ -32,32 +33,53 @@ export interface ChatEnvOptions {
   readonly userRole?: string
 }
 
-const isQueries = (entry: unknown): entry is Data<string> =>
-  typeof entry === 'object' &&
-  entry !== null &&
-  '_tag' in entry &&
-  entry._tag === 'Data' &&
-  (entry as Data).items.every((item) => typeof item === 'string') // a Data by its tag
+/**
+ * The opening of a conversation: the text of its first user message, or messages with their own
+ * roles, as values or in OpenAI's chat format.
+ */
+export type ChatQuery = string | History | readonly Message[] | readonly OpenAiMessage[]
+
+const isTagged = <T extends string>(value: unknown, tag: T): value is { readonly _tag: T } =>
+  typeof value === 'object' && value !== null && '_tag' in value && value._tag === tag
+
+const isMessage = (value: unknown): value is Message =>
+  typeof value === 'object' && value !== null && 'toolCalls' in value && 'isComplete' in value
+
+/** Returns the conversation that a query opens, or the reason why it opens none. */
+const openingOf = (query: unknown, userRole: string): E.Either<string, History> => {
+  if (typeof query === 'string') return E.right(History([message(userRole, query)]))
+  if (isTagged(query, 'History')) return E.right(query as History) // by its tag
+  if (!Array.isArray(query) || query.length === 0)
+    return E.left("a 'query' must be a string, a History or a list of messages")
+  return query.every(isMessage)
+    ? E.right(History(query))
+    : E.mapLeft(({ reason }: { readonly reason: string }) => `a 'query' is not a list of messages: ${reason}`)(
+        historyFromOpenAi(query),
+      )
+}
 
 /**
  * A conversation: the base of all language environments.
  *
- * `reset` needs `query` in its request, by the caller or by a transform such as
+ * `reset` needs `query` in its request (`ChatQuery`), by the caller or by a transform such as
  * `DataLoadingPrimer`, and builds `history.prompt`: the system message, if there is one, and the
- * query. `step` appends the policy's message, `history.response`, which makes the next prompt. It
+ * messages of the query. `step` appends the policy's message, `history.response`, which makes the next prompt. It
  * gives no reward and never ends an episode: transforms do; an episode that they have ended stays
  * ended.
  *
- * Errors   `Left(EnvFailure)` from `reset` if the request has no `query` of strings; throws
- *          RangeError for a batch size below 1.
- * Source   TorchRL `ChatEnv`.
+ * Errors   `Left(EnvFailure)` from `reset` if the request has no `query`, or one that is not a
+ *          `ChatQuery`; throws RangeError for a batch size below 1.
+ * Source   TorchRL 0.14.1 `ChatEnv`.
  */
 export const ChatEnv = (options: ChatEnvOptions): Env<ChatState, HistoryAction> => {
   checkOptions('ChatEnv', options, { batchSize: aNumber, systemPrompt: aText, systemRole: aText, userRole: aText })
   const { batchSize, systemPrompt, systemRole = 'system', userRole = 'user' } = options
   requireBatchSize('ChatEnv', batchSize)
-  const opening = (query: string): History =>
-    History([...(systemPrompt === undefined ? [] : [message(systemRole, systemPrompt)]), message(userRole, query)])
+  const system = systemPrompt === undefined ? [] : [message(systemRole, systemPrompt)]
+  const textIn = ({ messages }: History): string => {
+    const asked = messages.find(({ role }) => role === userRole)
+    return asked === undefined ? '' : textOf(asked)
+  }
   return {
     name: 'ChatEnv',
     batchSize,
@@ -67,10 +89,16 @@ export const ChatEnv = (options: ChatEnvOptions): Env<ChatState, HistoryAction> 
     },
     reset: (request) => {
       const queries = find(request, ['query'])
-      if (!isQueries(queries) || queries.items.size !== batchSize) {
-        return TE.left(envFailure('ChatEnv', `reset needs 'query', ${batchSize} strings, in its request`))
+      const items: readonly unknown[] = isTagged(queries, 'Data') ? (queries as Data).items.toArray() : [] // by its tag
+      if (items.length !== batchSize) {
+        return TE.left(envFailure('ChatEnv', `reset needs 'query' in its request, for ${batchSize} conversations`))
       }
-      const state = TensorDict({ query: queries, history: { prompt: data(queries.items.map(opening)) } }, [batchSize])
+      const opened = E.traverseArray((query: unknown) => openingOf(query, userRole))(items)
+      if (E.isLeft(opened)) return TE.left(envFailure('ChatEnv', opened.left))
+      const prompts = opened.right.map((history) => extendHistory(History(system), history))
+      const state = TensorDict({ query: data(opened.right.map(textIn)), history: { prompt: data(prompts) } }, [
+        batchSize,
+      ])
       return TE.right(merge(request, state) as TensorDict<ChatState>) // the state's own entries win
     },
     step: (state, action) => {

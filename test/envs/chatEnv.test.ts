@@ -8,7 +8,7 @@ import { get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { ChatEnv } from '../../src/envs/chatEnv.js'
 import { envLaws } from '../../src/testing/envLaws.js'
 import { checkLaws } from '../../src/testing/law.js'
-import { type History, type Message, message, textOf } from '../../src/text/history/history.js'
+import { History, type Message, message, textOf } from '../../src/text/history/history.js'
 import { answered, asking, empty, freeing, numbersAt, refused, replies } from '../kit/conversation.js'
 import { useEngine } from '../kit/engine.js'
 
@@ -53,6 +53,26 @@ describe('ChatEnv', () => {
       }
     })
     await fc.assert(law)
+  })
+
+  it('opens conversations with messages of their own, in every form of a query', async () => {
+    const own = [message('user', 'Hi'), message('assistant', 'Yes?'), message('user', 'Bye')]
+    const chat = own.map((each) => ({ role: each.role, content: textOf(each) }))
+    const query = data<unknown>(['Hi', History(own), own, chat])
+    const env = ChatEnv({ batchSize: 4, systemPrompt: 'Sys' })
+    const state = await answered(env.reset(TensorDict({ query }, [4]), key))
+    const whole = [['system', 'Sys'], ...own.map((each) => [each.role, textOf(each)])]
+    expect(get(state, 'history', 'prompt').items.map(spoken).toArray()).toEqual([
+      whole.slice(0, 2),
+      whole,
+      whole,
+      whole,
+    ])
+    expect(get(state, 'query').items.toArray()).toEqual(['Hi', 'Hi', 'Hi', 'Hi'])
+    const bare = await answered(
+      ChatEnv({ batchSize: 1 }).reset(TensorDict({ query: data([History(own.slice(1, 2))]) }, [1]), key),
+    )
+    expect(get(bare, 'query').items.toArray()).toEqual([''])
   })
 
   it('names roles as configured, and an empty system prompt is a message too', async () => {
@@ -128,12 +148,14 @@ describe('ChatEnv', () => {
     ['no query', () => empty(2)],
     ['too few queries', () => asking('a')],
     ['queries that are no strings', () => TensorDict({ query: data([1, 2]) }, [2])],
+    ['a query without messages', () => TensorDict({ query: data(['a', []]) }, [2])],
+    ['a query of what is no message', () => TensorDict({ query: data([[{ role: 'user', text: 'a' }], 'b']) }, [2])],
     ['a query of another kind', () => TensorDict({ query: meta('a') }, [2])],
     ['queries in a node', () => TensorDict({ query: { query: data(['a', 'b']) } }, [2])],
   ])('refuses a reset with %s', async (_, request) => {
     const failure = await refused(ChatEnv({ batchSize: 2 }).reset(request(), key))
     expect(failure).toMatchObject({ _tag: 'EnvFailure', env: 'ChatEnv' })
-    expect(failure.reason).toContain("'query', 2 strings")
+    expect(failure.reason).toContain("'query'")
   })
 
   it('refuses a reset with a tensor for a query, and leaves it alone', () =>
