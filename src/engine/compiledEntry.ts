@@ -4,7 +4,7 @@ import { flatten, type Tree, type TreeShape, unflatten } from '../core/tree.js'
 import type { RecordingBackend, Traced } from './onnxruntime/backend.js'
 import type { Graph } from './onnxruntime/graph.js'
 import { type GraphMemory, type RunBytes, runBytes } from './onnxruntime/graphMemory.js'
-import type { Sizes } from './onnxruntime/rule.js'
+import type { GraphSizes } from './onnxruntime/rule.js'
 import type { CompiledGraph, ResultPlace } from './onnxruntime/runtime.js'
 import { type AxisNames, axisNames, recordingShapes, unify } from './onnxruntime/symbolic.js'
 
@@ -26,7 +26,7 @@ export interface CompiledEntry {
   readonly ownBytes: () => number
   readonly shape: TreeShape
   /** `vary` if one graph serves several sizes. */
-  readonly sizes: Sizes
+  readonly sizes: GraphSizes
 }
 
 /** Leaves of one call with the names of their varying axes. */

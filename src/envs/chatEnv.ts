@@ -19,7 +19,7 @@ import { type Env, envFailure, type Outcome, outcomeAfter, requireBatchSize, req
 
 /** The states of a `ChatEnv`. */
 export type ChatState = {
-  /** The text of the first user message, or '' if there is none. */
+  /** The text of the first user message; '' without one. */
   readonly query: Data<string>
   /** The conversation so far: what the policy is to answer. */
   readonly history: TensorDict<{ readonly prompt: Data<History> }>
@@ -63,9 +63,9 @@ const openingOf = (query: unknown, userRole: string): E.Either<string, History> 
  *
  * `reset` needs `query` in its request (`ChatQuery`), by the caller or by a transform such as
  * `DataLoadingPrimer`, and builds `history.prompt`: the system message, if there is one, and the
- * messages of the query. `step` appends the policy's message, `history.response`, which makes the next prompt. It
- * gives no reward and never ends an episode: transforms do; an episode that they have ended stays
- * ended.
+ * messages of the query. `step` appends the policy's message, `history.response`, which makes the
+ * next prompt. It gives no reward and never ends an episode: transforms do; an episode that they
+ * have ended stays ended.
  *
  * Errors   `Left(EnvFailure)` from `reset` if the request has no `query`, or one that is not a
  *          `ChatQuery`; throws RangeError for a batch size below 1.

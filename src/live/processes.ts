@@ -91,7 +91,7 @@ const startGuard = (pid: number): ChildProcess => {
 /** The longest line of output, in UTF-16 units. */
 const MAX_LINE = 2 ** 20
 
-/** Reads lines of output. Carriage returns, which programs write to draw a line again, end lines too. */
+/** Reads lines of output. A carriage return, with which programs redraw a line, ends one too. */
 const linesOf = async (stream: Readable, onLine: (line: string) => void): Promise<void> => {
   const reader = lineReader((line) => {
     for (const part of line.replace(/\r$/, '').split('\r')) onLine(part)

@@ -15,7 +15,7 @@ import { collect, type Graph, isUncomputed, makeOperation, sameShape, sizeOf, ty
 import type { DeviceTensor, OnnxArray, OnnxType } from './library.js'
 import { type Origin, originOf } from './origin.js'
 import { makeResidents } from './residents.js'
-import type { EmitOptions, Emitter, KernelInputs, Sizes } from './rule.js'
+import type { EmitOptions, Emitter, GraphSizes, KernelInputs } from './rule.js'
 import type { EngineStats, Feed, Runtime } from './runtime.js'
 import { copyArray, leaf, onnxType, type StorageSlot } from './storage.js'
 
@@ -58,7 +58,7 @@ export interface RecordingBackend {
   readonly trace: (
     parameters: readonly Pick<tf.TensorInfo, 'shape' | 'dtype'>[],
     f: (inputs: readonly tf.Tensor[]) => readonly tf.Tensor[],
-    sizes: Sizes,
+    sizes: GraphSizes,
   ) => Traced
   readonly compile: Runtime['compile']
   /** Returns the data of a tensor, computing or copying it from the device if necessary. */
@@ -122,8 +122,7 @@ const FIXED_PARTS = {
  * `kernelBackend` with tfjs under `BACKEND_NAME`.
  */
 export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<void>): RecordingBackend => {
-  let currentTrace = 0
-  let currentSizes: Sizes = 'fixed'
+  let [currentTrace, currentSizes]: [number, GraphSizes] = [0, 'fixed']
   let traceCount = 0
   let recorded = 0
   let origin: (() => Origin) | null = null
@@ -286,8 +285,7 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
   const trace: RecordingBackend['trace'] = (parameters, f, sizes) => {
     if (currentTrace !== 0) throw new Error('onnxruntime backend: traces do not nest')
     const types = parameters.map(({ dtype }) => requireOnnxType(dtype)) // may throw: before the trace begins
-    currentTrace = ++traceCount
-    currentSizes = sizes
+    ;[currentTrace, currentSizes] = [++traceCount, sizes]
     const values = parameters.map(
       ({ shape }, i): Value => ({
         shape,
@@ -307,8 +305,7 @@ export const makeRecordingBackend = (runtime: Runtime, breathe: () => Promise<vo
       return traced!
     } finally {
       tf.dispose(inputs)
-      currentTrace = 0
-      currentSizes = 'fixed'
+      ;[currentTrace, currentSizes] = [0, 'fixed']
     }
   }
 

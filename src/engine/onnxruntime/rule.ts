@@ -9,7 +9,7 @@ export interface EmitOptions {
 }
 
 /** Sizes of recorded values: those of the values of a run, or two examples of them. */
-export type Sizes = 'fixed' | 'vary'
+export type GraphSizes = 'fixed' | 'vary'
 
 /** The operations that a kernel rule may use. All of them only record. */
 export interface Emitter {
@@ -26,7 +26,7 @@ export interface Emitter {
     options?: EmitOptions,
   ) => readonly Value[]
   /** Returns `vary` inside of a function that is recorded for arguments of any size. */
-  readonly sizes: () => Sizes
+  readonly sizes: () => GraphSizes
   /** Creates a 1-D int64 initializer: axes, shapes, repeats. */
   readonly integers: (values: readonly number[]) => Value
   /**

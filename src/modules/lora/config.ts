@@ -119,7 +119,7 @@ const targetProblems = (lora: LoraConfig, config: DecoderConfig, all: readonly s
   ]
 }
 
-/** Returns a problem for each pattern that is of projections of the model, but of no adapted one. */
+/** Returns a problem for each pattern of projections of the model that are not adapted. */
 const patternProblems = (
   { rankPattern, alphaPattern }: LoraConfig,
   all: readonly string[],

@@ -263,7 +263,8 @@ export const loadText = (
  * revision than `main`), or `embedded` for the built-in model. An existing folder takes precedence
  * over a repository of the same name. The template is `chat_template.jinja`, or that of
  * tokenizer_config.json, or one of `additional_chat_templates`, by its name, or that of
- * chat_template.json. A base model without a template needs `fallbackFormat`, whose end of turn becomes an end token of the config.
+ * chat_template.json. A base model without a template needs `fallbackFormat`, whose end of turn
+ * becomes an end token of the config.
  *
  * Errors   `Left(ModelFailure)`: an unknown name, with all attempts; a missing, truncated or
  *          malformed file; an unsupported architecture or setting; a parameter that is missing,

@@ -39,7 +39,7 @@ type GroupRule = (group: {
   readonly lengths: readonly number[]
 }) => readonly number[]
 
-/** Applies a rule to each group. Rows without unmasked tokens have no return and belong to no group. */
+/** Applies a rule to each group, without the rows whose tokens are all masked. */
 const byGroup = (rows: RewardedRows, rule: GroupRule): E.Either<DegenerateGroup, readonly number[]> => {
   const returns = returnsOf(rows)
   const lengths = lengthsOf(rows.mask)

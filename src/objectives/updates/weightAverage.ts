@@ -11,8 +11,8 @@ export interface WeightAverage {
 }
 
 /**
- * Computes `keep a + (1 - keep) p` as a step from the nearer end. The products of the equation would
- * let constant weights drift, because their factors do not add up to 1 in float32.
+ * Computes `keep a + (1 - keep) p` as a step from the nearer end. The products of the equation
+ * would let constant weights drift, because their factors do not add up to 1 in float32.
  */
 const between = (a: tf.Tensor, p: tf.Tensor, keep: number): tf.Tensor =>
   keep < 0.5 ? tf.add(p, tf.mul(tf.sub(a, p), keep)) : tf.add(a, tf.mul(tf.sub(p, a), 1 - keep))

@@ -127,7 +127,7 @@ export const chatTemplate = (
 
 const PROMPTS = oneOf('add', 'omit', 'continue')
 
-/** Throws RangeError unless the options, which plain JavaScript may leave out, name the end of the text. */
+/** Throws RangeError for options without an end of the text, as plain JavaScript may pass them. */
 const checkRenderOptions = (options: Partial<RenderOptions> | undefined): void => {
   const given = options?.generationPrompt
   if (!PROMPTS.holds(given))
