@@ -48,7 +48,7 @@ const PACKAGES = {
   immutable: ['data', 'text', 'objectives', 'collectors'],
   commander: ['cli'],
   jiti: ['cli/recipeFile'],
-  yaml: ['cli/arena', 'cli/launch', 'cli/recipeFlags', 'modules/remote/chat/policyServers'],
+  yaml: ['data/codecs/yamlText'],
   'cli-progress': ['cli'],
   'fast-check': ['testing'],
   hyparquet: ['data/codecs/parquet'],

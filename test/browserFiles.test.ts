@@ -18,6 +18,7 @@ const NODE_ONLY: readonly string[] = [
   'host',
   'lockState',
   'runThread',
+  'readRegular',
   'temporaryName',
   'writeWhole',
 ]

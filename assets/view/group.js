@@ -8,8 +8,6 @@ import { named } from './runFrame.js'
 import { tokenLabel, tokenText } from './transcript.js'
 import { visibleText } from './visible.js'
 
-/** Completions that are fetched and drawn. */
-const MOST = 16
 /** Tokens drawn of each completion. */
 const DRAWN = 1500
 
@@ -127,9 +125,9 @@ const column = ({ run, row, pieces }, base, isOpen) => {
  * @param {AbortSignal} signal
  */
 export const groupPanel = (run, answer, signal) => {
-  const { group, row } = answer
+  const { group, groupSize, row } = answer
   const element = h('div', { class: 'group' }, h('p', { class: 'pad muted' }, 'Loading the group …'))
-  const others = group.filter((each) => each.id !== row.id).slice(0, MOST - 1)
+  const others = group.filter((each) => each.id !== row.id)
   const load = async () => {
     const found = await Promise.all(
       others.map((each) => get(`${runPath(run.id)}/rollouts/${encodeURIComponent(each.id)}`, {}, signal)),
@@ -145,7 +143,9 @@ export const groupPanel = (run, answer, signal) => {
         { class: 'members', tabindex: '0', 'aria-label': 'Completions of the group' },
         sorted.map((each) => column(each, open.pieces, each === open)),
       ),
-      group.length > MOST ? h('p', { class: 'pad muted small' }, `${group.length - MOST} more are not drawn.`) : null,
+      groupSize > group.length
+        ? h('p', { class: 'pad muted small' }, `${groupSize - group.length} more are not drawn.`)
+        : null,
     )
   }
   load().catch((error) => (signal.aborted ? undefined : fill(element, h('p', { class: 'error' }, error.message))))

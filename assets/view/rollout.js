@@ -218,7 +218,7 @@ export const rolloutView = async ({ path: [, id, , rollout], query }, signal) =>
           annotation === null ? shownAnnotation(answer) : card('Labels and comment', null, annotation.element),
         ),
       ),
-      answer.group.length > 1 ? card(`Group of ${answer.group.length}`, null, groupPanel(run, answer, signal)) : null,
+      answer.groupSize > 1 ? card(`Group of ${answer.groupSize}`, null, groupPanel(run, answer, signal)) : null,
       tip.element,
     ),
     opened: () => {

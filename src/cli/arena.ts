@@ -1,5 +1,4 @@
 /** `tandem arena`: games between players, with statistics and a report. */
-import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { Command, Option } from 'commander'
@@ -9,8 +8,7 @@ import { type ArenaConfig, arenaConfig, NO_RAY } from '../arena/config/schema.js
 import { type ArenaSetup, setUpArena } from '../arena/config/setup.js'
 import { runTournament } from '../arena/matches/tournament.js'
 import { type FinishedArena, finishArena, openArena, storedConfig } from '../arena/session/arenaSession.js'
-import { errorMessage } from '../core/failure.js'
-import { liveFiles } from '../live/files.js'
+import { filesBelow } from '../live/files.js'
 import { liveLocks } from '../live/lock.js'
 import { PLAIN_CHAT } from '../modules/pretrained/chatFormats.js'
 import { resolvePolicy } from '../modules/remote/chat/policyRegistry.js'
@@ -19,6 +17,7 @@ import { type ArenaDisplay, arenaDisplay } from './arenaDisplay.js'
 import { CommandError, orFail } from './failure.js'
 import { interruption } from './interruption.js'
 import { nonNegativeNumber, positiveInteger, startEngine } from './options.js'
+import { readSettingsFile } from './settingsFile.js'
 
 interface Flags {
   readonly config?: string
@@ -41,13 +40,9 @@ type Value = Readonly<Record<string, unknown>>
 
 /** Reads a configuration of YAML or JSON. Throws CommandError with the path and the reason. */
 const readConfig = async (path: string): Promise<Value> => {
-  try {
-    const value: unknown = (await import('yaml')).parse(readFileSync(resolve(path), 'utf8')) ?? {}
-    if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new Error('expected keys and values')
-    return { ...value }
-  } catch (error) {
-    throw new CommandError(`${path}: ${errorMessage(error)}`)
-  }
+  const value = (await readSettingsFile(resolve(path), path)) ?? {}
+  if (typeof value !== 'object' || Array.isArray(value)) throw new CommandError(`${path}: expected keys and values`)
+  return { ...value }
 }
 
 /** The keys of `llm_backend` that flags set. */
@@ -119,7 +114,8 @@ const play = async (
   display: ArenaDisplay,
 ): Promise<'finished' | 'interrupted' | 'stopped'> => {
   const { config, plans, maxRounds } = setup
-  const arena = await orFail(openArena(folder, config, { files: liveFiles, locks: liveLocks }))
+  const files = filesBelow(folder)
+  const arena = await orFail(openArena(folder, config, { files, locks: liveLocks }))
   const { signal, release } = interruption('saving the games so far')
   const board = openArenaBoard(
     config.tensorboard_logging ? `${folder}/tensorboard` : null,
@@ -139,10 +135,8 @@ const play = async (
     )
     display.close()
     await board.close(result.status)
-    if (result.status === 'finished') await orFail(liveFiles.remove(`${folder}/unfinished.jsonl`))
-    const finished: FinishedArena = await orFail(
-      finishArena(folder, { setup, records: result.games, signal }, liveFiles),
-    )
+    if (result.status === 'finished') await orFail(files.remove(`${folder}/unfinished.jsonl`))
+    const finished: FinishedArena = await orFail(finishArena(folder, { setup, records: result.games, signal }, files))
     display.finish(finished, result)
     return result.failed.length > 0 && result.status === 'finished' ? 'stopped' : result.status
   } finally {
@@ -156,7 +150,8 @@ const timestamp = (): string => new Date().toISOString().slice(0, 19).replaceAll
 
 const action = async (file: string | undefined, flags: Flags): Promise<void> => {
   if (flags.resume !== undefined && flags.out !== undefined) throw new CommandError('give --out or --resume, not both')
-  const stored = flags.resume === undefined ? {} : await orFail(storedConfig(resolve(flags.resume), liveFiles))
+  const stored =
+    flags.resume === undefined ? {} : await orFail(storedConfig(resolve(flags.resume), filesBelow(flags.resume)))
   if (stored === null) throw new CommandError(`--resume ${flags.resume}: there is no tournament in this folder`)
   const config = await configOf(file, flags, stored)
   if (flags.printConfig === true) {

@@ -1,8 +1,10 @@
 /** TensorBoard files of `tandem arena`. */
+import { dirname } from 'node:path'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TournamentEvent } from '../arena/matches/tournament.js'
 import { gameScalars } from '../arena/session/board.js'
 import { describe } from '../core/failure.js'
+import { filesBelow } from '../live/files.js'
 import type { RunStatus, TrackedEvent } from '../tracking/sink.js'
 import { tensorBoardSink } from '../tracking/tensorBoard.js'
 
@@ -27,7 +29,7 @@ const WAITING = 100
  */
 export const openArenaBoard = (folder: string | null, done: number): ArenaBoard => {
   if (folder === null) return { show: () => undefined, close: async () => undefined }
-  const sink = tensorBoardSink(folder)
+  const sink = tensorBoardSink(folder, filesBelow(dirname(folder)))
   let step = done
   let waiting: TrackedEvent[] = [{ type: 'start', at: Date.now(), run: 'arena', from: done + 1, settings: {} }]
   let last = Promise.resolve()

@@ -2,18 +2,19 @@
  * `tandem bench RECIPE`: measures the time and memory of a recipe's steps, and compares two
  * recipes.
  */
-import { existsSync, writeFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { Command, Option } from 'commander'
 import { type Benchmark, benchmarkHost, type Comparison, summarize } from '../bench/benchmark.js'
 import { formatBenchmark } from '../bench/format.js'
 import { benchmarkPicture } from '../bench/picture.js'
+import { liveFiles } from '../live/files.js'
 import { train } from '../run/train.js'
 import { compareRecipes } from './benchAgainst.js'
 import { type MeasuredStep, recordOf, stepMeter } from './benchRecord.js'
 import { threadsOfRun } from './calibration.js'
 import { asCommandError } from './expectedErrors.js'
-import { CommandError } from './failure.js'
+import { CommandError, orFail } from './failure.js'
 import { interruptible } from './interruption.js'
 import { type EngineOptions, engineOptions, positiveInteger, roundNumber, startEngine } from './options.js'
 import {
@@ -45,14 +46,10 @@ const WARM_UP = 2
 const ROUNDS = 5
 
 /** Prints a result to standard error, and draws it if a file is given. */
-const show = (result: Benchmark | Comparison, picture: string | undefined): void => {
+const show = async (result: Benchmark | Comparison, picture: string | undefined): Promise<void> => {
   say(formatBenchmark(result))
   if (picture === undefined) return
-  try {
-    writeFileSync(picture, benchmarkPicture(result))
-  } catch (error) {
-    throw new CommandError(`--picture ${picture}: ${error instanceof Error ? error.message : String(error)}`)
-  }
+  await orFail(liveFiles.write(picture, benchmarkPicture(result)))
 }
 
 /** Measures one recipe in this process. Prints no result after an interruption. */
@@ -85,7 +82,7 @@ const measureOne = async (chosen: Chosen, flags: Flags): Promise<void> => {
     benchmarkHost(),
   )
   process.stdout.write(`${JSON.stringify(recordOf(name, measured, result))}\n`)
-  show(result, flags.picture)
+  await show(result, flags.picture)
 }
 
 /** Compares two recipes in processes of their own. */
@@ -95,7 +92,7 @@ const measureTwo = async (args: readonly string[], flags: Flags & { readonly aga
   process.stdout.write(`${JSON.stringify({ ...rest, comparison })}\n`)
   for (const [phase, { recipe, against: other }] of Object.entries(rest.phases))
     say(`${phase}: ${recipe.toFixed(3)} s and ${other.toFixed(3)} s per step (medians)\n`)
-  show(comparison, picture)
+  await show(comparison, picture)
 }
 
 const action =

@@ -1,10 +1,7 @@
 /** `tandem launch`: runs jobs of other trainers on a Ray cluster. */
-import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
-import { parse } from 'yaml'
-import { errorMessage } from '../core/failure.js'
 import { liveTimers } from '../live/clock.js'
-import { liveFiles } from '../live/files.js'
+import { filesBelow } from '../live/files.js'
 import { liveIds } from '../live/ids.js'
 import { liveLocks } from '../live/lock.js'
 import { createJobFolder, type Followed, followJob, type JobNews, readJobFolder } from '../run/launch/jobFolder.js'
@@ -16,6 +13,7 @@ import { CommandError, orFail } from './failure.js'
 import { interruption } from './interruption.js'
 import { checkServerUrl } from './options.js'
 import { sayLine } from './serving.js'
+import { readSettingsFile } from './settingsFile.js'
 import { numberText } from './viewer.js'
 
 interface Flags {
@@ -27,21 +25,13 @@ interface Flags {
 }
 
 /** Reads the description of a job. */
-const readJob = (file: string | undefined, { entrypoint }: Flags): RayJob => {
-  const given: unknown = file === undefined ? {} : parsed(file)
+const readJob = async (file: string | undefined, { entrypoint }: Flags): Promise<RayJob> => {
+  const given = file === undefined ? {} : await readSettingsFile(file)
   const fields = typeof given === 'object' && given !== null ? given : {}
   const job = jobSchema.safeParse({ ...fields, ...(entrypoint !== undefined && { entrypoint }) })
   if (job.success) return job.data
   const problems = job.error.issues.map(({ path, message }) => `${path.join('.') || 'job'}: ${message}`)
   throw new CommandError(`${file ?? '--entrypoint'}: ${problems.join('; ')}`)
-}
-
-const parsed = (file: string): unknown => {
-  try {
-    return parse(readFileSync(file, 'utf8'))
-  } catch (error) {
-    throw new CommandError(`${file}: ${errorMessage(error)}`)
-  }
 }
 
 const jobsAt = (url: string): RayJobs => {
@@ -82,7 +72,11 @@ const follow = async (jobs: RayJobs, folder: string, id: string): Promise<void> 
   try {
     finish(
       folder,
-      await followJob(jobs, { folder, id, signal, onNews }, { files: liveFiles, locks: liveLocks, timers: liveTimers }),
+      await followJob(
+        jobs,
+        { folder, id, signal, onNews },
+        { files: filesBelow(folder), locks: liveLocks, timers: liveTimers },
+      ),
     )
   } catch (error) {
     throw asCommandError(error)
@@ -93,7 +87,7 @@ const follow = async (jobs: RayJobs, folder: string, id: string): Promise<void> 
 
 /** Returns the job of a folder, at the address that a flag gives instead of the stored one. */
 const jobOf = async (folder: string, { url }: Flags): Promise<{ readonly jobs: RayJobs; readonly id: string }> => {
-  const job = await readJobFolder(liveFiles, folder)
+  const job = await readJobFolder(filesBelow(folder), folder)
   if (job === null) throw new CommandError(`${folder} is not the folder of a job on a Ray cluster`)
   return { jobs: jobsAt(url ?? job.url), id: job.id }
 }
@@ -110,11 +104,11 @@ const launch = async (file: string | undefined, flags: Flags): Promise<void> => 
     return follow(jobs, flags.resume, id)
   }
   if (flags.url === undefined) throw new CommandError('give the address of the cluster: --url http://head:8265')
-  const [jobs, job, id] = [jobsAt(flags.url), readJob(file, flags), `tandem-${liveIds.fresh().slice(0, 16)}`]
+  const [jobs, job, id] = [jobsAt(flags.url), await readJob(file, flags), `tandem-${liveIds.fresh().slice(0, 16)}`]
   const folder = flags.out ?? `runs/${id}`
-  await orFail(checkFree(liveFiles, folder))
+  await orFail(checkFree(filesBelow(folder), folder))
   await orFail(jobs.submit(job, id))
-  await orFail(createJobFolder(liveFiles, folder, { url: jobs.url, id, job }))
+  await orFail(createJobFolder(filesBelow(folder), folder, { url: jobs.url, id, job }))
   sayLine(`submitted ${id} to ${jobs.url}; run folder ${folder}`)
   await follow(jobs, folder, id)
 }

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { Option } from 'commander'
 import * as E from 'fp-ts/lib/Either.js'
-import { liveFiles } from '../live/files.js'
+import { filesBelow } from '../live/files.js'
 import { parseSettings } from '../run/recipe.js'
 import type { OpenTraining } from '../run/remoteTraining.js'
 import type { AnyRun } from '../run/run.js'
@@ -60,7 +60,7 @@ const resumed = (args: readonly string[]): string | undefined => {
 /** Reads the config.json of a run. */
 const runAt = async (given: string): Promise<Run> => {
   const folder = resolve(given)
-  const { config } = await orFail(openRun(liveFiles, folder))
+  const { config } = await orFail(openRun(filesBelow(folder), folder))
   return { folder, config }
 }
 

@@ -1,10 +1,8 @@
 /** Command-line flags of a recipe: one per setting, `--set`, `--config`, and `--trust-recipe`. */
-import { existsSync, readFileSync } from 'node:fs'
-import { extname, resolve } from 'node:path'
+import { existsSync } from 'node:fs'
+import { resolve } from 'node:path'
 import { type Command, Option } from 'commander'
 import * as E from 'fp-ts/lib/Either.js'
-import { z } from 'zod'
-import { errorMessage } from '../core/failure.js'
 import { mayBeHubName } from '../data/datasets/open.js'
 import {
   parseSettings,
@@ -17,6 +15,7 @@ import {
 } from '../run/recipe.js'
 import { CommandError } from './failure.js'
 import { trustOption } from './recipeTrust.js'
+import { readSettingsFile } from './settingsFile.js'
 
 type Settings = Readonly<Record<string, unknown>>
 
@@ -87,14 +86,9 @@ export const addRecipeFlags = (command: Command, recipe: Recipe): Command => {
 
 /** Reads a settings file. Throws CommandError with the file and the reason. */
 const fileSettings = async (path: string): Promise<Settings> => {
-  const isYaml = ['.yaml', '.yml'].includes(extname(path))
-  try {
-    const text = readFileSync(path, 'utf8')
-    const value: unknown = isYaml ? (await import('yaml')).parse(text) : JSON.parse(text)
-    return z.record(z.string(), z.unknown()).parse(value)
-  } catch (error) {
-    throw new CommandError(`--config ${path}: ${errorMessage(error)}`)
-  }
+  const value = await readSettingsFile(path, `--config ${path}`)
+  if (!isRecord(value)) throw new CommandError(`--config ${path}: expected names and values of settings`)
+  return value
 }
 
 /** Makes data set paths absolute, so that a run can be resumed from another folder. */

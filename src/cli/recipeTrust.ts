@@ -4,13 +4,14 @@
  */
 import { existsSync, realpathSync, statSync } from 'node:fs'
 import { homedir } from 'node:os'
-import { dirname, extname, isAbsolute, join, relative, sep } from 'node:path'
+import { dirname, extname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { Option } from 'commander'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe } from '../core/failure.js'
 import { liveDigest } from '../live/digest.js'
 import { liveFiles } from '../live/files.js'
+import { isBelow } from '../live/paths.js'
 import { CommandError, orFail } from './failure.js'
 
 /** The flag that trusts the recipe file of a run. */
@@ -91,11 +92,6 @@ export const rememberRecipe = async (recipe: string): Promise<void> => {
     )
 }
 
-const isInside = (folder: string, path: string): boolean => {
-  const way = relative(folder, path)
-  return way !== '..' && !way.startsWith(`..${sep}`) && !isAbsolute(way)
-}
-
 /** The folders above a path, the nearest first. */
 const above = (path: string): readonly string[] => {
   const parent = dirname(path)
@@ -123,7 +119,7 @@ export const checkRunRecipe = async (recipe: string, run: string): Promise<void>
   const project = projectOf(realpathSync(process.cwd()))
   const folders = above(path)
   const isOfRun = folders.includes(realpathSync(run)) || folders.some(isRunFolder)
-  if (project !== null && isInside(project, path) && !isOfRun) return
+  if (project !== null && isBelow(project, path) && !isOfRun) return
   const known = await liveFiles.readText(recordOf(path))()
   if (E.isRight(known) && known.right === contentsOf(path, await digestOf(path))) return
   const place = isOfRun ? 'inside a run folder' : 'outside of this project'

@@ -1,13 +1,14 @@
 /** `tandem report`: writes the report of a run at any time. */
 import { resolve } from 'node:path'
 import { Command } from 'commander'
-import { liveFiles } from '../live/files.js'
+import { filesBelow } from '../live/files.js'
 import { reportOfRun } from '../run/reportOfRun.js'
 import { orFail } from './failure.js'
 
 const report = async (folder: string, { out }: { readonly out?: string }): Promise<void> => {
   const target = out ?? `${folder}/report.html`
-  await orFail(liveFiles.write(target, await orFail(reportOfRun(liveFiles, resolve(folder)))))
+  const files = filesBelow(folder)
+  await orFail(files.write(target, await orFail(reportOfRun(files, resolve(folder)))))
   process.stdout.write(`wrote ${target}\n`)
 }
 

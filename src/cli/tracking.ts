@@ -7,7 +7,7 @@ import type { Environment, Files } from '../core/capabilities.js'
 import { describe, errorMessage, type FileFailure } from '../core/failure.js'
 import type { Transport } from '../core/http.js'
 import { liveEnvironment } from '../live/environment.js'
-import { liveFiles } from '../live/files.js'
+import { filesBelow } from '../live/files.js'
 import { liveIds } from '../live/ids.js'
 import { liveTransport } from '../live/transport/liveTransport.js'
 import type { RunEvent } from '../run/events.js'
@@ -196,9 +196,9 @@ const sinksOf = async (
   { served, metrics, telemetry }: Places,
 ): Promise<readonly Sink[]> => {
   const board = tensorboard === true ? `${folder}/tensorboard` : tensorboard
-  const runId = served.length === 0 ? '' : await orFail(markOf(liveFiles, folder))
+  const runId = served.length === 0 ? '' : await orFail(markOf(filesBelow(folder), folder))
   return [
-    ...(board === undefined ? [] : [tensorBoardSink(resolve(board))]),
+    ...(board === undefined ? [] : [tensorBoardSink(resolve(board), filesBelow(folder))]),
     ...served.map(({ sink }) => sink(runId)),
     ...(metrics === null ? [] : [metrics.sink]),
     ...(telemetry === null ? [] : [telemetry]),

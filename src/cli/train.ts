@@ -5,7 +5,7 @@ import { formatEstimate, type MemoryEstimate } from '../collectors/memoryEstimat
 import { FailureError } from '../core/failure.js'
 import { stepName } from '../data/runLayout.js'
 import { liveClock } from '../live/clock.js'
-import { liveFiles } from '../live/files.js'
+import { filesBelow } from '../live/files.js'
 import type { Calibration } from '../run/calibration.js'
 import { trainOptionsOf } from '../run/choices.js'
 import type { RecipeRecord } from '../run/options.js'
@@ -217,7 +217,7 @@ const builtRun = async (planned: Planned, flags: Flags): Promise<(Planned & { re
 const start = async (planned: Planned, flags: Flags): Promise<void> => {
   const { chosen, settings, folder } = planned
   const isNew = chosen.run === null && flags.dryRun !== true
-  if (isNew) await orFail(checkFree(liveFiles, folder)) // before the recipe builds, which may take minutes
+  if (isNew) await orFail(checkFree(filesBelow(folder), folder)) // before the recipe builds, which may take minutes
   const engine = await startEngine({ ...threadsOfRun(chosen, settings), ...flags })
   const tracking = await openTracking(flags, say)
   try {

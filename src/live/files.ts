@@ -6,11 +6,13 @@
  * which receive these effects as arguments.
  */
 import * as fs from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { dirname, join, relative, resolve, sep } from 'node:path'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { FileContents, Files, OpenFile } from '../core/capabilities.js'
 import { errorMessage, type FileFailure, fileFailure } from '../core/failure.js'
+import { sizeProblem } from '../core/fileLimits.js'
 import { flush } from './flush.js'
+import { isBelow } from './paths.js'
 
 const codeOf = (error: unknown): string =>
   error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : 'UNKNOWN'
@@ -23,6 +25,8 @@ const HINTS: Readonly<Record<string, string>> = {
   EISDIR: 'this is a folder',
   ENOTDIR: 'a part of the path is not a folder',
   EDQUOT: 'the disk quota is used up',
+  ELOOP: 'the path leads through a link',
+  ENXIO: 'this is not a file, but a pipe, a socket or a device',
 }
 
 const attempt = <T>(operation: string, path: string, run: () => Promise<T>): TE.TaskEither<FileFailure, T> =>
@@ -32,8 +36,9 @@ const attempt = <T>(operation: string, path: string, run: () => Promise<T>): TE.
     return fileFailure(operation, path, { code, reason })
   })
 
+/** Writes a file that does not exist yet, so that the name cannot be a link to another one. */
 const writeThrough = async (path: string, contents: FileContents): Promise<void> => {
-  const file = await fs.open(path, 'w')
+  const file = await fs.open(path, 'wx')
   try {
     const parts = typeof contents === 'string' || contents instanceof Uint8Array ? [contents] : contents
     for (const part of parts) await file.writeFile(part)
@@ -86,6 +91,7 @@ const makeFolder = async (path: string): Promise<void> => {
 /** Writes a file atomically. */
 export const writeWhole = async (path: string, contents: FileContents): Promise<void> => {
   const temporary = temporaryName(path)
+  await fs.rm(temporary, { force: true })
   try {
     await writeThrough(temporary, contents)
     await fs.rename(temporary, path)
@@ -120,69 +126,160 @@ const writeFolder = async (path: string, files: Readonly<Record<string, FileCont
 /** Maximum number of bytes per read; the system's limit is 2 GiB. */
 const READ_BYTES = 2 ** 30
 
-const readAt = async (file: fs.FileHandle, target: Uint8Array, position: number): Promise<void> => {
+/** Reads bytes from `position` on, until the target is full or the file ends. Returns their number. */
+const fill = async (file: fs.FileHandle, target: Uint8Array, position: number): Promise<number> => {
   let done = 0
   while (done < target.length) {
     const length = Math.min(target.length - done, READ_BYTES)
     const { bytesRead } = await file.read(target, done, length, position + done)
-    if (bytesRead === 0)
-      throw new Error(`the file ends at byte ${position + done}, before byte ${position + target.length}`)
+    if (bytesRead === 0) break
     done += bytesRead
   }
+  return done
 }
 
-/** Flags that open a named pipe without waiting for a writer. */
-const AT_ONCE = fs.constants.O_RDONLY | (fs.constants.O_NONBLOCK ?? 0) // not every system has it
+const readAt = async (file: fs.FileHandle, target: Uint8Array, position: number): Promise<void> => {
+  const done = await fill(file, target, position)
+  if (done < target.length)
+    throw new Error(`the file ends at byte ${position + done}, before byte ${position + target.length}`)
+}
 
-const openFile = async (path: string): Promise<OpenFile> => {
-  const file = await fs.open(path, AT_ONCE)
+const { O_RDONLY, O_WRONLY, O_APPEND, O_CREAT } = fs.constants
+
+/** Flags that not every system has: to open a pipe without waiting, and not to follow a link. */
+const { O_NONBLOCK = 0, O_NOFOLLOW = 0 }: Partial<typeof fs.constants> = fs.constants
+
+/** Links in the last part of a path: followed, or refused. */
+type Links = 'followed' | 'refused'
+
+interface OpenedFile {
+  readonly file: fs.FileHandle
+  readonly size: number
+}
+
+/** Opens a file. Fails at once for anything that is not a regular file, such as a pipe. */
+const openRegular = async (path: string, links: Links, flags = O_RDONLY, mode?: number): Promise<OpenedFile> => {
+  const file = await fs.open(path, flags | O_NONBLOCK | (links === 'refused' ? O_NOFOLLOW : 0), mode)
   try {
     const found = await file.stat()
     if (found.isDirectory()) throw Object.assign(new Error('this is a folder'), { code: 'EISDIR' })
-    if (!found.isFile()) throw new Error('this is not a file, but a pipe, a socket or a device')
-    return {
-      size: found.size,
-      read: (target, position) => attempt('read', path, () => readAt(file, target, position)),
-      close: attempt('close', path, () => file.close()),
-    }
+    if (!found.isFile()) throw Object.assign(new Error('not a file'), { code: 'ENXIO' })
+    return { file, size: found.size }
   } catch (error) {
     await file.close()
     throw error
   }
 }
 
-/** Files through Node. */
-export const liveFiles: Files = {
-  readBytes: (path) => attempt('read', path, () => fs.readFile(path)),
-  readText: (path) => attempt('read', path, () => fs.readFile(path, 'utf8')),
-  open: (path) => attempt('open', path, () => openFile(path)),
-  write: (path, contents) => attempt('write', path, () => writeWhole(path, contents)),
-  writeFolder: (path, files) => attempt('write', path, () => writeFolder(path, files)),
-  append: (path, contents, access) =>
-    attempt('append to', path, () => fs.appendFile(path, contents, access === 'private' ? { mode: 0o600 } : {})),
-  truncate: (path, length) =>
-    attempt('truncate', path, async () => {
-      if (!Number.isSafeInteger(length) || length < 0) throw new RangeError(`a file cannot be cut to ${length} bytes`)
-      const { size } = await fs.stat(path)
-      if (size < length) throw new Error(`the file has ${size} bytes, fewer than the ${length} it should be cut to`)
-      await fs.truncate(path, length)
-    }),
-  makeFolder: (path) => attempt('make folder', path, () => makeFolder(path)),
-  list: (path) =>
-    attempt('list', path, async () => {
-      try {
-        return (await fs.readdir(path)).sort()
-      } catch (error) {
-        if (codeOf(error) === 'ENOENT') return []
-        throw error
-      }
-    }),
-  exists: (path) =>
-    attempt('look for', path, () =>
-      fs.access(path).then(
-        () => true,
-        () => false,
-      ),
-    ),
-  remove: (path) => attempt('remove', path, () => fs.rm(path, { recursive: true, force: true })),
+/** Reads the bytes that a regular file has when it is opened. Fails if there are too many. */
+export const readRegular = async (path: string, as: 'text' | 'bytes', links: Links = 'followed'): Promise<Buffer> => {
+  const { file, size } = await openRegular(path, links)
+  try {
+    const problem = sizeProblem(path, { bytes: size, as })
+    if (problem !== null) throw new Error(problem)
+    const target = Buffer.allocUnsafeSlow(size) // not of the pool: callers may use the buffer
+    return target.subarray(0, await fill(file, target, 0))
+  } finally {
+    await file.close()
+  }
 }
+
+const openFile = async (path: string, links: Links): Promise<OpenFile> => {
+  const { file, size } = await openRegular(path, links)
+  return {
+    size,
+    read: (target, position) => attempt('read', path, () => readAt(file, target, position)),
+    close: attempt('close', path, () => file.close()),
+  }
+}
+
+/** Changes a regular file that is opened with `flags`. */
+const change = async (
+  path: string,
+  { links, flags, mode }: { readonly links: Links; readonly flags: number; readonly mode?: number },
+  edit: (opened: OpenedFile) => Promise<void>,
+): Promise<void> => {
+  const opened = await openRegular(path, links, flags, mode)
+  try {
+    await edit(opened)
+  } finally {
+    await opened.file.close()
+  }
+}
+
+const cut = async ({ file, size }: OpenedFile, length: number): Promise<void> => {
+  if (size < length) throw new Error(`the file has ${size} bytes, fewer than the ${length} it should be cut to`)
+  await file.truncate(length)
+}
+
+/** Throws if a part of a path below `root` is a link. Returns the flag for its last part. */
+const checkLinks = async (root: string | null, path: string): Promise<Links> => {
+  const whole = resolve(path)
+  if (root === null || whole === root || !isBelow(root, whole)) return 'followed'
+  let place = root
+  for (const part of relative(root, whole).split(sep)) {
+    place = join(place, part)
+    const found = await fs.lstat(place).catch(() => null) // the operation itself reports what is missing
+    if (found === null) break
+    if (found.isSymbolicLink())
+      throw new Error(`${place} is a link, and links below ${root} are not followed: put the file or folder there`)
+  }
+  return 'refused'
+}
+
+/** Makes the functions of files. Below `root`, no link is followed. */
+const filesOf = (root: string | null): Files => {
+  const at = <T>(operation: string, path: string, run: (links: Links) => Promise<T>): TE.TaskEither<FileFailure, T> =>
+    attempt(operation, path, async () => run(await checkLinks(root, path)))
+  return {
+    readBytes: (path) => at('read', path, (links) => readRegular(path, 'bytes', links)),
+    readText: (path) => at('read', path, async (links) => (await readRegular(path, 'text', links)).toString('utf8')),
+    open: (path) => at('open', path, (links) => openFile(path, links)),
+    write: (path, contents) => at('write', path, () => writeWhole(path, contents)),
+    writeFolder: (path, files) => at('write', path, () => writeFolder(path, files)),
+    append: (path, contents, access) =>
+      at('append to', path, (links) => {
+        const flags = O_WRONLY | O_APPEND | O_CREAT
+        return change(path, { links, flags, mode: access === 'private' ? 0o600 : 0o666 }, ({ file }) =>
+          file.appendFile(contents),
+        )
+      }),
+    truncate: (path, length) =>
+      at('truncate', path, (links) => {
+        if (!Number.isSafeInteger(length) || length < 0) throw new RangeError(`a file cannot be cut to ${length} bytes`)
+        return change(path, { links, flags: O_WRONLY }, (opened) => cut(opened, length))
+      }),
+    makeFolder: (path) => at('make folder', path, () => makeFolder(path)),
+    list: (path) =>
+      at('list', path, async () => {
+        try {
+          return (await fs.readdir(path)).sort()
+        } catch (error) {
+          if (codeOf(error) === 'ENOENT') return []
+          throw error
+        }
+      }),
+    exists: (path) =>
+      at('look for', path, () =>
+        fs.access(path).then(
+          () => true,
+          () => false,
+        ),
+      ),
+    remove: (path) => at('remove', path, () => fs.rm(path, { recursive: true, force: true })),
+  }
+}
+
+/**
+ * Files through Node. Only regular files are read and changed, without waiting: a pipe, a socket or
+ * a device is refused. `readBytes` and `readText` refuse files above the limit of their name.
+ */
+export const liveFiles: Files = filesOf(null)
+
+/**
+ * Files through Node that follow no link below a folder, for folders that may come from elsewhere.
+ * The folder itself may be a link. Paths outside of it are as those of `liveFiles`.
+ *
+ * Errors   `Left(FileFailure)` that names the link.
+ */
+export const filesBelow = (folder: string): Files => filesOf(resolve(folder))

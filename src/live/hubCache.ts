@@ -8,7 +8,7 @@ import * as fs from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { dirname, join, relative } from 'node:path'
 import type { HubFile, HubRepo } from '../core/hub.js'
-import { temporaryName, writeWhole } from './files.js'
+import { readRegular, temporaryName, writeWhole } from './files.js'
 
 const COMMIT = /^[0-9a-f]{40}$/
 
@@ -34,8 +34,9 @@ export const isInside = (path: string): boolean =>
 
 const readRef = async (folder: string, revision: string): Promise<string | undefined> => {
   if (COMMIT.test(revision)) return revision
-  const text = await fs.readFile(join(folder, 'refs', revision), 'utf8').catch(() => undefined)
-  return text !== undefined && COMMIT.test(text.trim()) ? text.trim() : undefined
+  const ref = await readRegular(join(folder, 'refs', revision), 'text').catch(() => undefined)
+  const text = ref?.toString('utf8').trim()
+  return text !== undefined && COMMIT.test(text) ? text : undefined
 }
 
 /** Returns the last known commit of a revision, or `undefined`. */

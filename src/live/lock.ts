@@ -11,7 +11,7 @@ import { setTimeout } from 'node:timers/promises'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Locks } from '../core/capabilities.js'
 import { errorMessage, type LockFailure } from '../core/failure.js'
-import { temporaryName } from './files.js'
+import { readRegular, temporaryName } from './files.js'
 
 interface Holder {
   readonly pid: number
@@ -26,6 +26,13 @@ interface Holder {
 }
 
 const textOf = (path: string): Promise<string | null> =>
+  readRegular(path, 'text', 'refused').then(
+    (bytes) => bytes.toString('utf8').trim(),
+    () => null,
+  )
+
+/** Reads a file of /proc, which has no size. */
+const kernelText = (path: string): Promise<string | null> =>
   fs.readFile(path, 'utf8').then(
     (text) => text.trim(),
     () => null,
@@ -35,14 +42,14 @@ const textOf = (path: string): Promise<string | null> =>
  * Reads field 22 of /proc/PID/stat. The program name, in parentheses, may contain any character.
  */
 const startOf = async (pid: number): Promise<string | null> => {
-  const stat = await textOf(`/proc/${pid}/stat`)
+  const stat = await kernelText(`/proc/${pid}/stat`)
   return stat?.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? null
 }
 
 const thisProcess = async (): Promise<Holder> => ({
   pid: process.pid,
   started: await startOf(process.pid),
-  boot: await textOf('/proc/sys/kernel/random/boot_id'),
+  boot: await kernelText('/proc/sys/kernel/random/boot_id'),
   namespace: await fs.readlink('/proc/self/ns/pid').catch(() => null),
   host: hostname(),
   since: new Date().toISOString(),
@@ -147,7 +154,8 @@ const take = async (path: string): Promise<{ readonly release: () => Promise<voi
   const here = await thisProcess()
   const text = JSON.stringify(here)
   const own = temporaryName(path)
-  await fs.writeFile(own, text)
+  await fs.rm(own, { force: true })
+  await fs.writeFile(own, text, { flag: 'wx' })
   try {
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       if ((await linked(own, path)) === 'linked') {

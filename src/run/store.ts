@@ -6,7 +6,7 @@ import type { Files, Locks } from '../core/capabilities.js'
 import type { Digest } from '../core/digest.js'
 import type { LockFailure } from '../core/failure.js'
 import { liveDigest } from '../live/digest.js'
-import { liveFiles } from '../live/files.js'
+import { filesBelow } from '../live/files.js'
 import { liveLocks } from '../live/lock.js'
 import { type CheckpointFailure, type CheckpointState, checkpointsIn, readCheckpoint } from './checkpoint.js'
 import { differingSettings } from './recipe.js'
@@ -48,7 +48,7 @@ export const runFolder = (folder: string, options: Partial<Omit<RunStore, 'folde
   folder,
   existing: 'resume',
   missing: 'create',
-  files: liveFiles,
+  files: filesBelow(folder),
   digest: liveDigest,
   locks: liveLocks,
   ...options,

@@ -9,7 +9,7 @@ import type { Files } from '../core/capabilities.js'
 import { errorMessage } from '../core/failure.js'
 import type { Json } from '../data/codecs/plainValues.js'
 import { parseJsonAs } from '../data/schemaJson.js'
-import { conversationOf } from './conversation.js'
+import { readBodyBytes } from '../serve/body.js'
 import { dataSetOf } from './dataSets.js'
 import type { EventHub } from './events.js'
 import { columnsOf, phasesOf, selectColumns } from './metricColumns.js'
@@ -24,13 +24,13 @@ import {
   EXPORT_FORMATS,
   MODEL_REQUESTS,
   type ModelRequest,
-  type RolloutAnswer,
   type RunAnswer,
 } from './protocol.js'
 import { QueryError, rolloutsQuery } from './query.js'
 import { ViewRefusal } from './refusal.js'
 import { rescore } from './rescore.js'
-import { filterRollouts, queryRollouts, rowsWithTexts } from './rolloutRows.js'
+import { labelsIn, rolloutAnswer, rolloutOf } from './rolloutAnswer.js'
+import { filterRollouts, queryRollouts } from './rolloutRows.js'
 import type { ViewedRun } from './viewedRun.js'
 import { runAnswer, runRow, viewedRuns } from './viewedRuns.js'
 
@@ -72,7 +72,7 @@ const answer = (body: unknown): Response => respond(200, 'application/json', JSO
 const refuse = (status: number, reason: string): Response =>
   respond(status, 'application/json', JSON.stringify({ error: { reason } } satisfies ErrorAnswer))
 
-/** Most characters of a request's body. */
+/** Most bytes of a request's body. */
 const LONGEST_BODY = 1_000_000
 
 /** Reads the body of a request that writes. Web pages of other origins cannot send one. */
@@ -82,9 +82,9 @@ const bodyOf = async <T>(request: Request, schema: z.ZodType<T>): Promise<T> => 
     throw new ViewRefusal(403, 'the request needs an Origin of this server')
   if (headers.get('content-type')?.split(';')[0] !== 'application/json')
     throw new ViewRefusal(415, 'the body has to be application/json')
-  const text = await request.text()
-  if (text.length > LONGEST_BODY) throw new ViewRefusal(413, 'the body is too long')
-  const parsed = parseJsonAs(schema, text)
+  const body = await readBodyBytes(request, LONGEST_BODY)
+  if (body._tag === 'Left') throw new ViewRefusal(body.left.status, body.left.reason)
+  const parsed = parseJsonAs(schema, new TextDecoder().decode(body.right))
   if (parsed._tag === 'Left') throw new ViewRefusal(400, parsed.left)
   return parsed.right
 }
@@ -108,30 +108,6 @@ const flat = (value: Json, path: string): readonly (readonly [string, Json])[] =
   typeof value === 'object' && value !== null && !Array.isArray(value)
     ? Object.entries(value).flatMap(([name, each]) => flat(each, path === '' ? name : `${path}.${name}`))
     : [[path, value]]
-
-const labelsIn =
-  (annotations: Awaited<ReturnType<ViewedRun['annotations']>>) =>
-  (id: string): readonly string[] =>
-    annotations.get(id)?.labels ?? []
-
-const rolloutAnswer = async (run: ViewedRun, id: string): Promise<RolloutAnswer> => {
-  const [rollouts, annotations] = [await run.rollouts(), await run.annotations()]
-  const found = rollouts.find(({ row }) => row.id === id)
-  if (found === undefined) throw new ViewRefusal(404, `no rollout '${id}'`)
-  const { index, group, step } = found.row
-  const members = rollouts.filter(({ row }) => row.group === group && row.step === step)
-  const [rows, [turns = []]] = [await rowsWithTexts(run, members, labelsIn(annotations)), await run.turns([found])]
-  return {
-    row: rows[members.indexOf(found)]!, // a rollout is a member of its group
-    answer: turns[0]?.answer ?? null,
-    turns: conversationOf(turns),
-    agents: turns[0]?.agents ?? null,
-    group: rows,
-    annotation: annotations.get(id) ?? { labels: [], comment: '' },
-    previous: rollouts[index - 1]?.row.id ?? null,
-    next: rollouts[index + 1]?.row.id ?? null,
-  }
-}
 
 const COMPARED = 8
 
@@ -173,7 +149,7 @@ const modelLines = async ({ options, run, request }: Call, name: ModelRequest): 
 const RUN_ROUTES: Readonly<Record<string, (call: Call) => Promise<Response>>> = {
   ...Object.fromEntries(MODEL_REQUESTS.map((name) => [`POST ${name}`, (call: Call) => modelLines(call, name)])),
   'GET ': async ({ options, run }) => {
-    const found = await runAnswer(options.files, run)
+    const found = await runAnswer(run)
     const features = options.models === undefined ? [] : modelFeatures(await run.log(), found.rollouts)
     return answer({ ...found, features: [...found.features, ...features] } satisfies RunAnswer)
   },
@@ -189,7 +165,8 @@ const RUN_ROUTES: Readonly<Record<string, (call: Call) => Promise<Response>>> = 
   'GET events': async ({ options, run, request }) => eventStream(options.events.open(run, request.signal)),
   'GET rollouts': async ({ run, query }) =>
     answer(await queryRollouts(run, rolloutsQuery(query), labelsIn(await run.annotations()))),
-  'GET rollouts/:rollout': async ({ run, rollout }) => answer(await rolloutAnswer(run, rollout)),
+  'GET rollouts/:rollout': async ({ run, rollout }) =>
+    answer(await rolloutAnswer(run, rollout, await run.annotations())),
   'GET export': async ({ run, query }) => {
     const format = EXPORT_FORMATS.find((each) => each === query.get('format'))
     if (format === undefined) throw new ViewRefusal(400, `format: expected ${EXPORT_FORMATS.join(' or ')}`)
@@ -200,14 +177,14 @@ const RUN_ROUTES: Readonly<Record<string, (call: Call) => Promise<Response>>> = 
     return response
   },
   'PUT note': async ({ options, run, request }) => {
-    await writeNote(options.files, run.folder, await bodyOf(request, noteSchema))
+    await writeNote(run.files, run.folder, await bodyOf(request, noteSchema))
     options.events.send('runs', {})
     return answer(await runRow(run))
   },
-  'PUT rollouts/:rollout/annotation': async ({ options, run, rollout, request }) => {
-    await rolloutAnswer(run, rollout)
+  'PUT rollouts/:rollout/annotation': async ({ run, rollout, request }) => {
+    await rolloutOf(run, rollout)
     const annotation = await bodyOf(request, annotationSchema)
-    await writeAnnotation(options.files, run.folder, { rollout, annotation })
+    await writeAnnotation(run.files, run.folder, { rollout, annotation })
     return answer(annotation)
   },
   'POST rescore': async ({ run, request }) => {

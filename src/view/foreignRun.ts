@@ -62,7 +62,7 @@ export const foreignRun = (
     return state
   }
   return {
-    ...{ id, folder: found().place, access: 'read' },
+    ...{ id, folder: found().place, files, access: 'read' },
     log: async () => (await current()).log,
     note: async () => {
       const { problem } = await current()

@@ -244,8 +244,10 @@ export interface RolloutAnswer {
   readonly turns: readonly TurnRow[]
   /** `null` for an episode of one agent. */
   readonly agents: EpisodeAgents | null
-  /** All recorded rollouts of the group, with this one. */
+  /** This rollout and the first others of its group, at most 16, in the order of the log. */
   readonly group: readonly RolloutRow[]
+  /** All recorded rollouts of the group. */
+  readonly groupSize: number
   readonly annotation: Annotation
   /** Rollouts before and after it in the log, or `null`. */
   readonly previous: string | null

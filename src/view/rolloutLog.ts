@@ -50,6 +50,9 @@ export const heldRollouts = (records: readonly ViewedTurn[]): RolloutLog => {
 /** Bytes of the log that are read at once. */
 const CHUNK = 8 * 2 ** 20
 
+/** The longest line of a log in bytes, as a power of two times `CHUNK`. */
+const LONGEST_LINE = 32 * CHUNK
+
 /** Gaps between turns that are read along, and the most bytes of turns that are read at once. */
 const GAP = 2 ** 16
 
@@ -76,6 +79,7 @@ async function* blocks(file: OpenFile, from: number): AsyncGenerator<Block> {
     const end = target.lastIndexOf(10) + 1
     if (end === 0) {
       if (start + target.length === file.size) return
+      if (size >= LONGEST_LINE) throw new Error(`a line at byte ${start} is longer than ${LONGEST_LINE} bytes`)
       size *= 2 // a line that is longer than the block
       continue
     }
@@ -108,6 +112,7 @@ const parse = (bytes: Uint8Array, path: string): TrajectoryRecord => {
 /** The rows of a log that is being read. Mutable: `add` changes the rows and places. */
 const openRows = ({ rows, places }: Pick<IndexedLog, 'rows' | 'places'>) => {
   const [newRows, newPlaces] = [[...rows], [...places]]
+  const changed = new Map<number, number[]>()
   const known = new Map(rows.map(({ id }, i) => [id, i]))
   return {
     rows: newRows,
@@ -117,7 +122,10 @@ const openRows = ({ rows, places }: Pick<IndexedLog, 'rows' | 'places'>) => {
       const at = known.get(id) ?? newRows.length
       known.set(id, at)
       newRows[at] = withTurn(newRows[at], record, at)
-      newPlaces[at] = [...(newPlaces[at] ?? []), start, bytes.length]
+      const own = changed.get(at) ?? [...(newPlaces[at] ?? [])]
+      own.push(start, bytes.length)
+      changed.set(at, own)
+      newPlaces[at] = own
     },
   }
 }

@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import type { Files } from '../core/capabilities.js'
 import { orThrow } from '../core/failure.js'
+import { sizeProblem } from '../core/fileLimits.js'
 import type { Json } from '../data/codecs/plainValues.js'
 import { inOrder, stepOf } from '../data/runLayout.js'
 import { parseJsonAs } from '../data/schemaJson.js'
@@ -83,6 +84,8 @@ const growingLines = <T>(files: Files, path: string) => {
         records = []
         bytes = 0
       }
+      const problem = sizeProblem(path, { bytes: file.size, as: 'text' })
+      if (problem !== null) throw new Error(`${path}: ${problem}`)
       const added = new Uint8Array(file.size - bytes)
       orThrow(await file.read(added, bytes)())
       const end = added.lastIndexOf(10) + 1

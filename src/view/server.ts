@@ -12,6 +12,8 @@ import { eventHub } from './events.js'
 import type { ModelDesk } from './modelDesk.js'
 import { onePage, type PageFiles } from './onePage.js'
 import type { RolloutsAnswer, RunsAnswer } from './protocol.js'
+import { rolloutAnswer } from './rolloutAnswer.js'
+import { viewedRuns } from './viewedRuns.js'
 
 const FOLDER = fileURLToPath(new URL('../../assets/view', import.meta.url))
 
@@ -47,6 +49,7 @@ export const exportedPage = async ({
 }: Omit<StartOptions, 'port' | 'models'>): Promise<string> => {
   const page = await pageFiles(files)
   const app = viewApp({ files, folders, page, version, events: eventHub(timers) })
+  const viewed = new Map((await viewedRuns(files, folders)()).map((run) => [run.id, run]))
   const answers: Record<string, Json> = {}
   const get = async (path: string): Promise<Json> =>
     (await app.fetch(new Request(`http://localhost${path}`))).json() as Promise<Json> // answers are JSON
@@ -60,13 +63,19 @@ export const exportedPage = async ({
     const path = `/api/runs/${encodeURIComponent(id)}`
     for (const part of ['', '/metrics', '/phases']) await keep(path + part)
     const pages: RolloutsAnswer[] = []
+    const run = viewed.get(id)
+    if (run === undefined) continue // removed while the page is made
     for (let offset = 0; offset < EXPORTED; offset += PAGE) {
       const list = await get(`${path}/rollouts?offset=${offset}&limit=${PAGE}`)
       pages.push(list as unknown as RolloutsAnswer) // the answer of this path
     }
-    const rows = pages.flatMap((each) => each.rows)
+    const rows = pages.flatMap((each) => each.rows ?? []) // none in an error
     answers[`${path}/rollouts`] = { ...pages[0], rows } as unknown as Json // an answer is JSON
-    for (const row of rows) await keep(`${path}/rollouts/${encodeURIComponent(row.id)}`)
+    const annotations = rows.length === 0 ? new Map() : await run.annotations()
+    for (const row of rows) {
+      const answer = await rolloutAnswer(run, row.id, annotations)
+      answers[`${path}/rollouts/${encodeURIComponent(row.id)}`] = answer as unknown as Json // an answer is JSON
+    }
   }
   return onePage(page, { answers, exportedAt: new Date().toISOString() }, liveDigest)
 }

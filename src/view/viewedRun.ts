@@ -1,4 +1,5 @@
 /** A run that is open in the viewer. */
+import type { Files } from '../core/capabilities.js'
 import type { RunNote } from './notes.js'
 import type { Annotation } from './protocol.js'
 import type { RolloutLog } from './rolloutLog.js'
@@ -8,6 +9,8 @@ import type { RunLog } from './runLog.js'
 export interface ViewedRun extends RolloutLog {
   readonly id: string
   readonly folder: string
+  /** The files of the folder. Links below it are not followed. */
+  readonly files: Files
   /** `read` for logs of other programs, in whose folders nothing is written. */
   readonly access: 'write' | 'read'
   readonly log: () => Promise<RunLog>

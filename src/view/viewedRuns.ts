@@ -1,8 +1,9 @@
 /** The runs of some folders, with the answers about each. */
 import type { Files } from '../core/capabilities.js'
-import { orThrow } from '../core/failure.js'
+import { errorMessage, orThrow } from '../core/failure.js'
 import { bestEvaluation } from '../data/runLayout.js'
 import { parseJsonAs } from '../data/schemaJson.js'
+import { filesBelow } from '../live/files.js'
 import { recordedLimits, watchSteps } from '../run/alarms.js'
 import { runPaths } from '../run/runFolder.js'
 import { type FoundLog, logInFile, logsInFolder } from './foreign/readers.js'
@@ -53,11 +54,14 @@ const idOf = (folder: string, taken: ReadonlySet<string>): string => {
 /** The file of the index of a run's rollouts. The viewer makes it again at any time. */
 const indexPath = (folder: string): string => `${folder}/.view/rollouts.json`
 
-const viewedRun = (files: Files, id: string, folder: string): ViewedRun => ({
-  ...{ id, folder, access: 'write', log: runLog(files, folder), note: () => readNote(files, folder) },
-  ...fileRollouts(files, { path: runPaths(folder).trajectories, index: indexPath(folder) }),
-  annotations: () => readAnnotations(files, folder),
-})
+const viewedRun = (id: string, folder: string): ViewedRun => {
+  const files = filesBelow(folder)
+  return {
+    ...{ id, folder, files, access: 'write', log: runLog(files, folder), note: () => readNote(files, folder) },
+    ...fileRollouts(files, { path: runPaths(folder).trajectories, index: indexPath(folder) }),
+    annotations: () => readAnnotations(files, folder),
+  }
+}
 
 /** Finds the runs in folders, again on each call. A run keeps its identifier. */
 export const viewedRuns = (files: Files, folders: readonly string[]): (() => Promise<readonly ViewedRun[]>) => {
@@ -69,7 +73,7 @@ export const viewedRuns = (files: Files, folders: readonly string[]): (() => Pro
       if (log !== null) logs.set(place, log) // with the files that the folder has now
       if (known.has(place)) continue
       const id = idOf(place, new Set([...known.values()].map((run) => run.id)))
-      const run = log === null ? viewedRun(files, id, place) : foreignRun(files, { id, log: () => logs.get(place)! })
+      const run = log === null ? viewedRun(id, place) : foreignRun(files, { id, log: () => logs.get(place)! })
       known.set(place, run)
     }
     return [...new Set(found.map(({ place }) => place))].map((place) => known.get(place)!) // set above
@@ -100,8 +104,17 @@ const lastOf = ({ steps, evaluations, columns }: RunLog): RunRow['last'] => {
   }
 }
 
-/** Returns the row of a run in the list of runs. */
-export const runRow = async ({ id, folder, ...run }: ViewedRun): Promise<RunRow> => {
+/** The row of a run that cannot be read, with the reason as its note. */
+const unreadableRow = ({ id, folder }: ViewedRun, error: unknown): RunRow => ({
+  ...{ id, folder, name: folder.split('/').at(-1) ?? id, recipe: null, state: 'stopped', step: 0, steps: null },
+  ...{ startedAt: null, updatedAt: null, model: null, data: null, command: null, version: null, machine: null },
+  ...{ tags: [], note: `This run cannot be read: ${errorMessage(error)}`, last: {} },
+})
+
+/** Returns the row of a run in the list of runs. Errors: a run that cannot be read has them as note. */
+export const runRow = (run: ViewedRun): Promise<RunRow> => readRow(run).catch((error) => unreadableRow(run, error))
+
+const readRow = async ({ id, folder, ...run }: ViewedRun): Promise<RunRow> => {
   const [records, note] = [await run.log(), await run.note()]
   const { settings, recipe, start } = records.config
   return {
@@ -120,7 +133,7 @@ export const runRow = async ({ id, folder, ...run }: ViewedRun): Promise<RunRow>
   }
 }
 
-const alarmsOf = async (files: Files, log: RunLog): Promise<readonly AlarmRow[]> => {
+const alarmsOf = async ({ files }: ViewedRun, log: RunLog): Promise<readonly AlarmRow[]> => {
   if (log.steps.length === 0) return []
   const saved = orThrow(await files.list(log.paths.alarms)())
   const batchOf = (step: number): string | null => {
@@ -134,9 +147,9 @@ const alarmsOf = async (files: Files, log: RunLog): Promise<readonly AlarmRow[]>
 }
 
 /** Returns everything about a run but its metrics and rollouts. */
-export const runAnswer = async (files: Files, run: ViewedRun): Promise<RunAnswer> => {
+export const runAnswer = async (run: ViewedRun): Promise<RunAnswer> => {
   const [row, log, rollouts, annotations] = [
-    await runRow(run),
+    await readRow(run),
     await run.log(),
     await run.rollouts(),
     await run.annotations(),
@@ -152,7 +165,7 @@ export const runAnswer = async (files: Files, run: ViewedRun): Promise<RunAnswer
     settings: log.config.settings,
     parts: log.config.run,
     metricNames: Object.keys(columnsOf(log).columns),
-    alarms: await alarmsOf(files, log),
+    alarms: await alarmsOf(run, log),
     evaluations: log.evaluations.map(({ samples: _, ...evaluation }) => evaluation),
     best: best === undefined ? null : { step: best.step, name: best.name, value: best.scores[best.score] ?? 0 },
     ...{ checkpoints: log.checkpoints, batches: log.batches, rollouts: rollouts.length, partNames, features },

@@ -12,7 +12,7 @@ import { useTemporaryFolder } from '../kit/runs.js'
 import { writeRun } from '../kit/writtenRun.js'
 
 const RUN: ViewedRun = {
-  ...{ id: 'first', folder: '/none', access: 'write', ...heldRollouts([]) },
+  ...{ id: 'first', folder: '/none', files: liveFiles, access: 'write', ...heldRollouts([]) },
   log: () => Promise.reject(new Error('it has no log')),
   note: async () => ({}),
   annotations: async () => new Map(),

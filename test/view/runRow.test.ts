@@ -66,7 +66,7 @@ describe('runAnswer', () => {
     const file = `${run.folder}/metrics.jsonl`
     const step = JSON.parse(readFileSync(file, 'utf8')) as { update: object } // written by writeRun
     writeFileSync(file, `${JSON.stringify({ ...step, update: { ...step.update, maxLogProbGap: 0.5 } })}\n`)
-    const alarms = async () => (await runAnswer(liveFiles, run)).alarms.map(({ alarm, limit }) => [alarm, limit])
+    const alarms = async () => (await runAnswer(run)).alarms.map(({ alarm, limit }) => [alarm, limit])
     expect(await alarms()).toEqual([])
     addToConfig(run.folder, { settings: { keep: { alarmLimits: { 'sampler-gap': 0.25, truncation: null } } } })
     expect(await alarms()).toEqual([['sampler-gap', 0.25]])

@@ -8,6 +8,7 @@
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { FileContents, OpenFile } from '../../core/capabilities.js'
 import { errorMessage, type FileFailure, fileFailure } from '../../core/failure.js'
+import { sizeProblem } from '../../core/fileLimits.js'
 import type * as node from '../files.js'
 import { browser, type FileHandle, type FolderHandle } from './globals.js'
 
@@ -112,8 +113,12 @@ const inFolder = async <T>(
   return folder === undefined ? otherwise : use(folder)
 }
 
-const bytesOf = async (path: string): Promise<Uint8Array> =>
-  new Uint8Array(await (await (await fileAt(path, 'existing')).getFile()).arrayBuffer())
+const bytesOf = async (path: string, as: 'text' | 'bytes'): Promise<Uint8Array> => {
+  const file = await (await fileAt(path, 'existing')).getFile()
+  const problem = sizeProblem(path, { bytes: file.size, as })
+  if (problem !== null) throw new Error(problem)
+  return new Uint8Array(await file.arrayBuffer())
+}
 
 const openFile = async (path: string): Promise<OpenFile> => {
   const file = await (await fileAt(path, 'existing')).getFile()
@@ -130,8 +135,8 @@ const openFile = async (path: string): Promise<OpenFile> => {
 }
 
 export const liveFiles: typeof node.liveFiles = {
-  readBytes: (path) => attempt('read', path, () => bytesOf(path)),
-  readText: (path) => attempt('read', path, async () => new TextDecoder().decode(await bytesOf(path))),
+  readBytes: (path) => attempt('read', path, () => bytesOf(path, 'bytes')),
+  readText: (path) => attempt('read', path, async () => new TextDecoder().decode(await bytesOf(path, 'text'))),
   open: (path) => attempt('open', path, () => openFile(path)),
   write: (path, contents) => attempt('write', path, async () => replace(await fileAt(path, 'created'), contents)),
   writeFolder: (path, files) => attempt('write', path, () => writeFolder(path, files)),
@@ -167,3 +172,6 @@ export const liveFiles: typeof node.liveFiles = {
       return inFolder(parts.slice(0, -1), undefined, (folder) => removeEntry(folder, parts.at(-1) ?? ''))
     }),
 }
+
+/** There are no links in this file system. */
+export const filesBelow: typeof node.filesBelow = () => liveFiles

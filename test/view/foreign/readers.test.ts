@@ -31,7 +31,7 @@ const open = async (place: string) => {
   const turns = await run.turns(rollouts)
   return {
     run,
-    answer: await runAnswer(liveFiles, run),
+    answer: await runAnswer(run),
     columns: (await run.log()).columns,
     rows: rollouts.map(({ row }) => row),
     conversations: turns.map((own) => conversationOf(own)),

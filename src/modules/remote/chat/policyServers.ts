@@ -6,8 +6,9 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import type { Files } from '../../../core/capabilities.js'
-import { errorMessage, type Failure } from '../../../core/failure.js'
+import type { Failure } from '../../../core/failure.js'
 import { unknownName } from '../../../core/options.js'
+import { parseYaml } from '../../../data/codecs/yamlText.js'
 import { problemsOf } from '../../../text/history/historyJson.js'
 import { missingVariable, registryFailure } from './policyKeys.js'
 import { type FoundPolicy, type Lookup, serverPolicy } from './policyLookup.js'
@@ -48,9 +49,9 @@ export const readModelFile = (path: string, files: Files): TE.TaskEither<Failure
     files.readText(path),
     TE.mapLeft((failure): Failure => failure),
     TE.chain((text) =>
-      TE.tryCatch(
-        async (): Promise<unknown> => (await import('yaml')).parse(text), // YAML includes JSON
-        (error): Failure => ({ _tag: 'FormatFailure', where: path, reason: errorMessage(error) }),
+      pipe(
+        async () => parseYaml(text), // YAML includes JSON
+        TE.mapLeft((reason): Failure => ({ _tag: 'FormatFailure', where: path, reason })),
       ),
     ),
     TE.map((value) => (typeof value === 'object' && value !== null && 'models' in value ? value.models : value)),
