@@ -7,7 +7,10 @@ export interface SandboxLimits {
   readonly wallMs: number
   /** The processor time of each process. */
   readonly cpuSeconds: number
-  /** The address space of each process, and the memory of all of them together. */
+  /**
+   * The address space of each process, and the memory of all of them together, with the files and
+   * the objects that the kernel keeps for them.
+   */
   readonly memoryBytes: number
   /** The maximum size of its files, which are in memory and are deleted at the end. */
   readonly diskBytes: number
@@ -114,10 +117,17 @@ export interface SandboxSession {
   readonly close: () => Promise<void>
 }
 
+/**
+ * The limit of the memory of all processes of a program together. `cgroup`: the kernel enforces it.
+ * `watched`: it is measured ten times a second. `process`: there is only the one of each process.
+ */
+export type SandboxMemory = 'cgroup' | 'watched' | 'process'
+
 /** A runner of programs with restricted access to this machine. */
 export interface Sandbox {
   /** `unsafe-host`: with limits, but without isolation. */
   readonly isolation: 'bubblewrap' | 'unsafe-host'
+  readonly memory: SandboxMemory
   /** Runs a program to its end. */
   readonly run: (program: SandboxProgram, wait?: SandboxWait) => TaskEither<SandboxFailure, SandboxEnd>
   /** Starts a program with two-way communication. */

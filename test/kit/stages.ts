@@ -5,6 +5,7 @@ export const LONG_STAGE = [
   'test/site/**/*.test.ts',
   'test/regularExpressions.test.ts',
   'test/live/sandbox/escapes.test.ts',
+  'test/live/sandbox/heldMemory.test.ts',
   'test/engine/defaultBackend.test.ts',
   'test/engine/select.test.ts',
   'test/engine/webGpu.test.ts',

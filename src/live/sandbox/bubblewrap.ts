@@ -3,7 +3,10 @@ import { existsSync, lstatSync, readFileSync, readlinkSync } from 'node:fs'
 import { arch, release } from 'node:os'
 import { join } from 'node:path'
 import * as E from 'fp-ts/lib/Either.js'
+import { errorMessage } from '../../core/failure.js'
 import type { SandboxFailure, SandboxLimits, SandboxProgram } from '../../core/sandbox.js'
+import { type ControlGroup, controlGroup } from './controlGroup.js'
+import { noHugePages } from './hugePages.js'
 import { GO, type Launch, programNamed, sandboxFailure } from './launch.js'
 import { seccompFilter } from './seccomp.js'
 
@@ -24,9 +27,17 @@ const FIRST_KERNEL = [5, 14] as const
 const SYSTEM_FOLDERS = ['/bin', '/sbin', '/lib', '/lib32', '/lib64'] as const
 const SYSTEM_FILES = ['/etc/ld.so.cache', '/etc/alternatives'] as const
 const STREAMS = ['stdin', 'stdout', 'stderr'] as const
-const DEVICES = ['null', 'zero', 'full', 'random', 'urandom'] as const
+
+/**
+ * Devices by name, with the host's device behind each. A mapping of `zero` would be memory without
+ * an owner. `full` reads the same, and cannot be mapped.
+ */
+const DEVICES = { null: 'null', zero: 'full', full: 'full', random: 'random', urandom: 'urandom' } as const
 
 const PATH = '/usr/local/bin:/usr/bin:/bin'
+
+/** The program that turns huge pages off. */
+const START = '/start'
 
 const INSTALL =
   'the sandbox needs bubblewrap and util-linux (apt-get install bubblewrap util-linux; dnf install bubblewrap util-linux)'
@@ -64,7 +75,7 @@ const fileSystem = (readOnly: readonly string[], diskBytes: number): readonly st
   ...SYSTEM_FOLDERS.flatMap(systemFolder),
   ...SYSTEM_FILES.flatMap((path) => ['--ro-bind-try', path, path]),
   ...['--proc', '/proc', ...hiddenFacts(), '--remount-ro', '/proc', '--dir', '/dev'],
-  ...DEVICES.flatMap((name) => ['--dev-bind', `/dev/${name}`, `/dev/${name}`]),
+  ...Object.entries(DEVICES).flatMap(([name, device]) => ['--dev-bind', `/dev/${device}`, `/dev/${name}`]),
   ...['--symlink', '/proc/self/fd', '/dev/fd'],
   ...STREAMS.flatMap((name, i) => ['--symlink', `/proc/self/fd/${i}`, `/dev/${name}`]),
   ...['--size', String(diskBytes), '--tmpfs', HOME],
@@ -135,16 +146,32 @@ const refusal = (said: string): SandboxFailure =>
   )
 
 /**
- * Makes the command that runs a program in bubblewrap with these limits.
+ * Makes the group of a sandbox, or returns why it failed. Throws nothing. Without a folder for
+ * groups, returns `null`.
+ */
+const groupIn = (groups: string | null, limits: SandboxLimits): E.Either<SandboxFailure, ControlGroup | null> =>
+  E.tryCatch(
+    () => (groups === null ? null : controlGroup(groups, limits)),
+    (error) => sandboxFailure('refused', `no control group could be made in ${groups}: ${errorMessage(error)}`),
+  )
+
+/**
+ * Makes the command that runs a program in bubblewrap with these limits. `groups`: the folder for
+ * control groups, if there is one.
  *
  * Its files and the system call filter are read from descriptors, so they are never written to the
  * host's disk.
  */
-export const bubblewrapLaunch = (program: SandboxProgram, limits: SandboxLimits): E.Either<SandboxFailure, Launch> => {
+export const bubblewrapLaunch = (
+  program: SandboxProgram,
+  limits: SandboxLimits,
+  groups: string | null,
+): E.Either<SandboxFailure, Launch> => {
   const lacking = lack()
   if (lacking !== undefined) return E.left(lacking)
-  const filter = seccompFilter(arch())
-  if (filter === undefined) {
+  const filter = seccompFilter(arch(), groups === null ? 'files' : 'all')
+  const start = noHugePages(arch())
+  if (filter === undefined || start === undefined) {
     return E.left(sandboxFailure('refused', `the sandbox does not support the processor ${arch()}${UNSAFE}`))
   }
   if (!program.command.startsWith('/') && programNamed(program.command, PATH) === undefined) {
@@ -156,19 +183,22 @@ export const bubblewrapLaunch = (program: SandboxProgram, limits: SandboxLimits)
     ...WALLS,
     ...['--clearenv', ...Object.entries(env).flatMap(([name, value]) => ['--setenv', name, value])],
     ...fileSystem(program.readOnly ?? [], limits.diskBytes),
-    ...files.flatMap(([name], i) => ['--file', String(6 + i), join(SANDBOX_FOLDER, name)]), // after the start word and the filter
+    ...['--perms', '0555', '--file', '6', START], // after the start word and the filter
+    ...files.flatMap(([name], i) => ['--file', String(7 + i), join(SANDBOX_FOLDER, name)]),
     ...['--remount-ro', '/', '--chdir', SANDBOX_FOLDER, '--json-status-fd', '3', '--seccomp', '5', '--'],
-    ...['prlimit', ...limitsOf(limits), '--', 'sh', '-c', FIRST, 'sh', program.command, ...program.args],
+    ...['prlimit', ...limitsOf(limits), '--', START, '/bin/sh', '-c', FIRST, 'sh', program.command, ...program.args],
   ]
   const isRoot = process.getuid?.() === 0
+  const group = groupIn(groups, limits)
+  if (E.isLeft(group)) return group
   return E.right({
     command: programNamed('sh')!, // `lack` has checked both
     args: ['-c', OUTER, 'sh', programNamed('bwrap')!, ...args],
     env: { PATH },
     ...(isRoot && { user: NOBODY }), // the kernel does not limit the number of root's processes
-    inputs: [filter, ...files.map(([, contents]) => contents)],
+    inputs: [filter, start, ...files.map(([, contents]) => contents)],
     cwd: '/',
-    reports: { folder: HOME, refusal },
-    cleanUp: () => Promise.resolve(),
+    reports: { folder: HOME, refusal, group: group.right },
+    cleanUp: async () => group.right?.remove(),
   })
 }

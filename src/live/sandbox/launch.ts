@@ -4,8 +4,10 @@ import { accessSync, constants, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 import * as E from 'fp-ts/lib/Either.js'
+import { errorMessage } from '../../core/failure.js'
 import type { SandboxEnd, SandboxFailure, SandboxLimits, SandboxStop } from '../../core/sandbox.js'
 import { spawnClosed } from '../descriptors.js'
+import type { ControlGroup } from './controlGroup.js'
 import { type Gathered, gathered } from './gathered.js'
 import { overLimit, tasksOf } from './watched.js'
 
@@ -24,9 +26,16 @@ export interface Launch {
    * or null if the command is the program itself. With reports, the program does not start before
    * `GO` arrives on descriptor 4.
    */
-  readonly reports: { readonly folder: string; readonly refusal: (said: string) => SandboxFailure } | null
+  readonly reports: LaunchReports | null
   /** Called after the end. */
   readonly cleanUp: () => Promise<void>
+}
+
+interface LaunchReports {
+  readonly folder: string
+  /** The group that limits its memory, or `null` if it is watched. */
+  readonly group: ControlGroup | null
+  readonly refusal: (said: string) => SandboxFailure
 }
 
 export const sandboxFailure = (kind: SandboxFailure['kind'], reason: string): SandboxFailure => ({
@@ -65,6 +74,9 @@ export interface Launched {
 }
 
 const WATCH_MS = 100
+
+/** The pause before memory above the limit is measured again. */
+const CONFIRM_MS = 10
 
 /** Exit code of a shell for a process that has exceeded its CPU time. */
 const CPU_CODE = 128 + 24
@@ -174,16 +186,58 @@ const endOf = (child: ChildProcess, atExit: () => void): Promise<number> =>
     child.once('close', () => resolve(code))
   })
 
-/** Connects bubblewrap's input and reports. Without reports, the result is always empty. */
-const talkWith = (child: ChildProcess, launch: Launch, mayBegin: () => boolean): (() => Reports) => {
+/**
+ * Connects bubblewrap's input and reports. Without reports, the result is always empty. `begin` is
+ * called with the first process, which is ended unless it returns true.
+ */
+const talkWith = (child: ChildProcess, launch: Launch, begin: (first: number) => boolean): (() => Reports) => {
   if (launch.reports === null) return () => ({})
   const go = child.stdio[4] as Writable // pipes, by `begun`
   go.on('error', () => {}) // it ended before; the failure of its end has the reason
   feed(child, launch.inputs)
   return reported(child.stdio[3] as Readable, (first) => {
-    if (mayBegin()) go.write(`${GO}\n`)
+    if (begin(first)) go.write(`${GO}\n`)
     else killed(first)
   })
+}
+
+/** Returns why a process cannot be added to a group, if so. */
+const notAdded = (group: ControlGroup, pid: number): SandboxFailure | undefined => {
+  try {
+    group.add(pid)
+    return undefined
+  } catch (error) {
+    return sandboxFailure('refused', `its control group does not accept it: ${errorMessage(error)}`)
+  }
+}
+
+/**
+ * Checks the limits of a sandbox regularly, and stops it above one. Returns the function that ends
+ * this.
+ */
+const watching = (
+  { folder, group }: LaunchReports,
+  limits: SandboxLimits,
+  { first, stop }: { readonly first: () => number | undefined; readonly stop: (why: SandboxStop) => void },
+): (() => void) => {
+  const memory = group === null ? 'watched' : 'cgroup'
+  const stopAbove = (isConfirmed: (over: SandboxStop) => boolean): void => {
+    const pid = first()
+    const over = pid === undefined ? undefined : overLimit(pid, { folder, memory }, limits)
+    if (over !== undefined && isConfirmed(over)) stop(over)
+  }
+  let confirmation: NodeJS.Timeout | undefined
+  const timer = setInterval(() => {
+    stopAbove((over) => {
+      if (over !== 'memory') return true
+      confirmation = setTimeout(() => stopAbove(() => true), CONFIRM_MS)
+      return false
+    })
+  }, WATCH_MS)
+  return () => {
+    clearInterval(timer)
+    clearTimeout(confirmation)
+  }
 }
 
 /**
@@ -202,7 +256,12 @@ export const launched = async (launch: Launch, limits: SandboxLimits): Promise<E
   const child = started.right
   const pid = child.pid! // by `begun`
   let stopped: SandboxStop | null = null
-  const status = talkWith(child, launch, () => stopped === null)
+  let refused: SandboxFailure | undefined
+  const group = reports?.group ?? null
+  const status = talkWith(child, launch, (first) => {
+    refused = group === null ? undefined : notAdded(group, first)
+    return stopped === null && refused === undefined
+  })
   const stop = (why: SandboxStop): void => {
     stopped ??= why
     const { first } = status()
@@ -217,11 +276,7 @@ export const launched = async (launch: Launch, limits: SandboxLimits): Promise<E
   const [stdin, out, error] = [child.stdin!, child.stdout!, child.stderr!] // pipes, by `begun`
   const [stdout, stderr] = [gathered(out, reading), gathered(error, reading)]
   stdin.on('error', () => {}) // the program does not read its input
-  const watch = setInterval(() => {
-    const { first } = status()
-    const over = reports === null || first === undefined ? undefined : overLimit(first, reports.folder, limits)
-    if (over !== undefined) stop(over)
-  }, WATCH_MS)
+  const unwatch = reports === null ? () => {} : watching(reports, limits, { first: () => status().first, stop })
 
   const finish = async (): Promise<E.Either<SandboxFailure, SandboxEnd>> => {
     let cut: NodeJS.Timeout | undefined
@@ -232,11 +287,13 @@ export const launched = async (launch: Launch, limits: SandboxLimits): Promise<E
       cut = setTimeout(() => [out, error].forEach((stream) => stream.destroy()), OUTLIVED_MS)
     })
     clearTimeout(cut)
-    clearInterval(watch)
+    unwatch()
+    const isOutOfMemory = group?.ranOut() === true
     await launch.cleanUp()
+    if (refused !== undefined) return E.left(refused)
     const code = reports === null ? end : status().code
     if (reports !== null && code === undefined && stopped === null) return E.left(reports.refusal(stderr.text().text))
-    const why = stopped ?? (code === CPU_CODE ? 'cpu' : null)
+    const why = stopped ?? (isOutOfMemory ? 'memory' : code === CPU_CODE ? 'cpu' : null)
     return E.right({
       ...{ _tag: 'Ended', code: why === null ? (code ?? null) : null, stopped: why },
       ...{ stdout: stdout.text(), stderr: stderr.text() },

@@ -21,6 +21,7 @@ import {
   type SandboxWait,
 } from '../../core/sandbox.js'
 import { bubblewrapLaunch } from './bubblewrap.js'
+import { delegatedGroup } from './controlGroup.js'
 import { type Launch, type Launched, launched, sandboxFailure } from './launch.js'
 import { unsafeHostLaunch } from './unsafeHost.js'
 
@@ -99,6 +100,14 @@ const NOT_RUN: SandboxEnd = {
   ...{ stdout: { text: '', dropped: 0 }, stderr: { text: '', dropped: 0 } },
 }
 
+let foundGroups: { readonly folder: string | null } | undefined
+
+/** Returns the folder for control groups of sandboxes, which is looked for once in a process. */
+const groups = (): string | null => {
+  foundGroups ??= { folder: delegatedGroup() }
+  return foundGroups.folder
+}
+
 /**
  * Makes a sandbox on this machine.
  *
@@ -112,6 +121,7 @@ const NOT_RUN: SandboxEnd = {
  *          bubblewrap or namespaces are unavailable. Programs run without isolation only if
  *          `isolation` is 'unsafe-host'. Throws RangeError for invalid limits or files.
  * Effects  starts processes. Waiting for a free slot does not count toward a program's time limit.
+ *          With a delegated control group, moves this process into a group below it.
  *
  * @example
  * liveSandbox().isolation // 'bubblewrap'
@@ -125,7 +135,7 @@ export const liveSandbox = (options: LiveSandboxOptions = {}): Sandbox => {
   const start = async (program: SandboxProgram, limits: SandboxLimits): Promise<E.Either<SandboxFailure, Launched>> => {
     if (isClosed) return E.left(CLOSED)
     const launch: E.Either<SandboxFailure, Launch> =
-      isolation === 'bubblewrap' ? bubblewrapLaunch(program, limits) : await unsafeHostLaunch(program, limits)
+      isolation === 'bubblewrap' ? bubblewrapLaunch(program, limits, groups()) : await unsafeHostLaunch(program, limits)
     if (E.isLeft(launch)) return launch
     const started = await launched(launch.right, limits)
     if (E.isLeft(started)) return started
@@ -180,6 +190,10 @@ export const liveSandbox = (options: LiveSandboxOptions = {}): Sandbox => {
 
   return {
     isolation,
+    get memory() {
+      if (isolation === 'unsafe-host') return 'process'
+      return groups() === null ? 'watched' : 'cgroup'
+    },
     run,
     open: (program) => {
       const limits = checked(program)

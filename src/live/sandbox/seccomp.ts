@@ -3,23 +3,27 @@
  * need.
  *
  * Namespaces hide the host. The filter blocks what they leave open: kernel interfaces with a
- * history of vulnerabilities, memory outside all limits (System V segments, memfd, asynchronous I/O
- * rings, file watches), sockets outside network namespaces (vsock reaches the host of a virtual
- * machine), and injected terminal input (TIOCSTI).
+ * history of vulnerabilities, sockets outside network namespaces (vsock reaches the host of a
+ * virtual machine), injected terminal input (TIOCSTI), and kernel objects that hold memory which
+ * `watched.ts` could not count:
  *
- * Only connected unix sockets with their initial buffer size are allowed. Their memory is bounded,
- * so counting them suffices. Datagrams would outlive their sender, and TCP buffers grow to
- * megabytes.
+ * - objects of their own kind: System V segments, memfd, asynchronous I/O rings, file watches,
+ *   Landlock rule sets, system call filters, futex tables, access control lists;
+ * - pages that belong to no process: those that a pipe or a socket refers to (splice, vmsplice,
+ *   sendfile), reserved huge pages, and shared anonymous mappings, whose pages stay after a part
+ *   was unmapped;
+ * - buffers that grow: of pipes and sockets. Only connected unix sockets are allowed, because
+ *   datagrams would outlive their sender.
  *
  * Source   linux/filter.h, linux/seccomp.h, the system call tables of x86-64 and of arm64 in Linux
- *          6.1.
+ *          6.18.
  */
 
-/**
- * System calls by name, with their numbers on x86-64 and arm64 (`null` if missing). From 424 on the
- * numbers are equal.
- */
-const REFUSED: Readonly<Record<string, readonly [x64: number | null, arm64: number | null]>> = {
+/** System calls by name, with their numbers on x86-64 and arm64 (`null` if missing). */
+type Calls = Readonly<Record<string, readonly [x64: number | null, arm64: number | null]>>
+
+/** Refused with EPERM. From 424 on the numbers are equal on all architectures. */
+const REFUSED: Calls = {
   ptrace: [101, 117],
   process_vm_readv: [310, 270],
   process_vm_writev: [311, 271],
@@ -82,23 +86,44 @@ const REFUSED: Readonly<Record<string, readonly [x64: number | null, arm64: numb
   iopl: [172, null],
   ioperm: [173, null],
   modify_ldt: [154, null],
+  seccomp: [317, 277],
+  landlock_create_ruleset: [444, 444],
+  landlock_add_rule: [445, 445],
+  landlock_restrict_self: [446, 446],
+  vmsplice: [278, 75],
 }
+
+/** Refused with EINVAL, after which programs copy instead. */
+const NO_SPLICE: Calls = { splice: [275, 76], tee: [276, 77], sendfile: [40, 71] }
+
+/** Refused with EOPNOTSUPP, as file systems without extended attributes do. */
+const NO_ATTRIBUTES: Calls = { setxattr: [188, 5], lsetxattr: [189, 6], fsetxattr: [190, 7] }
+
+/** System calls from this number on set attributes, or are newer than this filter. */
+const FIRST_UNKNOWN = 463
 
 interface Architecture {
   readonly column: 0 | 1
   /** AUDIT_ARCH_*. */
   readonly audit: number
-  readonly clone: number
-  readonly socket: number
-  readonly socketpair: number
-  readonly setsockopt: number
-  readonly ioctl: number
 }
 
 const ARCHITECTURES: Readonly<Record<string, Architecture>> = {
-  x64: { column: 0, audit: 0xc000003e, clone: 56, socket: 41, socketpair: 53, setsockopt: 54, ioctl: 16 },
-  arm64: { column: 1, audit: 0xc00000b7, clone: 220, socket: 198, socketpair: 199, setsockopt: 208, ioctl: 29 },
+  x64: { column: 0, audit: 0xc000003e },
+  arm64: { column: 1, audit: 0xc00000b7 },
 }
+
+/** System calls that are refused for some arguments. */
+const CHECKED = {
+  clone: [56, 220],
+  socket: [41, 198],
+  socketpair: [53, 199],
+  setsockopt: [54, 208],
+  ioctl: [16, 29],
+  fcntl: [72, 25],
+  mmap: [9, 222],
+  prctl: [157, 167],
+} as const satisfies Calls
 
 /**
  * The number of clone3 on all architectures. A filter cannot read its flags, which are behind a
@@ -117,15 +142,40 @@ const CONNECTED = [1, 5] as const
 /** The bits of a socket's type that are not flags. */
 const TYPE_BITS = 0xf
 
-/** SO_SNDBUF, SO_RCVBUF, SO_SNDBUFFORCE, SO_RCVBUFFORCE. */
-const BUFFER_SIZES = [7, 8, 32, 33] as const
+/**
+ * SO_SNDBUF, SO_RCVBUF, SO_SNDBUFFORCE, SO_RCVBUFFORCE; SO_ATTACH_FILTER, SO_ATTACH_BPF,
+ * SO_ATTACH_REUSEPORT_CBPF, SO_ATTACH_REUSEPORT_EBPF.
+ */
+const SOCKET_OPTIONS = [7, 8, 32, 33, 26, 50, 51, 52] as const
+
+/** F_SETPIPE_SZ, F_NOTIFY, F_OFD_SETLK, F_OFD_SETLKW. The last two make locks without an owner. */
+const FILE_COMMANDS = [1031, 1026, 37, 38] as const
+
+/** MAP_HUGETLB. */
+const RESERVED_HUGE_PAGES = 0x40000
+
+/** The type of a mapping and MAP_ANONYMOUS; MAP_SHARED and MAP_ANONYMOUS. */
+const MAPPING_BITS = 0x2f
+const SHARED_ANONYMOUS = 0x21
+
+/**
+ * Operations of prctl that are allowed: names, signals, timer slack and dumps of processes, and
+ * reading their capabilities. Others allocate memory, such as PR_FUTEX_HASH, or undo `noHugePages`.
+ */
+const PROCESS_OPERATIONS = [1, 2, 3, 4, 15, 16, 21, 23, 27, 29, 30, 36, 37, 38, 39, 40, 47, 0x53564d41] as const
+
+/** PR_SET_THP_DISABLE. */
+const HUGE_PAGES = 41
 
 /** TIOCSTI, TIOCLINUX. */
 const TERMINAL_REQUESTS = [0x5412, 0x541c] as const
 
 const EPERM = 1
+const ENOMEM = 12
+const EINVAL = 22
 const ENOSYS = 38
 const ESOCKTNOSUPPORT = 94
+const EOPNOTSUPP = 95
 const EAFNOSUPPORT = 97
 
 type Instruction = readonly [code: number, jumpTrue: number, jumpFalse: number, value: number]
@@ -155,8 +205,15 @@ const whenAtLeast = (value: number, ...then: readonly Instruction[]): readonly I
   ...then,
 ]
 
+/** Refuses an argument that equals one of these values, and allows all others. */
+const unless = (index: number, values: readonly number[]): readonly Instruction[] => [
+  argument(index),
+  ...values.flatMap((value) => whenEqual(value, refuse(EPERM))),
+  ALLOW,
+]
+
 /** Allows connected unix sockets and refuses all other sockets. */
-const socketRules: readonly Instruction[] = [
+const SOCKETS: readonly Instruction[] = [
   argument(0),
   [0x15, 1, 0, AF_UNIX],
   refuse(EAFNOSUPPORT),
@@ -166,41 +223,67 @@ const socketRules: readonly Instruction[] = [
   refuse(ESOCKTNOSUPPORT),
 ]
 
-const programOf = ({ column, audit, clone, ...numbered }: Architecture): readonly Instruction[] => [
-  ARCHITECTURE,
-  [0x15, 1, 0, audit], // another architecture's calls have other numbers
-  KILL,
-  NUMBER,
-  ...whenAtLeast(0x40000000, refuse(ENOSYS)), // the x32 calls of x86-64
-  ...Object.values(REFUSED).flatMap((numbers) =>
-    numbers[column] === null ? [] : whenEqual(numbers[column], refuse(EPERM)),
-  ),
-  ...whenEqual(CLONE3, refuse(ENOSYS)),
-  ...whenEqual(clone, argument(0), ...whenAnyBit(NAMESPACE_FLAGS, refuse(EPERM)), ALLOW),
-  ...[numbered.socket, numbered.socketpair].flatMap((call) => whenEqual(call, ...socketRules)),
-  ...whenEqual(numbered.setsockopt, argument(2), ...BUFFER_SIZES.flatMap((name) => whenEqual(name, refuse(EPERM)))),
-  NUMBER,
-  ...whenEqual(
-    numbered.ioctl,
-    argument(1),
-    ...TERMINAL_REQUESTS.flatMap((request) => whenEqual(request, refuse(EPERM))),
-  ),
+const mappings = (sharedMemory: SharedMemory): readonly Instruction[] => [
+  argument(3),
+  ...whenAnyBit(RESERVED_HUGE_PAGES, refuse(ENOMEM)),
+  [0x54, 0, 0, MAPPING_BITS],
+  ...(sharedMemory === 'files' ? whenEqual(SHARED_ANONYMOUS, refuse(ENOMEM)) : []),
   ALLOW,
 ]
+
+const OPERATIONS: readonly Instruction[] = [
+  argument(0),
+  ...PROCESS_OPERATIONS.flatMap((operation) => whenEqual(operation, ALLOW)),
+  ...whenEqual(HUGE_PAGES, argument(1), ...whenEqual(1, ALLOW)), // turns them off
+  refuse(EINVAL),
+]
+
+/**
+ * The memory that processes may share: only files in the sandbox, or anonymous mappings too, for
+ * which the kernel must count their pages.
+ */
+export type SharedMemory = 'files' | 'all'
+
+const programOf = ({ column, audit }: Architecture, sharedMemory: SharedMemory): readonly Instruction[] => {
+  const refused = (calls: Calls, errno: number): readonly Instruction[] =>
+    Object.values(calls).flatMap(({ [column]: call }) => (call === null ? [] : whenEqual(call, refuse(errno))))
+  const checked = (name: keyof typeof CHECKED, then: readonly Instruction[]): readonly Instruction[] =>
+    whenEqual(CHECKED[name][column], ...then)
+  return [
+    ARCHITECTURE,
+    [0x15, 1, 0, audit], // another architecture's calls have other numbers
+    KILL,
+    NUMBER,
+    ...whenAtLeast(FIRST_UNKNOWN, refuse(ENOSYS)), // and the x32 calls of x86-64
+    ...refused(REFUSED, EPERM),
+    ...refused(NO_SPLICE, EINVAL),
+    ...refused(NO_ATTRIBUTES, EOPNOTSUPP),
+    ...whenEqual(CLONE3, refuse(ENOSYS)),
+    ...checked('clone', [argument(0), ...whenAnyBit(NAMESPACE_FLAGS, refuse(EPERM)), ALLOW]),
+    ...checked('socket', SOCKETS),
+    ...checked('socketpair', SOCKETS),
+    ...checked('setsockopt', unless(2, SOCKET_OPTIONS)),
+    ...checked('ioctl', unless(1, TERMINAL_REQUESTS)),
+    ...checked('fcntl', unless(1, FILE_COMMANDS)),
+    ...checked('mmap', mappings(sharedMemory)),
+    ...checked('prctl', OPERATIONS),
+    ALLOW,
+  ]
+}
 
 /**
  * Returns the filter for a processor architecture (Node's name) in the kernel's format, or
  * `undefined` for an unsupported architecture.
  *
- * Cost     under 2 KiB; a few dozen comparisons for each system call of the program.
+ * Cost     under 2 KiB; about a hundred comparisons for each system call of the program.
  *
  * @example
- * seccompFilter('s390x') // undefined
+ * seccompFilter('s390x', 'files') // undefined
  */
-export const seccompFilter = (architecture: string): Uint8Array | undefined => {
+export const seccompFilter = (architecture: string, sharedMemory: SharedMemory): Uint8Array | undefined => {
   const known = ARCHITECTURES[architecture]
   if (known === undefined) return undefined
-  const program = programOf(known)
+  const program = programOf(known, sharedMemory)
   const bytes = new DataView(new ArrayBuffer(8 * program.length))
   for (const [i, [code, jumpTrue, jumpFalse, value]] of program.entries()) {
     bytes.setUint16(8 * i, code, true)
