@@ -14,7 +14,7 @@ import type { HistoryAction, HistoryPrompt } from '../../data/policy.js'
 import { dataSpec } from '../../data/spec.js'
 import { type Data, data } from '../../data/tensorDict/leaf.js'
 import { merge } from '../../data/tensorDict/merge.js'
-import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
+import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { scope } from '../../engine/scope.js'
 import { liveTimers } from '../../live/clock.js'
 import {
@@ -271,14 +271,6 @@ const play = (
   })(run)
 }
 
-const malformedIn = (action: TensorDict): readonly (readonly string[])[] | undefined => {
-  const entry = find(action, ['malformedCalls'])
-  // The cast holds for policies over messages, which add this entry: `HistoryTokens`.
-  return entry !== undefined && '_tag' in entry && entry._tag === 'Data'
-    ? (entry as Data<readonly string[]>).items.toArray()
-    : undefined
-}
-
 /** Runs all rows of a step at once. The first failure cancels the others. */
 const playAll = async (
   rows: readonly (readonly [Row, AskedCalls | 'over'])[],
@@ -339,10 +331,10 @@ export const toolTransform = (options: ToolTransformOptions): Transform<null, Hi
     // action.
     const rows = rowsOf(previous as TensorDict<ToolEntries>, next)
     const replies = get(action as TensorDict<HistoryAction>, 'history', 'response').items
-    const malformed = malformedIn(action)
+    const malformed = dataItems<readonly string[]>(action, 'malformedCalls') // of policies that read calls
     const over = endedRows(next, 'done')
     const asked = rows.map(
-      (row, i) => [row, over[i] === true ? 'over' : read(replies.get(i)!, malformed?.[i])] as const,
+      (row, i) => [row, over[i] === true ? 'over' : read(replies.get(i)!, malformed?.get(i))] as const,
     )
     return async () => {
       const played = await playAll(asked, settings, signal)

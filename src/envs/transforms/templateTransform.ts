@@ -3,7 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { TemplateFailure } from '../../core/failure.js'
 import { aList, aRecord, aText, checkOptions, type OptionKinds } from '../../core/options.js'
-import type { HistoryAction, HistoryPrompt } from '../../data/policy.js'
+import type { HistoryAction, HistoryPrompt, StopReason } from '../../data/policy.js'
 import { dataSpec } from '../../data/spec.js'
 import { type Data, data } from '../../data/tensorDict/leaf.js'
 import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
@@ -18,6 +18,7 @@ import {
 import { appendRanges, cutRanges, type TextRange } from '../../text/textRange.js'
 import type { TextTokenizer } from '../../text/tokenizer/textTokenizer.js'
 import { type EnvFailure, envFailure } from '../base/env.js'
+import { dataItems } from './episode.js'
 import { isOpen, keptOf } from './keptReply.js'
 import { foldedRows } from './segments.js'
 import { type Transform, transform } from './transform.js'
@@ -126,8 +127,8 @@ const doneRows = (td: TensorDict): ArrayLike<number> => {
  * episodes keep their text. If an environment changes the end of a reply and reports the kept part
  * in `history.kept` (`AddThinkingPrompt`), the text continues from there. A conversation that
  * `contextFolding` has folded is rendered anew. The inverse makes
- * `history.response`, an assistant message without the end-of-turn marker, which is incomplete if
- * the marker was not reached.
+ * `history.response`, an assistant message without the end-of-turn marker. It is incomplete if the
+ * marker was not reached, unless the policy stopped by itself, as at a stop string.
  *
  * `text.plainText` marks the parts from messages, in which `Tokenizer` never recognizes special
  * tokens. The policy's text is not included, because its token ids are kept.
@@ -177,9 +178,11 @@ export const TemplateTransform = (
       return TE.fromEither(E.map((r: readonly Rendered[]) => [entriesOf(r, next.batchShape), null] as const)(continued))
     },
     inverse: (action) => {
-      const responses = get(action, 'text', 'response').items.map((text) => {
-        const isComplete = text.endsWith(endOfTurn)
-        return message('assistant', isComplete ? text.slice(0, text.length - endOfTurn.length) : text, { isComplete })
+      const stopReasons = dataItems<StopReason>(action, 'stopReason')
+      const responses = get(action, 'text', 'response').items.map((text, i) => {
+        const isEnded = text.endsWith(endOfTurn)
+        const isComplete = isEnded || stopReasons?.get(i) === 'stop'
+        return message('assistant', isEnded ? text.slice(0, text.length - endOfTurn.length) : text, { isComplete })
       })
       return E.right(TensorDict({ history: { response: data(responses) } }, action.batchShape))
     },

@@ -114,6 +114,25 @@ const samples = fc.array(anyReply, { minLength: 1, maxLength: 3 }).map((messages
 const lawsOf = (t: ReturnType<typeof SimpleToolTransform>) =>
   transformLaws(fc.constant(erased(t)), samples).filter(({ name }) => !name.startsWith('rows:'))
 
+describe('a reply that was cut off', () => {
+  const open = '<tool_call>{"name": "add", "argum'
+  const whole = '<tool_call>{"name": "add", "arguments": {"by": 1}}</tool_call>'
+
+  it.each([
+    ['in a call of its text', message('assistant', open, { isComplete: false }), 1],
+    ['behind a call of its text', message('assistant', whole, { isComplete: false }), 1],
+    ['in the second of two calls', message('assistant', whole + open, { isComplete: false }), 2],
+    ['in a call of a message', { ...calling(callOf('add', {})), isComplete: false }, 1],
+  ])('%s runs no call that did not end, and answers it as malformed', async (_, reply, count) => {
+    const { heard, counts, end } = await play(envOf(1, { format: 'hermes' }), reply)
+    expect(heard[0]!.at(-1)).toMatch(
+      /^error: a call could not be parsed: the call of 'add': the (?:text ends|reply was cut)/,
+    )
+    expect(heard[0]).toHaveLength(count)
+    expect([counts, end]).toEqual([{ calls: count, errors: 1 }, OPEN])
+  })
+})
+
 describe('SimpleToolTransform', () => {
   checkLaws(it, lawsOf(SimpleToolTransform({ registry })))
 

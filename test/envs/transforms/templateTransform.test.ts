@@ -173,6 +173,17 @@ describe('TemplateTransform', () => {
     fc.assert(law)
   })
 
+  it('the inverse has a complete message where the policy stopped by itself', () => {
+    const stopReason = data(['stop', 'length'] as const)
+    const action = TensorDict(
+      { text: { response: data(['<search>x</search>', '<search>x</search>']) }, stopReason },
+      [2],
+    )
+    const inner = orThrow(chatML.inverse(action, TensorDict({}, [2]) as never) as never) as never // as above
+    const responses = itemsAt(inner, 'history', 'response') as readonly Message[]
+    expect(responses.map(({ isComplete }) => isComplete)).toEqual([true, false])
+  })
+
   it('refuses to go on where the template rewrites what the policy wrote', async () => {
     const env = chat(2, compiled(CHAT_ML.replace('message.content', '(message.content | trim)')))
     const state = await answered(env.reset(asking('a', 'b'), key))
