@@ -6,23 +6,31 @@ import { inJson, JSON_START, type JsonState, stepJson } from './json.js'
 import { type CallMachine, markedCalls } from './machine.js'
 import {
   argumentsEvent,
+  BROKEN,
   blanks,
   type CallEvent,
   done,
   emitting,
   endsCall,
+  isTagName,
   literal,
   more,
   named,
   type Part,
+  type PartStep,
   sequence,
   tagged,
 } from './part.js'
-import type { ArgumentTypes } from './schemas.js'
+import { PYTHON_START, type PythonState, stepPython } from './pythonLiteral.js'
+import type { ArgumentSchemas } from './schemas.js'
 
 const FUNCTION = '<function='
-const CLOSE = '</parameter>'
-const ENDS = [CLOSE, `\n${CLOSE}`]
+const PARAMETER = '<parameter='
+const CLOSES = ['</parameter>', '\n</parameter>']
+const ON_LINES = [PARAMETER, '</function>']
+/** Tags in a value: its end, and on a line of their own those that come after it. */
+const INSIDE = [...CLOSES, ...ON_LINES.map((tag) => `\n${tag}`)]
+const AT_START = [...INSIDE, ...ON_LINES]
 
 /**
  * Returns true if a text is a JSON object or list, nested at most as deeply as arguments may be.
@@ -31,6 +39,24 @@ const isJson = (text: string): boolean => {
   let state: JsonState | undefined = JSON_START
   for (const c of text.split('')) state = state === undefined ? undefined : stepJson(state, c)
   return state?.mode === 'end'
+}
+
+/** Converts a Python literal to JSON. Returns undefined for other text. */
+const pythonJson = (text: string): string | undefined => {
+  let state: PythonState = PYTHON_START
+  let json = ''
+  for (const c of text.split('')) {
+    const step = stepPython(state, c)
+    if (step === undefined || step.again === true) return undefined
+    state = step.state
+    json += step.json
+  }
+  return state.mode === 'end' ? json : undefined
+}
+
+const bracketed = (text: string, opening: RegExp): string | undefined => {
+  if (!opening.test(text)) return undefined
+  return isJson(text) ? text : pythonJson(text)
 }
 
 const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?$/
@@ -47,9 +73,9 @@ const jsonAs = (text: string, type: string): string | undefined => {
     case 'number':
       return NUMBER.test(text) ? text : undefined
     case 'object':
-      return text.startsWith('{') && isJson(text) ? text : undefined
+      return bracketed(text, /^\{/)
     case 'array':
-      return text.startsWith('[') && isJson(text) ? text : undefined
+      return bracketed(text, /^[[(]/)
     default:
       return undefined
   }
@@ -67,10 +93,13 @@ const jsonOf = (text: string, types: readonly string[]): string => {
 /** A value being read. A string is emitted as it arrives, any other value at its end. */
 interface Value {
   readonly types: readonly string[]
-  readonly isFirst: boolean
+  /** Before the line end after the tag, before other text, or in it. */
+  readonly place: 'first' | 'start' | 'inside'
   readonly held: string
   /** Text that is not emitted yet. */
   readonly text: string
+  /** The name so far of a parameter that may begin in the value, after the tag in `held`. */
+  readonly key: string | null
 }
 
 const isText = ({ types }: Value): boolean => types.every((type) => type === 'string')
@@ -78,35 +107,65 @@ const isText = ({ types }: Value): boolean => types.every((type) => type === 'st
 const closed = (value: Value, passed: string): readonly CallEvent[] =>
   isText(value) ? argumentsEvent(`${inJson(passed)}"`) : argumentsEvent(jsonOf(value.text + passed, value.types))
 
+/** Adds text to a value that goes on. */
+const grown = (value: Value, passed: string): readonly [Value, readonly CallEvent[]] =>
+  isText(value) ? [value, argumentsEvent(inJson(passed))] : [{ ...value, text: value.text + passed }, []]
+
+/**
+ * Reads a value up to its closing tag. Without one, it ends before the next parameter of the tool;
+ * another parameter, or the end of the function, breaks it.
+ */
 const valueFrom =
-  (value: Value): Part =>
+  (value: Value, has: (key: string) => boolean): Part =>
   (c) => {
-    if (value.isFirst && c === '\n') return more(valueFrom({ ...value, isFirst: false }))
+    const { place, key } = value
+    if (key !== null) return inKey(value, key, c, has)
+    if (place === 'first' && c === '\n') return more(valueFrom({ ...value, place: 'start' }, has))
+    const tags = place === 'inside' ? INSIDE : AT_START
     let held = value.held + c
     let passed = ''
-    while (!ENDS.some((end) => end.startsWith(held))) {
+    while (!(passed === '' ? tags : INSIDE).some((tag) => tag.startsWith(held))) {
       passed += held[0]!
       held = held.slice(1)
     }
-    if (ENDS.includes(held)) return done('', closed(value, passed))
-    const next = { ...value, isFirst: false, held }
-    return isText(value)
-      ? more(valueFrom(next), argumentsEvent(inJson(passed)))
-      : more(valueFrom({ ...next, text: value.text + passed }))
+    if (CLOSES.includes(held)) return done('', closed(value, passed))
+    const isTag = tags.includes(held)
+    if (isTag && !held.endsWith(PARAMETER)) return BROKEN
+    const next: Value = {
+      ...value,
+      held,
+      key: isTag ? '' : null,
+      place: passed === '' && place !== 'inside' ? 'start' : 'inside',
+    }
+    const [after, events] = grown(next, passed)
+    return more(valueFrom(after, has), events)
   }
 
+/** Reads the name of a parameter that may begin in a value. Any other text is part of the value. */
+const inKey = (value: Value, key: string, c: string, has: (key: string) => boolean): PartStep => {
+  if (c === '>' && isTagName(key)) return has(key) ? done(`${PARAMETER}${key}>`, closed(value, '')) : BROKEN
+  if (isTagName(key + c)) return more(valueFrom({ ...value, key: key + c }, has))
+  const [next, events] = grown({ ...value, held: '', key: null, place: 'inside' }, value.held + key)
+  const step = valueFrom(next, has)(c)
+  return { ...step, events: [...events, ...step.events] }
+}
+
 /** Reads the arguments and the end of the function. */
-const argumentsFrom = (types: (key: string) => readonly string[], separator: '{' | ', '): Part => {
+const argumentsFrom = (schemas: ArgumentSchemas, separator: '{' | ', '): Part => {
   const end = argumentsEvent(separator === '{' ? '{}' : '}')
-  const parameter = named('>', (key) => {
-    const value: Value = { types: types(key), isFirst: true, held: '', text: '' }
-    const opening = `${separator}${JSON.stringify(key)}: ${isText(value) ? '"' : ''}`
-    return sequence(emitting(literal('>'), argumentsEvent(opening)), valueFrom(value), argumentsFrom(types, ', '))
+  const parameter = named('>', (name) => {
+    const value: Value = { types: schemas.typesOf(name), place: 'first', held: '', text: '', key: null }
+    const opening = `${separator}${JSON.stringify(name)}: ${isText(value) ? '"' : ''}`
+    return sequence(
+      emitting(literal('>'), argumentsEvent(opening)),
+      valueFrom(value, schemas.has),
+      argumentsFrom(schemas, ', '),
+    )
   })
   return sequence(
     blanks,
     tagged([
-      ['<parameter=', parameter],
+      [PARAMETER, parameter],
       ['</function', emitting(literal('>'), end)],
     ]),
   )
@@ -117,11 +176,11 @@ const argumentsFrom = (types: (key: string) => readonly string[], separator: '{'
  * tag may be missing. Source: the chat templates of Qwen3-Coder, Qwen 3.5 and Nemotron 3, vLLM's
  * `Qwen3EngineToolParser`.
  */
-export const qwen3Coder = (types: ArgumentTypes): CallMachine => {
+export const qwen3Coder = (schemasOf: (tool: string) => ArgumentSchemas): CallMachine => {
   const body = named('>', (name) =>
     sequence(
       emitting(literal('>'), [{ _tag: 'Call', name, certainty: 'certain' }]),
-      argumentsFrom((key) => types(name, key), '{'),
+      argumentsFrom(schemasOf(name), '{'),
     ),
   )
   return markedCalls([

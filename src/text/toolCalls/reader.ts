@@ -25,7 +25,7 @@ import {
 } from './machine.js'
 import { qwen3Coder } from './parameters.js'
 import { llama4Pythonic, pythonic } from './pythonic.js'
-import { argumentTypes, toolNames } from './schemas.js'
+import { argumentSchemas, toolNames } from './schemas.js'
 import { xmlBlock } from './xmlBlock.js'
 
 /** An immutable reader in the middle of a text. */
@@ -106,7 +106,7 @@ const machineOf = (format: ToolCallFormat, { tools = [] }: ToolCallReading): Cal
     case 'deepseek_v31':
       return deepSeekV31
     case 'qwen3_coder':
-      return qwen3Coder(argumentTypes(tools))
+      return qwen3Coder(argumentSchemas(tools))
     case 'granite':
       return granite3
     case 'phi4_mini_json':

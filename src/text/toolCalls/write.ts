@@ -134,6 +134,9 @@ const textOf = (calls: readonly ToolCall[], format: ToolCallFormat): string => {
   }
 }
 
+/** Text that ends the value of a parameter of `qwen3_coder`. */
+const ENDS_VALUE = /<\/parameter>|^(?:<parameter=[^>\n]*>|<\/function>)/m
+
 /** Lists the parts of a call that a format cannot express. */
 const problemsOf = ({ id, name, arguments: args }: ToolCall, format: ToolCallFormat): readonly string[] => {
   if (name === '') return ['a call has no name']
@@ -153,9 +156,7 @@ const problemsOf = ({ id, name, arguments: args }: ToolCall, format: ToolCallFor
       return [
         ...among([name, ...keys], isTagName),
         ...Object.entries(args).flatMap(([key, value]) =>
-          typeof value === 'string' && value.includes('</parameter>')
-            ? [`the text of '${key}' would end its own tag`]
-            : [],
+          typeof value === 'string' && ENDS_VALUE.test(value) ? [`the text of '${key}' would end its own tag`] : [],
         ),
       ]
     default:

@@ -104,11 +104,6 @@ const DIFFERENCES: Readonly<
       { name: 'f', arguments: {} },
     ],
   },
-  'qwen3_coder: parameter without end': {
-    reason: 'a value may show what opens a parameter: it ends where its own tag ends',
-    text: '',
-    calls: [{ name: 'f', arguments: { s: 'x\n<parameter=i>\n3' } }],
-  },
   'phi4_mini_json: lists inside': {
     reason: 'the list of calls ends with its own bracket, not with the first one in it',
     text: '',
