@@ -1,8 +1,8 @@
 /**
- * The golden case of GRPO: numbers that TorchRL's GRPOLoss gives in float64 (pytorch/rl at
- * ae9719f17, torch 2.13). TorchRL divides metrics by all
- * 8 places, 5 of which count: ours are 8/5 of its numbers. Losses with `token_mean` and
- * `prompt_mean` are not diluted there either.
+ * The golden case of GRPO: numbers that GRPOLoss of TorchRL 0.14.1 gives in float64
+ * (test/golden/generate/torchrlLosses.py). TorchRL divides metrics by all 8 places, 5 of which
+ * count: ours are 8/5 of its numbers. Losses with `token_mean` and `prompt_mean` are not diluted
+ * there either.
  */
 import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'

@@ -1,7 +1,7 @@
 /**
- * Further values of the golden case of TorchRL's losses (float64, pytorch/rl at ae9719f17): losses
- * of single tokens, CISPO as it is there, diluted metrics and divergences both ways, returns of dense
- * rewards.
+ * Further values of the golden case of TorchRL's losses (float64, version 0.14.1,
+ * test/golden/generate/torchrlLosses.py): losses of single tokens, CISPO as it is there, diluted
+ * metrics and divergences both ways, returns of dense rewards.
  *
  * TorchRL divides metrics and divergences by all `B T` places, ours are means over the tokens that
  * count: theirs is ours times

@@ -2,7 +2,7 @@
 
     python tensordictDefects.py > ../tensordictDefects.json
 
-Made with tensordict 0.14.0 and torch 2.13.0. Each case says whether what is wrong shows, and what was seen. `docs/laws.md` shows both beside the tests of ours.
+Made with tensordict 0.14.3 and torch 2.13.0, which has repaired four of them. Each case has what was seen, and if it is wrong. `docs/laws.md` shows both beside the tests of ours.
 """
 
 import json
