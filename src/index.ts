@@ -204,6 +204,7 @@ export {
   type TransformersWrapperOptions,
 } from './modules/transformersWrapper.js'
 export { MCAdvantage, type MCAdvantageOptions } from './objectives/advantages/mcAdvantage.js'
+export { MCAdvantageSelector, type MCAdvantageSelectorOptions } from './objectives/advantages/mcAdvantageSelector.js'
 export { GAE } from './objectives/advantages/valueAdvantages.js'
 export { DistillationLoss } from './objectives/distillationLoss.js'
 export { type DPOLossOptions, dpoLoss } from './objectives/dpoLoss.js'

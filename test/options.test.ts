@@ -148,6 +148,7 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   matrixGame: ['payoff', 'payoffs'],
   repeatedGame: ['round', 'rounds'],
   MCAdvantage: ['groupSizes', 'groupSize'],
+  MCAdvantageSelector: ['strategys', 'strategy'],
   mcpTools: ['server', 'servers'],
   MCPToolTransform: ['onNoCalls', 'onNoCall', 1],
   mctsPlayer: ['simulation', 'simulations'],

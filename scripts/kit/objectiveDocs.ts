@@ -101,7 +101,15 @@ const SECTIONS: readonly Section[] = [
 
 /** Exports without mathematics of their own. */
 const PLUMBING: readonly string[] = [
-  ...['countsOf', 'algorithmLoss', 'mapNamed', 'batchAdvantage', 'lossDescription', 'lossOfDescription'],
+  ...[
+    'countsOf',
+    'algorithmLoss',
+    'mapNamed',
+    'batchAdvantage',
+    'MCAdvantageSelector',
+    'lossDescription',
+    'lossOfDescription',
+  ],
 ]
 
 /** Functions of other folders that belong to the page. */

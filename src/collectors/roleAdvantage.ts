@@ -2,7 +2,7 @@
 import * as tf from '@tensorflow/tfjs-core'
 import { aFunction, aList, checkOptions, oneOf, refuse } from '../core/options.js'
 import type { AdvantageEntry, GroupEntry } from '../data/batch.js'
-import type { TokenPrompt } from '../data/policy.js'
+import type { TokenAction, TokenPrompt } from '../data/policy.js'
 import { data, raggedRows } from '../data/tensorDict/leaf.js'
 import { assign } from '../data/tensorDict/merge.js'
 import { get, type TensorDict } from '../data/tensorDict/tensorDict.js'
@@ -28,7 +28,7 @@ export interface RoleAdvantageOptions {
 }
 
 /** The entries that `roleAdvantage` reads. */
-type RoleTurns = RewardedTurns & GroupEntry & Pick<MultiAgentState, 'agent' | 'agentRewards'>
+type RoleTurns = RewardedTurns & TokenAction & GroupEntry & Pick<MultiAgentState, 'agent' | 'agentRewards'>
 
 /** Returns for each row the sum of its trajectory's rewards from its turn on. */
 const returnsToGo = (ids: readonly string[], rewards: ArrayLike<number>): Float32Array => {

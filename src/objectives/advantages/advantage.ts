@@ -8,17 +8,16 @@ import type * as tf from '@tensorflow/tfjs-core'
 import type { AdvantageEntry, GroupEntry, ReturnsEntry, RowIdentity } from '../../data/batch.js'
 import type { Json } from '../../data/codecs/plainValues.js'
 import { type LeafSpec, raggedSpec } from '../../data/spec.js'
-import type { Ragged } from '../../data/tensorDict/leaf.js'
 import type { Merge, TensorDict } from '../../data/tensorDict/tensorDict.js'
 
 /**
  * The entries of a batch `[B]` of turns that every advantage reads. Optional entries:
- * `next.tokenRewards` instead of `next.reward`, and `masks.loss` or `masks.assistant` for the
- * trained tokens (default: the whole response).
+ * `tokens.response`; `next.tokenRewards` instead of `next.reward`; and `masks.loss` or
+ * `masks.assistant` for the trained tokens (default: the whole response). Without `tokens.response`
+ * a turn counts as one token.
  */
 export type RewardedTurns = RowIdentity &
   GroupEntry & {
-    readonly tokens: TensorDict<{ readonly response: Ragged<'int32'> }>
     /** `[B]`: the reward of each turn. */
     readonly next: TensorDict<{ readonly reward: tf.Tensor }>
   }

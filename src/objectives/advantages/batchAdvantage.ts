@@ -1,7 +1,7 @@
 /** Conversion of estimators on arrays to functions of batches. */
 import * as E from 'fp-ts/lib/Either.js'
 import { meanOf } from '../../core/moments.js'
-import { aFunction, aNumber, checkOptions, type Kind, refuse, twoNumbers } from '../../core/options.js'
+import { aFunction, aNumber, aRecord, checkOptions, type Kind, oneOf, refuse, twoNumbers } from '../../core/options.js'
 import type { AdvantageEntry } from '../../data/batch.js'
 import type { Json } from '../../data/codecs/plainValues.js'
 import { set } from '../../data/tensorDict/edit.js'
@@ -16,6 +16,7 @@ import {
   type RewardedTurns,
 } from './advantage.js'
 import type { DegenerateGroup } from './groupAdvantage.js'
+import { MCAdvantageSelector } from './mcAdvantageSelector.js'
 import type { RewardedRows, TokenAdvantages, TokenRows } from './rows.js'
 import type { Estimated } from './temporal.js'
 import {
@@ -57,6 +58,23 @@ export interface GroupRule {
    * all.
    */
   readonly keepReturnBounds?: readonly [low: number, high: number]
+  /**
+   * The return of a trajectory: the sum of the rewards of its turns, the highest or their mean. Of
+   * `next.tokenRewards`, those of its tokens. Default `sum`.
+   */
+  readonly trajectoryReturn?: 'sum' | 'max' | 'mean'
+  /**
+   * The number of trajectories in a group, of which `groupSize` are selected. The rows of the
+   * others are removed. Default: all are used.
+   */
+  readonly candidateGroupSize?: number
+  /**
+   * The number of trajectories, by their order, from which a selection is tried before further ones
+   * are added. Default: `groupSize`.
+   */
+  readonly candidateSelectionMinSize?: number
+  /** Default: `MCAdvantageSelector()`. */
+  readonly candidateSelector?: MCAdvantageSelector
 }
 
 /** The options of `batchAdvantage`. */
@@ -74,21 +92,37 @@ export interface BatchAdvantageOptions extends GroupRule {
 const ANYTHING: Kind = { expected: 'anything', holds: () => true }
 
 /** Kinds of the fields of `GroupRule`. */
-export const GROUP_RULE = { groupSize: aNumber, keepReturnBounds: twoNumbers }
+export const GROUP_RULE = {
+  groupSize: aNumber,
+  keepReturnBounds: twoNumbers,
+  trajectoryReturn: oneOf('sum', 'max', 'mean'),
+  candidateGroupSize: aNumber,
+  candidateSelectionMinSize: aNumber,
+  candidateSelector: aRecord,
+}
 
 /**
  * Throws RangeError for a group size that is not a positive integer, and for bounds that are not in
  * order.
  */
-export const checkGroupRule = (name: string, { groupSize, keepReturnBounds: bounds }: GroupRule): void =>
+export const checkGroupRule = (name: string, rule: GroupRule): void => {
+  const { groupSize, keepReturnBounds: bounds, candidateGroupSize: candidates, candidateSelectionMinSize: least } = rule
+  const most = candidates ?? Number.POSITIVE_INFINITY
   refuse(name, [
+    candidates !== undefined &&
+      !(Number.isInteger(candidates) && groupSize !== undefined && candidates >= groupSize) &&
+      `candidateGroupSize must be a whole number of at least groupSize, got ${candidates} and ${groupSize}`,
+    least !== undefined &&
+      !(candidates !== undefined && Number.isInteger(least) && least >= (groupSize ?? 1) && least <= most) &&
+      `candidateSelectionMinSize must be from groupSize to candidateGroupSize, got ${least}`,
     groupSize !== undefined &&
       !(Number.isInteger(groupSize) && groupSize >= 1) &&
       `groupSize must be at least 1, got ${groupSize}`,
     bounds !== undefined && !(bounds[0] < bounds[1]) && `keepReturnBounds must be in order, got ${bounds.join(', ')}`,
   ])
+}
 
-const READS = ['trajectoryId', 'turn', 'groupId', 'tokens.response'] as const
+const READS = ['trajectoryId', 'turn', 'groupId'] as const
 
 /** A trajectory with the rewards of its tokens. */
 interface Rewarded extends BatchTrajectory {
@@ -103,7 +137,23 @@ interface Rewarded extends BatchTrajectory {
 const withPlace = (row: readonly number[], mask: readonly number[], value: number): readonly number[] =>
   mask.includes(1) ? row : [...row, value]
 
-const rewardedOf = (reader: TurnReader, trajectories: readonly BatchTrajectory[]): readonly Rewarded[] => {
+/** Puts one return of a trajectory, of its rewards that count, at its last trained token. */
+const asReturn = (
+  row: readonly number[],
+  mask: readonly number[],
+  rewards: readonly number[],
+  kind: 'max' | 'mean',
+) => {
+  const last = mask.lastIndexOf(1)
+  const value = kind === 'max' ? rewards.reduce((a, b) => Math.max(a, b), Number.NEGATIVE_INFINITY) : meanOf(rewards)
+  return row.map((_, t) => (t === last ? value : 0))
+}
+
+const rewardedOf = (
+  reader: TurnReader,
+  trajectories: readonly BatchTrajectory[],
+  { trajectoryReturn: kind = 'sum' }: GroupRule,
+): readonly Rewarded[] => {
   const isDense = reader.has('next.tokenRewards')
   const dense = isDense ? reader.tokens('next.tokenRewards') : []
   const each = isDense ? [] : reader.numbers('next.reward')
@@ -111,9 +161,14 @@ const rewardedOf = (reader: TurnReader, trajectories: readonly BatchTrajectory[]
     const { rows } = trajectory
     const mask = joinedRow(reader.mask, rows)
     const rewards = isDense ? joinedRow(dense, rows) : atLastTokens(each, reader.mask, rows)
-    if (isDense) return { ...trajectory, rewards, mask }
-    const total = rows.reduce((sum, row) => sum + each[row]!, 0)
-    return { ...trajectory, rewards: withPlace(rewards, mask, total), mask: withPlace(mask, mask, 1) }
+    const turns = rows.map((row) => each[row]!)
+    const total = turns.reduce((sum, reward) => sum + reward, 0)
+    const given = isDense
+      ? { rewards, mask }
+      : { rewards: withPlace(rewards, mask, total), mask: withPlace(mask, mask, 1) }
+    if (kind === 'sum') return { ...trajectory, ...given }
+    const counted = isDense ? rewards.filter((_, t) => mask[t] !== 0) : turns
+    return { ...trajectory, ...given, rewards: asReturn(given.rewards, given.mask, counted, kind) }
   })
 }
 
@@ -130,15 +185,24 @@ const checkSizes = (name: string, groups: ReadonlyMap<string, readonly Rewarded[
     )
 }
 
-const reasonOf = (
-  members: readonly Rewarded[],
-  { keepReturnBounds }: GroupRule,
-): DroppedGroup['reason'] | undefined => {
+/** Returns the trajectories of a group that are kept, or the reason why none is. */
+const keptOf = (members: readonly Rewarded[], rule: GroupRule): readonly Rewarded[] | DroppedGroup['reason'] => {
+  const { groupSize = members.length, keepReturnBounds: bounds, candidateGroupSize: most } = rule
   const returns = members.map(returnOf)
   if (!returns.every(Number.isFinite)) return 'not-finite'
-  if (keepReturnBounds === undefined) return undefined
+  if (most !== undefined) {
+    const { candidateSelector = MCAdvantageSelector(), candidateSelectionMinSize: least = groupSize } = rule
+    for (let count = least; count <= most; count++) {
+      const chosen = candidateSelector.select(returns.slice(0, count), {
+        groupSize,
+        ...(bounds && { keepReturnBounds: bounds }),
+      })
+      if (chosen !== undefined) return chosen.map((i) => members[i]!)
+    }
+    return 'out-of-bounds'
+  }
   const mean = meanOf(members.filter(({ mask }) => mask.includes(1)).map(returnOf))
-  return keepReturnBounds[0] < mean && mean < keepReturnBounds[1] ? undefined : 'out-of-bounds'
+  return bounds === undefined || (bounds[0] < mean && mean < bounds[1]) ? members : 'out-of-bounds'
 }
 
 interface Selected {
@@ -149,15 +213,14 @@ interface Selected {
 /** Returns the trajectories of the selected groups, group by group. */
 const selected = (name: string, reader: TurnReader, batch: TensorDict, rule: GroupRule): Selected => {
   const groups = new Map<string, Rewarded[]>()
-  for (const each of rewardedOf(reader, trajectoriesOf(name, batch)))
+  for (const each of rewardedOf(reader, trajectoriesOf(name, batch), rule))
     groups.set(each.groupId, [...(groups.get(each.groupId) ?? []), each])
-  checkSizes(name, groups, rule.groupSize)
-  const dropped = [...groups].flatMap(([groupId, members]) => {
-    const reason = reasonOf(members, rule)
-    return reason === undefined ? [] : [{ groupId, reason }]
-  })
-  const out = new Set(dropped.map(({ groupId }) => groupId))
-  return { kept: [...groups].flatMap(([groupId, members]) => (out.has(groupId) ? [] : members)), dropped }
+  checkSizes(name, groups, rule.candidateGroupSize ?? rule.groupSize)
+  const decided = [...groups].map(([groupId, members]) => ({ groupId, kept: keptOf(members, rule) }))
+  return {
+    kept: decided.flatMap(({ kept }) => (typeof kept === 'string' ? [] : kept)),
+    dropped: decided.flatMap(({ groupId, kept }) => (typeof kept === 'string' ? [{ groupId, reason: kept }] : [])),
+  }
 }
 
 const entriesOf = (reader: TurnReader, kept: readonly Rewarded[]): TrajectoryEntries => {
@@ -183,8 +246,9 @@ const entriesOf = (reader: TurnReader, kept: readonly Rewarded[]): TrajectoryEnt
  * Makes an advantage from an estimator on arrays.
  *
  * The turns of a trajectory are joined to one row. The reward of a turn is placed at its last
- * trained token, or `next.tokenRewards` are used. Trajectories are ordered by id, so the order of
- * rows in the batch has no effect. The result is split into turns again.
+ * trained token, or `next.tokenRewards` are used. Without `tokens.response`, as in a batch of
+ * conversations with a server, a turn has one place, for its advantage. Trajectories are ordered by
+ * id, so the order of rows in the batch has no effect. The result is split into turns again.
  *
  * Errors   throws RangeError for invalid settings. The advantage throws RangeError that lists
  *          missing entries, and for a group without `groupSize` trajectories, a trajectory with a
@@ -209,15 +273,12 @@ export const batchAdvantage = <R extends TokenAdvantages | Estimated>(
     name = estimator.name || 'batchAdvantage',
     settings = {},
     over = 'group',
-    groupSize,
-    keepReturnBounds,
+    reads: further = [],
+    ...rule
   } = options
-  const rule: GroupRule = {
-    ...(groupSize !== undefined && { groupSize }),
-    ...(keepReturnBounds && { keepReturnBounds }),
-  }
   checkGroupRule(name, rule)
-  const reads = [...READS, ...(options.reads ?? [])]
+  const reads = [...READS, ...further]
+  const groupSize = rule.candidateGroupSize ?? rule.groupSize
 
   const read = (batch: TensorDict) => {
     requireRead(name, batch, reads)
@@ -227,7 +288,7 @@ export const batchAdvantage = <R extends TokenAdvantages | Estimated>(
   }
 
   const advantage = (batch: TensorDict): TensorDict => {
-    const { reader, kept, dropped } = read(batch)
+    const { reader, kept } = read(batch)
     const rows = { groups: kept.map(({ groupId }) => groupId), rewards: kept.map(({ rewards }) => rewards) }
     const estimated = estimator({ ...rows, mask: kept.map(({ mask }) => mask), entries: entriesOf(reader, kept) })
     if (E.isLeft(estimated)) throw new RangeError(`${name}: the returns are too large for advantages`)
@@ -235,7 +296,7 @@ export const batchAdvantage = <R extends TokenAdvantages | Estimated>(
     const names = rowNames(batch)
     const isKept = new Set(kept.map(({ id }) => id))
     const places = names.ids.flatMap((id, row) => (isKept.has(id) ? [row] : []))
-    const part = dropped.length === 0 ? batch : take(batch, places)
+    const part = places.length === names.ids.length ? batch : take(batch, places)
     const own = {
       ids: places.map((row) => names.ids[row]!),
       turns: places.map((row) => names.turns[row]!),
@@ -246,10 +307,14 @@ export const batchAdvantage = <R extends TokenAdvantages | Estimated>(
     return set(set(part, 'advantage', leaf(result.advantages)), 'returns', leaf(result.returns))
   }
 
-  const writes = options.reads?.includes('values') ? RETURNS_SPEC : ADVANTAGE_SPEC
+  const writes = further.includes('values') ? RETURNS_SPEC : ADVANTAGE_SPEC
   const description = {
     advantage: name,
-    ...Object.fromEntries(Object.entries({ ...settings, ...rule }).filter(([, value]) => value !== undefined)),
+    ...Object.fromEntries(
+      Object.entries({ ...settings, ...rule, candidateSelector: rule.candidateSelector?.name }).filter(
+        ([, value]) => value !== undefined,
+      ),
+    ),
   } as Json // settings are JSON
   return Object.defineProperties(advantage, {
     name: { value: name },

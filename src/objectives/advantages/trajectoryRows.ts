@@ -51,7 +51,10 @@ export const turnReader = (name: string, batch: TensorDict): TurnReader => {
       throw new RangeError(`${name}: the entry '${entry}' must be ragged rows`)
     return rowsOf(leaf)
   }
-  const response = raggedAt('tokens.response')
+  const hasTokens = entryAt('tokens.response') !== undefined
+  const response: TokenRows = hasTokens
+    ? raggedAt('tokens.response')
+    : Array.from({ length: batch.batchShape[0] ?? 0 }, () => [0])
   const fitting = (entry: string, rows: TokenRows): TokenRows => {
     const wrong = rows.findIndex((row, i) => row.length !== response[i]!.length)
     if (wrong >= 0)
