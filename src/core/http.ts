@@ -26,6 +26,11 @@ export interface HttpRequest {
   readonly deadlineMs?: number
   /** Aborting it closes the connection, which ends the work on the server. */
   readonly signal?: AbortSignal
+  /**
+   * Returns the status that the text of a 2xx response reports, if any: some servers send an error
+   * with status 200. The response then counts as one of that status.
+   */
+  readonly statusIn?: (text: string) => number | undefined
   /** The number of tokens that the request will cost, for limits of tokens per minute. */
   readonly tokens?: number
 }
@@ -48,13 +53,19 @@ export interface ServerEvent {
   readonly data: string
 }
 
+/**
+ * An item of a stream of events. `Unfinished`: the stream ended before the blank line of this event,
+ * so that its data may be cut off; a failure follows.
+ */
+export type HttpEventItem = { readonly _tag: 'Event' | 'Unfinished'; readonly event: ServerEvent } | HttpFailure
+
 /** A response that is still arriving. */
 export interface HttpEvents extends Omit<HttpReply, 'text'> {
   /**
    * Never throws: an error is the last item of the stream. Leaving the stream closes the
-   * connection. It can be read once.
+   * connection. It can be read once. A response of JSON is a stream of one event.
    */
-  readonly events: AsyncIterable<{ readonly _tag: 'Event'; readonly event: ServerEvent } | HttpFailure>
+  readonly events: AsyncIterable<HttpEventItem>
 }
 
 /**

@@ -170,7 +170,7 @@ const attemptOnce = async <T>(callers: Callers, call: Call, read: Read<T>): Prom
     if (trouble !== undefined) server.count('failures')
   }
   return read(
-    { connections: server.connections, message, life, settings: callers.settings },
+    { connections: server.connections, message, life, settings: callers.settings, statusIn: call.request.statusIn },
     {
       over,
       about: () => ({ server: server.address.origin, attempts: call.attempts }),

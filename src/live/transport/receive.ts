@@ -1,5 +1,6 @@
 /** One attempt: a request on a connection, and its complete answer. */
 import { type Either, left, right } from 'fp-ts/lib/Either.js'
+import type { HttpRequest } from '../../core/http.js'
 import { excerpt } from '../../core/secrets.js'
 import type { ConnectionMessage, Connections } from './connections.js'
 import type { Life } from './life.js'
@@ -12,6 +13,7 @@ export interface Attempt {
   readonly message: ConnectionMessage
   readonly life: Life
   readonly settings: Pick<TransportSettings, 'silenceMs' | 'maxBytes' | 'timing' | 'secrets'>
+  readonly statusIn?: HttpRequest['statusIn']
 }
 
 /** The start of an answer. */
@@ -134,7 +136,7 @@ const gather = (): {
     text: () => {
       try {
         const all = parts.length === 1 ? parts[0]! : Buffer.concat(parts)
-        return right(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(all))
+        return right(new TextDecoder('utf-8', { fatal: true }).decode(all))
       } catch {
         return left({ kind: 'malformed', reason: 'the answer is not UTF-8', acted: 'perhaps' })
       }
@@ -147,26 +149,30 @@ const gather = (): {
 const REFUSAL_BYTES = 2 ** 16
 const EXCERPT = 2000
 
-/** Reads an answer other than 2xx, and keeps its beginning for the error message. */
-const refusal = (
-  { status, headers, drop, heard }: Begun,
+/** Returns the failure of an answer with a status other than 2xx, with its beginning. */
+const statusTrouble = (
+  { status, headers }: Pick<Begun, 'status' | 'headers'>,
+  start: string,
   { timing, secrets }: Attempt['settings'],
-  failed: (trouble: Trouble) => void,
-): ByteReceiver => {
-  const gathered = gather()
+): Trouble => {
   const waitMs = retryAfterMs(headers['retry-after'], timing.wall())
-  const tell = (): void => {
-    const body = excerpt(gathered.start(), EXCERPT, secrets)
-    const said = body.replaceAll(/\s+/g, ' ').slice(0, 200)
-    failed({
-      kind: 'status',
-      reason: `the server answered ${status}${said === '' ? '' : `: ${said}`}`,
-      acted: status < 500 || status === 501 ? 'no' : 'perhaps',
-      status,
-      body,
-      ...(waitMs !== undefined && { waitMs }),
-    })
+  const body = excerpt(start, EXCERPT, secrets)
+  const shown = body.replaceAll(/\s+/g, ' ').slice(0, 200)
+  return {
+    kind: 'status',
+    reason: `the server answered ${status}${shown === '' ? '' : `: ${shown}`}`,
+    acted: status < 500 || status === 501 ? 'no' : 'perhaps',
+    status,
+    body,
+    ...(waitMs !== undefined && { waitMs }),
   }
+}
+
+/** Reads an answer other than 2xx, and keeps its beginning for the error message. */
+const refusal = (begun: Begun, settings: Attempt['settings'], failed: (trouble: Trouble) => void): ByteReceiver => {
+  const { drop, heard } = begun
+  const gathered = gather()
+  const tell = (): void => failed(statusTrouble(begun, gathered.start(), settings))
   return {
     data: (bytes) => {
       heard()
@@ -193,28 +199,38 @@ const tooLarge = (maxBytes: number): Trouble => ({
   acted: 'perhaps',
 })
 
+/** Reads the rest of an answer with a status of 2xx, and calls `done` with the whole. */
+export const receiverOfWhole = (
+  { settings, statusIn }: Attempt,
+  { status, headers, drop, heard }: Begun,
+  done: (whole: Either<Trouble, Whole>) => void,
+): ByteReceiver => {
+  const { maxBytes } = settings
+  const gathered = gather()
+  return {
+    data: (bytes) => {
+      heard()
+      if (gathered.add(bytes) <= maxBytes) return
+      drop()
+      done(left(tooLarge(maxBytes)))
+    },
+    end: () => {
+      const text = gathered.text()
+      if (text._tag === 'Left') return done(text)
+      const reported = statusIn?.(text.right)
+      if (reported === undefined) done(right({ status, headers, text: text.right }))
+      else done(left(statusTrouble({ status: reported, headers }, text.right, settings)))
+    },
+    broken: (trouble) => done(left(trouble)),
+  }
+}
+
 /** Sends a request and reads the whole answer. */
 export const receiveWhole = (attempt: Attempt): Promise<Either<Trouble, Whole>> =>
   new Promise((resolve) => {
-    const { maxBytes } = attempt.settings
-    const failed = (trouble: Trouble): void => resolve(left(trouble))
-    const open = ({ status, headers, drop, heard }: Begun): ByteReceiver => {
-      const gathered = gather()
-      const refuse = (): void => {
-        drop()
-        failed(tooLarge(maxBytes))
-      }
-      return {
-        data: (bytes) => {
-          heard()
-          if (gathered.add(bytes) > maxBytes) refuse()
-        },
-        end: () => {
-          const text = gathered.text()
-          resolve(text._tag === 'Left' ? text : right({ status, headers, text: text.right }))
-        },
-        broken: failed,
-      }
-    }
-    receive(attempt, open, failed)
+    receive(
+      attempt,
+      (begun) => receiverOfWhole(attempt, begun, resolve),
+      (trouble) => resolve(left(trouble)),
+    )
   })

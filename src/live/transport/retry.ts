@@ -13,6 +13,8 @@ export interface Trouble {
    * answer started, as when a server closes idle ones.
    */
   readonly wire?: 'nothing' | 'stale'
+  /** `no`: the server would give the same answer again. */
+  readonly passing?: 'no'
   readonly status?: number
   readonly body?: string
   /** The wait that the server requested, or the time for which it gets no requests. */
@@ -68,7 +70,8 @@ export const budgetRetry = (budget: RetryBudget, options: RetryOptions, nowMs: n
 /** Statuses of temporary failures. */
 const PASSING = new Set([408, 425, 429, 500, 502, 503, 504])
 
-const isPassing = ({ kind, status }: Trouble): boolean => {
+const isPassing = ({ kind, status, passing }: Trouble): boolean => {
+  if (passing === 'no') return false
   switch (kind) {
     case 'unreachable':
     case 'reset':

@@ -1,12 +1,10 @@
 /** Server-sent events as they arrive. */
 
 import { createParser, ParseError } from 'eventsource-parser'
-import { type Either, left, right } from 'fp-ts/lib/Either.js'
-import type { HttpEvents, HttpFailure, ServerEvent } from '../../core/http.js'
-import { type Attempt, type Begun, type ByteReceiver, receive } from './receive.js'
+import { type Either, isRight, left, right } from 'fp-ts/lib/Either.js'
+import type { HttpEventItem, HttpEvents, HttpFailure } from '../../core/http.js'
+import { type Attempt, type Begun, type ByteReceiver, receive, receiverOfWhole } from './receive.js'
 import type { Trouble } from './retry.js'
-
-type Item = { readonly _tag: 'Event'; readonly event: ServerEvent } | HttpFailure
 
 /** The start of an answer with events. */
 export interface Streamed {
@@ -24,10 +22,20 @@ export interface StreamOwner {
 
 const malformed = (reason: string): Trouble => ({ kind: 'malformed', reason, acted: 'perhaps' })
 
-/** Decodes bytes that arrive in arbitrary pieces. Throws for invalid UTF-8. */
+/**
+ * Decodes bytes that arrive in arbitrary pieces, and writes all line ends of the standard (CR, LF
+ * and CRLF) as LF. Throws for invalid UTF-8.
+ */
 const decoder = (): ((bytes?: Uint8Array) => string) => {
   const decode = new TextDecoder('utf-8', { fatal: true })
-  return (bytes) => (bytes === undefined ? decode.decode() : decode.decode(bytes, { stream: true }))
+  let isAfterReturn = false
+  return (bytes) => {
+    const text = bytes === undefined ? decode.decode() : decode.decode(bytes, { stream: true })
+    if (text === '') return ''
+    const rest = isAfterReturn && text.startsWith('\n') ? text.slice(1) : text
+    isAfterReturn = text.endsWith('\r')
+    return rest.replaceAll(/\r\n?/g, '\n')
+  }
 }
 
 interface Parser {
@@ -44,15 +52,17 @@ const FIELD_NAME = /^[A-Za-z][\w-]{0,63}$/
  * Parses events. A line that is neither a field nor a comment is an error: the text is no event
  * stream.
  */
-const eventParser = (maxChars: number, onEvent: (event: ServerEvent) => void): Parser => {
+const eventParser = (maxChars: number, onItem: (item: Exclude<HttpEventItem, HttpFailure>) => void): Parser => {
   const decode = decoder()
   let trouble: Trouble | undefined
   let isEnding = false
   const parser = createParser({
     maxBufferSize: maxChars,
     onEvent: ({ event, data }) => {
-      if (isEnding) trouble ??= malformed('the stream ends in the middle of an event')
-      else if (trouble === undefined) onEvent({ event, data })
+      if (isEnding) {
+        onItem({ _tag: 'Unfinished', event: { event, data } })
+        trouble ??= malformed('the stream ends in the middle of an event')
+      } else if (trouble === undefined) onItem({ _tag: 'Event', event: { event, data } })
     },
     onError: ({ type, line, field }) => {
       if (type === 'invalid-retry' || (type === 'unknown-field' && line?.includes(':') && FIELD_NAME.test(field ?? '')))
@@ -97,12 +107,12 @@ const itemQueue = (
   maxChars: number,
   owner: StreamOwner,
 ): { readonly events: HttpEvents['events']; readonly sink: ByteReceiver } => {
-  const items: Item[] = []
+  const items: HttpEventItem[] = []
   let state: 'going' | 'paused' | 'over' = 'going'
-  let reader: ((result: IteratorResult<Item, undefined>) => void) | undefined
+  let reader: ((result: IteratorResult<HttpEventItem, undefined>) => void) | undefined
   let isRead = false
 
-  const push = (item: Item): void => {
+  const push = (item: HttpEventItem): void => {
     if (reader === undefined) {
       items.push(item)
       return
@@ -118,7 +128,7 @@ const itemQueue = (
     reader = undefined
     owner.over(trouble)
   }
-  const next = (): Promise<IteratorResult<Item, undefined>> => {
+  const next = (): Promise<IteratorResult<HttpEventItem, undefined>> => {
     const item = items.shift()
     if (item !== undefined) return Promise.resolve({ value: item, done: false })
     if (state === 'over') return Promise.resolve({ value: undefined, done: true })
@@ -130,9 +140,9 @@ const itemQueue = (
       }
     })
   }
-  const parser = eventParser(maxChars, (event) => {
+  const parser = eventParser(maxChars, (item) => {
     begun.heard() // keep-alive comments do not count as data
-    push({ _tag: 'Event', event })
+    push(item)
   })
   const fail = (trouble: Trouble): void => {
     begun.drop()
@@ -169,16 +179,30 @@ const itemQueue = (
   }
 }
 
-/** Sends a request and reads events as they arrive. Resolves when the answer starts. */
+async function* onlyEvent(data: string): AsyncGenerator<HttpEventItem> {
+  yield { _tag: 'Event', event: { event: undefined, data } }
+}
+
+const JSON_TYPE = /^application\/([\w.-]+\+)?json\b/i
+
+/**
+ * Sends a request and reads events as they arrive. Resolves when the answer starts. An answer of
+ * JSON is one event; other types fail, and are not requested again.
+ */
 export const receiveEvents = (attempt: Attempt, owner: StreamOwner): Promise<Either<Trouble, Streamed>> =>
   new Promise((resolve) => {
     const failed = (trouble: Trouble): void => resolve(left(trouble))
     const open = (begun: Begun): ByteReceiver => {
       const { status, headers } = begun
       const type = headers['content-type'] ?? 'nothing'
+      if (JSON_TYPE.test(type))
+        return receiverOfWhole(attempt, begun, (whole) => {
+          if (isRight(whole)) owner.over(undefined)
+          resolve(isRight(whole) ? right({ status, headers, events: onlyEvent(whole.right.text) }) : whole)
+        })
       if (!/^text\/event-stream\b/i.test(type)) {
         begun.drop()
-        failed(malformed(`the server answered with ${type} instead of a stream of events`))
+        failed({ ...malformed(`the server answered with ${type} instead of a stream of events`), passing: 'no' })
         return { data: () => undefined, end: () => undefined, broken: () => undefined }
       }
       const { events, sink } = itemQueue(begun, attempt.settings.maxBytes, owner)

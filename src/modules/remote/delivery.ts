@@ -40,6 +40,7 @@ async function* streamed({ events }: HttpEvents, reading: DeliveredAnswer): Asyn
     if (item._tag === 'HttpFailure') return yield* broken(item, reading)
     isDone = item.event.data === '[DONE]'
     if (isDone) break
+    if (item._tag === 'Unfinished') continue
     const read = reading.read(item.event.data)
     if (E.isLeft(read)) return yield read.left
     yield* read.right

@@ -5,11 +5,19 @@ import { parseJson } from '../../core/json.js'
 import type { EngineFailure } from '../../data/engineClient.js'
 import type { GenerationFailure } from '../../data/generation.js'
 
-/** The three formats of vLLM's errors. */
+const fields = {
+  message: z.string(),
+  type: z.string().nullish(),
+  /** A status, or a name of the error. */
+  code: z.union([z.number(), z.string()]).nullish(),
+}
+
+/** The formats of errors of vLLM, OpenAI and others. */
 const errorBody = z.union([
-  z.object({ error: z.object({ message: z.string(), type: z.string().nullish() }) }),
-  z.object({ error: z.string() }),
-  z.object({ detail: z.string() }),
+  z.object({ error: z.object(fields) }).transform(({ error }) => error),
+  z.object({ object: z.literal('error'), ...fields }),
+  z.object({ error: z.string() }).transform(({ error }) => ({ message: error, type: null, code: null })),
+  z.object({ detail: z.string() }).transform(({ detail }) => ({ message: detail, type: null, code: null })),
 ])
 
 /** An error reported by the server. */
@@ -17,6 +25,14 @@ export interface ServerError {
   readonly message: string
   /** The server's name of the kind of error, or ''. */
   readonly type: string
+  /** The status in the error's code, from 400 to 599, if any. */
+  readonly status?: number
+}
+
+/** Returns the status of a code, as a number or as text. */
+const statusOfCode = (code: number | string | null | undefined): number | undefined => {
+  const status = Number(code)
+  return Number.isInteger(status) && status >= 400 && status < 600 ? status : undefined
 }
 
 /**
@@ -29,9 +45,9 @@ export interface ServerError {
 export const serverError = (value: unknown): ServerError | null => {
   const parsed = errorBody.safeParse(value)
   if (!parsed.success) return null
-  if ('detail' in parsed.data) return { message: parsed.data.detail, type: '' }
-  const { error } = parsed.data
-  return typeof error === 'string' ? { message: error, type: '' } : { message: error.message, type: error.type ?? '' }
+  const { message, type, code } = parsed.data
+  const status = statusOfCode(code)
+  return { message, type: type ?? '', ...(status !== undefined && { status }) }
 }
 
 /**
@@ -42,6 +58,18 @@ export const errorOf = ({ body }: Pick<HttpFailure, 'body'>): ServerError | null
   const parsed = parseJson(body ?? '')
   return parsed._tag === 'Left' ? null : serverError(parsed.right)
 }
+
+/** Maximum number of characters of an error that arrives with status 200. */
+const MOST_ERROR = 2 ** 16
+
+/**
+ * Returns the status of an error in the text of a 2xx answer, as `HttpRequest.statusIn` does.
+ *
+ * @example
+ * reportedStatus('{"error": {"message": "slow down", "code": 429}}') // 429
+ */
+export const reportedStatus = (text: string): number | undefined =>
+  text.length > MOST_ERROR ? undefined : errorOf({ body: text })?.status
 
 /** Maximum number of characters of a server's message in a reason. */
 const SHOWN = 400

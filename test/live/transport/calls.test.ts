@@ -80,7 +80,7 @@ describe('a cancelled request', () => {
     if (stream._tag === 'Left') throw new Error(stream.left.reason)
     const tags: string[] = []
     for await (const item of stream.right.events) {
-      tags.push(item._tag === 'Event' ? item.event.data : item.kind)
+      tags.push(item._tag === 'HttpFailure' ? item.kind : item.event.data)
       abort()
     }
     expect(tags).toEqual(['1', 'cancelled'])

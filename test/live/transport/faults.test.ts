@@ -231,19 +231,20 @@ describe('a stream of events', () => {
   })
 
   it.each([
-    ['reset', { _tag: 'Cut', afterBytes: 20, how: 'reset' }, 'reset'],
-    ['closed', { _tag: 'Cut', afterBytes: 20, how: 'end' }, 'reset'],
-    ['ended in the middle of an event', { _tag: 'Short', bytes: 20 }, 'malformed'],
-    ['ended before the blank line of an event', { _tag: 'Short', bytes: 29 }, 'malformed'],
+    ['reset', { _tag: 'Cut', afterBytes: 20, how: 'reset' }, ['Event', 'reset']],
+    ['closed', { _tag: 'Cut', afterBytes: 20, how: 'end' }, ['Event', 'reset']],
+    ['ended in the middle of an event', { _tag: 'Short', bytes: 18 }, ['Event', 'malformed']],
+    ['ended within data', { _tag: 'Short', bytes: 25 }, ['Event', 'Unfinished', 'malformed']],
+    ['ended before the blank line of an event', { _tag: 'Short', bytes: 29 }, ['Event', 'Unfinished', 'malformed']],
     [
       'no stream of events any more',
       { _tag: 'Rewrite', text: () => 'data: {"n":1}\n\n{"error": "no"}\n' },
-      'malformed',
+      ['Event', 'malformed'],
     ],
-  ] as const)('that is %s tells so as its last item', async (_, fault, kind) => {
+  ] as const)('that is %s ends with the failure', async (_, fault, expected) => {
     const proxy = await spoiled(always(fault))
     const items = await itemsOf(transportTo(proxy.url), asked)
-    expect(tags(items)).toEqual(['Event', kind])
+    expect(tags(items)).toEqual(expected)
     expect(items.at(-1)).toMatchObject({ acted: 'perhaps', attempts: 1, path: '/events' })
     expect(proxy.seen).toHaveLength(1)
   })
@@ -277,11 +278,44 @@ describe('a stream of events', () => {
     expect(tags(await itemsOf(transportTo(url, { maxBytes: 10_000 }), POST))).toEqual(['Event', 'too-large'])
   })
 
-  it('is absent if the server answers with something else', async () => {
+  it('fails after one request if the server answers with something else', async () => {
     const url = await startServer((_, response) => response.writeHead(200, { 'content-type': 'text/html' }).end('<p>'))
-    const transport = transportTo(url, { retry: { attempts: 1 } })
-    expect(await transport.events(POST)()).toMatchObject({ left: { kind: 'malformed' } })
+    const transport = transportTo(url)
+    expect(await transport.events(POST)()).toMatchObject({ left: { kind: 'malformed', attempts: 1 } })
     expect(transport.state()).toMatchObject({ inFlight: 0 })
+  })
+
+  it('is one event if the server answers with JSON, and a failure if its connection breaks', async () => {
+    const url = await startServer((request, response) => {
+      response.writeHead(200, { 'content-type': 'application/problem+json; charset=utf-8' })
+      response.write('{"n":')
+      if (request.url === '/broken') response.destroy()
+      else response.end('1}')
+    })
+    const transport = transportTo(url)
+    expect(await itemsOf(transport, POST)).toEqual([{ _tag: 'Event', event: { data: '{"n":1}' } }])
+    const broken = await transport.events({ ...POST, repeat: 'never', path: '/broken' })()
+    expect(broken).toMatchObject({ left: { kind: 'reset', attempts: 1 } })
+    expect(transport.state()).toMatchObject({ inFlight: 0 })
+  })
+
+  it('has events after line ends of every kind, in pieces of every size', async () => {
+    let [text, size] = ['', 1]
+    const url = await startServer(async (_, response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      for (let i = 0; i < text.length; i += size)
+        await new Promise((resolve) => response.write(text.slice(i, i + size), resolve))
+      response.end()
+    })
+    const transport = transportTo(url)
+    for (const lineEnd of ['\n', '\r\n', '\r'])
+      for (size of [1, 2, 7, 100]) {
+        text = ['event: a', 'data: 1', 'data: 2', '', 'data: 3', '', ''].join(lineEnd)
+        expect(await itemsOf(transport, POST)).toEqual([
+          { _tag: 'Event', event: { event: 'a', data: '1\n2' } },
+          { _tag: 'Event', event: { data: '3' } },
+        ])
+      }
   })
 
   it('that brings signs of life and no event is silent', async () => {

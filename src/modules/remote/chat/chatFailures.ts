@@ -48,10 +48,10 @@ export const httpPolicyFailure = (fail: FailureMaker, failure: HttpFailure): Pol
 }
 
 /** The failure of a policy whose answer is of no use. */
-export const replyFailure = (fail: FailureMaker, { kind, reason }: ReplyProblem): PolicyFailure =>
+export const replyFailure = (fail: FailureMaker, { kind, reason, status }: ReplyProblem): PolicyFailure =>
   kind === 'tokens-missing'
     ? fail(
         'asked',
         `${reason}: capture 'tokens' needs a server with return_token_ids (vLLM from 0.10.2, tandem serve); any server will do for capture 'text'`,
       )
-    : fail('infrastructure', reason)
+    : fail(status === undefined ? 'infrastructure' : kindOfStatus(status), reason)

@@ -6,26 +6,34 @@ import { thinkingPart, thoughtsOf } from '../../../text/history/thinkingParts.js
 import { messageOfCalls, messageOfText } from '../../../text/toolCalls/callMessage.js'
 import type { ToolCallFormat } from '../../../text/toolCalls/format.js'
 import type { WrittenCall } from '../../../text/toolCalls/machine.js'
+import { serverError } from '../failures.js'
 import type { CapturedTokens, ChatFinish, ChatTurn, ChatUsage } from './chatAction.js'
 
 const textPart = z.looseObject({ type: z.literal('text'), text: z.string() })
 
-const call = z.looseObject({
-  id: z.string().nullish(),
-  function: z.looseObject({
-    name: z.string().nullish(),
-    arguments: z.union([z.string(), z.record(z.string(), z.unknown())]).nullish(),
-  }),
+/** A called function, or a piece of it. */
+export const calledFunction = z.looseObject({
+  name: z.string().nullish(),
+  arguments: z.union([z.string(), z.record(z.string(), z.unknown())]).nullish(),
 })
 
+const call = z.looseObject({ id: z.string().nullish(), function: calledFunction })
+
+/** A message, or a piece of one in a stream, as the wire has it. */
+export const wireMessage = z.looseObject({
+  content: z.union([z.string(), z.array(z.union([textPart, thinkingPart]))]).nullish(),
+  reasoning: z.string().nullish(),
+  reasoning_content: z.string().nullish(),
+  refusal: z.string().nullish(),
+  tool_calls: z.array(call).nullish(),
+  /** The only call, from before there were several. */
+  function_call: calledFunction.nullish(),
+})
+
+type WireMessage = z.infer<typeof wireMessage>
+
 const choiceSchema = z.looseObject({
-  message: z.looseObject({
-    content: z.union([z.string(), z.array(z.union([textPart, thinkingPart]))]).nullish(),
-    reasoning: z.string().nullish(),
-    reasoning_content: z.string().nullish(),
-    refusal: z.string().nullish(),
-    tool_calls: z.array(call).nullish(),
-  }),
+  message: wireMessage,
   finish_reason: z.string().nullish(),
   token_ids: z.array(z.int()).nullish(),
   logprobs: z.looseObject({ content: z.array(z.looseObject({ logprob: z.number() })).nullish() }).nullish(),
@@ -47,18 +55,33 @@ export type ChatReply = z.infer<typeof replySchema>
 export interface ReplyProblem {
   readonly kind: 'protocol' | 'ended' | 'tokens-missing'
   readonly reason: string
+  /** The status that the server's own error has, if any. */
+  readonly status?: number
 }
 
 const problem = (kind: ReplyProblem['kind'], reason: string): E.Either<ReplyProblem, never> => E.left({ kind, reason })
 
+/** Returns the error that a server sent in place of an answer or of a piece of one, if any. */
+export const sentError = (json: unknown): ReplyProblem | null => {
+  const error = serverError(json)
+  if (error === null) return null
+  const { message, type, status } = error
+  const named = [...(status === undefined ? [] : [`${status}`]), ...(type === '' ? [] : [type])].join(' ')
+  const reason = `the server answered with an error: ${message}${named === '' ? '' : ` (${named})`}`
+  return { kind: 'ended', reason, ...(status !== undefined && { status }) }
+}
+
 /**
  * An answer, checked.
  *
- * Errors   `Left(ReplyProblem)` with everything that is not as the protocol has it.
+ * Errors   `Left(ReplyProblem)` with everything that is not as the protocol has it, or with the
+ *          server's error.
  */
 export const chatReply = (json: unknown): E.Either<ReplyProblem, ChatReply> => {
   const parsed = replySchema.safeParse(json)
   if (parsed.success) return E.right(parsed.data)
+  const error = sentError(json)
+  if (error !== null) return E.left(error)
   const found = parsed.error.issues.map(({ path, message }) => `${path.join('.') || 'the answer'}: ${message}`)
   return problem('protocol', `the answer is no chat completion: ${problemList(found)}`)
 }
@@ -79,25 +102,27 @@ const usageOf = ({ usage }: ChatReply): ChatUsage | null =>
     ? null
     : { promptTokens: usage.prompt_tokens, completionTokens: usage.completion_tokens }
 
-const writtenCalls = ({ message: { tool_calls: calls } }: Choice): readonly WrittenCall[] =>
-  (calls ?? []).map(({ id, function: { name, arguments: args } }) => ({
+const callsOf = ({ tool_calls: calls, function_call: only }: WireMessage): readonly z.infer<typeof call>[] =>
+  calls == null || calls.length === 0 ? (only == null ? [] : [{ function: only }]) : calls
+
+const writtenCalls = ({ message }: Choice): readonly WrittenCall[] =>
+  callsOf(message).map(({ id, function: { name, arguments: args } }) => ({
     ...(id != null && id !== '' && { id }),
     name: name ?? '',
     arguments: typeof args === 'string' ? args : JSON.stringify(args ?? {}),
   }))
 
-const contentOf = ({ message: { content, refusal } }: Choice): string => {
-  const text =
-    typeof content === 'string'
-      ? content
-      : (content ?? []).map((part) => (part.type === 'text' ? part.text : '')).join('')
-  return text === '' ? (refusal ?? '') : text
-}
+/** The text of a message or of a piece of one. */
+export const wireText = ({ content }: Pick<WireMessage, 'content'>): string =>
+  typeof content === 'string'
+    ? content
+    : (content ?? []).map((part) => (part.type === 'text' ? part.text : '')).join('')
 
-/** The thoughts of an answer: in a field of their own, or as parts of its content. */
-const reasoningOf = ({ message: { content, reasoning, reasoning_content: other } }: Choice): string => {
-  const told = reasoning ?? other ?? ''
-  if (told !== '' || typeof content === 'string') return told
+/** The thoughts of a message or of a piece of one: in a field of their own, or as parts of its content. */
+export const wireReasoning = (message: Pick<WireMessage, 'content' | 'reasoning' | 'reasoning_content'>): string => {
+  const { content, reasoning, reasoning_content: other } = message
+  const own = reasoning ?? other ?? ''
+  if (own !== '' || typeof content === 'string') return own
   return thoughtsOf((content ?? []).filter((part) => part.type === 'thinking'))
 }
 
@@ -121,10 +146,11 @@ export interface ReplyReading {
 const turnOf = (reply: ChatReply, index: number, reading: ReplyReading): E.Either<ReplyProblem, ChatTurn> => {
   const choice = reply.choices[index]!
   const given = choice.finish_reason ?? ''
-  if (BROKEN.includes(given)) return problem('ended', `the server ended an answer with '${given}'`)
+  if (BROKEN.includes(given))
+    return E.left(sentError(choice) ?? { kind: 'ended', reason: `the server ended an answer with '${given}'` })
   const finish = FINISHES[given] ?? 'other'
-  const content = contentOf(choice)
-  const reasoning = reasoningOf(choice)
+  const content = wireText(choice.message) || (choice.message.refusal ?? '')
+  const reasoning = wireReasoning(choice.message)
   const details = {
     isComplete: finish !== 'length' && finish !== 'content-filter',
     ...(reasoning !== '' && { reasoning }),

@@ -17,6 +17,7 @@ import { liveTransport } from '../../../live/transport/liveTransport.js'
 import { type History, sameHistory } from '../../../text/history/history.js'
 import type { OpenAiMessage } from '../../../text/history/openAiChat.js'
 import { callIds } from '../../../text/toolCalls/callMessage.js'
+import { reportedStatus } from '../failures.js'
 import { type Capture, type CapturedTurn, type ChatOutput, type ChatTurn, outputOf } from './chatAction.js'
 import { type FailureMaker, failureMaker, httpPolicyFailure, replyFailure } from './chatFailures.js'
 import { type ChatReply, chatReply, tokensOf, turnsOf } from './chatReply.js'
@@ -136,10 +137,8 @@ const answered = async (
   if (E.isLeft(opened)) return opened
   const answer = await streamedAnswer(opened.right, onText)
   if (E.isRight(answer)) return E.right(checked(client, answer.right))
-  const reason = answer.left
-  return typeof reason === 'string'
-    ? E.right(E.left(client.fail('infrastructure', `${opened.right.server}: ${reason}`)))
-    : E.left(reason)
+  const problem = answer.left
+  return '_tag' in problem ? E.left(problem) : E.right(E.left(replyFailure(client.fail, problem)))
 }
 
 /** One request. `Left` of a failure of the transport, `Right` of what came of the answer. */
@@ -155,6 +154,7 @@ const send = async (client: Client, rows: Rows, asking: Asking): Promise<E.Eithe
     path: `${settings.pathPrefix}/chat/completions`,
     json: body,
     repeat: 'fresh' as const,
+    statusIn: reportedStatus,
     deadlineMs: settings.timeoutMs,
     signal,
     tokens: Math.ceil(textLength(messages) / TOKEN_CHARACTERS) + count * settings.sampling.maxNewTokens,
