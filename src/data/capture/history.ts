@@ -1,7 +1,6 @@
 /** Conversations of captured sessions as histories. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { History } from '../../text/history/history.js'
-import { knownMessage } from '../../text/history/knownMessage.js'
 import { historyFromOpenAi } from '../../text/history/openAiChat.js'
 import type { CapturedCall } from './session.js'
 
@@ -18,8 +17,6 @@ export const callHistory = ({ messages, completions }: CapturedCall, completion 
     content: text,
     ...(calls.length > 0 && { tool_calls: calls.map((call) => ({ type: 'function', function: call })) }),
   }
-  const read = historyFromOpenAi(
-    [...messages, said].map((each) => knownMessage(each as Readonly<Record<string, unknown>>)),
-  ) // objects have names
+  const read = historyFromOpenAi([...messages, said])
   return E.isRight(read) ? read.right : null
 }

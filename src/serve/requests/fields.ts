@@ -6,6 +6,11 @@ import { type ApiFailure, apiFailure, invalid } from './failure.js'
 /** Largest token id; larger ones would overflow 32-bit storage. */
 const LARGEST_ID = 2 ** 31 - 1
 
+/** A seed of 64 bits, as vLLM has it. JSON numbers above 2^53 are rounded. */
+const seed = z
+  .number()
+  .refine((value) => Number.isInteger(value) && Math.abs(value) <= 2 ** 63, 'expected an integer of 64 bits')
+
 const tokenIds = z.array(z.int().min(0).max(LARGEST_ID))
 
 /** Sampling parameters and stop conditions, with the same names on every endpoint. */
@@ -18,7 +23,7 @@ export const samplingFields = {
   presence_penalty: z.number().nullish(),
   frequency_penalty: z.number().nullish(),
   repetition_penalty: z.number().nullish(),
-  seed: z.int().nullish(),
+  seed: seed.nullish(),
   stop: z.union([z.string(), z.array(z.string())], { error: 'expected a string or an array of strings' }).nullish(),
   stop_token_ids: tokenIds.nullish(),
   ignore_eos: z.boolean().nullish(),

@@ -5,7 +5,6 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { type History, lastMessage, textOf } from '../../text/history/history.js'
-import { knownMessage } from '../../text/history/knownMessage.js'
 import { historyFromOpenAi } from '../../text/history/openAiChat.js'
 import { type ChatTemplate, type RenderOptions, runTemplate } from '../../text/template/chatTemplate.js'
 import type { TextTokenizer } from '../../text/tokenizer/textTokenizer.js'
@@ -62,8 +61,8 @@ export interface PromptText {
 /** Renders and encodes the conversation of a request. */
 export type ReadConversation = (text: PromptText, fields: ChatFields) => E.Either<ApiFailure, Conversation>
 
-/** Kinds of content parts that a text model supports: text, and an assistant's reasoning. */
-const TEXTUAL: readonly unknown[] = ['text', 'thinking']
+/** Kinds of content parts that a text model supports: text, and an assistant's reasoning or refusal. */
+const TEXTUAL: readonly unknown[] = ['text', 'thinking', 'refusal']
 
 /** Returns the path of the first content part that a text model does not support. */
 const mediaIn = (messages: ChatFields['messages']): string | undefined => {
@@ -85,7 +84,7 @@ const readHistory = (messages: ChatFields['messages']): E.Either<ApiFailure, His
     )
   }
   return E.mapLeft(({ reason }: { readonly reason: string }) => apiFailure(400, `messages: ${reason}`, 'messages'))(
-    historyFromOpenAi(messages.map(knownMessage)),
+    historyFromOpenAi(messages),
   )
 }
 

@@ -135,7 +135,9 @@ const biasOf = (fields: SamplingFields): E.Either<ApiFailure, ReadonlyMap<number
 /** Returns the key of a seed. Seeds may be negative, and -1 counts as no seed. */
 const keyOf = (seed: number | null | undefined, key: Key): Key => {
   if (seed === null || seed === undefined || seed === -1) return key
-  return seed >= 0 ? keyFromSeed(seed) : child(keyFromSeed(-seed), 'negative')
+  const size = Math.abs(seed)
+  const own = size <= Number.MAX_SAFE_INTEGER ? keyFromSeed(size) : child(keyFromSeed(size % 2 ** 32), `${size}`)
+  return seed >= 0 ? own : child(own, 'negative')
 }
 
 const temperatureOf = (asked: number | null | undefined): number => {

@@ -17,14 +17,17 @@ const sourceOfUrl = (url: string): MediaSource => {
 
 const part = z.discriminatedUnion('type', [
   thinkingPart,
-  z.strictObject({ type: z.literal('text'), text: z.string() }),
+  z.object({ type: z.literal('text'), text: z.string() }),
   z
-    .strictObject({ type: z.literal('image_url'), image_url: z.strictObject({ url: z.string() }) })
+    .object({ type: z.literal('refusal'), refusal: z.string() })
+    .transform(({ refusal }): ContentPart => ({ type: 'text', text: refusal })),
+  z
+    .object({ type: z.literal('image_url'), image_url: z.object({ url: z.string() }) })
     .transform(({ image_url }): ContentPart => ({ type: 'image', source: sourceOfUrl(image_url.url) })),
   z
-    .strictObject({
+    .object({
       type: z.literal('input_audio'),
-      input_audio: z.strictObject({ data: z.base64(), format: z.string() }),
+      input_audio: z.object({ data: z.base64(), format: z.string() }),
     })
     .transform(
       ({ input_audio: { data, format } }): ContentPart => ({
@@ -33,82 +36,92 @@ const part = z.discriminatedUnion('type', [
       }),
     ),
   z
-    .strictObject({ type: z.literal('video_url'), video_url: z.strictObject({ url: z.string() }) })
+    .object({ type: z.literal('video_url'), video_url: z.object({ url: z.string() }) })
     .transform(({ video_url }): ContentPart => ({ type: 'video', source: sourceOfUrl(video_url.url) })),
   z
-    .strictObject({
+    .object({
       type: z.literal('file'),
-      file: z.strictObject({ file_data: z.string().regex(DATA_URL), filename: z.string().exactOptional() }),
+      file: z.object({ file_data: z.string().regex(DATA_URL), filename: z.string().nullish() }),
     })
     .transform(
       ({ file: { file_data: url, filename: name } }): ContentPart => ({
         type: 'file',
         source: sourceOfUrl(url),
-        ...(name !== undefined && { name }),
+        ...(name != null && { name }),
       }),
     ),
 ])
 
-/** The arguments of a call: a JSON object as text. */
-const callArguments = z.string().transform((text, context): Readonly<Record<string, unknown>> => {
-  try {
-    const parsed = jsonObject.safeParse(JSON.parse(text))
-    if (parsed.success) return parsed.data
-    context.addIssue('expected the text of a JSON object')
-  } catch (error) {
-    context.addIssue(`not JSON: ${errorMessage(error)}`)
-  }
-  return z.NEVER
-})
+/** The arguments of a call: a JSON object as text, which may be empty, or the object itself. */
+const callArguments = z
+  .union([z.string(), jsonObject])
+  .nullish()
+  .transform((args, context): Readonly<Record<string, unknown>> => {
+    if (args == null || args === '') return {}
+    if (typeof args !== 'string') return args
+    try {
+      const parsed = jsonObject.safeParse(JSON.parse(args))
+      if (parsed.success) return parsed.data
+      context.addIssue('expected the text of a JSON object')
+    } catch (error) {
+      context.addIssue(`not JSON: ${errorMessage(error)}`)
+    }
+    return z.NEVER
+  })
+
+const calledFunction = z.object({ name: z.string(), arguments: callArguments })
 
 const call = z
-  .strictObject({
-    id: z.string().optional(),
-    type: z.literal('function').optional(),
-    function: z.strictObject({ name: z.string(), arguments: callArguments }),
-  })
-  .transform(
-    ({ id, function: { name, arguments: args } }): ToolCall => ({
-      ...(id !== undefined && { id }),
-      name,
-      arguments: args,
-    }),
+  .object({ id: z.string().nullish(), type: z.literal('function').nullish(), function: calledFunction })
+  .transform(({ id, function: called }): ToolCall => ({ ...(id != null && { id }), ...called }))
+
+/** Fields with content that a `History` cannot have. */
+const empty = z.union([z.null(), z.tuple([])], { error: 'is not supported and would be lost' }).optional()
+
+const wireMessage = z.object({
+  role: z.string(),
+  content: z.union([z.string(), z.array(part)]).nullish(),
+  /** vLLM calls the reasoning `reasoning`, others `reasoning_content`. */
+  reasoning_content: z.string().nullish(),
+  reasoning: z.string().nullish(),
+  refusal: z.string().nullish(),
+  tool_calls: z.array(call).nullish(),
+  /** The only call, from before there were several. */
+  function_call: calledFunction.nullish(),
+  tool_call_id: z.string().nullish(),
+  name: z.string().nullish(),
+  audio: empty,
+})
+
+const contentOf = ({ content, refusal }: z.infer<typeof wireMessage>) => {
+  const all = typeof content === 'string' ? [{ type: 'text' as const, text: content }] : (content ?? [])
+  return all.length === 0 && refusal != null ? [{ type: 'text' as const, text: refusal }] : all
+}
+
+const chatMessage = wireMessage.transform((wire): Message => {
+  const { role, tool_calls: calls, function_call: only, tool_call_id: id, name } = wire
+  const parts = contentOf(wire)
+  const thoughts = parts.filter((item) => item.type === 'thinking')
+  const reasoning = wire.reasoning_content ?? wire.reasoning ?? (thoughts.length > 0 ? thoughtsOf(thoughts) : null)
+  return message(
+    role,
+    parts.filter((item) => item.type !== 'thinking'),
+    {
+      toolCalls: calls == null || calls.length === 0 ? (only == null ? [] : [only]) : calls,
+      ...(reasoning !== null && { reasoning }),
+      ...(id != null && { toolCallId: id }),
+      ...(name != null && { name }),
+    },
   )
-
-/** Fields that servers add without content. */
-const empty = z.union([z.null(), z.tuple([])]).optional()
-
-const chatMessage = z
-  .strictObject({
-    role: z.string(),
-    content: z.union([z.string(), z.array(part)]).nullish(),
-    reasoning_content: z.string().nullish(),
-    tool_calls: z.array(call).nullish(),
-    tool_call_id: z.string().optional(),
-    name: z.string().optional(),
-    refusal: empty,
-    annotations: empty,
-    audio: empty,
-    function_call: empty,
-  })
-  .transform(({ role, content, reasoning_content: told, tool_calls: calls, tool_call_id: id, name }): Message => {
-    const parts = typeof content === 'string' ? [] : (content ?? [])
-    const thoughts = parts.filter((item) => item.type === 'thinking')
-    const reasoning = told ?? (thoughts.length > 0 ? thoughtsOf(thoughts) : undefined)
-    return message(role, typeof content === 'string' ? content : parts.filter((item) => item.type !== 'thinking'), {
-      toolCalls: calls ?? [],
-      ...(reasoning !== undefined && { reasoning }),
-      ...(id !== undefined && { toolCallId: id }),
-      ...(name !== undefined && { name }),
-    })
-  })
+})
 
 /**
  * Reads a conversation from messages in OpenAI's chat format. All messages are complete, because
- * the format has no field for it.
+ * the format has no field for it. Fields that a `History` does not have, such as `cache_control`,
+ * `detail`, `index` and `weight`, are ignored, as servers ignore them.
  *
  * Errors   `Left(FormatFailure)` with every problem and its path: arguments that are not a JSON
- *          object, fields that would be lost.
+ *          object, content of other kinds, which would be lost.
  *
  * @example
  * historyFromOpenAi([{ role: 'user', content: 'Hello' }]) // right(History([message('user', 'Hello')]))

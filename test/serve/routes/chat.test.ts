@@ -15,6 +15,11 @@ const TOOL = { type: 'function', function: { name: 'weather', parameters: { type
 
 const withTools = { features: { toolCalls: 'hermes' } } as const
 
+const called = (args: unknown, fields: object = {}): object => ({
+  role: 'assistant',
+  tool_calls: [{ id: 'c1', type: 'function', function: { name: 'weather', arguments: args }, ...fields }],
+})
+
 const CALL = 'Look:<tool_call>{"name": "weather", "arguments": {"city": "Oslo"}}</tool_call>'
 
 /** The choices of an answer. */
@@ -95,6 +100,23 @@ describe('a chat completion', () => {
     expect(promptOf(engine)).toContain('user\nab<|im_end|>')
     expect(promptOf(engine)).toContain('<tool_call>{"name": "weather", "arguments": {}}</tool_call>')
     expect(promptOf(engine)).toContain('tool\nrain')
+  })
+
+  it.each([
+    [
+      'cache control',
+      { role: 'user', content: [{ type: 'text', text: 'ab', cache_control: { type: 'ephemeral' } }] },
+      'user\nab',
+    ],
+    ['null arguments', called(null), '{"name": "weather", "arguments": {}}'],
+    ['arguments as an object', called({ city: 'Oslo' }), '{"name": "weather", "arguments": {"city": "Oslo"}}'],
+    ['an index of a call', called('{}', { index: 0 }), '{"name": "weather", "arguments": {}}'],
+    ['a refusal', { role: 'assistant', content: [{ type: 'refusal', refusal: 'no' }] }, 'assistant\nno'],
+  ])('reads messages with %s, as agents send them', async (_, message, expected) => {
+    const engine = saying('x')
+    const { status } = await post(served(engine), PATH, { messages: [message, USER] })
+    expect(status).toBe(200)
+    expect(promptOf(engine)).toContain(expected)
   })
 
   it('fills the context by default', async () => {

@@ -86,6 +86,14 @@ describe('a completion', () => {
     expect(await textFor(7)).toBe(await textFor(7))
     expect(await textFor(7)).not.toBe(await textFor(8))
     expect(await textFor(-7)).toBe(await textFor(-7))
+    expect(await textFor(2 ** 63)).toBe(await textFor(2 ** 63))
+    expect(await textFor(2 ** 63)).not.toBe(await textFor(2 ** 62))
+    expect(await textFor(2 ** 62)).not.toBe(await textFor(-(2 ** 62)))
+    for (const seed of [2 ** 64, 0.5])
+      expect(await post(app, PATH, { prompt: 'a', seed })).toMatchObject({
+        status: 400,
+        json: { error: { param: 'seed' } },
+      })
     expect(await textFor()).not.toBe(await textFor())
     expect(await textFor(-1)).not.toBe(await textFor(-1))
   })

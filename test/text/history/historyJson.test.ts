@@ -164,16 +164,69 @@ describe('the chat format of OpenAI', () => {
     )
   })
 
-  it('refuses arguments that are no JSON object, and fields that would be lost, each with its path', () => {
+  it('reads messages of other clients: unknown fields are ignored on every level', () => {
+    const known = ['role', 'content', 'name', 'audio', 'refusal', 'reasoning', 'type', 'text', 'url', 'id']
+    const extra = fc.dictionary(
+      fc.string({ maxLength: 6 }).filter((name) => !known.includes(name) && name !== '__proto__'),
+      fc.jsonValue({ maxDepth: 1 }),
+      { maxKeys: 2 },
+    )
+    const named = fc.subarray([
+      ['cache_control', { type: 'ephemeral' }],
+      ['detail', 'high'],
+      ['index', 0],
+      ['weight', 1],
+      ['provider_specific_fields', { a: [1] }],
+    ] as const)
+    const widened = (value: unknown, fields: object): unknown =>
+      Array.isArray(value)
+        ? value.map((each) => widened(each, fields))
+        : typeof value === 'object' && value !== null
+          ? {
+              ...fields,
+              ...Object.fromEntries(Object.entries(value).map(([key, each]) => [key, widened(each, fields)])),
+            }
+          : value
+    const law = fc.property(anyRichHistory, extra, named, (history, unknown, agents) => {
+      const messages = historyToOpenAi(history)
+      if (E.isLeft(messages)) return
+      const wide = widened(messages.right, { ...unknown, ...Object.fromEntries(agents) })
+      expect(sameHistory(orThrow(historyFromOpenAi(wide)), history)).toBe(true)
+    })
+    fc.assert(law)
+  })
+
+  it('reads arguments as an object, and null or empty text as none', () => {
+    const argumentsOf = (args: unknown): unknown => {
+      const calls = [{ index: 0, id: 'c1', function: { name: 'a', ...(args !== undefined && { arguments: args }) } }]
+      return orThrow(historyFromOpenAi([{ role: 'assistant', tool_calls: calls }])).messages.first()!.toolCalls[0]!
+        .arguments
+    }
+    expect([{ a: 1 }, '{"a": 1}', null, '', undefined].map(argumentsOf)).toEqual([{ a: 1 }, { a: 1 }, {}, {}, {}])
+  })
+
+  it('reads the reasoning under both names, a refusal as the text, and a call in the legacy field', () => {
+    const first = (fields: object): unknown =>
+      orThrow(historyFromOpenAi([{ role: 'assistant', ...fields }])).messages.first()
+    expect(first({ content: 'x', reasoning: 'Hm.' })).toEqual(message('assistant', 'x', { reasoning: 'Hm.' }))
+    expect(first({ content: null, refusal: 'No.' })).toEqual(message('assistant', 'No.'))
+    expect(first({ content: [{ type: 'refusal', refusal: 'No.' }] })).toEqual(message('assistant', 'No.'))
+    const called = first({ content: null, function_call: { name: 'a', arguments: '{"b":1}' } })
+    expect(called).toEqual(message('assistant', [], { toolCalls: [{ name: 'a', arguments: { b: 1 } }] }))
+  })
+
+  it('refuses arguments that are no JSON object, and content that would be lost, each with its path', () => {
     const call = (text: string): object => ({
       role: 'assistant',
       content: null,
       tool_calls: [{ function: { name: 'a', arguments: text } }],
     })
-    const reason = reasonOf(historyFromOpenAi([call('{"a": '), call('[1]'), { role: 'user', content: 'x', weight: 2 }]))
+    const reason = reasonOf(
+      historyFromOpenAi([call('{"a": '), call('[1]'), { role: 'user', content: 'x', audio: { id: 'a' } }]),
+    )
     expect(reason).toMatch(/0\.tool_calls\.0\.function\.arguments: not JSON/)
     expect(reason).toMatch(/1\.tool_calls\.0\.function\.arguments: expected the text of a JSON object/)
-    expect(reason).toMatch(/weight/)
+    expect(reason).toMatch(/2\.audio: is not supported and would be lost/)
   })
 
   it('refuses to write what it cannot say, all of it', () => {
