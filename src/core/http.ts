@@ -54,8 +54,8 @@ export interface ServerEvent {
 }
 
 /**
- * An item of a stream of events. `Unfinished`: the stream ended before the blank line of this event,
- * so that its data may be cut off; a failure follows.
+ * An item of a stream of events. `Unfinished`: the stream ended before the blank line of this
+ * event, so that its data may be cut off; a failure follows.
  */
 export type HttpEventItem = { readonly _tag: 'Event' | 'Unfinished'; readonly event: ServerEvent } | HttpFailure
 

@@ -5,6 +5,7 @@ import { getRequestListener } from '@hono/node-server'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { asError } from '../core/failure.js'
 import type { SocketOptions } from '../core/frames.js'
+import { isLoopback } from './loopback.js'
 import { liveSockets, respondAndClose } from './webSockets.js'
 
 /** A failure to listen on a port. */
@@ -80,10 +81,6 @@ const refuseSocket = (error: Error, socket: Socket, refusal: HttpServerOptions['
   const [status, reason] = STATUS[codeOf(error)] ?? [400, 'Bad Request']
   respondAndClose(socket, status, refusal(status, status === 400 ? 'Invalid HTTP request received.' : reason))
 }
-
-/** Returns `true` for addresses that only this computer can reach. */
-export const isLoopback = (host: string): boolean =>
-  host === 'localhost' || host === '::1' || /^127(?:\.\d{1,3}){3}$/.test(host)
 
 /** Returns the name in a `Host` header, without the port. */
 const hostName = (header: string): string =>

@@ -1,8 +1,10 @@
 /** Requests to the Hugging Face hub, with time limits, and failures that include advice. */
 import { isRight } from 'fp-ts/lib/Either.js'
+import { type Agent, fetch, type Headers, type Response } from 'undici'
 import type { Timers } from '../core/capabilities.js'
 import type { HubFailure, HubRepo } from '../core/hub.js'
 import { parseJson } from '../core/json.js'
+import { proxyFor, throughProxy } from './transport/proxies.js'
 
 /** The settings of requests. */
 export interface HubConnection {
@@ -11,6 +13,8 @@ export interface HubConnection {
   /** Longest silence in milliseconds: until a response starts, and then for each KiB of it. */
   readonly timeoutMs: number
   readonly timers: Timers
+  /** Its connections. */
+  readonly agent: Agent
 }
 
 /** An error inside `live/hub`, which is converted to a `Left` there. */
@@ -89,11 +93,12 @@ const refuseError = (error: unknown, repo: HubRepo, { endpoint, timeoutMs }: Hub
       `${endpoint} was silent for ${timeoutMs} ms, or nearly so: try again, or set HF_ENDPOINT to a mirror`,
     )
   }
+  const proxy = proxyFor(endpoint)
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause.message : String(error)
   return refuseFile(
     repo,
     'unreachable',
-    `${endpoint} cannot be reached (${cause}): check the network, or set HF_ENDPOINT to a mirror`,
+    `${endpoint} cannot be reached${isRight(proxy) ? throughProxy(proxy.right) : ''} (${cause}): check the network, or set HF_ENDPOINT to a mirror`,
   )
 }
 
@@ -170,6 +175,7 @@ export const ask = async (
       headers: { 'accept-encoding': 'identity', ...headers, ...authorization },
       redirect,
       signal: watch.signal,
+      dispatcher: connection.agent,
     })
     watch.alive()
     if (response.ok || accepted.includes(response.status)) return response

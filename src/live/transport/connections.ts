@@ -1,5 +1,6 @@
 /** Connections to one server, which are reused, with one request at a time on each. */
 import { buildConnector, Client, type Dispatcher } from 'undici'
+import { type ForwardProxy, proxiedDispatcher, throughProxy } from './proxies.js'
 import type { Trouble } from './retry.js'
 
 /** A request as it is sent. */
@@ -35,6 +36,7 @@ interface Exchange {
 export interface ConnectionOptions {
   readonly keepAliveMs: number
   readonly connectMs: number
+  readonly proxy: ForwardProxy | null
 }
 
 export interface Connections {
@@ -44,9 +46,11 @@ export interface Connections {
 
 /** A connection, which is opened on demand. */
 interface Line {
-  readonly client: Client
+  readonly client: Dispatcher
   /** `used` if its connection has already delivered an answer. */
   state: 'new' | 'used'
+  /** The description of its proxy. */
+  readonly through: string
 }
 
 const codeOf = (error: Error): string => ('code' in error && typeof error.code === 'string' ? error.code : error.name)
@@ -67,11 +71,17 @@ const isGarbled = (code: string): boolean =>
   code === 'UND_ERR_INFO'
 
 /** Classifies an error of the connection, given the part of the answer that had arrived. */
-const troubleOf = (error: Error, line: Line['state'], told: 'unsent' | 'nothing' | 'something'): Trouble => {
+const troubleOf = (
+  error: Error,
+  { state, through }: Pick<Line, 'state' | 'through'>,
+  told: 'unsent' | 'nothing' | 'something',
+): Trouble => {
   const message = messageOf(error)
   const code = codeOf(error)
+  if (through !== '' && code === 'UND_ERR_INVALID_ARG')
+    return { kind: 'unreachable', reason: `no connection${through} (${message})`, acted: 'no', passing: 'no' }
   if (told === 'unsent')
-    return { kind: 'unreachable', reason: `no connection (${message})`, acted: 'no', wire: 'nothing' }
+    return { kind: 'unreachable', reason: `no connection${through} (${message})`, acted: 'no', wire: 'nothing' }
   if (code === 'UND_ERR_HEADERS_OVERFLOW')
     return { kind: 'too-large', reason: `the headers of the answer are too large (${message})`, acted: 'perhaps' }
   if (isGarbled(code))
@@ -81,7 +91,7 @@ const troubleOf = (error: Error, line: Line['state'], told: 'unsent' | 'nothing'
     kind: 'reset',
     reason: `the connection broke ${when} (${message})`,
     acted: 'perhaps',
-    ...(told === 'nothing' && line === 'used' && { wire: 'stale' }),
+    ...(told === 'nothing' && state === 'used' && { wire: 'stale' }),
   }
 }
 
@@ -131,7 +141,7 @@ const handlerOf = (
       if (over('end')) listener.end()
     },
     onResponseError: (_, error) => {
-      if (over('broken')) listener.broken(troubleOf(error, line.state, status >= 200 ? 'something' : told))
+      if (over('broken')) listener.broken(troubleOf(error, line, status >= 200 ? 'something' : told))
     },
     onRequestUpgrade: (controller) => controller.abort(dropped()),
   }
@@ -148,7 +158,15 @@ const openLines = (
   readonly discard: (line: Line) => void
   readonly close: () => Promise<void>
 } => {
-  const connect = buildConnector({ timeout: options.connectMs })
+  const { proxy, connectMs, keepAliveMs } = options
+  const clientOptions: Client.Options = {
+    connect: buildConnector({ timeout: connectMs }),
+    headersTimeout: 0,
+    bodyTimeout: 0,
+    keepAliveTimeout: keepAliveMs,
+    keepAliveMaxTimeout: keepAliveMs,
+    pipelining: 1,
+  }
   const lines = new Set<Line>()
   /** Idle connections. The most recent one is reused first, so that surplus ones can time out. */
   const idle: Line[] = []
@@ -161,21 +179,16 @@ const openLines = (
     void line.client.destroy(dropped())
   }
   const open = (): Line => {
-    const client = new Client(origin, {
-      connect,
-      headersTimeout: 0,
-      bodyTimeout: 0,
-      keepAliveTimeout: options.keepAliveMs,
-      keepAliveMaxTimeout: options.keepAliveMs,
-      pipelining: 1,
-    })
-    const line: Line = { client, state: 'new' }
-    client.on('connect', () => {
-      line.state = 'new'
-    })
-    client.on('disconnect', () => {
-      if (idle.includes(line)) discard(line)
-    })
+    const client = proxiedDispatcher(origin, { proxy, connectMs, options: clientOptions }, (address, own) =>
+      new Client(address, own)
+        .on('connect', () => {
+          line.state = 'new'
+        })
+        .on('disconnect', () => {
+          if (idle.includes(line)) discard(line)
+        }),
+    )
+    const line: Line = { client, state: 'new', through: throughProxy(proxy) }
     lines.add(line)
     return line
   }
@@ -216,7 +229,7 @@ export const openConnections = (origin: string, options: ConnectionOptions): Con
         else queueMicrotask(() => lines.discard(line))
         return wasLive
       }
-      line.client.dispatch({ ...rest, body: body ?? null }, handlerOf(line, listener, { over, controls }))
+      line.client.dispatch({ ...rest, origin, body: body ?? null }, handlerOf(line, listener, { over, controls }))
       return {
         pause: () => controls.controller?.pause(),
         resume: () => controls.controller?.resume(),

@@ -1,7 +1,9 @@
 /** The options of a transport, their checks and defaults. */
+import * as E from 'fp-ts/lib/Either.js'
 import { type Key, keyFromSeed } from '../../core/key.js'
 import { redact } from '../../core/secrets.js'
 import type { CircuitOptions } from './circuit.js'
+import { type ForwardProxy, type ProxyChoice, proxyFor } from './proxies.js'
 import type { RequestRateOptions } from './rate.js'
 import type { RetryOptions } from './retry.js'
 
@@ -57,6 +59,8 @@ export interface TransportOptions {
   readonly rate?: RequestRateOptions
   /** Circuit breaker. Default: 8 consecutive failures, 2,000 ms. */
   readonly circuit?: Partial<CircuitOptions>
+  /** Default: the proxy of the environment, if any. */
+  readonly proxy?: ProxyChoice
   /** Random key for the pauses between attempts. Default: different in every process. */
   readonly key?: Key
   /** Default: real time. */
@@ -72,8 +76,10 @@ export interface ServerAddress {
   readonly headers: Readonly<Record<string, string>>
 }
 
-export interface TransportSettings extends Required<Omit<TransportOptions, 'url' | 'retry' | 'circuit' | 'headers'>> {
+export interface TransportSettings
+  extends Required<Omit<TransportOptions, 'url' | 'retry' | 'circuit' | 'headers' | 'proxy'>> {
   readonly server: ServerAddress
+  readonly proxy: ForwardProxy | null
   readonly retry: RetryOptions
   readonly circuit: CircuitOptions
 }
@@ -172,7 +178,7 @@ const numberProblems = (settings: TransportSettings): readonly string[] => {
  * Errors   throws TypeError that lists all invalid URLs, headers and numbers, without secrets.
  */
 export const transportSettings = (options: TransportOptions): TransportSettings => {
-  const { url, headers = {}, secrets = [], retry, circuit, ...rest } = options
+  const { url, headers = {}, secrets = [], retry, circuit, proxy: choice, ...rest } = options
   const parsed = parseServer(url)
   const {
     origin,
@@ -180,6 +186,8 @@ export const transportSettings = (options: TransportOptions): TransportSettings 
     headers: own,
     secrets: found,
   }: Parsed = typeof parsed === 'string' ? { origin: '', prefix: '', headers: {}, secrets: [] } : parsed
+  const through = origin === '' ? E.right(null) : proxyFor(origin, choice)
+  const proxy = E.isRight(through) ? through.right : null
   const lower = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
   const settings: TransportSettings = {
     connections: 512,
@@ -196,10 +204,12 @@ export const transportSettings = (options: TransportOptions): TransportSettings 
     retry: { ...RETRY, ...retry },
     circuit: { ...CIRCUIT, ...circuit },
     server: { origin, prefix, headers: { ...own, ...lower } },
-    secrets: [...secrets, ...secretsOf(lower), ...found],
+    proxy,
+    secrets: [...secrets, ...secretsOf(lower), ...found, ...(proxy?.secrets ?? [])],
   }
   const problems = [
     ...(typeof parsed === 'string' ? [parsed] : []),
+    ...(E.isLeft(through) ? [through.left] : []),
     ...headerProblems(headers),
     ...numberProblems(settings),
   ]

@@ -61,7 +61,7 @@ export interface PromptText {
 /** Renders and encodes the conversation of a request. */
 export type ReadConversation = (text: PromptText, fields: ChatFields) => E.Either<ApiFailure, Conversation>
 
-/** Kinds of content parts that a text model supports: text, and an assistant's reasoning or refusal. */
+/** Kinds of content parts that a text model supports: text, and an assistant's reasoning. */
 const TEXTUAL: readonly unknown[] = ['text', 'thinking', 'refusal']
 
 /** Returns the path of the first content part that a text model does not support. */

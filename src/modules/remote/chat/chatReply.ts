@@ -118,7 +118,7 @@ export const wireText = ({ content }: Pick<WireMessage, 'content'>): string =>
     ? content
     : (content ?? []).map((part) => (part.type === 'text' ? part.text : '')).join('')
 
-/** The thoughts of a message or of a piece of one: in a field of their own, or as parts of its content. */
+/** The thoughts of a message or of a piece of one: a field of their own, or parts of content. */
 export const wireReasoning = (message: Pick<WireMessage, 'content' | 'reasoning' | 'reasoning_content'>): string => {
   const { content, reasoning, reasoning_content: other } = message
   const own = reasoning ?? other ?? ''
