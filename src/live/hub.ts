@@ -57,6 +57,16 @@ interface Setup extends HubConnection {
   readonly resumes: number
 }
 
+/** The settings of a call, and the folder of its repository in the cache. */
+interface Home extends Setup {
+  readonly folder: string
+}
+
+const homeOf = async (setup: Setup, repo: HubRepo): Promise<Home> => ({
+  ...setup,
+  folder: await repoFolder(setup.cache, repo),
+})
+
 const COMMIT = /^[0-9a-f]{40}$/
 const NAME = /^[\w.-]+(?:\/[\w.-]+)?$/
 
@@ -131,7 +141,7 @@ const nextPage = (headers: Headers, repo: HubRepo, setup: Setup): string | undef
   return next === undefined ? undefined : webAddress(repo, next, setup.endpoint).href
 }
 
-const listOnline = async (setup: Setup, repo: HubRepo): Promise<HubListing> => {
+const listOnline = async (setup: Home, repo: HubRepo): Promise<HubListing> => {
   const revision = encodeURIComponent(repo.revision)
   const commit = commitOf(
     (await askJson(setup, repo, `${setup.endpoint}/api/${segment(repo)}/revision/${revision}`)).json,
@@ -146,13 +156,13 @@ const listOnline = async (setup: Setup, repo: HubRepo): Promise<HubListing> => {
     for (const entry of json) files.push(...fileOf(entry, repo))
     url = nextPage(headers, repo, setup)
   }
-  await writeRef(setup.cache, repo, commit)
+  await writeRef(setup.folder, repo.revision, commit)
   return { commit, files, origin: 'hub' }
 }
 
-const listCached = async (setup: Setup, repo: HubRepo, why: string): Promise<HubListing> => {
-  const commit = await cachedCommit(setup.cache, repo)
-  const files = commit === undefined ? [] : await cachedFiles(setup.cache, repo, commit)
+const listCached = async (setup: Home, repo: HubRepo, why: string): Promise<HubListing> => {
+  const commit = await cachedCommit(setup.folder, repo.revision)
+  const files = commit === undefined ? [] : await cachedFiles(setup.folder, commit)
   return commit === undefined || files.length === 0
     ? refuseFile(repo, 'not-cached', `${why}, and the cache ${setup.cache} has no files of revision ${repo.revision}`)
     : { commit, files, origin: 'cache' }
@@ -164,12 +174,13 @@ const isAway = (error: unknown): error is HubError =>
 
 const list = async (setup: Setup, repo: HubRepo): Promise<HubListing> => {
   requireRepo(repo)
-  if (setup.network === 'cache-only') return listCached(setup, repo, 'network access is disabled')
+  const home = await homeOf(setup, repo)
+  if (setup.network === 'cache-only') return listCached(home, repo, 'network access is disabled')
   try {
-    return await listOnline(setup, repo)
+    return await listOnline(home, repo)
   } catch (error) {
     if (!isAway(error)) throw error
-    return listCached(setup, repo, error.failure.reason).catch((missing: unknown) => {
+    return listCached(home, repo, error.failure.reason).catch((missing: unknown) => {
       throw missing instanceof HubError && missing.failure.kind === 'not-cached' ? error : missing
     })
   }
@@ -328,23 +339,23 @@ const fetchBlob = async (wanted: Omit<Download, 'incomplete'>, blob: string): Pr
 }
 
 const downloadOnline = async (
-  setup: Setup,
+  setup: Home,
   repo: HubRepo,
   wanted: { readonly path: string; readonly onProgress: (progress: HubProgress) => void },
 ): Promise<string> => {
   const file = await describeFile(setup, repo, wanted.path)
-  const cached = await cachedFile(setup.cache, repo, file)
+  const cached = await cachedFile(setup.folder, file)
   if (cached !== undefined && (await sizeOf(cached)) === file.size) return cached
-  const blob = join(repoFolder(setup.cache, repo), 'blobs', file.etag)
+  const blob = join(setup.folder, 'blobs', file.etag)
   if ((await sizeOf(blob)) !== file.size || file.size === 0)
     await fetchBlob({ setup, repo, file, onProgress: wanted.onProgress }, blob)
-  await writeRef(setup.cache, repo, file.commit)
-  return publish(setup.cache, repo, file)
+  await writeRef(setup.folder, repo.revision, file.commit)
+  return publish(setup.folder, file)
 }
 
-const downloadCached = async (setup: Setup, repo: HubRepo, path: string): Promise<string | undefined> => {
-  const commit = await cachedCommit(setup.cache, repo)
-  return commit === undefined ? undefined : cachedFile(setup.cache, repo, { commit, path })
+const downloadCached = async ({ folder }: Home, repo: HubRepo, path: string): Promise<string | undefined> => {
+  const commit = await cachedCommit(folder, repo.revision)
+  return commit === undefined ? undefined : cachedFile(folder, { commit, path })
 }
 
 const download = async (
@@ -354,7 +365,8 @@ const download = async (
 ): Promise<string> => {
   requireRepo(repo)
   if (!isInside(wanted.path)) refuseFile(repo, 'not-found', `'${wanted.path}' cannot be a file of a repository`)
-  const cached = await downloadCached(setup, repo, wanted.path)
+  const home = await homeOf(setup, repo)
+  const cached = await downloadCached(home, repo, wanted.path)
   if (cached !== undefined && COMMIT.test(repo.revision)) return cached // commits never change
   if (setup.network === 'cache-only') {
     return (
@@ -367,7 +379,7 @@ const download = async (
     )
   }
   try {
-    return await downloadOnline(setup, repo, wanted)
+    return await downloadOnline(home, repo, wanted)
   } catch (error) {
     if (cached !== undefined && isAway(error)) return cached
     throw error

@@ -21,9 +21,31 @@ export const defaultCacheFolder = (env: Readonly<Record<string, string | undefin
   return env.HF_HUB_CACHE || env.HUGGINGFACE_HUB_CACHE || join(home, 'hub')
 }
 
-/** Returns the folder of a repository in a cache. */
-export const repoFolder = (cache: string, { kind, name }: HubRepo): string =>
+/** Models that were renamed, with the names under which caches of Python may have them. */
+const FORMER_NAMES: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(
+    ['gpt2', 'gpt2-medium', 'gpt2-large', 'gpt2-xl'].map((name) => [`openai-community/${name}`, name]),
+  ),
+  'distilbert/distilgpt2': 'distilgpt2',
+  'EleutherAI/gpt-neo-125m': 'EleutherAI/gpt-neo-125M',
+}
+
+const folderOf = (cache: string, kind: HubRepo['kind'], name: string): string =>
   join(cache, `${kind}s--${name.replaceAll('/', '--')}`)
+
+/**
+ * Returns the folder of a repository in a cache: that of its former name if only this one has
+ * files.
+ */
+export const repoFolder = async (cache: string, { kind, name }: HubRepo): Promise<string> => {
+  const own = folderOf(cache, kind, name)
+  const former = kind === 'model' && Object.hasOwn(FORMER_NAMES, name) ? FORMER_NAMES[name] : undefined
+  if (former === undefined) return own
+  const hasFiles = async (folder: string): Promise<boolean> =>
+    (await fs.stat(join(folder, 'snapshots')).catch(() => undefined)) !== undefined
+  const other = folderOf(cache, kind, former)
+  return !(await hasFiles(own)) && (await hasFiles(other)) ? other : own
+}
 
 /** Returns true if a path of a repository stays inside its folder. */
 export const isInside = (path: string): boolean =>
@@ -32,28 +54,25 @@ export const isInside = (path: string): boolean =>
   !path.includes('\0') &&
   path.split('/').every((part) => !['', '.', '..'].includes(part))
 
-const readRef = async (folder: string, revision: string): Promise<string | undefined> => {
+/** Returns the last known commit of a revision in the folder of a repository, or `undefined`. */
+export const cachedCommit = async (folder: string, revision: string): Promise<string | undefined> => {
   if (COMMIT.test(revision)) return revision
   const ref = await readRegular(join(folder, 'refs', revision), 'text').catch(() => undefined)
   const text = ref?.toString('utf8').trim()
   return text !== undefined && COMMIT.test(text) ? text : undefined
 }
 
-/** Returns the last known commit of a revision, or `undefined`. */
-export const cachedCommit = (cache: string, repo: HubRepo): Promise<string | undefined> =>
-  readRef(repoFolder(cache, repo), repo.revision)
-
-/** Records the commit of a revision. */
-export const writeRef = async (cache: string, repo: HubRepo, commit: string): Promise<void> => {
-  if (COMMIT.test(repo.revision)) return
-  const path = join(repoFolder(cache, repo), 'refs', repo.revision)
+/** Records the commit of a revision in the folder of a repository. */
+export const writeRef = async (folder: string, revision: string, commit: string): Promise<void> => {
+  if (COMMIT.test(revision)) return
+  const path = join(folder, 'refs', revision)
   await fs.mkdir(dirname(path), { recursive: true })
   await writeWhole(path, commit) // other processes may be reading it
 }
 
 /** Lists the cached files of a commit. */
-export const cachedFiles = async (cache: string, repo: HubRepo, commit: string): Promise<readonly HubFile[]> => {
-  const snapshot = join(repoFolder(cache, repo), 'snapshots', commit)
+export const cachedFiles = async (folder: string, commit: string): Promise<readonly HubFile[]> => {
+  const snapshot = join(folder, 'snapshots', commit)
   const names = await fs.readdir(snapshot, { recursive: true }).catch(() => [])
   const found: HubFile[] = []
   for (const path of names.sort()) {
@@ -65,11 +84,10 @@ export const cachedFiles = async (cache: string, repo: HubRepo, commit: string):
 
 /** Returns the path of a file of a commit, if it is cached. */
 export const cachedFile = async (
-  cache: string,
-  repo: HubRepo,
+  folder: string,
   { commit, path }: { readonly commit: string; readonly path: string },
 ): Promise<string | undefined> => {
-  const file = join(repoFolder(cache, repo), 'snapshots', commit, path)
+  const file = join(folder, 'snapshots', commit, path)
   return (await fs.stat(file).catch(() => undefined))?.isFile() === true ? file : undefined
 }
 
@@ -91,11 +109,9 @@ export const checksum = async (file: string, etag: string): Promise<string | und
  * supported.
  */
 export const publish = async (
-  cache: string,
-  repo: HubRepo,
+  folder: string,
   file: { readonly commit: string; readonly path: string; readonly etag: string },
 ): Promise<string> => {
-  const folder = repoFolder(cache, repo)
   const [blob, link] = [join(folder, 'blobs', file.etag), join(folder, 'snapshots', file.commit, file.path)]
   const temporary = temporaryName(blob)
   await fs.mkdir(dirname(link), { recursive: true })

@@ -1,6 +1,7 @@
 import {
   existsSync,
   lstatSync,
+  mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
@@ -108,6 +109,23 @@ describe('liveHub', () => {
       cacheDir: cache,
     })
     expect(await rightOf(hub({ network: 'cache-only' }).download(rows, TRAIN))).toBe(theirs)
+  })
+
+  it('finds a renamed model under the name that caches of Python have', async () => {
+    const gpt2: HubRepo = { name: 'openai-community/gpt2', kind: 'model', revision: 'main' }
+    const folder = join(cache, 'models--gpt2')
+    const file = join(folder, 'snapshots', COMMIT, 'config.json')
+    mkdirSync(dirname(file), { recursive: true })
+    mkdirSync(join(folder, 'refs'))
+    writeFileSync(file, '{}')
+    writeFileSync(join(folder, 'refs', 'main'), COMMIT)
+    const offline = hub({ network: 'cache-only' })
+    expect(await rightOf(offline.list(gpt2))).toMatchObject({ commit: COMMIT, files: [{ path: 'config.json' }] })
+    expect(await rightOf(offline.download(gpt2, 'config.json'))).toBe(file)
+    expect((await leftOf(offline.list({ ...gpt2, name: 'someone/gpt2' }))).kind).toBe('not-cached')
+    expect((await leftOf(offline.list({ ...gpt2, kind: 'dataset' }))).kind).toBe('not-cached')
+    mkdirSync(join(cache, 'models--openai-community--gpt2', 'snapshots'), { recursive: true })
+    expect((await leftOf(offline.list(gpt2))).kind).toBe('not-cached') // the own folder comes first
   })
 
   it('sends its token to the hub, and to no other server', async () => {

@@ -250,7 +250,9 @@ export const makeVLLMWorker = (
     const [program, ...before] = command
     const shown = command.join(' ')
     const tail = logTail(apiKey === undefined ? [] : [apiKey], options.onLine ?? (() => {}))
-    const words = engineArguments(withEngineDefaults(config, DEFAULTS[flavor]))
+    // The name that vLLM has by default; `tandem serve` shortens it.
+    const defaults = { ...DEFAULTS[flavor], ...(flavor === 'tandem' && { servedModelName: config.model }) }
+    const words = engineArguments(withEngineDefaults(config, defaults))
     if (E.isLeft(words)) return E.left({ _tag: 'WorkerFailure', kind: 'arguments', reason: words.left, log: [] })
     const port = await processes.freePort(options.port)()
     if (E.isLeft(port)) return E.left({ _tag: 'WorkerFailure', kind: 'port', reason: port.left.reason, log: [] })

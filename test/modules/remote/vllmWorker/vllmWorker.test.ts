@@ -54,6 +54,12 @@ describe('a worker', () => {
     expect(await worker.stop()).toMatchObject({ how: 'stopped' })
   })
 
+  it('answers to the model of its arguments, whose path `tandem serve` would shorten', async () => {
+    const worker = await start({}, { servedModelName: undefined })
+    const models = (await (await fetch(`${worker.url}/v1/models`)).json()) as { data: readonly object[] }
+    expect(models.data[0]).toMatchObject({ id: worker.model })
+  })
+
   it('that crashes is reported, with the end of its log', async () => {
     const worker = await start()
     process.kill(worker.pid, 'SIGKILL')
