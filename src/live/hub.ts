@@ -26,7 +26,7 @@ import {
 } from './hubCache.js'
 import { ask, askJson, type HubConnection, HubError, partsOf, refuseFile, startWatch, webAddress } from './hubHttp.js'
 import { claimPartial, dropPartials, leavePartial } from './hubPartial.js'
-import { proxiedAgent } from './transport/proxies.js'
+import { proxiedFetch } from './transport/proxies.js'
 
 export interface LiveHubOptions {
   /** Default: HF_TOKEN. Sent only to `endpoint`; never included in errors. */
@@ -78,7 +78,7 @@ const setupOf = (options: LiveHubOptions, env: Readonly<Record<string, string | 
   timeoutMs: options.timeoutMs ?? 10_000,
   resumes: options.resumes ?? 4,
   timers: options.timers ?? liveTimers,
-  agent: proxiedAgent({}, { connectMs: options.timeoutMs ?? 10_000 }),
+  fetch: proxiedFetch({ connectMs: options.timeoutMs ?? 10_000 }),
 })
 
 const attempt = <T>(repo: HubRepo, run: () => Promise<T>): TE.TaskEither<HubFailure, T> =>

@@ -1,6 +1,5 @@
 /** Requests to the Hugging Face hub, with time limits, and failures that include advice. */
 import { isRight } from 'fp-ts/lib/Either.js'
-import { type Agent, fetch, type Headers, type Response } from 'undici'
 import type { Timers } from '../core/capabilities.js'
 import type { HubFailure, HubRepo } from '../core/hub.js'
 import { parseJson } from '../core/json.js'
@@ -13,8 +12,7 @@ export interface HubConnection {
   /** Longest silence in milliseconds: until a response starts, and then for each KiB of it. */
   readonly timeoutMs: number
   readonly timers: Timers
-  /** Its connections. */
-  readonly agent: Agent
+  readonly fetch: typeof globalThis.fetch
 }
 
 /** An error inside `live/hub`, which is converted to a `Left` there. */
@@ -170,12 +168,11 @@ export const ask = async (
   const isHub = webAddress(repo, url).origin === webAddress(repo, connection.endpoint).origin
   const authorization = isHub ? authorizationOf(connection.token, repo) : {}
   try {
-    const response = await fetch(url, {
+    const response = await connection.fetch(url, {
       method,
       headers: { 'accept-encoding': 'identity', ...headers, ...authorization },
       redirect,
       signal: watch.signal,
-      dispatcher: connection.agent,
     })
     watch.alive()
     if (response.ok || accepted.includes(response.status)) return response

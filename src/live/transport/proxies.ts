@@ -2,7 +2,7 @@
 import { BlockList, isIP } from 'node:net'
 import { domainToASCII } from 'node:url'
 import * as E from 'fp-ts/lib/Either.js'
-import { Agent, type Dispatcher, Pool, ProxyAgent } from 'undici'
+import { Agent, type Dispatcher, fetch, Pool, ProxyAgent } from 'undici'
 import { redact } from '../../core/secrets.js'
 import { liveEnvironment } from '../environment.js'
 import { isLoopback } from '../loopback.js'
@@ -171,3 +171,10 @@ export const proxiedAgent = (
       )
     },
   })
+
+/** Makes a `fetch` that connects directly or through the proxy of each server. */
+export const proxiedFetch = ({ connectMs }: { readonly connectMs: number }): typeof globalThis.fetch => {
+  const dispatcher = proxiedAgent({}, { connectMs })
+  const proxied = (input: string, init?: object) => fetch(input, { ...init, dispatcher })
+  return proxied as unknown as typeof globalThis.fetch // Node's own is undici's, by other names of its types
+}
