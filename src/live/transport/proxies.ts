@@ -129,8 +129,8 @@ export const throughProxy = (proxy: ForwardProxy | null): string =>
   proxy === null ? '' : ` through the proxy ${proxy.url} (${proxy.from})`
 
 /**
- * Makes the dispatcher of one server. Requests to `http` are sent to a proxy whole, those to `https`
- * through a tunnel. `make` makes the connections: to the server, or to the proxy.
+ * Makes the dispatcher of one server. Requests to `http` are sent to a proxy whole, those to
+ * `https` through a tunnel. `make` makes the connections: to the server, or to the proxy.
  */
 export const proxiedDispatcher = <D extends Dispatcher, O extends object>(
   origin: string | URL,
