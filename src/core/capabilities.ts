@@ -168,6 +168,8 @@ export interface ThreadOptions {
    * Largest JavaScript heap of the thread, without typed arrays and native memory. Default: Node's.
    */
   readonly heapMegabytes?: number
+  /** A thread keeps the process alive, or ends with it. Default `alive`. */
+  readonly process?: 'alive' | 'may end'
 }
 
 /** Threads with an event loop and a heap of their own. */

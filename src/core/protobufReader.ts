@@ -1,5 +1,6 @@
 /** Reads protocol buffers: the fields of one message, in order. */
 import { FailureError, type FormatFailure } from './failure.js'
+import { workCounter } from './workBudget.js'
 
 /** The value of a field, by its wire type. */
 type ProtobufValue =
@@ -14,6 +15,12 @@ const problem = (reason: string): FormatFailure => ({ _tag: 'FormatFailure', for
 const broken = (reason: string): never => {
   throw new FailureError(problem(reason))
 }
+
+/** Counts fields and packed integers. `withBudget(n, run)` ends a run that reads more than `n`. */
+export const protobufWork = workCounter(
+  (units) => new FailureError(problem(`the message has more than ${units} fields`)),
+  { base: 0, perInput: 1 },
+)
 
 /** The maximum number of bytes of a varint. */
 const VARINT_BYTES = 10
@@ -48,6 +55,7 @@ export const protobufFields = (bytes: Uint8Array): readonly ProtobufField[] => {
     return bytes.subarray(place - length, place)
   }
   while (place < bytes.length) {
+    protobufWork.spend(1)
     const tag = varint()
     const field = Number(tag >> 3n)
     const wire = Number(tag & 7n)
@@ -106,6 +114,7 @@ export const protobufIntegers = (fields: readonly ProtobufField[]): readonly num
       value |= BigInt(byte & 127) << shift
       shift += 7n
       if (byte >= 128 && shift < 70n) continue
+      protobufWork.spend(1)
       numbers.push(Number(BigInt.asIntN(64, value)))
       value = shift = 0n
     }

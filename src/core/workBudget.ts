@@ -29,8 +29,17 @@ export interface WorkCounter {
   readonly withBudget: <T>(inputSize: number, run: () => T) => T
 }
 
+/** The units of work of a run: some in every run, and some for each unit of its input's size. */
+interface WorkUnits {
+  readonly base: number
+  readonly perInput: number
+}
+
 /** Creates a counter. `exceeded` creates the error of a run that needs more than `units` steps. */
-export const workCounter = (exceeded: (units: number) => Error): WorkCounter => {
+export const workCounter = (
+  exceeded: (units: number) => Error,
+  { base, perInput }: WorkUnits = { base: BASE, perInput: PER_INPUT },
+): WorkCounter => {
   let current: { readonly units: number; left: number } | undefined
   const spend = (steps: number): void => {
     if (current === undefined) return
@@ -42,7 +51,7 @@ export const workCounter = (exceeded: (units: number) => Error): WorkCounter => 
     spendCharacters: (count) => spend(count / CHARACTERS_PER_UNIT),
     withBudget: (inputSize, run) => {
       const outer = current
-      const units = BASE + PER_INPUT * inputSize
+      const units = base + perInput * inputSize
       current = { units, left: units }
       try {
         return run()

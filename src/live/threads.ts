@@ -86,7 +86,8 @@ const typeScriptLoader = (): string | null => {
   }
 }
 
-const startWorker = (program: ThreadProgram, { input, firstWordMs, heapMegabytes }: ThreadOptions): Thread => {
+const startWorker = (program: ThreadProgram, options: ThreadOptions): Thread => {
+  const { input, firstWordMs, heapMegabytes, process: life = 'alive' } = options
   const main = import.meta.url
   const { port1: here, port2: there } = new MessageChannel()
   const boot: Boot = {
@@ -103,6 +104,7 @@ const startWorker = (program: ThreadProgram, { input, firstWordMs, heapMegabytes
     name: `${program.exportName} of ${fileURLToPath(program.module)}`,
     ...(heapMegabytes !== undefined && { resourceLimits: { maxOldGenerationSizeMb: heapMegabytes } }),
   })
+  if (life === 'may end') worker.unref()
   let why: ThreadFailure | undefined
   worker.once('error', (error) => {
     why ??= causeOf(error)
@@ -135,6 +137,7 @@ const startWorker = (program: ThreadProgram, { input, firstWordMs, heapMegabytes
     listen: (listener) => {
       here.once('message', () => clearTimeout(late))
       port.listen(listener)
+      if (life === 'may end') here.unref() // listening holds the process
     },
     ended,
     stop: async (done, limitMs) => {
@@ -156,8 +159,8 @@ const startWorker = (program: ThreadProgram, { input, firstWordMs, heapMegabytes
 /**
  * Threads through Node.
  *
- * TypeScript sources need `tsx`. A thread keeps the process alive until it ends. A crash of native
- * code ends the whole process.
+ * TypeScript sources need `tsx`. A thread keeps the process alive until it ends, unless the process
+ * may end. A crash of native code ends the whole process.
  *
  * Errors   `Left(ThreadFailure)` of kind `start` if the input cannot be cloned, the module is not a
  *          `file:` URL, or the system cannot start a thread.

@@ -36,10 +36,15 @@ interface Connection {
   readonly cut: () => void
 }
 
-/** Answers the frames of one connection in order. */
-const serveFrames = (socket: WebSocket, session: FrameSession, idleMs: number): Connection => {
+/** Limits of one connection. */
+type FrameLimits = Required<Pick<SocketOptions, 'idleMs' | 'maxBytes'>>
+
+/**
+ * Answers the frames of one connection in order. Frames that wait have at most `maxBytes` together.
+ */
+const serveFrames = (socket: WebSocket, session: FrameSession, { idleMs, maxBytes }: FrameLimits): Connection => {
   const gone = new AbortController()
-  let waiting = 0
+  let [waiting, waitingBytes] = [0, 0]
   let isClosing = false
   let tail = Promise.resolve()
   let idle: NodeJS.Timeout | undefined
@@ -52,18 +57,22 @@ const serveFrames = (socket: WebSocket, session: FrameSession, idleMs: number): 
     const reply = await session.receive(text, gone.signal)
     if (reply.text !== undefined && !gone.signal.aborted) socket.send(reply.text)
     waiting--
+    waitingBytes -= Buffer.byteLength(text)
     if (reply.connection === 'close') socket.close(NORMAL)
     else if (isClosing && waiting === 0) socket.close(GOING_AWAY)
     else restart()
   }
   socket.on('message', (bytes, isBinary) => {
-    if (isBinary || waiting === MAX_WAITING) {
+    const text = isBinary ? '' : String(bytes)
+    const size = Buffer.byteLength(text)
+    if (isBinary || waiting === MAX_WAITING || (waiting > 0 && waitingBytes + size > maxBytes)) {
       socket.close(POLICY, isBinary ? 'text frames only' : 'too many frames at a time')
       return
     }
     clearTimeout(idle)
     waiting++
-    tail = tail.then(() => answer(String(bytes))).catch(() => socket.close(INTERNAL))
+    waitingBytes += size
+    tail = tail.then(() => answer(text)).catch(() => socket.close(INTERNAL))
   })
   socket.on('error', () => socket.terminate())
   socket.once('close', () => {
@@ -121,7 +130,7 @@ export const liveSockets = ({
     let isAccepted = false
     ws.handleUpgrade(request, socket, head, (connected) => {
       isAccepted = true
-      connections.set(socket, serveFrames(connected, opened, idleMs))
+      connections.set(socket, serveFrames(connected, opened, { idleMs, maxBytes }))
     })
     if (!isAccepted) opened.end() // the handshake was invalid, and is answered
   }

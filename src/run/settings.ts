@@ -1,12 +1,16 @@
 /** Settings shared by recipes: groups of a schema, with defaults and descriptions. */
 import { z } from 'zod'
+import { MAX_LORA_RANK } from '../modules/lora/config.js'
 import { ALGORITHM_NAMES } from '../objectives/algorithms.js'
 import { REJECTION_STATISTICS } from '../objectives/rolloutCorrection.js'
 import { KL_FORMS } from '../objectives/tokenLosses/klForms.js'
 import { ALARM_KINDS } from './alarms.js'
 
-const count = z.number().int().positive()
 const natural = z.number().int().nonnegative()
+
+/** A positive number of things. Those that an allocation follows have a lower limit. */
+const countTo = (most: number) => z.number().int().positive().max(most)
+const count = countTo(Number.MAX_SAFE_INTEGER)
 
 /** Off-policy corrections: weights per token or sequence, truncated or masked beyond the limits. */
 const CORRECTIONS = ['none', 'token-truncated', 'sequence-truncated', 'token-masked', 'sequence-masked'] as const
@@ -19,14 +23,20 @@ const model = z.string().default('embedded').describe('initial model: a folder, 
 /** The size of a batch. */
 const tasks = z
   .strictObject({
-    prompts: count.default(16).describe('tasks per step'),
-    group: count.default(8).describe('completions per task'),
+    prompts: countTo(2 ** 20)
+      .default(16)
+      .describe('tasks per step'),
+    group: countTo(2 ** 16)
+      .default(8)
+      .describe('completions per task'),
   })
   .prefault({})
 
 const sampling = z
   .strictObject({
-    maxNewTokens: count.default(64).describe('longest completion in tokens'),
+    maxNewTokens: countTo(2 ** 24)
+      .default(64)
+      .describe('longest completion in tokens'),
     temperature: z.number().positive().default(1).describe('sampling temperature'),
     dynamicSampling: count
       .nullable()
@@ -46,7 +56,7 @@ const sampling = z
       .enum(['wait', 'drop', 'correct'])
       .default('wait')
       .describe('groups that would exceed maxLag: delay sampling, drop them, or correct their tokens'),
-    samplerThreads: count.default(1).describe('intra-op threads of the asynchronous sampler'),
+    samplerThreads: countTo(512).default(1).describe('intra-op threads of the asynchronous sampler'),
   })
   .prefault({})
 
@@ -163,7 +173,7 @@ const offPolicy = z
 
 const lora = z
   .strictObject({
-    rank: count
+    rank: countTo(MAX_LORA_RANK)
       .nullable()
       .default(null)
       .describe('train a LoRA adapter of this rank instead of all weights')
@@ -189,12 +199,14 @@ const lora = z
 
 const compute = z
   .strictObject({
-    microBatch: count.default(4096).describe('approximate tokens per forward and backward pass'),
+    microBatch: countTo(2 ** 30)
+      .default(4096)
+      .describe('approximate tokens per forward and backward pass'),
     recompute: z
       .enum(['none', 'layers'])
       .default('none')
       .describe('activations to recompute in the backward pass, to save memory'),
-    workers: count
+    workers: countTo(512)
       .default(1)
       .describe(
         'parallel threads for sampling, scoring and gradients, which divide the default of --threads; the number affects rounding',

@@ -14,10 +14,10 @@ import { aRecord, checkOptions, type OptionKinds } from '../core/options.js'
 import { liveCalendar } from '../live/clock.js'
 import { liveIds } from '../live/ids.js'
 import { givenKey, isAuthorized, isProtected, mayCome } from './access.js'
-import { readJsonBody } from './body.js'
+import { readJsonBody, readJsonBytes, SMALL_BODY } from './bodies/body.js'
+import { type BodyThread, readBody } from './bodies/bodyThread.js'
 import { metricsText } from './metrics.js'
 import { type ApiFailure, apiFailure, failureResponse, jsonResponse } from './requests/failure.js'
-import { tooLong } from './requests/length.js'
 import { responseMemory } from './requests/responseMemory.js'
 import {
   DEFAULT_LIMITS,
@@ -43,8 +43,10 @@ import {
   worldSize,
 } from './routes/control.js'
 import { generate } from './routes/generate.js'
-import { countMessageTokens, messages } from './routes/messages.js'
+import { messages } from './routes/messages.js'
 import { listModels, loadAdapterRoute, unloadAdapter } from './routes/models.js'
+import { promptThread } from './routes/promptThread.js'
+import { type PromptPath, type ReadOf, readRequest } from './routes/readers.js'
 import { responses } from './routes/responses.js'
 import { detokenize, tokenize } from './routes/tokenize.js'
 
@@ -53,23 +55,36 @@ const PROTOCOL = '0.32.0+tandem'
 
 type Answer = E.Either<ApiFailure, Response>
 
-/** The input of an endpoint. The body is `undefined` for endpoints that read none. */
+/** The input of an endpoint. `read` is what its reader gave, or the JSON of its body. */
 interface Asked {
   readonly request: Request
   readonly query: URLSearchParams
-  readonly body: unknown
+  readonly read: unknown
 }
 
 interface Endpoint {
   readonly method: 'GET' | 'POST'
   readonly path: string
-  readonly reads: 'json' | 'nothing'
+  /** `prompt`: large bodies are read on another thread. `json`: bodies are small. */
+  readonly reads: 'prompt' | 'json' | 'nothing'
   readonly answer: (served: Served, asked: Asked) => Answer | Promise<Answer>
 }
 
 const get = (path: string, answer: Endpoint['answer']): Endpoint => ({ method: 'GET', path, reads: 'nothing', answer })
-const post = (path: string, answer: Endpoint['answer']): Endpoint => ({ method: 'POST', path, reads: 'json', answer })
-const command = (path: string, answer: Endpoint['answer']): Endpoint => ({ ...post(path, answer), reads: 'nothing' })
+const command = (path: string, answer: Endpoint['answer']): Endpoint => ({ ...get(path, answer), method: 'POST' })
+const post = (path: string, answer: (served: Served, body: unknown) => Answer | Promise<Answer>): Endpoint => ({
+  ...{ method: 'POST', path, reads: 'json' },
+  answer: (served, { read }) => answer(served, read),
+})
+
+/** An endpoint with a prompt. */
+const prompted = <P extends PromptPath>(
+  path: P,
+  answer: (served: Served, read: ReadOf<P>, request: Request) => Answer | Promise<Answer>,
+): Endpoint => ({
+  ...{ method: 'POST', path, reads: 'prompt' },
+  answer: (served, { read, request }) => answer(served, read as ReadOf<P>, request), // of the reader of this path
+})
 
 /** Responds with 200 if the engine responds, otherwise with 503. */
 const health = async ({ engine }: Served): Promise<Answer> => {
@@ -91,28 +106,28 @@ const ENDPOINTS: readonly Endpoint[] = [
   get('/load', ({ requests }) => E.right(jsonResponse({ server_load: requests.size() }))),
   get('/metrics', metrics),
   get('/v1/models', (served) => E.right(listModels(served))),
-  post('/v1/completions', (served, { body, request }) => completions(served, body, request)),
-  post('/v1/chat/completions', (served, { body, request }) => chatCompletions(served, body, request)),
-  post('/v1/responses', (served, { body, request }) => responses(served, body, request)),
-  post('/v1/messages', (served, { body, request }) => messages(served, body, request)),
-  post('/v1/messages/count_tokens', (served, { body }) => countMessageTokens(served, body)),
-  post('/inference/v1/generate', (served, { body, request }) => generate(served, body, request)),
-  post('/tokenize', (served, { body }) => tokenize(served, body)),
-  post('/detokenize', (served, { body }) => detokenize(served, body)),
+  prompted('/v1/completions', completions),
+  prompted('/v1/chat/completions', chatCompletions),
+  prompted('/v1/responses', responses),
+  prompted('/v1/messages', messages),
+  prompted('/v1/messages/count_tokens', (_, count) => E.right(jsonResponse({ input_tokens: count }))),
+  prompted('/inference/v1/generate', generate),
+  prompted('/tokenize', tokenize),
+  prompted('/detokenize', detokenize),
 ]
 
 const ADAPTERS: readonly Endpoint[] = [
-  post('/v1/load_lora_adapter', (served, { body }) => loadAdapterRoute(served, body)),
-  post('/v1/unload_lora_adapter', (served, { body }) => unloadAdapter(served, body)),
+  post('/v1/load_lora_adapter', loadAdapterRoute),
+  post('/v1/unload_lora_adapter', unloadAdapter),
 ]
 
 const CONTROL: readonly Endpoint[] = [
   command('/pause', (served, { query }) => pause(served, query)),
   command('/resume', resume),
   get('/is_paused', isPaused),
-  post('/abort_requests', (served, { body }) => abortRequests(served, body)),
-  post('/collective_rpc', (served, { body }) => collectiveRpc(served, body)),
-  post('/update_weight_version', (served, { body }) => updateWeightVersion(served, body)),
+  post('/abort_requests', abortRequests),
+  post('/collective_rpc', collectiveRpc),
+  post('/update_weight_version', updateWeightVersion),
   get('/weight_info', weightInfo),
   get('/get_world_size', worldSize),
   get('/server_info', serverInfo),
@@ -131,17 +146,8 @@ const SERVE_OPTIONS: OptionKinds<ServeOptions> = {
   world: aRecord,
 }
 
-const servedOf = ({
-  engine,
-  model,
-  text,
-  key,
-  limits,
-  access,
-  features,
-  responses: known,
-  world: given,
-}: ServeOptions): Served => {
+const servedOf = (options: ServeOptions): Served => {
+  const { engine, model, text, key, limits, access, features, responses: known, world: given } = options
   const world = { calendar: liveCalendar, ids: liveIds, version: PROTOCOL, report: console.error, ...given }
   return {
     engine,
@@ -161,18 +167,41 @@ const servedOf = ({
   }
 }
 
-const answerTo = async (served: Served, endpoint: Endpoint, request: Request): Promise<Response> => {
-  const body =
-    endpoint.reads === 'json'
-      ? await readJsonBody(request, { maxBytes: served.limits.maxBodyBytes })
-      : E.right(undefined)
-  if (E.isLeft(body)) return failureResponse(body.left, endpoint.path)
-  const refused = await tooLong(body.right, {
-    maxModelLength: served.engine.info.maxModelLength,
-    tokenizer: served.text.tokenizer,
+const isPrompt = (endpoint: Endpoint): endpoint is Endpoint & { readonly path: PromptPath } =>
+  endpoint.reads === 'prompt'
+
+/** A request for an endpoint. */
+interface Incoming {
+  readonly endpoint: Endpoint
+  readonly request: Request
+  /** Reads large bodies; null if they have to be read on this thread. */
+  readonly bodies: BodyThread | null
+}
+
+/** Reads the body of a request for an endpoint. */
+const readFor = async (
+  served: Served,
+  { endpoint, request, bodies }: Incoming,
+): Promise<E.Either<ApiFailure, unknown>> => {
+  if (endpoint.reads === 'nothing') return E.right(undefined)
+  const { maxBodyBytes } = served.limits
+  if (!isPrompt(endpoint)) return readJsonBody(request, { maxBytes: Math.min(maxBodyBytes, SMALL_BODY) })
+  const bytes = await readJsonBytes(request, { maxBytes: maxBodyBytes })
+  if (E.isLeft(bytes)) return bytes
+  const env = { ...served, maxModelLength: served.engine.info.maxModelLength }
+  const { path } = endpoint
+  return readBody(bytes.right, {
+    ...{ thread: bodies, reader: path },
+    here: (json) => readRequest(env, path, json),
   })
-  if (refused !== undefined) return failureResponse(refused, endpoint.path)
-  const answer = await endpoint.answer(served, { request, body: body.right, query: new URL(request.url).searchParams })
+}
+
+const answerTo = async (served: Served, incoming: Incoming): Promise<Response> => {
+  const { endpoint, request } = incoming
+  const read = await readFor(served, incoming)
+  if (E.isLeft(read)) return failureResponse(read.left, endpoint.path)
+  const query = new URL(request.url).searchParams
+  const answer = await endpoint.answer(served, { request, read: read.right, query })
   return E.isLeft(answer) ? failureResponse(answer.left, endpoint.path) : answer.right
 }
 
@@ -205,6 +234,7 @@ export interface ServeApp {
 export const serveApp = (options: ServeOptions): ServeApp => {
   checkOptions('serveApp', options, SERVE_OPTIONS)
   const served = servedOf(options)
+  const bodies = promptThread({ ...served, maxModelLength: served.engine.info.maxModelLength })
   const { access, features } = served
   const endpoints = [
     ...ENDPOINTS,
@@ -232,7 +262,7 @@ export const serveApp = (options: ServeOptions): ServeApp => {
     }
     const there = endpoints.filter((endpoint) => endpoint.path === path)
     const endpoint = there.find(({ method }) => method === req.raw.method)
-    if (endpoint !== undefined) return answerTo(served, endpoint, req.raw)
+    if (endpoint !== undefined) return answerTo(served, { endpoint, request: req.raw, bodies })
     if (there.length === 0) return notThere(404, 'Not Found')
     return notThere(405, 'Method Not Allowed', there.map(({ method }) => method).join(', '))
   })

@@ -8,8 +8,9 @@ import { z } from 'zod'
 import type { Files } from '../core/capabilities.js'
 import { errorMessage } from '../core/failure.js'
 import type { Json } from '../data/codecs/plainValues.js'
-import { parseJsonAs } from '../data/schemaJson.js'
-import { readBodyBytes } from '../serve/body.js'
+import { fitSchema } from '../data/schemaJson.js'
+import { parseJsonBody, readBodyBytes, SMALL_BODY } from '../serve/bodies/body.js'
+import { table } from '../text/boundedSchema.js'
 import { dataSetOf } from './dataSets.js'
 import type { EventHub } from './events.js'
 import { columnsOf, phasesOf, selectColumns } from './metricColumns.js'
@@ -72,9 +73,6 @@ const answer = (body: unknown): Response => respond(200, 'application/json', JSO
 const refuse = (status: number, reason: string): Response =>
   respond(status, 'application/json', JSON.stringify({ error: { reason } } satisfies ErrorAnswer))
 
-/** Most bytes of a request's body. */
-const LONGEST_BODY = 1_000_000
-
 /** Reads the body of a request that writes. Web pages of other origins cannot send one. */
 const bodyOf = async <T>(request: Request, schema: z.ZodType<T>): Promise<T> => {
   const { headers, url } = request
@@ -82,9 +80,11 @@ const bodyOf = async <T>(request: Request, schema: z.ZodType<T>): Promise<T> => 
     throw new ViewRefusal(403, 'the request needs an Origin of this server')
   if (headers.get('content-type')?.split(';')[0] !== 'application/json')
     throw new ViewRefusal(415, 'the body has to be application/json')
-  const body = await readBodyBytes(request, LONGEST_BODY)
+  const body = await readBodyBytes(request, SMALL_BODY)
   if (body._tag === 'Left') throw new ViewRefusal(body.left.status, body.left.reason)
-  const parsed = parseJsonAs(schema, new TextDecoder().decode(body.right))
+  const json = parseJsonBody(body.right)
+  if (json._tag === 'Left') throw new ViewRefusal(400, json.left.reason)
+  const parsed = fitSchema(schema, json.right)
   if (parsed._tag === 'Left') throw new ViewRefusal(400, parsed.left)
   return parsed.right
 }
@@ -100,7 +100,7 @@ const place = z.strictObject({
 const evidenceSchema = z.strictObject({ title: z.string().max(500), items: z.array(place).max(1000) })
 
 const rescoreSchema = z.strictObject({
-  weights: z.record(z.string(), z.number()),
+  weights: table(z.number(), 1000),
   rollouts: z.array(z.string()).max(500).exactOptional(),
 })
 

@@ -1,5 +1,6 @@
 /** Types of the requests that run the checkpoints of a run, and schemas of their bodies. */
 import { z } from 'zod'
+import { table } from '../text/boundedSchema.js'
 import type { TokenRow, TurnRow } from './protocol.js'
 
 const index = z.number().int().nonnegative()
@@ -55,11 +56,16 @@ export const evaluateSchema = z.strictObject({
 })
 export type EvaluateRequest = z.output<typeof evaluateSchema>
 
+const SETTING = /^(learner|loss|offPolicy)\.[A-Za-z]{1,40}$/
+
 /** Body of `POST /api/runs/:id/replay`: the step after a checkpoint, with settings changed. */
 export const replaySchema = z.strictObject({
   checkpoint,
   /** New values by dotted path. */
-  settings: z.record(z.string().regex(/^(learner|loss|offPolicy)\.[A-Za-z]{1,40}$/), z.json()),
+  settings: table(z.json(), 100).refine(
+    (settings) => Object.keys(settings).every((path) => SETTING.test(path)),
+    'expected paths of learner, loss or offPolicy',
+  ),
 })
 export type ReplayRequest = z.output<typeof replaySchema>
 

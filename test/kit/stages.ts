@@ -11,6 +11,7 @@ export const LONG_STAGE = [
   'test/engine/webGpu.test.ts',
   'test/envs/rewards/codeTests.test.ts',
   'test/envs/tools/mcpStdio.test.ts',
+  'test/serve/hugeBodies.test.ts',
   'test/run/kills.test.ts',
   'test/run/vLLMSampler.test.ts',
   'test/run/wholeRun.test.ts',

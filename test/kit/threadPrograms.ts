@@ -1,5 +1,7 @@
 /** Programs for threads, one for each way that a thread can go. */
+import { threadId } from 'node:worker_threads'
 import type { ThreadPort } from '../../src/core/capabilities.js'
+import { answerJobs } from '../../src/live/threadJobs.js'
 
 /** Sends everything back. */
 export const echo = (port: ThreadPort, input: unknown): void => {
@@ -38,3 +40,20 @@ export const write = (port: ThreadPort): void =>
   })
 
 export const notAFunction = 3
+
+interface Job {
+  readonly echo?: unknown
+  readonly sum?: Uint8Array
+  readonly spin?: true
+  readonly throw?: string
+  readonly fill?: true
+}
+
+/** Answers jobs with the id of its thread. */
+export const jobs = (port: ThreadPort): void =>
+  answerJobs(port, (job: Job) => {
+    if (job.throw !== undefined) throw new RangeError(job.throw)
+    if (job.fill === true) hoard()
+    while (job.spin === true);
+    return { thread: threadId, value: job.sum === undefined ? job.echo : job.sum.reduce((sum, x) => sum + x, 0) }
+  })

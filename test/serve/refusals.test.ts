@@ -1,7 +1,6 @@
 /** Refused requests, in vLLM's form: `{"error": {message, type, param, code}}`. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { jsonDepth } from '../../src/serve/body.js'
 import { ask, type Json, post, saying, served, tokenizer } from '../kit/served.js'
 
 const engine = saying('x', { maxModelLength: 64 })
@@ -166,16 +165,6 @@ describe('a body', () => {
     const init = { method: 'POST', body: endless, duplex: 'half', headers: { 'content-type': 'application/json' } }
     expect((await ask(app, '/v1/completions', init as RequestInit)).status).toBe(413) // the types know no `duplex`
     expect(pulled).toBeLessThan(30)
-  })
-
-  it('has the depth of its brackets outside of strings', () => {
-    fc.assert(
-      fc.property(fc.jsonValue(), (value) => {
-        const depth = (json: unknown): number =>
-          typeof json === 'object' && json !== null ? 1 + Math.max(0, ...Object.values(json).map(depth)) : 0
-        expect(jsonDepth(JSON.stringify(value))).toBe(depth(value))
-      }),
-    )
   })
 })
 

@@ -24,7 +24,7 @@ describe('the CPU time grows as the number of messages for', () => {
         ...Array(count).fill({ type: 'function_call', call_id: 'a', name: 'f', arguments: '{}' }),
       ]
       return cpuSeconds(() => expect(E.isRight(chatOfResponses({ input }, responseMemory()))).toBe(true))
-    }, 10_000)
+    }, 4000)
   })
 
   it('a captured conversation that continues none of the answers', () => {

@@ -105,7 +105,7 @@ describe('the work grows as the number of ranges for', () => {
       const counted = countedReads(items)
       const watched = { text, items: counted.items, generations: [], given: [] }
       const refusing: ChatTemplate = {
-        source: '',
+        ...{ source: '', own: { variables: {} } },
         contentForm: 'text',
         // each message changes those before it, except in the whole conversation
         run: (messages) => E.right(messages.length === count ? watched : { ...watched, text: `${messages.length}` }),

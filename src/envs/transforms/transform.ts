@@ -140,8 +140,7 @@ export const compose = <S1, S2, In1, Out1, Inner1, Outer1, In2, Out2, Inner2, Ou
       runFirst(td),
       TE.chain(([added1, state1]) =>
         pipe(
-          runSecond(merge(td, added1)),
-          freeing(added1, [td, kept]),
+          freeing(added1, [td, kept], () => runSecond(merge(td, added1))),
           TE.map(([added2, state2]) => [combine(added1, added2), [state1, state2]] as const),
         ),
       ),
@@ -255,18 +254,20 @@ const complete = (
 }
 
 /**
- * On failure, frees the tensors of a TensorDict that will not be returned, except those of `kept`.
+ * Runs a task. If it fails or throws, frees the tensors of a TensorDict that will not be returned,
+ * except those of `kept`.
  */
 const freeing =
-  (td: unknown, kept: unknown) =>
-  <T>(result: TE.TaskEither<EnvFailure, T>): TE.TaskEither<EnvFailure, T> =>
-    pipe(
-      result,
-      TE.mapLeft((failure) => {
-        discard(td, kept)
-        return failure
-      }),
-    )
+  <T>(td: unknown, kept: unknown, task: () => TE.TaskEither<EnvFailure, T>): TE.TaskEither<EnvFailure, T> =>
+  async () => {
+    let result: E.Either<EnvFailure, T> | undefined
+    try {
+      result = await task()()
+      return result
+    } finally {
+      if (result === undefined || E.isLeft(result)) discard(td, kept)
+    }
+  }
 
 /**
  * Puts a transform around an environment: `pipe(env, append(t1), append(t2))`.
@@ -294,15 +295,17 @@ export const append =
         t.prime(request, stateOf(request, place, t.initial), key),
         TE.chain(([added, state]) =>
           pipe(
-            env.reset(complete(request, place, [added, state], request), key),
-            TE.chain((td) =>
+            freeing(added, request, () =>
               pipe(
-                t.reset(td as TensorDict as TensorDict<In>, state, key),
-                freeing(td, request),
-                TE.map((result) => complete(td, place, result, request) as TensorDict<O>),
+                env.reset(complete(request, place, [added, state], request), key),
+                TE.chain((td) =>
+                  pipe(
+                    freeing(td, request, () => t.reset(td as TensorDict as TensorDict<In>, state, key)),
+                    TE.map((result) => complete(td, place, result, request) as TensorDict<O>),
+                  ),
+                ),
               ),
             ),
-            freeing(added, request),
             TE.map((result) => {
               discard(added, [result, request])
               return result
@@ -322,20 +325,21 @@ export const append =
           TE.chain((inner) => {
             const full = merge(action, inner) as TensorDict
             options.onAction?.(full)
+            const context = { previous: td, action: full, ...(options.signal && { signal: options.signal }) }
             return pipe(
-              env.step(td as TensorDict as TensorDict<O>, full as TensorDict<A>, options),
-              TE.chain((next) =>
+              freeing(inner, [td, action], () =>
                 pipe(
-                  t.step(
-                    next as TensorDict as TensorDict<In>,
-                    { previous: td, action: full, ...(options.signal && { signal: options.signal }) },
-                    stateOf(td, place, t.initial),
+                  env.step(td as TensorDict as TensorDict<O>, full as TensorDict<A>, options),
+                  TE.chain((next) =>
+                    pipe(
+                      freeing(next, [td, action], () =>
+                        t.step(next as TensorDict as TensorDict<In>, context, stateOf(td, place, t.initial)),
+                      ),
+                      TE.map((result) => complete(next, place, result, [td, action]) as TensorDict<never>),
+                    ),
                   ),
-                  freeing(next, [td, action]),
-                  TE.map((result) => complete(next, place, result, [td, action]) as TensorDict<never>),
                 ),
               ),
-              freeing(inner, [td, action]),
               TE.map((result) => {
                 discard(inner, [result, td, action])
                 return result

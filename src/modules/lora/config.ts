@@ -34,6 +34,9 @@ export interface LoraConfig {
   readonly alphaPattern: Readonly<Record<string, number>>
 }
 
+/** Largest rank of an adapter. */
+export const MAX_LORA_RANK = 4096
+
 /** Rank 8 and alpha 16 on every projection. */
 export const DEFAULT_LORA: LoraConfig = {
   rank: 8,
@@ -89,11 +92,11 @@ const isTarget = ({ targetModules, layers }: LoraConfig, module: string): boolea
   return layers === null || (layer !== undefined && layers.includes(Number(layer)))
 }
 
-const isPositiveInteger = (x: number): boolean => Number.isSafeInteger(x) && x > 0
+const isRank = (x: number): boolean => Number.isInteger(x) && x > 0 && x <= MAX_LORA_RANK
 
 const numberProblems = ({ rank, alpha, dropout, rankPattern, alphaPattern }: LoraConfig): readonly string[] => [
   ...[['rank', rank] as const, ...Object.entries(rankPattern).map(([k, r]) => [`rank of '${k}'`, r] as const)].flatMap(
-    ([name, r]) => (isPositiveInteger(r) ? [] : [`the ${name} is ${r}, not a positive integer`]),
+    ([name, r]) => (isRank(r) ? [] : [`the ${name} is ${r}, not an integer from 1 to ${MAX_LORA_RANK}`]),
   ),
   ...[
     ['alpha', alpha] as const,

@@ -14,12 +14,17 @@ import { callJson } from '../../data/capture/records.js'
 import type { CapturedSession, SessionEnd } from '../../data/capture/session.js'
 import { liveCalendar, liveClock } from '../../live/clock.js'
 import { liveIds } from '../../live/ids.js'
+import { table } from '../../text/boundedSchema.js'
 import { givenKey, isAuthorized } from '../access.js'
 import { serveApp } from '../app.js'
-import { readJsonBody } from '../body.js'
+import { readJsonBody, readJsonBytes, SMALL_BODY } from '../bodies/body.js'
+import { readBody } from '../bodies/bodyThread.js'
 import { type ApiFailure, apiFailure, failureResponse, jsonResponse } from '../requests/failure.js'
 import { parseFields } from '../requests/fields.js'
+import { REQUEST_LIMITS } from '../requests/limits.js'
 import { DEFAULT_LIMITS, type ServeOptions } from '../requests/served.js'
+import { promptThread } from '../routes/promptThread.js'
+import type { PromptPath } from '../routes/readers.js'
 import { answerCall, type CaptureCallOptions } from './calls.js'
 import { type CaptureJournal, noJournal } from './journal.js'
 import { summary, trajectoriesJson } from './sessionJson.js'
@@ -111,10 +116,10 @@ const idText = z.string().regex(SESSION_ID, 'expected 1 to 128 letters, digits, 
 const openSchema = z.strictObject({
   session_id: idText.nullish(),
   group_id: z.string().min(1).max(256).nullish(),
-  metadata: z.record(z.string(), z.unknown()).nullish(),
+  metadata: table(z.unknown(), REQUEST_LIMITS.fields).nullish(),
 })
 
-const rewardSchema = z.strictObject({ reward: z.number(), parts: z.record(z.string(), z.number()).nullish() })
+const rewardSchema = z.strictObject({ reward: z.number(), parts: table(z.number(), REQUEST_LIMITS.fields).nullish() })
 
 const finishSchema = z.strictObject({
   status: z.enum(['ok', 'failed']).nullish(),
@@ -122,9 +127,9 @@ const finishSchema = z.strictObject({
 })
 
 /** Endpoints whose requests reach the engine. */
-const SAMPLING = [
-  ...['/v1/chat/completions', '/v1/responses', '/v1/messages'],
-  ...['/v1/completions', '/inference/v1/generate'],
+const SAMPLING: readonly PromptPath[] = [
+  ...(['/v1/chat/completions', '/v1/responses', '/v1/messages'] as const),
+  ...(['/v1/completions', '/inference/v1/generate'] as const),
 ]
 
 /** Clients of Anthropic's API add `/v1` to the base address, which ends with it already. */
@@ -148,6 +153,21 @@ const notThere = (path: string): E.Either<ApiFailure, never> => E.left(apiFailur
 
 const unauthorized = (): E.Either<ApiFailure, never> =>
   E.left({ ...apiFailure(401, 'Unauthorized'), type: 'AuthenticationError' })
+
+/** The same request for another path. */
+const withPath = ({ url: asked, method, headers, signal, body }: Request, path: string): Request => {
+  const url = new URL(asked)
+  url.pathname = path // assigned, not resolved: the path may look like a URL
+  const hasBody = method !== 'GET' && method !== 'HEAD'
+  return new Request(url, { method, headers, signal, ...(hasBody && { body, duplex: 'half' }) })
+}
+
+/** The fields of a small body; an absent one has none. */
+const fieldsOf = async <T>(request: Request, schema: z.ZodType<T>): Promise<E.Either<ApiFailure, T>> => {
+  const isEmpty = request.headers.get('content-length') === '0' || request.headers.get('content-type') === null
+  const body = isEmpty ? E.right({}) : await readJsonBody(request, { maxBytes: SMALL_BODY })
+  return E.isLeft(body) ? body : parseFields(schema, body.right)
+}
 
 /**
  * A capture proxy over an engine, as a function from requests to responses.
@@ -175,6 +195,8 @@ export const captureApp = (serve: ServeOptions, options: CaptureOptions = {}): C
     access: { ...serve.access, apiKeys: [] },
     features: { ...serve.features, control: 'off', readAdapter: null },
   })
+  const { maxModelLength } = serve.engine.info
+  const bodies = promptThread({ text: serve.text, maxModelLength, limits: { ...DEFAULT_LIMITS, ...serve.limits } })
   const sessions = makeSessions(
     { ...DEFAULT_CAPTURE_LIMITS, ...options.limits },
     {
@@ -212,35 +234,20 @@ export const captureApp = (serve: ServeOptions, options: CaptureOptions = {}): C
     return key === undefined || apiKeys.length === 0 ? key : key.slice(0, Math.max(0, key.lastIndexOf('.')))
   }
 
-  const call = async (request: Request, live: LiveSession, path: string): Promise<Answer> => {
+  const call = async (request: Request, live: LiveSession, path: PromptPath): Promise<Answer> => {
     const may = sessions.mayCall(live)
     if (E.isLeft(may)) return may
-    const body = await readJsonBody(request, { maxBytes })
+    const bytes = await readJsonBytes(request, { maxBytes })
+    if (E.isLeft(bytes)) return bytes
+    const reading = { thread: bodies, reader: path, gives: 'json', here: (json: unknown) => E.right(json) } as const
+    const body = await readBody(bytes.right, reading)
     if (E.isLeft(body)) return body
     const key = child(live.key ?? child(serve.key, live.session.id), sessions.asks(live))
     return E.right(await answerCall({ live, path, body: body.right, request, key }, calls))
   }
 
   /** Returns the response of the server behind the proxy. */
-  const pass = (request: Request, path: string): Promise<Response> => {
-    const url = new URL(request.url)
-    url.pathname = path // assigned, not resolved: the path may look like a URL
-    const hasBody = request.method !== 'GET' && request.method !== 'HEAD'
-    return plain.fetch(
-      new Request(url, {
-        method: request.method,
-        headers: request.headers,
-        signal: request.signal,
-        ...(hasBody && { body: request.body, duplex: 'half' }),
-      }),
-    )
-  }
-
-  const fieldsOf = async <T>(request: Request, schema: z.ZodType<T>): Promise<E.Either<ApiFailure, T>> => {
-    const isEmpty = request.headers.get('content-length') === '0' || request.headers.get('content-type') === null
-    const body = isEmpty ? E.right({}) : await readJsonBody(request, { maxBytes })
-    return E.isLeft(body) ? body : parseFields(schema, body.right)
-  }
+  const pass = (request: Request, path: string): Promise<Response> => plain.fetch(withPath(request, path))
 
   const open = async (request: Request): Promise<Answer> => {
     const fields = await fieldsOf(request, openSchema)
@@ -329,7 +336,8 @@ export const captureApp = (serve: ServeOptions, options: CaptureOptions = {}): C
     const path = below === undefined ? oneVersion(pathname) : below.rest
     const isModel = path.startsWith('/v1/') || path.startsWith('/inference/')
     if (pathname === '/sessions' || (below !== undefined && !isModel)) return administer(request, pathname)
-    if (!SAMPLING.includes(path) || request.method !== 'POST') {
+    const sampled = SAMPLING.find((each) => each === path)
+    if (sampled === undefined || request.method !== 'POST') {
       const isKnown = !isModel || request.method === 'OPTIONS' || (await mayLook(request, below?.id))
       return isKnown ? E.right(await pass(request, path)) : unauthorized()
     }
@@ -340,7 +348,7 @@ export const captureApp = (serve: ServeOptions, options: CaptureOptions = {}): C
       return E.left(apiFailure(400, reason))
     }
     const live = await sessionFor(request, id)
-    return E.isLeft(live) ? live : call(request, live.right, path)
+    return E.isLeft(live) ? live : call(request, live.right, sampled)
   }
 
   /** Returns true if models may be listed: with any key that may sample. */

@@ -17,7 +17,7 @@ export type SamplingOverride = Partial<Omit<SamplingParams, 'n' | 'key'>>
 export interface CaptureLimits {
   /** Default 10,000. */
   readonly sessions: number
-  /** Of all calls together, about. Default 2 GiB. */
+  /** Of all calls and metadata together, about. Default 2 GiB. */
   readonly bytes: number
   /** A session that is not finished and not used for so long is dropped. Default an hour. */
   readonly idleMs: number
@@ -115,7 +115,8 @@ export const makeSessions = (
     secret: string,
     { sampling = {}, key = null }: { readonly sampling?: SamplingOverride; readonly key?: Key | null } = {},
   ): Changing<LiveSession> => {
-    const size = session.calls.reduce((sum, call) => sum + bytesOf(call), 0)
+    const own = 2 * (JSON.stringify(session.metadata).length - '{}'.length)
+    const size = session.calls.reduce((sum, call) => sum + bytesOf(call), own)
     const last = session.calls.reduce((most, { index }) => Math.max(most, index), -1)
     const live: Changing<LiveSession> = {
       ...{ session, secret, next: last + 1, running: 0, bytes: size, usedAt: clock.now() },

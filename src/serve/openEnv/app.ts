@@ -1,14 +1,14 @@
 /** A server of environments in OpenEnv's form: functions from requests and frames to responses. */
 import * as E from 'fp-ts/lib/Either.js'
-import type { z } from 'zod'
 import type { FrameReply, FrameSession, OpenFrames } from '../../core/frames.js'
 import { aFunction, aNumber, aRecord, aText, checkOptions, type OptionKinds } from '../../core/options.js'
 import type { TaskSource } from '../../data/task.js'
 import { type Access, accessProblem } from '../access.js'
-import { parseJsonText, readJsonBody } from '../body.js'
+import { readJsonBody, readJsonBytes, SMALL_BODY } from '../bodies/body.js'
+import { type BodyThread, readBody } from '../bodies/bodyThread.js'
 import { apiFailure, failureResponse, jsonResponse } from '../requests/failure.js'
 import { type Episodes, type Observed, type PlayFailure, playEpisodes, type ServedEnv } from './episode.js'
-import { frameSchema, openEnvSchemas, resetSchema, stepSchema } from './schemas.js'
+import { openEnvSchemas, playThread, readPlay } from './schemas.js'
 
 /** The options of a server of environments. */
 export interface OpenEnvOptions extends ServedEnv {
@@ -39,25 +39,26 @@ const OPTIONS: OptionKinds<OpenEnvOptions> = {
 const errorFrame = (code: string, message: string, details: object = {}): string =>
   JSON.stringify({ type: 'error', data: { message, code, ...details } })
 
-const problemsOf = ({ issues }: z.ZodError): readonly object[] =>
-  issues.map(({ path, message }) => ({ loc: path, msg: message }))
-
 const answered = (result: E.Either<PlayFailure, Observed>): FrameReply => ({
   text: E.isLeft(result)
     ? errorFrame(result.left.code, result.left.reason)
     : JSON.stringify({ type: 'observation', data: result.right }),
 })
 
-const receive = async (episodes: Episodes, text: string, signal: AbortSignal): Promise<FrameReply> => {
-  const json = parseJsonText(text)
-  if (E.isLeft(json)) return { text: errorFrame('INVALID_JSON', json.left.reason) }
-  const frame = frameSchema.safeParse(json.right)
-  if (!frame.success) {
-    const isUnknown = frame.error.issues.some(({ code }) => code === 'invalid_union')
+const receive = async (
+  episodes: Episodes,
+  text: string,
+  { signal, thread }: { readonly signal: AbortSignal; readonly thread: BodyThread },
+): Promise<FrameReply> => {
+  const read = await readBody(text, { thread, reader: 'frame', here: readPlay.frame })
+  if (E.isLeft(read)) return { text: errorFrame('INVALID_JSON', read.left.reason) }
+  const frame = read.right
+  if (E.isLeft(frame)) {
+    const { problems: errors, isUnknown } = frame.left
     if (isUnknown) return { text: errorFrame('UNKNOWN_TYPE', 'type must be reset, step, state or close') }
-    return { text: errorFrame('VALIDATION_ERROR', 'Invalid message', { errors: problemsOf(frame.error) }) }
+    return { text: errorFrame('VALIDATION_ERROR', 'Invalid message', { errors }) }
   }
-  const { data } = frame
+  const data = frame.right
   if (data.type === 'close') return { connection: 'close' }
   if (data.type === 'state') return { text: JSON.stringify({ type: 'state', data: episodes.state() }) }
   if (data.type === 'reset') return answered(await episodes.reset(data.data))
@@ -83,7 +84,7 @@ const openApi = (name: string) => ({
 
 /** The answer to every request for tools: these environments offer none by MCP. */
 const noTools = async (request: Request): Promise<Response> => {
-  const body = await readJsonBody(request, { maxBytes: 2 ** 20 })
+  const body = await readJsonBody(request, { maxBytes: SMALL_BODY })
   const sent = E.isRight(body) && typeof body.right === 'object' && body.right !== null ? body.right : {}
   const id = 'id' in sent && (typeof sent.id === 'string' || typeof sent.id === 'number') ? sent.id : null
   return jsonResponse({ jsonrpc: '2.0', id, error: { code: -32601, message: 'Environment does not support MCP' } })
@@ -93,14 +94,19 @@ const noTools = async (request: Request): Promise<Response> => {
 const playOnce = async (
   path: '/reset' | '/step',
   request: Request,
-  { episodes, maxBytes }: { readonly episodes: Episodes; readonly maxBytes: number },
+  world: { readonly episodes: Episodes; readonly maxBytes: number; readonly thread: BodyThread },
 ): Promise<Response> => {
+  const { episodes, maxBytes, thread } = world
   const isEmpty = request.headers.get('content-type') === null
-  const body = isEmpty ? E.right({}) : await readJsonBody(request, { maxBytes })
+  const body = isEmpty ? E.right('{}') : await readJsonBytes(request, { maxBytes })
   if (E.isLeft(body)) return failureResponse(body.left)
-  const parsed = (path === '/step' ? stepSchema : resetSchema).safeParse(body.right)
-  if (!parsed.success) return jsonResponse({ detail: problemsOf(parsed.error) }, 422)
-  const { action, timeout_s: _timeout, request_id: _id, ...fields } = parsed.data
+  const read =
+    path === '/step'
+      ? await readBody(body.right, { thread, reader: 'step', here: readPlay.step })
+      : await readBody(body.right, { thread, reader: 'reset', here: readPlay.reset })
+  if (E.isLeft(read)) return failureResponse(read.left)
+  if (E.isLeft(read.right)) return jsonResponse({ detail: read.right.left.problems }, 422)
+  const { action, timeout_s: _timeout, request_id: _id, ...fields } = read.right.right
   try {
     const first = await episodes.reset(fields)
     const played = path === '/reset' || E.isLeft(first) ? first : await episodes.step(messageOf(action), request.signal)
@@ -132,6 +138,7 @@ export const openEnvApp = (options: OpenEnvOptions): OpenEnvApp => {
   checkOptions('openEnvApp', options, OPTIONS)
   const { name, description = `The environment of ${name}.`, access = {}, maxSessions = 256 } = options
   const { maxBodyBytes: maxBytes = 32 * 2 ** 20 } = options
+  const thread = playThread()
   let [played, sessions] = [0, 0]
   let loaded: ReturnType<NonNullable<ServedEnv['tasks']>> | undefined
   const load = options.tasks
@@ -158,7 +165,7 @@ export const openEnvApp = (options: OpenEnvOptions): OpenEnvApp => {
     sessions++
     const episodes = newEpisodes()
     return {
-      receive: (text, signal) => receive(episodes, text, signal),
+      receive: (text, signal) => receive(episodes, text, { signal, thread }),
       end: () => {
         sessions--
         episodes.close()
@@ -174,7 +181,8 @@ export const openEnvApp = (options: OpenEnvOptions): OpenEnvApp => {
     const method = Object.entries(ROUTES).find(([route]) => route === path)?.[1]
     if (method === undefined) return failureResponse(apiFailure(404, `There is no route ${path}.`))
     if (request.method !== method) return failureResponse(apiFailure(405, `Send a ${method} request.`))
-    if (path === '/reset' || path === '/step') return playOnce(path, request, { episodes: newEpisodes(), maxBytes })
+    if (path === '/reset' || path === '/step')
+      return playOnce(path, request, { episodes: newEpisodes(), maxBytes, thread })
     if (path === '/mcp') return noTools(request)
     if (path === '/state') return jsonResponse(newEpisodes().state())
     if (path === '/schema') return jsonResponse(openEnvSchemas())

@@ -1,8 +1,10 @@
 /** Requests of Anthropic's Messages API as chat requests of OpenAI's form. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
+import { boundedList } from '../../text/boundedSchema.js'
 import { type ApiFailure, apiFailure } from './failure.js'
 import { parseFields } from './fields.js'
+import { REQUEST_LIMITS } from './limits.js'
 
 /** The body of a chat request, which `chatRequest` checks. */
 export type ChatBody = Readonly<Record<string, unknown>>
@@ -12,7 +14,7 @@ const textBlock = z.object({ type: z.literal('text'), text: z.string() })
 const result = z.object({
   type: z.literal('tool_result'),
   tool_use_id: z.string(),
-  content: z.union([z.string(), z.array(z.looseObject({ type: z.string() }))]).nullish(),
+  content: z.union([z.string(), boundedList(z.looseObject({ type: z.string() }), REQUEST_LIMITS.parts)]).nullish(),
 })
 
 const block = z.union([
@@ -37,24 +39,28 @@ const choice = z.object({
   disable_parallel_tool_use: z.boolean().nullish(),
 })
 
-const messages = z
-  .array(z.object({ role: z.enum(['user', 'assistant', 'system']), content: z.union([z.string(), z.array(block)]) }))
-  .min(1)
+const messages = boundedList(
+  z.object({
+    role: z.enum(['user', 'assistant', 'system']),
+    content: z.union([z.string(), boundedList(block, REQUEST_LIMITS.parts)]),
+  }),
+  REQUEST_LIMITS.messages,
+  { atLeast: 1 },
+)
 
 const conversationFields = {
   model: z.string().nullish(),
   messages,
-  system: z.union([z.string(), z.array(textBlock)]).nullish(),
-  tools: z
-    .array(
-      z.object({
-        type: z.literal('custom').nullish(),
-        name: z.string().min(1),
-        description: z.string().nullish(),
-        input_schema: z.record(z.string(), z.unknown()),
-      }),
-    )
-    .nullish(),
+  system: z.union([z.string(), boundedList(textBlock, REQUEST_LIMITS.parts)]).nullish(),
+  tools: boundedList(
+    z.object({
+      type: z.literal('custom').nullish(),
+      name: z.string().min(1),
+      description: z.string().nullish(),
+      input_schema: z.record(z.string(), z.unknown()),
+    }),
+    REQUEST_LIMITS.tools,
+  ).nullish(),
   tool_choice: choice.nullish(),
 } as const
 
@@ -63,7 +69,7 @@ const countSchema = z.object(conversationFields)
 const schema = z.object({
   ...conversationFields,
   max_tokens: z.int().positive(),
-  stop_sequences: z.array(z.string()).nullish(),
+  stop_sequences: boundedList(z.string().max(REQUEST_LIMITS.stopLength), REQUEST_LIMITS.stops).nullish(),
   stream: z.boolean().nullish(),
   temperature: z.number().nullish(),
   top_p: z.number().nullish(),

@@ -2,12 +2,12 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { hasSpecialTags, type ToolCallFormat } from '../../text/toolCalls/format.js'
-import { askedModel, requestName, sampledPrompt, streamedPromptLogProbs } from './common.js'
+import { askedModel, requestName, sampledPrompts, streamedPromptLogProbs } from './common.js'
 import { type ApiFailure, apiFailure, invalid } from './failure.js'
 import { answerFields, parseFields, type StreamUsage, samplingFields, streamUsage } from './fields.js'
 import type { Job } from './generation.js'
-import { chatFields, conversation, echoedText } from './messages.js'
-import type { Served } from './served.js'
+import { type Conversation, chatFields, conversation, echoedText } from './messages.js'
+import type { Served, ServedText } from './served.js'
 
 const schema = z.object({
   ...samplingFields,
@@ -26,6 +26,9 @@ const schema = z.object({
 })
 
 type Fields = z.infer<typeof schema>
+
+/** The fields of a chat request besides its conversation. */
+type ChatSettings = Omit<Fields, 'messages' | 'documents' | 'chat_template_kwargs'>
 
 /** The parsing of tool calls in an answer. */
 export interface AskedTools {
@@ -56,7 +59,7 @@ export interface ChatRequest {
 const CONSTRAINED = 'needs constrained decoding, which this server does not have; use "auto"'
 
 /** Returns the requested tools. Of the choices, only "none" and "auto" are supported. */
-const askedTools = (served: Served, fields: Fields): E.Either<ApiFailure, AskedTools | null> => {
+const askedTools = (served: Served, fields: ChatSettings): E.Either<ApiFailure, AskedTools | null> => {
   const { tools, tool_choice: choice } = fields
   if (choice === 'none' || (choice == null && tools == null)) return E.right(null)
   if (tools == null) return E.left(invalid('When using `tool_choice`, `tools` must be set.', 'tool_choice'))
@@ -90,7 +93,7 @@ const askedTools = (served: Served, fields: Fields): E.Either<ApiFailure, AskedT
 const textOfCalls = ({ text }: Served, tools: AskedTools | null): 'skip' | 'inside' =>
   tools !== null && hasSpecialTags(tools.format, text.tokenizer.specialTokens) ? 'inside' : 'skip'
 
-const askedLogProbs = ({ logprobs, top_logprobs: top }: Fields): E.Either<ApiFailure, number | null> => {
+const askedLogProbs = ({ logprobs, top_logprobs: top }: ChatSettings): E.Either<ApiFailure, number | null> => {
   if (top != null && top < -1)
     return E.left(invalid('`top_logprobs` must be a positive value or -1.', 'top_logprobs', top))
   if (logprobs === true) return E.right(top ?? 0)
@@ -106,7 +109,7 @@ interface Options {
 }
 
 /** Returns the options that do not depend on the prompt. */
-const optionsOf = (served: Served, fields: Fields): E.Either<ApiFailure, Options> => {
+const optionsOf = (served: Served, fields: ChatSettings): E.Either<ApiFailure, Options> => {
   const usage = streamUsage(fields)
   if (E.isLeft(usage)) return usage
   const refused = streamedPromptLogProbs(fields.stream, fields.prompt_logprobs)
@@ -118,22 +121,48 @@ const optionsOf = (served: Served, fields: Fields): E.Either<ApiFailure, Options
   return E.right({ usage: usage.right, logProbs: logProbs.right, tools: tools.right })
 }
 
+/** A chat request as its body, the tokenizer and the template determine it. */
+export interface ReadChat {
+  readonly fields: ChatSettings
+  readonly conversation: E.Either<ApiFailure, Pick<Conversation, 'ids' | 'role'> & { readonly echo: string }>
+}
+
 /**
- * Parses and checks a chat request.
+ * Parses the body of a chat request, and renders and encodes its conversation.
+ *
+ * Errors   `Left(ApiFailure)`, 400, with the field. A failure of the conversation is in the result,
+ *          because those of other fields come first.
+ */
+export const readChat = (text: ServedText, body: unknown): E.Either<ApiFailure, ReadChat> => {
+  const parsed = parseFields(schema, body)
+  if (E.isLeft(parsed)) return parsed
+  const { messages: _, documents: _documents, chat_template_kwargs: _variables, ...fields } = parsed.right
+  const talk = (text.conversation ?? conversation)(text, parsed.right)
+  return E.right({
+    fields,
+    conversation: E.map((made: Conversation) => ({
+      ...{ ids: made.ids, role: made.role },
+      echo: fields.echo === true ? echoedText(made) : '',
+    }))(talk),
+  })
+}
+
+/**
+ * Checks a chat request.
  *
  * Errors   `Left(ApiFailure)`: 400 with the field, 404 for an unknown model.
  */
-export const chatRequest = (served: Served, body: unknown, request: Request): E.Either<ApiFailure, ChatRequest> => {
-  const parsed = parseFields(schema, body)
-  if (E.isLeft(parsed)) return parsed
-  const fields = parsed.right
+export const chatRequest = (
+  served: Served,
+  { fields, conversation: talk }: ReadChat,
+  request: Request,
+): E.Either<ApiFailure, ChatRequest> => {
   const model = askedModel(served, fields.model)
   if (E.isLeft(model)) return model
   const options = optionsOf(served, fields)
   if (E.isLeft(options)) return options
-  const talk = (served.text.conversation ?? conversation)(served.text, fields)
   if (E.isLeft(talk)) return talk
-  const prompt = sampledPrompt(served, talk.right.ids, {
+  const prompts = sampledPrompts(served, [talk.right.ids], {
     fields,
     options: {
       maxTokens: fields.max_completion_tokens ?? fields.max_tokens ?? null,
@@ -141,23 +170,23 @@ export const chatRequest = (served: Served, body: unknown, request: Request): E.
       truncate: { keep: fields.truncate_prompt_tokens ?? null, side: fields.truncation_side ?? 'left' },
     },
   })
-  if (E.isLeft(prompt)) return prompt
+  if (E.isLeft(prompts)) return prompts
   const name = requestName(served, request, fields.request_id)
   return E.right({
     job: {
       name,
       id: `chatcmpl-${name}`,
-      prompts: [prompt.right],
+      prompts: prompts.right,
       adapter: model.right.adapter,
       cacheSalt: fields.cache_salt ?? '',
       specialTokens: fields.skip_special_tokens === false ? 'keep' : textOfCalls(served, options.right.tools),
     },
     model: model.right.name,
     role: talk.right.role,
-    prompt: prompt.right.ids,
+    prompt: prompts.right[0]!.ids,
     n: fields.n ?? 1,
     stream: fields.stream === true ? options.right.usage : null,
-    echo: fields.echo === true ? echoedText(talk.right) : '',
+    echo: talk.right.echo,
     logProbs: options.right.logProbs,
     promptLogProbs: fields.prompt_logprobs == null ? 'untold' : 'told',
     tokenIds: fields.return_token_ids === true ? 'told' : 'untold',

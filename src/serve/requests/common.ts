@@ -9,7 +9,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import type { SamplingParams } from '../../data/generation.js'
 import { type ApiFailure, apiFailure, invalid } from './failure.js'
 import type { SamplingFields } from './fields.js'
-import { checkPrompt, requestedSampling, roomFor, truncatePrompt } from './sampling.js'
+import { checkPrompt, requestedSampling, requestKey, roomFor, truncatePrompt } from './sampling.js'
 import type { Served } from './served.js'
 
 /** The model that a request names. */
@@ -59,23 +59,20 @@ export interface SampledPrompt {
 }
 
 /**
- * Checks a prompt, and returns it with its sampling parameters.
+ * Checks prompts, and returns them with their sampling parameters. Each has a random key of its own
+ * unless the request has a seed.
  *
  * Errors   `Left(ApiFailure)`, 400: sampling parameters outside vLLM's limits, more completions
  *          than the server allows, a prompt that is empty, too long or has unknown ids.
  */
-export const sampledPrompt = (
+export const sampledPrompts = (
   served: Served,
-  prompt: Int32Array,
+  prompts: readonly Int32Array[],
   { fields, options }: { readonly fields: SamplingFields; readonly options: PromptOptions },
-): E.Either<ApiFailure, SampledPrompt> => {
+): E.Either<ApiFailure, readonly SampledPrompt[]> => {
   const { info } = served.engine
   const { maxTokens, truncate } = options
-  const asked =
-    truncate === undefined
-      ? prompt
-      : truncatePrompt(prompt, { ...truncate, room: info.maxModelLength - (maxTokens ?? 1) })
-  const sampling = requestedSampling(
+  const requested = requestedSampling(
     { ...fields, prompt_logprobs: options.promptLogProbs ?? fields.prompt_logprobs },
     {
       info,
@@ -83,21 +80,27 @@ export const sampledPrompt = (
       logProbs: options.logProbs,
       logProbsMode: served.features.logProbsMode === 'raw_logprobs' ? 'raw' : 'processed',
       maxLogProbs: served.limits.maxLogProbs,
-      key: served.nextKey(),
     },
   )
-  if (E.isLeft(sampling)) return sampling
-  const { n } = sampling.right
+  if (E.isLeft(requested)) return requested
+  const { n } = requested.right
   const { maxCompletions } = served.limits
   if (n > maxCompletions) return E.left(invalid(`n must be at most ${maxCompletions}, got ${n}.`, 'n', n))
-  const ids = checkPrompt(asked, info)
-  if (E.isLeft(ids)) return ids
-  const room = roomFor(ids.right, options.overflow === 'cut' ? null : maxTokens, info)
-  if (E.isLeft(room)) return room
-  return E.right({
-    ids: ids.right,
-    sampling: { ...sampling.right, maxTokens: Math.min(room.right, maxTokens ?? room.right) },
-  })
+  const sampled: SampledPrompt[] = []
+  for (const prompt of prompts) {
+    const asked =
+      truncate === undefined
+        ? prompt
+        : truncatePrompt(prompt, { ...truncate, room: info.maxModelLength - (maxTokens ?? 1) })
+    const ids = checkPrompt(asked, info)
+    if (E.isLeft(ids)) return ids
+    const room = roomFor(ids.right, options.overflow === 'cut' ? null : maxTokens, info)
+    if (E.isLeft(room)) return room
+    const key = requestKey(fields.seed, served.nextKey())
+    const most = Math.min(room.right, maxTokens ?? room.right)
+    sampled.push({ ids: ids.right, sampling: { ...requested.right, key, maxTokens: most } })
+  }
+  return E.right(sampled)
 }
 
 /** Returns the failure of a streamed request for prompt log-probabilities, if it is one. */

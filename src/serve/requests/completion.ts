@@ -1,12 +1,14 @@
 /** Requests of `POST /v1/completions`. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import { askedModel, requestName, type SampledPrompt, sampledPrompt, streamedPromptLogProbs } from './common.js'
+import { boundedList } from '../../text/boundedSchema.js'
+import { askedModel, requestName, type SampledPrompt, sampledPrompts, streamedPromptLogProbs } from './common.js'
 import { type ApiFailure, invalid } from './failure.js'
 import { answerFields, parseFields, type StreamUsage, samplingFields, streamUsage, tokenIds } from './fields.js'
 import type { Job } from './generation.js'
 import { breathe } from './length.js'
-import type { Served } from './served.js'
+import { REQUEST_LIMITS } from './limits.js'
+import type { ReadingEnv, Served } from './served.js'
 
 const DEFAULT_MAX_TOKENS = 16
 
@@ -17,9 +19,17 @@ const schema = z.object({
   ...samplingFields,
   ...answerFields,
   prompt: z
-    .union([z.string(), tokenIds, z.array(z.string()), z.array(tokenIds)], {
-      error: 'expected a string, an array of strings, an array of token ids, or an array of arrays of token ids',
-    })
+    .union(
+      [
+        z.string(),
+        tokenIds,
+        boundedList(z.string(), REQUEST_LIMITS.prompt),
+        boundedList(tokenIds, REQUEST_LIMITS.prompt),
+      ],
+      {
+        error: 'expected a string, an array of strings, an array of token ids, or an array of arrays of token ids',
+      },
+    )
     .nullish(),
   echo: z.boolean().nullish(),
   logprobs: z.int().nullish(),
@@ -64,15 +74,18 @@ const promptList = (prompt: NonNullable<Fields['prompt']>): readonly (string | r
   return prompt.filter((item) => typeof item !== 'number')
 }
 
-const readPrompts = async (served: Served, fields: Fields): Promise<E.Either<ApiFailure, readonly GivenPrompt[]>> => {
+/** Encodes the prompts of a request. */
+const readPrompts = async (
+  { text: { tokenizer }, limits }: ReadingEnv,
+  fields: Fields,
+): Promise<E.Either<ApiFailure, readonly GivenPrompt[]>> => {
   const { prompt } = fields
   if (prompt == null || prompt.length === 0) {
     return E.left(invalid('Either prompt or prompt_embeds must be provided and non-empty.', 'prompt'))
   }
-  const { tokenizer } = served.text
   const template = fields.add_special_tokens === false ? 'omit' : 'add'
   const list = promptList(prompt)
-  const { maxPrompts, maxCompletions } = served.limits
+  const { maxPrompts, maxCompletions } = limits
   if (list.length > maxPrompts) {
     return E.left(
       invalid(`prompt list length ${list.length} exceeds the maximum allowed count of ${maxPrompts}.`, 'prompt'),
@@ -94,14 +107,36 @@ const readPrompts = async (served: Served, fields: Fields): Promise<E.Either<Api
   return E.right(prompts)
 }
 
-const echoOf = ({ echo, max_tokens: maxTokens }: Fields): CompletionBody['echo'] => {
+/** The fields of a completion request besides its prompts. */
+type CompletionSettings = Omit<Fields, 'prompt'>
+
+/** A completion request as its body and the tokenizer determine it. */
+export interface ReadCompletion {
+  readonly fields: CompletionSettings
+  readonly prompts: E.Either<ApiFailure, readonly GivenPrompt[]>
+}
+
+/**
+ * Parses the body of a completion request, and encodes its prompts.
+ *
+ * Errors   `Left(ApiFailure)`, 400, with the field. A failure of the prompts is in the result,
+ *          because those of other fields come first.
+ */
+export const readCompletion = async (env: ReadingEnv, body: unknown): Promise<E.Either<ApiFailure, ReadCompletion>> => {
+  const parsed = parseFields(schema, body)
+  if (E.isLeft(parsed)) return parsed
+  const { prompt: _, ...fields } = parsed.right
+  return E.right({ fields, prompts: await readPrompts(env, parsed.right) })
+}
+
+const echoOf = ({ echo, max_tokens: maxTokens }: CompletionSettings): CompletionBody['echo'] => {
   if (echo !== true) return 'none'
   return maxTokens === 0 ? 'only' : 'before'
 }
 
 const samplePrompts = (
   served: Served,
-  fields: Fields,
+  fields: CompletionSettings,
   given: readonly GivenPrompt[],
 ): E.Either<ApiFailure, readonly CompletionPrompt[]> => {
   const echo = echoOf(fields)
@@ -111,35 +146,28 @@ const samplePrompts = (
     promptLogProbs: echo === 'none' ? null : (fields.prompt_logprobs ?? fields.logprobs ?? null),
     truncate: { keep: fields.truncate_prompt_tokens ?? null, side: fields.truncation_side ?? 'left' },
   } as const
-  const prompts: CompletionPrompt[] = []
-  for (const { ids, text } of given) {
-    const prompt = sampledPrompt(served, ids, { fields, options })
-    if (E.isLeft(prompt)) return prompt
-    prompts.push({ ...prompt.right, text })
-  }
-  return E.right(prompts)
+  const ids = given.map((prompt) => prompt.ids)
+  return E.map((prompts: readonly SampledPrompt[]) =>
+    prompts.map((prompt, i): CompletionPrompt => ({ ...prompt, text: given[i]!.text })),
+  )(sampledPrompts(served, ids, { fields, options }))
 }
 
 /**
- * Parses and checks a completion request.
+ * Checks a completion request.
  *
  * Errors   `Left(ApiFailure)`: 400 with the field, 404 for an unknown model.
  */
-export const completionRequest = async (
+export const completionRequest = (
   served: Served,
-  body: unknown,
+  { fields, prompts: given }: ReadCompletion,
   request: Request,
-): Promise<E.Either<ApiFailure, CompletionBody>> => {
-  const parsed = parseFields(schema, body)
-  if (E.isLeft(parsed)) return parsed
-  const fields = parsed.right
+): E.Either<ApiFailure, CompletionBody> => {
   const model = askedModel(served, fields.model)
   if (E.isLeft(model)) return model
   const usage = streamUsage(fields)
   if (E.isLeft(usage)) return usage
   const refused = streamedPromptLogProbs(fields.stream, fields.prompt_logprobs)
   if (refused !== undefined) return E.left(refused)
-  const given = await readPrompts(served, fields)
   if (E.isLeft(given)) return given
   const prompts = samplePrompts(served, fields, given.right)
   if (E.isLeft(prompts)) return prompts

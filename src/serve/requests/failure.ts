@@ -29,6 +29,13 @@ const TYPES: Readonly<Record<number, string>> = {
   504: 'GatewayTimeoutError',
 }
 
+/** Most characters of a reason. It may quote what a client sent. */
+const LONGEST_REASON = 2000
+
+/** Shortens a text for an answer. */
+export const shortened = (text: string): string =>
+  text.length > LONGEST_REASON ? `${text.slice(0, LONGEST_REASON)}...` : text
+
 /**
  * Makes a failure with vLLM's type for its status.
  *
@@ -39,7 +46,7 @@ export const apiFailure = (status: number, reason: string, param: string | null 
   _tag: 'ApiFailure',
   status,
   type: TYPES[status] ?? 'BadRequestError',
-  reason,
+  reason: shortened(reason),
   param,
 })
 

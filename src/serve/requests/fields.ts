@@ -1,7 +1,9 @@
 /** Fields shared by requests of several endpoints, their validation, and unsupported fields. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
+import { boundedList, naturalList, table } from '../../text/boundedSchema.js'
 import { type ApiFailure, apiFailure, invalid } from './failure.js'
+import { REQUEST_LIMITS } from './limits.js'
 
 /** Largest token id; larger ones would overflow 32-bit storage. */
 const LARGEST_ID = 2 ** 31 - 1
@@ -11,7 +13,17 @@ const seed = z
   .number()
   .refine((value) => Number.isInteger(value) && Math.abs(value) <= 2 ** 63, 'expected an integer of 64 bits')
 
-const tokenIds = z.array(z.int().min(0).max(LARGEST_ID))
+const idList = (most: number) => naturalList(LARGEST_ID, most)
+
+/** The token ids of a prompt. */
+export const tokenIds = idList(REQUEST_LIMITS.prompt)
+
+/** Token ids of a prompt that has some. */
+export const filledIds = naturalList(LARGEST_ID, REQUEST_LIMITS.prompt, { atLeast: 1 })
+
+const stop = z.string().max(REQUEST_LIMITS.stopLength)
+
+const STOP_ERROR = `expected a string or an array of at most ${REQUEST_LIMITS.stops} strings, each of at most ${REQUEST_LIMITS.stopLength} characters`
 
 /** Sampling parameters and stop conditions, with the same names on every endpoint. */
 export const samplingFields = {
@@ -24,16 +36,16 @@ export const samplingFields = {
   frequency_penalty: z.number().nullish(),
   repetition_penalty: z.number().nullish(),
   seed: seed.nullish(),
-  stop: z.union([z.string(), z.array(z.string())], { error: 'expected a string or an array of strings' }).nullish(),
-  stop_token_ids: tokenIds.nullish(),
+  stop: z.union([stop, boundedList(stop, REQUEST_LIMITS.stops)], { error: STOP_ERROR }).nullish(),
+  stop_token_ids: idList(REQUEST_LIMITS.ids).nullish(),
   ignore_eos: z.boolean().nullish(),
   min_tokens: z.int().nullish(),
   max_tokens: z.int().nullish(),
   prompt_logprobs: z.int().nullish(),
   include_stop_str_in_output: z.boolean().nullish(),
   skip_special_tokens: z.boolean().nullish(),
-  logit_bias: z.record(z.string(), z.number()).nullish(),
-  allowed_token_ids: tokenIds.nullish(),
+  logit_bias: table(z.number(), REQUEST_LIMITS.biases).nullish(),
+  allowed_token_ids: idList(REQUEST_LIMITS.ids).nullish(),
 } as const
 
 /** Fields for the format of answers, common to OpenAI's two endpoints. */
@@ -50,8 +62,6 @@ export const answerFields = {
   truncate_prompt_tokens: z.int().min(-1).nullish(),
   truncation_side: z.enum(['left', 'right']).nullish(),
 } as const
-
-export { tokenIds }
 
 const sampling = z.object(samplingFields)
 

@@ -4,11 +4,13 @@
  */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
+import { boundedList, table } from '../../text/boundedSchema.js'
 import { type History, lastMessage, textOf } from '../../text/history/history.js'
 import { historyFromOpenAi } from '../../text/history/openAiChat.js'
 import { type ChatTemplate, type RenderOptions, runTemplate } from '../../text/template/chatTemplate.js'
 import type { TextTokenizer } from '../../text/tokenizer/textTokenizer.js'
 import { type ApiFailure, apiFailure, invalid } from './failure.js'
+import { REQUEST_LIMITS } from './limits.js'
 
 const tool = z.object({
   type: z.literal('function'),
@@ -27,9 +29,9 @@ const ROLES = ['system', 'developer', 'user', 'assistant', 'tool', 'function', '
 
 /** The fields of a conversation, for the endpoints of chat and tokenization. */
 export const chatFields = {
-  messages: z.array(z.looseObject({ role: z.enum(ROLES) })),
-  tools: z.array(tool).nullish(),
-  documents: z.array(z.record(z.string(), z.string())).nullish(),
+  messages: boundedList(z.looseObject({ role: z.enum(ROLES) }), REQUEST_LIMITS.messages),
+  tools: boundedList(tool, REQUEST_LIMITS.tools).nullish(),
+  documents: boundedList(table(z.string(), REQUEST_LIMITS.fields), REQUEST_LIMITS.documents).nullish(),
   add_generation_prompt: z.boolean().nullish(),
   continue_final_message: z.boolean().nullish(),
   add_special_tokens: z.boolean().nullish(),
@@ -56,6 +58,11 @@ export interface Conversation {
 export interface PromptText {
   readonly tokenizer: TextTokenizer
   readonly template: ChatTemplate
+  /**
+   * The contents of `tokenizer.json` and `tokenizer_config.json`. With them, a server reads large
+   * requests on another thread, where it makes the tokenizer again.
+   */
+  readonly files?: Readonly<Record<string, string>>
 }
 
 /** Renders and encodes the conversation of a request. */

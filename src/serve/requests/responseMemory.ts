@@ -9,6 +9,8 @@ export type OutputItem = { readonly type: 'message' | 'function_call'; readonly 
 interface StoredResponse {
   readonly messages: readonly object[]
   readonly items: readonly OutputItem[]
+  /** Tokens of the conversation with the answer. */
+  readonly tokens: number
 }
 
 /** Responses and their items by id. */
@@ -20,23 +22,40 @@ export interface ResponseMemory {
   readonly store: (id: string, response: StoredResponse) => void
 }
 
-/** Number of stored responses. */
-const CAPACITY = 1000
+/** Limits of a memory. */
+interface MemoryLimits {
+  readonly responses: number
+  /** Tokens of all stored conversations together. */
+  readonly tokens: number
+}
 
-/** Makes an empty memory, which forgets the oldest response when it is full. */
-export const responseMemory = (capacity: number = CAPACITY): ResponseMemory => {
+/** Defaults. A conversation that continues another counts with all of its tokens. */
+const MEMORY_LIMITS: MemoryLimits = { responses: 1000, tokens: 2 ** 24 }
+
+/** Makes an empty memory, which forgets the oldest responses when it is full. */
+export const responseMemory = (limits: MemoryLimits = MEMORY_LIMITS): ResponseMemory => {
   const responses = new Map<string, StoredResponse>()
   const items = new Map<string, OutputItem>()
+  let tokens = 0
+  const forget = (id: string): void => {
+    const forgotten = responses.get(id)
+    if (forgotten === undefined) return
+    responses.delete(id)
+    tokens -= forgotten.tokens
+    for (const item of forgotten.items) items.delete(item.id)
+  }
   return {
     item: (id) => items.get(id),
     response: (id) => responses.get(id)?.messages,
     store: (id, response) => {
+      forget(id)
       responses.set(id, response)
+      tokens += response.tokens
       for (const item of response.items) items.set(item.id, item)
-      if (responses.size <= capacity) return
-      const [oldest, forgotten] = responses.entries().next().value! // there is more than one
-      responses.delete(oldest)
-      for (const item of forgotten.items) items.delete(item.id)
+      for (const oldest of responses.keys()) {
+        if (responses.size <= limits.responses && tokens <= limits.tokens) return
+        if (oldest !== id) forget(oldest)
+      }
     },
   }
 }

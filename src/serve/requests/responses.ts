@@ -1,14 +1,16 @@
 /** Requests of OpenAI's Responses API as chat requests. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
+import { boundedList } from '../../text/boundedSchema.js'
 import type { ChatBody } from './anthropic.js'
 import { type ApiFailure, apiFailure } from './failure.js'
 import { parseFields } from './fields.js'
+import { REQUEST_LIMITS } from './limits.js'
 import type { OutputItem, ResponseMemory } from './responseMemory.js'
 
 const part = z.looseObject({ type: z.string(), text: z.string().nullish(), refusal: z.string().nullish() })
 
-const text = z.union([z.string(), z.array(part)])
+const text = z.union([z.string(), boundedList(part, REQUEST_LIMITS.parts)])
 
 const item = z.union([
   z.object({
@@ -38,9 +40,9 @@ const tool = z.looseObject({
 
 const schema = z.object({
   model: z.string().nullish(),
-  input: z.union([z.string(), z.array(item)]),
+  input: z.union([z.string(), boundedList(item, REQUEST_LIMITS.messages)]),
   instructions: z.string().nullish(),
-  tools: z.array(tool).nullish(),
+  tools: boundedList(tool, REQUEST_LIMITS.tools).nullish(),
   tool_choice: z.union([z.string(), z.looseObject({ type: z.string(), name: z.string().nullish() })]).nullish(),
   parallel_tool_calls: z.boolean().nullish(),
   max_output_tokens: z.int().positive().nullish(),

@@ -16,8 +16,6 @@ export interface SamplingContext {
   readonly logProbsMode: LogProbsMode
   /** Maximum number of log-probabilities per position; -1: all. */
   readonly maxLogProbs: number
-  /** Random key of a request without a seed. */
-  readonly key: Key
   /** Requested number of log-probabilities per sampled token: null for none, -1 for all. */
   readonly logProbs: number | null
   /** Limit before the room in the context is known. `null`: as many as there is room for. */
@@ -27,7 +25,7 @@ export interface SamplingContext {
 type Check = readonly [ok: boolean, message: string, param: string, value: unknown]
 
 /** vLLM's checks of values, in its order. */
-const valueChecks = (p: SamplingParams): readonly Check[] => [
+const valueChecks = (p: Omit<SamplingParams, 'key'>): readonly Check[] => [
   [p.n >= 1, `n must be at least 1, got ${p.n}.`, 'n', p.n],
   [
     Math.abs(p.presencePenalty) <= 2,
@@ -79,7 +77,7 @@ const valueChecks = (p: SamplingParams): readonly Check[] => [
 const outOfVocabulary = (ids: Iterable<number>, info: EngineInfo): readonly number[] =>
   [...ids].filter((id) => id >= info.vocabularySize)
 
-const vocabularyChecks = (p: SamplingParams, info: EngineInfo): readonly Check[] => {
+const vocabularyChecks = (p: Omit<SamplingParams, 'key'>, info: EngineInfo): readonly Check[] => {
   const lists: readonly (readonly [string, readonly number[]])[] = [
     ['logit_bias', outOfVocabulary(p.logitBias.keys(), info)],
     ['allowed_token_ids', outOfVocabulary(p.allowedTokens ?? [], info)],
@@ -132,8 +130,8 @@ const biasOf = (fields: SamplingFields): E.Either<ApiFailure, ReadonlyMap<number
     : E.right(new Map(entries.map(([id, bias]) => [Number(id), Math.min(MAX_BIAS, Math.max(-MAX_BIAS, bias))])))
 }
 
-/** Returns the key of a seed. Seeds may be negative, and -1 counts as no seed. */
-const keyOf = (seed: number | null | undefined, key: Key): Key => {
+/** Returns the key of a seed, or `key`. Seeds may be negative, and -1 counts as no seed. */
+export const requestKey = (seed: number | null | undefined, key: Key): Key => {
   if (seed === null || seed === undefined || seed === -1) return key
   const size = Math.abs(seed)
   const own = size <= Number.MAX_SAFE_INTEGER ? keyFromSeed(size) : child(keyFromSeed(size % 2 ** 32), `${size}`)
@@ -148,16 +146,17 @@ const temperatureOf = (asked: number | null | undefined): number => {
 const unique = (ids: readonly number[] | null | undefined): readonly number[] => [...new Set(ids ?? [])]
 
 /**
- * Returns the sampling parameters of a request. Missing fields get vLLM's defaults with
- * `--generation-config vllm`; the model's folder does not affect them. Temperatures between 0 and
- * 0.01 become 0.01, -1 disables `top_k` and counts as no `seed`, biases are clipped to ±100.
+ * Returns the sampling parameters of a request, without its random key. Missing fields get vLLM's
+ * defaults with `--generation-config vllm`; the model's folder does not affect them. Temperatures
+ * between 0 and 0.01 become 0.01, -1 disables `top_k` and counts as no `seed`, biases are clipped
+ * to ±100.
  *
  * Errors   `Left(ApiFailure)`, 400, that names the field, its value and its limits.
  */
 export const requestedSampling = (
   fields: SamplingFields,
   context: SamplingContext,
-): E.Either<ApiFailure, SamplingParams> => {
+): E.Either<ApiFailure, Omit<SamplingParams, 'key'>> => {
   const bias = biasOf(fields)
   if (E.isLeft(bias)) return bias
   const top = alternatives(context.logProbs, 'sample', context)
@@ -167,7 +166,7 @@ export const requestedSampling = (
   const { stop } = fields
   const isGreedy = temperatureOf(fields.temperature) === 0
   const topK = fields.top_k ?? 0
-  const params: SamplingParams = {
+  const params: Omit<SamplingParams, 'key'> = {
     n: fields.n ?? 1,
     maxTokens: context.maxTokens,
     minTokens: fields.min_tokens ?? 0,
@@ -184,7 +183,6 @@ export const requestedSampling = (
     stopText: fields.include_stop_str_in_output === true ? 'include' : 'exclude',
     stopTokens: unique(fields.stop_token_ids),
     endTokens: fields.ignore_eos === true ? 'ignore' : 'stop',
-    key: keyOf(fields.seed, context.key),
     topLogProbs: top.right,
     promptLogProbs: promptTop.right,
     logProbsMode: context.logProbsMode,

@@ -33,6 +33,14 @@ export interface ServedText extends PromptText {
   readonly conversation?: ReadConversation
 }
 
+/** The parts of a server that the reading of a request needs. */
+export interface ReadingEnv {
+  readonly text: ServedText
+  readonly responses: ResponseMemory
+  readonly limits: Pick<ServeLimits, 'maxPrompts' | 'maxCompletions'>
+  readonly maxModelLength: number
+}
+
 /** Limits of a single request. */
 export interface ServeLimits {
   readonly maxBodyBytes: number
@@ -175,7 +183,10 @@ export const requestRegister = (engine: LLMEngine): RequestRegister => {
         running.delete(id)
       }
     },
-    find: (names) => [...running].flatMap(([id, known]) => (known.some((name) => names.includes(name)) ? [id] : [])),
+    find: (names) => {
+      const sought = new Set(names)
+      return [...running].flatMap(([id, known]) => (known.some((name) => sought.has(name)) ? [id] : []))
+    },
     size: () => running.size,
   }
 }

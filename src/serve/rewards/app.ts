@@ -6,11 +6,9 @@
  */
 import * as tf from '@tensorflow/tfjs-core'
 import * as E from 'fp-ts/lib/Either.js'
-import { z } from 'zod'
 import { namedMessage } from '../../core/failure.js'
 import { child, type Key } from '../../core/key.js'
 import { aFunction, aNumber, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
-import type { Task } from '../../data/task.js'
 import { data } from '../../data/tensorDict/leaf.js'
 import { find, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { discard } from '../../engine/scope.js'
@@ -18,15 +16,17 @@ import { endedRows } from '../../envs/base/env.js'
 import type { EnvOfTask } from '../../envs/envOfTask.js'
 import { message } from '../../text/history/history.js'
 import { type Access, accessProblem } from '../access.js'
-import { readJsonBody } from '../body.js'
+import { readJsonBytes } from '../bodies/body.js'
+import { type BodyThread, readBody } from '../bodies/bodyThread.js'
 import { type ApiFailure, apiFailure, failureResponse, jsonResponse } from '../requests/failure.js'
+import { rowThread, type ScoredRow, scoredRows } from './rows.js'
 
 /** The options of a reward server. */
 export interface RewardServerOptions {
   readonly env: EnvOfTask
   /** Key of environments that draw random numbers. */
   readonly key: Key
-  /** Most completions of a request. Default 1,024. */
+  /** Most completions of a request. Default 1,024. Each may have a million characters. */
   readonly maxRows?: number
   /** Largest request in bytes. Default 32 MiB. */
   readonly maxBodyBytes?: number
@@ -38,20 +38,10 @@ export interface RewardApp {
   readonly fetch: (request: Request) => Promise<Response>
 }
 
+const MAX_ROWS = 1024
+
 const OPTIONS: OptionKinds<RewardServerOptions> = {
   ...{ env: aFunction, key: aRecord, maxRows: aNumber, maxBodyBytes: aNumber, access: aRecord },
-}
-
-const requestSchema = z.object({
-  query: z.array(z.string()),
-  prompts: z.array(z.string()),
-  labels: z.array(z.union([z.string(), z.number(), z.null()])),
-})
-
-/** A completion with the task that it answers. */
-interface Row {
-  readonly task: Task
-  readonly completion: string
 }
 
 interface Score {
@@ -59,68 +49,10 @@ interface Score {
   readonly success: boolean
 }
 
-/** Tokens that end a completion. OpenRLHF decodes them with the text. */
-const END_TOKENS = ['<|im_end|>', '<|endoftext|>', '<|eot_id|>', '<|end_of_text|>', '<end_of_turn>', '</s>', '<eos>']
-
-const withoutEnd = (text: string): string => {
-  let rest = text.trimEnd()
-  for (;;) {
-    const end = END_TOKENS.find((token) => rest.endsWith(token))
-    if (end === undefined) return rest
-    rest = rest.slice(0, -end.length).trimEnd()
-  }
-}
-
-const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
-
-/** Reads the fields of a task from a label: those of a JSON object, or its text as the answer. */
-const fieldsOf = (label: string): Readonly<Record<string, unknown>> => {
-  if (!label.trimStart().startsWith('{')) return { answer: label }
-  try {
-    const fields: unknown = JSON.parse(label)
-    return isRecord(fields) ? fields : { answer: label }
-  } catch {
-    return { answer: label }
-  }
-}
-
-/** The text of a request before its checks: equally many of each. */
-type Sent = z.output<typeof requestSchema>
-
-const rowOf = ({ query, prompts, labels }: Sent, i: number): E.Either<ApiFailure, Row> => {
-  const [text, prompt] = [query[i]!, prompts[i]!] // the lists have equal lengths
-  const at = text.indexOf(prompt) // a tokenizer may add a first token
-  if (at === -1) return E.left(apiFailure(422, `query[${i}] does not contain prompts[${i}]`, `query[${i}]`))
-  const fields = fieldsOf(String(labels[i] ?? ''))
-  const { answer = '' } = fields
-  if (typeof answer !== 'string') return E.left(apiFailure(422, `labels[${i}].answer must be a string`, `labels[${i}]`))
-  return E.right({
-    task: { ...fields, id: String(i), query: typeof fields.query === 'string' ? fields.query : prompt, answer },
-    completion: withoutEnd(text.slice(at + prompt.length)),
-  })
-}
-
-const rowsOf = (body: unknown, maxRows: number): E.Either<ApiFailure, readonly Row[]> => {
-  const read = requestSchema.safeParse(body)
-  if (!read.success) {
-    const [{ path, message: problem }] = read.error.issues as [z.core.$ZodIssue] // a failure has one
-    return E.left(apiFailure(422, `${path.join('.')}: ${problem}`, path.join('.')))
-  }
-  const { query, prompts, labels } = read.data
-  if (prompts.length !== query.length || labels.length !== query.length) {
-    const counts = `${query.length}, ${prompts.length} and ${labels.length}`
-    return E.left(apiFailure(422, `query, prompts and labels must have equal lengths, got ${counts}`))
-  }
-  if (query.length > maxRows)
-    return E.left(apiFailure(413, `at most ${maxRows} completions per request, got ${query.length}`))
-  return E.sequenceArray(query.map((_, i) => rowOf(read.data, i)))
-}
-
 /** Plays the completion as the first turn of its task, and returns what it earned. */
 const scoreOf = async (
   { env: envOf, key }: RewardServerOptions,
-  { task, completion }: Row,
+  { task, completion }: ScoredRow,
   signal: AbortSignal,
 ): Promise<E.Either<ApiFailure, Score>> => {
   const env = envOf(task)
@@ -147,11 +79,12 @@ const scoreOf = async (
   }
 }
 
-const getReward = async (options: RewardServerOptions, request: Request): Promise<Response> => {
-  const { maxRows = 1024, maxBodyBytes = 32 * 2 ** 20 } = options
-  const body = await readJsonBody(request, { maxBytes: maxBodyBytes })
+const getReward = async (options: RewardServerOptions, request: Request, thread: BodyThread): Promise<Response> => {
+  const { maxRows = MAX_ROWS, maxBodyBytes = 32 * 2 ** 20 } = options
+  const body = await readJsonBytes(request, { maxBytes: maxBodyBytes })
   if (E.isLeft(body)) return failureResponse(body.left)
-  const rows = rowsOf(body.right, maxRows)
+  const here = (json: unknown) => scoredRows(json, maxRows)
+  const rows = await readBody(body.right, { thread, reader: 'rewards', here })
   if (E.isLeft(rows)) return failureResponse(rows.left)
   const scores: Score[] = []
   for (const row of rows.right) {
@@ -182,6 +115,7 @@ const getReward = async (options: RewardServerOptions, request: Request): Promis
  */
 export const rewardApp = (options: RewardServerOptions): RewardApp => {
   checkOptions('rewardApp', options, OPTIONS)
+  const thread = rowThread(options.maxRows ?? MAX_ROWS)
   return {
     fetch: async (request) => {
       const { pathname } = new URL(request.url)
@@ -191,7 +125,7 @@ export const rewardApp = (options: RewardServerOptions): RewardApp => {
       if (pathname !== '/get_reward') return failureResponse(apiFailure(404, `There is no route ${pathname}.`))
       if (request.method !== 'POST') return failureResponse(apiFailure(405, 'Send a POST request.'))
       try {
-        return await getReward(options, request)
+        return await getReward(options, request, thread)
       } catch (error) {
         return failureResponse(apiFailure(500, `The environment failed: ${namedMessage(error)}`))
       }

@@ -50,8 +50,8 @@ interface Answer {
   readonly frames: (running: RunningJob, usage: StreamUsage) => AsyncGenerator<string>
 }
 
-/** Handles the requests of one endpoint that samples. */
-export type Endpoint = (served: Served, body: unknown, request: Request) => Promise<E.Either<ApiFailure, Response>>
+/** Handles the requests of one endpoint that samples. `read` is the result of its reader. */
+export type Endpoint<T> = (served: Served, read: T, request: Request) => Promise<E.Either<ApiFailure, Response>>
 
 /**
  * Yields server-sent events: the chunks of each event, then the final usage or the failure, then
@@ -81,7 +81,7 @@ export const streamed =
     chunkFrames(writer(), usage, running)
 
 /**
- * Makes the handler of an endpoint: reads a request, runs its job, and answers whole or as a
+ * Makes the handler of an endpoint: checks a request, runs its job, and answers whole or as a
  * stream.
  *
  * Errors   `Left(ApiFailure)` for rejected requests and for failures before the response starts. A
@@ -89,12 +89,12 @@ export const streamed =
  * Effects  the job runs in the engine until it ends or the request is aborted.
  */
 export const endpoint =
-  <R extends Accepted>(
-    read: (...input: Parameters<Endpoint>) => E.Either<ApiFailure, R> | Promise<E.Either<ApiFailure, R>>,
+  <T, R extends Accepted>(
+    check: (...input: Parameters<Endpoint<T>>) => E.Either<ApiFailure, R>,
     answerOf: (served: Served, asked: R) => Answer,
-  ): Endpoint =>
-  async (served, body, request) => {
-    const asked = await read(served, body, request)
+  ): Endpoint<T> =>
+  async (served, read, request) => {
+    const asked = check(served, read, request)
     if (E.isLeft(asked)) return asked
     const { job, stream } = asked.right
     const { whole, frames } = answerOf(served, asked.right)

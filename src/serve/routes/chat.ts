@@ -5,7 +5,7 @@
  * (`../requests`).
  */
 import type { GeneratedToken } from '../../data/generation.js'
-import { type ChatRequest, chatRequest } from '../requests/chat.js'
+import { type ChatRequest, chatRequest, type ReadChat } from '../requests/chat.js'
 import { type TokenUsage, usageJson, type WholeCompletion, type WholePrompt } from '../requests/generation.js'
 import { type Served, unixSeconds } from '../requests/served.js'
 import { type Chunk, type ChunkWriter, type Endpoint, endpoint, streamed, writingOf } from './answer.js'
@@ -181,7 +181,7 @@ const chatChunks = (served: Served, asked: ChatRequest): ChunkWriter => {
 }
 
 /** Answers a chat request, whole or as a stream. Both read tool calls in the same way. */
-export const chatCompletions: Endpoint = endpoint(chatRequest, (served, asked) => ({
+export const chatCompletions: Endpoint<ReadChat> = endpoint(chatRequest, (served, asked) => ({
   whole: ([prompt]) => answerJson(served, asked, prompt!),
   frames: streamed(() => chatChunks(served, asked)),
 }))

@@ -1,5 +1,10 @@
 import type { GeneratedToken, PromptLogProbs } from '../../data/generation.js'
-import { type CompletionBody, type CompletionPrompt, completionRequest } from '../requests/completion.js'
+import {
+  type CompletionBody,
+  type CompletionPrompt,
+  completionRequest,
+  type ReadCompletion,
+} from '../requests/completion.js'
 import { type TokenUsage, usageJson, type WholePrompt } from '../requests/generation.js'
 import { type Served, unixSeconds } from '../requests/served.js'
 import { type ChunkWriter, type Endpoint, endpoint, streamed, writingOf } from './answer.js'
@@ -142,7 +147,7 @@ const completionChunks = (served: Served, asked: CompletionBody): ChunkWriter =>
 }
 
 /** Answers a completion request, whole or as a stream. */
-export const completions: Endpoint = endpoint(completionRequest, (served, asked) => ({
+export const completions: Endpoint<ReadCompletion> = endpoint(completionRequest, (served, asked) => ({
   whole: (prompts) => ({
     ...heading(served, asked),
     choices: choicesOf(served, asked, prompts),

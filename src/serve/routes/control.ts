@@ -5,8 +5,10 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { PauseMode } from '../../data/generation.js'
+import { boundedList } from '../../text/boundedSchema.js'
 import { type ApiFailure, apiFailure, jsonResponse } from '../requests/failure.js'
 import { parseFields } from '../requests/fields.js'
+import { REQUEST_LIMITS } from '../requests/limits.js'
 import type { Served } from '../requests/served.js'
 
 type Answer = Promise<E.Either<ApiFailure, Response>>
@@ -59,7 +61,7 @@ export const resume = async (served: Served): Answer => {
 export const isPaused = async (served: Served): Answer =>
   E.right(jsonResponse({ is_paused: await served.engine.isPaused() }))
 
-const abortSchema = z.object({ request_ids: z.array(z.string()).nullish() })
+const abortSchema = z.object({ request_ids: boundedList(z.string(), REQUEST_LIMITS.names).nullish() })
 
 /**
  * `POST /abort_requests`: aborts the requests with these names, or all.
@@ -78,7 +80,7 @@ export const abortRequests = async (served: Served, body: unknown): Answer => {
 
 const rpcSchema = z.object({
   method: z.string({ error: "Missing 'method' in request body" }),
-  args: z.array(z.unknown()).nullish(),
+  args: boundedList(z.unknown(), REQUEST_LIMITS.names).nullish(),
   kwargs: z.record(z.string(), z.unknown()).nullish(),
 })
 

@@ -2,15 +2,15 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { GeneratedToken } from '../../data/generation.js'
-import { askedModel, requestName, sampledPrompt, streamedPromptLogProbs } from '../requests/common.js'
+import { askedModel, requestName, sampledPrompts, streamedPromptLogProbs } from '../requests/common.js'
 import { type ApiFailure, invalid } from '../requests/failure.js'
 import {
   answerFields,
+  filledIds,
   parseFields,
   type StreamUsage,
   samplingFields,
   streamUsage,
-  tokenIds,
 } from '../requests/fields.js'
 import { type Job, type TokenUsage, usageJson, type WholePrompt } from '../requests/generation.js'
 import { type Served, unixSeconds } from '../requests/served.js'
@@ -20,7 +20,7 @@ import { generateLogProbs, promptLogProbsJson, type TokenWriting } from './logPr
 const schema = z.object({
   request_id: answerFields.request_id,
   model: answerFields.model,
-  token_ids: tokenIds.min(1),
+  token_ids: filledIds,
   sampling_params: z.object({ ...samplingFields, logprobs: z.int().nullish() }),
   stream: answerFields.stream,
   stream_options: answerFields.stream_options,
@@ -35,10 +35,23 @@ interface GenerateRequest {
   readonly promptLength: number
 }
 
-const generateRequest = (served: Served, body: unknown, request: Request): E.Either<ApiFailure, GenerateRequest> => {
-  const parsed = parseFields(schema, body)
-  if (E.isLeft(parsed)) return parsed
-  const { sampling_params: fields, ...rest } = parsed.right
+/** A request as its body determines it. */
+interface ReadGenerate {
+  readonly fields: Omit<z.infer<typeof schema>, 'token_ids'>
+  readonly ids: Int32Array
+}
+
+/** Parses the body of a request. Errors: `Left(ApiFailure)`, 400, with the field. */
+export const readGenerate = (_env: unknown, body: unknown): E.Either<ApiFailure, ReadGenerate> =>
+  E.map(({ token_ids: ids, ...fields }: z.infer<typeof schema>) => ({ fields, ids: Int32Array.from(ids) }))(
+    parseFields(schema, body),
+  )
+
+const generateRequest = (
+  served: Served,
+  { fields: { sampling_params: fields, ...rest }, ids }: ReadGenerate,
+  request: Request,
+): E.Either<ApiFailure, GenerateRequest> => {
   const model = askedModel(served, rest.model)
   if (E.isLeft(model)) return model
   const usage = streamUsage(rest)
@@ -51,17 +64,17 @@ const generateRequest = (served: Served, body: unknown, request: Request): E.Eit
     return E.left(invalid(reason, 'sampling_params.n', fields.n))
   }
   const logProbs = fields.logprobs ?? null
-  const prompt = sampledPrompt(served, Int32Array.from(rest.token_ids), {
+  const prompts = sampledPrompts(served, [ids], {
     fields,
     options: { maxTokens: fields.max_tokens ?? null, logProbs, overflow: 'cut' },
   })
-  if (E.isLeft(prompt)) return prompt
+  if (E.isLeft(prompts)) return prompts
   const name = requestName(served, request, rest.request_id)
   return E.right({
     job: {
       name,
       id: `generate-tokens-${name}`,
-      prompts: [prompt.right],
+      prompts: prompts.right,
       adapter: model.right.adapter,
       cacheSalt: rest.cache_salt ?? '',
       specialTokens: 'skip',
@@ -69,7 +82,7 @@ const generateRequest = (served: Served, body: unknown, request: Request): E.Eit
     model: model.right.name,
     stream: rest.stream === true ? usage.right : null,
     writing: logProbs === null ? null : writingOf(served, { logProbs, tokensAs: 'ids' }),
-    promptLength: rest.token_ids.length,
+    promptLength: ids.length,
   })
 }
 
@@ -149,7 +162,7 @@ const tokenChunks = (served: Served, asked: GenerateRequest): ChunkWriter => {
  * them. A stream sends the labels at the end of each completion. `max_tokens` is capped to the room
  * left in the context.
  */
-export const generate: Endpoint = endpoint(generateRequest, (served, asked) => ({
+export const generate: Endpoint<ReadGenerate> = endpoint(generateRequest, (served, asked) => ({
   whole: ([prompt]) => answerJson(served, asked, prompt!),
   frames: streamed(() => tokenChunks(served, asked)),
 }))

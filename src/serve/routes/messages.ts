@@ -1,12 +1,12 @@
 /** `POST /v1/messages`, Anthropic's Messages API: the answer. */
 import * as E from 'fp-ts/lib/Either.js'
 import { chatOfCount, chatOfMessages } from '../requests/anthropic.js'
-import { type ChatRequest, chatRequest } from '../requests/chat.js'
-import { type ApiFailure, anthropicBody, jsonResponse } from '../requests/failure.js'
+import { type ChatRequest, chatRequest, type ReadChat, readChat } from '../requests/chat.js'
+import { type ApiFailure, anthropicBody } from '../requests/failure.js'
 import { parseFields } from '../requests/fields.js'
 import type { RunningJob } from '../requests/generation.js'
 import { chatSchema, conversation } from '../requests/messages.js'
-import type { Served } from '../requests/served.js'
+import type { ReadingEnv, Served } from '../requests/served.js'
 import { namedFrame } from '../requests/streams.js'
 import { type Endpoint, endpoint } from './answer.js'
 import {
@@ -81,27 +81,26 @@ async function* frames(served: Served, asked: ChatRequest, running: RunningJob):
   for await (const event of replyEvents(served, asked, { running, prefix: PREFIX })) yield frameOf(asked, event)
 }
 
+/** Reads a request of the Messages API. Errors: those of a chat request. */
+export const readMessages = ({ text }: ReadingEnv, body: unknown): E.Either<ApiFailure, ReadChat> =>
+  E.chain((chat) => readChat(text, chat))(chatOfMessages(body))
+
 /** Answers a request of the Messages API, whole or as a stream of named events. */
-export const messages: Endpoint = endpoint(
-  (served, body, request) => E.chain((chat) => chatRequest(served, chat, request))(chatOfMessages(body)),
-  (served, asked) => ({
-    whole: ([prompt]) => {
-      const reply = wholeReply(served, asked, { prompt: prompt!, prefix: PREFIX })
-      return { ...heading(asked), content: reply.blocks.map(contentOf), ...stopOf(reply), usage: usageOf(reply) }
-    },
-    frames: (running) => frames(served, asked, running),
-  }),
-)
+export const messages: Endpoint<ReadChat> = endpoint(chatRequest, (served, asked) => ({
+  whole: ([prompt]) => {
+    const reply = wholeReply(served, asked, { prompt: prompt!, prefix: PREFIX })
+    return { ...heading(asked), content: reply.blocks.map(contentOf), ...stopOf(reply), usage: usageOf(reply) }
+  },
+  frames: (running) => frames(served, asked, running),
+}))
 
 /**
  * Counts the tokens of a conversation: `POST /v1/messages/count_tokens`.
  *
  * Errors   `Left(ApiFailure)`, 400, as for `messages`.
  */
-export const countMessageTokens = (served: Served, body: unknown): E.Either<ApiFailure, Response> => {
+export const readMessageCount = ({ text }: ReadingEnv, body: unknown): E.Either<ApiFailure, number> => {
   const chat = E.chain((translated: object) => parseFields(chatSchema, translated))(chatOfCount(body))
   if (E.isLeft(chat)) return chat
-  return E.map(({ ids }: { readonly ids: Int32Array }) => jsonResponse({ input_tokens: ids.length }))(
-    conversation(served.text, chat.right),
-  )
+  return E.map(({ ids }: { readonly ids: Int32Array }) => ids.length)(conversation(text, chat.right))
 }

@@ -1,10 +1,11 @@
 /** `POST /v1/responses`, OpenAI's Responses API: the answer. */
 import * as E from 'fp-ts/lib/Either.js'
-import { type ChatRequest, chatRequest } from '../requests/chat.js'
+import { type ChatRequest, chatRequest, type ReadChat, readChat } from '../requests/chat.js'
+import type { ApiFailure } from '../requests/failure.js'
 import type { RunningJob } from '../requests/generation.js'
 import type { OutputItem } from '../requests/responseMemory.js'
 import { chatOfResponses, messagesOfOutput, type ResponsesBody } from '../requests/responses.js'
-import { type Served, unixSeconds } from '../requests/served.js'
+import { type ReadingEnv, type Served, unixSeconds } from '../requests/served.js'
 import { namedFrame } from '../requests/streams.js'
 import { type Endpoint, endpoint } from './answer.js'
 import { type ReplyBlock, type ReplyEvent, replyEvents, type WholeReply, wholeReply } from './replyEvents.js'
@@ -13,7 +14,7 @@ const PREFIX = 'call_'
 
 /** A request with its conversation. */
 interface Asked extends ChatRequest {
-  readonly body: ResponsesBody
+  readonly body: Omit<ResponsesBody, 'chat'>
 }
 
 const idOf = ({ job }: Asked): string => `resp_${job.name}`
@@ -61,7 +62,11 @@ const endedJson = (served: Served, asked: Asked, reply: WholeReply): object => {
   const output = itemsOf(asked, reply)
   const { prompt, completion, cached } = reply.usage
   const { messages, isStored } = asked.body
-  if (isStored) served.responses.store(idOf(asked), { messages: messagesOfOutput(messages, output), items: output })
+  if (isStored)
+    served.responses.store(idOf(asked), {
+      ...{ messages: messagesOfOutput(messages, output), items: output },
+      tokens: prompt + completion,
+    })
   const isCut = reply.finishReason === 'length'
   return responseJson(served, asked, {
     output,
@@ -144,12 +149,25 @@ async function* frames(served: Served, asked: Asked, running: RunningJob): Async
       yield namedFrame(type, { type, sequence_number: sequence_number++, ...fields })
 }
 
+/** A request of the Responses API as its body, the tokenizer and the template determine it. */
+interface ReadResponses {
+  readonly chat: ReadChat
+  readonly body: Omit<ResponsesBody, 'chat'>
+}
+
+/** Reads a request of the Responses API. Errors: those of a chat request. */
+export const readResponses = (
+  { text, responses: memory }: ReadingEnv,
+  body: unknown,
+): E.Either<ApiFailure, ReadResponses> =>
+  E.chain(({ chat, ...rest }: ResponsesBody) =>
+    E.map((read: ReadChat): ReadResponses => ({ chat: read, body: rest }))(readChat(text, chat)),
+  )(chatOfResponses(body, memory))
+
 /** Answers a request of the Responses API, whole or as a stream of named events. */
-export const responses: Endpoint = endpoint(
-  (served, body, request) =>
-    E.chain((read: ResponsesBody) =>
-      E.map((chat: ChatRequest): Asked => ({ ...chat, body: read }))(chatRequest(served, read.chat, request)),
-    )(chatOfResponses(body, served.responses)),
+export const responses: Endpoint<ReadResponses> = endpoint(
+  (served, { chat, body }, request) =>
+    E.map((made: ChatRequest): Asked => ({ ...made, body }))(chatRequest(served, chat, request)),
   (served, asked) => ({
     whole: ([prompt]) => endedJson(served, asked, wholeReply(served, asked, { prompt: prompt!, prefix: PREFIX })),
     frames: (running) => frames(served, asked, running),

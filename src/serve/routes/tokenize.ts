@@ -5,7 +5,7 @@ import { askedModel } from '../requests/common.js'
 import { type ApiFailure, jsonResponse } from '../requests/failure.js'
 import { parseFields, tokenIds } from '../requests/fields.js'
 import { chatFields, conversation } from '../requests/messages.js'
-import type { Served } from '../requests/served.js'
+import type { ReadingEnv, Served } from '../requests/served.js'
 
 const shared = { model: z.string().nullish(), return_token_strs: z.boolean().nullish() }
 
@@ -13,64 +13,65 @@ const textSchema = z.object({ ...shared, prompt: z.string(), add_special_tokens:
 
 const chatSchema = z.object({ ...shared, ...chatFields })
 
-const idsOfText = (
-  served: Served,
-  body: unknown,
-): E.Either<ApiFailure, readonly [z.infer<typeof textSchema>, Int32Array]> =>
-  E.map(
-    (fields: z.infer<typeof textSchema>) =>
-      [
-        fields,
-        served.text.tokenizer.encode(fields.prompt, { template: fields.add_special_tokens === false ? 'omit' : 'add' }),
-      ] as const,
-  )(parseFields(textSchema, body))
+/** A request as its body, the tokenizer and the template determine it. */
+interface ReadText {
+  readonly model: string | null | undefined
+  readonly strings: 'yes' | 'no'
+  readonly ids: Int32Array
+}
 
-const idsOfChat = (
-  served: Served,
-  body: unknown,
-): E.Either<ApiFailure, readonly [z.infer<typeof chatSchema>, Int32Array]> => {
-  const fields = parseFields(chatSchema, body)
-  if (E.isLeft(fields)) return fields
-  return E.map(({ ids }: { readonly ids: Int32Array }) => [fields.right, ids] as const)(
-    conversation(served.text, fields.right),
-  )
+const readOf = (
+  { model, return_token_strs: strings }: { readonly [K in keyof typeof shared]?: z.infer<(typeof shared)[K]> },
+  ids: Int32Array,
+): ReadText => ({ model, strings: strings === true ? 'yes' : 'no', ids })
+
+/**
+ * Reads and encodes a text or a conversation.
+ *
+ * Errors   `Left(ApiFailure)`: 400 with the field.
+ */
+export const readTokenize = ({ text }: ReadingEnv, body: unknown): E.Either<ApiFailure, ReadText> => {
+  if (typeof body === 'object' && body !== null && 'messages' in body) {
+    const chat = parseFields(chatSchema, body)
+    if (E.isLeft(chat)) return chat
+    return E.map(({ ids }: { readonly ids: Int32Array }) => readOf(chat.right, ids))(conversation(text, chat.right))
+  }
+  return E.map((fields: z.infer<typeof textSchema>) => {
+    const template = fields.add_special_tokens === false ? 'omit' : 'add'
+    return readOf(fields, text.tokenizer.encode(fields.prompt, { template }))
+  })(parseFields(textSchema, body))
 }
 
 /**
  * Returns the tokens of a text or a conversation.
  *
- * Errors   `Left(ApiFailure)`: 400 with the field, 404 for an unknown model.
+ * Errors   `Left(ApiFailure)`: 404 for an unknown model.
  */
-export const tokenize = (served: Served, body: unknown): E.Either<ApiFailure, Response> => {
-  const isChat = typeof body === 'object' && body !== null && 'messages' in body
-  const read = isChat ? idsOfChat(served, body) : idsOfText(served, body)
-  if (E.isLeft(read)) return read
-  const [fields, ids] = read.right
-  const model = askedModel(served, fields.model)
-  if (E.isLeft(model)) return model
+export const tokenize = (served: Served, { model, strings, ids }: ReadText): E.Either<ApiFailure, Response> => {
+  const { tokenizer } = served.text
   const tokens = Array.from(ids)
-  return E.right(
+  return E.map(() =>
     jsonResponse({
       count: tokens.length,
       max_model_len: served.engine.info.maxModelLength,
       tokens,
-      token_strs:
-        fields.return_token_strs === true ? tokens.map((id) => served.text.tokenizer.tokenOf(id) ?? '') : null,
+      token_strs: strings === 'yes' ? tokens.map((id) => tokenizer.tokenOf(id) ?? '') : null,
     }),
-  )
+  )(askedModel(served, model))
 }
 
 const idsSchema = z.object({ model: z.string().nullish(), tokens: tokenIds })
 
+type ReadIds = z.infer<typeof idsSchema>
+
+/** Reads a list of tokens. Errors: `Left(ApiFailure)`, 400, with the field. */
+export const readDetokenize = (_env: unknown, body: unknown): E.Either<ApiFailure, ReadIds> =>
+  parseFields(idsSchema, body)
+
 /**
  * Returns the text of tokens, including special tokens.
  *
- * Errors   `Left(ApiFailure)`: 400 with the field, 404 for an unknown model.
+ * Errors   `Left(ApiFailure)`: 404 for an unknown model.
  */
-export const detokenize = (served: Served, body: unknown): E.Either<ApiFailure, Response> => {
-  const fields = parseFields(idsSchema, body)
-  if (E.isLeft(fields)) return fields
-  const model = askedModel(served, fields.right.model)
-  if (E.isLeft(model)) return model
-  return E.right(jsonResponse({ prompt: served.text.tokenizer.decode(fields.right.tokens, 'keep') }))
-}
+export const detokenize = (served: Served, { model, tokens }: ReadIds): E.Either<ApiFailure, Response> =>
+  E.map(() => jsonResponse({ prompt: served.text.tokenizer.decode(tokens, 'keep') }))(askedModel(served, model))

@@ -2,11 +2,18 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { errorMessage, type FormatFailure } from '../../core/failure.js'
+import { boundedList } from '../boundedSchema.js'
 import { type ContentPart, History, type MediaSource, type Message, message, type ToolCall } from './history.js'
 import { jsonObject, problemsOf } from './historyJson.js'
 import { thinkingPart, thoughtsOf } from './thinkingParts.js'
 
 const FORMAT = 'OpenAI chat'
+
+/** The length of a list is limited by those who read requests. */
+const ANY_NUMBER = Number.POSITIVE_INFINITY
+
+/** Invalid messages of a conversation that are reported. */
+const REPORTED = 5
 
 const DATA_URL = /^data:([^;,]+);base64,([A-Za-z0-9+/]*={0,2})$/
 
@@ -80,12 +87,12 @@ const empty = z.union([z.null(), z.tuple([])], { error: 'is not supported and wo
 
 const wireMessage = z.object({
   role: z.string(),
-  content: z.union([z.string(), z.array(part)]).nullish(),
+  content: z.union([z.string(), boundedList(part, ANY_NUMBER)]).nullish(),
   /** vLLM calls the reasoning `reasoning`, others `reasoning_content`. */
   reasoning_content: z.string().nullish(),
   reasoning: z.string().nullish(),
   refusal: z.string().nullish(),
-  tool_calls: z.array(call).nullish(),
+  tool_calls: boundedList(call, ANY_NUMBER).nullish(),
   /** The only call, from before there were several. */
   function_call: calledFunction.nullish(),
   tool_call_id: z.string().nullish(),
@@ -120,14 +127,14 @@ const chatMessage = wireMessage.transform((wire): Message => {
  * the format has no field for it. Fields that a `History` does not have, such as `cache_control`,
  * `detail`, `index` and `weight`, are ignored, as servers ignore them.
  *
- * Errors   `Left(FormatFailure)` with every problem and its path: arguments that are not a JSON
- *          object, content of other kinds, which would be lost.
+ * Errors   `Left(FormatFailure)` with the problems of the first five invalid messages and their
+ *          paths: arguments that are not a JSON object, content of other kinds, which would be lost.
  *
  * @example
  * historyFromOpenAi([{ role: 'user', content: 'Hello' }]) // right(History([message('user', 'Hello')]))
  */
 export const historyFromOpenAi = (messages: unknown): E.Either<FormatFailure, History> => {
-  const parsed = z.array(chatMessage).safeParse(messages)
+  const parsed = boundedList(chatMessage, ANY_NUMBER, { reported: REPORTED }).safeParse(messages)
   return parsed.success ? E.right(History(parsed.data)) : E.left(problemsOf(FORMAT, parsed.error))
 }
 

@@ -8,6 +8,7 @@
  * template wrote it. Everything else counts as input.
  */
 
+import { indexOfText } from '../../core/textSearch.js'
 import { appendRanges, joinRanges, type TextRange } from '../textRange.js'
 import { templateWork } from './budget.js'
 import { print } from './print.js'
@@ -103,7 +104,7 @@ const placesOf = (text: string, part: string): readonly TextRange[] => {
   const places: TextRange[] = []
   templateWork.spend(1)
   templateWork.spendCharacters(text.length)
-  for (let at = text.indexOf(part); at !== -1; at = text.indexOf(part, at + part.length)) {
+  for (let at = indexOfText(text, part); at !== -1; at = indexOfText(text, part, at + part.length)) {
     places.push({ start: at, end: at + part.length })
   }
   return places
@@ -117,7 +118,7 @@ const gaps = (ranges: readonly TextRange[], length: number): readonly TextRange[
 
 const isWithin = (part: string, text: string): boolean => {
   templateWork.spendCharacters(text.length)
-  return text.includes(part)
+  return indexOfText(text, part) !== -1
 }
 
 /** Finds the template's own parts in a text. */

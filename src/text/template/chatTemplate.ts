@@ -55,6 +55,8 @@ export interface RenderOptions {
 
 export interface ChatTemplate {
   readonly source: string
+  /** Its own variables and default time, with which `chatTemplate` makes it again. */
+  readonly own: { readonly variables: TemplateVariables; readonly now?: Date }
   /** The form in which messages reach the template: text, lists of parts, or either. */
   readonly contentForm: ContentForm
   /**
@@ -122,7 +124,11 @@ export const chatTemplate = (
     return refuseTemplate(`the chat template is not valid Jinja: ${errorMessage(error)}`)
   }
   const run = runWith(compiled, variables, options)
-  return E.right({ source, run, contentForm: contentFormOf((messages) => run(messages, { generationPrompt: 'omit' })) })
+  const own = { variables, ...options }
+  return E.right({
+    ...{ source, own, run },
+    contentForm: contentFormOf((messages) => run(messages, { generationPrompt: 'omit' })),
+  })
 }
 
 const PROMPTS = oneOf('add', 'omit', 'continue')

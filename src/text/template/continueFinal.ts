@@ -60,7 +60,7 @@ export const continueFinal = (
     const output = run(marked.messages)
     if (E.isLeft(output)) return output
     const cut = cutAt(output.right, mark)
-    if (cut === undefined || !cut.text.includes(marked.text.trim())) {
+    if (cut === undefined || !cut.text.trimEnd().endsWith(marked.text.trim())) {
       return refuse('the chat template does not show the text of the last message, so it cannot be continued')
     }
     cuts.push(cut)

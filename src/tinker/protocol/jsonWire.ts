@@ -1,5 +1,7 @@
 /** The JSON form of the Tinker protocol: schemas of requests and results, and their values. */
 import { z } from 'zod'
+import { boundedList, naturalList, numberList, table } from '../../text/boundedSchema.js'
+import { TINKER_REQUEST_LIMITS as MOST } from './limits.js'
 import type {
   Datum,
   ForwardBackwardOutput,
@@ -9,15 +11,20 @@ import type {
   WireTensor,
 } from './values.js'
 
+const LARGEST_TOKEN = 2 ** 31 - 1
+
 const natural = z.number().int().nonnegative()
-const token = natural.max(2 ** 31 - 1)
+const token = natural.max(LARGEST_TOKEN)
+const tokens = naturalList(LARGEST_TOKEN, MOST.numbers)
+const name = z.string().max(MOST.name)
+const stopText = z.string().max(MOST.stopLength)
 
 /** A tensor. Sparse ones are refused. */
 const tensorSchema = z
   .object({
-    data: z.array(z.number()),
+    data: numberList(MOST.numbers),
     dtype: z.enum(['float32', 'int64']),
-    shape: z.array(natural).nullish(),
+    shape: naturalList(Number.MAX_SAFE_INTEGER, MOST.axes).nullish(),
     sparse_crow_indices: z.null().optional(),
     sparse_col_indices: z.null().optional(),
   })
@@ -26,18 +33,18 @@ const tensorSchema = z
 /** A list of token ids, in chunks of text. */
 const tokensSchema = z
   .object({
-    chunks: z.array(z.object({ type: z.literal('encoded_text').default('encoded_text'), tokens: z.array(token) })),
+    chunks: boundedList(z.object({ type: z.literal('encoded_text').default('encoded_text'), tokens }), MOST.chunks),
   })
-  .transform(({ chunks }) => (chunks.length === 1 ? chunks[0]!.tokens : chunks.flatMap(({ tokens }) => tokens)))
+  .transform(({ chunks }) => (chunks.length === 1 ? chunks[0]!.tokens : chunks.flatMap((chunk) => chunk.tokens)))
 
 const datumSchema = z
-  .object({ model_input: tokensSchema, loss_fn_inputs: z.record(z.string(), tensorSchema) })
+  .object({ model_input: tokensSchema, loss_fn_inputs: table(tensorSchema, MOST.fields) })
   .transform((datum): Datum => ({ tokens: datum.model_input, inputs: datum.loss_fn_inputs }))
 
 const lossSchema = z.object({
-  data: z.array(datumSchema),
-  loss_fn: z.string(),
-  loss_fn_config: z.record(z.string(), z.union([z.number(), z.string()])).nullish(),
+  data: boundedList(datumSchema, MOST.data),
+  loss_fn: name,
+  loss_fn_config: table(z.union([z.number(), name]), MOST.fields).nullish(),
 })
 
 const seqId = natural.nullish()
@@ -56,7 +63,7 @@ const lossRequest = (
 /** The body of `forward_backward`. */
 export const forwardBackwardSchema = z
   .object({
-    model_id: z.string(),
+    model_id: name,
     seq_id: seqId,
     forward_backward_input: lossSchema,
     forward_only: z.boolean().nullish(),
@@ -65,7 +72,7 @@ export const forwardBackwardSchema = z
 
 /** The body of `forward`, which older clients send. */
 export const forwardSchema = z
-  .object({ model_id: z.string(), seq_id: seqId, forward_input: lossSchema })
+  .object({ model_id: name, seq_id: seqId, forward_input: lossSchema })
   .transform((body) => lossRequest(body, body.forward_input, 'forward'))
 
 const tensorJson = ({ data, dtype, shape }: WireTensor): object => ({ data: Array.from(data), dtype, shape })
@@ -103,8 +110,8 @@ export const tokensJson = (tokens: ArrayLike<number>): object => ({
 /** The result of a loss. */
 export const forwardBackwardOutputSchema = z
   .object({
-    loss_fn_outputs: z.array(z.record(z.string(), tensorSchema)),
-    metrics: z.record(z.string(), z.number()),
+    loss_fn_outputs: boundedList(table(tensorSchema, MOST.fields), MOST.data),
+    metrics: table(z.number(), MOST.fields),
   })
   .transform(({ loss_fn_outputs, metrics }): ForwardBackwardOutput => ({ outputs: loss_fn_outputs, metrics }))
 
@@ -122,13 +129,13 @@ const nullable = <T extends z.ZodType>(schema: T) => schema.nullish().transform(
 const sequenceSchema = z
   .object({
     stop_reason: z.enum(['stop', 'length']),
-    tokens: z.array(token),
-    logprobs: z.array(z.number()).nullish(),
+    tokens,
+    logprobs: numberList(MOST.numbers).nullish(),
   })
   .transform(
-    ({ stop_reason, tokens, logprobs }): SampledSequence => ({
+    ({ stop_reason, tokens: sampled, logprobs }): SampledSequence => ({
       stopReason: stop_reason,
-      tokens: Int32Array.from(tokens),
+      tokens: Int32Array.from(sampled),
       logProbs: logprobs ? Float32Array.from(logprobs) : null,
     }),
   )
@@ -136,9 +143,11 @@ const sequenceSchema = z
 /** The result of sampling. */
 export const sampleResultSchema = z
   .object({
-    sequences: z.array(sequenceSchema),
-    prompt_logprobs: nullable(z.array(z.number().nullable())),
-    topk_prompt_logprobs: nullable(z.array(z.array(z.tuple([token, z.number()])).nullable())),
+    sequences: boundedList(sequenceSchema, MOST.data),
+    prompt_logprobs: nullable(boundedList(z.number().nullable(), MOST.numbers)),
+    topk_prompt_logprobs: nullable(
+      boundedList(boundedList(z.tuple([token, z.number()]), MOST.topTokens).nullable(), MOST.numbers),
+    ),
     prompt_cache_hit_tokens: natural.nullish(),
   })
   .transform(
@@ -165,12 +174,12 @@ export const sampleResultJson = (result: SampleResult): object => ({
 
 /** Settings of Adam. A `grad_clip_norm` of 0 does not clip. */
 export const adamSchema = z.object({
-  learning_rate: z.number().nonnegative().default(1e-4),
+  learning_rate: z.number().min(0).max(MOST.adam).default(1e-4),
   beta1: z.number().min(0).lt(1).default(0.9),
   beta2: z.number().min(0).lt(1).default(0.95),
-  eps: z.number().nonnegative().default(1e-12),
-  weight_decay: z.number().nonnegative().default(0),
-  grad_clip_norm: z.number().nonnegative().default(0),
+  eps: z.number().min(0).max(MOST.adam).default(1e-12),
+  weight_decay: z.number().min(0).max(MOST.adam).default(0),
+  grad_clip_norm: z.number().min(0).max(MOST.clipNorm).default(0),
 })
 
 /** Settings of an optimizer step. */
@@ -178,7 +187,7 @@ export type AdamParams = z.infer<typeof adamSchema>
 
 /** Settings of an adapter. */
 export const loraSchema = z.object({
-  rank: natural.min(1),
+  rank: natural.min(1).max(MOST.rank),
   seed: z.number().int().nullish(),
   train_unembed: z.boolean().default(true),
   train_mlp: z.boolean().default(true),
@@ -188,7 +197,7 @@ export const loraSchema = z.object({
 /** Settings of an adapter, as clients send them. */
 export type TinkerLora = z.infer<typeof loraSchema>
 
-const metadata = z.record(z.string(), z.unknown()).nullish()
+const metadata = table(z.unknown(), MOST.fields).nullish()
 const path = z.string().min(1).max(256)
 
 /**
@@ -197,7 +206,7 @@ const path = z.string().min(1).max(256)
  */
 const PROMPT_FIELDS = {
   prompt_logprobs: z.boolean().nullish(),
-  topk_prompt_logprobs: natural.nullish(),
+  topk_prompt_logprobs: natural.max(MOST.topTokens).nullish(),
   prompt_logprobs_last_n: natural.min(1).nullish(),
   topk_sample_logprobs: z.literal(0).nullish(),
   prompt_alt_tokens_k: z.literal(0).nullish(),
@@ -207,70 +216,70 @@ const PROMPT_FIELDS = {
 /** The bodies of requests, by route. */
 export const REQUESTS = {
   create_session: z.object({
-    tags: z.array(z.string()).default([]),
+    tags: boundedList(name, MOST.fields).optional(),
     user_metadata: metadata,
-    sdk_version: z.string().default(''),
+    sdk_version: name.default(''),
   }),
-  session_heartbeat: z.object({ session_id: z.string() }),
+  session_heartbeat: z.object({ session_id: name }),
   create_model: z.object({
-    session_id: z.string(),
+    session_id: name,
     model_seq_id: natural,
-    base_model: z.string(),
+    base_model: name,
     lora_config: loraSchema.nullish(),
     optimizer_config: z.object({ type: z.literal('adamw') }).nullish(),
     user_metadata: metadata,
   }),
-  model: z.object({ model_id: z.string() }),
-  optim_step: z.object({ model_id: z.string(), seq_id: seqId, adam_params: adamSchema }),
+  model: z.object({ model_id: name }),
+  optim_step: z.object({ model_id: name, seq_id: seqId, adam_params: adamSchema }),
   save_weights: z.object({
-    model_id: z.string(),
+    model_id: name,
     seq_id: seqId,
     path: path.nullish(),
     overwrite: z.boolean().nullish(),
-    ttl_seconds: z.number().positive().nullish(),
+    ttl_seconds: z.number().positive().max(MOST.ttlSeconds).nullish(),
   }),
   save_weights_for_sampler: z.object({
-    model_id: z.string(),
+    model_id: name,
     seq_id: seqId,
     path: path.nullish(),
     sampling_session_seq_id: natural.nullish(),
     kind: z.literal('snapshot').nullish(),
-    ttl_seconds: z.number().positive().nullish(),
+    ttl_seconds: z.number().positive().max(MOST.ttlSeconds).nullish(),
   }),
   load_weights: z.object({
-    ...{ model_id: z.string().nullish(), seq_id: seqId, path: z.string(), optimizer: z.boolean() },
+    ...{ model_id: name.nullish(), seq_id: seqId, path: name, optimizer: z.boolean() },
     /** Makes a model of the checkpoint, where there is no `model_id`. */
-    ...{ session_id: z.string().nullish(), model_seq_id: natural.nullish(), base_model: z.string().nullish() },
+    ...{ session_id: name.nullish(), model_seq_id: natural.nullish(), base_model: name.nullish() },
   }),
   create_sampling_session: z.object({
-    session_id: z.string(),
+    session_id: name,
     sampling_session_seq_id: natural,
-    base_model: z.string().nullish(),
-    model_path: z.string().nullish(),
+    base_model: name.nullish(),
+    model_path: name.nullish(),
   }),
   asample: z.object({
-    sampling_session_id: z.string().nullish(),
-    base_model: z.string().nullish(),
-    model_path: z.string().nullish(),
+    sampling_session_id: name.nullish(),
+    base_model: name.nullish(),
+    model_path: name.nullish(),
     seq_id: natural.nullish(),
     num_samples: natural.min(1).default(1),
     prompt: tokensSchema,
     sampling_params: z.object({
       max_tokens: natural.nullish(),
       seed: z.number().int().nullish(),
-      stop: z.union([z.string(), z.array(z.string()), z.array(token)]).nullish(),
+      stop: z.union([stopText, boundedList(stopText, MOST.stops), naturalList(LARGEST_TOKEN, MOST.stops)]).nullish(),
       temperature: z.number().default(1),
       top_k: z.number().int().default(-1),
       top_p: z.number().default(1),
     }),
     ...PROMPT_FIELDS,
   }),
-  retrieve_future: z.object({ request_id: z.string(), allow_metadata_only: z.boolean().nullish() }),
+  retrieve_future: z.object({ request_id: name, allow_metadata_only: z.boolean().nullish() }),
   retrieve_futures: z.object({
-    target: z.object({ sampling_session_id: z.string(), cloned_sampler_id: natural.nullish() }),
+    target: z.object({ sampling_session_id: name, cloned_sampler_id: natural.nullish() }),
     prev_cursor: natural.default(0),
     timeout: z.number().nonnegative().nullish(),
   }),
-  cancel_future: z.object({ request_id: z.string().nullish(), request_ids: z.array(z.string()).max(4096).nullish() }),
-  weights_info: z.object({ tinker_path: z.string() }),
+  cancel_future: z.object({ request_id: name.nullish(), request_ids: boundedList(name, MOST.cancelled).nullish() }),
+  weights_info: z.object({ tinker_path: name }),
 } as const

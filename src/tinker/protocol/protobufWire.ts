@@ -10,7 +10,9 @@ import {
   protobufInteger,
   protobufIntegers,
   protobufText,
+  protobufWork,
 } from '../../core/protobufReader.js'
+import { TINKER_REQUEST_LIMITS as MOST } from './limits.js'
 import type {
   Datum,
   ForwardBackwardOutput,
@@ -97,7 +99,10 @@ const int32sOf = (bytes: Uint8Array): Int32Array => {
 
 const int64sOf = (bytes: Uint8Array): readonly number[] => {
   const from = view(bytes)
-  return Array.from({ length: whole(bytes, 8) }, (_, i) => Number(from.getBigInt64(8 * i, true)))
+  return Array.from(
+    { length: whole(bytes, 8) },
+    (_, i) => 2 ** 32 * from.getInt32(8 * i + 4, true) + from.getUint32(8 * i, true),
+  )
 }
 
 const bfloatsOf = (bytes: Uint8Array): Float32Array => {
@@ -167,7 +172,14 @@ const readTokens = (chunks: readonly ProtobufField[]): Int32Array => {
     return int32sOf(bytesAt(messageAt(fields, 1), 1))
   })
   const [first] = parts
-  return first !== undefined && parts.length === 1 ? first : Int32Array.from(parts.flatMap((part) => [...part]))
+  if (first !== undefined && parts.length === 1) return first
+  const tokens = new Int32Array(parts.reduce((sum, { length }) => sum + length, 0))
+  let at = 0
+  for (const part of parts) {
+    tokens.set(part, at)
+    at += part.length
+  }
+  return tokens
 }
 
 const readLossConfig = (fields: readonly ProtobufField[]): LossConfig => {
@@ -210,26 +222,30 @@ export const encodeForwardBackward = (request: ForwardBackwardRequest): Uint8Arr
   return writer.finish()
 }
 
+const readForwardBackward = (bytes: Uint8Array): ForwardBackwardRequest => {
+  const fields = protobufFields(bytes)
+  const seqId = integerAt(fields, 2)
+  const data = all(fields, 3)
+  if (data.length > MOST.data) refuse(`a request has at most ${MOST.data} data, got ${data.length}`)
+  return {
+    modelId: textAt(fields, 1),
+    seqId: seqId === 0 ? null : seqId,
+    data: data.map((each): Datum => {
+      const parts = protobufFields(protobufBytes(each))
+      return { tokens: readTokens(all(parts, 1)), inputs: mapAt(parts, 2, readTensor) }
+    }),
+    lossFn: textAt(fields, 4),
+    lossConfig: readLossConfig(fields),
+    mode: integerAt(fields, 6) === 1 ? 'forward' : 'backward',
+  }
+}
+
 /**
  * Reads what `encodeForwardBackward` writes. Errors: `Left(FormatFailure)` for bytes that are not
- * such a message.
+ * such a message, and for more data or fields than the protocol's limits.
  */
 export const decodeForwardBackward = (bytes: Uint8Array): Either<FormatFailure, ForwardBackwardRequest> =>
-  decoded(() => {
-    const fields = protobufFields(bytes)
-    const seqId = integerAt(fields, 2)
-    return {
-      modelId: textAt(fields, 1),
-      seqId: seqId === 0 ? null : seqId,
-      data: all(fields, 3).map((each): Datum => {
-        const parts = protobufFields(protobufBytes(each))
-        return { tokens: readTokens(all(parts, 1)), inputs: mapAt(parts, 2, readTensor) }
-      }),
-      lossFn: textAt(fields, 4),
-      lossConfig: readLossConfig(fields),
-      mode: integerAt(fields, 6) === 1 ? 'forward' : 'backward',
-    }
-  })
+  decoded(() => protobufWork.withBudget(MOST.protobufFields, () => readForwardBackward(bytes)))
 
 /** Tensors of one name for all data, one after another, with the byte at which each begins. */
 const writeBatched =

@@ -8,11 +8,15 @@ import { liveCalendar, liveClock, liveTimers } from '../../live/clock.js'
 import { liveDigest } from '../../live/digest.js'
 import { liveFiles } from '../../live/files.js'
 import { liveIds } from '../../live/ids.js'
+import { liveMemory } from '../../live/memory.js'
 import type { Pretrained } from '../../modules/pretrained/pretrained.js'
 import { givenKey, isAuthorized, mayCome } from '../../serve/access.js'
-import { parseJsonBody, readBodyBytes } from '../../serve/body.js'
-import { forwardBackwardSchema, forwardSchema, REQUESTS } from '../protocol/jsonWire.js'
-import { decodeForwardBackward, PROTOBUF } from '../protocol/protobufWire.js'
+import { readBodyBytes, SMALL_BODY } from '../../serve/bodies/body.js'
+
+import type { ApiFailure } from '../../serve/requests/failure.js'
+import { REQUESTS } from '../protocol/jsonWire.js'
+import { PROTOBUF } from '../protocol/protobufWire.js'
+import { type DataPath, dataThread, jsonBodyAs, type RawBody, readData } from './bodies.js'
 import { makeCheckpoints } from './checkpoints.js'
 import {
   type Answer,
@@ -76,72 +80,36 @@ const json = (body: object, status = 200): Response => Response.json(body, { sta
 
 const refusal = ({ status, detail, category }: Refusal): Response => json({ detail, category }, status)
 
-const problemsOf = (error: z.ZodError): string =>
-  error.issues
-    .slice(0, 5)
-    .map(({ path, message }) => `${path.join('.')}: ${message}`)
-    .join('; ')
+/** A body with the identity of its request. */
+interface Body extends RawBody, Pick<Sent, 'digest' | 'key'> {}
 
-const parsed = <S extends z.ZodType>(schema: S, body: unknown): Answer<z.output<S> & object> => {
-  const read = schema.safeParse(body)
-  return read.success ? E.right(read.data as z.output<S> & object) : refusedWith(422, problemsOf(read.error)) // all bodies are objects
+const refusedAs = ({ status, reason }: ApiFailure): E.Either<Refusal, never> => refusedWith(status, reason)
+
+const typeOf = (request: Request): string => {
+  const [type = ''] = (request.headers.get('content-type') ?? '').split(';')
+  return type.trim().toLowerCase()
 }
 
-/** The bytes of a body, and what they say about themselves. */
-interface Body extends Sent {
-  readonly bytes: Uint8Array
-  readonly type: string
-}
-
-const readBody = async (desk: Desk, request: Request): Promise<Answer<Body>> => {
+const readRaw = async (request: Request, maxBytes: number): Promise<Answer<RawBody>> => {
   if (request.headers.get('content-encoding') !== null)
     return refusedWith(415, 'compressed bodies are not supported: client/config has proto_compress_fwdbwd false')
-  const bytes = await readBodyBytes(request, desk.limits.bodyBytes)
-  if (E.isLeft(bytes)) return refusedWith(bytes.left.status, bytes.left.reason)
-  const [type = ''] = (request.headers.get('content-type') ?? '').split(';')
-  return E.right({
-    ...{ bytes: bytes.right, type: type.trim().toLowerCase(), digest: liveDigest(bytes.right) },
-    key: request.headers.get('x-idempotency-key'),
-  })
-}
-
-const jsonBody = ({ bytes, type }: Body): Answer<object> => {
-  if (type !== 'application/json')
-    return refusedWith(415, `the content type must be application/json, got ${type || 'none'}`)
-  const read = parseJsonBody(bytes)
-  if (E.isLeft(read)) return refusedWith(400, read.left.reason)
-  return typeof read.right === 'object' && read.right !== null
-    ? E.right(read.right)
-    : refusedWith(422, 'the body must be an object')
+  const bytes = await readBodyBytes(request, maxBytes)
+  if (E.isLeft(bytes)) return refusedAs(bytes.left)
+  return E.right({ bytes: bytes.right, type: typeOf(request) })
 }
 
 type PostRoute = (desk: Desk, body: Body, request: Request) => Promise<Answer<object | Response>>
 
-/** A route with a JSON body of a schema. */
+/** A route with a small JSON body of a schema. */
 const posted =
   <S extends z.ZodType>(
     schema: S,
     answer: (desk: Desk, body: z.output<S>, sent: Sent) => Answer | Promise<Answer>,
   ): PostRoute =>
   async (desk, body) => {
-    const read = jsonBody(body)
-    if (E.isLeft(read)) return read
-    const checked = parsed(schema, read.right)
-    return E.isLeft(checked) ? checked : answer(desk, checked.right, { digest: body.digest, key: body.key })
-  }
-
-const lossRoute =
-  (schema: typeof forwardBackwardSchema | typeof forwardSchema): PostRoute =>
-  async (desk, body) => {
-    const sent = { digest: body.digest, key: body.key }
-    if (body.type === PROTOBUF) {
-      const decoded = decodeForwardBackward(body.bytes)
-      return E.isLeft(decoded) ? refusedWith(422, decoded.left.reason) : forwardBackward(desk, decoded.right, sent)
-    }
-    const read = jsonBody(body)
-    if (E.isLeft(read)) return read
-    const checked = parsed(schema, read.right)
-    return E.isLeft(checked) ? checked : forwardBackward(desk, checked.right, sent)
+    const read = jsonBodyAs(body, schema)
+    const { digest, key, bytes } = body
+    return E.isLeft(read) ? refusedAs(read.left) : answer(desk, read.right, { digest, key, bytes: bytes.length })
   }
 
 const createSession: PostRoute = posted(REQUESTS.create_session, async (desk) => {
@@ -149,18 +117,16 @@ const createSession: PostRoute = posted(REQUESTS.create_session, async (desk) =>
   if (desk.sessions.size >= desk.limits.sessions)
     return refusedWith(429, `${desk.limits.sessions} sessions are open already`)
   const id = `s${desk.world.ids.fresh().slice(0, 12)}`
-  desk.sessions.set(id, { id, seenMs: cell(desk.world.clock.now()) })
+  desk.sessions.set(id, { id, owner: desk.owner, seenMs: cell(desk.world.clock.now()) })
   return E.right({ type: 'create_session', session_id: id })
 })
 
 /** The answer of a poll. A failed request is an answer with `error`, as on the hosted service. */
 const retrieve: PostRoute = async (desk, body, request) => {
-  const read = jsonBody(body)
-  if (E.isLeft(read)) return read
-  const checked = parsed(REQUESTS.retrieve_future, read.right)
-  if (E.isLeft(checked)) return checked
-  const { request_id: id } = checked.right
-  const now = await desk.futures.wait(id, desk.limits.pollMs)
+  const read = jsonBodyAs(body, REQUESTS.retrieve_future)
+  if (E.isLeft(read)) return refusedAs(read.left)
+  const { request_id: id } = read.right
+  const now = await desk.futures.wait(id, desk.owner, desk.limits.pollMs)
   switch (now?._tag) {
     case undefined:
       return refusedWith(404, `there is no request ${id}: it is unknown, or the server was started again`)
@@ -178,6 +144,9 @@ const retrieve: PostRoute = async (desk, body, request) => {
     }
   }
 }
+
+/** Characters of a digest that names a client. */
+const OWNER_LENGTH = 32
 
 /** Settings of the Python SDK: it sends protobuf without compression, and polls each request. */
 const CLIENT_CONFIG = {
@@ -197,19 +166,36 @@ const POSTS: Readonly<Record<string, PostRoute>> = {
   '/create_model': posted(REQUESTS.create_model, createModel),
   '/get_info': posted(REQUESTS.model, modelInfo),
   '/unload_model': posted(REQUESTS.model, unloadModel),
-  '/forward_backward': lossRoute(forwardBackwardSchema),
-  '/forward': lossRoute(forwardSchema),
   '/optim_step': posted(REQUESTS.optim_step, optimStep),
   '/save_weights': posted(REQUESTS.save_weights, saveWeights),
   '/load_weights': posted(REQUESTS.load_weights, loadModelWeights),
   '/save_weights_for_sampler': posted(REQUESTS.save_weights_for_sampler, saveWeightsForSampler),
   '/create_sampling_session': posted(REQUESTS.create_sampling_session, createSamplingSession),
-  '/asample': posted(REQUESTS.asample, sample),
   '/retrieve_future': retrieve,
   '/retrieve_futures': posted(REQUESTS.retrieve_futures, finishedFutures),
   '/cancel_future': posted(REQUESTS.cancel_future, cancelFutures),
   '/weights_info': posted(REQUESTS.weights_info, (desk, body) => weightsInfo(desk, body.tinker_path)),
 }
+
+/** Answers a request with data, which may be large. */
+const answerData = async (desk: Desk, path: DataPath, request: Request): Promise<Answer> => {
+  const raw = await readRaw(request, desk.limits.bodyBytes)
+  if (E.isLeft(raw)) return raw
+  const sent = { key: request.headers.get('x-idempotency-key'), bytes: raw.right.bytes.length }
+  if (path === '/asample') {
+    const read = await readData(path, raw.right, desk.bodies)
+    if (E.isLeft(read)) return refusedAs(read.left)
+    const { value, digest } = read.right
+    return sample(desk, value, { ...sent, digest })
+  }
+  const read = await readData(path, raw.right, desk.bodies)
+  if (E.isLeft(read)) return refusedAs(read.left)
+  const { value, digest } = read.right
+  return forwardBackward(desk, value, { ...sent, digest })
+}
+
+/** The routes with data. */
+const DATA: readonly DataPath[] = ['/forward_backward', '/forward', '/asample']
 
 const capabilities = ({ hosts }: Desk): object => ({
   supported_models: [...hosts.values()].map(({ name, model }) => ({
@@ -222,14 +208,17 @@ const got = async (desk: Desk, path: string, query: URLSearchParams): Promise<An
   if (path === '/get_server_capabilities') return E.right(capabilities(desk))
   if (path === '/checkpoints') return allCheckpoints(desk, query)
   if (path === '/training_runs') return trainingRuns(desk, query)
-  if (path === '/sessions') return E.right({ sessions: [...desk.sessions.keys()] })
+  if (path === '/sessions') {
+    const own = [...desk.sessions.values()].filter(({ owner }) => owner === desk.owner)
+    return E.right({ sessions: own.map(({ id }) => id) })
+  }
   const [, sampler] = /^\/samplers\/([^/]+)$/.exec(path) ?? []
   if (sampler !== undefined) return samplerInfo(desk, sampler)
   const [, session] = /^\/sessions\/([^/]+)$/.exec(path) ?? []
   if (session === undefined) return undefined
   const owned = <T extends { readonly sessionId: string }>(all: ReadonlyMap<string, T>) =>
     [...all].filter(([, each]) => each.sessionId === session).map(([id]) => id)
-  return desk.sessions.has(session)
+  return desk.sessions.get(session)?.owner === desk.owner
     ? E.right({ training_run_ids: owned(desk.models), sampler_ids: owned(desk.samplers) })
     : refusedWith(404, `there is no session ${session}`)
 }
@@ -243,20 +232,28 @@ const answerTo = async (desk: Desk, request: Request): Promise<Answer<object | R
     return (await got(desk, path, url.searchParams)) ?? refusedWith(404, `there is no route ${path}`)
   const [, finished] = /^\/sessions\/([^/]+)\/finish$/.exec(path) ?? []
   if (finished !== undefined) {
+    if (desk.sessions.has(finished) && desk.sessions.get(finished)?.owner !== desk.owner)
+      return refusedWith(404, `there is no session ${finished}`)
     await closeSession(desk, finished)
     return E.right(new Response(null, { status: 204 }))
   }
+  const data = DATA.find((each) => each === path)
+  if (data !== undefined && request.method === 'POST') return answerData(desk, data, request)
   const route = Object.hasOwn(POSTS, path) ? POSTS[path] : undefined
   if (route === undefined || request.method !== 'POST')
     return refusedWith(404, `there is no route ${request.method} ${path} on this server`)
-  const body = await readBody(desk, request)
-  return E.isLeft(body) ? body : route(desk, body.right, request)
+  const raw = await readRaw(request, Math.min(desk.limits.bodyBytes, SMALL_BODY))
+  if (E.isLeft(raw)) return raw
+  const sent = { digest: liveDigest(raw.right.bytes), key: request.headers.get('x-idempotency-key') }
+  return route(desk, { ...raw.right, ...sent }, request)
 }
 
+/** The desk as a client without an API key sees it. */
 const deskOf = (options: TinkerServerOptions): Desk => {
   const limits = { ...TINKER_LIMITS, ...options.limits }
   const world: TinkerWorld = {
-    ...{ clock: liveClock, timers: liveTimers, calendar: liveCalendar, ids: liveIds, report: console.error },
+    ...{ clock: liveClock, timers: liveTimers, calendar: liveCalendar, ids: liveIds, memory: liveMemory },
+    report: console.error,
     ...options.world,
   }
   const hosts = Object.entries(options.models).map(
@@ -274,10 +271,12 @@ const deskOf = (options: TinkerServerOptions): Desk => {
   return {
     hosts: new Map(hosts),
     ...{ sessions: new Map(), models: new Map(), samplers: new Map(), repeated: new Map() },
-    futures: makeFutures(world.timers, { pending: limits.pending, results: limits.results, known: 8 * limits.results }),
-    checkpoints: makeCheckpoints(options.checkpoints, liveFiles, world.calendar),
+    futures: makeFutures(world.timers, { ...limits, known: 8 * limits.results }),
+    owner: null,
+    checkpoints: makeCheckpoints(options.checkpoints, { files: liveFiles, calendar: world.calendar, owner: null }),
     limits,
     world,
+    bodies: dataThread(),
     nextKey: requestKeys(options.key),
   }
 }
@@ -295,6 +294,14 @@ export const tinkerApp = (options: TinkerServerOptions): TinkerApp => {
   checkOptions('tinkerApp', options, OPTIONS)
   const desk = deskOf(options)
   const { apiKeys = [], corsOrigins = [] } = options.access ?? {}
+  /** With several keys, each client has a desk of its own. */
+  const deskFor = ({ headers }: Request): Desk => {
+    const key = givenKey(headers)
+    if (key === undefined || apiKeys.length < 2) return desk
+    const owner = liveDigest(`Tinker client ${key}`).slice(0, OWNER_LENGTH)
+    const { calendar } = desk.world
+    return { ...desk, owner, checkpoints: makeCheckpoints(options.checkpoints, { files: liveFiles, calendar, owner }) }
+  }
   const isAllowed = async ({ headers }: Request): Promise<boolean> =>
     apiKeys.length === 0 || isAuthorized(givenKey(headers), apiKeys)
   return {
@@ -304,7 +311,7 @@ export const tinkerApp = (options: TinkerServerOptions): TinkerApp => {
       if (!(await isAllowed(request)))
         return refusal({ status: 401, detail: 'the API key is missing or wrong', category: 'user' })
       try {
-        const answer = await answerTo(desk, request)
+        const answer = await answerTo(deskFor(request), request)
         if (E.isLeft(answer)) return refusal(answer.left)
         return answer.right instanceof Response ? answer.right : json(answer.right)
       } catch (error) {

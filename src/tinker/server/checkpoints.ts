@@ -19,6 +19,8 @@ const infoSchema = z.object({
   time: z.string(),
   size_bytes: z.number(),
   public: z.boolean(),
+  /** The client that saved it, if there are several: see `Desk.owner`. */
+  owner: z.string().optional(),
   /** The time after which it is deleted; absent for a checkpoint that is kept. */
   expires_at: z.string().optional(),
 })
@@ -65,8 +67,17 @@ const missing = (path: CheckpointPath): Failure => ({
 
 const KINDS = ['weights', 'sampler_weights'] as const
 
+/** The capabilities of a folder of checkpoints, and the client that it is seen by. */
+interface CheckpointWorld {
+  readonly files: Files
+  readonly calendar: Calendar
+  /** Sees its own checkpoints, those without an owner, and can read public ones. Null: sees all. */
+  readonly owner: string | null
+}
+
 /** Checkpoints under a folder, which is made when the first one is saved. */
-export const makeCheckpoints = (root: string, files: Files, calendar: Calendar): Checkpoints => {
+export const makeCheckpoints = (root: string, { files, calendar, owner }: CheckpointWorld): Checkpoints => {
+  const isOwn = (found: CheckpointInfo): boolean => owner === null || found.owner === undefined || found.owner === owner
   const modelFolder = (modelId: string): string => `${root}/${modelId.replaceAll(':', '+')}` // not every system has colons
   const folderOf = ({ modelId, kind, name }: CheckpointPath): string => `${modelFolder(modelId)}/${kind}/${name}`
   const infoText = (info: CheckpointInfo): string => `${JSON.stringify(info, undefined, 2)}\n`
@@ -89,9 +100,14 @@ export const makeCheckpoints = (root: string, files: Files, calendar: Calendar):
     pipe(
       stored(path),
       TE.filterOrElseW(
-        (found) => !isOver(found),
+        (found) => !isOver(found) && (isOwn(found) || found.public),
         () => missing(path),
       ),
+    )
+  const ownInfo = (path: CheckpointPath): TE.TaskEither<Failure, CheckpointInfo> =>
+    pipe(
+      info(path),
+      TE.filterOrElseW(isOwn, () => missing(path)),
     )
   /** The checkpoint, or nothing if it has expired. It is deleted then. */
   const unexpired = (path: CheckpointPath): TE.TaskEither<Failure, readonly ListedCheckpoint[]> =>
@@ -104,7 +120,7 @@ export const makeCheckpoints = (root: string, files: Files, calendar: Calendar):
                 files.remove(folderOf(path)),
                 TE.map(() => []),
               )
-            : TE.right([{ path, info: found }]),
+            : TE.right(isOwn(found) ? [{ path, info: found }] : []),
       ),
     )
   return {
@@ -114,13 +130,14 @@ export const makeCheckpoints = (root: string, files: Files, calendar: Calendar):
       const now = calendar.today()
       const record = {
         ...{ ...about, time: now.toISOString(), size_bytes: sizeOf(contents), public: false },
+        ...(owner !== null && { owner }),
         ...(ttlSeconds !== null && { expires_at: new Date(now.getTime() + 1000 * ttlSeconds).toISOString() }),
       }
       return files.writeFolder(folderOf(path), { ...contents, [INFO_FILE]: infoText(record) })
     },
     publish: (path, visibility) =>
       pipe(
-        info(path),
+        ownInfo(path),
         TE.chainW(
           (found): TE.TaskEither<Failure, void> =>
             files.write(`${folderOf(path)}/${INFO_FILE}`, infoText({ ...found, public: visibility === 'public' })),
@@ -128,7 +145,7 @@ export const makeCheckpoints = (root: string, files: Files, calendar: Calendar):
       ),
     remove: (path) =>
       pipe(
-        info(path),
+        ownInfo(path),
         TE.chain((): TE.TaskEither<Failure, void> => files.remove(folderOf(path))),
       ),
     models: () =>
@@ -149,7 +166,8 @@ export const makeCheckpoints = (root: string, files: Files, calendar: Calendar):
       ),
     files: (path) =>
       pipe(
-        files.list(folderOf(path)),
+        info(path),
+        TE.chainW(() => files.list(folderOf(path))),
         TE.map((names) => names.filter((name) => name !== INFO_FILE)),
         TE.filterOrElseW(
           (names) => names.length > 0,

@@ -6,10 +6,12 @@
  * (`src/live/httpServer.ts`).
  */
 import * as E from 'fp-ts/lib/Either.js'
-import type { Calendar, Clock, Ids, Timers } from '../../core/capabilities.js'
+import type { Calendar, Clock, Ids, Memory, Timers } from '../../core/capabilities.js'
 import type { Cell } from '../../core/cell.js'
 import { child, type Key } from '../../core/key.js'
 import type { Pretrained } from '../../modules/pretrained/pretrained.js'
+import { shortened } from '../../serve/requests/failure.js'
+import type { DataThread } from './bodies.js'
 import type { Checkpoints } from './checkpoints.js'
 import type { FutureResult, Futures } from './futures.js'
 import type { HostSampler, Samplers } from './samplers.js'
@@ -33,10 +35,14 @@ export interface TinkerLimits {
   readonly models: number
   /** Samplers that are not checkpoints. The oldest idle one is closed for a new one. */
   readonly samplers: number
-  /** Requests that are not finished. */
+  /** Sampling sessions, of which many may share a sampler. */
+  readonly samplingSessions: number
+  /** Requests that are not finished, and bytes of their bodies together. */
   readonly pending: number
-  /** Results that are held until newer ones replace them. */
+  readonly pendingBytes: number
+  /** Results that are held until newer ones replace them, and their bytes together. */
   readonly results: number
+  readonly resultBytes: number
   /** Requests of one model that wait. */
   readonly waiting: number
   /** Completions of one sampling request. */
@@ -54,7 +60,15 @@ export interface TinkerLimits {
 
 /** The defaults. */
 export const TINKER_LIMITS: TinkerLimits = {
-  ...{ sessions: 64, models: 16, samplers: 32, pending: 4096, results: 1024, waiting: 512, samples: 1024 },
+  ...{ sessions: 64, models: 16, samplers: 32, samplingSessions: 4096 },
+  ...{
+    pending: 4096,
+    pendingBytes: 512 * 2 ** 20,
+    results: 1024,
+    resultBytes: 512 * 2 ** 20,
+    waiting: 512,
+    samples: 1024,
+  },
   ...{ bodyBytes: 64 * 2 ** 20, sessionMs: 15 * 60_000, pollMs: 10_000, gapMs: 60_000, microBatchTokens: 4096 },
 }
 
@@ -68,6 +82,8 @@ export interface Host {
 
 interface Session {
   readonly id: string
+  /** The client that made it: see `Desk.owner`. */
+  readonly owner: string | null
   /** When it was heard of last. */
   readonly seenMs: Cell<number>
 }
@@ -103,12 +119,19 @@ export interface TinkerWorld {
   readonly timers: Timers
   readonly calendar: Calendar
   readonly ids: Ids
+  readonly memory: Memory
   /** Receives errors of the server itself. */
   readonly report: (error: unknown) => void
 }
 
-/** A mutable value: everything that the server holds. */
+/** A mutable value: everything that the server holds, as one client sees it. */
 export interface Desk {
+  /**
+   * The client of a request, by a digest of its API key. It reaches its own sessions, models,
+   * samplers, results and checkpoints only. Null if the server has at most one key: then everything
+   * is shared.
+   */
+  readonly owner: string | null
   readonly hosts: ReadonlyMap<string, Host>
   readonly sessions: Map<string, Session>
   readonly models: Map<string, ModelEntry>
@@ -117,6 +140,8 @@ export interface Desk {
   readonly checkpoints: Checkpoints
   readonly limits: TinkerLimits
   readonly world: TinkerWorld
+  /** Reads large bodies. */
+  readonly bodies: DataThread
   /** Keys of requests that were sent with an idempotency key, and the futures that they made. */
   readonly repeated: Map<string, string>
   /** The key of the next sampling request without a seed. */
@@ -125,7 +150,7 @@ export interface Desk {
 
 /** Refuses a request. */
 export const refusedWith = (status: number, detail: string): E.Either<Refusal, never> =>
-  E.left({ status, detail, category: status < 500 && status !== 429 ? 'user' : 'server' })
+  E.left({ status, detail: shortened(detail), category: status < 500 && status !== 429 ? 'user' : 'server' })
 
 /** Keys of requests without a seed, in order. */
 export const requestKeys = (key: Key): (() => Key) => {
@@ -137,6 +162,8 @@ export const requestKeys = (key: Key): (() => Key) => {
 export interface Identity {
   readonly id: string
   readonly digest: string
+  /** Bytes of the body. */
+  readonly bytes: number
   /** The header `X-Idempotency-Key`. */
   readonly key: string | null
 }
@@ -144,11 +171,13 @@ export interface Identity {
 /** The identity of a request without its number. */
 export type Sent = Omit<Identity, 'id'>
 
+/** Most characters of an idempotency key. */
+const LONGEST_KEY = 512
+
 const REPEATED = 8192
 
 /** Keys are remembered in order, and the oldest are forgotten. */
-const remember = ({ repeated }: Desk, key: string | null, id: string): void => {
-  if (key === null) return
+const remember = ({ repeated }: Desk, key: string, id: string): void => {
   repeated.set(key, id)
   const [oldest] = repeated.keys()
   if (repeated.size > REPEATED && oldest !== undefined) repeated.delete(oldest)
@@ -162,20 +191,24 @@ const remember = ({ repeated }: Desk, key: string | null, id: string): void => {
  */
 export const submit = (
   desk: Desk,
-  { id: given, digest, key }: Identity,
+  { id: given, digest, bytes, key }: Identity,
   start: (id: string) => Refusal | undefined,
 ): Answer<{ readonly request_id: string }> => {
-  const id = (key === null ? undefined : desk.repeated.get(key)) ?? given
+  const { owner } = desk
+  const ownKey = key === null ? null : `${owner ?? ''} ${key}`
+  if (ownKey !== null && ownKey.length > LONGEST_KEY)
+    return refusedWith(400, `an idempotency key has at most ${LONGEST_KEY} characters`)
+  const id = (ownKey === null ? undefined : desk.repeated.get(ownKey)) ?? given
   const known = desk.futures.digestOf(id)
   if (known !== undefined)
     return known === digest
       ? E.right({ request_id: id })
       : refusedWith(409, `${id} was used for another request: give every request its own number and idempotency key`)
-  if (desk.futures.open(id, digest) === 'full')
-    return refusedWith(429, `${desk.limits.pending} requests are pending: wait`)
+  if (desk.futures.open({ id, digest, owner, bytes }) === 'full')
+    return refusedWith(429, `${desk.limits.pending} requests, or too many bytes of them, are pending: wait`)
   const refused = start(id)
   if (refused === undefined) {
-    remember(desk, key, id)
+    if (ownKey !== null) remember(desk, ownKey, id)
     return E.right({ request_id: id })
   }
   desk.futures.discard(id)
@@ -203,7 +236,11 @@ export const settleWith = async (
 }
 
 /** A result that only the JSON form has. */
-export const finishedWith = (json: object): FutureResult => ({ _tag: 'Done', json: () => json, protobuf: null })
+export const finishedWith = (json: object): FutureResult => ({
+  ...{ _tag: 'Done', bytes: 1024 },
+  json: () => json,
+  protobuf: null,
+})
 
 /** A failure of a request that was accepted. */
 export const failedWith = (reason: string, category: 'user' | 'server' = 'user'): FutureResult => ({
@@ -252,7 +289,7 @@ export const sweep = async (desk: Desk): Promise<void> => {
 /** The session of an id, which is alive from now on. */
 export const sessionOf = (desk: Desk, id: string): Answer<Session> => {
   const session = desk.sessions.get(id)
-  if (session === undefined)
+  if (session === undefined || session.owner !== desk.owner)
     return refusedWith(404, `there is no session ${id}: it ended, or the server was started again`)
   session.seenMs.set(desk.world.clock.now())
   return E.right(session)

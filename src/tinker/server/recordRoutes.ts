@@ -81,18 +81,24 @@ const runJson = (modelId: string, checkpoints: readonly ListedCheckpoint[], live
   }
 }
 
+/** The models that a client trains. */
+const ownModels = ({ models, sessions, owner }: Desk): Desk['models'] =>
+  new Map([...models].filter(([, { sessionId }]) => (sessions.get(sessionId)?.owner ?? null) === owner))
+
 /** The models that are trained or have checkpoints. */
 export const trainingRuns = async (desk: Desk, query: URLSearchParams): Promise<Answer> => {
   const stored = await desk.checkpoints.models()()
   if (E.isLeft(stored)) return refusedWith(500, describe(stored.left))
-  const names = [...new Set([...desk.models.keys(), ...stored.right])]
-  const cursor = cursorOf(query, names.length)
+  const live = ownModels(desk)
+  const names = [...new Set([...live.keys(), ...stored.right])]
   const runs: object[] = []
-  for (const modelId of names.slice(cursor.offset, cursor.offset + cursor.limit)) {
+  for (const modelId of names) {
     const found = await listed(desk, modelId)
-    if (E.isRight(found)) runs.push(runJson(modelId, found.right, desk.models))
+    if (E.isRight(found) && (found.right.length > 0 || live.has(modelId)))
+      runs.push(runJson(modelId, found.right, live))
   }
-  return E.right({ training_runs: runs, cursor })
+  const cursor = cursorOf(query, runs.length)
+  return E.right({ training_runs: runs.slice(cursor.offset, cursor.offset + cursor.limit), cursor })
 }
 
 /** The routes below `training_runs/MODEL`. */
@@ -135,13 +141,22 @@ const ofCheckpoint = async (
   return refusedWith(405, `${method} is not allowed here`)
 }
 
+/** A path with its escapes decoded, or the path itself if they are malformed: no route has one. */
+const decoded = (path: string): string => {
+  try {
+    return decodeURIComponent(path)
+  } catch {
+    return path
+  }
+}
+
 /** Answers a route below `training_runs`; undefined for a path that is not one. */
 export const runRoute = async (
   desk: Desk,
   path: string,
   request: Request,
 ): Promise<Answer<object | Response> | undefined> => {
-  const [all, modelId, kind, name, action = ''] = RUN.exec(decodeURIComponent(path)) ?? []
+  const [all, modelId, kind, name, action = ''] = RUN.exec(decoded(path)) ?? []
   if (all === undefined || modelId === undefined) return undefined
   if (name !== undefined && kind !== undefined)
     return ofCheckpoint(desk, { modelId, kind: kind as CheckpointPath['kind'], name }, { request, action }) // by the pattern
@@ -149,7 +164,7 @@ export const runRoute = async (
   const found = await listed(desk, modelId)
   if (E.isLeft(found)) return found
   if (path.endsWith('/checkpoints')) return E.right({ checkpoints: found.right.map(checkpointJson) })
-  if (found.right.length === 0 && !desk.models.has(modelId))
-    return refusedWith(404, `there is no training run ${modelId}`)
-  return E.right(runJson(modelId, found.right, desk.models))
+  const live = ownModels(desk)
+  if (found.right.length === 0 && !live.has(modelId)) return refusedWith(404, `there is no training run ${modelId}`)
+  return E.right(runJson(modelId, found.right, live))
 }

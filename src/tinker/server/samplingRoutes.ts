@@ -12,6 +12,7 @@ import { loadWeights, makeParams } from '../../modules/pretrained/pretrained.js'
 import { type REQUESTS, sampleResultJson } from '../protocol/jsonWire.js'
 import { parseTinkerPath } from '../protocol/paths.js'
 import { encodeSampleResult } from '../protocol/protobufWire.js'
+import type { SampleResult } from '../protocol/values.js'
 import {
   type Answer,
   closeSampler,
@@ -111,6 +112,8 @@ export const createSamplingSession = async (desk: Desk, body: Bodies['create_sam
     if (!body.base_model) return refusedWith(400, 'create_sampling_session needs a base_model or a model_path')
     const host = hostOf(desk, body.base_model)
     if (E.isLeft(host)) return host
+    if (desk.samplers.size >= desk.limits.samplingSessions)
+      return refusedWith(429, `${desk.limits.samplingSessions} sampling sessions are open already: finish a session`)
     addEntry(desk, { id, sessionId: body.session_id, host: host.right, modelPath }, host.right.samplers.base)
     return answer
   }
@@ -180,6 +183,13 @@ const finish = (entry: SamplerEntry, id: string, { _tag }: FutureResult): void =
   for (const go of wake) go()
 }
 
+/** About how many bytes a result takes in memory. */
+const sampleResultBytes = ({ sequences, promptLogProbs, topPromptLogProbs }: SampleResult): number => {
+  const tokens = sequences.reduce((sum, each) => sum + each.tokens.length, 0)
+  const top = (topPromptLogProbs ?? []).reduce((sum, row) => sum + (row?.length ?? 0), 0)
+  return 1024 + 8 * tokens + 16 * (promptLogProbs?.length ?? 0) + 80 * top
+}
+
 /** Samples completions. */
 export const sample = (desk: Desk, body: Bodies['asample'], sent: Sent): Answer => {
   if (!body.sampling_session_id)
@@ -209,7 +219,11 @@ export const sample = (desk: Desk, body: Bodies['asample'], sent: Sent): Answer 
       const result = sampleResultOf(generated.right, wishes)
       if (E.isLeft(result)) return failedWith(result.left)
       const { right } = result
-      return { _tag: 'Done', json: () => sampleResultJson(right), protobuf: () => encodeSampleResult(right) }
+      return {
+        ...{ _tag: 'Done', bytes: sampleResultBytes(right) },
+        json: () => sampleResultJson(right),
+        protobuf: () => encodeSampleResult(right),
+      }
     }
     void settleWith(desk, request, work).then((settled) => finish(entry, request, settled))
     return undefined
@@ -223,7 +237,10 @@ export const sample = (desk: Desk, body: Bodies['asample'], sent: Sent): Answer 
 /** Ends sampling requests. Others go on. */
 export const cancelFutures = (desk: Desk, body: Bodies['cancel_future']): Answer => {
   const ids = [...(body.request_ids ?? []), ...(body.request_id ? [body.request_id] : [])]
-  for (const entry of desk.samplers.values()) for (const id of ids) entry.running.get(id)?.abort()
+  const own = [...desk.samplers.values()].filter(
+    ({ sessionId }) => (desk.sessions.get(sessionId)?.owner ?? null) === desk.owner,
+  )
+  for (const entry of own) for (const id of ids) entry.running.get(id)?.abort()
   return E.right({ type: 'cancel_future' })
 }
 

@@ -14,9 +14,10 @@ import { keyFromSeed } from '../../core/key.js'
 import type { NamedTensors } from '../../data/weights.js'
 import { type Owned, own, scope } from '../../engine/scope.js'
 import type { Adapter } from '../../modules/lora/adapter.js'
-import type { LoraConfig } from '../../modules/lora/config.js'
+import { adaptedProjections, type LoraConfig, loraConfig } from '../../modules/lora/config.js'
 import { hostArrays, type Pretrained } from '../../modules/pretrained/pretrained.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
+import { parameterCount } from '../../modules/transformer/params.js'
 import { adamW } from '../../objectives/updates/adamW.js'
 import { globalNorm } from '../../objectives/updates/optimizer.js'
 import type { AdamParams, TinkerLora } from '../protocol/jsonWire.js'
@@ -68,6 +69,34 @@ export const adapterSettings = (config: DecoderConfig, lora: TinkerLora): E.Eith
   if (targetModules.length === 0)
     return E.left('lora_config trains neither train_attn nor train_mlp: this server has no adapters on the unembedding')
   return E.right({ rank: lora.rank, alpha: LORA_ALPHA, targetModules })
+}
+
+/**
+ * Numbers in memory for each trained one: weights, gradients, and Adam's state before and after a
+ * step.
+ */
+const NUMBERS_EACH = 11
+
+/**
+ * Returns about how many bytes the training of a model takes besides its base, for all weights or
+ * an adapter with these settings.
+ *
+ * Errors   `Left` for settings that do not fit the model.
+ */
+export const trainingBytes = (
+  config: DecoderConfig,
+  settings: Partial<LoraConfig> | null,
+): E.Either<string, number> => {
+  const bytes = (numbers: number): number => 4 * NUMBERS_EACH * numbers
+  if (settings === null) return E.right(bytes(parameterCount(config)))
+  return pipe(
+    adaptedProjections(config, loraConfig(settings)),
+    E.bimap(
+      ({ reason }) => reason,
+      (adapted) =>
+        bytes([...adapted.values()].reduce((sum, { rank, inputs, outputs }) => sum + rank * (inputs + outputs), 0)),
+    ),
+  )
 }
 
 interface TrainedModelOptions {

@@ -1,6 +1,7 @@
 /** The routes that train: models, losses, optimizer steps and checkpoints. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { z } from 'zod'
+import { formatBytes } from '../../collectors/memoryEstimate.js'
 import { describe, type Failure } from '../../core/failure.js'
 import { liveFiles } from '../../live/files.js'
 import { forwardBackwardOutputJson, type REQUESTS, type TinkerLora } from '../protocol/jsonWire.js'
@@ -31,7 +32,7 @@ import {
 } from './desk.js'
 import type { FutureResult } from './futures.js'
 import { addSampler } from './samplingRoutes.js'
-import { adapterSettings, trainedModel } from './trainedModel.js'
+import { adapterSettings, trainedModel, trainingBytes } from './trainedModel.js'
 import { makeTurns } from './turns.js'
 
 type Bodies = { readonly [K in keyof typeof REQUESTS]: z.infer<(typeof REQUESTS)[K]> }
@@ -49,11 +50,21 @@ interface NewModel {
 const modelIdOf = ({ sessionId, number }: Pick<NewModel, 'sessionId' | 'number'>): string =>
   `${sessionId}:train:${number}`
 
+/** Bytes up to which free memory is not looked at. */
+const SMALL_MODEL = 64 * 2 ** 20
+
 /** Makes a model. Errors: an adapter that the model cannot have, and too many models. */
 const addModel = (desk: Desk, about: NewModel): Answer<ModelEntry> => {
   const { host, lora, sessionId } = about
   const settings = lora === null ? null : adapterSettings(host.model.config, lora)
   if (settings !== null && E.isLeft(settings)) return refusedWith(400, settings.left)
+  const needed = trainingBytes(host.model.config, settings?.right ?? null)
+  if (E.isLeft(needed)) return refusedWith(400, needed.left)
+  const free = desk.world.memory.free()
+  if (needed.right > SMALL_MODEL && needed.right > free) {
+    const reason = `training it takes about ${formatBytes(needed.right)} of memory, and ${formatBytes(free)} are free`
+    return refusedWith(400, `${reason}: choose a smaller rank, or unload a model`)
+  }
   if (desk.models.size >= desk.limits.models)
     return refusedWith(429, `${desk.limits.models} models are trained already: unload one`)
   const id = modelIdOf(about)
@@ -137,8 +148,11 @@ export const forwardBackward = (desk: Desk, request: ForwardBackwardRequest, sen
     const computed = model.compute(request)
     if (E.isLeft(computed)) return failedWith(computed.left)
     const output = computed.right
+    const numbers = output.outputs
+      .flatMap((each) => Object.values(each))
+      .reduce((sum, { data }) => sum + data.length, 0)
     return {
-      _tag: 'Done',
+      ...{ _tag: 'Done', bytes: 1024 + 8 * numbers },
       json: () => forwardBackwardOutputJson(output),
       protobuf: () => encodeForwardBackwardOutput(output),
     }

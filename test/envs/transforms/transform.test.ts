@@ -238,6 +238,35 @@ describe('tensors', () => {
     }),
   )
 
+  const thrower = transform<null, unknown, unknown>({
+    name: 'thrower',
+    initial: null,
+    adds: {},
+    step: () => {
+      throw new Error('no')
+    },
+  })
+  const rejecter = transform<null, unknown, unknown>({
+    name: 'rejecter',
+    initial: null,
+    adds: {},
+    step: () => () => Promise.reject(new Error('no')),
+  })
+  it.each([
+    ['throws', pipe(echo, append(maker), append(thrower))],
+    ['rejects', pipe(echo, append(maker), append(rejecter))],
+    ['throws, composed', pipe(echo, append(compose(maker, thrower)))],
+    ['rejects, below others', pipe(echo, append(rejecter), append(maker))],
+  ])('of a step that %s are freed, and those of the state are not', (_, env) =>
+    freeing(async (keep) => {
+      const state = keep(await answered(env.reset(empty(1), key)))
+      const before = liveTensors().count
+      await expect(env.step(state, act('x'))()).rejects.toThrow('no')
+      expect(liveTensors().count).toBe(before)
+      expect(get(state, 'made').isDisposed).toBe(false)
+    }),
+  )
+
   it('that an inverse makes for the environment inside are freed after the step', () =>
     freeing(async (keep) => {
       const feeder = transform<null, unknown, unknown, Made>({

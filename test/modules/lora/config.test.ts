@@ -64,7 +64,7 @@ describe('scaling', () => {
 describe('settings that do not fit the model', () => {
   it('are refused with everything that is wrong', () => {
     const reason = refusal({ rank: 0, alpha: Number.NaN, targetModules: ['q_proj', 'nobody'], layers: [7] })
-    expect(reason).toContain('the rank is 0, not a positive integer')
+    expect(reason).toContain('the rank is 0, not an integer from 1 to 4096')
     expect(reason).toContain('the alpha is NaN, not a finite number other than 0')
     expect(reason).toContain("'nobody' is not a projection of this model")
     expect(reason).toContain('there is no layer 7 among 0 to 1')

@@ -46,10 +46,19 @@ export interface StopResult {
   readonly read: number
 }
 
+/** Matchers by their lists of stop strings, which the completions of a request share. */
+const matchers = new WeakMap<readonly string[], StopMatcher>()
+
+const matcherOf = (stops: readonly string[]): StopMatcher => {
+  const known = matchers.get(stops) ?? stopMatcher(stops)
+  matchers.set(stops, known)
+  return known
+}
+
 /**
  * Returns the state before the first token of a completion.
  *
- * Cost     O(length of all stop strings)
+ * Cost     O(length of all stop strings) for the first completion with a list of them
  *
  * @example
  * const rules = { sampling: DEFAULT_SAMPLING, endTokens: [7], maxTokens: 2, decoding: null }
@@ -57,7 +66,7 @@ export interface StopResult {
  */
 export const stopTracker = (rules: StopRules): StopState => ({
   rules,
-  matcher: stopMatcher(rules.sampling.stop),
+  matcher: matcherOf(rules.sampling.stop),
   decoding: rules.decoding,
   node: 0,
   held: '',
