@@ -4,8 +4,10 @@ import { resolve } from 'node:path'
 import { Option } from 'commander'
 import type { SocketOptions } from '../core/frames.js'
 import type { LLMEngine } from '../data/generation.js'
+import { liveFiles } from '../live/files.js'
 import { type HttpServer, liveHttpServer } from '../live/httpServer.js'
 import { isLoopback } from '../live/loopback.js'
+import { samplingDefaults } from '../modules/pretrained/modelConfig.js'
 import { modelFolder } from '../modules/pretrained/modelFolder.js'
 import { loadText, type Pretrained } from '../modules/pretrained/pretrained.js'
 import { apiFailure, errorBody } from '../serve/requests/failure.js'
@@ -43,11 +45,17 @@ export const serverOptions = (): readonly Option[] => [
     .default(30),
 ]
 
-/** Loads a model, and prints a line for each slow step. */
+/**
+ * Loads a model, and prints a line for each slow step, and for the sampling defaults of its files,
+ * which vLLM would apply.
+ */
 export const loadModel = async (given: string): Promise<ModelToServe> => {
   const folder = resolve(await orFail(modelFolder(given, { onProgress: downloadLines() })))
   sayLine(`loading ${folder}`)
-  return { folder, ...(await orFail(loadText(folder))) }
+  const loaded = await orFail(loadText(folder))
+  const defaults = (await orFail(samplingDefaults(liveFiles, folder))).map(([name, value]) => `${name} ${value}`)
+  if (defaults.length > 0) sayLine(`not applied from generation_config.json: ${defaults.join(', ')}`)
+  return { folder, ...loaded }
 }
 
 /** The address to listen on. */

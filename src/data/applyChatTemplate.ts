@@ -56,6 +56,8 @@ export interface ApplyChatTemplateOptions extends MaskedTokensOptions {
   readonly padding?: ChatPadding
   /** Ignored, so that the `text` of `loadPretrained` can be spread into the options. */
   readonly files?: Readonly<Record<string, string>>
+  /** Ignored likewise. */
+  readonly otherEnds?: readonly string[]
 }
 
 /** Token ids of conversations, with masks over them. */
@@ -130,6 +132,7 @@ const CHAT_OPTIONS: OptionKinds<ApplyChatTemplateOptions> = {
   ...MASKED_TOKENS_OPTIONS,
   padding: aRecord,
   files: aRecord,
+  otherEnds: aList,
 }
 
 /** Returns the rows of all conversations, or every problem of every conversation. */

@@ -11,8 +11,7 @@ import { append } from './transforms/transform.js'
 export type TokenEnvState<O extends HistoryPrompt> = DeepMerge<DeepMerge<O, TextEntries>, TokenPrompt>
 
 /** The template and tokenizer of a model: `text` of `loadPretrained`. */
-export type TokenEnvText = Pick<TemplateTransformOptions, 'template' | 'endOfTurn' | 'tools'> &
-  Parameters<typeof Tokenizer>[0]
+export type TokenEnvText = TemplateTransformOptions & Parameters<typeof Tokenizer>[0]
 
 /**
  * Encodes the conversations of an environment with a model's template and tokenizer, and decodes
@@ -22,10 +21,10 @@ export type TokenEnvText = Pick<TemplateTransformOptions, 'template' | 'endOfTur
  */
 export const tokenEnv = <O extends HistoryPrompt>(
   env: Env<O, HistoryAction>,
-  { template, endOfTurn, tools, tokenizer }: TokenEnvText,
+  { template, endOfTurn, otherEnds = [], tools, tokenizer }: TokenEnvText,
 ): Env<TokenEnvState<O>, TokenAction> =>
   pipe(
     env as unknown as Env<HistoryPrompt, HistoryAction>, // other entries are kept
-    append(TemplateTransform({ template, endOfTurn, ...(tools !== undefined && { tools }) })),
+    append(TemplateTransform({ template, endOfTurn, otherEnds, ...(tools !== undefined && { tools }) })),
     append(Tokenizer({ tokenizer })),
   ) as unknown as Env<TokenEnvState<O>, TokenAction> // both add to O

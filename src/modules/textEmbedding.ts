@@ -16,8 +16,9 @@ export interface TextEmbeddingOptions {
   readonly params: Params
   readonly text: Pick<ModelText, 'tokenizer' | 'endOfTurn'>
   /**
-   * `mean`: the mean of all positions. `last`: the state of the end marker, which is appended to
-   * the text, as embedding models on decoders are trained. Default `mean`.
+   * `mean`: the mean of all positions. `last`: the state of the end marker (the tokenizer's
+   * `eos_token`), which is appended to the text, as embedding models on decoders are trained.
+   * Default `mean`.
    */
   readonly pooling?: 'mean' | 'last'
   /** Tokens of a text that are read. Default 512. */
@@ -85,10 +86,11 @@ export const textEmbedding = (
     ...{ pooling: oneOf('mean', 'last'), maxTokens: aNumber },
   })
   if (!(maxTokens >= 2)) throw new RangeError(`textEmbedding: maxTokens must be at least 2, got ${maxTokens}`)
-  const end = pooling === 'last' ? [...text.tokenizer.encode(text.endOfTurn)] : []
+  const marker = [...text.tokenizer.encode(text.tokenizer.settings.roles.eos ?? text.endOfTurn)]
+  const end = pooling === 'last' ? marker : []
   const idsOf = (each: string): readonly number[] => {
     const ids = [...text.tokenizer.encode(each, { specialTokens: 'plainText' })].slice(0, maxTokens - end.length)
-    return ids.length + end.length === 0 ? [...text.tokenizer.encode(text.endOfTurn)] : [...ids, ...end]
+    return ids.length + end.length === 0 ? marker : [...ids, ...end]
   }
   return async (texts, signal) => {
     const vectors: (readonly number[])[] = []

@@ -9,9 +9,7 @@ import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
 import { scope } from '../engine/scope.js'
 import type { EnvFailure } from '../envs/base/env.js'
 import { ChatEnv } from '../envs/chatEnv.js'
-import { TemplateTransform } from '../envs/transforms/templateTransform.js'
-import { Tokenizer } from '../envs/transforms/tokenizer.js'
-import { append } from '../envs/transforms/transform.js'
+import { tokenEnv } from '../envs/tokenEnv.js'
 import type { GenerationOptions } from '../modules/generation/generator.js'
 import { makeParams, type Pretrained } from '../modules/pretrained/pretrained.js'
 import { type TransformersPolicy, TransformersWrapper } from '../modules/transformersWrapper.js'
@@ -41,11 +39,7 @@ export const sampleCompletions = (
   const { count, key, sampling } = options
 
   const { config, text } = model
-  const env = pipe(
-    ChatEnv({ batchSize: count }),
-    append(TemplateTransform({ template: text.template, endOfTurn: text.endOfTurn })),
-    append(Tokenizer({ tokenizer: text.tokenizer })),
-  )
+  const env = tokenEnv(ChatEnv({ batchSize: count }), text)
   const request = TensorDict({ query: data(Array.from({ length: count }, () => question)) }, [count])
   const sample = (policy: TransformersPolicy) =>
     pipe(

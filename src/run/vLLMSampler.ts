@@ -61,10 +61,9 @@ export const vLLMSampler = async (options: VLLMSamplerOptions): Promise<PolicySa
   const { config, text } = model
   const folder = given.folder ?? (await temporaryFolder('weights'))
   const start = `${folder}/start`
-  const stop = text.tokenizer.idOf(text.endOfTurn)
   const policy = vLLMWrapper({
     ...{ url, model: name, mixedVersions: 'each', server: { sharedFolder: folder } },
-    sampling: { temperature, maxTokens: maxNewTokens, ...(stop !== undefined && { stopTokens: [stop] }) },
+    sampling: { temperature, maxTokens: maxNewTokens, stopTokens: config.endTokens },
   })
   const updater = vLLMUpdater({
     clients: policy.clients,

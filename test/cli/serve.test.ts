@@ -4,6 +4,9 @@
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -61,6 +64,16 @@ describe('tandem serve', () => {
     child.kill('SIGTERM')
     expect(await held.text()).toMatch(/"finish_reason":"abort"[\s\S]*\[DONE\]/)
     expect(await ended).toMatchObject({ code: 0, signal: null })
+  })
+
+  it('names the sampling defaults of the model, which it does not apply', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'tandem-serve-'))
+    await cp('models/word-problems', folder, { recursive: true })
+    await writeFile(join(folder, 'generation_config.json'), '{"temperature": 0.6, "top_p": 0.95, "pad_token_id": 0}')
+    const { said, line } = await serve([folder])
+    expect(line).toMatch(/^serving/)
+    expect(said()).toContain('not applied from generation_config.json: temperature 0.6, top_p 0.95\n')
+    await rm(folder, { recursive: true })
   })
 
   it('passes the memory for keys and values to the engine', async () => {

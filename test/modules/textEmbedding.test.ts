@@ -57,6 +57,13 @@ describe('textEmbedding', () => {
     expect(distance(all[0]!, all[1]!)).toBeGreaterThan(0.01)
   })
 
+  it('ends texts with the eos_token, however the template ends turns', async () => {
+    const [usual, other] = [model.text, { ...model.text, endOfTurn: 'x' }].map((text) =>
+      textEmbedding({ ...given(), text, pooling: 'last' }),
+    )
+    expect(await other!(['a'], open)).toEqual(await usual!(['a'], open))
+  })
+
   it('reads the beginning of long texts', async () => {
     const embed = textEmbedding({ ...given(), maxTokens: 4 })
     const [long, short] = await embed(['a b c d e f g h', 'a b c d e'], open)

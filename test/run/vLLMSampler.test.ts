@@ -5,11 +5,13 @@ import { describe, expect, it } from 'vitest'
 import { FailureError, orThrow } from '../../src/core/failure.js'
 import { keyFromSeed } from '../../src/core/key.js'
 import { wordProblems } from '../../src/data/datasets/wordProblems/wordProblems.js'
+import type { SamplingParams } from '../../src/data/generation.js'
 import { scope } from '../../src/engine/scope.js'
 import { GSM8KEnv } from '../../src/envs/gsm8kEnv.js'
 import { liveHttpServer } from '../../src/live/httpServer.js'
 import { modelEngine } from '../../src/modules/generation/modelEngine.js'
 import { makeParams } from '../../src/modules/pretrained/pretrained.js'
+import { formatConfig } from '../../src/modules/transformer/config.js'
 import { trainOptionsOf } from '../../src/run/choices.js'
 import { policyRun } from '../../src/run/policyRun.js'
 import { runFolder } from '../../src/run/store.js'
@@ -17,7 +19,9 @@ import { train } from '../../src/run/train.js'
 import { vLLMSampler } from '../../src/run/vLLMSampler.js'
 import { serveApp } from '../../src/serve/app.js'
 import { useEngine } from '../kit/engine.js'
+import { configOf } from '../kit/models.js'
 import { answeringModel, contentsOf, smallSettings, useTemporaryFolder } from '../kit/runs.js'
+import { tokenPrompt } from '../kit/small.js'
 
 useEngine({ threads: 1 })
 const path = useTemporaryFolder()
@@ -31,10 +35,17 @@ const freePort = (): Promise<number> =>
     })
   })
 
-/** `tandem serve` in this process. */
-const startServer = async (port: number) => {
+/** `tandem serve` in this process. `onRequest` sees the sampling of each request. */
+const startServer = async (port: number, onRequest: (sampling: SamplingParams) => void = () => {}) => {
   const { config, arrays, text } = await answeringModel()
-  const engine = scope(() => modelEngine({ config, params: makeParams(arrays) }))
+  const local = scope(() => modelEngine({ config, params: makeParams(arrays) }))
+  const engine: typeof local = {
+    ...local,
+    generate: (request, options) => {
+      onRequest(request.sampling)
+      return local.generate(request, options)
+    },
+  }
   const app = serveApp({
     ...{ engine, text, key: keyFromSeed(1) },
     ...{ model: { names: ['policy'], root: path('.') }, features: { control: 'on' } },
@@ -83,6 +94,22 @@ const failureOf = async (running: Promise<unknown>): Promise<string> => {
 const finalWeights = (name: string) => contentsOf(path(`${name}/checkpoints/step-000004`))['model.safetensors']
 
 describe('a run that samples on a server', () => {
+  it('stops at every end token of the model, whatever the server has loaded', async () => {
+    const port = await freePort()
+    const stops: (readonly number[])[] = []
+    const stop = await startServer(port, ({ stopTokens }) => stops.push(stopTokens))
+    const { config, ...rest } = await answeringModel()
+    const ends = [...config.endTokens, 5]
+    const model = { ...rest, config: configOf({ ...formatConfig(config), eos_token_id: ends }) }
+    const sampler = await vLLMSampler({
+      ...{ url: `http://127.0.0.1:${port}`, name: 'policy', model, sampling: settings.sampling },
+    })
+    orThrow(await sampler.policy.act(tokenPrompt([[7, 8]]), keyFromSeed(1))())
+    expect(stops).toEqual([ends])
+    await sampler.close()
+    await stop()
+  })
+
   it('fails before its first step if the server is down, naming it, and can begin later in the same folder', async () => {
     const port = await freePort()
     const message = await failureOf(session('before', port))

@@ -1,5 +1,6 @@
 /** The learner and the policy on a Tinker server; objectives are in test/learning. */
 import * as E from 'fp-ts/lib/Either.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
 import { orThrow } from '../../src/core/failure.js'
 import { keyFromSeed } from '../../src/core/key.js'
@@ -12,6 +13,7 @@ import { clippedSurrogate } from '../../src/objectives/tokenLosses/clippedSurrog
 import { gspo } from '../../src/objectives/tokenLosses/gspo.js'
 import { adamW } from '../../src/objectives/updates/adamW.js'
 import { sgd } from '../../src/objectives/updates/sgd.js'
+import type { TinkerSampler } from '../../src/tinker/client/sampler.js'
 import { tinkerLearner } from '../../src/tinker/learner/tinkerLearner.js'
 import { tinkerPolicy } from '../../src/tinker/learner/tinkerPolicy.js'
 import { useEngine } from '../kit/engine.js'
@@ -75,6 +77,26 @@ describe('tinkerLearner', () => {
 })
 
 describe('tinkerPolicy', () => {
+  it.each([
+    ['the end tokens of the model', {}, [1, 2]],
+    ['its stop tokens, and the end tokens of the model', { stopTokens: [9, 2] }, [9, 2, 1]],
+    ['nothing, if end tokens are ignored', { endTokens: 'ignore' as const }, []],
+    ['its stop strings', { stop: ['x'] }, ['x']],
+  ])('stops at %s, whatever the defaults of the server', async (_, sampling, expected) => {
+    const asked: unknown[] = []
+    const sampler: TinkerSampler = {
+      ...{ id: 'seen', logProbs: () => TE.right([]) },
+      sample: (_prompt, options) => {
+        asked.push(options?.stop)
+        return TE.left({ _tag: 'TinkerFailure', kind: 'refused', server: 'seen', call: 'asample', reason: 'seen' })
+      },
+    }
+    const model = { vocabularySize: 32, maxLength: 16, endTokens: [1, 2] }
+    const { policy } = tinkerPolicy({ sampler, model, sampling: { maxTokens: 4, ...sampling } })
+    await policy.act(tokenPrompt([[5]]), keyFromSeed(2))()
+    expect(asked).toEqual([expected])
+  })
+
   it('samples with versions, and its log-probabilities are the trainer’s', () =>
     tinkerConnected(async ({ session }) => {
       const { config } = tinkerModel()

@@ -14,19 +14,21 @@ import { take } from '../../data/tensorDict/selecting.js'
 import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { discard } from '../../engine/scope.js'
 import type { History, Message } from '../../text/history/history.js'
-import type { ChatTemplate, TextSpan } from '../../text/template/chatTemplate.js'
+import type { TextSpan } from '../../text/template/chatTemplate.js'
 import type { TextRange } from '../../text/textRange.js'
 import type { TextTokenizer, TokenSpan } from '../../text/tokenizer/textTokenizer.js'
 import { type EnvFailure, endedRows, envFailure, REMEMBERED } from '../base/env.js'
-import { TEXT_SPECS, TemplateTransform, type TextEntries } from '../transforms/templateTransform.js'
+import {
+  TEXT_SPECS,
+  TemplateTransform,
+  type TemplateTransformOptions,
+  type TextEntries,
+} from '../transforms/templateTransform.js'
 import { Tokenizer } from '../transforms/tokenizer.js'
 import { compose, type Transform, transform } from '../transforms/transform.js'
 
 /** The text side of an agent's model. */
-export interface AgentSpeech {
-  readonly template: ChatTemplate
-  /** The text that ends a turn of the model, as it is sampled. */
-  readonly endOfTurn: string
+export interface AgentSpeech extends Pick<TemplateTransformOptions, 'template' | 'endOfTurn' | 'otherEnds'> {
   readonly tokenizer: TextTokenizer
 }
 
@@ -129,8 +131,8 @@ const readOne = (
   }
 }
 
-const speakerOf = ({ template, endOfTurn, tokenizer }: AgentSpeech): Speaker =>
-  compose(TemplateTransform({ template, endOfTurn }), Tokenizer({ tokenizer }))
+const speakerOf = ({ template, endOfTurn, otherEnds = [], tokenizer }: AgentSpeech): Speaker =>
+  compose(TemplateTransform({ template, endOfTurn, otherEnds }), Tokenizer({ tokenizer }))
 
 /** Makes a function that returns the speaker of an agent. Agents of one speech share a speaker. */
 const speakersOf = ({ speech }: AgentTemplateOptions): ((agent: string) => Speaker | undefined) => {

@@ -39,6 +39,11 @@ export interface TemplateTransformOptions {
   readonly template: ChatTemplate
   /** The text that ends the policy's turn, as it is sampled: it is not part of the message. */
   readonly endOfTurn: string
+  /**
+   * Other texts with which a model ends its turn, such as another `eos_token`: they are not part of
+   * the message either. The conversation continues after such an end as after `endOfTurn`.
+   */
+  readonly otherEnds?: readonly string[]
   /** The tools in the form that the template expects: `toolSpecs` of a registry. Default: none. */
   readonly tools?: readonly object[]
 }
@@ -57,6 +62,7 @@ interface TextOptions extends Partial<TemplateTransformOptions> {
 export const TEXT_OPTIONS: OptionKinds<TextOptions> = {
   template: aRecord,
   endOfTurn: aText,
+  otherEnds: aList,
   tools: aList,
   tokenizer: aRecord,
   files: aRecord,
@@ -143,7 +149,7 @@ export const TemplateTransform = (
   options: TemplateTransformOptions,
 ): Transform<null, HistoryPrompt, TextEntries, HistoryAction, TextResponse> => {
   checkOptions<TextOptions>('TemplateTransform', options, TEXT_OPTIONS)
-  const { endOfTurn } = options
+  const ends = [options.endOfTurn, ...(options.otherEnds ?? [])]
   return transform<null, HistoryPrompt, TextEntries, HistoryAction, TextResponse>({
     name: 'TemplateTransform',
     initial: null,
@@ -180,9 +186,9 @@ export const TemplateTransform = (
     inverse: (action) => {
       const stopReasons = dataItems<StopReason>(action, 'stopReason')
       const responses = get(action, 'text', 'response').items.map((text, i) => {
-        const isEnded = text.endsWith(endOfTurn)
-        const isComplete = isEnded || stopReasons?.get(i) === 'stop'
-        return message('assistant', isEnded ? text.slice(0, text.length - endOfTurn.length) : text, { isComplete })
+        const end = ends.find((each) => text.endsWith(each))
+        const isComplete = end !== undefined || stopReasons?.get(i) === 'stop'
+        return message('assistant', text.slice(0, text.length - (end ?? '').length), { isComplete })
       })
       return E.right(TensorDict({ history: { response: data(responses) } }, action.batchShape))
     },
@@ -204,9 +210,25 @@ interface Written {
   readonly generationPrompt: RenderOptions['generationPrompt']
 }
 
+/**
+ * Returns a text with the template's own end of turn after each reply that ended with another one,
+ * which is how the template renders it.
+ */
+const asRendered = (
+  { text, spans }: Pick<Rendered, 'text' | 'spans'>,
+  { endOfTurn, otherEnds = [] }: TemplateTransformOptions,
+): string =>
+  spans
+    .map(({ start, end, role }) => {
+      const part = text.slice(start, end)
+      const other = role === 'assistant' ? otherEnds.find((each) => part.endsWith(each)) : undefined
+      return other === undefined ? part : part.slice(0, part.length - other.length) + endOfTurn
+    })
+    .join('')
+
 /** Returns the texts that conversations continue from. */
 const continueAll = (
-  rendering: Rendering,
+  rendering: TemplateTransformOptions,
   histories: readonly History[],
   writtenAt: (i: number) => Written,
 ): E.Either<EnvFailure, readonly Rendered[]> => {
@@ -228,20 +250,22 @@ const continueAll = (
     }
     const rendered = renderOne(rendering, history, written.generationPrompt)
     if (E.isLeft(rendered)) return failed(`conversation ${i}: ${rendered.left.reason}`, rendered.left)
-    if (!rendered.right.text.startsWith(written.soFar)) {
+    const begun = asRendered(soFar, rendering)
+    if (!rendered.right.text.startsWith(begun)) {
       return failed(
         `conversation ${i}: the template rewrites what the policy has written, so it cannot be continued token by token`,
       )
     }
-    const rest = rendered.right.spans.filter((span) => span.end > end)
+    const { text, spans, plainText } = rendered.right
+    const moved = end - begun.length
+    const rest = spans.filter((span) => span.end > begun.length)
     results.push({
-      text: rendered.right.text,
-      spans: [...soFar.spans, ...rest.map((span) => ({ ...span, start: Math.max(span.start, end) }))],
-      plainText: appendRanges(
-        soFar.plainText,
-        cutRanges(rendered.right.plainText, end, rendered.right.text.length),
-        end,
-      ),
+      text: written.soFar + text.slice(begun.length),
+      spans: [
+        ...soFar.spans,
+        ...rest.map((span) => ({ ...span, start: Math.max(span.start + moved, end), end: span.end + moved })),
+      ],
+      plainText: appendRanges(soFar.plainText, cutRanges(plainText, begun.length, text.length), end),
     })
   }
   return E.right(results)

@@ -1,10 +1,8 @@
 /** Chat formats for models without one: new models, and base models. */
 import * as E from 'fp-ts/lib/Either.js'
-import { pipe } from 'fp-ts/lib/function.js'
 import type { ModelFailure } from '../../core/failure.js'
 import { fileProblem } from '../../data/folderFiles.js'
 import type { TextTokenizer } from '../../text/tokenizer/textTokenizer.js'
-import { type DecoderConfig, parseConfig } from '../transformer/config.js'
 
 /** A chat template, and the special tokens that it writes. */
 export interface ChatFormat {
@@ -76,7 +74,6 @@ interface FormatFiles {
 interface FormattedText {
   readonly tokenizer: Pick<TextTokenizer, 'idOf' | 'specialTokens'>
   readonly template: { readonly source: string }
-  readonly endOfTurn: string
 }
 
 const hasTemplate = ({ settings, template, templates = {} }: FormatFiles): boolean => {
@@ -115,19 +112,4 @@ export const checkFallback = (
           `the tokenizer has no special token ${missing.join(', ')}, which fallbackFormat writes: PLAIN_CHAT needs no special tokens`,
         ),
       )
-}
-
-/** Adds the end of turn of a fallback format to the end tokens of the config. */
-export const withEndOfTurn = (
-  folder: string,
-  config: DecoderConfig,
-  { text, format }: { readonly text: FormattedText; readonly format: FallbackFormat | undefined },
-): E.Either<ModelFailure, DecoderConfig> => {
-  const end = text.tokenizer.idOf(text.endOfTurn)
-  if (end === undefined || text.template.source !== format?.template || config.endTokens.includes(end))
-    return E.right(config)
-  return pipe(
-    parseConfig({ ...config.source, eos_token_id: [...config.endTokens, end] }),
-    E.mapLeft(({ reason }) => fileProblem(folder, 'config.json', reason)),
-  )
 }

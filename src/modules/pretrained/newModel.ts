@@ -12,6 +12,7 @@ import { type TokenizerProgress, trainBytePairEncoding } from '../../text/tokeni
 import { ARCHITECTURES, type Architecture, type DecoderConfig, parseConfig } from '../transformer/config.js'
 import { initialParams } from '../transformer/params.js'
 import { CHAT_ML, type ChatFormat } from './chatFormats.js'
+import { withTextEnds } from './modelConfig.js'
 import { checkFit, hostArrays, type ModelText, type Pretrained, textFromFiles } from './pretrained.js'
 
 /** The sizes of a decoder. The vocabulary size comes from the tokenizer. */
@@ -135,7 +136,7 @@ const newConfig = (
   { family, sizes }: NewModelOptions,
   { tokenizer, endOfTurn }: ModelText,
 ): E.Either<ConfigFailure, DecoderConfig> => {
-  const { pad } = tokenizer.settings.roles
+  const { eos = endOfTurn, pad } = tokenizer.settings.roles
   return parseConfig({
     architectures: [CLASSES[family]],
     model_type: family,
@@ -143,7 +144,7 @@ const newConfig = (
     ...sizeFields(family, sizes),
     tie_word_embeddings: sizes.embeddings !== 'separate',
     bos_token_id: null,
-    eos_token_id: tokenizer.idOf(endOfTurn),
+    eos_token_id: tokenizer.idOf(eos),
     pad_token_id: pad === undefined ? null : tokenizer.idOf(pad),
   })
 }
@@ -169,6 +170,7 @@ export const newModel = (options: NewModelOptions): E.Either<ConfigFailure | Mod
     E.bindTo('text'),
     E.bindW('config', ({ text }) => newConfig(options, text)),
     E.chainFirstW(({ text, config }) => checkFit('of newModel', config, text)),
+    E.chainW(({ text, config }) => withTextEnds('of newModel', config, text)),
     E.map(({ text, config }) => ({
       config,
       text,

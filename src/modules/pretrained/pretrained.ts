@@ -11,17 +11,19 @@ import { checkStored } from '../../data/codecs/checkStored.js'
 import { readAll } from '../../data/codecs/safetensorsFile.js'
 import { openCheckpoint } from '../../data/codecs/safetensorsShards.js'
 import type { StoredArray } from '../../data/codecs/storage.js'
-import { fileProblem, fromPath, readJson } from '../../data/folderFiles.js'
+import { fileProblem, fromPath } from '../../data/folderFiles.js'
 import type { PlainArray } from '../../data/generation.js'
 import { adoptTensor } from '../../engine/jit.js'
 import { liveCalendar } from '../../live/clock.js'
 import { liveFiles } from '../../live/files.js'
 import { type ChatTemplate, chatTemplate } from '../../text/template/chatTemplate.js'
 import { templateSource } from '../../text/template/named.js'
+import { turnEndOf } from '../../text/template/turnEnd.js'
 import { type TextTokenizer, textTokenizer } from '../../text/tokenizer/textTokenizer.js'
-import { type DecoderConfig, parseConfig } from '../transformer/config.js'
+import type { DecoderConfig } from '../transformer/config.js'
 import { type Params, parameterShapes } from '../transformer/params.js'
-import { checkFallback, type FallbackFormat, withEndOfTurn, withFormat } from './chatFormats.js'
+import { checkFallback, type FallbackFormat, withFormat } from './chatFormats.js'
+import { readConfig, withTextEnds } from './modelConfig.js'
 import { type ModelAccess, modelFolder } from './modelFolder.js'
 import {
   readTextFiles,
@@ -36,8 +38,10 @@ import {
 export interface ModelText {
   readonly tokenizer: TextTokenizer
   readonly template: ChatTemplate
-  /** The special token with which the policy ends its turn. */
+  /** The token with which the template ends the assistant's turn, or else the `eos_token`. */
   readonly endOfTurn: string
+  /** Other special tokens that end a turn when they are sampled: further end tokens of the model. */
+  readonly otherEnds?: readonly string[]
   /** The original contents of the files, to be saved unchanged. */
   readonly files: Readonly<Record<string, string>>
 }
@@ -97,6 +101,16 @@ export interface TextOptions {
   readonly fallbackFormat?: FallbackFormat
 }
 
+/** Returns the end of turn that a fallback format sets, or the template writes, or the `eos_token`. */
+const endOfTurnOf = (
+  { template, tokenizer }: Pick<ModelText, 'template' | 'tokenizer'>,
+  format: FallbackFormat | undefined,
+): string | undefined => {
+  const { eos } = tokenizer.settings.roles
+  if (eos === undefined || (template.source === format?.template && format.endOfTurn !== undefined)) return eos
+  return turnEndOf(template, tokenizer.addedTokens) ?? eos
+}
+
 /**
  * Makes the text side of a model from the contents of its files.
  *
@@ -133,7 +147,7 @@ export const textFromFiles = (given: TextFiles, options: TextOptions = {}): E.Ei
       ),
     ),
     E.bind('endOfTurn', (made) =>
-      E.fromNullable(fileProblem(folder, TOKENIZER_CONFIG, NO_END))(made.tokenizer.settings.roles.eos),
+      E.fromNullable(fileProblem(folder, TOKENIZER_CONFIG, NO_END))(endOfTurnOf(made, fallbackFormat)),
     ),
     E.chainFirst((made) => checkFallback(folder, fallbackFormat, made)),
     E.map((parts) => ({ ...parts, files })),
@@ -169,23 +183,11 @@ export const checkFit = (folder: string, config: DecoderConfig, text: ModelText)
       ),
     )
   }
-  return text.tokenizer.idOf(text.endOfTurn) === undefined
-    ? E.left(
-        fileProblem(folder, TOKENIZER_CONFIG, `eos_token '${text.endOfTurn}' is not in the tokenizer's vocabulary`),
-      )
+  const { eos = text.endOfTurn } = text.tokenizer.settings.roles
+  return text.tokenizer.idOf(eos) === undefined
+    ? E.left(fileProblem(folder, TOKENIZER_CONFIG, `eos_token '${eos}' is not in the tokenizer's vocabulary`))
     : E.right(text)
 }
-
-const readConfig = (folder: string, files: Files): TE.TaskEither<ModelFailure, DecoderConfig> =>
-  pipe(
-    readJson(files, folder, 'config.json'),
-    TE.chainEitherK((json) =>
-      pipe(
-        parseConfig(json),
-        E.mapLeft(({ reason }) => fileProblem(folder, 'config.json', reason)),
-      ),
-    ),
-  )
 
 /** Loads the config of a model by name. Errors: those of `loadPretrained`. */
 export const loadConfig = (
@@ -225,8 +227,8 @@ const withText =
       TE.chainEitherK((text) => checkFit(folder, model.config, text)),
       TE.chainEitherK((text) =>
         pipe(
-          withEndOfTurn(folder, model.config, { text, format: options.fallbackFormat }),
-          E.map((config) => ({ ...model, config, text })),
+          withTextEnds(folder, model.config, text),
+          E.map((ended) => ({ ...model, ...ended })),
         ),
       ),
     )
@@ -263,8 +265,9 @@ export const loadText = (
  * revision than `main`), or `embedded` for the built-in model. An existing folder takes precedence
  * over a repository of the same name. The template is `chat_template.jinja`, or that of
  * tokenizer_config.json, or one of `additional_chat_templates`, by its name, or that of
- * chat_template.json. A base model without a template needs `fallbackFormat`, whose end of turn
- * becomes an end token of the config.
+ * chat_template.json. A base model without a template needs `fallbackFormat`. The end tokens of the
+ * config are those of `config.json` and `generation_config.json`, the `eos_token`, and the token
+ * with which the template ends turns.
  *
  * Errors   `Left(ModelFailure)`: an unknown name, with all attempts; a missing, truncated or
  *          malformed file; an unsupported architecture or setting; a parameter that is missing,

@@ -4,7 +4,14 @@
  */
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { EngineAbilities, EngineClient } from '../../data/engineClient.js'
-import type { EngineMetrics, GenerationEvent, Histogram, LLMEngine, SamplingParams } from '../../data/generation.js'
+import type {
+  EngineMetrics,
+  GenerationEvent,
+  GenerationRequest,
+  Histogram,
+  LLMEngine,
+  SamplingParams,
+} from '../../data/generation.js'
 import type { WeightFailure } from '../../data/weights.js'
 import { type DecodeState, decodeEnd, decodeNext, type TextTokenizer } from '../../text/tokenizer/textTokenizer.js'
 
@@ -69,6 +76,27 @@ async function* withText(
 }
 
 /**
+ * Requests to stop at the model's end tokens too, which may be more than the server knows of its
+ * own. That a completion ended with one of them is not a stop reason, as in an engine here.
+ */
+async function* stoppingAt(
+  client: EngineClient,
+  request: GenerationRequest,
+  { endTokens, signal }: { readonly endTokens: readonly number[]; readonly signal: AbortSignal | undefined },
+): AsyncGenerator<GenerationEvent> {
+  const { sampling } = request
+  const added = sampling.endTokens === 'ignore' ? [] : endTokens.filter((id) => !sampling.stopTokens.includes(id))
+  const stopTokens = [...sampling.stopTokens, ...added]
+  for await (const event of client.generate(
+    { ...request, sampling: { ...sampling, stopTokens } },
+    { ...(signal && { signal }) },
+  )) {
+    const isEnd = event._tag === 'Finished' && typeof event.stopReason === 'number' && added.includes(event.stopReason)
+    yield isEnd ? { ...event, stopReason: null } : event
+  }
+}
+
+/**
  * The engine of a client that is connected. Requests go to it; its weights, adapters and pauses are
  * its owner's: those calls are refused.
  *
@@ -88,8 +116,8 @@ export const clientEngine = (
   const refused = TE.left<WeightFailure>({ _tag: 'WeightFailure', receiver: client.name, reason })
   return {
     info: { maxModelLength, vocabularySize, maxConcurrent, endTokens },
-    generate: (request, options) =>
-      withText(client.generate(request, options), request.sampling, tokenizer.decodeStart('skip')),
+    generate: (request, { signal } = {}) =>
+      withText(stoppingAt(client, request, { endTokens, signal }), request.sampling, tokenizer.decodeStart('skip')),
     abort: async (ids) => {
       const aborted = await client.abort(ids)()
       if (aborted._tag === 'Left') throw new Error(aborted.left.reason)

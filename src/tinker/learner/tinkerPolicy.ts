@@ -66,10 +66,18 @@ const SEEDS = 2 ** 31
  */
 const seedOf = (key: Key, first: number): number => Math.floor(uniform(child(key, first), 0) * SEEDS)
 
-const stopOf = ({ stop, stopTokens, endTokens }: SamplingParams): readonly string[] | readonly number[] | undefined => {
+/**
+ * The stop rule of a request: stop strings, else the model's end tokens with those of the request.
+ * Without known end tokens, those of the server.
+ */
+const stopOf = (
+  { stop, stopTokens, endTokens }: SamplingParams,
+  ends: readonly number[],
+): readonly string[] | readonly number[] | undefined => {
   if (stop.length > 0) return stop
-  if (stopTokens.length > 0) return stopTokens
-  return endTokens === 'ignore' ? [] : undefined
+  if (endTokens === 'ignore') return stopTokens
+  const all = [...new Set([...stopTokens, ...ends])]
+  return all.length === 0 ? undefined : all
 }
 
 const KINDS: Partial<Record<TinkerFailure['kind'], GenerationFailure['kind']>> = {
@@ -102,8 +110,15 @@ const eventsOf = (result: SampleResult, request: GenerationRequest, version: num
   return [{ _tag: 'Started', cachedTokens, promptLogProbs: isAsked ? (prompt ?? null) : null }, ...sampled]
 }
 
+/** A sampler, the version of its weights, and the end tokens of the model. */
+interface Served {
+  readonly sampler: TinkerSampler
+  readonly version: number
+  readonly ends: readonly number[]
+}
+
 async function* generated(
-  { sampler, version }: { readonly sampler: TinkerSampler; readonly version: number },
+  { sampler, version, ends }: Served,
   request: GenerationRequest,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<GenerationEvent> {
@@ -117,7 +132,7 @@ async function* generated(
     yield fail('invalid', problem)
     return
   }
-  const stop = stopOf(sampling)
+  const stop = stopOf(sampling, ends)
   const result = await sampler.sample(prompt, {
     ...{
       n: sampling.n,
@@ -159,7 +174,7 @@ export const tinkerPolicy = ({
       ...{ maxConcurrent: MOST_REQUESTS, server: name, logProbs: 'raw', promptLogProbs: 'yes', stamps: 'no' },
       ...{ updates: [], control: 'no' },
     }),
-    generate: (request, { signal } = {}) => generated(current, request, signal),
+    generate: (request, { signal } = {}) => generated({ ...current, ends: model.endTokens }, request, signal),
   }
   return {
     policy: enginePolicy({ engine, name, ...(sampling && { sampling }) }),

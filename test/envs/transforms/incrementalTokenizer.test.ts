@@ -13,6 +13,7 @@ import { append } from '../../../src/envs/transforms/transform.js'
 import { envLaws } from '../../../src/testing/envLaws.js'
 import { checkLaws } from '../../../src/testing/law.js'
 import type { History } from '../../../src/text/history/history.js'
+import type { TextSpan } from '../../../src/text/template/chatTemplate.js'
 import { trainBytePairEncoding } from '../../../src/text/tokenizer/bytePairEncoding.js'
 import { textTokenizer } from '../../../src/text/tokenizer/textTokenizer.js'
 import {
@@ -69,6 +70,38 @@ describe('IncrementalTokenizer', () => {
       }),
     )
     await fc.assert(law, { numRuns: 20 })
+  })
+
+  it('continues after another end token as after the end of the turn, and keeps the sampled ids', async () => {
+    const OTHER = '<|endoftext|>'
+    const other = tokenizer.idOf(OTHER)!
+    const text = { template, endOfTurn: END_OF_TURN, otherEnds: [OTHER], tokenizer }
+    const law = fc.asyncProperty(ids, ids, (first, second) =>
+      freeing(async (keep) => {
+        const env = pipe(turns(1), append(IncrementalTokenizer(text)))
+        const start = keep(await answered(env.reset(asking('How?'), key)))
+        const [ended, usual] = [
+          [...first, other],
+          [...first, END],
+        ]
+        const a = keep(await answered(env.step(start, sampled(ended))))
+        const b = keep(await answered(env.step(start, sampled(usual))))
+        expect(itemsAt(a, 'history', 'prompt')).toEqual(itemsAt(b, 'history', 'prompt'))
+        const [before, after, same] = [start, a, b].map((td) => rowsAt(td, 'tokens', 'prompt')[0]!)
+        expect(after).toEqual([...before!, ...ended, ...same!.slice(before!.length + usual.length)])
+        const next = keep(await answered(env.step(a as typeof start, sampled(second)))) // a stepped state is a state
+        expect(rowsAt(next, 'tokens', 'prompt')[0]!.slice(0, after!.length + second.length)).toEqual([
+          ...after!,
+          ...second,
+        ])
+        for (const td of [a, next]) {
+          const spans = itemsAt(td, 'text', 'spans')[0] as readonly TextSpan[] // by the schema of TextEntries
+          expect(spans.map((span) => span.start)).toEqual([0, ...spans.slice(0, -1).map((span) => span.end)])
+          expect(tokenizer.decode(rowsAt(td, 'tokens', 'prompt')[0]!, 'keep')).toBe(itemsAt(td, 'text', 'prompt')[0])
+        }
+      }),
+    )
+    await fc.assert(law, { numRuns: 30 })
   })
 
   it('fails where the tokenizer loses something of the text, with the place', async () => {

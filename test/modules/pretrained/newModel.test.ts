@@ -59,7 +59,7 @@ it('equal keys give equal weights, other keys others', () => {
 it('the text side of another model is kept as it is', () => {
   const { text } = requireRight(newModel(options()))
   const made = requireRight(newModel(options({ family: 'llama', tokenizer: text })))
-  expect(made.text).toBe(text)
+  expect(made.text).toStrictEqual(text)
   expect(made.config).toMatchObject({
     vocabularySize: 270,
     endTokens: [text.tokenizer.idOf('<|im_end|>')],

@@ -78,7 +78,8 @@ describe('saving and loading', () => {
   it('gives config, names, shapes and numbers back bit for bit, whatever the architecture', async () => {
     await fc.assert(
       fc.asyncProperty(anySmallConfig, fc.nat(99), async (drawn, seed) => {
-        const given = configOf({ ...formatConfig(drawn), vocab_size: 260 })
+        const ends = [0, text.tokenizer.idOf(text.endOfTurn)]
+        const given = configOf({ ...formatConfig(drawn), vocab_size: 260, eos_token_id: ends })
         const arrays = randomArrays(given, seed)
         await save(pretrainedFiles({ config: given, arrays, text }))
         const loaded = await rightOf(loadPretrained(folder))
@@ -363,7 +364,7 @@ describe('a folder that cannot be used', () => {
   })
 
   it('takes no notice of files that are not part of a model', async () => {
-    await save({ ...pretrainedFiles(model), 'README.md': '# nothing', 'generation_config.json': '{' })
+    await save({ ...pretrainedFiles(model), 'README.md': '# nothing', 'preprocessor_config.json': '{' })
     expect(bitsOf((await rightOf(loadPretrained(folder))).arrays)).toEqual(bitsOf(model.arrays))
   })
 })
