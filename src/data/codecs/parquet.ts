@@ -14,7 +14,16 @@ import { rowFailure } from '../task.js'
 import { describeIssues } from './jsonl.js'
 import { optionalPackage, type PackageFailure } from './optionalPackage.js'
 import { ParquetProblem } from './parquetEncodings.js'
-import { checkColumn, chunkRange, type Decompress, levelsOf, rowGroupRows } from './parquetGuard.js'
+import {
+  checkColumn,
+  chunkRange,
+  type Decompress,
+  levelsOf,
+  type PageReader,
+  rowGroupRows,
+  writtenBy,
+} from './parquetGuard.js'
+import { plainValue } from './parquetValues.js'
 
 export type ParquetFailure = FormatFailure | FileFailure | PackageFailure
 
@@ -41,6 +50,8 @@ export interface ReadParquetOptions<T> {
   readonly int64?: 'number' | 'bigint'
   /** The maximum number of rows. A file that claims more is refused. Default 2^26. */
   readonly maxRows?: number
+  /** The maximum number of bytes of a page after decompression. Default 2^30. */
+  readonly maxBytes?: number
 }
 
 interface Library {
@@ -110,18 +121,18 @@ const problemOf = (error: unknown): string => {
 }
 
 /**
- * Runs a read. Errors of the library and the guard become a failure of the file; failures of the
- * source pass through.
+ * Runs a read. Errors of the library and the guard become a failure of the file, with its writer if
+ * the footer was read; failures of the source pass through.
  */
-const attempt = <T>(source: ByteSource, run: () => Promise<T>): TE.TaskEither<FormatFailure | FileFailure, T> =>
+const attempt = <T>(
+  source: ByteSource,
+  run: () => Promise<T>,
+  metadata?: FileMetaData,
+): TE.TaskEither<FormatFailure | FileFailure, T> =>
   TE.tryCatch(run, (error) => {
     if (error instanceof FailureError && error.failure._tag === 'FileFailure') return error.failure as FileFailure // by its tag
-    const problem = problemOf(error)
-    return {
-      _tag: 'FormatFailure',
-      format: 'Parquet',
-      reason: `${source.name} is not a Parquet file, or is damaged: ${problem}`,
-    }
+    const what = metadata === undefined ? ' is not a Parquet file, or is damaged' : writtenBy(metadata)
+    return { _tag: 'FormatFailure', format: 'Parquet', reason: `${source.name}${what}: ${problemOf(error)}` }
   })
 
 interface Opened {
@@ -174,11 +185,15 @@ export const parquetInfo = (source: ByteSource): TE.TaskEither<ParquetFailure, P
   pipe(
     openParquet(source),
     TE.chainW(({ metadata, tree }) =>
-      attempt(source, async () => ({
-        rows: rowGroupRows(metadata, Number.MAX_SAFE_INTEGER).reduce((a, b) => a + b, 0),
-        columns: tree.children.map(({ element }) => element.name),
-        metadata: Object.fromEntries((metadata.key_value_metadata ?? []).map(({ key, value }) => [key, value ?? ''])),
-      })),
+      attempt(
+        source,
+        async () => ({
+          rows: rowGroupRows(metadata, Number.MAX_SAFE_INTEGER).reduce((a, b) => a + b, 0),
+          columns: tree.children.map(({ element }) => element.name),
+          metadata: Object.fromEntries((metadata.key_value_metadata ?? []).map(({ key, value }) => [key, value ?? ''])),
+        }),
+        metadata,
+      ),
     ),
   )
 
@@ -189,13 +204,12 @@ interface Selection {
   readonly end: number
 }
 
-const selectionOf = <T>({ tree, metadata }: Opened, options: ReadParquetOptions<T>): Selection => {
+const selectionOf = <T>({ tree }: Opened, rows: number, options: ReadParquetOptions<T>): Selection => {
   const known = tree.children.map(({ element }) => element.name)
   const { columns = known } = options
   const missing = columns.filter((name) => !known.includes(name))
   if (missing.length > 0)
     throw new ParquetProblem(`missing columns ${missing.join(', ')}; the columns are ${known.join(', ')}`)
-  const rows = Number(metadata.num_rows)
   const [start, end] = options.range ?? [0, rows]
   if (![start, end].every(Number.isSafeInteger) || start < 0 || end < start || end > rows) {
     throw new ParquetProblem(`rows ${start} to ${end} are not among its ${rows}`)
@@ -212,9 +226,9 @@ interface Group {
 const checkGroup = async (
   source: ByteSource,
   { library, metadata, tree }: Opened,
-  part: { readonly group: Group; readonly columns: readonly string[]; readonly decompress: Decompress },
+  part: { readonly group: Group; readonly columns: readonly string[] } & Omit<PageReader, 'header'>,
 ): Promise<void> => {
-  const { group, columns, decompress } = part
+  const { group, columns, ...pages } = part
   const leaves = leavesOf(tree)
   const chunks = metadata.row_groups[group.index]!.columns
   if (chunks.length !== leaves.length)
@@ -237,7 +251,7 @@ const checkGroup = async (
         bytes: await bytesOf(source, start, end),
         rows: group.rows,
       }
-      checkColumn(column, { header: library.pages.parquetHeader, decompress })
+      checkColumn(column, { header: library.pages.parquetHeader, ...pages })
     } catch (error) {
       if (error instanceof FailureError) throw error
       throw new ParquetProblem(`column ${leaf.path.join('.')}, row group ${group.index}: ${errorMessage(error)}`)
@@ -276,31 +290,6 @@ const readGroup = async (
   return rows
 }
 
-/**
- * Converts values: without bigints (unless requested) and without undefined. `Left` is the path of
- * the first integer that is too large.
- */
-const plainValue = (value: unknown, int64: 'number' | 'bigint', path: string): E.Either<string, unknown> => {
-  if (value === undefined) return E.right(null)
-  if (typeof value === 'bigint') {
-    if (int64 === 'bigint') return E.right(value)
-    const number = Number(value)
-    return Number.isSafeInteger(number)
-      ? E.right(number)
-      : E.left(`${path}: ${value} is not a safe integer; read 64-bit integers as bigints`)
-  }
-  if (typeof value !== 'object' || value === null || value instanceof Date || value instanceof Uint8Array)
-    return E.right(value)
-  if (Array.isArray(value) || ArrayBuffer.isView(value)) {
-    const items = Array.from(value as ArrayLike<unknown>, (item, i) => plainValue(item, int64, `${path}.${i}`)) // an array of either kind
-    const wrong = items.find(E.isLeft)
-    return wrong ?? E.right(items.map((item) => (E.isRight(item) ? item.right : null)))
-  }
-  const fields = Object.entries(value).map(([key, item]) => [key, plainValue(item, int64, `${path}.${key}`)] as const)
-  const wrong = fields.map(([, item]) => item).find(E.isLeft)
-  return wrong ?? E.right(Object.fromEntries(fields.map(([key, item]) => [key, E.isRight(item) ? item.right : null])))
-}
-
 const parseRow = <T>(
   values: readonly unknown[],
   columns: readonly string[],
@@ -325,7 +314,12 @@ const readRows = async <T>(
   options: ReadParquetOptions<T> & { readonly decompress: Decompress },
 ): Promise<E.Either<RowFailure, readonly T[]>> => {
   const sizes = rowGroupRows(opened.metadata, options.maxRows ?? 2 ** 26)
-  const { columns, start, end } = selectionOf(opened, options)
+  const { decompress, maxBytes = 2 ** 30 } = options
+  const { columns, start, end } = selectionOf(
+    opened,
+    sizes.reduce((a, b) => a + b, 0),
+    options,
+  )
   const rows: T[] = []
   const problems: RowProblem[] = []
   let first = 0
@@ -333,8 +327,7 @@ const readRows = async <T>(
     const from = Math.max(start, first)
     const to = Math.min(end, first + size)
     if (from < to && problems.length < MOST_PROBLEMS) {
-      const { decompress } = options
-      await checkGroup(source, opened, { group: { index, first, rows: size }, columns, decompress })
+      await checkGroup(source, opened, { group: { index, first, rows: size }, columns, decompress, maxBytes })
       for (const [i, values] of (
         await readGroup(source, opened, { columns, start: from, end: to, decompress })
       ).entries()) {
@@ -374,15 +367,21 @@ export const readParquet = <T>(
     openParquet(source),
     TE.bindTo('opened'),
     TE.bindW('codecs', ({ opened }) =>
-      attempt(source, async () => [
-        ...new Set(
-          opened.metadata.row_groups.flatMap(({ columns }) =>
-            columns.map(({ meta_data }) => meta_data?.codec ?? 'UNCOMPRESSED'),
+      attempt(
+        source,
+        async () => [
+          ...new Set(
+            opened.metadata.row_groups.flatMap(({ columns }) =>
+              columns.map(({ meta_data }) => meta_data?.codec ?? 'UNCOMPRESSED'),
+            ),
           ),
-        ),
-      ]),
+        ],
+        opened.metadata,
+      ),
     ),
     TE.bindW('decompress', ({ opened, codecs }) => decompressor(opened.library, codecs)),
-    TE.chainW(({ opened, decompress }) => attempt(source, () => readRows(source, opened, { ...options, decompress }))),
+    TE.chainW(({ opened, decompress }) =>
+      attempt(source, () => readRows(source, opened, { ...options, decompress }), opened.metadata),
+    ),
     TE.chainEitherKW((rows) => rows),
   )

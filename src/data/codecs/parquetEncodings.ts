@@ -28,8 +28,9 @@ const readVarInt = (cursor: ByteCursor): number => {
 }
 
 /**
- * Walks a run-length and bit-packed hybrid, which must hold `count` values of `width` bits. Returns
- * the number of values equal to `counted`.
+ * Walks a run-length and bit-packed hybrid, which must hold `count` values of `width` bits. The
+ * last packed run may be padded, as DuckDB pads it to 256 values. Returns the number of values
+ * equal to `counted`.
  */
 export const walkHybrid = (
   cursor: ByteCursor,
@@ -41,7 +42,7 @@ export const walkHybrid = (
     const header = readVarInt(cursor)
     const size = Math.floor(header / 2)
     if (header % 2 === 0) {
-      demand(size > 0 && size <= count - seen, `a run of ${size} values where ${count - seen} are left`)
+      demand(size > 0 && size <= count - seen, `a run of ${size} equal values where the page has ${count - seen} left`)
       const end = cursor.at + Math.ceil(width / 8)
       demand(end <= cursor.bytes.length, 'a run is cut off')
       let value = 0
@@ -50,10 +51,11 @@ export const walkHybrid = (
       seen += size
       if (value === counted) matches += size
     } else {
-      demand(size > 0 && (size - 1) * 8 < count - seen, `${size * 8} packed values where ${count - seen} are left`)
       const here = Math.min(size * 8, count - seen)
-      const end = cursor.at + Math.min(size * width, Math.ceil((here * width) / 8))
-      demand(end <= cursor.bytes.length, 'packed values are cut off')
+      const left = cursor.bytes.length - cursor.at
+      const isWhole = size * width <= left
+      const isLastCut = (size - 1) * 8 < here && Math.ceil((here * width) / 8) <= left // of its padding
+      demand(size > 0 && (isWhole || isLastCut), `${size * 8} packed values of ${width} bits in ${left} bytes`)
       if (counted !== undefined) {
         for (let i = 0; i < here; i++)
           if (packedAt(cursor.bytes, cursor.at * 8 + i * width, width) === counted) matches += 1

@@ -5,6 +5,9 @@
 import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
+import { type ColumnMetaData, parquetMetadata } from 'hyparquet'
+import { ByteWriter } from 'hyparquet-writer'
+import { writeMetadata } from 'hyparquet-writer/src/metadata.js'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { memoryBytes } from '../../../src/core/byteSource.js'
@@ -39,6 +42,35 @@ const expected = (
   JSON.parse(readFileSync(`${FOLDER}/expected.json`, 'utf8')) as { readonly rows: readonly Record<string, unknown>[] }
 ).rows // written by the generator
 
+type Changes = Readonly<Partial<{ size: (column: ColumnMetaData) => bigint; rows: bigint; values: bigint }>>
+
+const compressedSize = ({ total_compressed_size }: ColumnMetaData): bigint => total_compressed_size
+
+/** A file with other numbers in its footer. */
+const withFooter = (bytes: Uint8Array, { size, rows, values }: Changes): Uint8Array => {
+  const metadata = parquetMetadata(bytes.slice().buffer, { geoparquet: false })
+  const length = new DataView(bytes.buffer, bytes.byteOffset + bytes.length - 8).getUint32(0, true)
+  const changed = {
+    ...metadata,
+    num_rows: rows ?? metadata.num_rows,
+    row_groups: metadata.row_groups.map((group) => ({
+      ...group,
+      columns: group.columns.map((column) => ({
+        ...column,
+        meta_data: {
+          ...column.meta_data!,
+          total_uncompressed_size: size?.(column.meta_data!) ?? column.meta_data!.total_uncompressed_size,
+          num_values: values ?? column.meta_data!.num_values,
+        },
+      })),
+    })),
+  }
+  const footer = new ByteWriter()
+  writeMetadata(footer, changed, 16)
+  const end = new TextEncoder().encode('PAR1')
+  return Uint8Array.from([...bytes.subarray(0, bytes.length - 8 - length), ...footer.getBytes(), ...end])
+}
+
 describe('readParquet', () => {
   it.each(FILES)(
     'reads every row of %s as pyarrow wrote it: nulls, lists, lists of lists, structs, lists of structs',
@@ -46,6 +78,38 @@ describe('readParquet', () => {
       expect(plain(await rightOf(read(golden(name))))).toEqual(expected)
     },
   )
+
+  it('reads what DuckDB wrote, with padded runs of levels and of dictionary indices, as pyarrow reads it', async () => {
+    const { rows } = JSON.parse(readFileSync(`${FOLDER}/duckdb.json`, 'utf8')) as { readonly rows: readonly object[] } // written by parquetDuckdb.py
+    expect(await rightOf(read(golden('duckdb')))).toEqual(rows)
+  })
+
+  it.each([
+    ['an uncompressed size of 0, as DuckDB of 2022 wrote', { size: () => 0n }],
+    ['the compressed size as the uncompressed one, as hyparquet-writer wrote', { size: compressedSize }],
+    ['no rows in the file, as parquet-rs 0.3 wrote', { rows: 0n }],
+    ['fewer rows in the file than in its row groups', { rows: 5n }],
+  ])('reads a file that declares %s', async (_, changes) => {
+    for (const name of ['snappy', 'groups', 'delta']) {
+      const bytes = withFooter(golden(name), changes)
+      expect(plain(await rightOf(read(bytes)))).toEqual(expected)
+      expect(await rightOf(parquetInfo(memoryBytes(bytes, 'a')))).toMatchObject({ rows: 23 })
+      expect(plain(await rightOf(read(bytes, { range: [6, 23] })))).toEqual(expected.slice(6))
+    }
+  })
+
+  it('refuses pages that are larger than allowed', async () => {
+    expect(sentence(await leftOf(read(golden('plain'), { maxBytes: 50 })))).toMatch(
+      /a page of \d+ bytes, more than the 50 that are allowed; raise maxBytes$/,
+    )
+  })
+
+  it('names the writer of a file that breaks a rule, and the rule', async () => {
+    const { reason } = await leftOf(read(withFooter(golden('snappy'), { values: 24n })))
+    expect(reason).toMatch(
+      /^a.parquet, written by "parquet-cpp-arrow version .*", is damaged or breaks a rule of the format: column key, row group 0: 24 values in 23 rows$/,
+    )
+  })
 
   it('reads any range of rows of any columns, in the order asked for', async () => {
     const law = fc.asyncProperty(
