@@ -2,15 +2,17 @@
 import cliProgress from 'cli-progress'
 import { Command } from 'commander'
 import { untilAborted } from '../core/cancellation.js'
+import { changedInputs } from '../data/inputs.js'
 import type { EvaluationResult, Evaluator } from '../run/evaluation.js'
 import { scoreText } from '../run/records.js'
+import type { AnyRun } from '../run/run.js'
 import { evaluationKey } from '../run/train.js'
 import { threadsOfRun } from './calibration.js'
 import { asCommandError } from './expectedErrors.js'
 import { CommandError } from './failure.js'
 import { interruptible } from './interruption.js'
 import { type EngineOptions, engineOptions, startEngine } from './options.js'
-import { build, type Chosen, checkFirst, choose, type Settings, settingsOf } from './plan.js'
+import { build, type Chosen, checkFirst, choose, type Settings, say, settingsOf } from './plan.js'
 import { addRecipeFlags } from './recipeFlags.js'
 
 type Flags = EngineOptions & Settings & { readonly json?: true }
@@ -52,6 +54,13 @@ const measured = async (evaluator: Evaluator, { json }: Flags, signal: AbortSign
   )
 }
 
+/** Warns if the evaluations of a run's model are not those of the run: other rows, another template. */
+const warnOfChanges = ({ run: named }: Chosen, run: AnyRun): void => {
+  const was = named?.config.inputs
+  const names = was === undefined ? [] : changedInputs(was, { ...was, ...run.inputs() })
+  if (names.length > 0) say(`warning: changed since the run: ${names.join('; ')}\n`)
+}
+
 const action =
   (chosen: Chosen) =>
   async (given: string | undefined, flags: Flags): Promise<void> => {
@@ -60,6 +69,7 @@ const action =
     const settings = await settingsOf(chosen, flags, ofRun)
     await startEngine({ ...threadsOfRun(chosen, settings), ...flags })
     const run = await build(chosen, settings, { memory: 'ignore' })
+    warnOfChanges(chosen, run)
     await interruptible('\nstopping the evaluation', async (signal) => {
       try {
         if (run.evaluate.length === 0) throw new CommandError(`the recipe ${chosen.recipe.name} has no evaluators`)

@@ -42,6 +42,20 @@ export const memoryOption = (): Option =>
     'ignore',
   ])
 
+/** Makes the option of commands that go on with a run. */
+export const acceptOption = (): Option =>
+  new Option('--accept-changes', 'go on although rows, tokenizer, chat template or recipe file have changed')
+
+/** The value of `acceptOption`. */
+export interface AcceptFlags {
+  readonly acceptChanges?: true
+}
+
+/** Returns the field of a run store for `acceptOption`. */
+export const changesOf = ({ acceptChanges }: AcceptFlags) => ({
+  changes: acceptChanges === true ? ('accept' as const) : ('refuse' as const),
+})
+
 /** Prints to standard error, which keeps standard output for programs. */
 export const say = (text: string): void => {
   process.stderr.write(text)

@@ -4,7 +4,7 @@
  */
 import { existsSync, realpathSync, statSync } from 'node:fs'
 import { homedir } from 'node:os'
-import { dirname, extname, join } from 'node:path'
+import { dirname, extname, join, relative } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { Option } from 'commander'
 import * as E from 'fp-ts/lib/Either.js'
@@ -50,21 +50,31 @@ const importable = (from: string, path: string): readonly string[] => {
 /** The most files of one recipe, without packages. */
 const MOST_FILES = 1000
 
-/** Returns the digest of a recipe file and of all files that it imports by path. */
+/**
+ * Returns the digest of a recipe file and of all files that it imports by path, the same wherever
+ * they are.
+ */
 const digestOf = async (recipe: string): Promise<string> => {
-  const digests = new Map<string, string>()
+  const texts = new Map<string, string>()
   const waiting = [recipe]
   for (let file = waiting.pop(); file !== undefined; file = waiting.pop()) {
-    if (digests.has(file)) continue
-    if (digests.size === MOST_FILES)
+    if (texts.has(file)) continue
+    if (texts.size === MOST_FILES)
       throw new CommandError(`the recipe ${recipe} imports more than ${MOST_FILES} files: make a package of them`)
     const text = await orFail(liveFiles.readText(file))
-    digests.set(file, liveDigest(text))
+    texts.set(file, text)
     for (const [, , path = ''] of text.matchAll(QUOTED_PATH))
       waiting.push(...importable(file, path).map((each) => realpathSync(each)))
   }
-  return liveDigest(JSON.stringify([...digests].sort()))
+  const placed = [...texts].map(([file, text]) => [
+    file === recipe ? '' : relative(dirname(recipe), file),
+    liveDigest(text),
+  ])
+  return liveDigest(JSON.stringify(placed.sort()))
 }
+
+/** Returns the digest of a recipe file as an input of its runs. */
+export const recipeDigest = (recipe: string): Promise<string> => digestOf(realpathSync(recipe))
 
 /** Returns the file that remembers a recipe file on this machine. */
 const recordOf = (recipe: string): string => {

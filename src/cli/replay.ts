@@ -6,10 +6,20 @@ import { threadsOfRun } from './calibration.js'
 import { asCommandError } from './expectedErrors.js'
 import { CommandError } from './failure.js'
 import { type EngineOptions, engineOptions, startEngine } from './options.js'
-import { type BuildFlags, build, chooseRun, memoryOption, say, storedSettings } from './plan.js'
+import {
+  type AcceptFlags,
+  acceptOption,
+  type BuildFlags,
+  build,
+  changesOf,
+  chooseRun,
+  memoryOption,
+  say,
+  storedSettings,
+} from './plan.js'
 import { type TrustFlags, trustOption } from './recipeTrust.js'
 
-interface ReplayFlags extends EngineOptions, BuildFlags, TrustFlags {
+interface ReplayFlags extends EngineOptions, BuildFlags, TrustFlags, AcceptFlags {
   readonly json?: true
 }
 
@@ -48,7 +58,7 @@ const action = async (folder: string, batch: string, flags: ReplayFlags): Promis
   const run = await build(chosen, settings, flags)
   let count = 0
   try {
-    for await (const event of replay(run, { store: runFolder(chosen.run.folder), batch })) {
+    for await (const event of replay(run, { store: runFolder(chosen.run.folder, changesOf(flags)), batch })) {
       if (event.type !== 'from') count += event.differences.length
       if (flags.json === true) process.stdout.write(`${JSON.stringify(event)}\n`)
       else if (event.type === 'from') say(textOf(event))
@@ -66,6 +76,7 @@ export const replayCommand = (): Command => {
     .argument('<batch>', 'the number of the step, or the folder of a saved batch')
     .addOption(memoryOption())
     .addOption(trustOption())
+    .addOption(acceptOption())
   for (const option of engineOptions()) command.addOption(option)
   return command.option('--json', 'print every event as a line of JSON').action(action)
 }

@@ -24,9 +24,12 @@ import { CommandError, orFail } from './failure.js'
 import { interruption } from './interruption.js'
 import { type EngineOptions, engineOptions, startEngine } from './options.js'
 import {
+  type AcceptFlags,
+  acceptOption,
   type BuildFlags,
   build,
   type Chosen,
+  changesOf,
   checkFirst,
   choose,
   memoryOption,
@@ -38,10 +41,11 @@ import {
 import { barDisplay, type Display, jsonDisplay, lineDisplay } from './progress.js'
 import { type QueueFlags, queueLog, queueOptions } from './queue.js'
 import { addRecipeFlags } from './recipeFlags.js'
+import { recipeDigest } from './recipeTrust.js'
 import { openedBy, type RemoteFlags, remoteOptions, remoteTraining } from './tinkerTraining.js'
 import { openTracking, type Tracking, type TrackingFlags, trackingOptions } from './tracking.js'
 
-interface TrainFlags extends EngineOptions, TrackingFlags, BuildFlags, RemoteFlags, Partial<QueueFlags> {
+interface TrainFlags extends EngineOptions, TrackingFlags, BuildFlags, RemoteFlags, AcceptFlags, Partial<QueueFlags> {
   readonly calibrate?: true
   readonly out?: string
   readonly resume?: string
@@ -90,9 +94,10 @@ const plan = async (chosen: Chosen, flags: Flags): Promise<Planned> => {
   return { chosen, settings, folder: chosen.run?.folder ?? resolve(flags.out ?? `runs/${timestamp()}`) }
 }
 
-const recordOf = ({ chosen: { recipe, file }, settings, calibration }: Planned): RecipeRecord => ({
+const recordOf = async ({ chosen: { recipe, file }, settings, calibration }: Planned): Promise<RecipeRecord> => ({
   name: recipe.name,
   file,
+  ...(file !== null && { digest: await recipeDigest(file) }),
   ...(calibration && { calibration }),
   settings: settings as RecipeRecord['settings'], // JSON: they were read from text
 })
@@ -146,10 +151,10 @@ const follow = async (planned: Planned, run: AnyRun, { flags, tracking }: Starte
   const { folder, chosen, settings } = planned
   const { signal, release } = interruption('\nfinishing this step, then saving')
   const display = displayFor(flags)
-  const store = runFolder(folder, { existing: chosen.run === null ? 'refuse' : 'resume' })
+  const store = runFolder(folder, { existing: chosen.run === null ? 'refuse' : 'resume', ...changesOf(flags) })
   let summary: RunSummary | undefined
   try {
-    const events = train(run, { ...optionsOf(settings), store, signal, recipe: recordOf(planned) })
+    const events = train(run, { ...optionsOf(settings), store, signal, recipe: await recordOf(planned) })
     for await (const event of tracking.follow({ folder, isResumed: chosen.run !== null }, events)) {
       display.show(event)
       if (event.type === 'end') summary = event.summary
@@ -255,6 +260,7 @@ export const trainCommand = async (args: readonly string[]): Promise<Command> =>
     .option('--dry-run', 'check the run and its memory, collect one batch, print its metrics, and exit')
   addRecipeFlags(command, chosen.recipe)
   const options: readonly Option[] = [
+    acceptOption(),
     calibrateOption(),
     memoryOption(),
     ...remoteOptions(),

@@ -3,6 +3,7 @@ import { Command, Option } from 'commander'
 import { openRolloutQueue } from '../collectors/queues/rolloutQueue.js'
 import { runRolloutWorker, type WorkerEvent } from '../collectors/workers/rolloutWorker.js'
 import { vLLMWrapper } from '../modules/remote/vllm/vLLMWrapper.js'
+import { inputsRefusal } from '../run/queued.js'
 import { CommandError, orFail } from './failure.js'
 import { interruption } from './interruption.js'
 import { checkServerUrl, type EngineOptions, engineOptions, positiveInteger, startEngine } from './options.js'
@@ -46,6 +47,7 @@ const action =
     const run = await build(chosen, settings, { memory: 'ignore' })
     const { groups } = run
     if (groups === null) throw new CommandError(`the recipe ${chosen.recipe.name} has no groups of tasks for workers`)
+    const inputs = groups.inputs()
     const queue = await orFail(openRolloutQueue(log, { name: flags.name }))
     const policy = vLLMWrapper({
       ...{ url: flags.on, model: flags.servedModel, ...(flags.apiKey !== undefined && { apiKey: flags.apiKey }) },
@@ -57,6 +59,7 @@ const action =
         runRolloutWorker({
           ...{ queue, policy, signal, key: groups.key, limits: { slots: flags.slots } },
           env: (_, ticket) => groups.env(ticket),
+          refusal: (task) => inputsRefusal(task, inputs),
           onRollout: (event) => process.stdout.write(lineOf(event)),
         }),
       )

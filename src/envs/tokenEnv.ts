@@ -21,10 +21,10 @@ export type TokenEnvText = TemplateTransformOptions & Parameters<typeof Tokenize
  */
 export const tokenEnv = <O extends HistoryPrompt>(
   env: Env<O, HistoryAction>,
-  { template, endOfTurn, otherEnds = [], tools, tokenizer }: TokenEnvText,
+  { template, endOfTurn, otherEnds = [], tools, tokenizer, files = {} }: TokenEnvText,
 ): Env<TokenEnvState<O>, TokenAction> =>
   pipe(
     env as unknown as Env<HistoryPrompt, HistoryAction>, // other entries are kept
     append(TemplateTransform({ template, endOfTurn, otherEnds, ...(tools !== undefined && { tools }) })),
-    append(Tokenizer({ tokenizer })),
+    append(Tokenizer({ tokenizer, files })),
   ) as unknown as Env<TokenEnvState<O>, TokenAction> // both add to O

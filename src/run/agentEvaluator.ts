@@ -3,6 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { orThrow } from '../core/failure.js'
 import { child } from '../core/key.js'
 import type { AgentAttempt } from '../data/capture/agent.js'
+import { rowInputs } from '../data/inputs.js'
 import type { Task, TaskSource } from '../data/task.js'
 import { lastMessage, textOf } from '../text/history/history.js'
 import { lastConversation } from './agentReward.js'
@@ -54,6 +55,7 @@ export const agentEvaluator = <T extends Task>(options: AgentEvaluatorOptions<T>
   const nextRound = countUp()
   return {
     ...{ name, measure, tasks, ...scoring(tries, measure) },
+    inputs: () => rowInputs(source),
     run: async function* (key) {
       const round = nextRound()
       const opened = await rules()

@@ -12,6 +12,7 @@ import { aFunction, aList, anything, aRecord, checkOptions, type OptionKinds, re
 import type { AgentModel, CapturedAgent, OpenAgent } from '../data/capture/agent.js'
 import type { Json } from '../data/codecs/plainValues.js'
 import type { LLMEngine } from '../data/generation.js'
+import { rowInputs } from '../data/inputs.js'
 import type { Task, TaskSource } from '../data/task.js'
 import type { TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { NamedTensors } from '../data/weights.js'
@@ -177,6 +178,7 @@ const agentSource = <T extends Task>({ sessions, rules, settings, parts, counts 
       klCoefficient: kl.coefficient,
     },
     kl,
+    inputs: () => rowInputs(tasks),
     open: async ({ push }) => ({
       position: asJson({ batch: 0, remembered: {} }),
       collect:

@@ -23,9 +23,10 @@ export type AlarmKind = (typeof ALARM_KINDS)[number]
 export interface Alarm {
   /**
    * The kind of alarm. `non-finite`: the loss or its gradient is NaN or infinite. `failed`: the
-   * environment or the policy failed. Both end the run.
+   * environment or the policy failed. Both end the run. `changed-inputs`: the run was resumed with
+   * other rows, another tokenizer, template or recipe file.
    */
-  readonly alarm: AlarmKind | 'non-finite' | 'failed'
+  readonly alarm: AlarmKind | 'non-finite' | 'failed' | 'changed-inputs'
   readonly step: number
   /** The first bad step. The alarm is raised after as many bad steps as its kind requires. */
   readonly since: number
@@ -322,4 +323,10 @@ export const suspectSteps = ({ bells }: AlarmState, step: number): readonly numb
 export const endingAlarm = (alarm: 'non-finite' | 'failed', step: number, reason: string): Alarm => ({
   ...{ alarm, step, since: step, value: null, limit: null },
   message: `${alarm}: ${reason}`,
+})
+
+/** Returns the alarm of a run that goes on with other inputs. */
+export const changedInputsAlarm = (step: number, names: readonly string[]): Alarm => ({
+  ...{ alarm: 'changed-inputs', step, since: step, value: null, limit: null },
+  message: `changed-inputs: the run was resumed with other inputs than before: ${names.join('; ')}`,
 })

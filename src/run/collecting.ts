@@ -170,6 +170,7 @@ export const collectingSource = <O extends TokenPrompt>(parts: Collecting<O>): B
       klCoefficient: kl?.coefficient ?? null,
     },
     kl: kl ?? null,
+    ...(sample.inputs && { inputs: sample.inputs }),
     open: async (start) =>
       ahead === undefined
         ? inTurns(parts, start)

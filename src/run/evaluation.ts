@@ -3,6 +3,7 @@ import { LLMCollector } from '../collectors/llmCollector.js'
 import { orThrow } from '../core/failure.js'
 import { child, type Key } from '../core/key.js'
 import { aFunction, aNumber, aRecord, aText, checkOptions, type OptionKinds, oneOf, refuse } from '../core/options.js'
+import type { WithInputs } from '../data/inputs.js'
 import type { Policy, TokenAction, TokenPrompt } from '../data/policy.js'
 import type { TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { Env } from '../envs/base/env.js'
@@ -40,7 +41,7 @@ export type Measure = 'success' | 'return' | 'loss'
 export type Scores = Readonly<Record<string, number>>
 
 /** A named measurement of a policy. */
-export interface Evaluator {
+export interface Evaluator extends WithInputs {
   readonly name: string
   /** Name of the score that selects the best checkpoint and is plotted in reports. */
   readonly score: string
@@ -172,6 +173,7 @@ export const evaluator = <O extends TokenPrompt>(given: EvaluatorOptions<O>): Ev
   )
   return {
     ...{ name, measure, tasks, ...scoring(tries, measure) },
+    inputs: () => env({ groups: 1, start: 0 }).inputs?.() ?? {},
     run: async function* (key) {
       for (let start = 0; start < tasks; start += batch) {
         const groups = Math.min(batch, tasks - start)

@@ -50,6 +50,7 @@ export const lossEvaluator = <B>(options: LossEvaluatorOptions<B>): Evaluator =>
   if (rows === 'endless') throw new RangeError(`lossEvaluator: ${data.name} is endless; give rows of a finite data set`)
   return {
     ...{ name, score, tasks: rows, measure: score === 'loss' ? 'loss' : 'success' },
+    ...(data.inputs && { inputs: data.inputs }),
     run: async function* () {
       let done = 0
       for (const owned of data.once()) {

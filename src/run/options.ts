@@ -59,6 +59,8 @@ export interface RecipeRecord {
   /** The file that exports it, or `null` for a built-in recipe. */
   readonly file: string | null
   readonly settings: Readonly<Record<string, Json>>
+  /** A digest of the file. Resuming with another one is a changed input. Default: not compared. */
+  readonly digest?: string
   /** The measurements that chose some of the settings. Default: none. */
   readonly calibration?: Calibration
 }

@@ -4,6 +4,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
+import { z } from 'zod'
 import type { QueueLog } from '../collectors/queues/queueLog.js'
 import { openRolloutQueue, type RolloutQueue } from '../collectors/queues/rolloutQueue.js'
 import {
@@ -15,6 +16,7 @@ import {
 import { orThrow } from '../core/failure.js'
 import { aNumber, aRecord, checkOptions, refuse } from '../core/options.js'
 import type { Json } from '../data/codecs/plainValues.js'
+import { changedInputs, type Inputs } from '../data/inputs.js'
 import type { TokenPrompt } from '../data/policy.js'
 import type { TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { Owned } from '../engine/scope.js'
@@ -38,6 +40,20 @@ export interface QueuedOptions {
   readonly leaseMs?: number
 }
 
+const taskSchema = z.looseObject({ inputs: z.record(z.string(), z.string()).optional() })
+
+/**
+ * Returns the reason for which a worker must not play a task: it reads other rows, or has another
+ * tokenizer or template than the trainer. Tasks of older trainers name none.
+ */
+export const inputsRefusal = (task: Json, own: Inputs): string | null => {
+  const { inputs } = taskSchema.parse(task)
+  const names = inputs === undefined ? [] : changedInputs(inputs, own)
+  return names.length === 0
+    ? null
+    : `this worker's inputs are not the trainer's: ${names.join('; ')}. Give it the files of the trainer`
+}
+
 /** Default capacity of the queue, in steps. */
 const HELD_STEPS = 40
 
@@ -54,11 +70,12 @@ const openQueue = async (
   { log, capacity, maxLag = 1, leaseMs = 600_000 }: QueuedOptions,
   start: SourceStart,
 ): Promise<Opened> => {
-  const { size, count } = groups!
+  const { size, count, inputs } = groups!
+  const read = inputs()
   const settings = { groupSize: size, capacity: capacity ?? HELD_STEPS * count, maxLag, leaseMs, maxAttempts: 10 }
   const queue = orThrow(await openRolloutQueue(log, { settings: { ...settings, order: 'task' }, name: 'trainer' })())
   const position = start.position === null ? QUEUE_START : orThrow(parseQueuePosition(start.position))
-  const tasks = (ticket: number): Json => ({ ticket })
+  const tasks = (ticket: number): Json => ({ ticket, inputs: read })
   const collector = orThrow(await collectFromQueue<TokenPrompt>({ queue, tasks, groups: count, position })())
   return { queue, collector }
 }

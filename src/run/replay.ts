@@ -12,7 +12,7 @@ import type { StepRecord, UpdateMetrics } from './records.js'
 import type { AnyRun } from './run.js'
 import { openRun, type RunPaths, readSteps } from './runFolder.js'
 import { learnStep, type OpenRun, type Progress, sampleStep } from './step.js'
-import type { RunStore } from './store.js'
+import { acceptedChanges, type RunStore } from './store.js'
 
 /**
  * A difference between the recorded and the replayed step. Missing values are shown as `absent`.
@@ -140,7 +140,8 @@ interface Around {
 
 const lookAround = async (run: AnyRun, { store, batch }: ReplayOptions): Promise<Around> => {
   const { files, digest, folder } = store
-  const { paths } = orThrow(await openRun(files, folder)())
+  const { paths, config } = orThrow(await openRun(files, folder)())
+  orThrow(acceptedChanges(store, config, { ...config.inputs, ...run.inputs() }))
   const asked = await askedBatch(files, paths, batch)
   const release = (): void => asked.kept?.batch.release()
   try {

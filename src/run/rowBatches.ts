@@ -7,10 +7,10 @@ import { describe, type Failure, orThrow } from '../core/failure.js'
 import { formatKey, type Key } from '../core/key.js'
 import { aFunction, aList, aNumber, anything, aText, checkOptions, refuse } from '../core/options.js'
 import type { Json } from '../data/codecs/plainValues.js'
+import { rowsDigest } from '../data/inputs.js'
 import { type RowFailure, type RowSource, rowFailure, shuffled } from '../data/task.js'
 import type { TensorDict } from '../data/tensorDict/tensorDict.js'
 import { type Owned, own, scope } from '../engine/scope.js'
-import { liveDigest } from '../live/digest.js'
 import type { BatchSource } from './source.js'
 
 export interface RowBatchOptions<Row, B> {
@@ -59,20 +59,6 @@ const rowProblem = (
   index: number,
   reason: string,
 ): RowFailure => rowFailure(source, { first: { row: firstRow + index, reason }, unit: 'row' })
-
-/** Converts numbers that JSON lacks to text. */
-const plainNumbers = (_: string, value: unknown): unknown =>
-  typeof value === 'bigint' || (typeof value === 'number' && !Number.isFinite(value)) ? String(value) : value
-
-/**
- * Returns a digest of all rows in order, or `null` for endless sources. Unreadable rows count by
- * reason.
- */
-const rowsDigest = <Row>({ size, at }: RowSource<Row>): string | null => {
-  if (size === 'endless') return null
-  const rows = Array.from({ length: size }, (_, index) => liveDigest(JSON.stringify(at(index), plainNumbers)))
-  return liveDigest(rows.join())
-}
 
 const positionSchema = z.strictObject({ row: z.number().int().nonnegative() })
 
@@ -139,11 +125,13 @@ export const rowBatches = <Row, B>(options: RowBatchOptions<Row, B>): RowBatches
         ),
       ),
     )
+  const digest = rowsDigest(source)
   return {
     name,
     rows: source.size,
+    ...(digest !== null && { inputs: () => ({ [`rows of ${name}`]: digest }) }),
     description: {
-      ...{ source: NAME, data: name, rows: source.size, rowsDigest: rowsDigest(source), size },
+      ...{ source: NAME, data: name, rows: source.size, rowsDigest: digest, size },
       order: key === undefined ? null : formatKey(key),
     },
     kl: null,

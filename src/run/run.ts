@@ -14,6 +14,7 @@ import type { Failure } from '../core/failure.js'
 import { type Key, keyFromSeed } from '../core/key.js'
 import { aFunction, aList, aRecord, checkOptions, eitherOf, refuse } from '../core/options.js'
 import type { Json } from '../data/codecs/plainValues.js'
+import { type Inputs, joinInputs, textInputs, type WithInputs } from '../data/inputs.js'
 import type { Policy, TokenAction, TokenPrompt } from '../data/policy.js'
 import type { DeepMerge } from '../data/tensorDict/merge.js'
 import type { Merge, SchemaOf, TensorDict } from '../data/tensorDict/tensorDict.js'
@@ -108,6 +109,8 @@ export interface RunGroups {
   readonly count: number
   /** Random key of sampling, the same in all workers. */
   readonly key: Key
+  /** Digests of what the environments read, which must be the same in all workers. */
+  readonly inputs: () => Inputs
   /** `kept` if new weights stay in this process, `pushed` if the run has its own updater. */
   readonly weights: 'kept' | 'pushed'
 }
@@ -131,6 +134,8 @@ export interface AnyRun {
    * it.
    */
   readonly begin?: () => Promise<void>
+  /** Digests of what source, evaluators and model read, stored and compared likewise. */
+  readonly inputs: () => Inputs
   /** A JSON description of all parts. It is stored in the run folder and compared on resume. */
   readonly description: Readonly<Record<string, Json>>
   /** Frees policy, learner and source. */
@@ -155,6 +160,12 @@ const updaterOf = (policy: object, given: WeightUpdater<NamedTensors> | undefine
   const name = 'name' in policy ? String(policy.name) : 'the policy'
   throw new RangeError(`defineRun: ${name} does not accept weights: give an updater, such as vLLMUpdater`)
 }
+
+/** Returns the inputs of the parts of a run. */
+const inputsOf =
+  (source: WithInputs, evaluate: readonly Evaluator[], { model }: RecordOptions) =>
+  (): Inputs =>
+    joinInputs([source, ...evaluate].map((part) => part.inputs?.() ?? {}).concat(textInputs(model?.text ?? {})))
 
 /** Returns a message for each problem of evaluators and learner. */
 const checkParts = ({
@@ -196,6 +207,7 @@ const dataRun = <B, M extends UpdateMetrics>(parts: DataRunParts<B, M>): AnyRun 
     evaluate,
     record,
     groups: null,
+    inputs: inputsOf(data, evaluate, record),
     description: { data: data.description, ...described, learner: learner.description },
     close: async () => {
       await data.close()
@@ -210,13 +222,15 @@ const groupsOf = <O extends TokenPrompt, Added, M extends UpdateMetrics>({
   advantage,
   collect: { groups, key = keyFromSeed(0), kl } = {},
   updater,
-}: RunParts<O, Added, M>): RunGroups | null =>
-  typeof env !== 'function' || advantage?.groupSize === undefined || groups === undefined
-    ? null
-    : {
-        env: (task) => env({ groups: 1, start: task, klCoefficient: kl?.coefficient ?? 0 }) as unknown as GroupEnv, // it has more
-        ...{ size: advantage.groupSize, count: groups, key, weights: updater === undefined ? 'kept' : 'pushed' },
-      }
+}: RunParts<O, Added, M>): RunGroups | null => {
+  if (typeof env !== 'function' || advantage?.groupSize === undefined || groups === undefined) return null
+  const envOf = (task: number) => env({ groups: 1, start: task, klCoefficient: kl?.coefficient ?? 0 })
+  return {
+    env: (task) => envOf(task) as unknown as GroupEnv, // it has more
+    inputs: () => envOf(0).inputs?.() ?? {},
+    ...{ size: advantage.groupSize, count: groups, key, weights: updater === undefined ? 'kept' : 'pushed' },
+  }
+}
 
 const environmentRun = <O extends TokenPrompt, Added, M extends UpdateMetrics>(
   parts: RunParts<O, Added, M>,
@@ -237,6 +251,7 @@ const environmentRun = <O extends TokenPrompt, Added, M extends UpdateMetrics>(
     evaluate,
     record,
     groups: groupsOf(parts),
+    inputs: inputsOf(source, evaluate, record),
     description: {
       source: source.description,
       policy: policy.name,

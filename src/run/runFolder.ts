@@ -93,6 +93,8 @@ const configSchema = z.strictObject({
   settings: z.record(z.string(), json),
   /** The description of the run's parts. */
   run: z.record(z.string(), json),
+  /** The digests of the run's inputs by name. Absent in older folders. */
+  inputs: z.record(z.string(), z.string()).exactOptional(),
   /** The first session. Absent in older folders. */
   start: startSchema.exactOptional(),
   /** The measurements that chose threads, workers and micro-batch, with `--calibrate`. */

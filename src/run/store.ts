@@ -5,6 +5,7 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Files, Locks } from '../core/capabilities.js'
 import type { Digest } from '../core/digest.js'
 import type { LockFailure } from '../core/failure.js'
+import { changedInputs, type Inputs } from '../data/inputs.js'
 import { liveDigest } from '../live/digest.js'
 import { filesBelow } from '../live/files.js'
 import { liveLocks } from '../live/lock.js'
@@ -33,6 +34,11 @@ export interface RunStore {
   readonly existing: 'resume' | 'refuse'
   /** The action if the folder holds no run. Default `create`. */
   readonly missing: 'create' | 'refuse'
+  /**
+   * The action if inputs of the run (rows, tokenizer, chat template, recipe file) have changed.
+   * `accept` resumes, and raises the alarm `changed-inputs`. Default `refuse`.
+   */
+  readonly changes: 'refuse' | 'accept'
   readonly files: Files
   readonly digest: Digest
   readonly locks: Locks
@@ -48,6 +54,7 @@ export const runFolder = (folder: string, options: Partial<Omit<RunStore, 'folde
   folder,
   existing: 'resume',
   missing: 'create',
+  changes: 'refuse',
   files: filesBelow(folder),
   digest: liveDigest,
   locks: liveLocks,
@@ -66,6 +73,8 @@ export interface OpenStore extends RunStore {
   /** `null` for a new run. */
   readonly resume: ResumePoint | null
   readonly records: readonly (StepRecord | EvaluationRecord)[]
+  /** The names of the inputs that have changed since the last session. */
+  readonly changed: readonly string[]
   /** Releases the folder's lock. */
   readonly release: () => Promise<void>
 }
@@ -77,13 +86,38 @@ export type StoreFailure = RunFailure | CheckpointFailure | LockFailure
 
 const shown = (value: unknown): string => JSON.stringify(value) ?? 'nothing'
 
+/** The fields of a description that depend on rows. */
+const OF_ROWS: readonly string[] = ['data.rows', 'data.rowsDigest']
+
 /** Fails if the parts of the stored run differ from those of the run that resumes it. */
-const disagreement = (folder: string, was: RunConfig, is: RunConfig): E.Either<RunFailure, void> => {
-  const different = differingSettings(was.run, is.run)
+const disagreement = ({ folder, changes }: RunStore, was: RunConfig, is: RunConfig): E.Either<RunFailure, void> => {
+  const different = differingSettings(was.run, is.run).filter(
+    ({ path }) => changes === 'refuse' || !OF_ROWS.includes(path),
+  )
   if (different.length === 0) return E.right(undefined)
   const list = different.map(({ path, was: before, is: now }) => `${path} was ${shown(before)} and is ${shown(now)}`)
-  const reason = `the folder holds a run with other parts: ${list.join('; ')}. Resume it with its original parts, or choose another folder`
+  const wayOut = different.every(({ path }) => OF_ROWS.includes(path)) ? `, ${ACCEPT}` : ''
+  const reason = `the folder holds a run with other parts: ${list.join('; ')}. Resume it with its original parts${wayOut}, or choose another folder`
   return E.left(runFolderFailure(folder, reason))
+}
+
+const ACCEPT = 'accept the change with --accept-changes (in a program: runFolder with changes: accept)'
+
+/** Returns the names of the inputs that have changed. Fails unless changes are accepted. */
+export const acceptedChanges = (
+  { folder, changes }: Pick<RunStore, 'folder' | 'changes'>,
+  was: RunConfig,
+  is: Inputs,
+): E.Either<RunFailure, readonly string[]> => {
+  const names = was.inputs === undefined ? [] : changedInputs(was.inputs, is)
+  return names.length === 0 || changes === 'accept'
+    ? E.right(names)
+    : E.left(
+        runFolderFailure(
+          folder,
+          `inputs of the run have changed since its last session: ${names.join('; ')}. Restore them, ${ACCEPT}, or start a new run`,
+        ),
+      )
 }
 
 /** Reads the newest checkpoint. Returns `null` if the run has none. */
@@ -117,8 +151,9 @@ const oldRun = (store: RunStore, paths: RunPaths, config: RunConfig): TE.TaskEit
   const { files, folder } = store
   return pipe(
     openRun(files, folder),
-    TE.chainFirstEitherKW((stored) => disagreement(folder, stored.config, config)),
+    TE.chainFirstEitherKW((stored) => disagreement(store, stored.config, config)),
     TE.bindTo('stored'),
+    TE.bindW('changed', ({ stored }) => TE.fromEither(acceptedChanges(store, stored.config, config.inputs ?? {}))),
     TE.bindW('resume', () => resumePoint(store, paths)),
     // Records after the checkpoint belong to steps that will run again, so they are truncated
     // first.
@@ -128,14 +163,14 @@ const oldRun = (store: RunStore, paths: RunPaths, config: RunConfig): TE.TaskEit
     TE.bindW('records', ({ resume }) => (resume === null ? TE.right([]) : readMetrics(files, paths))),
     TE.chainFirstW(() => clearUnfinished(files, paths)),
     TE.chainFirstW(({ stored }) => writeConfig(files, paths, resumedConfig(stored.config, config))),
-    TE.map(({ resume, records }) => ({ ...store, paths, resume, records })),
+    TE.map(({ resume, records, changed }) => ({ ...store, paths, resume, records, changed })),
   )
 }
 
 const newRun = (store: RunStore, config: RunConfig): TE.TaskEither<StoreFailure, Contents> =>
   pipe(
     createRun(store.files, store.folder, config),
-    TE.map((paths) => ({ ...store, paths, resume: null, records: [] })),
+    TE.map((paths) => ({ ...store, paths, resume: null, records: [], changed: [] })),
   )
 
 /**

@@ -9,7 +9,7 @@ import { stepName } from '../data/runLayout.js'
 import { engineReport } from '../engine/report.js'
 import { liveClock } from '../live/clock.js'
 import { liveFiles } from '../live/files.js'
-import { type Alarm, DEFAULT_ALARM_LIMITS, endingAlarm } from './alarms.js'
+import { type Alarm, changedInputsAlarm, DEFAULT_ALARM_LIMITS, endingAlarm } from './alarms.js'
 import { type AlarmWatch, alarmWatch, type RaisedAlarms } from './alarmWatch.js'
 import { type KeptBatch, learnedEntries, saveAlarms, saveBatch } from './batchFolder.js'
 import type { EvaluationResult, Evaluator } from './evaluation.js'
@@ -71,6 +71,16 @@ async function* raise(
   for (const alarm of alarms)
     yield { type: 'alarm', path: E.isRight(kept) ? path : null, ...alarm, message: `${alarm.message}${rest}` }
   return kept
+}
+
+/** Raises the alarm of a run that goes on with other inputs, whatever the mode of alarms. */
+async function* raiseChanged(
+  session: Session,
+  { step, position }: Progress,
+  names: readonly string[],
+): AsyncGenerator<RunEvent> {
+  const batch = { step: step + 1, record: { step: step + 1, position }, learned: null, trajectories: [] }
+  orThrow(yield* raise(session, { alarms: [changedInputsAlarm(step + 1, names)], batch }))
 }
 
 /** Returns the part of a collected batch that is saved. */
@@ -291,6 +301,7 @@ export async function* train(run: AnyRun, options: TrainOptions): AsyncGenerator
     const config = {
       ...{ format: 2 as const, settings, run: run.description, start: startNow() },
       recipe: recipe === undefined ? null : { name: recipe.name, file: recipe.file },
+      inputs: { ...run.inputs(), ...(recipe?.digest !== undefined && { 'recipe file': recipe.digest }) },
       ...(recipe?.calibration && { calibration: recipe.calibration }),
     }
     store = place === undefined ? null : orThrow(await openStore(place, config)())
@@ -301,6 +312,7 @@ export async function* train(run: AnyRun, options: TrainOptions): AsyncGenerator
     if (recipe?.calibration !== undefined) yield { type: 'calibration', ...recipe.calibration }
     const warning = store === null ? null : orThrow(await recordMachine(store.files, store.paths)())
     if (warning !== null) yield { type: 'warning', message: warning }
+    if (store !== null && store.changed.length > 0) yield* raiseChanged(session, from, store.changed)
     const progress = yield* runSteps(session, from)
     const summary = summaryOf(session, progress)
     if (store !== null) {

@@ -29,6 +29,11 @@ export interface RolloutWorkerOptions<O, P = TokenAction> {
    */
   readonly env: LeaseRules<O, P>['env']
   readonly policy: Policy<O, P>
+  /**
+   * Returns the reason for which this worker must not play a task, or `null`. The worker then
+   * returns its leases and stops. Default: it plays every task.
+   */
+  readonly refusal?: (task: Json) => string | null
   /** Random key, the same in all workers. */
   readonly key: Key
   readonly limits?: WorkerLimits
@@ -125,6 +130,7 @@ interface Shift<O, P> {
   readonly limits: Limits
   readonly timers: Timers
   readonly tell: (event: WorkerEvent) => void
+  readonly refusal: (task: Json) => string | null
   readonly playing: Map<number, Playing>
   /** Aborts when the worker must stop, for any reason. */
   readonly over: AbortController
@@ -207,7 +213,9 @@ const bring = async <O, P>(shift: Shift<O, P>, { lease }: Playing, outcome: Outc
 const begin = async <O, P>(shift: Shift<O, P>, lease: RolloutLease<Json>): Promise<void> => {
   const mine = { lease, controller: new AbortController() }
   shift.playing.set(lease.lease, mine)
-  const outcome = await played(shift, mine)
+  const refusal = shift.refusal(lease.task)
+  if (refusal !== null) stopFor(shift, { reason: refusal })
+  const outcome = refusal === null ? await played(shift, mine) : ABORTED
   await bring(shift, mine, outcome)
   shift.playing.delete(lease.lease)
 }
@@ -266,6 +274,7 @@ const RUN_ROLLOUT_WORKER_OPTIONS: OptionKinds<RolloutWorkerOptions<never, never>
   queue: aRecord,
   env: aFunction,
   policy: aRecord,
+  refusal: aFunction,
   key: aRecord,
   limits: aRecord,
   signal: aRecord,
@@ -294,13 +303,13 @@ export const runRolloutWorker = <O, P>(
 ): TaskEither<WorkerStopped, WorkerReport> => {
   checkOptions('runRolloutWorker', options, RUN_ROLLOUT_WORKER_OPTIONS)
   return async () => {
-    const { queue, env, policy, key, signal, onRollout = () => {}, time = {} } = options
+    const { queue, env, policy, key, signal, onRollout = () => {}, refusal = () => null, time = {} } = options
     const limits = { ...DEFAULTS, ...options.limits }
     const problems = limitProblems(limits)
     if (problems.length > 0) throw new RangeError(`runRolloutWorker: ${problems.join('; ')}`)
     const { clock = liveClock, timers = liveTimers } = time
     const shift: Shift<O, P> = {
-      ...{ queue, limits, timers, tell: onRollout, playing: new Map(), over: new AbortController() },
+      ...{ queue, limits, timers, refusal, tell: onRollout, playing: new Map(), over: new AbortController() },
       rules: { env, policy, key, clock, turns: 'all', maxTurns: limits.maxTurns, tokenBudget: limits.tokenBudget },
       count: { delivered: 0, failed: 0, late: 0, returned: 0 },
       state: { inRow: 0, broken: undefined },

@@ -12,6 +12,7 @@ import * as tf from '@tensorflow/tfjs-core'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { TemplateFailure } from '../../core/failure.js'
 import type { Key } from '../../core/key.js'
+import type { WithInputs } from '../../data/inputs.js'
 import type { PolicyFailure } from '../../data/policy.js'
 import { type Spec, type SpecMismatch, tensorSpec } from '../../data/spec.js'
 import type { RowFailure } from '../../data/task.js'
@@ -172,7 +173,7 @@ export interface StepOptions {
 }
 
 /** An environment. `O` is the schema of its states, `A` that of its actions. */
-export interface Env<O, in A> {
+export interface Env<O, in A> extends WithInputs {
   readonly name: string
   /** Number of elements of every TensorDict; the batch shape is `[batchSize]`. */
   readonly batchSize: number

@@ -2,6 +2,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { aNumber, aRecord, checkOptions, oneOf, refuse } from '../../core/options.js'
+import { rowInputs } from '../../data/inputs.js'
 import { fromNested } from '../../data/nested.js'
 import { dataSpec, type Infer, isLeafSpec, type Spec } from '../../data/spec.js'
 import type { RowSource, Task } from '../../data/task.js'
@@ -247,6 +248,7 @@ export const DataLoadingPrimer = <
   return transform<SourcePosition, unknown, Primed<T, K, P>>({
     name: 'DataLoadingPrimer',
     initial: { next: start },
+    inputs: () => rowInputs(source),
     adds: added,
     prime: (_, { next }) =>
       pipe(

@@ -3,6 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { TemplateFailure } from '../../core/failure.js'
 import { aList, aRecord, aText, checkOptions, type OptionKinds } from '../../core/options.js'
+import { textInputs } from '../../data/inputs.js'
 import type { HistoryAction, HistoryPrompt, StopReason } from '../../data/policy.js'
 import { dataSpec } from '../../data/spec.js'
 import { type Data, data } from '../../data/tensorDict/leaf.js'
@@ -153,6 +154,7 @@ export const TemplateTransform = (
   return transform<null, HistoryPrompt, TextEntries, HistoryAction, TextResponse>({
     name: 'TemplateTransform',
     initial: null,
+    inputs: () => textInputs({ template: options.template }),
     needs: {
       observation: { history: { prompt: dataSpec<History>('History') } },
       action: { history: { response: dataSpec('Message') } },

@@ -1,6 +1,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { checkOptions } from '../../core/options.js'
+import { textInputs } from '../../data/inputs.js'
 import type { TokenPrompt } from '../../data/policy.js'
 import { dataSpec, raggedSpec } from '../../data/spec.js'
 import { type Data, data, type Ragged, ragged, raggedRow } from '../../data/tensorDict/leaf.js'
@@ -114,12 +115,15 @@ const continued = (
  */
 export const Tokenizer = (options: {
   readonly tokenizer: TextTokenizer
+  /** The files of the tokenizer, an input of runs: `files` of `loadPretrained`. Default: none. */
+  readonly files?: Readonly<Record<string, string>>
 }): Transform<null, TextEntries, TokenPrompt, TextResponse, TokenResponse> => {
   checkOptions('Tokenizer', options, TEXT_OPTIONS)
-  const { tokenizer } = options
+  const { tokenizer, files = {} } = options
   return transform<null, TextEntries, TokenPrompt, TextResponse, TokenResponse>({
     name: 'Tokenizer',
     initial: null,
+    inputs: () => textInputs({ files }),
     needs: {
       observation: { text: TEXT_SPECS },
       action: { text: { response: dataSpec<string>('string') } },

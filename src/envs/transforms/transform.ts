@@ -13,6 +13,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Key } from '../../core/key.js'
+import { bothInputs, type WithInputs } from '../../data/inputs.js'
 import { mergeSpecs, requireSpec, type Spec, type SpecMismatch } from '../../data/spec.js'
 import { meta } from '../../data/tensorDict/leaf.js'
 import { type DeepMerge, merge } from '../../data/tensorDict/merge.js'
@@ -39,7 +40,7 @@ export interface StepContext {
  * the request before the inner environment resets. Draw randomness from `child(key, name)`, because
  * all transforms share the key.
  */
-export interface Transform<S, In, Out, Inner = unknown, Outer = unknown> {
+export interface Transform<S, In, Out, Inner = unknown, Outer = unknown> extends WithInputs {
   readonly name: string
   readonly initial: S
   /** Returns the specs of the environment with this transform, or the entries that are missing. */
@@ -58,7 +59,7 @@ export interface Transform<S, In, Out, Inner = unknown, Outer = unknown> {
 const nothing = (td: TensorDict): TensorDict<never> => TensorDict({}, td.batchShape) as TensorDict<never> // adds no key
 
 /** The parts of a transform; omitted functions add nothing. */
-export interface TransformParts<S, In, Out, Inner, Outer> {
+export interface TransformParts<S, In, Out, Inner, Outer> extends WithInputs {
   readonly name: string
   readonly initial: S
   readonly needs?: EnvSpecs
@@ -109,6 +110,7 @@ export const transform = <S, In, Out, Inner = unknown, Outer = unknown>(
   step: parts.step ?? ((td, _, state) => TE.right([nothing(td), state])),
   inverse: parts.inverse ?? ((action) => E.right(nothing(action))),
   ...(parts.release !== undefined && { release: parts.release }),
+  ...(parts.inputs !== undefined && { inputs: parts.inputs }),
 })
 
 /** The identity of composition, which adds nothing. */
@@ -149,6 +151,7 @@ export const compose = <S1, S2, In1, Out1, Inner1, Outer1, In2, Out2, Inner2, Ou
     name: `${first.name} > ${second.name}`,
     initial: [first.initial, second.initial],
     ...bothReleases(first, second),
+    ...bothInputs(first, second),
     spec: (inner) => pipe(first.spec(inner), E.chain(second.spec)),
     prime: (request, [s1, s2], key) =>
       pipe(
@@ -318,6 +321,7 @@ export const append =
       batchSize: env.batchSize,
       specs: specs.right,
       ...bothReleases(env, t),
+      ...bothInputs(env, t),
       reset: reset as never,
       step: (td, action, options = {}) =>
         pipe(

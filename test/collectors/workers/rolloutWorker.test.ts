@@ -105,6 +105,18 @@ describe('rollout workers', () => {
     expect(orThrow(await log.rolloutNames())).toEqual([])
   })
 
+  it('stops at a task that it must not play, and returns its leases, so that others play it', async () => {
+    const log = memoryQueueLog()
+    const queue = await openOn(log)
+    const other = await startWorker(log, { refusal: () => 'its rows are others' })
+    const collecting = collectAll(await collectorOn(queue))
+    expect(await other.running).toMatchObject({ left: { _tag: 'WorkerStopped', reason: 'its rows are others' } })
+    expect(other.events.every(({ _tag }) => _tag === 'Returned')).toBe(true)
+    const worker = await startWorker(log)
+    expect((await collecting).tickets).toEqual([0, 1, 2, 3, 4])
+    expect(orThrow(await worker.stop()).failed).toBe(0)
+  })
+
   it('a rollout that fails is tried again, and its group is dropped when it was tried as often as it may be', async () => {
     const log = memoryQueueLog()
     const queue = await openOn(log, { settings: { ...settings, maxAttempts: 2 } })
