@@ -1,5 +1,6 @@
 /** SHA-256 in JavaScript, for hosts without a synchronous digest of their own. */
-import type { Digest } from './digest.js'
+import { type Digest, makeDigest, type RunningDigest } from './digest.js'
+import { joinBytes } from './joinBytes.js'
 
 const WORD = 2 ** 32
 
@@ -18,15 +19,14 @@ const START = Int32Array.from(PRIMES.slice(0, 8), (prime) => fraction(Math.sqrt(
 
 const rotated = (x: number, by: number): number => (x >>> by) | (x << (32 - by))
 
-/** Appends the mark, zeros and the length in bits, up to a multiple of 64 bytes. */
-const padded = (bytes: Uint8Array): DataView => {
-  const length = Math.ceil((bytes.length + 9) / 64) * 64
-  const view = new DataView(new ArrayBuffer(length))
+/** Returns the last bytes of a text with the mark, zeros and its length in bits. */
+const padded = (bytes: Uint8Array, length: number): DataView => {
+  const view = new DataView(new ArrayBuffer(bytes.length < 56 ? 64 : 128))
   const all = new Uint8Array(view.buffer)
   all.set(bytes)
   all[bytes.length] = 0x80
-  view.setUint32(length - 8, Math.floor((bytes.length * 8) / WORD))
-  view.setUint32(length - 4, (bytes.length * 8) % WORD)
+  view.setUint32(view.byteLength - 8, Math.floor((length * 8) / WORD))
+  view.setUint32(view.byteLength - 4, (length * 8) % WORD)
   return view
 }
 
@@ -47,6 +47,33 @@ const mix = (state: Int32Array, w: Int32Array, block: DataView): void => {
   for (const [i, word] of [a, b, c, d, e, f, g, h].entries()) state[i] = state[i]! + word
 }
 
+/** Mixes all whole blocks of some bytes. */
+const mixAll = (state: Int32Array, view: DataView): void => {
+  const words = new Int32Array(64)
+  for (let at = 0; at + 64 <= view.byteLength; at += 64)
+    mix(state, words, new DataView(view.buffer, view.byteOffset + at, 64))
+}
+
+/** Starts a SHA-256 digest of pieces. */
+const startSha256 = (): RunningDigest => {
+  const state = Int32Array.from(START)
+  let rest = new Uint8Array()
+  let length = 0
+  return {
+    add: (piece) => {
+      const bytes = joinBytes([rest, typeof piece === 'string' ? new TextEncoder().encode(piece) : piece])
+      length += bytes.length - rest.length
+      mixAll(state, new DataView(bytes.buffer, bytes.byteOffset, bytes.length))
+      rest = bytes.slice(bytes.length - (bytes.length % 64))
+    },
+    value: () => {
+      const end = Int32Array.from(state)
+      mixAll(end, padded(rest, length))
+      return [...end].map((word) => (word >>> 0).toString(16).padStart(8, '0')).join('')
+    },
+  }
+}
+
 /**
  * Computes the SHA-256 digest in hexadecimal.
  *
@@ -55,11 +82,4 @@ const mix = (state: Int32Array, w: Int32Array, block: DataView): void => {
  * @example
  * sha256('abc').slice(0, 8) // 'ba7816bf'
  */
-export const sha256: Digest = (contents) => {
-  const bytes = typeof contents === 'string' ? new TextEncoder().encode(contents) : contents
-  const { buffer, byteLength } = padded(bytes)
-  const state = Int32Array.from(START)
-  const words = new Int32Array(64)
-  for (let at = 0; at < byteLength; at += 64) mix(state, words, new DataView(buffer, at, 64))
-  return [...state].map((word) => (word >>> 0).toString(16).padStart(8, '0')).join('')
-}
+export const sha256: Digest = makeDigest(startSha256)

@@ -1,6 +1,12 @@
 /** Digests by Node's crypto. */
 import { createHash } from 'node:crypto'
-import type { Digest } from '../core/digest.js'
+import { makeDigest } from '../core/digest.js'
 
 /** Computes the SHA-256 digest in hexadecimal. */
-export const liveDigest: Digest = (contents) => createHash('sha256').update(contents).digest('hex')
+export const liveDigest = makeDigest(() => {
+  const hash = createHash('sha256')
+  return {
+    add: (piece) => void hash.update(piece),
+    value: () => hash.copy().digest('hex'),
+  }
+})

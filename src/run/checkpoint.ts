@@ -9,13 +9,18 @@ import type { Learner } from '../collectors/learners/learner.js'
 import type { Files } from '../core/capabilities.js'
 import type { Digest } from '../core/digest.js'
 import type { FileFailure, ModelFailure } from '../core/failure.js'
+import { parseJson } from '../core/json.js'
 import type { Json } from '../data/codecs/plainValues.js'
 import { fileProblem } from '../data/folderFiles.js'
 import { inOrder, stepName, stepOf } from '../data/runLayout.js'
-import { parseJsonAs } from '../data/schemaJson.js'
+import { fitSchema } from '../data/schemaJson.js'
+import { digestFile } from './fileDigest.js'
+import type { LogMark } from './runFolder.js'
+
+const markSchema: z.ZodType<LogMark> = z.strictObject({ bytes: z.number().int().nonnegative(), digest: z.string() })
 
 const stateSchema = z.strictObject({
-  format: z.literal(2),
+  format: z.literal(3),
   /** Steps done. */
   step: z.number().int().nonnegative(),
   /** The position of the batch source. */
@@ -25,21 +30,28 @@ const stateSchema = z.strictObject({
   /** Wall-clock seconds of the run so far. */
   secondsTotal: z.number(),
   checkpointSeconds: z.number(),
-  /** Log lengths at this point. Resume truncates the logs here, because later steps run again. */
-  metricsBytes: z.number().int().nonnegative(),
-  trajectoriesBytes: z.number().int().nonnegative(),
+  /** The logs at this point. Resume truncates them here, because later steps run again. */
+  metrics: markSchema,
+  trajectories: markSchema,
   /** SHA-256 of every other file of the checkpoint. */
   digests: z.record(z.string(), z.string()),
+  /** SHA-256 of this file without this field. */
+  digest: z.string(),
 })
 
 /** The contents of state.json. */
-export type CheckpointState = Omit<Readonly<z.infer<typeof stateSchema>>, 'position' | 'digests' | 'format'> & {
+export type CheckpointState = Omit<
+  Readonly<z.infer<typeof stateSchema>>,
+  'position' | 'digests' | 'digest' | 'format'
+> & {
   readonly position: Json
 }
 
 export type CheckpointFailure = FileFailure | ModelFailure
 
 const STATE_FILE = 'state.json'
+
+const written = (state: object): string => `${JSON.stringify(state, undefined, 2)}\n`
 
 /** Returns the files of a checkpoint: the learner's files, and state.json. */
 export const checkpointFiles = (
@@ -49,7 +61,8 @@ export const checkpointFiles = (
 ): Readonly<Record<string, Uint8Array | string>> => {
   const files = learner.files()
   const digests = Object.fromEntries(Object.entries(files).map(([name, contents]) => [name, digest(contents)]))
-  return { ...files, [STATE_FILE]: `${JSON.stringify({ format: 2, ...state, digests }, undefined, 2)}\n` }
+  const whole = { format: 3, ...state, digests }
+  return { ...files, [STATE_FILE]: written({ ...whole, digest: digest(written(whole)) }) }
 }
 
 /** The checkpoints to retain. */
@@ -98,9 +111,34 @@ export const checkpointsIn = (
     ),
   )
 
-const parsedState = (folder: string, text: string): E.Either<ModelFailure, z.infer<typeof stateSchema>> =>
+const CHANGED = 'its bytes are not those that were saved: the file was changed or damaged'
+
+const OLD = z.object({ format: z.literal(2) })
+
+/** Parses state.json, and checks it against its digest. */
+const parsedState = (
+  folder: string,
+  text: string,
+  digest: Digest,
+): E.Either<ModelFailure, z.infer<typeof stateSchema>> =>
   pipe(
-    parseJsonAs(stateSchema, text),
+    parseJson(text),
+    E.filterOrElse(
+      (json) => !OLD.safeParse(json).success,
+      () => 'written by Tandem 0.1: finish the run with that version, or start a new run from this model',
+    ),
+    E.chain((json) =>
+      pipe(
+        fitSchema(stateSchema, json),
+        E.filterOrElse(
+          ({ digest: expected }) => {
+            const { digest: _, ...fields } = json as { readonly digest: string } // by the schema, which may reorder fields
+            return digest(written(fields)) === expected
+          },
+          () => CHANGED,
+        ),
+      ),
+    ),
     E.mapLeft((reason) => fileProblem(folder, STATE_FILE, reason)),
   )
 
@@ -114,14 +152,10 @@ const verified = (
     Object.entries(digests),
     TE.traverseSeqArray(([name, expected]) =>
       pipe(
-        files.readBytes(`${folder}/${name}`),
-        TE.chainW(
-          (bytes): TE.TaskEither<CheckpointFailure, void> =>
-            digest(bytes) === expected
-              ? TE.right(undefined)
-              : TE.left(
-                  fileProblem(folder, name, 'its bytes are not those that were saved: the file was changed or damaged'),
-                ),
+        digestFile(files, `${folder}/${name}`, { digest }),
+        TE.filterOrElseW(
+          (running) => running.value() === expected,
+          (): CheckpointFailure => fileProblem(folder, name, CHANGED),
         ),
       ),
     ),
@@ -140,18 +174,19 @@ export const readCheckpoint = (
 ): TE.TaskEither<CheckpointFailure, CheckpointState> =>
   pipe(
     files.readText(`${folder}/${STATE_FILE}`),
-    TE.chainEitherKW((text) => parsedState(folder, text)),
+    TE.chainEitherKW((text) => parsedState(folder, text, digest)),
     TE.chainFirstW(({ digests }) => verified(files, folder, { digests, digest })),
-    TE.map(({ digests, format, ...state }) => state as CheckpointState), // JSON by the schema
+    TE.map(({ digests, digest: _, format, ...state }) => state as CheckpointState), // JSON by the schema
   )
 
 /** Reads the digests stored in a checkpoint. */
 export const checkpointDigests = (
   files: Files,
   folder: string,
+  digest: Digest,
 ): TE.TaskEither<CheckpointFailure, Readonly<Record<string, string>>> =>
   pipe(
     files.readText(`${folder}/${STATE_FILE}`),
-    TE.chainEitherKW((text) => parsedState(folder, text)),
+    TE.chainEitherKW((text) => parsedState(folder, text, digest)),
     TE.map(({ digests }) => digests),
   )

@@ -71,8 +71,8 @@ export const saveProgress = async (
     ...progress,
     secondsTotal: secondsTotal(session),
     checkpointSeconds: session.state.checkpointSeconds,
-    metricsBytes: metrics.bytes(),
-    trajectoriesBytes: trajectories.bytes(),
+    metrics: metrics.mark(),
+    trajectories: trajectories.mark(),
   }
   const best = bestStep(session)
   const contents = checkpointFiles(open.run.learner, state, store.digest)

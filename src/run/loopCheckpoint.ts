@@ -79,8 +79,9 @@ export const saveCheckpoint = <P>(
     !(Number.isSafeInteger(keep) && keep >= 1) && `keep must be a positive integer, got ${keep}`,
     !position.success && `position must be JSON data: ${position.error && z.prettifyError(position.error)}`,
   ])
-  // Fields of runs that a loop does not have: KL coefficient, times, and log lengths.
-  const ofRuns = { klCoefficient: 0, secondsTotal: 0, checkpointSeconds: 0, metricsBytes: 0, trajectoriesBytes: 0 }
+  // Fields of runs that a loop does not have: KL coefficient, times, and logs.
+  const noLog = { bytes: 0, digest: liveDigest('') }
+  const ofRuns = { klCoefficient: 0, secondsTotal: 0, checkpointSeconds: 0, metrics: noLog, trajectories: noLog }
   return pipe(
     TE.fromIO(() => checkpointFiles(learner, { step, position: position.data!, ...ofRuns }, liveDigest)), // it is JSON, as was just checked
     TE.chain((contents) => writeCheckpoint(files, contents, { folder, step, keep })),

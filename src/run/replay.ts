@@ -158,7 +158,7 @@ const lookAround = async (run: AnyRun, { store, batch }: ReplayOptions): Promise
         `a run that samples ahead cannot be sampled again: replaying step ${asked.step} needs its batch and the checkpoint before it (keep.batchEvery 1 and every.checkpoint 1)`,
       )
     const place = `${paths.checkpoints}/${stepName(asked.step)}`
-    const after = orThrow(await files.exists(place)()) ? orThrow(await checkpointDigests(files, place)()) : null
+    const after = orThrow(await files.exists(place)()) ? orThrow(await checkpointDigests(files, place, digest)()) : null
     return { asked, records, before, after }
   } catch (error) {
     release()

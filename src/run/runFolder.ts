@@ -4,10 +4,12 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import type { Files } from '../core/capabilities.js'
+import type { Digest, RunningDigest } from '../core/digest.js'
 import type { FileFailure } from '../core/failure.js'
 import type { Json } from '../data/codecs/plainValues.js'
 import { parseJsonAs } from '../data/schemaJson.js'
 import { calibrationSchema } from './calibration.js'
+import { digestFile } from './fileDigest.js'
 import type { SettingsFailure } from './recipe.js'
 import type { EvaluationRecord, StepRecord, TrajectoryRecord } from './records.js'
 
@@ -181,26 +183,66 @@ export const openRun = (
   )
 }
 
-/** An append-only file of JSON lines, with its length. */
+/** The length of a log in bytes, and the digest of these bytes. */
+export interface LogMark {
+  readonly bytes: number
+  readonly digest: string
+}
+
+/** An append-only file of JSON lines. */
 export interface LineLog {
-  readonly bytes: () => number
+  readonly mark: () => LogMark
   readonly append: (records: readonly object[]) => TE.TaskEither<FileFailure, void>
 }
 
-/** Opens a file of JSON lines for appending, truncated to `bytes`. Creates it if necessary. */
-export const openLog = (files: Files, path: string, bytes: number): TE.TaskEither<FileFailure, LineLog> => {
+/** The part of a log that is kept: its length, and its digest, which later records continue. */
+export interface KeptLog {
+  readonly bytes: number
+  readonly running: RunningDigest
+}
+
+/**
+ * Checks the part of a log that is kept; `null` keeps nothing. Changes nothing.
+ *
+ * Errors   `Left` if the log is shorter than that part, or the part was changed.
+ */
+export const checkLog = (
+  files: Files,
+  path: string,
+  { kept, digest }: { readonly kept: LogMark | null; readonly digest: Digest },
+): TE.TaskEither<RunFailure, KeptLog> => {
+  if (kept === null) return TE.right({ bytes: 0, running: digest.start() })
+  const { bytes } = kept
+  const changed = `its first ${bytes} bytes are not those that were saved: the file was changed or damaged`
+  return pipe(
+    digestFile(files, path, { digest, bytes }),
+    TE.filterOrElseW(
+      (running) => running.value() === kept.digest,
+      (): RunFailure => runFolderFailure(path, changed),
+    ),
+    TE.map((running) => ({ bytes, running })),
+  )
+}
+
+/** Opens a file of JSON lines for appending, truncated to the part that is kept. Creates it if necessary. */
+export const openLog = (
+  files: Files,
+  path: string,
+  { bytes, running }: KeptLog,
+): TE.TaskEither<FileFailure, LineLog> => {
   let length = bytes
   return pipe(
     files.append(path, ''),
     TE.chain(() => files.truncate(path, bytes)),
     TE.map(() => ({
-      bytes: () => length,
+      mark: () => ({ bytes: length, digest: running.value() }),
       append: (records) => {
-        const text = records.map((record) => `${JSON.stringify(record)}\n`).join('')
+        const added = new TextEncoder().encode(records.map((record) => `${JSON.stringify(record)}\n`).join(''))
         return pipe(
-          files.append(path, text),
+          files.append(path, added),
           TE.map(() => {
-            length += new TextEncoder().encode(text).length
+            length += added.length
+            running.add(added)
           }),
         )
       },

@@ -13,8 +13,10 @@ import { type CheckpointFailure, type CheckpointState, checkpointsIn, readCheckp
 import { differingSettings } from './recipe.js'
 import type { EvaluationRecord, StepRecord } from './records.js'
 import {
+  checkLog,
   clearUnfinished,
   createRun,
+  type LineLog,
   openLog,
   openRun,
   type RunConfig,
@@ -75,6 +77,8 @@ export interface OpenStore extends RunStore {
   readonly records: readonly (StepRecord | EvaluationRecord)[]
   /** The names of the inputs that have changed since the last session. */
   readonly changed: readonly string[]
+  readonly metrics: LineLog
+  readonly trajectories: LineLog
   /** Releases the folder's lock. */
   readonly release: () => Promise<void>
 }
@@ -140,6 +144,24 @@ const resumePoint = (store: RunStore, paths: RunPaths): TE.TaskEither<StoreFailu
     }),
   )
 
+type Logs = Pick<OpenStore, 'metrics' | 'trajectories'>
+
+/** Opens both logs at the checkpoint from which a run resumes. Neither changes if one is damaged. */
+const openLogs = (
+  { files, digest }: RunStore,
+  paths: RunPaths,
+  resume: ResumePoint | null,
+): TE.TaskEither<StoreFailure, Logs> => {
+  const check = (name: keyof Logs) => checkLog(files, paths[name], { kept: resume?.state[name] ?? null, digest })
+  return pipe(
+    TE.Do,
+    TE.bind('first', () => check('metrics')),
+    TE.bind('second', () => check('trajectories')),
+    TE.bindW('metrics', ({ first }) => openLog(files, paths.metrics, first)),
+    TE.bindW('trajectories', ({ second }) => openLog(files, paths.trajectories, second)),
+  )
+}
+
 /** The config of a resumed run: start and calibration are those of its first session, if known. */
 const resumedConfig = (first: RunConfig, { start: _, calibration: __, ...config }: RunConfig): RunConfig => ({
   ...config,
@@ -157,20 +179,24 @@ const oldRun = (store: RunStore, paths: RunPaths, config: RunConfig): TE.TaskEit
     TE.bindW('resume', () => resumePoint(store, paths)),
     // Records after the checkpoint belong to steps that will run again, so they are truncated
     // first.
-    TE.chainFirstW(({ resume }) =>
-      resume === null ? TE.right(undefined) : openLog(files, paths.metrics, resume.state.metricsBytes),
-    ),
+    TE.bindW('logs', ({ resume }) => openLogs(store, paths, resume)),
     TE.bindW('records', ({ resume }) => (resume === null ? TE.right([]) : readMetrics(files, paths))),
     TE.chainFirstW(() => clearUnfinished(files, paths)),
     TE.chainFirstW(({ stored }) => writeConfig(files, paths, resumedConfig(stored.config, config))),
-    TE.map(({ resume, records, changed }) => ({ ...store, paths, resume, records, changed })),
+    TE.map(({ resume, records, changed, logs: { metrics, trajectories } }) => ({
+      ...{ ...store, paths, resume, records, changed, metrics, trajectories },
+    })),
   )
 }
 
 const newRun = (store: RunStore, config: RunConfig): TE.TaskEither<StoreFailure, Contents> =>
   pipe(
     createRun(store.files, store.folder, config),
-    TE.map((paths) => ({ ...store, paths, resume: null, records: [], changed: [] })),
+    TE.bindTo('paths'),
+    TE.bindW('logs', ({ paths }) => openLogs(store, paths, null)),
+    TE.map(({ paths, logs: { metrics, trajectories } }) => ({
+      ...{ ...store, paths, resume: null, records: [], changed: [], metrics, trajectories },
+    })),
   )
 
 /**

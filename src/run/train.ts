@@ -20,7 +20,7 @@ import type { TrainOptions } from './options.js'
 import { type EvaluationRecord, type RunSummary, type StepRecord, summarizeRun } from './records.js'
 import { finishRun } from './report.js'
 import type { AnyRun } from './run.js'
-import { type LineLog, openLog } from './runFolder.js'
+import type { LineLog } from './runFolder.js'
 import { type Session, secondsTotal } from './session.js'
 import { describeStep, learnStep, type OpenRun, type Progress, type SampledStep, sampleStep } from './step.js'
 import { type OpenStore, openStore } from './store.js'
@@ -193,7 +193,7 @@ async function* evaluate(session: Session, step: number): AsyncGenerator<RunEven
 }
 
 /** A log that discards its records. */
-const NO_LOG: LineLog = { bytes: () => 0, append: () => TE.right(undefined) }
+const NO_LOG: LineLog = { mark: () => ({ bytes: 0, digest: '' }), append: () => TE.right(undefined) }
 
 const watchOf = ({ alarms = {} }: TrainOptions, before: readonly StepRecord[]): AlarmWatch | null =>
   alarms.mode === 'off' ? null : alarmWatch(alarms.limits ?? DEFAULT_ALARM_LIMITS, before)
@@ -217,15 +217,13 @@ const openSession = async (
     ...{ step: state?.step ?? 0, lastStep: options.steps, push: run.push },
     position: state?.position ?? null,
   })
-  const log = async (path: string | undefined, bytes: number): Promise<LineLog> =>
-    store === null || path === undefined ? NO_LOG : orThrow(await openLog(store.files, path, bytes)())
   const records = [...(store?.records ?? [])]
   const session: Session = {
     ...{ options, store, clock, startedAt, records },
     open: { run, source, clock },
     files: store?.files ?? liveFiles,
-    metrics: await log(store?.paths.metrics, state?.metricsBytes ?? 0),
-    trajectories: await log(store?.paths.trajectories, state?.trajectoriesBytes ?? 0),
+    metrics: store?.metrics ?? NO_LOG,
+    trajectories: store?.trajectories ?? NO_LOG,
     watch: watchOf(
       options,
       records.filter((record) => record.type === 'step'),

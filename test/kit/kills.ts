@@ -99,7 +99,7 @@ export const remainsOfRun = (folder: string) => {
   const states = readdirSync(`${folder}/checkpoints`).map((name) => {
     const { 'state.json': _, ...files } = contentsOf(`${folder}/checkpoints/${name}`)
     const state: object = JSON.parse(text(`checkpoints/${name}/state.json`))
-    return { name, files, state: withoutSeconds([{ ...state, metricsBytes: 0 }]) }
+    return { name, files, state: withoutSeconds([{ ...state, metrics: null, digest: null }]) }
   })
   const summary: object = JSON.parse(text('summary.json'))
   return {

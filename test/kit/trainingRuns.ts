@@ -105,7 +105,7 @@ const remainsOf = (folder: string, step: number) => {
     ...files,
     metrics: withoutSeconds(parseJsonLines(text('metrics.jsonl'))),
     trajectories: text('trajectories.jsonl'),
-    state: withoutSeconds([{ ...state, metricsBytes: 0 }]),
+    state: withoutSeconds([{ ...state, metrics: null, digest: null }]),
   }
 }
 

@@ -21,9 +21,11 @@ const path = useTemporaryFolder()
 let made = 0
 const fresh = (): string => path(`checkpoints${made++}`)
 
+const LOGS = { metrics: { bytes: 100, digest: 'a' }, trajectories: { bytes: 200, digest: 'b' } }
+
 const state = (changes: Partial<CheckpointState> = {}): CheckpointState => ({
   ...{ step: 3, klCoefficient: 0.1, position: { batch: 3, remembered: { loading: { next: 6 } } } },
-  ...{ secondsTotal: 1.5, checkpointSeconds: 0.25, metricsBytes: 100, trajectoriesBytes: 200, ...changes },
+  ...{ secondsTotal: 1.5, checkpointSeconds: 0.25, ...LOGS, ...changes },
 })
 
 /** The files of a learner. */
@@ -41,7 +43,9 @@ describe('a checkpoint', () => {
   it('is read as it was written, with a digest of each of its files', async () => {
     const folder = await save(fresh(), 3)
     expect(await rightOf(readCheckpoint(files, folder, liveDigest))).toEqual(state())
-    expect(Object.keys(await rightOf(checkpointDigests(files, folder))).sort()).toEqual(Object.keys(FILES).sort())
+    expect(Object.keys(await rightOf(checkpointDigests(files, folder, liveDigest))).sort()).toEqual(
+      Object.keys(FILES).sort(),
+    )
   })
 
   it('is refused by the name of any file in which any byte is another one', async () => {
@@ -77,7 +81,7 @@ describe('a checkpoint', () => {
     }
   })
 
-  it.each([{ format: 1 }, { step: -1 }, { position: undefined }, { metricsBytes: null }, { extra: 1 }])(
+  it.each([{ format: 1 }, { digest: 1 }, { step: -1 }, { position: undefined }, { metrics: null }, { extra: 1 }])(
     'names state.json and the field for %j',
     async (changes) => {
       const folder = await save(fresh(), 3)
@@ -88,6 +92,53 @@ describe('a checkpoint', () => {
       expect(told).toContain(Object.keys(changes)[0])
     },
   )
+})
+
+describe('state.json', () => {
+  /** Any data of JSON with keys that could change their order. */
+  const position = fc
+    .jsonValue({ maxDepth: 3 })
+    .map((json) => JSON.parse(JSON.stringify(json)) as CheckpointState['position'])
+
+  it('is read with any position', async () => {
+    const law = fc.asyncProperty(position, async (each) => {
+      const folder = fresh()
+      const saved = await rightOf(
+        writeCheckpoint(files, contents({ step: 1, position: each }), { folder, step: 1, keep: 1 }),
+      )
+      expect((await rightOf(readCheckpoint(files, saved, liveDigest))).position).toEqual(each)
+    })
+    await fc.assert(law, { numRuns: 30 })
+  })
+
+  it('is refused if a value in it was changed, or a field of its position removed', async () => {
+    const saved = await save(fresh(), 3)
+    const text = readFileSync(`${saved}/state.json`, 'utf8')
+    const changes: readonly (readonly [string, string])[] = [
+      ['"next": 6', '"next": 7'],
+      ['"batch": 3,', ''],
+      ['"step": 3', '"step": 2'],
+      ['"klCoefficient": 0.1', '"klCoefficient": 0.2'],
+      ['"bytes": 100', '"bytes": 99'],
+      ['"digest": "a"', '"digest": "b"'],
+      ['"secondsTotal": 1.5', '"secondsTotal": 2'],
+    ]
+    for (const [before, after] of changes) {
+      expect(text).toContain(before)
+      writeFileSync(`${saved}/state.json`, text.replace(before, after))
+      expect(sentence(await leftOf(readCheckpoint(files, saved, liveDigest))), before).toMatch(
+        /state\.json.*its bytes are not those that were saved/,
+      )
+    }
+    writeFileSync(`${saved}/state.json`, text.replaceAll('\n', ''))
+    expect(await rightOf(readCheckpoint(files, saved, liveDigest))).toEqual(state())
+  })
+
+  it('of Tandem 0.1 is refused with the remedy', async () => {
+    const saved = await save(fresh(), 3)
+    writeFileSync(`${saved}/state.json`, JSON.stringify({ format: 2, ...state(), digests: {} }))
+    expect(sentence(await leftOf(readCheckpoint(files, saved, liveDigest)))).toContain('written by Tandem 0.1: finish')
+  })
 })
 
 describe('writeCheckpoint', () => {

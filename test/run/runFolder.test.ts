@@ -1,10 +1,15 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import fc from 'fast-check'
+import { pipe } from 'fp-ts/lib/function.js'
+import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
 import { describe as sentence } from '../../src/core/failure.js'
+import { liveDigest } from '../../src/live/digest.js'
 import { liveFiles as files } from '../../src/live/files.js'
 import {
+  checkLog,
   createRun,
+  type LogMark,
   openLog,
   openRun,
   type RunConfig,
@@ -94,13 +99,21 @@ const records = fc.array(fc.dictionary(fc.string(), fc.jsonValue()), { maxLength
 /** As JSON has it: no -0. */
 const asJson = (list: readonly object[]): unknown => JSON.parse(JSON.stringify(list))
 
+/** Opens a log at a mark. */
+const openedAt = (path: string, kept: LogMark | null) =>
+  pipe(
+    checkLog(files, path, { kept, digest: liveDigest }),
+    TE.chainW((log) => openLog(files, path, log)),
+  )
+
 describe('openLog', () => {
   it('keeps records in order, and knows how long the file is', async () => {
     const law = fc.asyncProperty(fc.array(records, { maxLength: 4 }), async (parts) => {
       const paths = await newRun()
-      const log = await rightOf(openLog(files, paths.metrics, 0))
+      const log = await rightOf(openedAt(paths.metrics, null))
       for (const part of parts) await rightOf(log.append(part))
-      expect(log.bytes()).toBe(readFileSync(paths.metrics).length)
+      const whole = readFileSync(paths.metrics)
+      expect(log.mark()).toEqual({ bytes: whole.length, digest: liveDigest(whole) })
       expect(await rightOf(readMetrics(files, paths))).toEqual(asJson(parts.flat()))
     })
     await fc.assert(law, { numRuns: 30 })
@@ -109,11 +122,11 @@ describe('openLog', () => {
   it('opened at an earlier length, continues without the later part', async () => {
     const law = fc.asyncProperty(records, records, records, async (kept, lost, next) => {
       const paths = await newRun()
-      const log = await rightOf(openLog(files, paths.metrics, 0))
+      const log = await rightOf(openedAt(paths.metrics, null))
       await rightOf(log.append(kept))
-      const length = log.bytes()
+      const mark = log.mark()
       await rightOf(log.append(lost))
-      await rightOf((await rightOf(openLog(files, paths.metrics, length))).append(next))
+      await rightOf((await rightOf(openedAt(paths.metrics, mark))).append(next))
       expect(await rightOf(readMetrics(files, paths))).toEqual(asJson([...kept, ...next]))
     })
     await fc.assert(law, { numRuns: 30 })
@@ -122,7 +135,7 @@ describe('openLog', () => {
   it('names a file that is shorter than it should be, and leaves it alone', async () => {
     const { metrics } = await newRun()
     writeFileSync(metrics, '{}\n')
-    const failure = await leftOf(openLog(files, metrics, 100))
+    const failure = await leftOf(openedAt(metrics, { bytes: 100, digest: '' }))
     expect(sentence(failure)).toContain(metrics)
     expect(failure.reason).toMatch(/3 bytes.*100/)
     expect(readFileSync(metrics, 'utf8')).toBe('{}\n')

@@ -128,6 +128,35 @@ describe('a resumed run', () => {
     },
   )
 
+  it.each(['metrics.jsonl', 'trajectories.jsonl'])(
+    'names %s if any byte of its kept part was changed, and leaves every file as it was',
+    async (file) => {
+      const folder = copyOfRun(`changed-${file}`)
+      const whole = readFileSync(`${folder}/${file}`)
+      for (const at of [0, whole.length >> 1, whole.length - 2]) {
+        const changed = Buffer.from(whole)
+        changed[at] = changed[at]! ^ 1
+        writeFileSync(`${folder}/${file}`, Buffer.concat([changed, Buffer.from('{"later":1}\n')]))
+        const before = contentsOf(folder)
+        const told = await resume(`changed-${file}`).catch((error: unknown) => String(error))
+        expect(told).toContain(`${folder}/${file}: its first ${whole.length} bytes are not those that were saved`)
+        expect(contentsOf(folder)).toEqual(before)
+      }
+    },
+  )
+
+  it('names state.json if the position of the tasks was changed', async () => {
+    const state = `${copyOfRun('moved')}/checkpoints/step-000002/state.json`
+    const { position, ...rest } = JSON.parse(readFileSync(state, 'utf8')) as { readonly position: object }
+    const [[name, value]] = Object.entries(position) as [[string, unknown]]
+    expect([name, typeof value]).toEqual(['batch', 'number'])
+    writeFileSync(
+      state,
+      JSON.stringify({ ...rest, position: { ...position, [name]: Number(value) + 1 } }, undefined, 2),
+    )
+    await expect(resume('moved')).rejects.toThrow(/state\.json.*its bytes are not those that were saved/)
+  })
+
   it('names the metrics if they are shorter than they were at the checkpoint', async () => {
     const folder = copyOfRun('shorter')
     writeFileSync(`${folder}/metrics.jsonl`, '{}\n')
