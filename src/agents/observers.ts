@@ -1,11 +1,8 @@
 /** Observers that print the events of agents. */
 import { describe } from '../core/failure.js'
+import { visibleText } from '../core/visibleText.js'
 import { textOf } from '../text/history/history.js'
 import type { ChainEvent, ChainObserver } from './events.js'
-
-/** Removes control characters, because texts come from models. Newlines and tabs stay. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is taken out
-const harmless = (text: string): string => text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '\ufffd')
 
 const seconds = (ms: number): string => `${(ms / 1000).toFixed(2)} s`
 
@@ -16,21 +13,21 @@ const textFor = (event: ChainEvent): string => {
     case 'generation_start':
       return `[turn ${event.turn}] `
     case 'generation_chunk':
-      return harmless(event.text)
+      return visibleText(event.text)
     case 'generation_end':
       return `\n`
     case 'tool_call_start':
-      return `  call ${harmless(event.call.name)}(${harmless(JSON.stringify(event.call.arguments))})\n`
+      return `  call ${visibleText(event.call.name)}(${visibleText(JSON.stringify(event.call.arguments))})\n`
     case 'tool_call_end':
       return `  ${event.outcome} after ${seconds(event.ms)}\n`
     case 'observation':
       return event.messages
-        .map((each) => `  ${each.role}: ${harmless(textOf(each)).replaceAll('\n', '\n  ')}\n`)
+        .map((each) => `  ${each.role}: ${visibleText(textOf(each)).replaceAll('\n', '\n  ')}\n`)
         .join('')
     case 'reward':
       return `reward ${event.reward}\n`
     case 'error':
-      return `error: ${harmless(describe(event.failure))}\n`
+      return `error: ${visibleText(describe(event.failure))}\n`
     case 'chain_end':
       return `${event.finishReason} after ${seconds(event.ms)}\n`
   }

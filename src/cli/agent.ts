@@ -1,4 +1,5 @@
 /** `tandem agent run`: plays the agent of a recipe and prints what happens. */
+
 import { Command, Option } from 'commander'
 import type { ChainObserver } from '../agents/events.js'
 import { agentMetrics } from '../agents/metrics.js'
@@ -6,6 +7,7 @@ import { consoleObserver, progressLine, progressObserver } from '../agents/obser
 import { ABORTED, unlessAborted } from '../core/cancellation.js'
 import { describe } from '../core/failure.js'
 import { keyFromSeed } from '../core/key.js'
+import { print } from '../live/output.js'
 import type { RecipeAgent } from '../run/recipe.js'
 import { asCommandError } from './expectedErrors.js'
 import { CommandError, orFail } from './failure.js'
@@ -22,10 +24,6 @@ type Flags = EngineOptions &
     readonly concurrent?: number
     readonly json?: true
   }
-
-const print = (text: string): void => {
-  process.stdout.write(text)
-}
 
 /** Events as lines of JSON, one chain as it is played, or the progress of several. */
 const observerOf = ({ json, conversations, chains }: Flags): ChainObserver => {

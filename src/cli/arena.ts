@@ -1,4 +1,5 @@
 /** `tandem arena`: games between players, with statistics and a report. */
+
 import { resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { Command, Option } from 'commander'
@@ -10,6 +11,7 @@ import { runTournament } from '../arena/matches/tournament.js'
 import { type FinishedArena, finishArena, openArena, storedConfig } from '../arena/session/arenaSession.js'
 import { filesBelow } from '../live/files.js'
 import { liveLocks } from '../live/lock.js'
+import { print, printError } from '../live/output.js'
 import { PLAIN_CHAT } from '../modules/pretrained/chatFormats.js'
 import { resolvePolicy } from '../modules/remote/chat/policyRegistry.js'
 import { openArenaBoard } from './arenaBoard.js'
@@ -91,7 +93,7 @@ const askAtTerminal = (): {
       terminal ??= createInterface({ input: process.stdin })
       lines ??= terminal[Symbol.asyncIterator]()
       signal.addEventListener('abort', () => terminal?.close(), { once: true })
-      process.stderr.write(`\n${text}\n> `)
+      printError(`\n${text}\n> `)
       const { value, done } = await lines.next()
       return done === true ? null : String(value)
     },
@@ -155,7 +157,7 @@ const action = async (file: string | undefined, flags: Flags): Promise<void> => 
   if (stored === null) throw new CommandError(`--resume ${flags.resume}: there is no tournament in this folder`)
   const config = await configOf(file, flags, stored)
   if (flags.printConfig === true) {
-    process.stdout.write(`${JSON.stringify(config, undefined, 2)}\n`)
+    print(`${JSON.stringify(config, undefined, 2)}\n`)
     return
   }
   if (needsEngine(config)) await startEngine({})
@@ -170,7 +172,7 @@ const action = async (file: string | undefined, flags: Flags): Promise<void> => 
   try {
     const status = await play(setup, folder, arenaDisplay(config, flags.json === true ? 'json' : 'text'))
     if (status !== 'finished') {
-      process.stderr.write(`to continue: tandem arena --resume ${folder}\n`)
+      printError(`to continue: tandem arena --resume ${folder}\n`)
       if (status === 'stopped') process.exitCode = 1
     }
   } finally {

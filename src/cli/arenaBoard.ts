@@ -1,10 +1,12 @@
 /** TensorBoard files of `tandem arena`. */
+
 import { dirname } from 'node:path'
 import * as E from 'fp-ts/lib/Either.js'
 import type { TournamentEvent } from '../arena/matches/tournament.js'
 import { gameScalars } from '../arena/session/board.js'
 import { describe } from '../core/failure.js'
 import { filesBelow } from '../live/files.js'
+import { printError } from '../live/output.js'
 import type { RunStatus, TrackedEvent } from '../tracking/sink.js'
 import { tensorBoardSink } from '../tracking/tensorBoard.js'
 
@@ -38,7 +40,7 @@ export const openArenaBoard = (folder: string | null, done: number): ArenaBoard 
     waiting = []
     last = last.then(async () => {
       const written = await sink.write(events)()
-      if (E.isLeft(written)) process.stderr.write(`warning: ${describe(written.left)}\n`)
+      if (E.isLeft(written)) printError(`warning: ${describe(written.left)}\n`)
     })
   }
   return {

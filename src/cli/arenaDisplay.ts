@@ -1,6 +1,7 @@
 /**
  * Progress and results of `tandem arena`: a bar on a terminal, lines otherwise, JSON with `--json`.
  */
+
 import cliProgress from 'cli-progress'
 import type { ArenaConfig } from '../arena/config/schema.js'
 import type { GameRecord } from '../arena/matches/records.js'
@@ -8,6 +9,7 @@ import type { TournamentEvent, TournamentResult } from '../arena/matches/tournam
 import type { FinishedArena } from '../arena/session/arenaSession.js'
 import type { GameResult } from '../arena/statistics/results.js'
 import { describe } from '../core/failure.js'
+import { print, printError } from '../live/output.js'
 
 /** Shows a tournament. `close` restores the terminal. */
 export interface ArenaDisplay {
@@ -62,10 +64,10 @@ const resultLines = ({ results, exploitability, report, noTables }: FinishedAren
 ]
 
 const jsonDisplay: ArenaDisplay = {
-  show: (event) => process.stdout.write(`${JSON.stringify(event)}\n`),
+  show: (event) => print(`${JSON.stringify(event)}\n`),
   close: () => undefined,
   finish: ({ results, exploitability, report }, { status }) =>
-    process.stdout.write(`${JSON.stringify({ type: 'results', status, report, exploitability, ...results })}\n`),
+    print(`${JSON.stringify({ type: 'results', status, report, exploitability, ...results })}\n`),
 }
 
 /** The most lines of games without a terminal. More games are shown as every n-th. */
@@ -84,7 +86,7 @@ export const arenaDisplay = ({ log_level }: Pick<ArenaConfig, 'log_level'>, form
     format: '{bar} {value}/{total} games | {note}{eta_formatted} left',
   })
   let failed = 0
-  const say = (line: string): void => void process.stderr.write(`${line}\n`)
+  const say = (line: string): void => void printError(`${line}\n`)
   return {
     show: (event) => {
       if (event.type === 'failed') {
@@ -108,6 +110,6 @@ export const arenaDisplay = ({ log_level }: Pick<ArenaConfig, 'log_level'>, form
     close: () => {
       if (isBar) bar.stop()
     },
-    finish: (finished) => process.stdout.write(`${resultLines(finished).join('\n')}\n`),
+    finish: (finished) => print(`${resultLines(finished).join('\n')}\n`),
   }
 }

@@ -2,6 +2,7 @@
  * `tandem bench RECIPE`: measures the time and memory of a recipe's steps, and compares two
  * recipes.
  */
+
 import { existsSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { Command, Option } from 'commander'
@@ -9,6 +10,7 @@ import { type Benchmark, benchmarkHost, type Comparison, summarize } from '../be
 import { formatBenchmark } from '../bench/format.js'
 import { benchmarkPicture } from '../bench/picture.js'
 import { liveFiles } from '../live/files.js'
+import { print } from '../live/output.js'
 import { train } from '../run/train.js'
 import { compareRecipes } from './benchAgainst.js'
 import { type MeasuredStep, recordOf, stepMeter } from './benchRecord.js'
@@ -81,7 +83,7 @@ const measureOne = async (chosen: Chosen, flags: Flags): Promise<void> => {
     measured.map(({ round }) => round),
     benchmarkHost(),
   )
-  process.stdout.write(`${JSON.stringify(recordOf(name, measured, result))}\n`)
+  print(`${JSON.stringify(recordOf(name, measured, result))}\n`)
   await show(result, flags.picture)
 }
 
@@ -89,7 +91,7 @@ const measureOne = async (chosen: Chosen, flags: Flags): Promise<void> => {
 const measureTwo = async (args: readonly string[], flags: Flags & { readonly against: string }): Promise<void> => {
   const { against, rounds = ROUNDS, picture } = flags
   const { comparison, ...rest } = await compareRecipes({ args, against, rounds })
-  process.stdout.write(`${JSON.stringify({ ...rest, comparison })}\n`)
+  print(`${JSON.stringify({ ...rest, comparison })}\n`)
   for (const [phase, { recipe, against: other }] of Object.entries(rest.phases))
     say(`${phase}: ${recipe.toFixed(3)} s and ${other.toFixed(3)} s per step (medians)\n`)
   await show(comparison, picture)

@@ -1,9 +1,12 @@
 /** `tandem compare`: prints the differences of runs. */
+
 import { Command } from 'commander'
 import { textTable } from '../core/textTable.js'
+import { visibleLine } from '../core/visibleText.js'
+import { print } from '../live/output.js'
 import type { CompareAnswer, RunsAnswer } from '../view/protocol.js'
 import { CommandError } from './failure.js'
-import { numberText, plainText, viewer } from './viewer.js'
+import { numberText, viewer } from './viewer.js'
 
 interface CompareFlags {
   readonly names?: string
@@ -15,13 +18,13 @@ const MOST = 8
 
 /** Makes the rows of both tables: settings that differ, and the newest value of each metric. */
 const linesOf = ({ runs, settings, metrics }: CompareAnswer): readonly string[] => {
-  const names = runs.map(({ name }) => plainText(name))
+  const names = runs.map(({ name }) => visibleLine(name))
   const different = settings.map(({ path, values }) =>
-    [path, ...values.map((value) => JSON.stringify(value))].map(plainText),
+    [path, ...values.map((value) => JSON.stringify(value))].map(visibleLine),
   )
   const shown = [...new Set(metrics.flatMap(({ columns }) => Object.keys(columns)))]
   const newest = shown.map((name) => [
-    plainText(name),
+    visibleLine(name),
     ...metrics.map(({ columns }) => numberText(columns[name]?.findLast((value) => value !== null))),
   ])
   return [...textTable([['setting', ...names], ...different]), '', ...textTable([['metric', ...names], ...newest])]
@@ -34,7 +37,7 @@ const compare = async (folders: readonly string[], { names, json }: CompareFlags
     throw new CommandError(`compare needs 2 to ${MOST} runs; there are ${runs.length} in ${folders.join(', ')}`)
   const query = new URLSearchParams({ runs: runs.map(({ id }) => id).join(','), ...(names && { names }) })
   const answer = (await get(`/api/compare?${query}`)) as CompareAnswer // the answer of this path
-  process.stdout.write(json === true ? `${JSON.stringify(answer)}\n` : `${linesOf(answer).join('\n')}\n`)
+  print(json === true ? `${JSON.stringify(answer)}\n` : `${linesOf(answer).join('\n')}\n`)
 }
 
 /** Makes the command. */

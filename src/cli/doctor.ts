@@ -1,4 +1,5 @@
 /** `tandem doctor`: tests the tensor backends of this machine, and prints how to install others. */
+
 import { fork } from 'node:child_process'
 import { createRequire } from 'node:module'
 import { arch, availableParallelism, freemem, platform, totalmem } from 'node:os'
@@ -9,6 +10,7 @@ import { formatEstimate, type MemoryEstimate, memoryEstimate } from '../collecto
 import type { Recompute } from '../collectors/steps/stepGradients.js'
 import { BACKEND_CANDIDATES, type BackendCandidate, type BackendName } from '../engine/select.js'
 import { liveMachine } from '../live/machine.js'
+import { print } from '../live/output.js'
 import { adapterShapes } from '../modules/lora/adapter.js'
 import { adaptedProjections, DEFAULT_LORA } from '../modules/lora/config.js'
 import { loadConfig } from '../modules/pretrained/pretrained.js'
@@ -230,7 +232,7 @@ const action = async (flags: DoctorFlags): Promise<void> => {
   const config = flags.model === undefined ? undefined : await orFail(loadConfig(flags.model))
   const examined = await examine({ ...(backend && { backend }), ...(threads !== undefined && { threads }) })
   const report: DoctorReport = config === undefined ? examined : { ...examined, training: trainingMemory(config) }
-  process.stdout.write(flags.json === true ? `${JSON.stringify(report)}\n` : textOf(report))
+  print(flags.json === true ? `${JSON.stringify(report)}\n` : textOf(report))
   if (!report.works) throw new CommandError(`the ${backend ?? 'default'} tensor backend does not work`)
 }
 

@@ -1,8 +1,10 @@
 /** `tandem eval`: runs the evaluations of a recipe for one model. */
+
 import cliProgress from 'cli-progress'
 import { Command } from 'commander'
 import { untilAborted } from '../core/cancellation.js'
 import { changedInputs } from '../data/inputs.js'
+import { print } from '../live/output.js'
 import type { EvaluationResult, Evaluator } from '../run/evaluation.js'
 import { scoreText } from '../run/records.js'
 import type { AnyRun } from '../run/run.js'
@@ -36,8 +38,7 @@ const measured = async (evaluator: Evaluator, { json }: Flags, signal: AbortSign
       results.push(...part.results)
       bar?.update(part.done)
       if (json === true)
-        for (const result of part.results)
-          process.stdout.write(`${JSON.stringify({ type: 'result', name, ...result })}\n`)
+        for (const result of part.results) print(`${JSON.stringify({ type: 'result', name, ...result })}\n`)
     }
   } finally {
     bar?.stop()
@@ -47,7 +48,7 @@ const measured = async (evaluator: Evaluator, { json }: Flags, signal: AbortSign
   const seconds = (performance.now() - started) / 1000
   const { [score]: value = Number.NaN, ...others } = scores
   const rest = Object.entries(others).map(([what, number]) => `${what} ${number.toPrecision(4)}`)
-  process.stdout.write(
+  print(
     json === true
       ? `${JSON.stringify({ type: 'scores', name, tasks, scores, seconds })}\n`
       : `${name}, ${tasks} tasks: ${[`${score} ${scoreText(measure, value)}`, ...rest].join(', ')}, ${seconds.toFixed(1)} s\n`,

@@ -1,5 +1,7 @@
 /** Ctrl-C handling: the first press stops gracefully, the second exits at once. */
 
+import { printError } from '../live/output.js'
+
 export type EndingSignal = 'SIGINT' | 'SIGTERM'
 
 /** Exit codes of interrupted work, as shells report signals: 128 plus the signal's number. */
@@ -17,7 +19,7 @@ export const interruption = (text: string): { readonly signal: AbortSignal; read
     if (abort.signal.aborted) process.exit(SIGNAL_CODES[name])
     process.exitCode = SIGNAL_CODES[name]
     abort.abort()
-    process.stderr.write(`${text}; press Ctrl-C again to stop at once\n`)
+    printError(`${text}; press Ctrl-C again to stop at once\n`)
   }
   process.on('SIGINT', onSignal)
   process.on('SIGTERM', onSignal)

@@ -1,9 +1,11 @@
 /** `tandem launch`: runs jobs of other trainers on a Ray cluster. */
+
 import { Command } from 'commander'
 import { liveTimers } from '../live/clock.js'
 import { filesBelow } from '../live/files.js'
 import { liveIds } from '../live/ids.js'
 import { liveLocks } from '../live/lock.js'
+import { print } from '../live/output.js'
 import { createJobFolder, type Followed, followJob, type JobNews, readJobFolder } from '../run/launch/jobFolder.js'
 import { knownMetric } from '../run/launch/metricLines.js'
 import { jobSchema, type RayJob, type RayJobs, rayJobs } from '../run/launch/rayJobs.js'
@@ -41,7 +43,7 @@ const jobsAt = (url: string): RayJobs => {
 }
 
 const write = (text: string): void => {
-  process.stdout.write(text)
+  print(text)
 }
 
 /** Prints the log, and a line for each step that was found in it. */

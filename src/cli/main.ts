@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+import { Command } from 'commander'
 /**
  * The `tandem` command.
  *
@@ -6,7 +7,7 @@
  * both. It does not hold anything that a program could need without a command line: that belongs
  * to the layer below, such as `src/run`.
  */
-import { Command } from 'commander'
+import { print, printError, reportError } from '../live/output.js'
 import { version } from '../live/version.js'
 import type { CommandEntry } from './commandEntry.js'
 import { COMMANDS, RECIPE_COMMANDS } from './commands.js'
@@ -29,6 +30,13 @@ const commandOf = async (entry: CommandEntry): Promise<Command> => {
   return command.description() === '' ? command.description(entry.summary) : command
 }
 
+/** Prints help and mistakes of a command, and of those below it, as all other text. */
+const withOutput = (command: Command): Command => {
+  command.configureOutput({ writeOut: print, writeErr: printError })
+  for (const each of command.commands) withOutput(each)
+  return command
+}
+
 const program = async (): Promise<Command> => {
   const tandem = new Command('tandem')
     .description('Reinforcement-learning post-training of language models.')
@@ -39,7 +47,7 @@ const program = async (): Promise<Command> => {
     )
     .showHelpAfterError()
   for (const entry of COMMANDS) tandem.addCommand(await commandOf(entry))
-  return tandem
+  return withOutput(tandem)
 }
 
 /** A reader such as `head` may close the pipe; this is not an error. */
@@ -52,6 +60,7 @@ try {
   await (await program()).parseAsync()
 } catch (error) {
   const isExpected = error instanceof CommandError
-  console.error(isExpected ? `tandem: ${error.message}` : error)
+  if (isExpected) printError(`tandem: ${error.message}\n`)
+  else reportError(error)
   process.exitCode = isExpected ? 1 : 2
 }

@@ -1,4 +1,5 @@
 /** Options shared by several commands. */
+
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { InvalidArgumentError, Option } from 'commander'
@@ -7,6 +8,7 @@ import { redact } from '../core/secrets.js'
 import { BACKENDS, type BackendName, NoBackend, type SelectedBackend, selectBackend } from '../engine/select.js'
 import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
 import { letHeapGrow } from '../live/heap.js'
+import { printError } from '../live/output.js'
 import { CommandError } from './failure.js'
 
 const integer =
@@ -76,7 +78,7 @@ export const downloadLines = (): ((progress: HubProgress) => void) => {
   let last = ''
   return ({ path, bytes, totalBytes }) => {
     const line = `downloading ${path}: ${Math.floor((10 * bytes) / Math.max(1, totalBytes)) * 10} %`
-    if (line !== last) process.stderr.write(`${line}\n`)
+    if (line !== last) printError(`${line}\n`)
     last = line
   }
 }

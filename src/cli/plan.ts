@@ -1,9 +1,11 @@
 /** Resolves a command line to a recipe, or a run with its recipe, and their settings. */
+
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { Option } from 'commander'
 import * as E from 'fp-ts/lib/Either.js'
 import { filesBelow } from '../live/files.js'
+import { printError } from '../live/output.js'
 import { parseSettings } from '../run/recipe.js'
 import type { OpenTraining } from '../run/remoteTraining.js'
 import type { AnyRun } from '../run/run.js'
@@ -58,7 +60,7 @@ export const changesOf = ({ acceptChanges }: AcceptFlags) => ({
 
 /** Prints to standard error, which keeps standard output for programs. */
 export const say = (text: string): void => {
-  process.stderr.write(text)
+  printError(text)
 }
 
 const isRunFolder = (path: string): boolean => existsSync(`${path}/config.json`) && existsSync(`${path}/checkpoints`)

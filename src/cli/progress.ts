@@ -1,5 +1,6 @@
 /** Progress displays of a run: a bar on a terminal, lines otherwise, JSON with `--json`. */
 import cliProgress from 'cli-progress'
+import { visibleText } from '../core/visibleText.js'
 import {
   alarmText,
   describeEvent,
@@ -43,8 +44,9 @@ export const barDisplay = (stream: NodeJS.WriteStream): Display => {
       '{bar} {value}/{total} | reward {reward} | success {success} | {speed} tokens/s | {note}{eta_formatted} left',
   })
   let isRunning = false
-  const above = (line: string): void => {
-    stream.write(`\r\u001b[K${line}\n`) // the bar is then redrawn below
+  const above = (line: string, color: 'plain' | 'yellow' = 'plain'): void => {
+    const [begin, end] = color === 'yellow' ? ['\u001b[33m', '\u001b[39m'] : ['', '']
+    stream.write(`\r\u001b[K${begin}${visibleText(line)}${end}\n`) // the bar is then redrawn below
     if (isRunning) bar.render()
   }
   return {
@@ -71,13 +73,13 @@ export const barDisplay = (stream: NodeJS.WriteStream): Display => {
           if (event.step % 10 === 1) above(`step ${event.step} sample: ${sampleText(event)}`)
           return
         case 'alarm':
-          above(`\u001b[33m${alarmText(event)}\u001b[39m`) // yellow
+          above(alarmText(event), 'yellow')
           return
         case 'evaluation':
           above(`after ${String(event.step).padStart(3)} steps: ${evaluationText(event)}`)
           return
         case 'warning':
-          above(`\u001b[33m${describeEvent(event)}\u001b[39m`) // yellow
+          above(describeEvent(event), 'yellow')
           return
         case 'calibration':
         case 'checkpoint':

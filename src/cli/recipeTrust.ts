@@ -2,6 +2,7 @@
  * Trust in the recipe files of run folders. A run folder may come from elsewhere, so the file that
  * its config.json names runs only if it belongs to this project, or if the user named it before.
  */
+
 import { existsSync, realpathSync, statSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { dirname, extname, join, relative } from 'node:path'
@@ -11,6 +12,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { describe } from '../core/failure.js'
 import { liveDigest } from '../live/digest.js'
 import { liveFiles } from '../live/files.js'
+import { printError } from '../live/output.js'
 import { isBelow } from '../live/paths.js'
 import { CommandError, orFail } from './failure.js'
 
@@ -97,7 +99,7 @@ export const rememberRecipe = async (recipe: string): Promise<void> => {
   await liveFiles.makeFolder(dirname(file))()
   const written = await liveFiles.write(file, contents)()
   if (E.isLeft(written))
-    process.stderr.write(
+    printError(
       `warning: the recipe cannot be remembered, so resuming may need ${TRUST_FLAG}: ${describe(written.left)}\n`,
     )
 }

@@ -1,5 +1,7 @@
 /** `tandem replay RUN BATCH`: repeats one step of a run and prints the differences. */
+
 import { Command } from 'commander'
+import { print } from '../live/output.js'
 import { type ReplayEvent, replay } from '../run/replay.js'
 import { runFolder } from '../run/store.js'
 import { threadsOfRun } from './calibration.js'
@@ -60,9 +62,9 @@ const action = async (folder: string, batch: string, flags: ReplayFlags): Promis
   try {
     for await (const event of replay(run, { store: runFolder(chosen.run.folder, changesOf(flags)), batch })) {
       if (event.type !== 'from') count += event.differences.length
-      if (flags.json === true) process.stdout.write(`${JSON.stringify(event)}\n`)
+      if (flags.json === true) print(`${JSON.stringify(event)}\n`)
       else if (event.type === 'from') say(textOf(event))
-      else process.stdout.write(textOf(event))
+      else print(textOf(event))
     }
   } catch (error) {
     throw asCommandError(error)

@@ -1,7 +1,9 @@
 /** `tandem report`: writes the report of a run at any time. */
+
 import { resolve } from 'node:path'
 import { Command } from 'commander'
 import { filesBelow } from '../live/files.js'
+import { print } from '../live/output.js'
 import { reportOfRun } from '../run/reportOfRun.js'
 import { orFail } from './failure.js'
 
@@ -9,7 +11,7 @@ const report = async (folder: string, { out }: { readonly out?: string }): Promi
   const target = out ?? `${folder}/report.html`
   const files = filesBelow(folder)
   await orFail(files.write(target, await orFail(reportOfRun(files, resolve(folder)))))
-  process.stdout.write(`wrote ${target}\n`)
+  print(`wrote ${target}\n`)
 }
 
 /** Makes the command. */

@@ -1,23 +1,26 @@
 /** `tandem runs`: lists runs. */
+
 import { Command } from 'commander'
 import { textTable } from '../core/textTable.js'
+import { visibleLine } from '../core/visibleText.js'
+import { print } from '../live/output.js'
 import type { RunRow, RunsAnswer } from '../view/protocol.js'
 import { CommandError } from './failure.js'
-import { numberText, plainText, viewer } from './viewer.js'
+import { numberText, viewer } from './viewer.js'
 
 const HEAD = ['run', 'state', 'step', 'reward', 'accuracy', 'updated', 'tags'] as const
 
 const cellsOf = ({ name, state, step, steps, last, updatedAt, tags }: RunRow): readonly string[] => [
-  ...[plainText(name), state, steps === null ? String(step) : `${step}/${steps}`],
+  ...[visibleLine(name), state, steps === null ? String(step) : `${step}/${steps}`],
   ...[numberText(last.reward), numberText(last.accuracy)],
-  ...[updatedAt?.slice(0, 16).replace('T', ' ') ?? '-', plainText(tags.join(', '))],
+  ...[updatedAt?.slice(0, 16).replace('T', ' ') ?? '-', visibleLine(tags.join(', '))],
 ]
 
 const list = async (folders: readonly string[], { json }: { readonly json?: true }): Promise<void> => {
   const { runs } = (await viewer(folders)('/api/runs')) as RunsAnswer // the answer of this path
   if (runs.length === 0) throw new CommandError(`there are no runs in ${folders.join(', ')}`)
   const lines = json === true ? runs.map((run) => JSON.stringify(run)) : textTable([HEAD, ...runs.map(cellsOf)])
-  process.stdout.write(`${lines.join('\n')}\n`)
+  print(`${lines.join('\n')}\n`)
 }
 
 /** Makes the command. */

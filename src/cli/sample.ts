@@ -1,8 +1,10 @@
 /** `tandem sample`: prints completions of a question. */
+
 import { Argument, Command, Option } from 'commander'
 import { keyFromSeed } from '../core/key.js'
 import { liveClock } from '../live/clock.js'
 import { liveFiles } from '../live/files.js'
+import { print } from '../live/output.js'
 import { loadPretrained } from '../modules/pretrained/pretrained.js'
 import { settingLeaves, withSetting } from '../run/recipe.js'
 import { sampleCompletions } from '../run/sample.js'
@@ -75,7 +77,7 @@ const sampleRecipe = async (name: string, flags: SampleFlags): Promise<void> => 
       using sampled = await sampleStep(open, { step: 0, position: source.position, klCoefficient: 0 })
       for (const each of trajectoryRecordsOf(open, sampled)) {
         const told = `${each.query}\n${each.tokens.join('')}\n  reward ${each.reward}\n\n`
-        process.stdout.write(flags.json === true ? `${JSON.stringify(each)}\n` : told)
+        print(flags.json === true ? `${JSON.stringify(each)}\n` : told)
       }
     } finally {
       await source.close()
@@ -107,14 +109,13 @@ const action = async (question: string | undefined, flags: SampleFlags): Promise
     }),
   )
   if (flags.json === true) {
-    for (const completion of completions)
-      process.stdout.write(`${JSON.stringify({ question: asked, ...completion })}\n`)
+    for (const completion of completions) print(`${JSON.stringify({ question: asked, ...completion })}\n`)
     return
   }
-  process.stdout.write(`${asked}\n\n`)
+  print(`${asked}\n\n`)
   for (const { text, logProb, stopReason } of completions) {
     const cut = stopReason === 'length' ? ' (cut off at the token limit)' : ''
-    process.stdout.write(`${text}${cut}\n  log-probability ${logProb.toFixed(2)}\n`)
+    print(`${text}${cut}\n  log-probability ${logProb.toFixed(2)}\n`)
   }
 }
 

@@ -7,6 +7,7 @@ import type { LLMEngine } from '../data/generation.js'
 import { liveFiles } from '../live/files.js'
 import { type HttpServer, liveHttpServer } from '../live/httpServer.js'
 import { isLoopback } from '../live/loopback.js'
+import { print, printError } from '../live/output.js'
 import { samplingDefaults } from '../modules/pretrained/modelConfig.js'
 import { modelFolder } from '../modules/pretrained/modelFolder.js'
 import { loadText, type Pretrained } from '../modules/pretrained/pretrained.js'
@@ -23,7 +24,7 @@ export interface ModelToServe extends Omit<Pretrained, 'arrays'> {
 
 /** Prints a line to standard error. */
 export const sayLine = (text: string): void => {
-  process.stderr.write(`${text}\n`)
+  printError(`${text}\n`)
 }
 
 /** Returns the API keys of the flag, or of the environment, which process lists do not show. */
@@ -126,5 +127,5 @@ export const untilStopped = (
     }
     process.on('SIGINT', onSignal)
     process.on('SIGTERM', onSignal)
-    process.stdout.write(`${ready}\n`)
+    print(`${ready}\n`)
   })

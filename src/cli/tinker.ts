@@ -1,13 +1,16 @@
 /** `tandem tinker check`: checks what a Tinker server computes. */
+
 import { Command, Option } from 'commander'
 import { textTable } from '../core/textTable.js'
+import { visibleLine } from '../core/visibleText.js'
+import { print } from '../live/output.js'
 import { checkTinkerServer } from '../tinker/check/checkTinkerServer.js'
 import type { TinkerCheck } from '../tinker/check/measure.js'
 import { asCommandError } from './expectedErrors.js'
 import { CommandError } from './failure.js'
 import { checkServerUrl } from './options.js'
 import { say } from './plan.js'
-import { numberText, plainText } from './viewer.js'
+import { numberText } from './viewer.js'
 
 interface Flags {
   readonly baseModel?: string
@@ -17,17 +20,13 @@ interface Flags {
 const HEAD = ['check', 'verdict', 'finding', 'numbers'] as const
 
 const cellsOf = ({ check, verdict, finding, numbers }: TinkerCheck): readonly string[] => [
-  ...[check, verdict, plainText(finding)],
+  ...[check, verdict, visibleLine(finding)],
   ...[
     Object.entries(numbers)
       .map(([name, value]) => `${name} ${numberText(value)}`)
       .join(', '),
   ],
 ]
-
-const print = (lines: readonly string[]): void => {
-  process.stdout.write(`${lines.join('\n')}\n`)
-}
 
 const checkServer = async (url: string, { baseModel, json }: Flags): Promise<void> => {
   checkServerUrl('URL', url)
@@ -36,13 +35,13 @@ const checkServer = async (url: string, { baseModel, json }: Flags): Promise<voi
   try {
     for await (const each of checkTinkerServer({ url, ...(apiKey && { apiKey }), ...(baseModel && { baseModel }) })) {
       checks.push(each)
-      if (json === true) print([JSON.stringify(each)])
+      if (json === true) print(`${JSON.stringify(each)}\n`)
       say(`${each.check}: ${each.verdict}\n`)
     }
   } catch (error) {
     throw asCommandError(error)
   }
-  if (json !== true) print(textTable([HEAD, ...checks.map(cellsOf)]))
+  if (json !== true) print(`${textTable([HEAD, ...checks.map(cellsOf)]).join('\n')}\n`)
   const failed = checks.filter(({ verdict }) => verdict === 'failed')
   if (failed.length === 0) return
   throw new CommandError(

@@ -1,4 +1,5 @@
 /** `tandem train RECIPE`: starts or resumes a run of a recipe. */
+
 import { resolve } from 'node:path'
 import { Command, type Option } from 'commander'
 import { formatEstimate, type MemoryEstimate } from '../collectors/memoryEstimate.js'
@@ -6,6 +7,7 @@ import { FailureError } from '../core/failure.js'
 import { stepName } from '../data/runLayout.js'
 import { liveClock } from '../live/clock.js'
 import { filesBelow } from '../live/files.js'
+import { print } from '../live/output.js'
 import type { Calibration } from '../run/calibration.js'
 import { trainOptionsOf } from '../run/choices.js'
 import type { RecipeRecord } from '../run/options.js'
@@ -103,8 +105,8 @@ const recordOf = async ({ chosen: { recipe, file }, settings, calibration }: Pla
 })
 
 const displayFor = ({ json }: Flags): Display => {
-  if (json === true) return jsonDisplay((line) => process.stdout.write(line))
-  return process.stderr.isTTY ? barDisplay(process.stderr) : lineDisplay((line) => process.stdout.write(line))
+  if (json === true) return jsonDisplay(print)
+  return process.stderr.isTTY ? barDisplay(process.stderr) : lineDisplay(print)
 }
 
 /** Returns the options of `train` from the shared settings of a recipe. */
@@ -180,7 +182,7 @@ const dryRun = async (run: AnyRun): Promise<void> => {
         ...{ step: 0, position: source.position, klCoefficient: run.source.kl?.coefficient ?? 0 },
       })
       const batch = { type: 'batch', ...describeStep(open, sampled), seconds: sampled.seconds }
-      process.stdout.write(`${JSON.stringify(batch, undefined, 2)}\n`)
+      print(`${JSON.stringify(batch, undefined, 2)}\n`)
     } finally {
       await source.close()
     }
@@ -245,7 +247,7 @@ const action =
     checkCalibrate(flags)
     const planned = await plan(chosen, flags)
     if (flags.printConfig !== true) return start(planned, flags)
-    process.stdout.write(`${JSON.stringify(planned.settings, undefined, 2)}\n`)
+    print(`${JSON.stringify(planned.settings, undefined, 2)}\n`)
   }
 
 /** Makes the command, with flags for the settings of the recipe that the arguments name. */

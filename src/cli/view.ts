@@ -1,8 +1,10 @@
 /** `tandem view`: a page about runs, served on this computer. */
+
 import { resolve } from 'node:path'
 import { Command, Option } from 'commander'
 import { liveTimers } from '../live/clock.js'
 import { liveFiles } from '../live/files.js'
+import { print } from '../live/output.js'
 import { version } from '../live/version.js'
 import { modelDesk } from '../view/modelDesk.js'
 import { exportedPage, startView } from '../view/server.js'
@@ -22,7 +24,7 @@ const start = async (given: readonly string[], flags: ViewFlags): Promise<void> 
   const options = { files: liveFiles, timers: liveTimers, folders, version }
   if (flags.export !== undefined) {
     await orFail(liveFiles.write(flags.export, await exportedPage(options)))
-    process.stdout.write(`wrote ${flags.export}\n`)
+    print(`wrote ${flags.export}\n`)
     return
   }
   let engine: ReturnType<typeof startEngine> | undefined
@@ -42,7 +44,7 @@ const start = async (given: readonly string[], flags: ViewFlags): Promise<void> 
     }
     process.once('SIGINT', stop)
     process.once('SIGTERM', stop)
-    process.stdout.write(`viewing ${given.join(', ')} at ${server.url}\n`)
+    print(`viewing ${given.join(', ')} at ${server.url}\n`)
   })
 }
 

@@ -23,9 +23,6 @@ export const viewer = (folders: readonly string[]): ((path: string) => Promise<u
   }
 }
 
-/** Replaces control and formatting characters, which a terminal would obey, by `?`. */
-export const plainText = (text: string): string => text.replace(/[\p{Cc}\p{Cf}]/gu, '?')
-
 /** Formats a number for a table. An absent one is `-`. */
 export const numberText = (value: number | null | undefined): string =>
   value === null || value === undefined ? '-' : String(Number(value.toPrecision(4)))

@@ -1,7 +1,9 @@
 /** `tandem worker RECIPE`: plays rollouts for a remote trainer, on engines served elsewhere. */
+
 import { Command, Option } from 'commander'
 import { openRolloutQueue } from '../collectors/queues/rolloutQueue.js'
 import { runRolloutWorker, type WorkerEvent } from '../collectors/workers/rolloutWorker.js'
+import { print } from '../live/output.js'
 import { vLLMWrapper } from '../modules/remote/vllm/vLLMWrapper.js'
 import { inputsRefusal } from '../run/queued.js'
 import { CommandError, orFail } from './failure.js'
@@ -60,10 +62,10 @@ const action =
           ...{ queue, policy, signal, key: groups.key, limits: { slots: flags.slots } },
           env: (_, ticket) => groups.env(ticket),
           refusal: (task) => inputsRefusal(task, inputs),
-          onRollout: (event) => process.stdout.write(lineOf(event)),
+          onRollout: (event) => print(lineOf(event)),
         }),
       )
-      process.stdout.write(`${JSON.stringify({ type: 'end', ...report })}\n`)
+      print(`${JSON.stringify({ type: 'end', ...report })}\n`)
     } finally {
       release()
       await queue.close()

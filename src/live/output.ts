@@ -1,8 +1,10 @@
 /** The real output of this process. */
 import type { Writable } from 'node:stream'
+import { inspect } from 'node:util'
 import * as E from 'fp-ts/lib/Either.js'
 import type { Output } from '../core/capabilities.js'
 import type { OutputFailure } from '../core/failure.js'
+import { visibleText } from '../core/visibleText.js'
 
 const failureOf = (error: Error): OutputFailure => {
   const code = 'code' in error && typeof error.code === 'string' ? error.code : 'UNKNOWN'
@@ -35,3 +37,19 @@ export const streamOutput = (stream: Writable): Output => ({
 
 /** The output of this process, which `console.log` uses too. */
 export const liveOutput: Output = streamOutput(process.stdout)
+
+/** Returns a function that writes text from outside: a terminal gets it with visible controls. */
+const printer =
+  (stream: NodeJS.WriteStream) =>
+  (text: string): void => {
+    stream.write(stream.isTTY ? visibleText(text) : text)
+  }
+
+/** Prints results to standard output. On a terminal, control characters of the text are visible. */
+export const print = printer(process.stdout)
+
+/** Prints messages to standard error. On a terminal, control characters of the text are visible. */
+export const printError = printer(process.stderr)
+
+/** Prints an unexpected error with its stack. */
+export const reportError = (error: unknown): void => printError(`${inspect(error)}\n`)

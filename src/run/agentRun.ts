@@ -1,4 +1,5 @@
 /** Builds a policy-gradient run of the user's own agent. */
+
 import { dynamicSampling } from '../collectors/dynamicSampling.js'
 import { localLearner } from '../collectors/learners/localLearner.js'
 import type { PolicyBatch } from '../collectors/learners/lossKinds.js'
@@ -9,6 +10,7 @@ import type { WeightUpdater } from '../collectors/weightSync.js'
 import { orThrow } from '../core/failure.js'
 import { child, keyFromSeed } from '../core/key.js'
 import { aFunction, aList, anything, aRecord, checkOptions, type OptionKinds, refuse } from '../core/options.js'
+import { visibleText } from '../core/visibleText.js'
 import type { AgentModel, CapturedAgent, OpenAgent } from '../data/capture/agent.js'
 import type { Json } from '../data/codecs/plainValues.js'
 import type { LLMEngine } from '../data/generation.js'
@@ -221,7 +223,8 @@ const agentSource = <T extends Task>({ sessions, rules, settings, parts, counts 
   }
 }
 
-const writeFailure = ({ task, reason }: FailedAttempt): void => console.error(`agent: task ${task}: ${reason}`)
+const writeFailure = ({ task, reason }: FailedAttempt): void =>
+  console.error(visibleText(`agent: task ${task}: ${reason}`))
 
 const builtRun = async <T extends Task>(
   settings: PolicyRunSettings,

@@ -6,6 +6,7 @@
  * routes and the proxy that captures agents. It does not hold sockets
  * (`src/live/httpServer.ts`) or the engine (`src/modules/generation`).
  */
+
 import * as E from 'fp-ts/lib/Either.js'
 import { Hono } from 'hono'
 import { cors } from 'hono/cors'
@@ -13,6 +14,7 @@ import { FailureError } from '../core/failure.js'
 import { aRecord, checkOptions, type OptionKinds } from '../core/options.js'
 import { liveCalendar } from '../live/clock.js'
 import { liveIds } from '../live/ids.js'
+import { reportError } from '../live/output.js'
 import { givenKey, isAuthorized, isProtected, mayCome } from './access.js'
 import { readJsonBody, readJsonBytes, SMALL_BODY } from './bodies/body.js'
 import { type BodyThread, readBody } from './bodies/bodyThread.js'
@@ -148,7 +150,7 @@ const SERVE_OPTIONS: OptionKinds<ServeOptions> = {
 
 const servedOf = (options: ServeOptions): Served => {
   const { engine, model, text, key, limits, access, features, responses: known, world: given } = options
-  const world = { calendar: liveCalendar, ids: liveIds, version: PROTOCOL, report: console.error, ...given }
+  const world = { calendar: liveCalendar, ids: liveIds, version: PROTOCOL, report: reportError, ...given }
   return {
     engine,
     model,

@@ -3,6 +3,7 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Output } from '../core/capabilities.js'
 import { aList, aRecord, checkOptions } from '../core/options.js'
+import { visibleLine, visibleText } from '../core/visibleText.js'
 import { liveOutput } from '../live/output.js'
 import { nothingToClose, type Sink, sinkFailure, type TrackedEvent } from './sink.js'
 
@@ -16,37 +17,33 @@ export interface ConsoleOptions {
 /** Formats a number with at most four significant digits. */
 const shortNumber = (value: number): string => String(Number(value.toPrecision(4)))
 
-/** Removes control characters, because the text may come from a model. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is taken out
-const harmless = (text: string): string => text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '\ufffd')
-
-const indented = (text: string): string => harmless(text).replace(/^/gm, '    ')
-
-const oneLine = (text: string): string => harmless(text).replace(/[\n\t]+/g, ' ')
+const indented = (text: string): string => visibleText(text).replace(/^/gm, '    ')
 
 /** Returns the lines of an event. */
 const linesOf = (event: TrackedEvent, names: readonly string[] | undefined): readonly string[] => {
   switch (event.type) {
     case 'start':
-      return [`run ${oneLine(event.run)} from step ${event.from}`]
+      return [`run ${visibleLine(event.run)} from step ${event.from}`]
     case 'scalars': {
       const shown = (names ?? Object.keys(event.values)).flatMap((name) => {
         const value = event.values[name]
-        return value === undefined ? [] : [`${oneLine(name)} ${shortNumber(value)}`]
+        return value === undefined ? [] : [`${visibleLine(name)} ${shortNumber(value)}`]
       })
-      const phases = Object.entries(event.seconds).map(([name, value]) => `${oneLine(name)} ${shortNumber(value)} s`)
+      const phases = Object.entries(event.seconds).map(
+        ([name, value]) => `${visibleLine(name)} ${shortNumber(value)} s`,
+      )
       return shown.length === 0 ? [] : [[`step ${event.step}`, ...shown, ...phases].join('  ')]
     }
     case 'samples':
       return event.samples.flatMap(({ name, text }) => [
-        `sample ${oneLine(name)} of step ${event.step}:`,
+        `sample ${visibleLine(name)} of step ${event.step}:`,
         indented(text),
       ])
     case 'saved':
-      return [`saved ${oneLine(event.what)} ${oneLine(event.path)}`]
+      return [`saved ${visibleLine(event.what)} ${visibleLine(event.path)}`]
     case 'alarm':
     case 'failure':
-      return [`${event.type} ${oneLine(event.name)} in step ${event.step}: ${oneLine(event.text)}`]
+      return [`${event.type} ${visibleLine(event.name)} in step ${event.step}: ${visibleLine(event.text)}`]
     case 'end':
       return [`${event.status} after step ${event.step}`]
   }
@@ -54,7 +51,7 @@ const linesOf = (event: TrackedEvent, names: readonly string[] | undefined): rea
 
 /**
  * Makes a sink that prints events as lines: scalars with four digits, then the seconds of phases,
- * and indented samples. Control characters are removed from texts.
+ * and indented samples. Control characters of texts are visible.
  *
  * Errors   `Left(SinkFailure)` with `never` and the OutputFailure if the output is closed. Throws
  *          RangeError for unknown options.

@@ -38,7 +38,7 @@ describe('consoleObserver', () => {
         '  call calculator({"expression":"6 * 7"})',
         '  ok after T',
         '  tool: 42',
-        '[turn 2] It is\ufffd[31m 42.',
+        '[turn 2] It is\\u001b[31m 42.',
         'reward 0.5',
         'no_tool_calls after T\n',
       ].join('\n'),

@@ -5,6 +5,7 @@
  * This folder holds the proxy that records sessions of agents. It does not hold the conversion of
  * the records to trajectories (`src/data/capture`).
  */
+
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { Clock } from '../../core/capabilities.js'
@@ -14,6 +15,7 @@ import { callJson } from '../../data/capture/records.js'
 import type { CapturedSession, SessionEnd } from '../../data/capture/session.js'
 import { liveCalendar, liveClock } from '../../live/clock.js'
 import { liveIds } from '../../live/ids.js'
+import { reportError } from '../../live/output.js'
 import { table } from '../../text/boundedSchema.js'
 import { givenKey, isAuthorized } from '../access.js'
 import { serveApp } from '../app.js'
@@ -187,7 +189,7 @@ const fieldsOf = async <T>(request: Request, schema: z.ZodType<T>): Promise<E.Ei
 export const captureApp = (serve: ServeOptions, options: CaptureOptions = {}): CaptureApp => {
   checkOptions('captureApp', options, CAPTURE_OPTIONS)
   const { unknown = 'create', continuation = 'tokens', sampling = {}, journal = noJournal, clock = liveClock } = options
-  const world = { calendar: liveCalendar, ids: liveIds, report: console.error, ...serve.world }
+  const world = { calendar: liveCalendar, ids: liveIds, report: reportError, ...serve.world }
   const apiKeys = serve.access?.apiKeys ?? []
   const maxBytes = serve.limits?.maxBodyBytes ?? DEFAULT_LIMITS.maxBodyBytes
   const plain = serveApp({

@@ -1,4 +1,5 @@
 /** The Tinker server as a function from requests to responses. */
+
 import * as E from 'fp-ts/lib/Either.js'
 import type { z } from 'zod'
 import { cell } from '../../core/cell.js'
@@ -9,6 +10,7 @@ import { liveDigest } from '../../live/digest.js'
 import { liveFiles } from '../../live/files.js'
 import { liveIds } from '../../live/ids.js'
 import { liveMemory } from '../../live/memory.js'
+import { reportError } from '../../live/output.js'
 import type { Pretrained } from '../../modules/pretrained/pretrained.js'
 import { givenKey, isAuthorized, mayCome } from '../../serve/access.js'
 import { readBodyBytes, SMALL_BODY } from '../../serve/bodies/body.js'
@@ -253,7 +255,7 @@ const deskOf = (options: TinkerServerOptions): Desk => {
   const limits = { ...TINKER_LIMITS, ...options.limits }
   const world: TinkerWorld = {
     ...{ clock: liveClock, timers: liveTimers, calendar: liveCalendar, ids: liveIds, memory: liveMemory },
-    report: console.error,
+    report: reportError,
     ...options.world,
   }
   const hosts = Object.entries(options.models).map(
