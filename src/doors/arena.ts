@@ -62,6 +62,7 @@ export {
 export type { PairScore } from '../arena/statistics/outcomes.js'
 export { type OutcomeShares, type RandomBaseline, randomBaseline } from '../arena/statistics/randomPlay.js'
 export { type Rating, ratingsOf } from '../arena/statistics/ratings.js'
+export { type ReasoningKind, type ReasoningProfile, reasoningProfiles } from '../arena/statistics/reasoning.js'
 export {
   type ArenaResults,
   arenaResults,

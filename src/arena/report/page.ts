@@ -16,6 +16,7 @@ import type { GameRecord } from '../matches/records.js'
 import type { Exploitability } from '../statistics/exploitability.js'
 import type { Interval } from '../statistics/intervals.js'
 import type { Rating } from '../statistics/ratings.js'
+import { reasoningProfiles } from '../statistics/reasoning.js'
 import type { ArenaResults, GameResult, PairResult, PlayerResult, Tally } from '../statistics/results.js'
 import { framesOf, type OpeningMap, openingsOf } from './frames.js'
 
@@ -195,6 +196,36 @@ ${illegalPart(own)}
 `
 }
 
+/** The most turns whose entropy is listed. */
+const SHOWN_TURNS = 12
+
+const reasoningPart = (records: readonly GameRecord[]): string => {
+  const profiles = reasoningProfiles(records)
+  if (profiles.length === 0) return ''
+  const rows = profiles.map((profile): readonly Cell[] => [
+    profile.player,
+    String(profile.moves),
+    profile.kinds.map(([kind, count]) => `${kind} ${percent(count / profile.moves)}`).join(', '),
+    fixed(profile.entropy),
+    profile.entropyByTurn
+      .slice(0, SHOWN_TURNS)
+      .map(({ entropy }) => fixed(entropy, 1))
+      .join(' '),
+    fixed(profile.meanLength, 0),
+    percent(profile.opponentShare),
+  ])
+  const head = [
+    'Player',
+    'Moves with a reason',
+    'Kinds',
+    'Entropy, bits',
+    'By turn',
+    'Mean characters',
+    'Name the opponent',
+  ]
+  return `<section>\n<h2>Reasons</h2>\n${table(head, rows)}<p class="note">Kinds are found by keywords: they describe words, not what led to a move.</p>\n</section>\n`
+}
+
 /** The sentence at the top. */
 const verdict = ({ results, records }: ArenaReport): string => {
   const pairs = results.games.flatMap((result) => result.pairs.map((pair) => ({ game: result.game, ...pair })))
@@ -243,7 +274,7 @@ ${styles.map((style) => `<style>${style}</style>`).join('\n')}
 <h1>Arena</h1>
 <p class="verdict">${htmlText(verdict(report))}</p>
 </header>
-${ratingsPart(results.ratings)}${results.games.map((result) => gamePart(result, report)).join('')}<section>
+${ratingsPart(results.ratings)}${results.games.map((result) => gamePart(result, report)).join('')}${reasoningPart(records)}<section>
 <h2>Games</h2>
 <div id="games"><p>This part needs JavaScript.</p></div>
 ${left > 0 ? `<p class="note">${left} more games are in games.jsonl.</p>` : ''}
@@ -261,7 +292,8 @@ ${left > 0 ? `<p class="note">${left} more games are in games.jsonl.</p>` : ''}
 
 /**
  * Renders a report as one HTML page: ratings, results by player, pair and seat, tests against
- * random play, illegal moves, maps of first moves, and games that can be stepped through. It loads
+ * random play, illegal moves, maps of first moves, kinds of reasons, and games that can be stepped
+ * through. It loads
  * nothing from elsewhere, and texts of players are escaped.
  *
  * Errors   `Left(FileFailure)` if an asset of the page is missing: the installation is incomplete.
