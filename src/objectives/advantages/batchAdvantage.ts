@@ -105,7 +105,7 @@ export const GROUP_RULE = {
  * Throws RangeError for a group size that is not a positive integer, and for bounds that are not in
  * order.
  */
-export const checkGroupRule = (name: string, rule: GroupRule): void => {
+const checkGroupRule = (name: string, rule: GroupRule): void => {
   const { groupSize, keepReturnBounds: bounds, candidateGroupSize: candidates, candidateSelectionMinSize: least } = rule
   const most = candidates ?? Number.POSITIVE_INFINITY
   refuse(name, [

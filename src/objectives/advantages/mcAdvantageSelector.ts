@@ -2,7 +2,7 @@
 import { aNumber, checkOptions, oneOf, refuse } from '../../core/options.js'
 
 /** The size of the selection, and exclusive bounds of its mean return. */
-export interface SelectionRule {
+interface SelectionRule {
   readonly groupSize: number
   readonly keepReturnBounds?: readonly [low: number, high: number]
 }
