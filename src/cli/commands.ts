@@ -160,6 +160,16 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import('./report.js')).reportCommand(),
   },
   {
+    name: 'merge',
+    summary: 'Write a model with its LoRA adapter merged, as a folder for Transformers.',
+    group: 'Serve:',
+    examples: [
+      'tandem merge runs/first models/merged --dtype BF16',
+      'tandem merge Qwen/Qwen2.5-0.5B-Instruct models/merged --adapter adapters/mine',
+    ],
+    load: async () => (await import('./merge.js')).mergeCommand(),
+  },
+  {
     name: 'init',
     summary: 'Create a small project: a recipe, an environment, a reward, and tests of their laws.',
     group: 'Start:',

@@ -62,14 +62,27 @@ export const share = (text: string): number => {
 }
 
 /** Help text for options that name a model: the names that `loadPretrained` resolves. */
-export const MODEL_HELP = 'a folder in Hugging Face layout, a run folder, OWNER/NAME on the hub, or embedded'
+export const MODEL_HELP =
+  'a folder of a model or a LoRA adapter, a run folder, OWNER/NAME on the hub, or embedded; MODEL+ADAPTER for both'
 
 /** Makes the `--model` option. Default: the built-in model. */
 export const modelOption = (help: string): Option =>
   new Option('--model <name>', `${help}: ${MODEL_HELP}`).default(EMBEDDED_MODEL, 'the built-in model')
 
-/** Returns a model's name for settings: folders as absolute paths, other names unchanged. */
-export const modelName = (given: string): string => (existsSync(given) ? resolve(given) : given)
+/** Makes the `--adapter` option, for an adapter on the model that `model` names. */
+export const adapterOption = (model: string): Option =>
+  new Option('--adapter <folder>', `LoRA adapter to add to ${model}; a run or folder of an adapter needs none`)
+
+/**
+ * Returns the name of a model with an adapter, if given, with folders as absolute paths. Other
+ * names stay unchanged.
+ */
+export const modelName = (given: string, adapter?: string): string => {
+  if (adapter !== undefined) return `${modelName(given)}+${modelName(adapter)}`
+  if (existsSync(given)) return resolve(given)
+  const at = given.lastIndexOf('+')
+  return at > 0 && existsSync(given.slice(at + 1)) ? modelName(given.slice(0, at), given.slice(at + 1)) : given
+}
 
 /**
  * Returns a listener that prints the progress of a download to standard error, in steps of 10 %.

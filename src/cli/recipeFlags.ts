@@ -14,6 +14,7 @@ import {
   withSetting,
 } from '../run/recipe.js'
 import { CommandError } from './failure.js'
+import { adapterOption, modelName } from './options.js'
 import { trustOption } from './recipeTrust.js'
 import { readSettingsFile } from './settingsFile.js'
 
@@ -71,6 +72,10 @@ export const settingOfFlag = (recipe: Pick<Recipe, 'settings'>, name: string): S
   return found.leaf
 }
 
+/** Returns true if `--adapter` adds an adapter to the setting `model`. */
+const hasAdapterFlag = (flags: readonly Flag[]): boolean =>
+  flags.some(({ leaf }) => leaf.path.join('.') === 'model') && flags.every(({ attribute }) => attribute !== 'adapter')
+
 /** Adds the flags of a recipe to a command. */
 export const addRecipeFlags = (command: Command, recipe: Recipe): Command => {
   command
@@ -80,7 +85,9 @@ export const addRecipeFlags = (command: Command, recipe: Recipe): Command => {
       ),
     )
     .option('--config <file>', 'read settings from a .json or .yaml file; flags and --set override it')
-  for (const { option } of recipeFlags(recipe)) command.addOption(option)
+  const flags = recipeFlags(recipe)
+  for (const { option } of flags) command.addOption(option)
+  if (hasAdapterFlag(flags)) command.addOption(adapterOption('--model').helpGroup('Settings:'))
   return command.addOption(trustOption())
 }
 
@@ -91,10 +98,15 @@ const fileSettings = async (path: string): Promise<Settings> => {
   return value
 }
 
-/** Makes data set paths absolute, so that a run can be resumed from another folder. */
-const absolute = (leaf: Pick<SettingLeaf, 'path'>, value: unknown): unknown => {
-  const isName = ['dataset', 'evalDataset'].includes(leaf.path.at(-1) ?? '')
-  if (!isName || typeof value !== 'string' || value.startsWith('hub:')) return value
+/** Settings that name a model. */
+const MODELS: readonly string[] = ['model', 'teacher', 'from']
+
+/** Makes paths of data sets and models absolute, so that a run can be used from another folder. */
+const absolute = ({ path }: Pick<SettingLeaf, 'path'>, value: unknown): unknown => {
+  if (typeof value !== 'string') return value
+  if (path.length === 1 && MODELS.includes(path[0]!)) return modelName(value)
+  const isName = ['dataset', 'evalDataset'].includes(path.at(-1) ?? '')
+  if (!isName || value.startsWith('hub:')) return value
   return existsSync(value) || !mayBeHubName(value) ? resolve(value) : value
 }
 
@@ -108,7 +120,8 @@ export const givenSettings = async (
   let given: Settings = base
   if (typeof config === 'string')
     for (const [path, value] of flatten(await fileSettings(resolve(config)))) given = withSetting(given, path, value)
-  for (const { leaf, attribute } of recipeFlags(recipe)) {
+  const all = recipeFlags(recipe)
+  for (const { leaf, attribute } of all) {
     const text = flags[attribute]
     if (typeof text === 'string') given = withSetting(given, leaf.path, absolute(leaf, readSetting(leaf, text)))
   }
@@ -118,7 +131,9 @@ export const givenSettings = async (
     const [path, value] = read.right
     given = withSetting(given, path, absolute({ path }, value))
   }
-  return given
+  if (typeof flags.adapter !== 'string' || !hasAdapterFlag(all)) return given
+  const model = given.model ?? all.find(({ leaf }) => leaf.path[0] === 'model')?.leaf.default
+  return withSetting(given, ['model'], modelName(String(model), flags.adapter))
 }
 
 const isRecord = (value: unknown): value is Settings =>

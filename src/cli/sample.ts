@@ -14,6 +14,7 @@ import { trajectoryRecordsOf } from '../run/trajectoryRecords.js'
 import { asCommandError } from './expectedErrors.js'
 import { CommandError, orFail } from './failure.js'
 import {
+  adapterOption,
   downloadLines,
   type EngineOptions,
   engineOptions,
@@ -31,6 +32,7 @@ import { checkedSettings } from './recipeFlags.js'
 
 interface SampleFlags extends EngineOptions {
   readonly model: string
+  readonly adapter?: string
   readonly count: number
   readonly temperature: number
   readonly topK?: number
@@ -44,11 +46,11 @@ interface SampleFlags extends EngineOptions {
 /** Maps the flags to those shared settings that the recipe has. */
 const recipeSettings = (
   { recipe }: LoadedRecipe,
-  { model, seed, count, temperature, maxNewTokens }: SampleFlags,
+  { model, adapter, seed, count, temperature, maxNewTokens }: SampleFlags,
 ): Settings => {
   const wanted: readonly (readonly [string, unknown])[] = [
     ...([
-      ['model', modelName(model)],
+      ['model', modelName(model, adapter)],
       ['seed', seed],
       ['tasks.prompts', count],
       ['tasks.group', 1],
@@ -94,7 +96,9 @@ const action = async (question: string | undefined, flags: SampleFlags): Promise
     throw new CommandError('a recipe provides its own questions: omit the question or --recipe')
   await startEngine(flags)
   if (flags.recipe !== undefined) return sampleRecipe(flags.recipe, flags)
-  const model = await orFail(loadPretrained(flags.model, liveFiles, { onProgress: downloadLines() }))
+  const model = await orFail(
+    loadPretrained(modelName(flags.model, flags.adapter), liveFiles, { onProgress: downloadLines() }),
+  )
   const asked = question ?? (await exampleQuestion(flags.seed))
   const completions = await orFail(
     sampleCompletions(model, asked, {
@@ -130,6 +134,7 @@ export const sampleCommand = (): Command => {
     .addArgument(new Argument('[question]', 'the question (default: a generated word problem)'))
     .option('--recipe <name>', 'play the environment of a recipe, by name or file, instead of a question')
     .addOption(modelOption('model'))
+    .addOption(adapterOption('--model'))
     .addOption(new Option('--count <n>', 'number of completions').argParser(positiveInteger).default(4))
     .addOption(
       new Option('--temperature <x>', 'sampling temperature; 0 is greedy').argParser(nonNegativeNumber).default(1),

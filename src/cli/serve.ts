@@ -13,9 +13,11 @@ import { type ToolCallFormat, toolCallFormatOf } from '../text/toolCalls/format.
 import { orFail } from './failure.js'
 import {
   ALLOWED_HOSTS_HELP,
+  adapterOption,
   type EngineOptions,
   engineOptions,
   MODEL_HELP,
+  modelName,
   naturalNumber,
   portNumber,
   positiveInteger,
@@ -50,6 +52,7 @@ interface ServedEngine {
 export type StartServedEngine = (model: ModelToServe, options: ServedEngineOptions) => TaskEither<Failure, ServedEngine>
 
 interface ServeFlags extends EngineOptions, ListenFlags {
+  readonly adapter?: string
   readonly tinker?: true
   readonly env?: string
   readonly set?: readonly string[]
@@ -79,7 +82,8 @@ const warn = ({ host, dev }: ServeFlags, keys: readonly string[]): void => {
     sayLine('warning: the endpoints of --dev require no key: anyone who can reach this port can change the weights')
 }
 
-const start = async (given: string, flags: ServeFlags, startServed: StartServedEngine): Promise<void> => {
+const start = async (named: string, flags: ServeFlags, startServed: StartServedEngine): Promise<void> => {
+  const given = flags.adapter === undefined ? named : modelName(named, flags.adapter)
   const keys = keysOf(flags)
   if (flags.tinker === true) {
     const { serveTinker } = await import('./serveTinker.js') // trains, which the other server does not
@@ -135,6 +139,7 @@ const start = async (given: string, flags: ServeFlags, startServed: StartServedE
 export const serveCommand = (startServed: StartServedEngine): Command => {
   const command = new Command('serve')
     .addArgument(new Argument('[model]', MODEL_HELP).default(EMBEDDED_MODEL, 'the built-in model'))
+    .addOption(adapterOption('[model]'))
     .option('--host <address>', 'address to listen on', '127.0.0.1')
     .addOption(new Option('--port <n>', 'port to listen on; 0 picks a free port').argParser(portNumber).default(8000))
     .option('--allowed-hosts <names...>', ALLOWED_HOSTS_HELP)

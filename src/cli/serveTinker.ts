@@ -2,12 +2,11 @@
 import { basename, resolve } from 'node:path'
 import { keyFromSeed } from '../core/key.js'
 import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
-import { modelFolder } from '../modules/pretrained/modelFolder.js'
 import { loadPretrained } from '../modules/pretrained/pretrained.js'
 import { tinkerApp } from '../tinker/server/app.js'
 import { orFail } from './failure.js'
-import { downloadLines, type EngineOptions, startEngine } from './options.js'
-import { listening, type ServerFlags, sayLine, untilStopped, warnIfOpen } from './serving.js'
+import { type EngineOptions, startEngine } from './options.js'
+import { listening, locatedModel, type ServerFlags, sayLine, untilStopped, warnIfOpen } from './serving.js'
 
 interface TinkerFlags extends EngineOptions, ServerFlags {
   readonly tinkerCheckpoints: string
@@ -18,9 +17,7 @@ interface TinkerFlags extends EngineOptions, ServerFlags {
 export const serveTinker = async (given: string, flags: TinkerFlags): Promise<void> => {
   const { keys, host } = flags
   await startEngine(flags)
-  const folder = resolve(await orFail(modelFolder(given, { onProgress: downloadLines() })))
-  sayLine(`loading ${folder}`)
-  const model = await orFail(loadPretrained(folder))
+  const model = await orFail(loadPretrained((await locatedModel(given)).name))
   const names = flags.servedModelName ?? [given === EMBEDDED_MODEL ? basename(EMBEDDED_MODEL) : given]
   const app = tinkerApp({
     models: Object.fromEntries(names.map((name) => [name, model])),

@@ -9,7 +9,7 @@ import { type HttpServer, liveHttpServer } from '../live/httpServer.js'
 import { isLoopback } from '../live/loopback.js'
 import { print, printError } from '../live/output.js'
 import { samplingDefaults } from '../modules/pretrained/modelConfig.js'
-import { modelFolder } from '../modules/pretrained/modelFolder.js'
+import { modelFolders } from '../modules/pretrained/modelFolder.js'
 import { loadText, type Pretrained } from '../modules/pretrained/pretrained.js'
 import { apiFailure, errorBody } from '../serve/requests/failure.js'
 import { TOOL_CALL_FORMATS } from '../text/toolCalls/format.js'
@@ -17,7 +17,7 @@ import { CommandError, orFail } from './failure.js'
 import { type EndingSignal, SIGNAL_CODES } from './interruption.js'
 import { downloadLines, naturalNumber, seconds } from './options.js'
 
-/** A model's tokenizer, template and config, and the folder with its weights. */
+/** A model's tokenizer, template and config, and the name of its folder, with its adapters. */
 export interface ModelToServe extends Omit<Pretrained, 'arrays'> {
   readonly folder: string
 }
@@ -46,17 +46,24 @@ export const serverOptions = (): readonly Option[] => [
     .default(30),
 ]
 
+/** Finds a model by name. Returns its folder, and a name of its present files, which later checkpoints keep. */
+export const locatedModel = async (given: string): Promise<{ readonly base: string; readonly name: string }> => {
+  const { folder, adapters } = await orFail(modelFolders(given, { onProgress: downloadLines() }))
+  const name = [folder, ...adapters].map((path) => resolve(path)).join('+')
+  sayLine(`loading ${name}`)
+  return { base: folder, name }
+}
+
 /**
  * Loads a model, and prints a line for each slow step, and for the sampling defaults of its files,
  * which vLLM would apply.
  */
 export const loadModel = async (given: string): Promise<ModelToServe> => {
-  const folder = resolve(await orFail(modelFolder(given, { onProgress: downloadLines() })))
-  sayLine(`loading ${folder}`)
-  const loaded = await orFail(loadText(folder))
-  const defaults = (await orFail(samplingDefaults(liveFiles, folder))).map(([name, value]) => `${name} ${value}`)
+  const { base, name } = await locatedModel(given)
+  const loaded = await orFail(loadText(name))
+  const defaults = (await orFail(samplingDefaults(liveFiles, base))).map(([key, value]) => `${key} ${value}`)
   if (defaults.length > 0) sayLine(`not applied from generation_config.json: ${defaults.join(', ')}`)
-  return { folder, ...loaded }
+  return { folder: name, ...loaded }
 }
 
 /** The address to listen on. */

@@ -19,7 +19,6 @@ import { KLRewardTransform } from '../envs/transforms/klRewardTransform.js'
 import { overlongPenalty } from '../envs/transforms/overlongPenalty.js'
 import { PolicyVersion } from '../envs/transforms/policyVersion.js'
 import { append } from '../envs/transforms/transform.js'
-import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
 import { folderEngineModule } from '../modules/generation/folderEngine.js'
 import { LLMOnDevice } from '../modules/generation/onDevice.js'
 import { enginePolicy } from '../modules/generation/policy/enginePolicy.js'
@@ -134,8 +133,7 @@ const threadSampler = async (settings: PolicyRunSettings, { config }: Pretrained
   if (model === undefined)
     throw new RangeError('sampling.maxLag: the sampling thread reads a model folder, and this recipe makes its model')
   const limits = { maxConcurrent: tasks.prompts * tasks.group }
-  const folder = model === 'embedded' ? EMBEDDED_MODEL : model
-  const module = folderEngineModule({ folder, text: 'absent', threads: sampling.samplerThreads, limits })
+  const module = folderEngineModule({ folder: model, text: 'absent', threads: sampling.samplerThreads, limits })
   const engine = orThrow(await LLMOnDevice(module, { weights: 'move' })())
   const client = localClient(engine, 'the sampling thread')
   const forms = decoderForms({ config })

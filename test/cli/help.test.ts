@@ -24,9 +24,7 @@ const leaves = settingLeaves(recipe.settings)
 /** The flags of a recipe. */
 const RECIPE_FLAGS = [
   ...recipeFlags(recipe).map(({ option }) => option.long!.slice(2)),
-  'set',
-  'config',
-  'trust-recipe',
+  ...['set', 'config', 'adapter', 'trust-recipe'],
 ]
 
 const FLAGS: Readonly<Record<string, readonly string[]>> = {
@@ -47,6 +45,7 @@ const FLAGS: Readonly<Record<string, readonly string[]>> = {
     ...['on', 'served-model', 'api-key', 'slots', 'name', 'queue', 'queue-name', 'backend', 'threads', 'help'],
   ],
   bench: [...RECIPE_FLAGS, 'measured', 'against', 'rounds', 'picture', 'memory', 'backend', 'threads', 'help'],
+  merge: ['adapter', 'dtype', 'backend', 'threads', 'help'],
   init: ['help'],
   launch: ['url', 'out', 'entrypoint', 'resume', 'stop', 'help'],
   view: ['port', 'export', 'trust-recipe', 'backend', 'threads', 'help'],
@@ -54,7 +53,19 @@ const FLAGS: Readonly<Record<string, readonly string[]>> = {
   compare: ['names', 'json', 'help'],
   report: ['out', 'help'],
   sample: [
-    ...['model', 'recipe', 'count', 'temperature', 'top-k', 'top-p', 'max-new-tokens', 'seed', 'backend', 'threads'],
+    ...[
+      'model',
+      'adapter',
+      'recipe',
+      'count',
+      'temperature',
+      'top-k',
+      'top-p',
+      'max-new-tokens',
+      'seed',
+      'backend',
+      'threads',
+    ],
     ...['json', 'help'],
   ],
   serve: [
@@ -79,7 +90,7 @@ const FLAGS: Readonly<Record<string, readonly string[]>> = {
       'tool-call-parser',
     ],
     ...['seed', 'shutdown-seconds', 'backend', 'threads', 'help', 'tinker', 'tinker-checkpoints'],
-    ...['env', 'set'],
+    ...['env', 'set', 'adapter'],
   ],
   capture: [
     ...['upstream', 'upstream-kind', 'upstream-model', 'upstream-key', 'upstream-seconds', 'model-folder'],

@@ -5,6 +5,7 @@
 import { readFileSync } from 'node:fs'
 import type { Command } from 'commander'
 import { describe, expect, it } from 'vitest'
+import { mergeCommand } from '../../src/cli/merge.js'
 import { replayCommand } from '../../src/cli/replay.js'
 import { serveCommand } from '../../src/cli/serve.js'
 import { trainCommand } from '../../src/cli/train.js'
@@ -35,6 +36,7 @@ const commands = new Map<string, Command>(
     await trainCommand([]),
     await workerCommand([]),
     replayCommand(),
+    mergeCommand(),
     serveCommand(() => {
       throw new Error('no engine is started here')
     }),

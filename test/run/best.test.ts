@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { bestEvaluation } from '../../src/data/runLayout.js'
-import { modelFolder } from '../../src/modules/pretrained/modelFolder.js'
+import { modelFolders } from '../../src/modules/pretrained/modelFolder.js'
 import type { RunEvent } from '../../src/run/events.js'
 import type { EvaluationRecord, RunSummary } from '../../src/run/records.js'
 import { useEngine } from '../kit/engine.js'
@@ -83,7 +83,9 @@ describe('the best checkpoint of a run', () => {
     expect(kept).toContain(name(best.step))
     expect(kept).toContain(name(6))
     expect(kept.length).toBeLessThanOrEqual(3)
-    expect(await rightOf(modelFolder(path('whole')))).toBe(path(`whole/checkpoints/${name(best.step)}`))
+    expect(await rightOf(modelFolders(path('whole')))).toMatchObject({
+      folder: path(`whole/checkpoints/${name(best.step)}`),
+    })
     const weights = (folder: string): string | undefined => contentsOf(path(folder))['model.safetensors']
     expect(weights('whole/best/model')).toBe(weights(`whole/checkpoints/${name(best.step)}`))
     expect(weights('whole/model')).toBe(weights(`whole/checkpoints/${name(6)}`))

@@ -5,7 +5,8 @@ import { errorMessage, type Failure } from '../../core/failure.js'
 import { aNumber, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
 import { scope } from '../../engine/scope.js'
 import { type BackendName, type SelectOptions, selectBackend } from '../../engine/select.js'
-import { loadPretrained, loadWeights, makeParams, type Pretrained } from '../pretrained/pretrained.js'
+import { modelFolders } from '../pretrained/modelFolder.js'
+import { loadArrays, loadPretrained, makeParams, type Pretrained } from '../pretrained/pretrained.js'
 import type { EngineLimits, LocalLLMEngine } from './llmEngine.js'
 import { modelEngine } from './modelEngine.js'
 import type { EngineModule } from './onDevice.js'
@@ -13,7 +14,7 @@ import type { Rounding } from './runner/modelRunner.js'
 
 /** A model folder and its serving options. Plain data that can be sent to a thread. */
 export interface FolderEngineOptions {
-  /** Model folder in Hugging Face's layout. */
+  /** A model by a name that `loadPretrained` resolves. */
   readonly folder: string
   /**
    * `loaded`: text and stop strings with the folder's tokenizer. `absent`: tokens only. Default
@@ -54,7 +55,7 @@ export const folderEngine = (options: FolderEngineOptions): TE.TaskEither<Failur
   checkOptions('folderEngine', options, FOLDER_ENGINE_OPTIONS)
   const { folder, text = 'loaded', limits, rounding } = options
   const loaded: TE.TaskEither<Failure, Omit<Pretrained, 'text'> & Partial<Pick<Pretrained, 'text'>>> =
-    text === 'loaded' ? loadPretrained(folder) : loadWeights(folder)
+    text === 'loaded' ? loadPretrained(folder) : pipe(modelFolders(folder), TE.chain(loadArrays))
   return pipe(
     select(options),
     TE.chain(() => loaded),

@@ -17,7 +17,7 @@ import { type Adapter, adapterModules, adapterShapes } from './adapter.js'
 import { type AdapterConfig, formatAdapterConfig, parseAdapterConfig } from './adapterConfig.js'
 import { adaptedProjections } from './config.js'
 
-const CONFIG_FILE = 'adapter_config.json'
+export const ADAPTER_CONFIG = 'adapter_config.json'
 const WEIGHTS_FILE = 'adapter_model.safetensors'
 
 /** The prefix of PEFT's wrappers in front of every module path. */
@@ -75,8 +75,8 @@ export const loadAdapter = (
   files: Files = liveFiles,
 ): TE.TaskEither<ModelFailure, LoadedAdapter> =>
   pipe(
-    readJson(files, folder, CONFIG_FILE),
-    TE.chainEitherK((json) => pipe(parseAdapterConfig(json), E.mapLeft(failure(folder, CONFIG_FILE)))),
+    readJson(files, folder, ADAPTER_CONFIG),
+    TE.chainEitherK((json) => pipe(parseAdapterConfig(json), E.mapLeft(failure(folder, ADAPTER_CONFIG)))),
     TE.bindTo('read'),
     TE.bind('arrays', () =>
       pipe(
@@ -119,7 +119,7 @@ export const adapterFiles = (
   const modules = adapterModules(arrays.keys())
   const named = new Map([...arrays].map(([name, array]) => [PEFT_PREFIX + name, array]))
   return {
-    [CONFIG_FILE]: `${JSON.stringify(formatAdapterConfig(config, { modules, baseModel, layout }), undefined, 2)}\n`,
+    [ADAPTER_CONFIG]: `${JSON.stringify(formatAdapterConfig(config, { modules, baseModel, layout }), undefined, 2)}\n`,
     [WEIGHTS_FILE]: encodeSafetensors(named, { metadata: { format: 'pt' }, float }),
   }
 }

@@ -11,7 +11,7 @@ import { checkStored } from '../../data/codecs/checkStored.js'
 import { readAll } from '../../data/codecs/safetensorsFile.js'
 import { openCheckpoint } from '../../data/codecs/safetensorsShards.js'
 import type { StoredArray } from '../../data/codecs/storage.js'
-import { fileProblem, fromPath } from '../../data/folderFiles.js'
+import { fileProblem, fromFile, fromPath, pathIn } from '../../data/folderFiles.js'
 import type { PlainArray } from '../../data/generation.js'
 import { adoptTensor } from '../../engine/jit.js'
 import { liveCalendar } from '../../live/clock.js'
@@ -23,8 +23,9 @@ import { type TextTokenizer, textTokenizer } from '../../text/tokenizer/textToke
 import type { DecoderConfig } from '../transformer/config.js'
 import { type Params, parameterShapes } from '../transformer/params.js'
 import { checkFallback, type FallbackFormat, withFormat } from './chatFormats.js'
+import { mergeAdapters } from './mergeAdapters.js'
 import { readConfig, withTextEnds } from './modelConfig.js'
-import { type ModelAccess, modelFolder } from './modelFolder.js'
+import { type ModelAccess, type ModelFolders, modelFolders } from './modelFolder.js'
 import {
   readTextFiles,
   TEMPLATE_EXTENSION,
@@ -196,8 +197,8 @@ export const loadConfig = (
   access: Omit<ModelAccess, 'files'> = {},
 ): TE.TaskEither<ModelFailure, DecoderConfig> =>
   pipe(
-    modelFolder(name, { files, ...access }),
-    TE.chain((folder) => readConfig(folder, files)),
+    modelFolders(name, { files, ...access }),
+    TE.chain(({ folder }) => readConfig(folder, files)),
   )
 
 /** Loads the config and the arrays of a folder, without its tokenizer. Does not use the hub. */
@@ -216,19 +217,28 @@ export const loadWeights = (
     ),
   )
 
-/** Adds the text side of a folder and checks that it matches the config. */
+/** Returns the folder with the tokenizer: that of the last adapter with one, else the model's. */
+const textFolder = ({ folder, adapters }: ModelFolders, files: Files): TE.TaskEither<ModelFailure, string> =>
+  pipe(
+    adapters,
+    TE.traverseSeqArray((adapter) => files.exists(pathIn(adapter, 'tokenizer.json'))),
+    TE.bimap(fromFile(folder, 'tokenizer.json'), (exist) => adapters[exist.lastIndexOf(true)] ?? folder),
+  )
+
+/** Adds the text side of a model and checks that it matches the config. */
 const withText =
-  (folder: string, files: Files, options: LoadOptions) =>
+  (found: ModelFolders, files: Files, options: LoadOptions) =>
   <T extends { readonly config: DecoderConfig }>(
     model: T,
   ): TE.TaskEither<ModelFailure, T & { readonly text: ModelText }> =>
     pipe(
-      readText(files, folder, options),
-      TE.chainEitherK((text) => checkFit(folder, model.config, text)),
-      TE.chainEitherK((text) =>
+      textFolder(found, files),
+      TE.chain((folder) =>
         pipe(
-          withTextEnds(folder, model.config, text),
-          E.map((ended) => ({ ...model, ...ended })),
+          readText(files, folder, options),
+          TE.chainEitherK((text) => checkFit(folder, model.config, text)),
+          TE.chainEitherK((text) => withTextEnds(folder, model.config, text)),
+          TE.map((ended) => ({ ...model, ...ended })),
         ),
       ),
     )
@@ -250,12 +260,19 @@ export const loadText = (
 ): TE.TaskEither<ModelFailure, Omit<Pretrained, 'arrays'>> => {
   checkOptions('loadText', options, LOAD_OPTIONS)
   return pipe(
-    modelFolder(name, { files, ...options }),
-    TE.chain((folder) =>
-      pipe(readConfig(folder, files), TE.bindTo('config'), TE.chain(withText(folder, files, options))),
+    modelFolders(name, { files, ...options }),
+    TE.chain((found) =>
+      pipe(readConfig(found.folder, files), TE.bindTo('config'), TE.chain(withText(found, files, options))),
     ),
   )
 }
+
+/** Loads the config and the arrays of a model, with its adapters merged. */
+export const loadArrays = (
+  found: ModelFolders,
+  files: Files = liveFiles,
+): TE.TaskEither<ModelFailure, Omit<Pretrained, 'text'>> =>
+  pipe(loadWeights(found.folder, files), TE.chain(mergeAdapters(found.adapters, files)))
 
 /**
  * Loads a model by name: weights, tokenizer and chat template.
@@ -263,8 +280,9 @@ export const loadText = (
  * The name is a folder in Hugging Face's layout, a run folder (its best checkpoint, else its
  * newest), `OWNER/NAME` or `hub:OWNER/NAME` for a hub repository (with `@REVISION` for another
  * revision than `main`), or `embedded` for the built-in model. An existing folder takes precedence
- * over a repository of the same name. The template is `chat_template.jinja`, or that of
- * tokenizer_config.json, or one of `additional_chat_templates`, by its name, or that of
+ * over a repository of the same name. An adapter by such a name is merged into its base model, and
+ * `MODEL+ADAPTER` merges an adapter into another model. The template is `chat_template.jinja`, or
+ * that of tokenizer_config.json, or one of `additional_chat_templates`, by its name, or that of
  * chat_template.json. A base model without a template needs `fallbackFormat`. The end tokens of the
  * config are those of `config.json` and `generation_config.json`, the `eos_token`, and the token
  * with which the template ends turns.
@@ -282,8 +300,8 @@ export const loadPretrained = (
 ): TE.TaskEither<ModelFailure, Pretrained> => {
   checkOptions('loadPretrained', options, LOAD_OPTIONS)
   return pipe(
-    modelFolder(name, { files, ...options }),
-    TE.chain((folder) => pipe(loadWeights(folder, files), TE.chain(withText(folder, files, options)))),
+    modelFolders(name, { files, ...options }),
+    TE.chain((found) => pipe(loadArrays(found, files), TE.chain(withText(found, files, options)))),
   )
 }
 
