@@ -25,7 +25,13 @@ export const recipe = T.defineRecipe({
   summary: 'Train a model by DPO on rows with prompt, chosen and rejected, or on worked against bare answers.',
   settings: T.dataSettings.extend({
     dataset: T.z.string().nullable().default(null).describe('rows with prompt, chosen, rejected: a file or hub name'),
-    heldOut: T.z.number().int().positive().default(128).describe('first rows, held out for evaluation'),
+    heldOut: T.z
+      .number()
+      .int()
+      .positive()
+      .nullable()
+      .default(null)
+      .describe('first rows, held out for evaluation; off: a tenth, at most 128'),
     beta: T.z.number().positive().default(0.1).describe('strength of the KL constraint to the initial weights'),
   }),
   build: async (settings) => {
@@ -33,10 +39,11 @@ export const recipe = T.defineRecipe({
     const key = T.keyFromSeed(settings.seed)
     const rows =
       settings.dataset === null
-        ? workedOrBare(T.child(key, 'rows'), settings.heldOut + 2048)
+        ? workedOrBare(T.child(key, 'rows'), (settings.heldOut ?? 128) + 2048)
         : await T.orThrow(openRows(settings.dataset, PREFERENCE_ROW))
     const { train, heldOut } = T.splitRows({
-      ...{ rows, heldOut: settings.heldOut, size: settings.batch, key: T.child(key, 'order') },
+      ...{ rows, size: settings.batch, key: T.child(key, 'order') },
+      ...(settings.heldOut !== null && { heldOut: settings.heldOut }),
       source: settings.dataset ?? 'the generated rows',
       batch: T.pairBatch(model.text, { maxTokens: model.config.maxPositions }),
     })

@@ -89,7 +89,7 @@ export const recipe = T.defineRecipe({
       ),
     )
     const [source, env] = [secrets(chosen), guessing(chosen)]
-    const heldOut = [{ env: env(source), tasks: chosen.largest }]
+    const heldOut = [{ env: env(source), sharedTasks: 'allow' as const }]
     return T.policyRun(chosen, { model, env: env(T.shuffled(source, T.child(key, 'order'))), heldOut }, context)
   },
 })

@@ -66,7 +66,14 @@ export const recipe = T.defineRecipe({
       {
         model,
         env: env(words(T.child(key, 'train'))),
-        heldOut: [{ env: env(words(T.child(T.keyFromSeed(0), 'held out'))), temperature: 1 }],
+        heldOut: [
+          {
+            name: 'random words',
+            env: env(words(T.child(T.keyFromSeed(0), 'held out'))),
+            temperature: 1,
+            sharedTasks: 'allow',
+          },
+        ],
       },
       context,
     )

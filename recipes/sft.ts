@@ -24,17 +24,24 @@ export const recipe = T.defineRecipe({
       .nullable()
       .default(null)
       .describe('rows with messages of role and content: a file or hub name'),
-    heldOut: T.z.number().int().positive().default(128).describe('first rows, held out for evaluation'),
+    heldOut: T.z
+      .number()
+      .int()
+      .positive()
+      .nullable()
+      .default(null)
+      .describe('first rows, held out for evaluation; off: a tenth, at most 128'),
   }),
   build: async (settings) => {
     const model = await T.orThrow(T.loadPretrained(settings.model))
     const key = T.keyFromSeed(settings.seed)
     const rows =
       settings.dataset === null
-        ? workedProblems(T.child(key, 'rows'), settings.heldOut + 2048)
+        ? workedProblems(T.child(key, 'rows'), (settings.heldOut ?? 128) + 2048)
         : await T.orThrow(openRows(settings.dataset, CONVERSATION_ROW))
     const { train, heldOut } = T.splitRows({
-      ...{ rows, heldOut: settings.heldOut, size: settings.batch, key: T.child(key, 'order') },
+      ...{ rows, size: settings.batch, key: T.child(key, 'order') },
+      ...(settings.heldOut !== null && { heldOut: settings.heldOut }),
       source: settings.dataset ?? 'the generated rows',
       batch: T.chatBatch(model.text, { maxTokens: model.config.maxPositions }),
     })

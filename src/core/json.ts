@@ -16,3 +16,7 @@ export const parseJson = (text: string): E.Either<string, unknown> =>
     () => JSON.parse(text) as unknown,
     (error) => lfsProblem(text) ?? `not JSON: ${errorMessage(error)}`,
   )
+
+/** A replacer for `JSON.stringify` that converts numbers that JSON lacks to text. */
+export const plainNumbers = (_: string, value: unknown): unknown =>
+  typeof value === 'bigint' || (typeof value === 'number' && !Number.isFinite(value)) ? String(value) : value

@@ -77,6 +77,9 @@ export interface RowSource<out Row> {
   readonly at: (index: number) => E.Either<RowFailure, Row>
 }
 
+/** Rows of any columns that can be told apart by an id. */
+export type IdentifiedRows = RowSource<{ readonly id: string }>
+
 /** Tasks by index. */
 export type TaskSource<T extends Task = Task> = RowSource<T>
 

@@ -8,10 +8,17 @@ import type { Task, TaskSource } from '../data/task.js'
 import { lastMessage, textOf } from '../text/history/history.js'
 import { lastConversation } from './agentReward.js'
 import { type AttemptRules, type FailedAttempt, type ScoredAttempt, scoredAttempt } from './agentSessions.js'
-import { type EvaluationResult, type Evaluator, type EvaluatorOptions, scoring } from './evaluation.js'
+import {
+  type EvaluationResult,
+  type Evaluator,
+  type EvaluatorOptions,
+  evaluatedTasks,
+  HELD_OUT,
+  scoring,
+} from './evaluation.js'
 
 export interface AgentEvaluatorOptions<T extends Task>
-  extends Pick<EvaluatorOptions<never>, 'name' | 'tasks' | 'tries' | 'batch' | 'measure'> {
+  extends Pick<EvaluatorOptions<never>, 'name' | 'tasks' | 'tries' | 'batch' | 'measure' | 'sharedTasks'> {
   readonly source: TaskSource<T>
   readonly temperature: number
   readonly maxNewTokens: number
@@ -50,11 +57,12 @@ const countUp = (): (() => number) => {
  * Errors   `run` throws FailureError if all attempts of a part fail.
  */
 export const agentEvaluator = <T extends Task>(options: AgentEvaluatorOptions<T>): Evaluator => {
-  const { name = 'held out', tasks, tries = 1, batch = 200, measure = 'return' } = options
+  const { name = HELD_OUT, tries = 1, batch = 200, measure = 'return', sharedTasks } = options
+  const tasks = evaluatedTasks(options.source, options.tasks)
   const { source, temperature, maxNewTokens, rules } = options
   const nextRound = countUp()
   return {
-    ...{ name, measure, tasks, ...scoring(tries, measure) },
+    ...{ name, measure, tasks, source, ...(sharedTasks && { sharedTasks }), ...scoring(tries, measure) },
     inputs: () => rowInputs(source),
     run: async function* (key) {
       const round = nextRound()

@@ -51,9 +51,9 @@ import type { BatchSource } from './source.js'
  * measure is success, or the return if the program returns its reward.
  */
 export interface AgentHeldOut<T extends Task>
-  extends Pick<EvaluatorOptions<never>, 'name' | 'tries' | 'measure' | 'batch'> {
+  extends Pick<EvaluatorOptions<never>, 'name' | 'tries' | 'measure' | 'batch' | 'sharedTasks'> {
   readonly tasks: TaskSource<T>
-  /** Number of tasks. Default: `keep.evalTasks` of the settings. */
+  /** Number of tasks, at most all of a finite source. Default: `keep.evalTasks` of the settings. */
   readonly count?: number
   /** Default 0. */
   readonly temperature?: number
@@ -179,6 +179,7 @@ const agentSource = <T extends Task>({ sessions, rules, settings, parts, counts 
       },
       klCoefficient: kl.coefficient,
     },
+    tasks,
     kl,
     inputs: () => rowInputs(tasks),
     open: async ({ push }) => ({
@@ -240,11 +241,13 @@ const builtRun = async <T extends Task>(
   })
   using first = sharedParams(model)
   const reference = TransformersWrapper({ config, params: first.value })
+  let served: Served | undefined
   try {
     const sizes = { prompt: ESTIMATED_PROMPT, weights: learner.weights(), context }
     const [memory, trials] = [runMemory(settings, model, sizes), policyTrials(settings, model, sizes)]
-    const served = parts.sampler ? await onServer(parts.sampler, model) : inThisProcess(model, first.value)
-    const opened = openedOnce(agent, { engine: served.engine, text })
+    const engine: Served = parts.sampler ? await onServer(parts.sampler, model) : inThisProcess(model, first.value)
+    served = engine
+    const opened = openedOnce(agent, { engine: engine.engine, text })
     const counts: StepCounts = { failedAttempts: 0, omittedGroups: 0, splitConversations: 0, lateCalls: 0 }
     const failed = (failure: FailedAttempt): void => {
       counts.failedAttempts += 1
@@ -263,7 +266,7 @@ const builtRun = async <T extends Task>(
     const measured = reward === undefined ? 'return' : 'success'
     const evaluate = heldOut.map(({ tasks: source, count = keep.evalTasks, temperature = 0, ...rest }) =>
       agentEvaluator({
-        measure: measured,
+        ...{ measure: measured, sharedTasks: keep.sharedTasks },
         ...rest,
         source,
         tasks: count,
@@ -274,7 +277,7 @@ const builtRun = async <T extends Task>(
     )
     const run: AnyRun = defineRun({
       data: data as BatchSource<PolicyBatch>, // rows of captured sessions, with advantages
-      ...{ learner, updater: served.updater, evaluate },
+      ...{ learner, updater: engine.updater, evaluate },
       record: {
         metrics: (batch) => ({ ...counts, ...metrics?.(batch) }),
         decode: (id) => text.tokenizer.decode([id], 'keep'),
@@ -285,21 +288,21 @@ const builtRun = async <T extends Task>(
     const advantage = advantageOf(settings)
     const closed = closing(run, async () => {
       await opened.close()
-      await served.close()
+      await engine.close()
       reference.release()
     })
     return {
       ...closed,
       advantage: advantage as unknown as AnyRun['advantage'], // batches are those of the source
       description: { ...run.description, advantage: advantage.description },
-      ...(served.begin && { begin: served.begin }),
+      ...(engine.begin && { begin: engine.begin }),
       memory,
       trials,
     }
   } catch (error) {
     reference.release()
     await learner.close()
-    await parts.sampler?.close()
+    await (served ?? parts.sampler)?.close()
     throw error
   }
 }

@@ -169,6 +169,7 @@ export const collectingSource = <O extends TokenPrompt>(parts: Collecting<O>): B
       ahead: ahead === undefined ? null : { maxLag: ahead.maxLag, stale: ahead.stale ?? 'wait' },
       klCoefficient: kl?.coefficient ?? null,
     },
+    ...(sample.source && { tasks: sample.source }),
     kl: kl ?? null,
     ...(sample.inputs && { inputs: sample.inputs }),
     open: async (start) =>

@@ -5,6 +5,7 @@ import { child, type Key } from '../core/key.js'
 import { aFunction, aNumber, aRecord, aText, checkOptions, type OptionKinds, oneOf, refuse } from '../core/options.js'
 import type { WithInputs } from '../data/inputs.js'
 import type { Policy, TokenAction, TokenPrompt } from '../data/policy.js'
+import type { IdentifiedRows } from '../data/task.js'
 import type { TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { Env } from '../envs/base/env.js'
 import { lastMessage, textOf } from '../text/history/history.js'
@@ -47,7 +48,12 @@ export interface Evaluator extends WithInputs {
   readonly score: string
   /** The kind of that score. */
   readonly measure: Measure
+  /** Number of evaluated tasks. */
   readonly tasks: number
+  /** The tasks, if they come from a data set. */
+  readonly source?: IdentifiedRows
+  /** `allow`: the tasks may be trained on, too. Default `refuse`. */
+  readonly sharedTasks?: 'refuse' | 'allow'
   /**
    * Equal policies and keys give equal results. Throws FailureError if environment or policy fails.
    */
@@ -68,7 +74,7 @@ export interface EvaluatorOptions<O extends TokenPrompt> {
   readonly env: (context: EvaluationContext) => Env<O, TokenAction>
   /** Usually greedy: `policy.withSampling({ temperature: 0 })`. */
   readonly policy: Policy<TokenPrompt, TokenAction>
-  /** Number of tasks: `0 .. tasks - 1` are evaluated. */
+  /** Number of tasks: `0 .. tasks - 1` are evaluated, or all tasks of a smaller data set. */
   readonly tasks: number
   /** Tasks played at a time. Default 200. */
   readonly batch?: number
@@ -76,6 +82,8 @@ export interface EvaluatorOptions<O extends TokenPrompt> {
   readonly tries?: number
   /** `success` measures whether trajectories succeed, `return` their returns. Default `success`. */
   readonly measure?: Exclude<Measure, 'loss'>
+  /** `refuse`: a run that also trains on the tasks is refused. Default `refuse`. */
+  readonly sharedTasks?: 'refuse' | 'allow'
 }
 
 const resultOf =
@@ -136,6 +144,13 @@ export const scoring = (tries: number, measure: 'success' | 'return'): Pick<Eval
   }
 }
 
+/** The default name of evaluators. */
+export const HELD_OUT = 'held out'
+
+/** Returns the number of tasks to evaluate: at most those of a finite source. */
+export const evaluatedTasks = (source: IdentifiedRows | undefined, wanted: number): number =>
+  source === undefined || source.size === 'endless' ? wanted : Math.min(wanted, source.size)
+
 const EVALUATOR_OPTIONS: OptionKinds<EvaluatorOptions<never>> = {
   name: aText,
   env: aFunction,
@@ -144,6 +159,7 @@ const EVALUATOR_OPTIONS: OptionKinds<EvaluatorOptions<never>> = {
   batch: aNumber,
   tries: aNumber,
   measure: oneOf('return', 'success'),
+  sharedTasks: oneOf('refuse', 'allow'),
 }
 
 /**
@@ -161,18 +177,21 @@ const EVALUATOR_OPTIONS: OptionKinds<EvaluatorOptions<never>> = {
  */
 export const evaluator = <O extends TokenPrompt>(given: EvaluatorOptions<O>): Evaluator => {
   checkOptions('evaluator', given, EVALUATOR_OPTIONS)
-  const { name = 'held out', batch = 200, tries = 1, measure = 'success', ...options } = given
+  const { name = HELD_OUT, batch = 200, tries = 1, measure = 'success', sharedTasks, ...options } = given
 
-  const { env, policy, tasks } = options
-  const counted = { tasks, batch, tries }
+  const { env, policy, tasks: wanted } = options
+  const counted = { tasks: wanted, batch, tries }
   refuse(
     'evaluator',
     Object.entries(counted).map(
       ([what, n]) => !(Number.isInteger(n) && n >= 1) && `${what} must be a positive integer, got ${n}`,
     ),
   )
+  const { source } = env({ groups: 1, start: 0 })
+  const tasks = evaluatedTasks(source, wanted)
   return {
     ...{ name, measure, tasks, ...scoring(tries, measure) },
+    ...{ ...(source && { source }), ...(sharedTasks && { sharedTasks }) },
     inputs: () => env({ groups: 1, start: 0 }).inputs?.() ?? {},
     run: async function* (key) {
       for (let start = 0; start < tasks; start += batch) {

@@ -5,7 +5,7 @@ import { aRecord, aText, checkOptions, oneOf } from '../core/options.js'
 import { assign } from '../data/tensorDict/merge.js'
 import type { TensorDict } from '../data/tensorDict/tensorDict.js'
 import { own, scope } from '../engine/scope.js'
-import type { EvaluationResult, Evaluator } from './evaluation.js'
+import { type EvaluationResult, type Evaluator, HELD_OUT } from './evaluation.js'
 import type { RatedEntries, Rater } from './rater.js'
 import type { RowBatches } from './rowBatches.js'
 
@@ -21,6 +21,8 @@ export interface LossEvaluatorOptions<B> {
    * losses, per pair for preference losses.
    */
   readonly score?: 'accuracy' | 'loss'
+  /** As in `evaluator`. Default `refuse`. */
+  readonly sharedTasks?: 'refuse' | 'allow'
 }
 
 /** Averages the metrics of batches, weighted by tokens if the loss counts them, else by rows. */
@@ -43,14 +45,15 @@ const meansOf = (results: readonly EvaluationResult[]): Readonly<Record<string, 
 export const lossEvaluator = <B>(options: LossEvaluatorOptions<B>): Evaluator => {
   checkOptions('lossEvaluator', options, {
     ...{ name: aText, data: aRecord, learner: aRecord, rate: aRecord },
-    score: oneOf('accuracy', 'loss'),
+    ...{ score: oneOf('accuracy', 'loss'), sharedTasks: oneOf('refuse', 'allow') },
   })
-  const { name = 'held out', data, learner, rate, score = 'accuracy' } = options
+  const { name = HELD_OUT, data, learner, rate, score = 'accuracy', sharedTasks } = options
   const { rows } = data
   if (rows === 'endless') throw new RangeError(`lossEvaluator: ${data.name} is endless; give rows of a finite data set`)
   return {
     ...{ name, score, tasks: rows, measure: score === 'loss' ? 'loss' : 'success' },
     ...(data.inputs && { inputs: data.inputs }),
+    ...{ source: data.tasks, ...(sharedTasks && { sharedTasks }) },
     run: async function* () {
       let done = 0
       for (const owned of data.once()) {

@@ -62,9 +62,9 @@ export type TaskEnv<O extends HistoryPrompt> = (context: TaskContext) => Env<O, 
 
 /** An evaluation of the run. Decoding is greedy unless `temperature` is set. */
 export interface HeldOut<O extends HistoryPrompt>
-  extends Pick<EvaluatorOptions<never>, 'name' | 'tries' | 'measure' | 'batch'> {
+  extends Pick<EvaluatorOptions<never>, 'name' | 'tries' | 'measure' | 'batch' | 'sharedTasks'> {
   readonly env: TaskEnv<O>
-  /** Default: `keep.evalTasks` of the settings. */
+  /** Number of tasks, at most all of a finite source. Default: `keep.evalTasks` of the settings. */
   readonly tasks?: number
   /** Default 0. */
   readonly temperature?: number
@@ -182,17 +182,17 @@ const evaluatorsOf = <O extends HistoryPrompt>(
   heldOut: readonly HeldOut<O>[],
   {
     text,
-    tasks,
+    keep,
     at,
   }: {
     readonly text: ModelText & TokenEnvText
-    readonly tasks: number
+    readonly keep: PolicyRunSettings['keep']
     readonly at: (sampling: { readonly temperature: number }) => Policy<TokenPrompt, TokenAction>
   },
 ): readonly Evaluator[] =>
-  heldOut.map(({ env: tasksOf, temperature = 0, tasks: count = tasks, ...rest }) =>
+  heldOut.map(({ env: tasksOf, temperature = 0, tasks = keep.evalTasks, ...rest }) =>
     evaluator({
-      ...{ ...rest, tasks: count },
+      ...{ sharedTasks: keep.sharedTasks, ...rest, tasks },
       env: ({ groups, start }) =>
         tokenEnv(tasksOf({ prompts: groups, repeats: rest.tries ?? 1, start }), text) as unknown as EvalEnv, // it has more
       policy: at({ temperature }),
@@ -221,7 +221,7 @@ const remoteRun = async <O extends HistoryPrompt>(
     policy: remote.policy,
     advantage: advantageOf(settings, segments),
     ...{ learner: remote.learner, updater: remote.updater },
-    evaluate: evaluatorsOf(heldOut, { text, tasks: keep.evalTasks, at: remote.at }),
+    evaluate: evaluatorsOf(heldOut, { text, keep, at: remote.at }),
     collect: {
       ...{ key: child(key, 'rollouts'), groups: tasks.prompts, rounds: samplingRoundsOf(settings) },
       ...{ kl: klWeightOf(settings), signal },
@@ -263,8 +263,7 @@ const builtRun = async <O extends HistoryPrompt>(
     const [memory, trials] = [runMemory(settings, model, sizes), policyTrials(settings, model, sizes)]
     const sampler = given ?? (sampling.maxLag === 0 ? null : await threadSampler(settings, model))
     const evaluators = evaluatorsOf(heldOut, {
-      text,
-      tasks: keep.evalTasks,
+      ...{ text, keep },
       at: (sampled) => inProcess.withSampling(sampled),
     })
     const run = defineRun({

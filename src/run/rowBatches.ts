@@ -8,9 +8,11 @@ import { formatKey, type Key } from '../core/key.js'
 import { aFunction, aList, aNumber, anything, aText, checkOptions, refuse } from '../core/options.js'
 import type { Json } from '../data/codecs/plainValues.js'
 import { rowsDigest } from '../data/inputs.js'
-import { type RowFailure, type RowSource, rowFailure, shuffled } from '../data/task.js'
+import { type IdentifiedRows, type RowFailure, type RowSource, rowFailure, shuffled } from '../data/task.js'
 import type { TensorDict } from '../data/tensorDict/tensorDict.js'
 import { type Owned, own, scope } from '../engine/scope.js'
+import { HELD_OUT } from './evaluation.js'
+import { indicesWithoutShared } from './sharedTasks.js'
 import type { BatchSource } from './source.js'
 
 export interface RowBatchOptions<Row, B> {
@@ -22,10 +24,10 @@ export interface RowBatchOptions<Row, B> {
    */
   readonly rows: readonly Row[] | RowSource<Row>
   /**
-   * Source of the rows for failures: a file, and the number of its first row, counted from 1.
-   * Default: `name`, and 1.
+   * Source of the rows for failures: a file, and the number of a row in it, counted from 1, by its
+   * index. Default: `name`, and the index plus 1.
    */
-  readonly origin?: { readonly source: string; readonly firstRow: number }
+  readonly origin?: { readonly source: string; readonly rowNumber: (index: number) => number }
   /** Number of rows per batch. */
   readonly size: number
   /** Random key of the order, which differs in every epoch. Default: rows are not shuffled. */
@@ -39,6 +41,8 @@ export interface RowBatches<out B> extends BatchSource<B> {
   readonly name: string
   /** Number of rows. */
   readonly rows: number | 'endless'
+  /** The rows, each with its number as id. */
+  readonly tasks: IdentifiedRows
   /**
    * Yields every row once, in order. The last batch may be smaller. Throws FailureError if rows
    * cannot be converted into a batch.
@@ -55,10 +59,10 @@ const listed = <Row>(name: string, rows: readonly Row[]): RowSource<Row> => ({
 })
 
 const rowProblem = (
-  { source, firstRow }: NonNullable<RowBatchOptions<unknown, unknown>['origin']>,
+  { source, rowNumber }: NonNullable<RowBatchOptions<unknown, unknown>['origin']>,
   index: number,
   reason: string,
-): RowFailure => rowFailure(source, { first: { row: firstRow + index, reason }, unit: 'row' })
+): RowFailure => rowFailure(source, { first: { row: rowNumber(index), reason }, unit: 'row' })
 
 const positionSchema = z.strictObject({ row: z.number().int().nonnegative() })
 
@@ -91,7 +95,7 @@ export const rowBatches = <Row, B>(options: RowBatchOptions<Row, B>): RowBatches
   checkOptions(NAME, options, {
     ...{ name: aText, rows: anything, size: aNumber, key: anything, batch: aFunction, origin: anything },
   })
-  const { name, rows, size, key, batch, origin = { source: name, firstRow: 1 } } = options
+  const { name, rows, size, key, batch, origin = { source: name, rowNumber: (index) => index + 1 } } = options
   const source =
     'at' in rows && typeof rows.at === 'function' && 'name' in rows ? rows : listed(name, rows as readonly Row[]) // lists have no name
   refuse(NAME, [
@@ -130,6 +134,14 @@ export const rowBatches = <Row, B>(options: RowBatchOptions<Row, B>): RowBatches
     name,
     rows: source.size,
     ...(digest !== null && { inputs: () => ({ [`rows of ${name}`]: digest }) }),
+    tasks: {
+      ...{ name, size: source.size },
+      at: (index) =>
+        pipe(
+          source.at(index),
+          E.map((row) => ({ id: `row ${origin.rowNumber(index)}`, row })),
+        ),
+    },
     description: {
       ...{ source: NAME, data: name, rows: source.size, rowsDigest: digest, size },
       order: key === undefined ? null : formatKey(key),
@@ -156,12 +168,18 @@ export const rowBatches = <Row, B>(options: RowBatchOptions<Row, B>): RowBatches
   }
 }
 
+/** Most rows that are held out by default. */
+const MOST_HELD_OUT = 128
+
 export interface SplitRowsOptions<Row, B> extends Pick<RowBatchOptions<Row, B>, 'size' | 'batch'> {
   readonly rows: readonly Row[]
   /** The file of the rows, for failures. */
   readonly source: string
-  /** Number of rows held out for evaluation: the first ones. */
-  readonly heldOut: number
+  /**
+   * Number of rows held out for evaluation: the first ones, without those that also occur among the
+   * others. Default: a tenth, at most 128.
+   */
+  readonly heldOut?: number
   /** Random key of the order of the training rows. */
   readonly key: Key
 }
@@ -170,8 +188,7 @@ export interface SplitRowsOptions<Row, B> extends Pick<RowBatchOptions<Row, B>, 
  * Makes batches for evaluation from the first rows of a data set, in order, and shuffled batches
  * for training from the others. Failures name a row by its number in the data set.
  *
- * Errors   as `rowBatches`, which needs rows in both parts. Throws RangeError if `heldOut` leaves
- *          no rows for training.
+ * Errors   as `rowBatches`. Throws RangeError if a part has no rows.
  * Source   Hugging Face Datasets `train_test_split`, with the first rows as the test part.
  *
  * @example
@@ -185,15 +202,26 @@ export const splitRows = <Row, B>(
   checkOptions('splitRows', options, {
     ...{ rows: aList, source: aText, heldOut: aNumber, size: aNumber, key: anything, batch: aFunction },
   })
-  const { rows, source, heldOut, size, key, batch } = options
+  const { rows, source, size, key, batch } = options
+  const { heldOut = Math.min(MOST_HELD_OUT, Math.max(1, Math.floor(rows.length / 10))) } = options
   refuse('splitRows', [
     rows.length <= heldOut &&
       `no rows are left for training: ${source} has ${rows.length}, and the first ${heldOut} are held out. Lower heldOut or add rows`,
   ])
-  const part = (name: string, from: number, to?: number) =>
-    ({ name, rows: rows.slice(from, to), origin: { source, firstRow: 1 + from }, size, batch }) as const
+  const [first, others] = [rows.slice(0, heldOut), rows.slice(heldOut)]
+  const own = indicesWithoutShared(first, others)
+  refuse('splitRows', [
+    own.length === 0 &&
+      `no rows are left for evaluation: the first ${heldOut} of ${source} also occur among the others`,
+  ])
   return {
-    train: rowBatches({ ...part('train', heldOut), key }),
-    heldOut: rowBatches(part('held out', 0, heldOut)),
+    train: rowBatches({
+      ...{ name: 'train', rows: others, size, key, batch },
+      origin: { source, rowNumber: (index) => 1 + heldOut + index },
+    }),
+    heldOut: rowBatches({
+      ...{ name: HELD_OUT, rows: own.map((index) => first[index]!), size, batch },
+      origin: { source, rowNumber: (index) => 1 + own[index]! },
+    }),
   }
 }

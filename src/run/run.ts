@@ -26,6 +26,7 @@ import { type CollectOptions, checkCollect, collectingSource, type EnvOf } from 
 import type { Evaluator } from './evaluation.js'
 import type { RatedEntries, Rater } from './rater.js'
 import type { UpdateMetrics } from './records.js'
+import { checkedEvaluators } from './sharedTasks.js'
 import type { BatchSource } from './source.js'
 
 /** The custom records and exports of a run. */
@@ -168,11 +169,11 @@ const inputsOf =
     joinInputs([source, ...evaluate].map((part) => part.inputs?.() ?? {}).concat(textInputs(model?.text ?? {})))
 
 /** Returns a message for each problem of evaluators and learner. */
-const checkParts = ({
-  evaluate = [],
-  learner,
-}: Pick<RunParts<TokenPrompt, never, UpdateMetrics>, 'evaluate' | 'learner'>): readonly (string | false)[] => {
-  const names = evaluate.map(({ name }) => name)
+const checkParts = (
+  { learner }: { readonly learner: Pick<Learner<never, unknown>, 'version'> },
+  evaluators: readonly Evaluator[],
+): readonly (string | false)[] => {
+  const names = evaluators.map(({ name }) => name)
   return [
     new Set(names).size < names.length && `evaluator names must be unique, got ${names.join(', ')}`,
     learner.version() > 0 && `the learner has done ${learner.version()} updates: a run needs a new learner`,
@@ -191,8 +192,9 @@ const ratingOf = (rater: AnyRater | undefined) =>
       }
 
 const dataRun = <B, M extends UpdateMetrics>(parts: DataRunParts<B, M>): AnyRun => {
-  const { data, rate, learner, updater, evaluate = [], record = {} } = parts
-  refuse('defineRun', checkParts(parts as unknown as Parameters<typeof checkParts>[0])) // only names and numbers are read
+  const { data, rate, learner, updater, record = {} } = parts
+  const { evaluators: evaluate, problems } = checkedEvaluators(data.tasks, parts.evaluate ?? [])
+  refuse('defineRun', [...checkParts(parts, evaluate), ...problems])
   const { rating, described } = ratingOf(rate as AnyRater | undefined)
   return {
     ...rating,
@@ -235,12 +237,13 @@ const groupsOf = <O extends TokenPrompt, Added, M extends UpdateMetrics>({
 const environmentRun = <O extends TokenPrompt, Added, M extends UpdateMetrics>(
   parts: RunParts<O, Added, M>,
 ): AnyRun => {
-  const { policy, rate, advantage, learner, evaluate = [], record = {} } = parts
-  const plain = parts as unknown as RunParts<TokenPrompt, never, UpdateMetrics> // only names and sizes are read
-  refuse('defineRun', [...checkParts(plain), ...checkCollect(plain)])
+  const { policy, rate, advantage, learner, record = {} } = parts
+  refuse('defineRun', [...checkParts(parts, parts.evaluate ?? []), ...checkCollect(parts)])
   const { rating, described } = ratingOf(rate as AnyRater | undefined)
   const updater = updaterOf(policy, parts.updater)
   const source = collectingSource(parts)
+  const { evaluators: evaluate, problems } = checkedEvaluators(source.tasks, parts.evaluate ?? [])
+  refuse('defineRun', problems)
   return {
     ...rating,
     _tag: 'Run',

@@ -225,7 +225,11 @@ const alarmLimit = z.number().nonnegative().nullable()
 const keep = z
   .strictObject({
     evalEvery: count.default(5).describe('steps between evaluations'),
-    evalTasks: count.default(200).describe('tasks per evaluation'),
+    evalTasks: count.default(200).describe('most tasks per evaluation'),
+    sharedTasks: z
+      .enum(['refuse', 'allow'])
+      .default('refuse')
+      .describe('evaluated tasks that are also trained on: refuse the run, or allow them'),
     checkpointEvery: count.default(10).describe('steps between checkpoints'),
     trajectories: natural.default(8).describe('trajectories recorded per step'),
     saveBatches: count.nullable().default(null).describe('steps between batches saved for tandem replay'),

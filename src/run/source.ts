@@ -5,6 +5,7 @@ import type { StaleRule } from '../collectors/overlap/overlapState.js'
 import type { Failure } from '../core/failure.js'
 import type { Json } from '../data/codecs/plainValues.js'
 import type { WithInputs } from '../data/inputs.js'
+import type { IdentifiedRows } from '../data/task.js'
 import type { TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { Owned } from '../engine/scope.js'
 import type { OverlapRecord } from './records.js'
@@ -51,6 +52,8 @@ export interface OpenSource<out B = unknown> {
 /** The origin of a run's batches. `B` is the type of their entries. */
 export interface BatchSource<out B = unknown> extends WithInputs {
   readonly description: Json
+  /** The tasks of the batches, if they come from a data set. */
+  readonly tasks?: IdentifiedRows
   /** The KL coefficient of the reward and its updates, or `null` without a KL term. */
   readonly kl: KLWeight | null
   readonly open: (start: SourceStart) => Promise<OpenSource<B>>

@@ -10,6 +10,7 @@ import { type DatasetAccess, type DatasetFailure, openDataset } from '../data/da
 import { type Columns, type DatasetFormat, withColumns } from '../data/datasets/rows.js'
 import { wordProblems } from '../data/datasets/wordProblems/wordProblems.js'
 import { type Task, type TaskSource, taskList } from '../data/task.js'
+import { indicesWithoutShared } from './sharedTasks.js'
 
 const FILES =
   'a .jsonl, .json or .parquet file, or OWNER/NAME[@REVISION][/CONFIG/SPLIT] on the hub (hub:OWNER/NAME/PATH for one file)'
@@ -87,16 +88,22 @@ const tasksOf = <T extends Task>(source: TaskSource<T>): readonly T[] =>
 /** The largest share of a data set that is held out for evaluation. */
 const HELD_OUT_SHARE = 0.1
 
-/** Holds out the last rows of a data set for evaluation. A single row serves for both. */
+/**
+ * Holds out the last rows of a data set for evaluation, without those that also occur before. If
+ * none is left, as of a single row, they serve for both, which a run refuses by default.
+ */
 const holdOut = <T extends Task>(source: TaskSource<T>, wanted: number): RunTasks<T> => {
   const all = tasksOf(source)
   const count = Math.max(1, Math.floor(all.length * HELD_OUT_SHARE))
   const cut = all.length > 1 ? all.length - count : all.length
+  const [train, last] = [all.slice(0, cut), all.slice(-count)]
+  const others = indicesWithoutShared(last, train).map((index) => last[index]!)
+  const heldOut = others.length === 0 ? last : others
   const listed = (name: string, tasks: readonly T[]) => taskList(name, tasks) as unknown as TaskSource<T> // tasks have ids and answers
   return {
-    train: listed(source.name, all.slice(0, cut)),
-    heldOut: listed(`${source.name} (held out)`, all.length > 1 ? all.slice(cut) : all),
-    heldOutTasks: Math.min(wanted, count),
+    train: listed(source.name, train),
+    heldOut: listed(`${source.name} (held out)`, heldOut),
+    heldOutTasks: Math.min(wanted, heldOut.length),
   }
 }
 

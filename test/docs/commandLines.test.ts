@@ -34,7 +34,7 @@ const inSentences = (text: string): readonly string[] =>
   )
 
 const commandLines = (lines: readonly string[]): readonly string[] => [
-  ...new Set(lines.flatMap((line) => COMMAND.exec(line)?.[1]!.trim() ?? [])),
+  ...new Set(lines.flatMap((line) => COMMAND.exec(line)?.slice(1, 2) ?? []).map((line) => line.trim())),
 ]
 
 /** Replaces the placeholder of a recipe. */

@@ -28,7 +28,7 @@ const mathRows = Array.from({ length: 12 }, (_, i) => ({
 }))
 
 const ifEvalRows = Array.from({ length: 12 }, (_, i) => ({
-  ...{ key: i, prompt: 'Answer without commas.', instruction_id_list: ['punctuation:no_comma'], kwargs: [{}] },
+  ...{ key: i, prompt: `Answer ${i} without commas.`, instruction_id_list: ['punctuation:no_comma'], kwargs: [{}] },
 }))
 
 /** Settings of recipes that sample completions. */

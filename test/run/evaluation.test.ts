@@ -11,7 +11,7 @@ import { gsm8kReward } from '../../src/envs/rewards/gsm8k.js'
 import { tokenEnv } from '../../src/envs/tokenEnv.js'
 import { makeParams, type Pretrained } from '../../src/modules/pretrained/pretrained.js'
 import { type TransformersPolicy, TransformersWrapper } from '../../src/modules/transformersWrapper.js'
-import { type EvaluationResult, evaluator } from '../../src/run/evaluation.js'
+import { type EvaluationResult, evaluator, scoring as scoringOf } from '../../src/run/evaluation.js'
 import { heldOutProblems } from '../../src/run/tasks.js'
 import { useEngine } from '../kit/engine.js'
 import { answeringModel } from '../kit/runs.js'
@@ -119,12 +119,7 @@ const anyResult: fc.Arbitrary<EvaluationResult> = fc.record({
 })
 const anyResults = fc.array(anyResult, { minLength: 1, maxLength: 20 })
 
-/** Makes an evaluator that is only used for scoring. */
-const scoring = (tries = 1) =>
-  evaluator({ env: () => never(), policy: { name: 'none', act: () => never() }, tasks: 1, tries })
-const never = (): never => {
-  throw new Error('nothing is to be played')
-}
+const scoring = (tries = 1) => scoringOf(tries, 'success')
 
 describe('scores', () => {
   it('are means: scores of a whole are the weighted scores of its parts', () => {

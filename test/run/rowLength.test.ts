@@ -90,7 +90,7 @@ describe('a row that is longer than the limit', () => {
       const data = T.rowBatches({
         ...{ name: 'train', rows, size: 7, batch: T.chatBatch(text, { maxTokens: 64 }) },
         ...(seed !== undefined && { key: T.keyFromSeed(seed) }),
-        origin: { source: 'chats.jsonl', firstRow: 129 },
+        origin: { source: 'chats.jsonl', rowNumber: (index) => 129 + index },
       })
       const source = await data.open({ position: null, push: async () => {} } as never) // rows read nothing else
       const made = await source.collect({ position: null } as never)() // rows read nothing else

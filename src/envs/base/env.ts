@@ -15,7 +15,7 @@ import type { Key } from '../../core/key.js'
 import type { WithInputs } from '../../data/inputs.js'
 import type { PolicyFailure } from '../../data/policy.js'
 import { type Spec, type SpecMismatch, tensorSpec } from '../../data/spec.js'
-import type { RowFailure } from '../../data/task.js'
+import type { IdentifiedRows, RowFailure } from '../../data/task.js'
 import type { DeepMerge } from '../../data/tensorDict/merge.js'
 import { find, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { scope } from '../../engine/scope.js'
@@ -178,6 +178,8 @@ export interface Env<O, in A> extends WithInputs {
   /** Number of elements of every TensorDict; the batch shape is `[batchSize]`. */
   readonly batchSize: number
   readonly specs: EnvSpecs
+  /** The rows that resets draw in order, if the tasks come from a data set. */
+  readonly source?: IdentifiedRows
   /**
    * Starts new episodes. `request` contains choices of the caller (a query) and data that the last
    * state remembered (a position in a dataset): the previous state, or an empty TensorDict.

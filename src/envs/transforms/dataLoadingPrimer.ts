@@ -249,6 +249,7 @@ export const DataLoadingPrimer = <
     name: 'DataLoadingPrimer',
     initial: { next: start },
     inputs: () => rowInputs(source),
+    source,
     adds: added,
     prime: (_, { next }) =>
       pipe(

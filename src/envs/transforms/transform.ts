@@ -15,6 +15,7 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Key } from '../../core/key.js'
 import { bothInputs, type WithInputs } from '../../data/inputs.js'
 import { mergeSpecs, requireSpec, type Spec, type SpecMismatch } from '../../data/spec.js'
+import type { IdentifiedRows } from '../../data/task.js'
 import { meta } from '../../data/tensorDict/leaf.js'
 import { type DeepMerge, merge } from '../../data/tensorDict/merge.js'
 import { type Flat, find, TensorDict } from '../../data/tensorDict/tensorDict.js'
@@ -54,6 +55,8 @@ export interface Transform<S, In, Out, Inner = unknown, Outer = unknown> extends
    * release.
    */
   readonly release?: (state: TensorDict) => void
+  /** The rows that `prime` draws in order. Default: none. */
+  readonly source?: IdentifiedRows
 }
 
 const nothing = (td: TensorDict): TensorDict<never> => TensorDict({}, td.batchShape) as TensorDict<never> // adds no key
@@ -71,6 +74,16 @@ export interface TransformParts<S, In, Out, Inner, Outer> extends WithInputs {
   readonly step?: Transform<S, In, Out, Inner, Outer>['step']
   readonly inverse?: Transform<S, In, Out, Inner, Outer>['inverse']
   readonly release?: (state: TensorDict) => void
+  readonly source?: IdentifiedRows
+}
+
+/** Returns the source of the outer one of two parts that draws rows; none if neither does. */
+const outerSource = (
+  inner: { readonly source?: IdentifiedRows },
+  outer: { readonly source?: IdentifiedRows },
+): { readonly source?: IdentifiedRows } => {
+  const source = outer.source ?? inner.source
+  return source === undefined ? {} : { source }
 }
 
 /** Joins the releases of two transforms; none if neither has one. */
@@ -111,6 +124,7 @@ export const transform = <S, In, Out, Inner = unknown, Outer = unknown>(
   inverse: parts.inverse ?? ((action) => E.right(nothing(action))),
   ...(parts.release !== undefined && { release: parts.release }),
   ...(parts.inputs !== undefined && { inputs: parts.inputs }),
+  ...outerSource({}, parts),
 })
 
 /** The identity of composition, which adds nothing. */
@@ -152,6 +166,7 @@ export const compose = <S1, S2, In1, Out1, Inner1, Outer1, In2, Out2, Inner2, Ou
     initial: [first.initial, second.initial],
     ...bothReleases(first, second),
     ...bothInputs(first, second),
+    ...outerSource(first, second),
     spec: (inner) => pipe(first.spec(inner), E.chain(second.spec)),
     prime: (request, [s1, s2], key) =>
       pipe(
@@ -322,6 +337,7 @@ export const append =
       specs: specs.right,
       ...bothReleases(env, t),
       ...bothInputs(env, t),
+      ...outerSource(env, t),
       reset: reset as never,
       step: (td, action, options = {}) =>
         pipe(
