@@ -30,7 +30,12 @@ describe('the CPU time grows as the number of messages for', () => {
   it('a captured conversation that continues none of the answers', () => {
     const answers = makeAnswers()
     const first = orThrow(conversation(servedText, { messages: chat(1) }))
-    const answer = { ids: new Int32Array(), stopReason: null, said: { text: 'y', calls: [] } }
+    const answer = {
+      ids: new Int32Array(),
+      stopReason: null,
+      callIds: new Set<string>(),
+      said: { text: 'y', calls: [] },
+    }
     rememberAnswer(answers, { fields: { messages: chat(1) }, conversation: first }, answer)
     expectLinear((count) => {
       const fields = { messages: chat(count) }

@@ -175,19 +175,21 @@ const fieldsOf = async <T>(request: Request, schema: z.ZodType<T>): Promise<E.Ei
  * A capture proxy over an engine, as a function from requests to responses.
  *
  * Agents use any client of OpenAI's API with the base URL `/sessions/ID/v1`, the header
- * `x-session-id`, or the key `sk-session-ID`. Endpoints such as `/v1/models` and `/tokenize`
- * respond as without the proxy. `POST /sessions` opens a session, `POST /sessions/ID/reward` and
- * `/finish` end it, `GET /sessions/ID`, `/traces` and `/trajectories` return the captured data, and
- * `DELETE` deletes it. With API keys set, those grant full access, and the key returned by
- * `POST /sessions` grants agents access to that session only.
+ * `x-session-id`, or the key `sk-session-ID`. The model answers to every name, unless
+ * `model.others` is `refuse`; `/health` counts calls with other names. Endpoints such as
+ * `/v1/models` and `/tokenize` respond as without the proxy. `POST /sessions` opens a session,
+ * `POST /sessions/ID/reward` and `/finish` end it, `GET /sessions/ID`, `/traces` and
+ * `/trajectories` return the captured data, and `DELETE` deletes it. With API keys set, those grant
+ * full access, and the key returned by `POST /sessions` grants agents access to that session only.
  *
  * Errors   every failure of a request is a response in vLLM's form. Throws RangeError for unknown
  *          options.
  * Effects  runs requests in the engine. Holds sessions within the limits, and writes them to the
  *          journal.
  */
-export const captureApp = (serve: ServeOptions, options: CaptureOptions = {}): CaptureApp => {
+export const captureApp = (server: ServeOptions, options: CaptureOptions = {}): CaptureApp => {
   checkOptions('captureApp', options, CAPTURE_OPTIONS)
+  const serve: ServeOptions = { ...server, model: { others: 'answer', ...server.model } }
   const { unknown = 'create', continuation = 'tokens', sampling = {}, journal = noJournal, clock = liveClock } = options
   const world = { calendar: liveCalendar, ids: liveIds, report: reportError, ...serve.world }
   const apiKeys = serve.access?.apiKeys ?? []
@@ -206,7 +208,17 @@ export const captureApp = (serve: ServeOptions, options: CaptureOptions = {}): C
       restored: (options.restored ?? []).map((session) => ({ session, secret: world.ids.fresh() })),
     },
   )
-  const calls: CaptureCallOptions = { serve, sessions, clock, calendar: world.calendar, continuation, sampling }
+  const calls: CaptureCallOptions = {
+    serve,
+    sessions,
+    clock,
+    calendar: world.calendar,
+    ids: world.ids,
+    continuation,
+    sampling,
+  }
+  /** Calls that named another model than the served one. */
+  let otherModels = 0
   const decode = (ids: Int32Array): string => serve.text.tokenizer.decode(ids, 'keep')
 
   const keyOf = ({ session, secret }: LiveSession): string =>
@@ -244,6 +256,8 @@ export const captureApp = (serve: ServeOptions, options: CaptureOptions = {}): C
     const reading = { thread: bodies, reader: path, gives: 'json', here: (json: unknown) => E.right(json) } as const
     const body = await readBody(bytes.right, reading)
     if (E.isLeft(body)) return body
+    const { model } = z.looseObject({ model: z.unknown() }).catch({ model: undefined }).parse(body.right)
+    if (typeof model === 'string' && !serve.model.names.includes(model)) otherModels++
     const key = child(live.key ?? child(serve.key, live.session.id), sessions.asks(live))
     return E.right(await answerCall({ live, path, body: body.right, request, key }, calls))
   }
@@ -311,6 +325,7 @@ export const captureApp = (serve: ServeOptions, options: CaptureOptions = {}): C
     const body = {
       status: status === 200 ? 'ok' : 'the engine does not answer',
       journal: journalProblem,
+      other_models: otherModels,
       ...sessions.counts(),
     }
     return E.right(jsonResponse(body, status))

@@ -2,7 +2,7 @@
  * One call of a session, answered in the server's protocol and recorded as the engine sampled it.
  */
 import * as E from 'fp-ts/lib/Either.js'
-import type { Calendar, Clock } from '../../core/capabilities.js'
+import type { Calendar, Clock, Ids } from '../../core/capabilities.js'
 import { child, type Key } from '../../core/key.js'
 import {
   type CapturedAnswer,
@@ -31,6 +31,7 @@ export interface CaptureCallOptions {
   readonly sampling: SamplingOverride
   readonly clock: Pick<Clock, 'now'>
   readonly calendar: Calendar
+  readonly ids: Ids
 }
 
 /** A call that came in. */
@@ -125,8 +126,14 @@ interface Read {
  */
 export const answerCall = (
   { live, path, body, request, key }: IncomingCall,
-  { serve, sessions, continuation, sampling, clock, calendar }: CaptureCallOptions,
+  { serve, sessions, continuation, sampling, clock, calendar, ids: world }: CaptureCallOptions,
 ): Promise<Response> => {
+  const callIds = new Set<string>()
+  const fresh = (): string => {
+    const id = world.fresh()
+    callIds.add(id)
+    return id
+  }
   const asked = chatOf(path, body, live)
   const tools = askedTools(asked, serve.features?.toolCalls)
   const { engine, text } = serve
@@ -148,7 +155,7 @@ export const answerCall = (
   const remember = (known: Read, { prompt, completions }: CapturedCall): void => {
     if (!isSame(prompt, known.conversation.ids)) return // the client had it cut
     for (const { ids, stopReason, answer, status } of completions) {
-      if (status === 'ok') rememberAnswer(live.answers, known, { ids, stopReason, said: answer })
+      if (status === 'ok') rememberAnswer(live.answers, known, { ids, stopReason, callIds, said: answer })
     }
   }
 
@@ -192,6 +199,7 @@ export const answerCall = (
     features: { ...serve.features, control: 'off', readAdapter: null },
     responses: live.responses,
     key,
+    world: { ...serve.world, ids: { fresh } },
   })
   return app.fetch(
     new Request(new URL(path, request.url), {

@@ -15,6 +15,7 @@ import { runTemplate } from '../../text/template/chatTemplate.js'
 import type { TextRange } from '../../text/textRange.js'
 import { messageOfCalls } from '../../text/toolCalls/callMessage.js'
 import type { ChatFields, Conversation, PromptText } from '../requests/messages.js'
+import { mistralId } from '../routes/reading.js'
 
 /** An answer that a conversation may go on from. */
 interface Answered {
@@ -26,16 +27,32 @@ interface Answered {
   readonly promptText: string
   /** Prompt and answer. */
   readonly ids: Int32Array
+  /**
+   * If present, `history` lacks the text of the answer, which some clients drop beside calls. A
+   * message is then this answer if the ids of its calls come from these.
+   */
+  readonly callIds?: ReadonlySet<string>
 }
+
+/** Returns true if all calls have an id that was made for the answer, with or without a prefix. */
+const isAnswerOf = ({ toolCalls }: Message, made: ReadonlySet<string>): boolean =>
+  toolCalls.every(({ id = '' }) => [...made].some((each) => id.endsWith(each) || id === mistralId(each)))
 
 /** Answers that are tried for one place of a conversation: the newest ones. */
 const TRIED = 4
+
+/** The answer that a conversation may contain. */
+interface AskedAnswer {
+  /** The message of the assistant, with the ids of its calls. */
+  readonly last: Message
+  readonly setting: string
+}
 
 /** The answers of a session by the hashes of what was said up to them. */
 export interface Answers {
   readonly add: (answered: Answered) => void
   /** Returns the newest answers first. `history` is computed only if an answer has the hash. */
-  readonly find: (hash: number, history: () => History, setting: string) => readonly Answered[]
+  readonly find: (hash: number, history: () => History, asked: AskedAnswer) => readonly Answered[]
 }
 
 /** The hash of a conversation that a message continues. */
@@ -51,12 +68,15 @@ export const makeAnswers = (): Answers => {
       if (same === undefined) byHash.set(hash, [answered])
       else same.push(answered)
     },
-    find: (hash, history, setting) => {
+    find: (hash, history, { last, setting }) => {
       const same = byHash.get(hash)
       if (same === undefined) return []
       const asked = history()
       return same
-        .filter((answered) => answered.setting === setting && sameHistory(answered.history, asked))
+        .filter(
+          ({ history: known, setting: own, callIds }) =>
+            own === setting && (callIds === undefined || isAnswerOf(last, callIds)) && sameHistory(known, asked),
+        )
         .slice(-TRIED)
         .reverse()
     },
@@ -215,7 +235,7 @@ export const continueConversation = (
     if (last.role !== 'assistant') continue
     const said = withoutCallIds(last)
     const known = (): History => appendMessage(truncateHistory(history, length - 1), said)
-    for (const answered of answers.find(hashAfter(hashes[length - 1]!, said), known, setting)) {
+    for (const answered of answers.find(hashAfter(hashes[length - 1]!, said), known, { last, setting })) {
       const ids = goOn(text, fields, { conversation, answered, length, endTokens })
       if (ids !== undefined) return { ...conversation, ids, from: 'tokens' }
     }
@@ -224,8 +244,8 @@ export const continueConversation = (
 }
 
 /**
- * Remembers an answer, so that a conversation can go on from it. Answers that a stop string cut are
- * not: their text ends before their tokens.
+ * Remembers an answer, so that a conversation can go on from it, also if the client drops its text
+ * and keeps its calls. Answers that a stop string cut are not: their text ends before their tokens.
  *
  * Effects  adds to `answers`.
  */
@@ -235,6 +255,8 @@ export const rememberAnswer = (
   answer: {
     readonly ids: Int32Array
     readonly stopReason: string | number | null
+    /** The ids that were made for the answer. */
+    readonly callIds: ReadonlySet<string>
     readonly said: {
       readonly text: string
       readonly calls: readonly { readonly name: string; readonly arguments: string }[]
@@ -246,10 +268,15 @@ export const rememberAnswer = (
   const ids = new Int32Array(conversation.ids.length + answer.ids.length)
   ids.set(conversation.ids)
   ids.set(answer.ids, conversation.ids.length)
-  answers.add({
-    history: appendMessage(plainHistory(conversation.history), plain(message)),
+  const { callIds } = answer
+  const before = plainHistory(conversation.history)
+  const answered = {
+    history: appendMessage(before, plain(message)),
     setting: settingOf(fields),
     promptText: conversation.text,
     ids,
-  })
+  }
+  answers.add(answered)
+  if (message.toolCalls.length > 0 && plain(message).content.length > 0)
+    answers.add({ ...answered, callIds, history: appendMessage(before, { ...message, content: [] }) })
 }

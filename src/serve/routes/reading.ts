@@ -6,12 +6,12 @@ import { type ToolCallReader, toolCallReader } from '../../text/toolCalls/reader
 import type { AskedTools } from '../requests/chat.js'
 import type { Served } from '../requests/served.js'
 
-/**
- * Makes an id for a call of a tool. Templates of Mistral refuse ids that are not nine letters and
- * digits; others get the prefix of the endpoint's protocol.
- */
+/** Makes an id that templates of Mistral accept: nine letters and digits. */
+export const mistralId = (id: string): string => id.padStart(9, '0').slice(-9)
+
+/** Makes an id for a call of a tool: Mistral's, or one with the prefix of the endpoint. */
 export const callId = ({ world, features }: Served, prefix: string): string =>
-  features.toolCalls === 'mistral' ? world.ids.fresh().padStart(9, '0').slice(-9) : `${prefix}${world.ids.fresh()}`
+  features.toolCalls === 'mistral' ? mistralId(world.ids.fresh()) : `${prefix}${world.ids.fresh()}`
 
 /** A part of a reply: text, or a whole call. */
 export type ReplyPart =

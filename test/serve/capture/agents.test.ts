@@ -36,7 +36,7 @@ const weatherEngine = () =>
 type ChatMessage = OpenAI.Chat.ChatCompletionMessageParam
 
 /** An agent as people write it: a loop until no tool is called. */
-const runAgent = async (client: OpenAI, way: 'whole' | 'streamed'): Promise<string> => {
+const runAgent = async (client: OpenAI, way: 'whole' | 'streamed', texts: 'kept' | 'dropped' = 'kept') => {
   const messages: ChatMessage[] = [
     { role: 'system', content: 'You help.' },
     { role: 'user', content: 'Coat?' },
@@ -48,7 +48,7 @@ const runAgent = async (client: OpenAI, way: 'whole' | 'streamed'): Promise<stri
         ? await client.chat.completions.create(request)
         : await client.chat.completions.stream(request).finalChatCompletion()
     const { message } = answer.choices[0]!
-    messages.push(message)
+    messages.push(texts === 'kept' ? message : { ...message, content: null })
     if (!message.tool_calls?.length) return message.content ?? ''
     for (const { id } of message.tool_calls) messages.push({ role: 'tool', tool_call_id: id, content: 'rain in Oslo' })
   }
@@ -80,6 +80,28 @@ describe("OpenAI's client", () => {
     const opened = (await (await fetch(`${url}/sessions`, { method: 'POST' })).json()) as { readonly base_url: string } // as it is told
     expect(await runAgent(new OpenAI({ apiKey: 'any', baseURL: opened.base_url }), way)).toBe('Take a coat.')
     expectOneConversation(app.sessions()[0]!)
+  })
+
+  it('that drops the text beside calls, as Genkit does, is captured as one conversation', async () => {
+    const app = captured(weatherEngine())
+    const { url } = await listen(app)
+    const client = new OpenAI({ apiKey: 'any', baseURL: `${url}/sessions/a/v1` })
+    expect(await runAgent(client, 'whole', 'dropped')).toBe('Take a coat.')
+    expectOneConversation(app.sessions()[0]!)
+  })
+
+  it('that drops the text and changes the ids of calls is split', async () => {
+    const app = captured(weatherEngine())
+    const { url } = await listen(app)
+    const client = new OpenAI({ apiKey: 'any', baseURL: `${url}/sessions/a/v1` })
+    const create = (messages: ChatMessage[]) => client.chat.completions.create({ model: 'cat', messages, tools: TOOLS })
+    const first: ChatMessage[] = [{ role: 'user', content: 'Coat?' }]
+    const { message } = (await create(first)).choices[0]!
+    const calls = message.tool_calls!.map((each) => ({ ...each, id: 'mine' }))
+    const answer: ChatMessage = { role: 'assistant', content: null, tool_calls: calls }
+    await create([...first, answer, { role: 'tool', tool_call_id: 'mine', content: 'rain' }])
+    expect(app.sessions()[0]!.calls.map(({ promptFrom }) => promptFrom)).toEqual(['render', 'render'])
+    expect(sessionTrajectories(app.sessions()[0]!).splits).toMatchObject([{ reason: 'answer-edited' }])
   })
 
   it.each([
@@ -186,7 +208,8 @@ describe("Anthropic's client", () => {
   })
 
   it('names its session by its key, and reads errors in its own form', async () => {
-    const app = captured(weatherEngine())
+    const model = { names: ['cat'], root: '/models/cat', others: 'refuse' } as const
+    const app = captured(weatherEngine(), { serve: { model } })
     const { url } = await listen(app)
     const client = new Anthropic({ apiKey: 'sk-session-mine', baseURL: url, maxRetries: 0 })
     expect(await runMessages(client, 'whole')).toBe('Take a coat.')

@@ -43,6 +43,18 @@ describe('a session', () => {
     expect(app.sessions().map(({ id }) => id)).toEqual(['b'])
   })
 
+  it('answers to every name of a model, and counts those of others', async () => {
+    const app = captured(saying('x'))
+    const call = (model: string) => post(app, CHAT, { messages: [USER], model })
+    expect((await call('gpt-4o')).json).toMatchObject({ model: 'gpt-4o' })
+    expect((await call('cat')).status).toBe(200)
+    expect((await ask(app, '/health')).json).toMatchObject({ other_models: 1 })
+    const strict = captured(saying('x'), {
+      serve: { model: { names: ['cat'], root: '/models/cat', others: 'refuse' } },
+    })
+    expect((await post(strict, CHAT, { messages: [USER], model: 'gpt-4o' })).status).toBe(404)
+  })
+
   it('opens to its own key, and everything to an API key, where there are keys', async () => {
     const app = captured(saying('x'), { serve: { access: { apiKeys: ['sk-admin'] } } })
     const admin = { authorization: 'Bearer sk-admin' }
