@@ -36,7 +36,7 @@ const readBack = (turn: string, format: ToolCallFormat): string => {
 
 const verdict = (name: string, template: ChatTemplate, conversation: keyof typeof CONVERSATIONS): string => {
   const history = CONVERSATIONS[conversation]
-  const format = toolCallFormatOf(template.source)
+  const format = toolCallFormatOf(template)
   if (format === 'none') return 'format not known'
   const turn = turnOf(template, history)
   if (E.isLeft(turn)) return `refused (${turn.left.reason.slice(0, 110)})`
@@ -54,7 +54,7 @@ const check = (name: string, source: string): void => {
   const template = chatTemplate(source, TOKENS, { now: NOW })
   if (E.isLeft(template) || !source.includes('tool_calls')) return
   const verdicts = (['one call', 'two calls'] as const).map((each) => `${each}: ${verdict(name, template.right, each)}`)
-  console.log(`${name.padEnd(34)} ${toolCallFormatOf(source).padEnd(16)} ${verdicts.join('; ')}`)
+  console.log(`${name.padEnd(34)} ${toolCallFormatOf({ source }).padEnd(16)} ${verdicts.join('; ')}`)
 }
 
 for (const folder of folders) {

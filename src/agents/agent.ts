@@ -213,9 +213,9 @@ const formatOf = (
 ): E.Either<Failure, ToolCallFormat | undefined> => {
   if (kind.tools === 'prompt' || tools.length === 0 || toolParserName !== undefined) return E.right(toolParserName)
   if (template === undefined) return E.right(undefined) // the server finds the calls
-  const found = toolCallFormatOf(template.source)
+  const found = toolCallFormatOf(template)
   if (found !== 'none') return E.right(found)
-  const reason = `${name}: the chat template of the model teaches no format of tool calls: set toolParserName (${TOOL_CALL_FORMATS.join(', ')}), or use an agent that shows its tools in the system prompt`
+  const reason = `${name}: the chat template of the model teaches no format of tool calls: set toolParserName (${TOOL_CALL_FORMATS.join(', ')}), set template to one with tools (withToolPrompt), or use an agent that shows its tools in the system prompt`
   return E.left({ _tag: 'NoToolFormat', reason })
 }
 

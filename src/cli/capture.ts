@@ -11,7 +11,6 @@ import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
 import { clientEngine } from '../modules/remote/clientEngine.js'
 import { captureApp } from '../serve/capture/app.js'
 import { type CaptureJournal, noJournal, openJournal } from '../serve/capture/journal.js'
-import { type ToolCallFormat, toolCallFormatOf } from '../text/toolCalls/format.js'
 import { orFail } from './failure.js'
 import { SIGNAL_CODES } from './interruption.js'
 import {
@@ -34,6 +33,7 @@ import {
   type ModelToServe,
   sayLine,
   serverOptions,
+  type ToolFlags,
   untilStopped,
   warnIfOpen,
 } from './serving.js'
@@ -52,7 +52,7 @@ interface Upstream {
 /** Makes a client of a server. */
 export type ConnectUpstream = (upstream: Upstream) => EngineClient
 
-interface CaptureFlags extends EngineOptions, ListenFlags {
+interface CaptureFlags extends EngineOptions, ListenFlags, ToolFlags {
   readonly upstream?: string
   readonly upstreamKind: Upstream['kind']
   readonly upstreamModel?: string
@@ -65,7 +65,6 @@ interface CaptureFlags extends EngineOptions, ListenFlags {
   readonly unknownSessions: 'create' | 'refuse'
   readonly continuation: 'tokens' | 'render'
   readonly temperature?: number
-  readonly toolCallParser?: ToolCallFormat | 'none'
   readonly maxSessions?: number
   readonly maxBytes?: number
   readonly idleSeconds?: number
@@ -138,7 +137,7 @@ const listen = async (flags: CaptureFlags, engines: CaptureEngines, kept: Kept):
   const { journal, sessions } = kept
   const keys = keysOf(flags)
   if (flags.upstream !== undefined) checkServerUrl('--upstream', flags.upstream)
-  const model = await loadModel(flags.modelFolder)
+  const model = await loadModel(flags.modelFolder, flags)
   const given = flags.modelFolder
   const names = flags.servedModelName ?? [given === EMBEDDED_MODEL ? basename(EMBEDDED_MODEL) : given]
   const engine = await engineOf(flags, { model, names }, engines)
@@ -149,7 +148,7 @@ const listen = async (flags: CaptureFlags, engines: CaptureEngines, kept: Kept):
       text: model.text,
       key: keyFromSeed(flags.seed),
       access: { apiKeys: keys },
-      features: { toolCalls: flags.toolCallParser ?? toolCallFormatOf(model.text.template.source) },
+      features: { toolCalls: model.toolCalls },
     },
     {
       ...{ unknown: flags.unknownSessions, continuation: flags.continuation, journal, restored: sessions },

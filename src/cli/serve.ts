@@ -9,7 +9,6 @@ import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
 import { isLoopback } from '../live/loopback.js'
 import { serveApp } from '../serve/app.js'
 import type { ReadAdapter } from '../serve/requests/served.js'
-import { type ToolCallFormat, toolCallFormatOf } from '../text/toolCalls/format.js'
 import { orFail } from './failure.js'
 import {
   ALLOWED_HOSTS_HELP,
@@ -30,6 +29,7 @@ import {
   type ModelToServe,
   sayLine,
   serverOptions,
+  type ToolFlags,
   untilStopped,
   warnIfOpen,
 } from './serving.js'
@@ -51,7 +51,7 @@ interface ServedEngine {
 /** Starts an engine for a model. */
 export type StartServedEngine = (model: ModelToServe, options: ServedEngineOptions) => TaskEither<Failure, ServedEngine>
 
-interface ServeFlags extends EngineOptions, ListenFlags {
+interface ServeFlags extends EngineOptions, ListenFlags, ToolFlags {
   readonly adapter?: string
   readonly tinker?: true
   readonly env?: string
@@ -70,7 +70,6 @@ interface ServeFlags extends EngineOptions, ListenFlags {
   readonly maxLogprobs: number
   readonly maxBodyBytes?: number
   readonly logprobsMode: 'raw_logprobs' | 'processed_logprobs'
-  readonly toolCallParser?: ToolCallFormat | 'none'
   readonly seed: number
   readonly shutdownSeconds: number
 }
@@ -93,7 +92,7 @@ const start = async (named: string, flags: ServeFlags, startServed: StartServedE
     const { serveEnv } = await import('./serveEnv.js')
     return serveEnv(flags.env, { ...flags, keys })
   }
-  const model = await loadModel(given)
+  const model = await loadModel(given, flags)
   const { engine, readAdapter } = await orFail(
     startServed(model, {
       ...(flags.backend && { backend: flags.backend }),
@@ -104,7 +103,6 @@ const start = async (named: string, flags: ServeFlags, startServed: StartServedE
       ...(!flags.enablePrefixCaching && { prefixCache: 'off' }),
     }),
   )
-  const toolCalls = flags.toolCallParser ?? toolCallFormatOf(model.text.template.source)
   const names = flags.servedModelName ?? [given === EMBEDDED_MODEL ? basename(EMBEDDED_MODEL) : given]
   const app = serveApp({
     engine,
@@ -119,7 +117,7 @@ const start = async (named: string, flags: ServeFlags, startServed: StartServedE
     features: {
       control: flags.dev === true ? 'on' : 'off',
       readAdapter: flags.enableLora === true ? readAdapter : null,
-      toolCalls,
+      toolCalls: model.toolCalls,
       logProbsMode: flags.logprobsMode,
     },
   })
@@ -127,7 +125,7 @@ const start = async (named: string, flags: ServeFlags, startServed: StartServedE
   warn(flags, keys)
   const { maxModelLength, maxConcurrent } = engine.info
   sayLine(
-    `${maxModelLength} tokens of context, ${maxConcurrent} requests at a time, tool calls: ${toolCalls}, ${flags.logprobsMode}`,
+    `${maxModelLength} tokens of context, ${maxConcurrent} requests at a time, tool calls: ${model.toolCalls}, ${flags.logprobsMode}`,
   )
   await untilStopped(server, engine, {
     graceMs: 1000 * flags.shutdownSeconds,

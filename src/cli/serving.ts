@@ -11,8 +11,10 @@ import { print, printError } from '../live/output.js'
 import { samplingDefaults } from '../modules/pretrained/modelConfig.js'
 import { modelFolders } from '../modules/pretrained/modelFolder.js'
 import { loadText, type Pretrained } from '../modules/pretrained/pretrained.js'
+import { TOOLS_NOT_SHOWN } from '../serve/requests/chat.js'
 import { apiFailure, errorBody } from '../serve/requests/failure.js'
-import { TOOL_CALL_FORMATS } from '../text/toolCalls/format.js'
+import { withToolPrompt } from '../text/template/chatTemplate.js'
+import { TOOL_CALL_FORMATS, type ToolCallFormat, toolCallFormatOf } from '../text/toolCalls/format.js'
 import { CommandError, orFail } from './failure.js'
 import { type EndingSignal, SIGNAL_CODES } from './interruption.js'
 import { downloadLines, naturalNumber, seconds } from './options.js'
@@ -40,6 +42,10 @@ export const serverOptions = (): readonly Option[] => [
     '--tool-call-parser <format>',
     'tool call format of the model (default: detected from its chat template)',
   ).choices([...TOOL_CALL_FORMATS, 'none']),
+  new Option(
+    '--tool-prompt <format>',
+    'write tools into the system message, for chat templates that show none (default: the template as it is)',
+  ).choices(TOOL_CALL_FORMATS),
   new Option('--seed <n>', 'seed for requests without one').argParser(naturalNumber).default(0),
   new Option('--shutdown-seconds <n>', 'grace period for running requests after a signal')
     .argParser(seconds)
@@ -54,16 +60,30 @@ export const locatedModel = async (given: string): Promise<{ readonly base: stri
   return { base: folder, name }
 }
 
+/** The formats of tool calls. */
+export interface ToolFlags {
+  readonly toolCallParser?: ToolCallFormat | 'none'
+  readonly toolPrompt?: ToolCallFormat
+}
+
 /**
  * Loads a model, and prints a line for each slow step, and for the sampling defaults of its files,
- * which vLLM would apply.
+ * which vLLM would apply. Throws CommandError if the flags of tools contradict its chat template.
  */
-export const loadModel = async (given: string): Promise<ModelToServe> => {
+export const loadModel = async (
+  given: string,
+  { toolCallParser, toolPrompt }: ToolFlags,
+): Promise<ModelToServe & { readonly toolCalls: ToolCallFormat | 'none' }> => {
+  if (toolPrompt !== undefined && (toolCallParser ?? toolPrompt) !== toolPrompt)
+    throw new CommandError(`--tool-call-parser must be the format of --tool-prompt, ${toolPrompt}`)
   const { base, name } = await locatedModel(given)
-  const loaded = await orFail(loadText(name))
+  const { text, ...rest } = await orFail(loadText(name))
   const defaults = (await orFail(samplingDefaults(liveFiles, base))).map(([key, value]) => `${key} ${value}`)
   if (defaults.length > 0) sayLine(`not applied from generation_config.json: ${defaults.join(', ')}`)
-  return { folder: name, ...loaded }
+  const template = toolPrompt === undefined ? text.template : withToolPrompt(text.template, toolPrompt)
+  if (toolCallParser !== undefined && toolCallParser !== 'none' && template.tools === 'ignored')
+    throw new CommandError(`--tool-call-parser: ${TOOLS_NOT_SHOWN}`)
+  return { folder: name, ...rest, text: { ...text, template }, toolCalls: toolCallParser ?? toolCallFormatOf(template) }
 }
 
 /** The address to listen on. */

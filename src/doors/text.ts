@@ -43,6 +43,7 @@ export {
   renderText,
   type TemplateVariables,
   type TextSpan,
+  withToolPrompt,
 } from '../text/template/chatTemplate.js'
 export type { ContentForm } from '../text/template/content.js'
 export { fromText, inverseOf, type ParsedText } from '../text/template/fromText.js'

@@ -198,7 +198,7 @@ const HISTORY_POLICY_OPTIONS: OptionKinds<HistoryPolicyOptions> = {
 export const historyPolicy = (options: HistoryPolicyOptions): Policy<HistoryPrompt, HistoryTokens> => {
   checkOptions('historyPolicy', options, HISTORY_POLICY_OPTIONS)
   const { policy, tokenizer, template, tools = [], name = NAME } = options
-  const toolCalls = options.toolCalls ?? (tools.length > 0 ? toolCallFormatOf(template.source) : 'none')
+  const toolCalls = options.toolCalls ?? (tools.length > 0 ? toolCallFormatOf(template) : 'none')
   const reading: Reading = { tokenizer, toolCalls, tools, thoughts: options.thoughts }
   return {
     name,

@@ -40,6 +40,7 @@ import {
 import { positionOf } from './collecting.js'
 import type { EvaluatorOptions } from './evaluation.js'
 import { exportsOf } from './exported.js'
+import { type FailureLog, failureLog } from './failureLog.js'
 import { type PolicyRun, type PolicyRunSettings, type PolicySampler, partSignal, runMemory } from './policyParts.js'
 import { policyTrials } from './policyTrials.js'
 import type { BuildContext } from './recipe.js'
@@ -79,7 +80,10 @@ export interface AgentRunParts<T extends Task> {
   readonly sampler?: PolicySampler
   /** Times that a failing attempt is played until its group is left out. Default 2. */
   readonly tries?: number
-  /** Called for every failed attempt. Default: writes a line to the standard error output. */
+  /**
+   * Called for every failed attempt. Default: writes a line to the standard error output for each
+   * reason, and later a count of the attempts that failed alike.
+   */
   readonly onFailure?: (failure: FailedAttempt) => void
 }
 
@@ -161,10 +165,18 @@ interface SourceParts<T extends Task> {
   readonly settings: PolicyRunSettings
   readonly parts: AgentRunParts<T>
   readonly counts: StepCounts
+  readonly log: FailureLog
 }
 
 /** The batches of a run: the sessions of its agent, step by step. */
-const agentSource = <T extends Task>({ sessions, rules, settings, parts, counts }: SourceParts<T>): BatchSource => {
+const agentSource = <T extends Task>({
+  sessions,
+  rules,
+  settings,
+  parts,
+  counts,
+  log,
+}: SourceParts<T>): BatchSource => {
   const { agent, tasks, signal = partSignal } = parts
   const rounds = samplingRoundsOf(settings)
   const kl = klWeightOf(settings)
@@ -206,6 +218,7 @@ const agentSource = <T extends Task>({ sessions, rules, settings, parts, counts 
           }
           const at = positionOf(position) ?? { batch: 0, remembered: {} }
           const result = await dynamicSampling({ collect }, rule)(at)()
+          log.flush()
           counts.lateCalls = opened.agent.lateCalls() - before
           if (result._tag === 'Left') return result
           const { batch, position: next, sampling } = result.right
@@ -224,15 +237,14 @@ const agentSource = <T extends Task>({ sessions, rules, settings, parts, counts 
   }
 }
 
-const writeFailure = ({ task, reason }: FailedAttempt): void =>
-  console.error(visibleText(`agent: task ${task}: ${reason}`))
-
 const builtRun = async <T extends Task>(
   settings: PolicyRunSettings,
   parts: AgentRunParts<T>,
   context: BuildContext,
 ): Promise<PolicyRun> => {
-  const { model, agent, tasks, reward, heldOut = [], metrics, tries = 2, onFailure = writeFailure } = parts
+  const { model, agent, tasks, reward, heldOut = [], metrics, tries = 2 } = parts
+  const log = failureLog((line) => console.error(visibleText(line)))
+  const { onFailure = log.note } = parts
   const { config, text } = model
   const { sampling, keep, seed } = settings
   const learner = localLearner({
@@ -255,7 +267,7 @@ const builtRun = async <T extends Task>(
     }
     const rules = async () => ({ agent: await opened.open(), reward, tries, onFailure: failed })
     const data = agentSource({
-      ...{ rules, settings, parts, counts },
+      ...{ rules, settings, parts, counts, log },
       sessions: {
         ...{ tasks, key: child(keyFromSeed(seed), 'rollouts'), name: agent.name },
         ...{ groups: settings.tasks.prompts, groupSize: settings.tasks.group },
@@ -287,6 +299,7 @@ const builtRun = async <T extends Task>(
     })
     const advantage = advantageOf(settings)
     const closed = closing(run, async () => {
+      log.flush()
       await opened.close()
       await engine.close()
       reference.release()

@@ -107,6 +107,7 @@ describe('the work grows as the number of ranges for', () => {
       const refusing: ChatTemplate = {
         ...{ source: '', own: { variables: {} } },
         contentForm: 'text',
+        tools: 'shown',
         // each message changes those before it, except in the whole conversation
         run: (messages) => E.right(messages.length === count ? watched : { ...watched, text: `${messages.length}` }),
       }

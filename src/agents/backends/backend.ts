@@ -118,7 +118,7 @@ const chatPolicyOf = (seat: BackendSeat, { tools, toolCalls }: BackendTools): Po
   const { policy, text } = seat
   return historyPolicy({
     ...{ policy, tokenizer: text.tokenizer, template: text.template },
-    ...(tools !== undefined && { tools, toolCalls: toolCalls ?? toolCallFormatOf(text.template.source) }),
+    ...(tools !== undefined && { tools, toolCalls: toolCalls ?? toolCallFormatOf(text.template) }),
   })
 }
 

@@ -1,7 +1,7 @@
 /** The user's own agent: its program runs against a server that captures what the model sampled. */
 import * as E from 'fp-ts/lib/Either.js'
 import { ABORTED, type Cancellation, cancellation, unlessAborted } from '../../core/cancellation.js'
-import { namedMessage, orThrow } from '../../core/failure.js'
+import { FailureError, namedMessage, orThrow } from '../../core/failure.js'
 import { keyFromSeed } from '../../core/key.js'
 import { limiter } from '../../core/limiter.js'
 import {
@@ -13,13 +13,16 @@ import {
   checkOptions,
   eitherOf,
   type OptionKinds,
+  oneOf,
   refuse,
 } from '../../core/options.js'
 import type { AgentAttempt, AgentModel, CapturedAgent, OpenAgent, PlayedAttempt } from '../../data/capture/agent.js'
 import type { SessionEnd } from '../../data/capture/session.js'
 import type { Task } from '../../data/task.js'
 import { liveHttpServer } from '../../live/httpServer.js'
-import { type ToolCallFormat, toolCallFormatOf } from '../../text/toolCalls/format.js'
+import { withToolPrompt } from '../../text/template/chatTemplate.js'
+import { TOOL_CALL_FORMATS, type ToolCallFormat, toolCallFormatOf } from '../../text/toolCalls/format.js'
+import { TOOLS_NOT_SHOWN } from '../requests/chat.js'
 import { apiFailure, errorBody } from '../requests/failure.js'
 import { type CaptureApp, captureApp } from './app.js'
 import { type AgentContext, type CommandLine, commandProgram, type Program } from './program.js'
@@ -33,6 +36,11 @@ interface SharedOptions {
   readonly maxConcurrent?: number
   /** Format of tool calls. Default: the one of the model's chat template. */
   readonly toolCalls?: ToolCallFormat | 'none'
+  /**
+   * Writes tools into the system message, and calls in this format, for models whose chat template
+   * shows no tools. Default: the template as it is.
+   */
+  readonly toolPrompt?: ToolCallFormat
   /** Address to listen on. Default: this computer only. */
   readonly host?: string
   /** Port to listen on. Default 0: a free one. */
@@ -58,7 +66,9 @@ export interface CommandAgent<in T extends Task> extends SharedOptions {
 export type CaptureAgentOptions<T extends Task = Task> = RunAgent<T> | CommandAgent<T>
 
 const SHARED: OptionKinds<SharedOptions> = {
-  ...{ name: aText, timeoutMs: aNumber, maxConcurrent: aNumber, toolCalls: aText, host: aText, port: aNumber },
+  ...{ name: aText, timeoutMs: aNumber, maxConcurrent: aNumber, host: aText, port: aNumber },
+  toolCalls: oneOf('none', ...TOOL_CALL_FORMATS),
+  toolPrompt: oneOf(...TOOL_CALL_FORMATS),
 }
 
 const COMMAND = { ...SHARED, command: eitherOf(aList, aFunction), env: aRecord, folder: aText }
@@ -106,8 +116,19 @@ const ended = async <T extends Task>(
   }
 }
 
+/** Applies the settings of tools to the text of a model. Throws FailureError for wrong ones. */
+const textFor = (
+  { tokenizer, template: own }: AgentModel['text'],
+  { toolPrompt, toolCalls }: SharedOptions,
+): AgentModel['text'] => {
+  const template = toolPrompt === undefined ? own : withToolPrompt(own, toolPrompt)
+  if (toolCalls !== undefined && toolCalls !== 'none' && template.tools === 'ignored')
+    throw new FailureError({ _tag: 'AgentFailure', reason: TOOLS_NOT_SHOWN })
+  return { tokenizer, template }
+}
+
 const opened = async <T extends Task>(
-  { engine, text }: AgentModel,
+  { engine, text: own }: AgentModel,
   {
     program,
     limits: { timeoutMs, maxConcurrent },
@@ -118,17 +139,21 @@ const opened = async <T extends Task>(
     readonly options: SharedOptions
   },
 ): Promise<OpenAgent<T>> => {
+  const text = textFor(own, options)
   const app: CaptureApp = captureApp(
     {
-      ...{ engine, text, model: { names: ['policy'], root: 'policy', others: 'answer' }, key: keyFromSeed(0) },
-      features: { toolCalls: options.toolCalls ?? toolCallFormatOf(text.template.source) },
+      ...{ engine, text, model: { names: ['policy'], root: 'policy' }, key: keyFromSeed(0) },
+      features: { toolCalls: options.toolCalls ?? toolCallFormatOf(text.template) },
     },
     { unknown: 'refuse', limits: { idleMs: Number.POSITIVE_INFINITY } },
   )
   let late = 0
+  let setup: 'right' | typeof TOOLS_NOT_SHOWN = 'right'
   const fetch = async (request: Request): Promise<Response> => {
     const answer = await app.fetch(request)
     if (answer.status === 409 || answer.status === 404) late++
+    if (answer.status === 400 && (await answer.clone().text()).includes(JSON.stringify(TOOLS_NOT_SHOWN)))
+      setup = TOOLS_NOT_SHOWN
     return answer
   }
   const refusal = (status: number, reason: string): string => JSON.stringify(errorBody(apiFailure(status, reason)))
@@ -169,13 +194,15 @@ const opened = async <T extends Task>(
       ...{ temperature, maxTokens: maxNewTokens, topK: 0, topP: 1, minP: 0 },
       ...{ repetitionPenalty: 1, presencePenalty: 0, frequencyPenalty: 0, logitBias: new Map<number, number>() },
     }
+    if (setup !== 'right') return failed(setup) // every other attempt would end like the first one
     const address = await app.open({ id, group, metadata: { task: task.id }, sampling, key })
     if (E.isLeft(address)) return failed(address.left.reason)
     const part = all.part() // many listeners on one signal would be slow
     const played = await places.run(() => run(attempt, address.right, part.signal), part.signal)
     part.release()
     if (played === ABORTED) return failed('the run was ended')
-    const session = await app.finish(id, played.end)
+    const end: SessionEnd = setup === 'right' ? played.end : { status: 'failed', reason: setup }
+    const session = await app.finish(id, end)
     return session === null ? failed('the session was dropped') : { session, result: played.result }
   }
 
@@ -216,6 +243,9 @@ export const capture = <T extends Task = Task>(options: CaptureAgentOptions<T>):
   refuse('capture', [
     !isCommand(options) && typeof options.run !== 'function' && 'expected run, a function, or command, a list',
     isCommand(options) && Array.isArray(options.command) && options.command.length === 0 && 'command must not be empty',
+    options.toolPrompt !== undefined &&
+      (options.toolCalls ?? options.toolPrompt) !== options.toolPrompt &&
+      `toolCalls must be the format of toolPrompt, '${options.toolPrompt}', got '${options.toolCalls}'`,
     !(timeoutMs > 0) && `timeoutMs must be positive, got ${timeoutMs}`,
     !(Number.isInteger(maxConcurrent) && maxConcurrent >= 1) &&
       `maxConcurrent must be an integer of at least 1, got ${maxConcurrent}`,

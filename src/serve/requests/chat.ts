@@ -56,6 +56,10 @@ export interface ChatRequest {
   readonly tools: AskedTools | null
 }
 
+/** The refusal of tools that the model would never see. */
+export const TOOLS_NOT_SHOWN =
+  "The chat template of the served model shows no tools, so the model would never see them. Write them into the system message: `--tool-prompt hermes`, or `toolPrompt: 'hermes'` of `capture`."
+
 const CONSTRAINED = 'needs constrained decoding, which this server does not have; use "auto"'
 
 /** Returns the requested tools. Of the choices, only "none" and "auto" are supported. */
@@ -81,6 +85,7 @@ const askedTools = (served: Served, fields: ChatSettings): E.Either<ApiFailure, 
     )
   }
   const { toolCalls } = served.features
+  if (served.text.template.tools === 'ignored') return E.left(apiFailure(400, TOOLS_NOT_SHOWN, 'tools'))
   return toolCalls === 'none'
     ? E.left(apiFailure(400, '"auto" tool choice requires --tool-call-parser to be set', 'tool_choice'))
     : E.right({ format: toolCalls, calls: fields.parallel_tool_calls === false ? 'first' : 'all', tools })

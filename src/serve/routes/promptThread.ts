@@ -2,8 +2,9 @@
 import * as E from 'fp-ts/lib/Either.js'
 import type { ThreadPort } from '../../core/capabilities.js'
 import { orThrow } from '../../core/failure.js'
-import { chatTemplate, type TemplateVariables } from '../../text/template/chatTemplate.js'
+import { chatTemplate, type TemplateVariables, withToolPrompt } from '../../text/template/chatTemplate.js'
 import { textTokenizer } from '../../text/tokenizer/textTokenizer.js'
+import type { ToolCallFormat } from '../../text/toolCalls/format.js'
 import { answerBodies, type BodyAnswer, type BodyThread, bodyThread, readValue } from '../bodies/bodyThread.js'
 import type { ApiFailure } from '../requests/failure.js'
 import type { ResponseMemory } from '../requests/responseMemory.js'
@@ -15,6 +16,7 @@ interface TextSource {
   readonly tokenizer: string
   readonly settings: string
   readonly template: { readonly source: string; readonly variables: TemplateVariables; readonly now?: Date }
+  readonly toolPrompt?: ToolCallFormat
 }
 
 interface PromptInput extends Omit<ReadingEnv, 'text' | 'responses'> {
@@ -26,14 +28,16 @@ const sourceOf = ({ files, template, conversation }: ServedText): TextSource | n
   const tokenizer = files?.['tokenizer.json']
   if (tokenizer === undefined || conversation !== undefined) return null
   const settings = files?.['tokenizer_config.json'] ?? '{}'
-  return { tokenizer, settings, template: { source: template.source, ...template.own } }
+  const { source, own, toolPrompt } = template
+  return { tokenizer, settings, template: { source, ...own }, ...(toolPrompt && { toolPrompt: toolPrompt.format }) }
 }
 
-const textOf = ({ tokenizer, settings, template: { source, variables, now } }: TextSource): ServedText => {
+const textOf = ({ tokenizer, settings, template: { source, variables, now }, toolPrompt }: TextSource): ServedText => {
   const json = (text: string): object => JSON.parse(text) as object // it was parsed before
+  const template = orThrow(chatTemplate(source, variables, now === undefined ? {} : { now }))
   return {
     tokenizer: orThrow(textTokenizer(json(tokenizer), json(settings))),
-    template: orThrow(chatTemplate(source, variables, now === undefined ? {} : { now })),
+    template: toolPrompt === undefined ? template : withToolPrompt(template, toolPrompt),
   }
 }
 

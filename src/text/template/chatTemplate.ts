@@ -19,8 +19,10 @@ import type { ItemRange } from '../jinja/scope.js'
 import { type CompiledTemplate, compileTemplate, type TemplateOutput } from '../jinja/template.js'
 import { isList, toValue } from '../jinja/value.js'
 import type { TextRange } from '../textRange.js'
+import type { ToolCallFormat } from '../toolCalls/format.js'
 import { type ContentForm, contentFormOf, templateMessages } from './content.js'
 import { continueFinal } from './continueFinal.js'
+import { placeOf, promptedHistory, type ToolPrompt, toolsOf } from './toolPrompt.js'
 
 /** Special tokens and other constants that templates refer to. JSON values. */
 export interface TemplateVariables {
@@ -59,6 +61,10 @@ export interface ChatTemplate {
   readonly own: { readonly variables: TemplateVariables; readonly now?: Date }
   /** The form in which messages reach the template: text, lists of parts, or either. */
   readonly contentForm: ContentForm
+  /** `shown` if the template writes the tools of a conversation, as a probe found. */
+  readonly tools: 'shown' | 'ignored'
+  /** Tools that are written as text; see `withToolPrompt`. */
+  readonly toolPrompt?: ToolPrompt
   /**
    * Renders messages in the form of the model hubs. `Left(TemplateFailure)` if the template raises
    * an exception.
@@ -125,10 +131,22 @@ export const chatTemplate = (
   }
   const run = runWith(compiled, variables, options)
   const own = { variables, ...options }
-  return E.right({
-    ...{ source, own, run },
-    contentForm: contentFormOf((messages) => run(messages, { generationPrompt: 'omit' })),
-  })
+  const probe = (messages: readonly object[], tools?: readonly object[]) =>
+    run(messages, { generationPrompt: 'omit', ...(tools !== undefined && { tools }) })
+  return E.right({ source, own, run, contentForm: contentFormOf(probe), tools: toolsOf(probe) })
+}
+
+/**
+ * Returns a template that writes tools as text, for models whose own template has none. The system
+ * message describes the tools and the form of calls, calls follow the text of their message, and
+ * results are messages of the user. Models that were not trained for tools may not follow it.
+ *
+ * @example
+ * withToolPrompt(orThrow(chatTemplate('{{ messages[0].content }}')), 'hermes').tools // 'shown'
+ */
+export const withToolPrompt = (template: ChatTemplate, format: ToolCallFormat): ChatTemplate => {
+  const place = placeOf((messages) => template.run(messages, { generationPrompt: 'omit' }))
+  return { ...template, tools: 'shown', toolPrompt: { format, place } }
 }
 
 const PROMPTS = oneOf('add', 'omit', 'continue')
@@ -154,6 +172,21 @@ export const runTemplate = (
   options: RenderOptions,
 ): E.Either<TemplateFailure, TemplateOutput> => {
   checkRenderOptions(options)
+  const { toolPrompt, ...plain } = template
+  if (toolPrompt !== undefined) {
+    const { tools = [], ...rest } = options
+    const prompted = promptedHistory(history, tools, toolPrompt)
+    if (E.isLeft(prompted)) return refuseTemplate(prompted.left)
+    const { origins } = prompted.right
+    const itemsOf = (items: readonly ItemRange[]): readonly ItemRange[] =>
+      items.flatMap((range) => {
+        const item = origins[range.item] ?? null
+        return item === null ? [] : [{ ...range, item }]
+      })
+    return E.map((output: TemplateOutput) => ({ ...output, items: itemsOf(output.items) }))(
+      runTemplate(plain, prompted.right.history, rest),
+    )
+  }
   const { source, contentForm } = template
   const run = (probe: readonly object[]) => template.run(probe, { ...options, generationPrompt: 'omit' })
   const messages = templateMessages({ source, contentForm, run }, history)

@@ -100,9 +100,16 @@ const SIGNS: readonly (readonly [signs: readonly string[], format: ToolCallForma
  * Returns the format that a chat template asks the model for, or 'none' if it shows no known one.
  *
  * @example
- * toolCallFormatOf('For each call, return JSON within <tool_call></tool_call> tags') // 'hermes'
+ * toolCallFormatOf({ source: 'For each call, return JSON within <tool_call></tool_call> tags' }) // 'hermes'
  */
-export const toolCallFormatOf = (templateSource: string): ToolCallFormat | 'none' => {
+export const toolCallFormatOf = ({
+  source: templateSource,
+  toolPrompt,
+}: {
+  readonly source: string
+  readonly toolPrompt?: { readonly format: ToolCallFormat }
+}): ToolCallFormat | 'none' => {
+  if (toolPrompt !== undefined) return toolPrompt.format
   const found = SIGNS.find(([signs]) => signs.every((sign) => templateSource.includes(sign)))
   if (found !== undefined) return found[1]
   const isLlama4 = /<\|(?:python_start|header_start)\|>/.test(templateSource)

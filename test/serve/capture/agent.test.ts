@@ -1,11 +1,13 @@
 /** The user's own agent: programs that work, fail, hang and go on after their end. */
 import { afterEach, describe, expect, it } from 'vitest'
+import { orThrow } from '../../../src/core/failure.js'
 import { keyFromSeed } from '../../../src/core/key.js'
 import type { OpenAgent } from '../../../src/data/capture/agent.js'
 import { sessionTrajectories } from '../../../src/data/capture/trajectories.js'
 import type { LLMEngine } from '../../../src/data/generation.js'
 import { type CaptureAgentOptions, capture } from '../../../src/serve/capture/agent.js'
 import type { AgentContext } from '../../../src/serve/capture/program.js'
+import { chatTemplate } from '../../../src/text/template/chatTemplate.js'
 import { saying, scripted, servedText, until } from '../../kit/served.js'
 
 const open: OpenAgent[] = []
@@ -151,6 +153,50 @@ describe('a program', () => {
     // The plan is learned once.
     expect(learned.filter((text) => text.split('said').length === 3)).toHaveLength(1)
     expect(new Set(session.calls.map(({ sampling }) => sampling.key)).size).toBe(4)
+  })
+})
+
+describe('tools of a model whose template shows none', () => {
+  const bare = orThrow(chatTemplate('{% for m in messages %}{{ m.role }}: {{ m.content }}<|im_end|>{% endfor %}'))
+  const openedBare = async (options: CaptureAgentOptions, engine: LLMEngine = saying('hello')) => {
+    const agent = await capture(options).open({ engine, text: { ...servedText, template: bare } })
+    open.push(agent)
+    return agent
+  }
+  const tools = [{ type: 'function', function: { name: 'weather', parameters: { type: 'object' } } }]
+
+  it('are refused before the first attempt if their format is given', async () => {
+    await expect(openedBare({ run: () => 1, toolCalls: 'hermes' })).rejects.toThrow("toolPrompt: 'hermes'")
+    await expect(openedBare({ run: () => 1, toolCalls: 'none' })).resolves.toBeDefined()
+  })
+
+  it('end the first attempt that sends them, and no other one is played', async () => {
+    let runs = 0
+    const agent = await openedBare({
+      run: async ({ query }, { baseUrl }) => {
+        runs++
+        return asked(baseUrl, query, { tools }) // the program goes on after the refusal
+      },
+    })
+    const ends = []
+    for (const id of ['a', 'b', 'c']) ends.push((await agent.play(attempt(id))).session.end)
+    const refusal = { status: 'failed', reason: expect.stringContaining("toolPrompt: 'hermes'") }
+    expect([ends, runs]).toEqual([[refusal, refusal, refusal], 1])
+  })
+
+  it('are written into the system message where `toolPrompt` is set', async () => {
+    const engine = saying('<tool_call>{"name": "weather", "arguments": {}}</tool_call>')
+    const agent = await openedBare(
+      { run: async ({ query }, { baseUrl }) => asked(baseUrl, query, { tools }), toolPrompt: 'hermes' },
+      engine,
+    )
+    const { session } = await agent.play({ ...attempt('a'), maxNewTokens: 100 })
+    expect(session.end).toEqual({ status: 'ok', reason: null })
+    expect(servedText.tokenizer.decode(session.calls[0]!.prompt, 'keep')).toMatch(/^system: # Tools\n[\s\S]*"weather"/)
+    expect(session.calls[0]!.completions[0]!.answer.calls).toMatchObject([{ name: 'weather' }])
+    expect(() => capture({ run: () => 1, toolPrompt: 'hermes', toolCalls: 'mistral' })).toThrow(
+      "toolCalls must be the format of toolPrompt, 'hermes', got 'mistral'",
+    )
   })
 })
 

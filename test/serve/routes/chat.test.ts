@@ -1,6 +1,7 @@
 /** `/v1/chat/completions`, as vLLM answers it. */
 import { describe, expect, it } from 'vitest'
 import { orThrow } from '../../../src/core/failure.js'
+import { chatTemplate, withToolPrompt } from '../../../src/text/template/chatTemplate.js'
 import { trainBytePairEncoding } from '../../../src/text/tokenizer/bytePairEncoding.js'
 import { textTokenizer } from '../../../src/text/tokenizer/textTokenizer.js'
 import { MALFORMED_CALL } from '../../../src/text/toolCalls/callMessage.js'
@@ -282,6 +283,23 @@ describe('calls of tools', () => {
     const reply = await post(served(saying('x'), withTools), PATH, { messages: [USER], ...fields })
     expect(reply.status).toBe(status)
     expect(reply.json).toMatchObject({ error: { message: expect.stringContaining(message), code: status } })
+  })
+
+  it('are refused where the chat template shows none, with the way out, which shows them', async () => {
+    const bare = orThrow(chatTemplate('{% for m in messages %}{{ m.role }}: {{ m.content }}<|im_end|>{% endfor %}'))
+    const text = { ...servedText, template: bare }
+    const body = { messages: [USER], tools: [TOOL] }
+    for (const features of [{}, withTools.features]) {
+      const reply = await post(served(saying('x'), { text, features }), PATH, body)
+      expect(reply.json).toMatchObject({
+        error: { code: 400, message: expect.stringContaining('--tool-prompt hermes') },
+      })
+    }
+    const engine = saying(CALL)
+    const prompted = { ...servedText, template: withToolPrompt(bare, 'hermes') }
+    const reply = await post(served(engine, { text: prompted, ...withTools }), PATH, body)
+    expect(promptOf(engine)).toContain('"weather"')
+    expect(choicesOf(reply.json)[0]).toMatchObject({ finish_reason: 'tool_calls' })
   })
 
   it('are refused where the model writes none', async () => {

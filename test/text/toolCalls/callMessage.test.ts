@@ -119,7 +119,7 @@ describe('the format', () => {
     ['<tool name="x">', 'xml_block'],
     ['<tool_call>{name}\n<arg_key>', 'none'],
   ] as const)('of %s is %s', (source, format) => {
-    expect(toolCallFormatOf(source)).toBe(format)
+    expect(toolCallFormatOf({ source })).toBe(format)
   })
 
   it('has tags that a tokenizer may hold for special tokens, or none', () => {

@@ -176,9 +176,11 @@ describe('reading calls', () => {
 
 describe('toolCallFormatOf', () => {
   it('detects the format from the template', () => {
-    expect(toolCallFormatOf('{{ "<tool_call>" }}')).toBe('hermes')
-    expect(toolCallFormatOf('{% if tools %}{{ \'{"name": name, "parameters": x}\' }}{% endif %}')).toBe('llama3_json')
-    expect(toolCallFormatOf('{{ messages }}')).toBe('none')
+    expect(toolCallFormatOf({ source: '{{ "<tool_call>" }}' })).toBe('hermes')
+    expect(toolCallFormatOf({ source: '{% if tools %}{{ \'{"name": name, "parameters": x}\' }}{% endif %}' })).toBe(
+      'llama3_json',
+    )
+    expect(toolCallFormatOf({ source: '{{ messages }}' })).toBe('none')
   })
 })
 

@@ -59,7 +59,7 @@ describe('calls through a template', () => {
     '%s as %s, %s: rendered, cut out and read, they are equal',
     (file, format, name) => {
       const source = readGolden(`${file}.jinja`)
-      expect(toolCallFormatOf(source)).toBe(format)
+      expect(toolCallFormatOf({ source })).toBe(format)
       const turn = orThrow(
         turnOf(orThrow(chatTemplate(source, { bos_token: '<s>', eos_token: '</s>' })), CONVERSATIONS[name]),
       )
