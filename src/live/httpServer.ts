@@ -5,7 +5,7 @@ import { getRequestListener } from '@hono/node-server'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { asError } from '../core/failure.js'
 import type { SocketOptions } from '../core/frames.js'
-import { isLoopback } from './loopback.js'
+import { isLoopback } from './transport/loopback.js'
 import { liveSockets, respondAndClose } from './webSockets.js'
 
 /** A failure to listen on a port. */

@@ -58,14 +58,7 @@ interface Setup extends HubConnection {
 }
 
 /** The settings of a call, and the folder of its repository in the cache. */
-interface Home extends Setup {
-  readonly folder: string
-}
-
-const homeOf = async (setup: Setup, repo: HubRepo): Promise<Home> => ({
-  ...setup,
-  folder: await repoFolder(setup.cache, repo),
-})
+type Home = Setup & { readonly folder: string }
 
 const COMMIT = /^[0-9a-f]{40}$/
 const NAME = /^[\w.-]+(?:\/[\w.-]+)?$/
@@ -172,10 +165,8 @@ const listCached = async (setup: Home, repo: HubRepo, why: string): Promise<HubL
 const isAway = (error: unknown): error is HubError =>
   error instanceof HubError && ['unreachable', 'timeout'].includes(error.failure.kind)
 
-const list = async (setup: Setup, repo: HubRepo): Promise<HubListing> => {
-  requireRepo(repo)
-  const home = await homeOf(setup, repo)
-  if (setup.network === 'cache-only') return listCached(home, repo, 'network access is disabled')
+const list = async (home: Home, repo: HubRepo): Promise<HubListing> => {
+  if (home.network === 'cache-only') return listCached(home, repo, 'network access is disabled')
   try {
     return await listOnline(home, repo)
   } catch (error) {
@@ -359,24 +350,16 @@ const downloadCached = async ({ folder }: Home, repo: HubRepo, path: string): Pr
 }
 
 const download = async (
-  setup: Setup,
+  home: Home,
   repo: HubRepo,
   wanted: { readonly path: string; readonly onProgress: (progress: HubProgress) => void },
 ): Promise<string> => {
-  requireRepo(repo)
   if (!isInside(wanted.path)) refuseFile(repo, 'not-found', `'${wanted.path}' cannot be a file of a repository`)
-  const home = await homeOf(setup, repo)
   const cached = await downloadCached(home, repo, wanted.path)
   if (cached !== undefined && COMMIT.test(repo.revision)) return cached // commits never change
-  if (setup.network === 'cache-only') {
-    return (
-      cached ??
-      refuseFile(
-        repo,
-        'not-cached',
-        `network access is disabled, and the cache ${setup.cache} does not have ${wanted.path}`,
-      )
-    )
+  if (home.network === 'cache-only') {
+    const reason = `network access is disabled, and the cache ${home.cache} does not have ${wanted.path}`
+    return cached ?? refuseFile(repo, 'not-cached', reason)
   }
   try {
     return await downloadOnline(home, repo, wanted)
@@ -401,9 +384,13 @@ const download = async (
  */
 export const liveHub = (options: LiveHubOptions = {}): Hub => {
   const setup = setupOf(options, process.env)
+  const homeOf = async (repo: HubRepo): Promise<Home> => {
+    requireRepo(repo)
+    return { ...setup, folder: await repoFolder(setup.cache, repo) }
+  }
   return {
-    list: (repo) => attempt(repo, () => list(setup, repo)),
+    list: (repo) => attempt(repo, async () => list(await homeOf(repo), repo)),
     download: (repo, path, onProgress = () => undefined) =>
-      attempt(repo, () => download(setup, repo, { path, onProgress })),
+      attempt(repo, async () => download(await homeOf(repo), repo, { path, onProgress })),
   }
 }

@@ -4,15 +4,7 @@ import { domainToASCII } from 'node:url'
 import * as E from 'fp-ts/lib/Either.js'
 import { Agent, type Dispatcher, fetch, Pool, ProxyAgent } from 'undici'
 import { redact } from '../../core/secrets.js'
-import { liveEnvironment } from '../environment.js'
-import { isLoopback } from '../loopback.js'
-
-/**
- * The proxy of a client. `environment`: `HTTPS_PROXY` or `HTTP_PROXY`, by the scheme of the server,
- * unless `NO_PROXY` names the server or it is on this computer; names in lower case come first. An
- * address: that proxy, for every server. `none`: no proxy.
- */
-export type ProxyChoice = 'environment' | 'none' | URL
+import { isLoopback } from './loopback.js'
 
 /** A proxy for one server. */
 export interface ForwardProxy {
@@ -21,7 +13,7 @@ export interface ForwardProxy {
   /** The value of `proxy-authorization`, if the address has credentials. */
   readonly authorization: string | undefined
   readonly secrets: readonly string[]
-  /** The name of the variable, or of the option, that has the address. */
+  /** The name of the variable that has the address. */
   readonly from: string
 }
 
@@ -101,26 +93,28 @@ const isListed = (host: string, port: string, list: string): boolean =>
 
 const PORTS: Readonly<Record<string, string>> = { 'http:': '80', 'https:': '443' }
 
+/** The entry of `NO_PROXY` for which servers on this computer have a proxy, too, as in Chromium. */
+const WITH_LOOPBACK = '<-loopback>'
+
 /**
  * Returns the proxy of a server, or `null` for a direct connection.
  *
- * An entry of `NO_PROXY` is `*`, a name, which includes its subdomains, or an address or network
- * (`10.0.0.0/8`), each with a port if only that port is meant. Addresses of IPv6 may have brackets.
+ * `HTTPS_PROXY` or `HTTP_PROXY` has the address, by the scheme of the server; names in lower case
+ * come first. Servers in `NO_PROXY` and on this computer have none. An entry of `NO_PROXY` is `*`,
+ * a name, which includes its subdomains, or an address or network (`10.0.0.0/8`), each with a port
+ * if only that port is meant. Addresses of IPv6 may have brackets.
  *
  * Errors   `Left` with the variable whose value is not the address of an HTTP proxy.
  */
 export const proxyFor = (
   server: string | URL,
-  choice: ProxyChoice = 'environment',
-  variables: Variables = liveEnvironment.variables,
+  variables: Variables = process.env,
 ): E.Either<string, ForwardProxy | null> => {
-  if (choice === 'none') return E.right(null)
-  if (choice instanceof URL) return parseProxy(choice.href, 'proxy')
   const { protocol, hostname, port } = new URL(server)
   const host = hostname.replace(/^\[(.*)\]$/, '$1').replace(/\.$/, '')
   const given = variableOf(protocol === 'https:' ? 'HTTPS_PROXY' : 'HTTP_PROXY', variables)
-  if (given === undefined || isLoopback(host)) return E.right(null)
   const [, direct = ''] = variableOf('NO_PROXY', variables) ?? []
+  if (given === undefined || (isLoopback(host) && !direct.includes(WITH_LOOPBACK))) return E.right(null)
   return isListed(host, port || PORTS[protocol]!, direct) ? E.right(null) : parseProxy(given[1], given[0])
 }
 
@@ -156,13 +150,13 @@ export const proxiedDispatcher = <D extends Dispatcher, O extends object>(
 /** Makes an agent for any number of servers, each directly or through its proxy. */
 export const proxiedAgent = (
   options: Omit<Agent.Options, 'factory' | 'connect'>,
-  { connectMs, choice }: { readonly connectMs: number; readonly choice?: ProxyChoice | undefined },
+  { connectMs }: { readonly connectMs: number },
 ): Agent =>
   new Agent({
     ...options,
     connect: { timeout: connectMs },
     factory: (origin, own) => {
-      const proxy = proxyFor(origin, choice)
+      const proxy = proxyFor(origin)
       if (E.isLeft(proxy)) throw new TypeError(proxy.left)
       return proxiedDispatcher(
         origin,

@@ -3,7 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { type Key, keyFromSeed } from '../../core/key.js'
 import { redact } from '../../core/secrets.js'
 import type { CircuitOptions } from './circuit.js'
-import { type ForwardProxy, type ProxyChoice, proxyFor } from './proxies.js'
+import { type ForwardProxy, proxyFor } from './proxies.js'
 import type { RequestRateOptions } from './rate.js'
 import type { RetryOptions } from './retry.js'
 
@@ -59,8 +59,6 @@ export interface TransportOptions {
   readonly rate?: RequestRateOptions
   /** Circuit breaker. Default: 8 consecutive failures, 2,000 ms. */
   readonly circuit?: Partial<CircuitOptions>
-  /** Default: the proxy of the environment, if any. */
-  readonly proxy?: ProxyChoice
   /** Random key for the pauses between attempts. Default: different in every process. */
   readonly key?: Key
   /** Default: real time. */
@@ -76,8 +74,7 @@ export interface ServerAddress {
   readonly headers: Readonly<Record<string, string>>
 }
 
-export interface TransportSettings
-  extends Required<Omit<TransportOptions, 'url' | 'retry' | 'circuit' | 'headers' | 'proxy'>> {
+export interface TransportSettings extends Required<Omit<TransportOptions, 'url' | 'retry' | 'circuit' | 'headers'>> {
   readonly server: ServerAddress
   readonly proxy: ForwardProxy | null
   readonly retry: RetryOptions
@@ -178,7 +175,7 @@ const numberProblems = (settings: TransportSettings): readonly string[] => {
  * Errors   throws TypeError that lists all invalid URLs, headers and numbers, without secrets.
  */
 export const transportSettings = (options: TransportOptions): TransportSettings => {
-  const { url, headers = {}, secrets = [], retry, circuit, proxy: choice, ...rest } = options
+  const { url, headers = {}, secrets = [], retry, circuit, ...rest } = options
   const parsed = parseServer(url)
   const {
     origin,
@@ -186,7 +183,7 @@ export const transportSettings = (options: TransportOptions): TransportSettings 
     headers: own,
     secrets: found,
   }: Parsed = typeof parsed === 'string' ? { origin: '', prefix: '', headers: {}, secrets: [] } : parsed
-  const through = origin === '' ? E.right(null) : proxyFor(origin, choice)
+  const through = origin === '' ? E.right(null) : proxyFor(origin)
   const proxy = E.isRight(through) ? through.right : null
   const lower = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
   const settings: TransportSettings = {

@@ -1,15 +1,13 @@
 /** A `fetch` for protocol libraries, with closable connections and bounded responses. */
 import { type Response as Answer, Request, type RequestInfo, type RequestInit, fetch as undiciFetch } from 'undici'
 import type { WebFetch } from '../../core/http.js'
-import { type ProxyChoice, proxiedAgent } from './proxies.js'
+import { proxiedAgent } from './proxies.js'
 
 export interface WebFetchOptions {
   /** Maximum number of bytes of a response, or of one event in a stream of server-sent events. */
   readonly maxBytes: number
   /** Longest time to open a connection. Default 10,000. */
   readonly connectMs?: number
-  /** Default: the proxy of the environment, if any. */
-  readonly proxy?: ProxyChoice
 }
 
 const [LINE_FEED, RETURN] = [10, 13]
@@ -72,7 +70,7 @@ const withinOrigin = async (input: RequestInfo, init: RequestInit): Promise<Answ
  * Errors   its promises reject as those of `fetch`. A body that is too long fails with RangeError.
  * Effects  connections, until `close`.
  */
-export const liveWebFetch = ({ maxBytes, connectMs = 10_000, proxy }: WebFetchOptions): WebFetch => {
+export const liveWebFetch = ({ maxBytes, connectMs = 10_000 }: WebFetchOptions): WebFetch => {
   const agent = proxiedAgent(
     {
       // Callers have their own time limits, and an open event stream may be silent indefinitely.
@@ -80,7 +78,7 @@ export const liveWebFetch = ({ maxBytes, connectMs = 10_000, proxy }: WebFetchOp
       // One connection per request: the server may close an idle one just when it is reused.
       pipelining: 0,
     },
-    { connectMs, choice: proxy },
+    { connectMs },
   )
   let closed: Promise<void> | undefined
   const fetch = async (input: RequestInfo, init?: RequestInit): Promise<Response> => {

@@ -24,7 +24,7 @@ import { readBody } from '../bodies/bodyThread.js'
 import { type ApiFailure, apiFailure, failureResponse, jsonResponse } from '../requests/failure.js'
 import { parseFields } from '../requests/fields.js'
 import { REQUEST_LIMITS } from '../requests/limits.js'
-import { DEFAULT_LIMITS, type ServeOptions } from '../requests/served.js'
+import { DEFAULT_LIMITS, type ServedModel, type ServeOptions } from '../requests/served.js'
 import { promptThread } from '../routes/promptThread.js'
 import type { PromptPath } from '../routes/readers.js'
 import { answerCall, type CaptureCallOptions } from './calls.js'
@@ -145,6 +145,15 @@ const sessionPath = (path: string): { readonly id: string; readonly rest: string
 
 const SESSION_KEY = /^sk-session-(.*)$/i
 
+const keyOf = ({ session, secret }: LiveSession, apiKeys: readonly string[]): string =>
+  apiKeys.length === 0 ? `sk-session-${session.id}` : `sk-session-${session.id}.${secret}`
+
+/** Returns `other` for a request that names another model than the served one. */
+const namedModel = (body: unknown, { names }: ServedModel): 'own' | 'other' => {
+  const named = typeof body === 'object' && body !== null && 'model' in body ? body.model : undefined
+  return typeof named !== 'string' || names.includes(named) ? 'own' : 'other'
+}
+
 /** The path of a request below its session. */
 const pathOf = ({ url }: Request): string => {
   const { pathname } = new URL(url)
@@ -208,21 +217,8 @@ export const captureApp = (server: ServeOptions, options: CaptureOptions = {}): 
       restored: (options.restored ?? []).map((session) => ({ session, secret: world.ids.fresh() })),
     },
   )
-  const calls: CaptureCallOptions = {
-    serve,
-    sessions,
-    clock,
-    calendar: world.calendar,
-    ids: world.ids,
-    continuation,
-    sampling,
-  }
-  /** Calls that named another model than the served one. */
-  let otherModels = 0
+  const calls: CaptureCallOptions = { serve, sessions, clock, world, continuation, sampling }
   const decode = (ids: Int32Array): string => serve.text.tokenizer.decode(ids, 'keep')
-
-  const keyOf = ({ session, secret }: LiveSession): string =>
-    apiKeys.length === 0 ? `sk-session-${session.id}` : `sk-session-${session.id}.${secret}`
 
   const isOpen = async (request: Request, keys: readonly string[]): Promise<boolean> =>
     apiKeys.length === 0 || isAuthorized(givenKey(request.headers), keys)
@@ -233,7 +229,7 @@ export const captureApp = (server: ServeOptions, options: CaptureOptions = {}): 
   /** The session that a call is for: it may be made here, by whoever has an API key. */
   const sessionFor = async (request: Request, id: string): Promise<E.Either<ApiFailure, LiveSession>> => {
     const live = sessions.get(id)
-    const keys = live === undefined ? apiKeys : [...apiKeys, keyOf(live)]
+    const keys = live === undefined ? apiKeys : [...apiKeys, keyOf(live, apiKeys)]
     if (!(await isOpen(request, keys))) return unauthorized()
     if (live !== undefined) return E.right(live)
     if (!SESSION_ID.test(id)) return E.left(apiFailure(400, `'${id.slice(0, 200)}' is no id of a session.`))
@@ -256,9 +252,10 @@ export const captureApp = (server: ServeOptions, options: CaptureOptions = {}): 
     const reading = { thread: bodies, reader: path, gives: 'json', here: (json: unknown) => E.right(json) } as const
     const body = await readBody(bytes.right, reading)
     if (E.isLeft(body)) return body
-    const { model } = z.looseObject({ model: z.unknown() }).catch({ model: undefined }).parse(body.right)
-    if (typeof model === 'string' && !serve.model.names.includes(model)) otherModels++
-    const key = child(live.key ?? child(serve.key, live.session.id), sessions.asks(live))
+    const key = child(
+      live.key ?? child(serve.key, live.session.id),
+      sessions.asks(live, namedModel(body.right, serve.model)),
+    )
     return E.right(await answerCall({ live, path, body: body.right, request, key }, calls))
   }
 
@@ -279,7 +276,7 @@ export const captureApp = (server: ServeOptions, options: CaptureOptions = {}): 
         {
           session_id: opened.session.id,
           base_url: new URL(`/sessions/${opened.session.id}/v1`, request.url).href,
-          api_key: keyOf(opened),
+          api_key: keyOf(opened, apiKeys),
         },
         201,
       ),
@@ -321,11 +318,9 @@ export const captureApp = (server: ServeOptions, options: CaptureOptions = {}): 
 
   const health = async (request: Request): Promise<Answer> => {
     const { status } = await pass(request, '/health')
-    const journalProblem = journal.problem()
     const body = {
       status: status === 200 ? 'ok' : 'the engine does not answer',
-      journal: journalProblem,
-      other_models: otherModels,
+      journal: journal.problem(),
       ...sessions.counts(),
     }
     return E.right(jsonResponse(body, status))
@@ -371,7 +366,7 @@ export const captureApp = (server: ServeOptions, options: CaptureOptions = {}): 
   /** Returns true if models may be listed: with any key that may sample. */
   const mayLook = (request: Request, id: string | undefined): Promise<boolean> => {
     const live = sessions.get(id ?? namedSession(request) ?? '')
-    return isOpen(request, live === undefined ? apiKeys : [...apiKeys, keyOf(live)])
+    return isOpen(request, live === undefined ? apiKeys : [...apiKeys, keyOf(live, apiKeys)])
   }
 
   return {
@@ -385,7 +380,7 @@ export const captureApp = (server: ServeOptions, options: CaptureOptions = {}): 
       }
     },
     open: async (session) =>
-      E.map((live: LiveSession) => ({ path: `/sessions/${session.id}/v1`, apiKey: keyOf(live) }))(
+      E.map((live: LiveSession) => ({ path: `/sessions/${session.id}/v1`, apiKey: keyOf(live, apiKeys) }))(
         await openSession(session),
       ),
     finish: async (id, given) => {

@@ -2,7 +2,7 @@
  * One call of a session, answered in the server's protocol and recorded as the engine sampled it.
  */
 import * as E from 'fp-ts/lib/Either.js'
-import type { Calendar, Clock, Ids } from '../../core/capabilities.js'
+import type { Clock } from '../../core/capabilities.js'
 import { child, type Key } from '../../core/key.js'
 import {
   type CapturedAnswer,
@@ -17,7 +17,7 @@ import { chatOfMessages } from '../requests/anthropic.js'
 import type { AskedTools } from '../requests/chat.js'
 import { type ChatFields, conversation, type PromptText } from '../requests/messages.js'
 import { chatOfResponses, type ResponsesBody } from '../requests/responses.js'
-import type { ServeOptions } from '../requests/served.js'
+import type { ServeOptions, ServeWorld } from '../requests/served.js'
 import { readReply } from '../routes/reading.js'
 import { type ContinuedConversation, continueConversation, rememberAnswer } from './continuation.js'
 import { type RecordedCompletion, type RecordedGeneration, recordingEngine, samplingJson } from './recording.js'
@@ -30,8 +30,7 @@ export interface CaptureCallOptions {
   readonly continuation: 'tokens' | 'render'
   readonly sampling: SamplingOverride
   readonly clock: Pick<Clock, 'now'>
-  readonly calendar: Calendar
-  readonly ids: Ids
+  readonly world: Pick<ServeWorld, 'calendar' | 'ids'>
 }
 
 /** A call that came in. */
@@ -126,11 +125,11 @@ interface Read {
  */
 export const answerCall = (
   { live, path, body, request, key }: IncomingCall,
-  { serve, sessions, continuation, sampling, clock, calendar, ids: world }: CaptureCallOptions,
+  { serve, sessions, continuation, sampling, clock, world }: CaptureCallOptions,
 ): Promise<Response> => {
   const callIds = new Set<string>()
   const fresh = (): string => {
-    const id = world.fresh()
+    const id = world.ids.fresh()
     callIds.add(id)
     return id
   }
@@ -177,7 +176,7 @@ export const answerCall = (
   let generated = 0
   const generate: LLMEngine['generate'] = (made, options) => {
     const index = sessions.begin(live)
-    const [startedAt, started] = [calendar.today().getTime(), clock.now()]
+    const [startedAt, started] = [world.calendar.today().getTime(), clock.now()]
     const told = async (record: RecordedGeneration): Promise<void> => {
       const call = recordOf(record, { index, startedAt, durationMs: clock.now() - started })
       if (continuation === 'tokens' && read !== null) remember(read, call)

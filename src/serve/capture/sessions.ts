@@ -66,8 +66,8 @@ export interface CaptureSessions {
    * limit is reached.
    */
   readonly mayCall: (live: LiveSession) => E.Either<ApiFailure, void>
-  /** Registers a request. Returns its number in the session. */
-  readonly asks: (live: LiveSession) => number
+  /** Registers a request, by the name of its model. Returns its number in the session. */
+  readonly asks: (live: LiveSession, model: 'own' | 'other') => number
   /** A call begins: its index. */
   readonly begin: (live: LiveSession) => number
   /** A call that was begun has ended. One of a session that was dropped meanwhile is forgotten. */
@@ -80,6 +80,8 @@ export interface CaptureSessions {
     readonly bytes: number
     readonly running: number
     readonly expired: number
+    /** Requests under another name than the model's. */
+    readonly other_models: number
   }
 }
 
@@ -109,7 +111,7 @@ export const makeSessions = (
   },
 ): CaptureSessions => {
   const sessions = new Map<string, Changing<LiveSession>>()
-  let [bytes, expired] = [0, 0]
+  let [bytes, expired, otherModels] = [0, 0, 0]
   const add = (
     session: CapturedSession,
     secret: string,
@@ -183,7 +185,10 @@ export const makeSessions = (
       }
       return bytes >= limits.bytes ? full('bytes') : E.right(undefined)
     },
-    asks: (live: Changing<LiveSession>) => live.asked++,
+    asks: (live: Changing<LiveSession>, model) => {
+      if (model === 'other') otherModels++
+      return live.asked++
+    },
     begin: (live: Changing<LiveSession>) => {
       live.running++
       return live.next++
@@ -210,7 +215,7 @@ export const makeSessions = (
     },
     drop: remove,
     counts: () => ({
-      ...{ sessions: sessions.size, bytes, expired },
+      ...{ sessions: sessions.size, bytes, expired, other_models: otherModels },
       running: [...sessions.values()].reduce((sum, { running }) => sum + running, 0),
     }),
   }

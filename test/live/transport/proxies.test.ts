@@ -23,7 +23,7 @@ beforeEach(() => {
 })
 
 const chosen = (server: string, variables: Readonly<Record<string, string>>): string | null => {
-  const proxy = proxyFor(server, 'environment', variables)
+  const proxy = proxyFor(server, variables)
   return E.isLeft(proxy) ? proxy.left : (proxy.right?.url ?? null)
 }
 
@@ -41,11 +41,7 @@ describe('the proxy of a server', () => {
 
   it.each(['localhost', 'a.localhost', '127.0.0.1', '127.1.2.3', '[::1]', '127.1'])('is none for %s', (host) => {
     expect(chosen(`http://${host}:8000`, both)).toBe(null)
-    expect(proxyFor(`http://${host}:8000`, new URL('http://p:1'), both)).toMatchObject({ right: { url: 'http://p:1' } })
-  })
-
-  it('is none where it is refused, whatever the environment has', () => {
-    expect(proxyFor('http://a.test', 'none', both)).toEqual(E.right(null))
+    expect(chosen(`http://${host}:8000`, { ...both, NO_PROXY: 'a.test, <-loopback>' })).toBe('http://plain:1')
   })
 
   it.each([
@@ -156,9 +152,10 @@ describe('a transport', () => {
     expect(proxy.seen).toEqual([])
   })
 
-  it('uses the given proxy for this computer, too', async () => {
+  it('uses the proxy for this computer where NO_PROXY has `<-loopback>`', async () => {
     const { proxy, plain } = await behind()
-    await rightOf(transportTo(plain, { proxy: new URL(proxy.url) }).send(POST))
+    vi.stubEnv('NO_PROXY', '<-loopback>')
+    await rightOf(transportTo(plain).send(POST))
     expect(proxy.seen).toEqual([`POST ${plain}/sample`])
   })
 
