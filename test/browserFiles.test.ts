@@ -18,7 +18,7 @@ const NODE_ONLY: readonly string[] = [
   'host',
   'lockState',
   'runThread',
-  'readRegular',
+  'readRegularText',
   'temporaryName',
   'writeWhole',
 ]

@@ -55,7 +55,7 @@ const measured = async (evaluator: Evaluator, { json }: Flags, signal: AbortSign
   )
 }
 
-/** Warns if the evaluations of a run's model are not those of the run: other rows, another template. */
+/** Warns if the evaluations of a run's model have other rows or templates than those of the run. */
 const warnOfChanges = ({ run: named }: Chosen, run: AnyRun): void => {
   const was = named?.config.inputs
   const names = was === undefined ? [] : changedInputs(was, { ...was, ...run.inputs() })

@@ -1,5 +1,4 @@
 #!/usr/bin/env node
-import { Command } from 'commander'
 /**
  * The `tandem` command.
  *
@@ -7,6 +6,7 @@ import { Command } from 'commander'
  * both. It does not hold anything that a program could need without a command line: that belongs
  * to the layer below, such as `src/run`.
  */
+import { Command } from 'commander'
 import { print, printError, reportError } from '../live/output.js'
 import { version } from '../live/version.js'
 import type { CommandEntry } from './commandEntry.js'

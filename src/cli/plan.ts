@@ -44,7 +44,7 @@ export const memoryOption = (): Option =>
     'ignore',
   ])
 
-/** Makes the option of commands that go on with a run. */
+/** Makes the option of commands that continue a run. */
 export const acceptOption = (): Option =>
   new Option('--accept-changes', 'go on although rows, tokenizer, chat template or recipe file have changed')
 

@@ -52,7 +52,7 @@ export const serverOptions = (): readonly Option[] => [
     .default(30),
 ]
 
-/** Finds a model by name. Returns its folder, and a name of its present files, which later checkpoints keep. */
+/** Finds a model. Returns its folder, and a name of the files that it has now. */
 export const locatedModel = async (given: string): Promise<{ readonly base: string; readonly name: string }> => {
   const { folder, adapters } = await orFail(modelFolders(given, { onProgress: downloadLines() }))
   const name = [folder, ...adapters].map((path) => resolve(path)).join('+')

@@ -18,7 +18,7 @@ export const FILE_LIMITS: readonly (readonly [end: string, bytes: number])[] = [
   ['', 64 * MIB],
 ]
 
-/** Largest size of a file that is read as bytes, such as weights, if its name has no limit above. */
+/** Largest size of a file that is read as bytes, such as weights, without a limit by its name. */
 const BYTES = 4096 * MIB
 
 /**

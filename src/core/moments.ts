@@ -20,7 +20,7 @@ const SMALLEST = 1e-140
  * for a float64.
  *
  * @example
- * normOf([3e200, 4e200]) // 5e200
+ * normOf([3, 4]) // 5
  */
 export const normOf = (numbers: readonly number[]): number => {
   const norm = Math.sqrt(numbers.reduce((sum, x) => sum + x * x, 0))

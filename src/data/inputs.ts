@@ -1,6 +1,6 @@
 /**
  * Digests of what a run reads besides its settings: rows of data sets, tokenizers, chat templates,
- * recipe files. Run folders store them, so that a run does not go on with others unnoticed.
+ * recipe files. Run folders store them, so that a run does not continue with others unnoticed.
  */
 import { liveDigest } from '../live/digest.js'
 import type { RowSource } from './task.js'

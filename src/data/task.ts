@@ -77,7 +77,7 @@ export interface RowSource<out Row> {
   readonly at: (index: number) => E.Either<RowFailure, Row>
 }
 
-/** Rows of any columns that can be told apart by an id. */
+/** Rows of any columns, each with an id. */
 export type IdentifiedRows = RowSource<{ readonly id: string }>
 
 /** Tasks by index. */

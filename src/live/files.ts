@@ -126,7 +126,7 @@ const writeFolder = async (path: string, files: Readonly<Record<string, FileCont
 /** Maximum number of bytes per read; the system's limit is 2 GiB. */
 const READ_BYTES = 2 ** 30
 
-/** Reads bytes from `position` on, until the target is full or the file ends. Returns their number. */
+/** Reads bytes from `position` until the target is full or the file ends. Returns their number. */
 const fill = async (file: fs.FileHandle, target: Uint8Array, position: number): Promise<number> => {
   let done = 0
   while (done < target.length) {
@@ -172,7 +172,7 @@ const openRegular = async (path: string, links: Links, flags = O_RDONLY, mode?: 
 }
 
 /** Reads the bytes that a regular file has when it is opened. Fails if there are too many. */
-export const readRegular = async (path: string, as: 'text' | 'bytes', links: Links = 'followed'): Promise<Buffer> => {
+const readRegular = async (path: string, as: 'text' | 'bytes', links: Links): Promise<Buffer> => {
   const { file, size } = await openRegular(path, links)
   try {
     const problem = sizeProblem(path, { bytes: size, as })
@@ -183,6 +183,10 @@ export const readRegular = async (path: string, as: 'text' | 'bytes', links: Lin
     await file.close()
   }
 }
+
+/** Reads the text of a regular file. Fails if it is too long. */
+export const readRegularText = async (path: string, links: Links = 'followed'): Promise<string> =>
+  (await readRegular(path, 'text', links)).toString('utf8')
 
 const openFile = async (path: string, links: Links): Promise<OpenFile> => {
   const { file, size } = await openRegular(path, links)
@@ -233,7 +237,7 @@ const filesOf = (root: string | null): Files => {
     attempt(operation, path, async () => run(await checkLinks(root, path)))
   return {
     readBytes: (path) => at('read', path, (links) => readRegular(path, 'bytes', links)),
-    readText: (path) => at('read', path, async (links) => (await readRegular(path, 'text', links)).toString('utf8')),
+    readText: (path) => at('read', path, (links) => readRegularText(path, links)),
     open: (path) => at('open', path, (links) => openFile(path, links)),
     write: (path, contents) => at('write', path, () => writeWhole(path, contents)),
     writeFolder: (path, files) => at('write', path, () => writeFolder(path, files)),

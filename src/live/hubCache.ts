@@ -8,7 +8,7 @@ import * as fs from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { dirname, join, relative } from 'node:path'
 import type { HubFile, HubRepo } from '../core/hub.js'
-import { readRegular, temporaryName, writeWhole } from './files.js'
+import { readRegularText, temporaryName, writeWhole } from './files.js'
 
 const COMMIT = /^[0-9a-f]{40}$/
 
@@ -57,8 +57,7 @@ export const isInside = (path: string): boolean =>
 /** Returns the last known commit of a revision in the folder of a repository, or `undefined`. */
 export const cachedCommit = async (folder: string, revision: string): Promise<string | undefined> => {
   if (COMMIT.test(revision)) return revision
-  const ref = await readRegular(join(folder, 'refs', revision), 'text').catch(() => undefined)
-  const text = ref?.toString('utf8').trim()
+  const text = (await readRegularText(join(folder, 'refs', revision)).catch(() => undefined))?.trim()
   return text !== undefined && COMMIT.test(text) ? text : undefined
 }
 

@@ -11,7 +11,7 @@ import { setTimeout } from 'node:timers/promises'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Locks } from '../core/capabilities.js'
 import { errorMessage, type LockFailure } from '../core/failure.js'
-import { readRegular, temporaryName } from './files.js'
+import { readRegularText, temporaryName } from './files.js'
 
 interface Holder {
   readonly pid: number
@@ -26,8 +26,8 @@ interface Holder {
 }
 
 const textOf = (path: string): Promise<string | null> =>
-  readRegular(path, 'text', 'refused').then(
-    (bytes) => bytes.toString('utf8').trim(),
+  readRegularText(path, 'refused').then(
+    (text) => text.trim(),
     () => null,
   )
 

@@ -325,7 +325,7 @@ export const endingAlarm = (alarm: 'non-finite' | 'failed', step: number, reason
   message: `${alarm}: ${reason}`,
 })
 
-/** Returns the alarm of a run that goes on with other inputs. */
+/** Returns the alarm of a run that continues with other inputs. */
 export const changedInputsAlarm = (step: number, names: readonly string[]): Alarm => ({
   ...{ alarm: 'changed-inputs', step, since: step, value: null, limit: null },
   message: `changed-inputs: the run was resumed with other inputs than before: ${names.join('; ')}`,

@@ -224,7 +224,7 @@ export const checkLog = (
   )
 }
 
-/** Opens a file of JSON lines for appending, truncated to the part that is kept. Creates it if necessary. */
+/** Opens a file of JSON lines for appending, truncated to the part that is kept, or creates it. */
 export const openLog = (
   files: Files,
   path: string,

@@ -146,7 +146,7 @@ const resumePoint = (store: RunStore, paths: RunPaths): TE.TaskEither<StoreFailu
 
 type Logs = Pick<OpenStore, 'metrics' | 'trajectories'>
 
-/** Opens both logs at the checkpoint from which a run resumes. Neither changes if one is damaged. */
+/** Opens both logs at the checkpoint from which a run resumes, unchanged if one is damaged. */
 const openLogs = (
   { files, digest }: RunStore,
   paths: RunPaths,

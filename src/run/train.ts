@@ -73,7 +73,7 @@ async function* raise(
   return kept
 }
 
-/** Raises the alarm of a run that goes on with other inputs, whatever the mode of alarms. */
+/** Raises the alarm of a run that continues with other inputs, in every mode of alarms. */
 async function* raiseChanged(
   session: Session,
   { step, position }: Progress,

@@ -42,7 +42,7 @@ export const labelsIn =
   (id) =>
     annotations.get(id)?.labels ?? []
 
-/** Finds a rollout of a run. Throws ViewRefusal if there is none. */
+/** Finds a rollout of a run. Throws ViewRefusal for an unknown id. */
 export const rolloutOf = async (run: ViewedRun, id: string): Promise<Rollout> => {
   const found = indexOf(await run.rollouts()).rollouts.get(id)
   if (found === undefined) throw new ViewRefusal(404, `no rollout '${id}'`)

@@ -111,7 +111,7 @@ const unreadableRow = ({ id, folder }: ViewedRun, error: unknown): RunRow => ({
   ...{ tags: [], note: `This run cannot be read: ${errorMessage(error)}`, last: {} },
 })
 
-/** Returns the row of a run in the list of runs. Errors: a run that cannot be read has them as note. */
+/** Returns the row of a run in the list of runs, with a note if it cannot be read. */
 export const runRow = (run: ViewedRun): Promise<RunRow> => readRow(run).catch((error) => unreadableRow(run, error))
 
 const readRow = async ({ id, folder, ...run }: ViewedRun): Promise<RunRow> => {

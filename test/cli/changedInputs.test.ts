@@ -23,7 +23,7 @@ const resume = (run: string, steps: number, ...more: readonly string[]) => [
   ...more,
 ]
 
-it('refuses changed rows, goes on with --accept-changes and an alarm, and eval warns of them', async () => {
+it('refuses changed rows, continues with --accept-changes and an alarm, and eval warns of them', async () => {
   writeFileSync(path('data.jsonl'), gsm8kLines(20))
   const flags = ['--model', 'model', ...SMALL_FLAGS, '--steps', '2', '--dataset', 'data.jsonl', '--out', 'run']
   await tandemOk(['train', ...flags], { cwd })

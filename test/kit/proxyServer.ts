@@ -16,7 +16,7 @@ interface ProxyServer {
   readonly connections: () => number
 }
 
-/** Starts a proxy before the servers at `plain` and `secure`. With a `status` it refuses everything. */
+/** Starts a proxy before the servers at `plain` and `secure`. With a `status`, it refuses all. */
 export const proxyServer = async (
   { plain, secure = plain }: { readonly plain: string; readonly secure?: string },
   status?: number,

@@ -102,9 +102,10 @@ describe('files', () => {
 
 /** Files of src that read files themselves, and what they read. */
 const READERS: Readonly<Record<string, string>> = {
-  'src/live/lock.ts': 'files of /proc, beside the lock by `readRegular`',
+  'src/live/lock.ts': 'files of /proc, beside the lock by `readRegularText`',
   'src/live/descriptors.ts': 'files of /proc',
   'src/live/sandbox/bubblewrap.ts': 'files of /proc',
+  'src/live/sandbox/controlGroup.ts': 'files of /proc and of cgroups',
   'src/live/sandbox/launch.ts': 'files of /proc',
   'src/live/sandbox/watched.ts': 'files of /proc and of cgroups',
   'src/live/hubCache.ts': 'blobs, for their digest',

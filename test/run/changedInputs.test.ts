@@ -58,7 +58,7 @@ const CHANGES: readonly (readonly [string, Given])[] = [
 ]
 
 describe('a policy run that is resumed', () => {
-  it('is refused with any other input, which is named with the way out, and goes on with equal ones', async () => {
+  it('is refused with any other input, which is named with the way out, and continues with equal ones', async () => {
     await policy('refused', 1, { digest: 'a' })
     const before = readFileSync(path('refused/metrics.jsonl'), 'utf8')
     for (const [name, change] of CHANGES) {
@@ -70,7 +70,7 @@ describe('a policy run that is resumed', () => {
     expect(alarmsOf(await policy('refused', 2, { digest: 'a' }))).toEqual([])
   })
 
-  it('goes on if changes are accepted, with an alarm in the run folder, once', async () => {
+  it('continues if changes are accepted, with an alarm in the run folder, once', async () => {
     await policy('accepted', 1)
     const changed = { train: rows(3, 20), heldOut: rows(2, 60) }
     const [alarm, ...others] = alarmsOf(await policy('accepted', 2, { ...changed, changes: 'accept' }))

@@ -45,8 +45,8 @@ const checkKeys = async (document: Document): Promise<void> => {
 /**
  * Parses a text of YAML, which includes JSON. Anchors and aliases are resolved to copies.
  *
- * Errors   `Left` with one sentence for text that is not YAML, more than 256 KiB of it, more than 64
- *          levels, too many aliases, a key that occurs twice, and the key `__proto__`.
+ * Errors   `Left` with one sentence for text that is not YAML, more than 256 KiB of it, more than
+ *          64 levels, too many aliases, a key that occurs twice, and the key `__proto__`.
  */
 export const parseYaml = async (text: string): Promise<E.Either<string, Json>> => {
   if (text.length > LONGEST) return E.left(`YAML of ${text.length} characters, more than ${LONGEST}`)

@@ -30,7 +30,7 @@ interface ProcessFiles {
   readonly mounts?: string
 }
 
-/** Returns the folder of this process's group in the second version's hierarchy, if it is visible. */
+/** Returns the folder of this process's group in the hierarchy of version 2, if it is visible. */
 const ownFolder = ({
   membership = '/proc/self/cgroup',
   mounts = '/proc/self/mountinfo',
@@ -59,7 +59,7 @@ const moved = (pid: string, folder: string): void => {
   }
 }
 
-/** Moves this process and its children into a group of their own, so that `folder` can have others. */
+/** Moves this process and its children into a group of their own: `folder` can then have others. */
 const makeRoom = (folder: string): boolean => {
   const available = words(join(folder, 'cgroup.controllers'))
   const own = new Set(processesOf(process.pid).map(String))

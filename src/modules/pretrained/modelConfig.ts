@@ -1,4 +1,4 @@
-/** The config of a model folder, with the end tokens of all its files, and its sampling defaults. */
+/** The config of a model folder with the end tokens of all its files, and its sampling defaults. */
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
@@ -29,7 +29,7 @@ const readGeneration = (files: Files, folder: string): TE.TaskEither<ModelFailur
     }),
   )
 
-/** Returns the sampling defaults of a folder's `generation_config.json`, which nothing here uses. */
+/** Returns the sampling defaults of a folder's `generation_config.json`. Nothing here uses them. */
 export const samplingDefaults = (
   files: Files,
   folder: string,

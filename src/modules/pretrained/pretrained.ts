@@ -41,7 +41,7 @@ export interface ModelText {
   readonly template: ChatTemplate
   /** The token with which the template ends the assistant's turn, or else the `eos_token`. */
   readonly endOfTurn: string
-  /** Other special tokens that end a turn when they are sampled: further end tokens of the model. */
+  /** Other special tokens that end a turn if they are sampled: further end tokens of the model. */
   readonly otherEnds?: readonly string[]
   /** The original contents of the files, to be saved unchanged. */
   readonly files: Readonly<Record<string, string>>
@@ -102,7 +102,7 @@ export interface TextOptions {
   readonly fallbackFormat?: FallbackFormat
 }
 
-/** Returns the end of turn that a fallback format sets, or the template writes, or the `eos_token`. */
+/** Returns the end of turn of a fallback format or of the template, or else the `eos_token`. */
 const endOfTurnOf = (
   { template, tokenizer }: Pick<ModelText, 'template' | 'tokenizer'>,
   format: FallbackFormat | undefined,

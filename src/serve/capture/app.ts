@@ -29,6 +29,7 @@ import { promptThread } from '../routes/promptThread.js'
 import type { PromptPath } from '../routes/readers.js'
 import { answerCall, type CaptureCallOptions } from './calls.js'
 import { type CaptureJournal, noJournal } from './journal.js'
+import { oneVersion, pathInSession, SAMPLING, sessionPath } from './paths.js'
 import { summary, trajectoriesJson } from './sessionJson.js'
 import {
   type CaptureLimits,
@@ -128,21 +129,6 @@ const finishSchema = z.strictObject({
   reason: z.string().max(2000).nullish(),
 })
 
-/** Endpoints whose requests reach the engine. */
-const SAMPLING: readonly PromptPath[] = [
-  ...(['/v1/chat/completions', '/v1/responses', '/v1/messages'] as const),
-  ...(['/v1/completions', '/inference/v1/generate'] as const),
-]
-
-/** Clients of Anthropic's API add `/v1` to the base address, which ends with it already. */
-const oneVersion = (path: string): string => path.replace(/^\/v1\/v1\//, '/v1/')
-
-/** A path below a session: its id and the rest. */
-const sessionPath = (path: string): { readonly id: string; readonly rest: string } | undefined => {
-  const [, id, rest] = /^\/sessions\/([^/]+)(\/.*)?$/.exec(path) ?? []
-  return id === undefined ? undefined : { id, rest: oneVersion(rest ?? '') }
-}
-
 const SESSION_KEY = /^sk-session-(.*)$/i
 
 const keyOf = ({ session, secret }: LiveSession, apiKeys: readonly string[]): string =>
@@ -152,12 +138,6 @@ const keyOf = ({ session, secret }: LiveSession, apiKeys: readonly string[]): st
 const namedModel = (body: unknown, { names }: ServedModel): 'own' | 'other' => {
   const named = typeof body === 'object' && body !== null && 'model' in body ? body.model : undefined
   return typeof named !== 'string' || names.includes(named) ? 'own' : 'other'
-}
-
-/** The path of a request below its session. */
-const pathOf = ({ url }: Request): string => {
-  const { pathname } = new URL(url)
-  return sessionPath(pathname)?.rest ?? oneVersion(pathname)
 }
 
 const notThere = (path: string): E.Either<ApiFailure, never> => E.left(apiFailure(404, `There is no ${path} here.`))
@@ -373,10 +353,10 @@ export const captureApp = (server: ServeOptions, options: CaptureOptions = {}): 
     fetch: async (request) => {
       try {
         const answer = await route(request)
-        return E.isLeft(answer) ? failureResponse(answer.left, pathOf(request)) : answer.right
+        return E.isLeft(answer) ? failureResponse(answer.left, pathInSession(request)) : answer.right
       } catch (error) {
         world.report(error)
-        return failureResponse(apiFailure(500, 'Internal server error'), pathOf(request))
+        return failureResponse(apiFailure(500, 'Internal server error'), pathInSession(request))
       }
     },
     open: async (session) =>

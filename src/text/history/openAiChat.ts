@@ -105,8 +105,10 @@ const contentOf = ({ content, refusal }: z.infer<typeof wireMessage>) => {
   return all.length === 0 && refusal != null ? [{ type: 'text' as const, text: refusal }] : all
 }
 
-const chatMessage = wireMessage.transform((wire): Message => {
+const chatMessage = wireMessage.transform((wire, context): Message => {
   const { role, tool_calls: calls, function_call: only, tool_call_id: id, name } = wire
+  if (wire.content === undefined && role !== 'assistant')
+    context.addIssue({ code: 'custom', path: ['content'], message: 'is missing' })
   const parts = contentOf(wire)
   const thoughts = parts.filter((item) => item.type === 'thinking')
   const reasoning = wire.reasoning_content ?? wire.reasoning ?? (thoughts.length > 0 ? thoughtsOf(thoughts) : null)
@@ -128,7 +130,7 @@ const chatMessage = wireMessage.transform((wire): Message => {
  * `detail`, `index` and `weight`, are ignored, as servers ignore them.
  *
  * Errors   `Left(FormatFailure)` with the problems of the first five invalid messages and their
- *          paths: arguments that are not a JSON object, content of other kinds, which would be lost.
+ *          paths: arguments that are not a JSON object, content that would be lost.
  *
  * @example
  * historyFromOpenAi([{ role: 'user', content: 'Hello' }]) // right(History([message('user', 'Hello')]))

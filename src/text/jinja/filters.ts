@@ -1,7 +1,7 @@
 /** Jinja's filters, and Transformers' `tojson`. */
 import { templateWork } from './budget.js'
 import { escapeHtml } from './markup.js'
-import { print, repr, toJson } from './print.js'
+import { repr, str, toJson } from './print.js'
 import { argument, capitalize, joined, percentFormat, replaceText, stringMethod, strip } from './strings.js'
 import { TemplateError } from './templateError.js'
 import { passes } from './tests.js'
@@ -29,7 +29,7 @@ type Filter = (value: TemplateValue, args: Arguments) => TemplateValue
 const asJson: Filter = (value, args) => {
   const indent = argument(args, 1, 'indent') ?? null
   const separators = argument(args, 2, 'separators') ?? null
-  const [item, key] = separators === null ? [indent === null ? ', ' : ',', ': '] : itemsOf(separators).map(print)
+  const [item, key] = separators === null ? [indent === null ? ', ' : ',', ': '] : itemsOf(separators).map(str)
   if (item === undefined || key === undefined) throw new TemplateError('separators must be two strings')
   const text = typeof indent === 'string' ? indent : ' '.repeat(Math.min(Math.max(numberOf(indent) ?? 0, 0), 100))
   return toJson(value, {
@@ -101,7 +101,7 @@ const map: Filter = (value, { positional: [name, ...rest], named }) => {
   if (path !== undefined) {
     return itemsOf(value).map((item) => attributeOf(item, path) ?? named.get('default'))
   }
-  return itemsOf(value).map((item) => applyFilter(print(name), item, { positional: rest, named }))
+  return itemsOf(value).map((item) => applyFilter(str(name), item, { positional: rest, named }))
 }
 
 /** Implements `select`, `reject` and their forms with an attribute. */
@@ -113,14 +113,14 @@ const choose =
     if (!isTruthy(value)) return [] // as in `map`
     return itemsOf(value).filter((item) => {
       const at = by === 'attribute' ? attributeOf(item, path) : item
-      return (test === undefined ? isTruthy(at) : passes(print(test), at, others)) === (keep === 'passing')
+      return (test === undefined ? isTruthy(at) : passes(str(test), at, others)) === (keep === 'passing')
     })
   }
 
 const indent: Filter = (value, args) => {
   const width = argument(args, 0, 'width') ?? 4
   const pad = typeof width === 'string' ? width : ' '.repeat(Math.min(Math.max(numberOf(width) ?? 0, 0), 1000))
-  const lines = print(value).split('\n')
+  const lines = str(value).split('\n')
   const isBlankToo = isTruthy(argument(args, 2, 'blank'))
   templateWork.spendCharacters(lines.length * pad.length)
   const rest = lines.slice(1).map((line) => (line !== '' || isBlankToo ? pad + line : line))
@@ -174,7 +174,7 @@ const extreme =
 const join: Filter = (value, args) => {
   const path = argument(args, 1, 'attribute') ?? null
   const items = itemsOf(value).map((item) => (path === null ? item : attributeOf(item, path)))
-  return joined(items.map(print), print(argument(args, 0, 'd') ?? ''))
+  return joined(items.map(str), str(argument(args, 0, 'd') ?? ''))
 }
 
 const withDefault: Filter = (value, args) => {
@@ -191,7 +191,7 @@ const titled = (text: string): string => text.replace(/[^-\s({[<]+/g, capitalize
 const method =
   (name: string): Filter =>
   (value, args) => {
-    const found = stringMethod(print(value), name)
+    const found = stringMethod(str(value), name)
     if (!isCallable(found)) throw new TemplateError(`No filter named '${name}'`)
     return found.call(args)
   }
@@ -205,12 +205,12 @@ const FILTERS: Readonly<Record<string, Filter>> = {
   d: withDefault,
   default: withDefault,
   dictsort,
-  e: (value) => escapeHtml(print(value)),
-  escape: (value) => escapeHtml(print(value)),
-  forceescape: (value) => escapeHtml(print(value)),
+  e: (value) => escapeHtml(str(value)),
+  escape: (value) => escapeHtml(str(value)),
+  forceescape: (value) => escapeHtml(str(value)),
   first: (value) => itemsOf(value)[0],
   float: asFloat,
-  format: (value, { positional }) => percentFormat(print(value), tuple(positional)),
+  format: (value, { positional }) => percentFormat(str(value), tuple(positional)),
   indent,
   int: integer,
   items: (value) => {
@@ -229,22 +229,22 @@ const FILTERS: Readonly<Record<string, Filter>> = {
   pprint: (value) => repr(value),
   reject: choose('failing', 'item'),
   rejectattr: choose('failing', 'attribute'),
-  replace: (value, args) => replaceText(print(value), args),
+  replace: (value, args) => replaceText(str(value), args),
   reverse: (value) =>
     typeof value === 'string' ? Array.from(value).reverse().join('') : [...itemsOf(value)].reverse(),
   round,
-  safe: (value) => print(value),
+  safe: (value) => str(value),
   select: choose('passing', 'item'),
   selectattr: choose('passing', 'attribute'),
   sort,
-  string: (value) => print(value),
+  string: (value) => str(value),
   sum,
-  title: (value) => titled(print(value)),
+  title: (value) => titled(str(value)),
   tojson: asJson,
-  trim: (value, args) => strip(print(value), argument(args, 0, 'chars')),
+  trim: (value, args) => strip(str(value), argument(args, 0, 'chars')),
   unique,
   upper: method('upper'),
-  wordcount: (value) => print(value).match(/[\p{L}\p{N}_]+/gu)?.length ?? 0,
+  wordcount: (value) => str(value).match(/[\p{L}\p{N}_]+/gu)?.length ?? 0,
 }
 
 /** Filters that do not read all of a value. */

@@ -3,7 +3,7 @@
  * in Transformers, templates do not escape their output, so nothing else depends on it.
  */
 import { derived, joinPrinted } from './origin.js'
-import { print } from './print.js'
+import { str } from './print.js'
 import type { TracedValue } from './value.js'
 
 /** Filters that return `Markup`. */
@@ -30,7 +30,7 @@ export const filterResult = (name: string, input: TracedValue, result: TracedVal
 }
 
 const escaped = (text: TracedValue): TracedValue =>
-  text.isMarkup ? text : derived(escapeHtml(print(text.value)), [text.origin])
+  text.isMarkup ? text : derived(escapeHtml(str(text.value)), [text.origin])
 
 /** Joins two texts as `+` does. */
 export const addTexts = (left: TracedValue, right: TracedValue): TracedValue =>

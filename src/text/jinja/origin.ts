@@ -11,7 +11,7 @@
 import { indexOfText } from '../../core/textSearch.js'
 import { appendRanges, joinRanges, type TextRange } from '../textRange.js'
 import { templateWork } from './budget.js'
-import { print } from './print.js'
+import { str } from './print.js'
 import {
   isDict,
   isList,
@@ -83,7 +83,7 @@ export const printed = ({
   origin,
 }: TracedValue): { readonly text: string; readonly given: readonly TextRange[] } => {
   if (typeof value === 'string') return { text: value, given: origin.given }
-  const text = print(value)
+  const text = str(value)
   return { text, given: derived(text, [origin]).origin.given }
 }
 

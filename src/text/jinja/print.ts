@@ -67,7 +67,7 @@ export const repr = (value: TemplateValue): string => {
 }
 
 /** Implements Python's `str`, as `{{ }}` prints a value. An undefined value prints nothing. */
-export const print = (value: TemplateValue): string =>
+export const str = (value: TemplateValue): string =>
   typeof value === 'string' ? value : value === undefined ? '' : repr(value)
 
 /** The options of Python's `json.dumps` that templates use. */

@@ -1,6 +1,6 @@
 /** The methods of Python strings that templates use. */
 import { templateWork } from './budget.js'
-import { print, repr } from './print.js'
+import { repr, str } from './print.js'
 import { TemplateError } from './templateError.js'
 import { type Arguments, callable, isTuple, itemsOf, numberOf, type TemplateValue, tuple, typeName } from './value.js'
 
@@ -134,7 +134,7 @@ const formatted = (text: string, { positional, named }: Arguments): string => {
     const index = field === '' ? next++ : Number(field)
     const value = Number.isInteger(index) ? positional[index] : named.get(field)
     if (value === undefined) throw new TemplateError(`format: missing argument '${field}'`)
-    const part = conversion === '!r' ? repr(value) : print(value)
+    const part = conversion === '!r' ? repr(value) : str(value)
     templateWork.spendCharacters(part.length)
     return part
   })
@@ -223,7 +223,7 @@ export const percentFormat = (text: string, values: TemplateValue): string => {
     const value = items[next]
     next += 1
     if (conversion === 's' || conversion === 'r') {
-      const part = conversion === 's' ? print(value) : repr(value)
+      const part = conversion === 's' ? str(value) : repr(value)
       templateWork.spendCharacters(part.length)
       return part
     }

@@ -13,7 +13,7 @@
 import type { TextRange } from '../textRange.js'
 import { templateWork } from './budget.js'
 import { given, ownText } from './origin.js'
-import { print } from './print.js'
+import { str } from './print.js'
 import { emptySink, type GenerationRange, type ItemRange, type Run } from './scope.js'
 import { execute } from './statement.js'
 import { strftime } from './strftime.js'
@@ -54,11 +54,11 @@ const dict = callable(
 )
 
 const raise = callable('raise_exception', ({ positional: [message] }) => {
-  throw new TemplateError(print(message))
+  throw new TemplateError(str(message))
 })
 
 const strftimeNow = (now: Date): Callable =>
-  callable('strftime_now', ({ positional: [format] }) => strftime(now, print(format)))
+  callable('strftime_now', ({ positional: [format] }) => strftime(now, str(format)))
 
 /** The input of one run of a template. */
 interface TemplateInput {

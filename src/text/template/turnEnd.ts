@@ -36,7 +36,7 @@ const firstTokens = (text: string, tokens: readonly string[]): readonly string[]
 
 /**
  * Returns the token with which a template ends the assistant's turn, or `undefined` if it writes
- * none: the last of the added tokens that follow an answer wherever it stands, or else the first
+ * none: the last of the added tokens that follow an answer at every place, or else the first
  * one that follows an answer at the end of a conversation. Some templates write an `eos_token`
  * after the whole conversation, others end a last answer differently from one before it.
  *

@@ -107,7 +107,7 @@ const isText = ({ types }: Value): boolean => types.every((type) => type === 'st
 const closed = (value: Value, passed: string): readonly CallEvent[] =>
   isText(value) ? argumentsEvent(`${inJson(passed)}"`) : argumentsEvent(jsonOf(value.text + passed, value.types))
 
-/** Adds text to a value that goes on. */
+/** Adds text to an unfinished value. */
 const grown = (value: Value, passed: string): readonly [Value, readonly CallEvent[]] =>
   isText(value) ? [value, argumentsEvent(inJson(passed))] : [{ ...value, text: value.text + passed }, []]
 

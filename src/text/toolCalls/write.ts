@@ -135,7 +135,7 @@ const textOf = (calls: readonly ToolCall[], format: ToolCallFormat): string => {
 }
 
 /** Text that ends the value of a parameter of `qwen3_coder`. */
-const ENDS_VALUE = /<\/parameter>|^(?:<parameter=[^>\n]*>|<\/function>)/m
+const ENDS_VALUE = /<\/parameter>|(?:^|\n)(?:<parameter=[^>\n]*>|<\/function>)/
 
 /** Lists the parts of a call that a format cannot express. */
 const problemsOf = ({ id, name, arguments: args }: ToolCall, format: ToolCallFormat): readonly string[] => {

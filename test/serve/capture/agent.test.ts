@@ -175,7 +175,7 @@ describe('tools of a model whose template shows none', () => {
     const agent = await openedBare({
       run: async ({ query }, { baseUrl }) => {
         runs++
-        return asked(baseUrl, query, { tools }) // the program goes on after the refusal
+        return asked(baseUrl, query, { tools }) // the program continues after the refusal
       },
     })
     const ends = []

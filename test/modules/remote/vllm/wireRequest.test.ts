@@ -12,7 +12,7 @@ import {
   wireBody,
 } from '../../../../src/modules/remote/vllm/wireRequest.js'
 import { samplingFields } from '../../../../src/serve/requests/fields.js'
-import { requestedSampling } from '../../../../src/serve/requests/sampling.js'
+import { requestedSampling, requestKey } from '../../../../src/serve/requests/sampling.js'
 import { requestOf } from '../../../kit/wire.js'
 
 const VOCABULARY = 50
@@ -60,9 +60,9 @@ describe('wireBody', () => {
         const info = { vocabularySize: VOCABULARY, maxModelLength: 99, maxConcurrent: 9, endTokens: [] }
         const read = requestedSampling(fields, {
           ...{ info, maxTokens: fields.max_tokens ?? null, logProbs: fields.logprobs, logProbsMode: 'raw' },
-          ...{ maxLogProbs: -1, key: keyFromSeed(0) },
+          maxLogProbs: -1,
         })
-        expect(orThrow(read)).toEqual({
+        expect({ ...orThrow(read), key: requestKey(fields.seed, keyFromSeed(0)) }).toEqual({
           ...asked,
           key: keyFromSeed(requestSeed(asked.key)),
           topLogProbs: askedLogProbs(asked, endpoint),
