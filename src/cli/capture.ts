@@ -4,6 +4,7 @@ import { Command, Option } from 'commander'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Failure } from '../core/failure.js'
 import { keyFromSeed } from '../core/key.js'
+import { splitLogin } from '../core/login.js'
 import type { CapturedSession } from '../data/capture/session.js'
 import type { EngineAbilities, EngineClient } from '../data/engineClient.js'
 import type { LLMEngine } from '../data/generation.js'
@@ -114,7 +115,7 @@ const engineOf = async (
   const client = connect(upstreamOf(flags.upstream, flags, names))
   const abilities = await orFail(client.connect as TaskEither<Failure, EngineAbilities>) // an EngineFailure has a tag and a reason
   sayLine(
-    `${abilities.server} at ${flags.upstream.replace(/\/\/[^/@]*@/, '//')}, log-probabilities: ${abilities.logProbs}`,
+    `${abilities.server} at ${splitLogin(new URL(flags.upstream)).url.href}, log-probabilities: ${abilities.logProbs}`,
   )
   warnOfLogProbs(abilities, flags)
   const { endTokens, vocabularySize } = model.config

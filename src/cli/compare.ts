@@ -1,6 +1,7 @@
 /** `tandem compare`: prints the differences of runs. */
 
 import { Command } from 'commander'
+import { ownValue } from '../core/ownValue.js'
 import { textTable } from '../core/textTable.js'
 import { visibleLine } from '../core/visibleText.js'
 import { print } from '../live/output.js'
@@ -25,7 +26,7 @@ const linesOf = ({ runs, settings, metrics }: CompareAnswer): readonly string[] 
   const shown = [...new Set(metrics.flatMap(({ columns }) => Object.keys(columns)))]
   const newest = shown.map((name) => [
     visibleLine(name),
-    ...metrics.map(({ columns }) => numberText(columns[name]?.findLast((value) => value !== null))),
+    ...metrics.map(({ columns }) => numberText(ownValue(columns, name)?.findLast((value) => value !== null))),
   ])
   return [...textTable([['setting', ...names], ...different]), '', ...textTable([['metric', ...names], ...newest])]
 }

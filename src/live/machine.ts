@@ -2,6 +2,7 @@
 import { availableParallelism, cpus, totalmem } from 'node:os'
 import { basename } from 'node:path'
 import type { Machine, Usage } from '../core/capabilities.js'
+import { redact } from '../core/secrets.js'
 
 /** The memory of the machine or of the process's container, whichever is smaller. */
 export const liveMachine: Machine = {
@@ -27,11 +28,22 @@ export const residentBytes = (): number => process.memoryUsage.rss()
 const quoted = (argument: string): string =>
   /^[\w./:=,@%+-]+$/.test(argument) ? argument : `'${argument.replaceAll("'", "'\\''")}'`
 
-/** Returns the name of this program with its arguments. */
-export const commandLine = (): string => {
-  const [, program = '', ...rest] = process.argv
-  return [basename(program), ...rest].map(quoted).join(' ')
+/** A flag whose value, the next word or after `=`, is a secret. */
+const SECRET_FLAG = /^(--[\w-]*(?:key|token|secret|password))($|=.*)/is
+
+/** Returns the name of a program with its arguments, without secrets. */
+export const commandOf = ([program = '', ...rest]: readonly string[]): string => {
+  const shown = rest.map((word, i) => {
+    const isValue = SECRET_FLAG.exec(rest[i - 1] ?? '')?.[2] === ''
+    return isValue
+      ? '***'
+      : word.replace(SECRET_FLAG, (_, flag: string, value: string) => (value === '' ? flag : `${flag}=***`))
+  })
+  return redact([basename(program), ...shown].map(quoted).join(' '))
 }
+
+/** Returns the name of this program with its arguments, without secrets. */
+export const commandLine = (): string => commandOf(process.argv.slice(1))
 
 /** Describes this machine, for results of benchmarks. */
 export const host = (): { readonly cpu: string; readonly cores: number; readonly node: string } => ({

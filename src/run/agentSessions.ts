@@ -8,6 +8,7 @@ import type { CollectorPosition } from '../collectors/rollouts/lockstep.js'
 import type { CollectedBatch } from '../collectors/rollouts/turnRows.js'
 import { describe } from '../core/failure.js'
 import { child, type Key } from '../core/key.js'
+import { ownValue } from '../core/ownValue.js'
 import type { AgentAttempt, OpenAgent } from '../data/capture/agent.js'
 import type { CapturedSession } from '../data/capture/session.js'
 import type { LogProbModel } from '../data/policy.js'
@@ -109,7 +110,7 @@ const described = (batch: Rows, attempts: readonly ScoredAttempt[]): TensorDict 
   const names = [...new Set(attempts.flatMap(({ session }) => Object.keys(session.reward!.parts)))] // all are scored
   const part = (name: string): tf.Tensor =>
     tf.tensor1d(
-      each.map(({ session }, row) => (isLast[row] === true ? (session.reward!.parts[name] ?? 0) : 0)),
+      each.map(({ session }, row) => (isLast[row] === true ? (ownValue(session.reward!.parts, name) ?? 0) : 0)),
       'float32',
     )
   const entry = (name: string): string =>

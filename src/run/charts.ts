@@ -1,4 +1,5 @@
 /** The charts of a run's report, as data for the page. */
+import { ownValue } from '../core/ownValue.js'
 import type { EvaluationRecord, StepRecord } from './records.js'
 
 /** The most steps in a chart. All records are in metrics.jsonl. */
@@ -71,7 +72,7 @@ const learningChart = (
     ...parts.map(
       (name, i): Line => ({
         ...{ label: name, stroke: SAMPLE_STROKES[i % SAMPLE_STROKES.length]!, style: 'dashed' },
-        values: at(steps, (record) => record.parts[name]),
+        values: at(steps, (record) => ownValue(record.parts, name)),
       }),
     ),
   ]

@@ -1,4 +1,5 @@
 /** Step records as columns: one value per step for each metric, and the phases of the steps. */
+import { ownValue } from '../core/ownValue.js'
 import type { EvaluationRecord, StepRecord } from '../run/records.js'
 import type { MetricsAnswer, PhasesAnswer } from './protocol.js'
 import type { RowNumbers } from './rowNumbers.js'
@@ -47,7 +48,9 @@ export const rolloutColumns = (rows: readonly RowNumbers[]): MetricsAnswer => {
     step: steps,
     columns: {
       reward: mean(({ reward }) => reward),
-      ...Object.fromEntries(partNames.map((name) => [`parts.${name}`, mean(({ parts }) => parts[name] ?? 0)])),
+      ...Object.fromEntries(
+        partNames.map((name) => [`parts.${name}`, mean(({ parts }) => ownValue(parts, name) ?? 0)]),
+      ),
       completionTokens: mean(({ length }) => length),
       truncated: mean(({ truncated }) => Number(truncated)),
       turns: mean(({ turns }) => turns),
@@ -59,7 +62,12 @@ export const rolloutColumns = (rows: readonly RowNumbers[]): MetricsAnswer => {
 /** Keeps the named columns. A name without a column is left out. */
 export const selectColumns = ({ step, columns }: MetricsAnswer, names: readonly string[]): MetricsAnswer => ({
   step,
-  columns: Object.fromEntries(names.flatMap((name) => (columns[name] === undefined ? [] : [[name, columns[name]]]))),
+  columns: Object.fromEntries(
+    names.flatMap((name) => {
+      const column = ownValue(columns, name)
+      return column === undefined ? [] : [[name, column] as const]
+    }),
+  ),
 })
 
 const rate = (amount: number | undefined, seconds: number): number | null =>

@@ -1,5 +1,6 @@
 /** Scores saved rollouts again under other weights of the reward's parts. */
 import { normOf } from '../core/moments.js'
+import { ownValue } from '../core/ownValue.js'
 import type { RescoreAnswer, RescoreRequest } from './protocol.js'
 import type { Rollout } from './rowNumbers.js'
 
@@ -50,7 +51,7 @@ const scoringOf = (rollouts: readonly Rollout[], rewards: readonly number[]): Sc
  * $\min_w \|Pw - r\|^2$, with a small ridge for parts that always agree.
  */
 const recordedWeights = (rollouts: readonly Rollout[], names: readonly string[]): Readonly<Record<string, number>> => {
-  const rows = rollouts.map(({ row }) => names.map((name) => row.parts[name] ?? 0))
+  const rows = rollouts.map(({ row }) => names.map((name) => ownValue(row.parts, name) ?? 0))
   const matrix = names.map((_, i) => names.map((__, j) => rows.reduce((sum, row) => sum + row[i]! * row[j]!, 0)))
   const right = names.map((_, i) => rows.reduce((sum, row, k) => sum + row[i]! * rollouts[k]!.row.reward, 0))
   const ridge = 1e-9 * Math.max(1, rows.length)
@@ -93,7 +94,8 @@ export const rescore = (
   )
   const changeOf = ({ row }: Rollout): number =>
     names.reduce(
-      (sum, name) => sum + ((weights[name] ?? recordedBy[name]!) - recordedBy[name]!) * (row.parts[name] ?? 0),
+      (sum, name) =>
+        sum + ((ownValue(weights, name) ?? recordedBy[name]!) - recordedBy[name]!) * (ownValue(row.parts, name) ?? 0),
       0,
     )
   const rescored = scoringOf(
@@ -104,7 +106,7 @@ export const rescore = (
   const isWanted = new Set(wanted)
   const changed = rollouts.filter((_, i) => Math.sign(recorded.advantages[i]!) !== Math.sign(rescored.advantages[i]!))
   return {
-    weights: Object.fromEntries(names.map((name) => [name, weights[name] ?? recordedBy[name]!])),
+    weights: Object.fromEntries(names.map((name) => [name, ownValue(weights, name) ?? recordedBy[name]!])),
     step: steps,
     recorded: perStep(rollouts, steps, recorded.rewards),
     rescored: perStep(rollouts, steps, rescored.rewards),

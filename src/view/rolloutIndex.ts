@@ -2,6 +2,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import type { Files, OpenFile } from '../core/capabilities.js'
 import { orThrow } from '../core/failure.js'
+import { ownValue } from '../core/ownValue.js'
 import { liveDigest } from '../live/digest.js'
 import type { RowNumbers } from './rowNumbers.js'
 
@@ -75,7 +76,9 @@ const fileOf = ({ rows, places, ...rest }: IndexedLog): IndexFile => {
     ids: rows.map(({ id }) => id),
     ...{ groupNames: [...names.keys()], groups },
     flags: rows.map(({ truncated, failed }) => Number(truncated) + 2 * Number(failed)),
-    parts: Object.fromEntries([...partNames].map((name) => [name, rows.map(({ parts }) => parts[name] ?? null)])),
+    parts: Object.fromEntries(
+      [...partNames].map((name) => [name, rows.map(({ parts }) => ownValue(parts, name) ?? null)]),
+    ),
     places: places.flat(),
   }
 }

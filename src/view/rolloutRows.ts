@@ -1,4 +1,5 @@
 /** Rollouts of a run as rows: filtered, sorted and counted. */
+import { ownValue } from '../core/ownValue.js'
 import { snippetsOf } from './conversation.js'
 import type {
   RolloutFilter,
@@ -31,7 +32,7 @@ const within = (value: number | null, least: number | undefined, most: number | 
 const partWithin = (row: RowNumbers, limit: string | undefined, sign: 1 | -1): boolean => {
   if (limit === undefined) return true
   const at = limit.lastIndexOf(':')
-  const value = row.parts[limit.slice(0, at)]
+  const value = ownValue(row.parts, limit.slice(0, at))
   return value !== undefined && sign * (value - Number(limit.slice(at + 1))) >= 0
 }
 
@@ -74,7 +75,7 @@ export const filterRollouts = async (
 }
 
 const fieldOf = (row: RowNumbers, field: SortField): number => {
-  if (field.startsWith('part.')) return row.parts[field.slice('part.'.length)] ?? 0
+  if (field.startsWith('part.')) return ownValue(row.parts, field.slice('part.'.length)) ?? 0
   return row[field as 'reward'] ?? 0 // all other sort fields are numbers or null
 }
 

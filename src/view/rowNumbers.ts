@@ -1,4 +1,5 @@
 /** The numbers of rollouts, added up turn by turn. */
+import { ownValue } from '../core/ownValue.js'
 import type { TrajectoryRecord } from '../run/records.js'
 import { rolloutId, type ViewedTurn } from './foreign/viewedTurn.js'
 import type { RolloutRow } from './protocol.js'
@@ -35,7 +36,8 @@ const sumParts = (before: RowNumbers['parts'], added: TrajectoryRecord['parts'])
   if (added === undefined) return before
   const parts: Record<string, number> = { ...before }
   for (const [name, value] of Object.entries(added))
-    parts[name] = name === 'success' ? Math.max(parts[name] ?? 0, value) : (parts[name] ?? 0) + value
+    parts[name] =
+      name === 'success' ? Math.max(ownValue(parts, name) ?? 0, value) : (ownValue(parts, name) ?? 0) + value
   return parts
 }
 

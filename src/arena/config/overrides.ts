@@ -64,6 +64,7 @@ export const applyOverrides = (config: Value, overrides: readonly string[]): E.E
   for (const override of overrides) {
     const at = override.indexOf('=')
     const path = override.slice(0, Math.max(0, at)).split('.')
+    if (path.includes('__proto__')) return E.left(configProblem(`--override: unknown key '${path.join('.')}'`))
     if (at <= 0 || path.includes(''))
       return E.left(configProblem(`--override: expected KEY=VALUE, such as num_episodes=10, got '${override}'`))
     changed = withValue(changed, path, typedValue(override.slice(at + 1)))

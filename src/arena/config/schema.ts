@@ -8,6 +8,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { Failure } from '../../core/failure.js'
 import { unknownName } from '../../core/options.js'
+import { ownValue } from '../../core/ownValue.js'
 
 /** A text. Numbers and booleans count as the text that spells them. */
 const text = z.union([z.string(), z.number(), z.boolean()]).transform(String)
@@ -134,7 +135,7 @@ const problemsOf = (issue: Issue): readonly string[] => {
   if (issue.code === 'unrecognized_keys')
     return issue.keys.map((key) => {
       const known = knownKeys(issue.path)
-      const refused = issue.path.length === 0 ? REFUSED[key] : undefined
+      const refused = issue.path.length === 0 ? ownValue(REFUSED, key) : undefined
       if (refused !== undefined) return `${key}: ${refused}`
       return `${unknownName(
         'key',

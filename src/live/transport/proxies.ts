@@ -3,6 +3,7 @@ import { BlockList, isIP } from 'node:net'
 import { domainToASCII } from 'node:url'
 import * as E from 'fp-ts/lib/Either.js'
 import { Agent, type Dispatcher, fetch, Pool, ProxyAgent } from 'undici'
+import { splitLogin } from '../../core/login.js'
 import { redact } from '../../core/secrets.js'
 import { isLoopback } from './loopback.js'
 
@@ -28,29 +29,14 @@ const variableOf = (name: string, variables: Variables): readonly [name: string,
 
 const SCHEME = /^[a-z][a-z0-9+.-]*:\/\//i
 
-const decoded = (text: string): string => {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return text // a percent sign that does not start an escape is literal
-  }
-}
-
 /** Parses the address of a proxy, whose scheme may be missing. */
 const parseProxy = (text: string, from: string): E.Either<string, ForwardProxy> => {
   const full = SCHEME.test(text) ? text : `http://${text}`
   const url = URL.canParse(full) ? new URL(full) : undefined
   if (url === undefined || url.hostname === '' || !['http:', 'https:'].includes(url.protocol))
     return E.left(`${from}: expected the address of an HTTP proxy, got ${JSON.stringify(redact(text))}`)
-  const user = `${decoded(url.username)}:${decoded(url.password)}`
-  const isPublic = user === ':'
-  const basic = Buffer.from(user).toString('base64')
-  return E.right({
-    url: url.origin,
-    authorization: isPublic ? undefined : `Basic ${basic}`,
-    secrets: isPublic ? [] : [basic, user, decoded(url.password), url.password].filter((each) => each !== ''),
-    from,
-  })
+  const { headers, secrets } = splitLogin(url)
+  return E.right({ url: url.origin, authorization: headers.authorization, secrets, from })
 }
 
 /** Returns the host and port of an entry of `NO_PROXY`. Addresses of IPv6 may have no brackets. */

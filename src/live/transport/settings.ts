@@ -1,6 +1,7 @@
 /** The options of a transport, their checks and defaults. */
 import * as E from 'fp-ts/lib/Either.js'
 import { type Key, keyFromSeed } from '../../core/key.js'
+import { splitLogin } from '../../core/login.js'
 import { redact } from '../../core/secrets.js'
 import type { CircuitOptions } from './circuit.js'
 import { type ForwardProxy, proxyFor } from './proxies.js'
@@ -104,14 +105,6 @@ export const secretsOf = (headers: Readonly<Record<string, string>>): readonly s
     .filter(([name]) => SECRET_HEADER.test(name))
     .flatMap(([, value]) => [value, value.replace(/^\w+\s+/, '')])
 
-const decoded = (text: string): string => {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return text // a percent sign that does not start an escape is literal
-  }
-}
-
 interface Parsed extends ServerAddress {
   readonly secrets: readonly string[]
 }
@@ -119,18 +112,11 @@ interface Parsed extends ServerAddress {
 const parseServer = (text: string): Parsed | string => {
   if (!URL.canParse(text)) return `url: not an address: ${JSON.stringify(redact(text))}`
   const url = new URL(text)
-  const { protocol, origin, username, password } = url
+  const { protocol, origin } = url
   if (protocol !== 'http:' && protocol !== 'https:') return `url: neither http nor https: ${redact(text)}`
   if (url.search !== '' || url.hash !== '') return `url: an address with a query or a fragment: ${redact(text)}`
-  const user = `${decoded(username)}:${decoded(password)}`
-  const basic = Buffer.from(user).toString('base64')
-  const isPublic = username === '' && password === ''
-  return {
-    origin,
-    prefix: url.pathname.replace(/(?<!\/)\/+$/, ''),
-    headers: isPublic ? {} : { authorization: `Basic ${basic}` },
-    secrets: isPublic ? [] : [basic, decoded(password), password, user].filter((secret) => secret !== ''),
-  }
+  const { headers, secrets } = splitLogin(url)
+  return { origin, prefix: url.pathname.replace(/(?<!\/)\/+$/, ''), headers, secrets }
 }
 
 const HEADER_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
@@ -208,6 +194,9 @@ export const transportSettings = (options: TransportOptions): TransportSettings 
     ...(typeof parsed === 'string' ? [parsed] : []),
     ...(E.isLeft(through) ? [through.left] : []),
     ...headerProblems(headers),
+    ...('authorization' in own && 'authorization' in lower
+      ? ['url: a user and password in the address beside an authorization header or a key: give one of them']
+      : []),
     ...numberProblems(settings),
   ]
   if (problems.length > 0)

@@ -1,6 +1,14 @@
 /** A `fetch` for protocol libraries, with closable connections and bounded responses. */
-import { type Response as Answer, Request, type RequestInfo, type RequestInit, fetch as undiciFetch } from 'undici'
+import {
+  type Response as Answer,
+  Headers,
+  Request,
+  type RequestInfo,
+  type RequestInit,
+  fetch as undiciFetch,
+} from 'undici'
 import type { WebFetch } from '../../core/http.js'
+import { splitLogin } from '../../core/login.js'
 import { proxiedAgent } from './proxies.js'
 
 export interface WebFetchOptions {
@@ -48,10 +56,15 @@ const redirectOf = (answer: Answer, from: URL): URL | undefined => {
 }
 
 /** Sends a request and follows redirects with the same method and origin. Rejects for others. */
-const withinOrigin = async (input: RequestInfo, init: RequestInit): Promise<Answer> => {
-  let url = new URL(input instanceof Request ? input.url : String(input))
+const withinOrigin = async (input: RequestInfo, given: RequestInit): Promise<Answer> => {
+  const login = splitLogin(new URL(input instanceof Request ? input.url : String(input)))
+  let { url } = login
+  const { authorization } = login.headers
+  const headers = new Headers(given.headers)
+  if (authorization !== undefined && !headers.has('authorization')) headers.set('authorization', authorization)
+  const init = authorization === undefined ? given : { ...given, headers }
   for (let redirects = 0; ; redirects++) {
-    const answer = await undiciFetch(redirects === 0 ? input : url, init)
+    const answer = await undiciFetch(redirects === 0 && authorization === undefined ? input : url, init)
     const next = redirectOf(answer, url)
     if (next === undefined) return answer
     await answer.body?.cancel()

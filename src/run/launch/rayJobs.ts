@@ -4,6 +4,7 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import { errorMessage } from '../../core/failure.js'
 import { parseJson } from '../../core/json.js'
+import { splitLogin } from '../../core/login.js'
 import { plainRequest } from '../../live/transport/plainRequest.js'
 
 /** A failure of a Ray cluster, or of the way to it. */
@@ -76,7 +77,8 @@ const lastLine = (text: string): string =>
 
 /** Makes a client of the Jobs API of a Ray cluster. */
 export const rayJobs = ({ url, token, send = plainRequest, requestMs = 60_000 }: RayJobsOptions): RayJobs => {
-  const base = url.endsWith('/') ? url.slice(0, -1) : url
+  const login = splitLogin(new URL(url))
+  const base = login.url.href.replace(/\/$/, '')
   const failure = (kind: RayFailure['kind'], reason: string): RayFailure => ({
     ...{ _tag: 'RayFailure', kind, where: base, reason },
   })
@@ -85,6 +87,7 @@ export const rayJobs = ({ url, token, send = plainRequest, requestMs = 60_000 }:
     async () => {
       const headers = {
         ...(body !== undefined && { 'content-type': 'application/json' }),
+        ...login.headers,
         ...(token !== undefined && { authorization: `Bearer ${token}` }),
       }
       const sent =

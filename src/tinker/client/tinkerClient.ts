@@ -15,6 +15,7 @@ import {
   type OptionKinds,
   oneOf,
 } from '../../core/options.js'
+import { redact } from '../../core/secrets.js'
 import { liveTimers } from '../../live/clock.js'
 import { liveIds } from '../../live/ids.js'
 import { liveWebFetch } from '../../live/transport/webFetch.js'
@@ -228,7 +229,7 @@ const sessionOn = (
 export const tinkerClient = (options: TinkerClientOptions): TinkerClient => {
   checkOptions('tinkerClient', options, OPTIONS)
   const { url, apiKey = 'tml-none', deadlineMs = 600_000, attemptMs = 45_000, repeats } = options
-  if (!URL.canParse(url)) throw new RangeError(`tinkerClient: url must be an address, got ${url}`)
+  if (!URL.canParse(url)) throw new RangeError(`tinkerClient: url must be an address, got ${redact(url)}`)
   const web = options.fetch === undefined ? liveWebFetch({ maxBytes: MAX_REPLY_BYTES }) : undefined
   const server = cell(KNOWN_SERVERS[options.server ?? 'unknown'])
   const calls = makeCalls({

@@ -3,6 +3,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
+import { ownValue } from '../../core/ownValue.js'
 import { agentTask } from '../../data/datasets/agentRows.js'
 import { textOf } from '../../text/history/history.js'
 import { type ForeignReader, readLines } from './foreignLog.js'
@@ -103,7 +104,7 @@ const turnsOf = (events: readonly Shown[]): readonly ViewedTurn[] => {
         messages.push({ role: 'system', text: event.failure.reason, isError: true })
         break
       case 'chain_end': {
-        const stopReason = STOPS[event.finishReason] ?? null
+        const stopReason = ownValue(STOPS, event.finishReason) ?? null
         failed ||= event.finishReason === 'failed'
         inLast((last) => ({ ...last, turn: { ...last.turn, stopReason } }))
       }

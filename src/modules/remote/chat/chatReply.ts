@@ -2,6 +2,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { problemList } from '../../../core/failure.js'
+import { ownValue } from '../../../core/ownValue.js'
 import { thinkingPart, thoughtsOf } from '../../../text/history/thinkingParts.js'
 import { messageOfCalls, messageOfText } from '../../../text/toolCalls/callMessage.js'
 import type { ToolCallFormat } from '../../../text/toolCalls/format.js'
@@ -148,7 +149,7 @@ const turnOf = (reply: ChatReply, index: number, reading: ReplyReading): E.Eithe
   const given = choice.finish_reason ?? ''
   if (BROKEN.includes(given))
     return E.left(sentError(choice) ?? { kind: 'ended', reason: `the server ended an answer with '${given}'` })
-  const finish = FINISHES[given] ?? 'other'
+  const finish = ownValue(FINISHES, given) ?? 'other'
   const content = wireText(choice.message) || (choice.message.refusal ?? '')
   const reasoning = wireReasoning(choice.message)
   const details = {

@@ -242,12 +242,13 @@ const askAll = async (
 export const chatTransport = (
   config: Pick<OpenAIWrapperOptions, 'baseUrl' | 'apiKey' | 'maxRequestsPerMinute'>,
 ): Transport => {
-  const { baseUrl = DEFAULT_BASE_URL, apiKey = 'EMPTY', maxRequestsPerMinute = DEFAULT_REQUESTS_PER_MINUTE } = config
+  const { baseUrl = DEFAULT_BASE_URL, apiKey, maxRequestsPerMinute = DEFAULT_REQUESTS_PER_MINUTE } = config
   const server = new URL(baseUrl)
   server.pathname = ''
+  const hasLogin = server.username !== '' || server.password !== ''
   return liveTransport({
     url: server.href,
-    headers: { authorization: `Bearer ${apiKey}` },
+    headers: apiKey === undefined && hasLogin ? {} : { authorization: `Bearer ${apiKey ?? 'EMPTY'}` },
     rate: { requestsPerMinute: maxRequestsPerMinute },
   })
 }

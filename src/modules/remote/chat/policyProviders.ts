@@ -5,6 +5,7 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import { errorMessage, type Failure } from '../../../core/failure.js'
 import { unknownName } from '../../../core/options.js'
+import { ownValue } from '../../../core/ownValue.js'
 import { aiSDKWrapper, type LanguageModel } from './aiSDKWrapper.js'
 import { missingVariable, registryFailure } from './policyKeys.js'
 import {
@@ -101,7 +102,7 @@ const ofLanguageModel = (
 
 const fromPackage = (provider: string, model: string, lookup: Lookup): FoundPolicy => {
   const name = `litellm_${provider}/${model}`
-  const known = PROVIDERS[provider]
+  const known = ownValue(PROVIDERS, provider)
   if (known === undefined) {
     const reason = `no package is known for the provider '${provider}'; known are ${Object.keys(PROVIDERS).join(', ')}; a LiteLLM proxy at LITELLM_BASE_URL knows more`
     return TE.left(registryFailure(`${name}: ${reason}`))
