@@ -31,8 +31,8 @@ const quoted = (argument: string): string =>
 /** A flag whose value, the next word or after `=`, is a secret. */
 const SECRET_FLAG = /^(--[\w-]*(?:key|token|secret|password))($|=.*)/is
 
-/** Returns the name of a program with its arguments, without secrets. */
-export const commandOf = ([program = '', ...rest]: readonly string[]): string => {
+/** Returns the name of a program, by default this one, with its arguments and without secrets. */
+export const commandLine = ([program = '', ...rest]: readonly string[] = process.argv.slice(1)): string => {
   const shown = rest.map((word, i) => {
     const isValue = SECRET_FLAG.exec(rest[i - 1] ?? '')?.[2] === ''
     return isValue
@@ -41,9 +41,6 @@ export const commandOf = ([program = '', ...rest]: readonly string[]): string =>
   })
   return redact([basename(program), ...shown].map(quoted).join(' '))
 }
-
-/** Returns the name of this program with its arguments, without secrets. */
-export const commandLine = (): string => commandOf(process.argv.slice(1))
 
 /** Describes this machine, for results of benchmarks. */
 export const host = (): { readonly cpu: string; readonly cores: number; readonly node: string } => ({

@@ -6,6 +6,7 @@ import { z } from 'zod'
 import type { Files } from '../../core/capabilities.js'
 import type { ConfigFailure, ModelFailure } from '../../core/failure.js'
 import { fileProblem, readJson, readOptionalJson } from '../../data/folderFiles.js'
+import { warn } from '../../live/host.js'
 import type { TextTokenizer } from '../../text/tokenizer/textTokenizer.js'
 import { type DecoderConfig, parseConfig } from '../transformer/config.js'
 
@@ -52,13 +53,22 @@ const withEnds =
       : inConfig(folder)(parseConfig({ ...config.source, eos_token_id: [...new Set([...config.endTokens, ...added])] }))
   }
 
-/** Reads `config.json`, with the end tokens of `generation_config.json` besides its own. */
+/**
+ * Reads `config.json`, with the end tokens of `generation_config.json` besides its own.
+ *
+ * Effects  a warning for fields that are not known and have no effect.
+ */
 export const readConfig = (folder: string, files: Files): TE.TaskEither<ModelFailure, DecoderConfig> =>
   pipe(
     readJson(files, folder, 'config.json'),
     TE.chainEitherK((json) => inConfig(folder)(parseConfig(json))),
     TE.bindTo('config'),
     TE.bind('generation', () => readGeneration(files, folder)),
+    TE.chainFirstIOK(
+      ({ config: { ignoredFields } }) =>
+        () =>
+          ignoredFields.length > 0 && warn(`${folder}/config.json: fields without effect: ${ignoredFields.join(', ')}`),
+    ),
     TE.chainEitherK(({ config, generation: { eos_token_id: ends } }) =>
       withEnds(folder, typeof ends === 'number' ? [ends] : (ends ?? []))(config),
     ),

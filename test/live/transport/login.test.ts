@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { connectUpstream } from '../../../src/cli/captureUpstream.js'
 import { splitLogin } from '../../../src/core/login.js'
-import { commandOf } from '../../../src/live/machine.js'
+import { commandLine } from '../../../src/live/machine.js'
 import { liveTransport } from '../../../src/live/transport/liveTransport.js'
 import { liveWebFetch } from '../../../src/live/transport/webFetch.js'
 import { chatTransport } from '../../../src/modules/remote/chat/openAIWrapper.js'
@@ -91,6 +91,6 @@ describe('a stored command line', () => {
     [['tandem', '--queue', 'redis://:pw@h:6379', '--out', 'a b'], "tandem --queue redis://***@h:6379 --out 'a b'"],
     [['tandem', 'bench', '--max-new-tokens', '64'], 'tandem bench --max-new-tokens 64'],
   ])('has no secrets: %j', (words, expected) => {
-    expect(commandOf(words)).toBe(expected)
+    expect(commandLine(words)).toBe(expected)
   })
 })

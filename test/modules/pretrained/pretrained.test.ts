@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { type ModelFailure, orThrow } from '../../../src/core/failure.js'
 import type { HostArray } from '../../../src/core/hostArray.js'
 import { child, keyFromSeed, normals } from '../../../src/core/key.js'
@@ -325,6 +325,17 @@ describe('a folder that cannot be used', () => {
     const { reason } = await failureWith({ 'model.safetensors': encodeSafetensors(new Map()) })
     expect(reason.match(/is missing/g)).toHaveLength(5)
     expect(reason).toContain(`and ${model.arrays.size - 5} more`)
+  })
+
+  it('warns of fields of config.json that it does not know and that have no effect', async () => {
+    const warned = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
+    await save({
+      ...pretrainedFiles(model),
+      'config.json': new TextEncoder().encode(JSON.stringify({ ...formatConfig(config), license: 'mit' })),
+    })
+    expect(await loadPretrained(folder)()).toMatchObject({ _tag: 'Right' })
+    expect(warned.mock.calls).toEqual([[`${folder}/config.json: fields without effect: license "mit"`]])
+    warned.mockRestore()
   })
 
   it('refuses an architecture or a setting that it does not compute', async () => {

@@ -68,14 +68,15 @@ describe('parseConfig', () => {
     })
   })
 
-  it('refuses any field that it does not know, by name, unless it is null', () => {
+  it('refuses or lists any field that it does not know, by name, unless it is null', () => {
     const unknown = fc.tuple(
-      fc.string({ minLength: 1 }).map((name) => `x_${name}`),
+      fc.string({ minLength: 1 }).map((name) => `x_${name}.`),
       fc.jsonValue().filter((value) => value !== null),
     )
     const law = fc.property(anyConfigJson, unknown, (json, [name, value]) => {
-      const refused = parseConfig({ ...json, [name]: value })
-      expect(E.isLeft(refused) && refused.left.reason).toContain(name)
+      const read = parseConfig({ ...json, [name]: value })
+      const named = E.isLeft(read) ? read.left.reason : read.right.ignoredFields.join()
+      expect(named).toContain(name)
       expect(E.isRight(parseConfig({ ...json, [name]: null }))).toBe(true)
     })
     fc.assert(law)
@@ -122,6 +123,36 @@ describe('parseConfig', () => {
   ])('refuses arithmetic that it does not compute: %j', (changes, named) => {
     expect(reasonOf(changes)).toContain('not supported: ')
     expect(reasonOf(changes)).toContain(named)
+  })
+
+  it.each([
+    ...['_model_name_or_path', 'image_token_id', 'eod_token_ids', 'keys_to_ignore_at_inference', 'eos_token'],
+    ...['attention_probs_dropout_prob', 'decoder_layerdrop', 'initializer_cutoff_factor', 'rescale_init_std'],
+    ...['use_flash_attn', '_attn_implementation_internal', '_experts_implementation'],
+  ])('accepts %s, which has no effect, of any value', (name) => {
+    for (const value of [7, 'x', true, [1], { a: 1 }])
+      expect(parseConfig({ ...llama, [name]: value })).toMatchObject(E.right({ ignoredFields: [] }))
+  })
+
+  it.each([
+    ['is_causal', true, false],
+    ['use_sliding_window', false, true],
+    ['use_bidirectional_attention', false, true],
+  ])('accepts %s at %j only', (name, harmless, other) => {
+    expect(reasonOf({ [name]: harmless })).toBe('accepted')
+    expect(reasonOf({ [name]: other })).toContain(`${name} ${other}`)
+  })
+
+  it.each([
+    ...['quantization_config', 'num_local_experts', 'residual_multiplier', 'attn_logit_softcapping', 'qk_layernorm'],
+    ...['_sliding_window_pattern', 'rotary_emb_base', 'logit_scale', 'router_aux_loss_coef', 'n_shared_experts'],
+  ])('refuses %s, which may change the arithmetic', (name) => {
+    expect(reasonOf({ [name]: 3 })).toBe(`not supported: ${name} 3`)
+  })
+
+  it('lists unknown fields without a word of arithmetic', () => {
+    const config = configOf({ ...llama, training_run: 'b7', license: 'mit', max_steps: 9, _internal: 1, none: null })
+    expect(config.ignoredFields).toEqual(['training_run "b7"', 'license "mit"', 'max_steps 9'])
   })
 
   it.each([

@@ -182,4 +182,6 @@ export interface DecoderConfig {
   readonly logitSoftCap: number | null
   /** The parsed `config.json`, including unused fields. */
   readonly source: Readonly<Record<string, unknown>>
+  /** The fields of `source` that are not known, each with its value. They have no effect. */
+  readonly ignoredFields: readonly string[]
 }

@@ -1,4 +1,7 @@
-/** Reads the fields of a `config.json`: interpreted ones and harmless ones. Others are rejected. */
+/**
+ * Reads the fields of a `config.json`: interpreted ones and harmless ones. Others that may change
+ * the arithmetic are refused; the rest is reported.
+ */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { fitSchema } from '../../../data/schemaJson.js'
@@ -49,7 +52,7 @@ const HARMLESS: ReadonlySet<string> = new Set([
   // origin of the file
   ...['architectures', 'transformers_version', '_name_or_path', 'auto_map', 'tokenizer_class', 'torch_dtype', 'dtype'],
   ...['transformers.js_config', 'unsloth_fixed', 'unsloth_version', '_commit_hash', 'finetuning_task', 'prefix'],
-  ...['is_llama_config', 'model_name', '_attn_implementation', '_attn_implementation_autoset', 'attn_implementation'],
+  ...['is_llama_config', 'model_name', 'keys_to_ignore_at_inference', 'bos_token', 'eos_token', 'pad_token'],
   // training: random initial values, dropout
   ...['initializer_range', 'attention_dropout', 'resid_pdrop', 'embd_pdrop', 'attn_pdrop', 'resid_dropout'],
   ...['embed_dropout', 'classifier_dropout', 'gradient_checkpointing', 'pretraining_tp', 'embedding_dropout'],
@@ -80,7 +83,25 @@ const HARMLESS_AT: Readonly<Record<string, readonly unknown[]>> = {
   full_attn_mod: [1],
   interpolate_factor: [1],
   use_bidirectional_attention: [false],
+  is_causal: [true],
+  use_sliding_window: [false],
 }
+
+/** Names of further fields of training, special tokens, kernels and bookkeeping. */
+const HARMLESS_NAME =
+  /_token_ids?$|dropout|layerdrop|^initializer_|_init$|_init_|^init_|flash|sdpa|_implementation|^_(?:model_)?name/
+
+/** Words in the names of fields with which models change their arithmetic. */
+const ARITHMETIC = new RegExp(
+  [
+    ...['scal', 'multipl', 'alpha', 'cap', 'window', 'sliding', 'chunk', 'rope', 'rotary', 'theta', 'alibi'],
+    ...['position', 'interleav', 'causal', 'direction', 'mask', 'act', 'attn', 'attention', 'norm', '(?:^|_)eps'],
+    ...['residual', 'parallel', 'expert', 'moe', 'rout', 'gate', 'quant', 'pattern', 'layer', 'head', 'hidden'],
+    ...['intermediate', 'embed', 'bias', 'tie', 'coder', 'qk', 'kv', 'rank', 'lora', 'mtp', 'nextn', 'conv(?!ert)'],
+    ...['ssm', 'mamba', 'sparse', 'vision', 'audio', '(?:^|_)n(?:um)?_', 'size', 'dim'],
+  ].join('|'),
+  'i',
+)
 
 const isHarmless = (name: string, value: unknown): boolean => {
   if (value === null || value === undefined || HARMLESS.has(name)) return true
@@ -93,23 +114,57 @@ const shown = (value: unknown): string => {
   return text.length > 60 ? `${text.slice(0, 60)}...` : text
 }
 
+/** Returns true for a field that may change the arithmetic or require other weights. */
+const isRisky = (name: string): boolean =>
+  Object.hasOwn(HARMLESS_AT, name) || (ARITHMETIC.test(name) && !HARMLESS_NAME.test(name))
+
+/** The fields without effect of a file. */
+export interface Uninterpreted {
+  /** Fields that are not known and whose names have no word of arithmetic, each as `name value`. */
+  readonly ignored: readonly string[]
+}
+
+const named = ([name, value]: readonly [string, unknown]): string => `${name} ${shown(value)}`
+
+/** The fields that are neither interpreted nor harmless. */
+const strangersIn = (
+  shape: z.ZodRawShape,
+  json: Readonly<Record<string, unknown>>,
+  harmless: readonly string[],
+): readonly (readonly [string, unknown])[] =>
+  Object.entries(json).filter(
+    ([name, value]) => !Object.hasOwn(shape, name) && !harmless.includes(name) && !isHarmless(name, value),
+  )
+
 /**
- * Reads the fields that a family interprets.
+ * Reads fields, all of which must be interpreted or harmless.
+ *
+ * Errors   `Left` with a message that names all problems.
+ */
+export const readEveryField = <S extends z.ZodRawShape>(
+  shape: S,
+  json: Readonly<Record<string, unknown>>,
+  harmless: readonly string[] = [],
+): E.Either<string, z.output<z.ZodObject<S>>> => {
+  const strangers = strangersIn(shape, json, harmless)
+  if (strangers.length > 0) return E.left(`not supported: ${strangers.map(named).join(', ')}`)
+  return fitSchema(z.object(shape), json)
+}
+
+/**
+ * Reads the fields that a family interprets, and lists those that are ignored.
  *
  * Errors   `Left` with a message that names all problems: fields that are missing or ill-typed, and
- *          unknown fields that are not known to be harmless, because they may change the
- *          arithmetic.
+ *          fields that are not interpreted and may change the arithmetic.
  */
 export const readFields = <S extends z.ZodRawShape>(
   shape: S,
   json: Readonly<Record<string, unknown>>,
   harmless: readonly string[] = [],
-): E.Either<string, z.output<z.ZodObject<S>>> => {
-  const unknown = Object.entries(json).filter(
-    ([name, value]) => !Object.hasOwn(shape, name) && !harmless.includes(name) && !isHarmless(name, value),
-  )
-  if (unknown.length > 0) {
-    return E.left(`not supported: ${unknown.map(([name, value]) => `${name} ${shown(value)}`).join(', ')}`)
-  }
-  return fitSchema(z.object(shape), json)
+): E.Either<string, z.output<z.ZodObject<S>> & Uninterpreted> => {
+  const strangers = strangersIn(shape, json, harmless).filter(([name]) => !HARMLESS_NAME.test(name))
+  const risky = strangers.filter(([name]) => isRisky(name))
+  if (risky.length > 0) return E.left(`not supported: ${risky.map(named).join(', ')}`)
+  const ignored = strangers.filter(([name]) => !name.startsWith('_')).map(named)
+  return E.map((fields: z.output<z.ZodObject<S>>) => ({ ...fields, ignored }))(fitSchema(z.object(shape), json))
 }

@@ -11,6 +11,7 @@ import {
   readFields,
   size,
   switchable,
+  type Uninterpreted,
   yes,
 } from './fields.js'
 import {
@@ -43,7 +44,7 @@ const gemmaFields = {
   use_bidirectional_attention: eitherField(z.literal(false), false),
 }
 
-type GemmaRaw = z.output<z.ZodObject<typeof gemmaFields>>
+type GemmaRaw = z.output<z.ZodObject<typeof gemmaFields>> & Uninterpreted
 
 /** The differences between the two generations. */
 interface Generation {
@@ -108,6 +109,7 @@ const describe = (json: ConfigJson, raw: GemmaRaw, generation: Generation): E.Ei
     finalNorm: norm('model.norm', hidden),
     logitSoftCap: generation.logitSoftCap,
     source: json,
+    ignoredFields: raw.ignored,
   })
 }
 

@@ -11,6 +11,7 @@ import {
   positiveNumber,
   readFields,
   size,
+  type Uninterpreted,
   yes,
 } from './fields.js'
 import {
@@ -37,7 +38,7 @@ const gptFields = {
   tie_word_embeddings: yes,
 }
 
-type GptRaw = z.output<z.ZodObject<typeof gptFields>>
+type GptRaw = z.output<z.ZodObject<typeof gptFields>> & Uninterpreted
 
 /** The differences between the two families. */
 interface Variant {
@@ -103,6 +104,7 @@ const describe = (json: ConfigJson, raw: GptRaw, variant: Variant): E.Either<str
     finalNorm: norm('transformer.ln_f'),
     logitSoftCap: null,
     source: json,
+    ignoredFields: raw.ignored,
   })
 }
 

@@ -19,6 +19,7 @@ import {
   readFields,
   size,
   switchable,
+  type Uninterpreted,
   yes,
 } from './fields.js'
 import {
@@ -103,6 +104,7 @@ const describe = (json: ConfigJson, raw: LlamaRaw, variant: Variant): E.Either<s
     finalNorm: rmsNorms(raw.rms_norm_eps)('model.norm', hidden),
     logitSoftCap: null,
     source: json,
+    ignoredFields: raw.ignored,
   })
 }
 
@@ -173,7 +175,7 @@ const qwenFields = {
   layer_types: optionalField(z.array(z.string())),
 }
 
-type QwenRaw = z.output<z.ZodObject<typeof qwenFields>>
+type QwenRaw = z.output<z.ZodObject<typeof qwenFields>> & Uninterpreted
 
 const qwenWindows = (raw: QwenRaw): Variant['windows'] => {
   const window = raw.use_sliding_window ? raw.sliding_window : null

@@ -10,7 +10,16 @@ import type {
   Norm,
   Projection,
 } from './description.js'
-import { commonFields, eitherField, layerCount, no, optionalField, positiveNumber, size } from './fields.js'
+import {
+  commonFields,
+  eitherField,
+  layerCount,
+  no,
+  optionalField,
+  positiveNumber,
+  size,
+  type Uninterpreted,
+} from './fields.js'
 import { ropeFields } from './rope.js'
 
 /** A parsed JSON object. */
@@ -50,7 +59,7 @@ export const llamaFields = {
   tie_word_embeddings: no,
 }
 
-export type LlamaRaw = z.output<z.ZodObject<typeof llamaFields>>
+export type LlamaRaw = z.output<z.ZodObject<typeof llamaFields>> & Uninterpreted
 
 /**
  * Returns the special tokens of a file, or the family's if the file has no such field and the

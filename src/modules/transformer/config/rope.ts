@@ -2,7 +2,7 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import type { RopeScaling, RotaryDescription } from './description.js'
-import { eitherField, optionalField, positiveNumber, readFields, size } from './fields.js'
+import { eitherField, optionalField, positiveNumber, readEveryField, size } from './fields.js'
 
 /**
  * The fields of a family's rotary embedding: `rope_scaling` with `rope_theta` (old), or
@@ -163,7 +163,7 @@ export const rotaryOf = (
   parameters: Readonly<Record<string, unknown>>,
   context: RopeContext,
 ): E.Either<string, RotaryDescription> => {
-  const read = readFields(parameterFields, parameters)
+  const read = readEveryField(parameterFields, parameters, ['finetuned'])
   if (E.isLeft(read)) return E.left(`rope parameters: ${read.left}`)
   const given = read.right
   const type = given.rope_type ?? given.type ?? 'default'
