@@ -6,15 +6,18 @@ import { visibleLine } from '../core/visibleText.js'
 import { print } from '../live/output.js'
 import { checkTinkerServer } from '../tinker/check/checkTinkerServer.js'
 import type { TinkerCheck } from '../tinker/check/measure.js'
+import type { TinkerWire } from '../tinker/client/trainer.js'
 import { asCommandError } from './expectedErrors.js'
 import { CommandError } from './failure.js'
 import { checkServerUrl } from './options.js'
 import { say } from './plan.js'
+import { wireOption } from './tinkerTraining.js'
 import { numberText } from './viewer.js'
 
 interface Flags {
   readonly baseModel?: string
   readonly json?: true
+  readonly wire?: TinkerWire
 }
 
 const HEAD = ['check', 'verdict', 'finding', 'numbers'] as const
@@ -28,12 +31,13 @@ const cellsOf = ({ check, verdict, finding, numbers }: TinkerCheck): readonly st
   ],
 ]
 
-const checkServer = async (url: string, { baseModel, json }: Flags): Promise<void> => {
+const checkServer = async (url: string, { baseModel, json, wire }: Flags): Promise<void> => {
   checkServerUrl('URL', url)
   const apiKey = process.env.TINKER_API_KEY
   const checks: TinkerCheck[] = []
   try {
-    for await (const each of checkTinkerServer({ url, ...(apiKey && { apiKey }), ...(baseModel && { baseModel }) })) {
+    const options = { ...(apiKey && { apiKey }), ...(baseModel && { baseModel }), ...(wire && { wire }) }
+    for await (const each of checkTinkerServer({ url, ...options })) {
       checks.push(each)
       if (json === true) print(`${JSON.stringify(each)}\n`)
       say(`${each.check}: ${each.verdict}\n`)
@@ -56,6 +60,7 @@ const checkCommand = (): Command =>
     )
     .argument('<url>', 'address of the server, such as http://127.0.0.1:8000')
     .addOption(new Option('--base-model <name>', 'model of the server (default: the first that it lists)'))
+    .addOption(wireOption())
     .option('--json', 'print each check as a line of JSON')
     .action(checkServer)
 

@@ -6,6 +6,7 @@ import { parseJsonAs } from '../data/schemaJson.js'
 import type { OpenTraining } from '../run/remoteTraining.js'
 import { measureGradients } from '../tinker/client/measureGradients.js'
 import { tinkerClient } from '../tinker/client/tinkerClient.js'
+import type { TinkerWire } from '../tinker/client/trainer.js'
 import { tinkerLearner } from '../tinker/learner/tinkerLearner.js'
 import { tinkerPolicy } from '../tinker/learner/tinkerPolicy.js'
 import { type TokenPrices, tokenCosts, tokenPricesSchema } from '../tinker/learner/tokenCosts.js'
@@ -22,6 +23,7 @@ export interface RemoteFlags {
   readonly baseModel?: string
   readonly prices?: TokenPrices
   readonly checkpointTtl?: number
+  readonly wire?: TinkerWire
 }
 
 const readPrices = (text: string): TokenPrices => {
@@ -37,6 +39,13 @@ const readSeconds = (text: string): number => {
   throw new InvalidArgumentError('it must be a whole number above 0')
 }
 
+/** The form of losses that are sent to a server. */
+export const wireOption = (): Option =>
+  new Option('--wire <form>', 'form of losses (default: json, or protobuf if the server refuses it)').choices([
+    'json',
+    'protobuf',
+  ])
+
 /** The options of the server that trains. */
 export const remoteOptions = (): readonly Option[] => [
   new Option('--learner <kind>', 'train and sample on a server (default: in this process)').choices(['tinker']),
@@ -49,6 +58,7 @@ export const remoteOptions = (): readonly Option[] => [
     '--checkpoint-ttl <seconds>',
     'seconds for which the server keeps the checkpoint of an update (default: without end)',
   ).argParser(readSeconds),
+  wireOption(),
 ]
 
 /**
@@ -83,19 +93,21 @@ export const remoteTraining = ({
   baseModel,
   prices,
   checkpointTtl,
+  wire,
 }: RemoteFlags): OpenTraining | undefined => {
-  if (learner === undefined && baseModel !== undefined) throw new CommandError('--base-model needs --learner tinker')
-  if (learner === undefined && prices !== undefined) throw new CommandError('--prices needs --learner tinker')
-  if (learner === undefined && checkpointTtl !== undefined)
-    throw new CommandError('--checkpoint-ttl needs --learner tinker')
-  if (learner === undefined) return undefined
+  if (learner === undefined) {
+    const flags = { '--base-model': baseModel, '--prices': prices, '--checkpoint-ttl': checkpointTtl, '--wire': wire }
+    const given = Object.entries(flags).find(([, value]) => value !== undefined)
+    if (given !== undefined) throw new CommandError(`${given[0]} needs --learner tinker`)
+    return undefined
+  }
   if (url === undefined || baseModel === undefined)
     throw new CommandError('--learner tinker needs --url and --base-model')
   checkServerUrl('--url', url)
   return async ({ config, loss, optimizer, key, passes, maxGradNorm, lora, maxTokens, offPolicy }) => {
     const apiKey = process.env.TINKER_API_KEY
     const keeping = checkpointTtl === undefined ? {} : { checkpointSeconds: checkpointTtl }
-    const client = tinkerClient({ url, ...(apiKey && { apiKey }) })
+    const client = tinkerClient({ url, ...(apiKey && { apiKey }), ...(wire && { wire }) })
     const session = await orFail(client.session())
     const gradients = await orFail(measureGradients(session, { baseModel }))
     const seed = Math.floor(uniform(child(key, 'adapter'), 0) * SEEDS)

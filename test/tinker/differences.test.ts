@@ -136,6 +136,67 @@ describe('known servers', () => {
   })
 })
 
+describe('the form of losses', () => {
+  /** A server like TuFT, and the losses that it got. */
+  const refusingJson = (route: '/forward' | '/forward_backward') => {
+    const calls: string[] = []
+    const fetchOf =
+      (app: ReturnType<typeof tinkerServer>): TinkerFetch =>
+      async (url, init) => {
+        const path = new URL(url).pathname.replace('/api/v1', '')
+        const type = init.headers['content-type']
+        if (path.startsWith('/forward')) calls.push(`${path} ${type}`)
+        if (path === '/forward') return Response.json({ detail: 'Not Found' }, { status: 404 })
+        if (path === route && type === 'application/json')
+          return Response.json({ detail: 'expected application/x-protobuf' }, { status: 415 })
+        return plain(app)(url, init)
+      }
+    return { calls, fetchOf }
+  }
+  const losses = async (session: TinkerSession): Promise<readonly number[]> => {
+    const trainer = orThrow(await session.trainer({ baseModel: 'toy', lora: { rank: 2 } })())
+    const request = { data: [textDatum(TEXT), textDatum([22, 5, 9])], lossFn: 'cross_entropy' }
+    const first = orThrow(await orThrow(await trainer.forward(request)()).result())
+    orThrow(await orThrow(await trainer.forwardBackward(request)()).result())
+    orThrow(await orThrow(await trainer.optimStep({ learning_rate: 1e-2 })()).result())
+    const last = orThrow(await orThrow(await trainer.forward(request)()).result())
+    return [first, last].map(({ metrics }) => metrics['loss:sum']!)
+  }
+
+  it.each(['/forward', '/forward_backward'] as const)('becomes protobuf once where %s refuses JSON', async (route) => {
+    let expected: readonly number[] = []
+    await connected(plain, async (session) => {
+      expected = await losses(session)
+    })
+    const { calls, fetchOf } = refusingJson(route)
+    await connected(fetchOf, async (session) => expect(gapOf(await losses(session), expected)).toBeLessThan(1e-5))
+    const protobuf = '/forward_backward application/x-protobuf'
+    expect(calls).toEqual(['/forward application/json', protobuf, protobuf, protobuf])
+  })
+
+  it('stays JSON where it was chosen, and where the server refuses protobuf too', async () => {
+    const { fetchOf } = refusingJson('/forward_backward')
+    const app = tinkerServer()
+    const outcomes: unknown[] = []
+    const noProtobuf: TinkerFetch = async (url, init) =>
+      init.headers['content-type'] === 'application/x-protobuf'
+        ? Response.json({ detail: 'only JSON' }, { status: 415 })
+        : fetchOf(app)(url, init)
+    for (const options of [{ wire: 'json', fetch: fetchOf(app) }, { fetch: noProtobuf }] as const) {
+      const client = tinkerClient({ url: 'http://localhost', ...options })
+      const session = orThrow(await client.session()())
+      const trainer = orThrow(await session.trainer({ baseModel: 'toy', lora: { rank: 2 } })())
+      for (const call of [trainer.forward, trainer.forwardBackward])
+        outcomes.push(await call({ data: [textDatum(TEXT)], lossFn: 'cross_entropy' })())
+      await session.close()
+      await client.close()
+    }
+    await app.close()
+    const refusedBy = (status: number) => E.left(expect.objectContaining({ kind: 'refused', status }))
+    expect(outcomes).toEqual([refusedBy(404), refusedBy(415), refusedBy(404), refusedBy(415)])
+  })
+})
+
 describe('costs', () => {
   it('are those of the tokens since the last call', () =>
     connected(plain, async (session, client) => {

@@ -15,7 +15,7 @@ import { CHECKS } from './checks.js'
 import type { Bench, CheckOutcome, Repeater, TinkerCheck } from './measure.js'
 
 /** The server to check. */
-export interface TinkerCheckOptions extends Pick<TinkerClientOptions, 'url' | 'apiKey' | 'fetch' | 'server'> {
+export interface TinkerCheckOptions extends Pick<TinkerClientOptions, 'url' | 'apiKey' | 'fetch' | 'server' | 'wire'> {
   /** Default: the first model that the server lists. */
   readonly baseModel?: string
   /** Names of checks to run. Default: all. */
@@ -29,7 +29,7 @@ export interface TinkerCheckOptions extends Pick<TinkerClientOptions, 'url' | 'a
 const OPTIONS: OptionKinds<TinkerCheckOptions> = {
   ...{ url: aText, apiKey: aText, fetch: aFunction, baseModel: aText, checks: aList },
   ...{ deadlineMs: aNumber, futureMs: aNumber },
-  server: anything, // checked by tinkerClient
+  ...{ server: anything, wire: anything }, // checked by tinkerClient
 }
 
 /** Time limit of one request of a check. */

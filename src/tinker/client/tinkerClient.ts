@@ -4,7 +4,7 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import type { Ids, Timers } from '../../core/capabilities.js'
-import { cell } from '../../core/cell.js'
+import { type Cell, cell } from '../../core/cell.js'
 import {
   aFunction,
   aNumber,
@@ -26,7 +26,7 @@ import { type GradientSums, SUMMED } from './gradientSums.js'
 import { KNOWN_SERVERS, recognizeServer, type TinkerServer } from './knownServers.js'
 import { submitRequest } from './pending.js'
 import { makeSampler, type TinkerSampler } from './sampler.js'
-import { type ChunkLimits, makeTrainer, type TinkerTrainer } from './trainer.js'
+import { type ChunkLimits, makeTrainer, type TinkerTrainer, type TinkerWire } from './trainer.js'
 
 /** Options of a client. */
 export interface TinkerClientOptions {
@@ -34,8 +34,8 @@ export interface TinkerClientOptions {
   readonly url: string
   /** Sent only to `url`, and hidden in errors. */
   readonly apiKey?: string
-  /** The form of losses and samples. Default `json`, which every server reads. */
-  readonly wire?: 'json' | 'protobuf'
+  /** The form of losses. Default `either`: JSON, or protobuf after a server refused JSON. */
+  readonly wire?: TinkerWire
   /**
    * `recognized`: the server runs a repeated request once. With `unknown`, a lost response to a
    * request that changes a model is a failure of kind `uncertain`. Default: what is known of the
@@ -112,7 +112,7 @@ const HEARTBEAT_MS = 10_000
 const MAX_REPLY_BYTES = 2 ** 30
 
 const OPTIONS: OptionKinds<TinkerClientOptions> = {
-  ...{ url: aText, apiKey: aText, wire: oneOf('json', 'protobuf'), repeats: oneOf('recognized', 'unknown') },
+  ...{ url: aText, apiKey: aText, wire: oneOf('json', 'protobuf', 'either'), repeats: oneOf('recognized', 'unknown') },
   server: oneOf('unknown', 'Tinker', 'Tandem', 'SkyRL', 'Open-RL'),
   ...{ deadlineMs: aNumber, attemptMs: aNumber, chunks: aRecord },
   ...{ fetch: aFunction, timers: aRecord, ids: eitherOf(aRecord) },
@@ -171,9 +171,9 @@ const beat = (calls: Calls, sessionId: string): (() => void) => {
 }
 
 const sessionOn = (
-  { calls, server }: { readonly calls: Calls; readonly server: TinkerServer },
+  { calls, server, wire }: { readonly calls: Calls; readonly server: TinkerServer; readonly wire: Cell<TinkerWire> },
   id: string,
-  { wire = 'json', chunks }: TinkerClientOptions,
+  { chunks }: TinkerClientOptions,
 ): TinkerSession => {
   const stop = beat(calls, id)
   let [models, samplers] = [0, 0]
@@ -232,6 +232,7 @@ export const tinkerClient = (options: TinkerClientOptions): TinkerClient => {
   if (!URL.canParse(url)) throw new RangeError(`tinkerClient: url must be an address, got ${redact(url)}`)
   const web = options.fetch === undefined ? liveWebFetch({ maxBytes: MAX_REPLY_BYTES }) : undefined
   const server = cell(KNOWN_SERVERS[options.server ?? 'unknown'])
+  const wire = cell<TinkerWire>(options.wire ?? 'either')
   const calls = makeCalls({
     ...{ url, apiKey, deadlineMs, attemptMs, repeats: () => repeats ?? server.get().repeats },
     serverName: () => (server.get().name === 'unknown' ? 'a Tinker server' : server.get().name),
@@ -274,7 +275,7 @@ export const tinkerClient = (options: TinkerClientOptions): TinkerClient => {
         recognized,
         TE.bindTo('known'),
         TE.bind('opened', () => checked(calls, request, z.object({ session_id: z.string() }))),
-        TE.map(({ known, opened }) => sessionOn({ calls, server: known }, opened.session_id, options)),
+        TE.map(({ known, opened }) => sessionOn({ calls, server: known, wire }, opened.session_id, options)),
       )
     },
     checkpoints: (modelId) =>

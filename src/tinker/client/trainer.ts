@@ -2,6 +2,7 @@
 import { type Either, isLeft, left, right } from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
+import type { Cell } from '../../core/cell.js'
 import {
   type AdamParams,
   adamSchema,
@@ -78,12 +79,18 @@ export interface ChunkLimits {
   readonly bytes: number
 }
 
+/**
+ * The form of losses. `either`: JSON, until the server refuses it and accepts protobuf, which is
+ * then sent to the end.
+ */
+export type TinkerWire = 'json' | 'protobuf' | 'either'
+
 interface TrainerOptions {
   readonly calls: Calls
   readonly modelId: string
   readonly server: TinkerServer
   readonly gradients: GradientSums
-  readonly wire: 'json' | 'protobuf'
+  readonly wire: Cell<TinkerWire>
   readonly chunks: ChunkLimits
   /** The number of the next sampling session. */
   readonly nextSampler: () => number
@@ -149,6 +156,10 @@ const combined = (parts: readonly Pending<ForwardBackwardOutput>[]): Pending<For
   },
 })
 
+/** Returns whether a server refused a loss for its form, without reading it. */
+const refusesJson = ({ call, status }: TinkerFailure): boolean =>
+  status === 415 || (call === '/forward' && (status === 404 || status === 405))
+
 /** Failures after which the state of the model is unknown. */
 const leavesUnknown = ({ kind }: TinkerFailure): boolean =>
   kind === 'uncertain' || kind === 'unreachable' || kind === 'lost'
@@ -193,21 +204,33 @@ export const makeTrainer = (options: TrainerOptions): TinkerTrainer => {
       inLine(() => submit((number) => ({ path, json: { model_id: modelId, seq_id: number, ...body() } }), form))
 
   const lossCall =
-    (data: readonly Datum[], { lossFn, lossConfig = {} }: LossRequest, mode: 'forward' | 'backward') =>
+    (form: 'json' | 'protobuf', { data, lossFn, lossConfig = {} }: LossRequest, mode: 'forward' | 'backward') =>
     (number: number): Omit<CallRequest, 'effect'> => {
       const request = { modelId, seqId: number, data, lossFn, lossConfig, mode }
-      if (wire === 'protobuf') return { path: '/forward_backward', protobuf: encodeForwardBackward(request) }
+      if (form === 'protobuf') return { path: '/forward_backward', protobuf: encodeForwardBackward(request) }
       return mode === 'forward'
         ? { path: '/forward', json: forwardJson(request) }
         : { path: '/forward_backward', json: forwardBackwardJson(request) }
     }
+  const submitLoss = async (
+    request: LossRequest,
+    mode: 'forward' | 'backward',
+  ): Promise<Either<TinkerFailure, Pending<ForwardBackwardOutput>>> => {
+    const form = wire.get()
+    const first = await submit(lossCall(form === 'protobuf' ? form : 'json', request, mode), lossForm)
+    if (form !== 'either' || !isLeft(first) || !refusesJson(first.left)) return first
+    const second = await submit(lossCall('protobuf', request, mode), lossForm)
+    if (isLeft(second)) return second.left.status === 415 ? first : second
+    wire.set('protobuf')
+    return second
+  }
   const loss =
     (request: LossRequest, mode: 'forward' | 'backward'): Submitting<ForwardBackwardOutput> =>
     () =>
       inLine(async () => {
         const parts: Pending<ForwardBackwardOutput>[] = []
         for (const chunk of chunksOf(request.data, chunks)) {
-          const part = await submit(lossCall(chunk, request, mode), lossForm)
+          const part = await submitLoss({ ...request, data: chunk }, mode)
           if (isLeft(part)) {
             if (parts.length > 0 && mode === 'backward') broken = part.left
             return part

@@ -26,7 +26,7 @@ export const TINKER_REQUEST_LIMITS = {
   /** Seconds that a checkpoint is kept: ten years. */
   ttlSeconds: 10 * 366 * 86_400,
   /** Settings of Adam other than its betas. */
-  adam: 1000,
+  adam: 1e6,
   /** The norm above which gradients are clipped. */
   clipNorm: 1e30,
   /** Fields of a protobuf message and of those in it. */
