@@ -38,10 +38,11 @@ import {
   samplingRoundsOf,
 } from './choices.js'
 import { positionOf } from './collecting.js'
+import { plainRewards } from './environmentReward.js'
 import type { EvaluatorOptions } from './evaluation.js'
 import { exportsOf } from './exported.js'
 import { type FailureLog, failureLog } from './failureLog.js'
-import { type PolicyRun, type PolicyRunSettings, type PolicySampler, partSignal, runMemory } from './policyParts.js'
+import { type PolicyRun, type PolicyRunSettings, type PolicySampler, runMemory } from './policyParts.js'
 import { policyTrials } from './policyTrials.js'
 import type { BuildContext } from './recipe.js'
 import { type AnyRun, closing, defineRun, type RecordOptions } from './run.js'
@@ -177,7 +178,7 @@ const agentSource = <T extends Task>({
   counts,
   log,
 }: SourceParts<T>): BatchSource => {
-  const { agent, tasks, signal = partSignal } = parts
+  const { agent, tasks, signal = plainRewards } = parts
   const rounds = samplingRoundsOf(settings)
   const kl = klWeightOf(settings)
   return {

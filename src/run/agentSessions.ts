@@ -154,10 +154,16 @@ type CapturedOutcome = { readonly next: TensorDict<{ readonly reward: tf.Tensor 
 
 /** Adds the divergence to a batch, and subtracts it from the rewards. */
 const penalized = (batch: TensorDict, { refLogProbs, klPenalty }: Divergence, coefficient: number): TensorDict => {
-  const rewards = get(batch as TensorDict<CapturedOutcome>, 'next', 'reward').dataSync() // every batch has rewards
+  const earned = get(batch as TensorDict<CapturedOutcome>, 'next', 'reward') // every batch has rewards
+  const rewards = earned.dataSync()
   const paid = raggedRows(klPenalty).map((row, i) => rewards[i]! - coefficient * row.reduce((sum, kl) => sum + kl, 0))
   return assign(batch, {
-    next: { refLogProbs: { response: refLogProbs }, klPenalty, reward: tf.tensor1d(paid, 'float32') },
+    next: {
+      refLogProbs: { response: refLogProbs },
+      klPenalty,
+      reward: tf.tensor1d(paid, 'float32'),
+      environmentReward: tf.clone(earned),
+    },
   })
 }
 

@@ -4,6 +4,7 @@ import { rowLengths } from '../data/tensorDict/leaf.js'
 import { find, isTensorDict, type TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { History } from '../text/history/history.js'
 import { itemsAt, raggedAt } from './batchEntries.js'
+import { plainRewards } from './environmentReward.js'
 
 /** The metrics of one trajectory. */
 export interface TrajectoryNumbers {
@@ -118,7 +119,7 @@ export interface BatchMetrics {
   readonly toolCalls?: number
   /** Share of truncated trajectories. */
   readonly truncated?: number
-  /** Number of groups whose trajectories all have the same return. */
+  /** Number of groups whose trajectories have equal returns, before length and KL penalties. */
   readonly groupsWithoutSignal?: number
   /** Version of the weights that sampled the first row. */
   readonly policyVersion?: number
@@ -126,13 +127,24 @@ export interface BatchMetrics {
 
 const mean = (numbers: readonly number[]): number => sum(numbers) / Math.max(1, numbers.length)
 
-/** Collects returns by group. Trajectories without a group are left out. */
-const returnsByGroup = (trajectories: readonly TrajectoryNumbers[]): readonly (readonly number[])[] => {
+/** Collects sums of rewards by group. Trajectories without a group are left out. */
+const returnsByGroup = (
+  trajectories: readonly TrajectoryNumbers[],
+  rewards: ArrayLike<number>,
+): readonly (readonly number[])[] => {
   const groups = new Map<string, number[]>()
-  for (const { groupId, return: value } of trajectories)
-    if (groupId !== undefined) groups.set(groupId, [...(groups.get(groupId) ?? []), value])
+  for (const { groupId, rows } of trajectories) {
+    if (groupId === undefined) continue
+    const own = groups.get(groupId) ?? []
+    own.push(sum(rows.map((row) => rewards[row]!)))
+    groups.set(groupId, own)
+  }
   return [...groups.values()]
 }
+
+/** Counts the groups whose trajectories have equal returns, before length and KL penalties. */
+const countWithoutSignal = (batch: TensorDict, trajectories: readonly TrajectoryNumbers[]): number =>
+  returnsByGroup(trajectories, plainRewards(batch)).filter((group) => group.every((r) => r === group[0])).length
 
 /** Metrics of a batch without trajectories: row count and mean response length. */
 const rowMetrics = (batch: TensorDict): BatchMetrics => {
@@ -156,7 +168,7 @@ export const batchMetrics = (batch: TensorDict): BatchMetrics => {
     trajectories: trajectories.length,
     ...(hasRewards && {
       reward: mean(trajectories.map((each) => each.return)),
-      groupsWithoutSignal: returnsByGroup(trajectories).filter((group) => group.every((r) => r === group[0])).length,
+      groupsWithoutSignal: countWithoutSignal(batch, trajectories),
     }),
     parts: Object.fromEntries(names.map((name) => [name, mean(trajectories.map(({ parts }) => parts[name]!))])),
     turns: mean(trajectories.map(({ rows }) => rows.length)),

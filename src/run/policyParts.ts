@@ -5,12 +5,10 @@ import type { WeightUpdater } from '../collectors/weightSync.js'
 import { orThrow } from '../core/failure.js'
 import type { EngineClient } from '../data/engineClient.js'
 import type { Policy, TokenAction, TokenPrompt } from '../data/policy.js'
-import type { TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { NamedTensors } from '../data/weights.js'
 import { liveMachine } from '../live/machine.js'
 import type { Pretrained } from '../modules/pretrained/pretrained.js'
 import { parameterCount } from '../modules/transformer/params.js'
-import { trajectoryNumbers } from './batchMetrics.js'
 import type { LearningTrials } from './calibrate.js'
 import { loraOf, stateNumbers } from './choices.js'
 import type { BuildContext } from './recipe.js'
@@ -37,20 +35,6 @@ export interface PolicyRun extends AnyRun {
   readonly memory?: MemoryEstimate
   /** Measures other threads and micro-batches, unless a server trains. */
   readonly trials?: LearningTrials
-}
-
-/**
- * Returns each trajectory's reward without length and KL penalties, at its last row: the sum of its
- * reward parts if the environment has them, else the return.
- */
-export const partSignal = (batch: TensorDict): ArrayLike<number> => {
-  const [size = 0] = batch.batchShape
-  const values = new Array<number>(size).fill(0)
-  for (const { rows, parts, return: earned } of trajectoryNumbers(batch)) {
-    const each = Object.values(parts)
-    values[rows.at(-1)!] = each.length === 0 ? earned : each.reduce((sum, part) => sum + part, 0)
-  }
-  return values
 }
 
 /** The parts of a run's memory estimate besides its settings and model. */

@@ -39,9 +39,10 @@ import {
   samplingRoundsOf,
 } from './choices.js'
 import type { EnvContext } from './collecting.js'
+import { EnvironmentReward, plainRewards } from './environmentReward.js'
 import { type Evaluator, type EvaluatorOptions, evaluator } from './evaluation.js'
 import { exportsOf } from './exported.js'
-import { type PolicyRun, type PolicyRunSettings, type PolicySampler, partSignal, runMemory } from './policyParts.js'
+import { type PolicyRun, type PolicyRunSettings, type PolicySampler, runMemory } from './policyParts.js'
 import { policyTrials } from './policyTrials.js'
 import type { BuildContext } from './recipe.js'
 import { checkRemote, type OpenTraining } from './remoteTraining.js'
@@ -113,7 +114,8 @@ const rewardedEnv = <O extends HistoryPrompt>(
   const overlong = overlongOf(settings)
   const form = rewardFormOf(settings)
   return ({ groups, start, klCoefficient }: EnvContext) => {
-    const plain = tokenEnv(env({ prompts: groups, repeats: settings.tasks.group, start }), text)
+    const played = tokenEnv(env({ prompts: groups, repeats: settings.tasks.group, start }), text)
+    const plain = pipe(played, append(EnvironmentReward())) as unknown as typeof played // one entry more
     const shaped =
       overlong === null ? plain : (pipe(plain, append(overlongPenalty(overlong))) as unknown as typeof plain) // one entry more
     const coefficient = settings.kl.in === 'reward' ? klCoefficient : 0 // 0 only measures the KL
@@ -202,7 +204,7 @@ const evaluatorsOf = <O extends HistoryPrompt>(
 /** Builds a run whose model is trained and sampled by a server. */
 const remoteRun = async <O extends HistoryPrompt>(
   settings: PolicyRunSettings,
-  { model, env, heldOut = [], signal = partSignal, metrics, tools, segments }: PolicyRunParts<O>,
+  { model, env, heldOut = [], signal = plainRewards, metrics, tools, segments }: PolicyRunParts<O>,
   open: OpenTraining,
 ): Promise<PolicyRun> => {
   const text = withTools(model.text, tools)
@@ -237,7 +239,7 @@ const remoteRun = async <O extends HistoryPrompt>(
 
 const builtRun = async <O extends HistoryPrompt>(
   settings: PolicyRunSettings,
-  { model, env, heldOut = [], signal = partSignal, metrics, tools, segments, sampler: given }: PolicyRunParts<O>,
+  { model, env, heldOut = [], signal = plainRewards, metrics, tools, segments, sampler: given }: PolicyRunParts<O>,
   context: BuildContext,
 ): Promise<PolicyRun> => {
   const [{ config }, text] = [model, withTools(model.text, tools)]
