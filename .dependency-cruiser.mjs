@@ -17,7 +17,7 @@ const ALLOWED = {
   arena: ['core', 'engine', 'data', 'text', 'envs', 'modules', 'run', 'tracking', 'bench', 'live'],
   serve: ['core', 'engine', 'data', 'text', 'live', 'modules', 'envs'],
   tinker: ['core', 'engine', 'data', 'text', 'modules', 'objectives', 'collectors', 'live', 'serve'],
-  view: ['core', 'engine', 'data', 'text', 'modules', 'collectors', 'run', 'arena', 'serve', 'live'],
+  view: ['core', 'engine', 'data', 'text', 'modules', 'objectives', 'collectors', 'run', 'arena', 'serve', 'live'],
   bench: ['core', 'engine', 'data', 'envs', 'live'],
   testing: ['core', 'engine', 'data', 'text', 'envs', 'collectors'],
   cli: [

@@ -8,7 +8,6 @@ import { execFileSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { Command, Option } from 'commander'
 import { lossStep } from '../src/collectors/steps/lossStep.js'
-import { policyCase } from '../src/collectors/steps/policyStep.js'
 import { keyFromSeed } from '../src/core/key.js'
 import { median } from '../src/core/quantile.js'
 import { DEVICES, type Device } from '../src/engine/onnxruntime/library.js'
@@ -42,12 +41,14 @@ const rowsOf = (config: DecoderConfig, { prompts, group, prompt, completion }: S
 
 const trainWork = (config: DecoderConfig, sizes: Sizes): TimedRun => {
   const { prompts, completions } = rowsOf(config, sizes)
-  const step = lossStep(policyCase(config, GRPOLoss({})), { config, optimizer: adamW() })
+  const step = lossStep(GRPOLoss(), { config, optimizer: adamW() })
   const rows = {
     prompts: prompts.flatMap((prompt) => Array.from({ length: sizes.group }, () => prompt)),
     completions,
-    oldLogProbs: completions.map((row) => row.map(() => -5)),
-    advantages: completions.map((_, i) => (i % 2 === 0 ? 1 : -1)),
+    lists: {
+      oldLogProbs: completions.map((row) => row.map(() => -5)),
+      advantages: completions.map((_, i) => (i % 2 === 0 ? 1 : -1)),
+    },
     temperature: 1,
   }
   let state = own(scope(() => step.init(initialParams(config, keyFromSeed(0)))))

@@ -28,17 +28,7 @@ export {
   localLearner,
   type PassOptions,
 } from './collectors/learners/localLearner.js'
-export type {
-  BatchOf,
-  CompletionEntries,
-  DistillationBatch,
-  LearnableLoss,
-  PolicyBatch,
-  PPOBatch,
-  PreferenceBatch,
-  ValueBatch,
-} from './collectors/learners/lossKinds.js'
-export type { OffPolicyOptions } from './collectors/learners/policyRows.js'
+export type { OffPolicyOptions } from './collectors/learners/offPolicy.js'
 export { chatBatch, pairBatch } from './collectors/learners/textBatch.js'
 export { type MaskedBatch, preferenceBatch, tokenBatch } from './collectors/learners/tokenBatch.js'
 export type { LoraOptions } from './collectors/learners/trainable.js'
@@ -206,20 +196,23 @@ export {
 export { MCAdvantage, type MCAdvantageOptions } from './objectives/advantages/mcAdvantage.js'
 export { MCAdvantageSelector, type MCAdvantageSelectorOptions } from './objectives/advantages/mcAdvantageSelector.js'
 export { GAE } from './objectives/advantages/valueAdvantages.js'
-export { DistillationLoss } from './objectives/distillationLoss.js'
+export { type DistillationBatch, DistillationLoss } from './objectives/distillationLoss.js'
 export { type DPOLossOptions, dpoLoss } from './objectives/dpoLoss.js'
 export { GRPOLoss, type GRPOLossOptions } from './objectives/grpoLoss.js'
-export { type PolicyLoss, policyLoss } from './objectives/policyLoss.js'
-export { ppoLoss } from './objectives/ppoLoss.js'
+export { defineLoss, type Loss } from './objectives/loss.js'
+export type { CompletionEntries, PreferenceBatch } from './objectives/lossRows.js'
+export { type PolicyBatch, type PolicyLoss, policyLoss } from './objectives/policyLoss.js'
+export { type PPOBatch, ppoLoss } from './objectives/ppoLoss.js'
 export { rewardModelLoss } from './objectives/rewardModelLoss.js'
 export { SFTLoss } from './objectives/sftLoss.js'
+export { tokenMean } from './objectives/tokenLosses/aggregation.js'
 export { adafactor } from './objectives/updates/adafactor.js'
 export { type AdamWOptions, adamW } from './objectives/updates/adamW.js'
 export { lion } from './objectives/updates/lion.js'
 export { muon } from './objectives/updates/muon.js'
 export type { Optimizer } from './objectives/updates/optimizer.js'
 export { sgd } from './objectives/updates/sgd.js'
-export { valueLoss } from './objectives/valueLoss.js'
+export { type ValueBatch, valueLoss } from './objectives/valueLoss.js'
 export { describeEvent } from './run/describeEvent.js'
 export {
   type EvaluationContext,

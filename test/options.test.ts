@@ -24,6 +24,7 @@ const MISSPELLED: Readonly<Record<string, readonly [wrong: string, meant: string
   agentPolicy: ['policie', 'policies'],
   agentTemplate: ['speechs', 'speech'],
   aiSDKWrapper: ['captures', 'capture'],
+  defineLoss: ['read', 'reads'],
   algorithmLoss: ['clipHighs', 'clipHigh', 1],
   arenaResults: ['price', 'prices', 1],
   balancedPartition: ['row', 'rows', 2],

@@ -35,7 +35,7 @@ const SECTIONS: readonly Section[] = [
   {
     title: 'The policy loss',
     intro: 'An objective for tokens, an aggregation, divergences and an entropy bonus make one loss.',
-    names: ['policyLoss', 'GRPOLoss', 'totalLoss', 'aggregate', 'entropy'],
+    names: ['policyLoss', 'GRPOLoss', 'totalLoss', 'aggregate', 'tokenMean', 'entropy'],
     required: ALL,
   },
   {
@@ -101,15 +101,7 @@ const SECTIONS: readonly Section[] = [
 
 /** Exports without mathematics of their own. */
 const PLUMBING: readonly string[] = [
-  ...[
-    'countsOf',
-    'algorithmLoss',
-    'mapNamed',
-    'batchAdvantage',
-    'MCAdvantageSelector',
-    'lossDescription',
-    'lossOfDescription',
-  ],
+  ...['countsOf', 'algorithmLoss', 'mapNamed', 'batchAdvantage', 'defineLoss', 'MCAdvantageSelector'],
 ]
 
 /** Functions of other folders that belong to the page. */

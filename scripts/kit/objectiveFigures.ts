@@ -4,7 +4,8 @@ import type { LineChart } from '../../src/bench/lineChart.js'
 import { constant, cosine, linear, type Schedule, warmUp } from '../../src/core/schedule.js'
 import { scope } from '../../src/engine/scope.js'
 import { valueAndGrad } from '../../src/engine/valueAndGrad.js'
-import { policyLoss, totalLoss } from '../../src/objectives/policyLoss.js'
+import { totalLoss } from '../../src/objectives/loss.js'
+import { policyLoss } from '../../src/objectives/policyLoss.js'
 import { cispo } from '../../src/objectives/tokenLosses/cispo.js'
 import { clippedSurrogate } from '../../src/objectives/tokenLosses/clippedSurrogate.js'
 import { clipCov, klCov } from '../../src/objectives/tokenLosses/covariance.js'
@@ -85,15 +86,17 @@ const measured = (objective: TokenObjective, rows: Rows): readonly Readonly<Reco
     const logProbs = matrix(rows.logProbs)
     const mask = tf.onesLike(logProbs)
     const { grads } = valueAndGrad({ logProbs, weights: tf.onesLike(logProbs) }, (params) => {
-      const output = loss.apply({
-        logProbs: params.logProbs,
-        weights: params.weights,
-        oldLogProbs: matrix(rows.old),
-        mask,
-        advantages: matrix(rows.advantages.map((a) => [a])),
-        noise: tf.mul(mask, 0.5),
-        counts: { tokens: tf.scalar(1), completions: tf.scalar(1) },
-      })
+      const output = loss.apply(
+        { logProbs: params.logProbs },
+        {
+          weights: params.weights,
+          oldLogProbs: matrix(rows.old),
+          mask,
+          advantages: matrix(rows.advantages.map((a) => [a])),
+          noise: tf.mul(mask, 0.5),
+          counts: { tokens: tf.scalar(1), completions: tf.scalar(1) },
+        },
+      )
       return { value: totalLoss(output), aux: [] }
     })
     const pulls = tf.neg(tf.slice(grads.logProbs!, [0, 0], [-1, 1])).dataSync()

@@ -13,7 +13,8 @@ import type { TokenAdvantages } from '../../src/objectives/advantages/rows.js'
 import { type VocabularyDivergence, vocabularyDivergence } from '../../src/objectives/distillationLoss.js'
 import { type DPOLossOptions, dpoLoss } from '../../src/objectives/dpoLoss.js'
 import { klPenalizedRewards } from '../../src/objectives/klControl.js'
-import { policyLoss, totalLoss } from '../../src/objectives/policyLoss.js'
+import { totalLoss } from '../../src/objectives/loss.js'
+import { policyLoss } from '../../src/objectives/policyLoss.js'
 import { SFTLoss } from '../../src/objectives/sftLoss.js'
 import { aggregate, countsOf } from '../../src/objectives/tokenLosses/aggregation.js'
 import { clippedSurrogate } from '../../src/objectives/tokenLosses/clippedSurrogate.js'
@@ -132,8 +133,10 @@ const sft = (
       numbersOf(batch.logits, (logits) => {
         const mask = behind(batch.mask)
         const counts = count === undefined ? countsOf(mask) : { tokens: tf.scalar(count), completions: tf.scalar(0) }
-        return SFTLoss({ reduction: 'token-mean' }).apply({ logProbs: tokenLogProbs(logits, batch.ids), mask, counts })
-          .lossSft
+        return SFTLoss({ reduction: 'token-mean' }).apply(
+          { logProbs: tokenLogProbs(logits, batch.ids) },
+          { mask, counts },
+        ).lossSft
       })
     return { asked: asking('sft', settings, batch), ours }
   },
@@ -165,12 +168,12 @@ const dpo = (
         const [own, other] = [tokenLogProbs(logits, batch.ids), tokenLogProbs(matrixOf(batch.reference), batch.ids)]
         const mask = behind(batch.mask)
         const half = (x: tf.Tensor, from: number): tf.Tensor => tf.slice(x, [from, 0], [pairs, T - 1])
-        const side = (from: number) => ({
-          logProbs: half(own, from),
-          refLogProbs: half(other, from),
-          mask: half(mask, from),
-        })
-        return dpoLoss({ beta: trl.beta, ...options }).apply({ chosen: side(0), rejected: side(pairs) }).lossDpo
+        const both = (x: tf.Tensor): tf.Tensor =>
+          tf.reshape(tf.stack([half(x, 0), half(x, pairs)], 1), [2 * pairs, T - 1])
+        return dpoLoss({ beta: trl.beta, ...options }).apply(
+          { logProbs: both(own) },
+          { refLogProbs: both(other), mask: both(mask) },
+        ).lossDpo
       })
     return { asked: asking('dpo', trl, batch), ours }
   },
@@ -201,12 +204,14 @@ export const rlooLoss = (randomRows: (key: Key) => PolicyRows): Comparison => ({
     const ours = (): Numbers =>
       numbersOf(rows.logProbs, (x) =>
         totalLoss(
-          loss.apply({
-            logProbs: sums(x),
-            oldLogProbs: sums(matrixOf(rows.old)),
-            advantages: matrixOf(rows.advantages),
-            mask: tf.ones([rows.mask.length, 1]),
-          }),
+          loss.apply(
+            { logProbs: sums(x) },
+            {
+              oldLogProbs: sums(matrixOf(rows.old)),
+              advantages: matrixOf(rows.advantages),
+              mask: tf.ones([rows.mask.length, 1]),
+            },
+          ),
         ),
       )
     const settings = { trainer: 'rloo', loss_type: 'grpo', epsilon: 0.2, epsilon_high: 0.3 }

@@ -7,28 +7,12 @@
  */
 import '../engine/defaultBackend.js'
 
-export {
-  type BatchLossOptions,
-  batchLoss,
-  type LossOutput,
-  type LossOutputs,
-  type OutputOf,
-} from '../collectors/learners/batchLoss.js'
-export type { LossKinds, MetricsOf } from '../collectors/learners/lossKinds.js'
+export { type BatchLossOptions, batchLoss } from '../collectors/learners/batchLoss.js'
 export type { PreferenceLists, TokenLists } from '../collectors/learners/tokenBatch.js'
-export type { DistillationMetrics } from '../collectors/steps/distillationStep.js'
-export type { DPOMetrics } from '../collectors/steps/dpoStep.js'
-export { type MeasuredLoss, NonFiniteLoss } from '../collectors/steps/lossStep.js'
-export type { PPOMetrics } from '../collectors/steps/ppoStep.js'
-export {
-  type SFTRows,
-  type SFTRowsOptions,
-  sftRows,
-} from '../collectors/steps/sftRows.js'
-export type { SFTMetrics } from '../collectors/steps/sftStep.js'
+export { NonFiniteLoss } from '../collectors/steps/lossStep.js'
+export { type SFTRows, type SFTRowsOptions, sftRows } from '../collectors/steps/sftRows.js'
 export type { Recompute } from '../collectors/steps/stepGradients.js'
-export type { StepMetrics } from '../collectors/steps/stepMetrics.js'
-export type { ValueMetrics } from '../collectors/steps/valueStep.js'
+export type { ModuleExport } from '../core/moduleExport.js'
 export type { MaskedTokens, MaskedTokensOptions } from '../data/applyChatTemplate.js'
 export { type MaskChoice, maskOfSpans, sampledTokens, tokensOfRoles } from '../data/tokenMasks.js'
 export type { Advantage, DroppedGroup, EstimatedEntries, RewardedTurns } from '../objectives/advantages/advantage.js'
@@ -89,11 +73,12 @@ export {
   type DistillationLossInput,
   type DistillationLossOptions,
   type DistillationLossOutput,
+  type DistillationMetrics,
   type VocabularyDivergence,
   vocabularyDivergence,
 } from '../objectives/distillationLoss.js'
-export type { DPOLoss, DPOLossInput, DPOLossOutput, DPOSide } from '../objectives/dpoLoss.js'
-export { essOf, type GRPOCounts, type GRPOLossInput, type GRPOLossOutput } from '../objectives/grpoLoss.js'
+export type { DPOLoss, DPOLossInput, DPOLossOutput, DPOMetrics } from '../objectives/dpoLoss.js'
+export { essOf } from '../objectives/ess.js'
 export {
   AdaptiveKLController,
   type AdaptiveKLOptions,
@@ -104,24 +89,36 @@ export {
 } from '../objectives/klControl.js'
 export {
   type AnyLoss,
-  type LossDescription,
-  lossDescription,
-  lossOfDescription,
-} from '../objectives/lossDescription.js'
-export {
-  type KLTerm,
-  type OptionalInput,
-  type PolicyLossInput,
-  type PolicyLossOptions,
-  type PolicyLossOutput,
+  type LossMeasures,
+  type LossMetrics,
+  type LossNeeds,
+  type LossOptions,
+  type LossOutput,
+  type LossSelection,
+  type LossTensors,
+  type ModelOutputs,
+  type ScalarMetrics,
+  type StepSums,
+  type TensorsOf,
+  type TokenTensors,
   totalLoss,
+} from '../objectives/loss.js'
+export type { EntriesOf, LossLists, LossRows, RowList } from '../objectives/lossRows.js'
+export type {
+  KLTerm,
+  PolicyLossInput,
+  PolicyLossOptions,
+  PolicyLossOutput,
+  PolicyOutputs,
 } from '../objectives/policyLoss.js'
-export type { PPOLoss, PPOLossOptions } from '../objectives/ppoLoss.js'
+export type { StepMetrics } from '../objectives/policyMetrics.js'
+export type { PPOLoss, PPOLossInput, PPOLossOptions, PPOLossOutput, PPOMetrics } from '../objectives/ppoLoss.js'
 export type {
   RewardModelLoss,
   RewardModelLossInput,
   RewardModelLossOptions,
   RewardModelLossOutput,
+  RewardModelMetrics,
 } from '../objectives/rewardModelLoss.js'
 export {
   type CorrectionMetrics,
@@ -132,7 +129,7 @@ export {
   type RolloutCorrectionOptions,
   rolloutCorrection,
 } from '../objectives/rolloutCorrection.js'
-export type { SFTLossInput, SFTLossOptions, SFTLossOutput } from '../objectives/sftLoss.js'
+export type { SFTLossInput, SFTLossOptions, SFTLossOutput, SFTMetrics } from '../objectives/sftLoss.js'
 export { type Aggregation, aggregate, countsOf, type LossCounts } from '../objectives/tokenLosses/aggregation.js'
 export { type CISPOOptions, cispo } from '../objectives/tokenLosses/cispo.js'
 export { type ClippedSurrogateOptions, clippedSurrogate } from '../objectives/tokenLosses/clippedSurrogate.js'
@@ -158,4 +155,10 @@ export { type MuonOptions, type MuonState, orthogonalized } from '../objectives/
 export { clipByGlobalNorm, globalNorm, mapNamed } from '../objectives/updates/optimizer.js'
 export type { SGDOptions, SGDState } from '../objectives/updates/sgd.js'
 export { type WeightAverage, weightAverage } from '../objectives/updates/weightAverage.js'
-export type { ValueLoss, ValueLossInput, ValueLossOptions, ValueLossOutput } from '../objectives/valueLoss.js'
+export type {
+  ValueLoss,
+  ValueLossInput,
+  ValueLossOptions,
+  ValueLossOutput,
+  ValueMetrics,
+} from '../objectives/valueLoss.js'

@@ -13,7 +13,7 @@ import {
 } from './advantages/outcome.js'
 import type { RewardedRows, TokenAdvantages } from './advantages/rows.js'
 import { reinforcePlusPlus } from './advantages/temporal.js'
-import { type KLTerm, type PolicyLoss, type PolicyLossOptions, policyLoss } from './policyLoss.js'
+import { type KLTerm, type PolicyLoss, policyLoss } from './policyLoss.js'
 import type { Aggregation } from './tokenLosses/aggregation.js'
 import { cispo } from './tokenLosses/cispo.js'
 import { clippedSurrogate } from './tokenLosses/clippedSurrogate.js'
@@ -233,7 +233,7 @@ export interface AlgorithmOptions {
  * @example
  * algorithmLoss('gspo', { clipLow: null, clipHigh: null, longest: 64 }).name // 'gspo'
  */
-export const algorithmLoss = (name: AlgorithmName, options: AlgorithmOptions): PolicyLoss<PolicyLossOptions> => {
+export const algorithmLoss = (name: AlgorithmName, options: AlgorithmOptions): PolicyLoss => {
   checkOptions('algorithmLoss', options, { clipLow: anything, clipHigh: anything, longest: aNumber, kl: aRecord })
   const { clipLow, clipHigh, longest, kl } = options
   const { clip, objective, aggregation } = ALGORITHMS[name]

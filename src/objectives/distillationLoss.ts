@@ -1,8 +1,10 @@
 /** Losses that learn from the probabilities of another model. */
 import * as tf from '@tensorflow/tfjs-core'
 import { aNumber, checkOptions, oneOf } from '../core/options.js'
-import { masked, maskedSum } from '../engine/masked.js'
+import { masked } from '../engine/masked.js'
 import { stopGradient } from '../engine/stopGradient.js'
+import { defineLoss, type Loss, type LossMetrics, type LossOutput, type ModelOutputs } from './loss.js'
+import type { EntriesOf } from './lossRows.js'
 import {
   type Aggregation,
   aggregate,
@@ -10,6 +12,7 @@ import {
   checkAggregation,
   countsOf,
   type LossCounts,
+  tokenMean,
 } from './tokenLosses/aggregation.js'
 import { klTerm } from './tokenLosses/klForms.js'
 import { checkTokenShapes } from './tokenShapes.js'
@@ -27,8 +30,6 @@ export interface DistillationLossOptions {
 
 /** Axes: B completions, T tokens. All float32; log-probabilities of the sampled tokens, in nats. */
 export interface DistillationLossInput {
-  /** `[B, T]` under the student; receives the gradient. */
-  readonly logProbs: tf.Tensor
   /** `[B, T]`. */
   readonly teacherLogProbs: tf.Tensor
   /** `[B, T]`: 1 for a token to learn from. */
@@ -41,7 +42,7 @@ export interface DistillationLossInput {
 }
 
 /** Scalars. */
-export interface DistillationLossOutput {
+export interface DistillationLossOutput extends LossOutput {
   readonly lossDistillation: tf.Tensor
   /** Mean of the estimate over the unmasked tokens. */
   readonly kl: tf.Tensor
@@ -52,12 +53,23 @@ export interface DistillationLossOutput {
   readonly teacherZeros: tf.Tensor
 }
 
-/** A distillation loss with its settings checked. */
-export interface DistillationLoss {
-  readonly kind: 'distillation'
-  readonly name: 'DistillationLoss'
-  readonly options: DistillationLossOptions
-  readonly apply: (input: DistillationLossInput) => DistillationLossOutput
+/** Means over the trained tokens, before the update. */
+export interface DistillationMetrics extends LossMetrics {
+  /** The estimate of the divergence, in nats. */
+  readonly kl: number
+  /**
+   * Share of tokens with teacher probability exactly 1. A share near 1 means that the teacher did
+   * not score them.
+   */
+  readonly teacherZeros: number
+}
+
+/** The batch of distillation, with the teacher's log-probabilities of the sampled tokens. */
+export type DistillationBatch = EntriesOf<'teacherLogProbs'>
+
+/** A distillation loss with validated settings. */
+export interface DistillationLoss extends Loss<DistillationBatch, DistillationMetrics, DistillationLossInput> {
+  readonly apply: (model: Pick<ModelOutputs, 'logProbs'>, batch: DistillationLossInput) => DistillationLossOutput
 }
 
 /**
@@ -89,23 +101,32 @@ export const DistillationLoss = (options: DistillationLossOptions = {}): Distill
   checkOptions('DistillationLoss', options, { klDirection: oneOf('reverse', 'forward'), aggregation: anAggregation })
   const { klDirection = 'reverse', aggregation = 'seq-mean-token-mean' } = options
   checkAggregation('DistillationLoss', aggregation)
+  const apply: DistillationLoss['apply'] = ({ logProbs }, input) => {
+    const { teacherLogProbs, mask } = input
+    checkTokenShapes('DistillationLoss', { logProbs, teacherLogProbs, mask })
+    const counted = { mask, counts: input.counts ?? countsOf(mask) }
+    const lead = masked(tf.sub(logProbs, teacherLogProbs), mask)
+    const each = klTerm('k3', klDirection === 'reverse' ? lead : tf.neg(lead))
+    return {
+      lossDistillation: aggregate(each, { ...counted, aggregation }),
+      kl: tokenMean(each, counted),
+      teacherZeros: tokenMean(tf.cast(tf.equal(teacherLogProbs, 0), 'float32'), counted),
+    }
+  }
   return {
-    kind: 'distillation',
-    name: 'DistillationLoss',
-    options,
-    apply: (input) => {
-      const { logProbs, teacherLogProbs, mask } = input
-      checkTokenShapes('DistillationLoss', { logProbs, teacherLogProbs, mask })
-      const counts = input.counts ?? countsOf(mask)
-      const tokens = tf.maximum(counts.tokens, 1)
-      const lead = masked(tf.sub(logProbs, teacherLogProbs), mask)
-      const each = klTerm('k3', klDirection === 'reverse' ? lead : tf.neg(lead))
-      return {
-        lossDistillation: aggregate(each, { mask, counts, aggregation }),
-        kl: tf.div(maskedSum(each, mask), tokens),
-        teacherZeros: tf.div(maskedSum(tf.cast(tf.equal(teacherLogProbs, 0), 'float32'), mask), tokens),
-      }
-    },
+    ...defineLoss({
+      name: 'DistillationLoss',
+      options,
+      module: import.meta.url,
+      reads: ['teacherLogProbs'],
+      apply,
+      measures: {
+        metrics: ({ sums: { loss, kl, teacherZeros }, gradNorm }) => ({
+          ...{ loss, gradNorm, kl: kl!, teacherZeros: teacherZeros! }, // `apply` has them
+        }),
+      },
+    }),
+    apply,
   }
 }
 

@@ -1,7 +1,10 @@
 /** The DPO loss: learning from pairs of completions, one of which was preferred. */
 import * as tf from '@tensorflow/tfjs-core'
-import { aNumber, checkOptions, oneOf } from '../core/options.js'
+import { aNumber, checkOptions, oneOf, refuse } from '../core/options.js'
+import { defineLoss, type Loss, type LossMetrics, type LossOutput, type ModelOutputs } from './loss.js'
+import { PAIRS, type PreferenceBatch, pairRows, sideOf } from './lossRows.js'
 import { perToken, rowSums } from './sequences.js'
+import { countsOf, type LossCounts } from './tokenLosses/aggregation.js'
 import { checkTokenShapes } from './tokenShapes.js'
 
 export interface DPOLossOptions {
@@ -28,33 +31,26 @@ export interface DPOLossOptions {
 }
 
 /**
- * One side of the pairs. Axes: B pairs, T tokens of this side. All float32; log-probabilities in
- * nats.
+ * Interleaved pairs: each chosen completion, followed by the rejected one. Axes: B pairs, T tokens.
+ * All float32; log-probabilities in nats.
  */
-export interface DPOSide {
-  /** `[B, T]`; receives the gradient. */
-  readonly logProbs: tf.Tensor
-  /** `[B, T]` under the reference model. */
-  readonly refLogProbs?: tf.Tensor
-  /** `[B, T]`: 1 for a token of the completion. */
-  readonly mask: tf.Tensor
-}
-
 export interface DPOLossInput {
-  readonly chosen: DPOSide
-  readonly rejected: DPOSide
+  /** `[2 B, T]` under the reference model. */
+  readonly refLogProbs?: tf.Tensor
+  /** `[2 B, T]`: 1 for a token of the completion. */
+  readonly mask: tf.Tensor
   /**
-   * The number of pairs of the whole mini-batch, a scalar, so that micro-batches add up to it.
-   * Default: the number in this input.
+   * The divisors, so that micro-batches add up to the whole mini-batch. Default: the counts of this
+   * input.
    */
-  readonly pairs?: tf.Tensor
+  readonly counts?: LossCounts
 }
 
 /**
- * The metrics of TRL. Rewards are `beta` times the log-ratio of a whole completion; they are not
- * meant to be differentiated.
+ * The metrics of TRL, as shares of the means over the pairs of the whole mini-batch. Rewards are
+ * `beta` times the log-ratio of a whole completion; they are not meant to be differentiated.
  */
-export interface DPOLossOutput {
+export interface DPOLossOutput extends LossOutput {
   /** A scalar. */
   readonly lossDpo: tf.Tensor
   /** `[B]`: the loss of each pair. */
@@ -64,15 +60,32 @@ export interface DPOLossOutput {
   readonly rejectedRewards: tf.Tensor
   /** Share of the pairs whose chosen completion has the larger reward, a scalar. */
   readonly accuracy: tf.Tensor
+  /** Scalars. */
+  readonly chosenReward: tf.Tensor
+  readonly rejectedReward: tf.Tensor
+  readonly chosenLogProb: tf.Tensor
+  readonly rejectedLogProb: tf.Tensor
+}
+
+/**
+ * Means over the pairs, before the update. Rewards are `beta` times the log-ratio of a whole
+ * completion.
+ */
+export interface DPOMetrics extends LossMetrics {
+  readonly chosenReward: number
+  readonly rejectedReward: number
+  /** Difference of the two rewards. */
+  readonly margin: number
+  /** Share of pairs whose chosen completion has the higher reward. */
+  readonly accuracy: number
+  /** Log-probability of a whole completion, in nats. */
+  readonly chosenLogProb: number
+  readonly rejectedLogProb: number
 }
 
 /** A preference loss with validated settings. */
-export interface DPOLoss {
-  readonly kind: 'dpo'
-  readonly name: 'dpoLoss'
-  readonly options: DPOLossOptions
-  readonly needs: { readonly reference: 'yes' | 'no' }
-  readonly apply: (input: DPOLossInput) => DPOLossOutput
+export interface DPOLoss extends Loss<PreferenceBatch, DPOMetrics, DPOLossInput> {
+  readonly apply: (model: Pick<ModelOutputs, 'logProbs'>, batch: DPOLossInput) => DPOLossOutput
 }
 
 const checked = (options: DPOLossOptions): Required<DPOLossOptions> => {
@@ -93,14 +106,11 @@ const checked = (options: DPOLossOptions): Required<DPOLossOptions> => {
   return { form, beta, labelSmoothing, reference, normalizeBySeqLength }
 }
 
-const checkInput = ({ chosen, rejected }: DPOLossInput, reference: 'model' | 'none'): void => {
-  for (const [side, { logProbs, refLogProbs, mask }] of Object.entries({ chosen, rejected })) {
-    checkTokenShapes(`dpoLoss, ${side}`, { logProbs, mask, refLogProbs })
-    if (reference === 'model' && refLogProbs === undefined)
-      throw new RangeError(`dpoLoss, ${side}: it needs \`refLogProbs\`, or the setting reference: 'none'`)
-  }
-  const [pairs, others] = [chosen.mask.shape[0], rejected.mask.shape[0]]
-  if (pairs !== others) throw new RangeError(`dpoLoss: ${pairs} chosen completions and ${others} rejected ones`)
+/** One side of the pairs, `[B, T]`. */
+interface Side {
+  readonly logProbs: tf.Tensor
+  readonly refLogProbs?: tf.Tensor
+  readonly mask: tf.Tensor
 }
 
 /**
@@ -122,8 +132,7 @@ const checkInput = ({ chosen, rejected }: DPOLossInput, reference: 'model' | 'no
  *          reward can be computed, on-policy methods reach further.
  * Used by  Zephyr (arXiv:2310.16944), Tulu 3 (arXiv:2411.15124), Llama 3 (arXiv:2407.21783); TRL
  *          `DPOTrainer` with `loss_type` `sigmoid` and `ipo`
- * Shapes   see `DPOLossInput` and `DPOLossOutput`. Both sides have B rows; they need not be equally
- *          wide.
+ * Shapes   see `DPOLossInput` and `DPOLossOutput`.
  * Errors   throws RangeError for invalid or incompatible settings, for shapes that do not fit (all
  *          named), and for a missing `refLogProbs`.
  * Edges    without pairs the loss is 0. A completion without unmasked tokens has `r = 0`; masked
@@ -133,12 +142,12 @@ const checkInput = ({ chosen, rejected }: DPOLossInput, reference: 'model' | 'no
  *          tokens as in TRL.
  *
  * @example
- * dpoLoss({ form: 'ipo', beta: 0.5 }).needs.reference // 'yes'
+ * dpoLoss({ reference: 'none' }).reads // ['chosen.tokens.prompt', 'chosen.tokens.response', 'rejected.tokens.prompt', 'rejected.tokens.response']
  */
 export const dpoLoss = (options: DPOLossOptions = {}): DPOLoss => {
   const { form, beta, labelSmoothing, reference, normalizeBySeqLength } = checked(options)
 
-  const logRatio = ({ logProbs, refLogProbs, mask }: DPOSide): tf.Tensor =>
+  const logRatio = ({ logProbs, refLogProbs, mask }: Side): tf.Tensor =>
     rowSums(reference === 'none' ? logProbs : tf.sub(logProbs, refLogProbs!), mask) // checked by `apply`
 
   const lossesOf = (lead: tf.Tensor): tf.Tensor => {
@@ -149,26 +158,51 @@ export const dpoLoss = (options: DPOLossOptions = {}): DPOLoss => {
     return tf.add(tf.mul(right, 1 - labelSmoothing), tf.mul(wrong, labelSmoothing))
   }
 
+  const apply: DPOLoss['apply'] = ({ logProbs }, { mask, refLogProbs, counts = countsOf(mask) }) => {
+    checkTokenShapes('dpoLoss', { logProbs, mask, refLogProbs })
+    refuse('dpoLoss', [
+      reference === 'model' && refLogProbs === undefined && "it needs `refLogProbs`, or the setting reference: 'none'",
+      mask.shape[0]! % 2 === 1 && `pairs have two rows each, got ${mask.shape[0]} rows`,
+    ])
+    const side = (name: 'chosen' | 'rejected'): Side => ({
+      logProbs: sideOf(logProbs, name),
+      mask: sideOf(mask, name),
+      ...(refLogProbs && { refLogProbs: sideOf(refLogProbs, name) }),
+    })
+    const [chosen, rejected] = [side('chosen'), side('rejected')]
+    const [better, worse] = [logRatio(chosen), logRatio(rejected)]
+    const scaled = (ratio: tf.Tensor, own: tf.Tensor): tf.Tensor =>
+      normalizeBySeqLength === 'yes' ? perToken(ratio, own) : ratio
+    const losses = lossesOf(tf.sub(scaled(better, chosen.mask), scaled(worse, rejected.mask)))
+    const pairs = tf.div(counts.completions, 2)
+    const mean = (x: tf.Tensor): tf.Tensor => tf.div(tf.sum(x), tf.maximum(pairs, 1))
+    const [chosenRewards, rejectedRewards] = [tf.mul(better, beta), tf.mul(worse, beta)]
+    return {
+      ...{ lossDpo: mean(losses), losses, chosenRewards, rejectedRewards },
+      accuracy: mean(tf.cast(tf.greater(better, worse), 'float32')),
+      chosenReward: mean(chosenRewards),
+      rejectedReward: mean(rejectedRewards),
+      chosenLogProb: mean(rowSums(chosen.logProbs, chosen.mask)),
+      rejectedLogProb: mean(rowSums(rejected.logProbs, rejected.mask)),
+    }
+  }
+
+  const refLogProbs = ['chosen.refLogProbs.response', 'rejected.refLogProbs.response']
   return {
-    kind: 'dpo',
-    name: 'dpoLoss',
-    options,
-    needs: { reference: reference === 'model' ? 'yes' : 'no' },
-    apply: (input) => {
-      checkInput(input, reference)
-      const { chosen, rejected } = input
-      const [better, worse] = [logRatio(chosen), logRatio(rejected)]
-      const side = (ratio: tf.Tensor, mask: tf.Tensor): tf.Tensor =>
-        normalizeBySeqLength === 'yes' ? perToken(ratio, mask) : ratio
-      const losses = lossesOf(tf.sub(side(better, chosen.mask), side(worse, rejected.mask)))
-      const pairs = tf.maximum(input.pairs ?? tf.scalar(losses.shape[0]!), 1)
-      return {
-        lossDpo: tf.div(tf.sum(losses), pairs),
-        losses,
-        chosenRewards: tf.mul(better, beta),
-        rejectedRewards: tf.mul(worse, beta),
-        accuracy: tf.div(tf.sum(tf.cast(tf.greater(better, worse), 'float32')), pairs),
-      }
-    },
+    ...defineLoss({
+      name: 'dpoLoss',
+      options,
+      module: import.meta.url,
+      rows: pairRows,
+      apply,
+      measures: {
+        metrics: ({ sums: { lossDpo: _, ...sums }, gradNorm }) => {
+          const measured = sums as Omit<DPOMetrics, 'gradNorm' | 'margin'> // the scalars of `apply`
+          return { ...measured, margin: measured.chosenReward - measured.rejectedReward, gradNorm }
+        },
+      },
+    }),
+    reads: reference === 'model' ? [...PAIRS, ...refLogProbs] : PAIRS,
+    apply,
   }
 }

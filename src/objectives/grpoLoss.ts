@@ -6,16 +6,10 @@
  * (`src/collectors`).
  */
 
-import { aList, aNumber, aNumberOrTwo, checkOptions, notAWeight, oneOf, refuse } from '../core/options.js'
-import {
-  type KLTerm,
-  type OptionalInput,
-  type PolicyLoss,
-  type PolicyLossInput,
-  type PolicyLossOutput,
-  policyLoss,
-} from './policyLoss.js'
-import type { LossCounts } from './tokenLosses/aggregation.js'
+import { moduleExport } from '../core/moduleExport.js'
+import { aNumber, aNumberOrTwo, checkOptions, notAWeight, oneOf, refuse } from '../core/options.js'
+import { plainSettings } from './loss.js'
+import { type KLTerm, type PolicyLoss, policyLoss } from './policyLoss.js'
 import { clippedSurrogate } from './tokenLosses/clippedSurrogate.js'
 import type { ClipEpsilon } from './tokenLosses/clipRange.js'
 
@@ -37,31 +31,9 @@ export interface GRPOLossOptions {
   readonly klToInferenceCoefficient?: number
   /** Masks tokens with `(log pi - log pi_old)^2 / 2` above this threshold. */
   readonly klMaskThreshold?: number
-  /** The optional inputs that batches will have: see `PolicyLossOptions`. */
-  readonly inputs?: readonly OptionalInput[]
 }
 
-export type GRPOLossInput = PolicyLossInput
-export type GRPOLossOutput = PolicyLossOutput
-export type GRPOCounts = LossCounts
-export type GRPOLoss = PolicyLoss<GRPOLossOptions>
-
-/**
- * Computes the effective sample size as a share of the tokens, in (0, 1]: `(sum w)^2 / (n sum
- * w^2)`. Returns 0 without unmasked tokens.
- *
- * Equation $\frac{(\sum_t w_t)^2}{n \sum_t w_t^2}$
- * When     as a metric of the distance between a batch and the trained policy: near 1 on policy.
- * Used by  TorchRL `ESS` of `GRPOLoss`
- *
- * @example
- * essOf({ logSumWeights: Math.log(2), logSumSquaredWeights: Math.log(2), tokens: 2 }) // 1
- */
-export const essOf = (parts: {
-  readonly logSumWeights: number
-  readonly logSumSquaredWeights: number
-  readonly tokens: number
-}): number => (parts.tokens === 0 ? 0 : Math.exp(2 * parts.logSumWeights - parts.logSumSquaredWeights) / parts.tokens)
+export type GRPOLoss = PolicyLoss
 
 const divergences = ({ klToRefCoefficient = 0, klToInferenceCoefficient = 0 }: GRPOLossOptions): readonly KLTerm[] => {
   const term = (to: KLTerm['to'], coefficient: number): readonly KLTerm[] =>
@@ -100,9 +72,8 @@ export const GRPOLoss = (options: GRPOLossOptions = {}): GRPOLoss => {
     klToRefCoefficient: aNumber,
     klToInferenceCoefficient: aNumber,
     klMaskThreshold: aNumber,
-    inputs: aList,
   })
-  const { clipEpsilon, aggregation, entropyCoefficient, klMaskThreshold, inputs } = options
+  const { clipEpsilon, aggregation, entropyCoefficient, klMaskThreshold } = options
   const { klToRefCoefficient = 0, klToInferenceCoefficient = 0 } = options
   refuse('GRPOLoss', [
     notAWeight('klToRefCoefficient', klToRefCoefficient),
@@ -115,9 +86,9 @@ export const GRPOLoss = (options: GRPOLossOptions = {}): GRPOLoss => {
       ...(aggregation !== undefined && { aggregation }),
       ...(entropyCoefficient !== undefined && { entropyCoefficient }),
       ...(klMaskThreshold !== undefined && { klMaskThreshold }),
-      ...(inputs !== undefined && { inputs }),
     },
     'GRPOLoss',
   )
-  return { ...loss, name: 'GRPOLoss', options }
+  const module = moduleExport(import.meta.url, 'GRPOLoss', options)
+  return { ...loss, name: 'GRPOLoss', options: plainSettings(options), module }
 }

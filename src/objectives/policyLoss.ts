@@ -1,8 +1,12 @@
 /** A policy loss composed of a token objective, an aggregation, KL terms and entropy. */
 import * as tf from '@tensorflow/tfjs-core'
+import { exportOf, moduleExport } from '../core/moduleExport.js'
 import { aList, aNumber, aRecord, checkOptions, notAWeight, oneOf, refuse } from '../core/options.js'
-import { masked, maskedLogSumExp, maskedSum } from '../engine/masked.js'
+import { masked, maskedLogSumExp } from '../engine/masked.js'
 import { stopGradient } from '../engine/stopGradient.js'
+import { defineLoss, type Loss, type LossOutput, type ModelOutputs } from './loss.js'
+import type { EntriesOf } from './lossRows.js'
+import { combineUpdates, POLICY_REDUCTIONS, policyMetrics, type StepMetrics } from './policyMetrics.js'
 import {
   type Aggregation,
   aggregate,
@@ -10,6 +14,7 @@ import {
   checkAggregation,
   countsOf,
   type LossCounts,
+  tokenMean,
 } from './tokenLosses/aggregation.js'
 import { clippedSurrogate } from './tokenLosses/clippedSurrogate.js'
 import { KL_FORMS, type KLForm, klTerm } from './tokenLosses/klForms.js'
@@ -45,19 +50,10 @@ export interface PolicyLossOptions {
   readonly entropyAggregation?: 'loss' | 'token-mean'
   /** Masks tokens with `(log pi - log pi_old)^2 / 2` above this threshold. */
   readonly klMaskThreshold?: number
-  /** The optional inputs of batches, to refuse a term without its input here. Default: unknown. */
-  readonly inputs?: readonly OptionalInput[]
 }
-
-/** The names of optional inputs. */
-export type OptionalInput = (typeof OPTIONAL_INPUTS)[number]
-
-const OPTIONAL_INPUTS = ['behaviorLogProbs', 'refLogProbs', 'entropy', 'weights', 'noise'] as const
 
 /** Axes: B completions, T tokens. All float32; log-probabilities in nats. */
 export interface PolicyLossInput {
-  /** `[B, T]` under the trained policy. */
-  readonly logProbs: tf.Tensor
   /** `[B, T]`: the denominator of the ratio, of the sampler or of the trainer before the update. */
   readonly oldLogProbs: tf.Tensor
   /** `[B, T]` under the policy that sampled, if `oldLogProbs` are of another policy. */
@@ -68,13 +64,11 @@ export interface PolicyLossInput {
   readonly mask: tf.Tensor
   /** `[B, T]`, for the divergence to the reference. */
   readonly refLogProbs?: tf.Tensor
-  /** `[B, T]`, for the bonus and the metric. */
-  readonly entropy?: tf.Tensor
   /** `[B, T]`: factors of the objectives, such as those of `rolloutCorrection`. Default 1. */
   readonly weights?: tf.Tensor
   /** `[B, T]`, uniform in [0, 1), for objectives that choose tokens at random. */
   readonly noise?: tf.Tensor
-  /** `[B, T]`: rows of `PolicyLoss.chosen` of the mini-batch. Default: chosen in this input. */
+  /** `[B, T]`: the tokens that `choose` chose in the mini-batch. Default: chosen in this input. */
   readonly chosen?: tf.Tensor
   /** The divisors, so that micro-batches add up to a mini-batch. Default: those of this input. */
   readonly counts?: LossCounts
@@ -85,7 +79,7 @@ export interface PolicyLossInput {
  * are means over the unmasked tokens. TorchRL divides by all positions instead, prompt and padding
  * included: multiply by `tokens / (B * T)` to compare.
  */
-export interface PolicyLossOutput {
+export interface PolicyLossOutput extends LossOutput {
   readonly lossObjective: tf.Tensor
   /** Share of tokens whose ratio is outside the objective's range. */
   readonly clipFraction: tf.Tensor
@@ -98,6 +92,8 @@ export interface PolicyLossOutput {
   readonly logSumWeights: tf.Tensor
   readonly logSumSquaredWeights: tf.Tensor
   readonly tokens: tf.Tensor
+  /** Largest distance of log-probabilities from those of the policy that sampled, in nats. */
+  readonly maxLogProbGap: tf.Tensor
   readonly entropy?: tf.Tensor
   readonly lossEntropy?: tf.Tensor
   readonly klToRef?: tf.Tensor
@@ -106,55 +102,24 @@ export interface PolicyLossOutput {
   readonly lossKlToInference?: tf.Tensor
 }
 
-/** A loss with validated settings. `O` is the type of its settings. */
-export interface PolicyLoss<out O = unknown> {
-  readonly kind: 'policy'
-  readonly name: string
-  readonly options: O
-  /** The inputs it needs besides log-probabilities, advantages and the mask. */
-  readonly needs: {
-    readonly entropy: 'differentiable' | 'metric'
-    readonly reference: 'yes' | 'no'
-    readonly noise: 'yes' | 'no'
-  }
-  /** `none` if completions whose advantages are all 0 get no gradient. */
-  readonly atZeroAdvantage: 'none' | 'computed'
-  /** `mask` if `counted` is the mask; `computed` if it depends on log-probabilities. */
-  readonly counting: 'mask' | 'computed'
-  /**
-   * Returns the mask's tokens that threshold and correction keep, float32 `[B, T]`; no gradient.
-   */
-  readonly counted: (
-    input: Pick<PolicyLossInput, 'logProbs' | 'oldLogProbs' | 'behaviorLogProbs' | 'mask'>,
-  ) => tf.Tensor
-  /** `tokens` if the objective treats a share of all tokens differently; `chosen` returns them. */
-  readonly choosing: 'none' | 'tokens'
-  /** Returns these tokens of the whole mini-batch, float32 `[B, T]`, or null for `none`. */
-  readonly chosen: (input: PolicyLossInput) => tf.Tensor | null
-  readonly apply: (input: PolicyLossInput) => PolicyLossOutput
-}
+/** The batch of a policy loss: a collected batch with advantages. */
+export type PolicyBatch = EntriesOf<'oldLogProbs' | 'advantages'>
 
-/**
- * Sums all loss terms, for differentiation.
- *
- * Equation $L = L_{objective} + L_{entropy} + L_{KL,ref} + L_{KL,behavior}$, if present
- * Gradient the sum of theirs
- * When     for the value to differentiate.
- * Used by  every training step; TorchRL sums the same fields by their prefix `loss_`
- */
-export const totalLoss = (output: PolicyLossOutput): tf.Tensor =>
-  [output.lossEntropy, output.lossKlToRef, output.lossKlToInference].reduce<tf.Tensor>(
-    (sum, term) => (term === undefined ? sum : tf.add(sum, term)),
-    output.lossObjective,
-  )
+/** The outputs of the model that policy losses use. */
+export type PolicyOutputs = Pick<ModelOutputs, 'logProbs'> & Partial<Pick<ModelOutputs, 'entropy'>>
+
+/** A policy loss with validated settings. */
+export interface PolicyLoss extends Loss<PolicyBatch, StepMetrics, PolicyLossInput> {
+  readonly apply: (model: PolicyOutputs, batch: PolicyLossInput) => PolicyLossOutput
+}
 
 const shapesOf = (tensors: readonly (tf.Tensor | undefined)[]): string =>
   tensors.map((x) => (x === undefined ? 'none' : `[${x.shape.join()}]`)).join(', ')
 
-const checkShapes = (name: string, input: PolicyLossInput): void => {
-  const { logProbs, oldLogProbs, advantages, mask } = input
+const checkShapes = (name: string, { logProbs, entropy }: PolicyOutputs, input: PolicyLossInput): void => {
+  const { oldLogProbs, advantages, mask } = input
   const [b, t] = logProbs.shape
-  const optional = [input.behaviorLogProbs, input.refLogProbs, input.entropy, input.noise, input.weights, input.chosen]
+  const optional = [input.behaviorLogProbs, input.refLogProbs, entropy, input.noise, input.weights, input.chosen]
   const isSame = [oldLogProbs, mask, ...optional].every(
     (x) => x === undefined || x.shape.join() === logProbs.shape.join(),
   )
@@ -172,10 +137,9 @@ const checkShapes = (name: string, input: PolicyLossInput): void => {
 const checkKinds = (name: string, options: PolicyLossOptions): void => {
   const aggregated = oneOf('loss', 'token-mean')
   checkOptions(name, options, {
-    ...{ objective: aRecord, aggregation: anAggregation, kl: aList, inputs: aList },
+    ...{ objective: aRecord, aggregation: anAggregation, kl: aList },
     ...{ entropyCoefficient: aNumber, entropyAggregation: aggregated, klMaskThreshold: aNumber },
   })
-  for (const input of options.inputs ?? []) checkOptions(name, { inputs: input }, { inputs: oneOf(...OPTIONAL_INPUTS) })
   for (const term of options.kl ?? [])
     checkOptions(`${name}, kl`, term, {
       to: oneOf('reference', 'behavior'),
@@ -184,21 +148,6 @@ const checkKinds = (name: string, options: PolicyLossOptions): void => {
       aggregation: aggregated,
       correction: oneOf('none', 'ratio'),
     })
-}
-
-/** Lists the terms whose inputs batches will not have. */
-const missingInputs = (
-  { inputs, kl = [], entropyCoefficient = 0 }: PolicyLossOptions,
-  objective: TokenObjective,
-): readonly (string | false)[] => {
-  if (inputs === undefined) return []
-  const lacks = (input: OptionalInput, who: string): string | false =>
-    !inputs.includes(input) && `${who} needs \`${input}\`, and the inputs are ${inputs.join(', ') || 'none'}`
-  return [
-    kl.some(({ to }) => to === 'reference') && lacks('refLogProbs', 'the divergence to the reference'),
-    entropyCoefficient !== 0 && lacks('entropy', 'the entropy bonus'),
-    objective.noise === 'uniform' && lacks('noise', objective.name),
-  ]
 }
 
 const checkedAggregation = (name: string, options: PolicyLossOptions, objective: TokenObjective): Aggregation => {
@@ -217,13 +166,18 @@ const checkedAggregation = (name: string, options: PolicyLossOptions, objective:
     ),
     !Number.isFinite(entropyCoefficient) && `entropyCoefficient must be finite, got ${entropyCoefficient}`,
     notAWeight('klMaskThreshold', klMaskThreshold),
-    ...missingInputs(options, objective),
   ])
   return aggregation
 }
 
+/** The tensors of a loss: outputs of the model, and those of the batch. */
+interface Given extends PolicyLossInput {
+  readonly logProbs: tf.Tensor
+  readonly entropy?: tf.Tensor
+}
+
 /** Replaces an empty input by one masked token, because operations fail without elements. */
-const withPlaces = (input: PolicyLossInput): PolicyLossInput => {
+const withPlaces = (input: Given): Given => {
   const [b = 0, t = 0] = input.logProbs.shape
   if (b > 0 && t > 0) return input
   const none = tf.zeros([Math.max(b, 1), Math.max(t, 1)])
@@ -240,7 +194,7 @@ const withPlaces = (input: PolicyLossInput): PolicyLossInput => {
 }
 
 interface Context {
-  readonly input: PolicyLossInput
+  readonly input: Given
   readonly mask: tf.Tensor
   /** Computes the mean over unmasked tokens. */
   readonly mean: (x: tf.Tensor) => tf.Tensor
@@ -253,21 +207,58 @@ const klTerms = ({ input, mask, mean, aggregate }: Context, asked: readonly KLTe
   const isAsked = asked.some(({ to }) => to === 'reference')
   const metric: readonly KLTerm[] =
     isAsked || input.refLogProbs === undefined ? [] : [{ to: 'reference', coefficient: 0 }]
-  const outputs = [...asked, ...metric].map(
-    ({ to, form = 'k3', coefficient, aggregation = 'loss', correction = 'none' }) => {
-      const target = to === 'reference' ? input.refLogProbs! : (input.behaviorLogProbs ?? input.oldLogProbs) // checked by `apply`
-      const away = (from: tf.Tensor): tf.Tensor => masked(tf.sub(input.logProbs, from), mask)
-      const plain = klTerm(form, away(target))
-      const each = correction === 'none' ? plain : tf.mul(plain, tf.exp(limited(away(input.oldLogProbs))))
-      const kl = mean(each)
-      const loss = tf.mul(aggregation === 'loss' ? aggregate(each) : kl, coefficient)
-      const hasLoss = coefficient !== 0
-      return to === 'reference'
-        ? { klToRef: kl, ...(hasLoss && { lossKlToRef: loss }) }
-        : { klToInference: kl, ...(hasLoss && { lossKlToInference: loss }) }
-    },
-  )
+  const ordered = [...asked, ...metric].toSorted((a, b) => Number(a.to === 'behavior') - Number(b.to === 'behavior')) // the order of the sum
+  const outputs = ordered.map(({ to, form = 'k3', coefficient, aggregation = 'loss', correction = 'none' }) => {
+    const target = to === 'reference' ? input.refLogProbs! : (input.behaviorLogProbs ?? input.oldLogProbs) // checked by `apply`
+    const away = (from: tf.Tensor): tf.Tensor => masked(tf.sub(input.logProbs, from), mask)
+    const plain = klTerm(form, away(target))
+    const each = correction === 'none' ? plain : tf.mul(plain, tf.exp(limited(away(input.oldLogProbs))))
+    const kl = mean(each)
+    const loss = tf.mul(aggregation === 'loss' ? aggregate(each) : kl, coefficient)
+    const hasLoss = coefficient !== 0
+    return to === 'reference'
+      ? { klToRef: kl, ...(hasLoss && { lossKlToRef: loss }) }
+      : { klToInference: kl, ...(hasLoss && { lossKlToInference: loss }) }
+  })
   return Object.assign({}, ...outputs) as Partial<PolicyLossOutput> // the fields of each are fields of it
+}
+
+const termsOf = ({ input, mask }: Context): TokenTerms => {
+  const { noise, chosen } = input
+  const logProbs = masked(input.logProbs, mask)
+  const oldLogProbs = masked(input.oldLogProbs, mask)
+  return {
+    logProbs,
+    oldLogProbs,
+    logRatio: tf.sub(logProbs, oldLogProbs),
+    advantages: masked(input.advantages, mask),
+    mask,
+    tokens: tf.sum(mask),
+    ...(noise && { noise: masked(noise, mask) }),
+    ...(chosen && { chosen: masked(chosen, mask) }),
+  }
+}
+
+const missingNoise = (objective: TokenObjective, { noise }: PolicyLossInput): string | false =>
+  objective.noise === 'uniform' && noise === undefined && `${objective.name} needs \`noise\``
+
+/** Returns the measures of the tokens of a micro-batch. */
+const tokensOf: NonNullable<PolicyLoss['measures']['tokens']> = (
+  { logProbs, entropy },
+  { oldLogProbs, mask },
+  output,
+) => ({
+  logProbs,
+  entropies: entropy,
+  ratios: tf.exp(limited(tf.mul(tf.sub(logProbs, oldLogProbs), mask))),
+  clipped: output.clippedTokens!, // `apply` has it
+})
+
+const POLICY_MEASURES: PolicyLoss['measures'] = {
+  reduce: POLICY_REDUCTIONS,
+  metrics: policyMetrics,
+  combine: combineUpdates,
+  tokens: tokensOf,
 }
 
 /**
@@ -287,51 +278,35 @@ const klTerms = ({ input, mask, mean, aggregate }: Context, asked: readonly KLTe
  * Errors   throws RangeError for invalid settings, all at creation: an aggregation that the
  *          objective does not support, two divergences to one policy, numbers that are not finite.
  *          `apply` throws RangeError for shapes that do not fit (all named) or a term without its
- *          input.
+ *          input. With an objective without a `module`, one thread computes gradients.
  * Edges    without unmasked tokens, every loss and metric is 0 and so is the gradient; masked
  *          values have no effect.
  *
  * @example
- * policyLoss({ aggregation: 'seq-mean-token-mean', kl: [{ to: 'reference', coefficient: 0.04 }] }).needs.reference // 'yes'
+ * policyLoss({ aggregation: 'seq-mean-token-mean', kl: [{ to: 'reference', coefficient: 0.04 }] }).name // 'clippedSurrogate'
  */
-export const policyLoss = (options: PolicyLossOptions = {}, name = 'policyLoss'): PolicyLoss<PolicyLossOptions> => {
+export const policyLoss = (options: PolicyLossOptions = {}, name = 'policyLoss'): PolicyLoss => {
   const { objective = clippedSurrogate(), kl = [], entropyCoefficient = 0, klMaskThreshold } = options
   const isTokenMean = options.entropyAggregation === 'token-mean'
   const aggregation = checkedAggregation(name, options, objective)
   const needsReference = kl.some(({ to }) => to === 'reference')
   const isObjectiveAlone = entropyCoefficient === 0 && kl.every(({ coefficient }) => coefficient === 0)
 
-  const nearEnough: PolicyLoss['counted'] = ({ logProbs, oldLogProbs, mask }) => {
+  const counted: NonNullable<PolicyLoss['selection']['counted']> = ({ logProbs }, { oldLogProbs, mask }) => {
     if (klMaskThreshold === undefined) return mask
     const logRatio = masked(tf.sub(logProbs, oldLogProbs), mask)
     const near = tf.lessEqual(tf.mul(tf.square(logRatio), 0.5), klMaskThreshold)
     return stopGradient(tf.mul(mask, tf.cast(near, 'float32')))
   }
 
-  const contextOf = (input: PolicyLossInput): Context => {
-    const mask = nearEnough(input)
+  const contextOf = (input: Given): Context => {
+    const mask = counted(input, input)
     const counts = input.counts ?? countsOf(mask)
     return {
       input,
       mask,
-      mean: (x) => tf.div(maskedSum(x, mask), tf.maximum(counts.tokens, 1)),
+      mean: (x) => tokenMean(x, { mask, counts }),
       aggregate: (x) => aggregate(x, { mask, counts, aggregation }),
-    }
-  }
-
-  const termsOf = ({ input, mask }: Context): TokenTerms => {
-    const { noise, chosen } = input
-    const logProbs = masked(input.logProbs, mask)
-    const oldLogProbs = masked(input.oldLogProbs, mask)
-    return {
-      logProbs,
-      oldLogProbs,
-      logRatio: tf.sub(logProbs, oldLogProbs),
-      advantages: masked(input.advantages, mask),
-      mask,
-      tokens: tf.sum(mask),
-      ...(noise && { noise: masked(noise, mask) }),
-      ...(chosen && { chosen: masked(chosen, mask) }),
     }
   }
 
@@ -345,54 +320,60 @@ export const policyLoss = (options: PolicyLossOptions = {}, name = 'policyLoss')
           }),
         }
 
-  const missingNoise = ({ noise }: PolicyLossInput): string | false =>
-    objective.noise === 'uniform' && noise === undefined && `${objective.name} needs \`noise\``
-
-  const check = (input: PolicyLossInput): void => {
-    checkShapes(name, input)
+  const check = (model: PolicyOutputs, input: PolicyLossInput): void => {
+    checkShapes(name, model, input)
     refuse(name, [
       needsReference && input.refLogProbs === undefined && 'klToRef needs `refLogProbs`',
-      missingNoise(input),
-      entropyCoefficient !== 0 && input.entropy === undefined && 'the entropy bonus needs `entropy`',
+      missingNoise(objective, input),
+      entropyCoefficient !== 0 && model.entropy === undefined && 'the entropy bonus needs `entropy`',
     ])
   }
 
+  const apply: PolicyLoss['apply'] = (model, batch) => {
+    check(model, batch)
+    const { logProbs, entropy } = model
+    const input = withPlaces({ ...batch, logProbs, ...(entropy && { entropy }) })
+    const context = contextOf(input)
+    const terms = termsOf(context)
+    const { losses, outside, cut } = objective.apply(terms)
+    const weighted = input.weights === undefined ? losses : tf.mul(losses, masked(input.weights, context.mask))
+    const sampled = input.behaviorLogProbs ?? input.oldLogProbs
+    return {
+      lossObjective: context.aggregate(weighted),
+      ...{ clipFraction: context.mean(outside), pgClipFraction: context.mean(cut), clippedTokens: cut },
+      klApprox: context.mean(tf.neg(terms.logRatio)),
+      logSumWeights: maskedLogSumExp(terms.logRatio, context.mask),
+      logSumSquaredWeights: maskedLogSumExp(tf.mul(terms.logRatio, 2), context.mask),
+      tokens: tf.sum(context.mask),
+      maxLogProbGap: tf.max(masked(tf.abs(tf.sub(input.logProbs, sampled)), input.mask)),
+      ...bonus(context),
+      ...klTerms(context, kl),
+    }
+  }
+
+  const [{ choose }, from] = [objective, exportOf(objective)]
   return {
-    kind: 'policy',
-    name: objective.name,
-    options,
-    needs: {
-      entropy: entropyCoefficient === 0 ? 'metric' : 'differentiable',
-      reference: needsReference ? 'yes' : 'no',
-      noise: objective.noise === 'uniform' ? 'yes' : 'no',
-    },
-    atZeroAdvantage: isObjectiveAlone ? (objective.apply.atZeroAdvantage ?? 'computed') : 'computed',
-    counting: klMaskThreshold === undefined ? 'mask' : 'computed',
-    counted: nearEnough,
-    choosing: objective.choose === undefined ? 'none' : 'tokens',
-    chosen: (input) => {
-      checkShapes(name, input)
-      refuse(name, [missingNoise(input)])
-      if (objective.choose === undefined) return null
-      return input.logProbs.size === 0 ? tf.clone(input.mask) : objective.choose(termsOf(contextOf(input)))
-    },
-    apply: (given) => {
-      check(given)
-      const input = withPlaces(given)
-      const context = contextOf(input)
-      const terms = termsOf(context)
-      const { losses, outside, cut } = objective.apply(terms)
-      const weighted = input.weights === undefined ? losses : tf.mul(losses, masked(input.weights, context.mask))
-      return {
-        lossObjective: context.aggregate(weighted),
-        ...{ clipFraction: context.mean(outside), pgClipFraction: context.mean(cut), clippedTokens: cut },
-        klApprox: context.mean(tf.neg(terms.logRatio)),
-        logSumWeights: maskedLogSumExp(terms.logRatio, context.mask),
-        logSumSquaredWeights: maskedLogSumExp(tf.mul(terms.logRatio, 2), context.mask),
-        tokens: tf.sum(context.mask),
-        ...bonus(context),
-        ...klTerms(context, kl),
-      }
-    },
+    ...defineLoss({
+      name: objective.name,
+      options: { ...options, objective: { name: objective.name, options: objective.options ?? null } },
+      ...(from && { module: moduleExport(import.meta.url, 'policyLoss', { ...options, objective: from }) }),
+      reads: ['oldLogProbs', 'advantages', ...(needsReference ? ['refLogProbs' as const] : [])],
+      optional: ['refLogProbs', 'weights'],
+      needs: { entropy: entropyCoefficient === 0 ? 'metric' : 'differentiable', noise: objective.noise },
+      apply,
+      selection: {
+        ...(klMaskThreshold !== undefined && { counted }),
+        ...(choose && {
+          choose: ({ logProbs }, batch) => {
+            checkShapes(name, { logProbs }, batch)
+            refuse(name, [missingNoise(objective, batch)])
+            return batch.mask.size === 0 ? tf.clone(batch.mask) : choose(termsOf(contextOf({ ...batch, logProbs })))
+          },
+        }),
+        atZeroAdvantage: isObjectiveAlone ? (objective.apply.atZeroAdvantage ?? 'computed') : 'computed',
+      },
+      measures: POLICY_MEASURES,
+    }),
+    apply,
   }
 }

@@ -1,7 +1,26 @@
 /** The loss of PPO: a policy loss and a value loss on one decoder. */
+import * as tf from '@tensorflow/tfjs-core'
+import { moduleExport } from '../core/moduleExport.js'
 import { aNumber, aRecord, checkOptions, notAWeight, refuse } from '../core/options.js'
-import { type PolicyLoss, policyLoss } from './policyLoss.js'
-import { type ValueLoss, valueLoss } from './valueLoss.js'
+import { defineLoss, type Loss, type LossOutput, type ModelOutputs } from './loss.js'
+import { completionRows, type EntriesOf } from './lossRows.js'
+import {
+  type PolicyLoss,
+  type PolicyLossInput,
+  type PolicyLossOutput,
+  type PolicyOutputs,
+  policyLoss,
+} from './policyLoss.js'
+import { combineUpdates, policyMetrics, type StepMetrics } from './policyMetrics.js'
+import {
+  combineValues,
+  type ValueLoss,
+  type ValueLossInput,
+  type ValueLossOutput,
+  type ValueMetrics,
+  valueLoss,
+  valueMetrics,
+} from './valueLoss.js'
 
 export interface PPOLossOptions {
   /**
@@ -14,10 +33,21 @@ export interface PPOLossOptions {
   readonly valueCoefficient?: number
 }
 
-/** A policy loss, a value loss and its weight. */
-export interface PPOLoss extends Required<PPOLossOptions> {
-  readonly kind: 'ppo'
-  readonly name: 'ppoLoss'
+/** The batch of PPO. */
+export type PPOBatch = EntriesOf<'oldLogProbs' | 'advantages' | 'returns' | 'oldValues'>
+
+/** The tensors of both losses. */
+export type PPOLossInput = PolicyLossInput & ValueLossInput
+
+/** The outputs of both losses. `lossValue` has its weight, and `valueLoss` has not. */
+export type PPOLossOutput = PolicyLossOutput & ValueLossOutput & LossOutput & { readonly valueLoss: tf.Tensor }
+
+/** The metrics of policy and value. `loss` is the total. */
+export type PPOMetrics = StepMetrics & ValueMetrics
+
+/** A policy loss and a value loss. */
+export interface PPOLoss extends Loss<PPOBatch, PPOMetrics, PPOLossInput> {
+  readonly apply: (model: PolicyOutputs & Pick<ModelOutputs, 'values'>, batch: PPOLossInput) => PPOLossOutput
 }
 
 /**
@@ -33,11 +63,36 @@ export interface PPOLoss extends Required<PPOLossOptions> {
  *          TRL's `PPOTrainer`.
  *
  * @example
- * ppoLoss().valueCoefficient // 0.1
+ * ppoLoss().needs.head // 'value'
  */
 export const ppoLoss = (options: PPOLossOptions = {}): PPOLoss => {
   checkOptions('ppoLoss', options, { policy: aRecord, value: aRecord, valueCoefficient: aNumber })
   const { policy = policyLoss(), value = valueLoss({ clipEpsilon: 0.2 }), valueCoefficient = 0.1 } = options
   refuse('ppoLoss', [notAWeight('valueCoefficient', valueCoefficient)])
-  return { kind: 'ppo', name: 'ppoLoss', policy, value, valueCoefficient }
+  const apply: PPOLoss['apply'] = (model, batch) => {
+    const { lossValue, ...measures } = value.apply(model, batch)
+    const weighted = { valueLoss: lossValue, lossValue: tf.mul(lossValue, valueCoefficient) }
+    return { ...policy.apply(model, batch), ...measures, ...weighted }
+  }
+  const { selection, measures, needs } = policy
+  const loss = defineLoss({
+    name: 'ppoLoss',
+    options: { policy: { name: policy.name, options: policy.options }, value: value.options, valueCoefficient },
+    ...(policy.module &&
+      value.module && {
+        module: moduleExport(import.meta.url, 'ppoLoss', {
+          ...{ policy: policy.module, value: value.module, valueCoefficient },
+        }),
+      }),
+    needs: { ...needs, head: 'value' },
+    rows: completionRows(['oldLogProbs', 'advantages', 'refLogProbs', 'weights', 'returns', 'oldValues']),
+    apply,
+    selection: { ...selection, atZeroAdvantage: 'computed' }, // values learn anyway
+    measures: {
+      ...measures,
+      metrics: (step) => ({ ...policyMetrics(step), ...valueMetrics(step.sums, step.sums.valueLoss!) }), // `apply` has it
+      combine: (steps: readonly PPOMetrics[]) => ({ ...combineUpdates(steps), ...combineValues(steps) }),
+    },
+  })
+  return { ...loss, reads: [...policy.reads, 'returns', 'values'], apply }
 }

@@ -1,52 +1,76 @@
 /** The loss of a reward model: learning from pairs of completions, one of which was preferred. */
 import * as tf from '@tensorflow/tfjs-core'
 import { aNumber, checkOptions, notAWeight, refuse } from '../core/options.js'
+import { find, type TensorDict } from '../data/tensorDict/tensorDict.js'
+import { defineLoss, type Loss, type LossMetrics, type LossOutput, type ModelOutputs } from './loss.js'
+import { type LossRows, PAIRS, type PreferenceBatch, pairRows, sideOf } from './lossRows.js'
+import { countsOf, type LossCounts } from './tokenLosses/aggregation.js'
+import { checkTokenShapes } from './tokenShapes.js'
 
 export interface RewardModelLossOptions {
   /** Weight of the mean squared sum of both rewards, which keeps them around 0. Default 0: none. */
   readonly centerRewardsCoefficient?: number
 }
 
-/** Axes: B pairs. All float32, in units of the reward. */
+/**
+ * Interleaved pairs: each chosen completion, followed by the rejected one. Axes: B pairs, T tokens.
+ * All float32, in units of the reward.
+ */
 export interface RewardModelLossInput {
-  /** `[B]`; receives the gradient. */
-  readonly chosen: tf.Tensor
-  readonly rejected: tf.Tensor
-  /** `[B]`: the required lead of the chosen completion. Default 0. */
-  readonly margin?: tf.Tensor
+  /** `[2 B, T]`: 1 at the place where the reward of a completion is read, else 0. */
+  readonly mask: tf.Tensor
+  /** `[2 B, 1]`: the required lead of the chosen completion, in both of its rows. Default 0. */
+  readonly margins?: tf.Tensor
   /**
-   * The number of pairs of the whole mini-batch, a scalar, so that micro-batches add up to it.
-   * Default: the number in this input.
+   * The divisors, so that micro-batches add up to the whole mini-batch. Default: the counts of this
+   * input.
    */
-  readonly pairs?: tf.Tensor
+  readonly counts?: LossCounts
 }
 
-/** Scalars, except for `losses`. */
-export interface RewardModelLossOutput {
-  /** The total: the mean over pairs, and the centering. */
+/** Scalars, except for `losses`: shares of the means over the pairs of the whole mini-batch. */
+export interface RewardModelLossOutput extends LossOutput {
   readonly lossRewardModel: tf.Tensor
   /** `[B]`: the loss of each pair, without the centering. */
   readonly losses: tf.Tensor
   /** The part that centers rewards; absent without a coefficient. */
   readonly lossCenter?: tf.Tensor
+  readonly chosenReward: tf.Tensor
+  readonly rejectedReward: tf.Tensor
   /** Share of the pairs whose chosen completion has the larger reward. */
   readonly accuracy: tf.Tensor
 }
 
-/** A loss of reward models with validated settings. */
-export interface RewardModelLoss {
-  readonly kind: 'rewardModel'
-  readonly name: 'rewardModelLoss'
-  readonly options: RewardModelLossOptions
-  readonly apply: (input: RewardModelLossInput) => RewardModelLossOutput
+/** Means over the pairs, before the update. */
+export interface RewardModelMetrics extends LossMetrics {
+  readonly chosenReward: number
+  readonly rejectedReward: number
+  /** Difference of the two rewards. */
+  readonly margin: number
+  /** Share of pairs whose chosen completion has the higher reward. */
+  readonly accuracy: number
 }
 
-const checkInput = ({ chosen, rejected, margin }: RewardModelLossInput): void => {
-  const shapes = [chosen, rejected, ...(margin === undefined ? [] : [margin])].map(({ shape }) => `[${shape.join()}]`)
-  if (chosen.rank !== 1 || new Set(shapes).size > 1)
-    throw new RangeError(
-      `rewardModelLoss: expected one shape [B] for chosen, rejected and margin, got ${shapes.join(', ')}`,
-    )
+/** A loss of reward models with validated settings. */
+export interface RewardModelLoss extends Loss<PreferenceBatch, RewardModelMetrics, RewardModelLossInput> {
+  readonly apply: (model: Pick<ModelOutputs, 'values'>, batch: RewardModelLossInput) => RewardModelLossOutput
+}
+
+/** Appends one token to a completion. The state that predicts it has processed all the others. */
+const withEnd = (row: ArrayLike<number>): ArrayLike<number> => [...Array.from(row), 0]
+
+const atEnd = (row: ArrayLike<number>): ArrayLike<number> => Array.from(row, (_, t) => (t === row.length - 1 ? 1 : 0))
+
+/**
+ * Reads pairs, and their optional margins from the entry `margin`, a tensor `[B]`. The reward of a
+ * completion is the value after its last token, as in TRL's `RewardTrainer`.
+ */
+const rankedRows = <B>(batch: TensorDict<B>): LossRows => {
+  const pairs = pairRows(batch)
+  const completions = pairs.completions.map(withEnd)
+  const margin = find(batch as TensorDict, ['margin']) // entries are found by name
+  const margins = margin instanceof tf.Tensor && Array.from(margin.dataSync()).flatMap((lead) => [lead, lead])
+  return { ...pairs, completions, masks: completions.map(atEnd), lists: margins ? { margins } : {} }
 }
 
 /**
@@ -69,27 +93,45 @@ const checkInput = ({ chosen, rejected, margin }: RewardModelLossInput): void =>
  *          arXiv:2312.09244, section 5.1; TRL `RewardTrainer.compute_loss`.
  *
  * @example
- * rewardModelLoss().apply({ chosen: tf.tensor1d([0]), rejected: tf.tensor1d([0]) }).accuracy.dataSync() // [0]
+ * rewardModelLoss().apply({ values: tf.tensor2d([[2], [1]]) }, { mask: tf.ones([2, 1]) }).accuracy.dataSync() // [1]
  */
 export const rewardModelLoss = (options: RewardModelLossOptions = {}): RewardModelLoss => {
   checkOptions('rewardModelLoss', options, { centerRewardsCoefficient: aNumber })
   const { centerRewardsCoefficient: center = 0 } = options
   refuse('rewardModelLoss', [notAWeight('centerRewardsCoefficient', center)])
+  const apply: RewardModelLoss['apply'] = ({ values }, { mask, margins, counts = countsOf(mask) }) => {
+    checkTokenShapes('rewardModelLoss', { values, mask })
+    const rewardOf = (side: 'chosen' | 'rejected'): tf.Tensor =>
+      tf.sum(tf.mul(sideOf(values, side), sideOf(mask, side)), -1)
+    const [chosen, rejected] = [rewardOf('chosen'), rewardOf('rejected')]
+    const lead = tf.sub(chosen, rejected)
+    const margin = margins && tf.reshape(sideOf(margins, 'chosen'), [-1])
+    const losses = tf.softplus(tf.neg(margin === undefined ? lead : tf.sub(lead, margin)))
+    const pairs = tf.maximum(tf.div(counts.completions, 2), 1)
+    const mean = (x: tf.Tensor): tf.Tensor => tf.div(tf.sum(x), pairs)
+    return {
+      ...{ lossRewardModel: mean(losses), losses },
+      ...(center !== 0 && { lossCenter: tf.mul(mean(tf.square(tf.add(chosen, rejected))), center) }),
+      ...{ chosenReward: mean(chosen), rejectedReward: mean(rejected) },
+      accuracy: mean(tf.cast(tf.greater(chosen, rejected), 'float32')),
+    }
+  }
   return {
-    kind: 'rewardModel',
-    name: 'rewardModelLoss',
-    options,
-    apply: (input) => {
-      checkInput(input)
-      const { chosen, rejected, margin } = input
-      const lead = tf.sub(chosen, rejected)
-      const losses = tf.softplus(tf.neg(margin === undefined ? lead : tf.sub(lead, margin)))
-      const pairs = tf.maximum(input.pairs ?? tf.scalar(losses.shape[0]!), 1)
-      const lossPairs = tf.div(tf.sum(losses), pairs)
-      const accuracy = tf.div(tf.sum(tf.cast(tf.greater(chosen, rejected), 'float32')), pairs)
-      if (center === 0) return { lossRewardModel: lossPairs, losses, accuracy }
-      const lossCenter = tf.mul(tf.div(tf.sum(tf.square(tf.add(chosen, rejected))), pairs), center)
-      return { lossRewardModel: tf.add(lossPairs, lossCenter), losses, lossCenter, accuracy }
-    },
+    ...defineLoss({
+      name: 'rewardModelLoss',
+      options,
+      module: import.meta.url,
+      needs: { head: 'value' },
+      rows: rankedRows,
+      apply,
+      measures: {
+        metrics: ({ sums: { loss, chosenReward = 0, rejectedReward = 0, accuracy = 0 }, gradNorm }) => ({
+          ...{ loss, gradNorm, chosenReward, rejectedReward, accuracy },
+          margin: chosenReward - rejectedReward,
+        }),
+      },
+    }),
+    reads: PAIRS,
+    apply,
   }
 }

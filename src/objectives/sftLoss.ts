@@ -1,9 +1,18 @@
 /** The loss of supervised fine-tuning: learning from given completions. */
 import * as tf from '@tensorflow/tfjs-core'
 import { aNumber, checkOptions, oneOf } from '../core/options.js'
-import { masked, maskedSum } from '../engine/masked.js'
+import { masked } from '../engine/masked.js'
+import {
+  defineLoss,
+  type Loss,
+  type LossMetrics,
+  type LossOutput,
+  type LossTensors,
+  type ModelOutputs,
+} from './loss.js'
+import { type CompletionEntries, completionRows } from './lossRows.js'
 import { perToken, rowSums, rowsThatCount } from './sequences.js'
-import { countsOf, type LossCounts } from './tokenLosses/aggregation.js'
+import { countsOf, type LossCounts, tokenMean } from './tokenLosses/aggregation.js'
 import { klTerm } from './tokenLosses/klForms.js'
 import { checkTokenShapes } from './tokenShapes.js'
 
@@ -33,8 +42,6 @@ export interface SFTLossOptions {
 
 /** Axes: B completions, T tokens. All float32; log-probabilities in nats. */
 export interface SFTLossInput {
-  /** `[B, T]`; receives the gradient. */
-  readonly logProbs: tf.Tensor
   /** `[B, T]` under the reference model, for `minor_sft` and the KL term. */
   readonly refLogProbs?: tf.Tensor
   /** `[B, T]`: 1 for a token to learn from. */
@@ -46,8 +53,8 @@ export interface SFTLossInput {
   readonly counts?: LossCounts
 }
 
-/** TorchRL's fields. */
-export interface SFTLossOutput {
+/** TorchRL's fields, and means over the tokens of the whole mini-batch. */
+export interface SFTLossOutput extends LossOutput {
   /** A scalar. */
   readonly lossSft: tf.Tensor
   /** `[B]`: the loss of each completion, not divided by their number. */
@@ -55,15 +62,31 @@ export interface SFTLossOutput {
   /** Scalars: the mean over the unmasked tokens, and its part of the loss. */
   readonly klToRef?: tf.Tensor
   readonly lossKlToRef?: tf.Tensor
+  /** The negative log-likelihood. */
+  readonly nll: tf.Tensor
+  /** Share of tokens to which the model gives the highest probability. */
+  readonly accuracy?: tf.Tensor
+  /** The number of unmasked tokens. */
+  readonly tokens: tf.Tensor
+}
+
+/** Means over the trained tokens, before the update. */
+export interface SFTMetrics extends LossMetrics {
+  /** Negative log-likelihood of a token, in nats. */
+  readonly nll: number
+  /**
+   * Share of tokens to which the model gives the highest probability, or `null` if a server runs
+   * the model.
+   */
+  readonly accuracy: number | null
+  /** k3 estimate, in nats, or `null` without a reference. */
+  readonly klToRef: number | null
+  readonly tokens: number
 }
 
 /** A loss of given completions with validated settings. */
-export interface SFTLoss {
-  readonly kind: 'sft'
-  readonly name: 'SFTLoss'
-  readonly options: SFTLossOptions
-  readonly needs: { readonly reference: 'yes' | 'no' }
-  readonly apply: (input: SFTLossInput) => SFTLossOutput
+export interface SFTLoss extends Loss<CompletionEntries, SFTMetrics, SFTLossInput> {
+  readonly apply: (model: Pick<ModelOutputs, 'logProbs' | 'greedy'>, batch: SFTLossInput) => SFTLossOutput
 }
 
 const checked = (options: SFTLossOptions): Required<SFTLossOptions> => {
@@ -116,7 +139,7 @@ const checked = (options: SFTLossOptions): Required<SFTLossOptions> => {
  *          the prompt's tokens; minor SFT: Xie et al. 2024, arXiv:2408.10642, equation 9.
  *
  * @example
- * SFTLoss({ lossFunction: 'minor_sft' }).needs.reference // 'yes'
+ * SFTLoss({ lossFunction: 'minor_sft' }).reads.includes('next.refLogProbs.response') // true
  */
 export const SFTLoss = (options: SFTLossOptions = {}): SFTLoss => {
   const { lossFunction, beta, klToRefCoefficient, normalizeBySeqLength, reduction } = checked(options)
@@ -127,7 +150,7 @@ export const SFTLoss = (options: SFTLossOptions = {}): SFTLoss => {
     return normalizeBySeqLength === 'yes' ? perToken(sums, mask) : sums
   }
 
-  const lossesOf = ({ logProbs, refLogProbs, mask }: SFTLossInput): tf.Tensor => {
+  const lossesOf = (logProbs: tf.Tensor, { refLogProbs, mask }: SFTLossInput): tf.Tensor => {
     const score = scoreOf(logProbs, mask)
     if (lossFunction === 'sft') return tf.neg(score)
     const lead = tf.sub(score, scoreOf(refLogProbs!, mask)) // checked by `apply`
@@ -139,32 +162,43 @@ export const SFTLoss = (options: SFTLossOptions = {}): SFTLoss => {
     return reduction === 'sum' ? total : tf.div(total, tf.maximum(reduction === 'mean' ? completions : tokens, 1))
   }
 
-  const divergence = (
-    { logProbs, refLogProbs, mask }: SFTLossInput,
-    counts: LossCounts,
-  ): Pick<SFTLossOutput, 'klToRef' | 'lossKlToRef'> => {
+  const divergence = (logProbs: tf.Tensor, refLogProbs: tf.Tensor | undefined, counted: LossTensors) => {
     if (refLogProbs === undefined) return {}
-    const each = klTerm('k3', masked(tf.sub(logProbs, refLogProbs), mask))
-    const klToRef = tf.div(maskedSum(each, mask), tf.maximum(counts.tokens, 1))
+    const klToRef = tokenMean(klTerm('k3', masked(tf.sub(logProbs, refLogProbs), counted.mask)), counted)
     return { klToRef, ...(klToRefCoefficient !== 0 && { lossKlToRef: tf.mul(klToRef, klToRefCoefficient) }) }
   }
 
+  const apply: SFTLoss['apply'] = ({ logProbs, greedy }, input) => {
+    const { refLogProbs, mask } = input
+    checkTokenShapes('SFTLoss', { logProbs, mask, refLogProbs })
+    if (needsReference && refLogProbs === undefined) throw new RangeError('SFTLoss: it needs `refLogProbs`')
+    const counted = { mask, counts: input.counts ?? countsOf(mask) }
+    const losses = lossesOf(logProbs, input)
+    return {
+      lossSft: reduced(losses, counted.counts),
+      losses,
+      ...divergence(logProbs, refLogProbs, counted),
+      nll: tokenMean(tf.neg(logProbs), counted),
+      ...(greedy && { accuracy: tokenMean(greedy, counted) }),
+      tokens: tf.sum(mask),
+    }
+  }
+
   return {
-    kind: 'sft',
-    name: 'SFTLoss',
-    options,
-    needs: { reference: needsReference ? 'yes' : 'no' },
-    apply: (input) => {
-      const { logProbs, refLogProbs, mask } = input
-      checkTokenShapes('SFTLoss', { logProbs, mask, refLogProbs })
-      if (needsReference && refLogProbs === undefined) throw new RangeError('SFTLoss: it needs `refLogProbs`')
-      const counts = input.counts ?? countsOf(mask)
-      const losses = lossesOf(input)
-      return {
-        lossSft: reduced(losses, counts),
-        losses,
-        ...divergence(input, counts),
-      }
-    },
+    ...defineLoss({
+      name: 'SFTLoss',
+      options,
+      module: import.meta.url,
+      reads: needsReference ? ['refLogProbs'] : [],
+      rows: completionRows(['refLogProbs'], 1),
+      apply,
+      measures: {
+        metrics: ({ sums: { loss, nll, tokens, accuracy = null, klToRef = null }, gradNorm }) => ({
+          ...{ loss, gradNorm, nll: nll!, tokens: tokens! }, // `apply` has them
+          ...{ accuracy, klToRef },
+        }),
+      },
+    }),
+    apply,
   }
 }

@@ -1,8 +1,10 @@
 /** The loss of a value function. */
 import * as tf from '@tensorflow/tfjs-core'
 import { aNumber, checkOptions } from '../core/options.js'
-import { masked, maskedSum } from '../engine/masked.js'
+import { masked } from '../engine/masked.js'
 import { stopGradient } from '../engine/stopGradient.js'
+import { defineLoss, type Loss, type LossMetrics, type LossOutput, type ModelOutputs, meanMetrics } from './loss.js'
+import { completionRows, type EntriesOf } from './lossRows.js'
 import {
   type Aggregation,
   aggregate,
@@ -10,6 +12,7 @@ import {
   checkAggregation,
   countsOf,
   type LossCounts,
+  tokenMean,
 } from './tokenLosses/aggregation.js'
 import { checkTokenShapes } from './tokenShapes.js'
 
@@ -24,8 +27,6 @@ export interface ValueLossOptions {
 
 /** Axes: B completions, T tokens. All float32. */
 export interface ValueLossInput {
-  /** `[B, T]`; receives the gradient. */
-  readonly values: tf.Tensor
   /** `[B, T]`: the values at sampling time; required with `clipEpsilon`. */
   readonly oldValues?: tf.Tensor
   /** `[B, T]`: the targets of the values, such as the returns of `gae`. */
@@ -39,19 +40,57 @@ export interface ValueLossInput {
   readonly counts?: LossCounts
 }
 
-/** Scalars. */
-export interface ValueLossOutput {
+/** Scalars. Means are shares of those of the whole mini-batch. */
+export interface ValueLossOutput extends LossOutput {
   readonly lossValue: tf.Tensor
   /** Share of tokens whose gradient was clipped to 0. */
-  readonly pgClipFraction: tf.Tensor
+  readonly valueCutFraction: tf.Tensor
+  /** Means of `R - V`, of its square, of `R`, and of its square, for `explainedVariance`. */
+  readonly error: tf.Tensor
+  readonly squaredError: tf.Tensor
+  readonly target: tf.Tensor
+  readonly squaredTarget: tf.Tensor
 }
 
+/** Means over the trained tokens, before the update. */
+export interface ValueMetrics {
+  readonly valueLoss: number
+  /** Share of tokens without a gradient because of the value clip range. */
+  readonly valueCutFraction: number
+  /**
+   * `1 - Var(R - V) / Var(R)`: 1 for a perfect value function, 0 for a constant one, `null` if all
+   * returns are equal.
+   */
+  readonly explainedVariance: number | null
+}
+
+/** Combines the metrics of several steps. */
+export const combineValues = (steps: readonly (ValueMetrics & LossMetrics)[]): ValueMetrics => {
+  if (steps.length === 0) return { valueLoss: 0, valueCutFraction: 0, explainedVariance: null }
+  const { valueLoss, valueCutFraction, explainedVariance } = meanMetrics(steps)
+  return { valueLoss, valueCutFraction, explainedVariance }
+}
+
+/** The batch of a value loss. Losses with a clip range also read `values` of the sampled batch. */
+export type ValueBatch = EntriesOf<'returns'>
+
 /** A value loss with validated settings. */
-export interface ValueLoss {
-  readonly kind: 'value'
-  readonly name: 'valueLoss'
-  readonly options: ValueLossOptions
-  readonly apply: (input: ValueLossInput) => ValueLossOutput
+export interface ValueLoss extends Loss<ValueBatch, ValueMetrics & LossMetrics, ValueLossInput> {
+  readonly apply: (model: Pick<ModelOutputs, 'values'>, batch: ValueLossInput) => ValueLossOutput
+}
+
+/** A variance below this share of the mean square is treated as rounding. */
+const ROUNDING = 1e-6
+
+/** Computes metrics from summed scalars. */
+export const valueMetrics = (sums: Readonly<Record<string, number>>, valueLoss: number): ValueMetrics => {
+  const { error = 0, squaredError = 0, target = 0, squaredTarget = 0, valueCutFraction = 0 } = sums // all are there
+  const variance = squaredTarget - target ** 2
+  return {
+    valueLoss,
+    valueCutFraction,
+    explainedVariance: variance > ROUNDING * squaredTarget ? 1 - (squaredError - error ** 2) / variance : null,
+  }
 }
 
 /**
@@ -84,7 +123,7 @@ export const valueLoss = (options: ValueLossOptions = {}): ValueLoss => {
   if (clipEpsilon !== undefined && !(clipEpsilon > 0 && Number.isFinite(clipEpsilon)))
     throw new RangeError(`valueLoss: clipEpsilon must be positive, got ${clipEpsilon}`)
 
-  const errors = ({ values, oldValues, returns, mask }: ValueLossInput): readonly [tf.Tensor, tf.Tensor] => {
+  const errors = (values: tf.Tensor, { oldValues, returns, mask }: ValueLossInput): readonly [tf.Tensor, tf.Tensor] => {
     const [value, target] = [masked(values, mask), masked(returns, mask)]
     const free = tf.square(tf.sub(value, target))
     if (clipEpsilon === undefined) return [free, tf.zerosLike(free)]
@@ -99,19 +138,35 @@ export const valueLoss = (options: ValueLossOptions = {}): ValueLoss => {
     return [tf.maximum(free, clipped), stopGradient(tf.cast(isCut, 'float32'))]
   }
 
+  const apply: ValueLoss['apply'] = ({ values }, input) => {
+    const { oldValues, returns, mask } = input
+    checkTokenShapes('valueLoss', { values, returns, mask, oldValues })
+    const counted = { mask, counts: input.counts ?? countsOf(mask) }
+    const [each, cut] = errors(values, input)
+    const error = tf.sub(returns, values)
+    return {
+      lossValue: aggregate(tf.mul(each, 0.5), { ...counted, aggregation }),
+      valueCutFraction: tokenMean(cut, counted),
+      error: tokenMean(error, counted),
+      squaredError: tokenMean(tf.square(error), counted),
+      target: tokenMean(returns, counted),
+      squaredTarget: tokenMean(tf.square(returns), counted),
+    }
+  }
+
   return {
-    kind: 'value',
-    name: 'valueLoss',
-    options,
-    apply: (input) => {
-      const { values, oldValues, returns, mask } = input
-      checkTokenShapes('valueLoss', { values, returns, mask, oldValues })
-      const counts = input.counts ?? countsOf(mask)
-      const [each, cut] = errors(input)
-      return {
-        lossValue: aggregate(tf.mul(each, 0.5), { mask, counts, aggregation }),
-        pgClipFraction: tf.div(maskedSum(cut, mask), tf.maximum(counts.tokens, 1)),
-      }
-    },
+    ...defineLoss({
+      name: 'valueLoss',
+      options,
+      module: import.meta.url,
+      reads: clipEpsilon === undefined ? ['returns'] : ['returns', 'oldValues'],
+      needs: { head: 'value' },
+      rows: completionRows(['returns', 'oldValues'], 1),
+      apply,
+      measures: {
+        metrics: ({ sums, gradNorm }) => ({ ...valueMetrics(sums, sums.lossValue!), loss: sums.loss, gradNorm }),
+      },
+    }),
+    apply,
   }
 }

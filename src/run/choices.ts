@@ -1,7 +1,7 @@
 /** Builds the parts of a run from settings. A setting left open takes the algorithm's default. */
 
 import type { LocalLearnerOptions } from '../collectors/learners/localLearner.js'
-import type { OffPolicyOptions } from '../collectors/learners/policyRows.js'
+import type { OffPolicyOptions } from '../collectors/learners/offPolicy.js'
 import type { LoraOptions } from '../collectors/learners/trainable.js'
 import { segmentAdvantage } from '../collectors/segmentRows.js'
 import { keyFromSeed } from '../core/key.js'

@@ -105,7 +105,7 @@ const trainStage =
         const updated = await learner.update(made.right)()
         if (E.isLeft(updated)) return updated
         const { nll, accuracy } = updated.right.metrics
-        onProgress({ type: 'step', stage: stage.name, step: step + 1, steps, nll, accuracy })
+        onProgress({ type: 'step', stage: stage.name, step: step + 1, steps, nll, accuracy: accuracy! }) // the model is in this process
         await clock.breathe()
       }
       return E.right({ config, text, arrays: hostArrays(learner.weights()) })

@@ -3,14 +3,14 @@
  */
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { temperatureOf } from '../collectors/learners/batchEntries.js'
 import type { LocalLearner } from '../collectors/learners/localLearner.js'
-import type { CompletionEntries, PreferenceBatch } from '../collectors/learners/lossKinds.js'
 import type { Failure } from '../core/failure.js'
+import { temperatureOf } from '../data/batchRows.js'
 import type { Json } from '../data/codecs/plainValues.js'
 import type { LogProbModel } from '../data/policy.js'
 import type { Data, Ragged } from '../data/tensorDict/leaf.js'
 import { get, type TensorDict } from '../data/tensorDict/tensorDict.js'
+import type { CompletionEntries, PreferenceBatch } from '../objectives/lossRows.js'
 
 /** Entries that a rater adds: ragged rows and plain values, which need no owner. */
 export interface RatedEntries {

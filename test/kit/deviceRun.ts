@@ -7,7 +7,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import * as tf from '@tensorflow/tfjs-core'
 import { lossStep } from '../../src/collectors/steps/lossStep.js'
-import { policyCase } from '../../src/collectors/steps/policyStep.js'
 import { keyFromSeed } from '../../src/core/key.js'
 import { BACKEND_NAME } from '../../src/engine/onnxruntime/backend.js'
 import { loadOnnxRuntime } from '../../src/engine/onnxruntime/binding.js'
@@ -86,7 +85,7 @@ const sampled = await makeGenerator(config).generate(
   },
   async () => {},
 )
-const step = lossStep(policyCase(config, GRPOLoss({})), { config, optimizer: adamW() })
+const step = lossStep(GRPOLoss(), { config, optimizer: adamW() })
 let state = own(step.init(params.value))
 const steps: { loss: number; gradNorm: number }[] = []
 let bytesIn = 0
@@ -95,8 +94,7 @@ for (let i = 0; i < 3; i++) {
   const rows = {
     prompts,
     completions: sampled.map(({ ids }) => ids),
-    oldLogProbs: sampled.map(({ logProbs }) => logProbs),
-    advantages: [1, -1, 0.5, -0.5],
+    lists: { oldLogProbs: sampled.map(({ logProbs }) => logProbs), advantages: [1, -1, 0.5, -0.5] },
     temperature: 1,
   }
   const next = step.update(state.value, rows, 1e-3)

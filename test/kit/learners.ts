@@ -1,6 +1,4 @@
 /** Batches and models for learners. */
-import { policyRows } from '../../src/collectors/learners/policyRows.js'
-import type { TrainingRows } from '../../src/collectors/steps/stepRows.js'
 import { keyFromSeed } from '../../src/core/key.js'
 import { data, ragged } from '../../src/data/tensorDict/leaf.js'
 import { TensorDict } from '../../src/data/tensorDict/tensorDict.js'
@@ -11,10 +9,11 @@ import type { DecoderConfig } from '../../src/modules/transformer/config.js'
 import { initialParams } from '../../src/modules/transformer/params.js'
 import type { RewardedTurns } from '../../src/objectives/advantages/advantage.js'
 import { MCAdvantage } from '../../src/objectives/advantages/mcAdvantage.js'
+import { type PolicyBatch, policyLoss } from '../../src/objectives/policyLoss.js'
 import { SMALL_DECODER } from './lossSteps.js'
 import { tinyConfig } from './models.js'
 import { rightOf } from './results.js'
-import { rowsOf } from './trainingRows.js'
+import { flatRows, rowsOf, type TrainingRows } from './trainingRows.js'
 
 /** Makes a model of one small layer with the embedded model's vocabulary and template. */
 export const smallModel = async (seed = 1): Promise<Pretrained> => {
@@ -48,4 +47,4 @@ export const randomBatch = (config: DecoderConfig, groupSizes: readonly number[]
 
 /** Returns the training rows of a collected batch of whole groups. */
 export const learnedRows = (batch: TensorDict<RewardedTurns>, groupSize: number): TrainingRows =>
-  policyRows(MCAdvantage({ groupSize })(batch) as TensorDict)
+  flatRows(policyLoss().rows(MCAdvantage({ groupSize })(batch) as unknown as TensorDict<PolicyBatch>)) // with advantages

@@ -2,17 +2,14 @@
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import {
-  type LossStep,
-  type LossStepOptions,
-  type MeasuredLoss,
-  NonFiniteLoss,
-} from '../../src/collectors/steps/lossStep.js'
+import { type LossStepOptions, NonFiniteLoss } from '../../src/collectors/steps/lossStep.js'
 import { liveTensors, type Owned, own, ownedCount, scope } from '../../src/engine/scope.js'
 import type { Params } from '../../src/modules/transformer/params.js'
+import type { LossMetrics } from '../../src/objectives/loss.js'
 import { mapNamed } from '../../src/objectives/updates/optimizer.js'
 import { expectClose } from './close.js'
 import { valuesOf } from './engine.js'
+import type { RowStep } from './stepsOf.js'
 import { descent } from './trainingRows.js'
 
 type Descent = ReturnType<typeof descent.init>
@@ -48,7 +45,7 @@ export type StepChanges = Partial<Omit<LossStepOptions<Descent>, 'config' | 'opt
 
 /** A step of plain descent under test. */
 export interface StepSubject<R, M> {
-  readonly step: (changes: StepChanges & { readonly optimizer: typeof descent }) => LossStep<Descent, R, M>
+  readonly step: (changes: StepChanges & { readonly optimizer: typeof descent }) => RowStep<Descent, R, M>
   readonly params: () => Params
   /** Different ones for each seed: at least three groups or pairs. */
   readonly rows: (seed: number) => R
@@ -72,7 +69,7 @@ export const gradientOf = <R, M>({ step, params }: StepSubject<R, M>, rows: R, c
 }
 
 /** The laws of a training step, as tests. */
-export const describeStep = <R, M extends MeasuredLoss>(subject: StepSubject<R, M>): void => {
+export const describeStep = <R, M extends LossMetrics>(subject: StepSubject<R, M>): void => {
   describe('as any step of a loss', () => {
     it('gives the gradients and metrics of one batch in micro-batches of any size, with layers computed again or not', () => {
       fc.assert(

@@ -2,8 +2,9 @@
 import * as tf from '@tensorflow/tfjs-core'
 import { scope } from '../../src/engine/scope.js'
 import { valueAndGrad } from '../../src/engine/valueAndGrad.js'
-import { essOf } from '../../src/objectives/grpoLoss.js'
-import { type PolicyLoss, type PolicyLossInput, totalLoss } from '../../src/objectives/policyLoss.js'
+import { essOf } from '../../src/objectives/ess.js'
+import { scalarsOf, totalLoss } from '../../src/objectives/loss.js'
+import type { PolicyLoss, PolicyLossInput, PolicyOutputs } from '../../src/objectives/policyLoss.js'
 
 type Matrix = readonly (readonly number[])[]
 
@@ -31,8 +32,12 @@ export interface LossNumbers {
 
 const tensor = (rows: Matrix): tf.Tensor => tf.tensor2d(rows.flat(), [rows.length, rows[0]!.length])
 
-const inputOf = (rows: LossRows, logProbs: tf.Tensor): PolicyLossInput => ({
+const outputsOf = (rows: LossRows, logProbs: tf.Tensor): PolicyOutputs => ({
   logProbs,
+  ...(rows.entropy && { entropy: tensor(rows.entropy) }),
+})
+
+const inputOf = (rows: LossRows): PolicyLossInput => ({
   oldLogProbs: tensor(rows.old),
   mask: tensor(rows.mask),
   advantages: tensor(rows.advantages),
@@ -40,7 +45,6 @@ const inputOf = (rows: LossRows, logProbs: tf.Tensor): PolicyLossInput => ({
   ...(rows.reference && { refLogProbs: tensor(rows.reference) }),
   ...(rows.noise && { noise: tensor(rows.noise) }),
   ...(rows.weights && { weights: tensor(rows.weights) }),
-  ...(rows.entropy && { entropy: tensor(rows.entropy) }),
   ...(rows.chosen && { chosen: tensor(rows.chosen) }),
 })
 
@@ -48,8 +52,8 @@ const inputOf = (rows: LossRows, logProbs: tf.Tensor): PolicyLossInput => ({
 export const chosenRows = (loss: PolicyLoss, rows: LossRows): Matrix | null => {
   let chosen: Matrix | null = null
   scope(() => {
-    const tensors = loss.chosen(inputOf(rows, tensor(rows.logProbs)))
-    chosen = tensors && (tensors.arraySync() as number[][]) // it is `[B, T]`
+    const tensors = loss.selection.choose?.(outputsOf(rows, tensor(rows.logProbs)), inputOf(rows))
+    chosen = tensors === undefined ? null : (tensors.arraySync() as number[][]) // it is `[B, T]`
     return []
   })
   return chosen
@@ -61,10 +65,10 @@ export const lossNumbers = (loss: PolicyLoss, rows: LossRows, counts?: readonly 
   scope(() => {
     const x = tensor(rows.logProbs)
     const result = valueAndGrad({ x }, (params) => {
-      const input = inputOf(rows, params.x)
+      const input = inputOf(rows)
       const whole = counts && { tokens: tf.scalar(counts[0]), completions: tf.scalar(counts[1]) }
-      const output = loss.apply(whole === undefined ? input : { ...input, counts: whole })
-      return { value: totalLoss(output), aux: output }
+      const output = loss.apply(outputsOf(rows, params.x), whole === undefined ? input : { ...input, counts: whole })
+      return { value: totalLoss(output), aux: scalarsOf(output) }
     })
     const gradient = Array.from(result.grads.x!.dataSync())
     const width = rows.mask[0]!.length

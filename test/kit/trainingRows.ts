@@ -1,8 +1,52 @@
 /** Rows for training steps, drawn at random, and the plainest optimizer. */
 import * as tf from '@tensorflow/tfjs-core'
-import type { TrainingRows } from '../../src/collectors/steps/stepRows.js'
 import { child, keyFromSeed, normals, uniformInteger } from '../../src/core/key.js'
+import type { LossRows, RowList } from '../../src/objectives/lossRows.js'
 import { mapNamed, type Optimizer } from '../../src/objectives/updates/optimizer.js'
+
+type Numbers = readonly ArrayLike<number>[]
+
+/** Rows of a policy loss with their lists beside the completions. */
+export interface TrainingRows {
+  readonly prompts: Numbers
+  readonly completions: Numbers
+  readonly oldLogProbs: Numbers
+  readonly behaviorLogProbs?: Numbers
+  readonly refLogProbs?: Numbers
+  readonly masks?: Numbers
+  readonly weights?: Numbers
+  readonly noise?: Numbers
+  readonly advantages: RowList
+  readonly temperature: number
+}
+
+interface Completions {
+  readonly prompts: Numbers
+  readonly completions: Numbers
+  readonly masks?: Numbers
+  readonly temperature?: number
+}
+
+type Lists = Readonly<Record<string, RowList | undefined>>
+
+/** Returns rows of a loss from lists beside their completions. */
+export const lossRows = <R extends Completions>({
+  prompts,
+  completions,
+  masks,
+  temperature = 1,
+  ...lists
+}: R): LossRows => ({
+  ...{ prompts, completions, temperature },
+  ...(masks && { masks }),
+  lists: Object.fromEntries(
+    Object.entries(lists as unknown as Lists).flatMap(([name, list]) => (list === undefined ? [] : [[name, list]])), // all others are lists
+  ),
+})
+
+/** Returns the lists of rows beside their completions. */
+export const flatRows = ({ lists, kind: _, ...rows }: LossRows): TrainingRows =>
+  ({ ...rows, ...lists }) as unknown as TrainingRows // of policy losses
 
 /** Plain descent: the step is the gradient, so that two steps compare as two gradients do. */
 export const descent: Optimizer<Readonly<Record<string, tf.Tensor>>> = {
@@ -42,4 +86,10 @@ export const rowsOf = (vocabulary: number, groupSizes: readonly number[], seed =
 export const paddedTensor = (rows: readonly ArrayLike<number>[]): tf.Tensor => {
   const length = Math.max(...rows.map((row) => row.length))
   return tf.tensor2d(rows.map((row) => Array.from({ length }, (_, t) => row[t] ?? 0)))
+}
+
+/** Interleaves the rows of two tensors `[B, T]`: `[2 B, T]`. */
+export const interleavedTensors = (chosen: tf.Tensor, rejected: tf.Tensor): tf.Tensor => {
+  const [rows, width] = chosen.shape as [number, number] // [B, T]
+  return tf.reshape(tf.stack([chosen, rejected], 1), [2 * rows, width])
 }

@@ -138,7 +138,6 @@ describe('settings', () => {
       /divergence to the reference policy must not be/,
     ],
     ['policyLoss', '{"klMaskThreshold": -1}', /klMaskThreshold must not be negative, got -1/],
-    ['policyLoss', '{"inputs": ["rewards"]}', /inputs must be 'behaviorLogProbs' or .*, got "rewards"/],
     ['GRPOLoss', '{"klToRefCoefficient": -0.1}', /klToRefCoefficient must not be negative/],
     ['MCAdvantage', '{"epsilon": -1}', /epsilon must not be negative, got -1/],
     ['groupAdvantage', '{"epsilonRule": "max"}', /epsilonRule must be 'floor' or 'add'/],
@@ -246,19 +245,6 @@ describe('settings', () => {
     for (const x of [Number.NaN, 0, -1]) expect(() => take(x), String(x)).toThrow(RangeError)
   })
 
-  it('a term without its input is refused when the loss is made, if it is told what batches will have', () => {
-    const reference = { kl: [{ to: 'reference', coefficient: 0.1 }] } as const
-    expect(() => policyLoss({ ...reference, inputs: ['entropy', 'refLogProbs'] })).not.toThrow()
-    expect(() => policyLoss({ ...reference, inputs: ['entropy'] })).toThrow(
-      /divergence to the reference needs `refLogProbs`, and the inputs are entropy/,
-    )
-    expect(() => GRPOLoss({ klToRefCoefficient: 0.1, inputs: [] })).toThrow(/GRPOLoss: .* the inputs are none/)
-    expect(() => GRPOLoss({ klToInferenceCoefficient: 0.1, inputs: [] })).not.toThrow()
-    expect(() => policyLoss({ objective: clipCov(), entropyCoefficient: 0.1, inputs: [] })).toThrow(
-      /the entropy bonus needs `entropy`, .*; clipCov needs `noise`/,
-    )
-  })
-
   it('a controller is refused a divergence of which no weight follows', () => {
     const controller = AdaptiveKLController({ initial: 0.1, target: 6, horizon: 100 })
     expect(() => controller.update(Number.NaN, 8)).toThrow(/the divergence is NaN/)
@@ -291,12 +277,14 @@ describe('settings', () => {
   })
 
   it('a loss declares its inputs before it gets any', () => {
-    expect(policyLoss({ kl: [{ to: 'reference', coefficient: 0.1 }] }).needs.reference).toBe('yes')
-    expect(policyLoss().needs).toEqual({ entropy: 'metric', reference: 'no', noise: 'no' })
-    expect(policyLoss({ objective: clipCov() }).needs.noise).toBe('yes')
-    expect(SFTLoss().needs.reference).toBe('no')
-    expect(SFTLoss({ klToRefCoefficient: 0.1 }).needs.reference).toBe('yes')
-    expect(dpoLoss().needs.reference).toBe('yes')
-    expect(dpoLoss({ reference: 'none' }).needs.reference).toBe('no')
+    const reference = 'next.refLogProbs.response'
+    expect(policyLoss({ kl: [{ to: 'reference', coefficient: 0.1 }] }).reads).toContain(reference)
+    expect(policyLoss().reads).not.toContain(reference)
+    expect(policyLoss().needs).toEqual({ entropy: 'metric', noise: 'none', head: 'none' })
+    expect(policyLoss({ objective: clipCov() }).needs.noise).toBe('uniform')
+    expect(SFTLoss().reads).not.toContain(reference)
+    expect(SFTLoss({ klToRefCoefficient: 0.1 }).reads).toContain(reference)
+    expect(dpoLoss().reads).toContain('chosen.refLogProbs.response')
+    expect(dpoLoss({ reference: 'none' }).reads).not.toContain('chosen.refLogProbs.response')
   })
 })

@@ -148,13 +148,10 @@ const like = (value: number): tf.Tensor => tf.fill([2, 2], value)
 const policy =
   (objective: TokenObjective): Loss =>
   (logProbs, mask) =>
-    objectives.policyLoss({ objective }).apply({
-      logProbs,
-      mask,
-      oldLogProbs: like(-1),
-      advantages: tf.tensor2d([1, -1], [2, 1]),
-      noise: like(0.5),
-    }).lossObjective
+    objectives
+      .policyLoss({ objective })
+      .apply({ logProbs }, { mask, oldLogProbs: like(-1), advantages: tf.tensor2d([1, -1], [2, 1]), noise: like(0.5) })
+      .lossObjective
 
 const POLICY_OBJECTIVES = [
   clippedSurrogate({ dualClip: 3 }),
@@ -173,18 +170,18 @@ const POLICY_OBJECTIVES = [
 
 const LOSSES: readonly (readonly [string, Loss])[] = [
   ...POLICY_OBJECTIVES.map((objective) => [objective.name, policy(objective)] as const),
-  ['sft', (logProbs, mask) => objectives.SFTLoss().apply({ logProbs, mask }).lossSft],
+  ['sft', (logProbs, mask) => objectives.SFTLoss().apply({ logProbs }, { mask }).lossSft],
   [
     'minor_sft',
     (logProbs, mask) =>
-      objectives.SFTLoss({ lossFunction: 'minor_sft' }).apply({ logProbs, mask, refLogProbs: like(-1) }).lossSft,
+      objectives.SFTLoss({ lossFunction: 'minor_sft' }).apply({ logProbs }, { mask, refLogProbs: like(-1) }).lossSft,
   ],
   [
     'distillation',
     (logProbs, mask) =>
-      objectives.DistillationLoss().apply({ logProbs, mask, teacherLogProbs: like(-1) }).lossDistillation,
+      objectives.DistillationLoss().apply({ logProbs }, { mask, teacherLogProbs: like(-1) }).lossDistillation,
   ],
-  ['value', (values, mask) => objectives.valueLoss().apply({ values, mask, returns: like(1) }).lossValue],
+  ['value', (values, mask) => objectives.valueLoss().apply({ values }, { mask, returns: like(1) }).lossValue],
 ]
 
 const graded = (loss: Loss, x: readonly number[], mask: readonly number[]) => {
@@ -234,24 +231,26 @@ const NOTHING: readonly (readonly [string, (shape: readonly [number, number]) =>
         ([b, t]: readonly [number, number]): Loss =>
           (logProbs, mask) =>
             totalLoss(
-              objectives.policyLoss({ objective, kl: [{ to: 'reference', coefficient: 1 }] }).apply({
-                logProbs,
-                mask,
-                oldLogProbs: tf.zeros([b, t]),
-                refLogProbs: tf.zeros([b, t]),
-                advantages: tf.zeros([b, 1]),
-                noise: tf.zeros([b, t]),
-              }),
+              objectives.policyLoss({ objective, kl: [{ to: 'reference', coefficient: 1 }] }).apply(
+                { logProbs },
+                {
+                  mask,
+                  oldLogProbs: tf.zeros([b, t]),
+                  refLogProbs: tf.zeros([b, t]),
+                  advantages: tf.zeros([b, 1]),
+                  noise: tf.zeros([b, t]),
+                },
+              ),
             ),
       ] as const,
   ),
-  ['sft', () => (logProbs, mask) => objectives.SFTLoss().apply({ logProbs, mask }).lossSft],
+  ['sft', () => (logProbs, mask) => objectives.SFTLoss().apply({ logProbs }, { mask }).lossSft],
   [
     'distillation',
     () => (logProbs, mask) =>
-      objectives.DistillationLoss().apply({ logProbs, mask, teacherLogProbs: logProbs }).lossDistillation,
+      objectives.DistillationLoss().apply({ logProbs }, { mask, teacherLogProbs: logProbs }).lossDistillation,
   ],
-  ['value', () => (values, mask) => objectives.valueLoss().apply({ values, mask, returns: values }).lossValue],
+  ['value', () => (values, mask) => objectives.valueLoss().apply({ values }, { mask, returns: values }).lossValue],
 ]
 
 describe.each(NOTHING)('%s of nothing', (_, loss) => {
@@ -269,14 +268,12 @@ describe('dpoLoss', () => {
   const pairLoss = (chosen: readonly number[], mask: readonly number[], form: 'sigmoid' | 'ipo'): number => {
     let value = Number.NaN
     scope(() => {
-      const side = (x: readonly number[], on: readonly number[]) => ({
-        logProbs: tf.tensor2d([...x], [1, 2]),
-        refLogProbs: tf.tensor2d([-1, -1], [1, 2]),
-        mask: tf.tensor2d([...on], [1, 2]),
-      })
       const { lossDpo } = objectives
         .dpoLoss({ form })
-        .apply({ chosen: side(chosen, mask), rejected: side([-1, -1], [1, 1]) })
+        .apply(
+          { logProbs: tf.tensor2d([...chosen, -1, -1], [2, 2]) },
+          { refLogProbs: like(-1), mask: tf.tensor2d([...mask, 1, 1], [2, 2]) },
+        )
       value = valuesOf(lossDpo)[0]!
       return []
     })
@@ -332,8 +329,9 @@ describe('the share of cut values', () => {
     scope(() => {
       const row = (numbers: readonly number[]) => tf.tensor2d([[...numbers]])
       const mask = tf.onesLike(row(values))
-      const input = { values: row(values), oldValues: row(oldValues), returns: row(returns), mask }
-      return objectives.valueLoss({ clipEpsilon: 0.2 }).apply(input).pgClipFraction.dataSync()[0]!
+      const input = { oldValues: row(oldValues), returns: row(returns), mask }
+      const { valueCutFraction } = objectives.valueLoss({ clipEpsilon: 0.2 }).apply({ values: row(values) }, input)
+      return valueCutFraction.dataSync()[0]!
     })
 
   it('counts no rounding: nothing is cut inside of the range', () => {

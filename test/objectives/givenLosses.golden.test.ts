@@ -18,6 +18,7 @@ import { SFTLoss, type SFTLossOptions } from '../../src/objectives/sftLoss.js'
 import { valueLoss } from '../../src/objectives/valueLoss.js'
 import { expectClose } from '../kit/close.js'
 import { useEngine, valuesOf } from '../kit/engine.js'
+import { interleavedTensors } from '../kit/trainingRows.js'
 
 useEngine()
 
@@ -92,7 +93,7 @@ describe('SFTLoss', () => {
     ['minor_sft, sums', { lossFunction: 'minor_sft', beta: 0.3, normalizeBySeqLength: 'no' }],
   ])('%s has the values and gradients of its formula', (name, options) => {
     const told = expectGolden(GOLDEN.sft[name]!, [GOLDEN.chosen.logProbs], (x) => {
-      const { lossSft, lossKlToRef, losses } = SFTLoss(options).apply(sideOf(GOLDEN.chosen, x!))
+      const { lossSft, lossKlToRef, losses } = SFTLoss(options).apply({ logProbs: x! }, sideOf(GOLDEN.chosen, x!))
       return { value: lossKlToRef === undefined ? lossSft : tf.add(lossSft, lossKlToRef), aux: { losses, lossSft } }
     })
     expectClose([told.losses!.reduce((a, b) => a + b, 0) / 3], told.lossSft!, FLOAT32)
@@ -110,11 +111,14 @@ describe('dpoLoss', () => {
     const { chosen, rejected } = GOLDEN
     const golden = GOLDEN.dpo[name]!
     const told = expectGolden(golden, [chosen.logProbs, rejected.logProbs], (better, worse) => {
-      const { lossDpo, ...aux } = dpoLoss({ beta: 0.5, ...options }).apply({
-        chosen: sideOf(chosen, better!),
-        rejected: sideOf(rejected, worse!),
-      })
-      return { value: lossDpo, aux: { ...aux } }
+      const [own, other] = [sideOf(chosen, better!), sideOf(rejected, worse!)]
+      const both = (name: 'logProbs' | 'refLogProbs' | 'mask') => interleavedTensors(own[name]!, other[name]!)
+      const output = dpoLoss({ beta: 0.5, ...options }).apply(
+        { logProbs: both('logProbs') },
+        { refLogProbs: both('refLogProbs'), mask: both('mask') },
+      )
+      const { chosenRewards, rejectedRewards, accuracy } = output
+      return { value: output.lossDpo, aux: { chosenRewards, rejectedRewards, accuracy } }
     })
     if (golden.accuracy === undefined) return
     const mean = (xs: readonly number[]): number => xs.reduce((a, b) => a + b, 0) / xs.length
@@ -137,7 +141,7 @@ describe('distillation', () => {
     (name, klDirection, aggregation) => {
       expectGolden(GOLDEN.distillation[name]!, [GOLDEN.chosen.logProbs], (x) => {
         const { logProbs, refLogProbs: teacherLogProbs, mask } = sideOf(GOLDEN.chosen, x!)
-        const output = DistillationLoss({ klDirection, aggregation }).apply({ logProbs, teacherLogProbs, mask })
+        const output = DistillationLoss({ klDirection, aggregation }).apply({ logProbs }, { teacherLogProbs, mask })
         return { value: output.lossDistillation, aux: {} }
       })
     },
@@ -165,8 +169,9 @@ describe('the value function', () => {
 
   it('has the loss of verl', () => {
     scope(() => {
-      const { lossValue, pgClipFraction } = valueLoss({ clipEpsilon: 0.5 }).apply(given())
-      expectClose([...valuesOf(lossValue), ...valuesOf(pgClipFraction)], [0.30642857, 0], FLOAT32)
+      const { values, ...rest } = given()
+      const { lossValue, valueCutFraction } = valueLoss({ clipEpsilon: 0.5 }).apply({ values }, rest)
+      expectClose([...valuesOf(lossValue), ...valuesOf(valueCutFraction)], [0.30642857, 0], FLOAT32)
       return []
     })
   })
@@ -176,11 +181,11 @@ describe('the value function', () => {
       const { values, ...rest } = given()
       const loss = valueLoss({ clipEpsilon: 0.05, aggregation: 'token-sum' })
       const { grads, aux } = valueAndGrad({ values }, (params) => {
-        const { lossValue, pgClipFraction } = loss.apply({ ...rest, ...params })
-        return { value: lossValue, aux: { pgClipFraction } }
+        const { lossValue, valueCutFraction } = loss.apply({ values: params.values! }, rest)
+        return { value: lossValue, aux: { valueCutFraction } }
       })
       expectClose(valuesOf(grads.values!), [0, 0, 0, -0.9, 0.9, 0, 0, 0, 1.5, 0, 0, 0], FLOAT32)
-      expectClose(valuesOf(aux.pgClipFraction), [4 / 7], FLOAT32)
+      expectClose(valuesOf(aux.valueCutFraction), [4 / 7], FLOAT32)
       return []
     })
   })

@@ -14,6 +14,7 @@ import { valueLoss } from '../../src/objectives/valueLoss.js'
 import { expectClose } from '../kit/close.js'
 import { useEngine, valuesOf } from '../kit/engine.js'
 import { evenly } from '../kit/policyLossCases.js'
+import { interleavedTensors } from '../kit/trainingRows.js'
 
 useEngine()
 
@@ -62,7 +63,10 @@ const countsOf = ([tokens, completions]: Counts) => ({ tokens: tf.scalar(tokens)
 const sft = (name: string, options: SFTLossOptions, oracle: Case['oracle']): Case => ({
   name: `SFTLoss, ${name}`,
   loss: (logProbs, { other: refLogProbs, mask }, counts) => {
-    const { lossSft, lossKlToRef } = SFTLoss(options).apply({ logProbs, refLogProbs, mask, counts: countsOf(counts) })
+    const { lossSft, lossKlToRef } = SFTLoss(options).apply(
+      { logProbs },
+      { refLogProbs, mask, counts: countsOf(counts) },
+    )
     return lossKlToRef === undefined ? lossSft : tf.add(lossSft, lossKlToRef)
   },
   oracle,
@@ -75,12 +79,15 @@ const sft = (name: string, options: SFTLossOptions, oracle: Case['oracle']): Cas
 const dpo = (name: string, options: DPOLossOptions, ofLead: (lead: number) => number, size = sum): Case => {
   return {
     name: `dpoLoss, ${name}`,
-    loss: (logProbs, { other, more, mask }, [, completions]) =>
-      dpoLoss(options).apply({
-        chosen: { logProbs, refLogProbs: other, mask },
-        rejected: { logProbs: more, refLogProbs: tf.neg(tf.onesLike(more)), mask },
-        pairs: tf.scalar(completions),
-      }).lossDpo,
+    loss: (logProbs, { other, more, mask }, [tokens, completions]) =>
+      dpoLoss(options).apply(
+        { logProbs: interleavedTensors(logProbs, more) },
+        {
+          refLogProbs: interleavedTensors(other, tf.neg(tf.onesLike(more))),
+          mask: interleavedTensors(mask, mask),
+          counts: countsOf([tokens, 2 * completions]),
+        },
+      ).lossDpo,
     oracle: (rows, [, completions]) => {
       const reference = options.reference !== 'none'
       const ratio = (x: readonly number[], other: readonly number[]): number => size(reference ? minus(x, other) : x)
@@ -126,7 +133,7 @@ const CASES: readonly Case[] = [
     (klDirection): Case => ({
       name: `DistillationLoss, ${klDirection}`,
       loss: (logProbs, { other: teacherLogProbs, mask }, counts) =>
-        DistillationLoss({ klDirection }).apply({ logProbs, teacherLogProbs, mask, counts: countsOf(counts) })
+        DistillationLoss({ klDirection }).apply({ logProbs }, { teacherLogProbs, mask, counts: countsOf(counts) })
           .lossDistillation,
       oracle: (rows, [, n]) =>
         sum(
@@ -138,13 +145,10 @@ const CASES: readonly Case[] = [
     (clipEpsilon): Case => ({
       name: `valueLoss, clip ${clipEpsilon}`,
       loss: (values, { other: oldValues, more: returns, mask }, counts) =>
-        valueLoss(clipEpsilon === undefined ? {} : { clipEpsilon }).apply({
-          values,
-          oldValues,
-          returns,
-          mask,
-          counts: countsOf(counts),
-        }).lossValue,
+        valueLoss(clipEpsilon === undefined ? {} : { clipEpsilon }).apply(
+          { values },
+          { oldValues, returns, mask, counts: countsOf(counts) },
+        ).lossValue,
       oracle: (rows, [tokens]) =>
         sum(
           each(rows, ({ x, other, more }) => {

@@ -8,7 +8,10 @@ import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import { entropy as entropyOf, gatherLogProbs } from '../../src/engine/ops/logProbs.js'
 import { scope } from '../../src/engine/scope.js'
-import { essOf, GRPOLoss, type GRPOLossInput, type GRPOLossOptions } from '../../src/objectives/grpoLoss.js'
+import { essOf } from '../../src/objectives/ess.js'
+import { GRPOLoss, type GRPOLossOptions } from '../../src/objectives/grpoLoss.js'
+import { scalarsOf } from '../../src/objectives/loss.js'
+import type { PolicyLossInput } from '../../src/objectives/policyLoss.js'
 import { expectClose } from '../kit/close.js'
 import { useEngine } from '../kit/engine.js'
 import { grpoOracle } from '../kit/grpoOracle.js'
@@ -28,17 +31,19 @@ const apply = (options: GRPOLossOptions): Readonly<Record<string, number>> => {
   let result: Record<string, number> = {}
   scope(() => {
     const logits = tf.tensor2d(LOGITS, [8, 3])
-    const input: GRPOLossInput = {
+    const model = {
       logProbs: tf.reshape(gatherLogProbs(logits, tf.tensor1d(TOKENS, 'int32')), [2, 4]),
       entropy: tf.reshape(entropyOf(logits), [2, 4]),
+    }
+    const input: PolicyLossInput = {
       oldLogProbs: tf.tensor2d(OLD, [2, 4]),
       refLogProbs: tf.tensor2d(REFERENCE, [2, 4]),
       advantages: tf.tensor2d(ADVANTAGES, [2, 1]),
       mask: tf.tensor2d(MASK, [2, 4]),
     }
-    const output = GRPOLoss(options).apply(input)
+    const output = GRPOLoss(options).apply(model, input)
     result = Object.fromEntries(
-      Object.entries(output).map(([name, tensor]: [string, tf.Tensor]) => [name, tensor.dataSync()[0]!]),
+      Object.entries(scalarsOf(output)).map(([name, tensor]) => [name, tensor.dataSync()[0]!]),
     )
     result.ess = essOf({
       logSumWeights: result.logSumWeights!,

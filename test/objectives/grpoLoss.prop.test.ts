@@ -3,8 +3,10 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { scope } from '../../src/engine/scope.js'
 import { valueAndGrad } from '../../src/engine/valueAndGrad.js'
-import { essOf, GRPOLoss, type GRPOLossInput, type GRPOLossOptions } from '../../src/objectives/grpoLoss.js'
-import { totalLoss } from '../../src/objectives/policyLoss.js'
+import { essOf } from '../../src/objectives/ess.js'
+import { GRPOLoss, type GRPOLossOptions } from '../../src/objectives/grpoLoss.js'
+import { scalarsOf, totalLoss } from '../../src/objectives/loss.js'
+import type { PolicyLossInput, PolicyOutputs } from '../../src/objectives/policyLoss.js'
 import { klTerm } from '../../src/objectives/tokenLosses/klForms.js'
 import { expectClose } from '../kit/close.js'
 import { useEngine } from '../kit/engine.js'
@@ -36,23 +38,22 @@ const rows: fc.Arbitrary<Rows> = fc
 
 const shapeOf = ({ mask }: Rows): [number, number] => [mask.length, mask[0]!.length]
 
-const inputOf = (given: Rows, logProbs: tf.Tensor): GRPOLossInput => ({
-  logProbs,
+const inputOf = (given: Rows): PolicyLossInput => ({
   oldLogProbs: tf.tensor2d(given.old.flat(), shapeOf(given)),
   mask: tf.tensor2d(given.mask.flat(), shapeOf(given)),
   advantages: tf.tensor2d([...given.advantages], [given.advantages.length, 1]),
 })
 
 /** The value of the loss, the gradient with respect to each log-probability, and the metrics. */
-const lossOf = (given: Rows, options: GRPOLossOptions = {}, extra: Partial<GRPOLossInput> = {}) => {
+const lossOf = (given: Rows, options: GRPOLossOptions = {}, extra: Partial<PolicyLossInput & PolicyOutputs> = {}) => {
   let value = 0
   let gradient: number[] = []
   let metrics: Record<string, number> = {}
   scope(() => {
     const x = tf.tensor2d(given.logProbs.flat(), shapeOf(given))
     const result = valueAndGrad({ x }, (params) => {
-      const output = GRPOLoss(options).apply({ ...inputOf(given, params.x), ...extra })
-      return { value: totalLoss(output), aux: output }
+      const output = GRPOLoss(options).apply({ logProbs: params.x, ...extra }, { ...inputOf(given), ...extra })
+      return { value: totalLoss(output), aux: scalarsOf(output) }
     })
     value = result.value.dataSync()[0]!
     gradient = Array.from(result.grads.x!.dataSync())

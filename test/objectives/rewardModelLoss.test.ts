@@ -4,9 +4,11 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { scope } from '../../src/engine/scope.js'
 import { valueAndGrad } from '../../src/engine/valueAndGrad.js'
-import { rewardModelLoss } from '../../src/objectives/rewardModelLoss.js'
+import { totalLoss } from '../../src/objectives/loss.js'
+import { type RewardModelLoss, rewardModelLoss } from '../../src/objectives/rewardModelLoss.js'
 import { expectClose } from '../kit/close.js'
 import { useEngine, valuesOf } from '../kit/engine.js'
+import { interleavedTensors } from '../kit/trainingRows.js'
 
 useEngine()
 
@@ -36,6 +38,20 @@ const inputOf = (pairs: readonly Pair[]) => ({
   margin: tf.tensor1d(pairs.map(({ margin }) => margin)),
 })
 
+/** The output of a loss for rewards `[B]`. */
+const applied = (
+  loss: RewardModelLoss,
+  { chosen, rejected, margin }: Readonly<Record<'chosen' | 'rejected' | 'margin', tf.Tensor>>,
+  pairs = chosen.size,
+) => {
+  const rows = (a: tf.Tensor, b: tf.Tensor) => interleavedTensors(tf.expandDims(a, 1), tf.expandDims(b, 1))
+  const counts = { tokens: tf.scalar(0), completions: tf.scalar(2 * pairs) }
+  return loss.apply(
+    { values: rows(chosen, rejected) },
+    { mask: tf.ones([2 * chosen.size, 1]), margins: rows(margin, margin), counts },
+  )
+}
+
 describe('rewardModelLoss', () => {
   it("is TRL's loss, and its gradient", () => {
     fc.assert(
@@ -44,7 +60,7 @@ describe('rewardModelLoss', () => {
           const { chosen, rejected, margin } = inputOf(pairs)
           const loss = rewardModelLoss({ centerRewardsCoefficient: center })
           const { value, grads } = valueAndGrad({ chosen, rejected }, (given) => ({
-            value: loss.apply({ chosen: given.chosen!, rejected: given.rejected!, margin }).lossRewardModel,
+            value: totalLoss(applied(loss, { chosen: given.chosen!, rejected: given.rejected!, margin })),
             aux: {},
           }))
           expectClose(valuesOf(value), [trl(pairs, center)], { absolute: 1e-5, relative: 1e-5 })
@@ -75,15 +91,15 @@ describe('rewardModelLoss', () => {
         { chosen: -1, rejected: 2, margin: 0 },
       ]
       const loss = rewardModelLoss({ centerRewardsCoefficient: 0.1 })
-      const parts = pairs.map((pair) => loss.apply({ ...inputOf([pair]), pairs: tf.scalar(2) }).lossRewardModel)
+      const parts = pairs.map((pair) => totalLoss(applied(loss, inputOf([pair]), 2)))
       expectClose([parts.reduce((sum, x) => sum + valuesOf(x)[0]!, 0)], [trl(pairs, 0.1)], { relative: 1e-5 })
     })
   })
 
   it('refuses shapes that do not fit, and invalid settings', () => {
     scope(() => {
-      const [one, two] = [tf.tensor1d([1]), tf.tensor1d([1, 2])]
-      expect(() => rewardModelLoss().apply({ chosen: one, rejected: two })).toThrow('[1], [2]')
+      const [one, two] = [tf.ones([2, 1]), tf.ones([4, 1])]
+      expect(() => rewardModelLoss().apply({ values: one }, { mask: two })).toThrow('values [2,1], mask [4,1]')
       expect(() => rewardModelLoss({ centerRewardsCoefficient: -1 })).toThrow('centerRewardsCoefficient')
     })
   })

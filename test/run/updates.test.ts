@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { combineUpdates, type StepMetrics } from '../../src/collectors/steps/stepMetrics.js'
+import { combineUpdates, type StepMetrics } from '../../src/objectives/policyMetrics.js'
 import type { TrajectoryRecord } from '../../src/run/records.js'
 import { useEngine } from '../kit/engine.js'
 import { parseJsonLines, useTemporaryFolder } from '../kit/runs.js'

@@ -1,6 +1,5 @@
 import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
-import type { TrainingRows } from '../../src/collectors/steps/stepRows.js'
 import { child, type Key, keyFromSeed, uniformInteger } from '../../src/core/key.js'
 import { liveTensors, type Owned, own, ownedCount, scope } from '../../src/engine/scope.js'
 import { completionKeys, makeGenerator } from '../../src/modules/generation/generator.js'
@@ -10,6 +9,7 @@ import { useOnnxRuntime } from '../kit/engine.js'
 import { collectGarbage } from '../kit/memory.js'
 import { tinyConfig } from '../kit/models.js'
 import { policyStep } from '../kit/stepsOf.js'
+import type { TrainingRows } from '../kit/trainingRows.js'
 
 const { backend } = useOnnxRuntime()
 

@@ -3,7 +3,6 @@ import type * as tf from '@tensorflow/tfjs-core'
 import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expectTypeOf, it } from 'vitest'
 import type { Learner } from '../../src/collectors/learners/learner.js'
-import type { PolicyBatch } from '../../src/collectors/learners/lossKinds.js'
 import { LLMCollector } from '../../src/collectors/llmCollector.js'
 import type { Key } from '../../src/core/key.js'
 import type {
@@ -30,7 +29,8 @@ import { append } from '../../src/envs/transforms/transform.js'
 import type { ChatPolicy } from '../../src/modules/remote/chat/openAIWrapper.js'
 import { TransformersWrapper, type TransformersWrapperOptions } from '../../src/modules/transformersWrapper.js'
 import { MCAdvantage } from '../../src/objectives/advantages/mcAdvantage.js'
-import { GRPOLoss, type GRPOLossInput } from '../../src/objectives/grpoLoss.js'
+import { GRPOLoss } from '../../src/objectives/grpoLoss.js'
+import type { PolicyBatch, PolicyLossInput, PolicyOutputs } from '../../src/objectives/policyLoss.js'
 import type { History } from '../../src/text/history/history.js'
 import type { ChatTemplate } from '../../src/text/template/chatTemplate.js'
 import { type EncodeOptions, type TextTokenizer, textTokenizer } from '../../src/text/tokenizer/textTokenizer.js'
@@ -247,13 +247,13 @@ describe('objectives', () => {
       GRPOLoss({ clipEpsilon: undefined }),
     ]
     expectTypeOf(losses).toBeFunction()
-    expectTypeOf(GRPOLoss({}).apply).parameter(0).toEqualTypeOf<GRPOLossInput>()
+    expectTypeOf(GRPOLoss({}).apply).parameter(1).toEqualTypeOf<PolicyLossInput>()
   })
 
   it('GRPOLoss needs all of its tensors', () => {
-    const apply = (input: Omit<GRPOLossInput, 'mask'>) =>
+    const apply = (model: PolicyOutputs, batch: Omit<PolicyLossInput, 'mask'>) =>
       // @ts-expect-error: no mask
-      GRPOLoss().apply(input)
+      GRPOLoss().apply(model, batch)
     expectTypeOf(apply).toBeFunction()
   })
 

@@ -2,16 +2,16 @@
 import * as tf from '@tensorflow/tfjs-core'
 import type { Key } from '../../core/key.js'
 import { aRecord, checkOptions } from '../../core/options.js'
+import { requireEntries } from '../../data/batchRows.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import type { NamedTensors } from '../../data/weights.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import { completionStates } from '../../modules/transformer/score.js'
-import type { PolicyLossOutput } from '../../objectives/policyLoss.js'
-import { type TrainingRows, withNoise } from '../steps/stepRows.js'
-import { checkTokenRows, learnedTokens, tensorsOfRows } from '../steps/tokenRows.js'
-import { requireEntries } from './batchEntries.js'
-import { lossCase } from './lossCases.js'
-import type { BatchOf, LearnableLoss } from './lossKinds.js'
+import { type AnyLoss, type Loss, type LossMetrics, type LossOutput, totalLoss } from '../../objectives/loss.js'
+import { withNoise } from '../../objectives/lossRows.js'
+import { modelOutputs } from '../steps/readout.js'
+import { countedTokens, lossTensors } from '../steps/stepLoss.js'
+import { checkTokenRows, learnedTokens, stepRows, tensorsOfRows } from '../steps/tokenRows.js'
 
 export interface BatchLossOptions {
   /** The configuration of the decoder that the parameters belong to. */
@@ -22,67 +22,48 @@ export interface BatchLossOptions {
   readonly key?: Key
 }
 
-/** Scalars by TorchRL's names. `loss` is the sum of all terms, and is differentiated. */
-export type LossOutput<T = unknown> = { readonly loss: tf.Tensor } & T
-
-type Scalars<N extends string> = { readonly [K in N]: tf.Tensor }
-
-/** The outputs of each kind of loss. */
-export interface LossOutputs {
-  readonly policy: PolicyLossOutput
-  readonly ppo: PolicyLossOutput & Scalars<'lossValue' | 'valueCutFraction'>
-  readonly value: Scalars<'lossValue' | 'valueCutFraction'>
-  readonly sft: Scalars<'lossSft' | 'nll' | 'accuracy' | 'tokens'> & Partial<Scalars<'klToRef' | 'lossKlToRef'>>
-  readonly dpo: Scalars<
-    'lossDpo' | 'chosenReward' | 'rejectedReward' | 'accuracy' | 'chosenLogProb' | 'rejectedLogProb'
-  >
-  readonly distillation: Scalars<'lossDistillation' | 'kl' | 'teacherZeros'>
-  readonly rewardModel: Scalars<'lossRewardModel' | 'chosenReward' | 'rejectedReward' | 'accuracy'>
-}
-
-/** The output of a loss. */
-export type OutputOf<L extends LearnableLoss> = LossOutput<LossOutputs[L['kind']]>
-
 const NAME = 'batchLoss'
 
 /**
- * Makes a function of parameters and a batch from a loss. It runs one forward pass of the whole
- * batch and is differentiable with respect to the parameters.
+ * Returns a function that computes a loss of a batch: the output of the loss, by TorchRL's names,
+ * with `loss`, the sum of all of its terms, to be differentiated.
  *
- * Shapes   all outputs are scalars.
- * Errors   throws RangeError for a batch with missing entries (all are listed), for rows that do
- *          not match each other, and for a loss that draws random numbers without a key.
- * Effects  makes tensors that belong to the enclosing scope.
- * Cost     memory for all rows at once. `localLearner` computes the same in micro-batches.
+ * Errors   throws RangeError for a loss that draws random numbers without a key. The function
+ *          throws RangeError for a batch with missing entries (all are listed) and rows that do not
+ *          match each other.
+ * Effects  none: tensors belong to the enclosing scope.
+ * Cost     one pass over all rows at once, and memory for all of them.
  * Source   TorchRL's `LossModule.forward(tensordict)`.
  *
  * @example
  * typeof batchLoss // 'function'
  */
-export const batchLoss = <L extends LearnableLoss>(
-  loss: L,
+export const batchLoss = <B, M extends LossMetrics, T, O extends LossOutput>(
+  loss: Loss<B, M, T> & { readonly apply: (model: never, batch: T) => O },
   options: BatchLossOptions,
-): ((params: NamedTensors, batch: TensorDict<BatchOf<L>>) => OutputOf<L>) => {
-  checkOptions('batchLoss', options, { config: aRecord, frozen: aRecord, key: aRecord })
+): ((params: NamedTensors, batch: TensorDict<B>) => O & { readonly loss: tf.Tensor }) => {
+  checkOptions(NAME, options, { config: aRecord, frozen: aRecord, key: aRecord })
   const { config, frozen = {}, key } = options
-
-  const made = lossCase(loss, config)
-  if (made.noise === 'yes' && key === undefined)
+  const any = loss as unknown as AnyLoss // it receives its own rows
+  const isRandom = loss.needs.noise === 'uniform'
+  if (isRandom && key === undefined)
     throw new RangeError(`${NAME}: the loss ${loss.name} draws random numbers: give a key`)
-  return (params, given) => {
-    const batch = given as TensorDict
-    requireEntries(NAME, batch, made.reads)
-    const plain = made.rows(batch)
-    const noisy = made.noise === 'yes' ? withNoise(plain as unknown as TrainingRows, key!) : plain // such losses have these rows
-    const rows = made.stepCase.rows(noisy)
+  return (params, batch) => {
+    requireEntries(NAME, batch as TensorDict, loss.reads)
+    const plain = loss.rows(batch)
+    const rows = stepRows(isRandom ? withNoise(plain, key!) : plain) // checked above
     checkTokenRows(NAME, rows, config.vocabularySize)
     const tensors = tensorsOfRows(rows, config)
     const weights = { ...frozen, ...params }
     const readout = { states: completionStates(weights, config, tensors.batch), weights }
-    const counted = made.stepCase.counted
-    const tokens = counted === undefined ? tf.scalar(learnedTokens(rows)) : tf.sum(counted(readout, tensors))
+    const { counted } = any.selection
+    const tokens =
+      counted === undefined
+        ? tf.scalar(learnedTokens(rows))
+        : countedTokens(config, { name: loss.name, counted }, { readout, rows: tensors })
     const counts = { tokens, completions: tf.scalar(rows.completions.length) }
-    const { value, aux } = made.stepCase.loss(readout, { ...tensors, counts })
-    return { loss: value, ...made.outputs(value, aux) } as unknown as OutputOf<L> // the outputs of the case of the loss
+    const given = { ...tensors, counts }
+    const output = any.apply(modelOutputs(config, any, { readout, rows: given }), lossTensors(given)) as O // the loss is one of `O`
+    return { ...output, loss: totalLoss(output) }
   }
 }

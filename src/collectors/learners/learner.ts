@@ -12,8 +12,8 @@ import type { Json } from '../../data/codecs/plainValues.js'
 import type { Ragged } from '../../data/tensorDict/leaf.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import type { NamedTensors } from '../../data/weights.js'
+import type { CompletionEntries } from '../../objectives/lossRows.js'
 import type { CorrectionMetrics } from '../../objectives/rolloutCorrection.js'
-import type { CompletionEntries } from './lossKinds.js'
 import type { TrainedTokens } from './trainedTokens.js'
 
 /**

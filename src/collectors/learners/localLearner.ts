@@ -7,6 +7,7 @@ import type { Threads } from '../../core/capabilities.js'
 import { orThrow, type ThreadFailure } from '../../core/failure.js'
 import { child, formatKey, type Key } from '../../core/key.js'
 import { aNumber, anything, aRecord, checkOptions, type OptionKinds, oneOf, refuse } from '../../core/options.js'
+import { batchRowsAt, batchUnitsOf, requireEntries, temperatureOf } from '../../data/batchRows.js'
 import { type Ragged, ragged } from '../../data/tensorDict/leaf.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import type { NamedTensors } from '../../data/weights.js'
@@ -17,32 +18,22 @@ import { formatConfig } from '../../modules/transformer/config.js'
 import { groupPrompts } from '../../modules/transformer/pack.js'
 import { type CompletionScorer, makeScorer, type Scorer } from '../../modules/transformer/scorer.js'
 import { makeValuer, withoutValueHead } from '../../modules/valueHead.js'
-import { lossDescription } from '../../objectives/lossDescription.js'
+import type { Loss, LossMetrics } from '../../objectives/loss.js'
+import type { CompletionEntries, LossRows } from '../../objectives/lossRows.js'
 import type { AnyOptimizer } from '../../objectives/updates/grouped.js'
 import { parallelGenerator } from '../parallel/parallelGenerator.js'
 import { parallelScorer } from '../parallel/parallelScorer.js'
 import { inThisThread, type ParallelStep, parallelStep } from '../parallel/parallelStep.js'
 import { type Replicas, startReplicas } from '../parallel/replicas.js'
-import {
-  type LossStepOptions,
-  lossStep,
-  type MeasuredLoss,
-  NonFiniteLoss,
-  type TrainerState,
-} from '../steps/lossStep.js'
-import { miniBatches } from '../steps/miniBatches.js'
+import { type LossStepOptions, lossStep, NonFiniteLoss, type TrainerState } from '../steps/lossStep.js'
+import { updateRows } from '../steps/miniBatches.js'
 import type { Recompute } from '../steps/stepGradients.js'
-import { type TrainingRows, withNoise } from '../steps/stepRows.js'
-import { batchRowsAt, batchUnitsOf, requireEntries, temperatureOf } from './batchEntries.js'
 import { batchLoss } from './batchLoss.js'
 import { jsonOf } from './describe.js'
 import type { Learner, LearnerFailure, Update } from './learner.js'
 import { learnerFiles, readLearner } from './learnerState.js'
-import { type AnyLossCase, type AnyRows, lossCase } from './lossCases.js'
-import type { BatchOf, CompletionEntries, LearnableLoss, MetricsOf } from './lossKinds.js'
-import { lossModule } from './lossModule.js'
+import { checkOffPolicy, type OffPolicyOptions, offPolicyReads, preparedRows } from './offPolicy.js'
 import { type AnyStateOptimizer, restoredState } from './optimizerState.js'
-import { checkOffPolicy, type OffPolicyOptions } from './policyRows.js'
 import { type LoraOptions, trainable } from './trainable.js'
 import { type PlacedTokens, trainedTokens } from './trainedTokens.js'
 
@@ -68,19 +59,19 @@ export interface ComputeOptions {
   readonly threadStarter?: Threads
 }
 
-export interface LocalLearnerOptions<L extends LearnableLoss = LearnableLoss> {
+export interface LocalLearnerOptions<B = never, M extends LossMetrics = LossMetrics> {
   readonly model: Pretrained
   /** Trains an adapter. Default: all weights of the model. */
   readonly lora?: LoraOptions
   /** The loss. It determines the entries that a batch must have. */
-  readonly loss: L
+  readonly loss: Loss<B, M, never>
   /** With a learning rate: `adamW({ learningRate: 1e-4 })`. */
   readonly optimizer: AnyOptimizer
   /** Random key for the order of mini-batches, random choices of the loss, and a new adapter. */
   readonly key: Key
   readonly passes?: PassOptions
   readonly compute?: ComputeOptions
-  /** For policy losses. */
+  /** For losses that read `oldLogProbs`. */
   readonly offPolicy?: OffPolicyOptions
 }
 
@@ -122,7 +113,8 @@ const OPTIONS: OptionKinds<LocalLearnerOptions> = {
 /** Throws RangeError for unknown or invalid settings. */
 const checkLearner = (options: LocalLearnerOptions): void => {
   checkOptions(NAME, options, OPTIONS)
-  const { optimizer, passes = {}, compute = {}, offPolicy, loss } = options
+  const { optimizer, passes = {}, compute = {}, offPolicy = {}, loss } = options
+  const { threads = 1 } = compute
   checkOptions(`${NAME}, passes`, passes, { epochs: aNumber, miniBatches: aNumber, maxGradNorm: aNumber })
   checkOptions(`${NAME}, compute`, compute, {
     ...{ threads: aNumber, microBatchTokens: aNumber },
@@ -136,15 +128,14 @@ const checkLearner = (options: LocalLearnerOptions): void => {
     count('passes.epochs', passes.epochs),
     count('passes.miniBatches', passes.miniBatches),
     count('compute.threads', compute.threads),
-    offPolicy !== undefined &&
-      loss.kind !== 'policy' &&
-      loss.kind !== 'ppo' &&
-      `offPolicy is for policy losses, and the loss is ${loss.name}`,
+    threads > 1 &&
+      loss.module === undefined &&
+      `${threads} threads must find the loss ${loss.name} in a module: export it under its name, and set its module to import.meta.url; or use one thread`,
   ])
-  if (offPolicy !== undefined) checkOffPolicy(NAME, offPolicy)
+  checkOffPolicy(NAME, offPolicy, loss)
 }
 
-const describe = (options: LocalLearnerOptions, lossCaseHead: 'value' | 'none') => {
+const describe = (options: LocalLearnerOptions) => {
   const { model, lora, loss, optimizer, key, passes = {}, compute = {}, offPolicy = {} } = options
   const { epochs = 1, miniBatches: count = 1, maxGradNorm = 1 } = passes
   const { threads = 1, microBatchTokens = 4096, recompute = 'none' } = compute
@@ -153,8 +144,8 @@ const describe = (options: LocalLearnerOptions, lossCaseHead: 'value' | 'none') 
     learner: NAME,
     model: formatConfig(model.config),
     lora: lora === undefined ? null : { ...settings, ...adapter?.config },
-    loss: { name: loss.name, ...('options' in loss ? { options: loss.options } : { ...loss }) },
-    head: lossCaseHead,
+    loss: { name: loss.name, options: loss.options },
+    head: loss.needs.head,
     optimizer: { name: optimizer.name, options: optimizer.options ?? null },
     passes: { epochs, miniBatches: count, maxGradNorm },
     compute: { threads, microBatchTokens, recompute },
@@ -164,22 +155,21 @@ const describe = (options: LocalLearnerOptions, lossCaseHead: 'value' | 'none') 
 }
 
 /** Starts the threads of a learner and its step on them, on first use. */
-const lazyStep = (options: LocalLearnerOptions, made: AnyLossCase, learning: LossStepOptions<object>) => {
+const lazyStep = (options: LocalLearnerOptions, learning: LossStepOptions<object>) => {
   const { loss, model, compute = {} } = options
   const { threads: workers = 1, recompute = 'none', threadStarter } = compute
-  type Step = ParallelStep<object, AnyRows, MeasuredLoss>
+  type Step = ParallelStep<object, LossMetrics>
   type Opened = { readonly step: Step; readonly replicas: Replicas | undefined }
   let opened: Promise<E.Either<ThreadFailure, Opened>> | undefined
   const start = async (): Promise<E.Either<ThreadFailure, Opened>> => {
-    if (workers === 1) return E.right({ step: inThisThread(lossStep(made.stepCase, learning)), replicas: undefined })
-    const stepCase = lossModule({ config: model.config, loss: lossDescription(loss) })
+    if (workers === 1) return E.right({ step: inThisThread(lossStep(loss, learning)), replicas: undefined })
     const started = await startReplicas({
-      ...{ config: model.config, stepCase, workers, recompute },
+      ...{ config: model.config, loss: loss.module!, workers, recompute }, // checked by `checkLearner`
       ...(threadStarter && { threads: threadStarter }),
     })()
     return pipe(
       started,
-      E.map((replicas) => ({ step: parallelStep(made.stepCase, learning, replicas), replicas })),
+      E.map((replicas) => ({ step: parallelStep(loss, learning, replicas), replicas })),
     )
   }
   const open = async (): Promise<E.Either<ThreadFailure, Opened>> => {
@@ -207,10 +197,6 @@ const numbersOf = (outputs: object): Readonly<Record<string, number>> =>
     ),
   )
 
-/** Adds random numbers to rows for one pass, if the loss needs them. */
-const noisy = (rows: AnyRows, key: Key, made: AnyLossCase): AnyRows =>
-  made.noise === 'yes' ? withNoise(rows as AnyRows & TrainingRows, key) : rows // losses with noise have such rows
-
 /**
  * Trains a model in this process.
  *
@@ -230,20 +216,20 @@ const noisy = (rows: AnyRows, key: Key, made: AnyLossCase): AnyRows =>
  * @example
  * typeof localLearner // 'function'
  */
-export const localLearner = <L extends LearnableLoss>(
-  options: LocalLearnerOptions<L>,
-): LocalLearner<BatchOf<L>, MetricsOf<L>> => {
-  checkLearner(options)
-  const made = lossCase(options.loss, options.model.config, options.offPolicy)
-  return makeLearner(options, made) as unknown as LocalLearner<BatchOf<L>, MetricsOf<L>> // the case belongs to the loss: batches and metrics are its
+export const localLearner = <B, M extends LossMetrics>(options: LocalLearnerOptions<B, M>): LocalLearner<B, M> => {
+  const given = options as unknown as LocalLearnerOptions // the loss receives its own batches and metrics
+  checkLearner(given)
+  return makeLearner(given) as unknown as LocalLearner<B, M> // those of the loss
 }
 
-const makeLearner = (options: LocalLearnerOptions, made: AnyLossCase): LocalLearner<unknown, MeasuredLoss> => {
-  const { model, lora, key, passes = {}, compute = {}, offPolicy = {} } = options
+const makeLearner = (options: LocalLearnerOptions): LocalLearner<unknown, LossMetrics> => {
+  const { model, lora, loss, key, passes: given = {}, compute = {}, offPolicy = {} } = options
+  const { head } = loss.needs
+  const reads = [...loss.reads, ...offPolicyReads(offPolicy)]
   const { config } = model
-  const { epochs = 1, miniBatches: count = 1, maxGradNorm = 1 } = passes
+  const { epochs = 1, miniBatches: count = 1, maxGradNorm = 1 } = given
   const optimizer = options.optimizer as unknown as AnyStateOptimizer // it only gets states that it made
-  const weights = trainable({ learner: NAME, model, lora, head: made.head, key })
+  const weights = trainable({ learner: NAME, model, lora, head, key })
   const begin = weights.start()
   const { frozen } = begin.value
   const held = own(frozen)
@@ -254,36 +240,25 @@ const makeLearner = (options: LocalLearnerOptions, made: AnyLossCase): LocalLear
   let version = 0
   let isBusy = false
   const { microBatchTokens = 4096, recompute = 'none' } = compute
-  const lazy = lazyStep(options, made, { config, optimizer, frozen, maxGradNorm, microBatchTokens, recompute })
+  const lazy = lazyStep(options, { config, optimizer, frozen, maxGradNorm, microBatchTokens, recompute })
   const scorer = makeScorer(config)
   const valuer = makeValuer(config)
 
   const current = (): NamedTensors => ({ ...frozen, ...last.value.params })
-  const score = ({
-    prompts,
-    completions,
-    temperature,
-  }: Pick<TrainingRows, 'prompts' | 'completions' | 'temperature'>) =>
+  const score = ({ prompts, completions, temperature }: Pick<LossRows, 'prompts' | 'completions' | 'temperature'>) =>
     scorer.score(current(), { groups: groupPrompts(prompts), completions, temperature })
-  /** Returns the rows of each optimizer step, and their places in the batch. */
-  const passRows = (rows: AnyRows, units: readonly string[]) =>
-    Array.from({ length: epochs }, (_, epoch) => {
-      const noise = child(child(key, 'noise'), version + 1)
-      const order = child(child(key, 'order'), version + 1)
-      const learned = noisy(rows, epoch === 0 ? noise : child(noise, `epoch ${epoch}`), made)
-      const placed = { prompts: learned.prompts, rows: learned, places: [...learned.prompts.keys()] }
-      return miniBatches(placed, units, { count, key: child(order, epoch) })
-    }).flat()
-
-  const learn = async (batch: TensorDict): Promise<E.Either<LearnerFailure, Update<MeasuredLoss>>> => {
-    requireEntries(NAME, batch, made.reads)
+  const learn = async (batch: TensorDict): Promise<E.Either<LearnerFailure, Update<LossMetrics>>> => {
+    requireEntries(NAME, batch, reads)
     const opened = await lazy.open()
     if (E.isLeft(opened)) return failed('thread', opened.left.reason, opened.left)
     const learningRate = optimizer.learningRate!(version) // checked by `checkLearner`
-    const { rows, correction } = made.prepare(batch, made.rows(batch), { options: offPolicy, version, score })
-    const steps: MeasuredLoss[] = []
+    const { rows, correction } = preparedRows(batch, loss.rows(batch as TensorDict<never>), {
+      ...{ options: offPolicy, version, score }, // entries are found by name
+    })
+    const steps: LossMetrics[] = []
     const placed: PlacedTokens[] = []
-    for (const { rows: each, places } of passRows(rows, batchUnitsOf(batch))) {
+    const passes = { epochs, miniBatches: count, key, version: version + 1 }
+    for (const { rows: each, places } of updateRows(loss, { rows, units: batchUnitsOf(batch) }, passes)) {
       const updated = await opened.right.step.update(last.value, each, learningRate)()
       if (E.isLeft(updated)) return failed('thread', updated.left.reason, updated.left)
       last.release()
@@ -291,7 +266,7 @@ const makeLearner = (options: LocalLearnerOptions, made: AnyLossCase): LocalLear
       steps.push(updated.right.metrics)
       if (updated.right.tokens !== undefined) placed.push({ tokens: updated.right.tokens, places })
     }
-    const metrics = made.combine(steps)
+    const metrics = loss.measures.combine(steps)
     version++
     const tokens = placed.length === 0 ? {} : { tokens: trainedTokens(placed, rows.prompts.length) }
     return E.right({ version, learningRate, metrics, steps, correction, ...tokens })
@@ -299,8 +274,8 @@ const makeLearner = (options: LocalLearnerOptions, made: AnyLossCase): LocalLear
 
   return {
     name: NAME,
-    description: describe(options, made.head),
-    reads: made.reads,
+    description: describe(options),
+    reads,
     update: (batch) => async () => {
       if (isBusy) throw new RangeError(`${NAME}: another update is running: wait for its result`)
       isBusy = true
@@ -324,14 +299,14 @@ const makeLearner = (options: LocalLearnerOptions, made: AnyLossCase): LocalLear
       }),
     values: (batch) => {
       requireEntries(NAME, batch, ['tokens.prompt', 'tokens.response'])
-      if (made.head === 'none') throw new RangeError(`${NAME}: the loss ${options.loss.name} trains no value head`)
+      if (head === 'none') throw new RangeError(`${NAME}: the loss ${options.loss.name} trains no value head`)
       const rows = { prompts: batchRowsAt(batch, 'tokens.prompt'), completions: batchRowsAt(batch, 'tokens.response') }
       return ragged('float32', valuer.values(current(), rows))
     },
     generator: () => sharedGenerator(makeGenerator(config), lazy),
     scorer: () => sharedScorer(makeScorer(config), lazy),
     measure: (batch) => {
-      const measured = batchLoss(options.loss, { config, frozen, key: child(key, 'measure') })
+      const measured = batchLoss(loss, { config, frozen, key: child(key, 'measure') })
       return scope(() => numbersOf(measured(last.value.params, batch as TensorDict<never>))) // checked by `batchLoss`
     },
     weights: () => withoutValueHead(current()),

@@ -1,7 +1,7 @@
 /** Batches of given tokens, for losses that train without sampling. */
 import { type Ragged, ragged } from '../../data/tensorDict/leaf.js'
 import { TensorDict } from '../../data/tensorDict/tensorDict.js'
-import type { CompletionEntries, PreferenceBatch } from './lossKinds.js'
+import type { CompletionEntries, PreferenceBatch } from '../../objectives/lossRows.js'
 
 /** Prompts and completions as lists of token ids, one element each. */
 export interface TokenLists {

@@ -2,10 +2,10 @@
 import type { Data, Ragged } from '../../data/tensorDict/leaf.js'
 import { raggedRow } from '../../data/tensorDict/leaf.js'
 import { find, get, type TensorDict } from '../../data/tensorDict/tensorDict.js'
+import type { LossRows } from '../../objectives/lossRows.js'
 import type { CorrectionMetrics, RolloutCorrectionOptions } from '../../objectives/rolloutCorrection.js'
 import type { CollectedBatch } from '../rollouts/turnRows.js'
 import { correctedRows, rescoredRows } from '../steps/correction.js'
-import type { TrainingRows } from '../steps/stepRows.js'
 
 type Stamped = {
   readonly tokens: TensorDict<{ readonly response: Ragged<'int32'> }>
@@ -63,15 +63,16 @@ export interface StaleTokens {
  *          5.
  *
  * @example
- * const rows = { prompts: [[1]], completions: [[2, 3]], oldLogProbs: [[-2, -2]], advantages: [1], temperature: 1 }
- * correctStaleRows(rows, { own: [[-1.5, -1.9]], lags: [[1, 0]] }).rows.oldLogProbs // [[-1.5, -2]]
+ * const rows = { prompts: [[1]], completions: [[2, 3]], temperature: 1, lists: { oldLogProbs: [[-2, -2]] } }
+ * correctStaleRows(rows, { own: [[-1.5, -1.9]], lags: [[1, 0]] }).rows.lists.oldLogProbs // [[-1.5, -2]]
  */
 export const correctStaleRows = (
-  rows: TrainingRows,
+  rows: LossRows,
   { own, lags }: StaleTokens,
   options: RolloutCorrectionOptions = BY_TOKEN,
-): { readonly rows: TrainingRows; readonly metrics: CorrectionMetrics } => {
-  const { completions, oldLogProbs } = rows
+): { readonly rows: LossRows; readonly metrics: CorrectionMetrics } => {
+  const { completions } = rows
+  const oldLogProbs = rows.lists.oldLogProbs as readonly ArrayLike<number>[] // of policy losses
   const isShaped = (list: readonly ArrayLike<number>[]): boolean =>
     list.length === completions.length && list.every((row, i) => row.length === completions[i]!.length)
   if (!isShaped(own) || !isShaped(lags))

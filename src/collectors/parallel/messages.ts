@@ -2,6 +2,7 @@
  * Messages between a replica on another thread and its owner: plain values for `structuredClone`.
  * Jobs run sequentially in the order of sending, with the latest weights sent before them.
  */
+import type { ModuleExport } from '../../core/moduleExport.js'
 import type { TreeShape } from '../../core/tree.js'
 import type { BackendName } from '../../engine/select.js'
 import type { Completion, CompletionRequest } from '../../modules/generation/generator.js'
@@ -11,21 +12,11 @@ import type { StepPlan } from '../steps/lossStep.js'
 import type { MicroBatch } from '../steps/microBatches.js'
 import type { Recompute } from '../steps/stepGradients.js'
 
-/**
- * An exported function `(input: unknown) => StepCase` of an ES module, which every thread calls.
- */
-export interface StepCaseModule {
-  /** `file:` URL, such as `import.meta.url` of the module that has the function. */
-  readonly module: string
-  readonly exportName: string
-  /** Its argument: anything that survives `structuredClone`. */
-  readonly input: unknown
-}
-
 /** The input of a new replica. */
 export interface ReplicaInput {
   readonly config: DecoderConfig
-  readonly stepCase: StepCaseModule
+  /** The module that exports the loss. */
+  readonly loss: ModuleExport
   readonly recompute: Recompute
   readonly backend: BackendName
   /** Threads inside one operation, or `null` for the backend's default. */
@@ -64,8 +55,8 @@ export type ReplicaJob =
       readonly _tag: 'Gradients'
       /** Names of the weights that are trained. */
       readonly trained: readonly string[]
-      readonly micro: Pick<MicroBatch<string>, 'rows' | 'gradient'>
-      readonly counts: StepPlan<string>['counts']
+      readonly micro: Pick<MicroBatch, 'rows' | 'gradient'>
+      readonly counts: StepPlan['counts']
     }
 
 /** The result of each kind of job. */

@@ -5,23 +5,24 @@ import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { FailureError, type ThreadFailure } from '../../core/failure.js'
 import type { NamedTensors } from '../../data/weights.js'
 import { discard, type Owned, own, scope } from '../../engine/scope.js'
+import type { Loss, LossMetrics } from '../../objectives/loss.js'
+import type { LossRows } from '../../objectives/lossRows.js'
 import {
   countTensors,
   type LossStep,
   type LossStepOptions,
-  type MeasuredLoss,
-  type StepCase,
   type StepPlan,
   stepPieces,
   type TrainerState,
 } from '../steps/lossStep.js'
 import type { ComputedGradients, StepPart } from '../steps/stepGradients.js'
+import type { StepMeasures } from '../steps/stepLoss.js'
 import type { PlainGradients } from './messages.js'
 import { tensorsOfPlain, treeOf } from './plainTensors.js'
 import type { Replicas } from './replicas.js'
 
 /** A training step that waits for its threads. */
-export interface ParallelStep<S, R, M> extends Pick<LossStep<S, R, M>, 'init' | 'release'> {
+export interface ParallelStep<S, M> extends Pick<LossStep<S, M>, 'init' | 'release'> {
   /**
    * Like `LossStep.update`.
    *
@@ -30,13 +31,13 @@ export interface ParallelStep<S, R, M> extends Pick<LossStep<S, R, M>, 'init' | 
    */
   readonly update: (
     state: TrainerState<S>,
-    rows: R,
+    rows: LossRows,
     learningRate: number,
-  ) => TaskEither<ThreadFailure, ReturnType<LossStep<S, R, M>['update']>>
+  ) => TaskEither<ThreadFailure, ReturnType<LossStep<S, M>['update']>>
 }
 
 /** Adapts a step of this thread to the interface of a parallel one. */
-export const inThisThread = <S, R, M>(step: LossStep<S, R, M>): ParallelStep<S, R, M> => ({
+export const inThisThread = <S, M>(step: LossStep<S, M>): ParallelStep<S, M> => ({
   ...step,
   update:
     (...given) =>
@@ -44,7 +45,7 @@ export const inThisThread = <S, R, M>(step: LossStep<S, R, M>): ParallelStep<S, 
       E.right(step.update(...given)),
 })
 
-type Result<X> = PromiseSettledResult<Owned<ComputedGradients<X>>>
+type Result = PromiseSettledResult<Owned<ComputedGradients<StepMeasures>>>
 
 const isThreadFailure = (error: unknown): error is FailureError & { readonly failure: ThreadFailure } =>
   error instanceof FailureError && error.failure._tag === 'ThreadFailure'
@@ -68,27 +69,24 @@ const isThreadFailure = (error: unknown): error is FailureError & { readonly fai
  *          to this thread once.
  * Source   Sergeev and Del Balso 2018, arXiv:1802.05799, with a reduction of fixed order.
  */
-export const parallelStep = <S, R, K extends string, X, M extends MeasuredLoss>(
-  stepCase: StepCase<R, K, X, M>,
+export const parallelStep = <S, M extends LossMetrics>(
+  loss: Loss<never, M, never>,
   options: LossStepOptions<S>,
   replicas: Replicas,
-): ParallelStep<S, R, M> => {
-  const pieces = stepPieces(stepCase, options)
+): ParallelStep<S, M> => {
+  const pieces = stepPieces(loss, options)
   const frozen = options.frozen ?? {}
 
-  const received = ({ grads, part, places }: PlainGradients): Owned<ComputedGradients<X>> =>
+  const received = ({ grads, part, places }: PlainGradients): Owned<ComputedGradients<StepMeasures>> =>
     own(
       scope(() => {
-        const { loss, aux } = treeOf(part) as unknown as StepPart<X> // the replica flattened one
+        const { loss, aux } = treeOf(part) as unknown as StepPart<StepMeasures> // the replica flattened one
         return { grads: grads && tensorsOfPlain(grads), loss, aux, places }
       }),
     )
 
   /** Returns the gradients of all micro-batches, or the error of each. */
-  const gradients = async (
-    { params }: TrainerState<S>,
-    { micros, counts }: StepPlan<K>,
-  ): Promise<readonly Result<X>[]> => {
+  const gradients = async ({ params }: TrainerState<S>, { micros, counts }: StepPlan): Promise<readonly Result[]> => {
     replicas.hold('policy', { ...frozen, ...params })
     const trained = Object.keys(params)
     const asked = micros.map(({ rows, gradient }, i) => {
@@ -103,10 +101,10 @@ export const parallelStep = <S, R, K extends string, X, M extends MeasuredLoss>(
       ),
     )
     const theirs = await others
-    return micros.map((_, i) => (asked[i] === undefined ? mine[i] : theirs[i]) as Result<X>) // whichever was computed
+    return micros.map((_, i) => (asked[i] === undefined ? mine[i] : theirs[i]) as Result) // whichever was computed
   }
 
-  const sum = (parts: readonly ComputedGradients<X>[]): NamedTensors | null => {
+  const sum = (parts: readonly ComputedGradients<StepMeasures>[]): NamedTensors | null => {
     const [first = null, ...more] = parts.flatMap(({ grads }) => (grads === null ? [] : [grads]))
     return more.reduce((total, grads, i) => {
       const next = pieces.add(total, grads)
@@ -117,7 +115,7 @@ export const parallelStep = <S, R, K extends string, X, M extends MeasuredLoss>(
 
   const learnFrom = (
     state: TrainerState<S>,
-    { results, micros }: Pick<StepPlan<K>, 'micros'> & { readonly results: readonly Result<X>[] },
+    { results, micros }: Pick<StepPlan, 'micros'> & { readonly results: readonly Result[] },
     learningRate: number,
   ) =>
     scope(() => {
@@ -126,7 +124,7 @@ export const parallelStep = <S, R, K extends string, X, M extends MeasuredLoss>(
       return pieces.conclude({ parts, ...learned }, micros)
     })
 
-  const whole = (state: TrainerState<S>, { micros, counts }: StepPlan<K>, learningRate: number) =>
+  const whole = (state: TrainerState<S>, { micros, counts }: StepPlan, learningRate: number) =>
     scope(() => {
       const numbers = { counts: countTensors(counts), learningRate: tf.scalar(learningRate) }
       return pieces.whole === undefined

@@ -9,11 +9,14 @@ import { engineReport } from '../../engine/report.js'
 import { type Owned, own, scope } from '../../engine/scope.js'
 import { selectBackend } from '../../engine/select.js'
 import { liveClock } from '../../live/clock.js'
+import { loadExport } from '../../live/moduleExport.js'
 import { makeGenerator } from '../../modules/generation/generator.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import { makeScorer } from '../../modules/transformer/scorer.js'
-import { countTensors, type MeasuredLoss, type StepCase } from '../steps/lossStep.js'
+import type { AnyLoss } from '../../objectives/loss.js'
+import { countTensors } from '../steps/lossStep.js'
 import { computedGradients, stepGradients } from '../steps/stepGradients.js'
+import { stepLoss } from '../steps/stepLoss.js'
 import { tensorsOfRows } from '../steps/tokenRows.js'
 import type {
   PlainGradients,
@@ -23,22 +26,9 @@ import type {
   ReplicaMessage,
   ReplicaNews,
   ReplicaResults,
-  StepCaseModule,
   WeightRole,
 } from './messages.js'
 import { plainTensors, plainTree, tensorsOfPlain } from './plainTensors.js'
-
-type AnyCase = StepCase<never, string, unknown, MeasuredLoss>
-
-/**
- * Loads the step case from its module. Rejects if there is no such function.
- */
-const stepCaseOf = async <C>({ module, exportName, input }: StepCaseModule): Promise<C> => {
-  const exported: Readonly<Record<string, unknown>> = await import(/* webpackIgnore: true */ /* @vite-ignore */ module)
-  const make = exported[exportName]
-  if (typeof make !== 'function') throw new TypeError(`${module} exports no function '${exportName}'`)
-  return make(input) as C // the type that the function promises
-}
 
 /** Copies the gradients, so that their buffers can be transferred. */
 const moved = (gradients: PlainGradients): PlainGradients => ({
@@ -58,14 +48,14 @@ const buffersOf = (result: ReplicaResults[ReplicaJob['_tag']]): readonly ArrayBu
 /**
  * Makes a replica's weights, generator, scorer and gradients. Mutable; lives as long as its thread.
  */
-const makeReplica = (config: DecoderConfig, stepCase: AnyCase, { recompute }: Pick<ReplicaInput, 'recompute'>) => {
+const makeReplica = (config: DecoderConfig, loss: AnyLoss, { recompute }: Pick<ReplicaInput, 'recompute'>) => {
   const held: Readonly<Record<WeightRole, Map<string, Owned<NamedTensors>>>> = {
     policy: new Map(),
     reference: new Map(),
   }
   const generator = makeGenerator(config)
   const scorer = makeScorer(config)
-  const gradients = stepGradients(config, stepCase.loss, recompute)
+  const gradients = stepGradients(config, stepLoss(config, loss), recompute)
 
   const hold = (role: WeightRole, weights: Readonly<Record<string, PlainTensor>>): void => {
     for (const [name, tensor] of Object.entries(weights)) {
@@ -121,7 +111,7 @@ const makeReplica = (config: DecoderConfig, stepCase: AnyCase, { recompute }: Pi
 /**
  * Runs a replica on the current thread.
  *
- * Errors   rejects, which ends the thread, if the module of the case cannot be imported or its
+ * Errors   rejects, which ends the thread, if the module of the loss cannot be imported or its
  *          function throws.
  *
  * @public by its name, in the thread
@@ -133,7 +123,7 @@ export const runReplica = async (port: ThreadPort, given: unknown): Promise<void
   const { backend: active, threads: activeThreads } = engineReport()
   if (active !== backend || (threads !== null && activeThreads !== threads))
     await selectBackend({ backend, ...(threads !== null && { threads }) })
-  const replica = makeReplica(config, await stepCaseOf<AnyCase>(input.stepCase), input)
+  const replica = makeReplica(config, await loadExport<AnyLoss>(input.loss), input)
   const post = (news: ReplicaNews, transfer?: readonly ArrayBuffer[]): void => port.post(news, transfer)
 
   const perform = async ({ number, job }: Extract<ReplicaMessage, { readonly _tag: 'Job' }>): Promise<void> => {

@@ -10,6 +10,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Thread, Threads } from '../../core/capabilities.js'
 import { errorNamed, FailureError, type ThreadFailure } from '../../core/failure.js'
+import type { ModuleExport } from '../../core/moduleExport.js'
 import type { NamedTensors } from '../../data/weights.js'
 import { engineReport } from '../../engine/report.js'
 import { type BackendName, isBackendName } from '../../engine/select.js'
@@ -23,7 +24,6 @@ import type {
   ReplicaMessage,
   ReplicaNews,
   ReplicaResults,
-  StepCaseModule,
   WeightRole,
 } from './messages.js'
 import { plainTensor } from './plainTensors.js'
@@ -31,8 +31,8 @@ import { REPLICA_PROGRAM } from './replica.js'
 
 export interface ReplicasOptions {
   readonly config: DecoderConfig
-  /** The module that makes the step case in every thread: see `policyStepCase`. */
-  readonly stepCase: StepCaseModule
+  /** The module that exports the loss, for every thread. */
+  readonly loss: ModuleExport
   /** Number of computing threads: this one and `workers - 1` others. */
   readonly workers: number
   /** Default `none`. */
@@ -147,7 +147,7 @@ const backendHere = (): BackendName => {
 }
 
 /**
- * Starts the threads. Each loads this thread's backend, and the step case from its module.
+ * Starts the threads. Each loads this thread's backend, and the loss from its module.
  *
  * Errors   `Left(ThreadFailure)` if a thread failed to start; the others are then ended. Throws
  *          RangeError if `workers` is not a positive integer, and if no backend has been selected.
@@ -157,11 +157,11 @@ const backendHere = (): BackendName => {
 export const startReplicas =
   (options: ReplicasOptions): TaskEither<ThreadFailure, Replicas> =>
   async () => {
-    const { config, stepCase, workers, recompute = 'none', threads = liveThreads, startLimitMs = 600_000 } = options
+    const { config, loss, workers, recompute = 'none', threads = liveThreads, startLimitMs = 600_000 } = options
     if (!(Number.isInteger(workers) && workers >= 1))
       throw new RangeError(`startReplicas: workers must be a positive integer, got ${workers}`)
     const each = options.threadsEach ?? engineReport().threads
-    const input: ReplicaInput = { config, stepCase, recompute, backend: backendHere(), threads: each }
+    const input: ReplicaInput = { config, loss, recompute, backend: backendHere(), threads: each }
     const started = await Promise.all(
       Array.from({ length: workers - 1 }, () => startMember(input, { threads, startLimitMs })()),
     )

@@ -1,19 +1,27 @@
 /** Corrects rows whose sampler differs from the trained policy, by rounding or staleness. */
+
+import type { LossRows } from '../../objectives/lossRows.js'
 import {
   type CorrectionMetrics,
   type RolloutCorrectionOptions,
   rolloutCorrection,
 } from '../../objectives/rolloutCorrection.js'
-import type { TrainingRows } from './stepRows.js'
+
+/** The lists of numbers of tokens, which `completionRows` made. */
+const tokenList = ({ lists }: LossRows, name: string): readonly ArrayLike<number>[] | undefined =>
+  lists[name] as readonly ArrayLike<number>[] | undefined // by its name
 
 /**
  * Replaces `oldLogProbs`, the denominator of the ratio, by the trainer's log-probabilities. The
  * sampler's are kept as `behaviorLogProbs`.
  */
-export const rescoredRows = (rows: TrainingRows, logProbs: TrainingRows['oldLogProbs']): TrainingRows => ({
+export const rescoredRows = (rows: LossRows, logProbs: readonly ArrayLike<number>[]): LossRows => ({
   ...rows,
-  behaviorLogProbs: rows.behaviorLogProbs ?? rows.oldLogProbs,
-  oldLogProbs: logProbs,
+  lists: {
+    ...rows.lists,
+    behaviorLogProbs: rows.lists.behaviorLogProbs ?? rows.lists.oldLogProbs!, // rows of policy losses have them
+    oldLogProbs: logProbs,
+  },
 })
 
 /**
@@ -26,26 +34,20 @@ export const rescoredRows = (rows: TrainingRows, logProbs: TrainingRows['oldLogP
  * Effects  none.
  *
  * @example
- * const rows = { prompts: [[1]], completions: [[2]], oldLogProbs: [[0]], behaviorLogProbs: [[-2]], advantages: [1], temperature: 1 }
- * correctedRows(rows, { weights: { level: 'token', limit: 3 } }).rows.weights // [[3]]
+ * const rows = { prompts: [[1]], completions: [[2]], temperature: 1, lists: { oldLogProbs: [[0]], behaviorLogProbs: [[-2]] } }
+ * correctedRows(rows, { weights: { level: 'token', limit: 3 } }).rows.lists.weights // [[3]]
  */
 export const correctedRows = (
-  rows: TrainingRows,
+  rows: LossRows,
   options: RolloutCorrectionOptions,
-): { readonly rows: TrainingRows; readonly metrics: CorrectionMetrics } => {
-  const { oldLogProbs, behaviorLogProbs: sampled } = rows
-  if (sampled === undefined)
+): { readonly rows: LossRows; readonly metrics: CorrectionMetrics } => {
+  const [own, sampled] = [tokenList(rows, 'oldLogProbs'), tokenList(rows, 'behaviorLogProbs')]
+  if (own === undefined || sampled === undefined)
     throw new RangeError('correctedRows: the rows have no behaviorLogProbs; add them with rescoredRows')
   const masks = rows.masks ?? rows.completions.map((row) => Array.from(row, () => 1))
-  const difference = oldLogProbs.map((row, i) => Array.from(row, (x, t) => x - (sampled[i]?.[t] ?? Number.NaN)))
+  const difference = own.map((row, i) => Array.from(row, (x, t) => x - (sampled[i]?.[t] ?? Number.NaN)))
   const { weights, mask, metrics } = rolloutCorrection(difference, masks, options)
-  const before = rows.weights
-  return {
-    rows: {
-      ...rows,
-      masks: mask,
-      weights: before === undefined ? weights : weights.map((row, i) => row.map((w, t) => w * before[i]![t]!)),
-    },
-    metrics,
-  }
+  const before = tokenList(rows, 'weights')
+  const all = before === undefined ? weights : weights.map((row, i) => row.map((w, t) => w * before[i]![t]!))
+  return { rows: { ...rows, masks: mask, lists: { ...rows.lists, weights: all } }, metrics }
 }

@@ -1,4 +1,10 @@
-/** A pure optimizer step of any loss on rows of tokens. */
+/**
+ * A pure optimizer step of any loss on rows of tokens.
+ *
+ * This folder holds the optimizer step: the rows that it reads, micro-batches, gradients and
+ * metrics. It does not hold the losses (`src/objectives`) or the state between steps, which a
+ * learner keeps (`../learners`).
+ */
 
 import * as tf from '@tensorflow/tfjs-core'
 import { notAWeight, refuse } from '../../core/options.js'
@@ -6,8 +12,9 @@ import type { NamedTensors } from '../../data/weights.js'
 import { jit } from '../../engine/jit.js'
 import { discard, type Owned, own, scope } from '../../engine/scope.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
-import type { Readout } from '../../modules/transformer/layerwise.js'
 import { completionStates, computedPlaces } from '../../modules/transformer/score.js'
+import type { Loss, LossMetrics } from '../../objectives/loss.js'
+import type { LossRows } from '../../objectives/lossRows.js'
 import type { LossCounts } from '../../objectives/tokenLosses/aggregation.js'
 import { clipByGlobalNorm, mapNamed, type Optimizer } from '../../objectives/updates/optimizer.js'
 import { type MicroBatch, microBatches } from './microBatches.js'
@@ -18,11 +25,10 @@ import {
   computedGradients,
   type GradInput,
   type Recompute,
-  type StepLoss,
   stepGradients,
   wholeGradients,
 } from './stepGradients.js'
-import type { TokenTensors } from './stepMetrics.js'
+import { countedTokens, hasNoAdvantage, type StepMeasures, stepLoss, stepSums } from './stepLoss.js'
 import { type StepTokens, stepTokens } from './stepTokens.js'
 import {
   checkTokenRows,
@@ -30,9 +36,10 @@ import {
   OF_ANY_PLACES,
   type RowTensors,
   type StepTokenRows,
+  stepRows,
   tensorsOfRows,
 } from './tokenRows.js'
-import { makeChooser, type WholeChoice } from './wholeChoice.js'
+import { makeChooser } from './wholeChoice.js'
 
 /** The state that training changes: trained weights, and the optimizer's state. */
 export interface TrainerState<S> {
@@ -63,8 +70,8 @@ export interface LossStepOptions<S> {
   readonly recompute?: Recompute
 }
 
-/** A training step on rows `R` that measures `M`. */
-export interface LossStep<S, R, M> {
+/** A training step of a loss with the metrics `M`. */
+export interface LossStep<S, M> {
   /** Returns parameters with a fresh optimizer state. The tensors belong to the enclosing scope. */
   readonly init: (params: NamedTensors) => TrainerState<S>
   /**
@@ -76,7 +83,7 @@ export interface LossStep<S, R, M> {
    */
   readonly update: (
     state: TrainerState<S>,
-    rows: R,
+    rows: LossRows,
     learningRate: number,
   ) => {
     readonly state: Owned<TrainerState<S>>
@@ -85,44 +92,6 @@ export interface LossStep<S, R, M> {
     readonly tokens?: StepTokens
   }
   readonly release: () => void
-}
-
-/** The metrics of every step. */
-export interface MeasuredLoss {
-  readonly loss: number
-  /** Norm before clipping. */
-  readonly gradNorm: number
-}
-
-/**
- * The definition of a loss's step: rows `R` with lists named `K`, and measures `X` of
- * micro-batches, which are combined to `M`.
- */
-export interface StepCase<R, K extends string, X, M extends MeasuredLoss> {
-  /** The name in error messages. */
-  readonly name: string
-  /**
-   * Converts rows. Throws RangeError for rows that cannot be converted; matching lengths are
-   * checked later.
-   */
-  readonly rows: (rows: R) => StepTokenRows<K>
-  /**
-   * The loss of a micro-batch, divided by the counts of the whole mini-batch, so that micro-batches
-   * add up.
-   */
-  readonly loss: StepLoss<K, X>
-  /** The trained tokens, `[B, T]`, if they differ from those of the mask. */
-  readonly counted?: (readout: Readout, rows: Omit<RowTensors<K>, 'counts'>) => tf.Tensor
-  /** A decision of the loss that needs the whole mini-batch. */
-  readonly choice?: WholeChoice<K>
-  /**
-   * Returns whether the gradient of each row is zero, for losses that know it before. Not together
-   * with `choice`.
-   */
-  readonly zeroGradient?: (rows: StepTokenRows<K>) => readonly boolean[]
-  readonly metrics: (parts: readonly ComputedPart<X>[], gradNorm: number) => M
-  /** The measures of each token, for losses that have them. */
-  readonly tokens?: (measures: X) => TokenTensors
 }
 
 /** The loss or the gradient is NaN or infinite. */
@@ -145,25 +114,21 @@ interface LearnOutput<S> {
 }
 
 /** Compiles the number of trained tokens of a micro-batch. */
-const compiledCount = <R, K extends string, X, M extends MeasuredLoss>(
-  { counted }: StepCase<R, K, X, M>,
-  config: DecoderConfig,
-) =>
-  jit(
-    ({ params, ...rows }: { readonly params: NamedTensors } & Omit<RowTensors<K>, 'counts'>) =>
-      tf.sum(counted?.({ states: completionStates(params, config, rows.batch), weights: params }, rows) ?? rows.mask),
-    OF_ANY_PLACES,
-  )
+const compiledCount = (config: DecoderConfig, loss: Parameters<typeof countedTokens>[1]) =>
+  jit(({ params, ...rows }: { readonly params: NamedTensors } & Omit<RowTensors, 'counts'>) => {
+    const readout = { states: completionStates(params, config, rows.batch), weights: params }
+    return countedTokens(config, loss, { readout, rows })
+  }, OF_ANY_PLACES)
 
 /** Makes tensors of the counts, for a loss. They belong to the enclosing scope. */
-export const countTensors = ({ tokens, completions }: StepPlan<string>['counts']): LossCounts => ({
+export const countTensors = ({ tokens, completions }: StepPlan['counts']): LossCounts => ({
   tokens: tf.scalar(tokens),
   completions: tf.scalar(completions),
 })
 
 /** A mini-batch divided into micro-batches, and the divisors of its gradients. */
-export interface StepPlan<K extends string> {
-  readonly micros: readonly MicroBatch<K>[]
+export interface StepPlan {
+  readonly micros: readonly MicroBatch[]
   readonly counts: { readonly tokens: number; readonly completions: number }
 }
 
@@ -174,8 +139,8 @@ interface StepNumbers {
 }
 
 /** The building blocks of an update, for one thread or for gradients of several threads. */
-export interface StepPieces<S, R, K extends string, X, M> {
-  readonly init: LossStep<S, R, M>['init']
+export interface StepPieces<S, M> {
+  readonly init: LossStep<S, M>['init']
   /**
    * Checks an update and divides its rows into micro-batches. Their number is a multiple of
    * `multipleOf` if there are enough groups.
@@ -184,11 +149,11 @@ export interface StepPieces<S, R, K extends string, X, M> {
    */
   readonly plan: (
     params: NamedTensors,
-    given: { readonly rows: R; readonly learningRate: number },
+    given: { readonly rows: LossRows; readonly learningRate: number },
     multipleOf: number,
-  ) => StepPlan<K>
+  ) => StepPlan
   /** Computes the gradients of a micro-batch. The results belong to the enclosing scope. */
-  readonly run: (params: NamedTensors, micro: MicroBatch<K>, counts: LossCounts) => ComputedGradients<X>
+  readonly run: (params: NamedTensors, micro: MicroBatch, counts: LossCounts) => ComputedGradients<StepMeasures>
   /**
    * Adds two sets of gradients; null is zero. The result belongs to the enclosing scope, unless it
    * is one of them.
@@ -203,15 +168,15 @@ export interface StepPieces<S, R, K extends string, X, M> {
   readonly whole:
     | ((
         state: TrainerState<S>,
-        rows: StepTokenRows<K>,
+        rows: StepTokenRows,
         numbers: StepNumbers,
-      ) => LearnOutput<S> & { readonly parts: readonly ComputedPart<X>[] })
+      ) => LearnOutput<S> & { readonly parts: readonly ComputedPart<StepMeasures>[] })
     | undefined
   /** Returns the result of an update of these micro-batches. Throws NonFiniteLoss. */
   readonly conclude: (
-    learned: LearnOutput<S> & { readonly parts: readonly ComputedPart<X>[] },
-    micros: readonly MicroBatch<K>[],
-  ) => ReturnType<LossStep<S, R, M>['update']>
+    learned: LearnOutput<S> & { readonly parts: readonly ComputedPart<StepMeasures>[] },
+    micros: readonly MicroBatch[],
+  ) => ReturnType<LossStep<S, M>['update']>
   readonly release: () => void
 }
 
@@ -222,17 +187,19 @@ export interface StepPieces<S, R, K extends string, X, M> {
  *          `microBatchTokens` below 1.
  * Effects  keeps `frozen` and the compiled graphs until `release`.
  */
-export const stepPieces = <S, R, K extends string, X, M extends MeasuredLoss>(
-  stepCase: StepCase<R, K, X, M>,
+export const stepPieces = <S, M extends LossMetrics>(
+  loss: Loss<never, M, never>,
   options: LossStepOptions<S>,
-): StepPieces<S, R, K, X, M> => {
+): StepPieces<S, M> => {
   const { config, optimizer, maxGradNorm = 1, microBatchTokens = 4096, recompute = 'none' } = options
-  checkStepOptions(stepCase.name, { maxGradNorm, microBatchTokens })
+  checkStepOptions(loss.name, { maxGradNorm, microBatchTokens })
   const kept = options.frozen && own(options.frozen)
   const frozen = options.frozen ?? {}
-  const gradients = stepGradients(config, stepCase.loss, recompute)
-  const count = compiledCount(stepCase, config)
-  const chooser = stepCase.choice && makeChooser(config, stepCase.choice)
+  const { counted, choose, atZeroAdvantage } = loss.selection
+  const computed = stepLoss(config, loss)
+  const gradients = stepGradients(config, computed, recompute)
+  const count = counted && compiledCount(config, { name: loss.name, counted })
+  const chooser = choose && makeChooser(config, choose)
   const add = jit(
     ({ a, b }: { readonly a: NamedTensors; readonly b: NamedTensors }) => mapNamed(a, (x, y) => tf.add(x!, y!), b),
     { results: 'device' },
@@ -245,25 +212,26 @@ export const stepPieces = <S, R, K extends string, X, M extends MeasuredLoss>(
   const compiledLearn = jit(learn, { memory: recompute === 'none' ? 'automatic' : 'returned', results: 'device' })
   /** Forward pass, backward pass and optimizer in one graph, so that gradients never leave it. */
   const compiledWhole = jit(
-    (input: Omit<GradInput<K>, 'params'> & Omit<LearnInput<S>, 'grads'>) => {
+    (input: Omit<GradInput, 'params'> & Omit<LearnInput<S>, 'grads'>) => {
       const { state, learningRate, ...rows } = input
-      const { grads, ...part } = wholeGradients(config, stepCase.loss)({ ...rows, params: state.params })
+      const { grads, ...part } = wholeGradients(config, computed)({ ...rows, params: state.params })
       return { part, ...learn({ state, learningRate, grads }) }
     },
     { ...OF_ANY_PLACES, results: 'device' },
   )
-  const tensorsOf = (rows: StepTokenRows<K>): Omit<RowTensors<K>, 'counts'> => tensorsOfRows(rows, config)
-
-  const countPart = (params: NamedTensors, rows: StepTokenRows<K>): number =>
-    scope(() => count({ params: { ...frozen, ...params }, ...tensorsOf(rows) }).dataSync()[0]!)
+  const tensorsOf = (rows: StepTokenRows): Omit<RowTensors, 'counts'> => tensorsOfRows(rows, config)
 
   /**
    * Counts the trained tokens of the mini-batch. The mask determines them, unless the loss selects
    * tokens.
    */
-  const tokensThatCount = (params: NamedTensors, micros: readonly MicroBatch<K>[]): number =>
+  const tokensThatCount = (params: NamedTensors, micros: readonly MicroBatch[]): number =>
     micros.reduce(
-      (sum, { rows }) => sum + (stepCase.counted === undefined ? learnedTokens(rows) : countPart(params, rows)),
+      (sum, { rows }) =>
+        sum +
+        (count === undefined
+          ? learnedTokens(rows)
+          : scope(() => count({ params: { ...frozen, ...params }, ...tensorsOf(rows) }).dataSync()[0]!)),
       0,
     )
 
@@ -271,13 +239,9 @@ export const stepPieces = <S, R, K extends string, X, M extends MeasuredLoss>(
    * Divides rows into micro-batches. Decisions over the whole mini-batch are made first, unless
    * there is only one micro-batch.
    */
-  const inMicroBatches = (
-    params: NamedTensors,
-    rows: StepTokenRows<K>,
-    multipleOf: number,
-  ): readonly MicroBatch<K>[] => {
+  const inMicroBatches = (params: NamedTensors, rows: StepTokenRows, multipleOf: number): readonly MicroBatch[] => {
     const cut = { tokens: microBatchTokens, multipleOf }
-    const isZero = chooser === undefined ? stepCase.zeroGradient?.(rows) : undefined
+    const isZero = chooser === undefined && atZeroAdvantage === 'none' ? hasNoAdvantage(rows) : undefined
     const { prompts, group } = rows.groups
     const micros = microBatches(
       rows,
@@ -291,14 +255,14 @@ export const stepPieces = <S, R, K extends string, X, M extends MeasuredLoss>(
 
   return {
     init: (params) => {
-      checkApart(stepCase.name, params, frozen)
+      checkApart(loss.name, params, frozen)
       return { params, optimizer: optimizer.init(params) }
     },
     plan: (params, { rows: given, learningRate }, multipleOf) => {
-      const rows = stepCase.rows(given)
-      checkTokenRows(stepCase.name, rows, config.vocabularySize)
-      checkApart(stepCase.name, params, frozen)
-      refuse(stepCase.name, [notAWeight('the learning rate', learningRate)])
+      const rows = stepRows(given)
+      checkTokenRows(loss.name, rows, config.vocabularySize)
+      checkApart(loss.name, params, frozen)
+      refuse(loss.name, [notAWeight('the learning rate', learningRate)])
       const micros = inMicroBatches(params, rows, multipleOf)
       return { micros, counts: { tokens: tokensThatCount(params, micros), completions: rows.completions.length } }
     },
@@ -316,24 +280,21 @@ export const stepPieces = <S, R, K extends string, X, M extends MeasuredLoss>(
           }
         : undefined,
     conclude: ({ parts, state, norm }, micros) => {
-      const metrics = stepCase.metrics(parts, norm.dataSync()[0]!)
+      const gradNorm = norm.dataSync()[0]!
+      const places = parts.reduce((sum, part) => sum + part.places, 0)
+      const metrics = loss.measures.metrics({ sums: stepSums(loss, parts), gradNorm, places })
       if (!Number.isFinite(metrics.loss) || !Number.isFinite(metrics.gradNorm)) {
         throw new NonFiniteLoss(metrics.loss, metrics.gradNorm)
       }
-      const measured = stepCase.tokens
-      const tokens =
-        measured &&
-        stepTokens(
-          parts.map(({ aux }) => measured(aux)),
-          micros,
-        )
+      const measured = parts.flatMap(({ aux }) => (aux.tokens === undefined ? [] : [aux.tokens]))
+      const tokens = measured.length === 0 ? undefined : stepTokens(measured, micros)
       return { state: own(state), metrics, ...(tokens && { tokens }) }
     },
     release: () => {
       kept?.release()
       gradients.release()
       chooser?.release()
-      for (const graph of [count, compiledLearn, compiledWhole, add]) graph.release()
+      for (const graph of [count, compiledLearn, compiledWhole, add]) graph?.release()
     },
   }
 }
@@ -350,19 +311,19 @@ export const stepPieces = <S, R, K extends string, X, M extends MeasuredLoss>(
  *          `microBatchTokens` below 1.
  * Effects  keeps `frozen` and the compiled graphs until `release`.
  */
-export const lossStep = <S, R, K extends string, X, M extends MeasuredLoss>(
-  stepCase: StepCase<R, K, X, M>,
+export const lossStep = <S, M extends LossMetrics>(
+  loss: Loss<never, M, never>,
   options: LossStepOptions<S>,
-): LossStep<S, R, M> => {
-  const pieces = stepPieces(stepCase, options)
+): LossStep<S, M> => {
+  const pieces = stepPieces(loss, options)
 
   /** Adds up the gradients of the micro-batches, and frees each set once it is added. */
   const accumulate = (
     params: NamedTensors,
-    micros: readonly MicroBatch<K>[],
+    micros: readonly MicroBatch[],
     counts: LossCounts,
-  ): { readonly grads: NamedTensors | null; readonly parts: readonly ComputedPart<X>[] } =>
-    micros.reduce<{ grads: NamedTensors | null; parts: readonly ComputedPart<X>[] }>(
+  ): { readonly grads: NamedTensors | null; readonly parts: readonly ComputedPart<StepMeasures>[] } =>
+    micros.reduce<{ grads: NamedTensors | null; parts: readonly ComputedPart<StepMeasures>[] }>(
       (sum, micro) => {
         const part = scope(() => pieces.run(params, micro, counts))
         const grads = pieces.add(sum.grads, part.grads)
@@ -374,9 +335,9 @@ export const lossStep = <S, R, K extends string, X, M extends MeasuredLoss>(
 
   const learnFrom = (
     state: TrainerState<S>,
-    micros: readonly MicroBatch<K>[],
+    micros: readonly MicroBatch[],
     numbers: StepNumbers,
-  ): LearnOutput<S> & { readonly parts: readonly ComputedPart<X>[] } => {
+  ): LearnOutput<S> & { readonly parts: readonly ComputedPart<StepMeasures>[] } => {
     const [only, ...more] = micros
     if (pieces.whole !== undefined && only?.gradient === 'computed' && more.length === 0)
       return pieces.whole(state, only.rows, numbers)

@@ -11,8 +11,8 @@ interface MicroBatchCut {
 }
 
 /** A part of a mini-batch that is computed at once. */
-export interface MicroBatch<K extends string> {
-  readonly rows: StepTokenRows<K>
+export interface MicroBatch {
+  readonly rows: StepTokenRows
   /** The place of each row in the mini-batch. */
   readonly places: readonly number[]
   /** `zero` if it is known before: then only loss and measures are computed. */
@@ -35,18 +35,18 @@ const range = (from: number, to: number): readonly number[] => Array.from({ leng
  * order. If there are such groups, each of several workers gets at least two micro-batches, so that
  * all workers have gradients to compute.
  */
-export const microBatches = <K extends string>(
-  rows: StepTokenRows<K>,
+export const microBatches = (
+  rows: StepTokenRows,
   { tokens, multipleOf }: MicroBatchCut,
   isZero: readonly boolean[] = rows.groups.prompts.map(() => false),
-): readonly MicroBatch<K>[] => {
+): readonly MicroBatch[] => {
   const { prompts, group } = rows.groups
   const size = Math.min(prompts.length, promptsPerRun(rows.groups, rows.completions, tokens))
   const multiple = multipleOf > 1 && isZero.includes(true) ? 2 * multipleOf : multipleOf
   const count = Math.min(prompts.length, Math.ceil(Math.ceil(prompts.length / size) / multiple) * multiple)
   const order = gradientFirst(isZero)
   const start = (i: number): number => Math.floor((i * prompts.length) / count)
-  return range(0, count).map((i): MicroBatch<K> => {
+  return range(0, count).map((i): MicroBatch => {
     const groups = order.slice(start(i), start(i + 1))
     return {
       rows: rowsOfGroups(rows, groups),

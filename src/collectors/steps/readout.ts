@@ -1,13 +1,14 @@
-/** Readouts of a decoder's states for losses, and sums of measures over micro-batches. */
+/** Readouts of a decoder's states for losses. */
 import * as tf from '@tensorflow/tfjs-core'
-import { gatherLogProbs } from '../../engine/ops/logProbs.js'
+import { gatherLogProbs, tokenScores } from '../../engine/ops/logProbs.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import { logitsOf } from '../../modules/transformer/forward.js'
 import type { Readout } from '../../modules/transformer/layerwise.js'
-import type { StepPart } from './stepGradients.js'
+import { stateValues } from '../../modules/valueHead.js'
+import type { AnyLoss, ModelOutputs } from '../../objectives/loss.js'
 import type { RowTensors } from './tokenRows.js'
 
-type Tokens = Pick<RowTensors<string>, 'batch' | 'inverseTemperature' | 'mask'>
+type Tokens = Pick<RowTensors, 'batch' | 'inverseTemperature' | 'mask'>
 
 /**
  * Computes logits divided by the temperature, `[B * T, V]`. Their log-softmax is the sampler's
@@ -20,21 +21,51 @@ export const rowLogits = (
 ): tf.Tensor => tf.mul(logitsOf(weights, config, states), inverseTemperature)
 
 /** Returns the tokens of the completions, `[B * T]`. */
-export const rowIds = ({ batch }: Pick<Tokens, 'batch'>): tf.Tensor => tf.reshape(batch.completionIds, [-1])
+const rowIds = ({ batch }: Pick<Tokens, 'batch'>): tf.Tensor => tf.reshape(batch.completionIds, [-1])
 
 /** Computes the log-probability of each token from its logits, `[B, T]`, in nats. */
 export const rowLogProbs = (logits: tf.Tensor, rows: Pick<Tokens, 'batch' | 'mask'>): tf.Tensor =>
   tf.reshape(gatherLogProbs(logits, rowIds(rows)), rows.mask.shape)
 
-/** Sums scalars over the micro-batches. Optional ones must be in all parts or in no part. */
-export const summed = <X extends { readonly [N in keyof X]?: tf.Tensor }>(
-  parts: readonly StepPart<X>[],
-): { readonly [N in keyof X]: number } & { readonly loss: number } => {
-  const total = (tensors: readonly tf.Tensor[]): number => tensors.reduce((sum, x) => sum + x.dataSync()[0]!, 0)
-  const records = parts.map(({ aux }) => new Map(Object.entries<tf.Tensor | undefined>(aux)))
-  const sums = [...records[0]!.keys()].map((name) => [name, total(records.map((record) => record.get(name)!))] as const)
+/**
+ * Returns the outputs of a model for a micro-batch. Each is computed when it is read, and once.
+ *
+ * Errors   throws RangeError, when it is read, for an output that the loss did not declare.
+ */
+export const modelOutputs = (
+  config: DecoderConfig,
+  { name, needs }: Pick<AnyLoss, 'name' | 'needs'>,
+  { readout, rows }: { readonly readout: Readout; readonly rows: Tokens },
+): ModelOutputs => {
+  const made = new Map<string, unknown>()
+  const once = <X>(name: string, compute: () => X): X => {
+    if (!made.has(name)) made.set(name, compute())
+    return made.get(name) as X // made under this name
+  }
+  const shaped = (x: tf.Tensor): tf.Tensor => tf.reshape(x, rows.mask.shape)
+  const logits = (): tf.Tensor => once('logits', () => rowLogits(config, readout, rows))
+  const scores = (entropy: 'metric' | 'differentiable') =>
+    once('scores', () => tokenScores(logits(), rowIds(rows), { entropy }))
+  const { entropy } = needs
   return {
-    ...(Object.fromEntries(sums) as { readonly [N in keyof X]: number }), // the same names
-    loss: total(parts.map(({ loss }) => loss)),
+    get logits() {
+      return logits()
+    },
+    get logProbs() {
+      return once('logProbs', () =>
+        entropy === 'none' ? rowLogProbs(logits(), rows) : shaped(scores(entropy).logProbs),
+      )
+    },
+    get entropy() {
+      if (entropy === 'none')
+        throw new RangeError(`${name}: it reads \`entropy\`: set needs.entropy to 'metric' or 'differentiable'`)
+      return once('entropy', () => shaped(scores(entropy).entropy))
+    },
+    get greedy() {
+      return once('greedy', () => shaped(tf.cast(tf.equal(tf.argMax(logits(), -1), rowIds(rows)), 'float32')))
+    },
+    get values() {
+      return once('values', () => shaped(stateValues(readout.weights, readout.states)))
+    },
   }
 }

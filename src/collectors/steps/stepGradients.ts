@@ -13,7 +13,7 @@ import { OF_ANY_PLACES, type RowTensors } from './tokenRows.js'
 export type Recompute = 'none' | 'layers'
 
 /** A micro-batch and the weights. */
-export interface GradInput<K extends string> extends RowTensors<K> {
+export interface GradInput extends RowTensors {
   readonly params: NamedTensors
   readonly frozen: NamedTensors
 }
@@ -41,12 +41,12 @@ export interface ComputedGradients<X> extends ComputedPart<X> {
 }
 
 /** A loss as a function of the decoder's states and a micro-batch. */
-export type StepLoss<K extends string, X> = LossOfStates<RowTensors<K>, X>
+export type StepLoss<X> = LossOfStates<RowTensors, X>
 
 /** Computes gradients in one pass through the whole decoder, for `params` but not for `frozen`. */
 export const wholeGradients =
-  <K extends string, X>(config: DecoderConfig, loss: StepLoss<K, X>) =>
-  ({ params, frozen, ...rows }: GradInput<K>): GradOutput<X> => {
+  <X>(config: DecoderConfig, loss: StepLoss<X>) =>
+  ({ params, frozen, ...rows }: GradInput): GradOutput<X> => {
     const { value, grads, aux } = valueAndGrad(params, (trained) => {
       const weights = { ...frozen, ...trained }
       return loss({ states: completionStates(weights, config, rows.batch), weights }, rows)
@@ -55,28 +55,24 @@ export const wholeGradients =
   }
 
 /** Compiled gradients of micro-batches. The results belong to the enclosing scope. */
-export interface StepGradients<K extends string, X> {
-  readonly run: (input: GradInput<K>) => GradOutput<X> & ComputedPart<X>
+export interface StepGradients<X> {
+  readonly run: (input: GradInput) => GradOutput<X> & ComputedPart<X>
   /** Computes the loss without gradients. */
-  readonly measure: (input: GradInput<K>) => ComputedPart<X>
+  readonly measure: (input: GradInput) => ComputedPart<X>
   readonly release: () => void
 }
 
 /** Computes a micro-batch. */
-export const computedGradients = <K extends string, X>(
-  { run, measure }: StepGradients<K, X>,
-  input: GradInput<K>,
-  gradient: MicroBatch<K>['gradient'],
+export const computedGradients = <X>(
+  { run, measure }: StepGradients<X>,
+  input: GradInput,
+  gradient: MicroBatch['gradient'],
 ): ComputedGradients<X> => (gradient === 'zero' ? { ...measure(input), grads: null } : run(input))
 
 /** Compiles gradients. `recompute` affects only memory, time and rounding. */
-export const stepGradients = <K extends string, X>(
-  config: DecoderConfig,
-  loss: StepLoss<K, X>,
-  recompute: Recompute,
-): StepGradients<K, X> => {
+export const stepGradients = <X>(config: DecoderConfig, loss: StepLoss<X>, recompute: Recompute): StepGradients<X> => {
   const gradients = recompute === 'none' ? wholeModel(config, loss) : byLayers(config, loss)
-  const alone = jit(({ params, frozen, ...rows }: GradInput<K>): StepPart<X> => {
+  const alone = jit(({ params, frozen, ...rows }: GradInput): StepPart<X> => {
     const weights = { ...frozen, ...params }
     const { value, aux } = loss({ states: completionStates(weights, config, rows.batch), weights }, rows)
     return { loss: value, aux }
@@ -91,9 +87,9 @@ export const stepGradients = <K extends string, X>(
   }
 }
 
-type ModelGradients<K extends string, X> = Pick<StepGradients<K, X>, 'run' | 'release'>
+type ModelGradients<X> = Pick<StepGradients<X>, 'run' | 'release'>
 
-const wholeModel = <K extends string, X>(config: DecoderConfig, loss: StepLoss<K, X>): ModelGradients<K, X> => {
+const wholeModel = <X>(config: DecoderConfig, loss: StepLoss<X>): ModelGradients<X> => {
   const compiled = jit(wholeGradients(config, loss), OF_ANY_PLACES)
   return {
     run: (input) => ({ ...compiled(input), places: computedPlaces(input.batch) }),
@@ -101,7 +97,7 @@ const wholeModel = <K extends string, X>(config: DecoderConfig, loss: StepLoss<K
   }
 }
 
-const byLayers = <K extends string, X>(config: DecoderConfig, loss: StepLoss<K, X>): ModelGradients<K, X> => {
+const byLayers = <X>(config: DecoderConfig, loss: StepLoss<X>): ModelGradients<X> => {
   const layerwise = makeLayerwise(config, loss)
   return {
     run: ({ params, frozen, ...given }) => {

@@ -1,6 +1,7 @@
 /** Numbers of the tokens of an optimizer step, row by row. */
+
+import type { TokenTensors } from '../../objectives/loss.js'
 import type { MicroBatch } from './microBatches.js'
-import type { TokenTensors } from './stepMetrics.js'
 import { tokenNumbers } from './tokenRows.js'
 
 /** Numbers of the tokens of a mini-batch: one list for each row. */
@@ -9,7 +10,7 @@ export type StepTokens = Readonly<Record<keyof TokenTensors, readonly ArrayLike<
 /** Reads the measures of tokens of all micro-batches, in the order of the mini-batch's rows. */
 export const stepTokens = (
   parts: readonly TokenTensors[],
-  micros: readonly Pick<MicroBatch<string>, 'rows' | 'places'>[],
+  micros: readonly Pick<MicroBatch, 'rows' | 'places'>[],
 ): StepTokens => {
   const read = (name: keyof TokenTensors): readonly ArrayLike<number>[] => {
     const numbers: ArrayLike<number>[] = []

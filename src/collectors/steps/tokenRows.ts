@@ -3,22 +3,18 @@ import * as tf from '@tensorflow/tfjs-core'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import {
   filledBatch,
+  groupPrompts,
   type PackedCompletions,
   type PromptGroups,
   packCompletions,
   varyingPlaces,
 } from '../../modules/transformer/pack.js'
 import type { CompletionBatch } from '../../modules/transformer/score.js'
+import type { LossRows, RowList } from '../../objectives/lossRows.js'
 import type { LossCounts } from '../../objectives/tokenLosses/aggregation.js'
 
-/** One number for each row, or one for each token of each row. */
-type RowList = readonly number[] | readonly ArrayLike<number>[]
-
-/**
- * Completions, and the lists `K` that a loss needs. Micro-batches do not split `group` adjacent
- * rows.
- */
-export interface StepTokenRows<K extends string> {
+/** The rows of a loss, grouped by prompts. Micro-batches do not split `group` adjacent rows. */
+export interface StepTokenRows {
   readonly groups: PromptGroups
   /** One per row, like all lists. */
   readonly completions: readonly ArrayLike<number>[]
@@ -26,11 +22,11 @@ export interface StepTokenRows<K extends string> {
   readonly masks?: readonly ArrayLike<number>[]
   /** The temperature at which log-probabilities are computed. */
   readonly temperature: number
-  readonly lists: { readonly [N in K]?: RowList }
+  readonly lists: Readonly<Record<string, RowList>>
 }
 
 /** A micro-batch as tensors: B rows, T positions. */
-export interface RowTensors<K extends string> {
+export interface RowTensors {
   readonly batch: CompletionBatch
   /** `[]` */
   readonly inverseTemperature: tf.Tensor
@@ -40,7 +36,7 @@ export interface RowTensors<K extends string> {
    * `[B, T]`, or `[B, 1]` for lists with one number per row. Entries made for a micro-batch have
    * their own shapes.
    */
-  readonly lists: { readonly [N in K]?: tf.Tensor }
+  readonly lists: Readonly<Record<string, tf.Tensor>>
   /** Counts of the whole mini-batch. */
   readonly counts: LossCounts
 }
@@ -50,14 +46,17 @@ export const OF_ANY_PLACES = { memory: 'automatic', varying: varyingPlaces } as 
 
 const isPerRow = (list: RowList): list is readonly number[] => typeof list[0] === 'number'
 
-const listsOf = <K extends string>({ lists }: StepTokenRows<K>): readonly (readonly [string, RowList])[] =>
-  Object.entries<RowList | undefined>(lists).flatMap(([name, list]) => (list === undefined ? [] : [[name, list]]))
+/** Groups rows: pairs by two, others by neighbors with equal prompts. */
+export const stepRows = ({ prompts, kind, ...rows }: LossRows): StepTokenRows => ({
+  ...rows,
+  groups: kind === 'pairs' ? { prompts: prompts.filter((_, i) => i % 2 === 0), group: 2 } : groupPrompts(prompts),
+})
 
-const mapLists = <K extends string, X>(rows: StepTokenRows<K>, f: (list: RowList) => X): { readonly [N in K]?: X } =>
-  Object.fromEntries(listsOf(rows).map(([name, list]) => [name, f(list)])) as { readonly [N in K]?: X } // the same names
+const mapLists = <X>({ lists }: StepTokenRows, f: (list: RowList) => X): Readonly<Record<string, X>> =>
+  Object.fromEntries(Object.entries(lists).map(([name, list]) => [name, f(list)]))
 
 /** Returns the problem of a list, if any. */
-const misfit = (name: string, list: RowList, completions: StepTokenRows<string>['completions']): readonly string[] => {
+const misfit = (name: string, list: RowList, completions: StepTokenRows['completions']): readonly string[] => {
   if (list.length !== completions.length) return [`${completions.length} completions but ${list.length} ${name}`]
   if (isPerRow(list)) return []
   const i = list.findIndex((row, b) => row.length !== completions[b]!.length)
@@ -78,7 +77,7 @@ const firstWrong = (
  * Throws RangeError that lists all problems: no rows, lists that do not match, tokens outside the
  * vocabulary, invalid masks.
  */
-export const checkTokenRows = (name: string, rows: StepTokenRows<string>, vocabularySize: number): void => {
+export const checkTokenRows = (name: string, rows: StepTokenRows, vocabularySize: number): void => {
   const { groups, completions, masks, temperature } = rows
   if (completions.length === 0) throw new RangeError(`${name}: there are no rows to train on`)
   const isToken = (id: number): boolean => Number.isInteger(id) && id >= 0 && id < vocabularySize
@@ -88,7 +87,7 @@ export const checkTokenRows = (name: string, rows: StepTokenRows<string>, vocabu
   const problems = [
     ...(prompts === completions.length ? [] : [`${completions.length} completions but ${prompts} prompts`]),
     ...(masks === undefined ? [] : misfit('masks', masks, completions)),
-    ...listsOf(rows).flatMap(([list, values]) => misfit(list, values, completions)),
+    ...Object.entries(rows.lists).flatMap(([list, values]) => misfit(list, values, completions)),
     ...(badToken === undefined ? [] : [`token ${badToken.value} is not in the vocabulary of ${vocabularySize}`]),
     ...(badMask === undefined ? [] : [`row ${badMask.row} has ${badMask.value} in its mask, not 0 or 1`]),
     ...(temperature > 0 && Number.isFinite(temperature) ? [] : [`temperature must be positive, got ${temperature}`]),
@@ -97,7 +96,7 @@ export const checkTokenRows = (name: string, rows: StepTokenRows<string>, vocabu
 }
 
 /** Returns the rows of these groups, in this order. */
-export const rowsOfGroups = <K extends string>(rows: StepTokenRows<K>, places: readonly number[]): StepTokenRows<K> => {
+export const rowsOfGroups = (rows: StepTokenRows, places: readonly number[]): StepTokenRows => {
   const { groups, completions, masks, temperature } = rows
   const { group } = groups
   const pick = <X>(list: readonly X[]): readonly X[] =>
@@ -112,7 +111,7 @@ export const rowsOfGroups = <K extends string>(rows: StepTokenRows<K>, places: r
 }
 
 /** Counts the trained tokens. */
-export const learnedTokens = ({ completions, masks }: Pick<StepTokenRows<never>, 'completions' | 'masks'>): number =>
+export const learnedTokens = ({ completions, masks }: Pick<StepTokenRows, 'completions' | 'masks'>): number =>
   (masks ?? completions).reduce(
     (sum, row) => sum + (masks === undefined ? row.length : Array.from(row).reduce((n, on) => n + on, 0)),
     0,
@@ -128,10 +127,10 @@ const padded = (rows: readonly ArrayLike<number>[], { completionLength }: Packed
  * Makes the mask and list tensors of rows, without the model's inputs. They belong to the enclosing
  * scope.
  */
-export const listTensors = <K extends string>(
-  rows: StepTokenRows<K>,
+export const listTensors = (
+  rows: StepTokenRows,
   packed: PackedCompletions = packCompletions(rows.groups, rows.completions),
-): Pick<RowTensors<K>, 'mask' | 'lists'> => {
+): Pick<RowTensors, 'mask' | 'lists'> => {
   const { completions, masks } = rows
   const count = completions.length
   return {
@@ -144,10 +143,7 @@ export const listTensors = <K extends string>(
  * Makes the tensors of rows, with prompts shared by their groups. They belong to the enclosing
  * scope.
  */
-export const tensorsOfRows = <K extends string>(
-  rows: StepTokenRows<K>,
-  config: DecoderConfig,
-): Omit<RowTensors<K>, 'counts'> => {
+export const tensorsOfRows = (rows: StepTokenRows, config: DecoderConfig): Omit<RowTensors, 'counts'> => {
   const packed = packCompletions(rows.groups, rows.completions)
   return {
     batch: filledBatch(packed, config),

@@ -1,7 +1,7 @@
 /** Aggregation of token losses to the loss of a batch. */
 import * as tf from '@tensorflow/tfjs-core'
 import { type Kind, oneOf } from '../../core/options.js'
-import { masked } from '../../engine/masked.js'
+import { masked, maskedSum } from '../../engine/masked.js'
 
 /**
  * The reduction of token losses to one number. `x` is the loss, `m` the mask, `N` the tokens and
@@ -33,6 +33,24 @@ export const countsOf = (mask: tf.Tensor): LossCounts => ({
   tokens: tf.sum(mask),
   completions: tf.scalar(mask.shape[0]!),
 })
+
+/**
+ * Averages the unmasked tokens of a micro-batch, divided by the tokens of the whole mini-batch, so
+ * that micro-batches add up.
+ *
+ * Equation $\frac{1}{N} \sum_{i,t} m \, x$
+ * Gradient $1/N$ for an unmasked token
+ * When     in a loss of one's own, for the loss and its metrics
+ * Used by  every loss; `aggregate` with `token-mean`
+ * Shapes   `x` and `mask` `[B, T]`; the result is a scalar.
+ *
+ * @example
+ * tokenMean(tf.tensor2d([[1, 3]]), { mask: tf.ones([1, 2]), counts: countsOf(tf.ones([1, 2])) }).dataSync() // [2]
+ */
+export const tokenMean = (
+  x: tf.Tensor,
+  { mask, counts }: { readonly mask: tf.Tensor; readonly counts: LossCounts },
+): tf.Tensor => tf.div(maskedSum(x, mask), tf.maximum(counts.tokens, 1))
 
 const words = oneOf('token-mean', 'token-sum', 'prompt-mean', 'seq-mean-token-sum', 'seq-mean-token-mean')
 

@@ -39,6 +39,7 @@ export const cispo = (options: CISPOOptions = {}): TokenObjective => {
   clipRange('cispo', [low === 1 ? 0 : low, high])
   return {
     name: 'cispo',
+    module: import.meta.url,
     options: { ...options },
     aggregation: null,
     noise: 'none',

@@ -50,6 +50,7 @@ export const clippedSurrogate = (options: ClippedSurrogateOptions = {}): TokenOb
   const [logLow, logHigh] = [Math.log1p(-low), Math.log1p(high)]
   return {
     name: 'clippedSurrogate',
+    module: import.meta.url,
     options: { ...options },
     aggregation: null,
     noise: 'none',

@@ -84,6 +84,7 @@ export const clipCov = (options: ClipCovOptions = {}): TokenObjective => {
   }
   return {
     name: 'clipCov',
+    module: import.meta.url,
     options: { ...options },
     aggregation: null,
     noise: 'uniform',
@@ -131,6 +132,7 @@ export const klCov = (options: KLCovOptions = {}): TokenObjective => {
     largestShare(covariance(terms), terms.mask, countOf(share, terms.tokens))
   return {
     name: 'klCov',
+    module: import.meta.url,
     options: { ...options },
     aggregation: null,
     noise: 'none',

@@ -58,6 +58,7 @@ export const dppo = (options: DPPOOptions = {}): TokenObjective => {
     throw new RangeError(`dppo: epsilon and largestRatio must be positive, got ${low}, ${high} and ${largestRatio}`)
   return {
     name: 'dppo',
+    module: import.meta.url,
     options: { ...options },
     aggregation: null,
     noise: 'none',

@@ -30,6 +30,7 @@ export const dro = (options: DROOptions = {}): TokenObjective => {
   if (!(beta > 0 && Number.isFinite(beta))) throw new RangeError(`dro: beta must be positive, got ${beta}`)
   return {
     name: 'dro',
+    module: import.meta.url,
     options: { ...options },
     aggregation: null,
     noise: 'none',

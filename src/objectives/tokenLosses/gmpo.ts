@@ -41,6 +41,7 @@ export const gmpo = (options: GMPOOptions = {}): TokenObjective => {
     throw new RangeError(`gmpo: clipEpsilon must not be negative, got ${low} and ${high}`)
   return {
     name: 'gmpo',
+    module: import.meta.url,
     options: { ...options },
     aggregation: 'seq-mean-token-mean',
     noise: 'none',

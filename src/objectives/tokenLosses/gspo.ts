@@ -51,6 +51,7 @@ export const gspo = (options: GSPOOptions = {}): TokenObjective => {
   const [low, high] = clipRange('gspo', clipEpsilon)
   return {
     name: 'gspo',
+    module: import.meta.url,
     options: { ...options },
     aggregation: 'seq-mean-token-mean',
     noise: 'none',

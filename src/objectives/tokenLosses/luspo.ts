@@ -22,5 +22,5 @@ import type { TokenObjective } from './tokenObjective.js'
  */
 export const luspo = (options: GSPOOptions = {}): TokenObjective => {
   checkOptions('luspo', options, GSPO_OPTIONS)
-  return { ...gspo(options), name: 'luspo', aggregation: 'seq-mean-token-sum' }
+  return { ...gspo(options), name: 'luspo', module: import.meta.url, aggregation: 'seq-mean-token-sum' }
 }

@@ -19,6 +19,7 @@ import { ofAdvantage, type TokenObjective } from './tokenObjective.js'
  */
 export const policyGradient = (): TokenObjective => ({
   name: 'policyGradient',
+  module: import.meta.url,
   options: {},
   aggregation: null,
   noise: 'none',

@@ -35,6 +35,7 @@ export const sapo = (options: SAPOOptions = {}): TokenObjective => {
   if (wrong !== undefined) throw new RangeError(`sapo: sharpness must be positive, got ${wrong}`)
   return {
     name: 'sapo',
+    module: import.meta.url,
     options: { ...options },
     aggregation: 'seq-mean-token-mean',
     noise: 'none',

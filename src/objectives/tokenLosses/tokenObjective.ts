@@ -5,6 +5,7 @@
  * aggregation. It does not hold whole losses with their options (`..`).
  */
 import * as tf from '@tensorflow/tfjs-core'
+import type { ModuleExport } from '../../core/moduleExport.js'
 import type { Json } from '../../data/codecs/plainValues.js'
 import type { Aggregation } from './aggregation.js'
 
@@ -53,11 +54,13 @@ export interface TokenLossFunction {
 /** An objective with validated settings. */
 export interface TokenObjective {
   readonly name: string
-  /**
-   * The settings of the objective. An objective without them cannot be described or computed on
-   * other threads.
-   */
+  /** The settings of the objective. Runs store them. */
   readonly options?: Json
+  /**
+   * `import.meta.url` of the module that exports the objective under its name, or a function of
+   * `options` that returns it. Required for more than one thread.
+   */
+  readonly module?: string | ModuleExport
   /** The only supported aggregation; null if all are supported. */
   readonly aggregation: Aggregation | null
   /** `uniform` if it chooses tokens at random: then `TokenTerms.noise` is present. */

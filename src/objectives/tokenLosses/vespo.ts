@@ -51,6 +51,7 @@ export const vespo = (options: VESPOOptions = {}): TokenObjective => {
   }
   return {
     name: 'vespo',
+    module: import.meta.url,
     options: { ...options },
     aggregation: null,
     noise: 'none',

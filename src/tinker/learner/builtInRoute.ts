@@ -1,6 +1,7 @@
 /** Policy losses that servers have: their names, settings and inputs. */
-import type { TrainingRows } from '../../collectors/steps/stepRows.js'
-import type { PolicyLoss, PolicyLossOptions } from '../../objectives/policyLoss.js'
+import type { AnyLoss } from '../../objectives/loss.js'
+import type { LossRows } from '../../objectives/lossRows.js'
+import type { PolicyLossOptions } from '../../objectives/policyLoss.js'
 import { type GradientSums, undoFactors } from '../client/gradientSums.js'
 import type { Datum, LossConfig } from '../protocol/values.js'
 import { withInputs } from './policyGradients.js'
@@ -21,15 +22,15 @@ const rangeOf = (given: unknown, otherwise: readonly [number, number]): readonly
  * server become means by advantages that are divided by the number of tokens, so only losses that
  * are linear in the advantage have one.
  */
-export const builtInOf = (loss: PolicyLoss): BuiltIn | undefined => {
-  const { objective, aggregation = 'token-mean', kl = [], klMaskThreshold } = loss.options as PolicyLossOptions // made by policyLoss
+export const builtInOf = ({ name, options }: Pick<AnyLoss, 'name' | 'options'>): BuiltIn | undefined => {
+  const { objective, aggregation = 'token-mean', kl = [], klMaskThreshold } = options as PolicyLossOptions // of `policyLoss`
   const hasMore = kl.some(({ coefficient }) => coefficient !== 0) || klMaskThreshold !== undefined
   if (hasMore || aggregation !== 'token-mean') return undefined
   const settings = (objective?.options ?? {}) as Readonly<Record<string, unknown>>
   const [low, high] = rangeOf(settings.clipEpsilon, [0.2, 0.2])
   const lossConfig = { clip_low_threshold: 1 - low, clip_high_threshold: 1 + high }
-  if (loss.name === 'clippedSurrogate' && settings.dualClip === undefined) return { lossFn: 'ppo', lossConfig }
-  return loss.name === 'cispo' ? { lossFn: 'cispo', lossConfig } : undefined
+  if (name === 'clippedSurrogate' && settings.dualClip === undefined) return { lossFn: 'ppo', lossConfig }
+  return name === 'cispo' ? { lossFn: 'cispo', lossConfig } : undefined
 }
 
 const at = (list: number | ArrayLike<number>, t: number): number => (typeof list === 'number' ? list : list[t]!)
@@ -38,22 +39,24 @@ const at = (list: number | ArrayLike<number>, t: number): number => (typeof list
  * Rows as data of a loss of the server: masked tokens have the advantage 0. Averages of the server
  * are undone by factors.
  */
-export const builtInData = (rows: TrainingRows, data: readonly Datum[], sums: GradientSums): readonly Datum[] => {
+export const builtInData = (rows: LossRows, data: readonly Datum[], sums: GradientSums): readonly Datum[] => {
   const factors = undoFactors(sums, data)
-  const { prompts, completions, masks, weights, oldLogProbs, advantages } = rows
+  const { prompts, completions, masks, lists } = rows
   const isOn = (row: number, t: number): number => masks?.[row]?.[t] ?? 1
   const count = completions.reduce(
     (sum, completion, row) => sum + Array.from(completion).filter((_, t) => isOn(row, t) === 1).length,
     0,
   )
+  const number = (name: string, row: number, t: number): number => at(lists[name]![row]!, t) // rows of policy losses have them
   return data.map((datum, row) =>
     withInputs(datum, prompts[row]!, {
-      logprobs: Float32Array.from(oldLogProbs[row]!, (x, t) => (isOn(row, t) === 1 ? x : 0)),
-      advantages: Float32Array.from(
-        completions[row]!,
-        (_, t) =>
-          (factors[row]! * isOn(row, t) * at(advantages[row]!, t) * (weights?.[row]?.[t] ?? 1)) / Math.max(1, count),
+      logprobs: Float32Array.from(completions[row]!, (_, t) =>
+        isOn(row, t) === 1 ? number('oldLogProbs', row, t) : 0,
       ),
+      advantages: Float32Array.from(completions[row]!, (_, t) => {
+        const weight = lists.weights === undefined ? 1 : number('weights', row, t)
+        return (factors[row]! * isOn(row, t) * number('advantages', row, t) * weight) / Math.max(1, count)
+      }),
     }),
   )
 }

@@ -1,13 +1,12 @@
-/** Gradients of policy losses by log-probabilities, and rows as data of the protocol. */
+/** Gradients of losses by log-probabilities, and rows as data of the protocol. */
 import * as tf from '@tensorflow/tfjs-core'
-import { combineMetrics, type PolicyMeasures, type StepMetrics } from '../../collectors/steps/stepMetrics.js'
-import type { TrainingRows } from '../../collectors/steps/stepRows.js'
-import { listTensors, tokenNumbers } from '../../collectors/steps/tokenRows.js'
+import { lossTensors, stepSums } from '../../collectors/steps/stepLoss.js'
+import { listTensors, stepRows, tokenNumbers } from '../../collectors/steps/tokenRows.js'
 import { scope } from '../../engine/scope.js'
 import { stopGradient } from '../../engine/stopGradient.js'
 import { valueAndGrad } from '../../engine/valueAndGrad.js'
-import { groupPrompts } from '../../modules/transformer/pack.js'
-import { type PolicyLoss, totalLoss } from '../../objectives/policyLoss.js'
+import { type Loss, type LossMetrics, type ModelOutputs, scalarsOf, totalLoss } from '../../objectives/loss.js'
+import type { LossRows } from '../../objectives/lossRows.js'
 import { type Datum, floatTensor, integerTensor } from '../protocol/values.js'
 
 /** A row as a datum: the model reads all tokens but the last, and predicts all but the first. */
@@ -42,45 +41,49 @@ export const withInputs = (
  * The gradient of a loss by the log-probability of every completion token, and its metrics without
  * the norm.
  */
-export interface PolicyGradient {
+export interface LossGradient<M> {
   readonly loss: number
   readonly gradients: readonly ArrayLike<number>[]
-  readonly metrics: (gradNorm: number) => StepMetrics
+  readonly metrics: (gradNorm: number) => M
 }
 
+/** Returns the outputs of a model of which only log-probabilities are known. */
+const knownOutputs = (name: string, logProbs: tf.Tensor): ModelOutputs => ({
+  logProbs,
+  entropy: stopGradient(tf.neg(logProbs)),
+  get values(): never {
+    throw new RangeError(`${name}: it reads \`values\`, which a server does not return`)
+  },
+})
+
 /**
- * Differentiates a policy loss by log-probabilities. The metric `entropy` is the mean of
- * `-log p` over the tokens, which estimates it from samples.
+ * Differentiates a loss by log-probabilities. The metric `entropy` is the mean of `-log p` over the
+ * tokens, which estimates it from samples.
  *
- * Errors   throws RangeError for rows that the loss does not fit.
+ * Errors   throws RangeError for rows that the loss does not fit, and for a loss that reads values.
  */
-export const logProbGradient = (
-  loss: PolicyLoss,
-  rows: TrainingRows,
+export const logProbGradient = <M extends LossMetrics>(
+  loss: Loss<never, M, never>,
+  rows: LossRows,
   logProbs: readonly ArrayLike<number>[],
-): PolicyGradient => {
-  const { prompts, completions, masks, temperature, ...lists } = rows
+): LossGradient<M> => {
+  const { completions } = rows
   const measured = scope(() => {
-    const { mask, lists: all } = listTensors({
-      ...{ groups: groupPrompts(prompts), completions, temperature, lists: { ...lists, logProbs } },
-      ...(masks && { masks }),
+    const { mask, lists } = listTensors(stepRows({ ...rows, lists: { ...rows.lists, 'read logProbs': logProbs } }))
+    const { 'read logProbs': given, ...own } = lists
+    const tokens = loss.selection.counted?.({ logProbs: given! }, lossTensors({ mask, lists: own })) ?? mask // read just now
+    const counts = { tokens: tf.sum(tokens), completions: tf.scalar(completions.length) }
+    const { value, grads, aux } = valueAndGrad({ logProbs: given! }, (variables) => {
+      const model = knownOutputs(loss.name, variables.logProbs)
+      const output = loss.apply(model, lossTensors({ mask, lists: own, counts }))
+      return { value: totalLoss(output), aux: { scalars: scalarsOf(output) } }
     })
-    const { logProbs: given, oldLogProbs, advantages, ...others } = all as Readonly<Record<string, tf.Tensor>> // rows have them
-    const input = { ...others, oldLogProbs: oldLogProbs!, advantages: advantages!, mask }
-    const tokens = tf.sum(loss.counted({ ...input, logProbs: given! }))
-    const counts = { tokens, completions: tf.scalar(completions.length) }
-    const { value, grads, aux } = valueAndGrad({ logProbs: given! }, ({ logProbs: own }) => {
-      const output = loss.apply({ ...input, counts, logProbs: own, entropy: stopGradient(tf.neg(own)) })
-      const behavior = others.behaviorLogProbs ?? oldLogProbs!
-      const gap = tf.max(tf.mul(tf.abs(tf.sub(own, behavior)), mask))
-      return { value: totalLoss(output), aux: { output, gap } satisfies PolicyMeasures }
-    })
-    const metrics = combineMetrics([{ loss: value, aux, places: null }], 0) // the server's places
-    return { metrics, gradients: tokenNumbers(grads.logProbs!, completions) }
+    const sums = stepSums(loss, [{ loss: value, aux }])
+    return { sums, gradients: tokenNumbers(grads.logProbs!, completions) }
   })
   return {
-    loss: measured.metrics.loss,
+    loss: measured.sums.loss,
     gradients: measured.gradients,
-    metrics: (gradNorm) => ({ ...measured.metrics, gradNorm }),
+    metrics: (gradNorm) => loss.measures.metrics({ sums: measured.sums, gradNorm, places: null }), // the server's places
   }
 }

@@ -3,29 +3,26 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
-import { batchRowsAt, batchUnitsOf, requireEntries, temperatureOf } from '../../collectors/learners/batchEntries.js'
 import { jsonOf } from '../../collectors/learners/describe.js'
 import type { Learner, LearnerFailure, Update } from '../../collectors/learners/learner.js'
-import type { CompletionEntries, PolicyBatch } from '../../collectors/learners/lossKinds.js'
 import {
   checkOffPolicy,
   type OffPolicyOptions,
   offPolicyReads,
   type PreparedRows,
-  policyRows,
   preparedRows,
-} from '../../collectors/learners/policyRows.js'
-import { miniBatches } from '../../collectors/steps/miniBatches.js'
-import { combineUpdates, type StepMetrics } from '../../collectors/steps/stepMetrics.js'
-import { type TrainingRows, withNoise } from '../../collectors/steps/stepRows.js'
+} from '../../collectors/learners/offPolicy.js'
+import { updateRows } from '../../collectors/steps/miniBatches.js'
 import type { ModelFailure } from '../../core/failure.js'
-import { child, formatKey, type Key } from '../../core/key.js'
+import { formatKey, type Key } from '../../core/key.js'
 import { aNumber, anything, aRecord, aText, checkOptions, type OptionKinds, oneOf, refuse } from '../../core/options.js'
+import { batchRowsAt, batchUnitsOf, requireEntries, temperatureOf } from '../../data/batchRows.js'
 import { fileProblem } from '../../data/folderFiles.js'
 import { parseJsonAs } from '../../data/schemaJson.js'
 import { ragged } from '../../data/tensorDict/leaf.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
-import type { PolicyLoss } from '../../objectives/policyLoss.js'
+import type { Loss, LossMetrics } from '../../objectives/loss.js'
+import type { CompletionEntries, LossRows } from '../../objectives/lossRows.js'
 import type { AdamWOptions } from '../../objectives/updates/adamW.js'
 import type { AnyOptimizer } from '../../objectives/updates/grouped.js'
 import type { TinkerFailure } from '../client/calls.js'
@@ -35,12 +32,12 @@ import { builtInData, builtInOf } from './builtInRoute.js'
 import { exactBackward, forwardLogProbs } from './exactRoute.js'
 import { logProbGradient, rowDatum, withPromptPlaces } from './policyGradients.js'
 
-export interface TinkerLearnerOptions {
+export interface TinkerLearnerOptions<B = never, M extends LossMetrics = LossMetrics> {
   readonly trainer: TinkerTrainer
   /** A name of the model, stored in run folders. */
   readonly baseModel: string
-  /** A policy loss without an entropy bonus. */
-  readonly loss: PolicyLoss
+  /** A loss of log-probabilities: one without an entropy bonus and a value head. */
+  readonly loss: Loss<B, M, never>
   /** `adamW` with a learning rate: servers have no other. */
   readonly optimizer: AnyOptimizer
   /** Of the order of mini-batches, and of random choices of the loss. */
@@ -65,7 +62,6 @@ export interface TinkerLearnerOptions {
 
 const NAME = 'tinkerLearner'
 const STATE_FILE = 'learner.json'
-const READS = ['tokens.prompt', 'tokens.response', 'logProbs.response', 'advantage'] as const
 
 const stateSchema = z.strictObject({
   format: z.literal(1),
@@ -103,13 +99,13 @@ const check = (options: TinkerLearnerOptions): void => {
       `${trainer.server.name} does not clip gradients: maxGradNorm must be Infinity, off in settings, got ${maxGradNorm}`,
     !isWholeTime(options.checkpointSeconds) &&
       `checkpointSeconds must be a whole number above 0, got ${options.checkpointSeconds}`,
-    loss.kind !== 'policy' && 'the loss must be a policy loss',
-    loss.needs?.entropy === 'differentiable' && 'an entropy bonus needs the logits, which servers do not return',
+    loss.needs.head === 'value' && `the loss ${loss.name} trains a value head, which servers do not have`,
+    loss.needs.entropy === 'differentiable' && 'an entropy bonus needs the logits, which servers do not return',
     route === 'builtIn' &&
       builtInOf(loss) === undefined &&
       `servers do not have ${loss.name} as it is set: use the route exact`,
   ])
-  checkOffPolicy(NAME, options.offPolicy ?? {})
+  checkOffPolicy(NAME, options.offPolicy ?? {}, loss)
 }
 
 /** The settings of the server's Adam, with our defaults where ours are absent. */
@@ -121,17 +117,17 @@ const adamOf = ({ optimizer, maxGradNorm = 1 }: TinkerLearnerOptions, learningRa
 
 interface Gradient {
   readonly gradients: readonly ArrayLike<number>[]
-  readonly metrics: (gradNorm: number) => StepMetrics
+  readonly metrics: (gradNorm: number) => LossMetrics
 }
 
 /** The log-probabilities of completions among those of whole sequences. */
-const ofCompletions = (rows: Pick<TrainingRows, 'completions'>, logProbs: readonly Float32Array[]) =>
+const ofCompletions = (rows: Pick<LossRows, 'completions'>, logProbs: readonly Float32Array[]) =>
   logProbs.map((row, i) => row.subarray(row.length - rows.completions[i]!.length))
 
 /** The gradient of a mini-batch by all log-probabilities of its sequences. */
 const gradientOf = (
-  loss: PolicyLoss,
-  rows: TrainingRows,
+  loss: TinkerLearnerOptions['loss'],
+  rows: LossRows,
   logProbs: readonly Float32Array[],
 ): E.Either<LearnerFailure, Gradient> => {
   const computed = logProbGradient(loss, rows, ofCompletions(rows, logProbs))
@@ -142,11 +138,11 @@ const gradientOf = (
 
 /** Rows with the corrections of the options. Scores them on the server if an option needs it. */
 const prepared = async (
-  { trainer, offPolicy: options = {} }: TinkerLearnerOptions,
+  { trainer, loss, offPolicy: options = {} }: TinkerLearnerOptions,
   batch: TensorDict,
   version: number,
-): Promise<E.Either<TinkerFailure, PreparedRows<TrainingRows>>> => {
-  const rows = policyRows(batch)
+): Promise<E.Either<TinkerFailure, PreparedRows>> => {
+  const rows = loss.rows(batch as TensorDict<never>) // entries are found by name
   const isScored = options.oldLogProbs === 'rescored' || options.stale === 'correct'
   if (!isScored) return E.right(preparedRows(batch, rows, { options, version, score: () => [] })) // never called
   const data = rows.prompts.map((prompt, i) => rowDatum(prompt, rows.completions[i]!))
@@ -165,7 +161,7 @@ interface Sent {
 /** Sends the gradients of a mini-batch. */
 const backward = async (
   { trainer, loss, route = 'exact' }: TinkerLearnerOptions,
-  rows: TrainingRows,
+  rows: LossRows,
 ): Promise<E.Either<LearnerFailure, Sent>> => {
   const data = rows.prompts.map((prompt, i) => rowDatum(prompt, rows.completions[i]!))
   if (route === 'exact') {
@@ -188,8 +184,8 @@ const backward = async (
 }
 
 /**
- * Trains a model on a Tinker server with any policy loss of ours. Server and local learner compute
- * the same updates up to rounding, if the server has no differences of its own.
+ * Trains a model on a Tinker server with any loss of log-probabilities. Server and local learner
+ * compute the same updates up to rounding, if the server has no differences of its own.
  *
  * After each update the server saves a checkpoint. `files` contains its path, and `restore` loads
  * it. `weights` is empty, because weights stay on the server: sample with `tinkerPolicy`.
@@ -197,23 +193,18 @@ const backward = async (
  * Errors   throws RangeError for settings that make no sense. Updates fail with the kind `server`
  *          and the `TinkerFailure` as cause.
  */
-export const tinkerLearner = (options: TinkerLearnerOptions): Learner<PolicyBatch, StepMetrics> => {
+export const tinkerLearner = <B, M extends LossMetrics>(options: TinkerLearnerOptions<B, M>): Learner<B, M> =>
+  makeLearner(options as unknown as TinkerLearnerOptions) as unknown as Learner<B, M> // the loss receives its own batches
+
+const makeLearner = (options: TinkerLearnerOptions): Learner<unknown, LossMetrics> => {
   check(options)
   const { trainer, baseModel, loss, optimizer, key, passes = {}, maxGradNorm = 1, route = 'exact' } = options
   const { offPolicy = {}, checkpointSeconds: ttlSeconds } = options
   const keeping = ttlSeconds === undefined ? {} : { ttlSeconds }
-  const reads = [...READS, ...offPolicyReads(offPolicy)]
+  const reads = [...loss.reads, ...offPolicyReads(offPolicy)]
   const { epochs = 1, miniBatches: count = 1 } = passes
   let version = 0
   let saved: { readonly version: number; readonly path: string } | null = null
-
-  const passRows = (rows: TrainingRows, units: readonly string[]): readonly TrainingRows[] =>
-    Array.from({ length: epochs }, (_, epoch) => {
-      const noise = child(child(key, 'noise'), version + 1)
-      const noisy =
-        loss.needs.noise === 'yes' ? withNoise(rows, epoch === 0 ? noise : child(noise, `epoch ${epoch}`)) : rows
-      return miniBatches(noisy, units, { count, key: child(child(child(key, 'order'), version + 1), epoch) })
-    }).flat()
 
   const save = async (): Promise<E.Either<LearnerFailure, void>> => {
     const pending = await trainer.saveState(`update-${String(version).padStart(6, '0')}`, keeping)()
@@ -224,15 +215,16 @@ export const tinkerLearner = (options: TinkerLearnerOptions): Learner<PolicyBatc
     return E.right(undefined)
   }
 
-  const learn = async (batch: TensorDict): Promise<E.Either<LearnerFailure, Update<StepMetrics>>> => {
+  const learn = async (batch: TensorDict): Promise<E.Either<LearnerFailure, Update<LossMetrics>>> => {
     if (temperatureOf(batch) !== 1)
       return failed('state', `the batch was sampled at temperature ${temperatureOf(batch)}; Tinker servers train at 1`)
     const made = await prepared(options, batch, version)
     if (E.isLeft(made)) return E.left(fromServer(made.left))
     const { rows, correction } = made.right
     const learningRate = optimizer.learningRate!(version) // checked by `check`
-    const steps: StepMetrics[] = []
-    for (const each of passRows(rows, batchUnitsOf(batch))) {
+    const steps: LossMetrics[] = []
+    const passed = { epochs, miniBatches: count, key, version: version + 1 }
+    for (const { rows: each } of updateRows(loss, { rows, units: batchUnitsOf(batch) }, passed)) {
       const sent = await backward(options, each)
       if (E.isLeft(sent)) return sent
       const pending = await trainer.optimStep(adamOf(options, learningRate))()
@@ -245,7 +237,7 @@ export const tinkerLearner = (options: TinkerLearnerOptions): Learner<PolicyBatc
     version++
     const done = await save()
     if (E.isLeft(done)) return done
-    return E.right({ version, learningRate, metrics: combineUpdates(steps), steps, correction })
+    return E.right({ version, learningRate, metrics: loss.measures.combine(steps), steps, correction })
   }
 
   return {

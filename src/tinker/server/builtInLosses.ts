@@ -74,14 +74,14 @@ const LOSSES: Readonly<Record<string, BuiltInLoss>> = {
 const BUILT_IN_LOSSES: readonly string[] = Object.keys(LOSSES)
 
 /** The log-probabilities of the targets and the loss of each token, `[B, T]`. */
-export interface LossMeasures {
+export interface DatumMeasures {
   readonly logProbs: tf.Tensor
   readonly losses: tf.Tensor
 }
 
 /** The loss of a micro-batch as a function of the decoder's states. */
 export const builtInStepLoss =
-  (config: DecoderConfig, name: string): StepLoss<string, LossMeasures> =>
+  (config: DecoderConfig, name: string): StepLoss<DatumMeasures> =>
   (readout, rows) => {
     const { mask, lists } = rows
     const targets = tf.reshape(tf.cast(lists.targets!, 'int32'), [-1])
@@ -154,7 +154,7 @@ const powerOfTwo = (most: number): number => 2 ** Math.floor(Math.log2(Math.max(
 
 /** Data in micro-batches of about `tokens` tokens. */
 interface MicroBatch {
-  readonly rows: StepTokenRows<string>
+  readonly rows: StepTokenRows
   /** Rows behind these are padding, so that few sizes are compiled. */
   readonly count: number
 }
@@ -182,7 +182,7 @@ export const lossRows = (
   })
 }
 
-const rowsOf = (data: readonly Datum[], lossFn: string, lossConfig: LossConfig): StepTokenRows<string> => {
+const rowsOf = (data: readonly Datum[], lossFn: string, lossConfig: LossConfig): StepTokenRows => {
   const { inputs, settings } = LOSSES[lossFn]!
   const listed = (name: string): readonly ArrayLike<number>[] => data.map((datum) => datum.inputs[name]?.data ?? [0])
   return {

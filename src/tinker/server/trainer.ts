@@ -14,7 +14,7 @@ import { type AdamWState, adamW } from '../../objectives/updates/adamW.js'
 import { clipByGlobalNorm, globalNorm, mapNamed } from '../../objectives/updates/optimizer.js'
 import type { AdamParams } from '../protocol/jsonWire.js'
 import { type ForwardBackwardOutput, type ForwardBackwardRequest, floatTensor } from '../protocol/values.js'
-import { builtInStepLoss, type LossMeasures, lossRows } from './builtInLosses.js'
+import { builtInStepLoss, type DatumMeasures, lossRows } from './builtInLosses.js'
 
 /** The parameters of a model that are trained, and Adam's memory of them. */
 export interface TrainedState {
@@ -53,7 +53,7 @@ interface LearnInput {
   readonly learningRate: tf.Tensor
 }
 
-type ForwardInput = Omit<RowTensors<string>, 'counts'> & { readonly params: NamedTensors }
+type ForwardInput = Omit<RowTensors, 'counts'> & { readonly params: NamedTensors }
 
 type Learned = { readonly state: TrainedState; readonly norm: tf.Tensor }
 
@@ -79,8 +79,8 @@ const learnWith =
  * Cost     gradients of one micro-batch of about `microBatchTokens` tokens are in memory at a time.
  */
 export const makeArithmetic = (config: DecoderConfig, microBatchTokens: number): Trainer => {
-  const gradients = new Map<string, StepGradients<string, LossMeasures>>()
-  const forwards = new Map<string, Jitted<ForwardInput, LossMeasures>>()
+  const gradients = new Map<string, StepGradients<DatumMeasures>>()
+  const forwards = new Map<string, Jitted<ForwardInput, DatumMeasures>>()
   const learners = new Map<string, Jitted<LearnInput, Learned>>()
   const add = jit(({ a, b }: { readonly a: NamedTensors; readonly b: NamedTensors }) =>
     mapNamed(a, (x, y) => tf.add(x!, y!), b),
@@ -96,7 +96,7 @@ export const makeArithmetic = (config: DecoderConfig, microBatchTokens: number):
   const forwardOf = (name: string) =>
     kept(forwards, name, () => {
       const loss = builtInStepLoss(config, name)
-      return jit(({ params, ...rows }: ForwardInput): LossMeasures => {
+      return jit(({ params, ...rows }: ForwardInput): DatumMeasures => {
         const readout = { states: completionStates(params, config, rows.batch), weights: params }
         return loss(readout, { ...rows, counts: noCounts() }).aux
       }, OF_ANY_PLACES)
@@ -123,7 +123,7 @@ export const makeArithmetic = (config: DecoderConfig, microBatchTokens: number):
         grads = own(before === null ? more : add({ a: before.value, b: more }))
         before?.release()
       }
-      const measure = (tensors: Omit<RowTensors<string>, 'counts'>): LossMeasures => {
+      const measure = (tensors: Omit<RowTensors, 'counts'>): DatumMeasures => {
         if (mode === 'forward') return forwardOf(lossFn)({ params: { ...frozen, ...params }, ...tensors })
         const computed = gradientsOf(lossFn).run({ params, frozen, counts: noCounts(), ...tensors })
         keep(computed.grads)

@@ -2,8 +2,8 @@ import * as tf from '@tensorflow/tfjs-core'
 import { isLeft } from 'fp-ts/lib/Either.js'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { type LocalLearnerOptions, localLearner } from '../../../src/collectors/learners/localLearner.js'
+import { lossStep } from '../../../src/collectors/steps/lossStep.js'
 import { miniBatches } from '../../../src/collectors/steps/miniBatches.js'
-import { withNoise } from '../../../src/collectors/steps/stepRows.js'
 import { child, keyFromSeed } from '../../../src/core/key.js'
 import { cosine } from '../../../src/core/schedule.js'
 import { exclude } from '../../../src/data/tensorDict/edit.js'
@@ -16,7 +16,9 @@ import { liveFiles } from '../../../src/live/files.js'
 import { hostArrays, type Pretrained } from '../../../src/modules/pretrained/pretrained.js'
 import { sharedParams } from '../../../src/modules/pretrained/sharedParams.js'
 import { GRPOLoss } from '../../../src/objectives/grpoLoss.js'
-import { type PolicyLoss, policyLoss } from '../../../src/objectives/policyLoss.js'
+import { rowsAt, withNoise } from '../../../src/objectives/lossRows.js'
+import { type PolicyBatch, type PolicyLoss, policyLoss } from '../../../src/objectives/policyLoss.js'
+import type { StepMetrics } from '../../../src/objectives/policyMetrics.js'
 import { clipCov } from '../../../src/objectives/tokenLosses/covariance.js'
 import { adamW } from '../../../src/objectives/updates/adamW.js'
 import { grouped } from '../../../src/objectives/updates/grouped.js'
@@ -26,8 +28,7 @@ import { randomBatch, smallModel } from '../../kit/learners.js'
 import { rightOf } from '../../kit/results.js'
 import { useTemporaryFolder } from '../../kit/runs.js'
 import { sameThread } from '../../kit/sameThread.js'
-import { policyStep } from '../../kit/stepsOf.js'
-import { rowsOf } from '../../kit/trainingRows.js'
+import { lossRows, rowsOf } from '../../kit/trainingRows.js'
 
 useEngine({ threads: 1 })
 const path = useTemporaryFolder()
@@ -39,10 +40,16 @@ beforeAll(async () => {
   model = await smallModel()
 })
 
-type Changes = Partial<LocalLearnerOptions<PolicyLoss>>
+type Changes = Partial<LocalLearnerOptions<PolicyBatch, StepMetrics>>
 
 const learnerOf = (changes: Changes = {}) =>
-  localLearner({ model, loss: GRPOLoss(), optimizer: adamW({ learningRate: 1e-2 }), key, ...changes })
+  localLearner<PolicyBatch, StepMetrics>({
+    model,
+    loss: GRPOLoss(),
+    optimizer: adamW({ learningRate: 1e-2 }),
+    key,
+    ...changes,
+  })
 
 const batch = (seed: number) => randomBatch(model.config, GROUPS, seed)
 
@@ -99,16 +106,16 @@ describe('localLearner', () => {
     const update = await rightOf(learner.update(batch(5)))
 
     const rows = rowsOf(model.config.vocabularySize, GROUPS, 5)
-    const step = policyStep({ config: model.config, loss, optimizer })
+    const step = lossStep(loss, { config: model.config, optimizer })
     using start = sharedParams(model)
     let state = own(scope(() => step.init(start.value)))
     const metrics = []
     for (const epoch of [0, 1]) {
       const noise = child(child(key, 'noise'), 1)
-      const noisy = withNoise(rows, epoch === 0 ? noise : child(noise, 'epoch 1'))
+      const noisy = withNoise(lossRows(rows), epoch === 0 ? noise : child(noise, 'epoch 1'))
       const groups = GROUPS.flatMap((size, group) => Array<string>(size).fill(`g${group}`))
-      for (const mini of miniBatches(noisy, groups, { count: 2, key: child(child(child(key, 'order'), 1), epoch) })) {
-        const next = step.update(state.value, mini, 1e-2)
+      for (const places of miniBatches(groups, { count: 2, key: child(child(child(key, 'order'), 1), epoch) })) {
+        const next = step.update(state.value, rowsAt(noisy, places), 1e-2)
         state.release()
         state = next.state
         metrics.push(next.metrics)

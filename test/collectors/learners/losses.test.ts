@@ -3,7 +3,6 @@ import * as tf from '@tensorflow/tfjs-core'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { batchLoss } from '../../../src/collectors/learners/batchLoss.js'
 import { localLearner } from '../../../src/collectors/learners/localLearner.js'
-import type { BatchOf, LearnableLoss } from '../../../src/collectors/learners/lossKinds.js'
 import { orThrow } from '../../../src/core/failure.js'
 import { keyFromSeed } from '../../../src/core/key.js'
 import { decodeSafetensors } from '../../../src/data/codecs/safetensors.js'
@@ -14,14 +13,15 @@ import { get, TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import { liveTensors, own, ownedCount, scope } from '../../../src/engine/scope.js'
 import { valueAndGrad } from '../../../src/engine/valueAndGrad.js'
 import { liveFiles } from '../../../src/live/files.js'
+import { loadExport } from '../../../src/live/moduleExport.js'
 import { hostArrays, type Pretrained } from '../../../src/modules/pretrained/pretrained.js'
 import { sharedParams } from '../../../src/modules/pretrained/sharedParams.js'
 import { initialValueHead } from '../../../src/modules/valueHead.js'
 import { DistillationLoss } from '../../../src/objectives/distillationLoss.js'
 import { dpoLoss } from '../../../src/objectives/dpoLoss.js'
 import { GRPOLoss } from '../../../src/objectives/grpoLoss.js'
-import { lossDescription, lossOfDescription } from '../../../src/objectives/lossDescription.js'
-import { policyLoss, totalLoss } from '../../../src/objectives/policyLoss.js'
+import { type AnyLoss, totalLoss } from '../../../src/objectives/loss.js'
+import { policyLoss } from '../../../src/objectives/policyLoss.js'
 import { ppoLoss } from '../../../src/objectives/ppoLoss.js'
 import { rewardModelLoss } from '../../../src/objectives/rewardModelLoss.js'
 import { SFTLoss } from '../../../src/objectives/sftLoss.js'
@@ -64,7 +64,7 @@ const pairs = () => {
   return TensorDict({ chosen: side(0), rejected: side(1), margin: tf.tensor1d([0.5, 0, 1]) }, [3])
 }
 
-const CASES: readonly (readonly [string, LearnableLoss, 'value' | 'none'])[] = [
+const CASES: readonly (readonly [string, AnyLoss, 'value' | 'none'])[] = [
   ['policy', GRPOLoss({ klToRefCoefficient: 0.1, entropyCoefficient: 0.01 }), 'none'],
   ['ppo', ppoLoss(), 'value'],
   ['value', valueLoss({ clipEpsilon: 0.5 }), 'value'],
@@ -74,10 +74,8 @@ const CASES: readonly (readonly [string, LearnableLoss, 'value' | 'none'])[] = [
   ['distillation', DistillationLoss(), 'none'],
 ]
 
-const batchFor = (loss: LearnableLoss): TensorDict<BatchOf<LearnableLoss>> =>
-  (loss.kind === 'dpo' || loss.kind === 'rewardModel' ? pairs() : completions()) as unknown as TensorDict<
-    BatchOf<LearnableLoss>
-  > // the entries of its kind
+const batchFor = (loss: AnyLoss): TensorDict<never> =>
+  (loss.reads.includes('chosen.tokens.prompt') ? pairs() : completions()) as unknown as TensorDict<never> // its entries
 
 describe.each(CASES)('a learner of %s', (name, loss, head) => {
   it('steps down the gradient of its batch loss', async () => {
@@ -138,12 +136,9 @@ describe.each(CASES)('a learner of %s', (name, loss, head) => {
     await learner.close()
   })
 
-  it('comes back from its description', () => {
-    const again = lossOfDescription(
-      JSON.parse(JSON.stringify(lossDescription(loss))) as ReturnType<typeof lossDescription>,
-    )
-    expect(again.name).toBe(loss.name)
-    expect(lossDescription(again)).toEqual(lossDescription(loss))
+  it('comes back from its module', async () => {
+    const again = await loadExport<AnyLoss>(structuredClone(loss.module!))
+    expect([again.name, again.options, again.reads]).toEqual([loss.name, loss.options, loss.reads])
   })
 })
 
@@ -171,16 +166,18 @@ describe('batchLoss', () => {
   })
 })
 
-describe('descriptions of losses', () => {
-  it('have the objective of a policy loss, and refuse one of the caller', () => {
+describe('options and modules of losses', () => {
+  it('have the objective of a policy loss, and one of the caller if it names its module', () => {
     const loss = policyLoss({ objective: cispo({ clipEpsilon: [1, 4] }), aggregation: 'token-sum' })
-    expect(lossDescription(loss)).toEqual({
-      name: 'policyLoss',
-      options: { objective: { name: 'cispo', options: { clipEpsilon: [1, 4] } }, aggregation: 'token-sum' },
+    expect(loss.options).toEqual({
+      objective: { name: 'cispo', options: { clipEpsilon: [1, 4] } },
+      aggregation: 'token-sum',
     })
-    const own = policyLoss({ objective: { ...cispo(), name: 'mine' } })
-    expect(() => lossDescription(own)).toThrow('mine')
-    expect(() => lossOfDescription({ name: 'loss', options: {} })).toThrow("unknown name 'loss'")
+    const { module: _, ...objective } = cispo()
+    expect(policyLoss({ objective }).module).toBeUndefined()
+    expect(policyLoss({ objective: { ...objective, name: 'mine', module: 'file:///mine.js' } }).module).toMatchObject({
+      input: { objective: { module: 'file:///mine.js', exportName: 'mine' } },
+    })
   })
 })
 

@@ -1,10 +1,10 @@
 /** Off-policy corrections of learners are equal to those of the functions on rows. */
 import { beforeAll, describe, expect, it } from 'vitest'
-import { type LocalLearnerOptions, localLearner } from '../../../src/collectors/learners/localLearner.js'
-import type { OffPolicyOptions } from '../../../src/collectors/learners/policyRows.js'
+import { localLearner } from '../../../src/collectors/learners/localLearner.js'
+import type { OffPolicyOptions } from '../../../src/collectors/learners/offPolicy.js'
 import { correctStaleRows } from '../../../src/collectors/overlap/staleRows.js'
 import { correctedRows, rescoredRows } from '../../../src/collectors/steps/correction.js'
-import { type TrainingRows, withoutRows } from '../../../src/collectors/steps/stepRows.js'
+import { lossStep } from '../../../src/collectors/steps/lossStep.js'
 import { keyFromSeed } from '../../../src/core/key.js'
 import { data, ragged, raggedRows } from '../../../src/data/tensorDict/leaf.js'
 import { assign } from '../../../src/data/tensorDict/merge.js'
@@ -12,13 +12,12 @@ import { own, scope } from '../../../src/engine/scope.js'
 import { hostArrays, type Pretrained } from '../../../src/modules/pretrained/pretrained.js'
 import { sharedParams } from '../../../src/modules/pretrained/sharedParams.js'
 import { GRPOLoss } from '../../../src/objectives/grpoLoss.js'
-import type { PolicyLoss } from '../../../src/objectives/policyLoss.js'
+import { type LossRows, withoutRows } from '../../../src/objectives/lossRows.js'
 import { sgd } from '../../../src/objectives/updates/sgd.js'
 import { useEngine } from '../../kit/engine.js'
 import { batchOf, smallModel } from '../../kit/learners.js'
 import { rightOf } from '../../kit/results.js'
-import { policyStep } from '../../kit/stepsOf.js'
-import { rowsOf } from '../../kit/trainingRows.js'
+import { lossRows, rowsOf } from '../../kit/trainingRows.js'
 
 useEngine({ threads: 1 })
 const GROUPS = [2, 2]
@@ -30,13 +29,13 @@ beforeAll(async () => {
 })
 
 const learnerOf = (offPolicy?: OffPolicyOptions) => {
-  const options: LocalLearnerOptions<PolicyLoss> = { model, loss: GRPOLoss(), optimizer: sgd({ learningRate: 1 }), key }
+  const options = { model, loss: GRPOLoss(), optimizer: sgd({ learningRate: 1 }), key }
   return localLearner({ ...options, ...(offPolicy && { offPolicy }) })
 }
 
 /** Returns the weights after one step on rows. */
-const stepped = (rows: TrainingRows) => {
-  const step = policyStep({ config: model.config, loss: GRPOLoss(), optimizer: sgd() })
+const stepped = (rows: LossRows) => {
+  const step = lossStep(GRPOLoss(), { config: model.config, optimizer: sgd() })
   using start = sharedParams(model)
   using before = own(scope(() => step.init(start.value)))
   const { state, metrics } = step.update(before.value, rows, 1)
@@ -47,7 +46,7 @@ const stepped = (rows: TrainingRows) => {
 
 const given = () => {
   const rows = rowsOf(model.config.vocabularySize, GROUPS, 9)
-  return { rows, batch: batchOf(rows, GROUPS) }
+  return { rows: lossRows(rows), batch: batchOf(rows, GROUPS) }
 }
 
 /** Returns the trainer's log-probabilities of a batch. */
@@ -92,7 +91,7 @@ describe('offPolicy', () => {
     const corrected = correctedRows(rescoredRows(rows, raggedRows(own)), BY_TOKEN)
     const made = assign(batch, {
       oldLogProbs: { response: own },
-      tokenWeights: ragged('float32', corrected.rows.weights!),
+      tokenWeights: ragged('float32', corrected.rows.lists.weights as number[][]),
       masks: { loss: ragged('bool', corrected.rows.masks!) },
     })
     expect((await learned(made)).weights).toEqual(stepped(corrected.rows).weights)

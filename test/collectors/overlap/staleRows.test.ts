@@ -2,9 +2,9 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { correctStaleRows, tokenLags } from '../../../src/collectors/overlap/staleRows.js'
 import type { CollectedBatch } from '../../../src/collectors/rollouts/turnRows.js'
-import type { TrainingRows } from '../../../src/collectors/steps/stepRows.js'
 import { data, ragged } from '../../../src/data/tensorDict/leaf.js'
 import { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
+import { flatRows, lossRows } from '../../kit/trainingRows.js'
 
 const batchOf = (versions: readonly number[], each?: readonly (readonly number[])[]) =>
   TensorDict(
@@ -35,10 +35,10 @@ const someRows = fc
   })
   .map((tokens) => {
     const each = <T>(f: (token: (typeof tokens)[number][number]) => T) => tokens.map((row) => row.map(f))
-    const rows: TrainingRows = {
+    const rows = lossRows({
       ...{ prompts: tokens.map(() => [1]), completions: each(() => 2), temperature: 1 },
       ...{ oldLogProbs: each(({ before }) => before), advantages: tokens.map((_, i) => i) },
-    }
+    })
     return { tokens, rows, own: each(({ now }) => now), lags: each(({ lag }) => lag) }
   })
 
@@ -46,7 +46,7 @@ describe('correctStaleRows', () => {
   it('law: stale tokens have the weight min(pi now / pi then, 2) and a ratio against now; the others are as they were', () => {
     fc.assert(
       fc.property(someRows, ({ tokens, rows, ...stale }) => {
-        const { rows: corrected } = correctStaleRows(rows, stale)
+        const corrected = flatRows(correctStaleRows(rows, stale).rows)
         for (const [i, row] of tokens.entries()) {
           for (const [t, { before, now, lag }] of row.entries()) {
             expect(corrected.oldLogProbs[i]![t]).toBe(lag > 0 ? now : before)
@@ -60,13 +60,13 @@ describe('correctStaleRows', () => {
   })
 
   it('refuses lists that do not fit', () => {
-    const rows: TrainingRows = {
+    const rows = lossRows({
       prompts: [[1]],
       completions: [[2]],
       oldLogProbs: [[0]],
       advantages: [1],
       temperature: 1,
-    }
+    })
     expect(() => correctStaleRows(rows, { own: [[0]], lags: [[0, 1]] })).toThrow('a number for each token')
   })
 })

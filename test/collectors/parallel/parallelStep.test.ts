@@ -3,15 +3,11 @@ import fc from 'fast-check'
 import { isLeft } from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { describe, expect, it } from 'vitest'
-import { lossModule } from '../../../src/collectors/learners/lossModule.js'
 import { parallelGenerator } from '../../../src/collectors/parallel/parallelGenerator.js'
 import { parallelScorer } from '../../../src/collectors/parallel/parallelScorer.js'
 import { type ParallelStep, parallelStep } from '../../../src/collectors/parallel/parallelStep.js'
 import { type Replicas, startReplicas } from '../../../src/collectors/parallel/replicas.js'
 import { type LossStepOptions, lossStep, NonFiniteLoss } from '../../../src/collectors/steps/lossStep.js'
-import { policyCase } from '../../../src/collectors/steps/policyStep.js'
-import type { StepMetrics } from '../../../src/collectors/steps/stepMetrics.js'
-import type { TrainingRows } from '../../../src/collectors/steps/stepRows.js'
 import type { Thread, Threads } from '../../../src/core/capabilities.js'
 import { keyFromSeed } from '../../../src/core/key.js'
 import type { NamedTensors } from '../../../src/data/weights.js'
@@ -21,15 +17,15 @@ import { completionKeys, makeGenerator } from '../../../src/modules/generation/g
 import { initialParams } from '../../../src/modules/transformer/params.js'
 import { makeScorer } from '../../../src/modules/transformer/scorer.js'
 import { type AlgorithmName, algorithmLoss } from '../../../src/objectives/algorithms.js'
-import { lossDescription } from '../../../src/objectives/lossDescription.js'
 import type { PolicyLoss } from '../../../src/objectives/policyLoss.js'
+import type { StepMetrics } from '../../../src/objectives/policyMetrics.js'
 import { expectClose } from '../../kit/close.js'
 import { useOnnxRuntime, valuesOf } from '../../kit/engine.js'
 import { SMALL_DECODER, undividedMetrics, useParams } from '../../kit/lossSteps.js'
 import { tinyConfig } from '../../kit/models.js'
 import { rightOf } from '../../kit/results.js'
 import { sameThread } from '../../kit/sameThread.js'
-import { descent, rowsOf } from '../../kit/trainingRows.js'
+import { descent, lossRows, rowsOf, type TrainingRows } from '../../kit/trainingRows.js'
 
 useOnnxRuntime()
 
@@ -37,17 +33,14 @@ const config = tinyConfig(SMALL_DECODER)
 const params = useParams(() => initialParams(config, keyFromSeed(1), 0.5))
 const lossOf = (algorithm: AlgorithmName = 'grpo'): PolicyLoss =>
   algorithmLoss(algorithm, { clipLow: null, clipHigh: null, longest: 8 })
-const moduleOf = (loss: PolicyLoss) => lossModule({ config, loss: lossDescription(loss) })
 const rowsFor = (groupSizes: readonly number[], seed: number): TrainingRows =>
   rowsOf(config.vocabularySize, groupSizes, seed)
 
 const start = async (workers: number, threads: Threads = sameThread, loss = lossOf()): Promise<Replicas> =>
-  rightOf(startReplicas({ config, stepCase: moduleOf(loss), workers, threads }))
+  rightOf(startReplicas({ config, loss: loss.module!, workers, threads }))
 
 type Options = Partial<LossStepOptions<Record<string, tf.Tensor>>>
-type Update = Awaited<
-  ReturnType<ReturnType<ParallelStep<Record<string, tf.Tensor>, TrainingRows, StepMetrics>['update']>>
->
+type Update = Awaited<ReturnType<ReturnType<ParallelStep<Record<string, tf.Tensor>, StepMetrics>['update']>>>
 
 const numbersOf = (tensors: NamedTensors): Readonly<Record<string, readonly number[]>> =>
   Object.fromEntries(Object.entries(tensors).map(([name, tensor]) => [name, [...valuesOf(tensor)]]))
@@ -61,15 +54,15 @@ const taken = (update: Update) => {
 }
 
 const inParallel = async (replicas: Replicas, rows: TrainingRows, options: Options = {}, loss = lossOf()) => {
-  const step = parallelStep(policyCase(config, loss), { config, optimizer: descent, ...options }, replicas)
-  const update = taken(await step.update({ params: params(), optimizer: {} }, rows, 1)())
+  const step = parallelStep(loss, { config, optimizer: descent, ...options }, replicas)
+  const update = taken(await step.update({ params: params(), optimizer: {} }, lossRows(rows), 1)())
   step.release()
   return update
 }
 
 const alone = (rows: TrainingRows, options: Options = {}, loss = lossOf()) => {
-  const step = lossStep(policyCase(config, loss), { config, optimizer: descent, ...options })
-  const { state, metrics } = step.update({ params: params(), optimizer: {} }, rows, 1)
+  const step = lossStep(loss, { config, optimizer: descent, ...options })
+  const { state, metrics } = step.update({ params: params(), optimizer: {} }, lossRows(rows), 1)
   using after = state
   step.release()
   return { params: numbersOf(after.value.params), metrics }
@@ -121,11 +114,11 @@ describe('a step on several workers', () => {
     const { [frozenName]: kept, ...trained } = params()
     const rows = rowsFor([2, 2], 4)
     const frozen = { [frozenName]: kept! }
-    const one = lossStep(policyCase(config, lossOf()), { config, optimizer: descent, frozen })
-    const many = parallelStep(policyCase(config, lossOf()), { config, optimizer: descent, frozen }, replicas)
-    const { state, metrics } = one.update({ params: trained, optimizer: {} }, rows, 1)
+    const one = lossStep(lossOf(), { config, optimizer: descent, frozen })
+    const many = parallelStep(lossOf(), { config, optimizer: descent, frozen }, replicas)
+    const { state, metrics } = one.update({ params: trained, optimizer: {} }, lossRows(rows), 1)
     using after = state
-    const update = taken(await many.update({ params: trained, optimizer: {} }, rows, 1)())
+    const update = taken(await many.update({ params: trained, optimizer: {} }, lossRows(rows), 1)())
     expect(Object.keys(update.params)).not.toContain(frozenName)
     expectSame({ params: numbersOf(after.value.params), metrics }, update)
     one.release()
@@ -135,16 +128,16 @@ describe('a step on several workers', () => {
 
   it('refuses numbers that are NaN and rows that do not fit as the step in one thread does, and keeps nothing', async () => {
     const replicas = await start(2)
-    const step = parallelStep(policyCase(config, lossOf()), { config, optimizer: descent }, replicas)
+    const step = parallelStep(lossOf(), { config, optimizer: descent }, replicas)
     const rows = rowsFor([2, 2], 4)
     const state = { params: params(), optimizer: {} }
     await step
-      .update(state, rows, 0)()
+      .update(state, lossRows(rows), 0)()
       .then((update) => taken(update))
     const before = [liveTensors().count, ownedCount()]
     const bad = { ...rows, advantages: rows.completions.map(() => Number.NaN) }
-    await expect(step.update(state, bad, 1)()).rejects.toThrow(NonFiniteLoss)
-    await expect(step.update(state, { ...rows, advantages: [1] }, 1)()).rejects.toThrow(RangeError)
+    await expect(step.update(state, lossRows(bad), 1)()).rejects.toThrow(NonFiniteLoss)
+    await expect(step.update(state, lossRows({ ...rows, advantages: [1] }), 1)()).rejects.toThrow(RangeError)
     expect([liveTensors().count, ownedCount()]).toEqual(before)
     step.release()
     await replicas.close()
@@ -282,9 +275,7 @@ describe('a thread of its own', () => {
           }),
         )(liveThreads.start(program, options)),
     }
-    const replicas = await rightOf(
-      startReplicas({ config, stepCase: moduleOf(lossOf()), workers: 2, threads, threadsEach }),
-    )
+    const replicas = await rightOf(startReplicas({ config, loss: lossOf().module!, workers: 2, threads, threadsEach }))
     await replicas.close()
     expect(said[0]).toEqual({ _tag: 'Ready', threads: threadsEach })
   })
@@ -299,8 +290,8 @@ describe('threads', () => {
     const replicas = await start(2, liveThreads)
     expect(await inParallel(replicas, rows)).toEqual(expected)
     const closing = replicas.close()
-    const step = parallelStep(policyCase(config, lossOf()), { config, optimizer: descent }, replicas)
-    const failed = await step.update({ params: params(), optimizer: {} }, rows, 1)()
+    const step = parallelStep(lossOf(), { config, optimizer: descent }, replicas)
+    const failed = await step.update({ params: params(), optimizer: {} }, lossRows(rows), 1)()
     expect(failed).toMatchObject({ _tag: 'Left', left: { _tag: 'ThreadFailure' } })
     await closing
     await replicas.close()
@@ -315,11 +306,11 @@ describe('threads', () => {
         return sameThread.start(program, options)()
       },
     }
-    const failed = await startReplicas({ config, stepCase: moduleOf(lossOf()), workers: 3, threads })()
+    const failed = await startReplicas({ config, loss: lossOf().module!, workers: 3, threads })()
     expect(failed).toMatchObject({ _tag: 'Left', left: { kind: 'start', reason: 'no more' } })
   })
 
   it('are counted: a number that is none is refused', async () => {
-    await expect(startReplicas({ config, stepCase: moduleOf(lossOf()), workers: 0 })()).rejects.toThrow(RangeError)
+    await expect(startReplicas({ config, loss: lossOf().module!, workers: 0 })()).rejects.toThrow(RangeError)
   })
 })

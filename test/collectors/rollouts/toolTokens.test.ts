@@ -4,7 +4,6 @@ import { pipe } from 'fp-ts/lib/function.js'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { LLMCollector } from '../../../src/collectors/llmCollector.js'
-import type { LossStep } from '../../../src/collectors/steps/lossStep.js'
 import { maskedRows } from '../../../src/collectors/steps/sftRows.js'
 import { orThrow } from '../../../src/core/failure.js'
 import { keyFromSeed } from '../../../src/core/key.js'
@@ -28,7 +27,7 @@ import { learnedRows } from '../../kit/learners.js'
 import { SMALL_DECODER } from '../../kit/lossSteps.js'
 import { tinyConfig } from '../../kit/models.js'
 import { ownTemplate } from '../../kit/ownTemplates.js'
-import { policyStep, sftStep } from '../../kit/stepsOf.js'
+import { policyStep, type RowStep, sftStep } from '../../kit/stepsOf.js'
 import { descent, paddedTensor } from '../../kit/trainingRows.js'
 
 useEngine()
@@ -96,7 +95,7 @@ const rowsOf = (batch: Batch) => learnedRows(batch, 2)
  * One step of plain descent on the rows of a batch: how far each parameter moved. The weights of
  * attention itself may learn from anything.
  */
-const movedBy = <R, M extends { readonly loss: number }>(step: LossStep<Params, R, M>, rows: R) => {
+const movedBy = <R, M extends { readonly loss: number }>(step: RowStep<Params, R, M>, rows: R) => {
   using params = deafParams()
   const { state, metrics } = step.update({ params: params.value, optimizer: {} }, rows, 1)
   using after = state
@@ -153,7 +152,7 @@ describe('tokens of tools', () => {
       const advantages = tf.tensor2d([[1], [1], [-1], [-1]])
       const loss = GRPOLoss()
       const lossOf = (logProbs: tf.Tensor): tf.Scalar =>
-        tf.sum(loss.apply({ logProbs, oldLogProbs: old, mask, advantages }).lossObjective) as tf.Scalar // a sum
+        tf.sum(loss.apply({ logProbs }, { oldLogProbs: old, mask, advantages }).lossObjective) as tf.Scalar // a sum
       return valuesOf(tf.grad(lossOf)(tf.fill(mask.shape, -1)))
     })
     const width = Math.max(...masks.map((row) => row.length))

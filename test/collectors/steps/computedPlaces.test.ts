@@ -3,13 +3,9 @@ import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { isLeft } from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import { lossModule } from '../../../src/collectors/learners/lossModule.js'
 import { parallelStep } from '../../../src/collectors/parallel/parallelStep.js'
 import { startReplicas } from '../../../src/collectors/parallel/replicas.js'
 import { microBatches } from '../../../src/collectors/steps/microBatches.js'
-import { policyCase } from '../../../src/collectors/steps/policyStep.js'
-import type { StepMetrics } from '../../../src/collectors/steps/stepMetrics.js'
-import type { TrainingRows } from '../../../src/collectors/steps/stepRows.js'
 import { learnedTokens, tensorsOfRows } from '../../../src/collectors/steps/tokenRows.js'
 import { child, keyFromSeed, uniformInteger } from '../../../src/core/key.js'
 import { scope } from '../../../src/engine/scope.js'
@@ -17,14 +13,14 @@ import { groupPrompts } from '../../../src/modules/transformer/pack.js'
 import { initialParams } from '../../../src/modules/transformer/params.js'
 import { completionStates, computedPlaces } from '../../../src/modules/transformer/score.js'
 import { GRPOLoss } from '../../../src/objectives/grpoLoss.js'
-import { lossDescription } from '../../../src/objectives/lossDescription.js'
+import type { StepMetrics } from '../../../src/objectives/policyMetrics.js'
 import { useEngine } from '../../kit/engine.js'
 import { SMALL_DECODER, useParams } from '../../kit/lossSteps.js'
 import { tinyConfig } from '../../kit/models.js'
 import { rightOf } from '../../kit/results.js'
 import { sameThread } from '../../kit/sameThread.js'
 import { policyStep } from '../../kit/stepsOf.js'
-import { descent } from '../../kit/trainingRows.js'
+import { descent, lossRows, type TrainingRows } from '../../kit/trainingRows.js'
 
 useEngine()
 
@@ -113,12 +109,12 @@ const metricsOf = (rows: TrainingRows, options: Options = {}): StepMetrics => {
 
 const metricsOnWorkers = async (rows: TrainingRows, workers: number, options: Options): Promise<StepMetrics> => {
   const { recompute } = options
-  const stepCase = lossModule({ config, loss: lossDescription(GRPOLoss()) })
+  const loss = GRPOLoss()
   const replicas = await rightOf(
-    startReplicas({ config, stepCase, workers, threads: sameThread, ...(recompute && { recompute }) }),
+    startReplicas({ config, loss: loss.module!, workers, threads: sameThread, ...(recompute && { recompute }) }),
   )
-  const step = parallelStep(policyCase(config, GRPOLoss()), { config, optimizer: descent, ...options }, replicas)
-  const update = await step.update({ params: params(), optimizer: {} }, rows, 1)()
+  const step = parallelStep(loss, { config, optimizer: descent, ...options }, replicas)
+  const update = await step.update({ params: params(), optimizer: {} }, lossRows(rows), 1)()
   if (isLeft(update)) throw new Error(update.left.reason)
   update.right.state.release()
   step.release()

@@ -3,17 +3,16 @@
  * models.
  */
 import { describe, it } from 'vitest'
-import type { DistillationMetrics, TaughtRows } from '../../../src/collectors/steps/distillationStep.js'
 import { keyFromSeed } from '../../../src/core/key.js'
 import { scope } from '../../../src/engine/scope.js'
 import { initialParams } from '../../../src/modules/transformer/params.js'
 import { makeScorer } from '../../../src/modules/transformer/scorer.js'
-import { DistillationLoss } from '../../../src/objectives/distillationLoss.js'
+import { DistillationLoss, type DistillationMetrics } from '../../../src/objectives/distillationLoss.js'
 import { expectClose } from '../../kit/close.js'
 import { useEngine } from '../../kit/engine.js'
 import { describeStep, gradientOf, SMALL_DECODER, type StepSubject, useParams } from '../../kit/lossSteps.js'
 import { tinyConfig } from '../../kit/models.js'
-import { distillationStep } from '../../kit/stepsOf.js'
+import { distillationStep, type TaughtRows } from '../../kit/stepsOf.js'
 import { paddedTensor, rowsOf as randomRows } from '../../kit/trainingRows.js'
 
 useEngine({ threads: 1 })
@@ -44,11 +43,10 @@ describe('distillationStep', () => {
     const logProbs = scorer.score(params(), { groups, completions: rows.completions, temperature: 0.8 })
     scorer.release()
     const expected = scope(() => {
-      const { lossDistillation, kl, teacherZeros } = loss.apply({
-        logProbs: paddedTensor(logProbs),
-        teacherLogProbs: paddedTensor(rows.teacherLogProbs),
-        mask: paddedTensor(rows.masks),
-      })
+      const { lossDistillation, kl, teacherZeros } = loss.apply(
+        { logProbs: paddedTensor(logProbs) },
+        { teacherLogProbs: paddedTensor(rows.teacherLogProbs), mask: paddedTensor(rows.masks) },
+      )
       return [lossDistillation, kl, teacherZeros].map((x) => x.dataSync()[0]!)
     })
     const { metrics } = gradientOf(subject, rows)

@@ -3,7 +3,6 @@
  * learns what is preferred.
  */
 import { describe, expect, it } from 'vitest'
-import type { DPOMetrics, PreferenceRows } from '../../../src/collectors/steps/dpoStep.js'
 import { keyFromSeed } from '../../../src/core/key.js'
 import { own, scope } from '../../../src/engine/scope.js'
 import { initialLora, loraScalings } from '../../../src/modules/lora/adapter.js'
@@ -11,14 +10,15 @@ import { loraConfig } from '../../../src/modules/lora/config.js'
 import { makeParams } from '../../../src/modules/pretrained/pretrained.js'
 import { initialParams } from '../../../src/modules/transformer/params.js'
 import { makeScorer } from '../../../src/modules/transformer/scorer.js'
-import { type DPOLoss, dpoLoss } from '../../../src/objectives/dpoLoss.js'
+import { type DPOLoss, type DPOMetrics, dpoLoss } from '../../../src/objectives/dpoLoss.js'
+import { interleaved } from '../../../src/objectives/lossRows.js'
 import { adamW } from '../../../src/objectives/updates/adamW.js'
 import { requireRight } from '../../../src/testing/results.js'
 import { expectClose } from '../../kit/close.js'
 import { useEngine } from '../../kit/engine.js'
 import { describeStep, gradientOf, SMALL_DECODER, type StepSubject, useParams } from '../../kit/lossSteps.js'
 import { tinyConfig } from '../../kit/models.js'
-import { dpoStep, withReference } from '../../kit/stepsOf.js'
+import { dpoStep, type PreferenceRows, withReference } from '../../kit/stepsOf.js'
 import { paddedTensor, rowsOf as randomRows } from '../../kit/trainingRows.js'
 
 useEngine({ threads: 1 })
@@ -64,12 +64,12 @@ describe('dpoStep', () => {
       const scored = withReference(rows, { scorer, params: params() }).refLogProbs!
       scorer.release()
       const expected = scope(() => {
-        const side = (which: 'chosen' | 'rejected') => ({
-          logProbs: paddedTensor(scored[which]),
-          refLogProbs: paddedTensor(rows.refLogProbs[which]),
-          mask: paddedTensor(rows.masks[which]),
-        })
-        const output = (loss ?? dpoLoss()).apply({ chosen: side('chosen'), rejected: side('rejected') })
+        const logProbs = paddedTensor(interleaved(scored))
+        const refLogProbs = paddedTensor(interleaved(rows.refLogProbs))
+        const output = (loss ?? dpoLoss()).apply(
+          { logProbs },
+          { refLogProbs, mask: paddedTensor(interleaved(rows.masks)) },
+        )
         const mean = (xs: ArrayLike<number>): number => Array.from(xs).reduce((a, b) => a + b, 0) / xs.length
         const { lossDpo, chosenRewards, rejectedRewards, accuracy } = output
         return [lossDpo, chosenRewards, rejectedRewards, accuracy].map((x) => mean(x.dataSync()))
@@ -117,13 +117,10 @@ describe('dpoStep', () => {
     expect(seen.at(-1)!.accuracy).toBe(1)
   })
 
-  it('refuses pairs that do not fit, all lists at once, and pairs without the reference that they need', () => {
+  it('refuses lists that do not fit, and pairs without the reference that they need', () => {
     const step = dpoStep({ config, optimizer: adamW() })
     using state = own(scope(() => step.init(params())))
     const update = (rows: PreferenceRows) => () => step.update(state.value, rows, 0.1)
-    expect(update({ prompts: [[1]], chosen: [[1], [2]], rejected: [[1]] })).toThrow(
-      'dpoStep: 2 chosen but 1 prompts; 2 chosen but 1 rejected',
-    )
     const pair = { prompts: [[1]], chosen: [[1, 2]], rejected: [[3]] }
     expect(update({ ...pair, masks: { chosen: [[1]], rejected: [[1]] } })).toThrow('row 0 has 2 tokens but 1 masks')
     expect(update(pair)).toThrow('refLogProbs')

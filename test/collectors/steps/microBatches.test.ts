@@ -1,17 +1,13 @@
 /** The division of a mini-batch, and updates with groups whose gradient is known to be zero. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { lossModule } from '../../../src/collectors/learners/lossModule.js'
 import { parallelStep } from '../../../src/collectors/parallel/parallelStep.js'
 import { startReplicas } from '../../../src/collectors/parallel/replicas.js'
 import type { LossStepOptions } from '../../../src/collectors/steps/lossStep.js'
 import { microBatches } from '../../../src/collectors/steps/microBatches.js'
-import { policyCase } from '../../../src/collectors/steps/policyStep.js'
-import type { TrainingRows } from '../../../src/collectors/steps/stepRows.js'
 import { keyFromSeed } from '../../../src/core/key.js'
 import type { NamedTensors } from '../../../src/data/weights.js'
 import { initialParams } from '../../../src/modules/transformer/params.js'
-import { lossDescription } from '../../../src/objectives/lossDescription.js'
 import { type PolicyLoss, policyLoss } from '../../../src/objectives/policyLoss.js'
 import { clippedSurrogate } from '../../../src/objectives/tokenLosses/clippedSurrogate.js'
 import { expectClose } from '../../kit/close.js'
@@ -21,7 +17,7 @@ import { tinyConfig } from '../../kit/models.js'
 import { rightOf } from '../../kit/results.js'
 import { sameThread } from '../../kit/sameThread.js'
 import { policyStep } from '../../kit/stepsOf.js'
-import { descent, rowsOf } from '../../kit/trainingRows.js'
+import { descent, lossRows, rowsOf, type TrainingRows } from '../../kit/trainingRows.js'
 
 useOnnxRuntime()
 
@@ -37,7 +33,7 @@ describe('micro-batches', () => {
     fc.assert(
       fc.property(cases, ({ isZero, group, tokens, multipleOf }) => {
         const rows = isZero.flatMap((_, i) => Array.from({ length: group }, (_, j) => 10 * i + j))
-        const micros = microBatches<'value'>(
+        const micros = microBatches(
           {
             groups: { prompts: isZero.map((_, i) => [i, i]), group },
             completions: rows.map((row) => [row, row, row]),
@@ -93,10 +89,9 @@ const updated = (rows: TrainingRows, loss: PolicyLoss, options: Options = {}) =>
 type Updated = ReturnType<typeof updated>
 
 const updatedOnWorkers = async (rows: TrainingRows, workers: number): Promise<Updated> => {
-  const stepCase = lossModule({ config, loss: lossDescription(MARKED) })
-  const replicas = await rightOf(startReplicas({ config, stepCase, workers, threads: sameThread }))
-  const step = parallelStep(policyCase(config, MARKED), { config, optimizer: descent }, replicas)
-  const { state, metrics, tokens } = await rightOf(step.update({ params: params(), optimizer: {} }, rows, 1))
+  const replicas = await rightOf(startReplicas({ config, loss: MARKED.module!, workers, threads: sameThread }))
+  const step = parallelStep(MARKED, { config, optimizer: descent }, replicas)
+  const { state, metrics, tokens } = await rightOf(step.update({ params: params(), optimizer: {} }, lossRows(rows), 1))
   using after = state
   const numbers = numbersOf(after.value.params)
   step.release()

@@ -1,11 +1,10 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { miniBatches } from '../../../src/collectors/steps/miniBatches.js'
-import { combineUpdates, type StepMetrics } from '../../../src/collectors/steps/stepMetrics.js'
-import type { TrainingRows } from '../../../src/collectors/steps/stepRows.js'
-import { learnedTokens } from '../../../src/collectors/steps/tokenRows.js'
 import { keyFromSeed } from '../../../src/core/key.js'
-import { rowsOf } from '../../kit/trainingRows.js'
+import { rowsAt } from '../../../src/objectives/lossRows.js'
+import { combineUpdates, type StepMetrics } from '../../../src/objectives/policyMetrics.js'
+import { lossRows, rowsOf } from '../../kit/trainingRows.js'
 
 const cases = fc
   .record({
@@ -14,36 +13,20 @@ const cases = fc
     seed: fc.nat(1000),
   })
   .map(({ groups, count, seed }) => ({
-    rows: rowsOf(
-      9,
-      groups.map(() => 1),
-      seed,
-    ),
     groups: groups.map((g) => `g${g}`),
     count,
     key: keyFromSeed(seed),
   }))
 
-/** Each row with all that it has, and its group, as text. */
-const members = (rows: TrainingRows): readonly string[] =>
-  rows.completions.map((completion, i) =>
-    JSON.stringify([
-      rows.prompts[i],
-      Array.from(completion),
-      Array.from(rows.oldLogProbs[i]!),
-      Array.from(rows.refLogProbs![i]!),
-      rows.advantages[i],
-    ]),
-  )
+const groupsIn = (places: readonly number[], groups: readonly string[]) => new Set(places.map((place) => groups[place]))
 
 describe('miniBatches', () => {
-  it('have every row once with all that it has, and no group is in two of them', () => {
+  it('have every row once, and no group is in two of them', () => {
     fc.assert(
-      fc.property(cases, ({ rows, groups, count, key }) => {
-        const parts = miniBatches(rows, groups, { count, key })
-        const groupOf = new Map(members(rows).map((member, i) => [member, groups[i]!]))
-        expect(parts.flatMap(members).toSorted()).toEqual(members(rows).toSorted())
-        const sets = parts.map((part) => new Set(members(part).map((member) => groupOf.get(member)!)))
+      fc.property(cases, ({ groups, count, key }) => {
+        const parts = miniBatches(groups, { count, key })
+        expect(parts.flat().toSorted((a, b) => a - b)).toEqual([...groups.keys()])
+        const sets = parts.map((places) => groupsIn(places, groups))
         expect(sets.reduce((sum, set) => sum + set.size, 0)).toBe(new Set(groups).size)
       }),
     )
@@ -51,11 +34,8 @@ describe('miniBatches', () => {
 
   it('differ by one group at most, are as many as asked for where there are groups enough, and are never empty', () => {
     fc.assert(
-      fc.property(cases, ({ rows, groups, count, key }) => {
-        const groupOf = new Map(members(rows).map((member, i) => [member, groups[i]!]))
-        const sizes = miniBatches(rows, groups, { count, key }).map(
-          (part) => new Set(members(part).map((member) => groupOf.get(member)!)).size,
-        )
+      fc.property(cases, ({ groups, count, key }) => {
+        const sizes = miniBatches(groups, { count, key }).map((places) => groupsIn(places, groups).size)
         expect(sizes).toHaveLength(Math.min(count, new Set(groups).size))
         expect(Math.max(...sizes) - Math.min(...sizes)).toBeLessThanOrEqual(1)
         expect(Math.min(...sizes)).toBeGreaterThan(0)
@@ -63,47 +43,43 @@ describe('miniBatches', () => {
     )
   })
 
-  it('have the tokens of the batch among them', () => {
-    fc.assert(
-      fc.property(cases, ({ rows, groups, count, key }) => {
-        const tokens = miniBatches(rows, groups, { count, key }).map(learnedTokens)
-        expect(tokens.reduce((a, b) => a + b, 0)).toBe(learnedTokens(rows))
-      }),
-    )
-  })
-
-  const rows = rowsOf(9, [2, 2, 2, 2])
   const groups = ['a', 'a', 'b', 'b', 'c', 'c', 'd', 'd']
 
   it('are in an order that the key decides: the same key gives the same, another one another', () => {
     const orders = Array.from({ length: 8 }, (_, seed) =>
-      JSON.stringify(miniBatches(rows, groups, { count: 4, key: keyFromSeed(seed) }).flatMap(members)),
+      JSON.stringify(miniBatches(groups, { count: 4, key: keyFromSeed(seed) })),
     )
     expect(new Set(orders).size).toBeGreaterThan(3)
-    expect(miniBatches(rows, groups, { count: 4, key: keyFromSeed(3) })).toEqual(
-      miniBatches(rows, groups, { count: 4, key: keyFromSeed(3) }),
+    expect(miniBatches(groups, { count: 4, key: keyFromSeed(3) })).toEqual(
+      miniBatches(groups, { count: 4, key: keyFromSeed(3) }),
     )
   })
 
   it('keep members of a group side by side, so that they share their prompt', () => {
-    for (const part of miniBatches(rows, groups, { count: 2, key: keyFromSeed(1) }))
-      expect(part.prompts.map((prompt) => JSON.stringify(prompt)).map((p, i, all) => p === all[i - (i % 2)])).toEqual([
-        ...Array<boolean>(4).fill(true),
-      ])
+    for (const places of miniBatches(groups, { count: 2, key: keyFromSeed(1) }))
+      expect(places.map((place, i) => groups[place] === groups[places[i - (i % 2)]!])).toEqual(Array(4).fill(true))
   })
 
   it('are the batch itself where there is one, and none of nothing', () => {
-    expect(miniBatches(rows, groups, { count: 1, key: keyFromSeed(1) })).toEqual([rows])
-    const empty = { ...rowsOf(9, []), advantages: [] }
-    expect(miniBatches(empty, [], { count: 2, key: keyFromSeed(1) })).toEqual([])
+    expect(miniBatches(groups, { count: 1, key: keyFromSeed(1) })).toEqual([[...groups.keys()]])
+    expect(miniBatches([], { count: 2, key: keyFromSeed(1) })).toEqual([])
   })
 
   it.each([0, 1.5, -1, Number.NaN])('are refused for a count of %d', (count) => {
-    expect(() => miniBatches(rows, groups, { count, key: keyFromSeed(1) })).toThrow(/count must be at least 1/)
+    expect(() => miniBatches(groups, { count, key: keyFromSeed(1) })).toThrow(/count must be at least 1/)
   })
+})
 
-  it('are refused for groups that do not fit', () => {
-    expect(() => miniBatches(rows, ['a'], { count: 2, key: keyFromSeed(1) })).toThrow('8 rows but 1 groups')
+describe('rowsAt', () => {
+  it('selects rows with all of their lists, and pairs by two', () => {
+    const rows = lossRows(rowsOf(9, [2, 2]))
+    const { prompts, completions, lists } = rowsAt(rows, [3, 0])
+    expect([prompts, completions]).toEqual([
+      [rows.prompts[3], rows.prompts[0]],
+      [rows.completions[3], rows.completions[0]],
+    ])
+    for (const [name, list] of Object.entries(rows.lists)) expect(lists[name]).toEqual([list[3], list[0]])
+    expect(rowsAt({ ...rows, kind: 'pairs' }, [1]).completions).toEqual([rows.completions[2], rows.completions[3]])
   })
 })
 

@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { NonFiniteLoss } from '../../../src/collectors/steps/lossStep.js'
-import type { TrainingRows } from '../../../src/collectors/steps/stepRows.js'
 import { keyFromSeed } from '../../../src/core/key.js'
 import { data, ragged, raggedRows } from '../../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
@@ -16,6 +15,7 @@ import { undividedMetrics } from '../../kit/lossSteps.js'
 import { tinyConfig } from '../../kit/models.js'
 import { rightOf } from '../../kit/results.js'
 import { policyStep } from '../../kit/stepsOf.js'
+import type { TrainingRows } from '../../kit/trainingRows.js'
 import { descent, rowsOf as randomRows } from '../../kit/trainingRows.js'
 
 useEngine()

@@ -2,9 +2,9 @@
 import * as tf from '@tensorflow/tfjs-core'
 import fc from 'fast-check'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { policyCase } from '../../../src/collectors/steps/policyStep.js'
 import { wholeGradients } from '../../../src/collectors/steps/stepGradients.js'
-import { tensorsOfRows } from '../../../src/collectors/steps/tokenRows.js'
+import { stepLoss } from '../../../src/collectors/steps/stepLoss.js'
+import { stepRows, tensorsOfRows } from '../../../src/collectors/steps/tokenRows.js'
 import { keyFromSeed } from '../../../src/core/key.js'
 import { flatten, type Tree, unflatten } from '../../../src/core/tree.js'
 import { isTensor } from '../../../src/engine/compiledEntry.js'
@@ -23,7 +23,7 @@ import { randomAdapter } from '../../kit/lora.js'
 import { undividedMetrics } from '../../kit/lossSteps.js'
 import { tinyConfig } from '../../kit/models.js'
 import { policyStep } from '../../kit/stepsOf.js'
-import { descent, rowsOf } from '../../kit/trainingRows.js'
+import { descent, lossRows, rowsOf } from '../../kit/trainingRows.js'
 
 const { backend } = useOnnxRuntime({ threads: 1 })
 
@@ -113,7 +113,7 @@ describe('a step with frozen weights', () => {
     const step = scope(() => policyStep({ config, optimizer: descent, frozen: frozen() }))
     const state = { params: { 'model.norm.weight': base['model.norm.weight']! }, optimizer: {} }
     for (const call of [() => step.init(state.params), () => step.update(state, rowsOf(V, [2]), 1)]) {
-      expect(call).toThrow("policyStep: 'model.norm.weight' cannot be trained: it is frozen")
+      expect(call).toThrow("GRPOLoss: 'model.norm.weight' cannot be trained: it is frozen")
     }
     step.release()
   })
@@ -125,8 +125,7 @@ describe('the compiled gradient of an adapter', () => {
 
   /** Shapes of all matrix products in the graph of the gradients of `params`. */
   const products = (params: Params, frozen: Params): readonly string[] => {
-    const { rows, loss } = policyCase(config, GRPOLoss())
-    const batch = tensorsOfRows(rows(rowsOf(V, [2])), config)
+    const batch = tensorsOfRows(stepRows(lossRows(rowsOf(V, [2]))), config)
     const counts = { tokens: tf.scalar(1), completions: tf.scalar(1) }
     const { shape, leaves } = flatten<tf.Tensor>(
       { ...batch, counts, params, frozen } as unknown as Tree<tf.Tensor>, // a record of tensors, which interfaces do not show
@@ -134,7 +133,7 @@ describe('the compiled gradient of an adapter', () => {
     )
     const gradients = (inputs: readonly tf.Tensor[]): readonly tf.Tensor[] => {
       const input = unflatten(shape, inputs) as unknown as Parameters<ReturnType<typeof wholeGradients>>[0] // of the shape above
-      return Object.values(wholeGradients(config, loss)(input).grads)
+      return Object.values(wholeGradients(config, stepLoss(config, GRPOLoss()))(input).grads)
     }
     const { graph } = backend().trace(leaves, gradients, 'fixed')
     return graph.operations

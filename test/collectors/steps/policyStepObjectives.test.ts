@@ -4,10 +4,10 @@
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { correctedRows, rescoredRows } from '../../../src/collectors/steps/correction.js'
-import { type TrainingRows, withNoise } from '../../../src/collectors/steps/stepRows.js'
-import { child, keyFromSeed, normals, uniforms } from '../../../src/core/key.js'
+import { child, type Key, keyFromSeed, normals, uniforms } from '../../../src/core/key.js'
 import { type Owned, own, scope } from '../../../src/engine/scope.js'
 import { initialParams, type Params } from '../../../src/modules/transformer/params.js'
+import { withNoise } from '../../../src/objectives/lossRows.js'
 import { policyLoss } from '../../../src/objectives/policyLoss.js'
 import { cispo } from '../../../src/objectives/tokenLosses/cispo.js'
 import { clippedSurrogate } from '../../../src/objectives/tokenLosses/clippedSurrogate.js'
@@ -21,7 +21,7 @@ import { useEngine, valuesOf } from '../../kit/engine.js'
 import { undividedMetrics } from '../../kit/lossSteps.js'
 import { tinyConfig } from '../../kit/models.js'
 import { policyStep } from '../../kit/stepsOf.js'
-import { descent, rowsOf } from '../../kit/trainingRows.js'
+import { descent, flatRows, lossRows, rowsOf, type TrainingRows } from '../../kit/trainingRows.js'
 
 useEngine()
 
@@ -39,7 +39,8 @@ const each = (rows: TrainingRows, name: string, f: (x: number) => number) =>
 
 const plain = rowsOf(config.vocabularySize, [3, 2])
 /** Rows with everything that a token can have. */
-const full: TrainingRows = withNoise(
+const noisy = (rows: TrainingRows, key: Key): TrainingRows => flatRows(withNoise(lossRows(rows), key))
+const full: TrainingRows = noisy(
   {
     ...plain,
     behaviorLogProbs: plain.oldLogProbs.map((row) => Array.from(row, (x) => x - 0.3)),
@@ -93,7 +94,7 @@ describe('every objective', () => {
     const loss = policyLoss({ objective: clipCov({ share: 0.3, bounds: [-9, 9] }) })
     const whole = stepOnce(full, { loss })
     expectSame(stepOnce(full, { loss, recompute: 'layers' }), whole)
-    expect(stepOnce(withNoise(full, keyFromSeed(6)), { loss }).after).not.toEqual(whole.after)
+    expect(stepOnce(noisy(full, keyFromSeed(6)), { loss }).after).not.toEqual(whole.after)
     expect(() => stepOnce(plain, { loss })).toThrow('clipCov needs `noise`')
   })
 })
@@ -116,7 +117,7 @@ describe('settings of a step', () => {
   it.each([
     [
       { maxGradNorm: 0, microBatchTokens: Number.NaN },
-      /^policyStep: maxGradNorm must be .* 0; microBatchTokens must be .* NaN$/,
+      /^GRPOLoss: maxGradNorm must be .* 0; microBatchTokens must be .* NaN$/,
     ],
     [{ maxGradNorm: Number.NaN }, /maxGradNorm must be positive, got NaN/],
     [{ maxGradNorm: -1 }, /got -1/],
@@ -134,7 +135,7 @@ describe('settings of a step', () => {
   it.each([Number.NaN, Number.POSITIVE_INFINITY, -1])('a learning rate of %s is refused', (rate) => {
     const step = policyStep({ config, optimizer: descent })
     expect(() => step.update({ params: params.value, optimizer: {} }, plain, rate)).toThrow(
-      /^policyStep: the learning rate must not be negative/,
+      /^GRPOLoss: the learning rate must not be negative/,
     )
     step.release()
   })
@@ -172,7 +173,7 @@ describe('what a token has', () => {
     ['advantages', { advantages: full.completions.map(() => []) }],
     ['behaviorLogProbs', { behaviorLogProbs: full.completions.map(() => [0, 0, 0, 0, 0, 0, 0]) }],
   ])('%s that do not fit are refused by name', (name, change) => {
-    expect(() => stepOnce({ ...full, ...change }, { loss })).toThrow(new RegExp(`^policyStep: .* ${name}$`))
+    expect(() => stepOnce({ ...full, ...change }, { loss })).toThrow(new RegExp(`^cispo: .* ${name}$`))
   })
 })
 
@@ -184,35 +185,35 @@ describe('withNoise', () => {
 
 describe('correctedRows', () => {
   it('weights tokens by the ratio of trainer and sampler, and masks what is rejected', () => {
-    const rows: TrainingRows = {
+    const rows = lossRows({
       prompts: [[1], [1]],
       completions: [[2, 3], [4]],
       oldLogProbs: [[-2, -2], [-1]],
       advantages: [1, -1],
       temperature: 1,
-    }
+    })
     const moved = rescoredRows(rows, [[-1, -2], [-5]])
-    expect(moved).toEqual({ ...rows, behaviorLogProbs: rows.oldLogProbs, oldLogProbs: [[-1, -2], [-5]] })
+    expect(moved.lists).toEqual({ ...rows.lists, behaviorLogProbs: [[-2, -2], [-1]], oldLogProbs: [[-1, -2], [-5]] })
     const { rows: corrected, metrics } = correctedRows(
-      { ...moved, weights: [[2, 2], [2]] },
+      { ...moved, lists: { ...moved.lists, weights: [[2, 2], [2]] } },
       { weights: { level: 'token', limit: 2 }, reject: [{ statistic: 'sequence-mean-k2', limit: 1 }] },
     )
     expect(corrected.masks).toEqual([[1, 1], [0]])
     expectClose(
-      corrected.weights!.flatMap((row) => Array.from(row)),
+      flatRows(corrected).weights!.flatMap((row) => Array.from(row)),
       [4, 2, 2 * Math.exp(-4)],
       { absolute: 1e-12 },
     )
     expect(metrics.rejected).toBeCloseTo(1 / 3, 12)
-    expect(rescoredRows(moved, rows.oldLogProbs).behaviorLogProbs).toBe(rows.oldLogProbs)
+    expect(rescoredRows(moved, [[0, 0], [0]]).lists.behaviorLogProbs).toBe(rows.lists.oldLogProbs)
   })
 
   it('refuses rows without the log-probabilities of the sampler', () => {
-    expect(() => correctedRows(plain, {})).toThrow(/no behaviorLogProbs/)
+    expect(() => correctedRows(lossRows(plain), {})).toThrow(/no behaviorLogProbs/)
   })
 
   it('without options changes no gradient', () => {
     const loss = policyLoss()
-    expectSame(stepOnce(correctedRows(full, {}).rows, { loss }), stepOnce(full, { loss }))
+    expectSame(stepOnce(flatRows(correctedRows(lossRows(full), {}).rows), { loss }), stepOnce(full, { loss }))
   })
 })

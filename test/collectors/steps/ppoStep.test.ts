@@ -3,7 +3,6 @@
  * learn.
  */
 import { describe, expect, it } from 'vitest'
-import type { PPOMetrics, PPORows } from '../../../src/collectors/steps/ppoStep.js'
 import { child, keyFromSeed, normals } from '../../../src/core/key.js'
 import { raggedRows } from '../../../src/data/tensorDict/leaf.js'
 import { get } from '../../../src/data/tensorDict/tensorDict.js'
@@ -13,7 +12,9 @@ import { makeScorer } from '../../../src/modules/transformer/scorer.js'
 import { TransformersWrapper } from '../../../src/modules/transformersWrapper.js'
 import { initialValueHead, makeValuer, withoutValueHead } from '../../../src/modules/valueHead.js'
 import { type GAEOptions, gae } from '../../../src/objectives/advantages/temporal.js'
-import { policyLoss, totalLoss } from '../../../src/objectives/policyLoss.js'
+import { totalLoss } from '../../../src/objectives/loss.js'
+import { policyLoss } from '../../../src/objectives/policyLoss.js'
+import type { PPOMetrics } from '../../../src/objectives/ppoLoss.js'
 import { adamW } from '../../../src/objectives/updates/adamW.js'
 import { valueLoss } from '../../../src/objectives/valueLoss.js'
 import { requireRight } from '../../../src/testing/results.js'
@@ -23,7 +24,7 @@ import { describeStep, gradientOf, SMALL_DECODER, type StepSubject, useParams } 
 import { tinyConfig } from '../../kit/models.js'
 import { rightOf } from '../../kit/results.js'
 import { tokenPrompt } from '../../kit/small.js'
-import { ppoStep, valueStep } from '../../kit/stepsOf.js'
+import { type PPORows, ppoStep, valueStep } from '../../kit/stepsOf.js'
 import { paddedTensor, rowsOf as randomRows } from '../../kit/trainingRows.js'
 
 useEngine({ threads: 1 })
@@ -80,19 +81,19 @@ describe('ppoStep', () => {
     for (const used of [scorer, valuer]) used.release()
     const expected = scope(() => {
       const mask = paddedTensor(rows.masks!)
-      const { lossValue } = losses.value.apply({
-        values: paddedTensor(values),
-        oldValues: paddedTensor(rows.oldValues),
-        returns: paddedTensor(rows.returns),
-        mask,
-      })
-      const policy = policyLoss({ kl: [{ to: 'reference', coefficient: 0.1 }] }).apply({
-        logProbs: paddedTensor(logProbs),
-        oldLogProbs: paddedTensor(rows.oldLogProbs),
-        refLogProbs: paddedTensor(rows.refLogProbs!),
-        advantages: paddedTensor(rows.advantages as readonly ArrayLike<number>[]), // one for each token
-        mask,
-      })
+      const { lossValue } = losses.value.apply(
+        { values: paddedTensor(values) },
+        { oldValues: paddedTensor(rows.oldValues), returns: paddedTensor(rows.returns), mask },
+      )
+      const policy = policyLoss({ kl: [{ to: 'reference', coefficient: 0.1 }] }).apply(
+        { logProbs: paddedTensor(logProbs) },
+        {
+          oldLogProbs: paddedTensor(rows.oldLogProbs),
+          refLogProbs: paddedTensor(rows.refLogProbs!),
+          advantages: paddedTensor(rows.advantages as readonly ArrayLike<number>[]), // one for each token
+          mask,
+        },
+      )
       return [totalLoss(policy), lossValue].map((x) => x.dataSync()[0]!)
     })
     const { metrics } = gradientOf(subject, rows)
@@ -177,7 +178,7 @@ describe('valueStep', () => {
     expect(seen.at(-1)!).toBeGreaterThan(0.99)
     using start = own(scope(() => step.init(params())))
     expect(() => step.update(start.value, { ...rows, returns: [[1], [0, -1]] }, 0)).toThrow(
-      'valueStep: row 0 has 3 tokens but 1 returns',
+      'valueLoss: row 0 has 3 tokens but 1 returns',
     )
     step.release()
   })

@@ -4,12 +4,11 @@
 import * as tf from '@tensorflow/tfjs-core'
 import { describe, expect, it } from 'vitest'
 import type { SFTRows } from '../../../src/collectors/steps/sftRows.js'
-import type { SFTMetrics } from '../../../src/collectors/steps/sftStep.js'
 import { keyFromSeed } from '../../../src/core/key.js'
 import { own, scope } from '../../../src/engine/scope.js'
 import { initialParams } from '../../../src/modules/transformer/params.js'
 import { makeScorer } from '../../../src/modules/transformer/scorer.js'
-import { SFTLoss } from '../../../src/objectives/sftLoss.js'
+import { SFTLoss, type SFTMetrics } from '../../../src/objectives/sftLoss.js'
 import { adamW } from '../../../src/objectives/updates/adamW.js'
 import { expectClose } from '../../kit/close.js'
 import { useEngine } from '../../kit/engine.js'
@@ -55,11 +54,10 @@ describe('sftStep', () => {
     })
     scorer.release()
     const expected = scope(() => {
-      const { lossSft, lossKlToRef, klToRef } = (loss ?? SFTLoss({ reduction: 'token-mean' })).apply({
-        logProbs: paddedTensor(logProbs),
-        refLogProbs: paddedTensor(rows.refLogProbs),
-        mask: paddedTensor(rows.masks),
-      })
+      const { lossSft, lossKlToRef, klToRef } = (loss ?? SFTLoss({ reduction: 'token-mean' })).apply(
+        { logProbs: paddedTensor(logProbs) },
+        { refLogProbs: paddedTensor(rows.refLogProbs), mask: paddedTensor(rows.masks) },
+      )
       return [lossKlToRef ? tf.add(lossSft, lossKlToRef) : lossSft, klToRef!].map((x) => x.dataSync()[0]!)
     })
     const { metrics } = gradientOf(subjectOf(loss), rows)
@@ -116,11 +114,11 @@ describe('sftStep', () => {
     const step = sftStep({ config, optimizer: adamW() })
     using state = own(scope(() => step.init(params())))
     const update = (rows: SFTRows) => () => step.update(state.value, rows, 0.1)
-    expect(update({ prompts: [], completions: [] })).toThrow('sftStep: there are no rows to train on')
+    expect(update({ prompts: [], completions: [] })).toThrow('SFTLoss: there are no rows to train on')
     expect(
       update({ prompts: [[1]], completions: [[99], [2]], masks: [[0.5], [1]], refLogProbs: [[0], [0, 0]] }),
     ).toThrow(
-      'sftStep: 2 completions but 1 prompts; row 1 has 1 tokens but 2 refLogProbs; ' +
+      'SFTLoss: 2 completions but 1 prompts; row 1 has 1 tokens but 2 refLogProbs; ' +
         `token 99 is not in the vocabulary of ${config.vocabularySize}; row 0 has 0.5 in its mask, not 0 or 1`,
     )
     const other = sftStep({ config, optimizer: adamW(), loss: SFTLoss({ lossFunction: 'minor_sft' }) })

@@ -5,7 +5,6 @@
 import { readFileSync } from 'node:fs'
 import * as tf from '@tensorflow/tfjs-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { LossStep, MeasuredLoss } from '../../../src/collectors/steps/lossStep.js'
 import { type Owned, own, scope } from '../../../src/engine/scope.js'
 import { loadWeights, makeParams } from '../../../src/modules/pretrained/pretrained.js'
 import type { DecoderConfig } from '../../../src/modules/transformer/config.js'
@@ -16,12 +15,13 @@ import { makeScorer } from '../../../src/modules/transformer/scorer.js'
 import { makeValuer } from '../../../src/modules/valueHead.js'
 import { vocabularyDivergence } from '../../../src/objectives/distillationLoss.js'
 import { dpoLoss } from '../../../src/objectives/dpoLoss.js'
+import type { LossMetrics } from '../../../src/objectives/loss.js'
 import { valueLoss } from '../../../src/objectives/valueLoss.js'
 import { expectClose } from '../../kit/close.js'
 import { useEngine } from '../../kit/engine.js'
 import { gradientOf } from '../../kit/lossSteps.js'
 import { rightOf } from '../../kit/results.js'
-import { dpoStep, sftStep, valueStep, withReference } from '../../kit/stepsOf.js'
+import { dpoStep, type RowStep, sftStep, valueStep, withReference } from '../../kit/stepsOf.js'
 import { descent } from '../../kit/trainingRows.js'
 
 useEngine({ threads: 1 })
@@ -80,8 +80,8 @@ afterAll(() => {
 })
 
 /** Loss and gradients of a step at the golden model, compared with TRL's. */
-const expectAsGolden = <R, M extends MeasuredLoss>(
-  step: LossStep<ReturnType<typeof descent.init>, R, M>,
+const expectAsGolden = <R, M extends LossMetrics>(
+  step: RowStep<ReturnType<typeof descent.init>, R, M>,
   rows: R,
   { expected, params = model.params }: { readonly expected: Measured; readonly params?: Params },
 ): M => {

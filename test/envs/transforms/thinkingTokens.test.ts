@@ -23,7 +23,7 @@ import { TemplateTransform } from '../../../src/envs/transforms/templateTransfor
 import { Tokenizer } from '../../../src/envs/transforms/tokenizer.js'
 import { append } from '../../../src/envs/transforms/transform.js'
 import { GRPOLoss } from '../../../src/objectives/grpoLoss.js'
-import { totalLoss } from '../../../src/objectives/policyLoss.js'
+import { totalLoss } from '../../../src/objectives/loss.js'
 import { scriptedPolicy } from '../../../src/testing/scriptedPolicy.js'
 import { chatTemplate } from '../../../src/text/template/chatTemplate.js'
 import type { TokenSpan } from '../../../src/text/tokenizer/textTokenizer.js'
@@ -202,8 +202,8 @@ describe('rows of a collector', () => {
       const advantages = tf.tensor2d(full.map((_, i) => [i % 2 === 0 ? 1 : -1]))
       const { grads } = valueAndGrad({ x: padded(old, -1) }, ({ x }) => {
         const mask = padded(assistant, 0)
-        const output = GRPOLoss().apply({ logProbs: x, oldLogProbs: padded(old, -1), mask, advantages })
-        return { value: totalLoss(output), aux: output }
+        const output = GRPOLoss().apply({ logProbs: x }, { oldLogProbs: padded(old, -1), mask, advantages })
+        return { value: totalLoss(output), aux: {} }
       })
       gradient = grads.x!.arraySync() as number[][] // of shape [B, T], as x is
       return []

@@ -264,7 +264,7 @@ describe('completions whose advantages are 0', () => {
   })
 
   it('have one with a divergence, an entropy bonus, and an objective of your own', () => {
-    const of = (options: PolicyLossOptions) => policyLoss(options).atZeroAdvantage
+    const of = (options: PolicyLossOptions) => policyLoss(options).selection.atZeroAdvantage
     expect(of({ kl: [{ to: 'reference', coefficient: 0 }] })).toBe('none')
     expect(of({ kl: [{ to: 'reference', coefficient: 0.1 }] })).toBe('computed')
     expect(of({ entropyCoefficient: 0.1 })).toBe('computed')

@@ -1,5 +1,8 @@
-/** Rows of a policy loss from batches, with the off-policy correction. */
+/** The off-policy correction of the rows of a batch. */
+import { findData } from '../../data/batchRows.js'
 import type { TensorDict } from '../../data/tensorDict/tensorDict.js'
+import type { AnyLoss } from '../../objectives/loss.js'
+import { type LossRows, withoutRows } from '../../objectives/lossRows.js'
 import {
   type CorrectionMetrics,
   type RolloutCorrectionOptions,
@@ -7,9 +10,6 @@ import {
 } from '../../objectives/rolloutCorrection.js'
 import { correctStaleRows, tokenLags } from '../overlap/staleRows.js'
 import { correctedRows, rescoredRows } from '../steps/correction.js'
-import { type TrainingRows, withoutRows } from '../steps/stepRows.js'
-import { batchRowsAt, findData, findRows, lossMasks, temperatureOf } from './batchEntries.js'
-
 /** The options for completions of another policy than the trained one. */
 export interface OffPolicyOptions {
   /**
@@ -27,8 +27,15 @@ export interface OffPolicyOptions {
   readonly stale?: 'keep' | 'correct'
 }
 
-/** Throws RangeError for contradictory or invalid options. */
-export const checkOffPolicy = (learner: string, { oldLogProbs, correction }: OffPolicyOptions): void => {
+/** Throws RangeError for contradictory or invalid options, and for losses without a ratio. */
+export const checkOffPolicy = (
+  learner: string,
+  { oldLogProbs, correction, ...rest }: OffPolicyOptions,
+  { name, reads }: Pick<AnyLoss, 'name' | 'reads'>,
+): void => {
+  const isSet = [oldLogProbs, correction, ...Object.values(rest)].some((option) => option !== undefined)
+  if (isSet && !reads.includes('logProbs.response'))
+    throw new RangeError(`${learner}: offPolicy is for losses that read oldLogProbs, and the loss is ${name}`)
   if (correction === undefined) return
   if (oldLogProbs !== 'rescored')
     throw new RangeError(
@@ -43,34 +50,9 @@ export const offPolicyReads = ({ truncated, stale }: OffPolicyOptions): readonly
   ...(stale === 'correct' ? ['policyVersion'] : []),
 ]
 
-/** Sets log-probabilities to 0 where the mask is 0, because they may be NaN there. */
-const known = (rows: readonly ArrayLike<number>[], masks: readonly ArrayLike<number>[] | undefined) =>
-  masks === undefined ? rows : rows.map((row, i) => Array.from(row, (x, t) => (masks[i]![t] === 1 ? x : 0)))
-
-/**
- * Returns the rows of a batch with `tokens`, `logProbs.response` and `advantage`, without copies.
- */
-export const policyRows = (batch: TensorDict): TrainingRows => {
-  const masks = lossMasks(batch)
-  const sampled = known(batchRowsAt(batch, 'logProbs.response'), masks)
-  const own = findRows(batch, 'oldLogProbs.response')
-  const reference = findRows(batch, 'next.refLogProbs.response')
-  const weights = findRows(batch, 'tokenWeights')
-  return {
-    prompts: batchRowsAt(batch, 'tokens.prompt'),
-    completions: batchRowsAt(batch, 'tokens.response'),
-    ...(own === undefined ? { oldLogProbs: sampled } : { oldLogProbs: known(own, masks), behaviorLogProbs: sampled }),
-    ...(masks && { masks }),
-    ...(reference && { refLogProbs: reference }),
-    ...(weights && { weights }),
-    advantages: batchRowsAt(batch, 'advantage'),
-    temperature: temperatureOf(batch),
-  }
-}
-
 /** Rows to train on, and the statistics of the correction, or `null` without one. */
-export interface PreparedRows<R> {
-  readonly rows: R
+export interface PreparedRows {
+  readonly rows: LossRows
   readonly correction: CorrectionMetrics | null
 }
 
@@ -80,41 +62,39 @@ export interface Preparation {
   /** Number of updates of the learner. */
   readonly version: number
   /** Computes log-probabilities of completions with the current weights. */
-  readonly score: (rows: TrainingRows) => readonly ArrayLike<number>[]
+  readonly score: (rows: LossRows) => readonly ArrayLike<number>[]
 }
 
 /**
  * Masks, rescores and corrects the rows of a batch. Throws RangeError if a token is newer than the
  * learner.
  */
-export const preparedRows = <R extends TrainingRows>(
+export const preparedRows = (
   batch: TensorDict,
-  given: R,
+  given: LossRows,
   { options, version, score }: Preparation,
-): PreparedRows<R> => {
+): PreparedRows => {
   const { oldLogProbs = 'sampled', correction, truncated = 'learn', stale = 'keep' } = options
   const stops = truncated === 'learn' ? [] : findData<string>(batch, 'stopReason')! // checked by `requireEntries`
   const rows =
     truncated === 'learn'
       ? given
-      : {
-          ...given,
-          ...withoutRows(
-            given,
-            stops.map((stop) => stop === 'length'),
-          ),
-        }
+      : withoutRows(
+          given,
+          stops.map((stop) => stop === 'length'),
+        )
   if (rows.completions.length === 0) return { rows, correction: null }
+  const { behaviorLogProbs } = rows.lists
   if (stale === 'correct' && correction === undefined) {
     const lags = tokenLags(batch as never, [...rows.completions.keys()], version) // only stamps are read
     if (!lags.flat().some((lag) => lag > 0)) return { rows, correction: null }
     const { rows: changed, metrics } = correctStaleRows(rows, { own: score(rows), lags })
-    return { rows: { ...rows, ...changed }, correction: metrics }
+    return { rows: changed, correction: metrics }
   }
-  if (oldLogProbs === 'sampled' || (rows.behaviorLogProbs !== undefined && correction === undefined))
+  if (oldLogProbs === 'sampled' || (behaviorLogProbs !== undefined && correction === undefined))
     return { rows, correction: null }
-  const rescored = rows.behaviorLogProbs === undefined ? rescoredRows(rows, score(rows)) : rows
-  if (correction === undefined) return { rows: { ...rows, ...rescored }, correction: null }
+  const rescored = behaviorLogProbs === undefined ? rescoredRows(rows, score(rows)) : rows
+  if (correction === undefined) return { rows: rescored, correction: null }
   const { rows: changed, metrics } = correctedRows(rescored, correction)
-  return { rows: { ...rows, ...changed }, correction: metrics }
+  return { rows: changed, correction: metrics }
 }

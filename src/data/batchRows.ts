@@ -1,6 +1,6 @@
-/** Entries of a batch as a learner reads them. */
-import { type Ragged, raggedArray, raggedLength } from '../../data/tensorDict/leaf.js'
-import { find, type TensorDict } from '../../data/tensorDict/tensorDict.js'
+/** Rows of batch entries on the host, by dotted names. */
+import { type Ragged, raggedArray, raggedLength } from './tensorDict/leaf.js'
+import { find, type TensorDict } from './tensorDict/tensorDict.js'
 
 /** Returns `true` if a batch has an entry with a dotted name. */
 const has = (batch: TensorDict, entry: string): boolean => find(batch, entry.split('.')) !== undefined

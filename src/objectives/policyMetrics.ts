@@ -1,12 +1,9 @@
-/** Metrics of a training step, and their combination over micro-batches. */
-import type * as tf from '@tensorflow/tfjs-core'
-import { essOf } from '../../objectives/grpoLoss.js'
-import type { PolicyLossOutput } from '../../objectives/policyLoss.js'
-import type { StepPart } from './stepGradients.js'
+/** Metrics of a policy loss, and their combination over steps. */
+import { essOf } from './ess.js'
+import type { LossMetrics, MetricReduction, StepSums } from './loss.js'
 
 /** Means over the tokens of a step, without unit unless stated. */
-export interface StepMetrics {
-  readonly loss: number
+export interface StepMetrics extends LossMetrics {
   /**
    * Share of tokens whose ratio is outside the clip range, and of those that lost their gradient.
    */
@@ -19,7 +16,6 @@ export interface StepMetrics {
   readonly ess: number
   /** Nats. */
   readonly entropy: number
-  readonly gradNorm: number
   /** Number of tokens that are learned from. */
   readonly tokens: number
   /**
@@ -36,32 +32,6 @@ export interface StepMetrics {
   readonly maxLogProbGap: number
 }
 
-/** Numbers of the tokens of a micro-batch, `[B, T]`. Log-probabilities and entropy in nats. */
-export interface TokenTensors {
-  readonly logProbs: tf.Tensor
-  readonly entropies: tf.Tensor
-  /** Ratios of the trained to the old probability; 1 for masked tokens. */
-  readonly ratios: tf.Tensor
-  /** 1 for tokens whose gradient was clipped to 0. */
-  readonly clipped: tf.Tensor
-}
-
-/** The metrics of a policy loss on a micro-batch. */
-export interface PolicyMeasures {
-  readonly output: PolicyLossOutput
-  readonly gap: tf.Tensor
-}
-
-/** The measures of an optimizer step of a policy loss, which also has those of each token. */
-export interface PolicyStepMeasures extends PolicyMeasures {
-  readonly tokens: TokenTensors
-}
-
-/** A micro-batch, and the number of its computed places, if it is known. */
-interface PolicyPart extends StepPart<PolicyMeasures> {
-  readonly places: number | null
-}
-
 /** Returns the metrics of parts with `tokens` learned tokens in all. */
 const placeMetrics = (
   tokens: number,
@@ -71,40 +41,28 @@ const placeMetrics = (
   return { computedPlaces, learnedFraction: computedPlaces === null ? null : tokens / Math.max(1, computedPlaces) }
 }
 
-/** Combines the metrics of micro-batches. Losses and means are already scaled to the whole step. */
-export const combineMetrics = (parts: readonly PolicyPart[], gradNorm: number): StepMetrics => {
-  const numbers = (f: (part: StepPart<PolicyMeasures>) => tf.Tensor | undefined): readonly number[] =>
-    parts.flatMap((part) => {
-      const tensor = f(part)
-      return tensor === undefined ? [] : [tensor.dataSync()[0]!]
-    })
-  const sum = (f: (part: StepPart<PolicyMeasures>) => tf.Tensor | undefined): number =>
-    numbers(f).reduce((a, b) => a + b, 0)
-  const logSum = (f: (part: StepPart<PolicyMeasures>) => tf.Tensor): number => {
-    const logs = numbers(f)
-    const highest = Math.max(...logs)
-    return highest + Math.log(logs.reduce((total, x) => total + Math.exp(x - highest), 0))
-  }
-  const tokens = sum((part) => part.aux.output.tokens)
+/** The combination of the scalars that are not sums over micro-batches. */
+export const POLICY_REDUCTIONS: Readonly<Record<string, MetricReduction>> = {
+  logSumWeights: 'logSumExp',
+  logSumSquaredWeights: 'logSumExp',
+  maxLogProbGap: 'max',
+}
+
+/** Computes the metrics of a step from its scalars, which are scaled to the whole mini-batch. */
+export const policyMetrics = ({ sums, gradNorm, places }: StepSums): StepMetrics => {
+  const { tokens = 0, logSumWeights = 0, logSumSquaredWeights = 0, klToRef = null, entropy = 0 } = sums
   return {
-    loss: sum((part) => part.loss),
-    clipFraction: sum((part) => part.aux.output.clipFraction),
-    pgClipFraction: sum((part) => part.aux.output.pgClipFraction),
-    klApprox: sum((part) => part.aux.output.klApprox),
-    klToRef: parts[0]?.aux.output.klToRef === undefined ? null : sum((part) => part.aux.output.klToRef),
-    ess: essOf({
-      tokens,
-      logSumWeights: logSum((part) => part.aux.output.logSumWeights),
-      logSumSquaredWeights: logSum((part) => part.aux.output.logSumSquaredWeights),
-    }),
-    entropy: sum((part) => part.aux.output.entropy),
+    loss: sums.loss,
+    clipFraction: sums.clipFraction!, // a scalar of every policy loss, like the others
+    pgClipFraction: sums.pgClipFraction!,
+    klApprox: sums.klApprox!,
+    klToRef,
+    ess: essOf({ tokens, logSumWeights, logSumSquaredWeights }),
+    entropy,
     gradNorm,
     tokens,
-    ...placeMetrics(
-      tokens,
-      parts.map(({ places }) => places),
-    ),
-    maxLogProbGap: Math.max(...numbers((part) => part.aux.gap)),
+    ...placeMetrics(tokens, [places]),
+    maxLogProbGap: sums.maxLogProbGap!,
   }
 }
 
