@@ -30,6 +30,7 @@ import { updateRows } from '../steps/miniBatches.js'
 import type { Recompute } from '../steps/stepGradients.js'
 import { batchLoss } from './batchLoss.js'
 import { jsonOf } from './describe.js'
+import { lossFingerprint } from './fingerprint.js'
 import type { Learner, LearnerFailure, Update } from './learner.js'
 import { learnerFiles, readLearner } from './learnerState.js'
 import { checkOffPolicy, type OffPolicyOptions, offPolicyReads, preparedRows } from './offPolicy.js'
@@ -144,7 +145,7 @@ const describe = (options: LocalLearnerOptions) => {
     learner: NAME,
     model: formatConfig(model.config),
     lora: lora === undefined ? null : { ...settings, ...adapter?.config },
-    loss: { name: loss.name, options: loss.options },
+    loss: { name: loss.name, options: loss.options, fingerprint: lossFingerprint(loss) },
     head: loss.needs.head,
     optimizer: { name: optimizer.name, options: optimizer.options ?? null },
     passes: { epochs, miniBatches: count, maxGradNorm },

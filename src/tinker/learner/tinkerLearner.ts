@@ -4,6 +4,7 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import { jsonOf } from '../../collectors/learners/describe.js'
+import { lossFingerprint } from '../../collectors/learners/fingerprint.js'
 import type { Learner, LearnerFailure, Update } from '../../collectors/learners/learner.js'
 import {
   checkOffPolicy,
@@ -252,7 +253,7 @@ const makeLearner = (options: TinkerLearnerOptions): Learner<unknown, LossMetric
         key: formatKey(key),
         ...(Object.keys(offPolicy).length > 0 && { offPolicy }),
       },
-      loss: { name: loss.name, options: loss.options },
+      loss: { name: loss.name, options: loss.options, fingerprint: lossFingerprint(loss) },
       optimizer: { name: optimizer.name, options: optimizer.options ?? null },
     }),
     reads,
