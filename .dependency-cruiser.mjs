@@ -47,7 +47,7 @@ const PACKAGES = {
   '@huggingface/jinja': ['text/jinja'],
   immutable: ['data', 'text', 'objectives', 'collectors'],
   commander: ['cli'],
-  jiti: ['cli/recipeFile'],
+  jiti: ['live/userModules'],
   yaml: ['data/codecs/yamlText'],
   'cli-progress': ['cli'],
   'fast-check': ['testing'],
@@ -55,6 +55,7 @@ const PACKAGES = {
   'hyparquet-compressors': ['data/codecs/parquet', 'data/codecs/zip'],
   'hyparquet-writer': ['data/codecs/parquet'],
   zod: [
+    'live/userModules',
     'data',
     'text',
     'envs',

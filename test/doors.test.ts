@@ -81,12 +81,6 @@ describe('doors', () => {
     expect([...DOORS.values()].sort()).toEqual(['src/index.ts', ...files].sort())
   })
 
-  it('are shared with recipes, all but the one for tests', () => {
-    const shared = readFileSync('src/cli/recipeFile.ts', 'utf8').matchAll(/'(tandem-rl[a-z/]*)': \(\) => import/g)
-    const doors = [...DOORS.keys()].filter((door) => door !== 'tandem-rl/testing')
-    expect([...shared].map(([, door]) => door).sort()).toEqual(doors.sort())
-  })
-
   it('begin with a paragraph that names their audience', () => {
     for (const file of DOORS.values()) {
       const [comment = ''] = /^\/\*\*[\s\S]*?\*\//.exec(readFileSync(file, 'utf8')) ?? []

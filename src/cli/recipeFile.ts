@@ -2,11 +2,12 @@
  * Loads recipes by name or file. TypeScript files need no build step and share this Tandem
  * instance.
  */
-import { existsSync, readdirSync, realpathSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
 import { unknownName } from '../core/options.js'
+import { importUserModule } from '../live/userModules.js'
 import { defineRecipe, type Recipe } from '../run/recipe.js'
 import type { RunConfig } from '../run/runFolder.js'
 import { CommandError } from './failure.js'
@@ -59,48 +60,11 @@ const reasonOf = (error: unknown): string => {
   return `${error.name}: ${what}${where === '' ? '' : ` (${where})`}`
 }
 
-/**
- * The modules of which a recipe and this program share one instance. `tandem-rl/testing` is not
- * among them: it needs fast-check, and recipes have no use for it.
- */
-const SHARED: Readonly<Record<string, () => Promise<unknown>>> = {
-  zod: () => import('zod'),
-  'fp-ts/lib/function.js': () => import('fp-ts/lib/function.js'),
-  'tandem-rl': () => import('../index.js'),
-  'tandem-rl/agents': () => import('../doors/agents.js'),
-  'tandem-rl/arena': () => import('../doors/arena.js'),
-  'tandem-rl/async': () => import('../doors/async.js'),
-  'tandem-rl/bench': () => import('../doors/bench.js'),
-  'tandem-rl/datasets': () => import('../doors/datasets.js'),
-  'tandem-rl/engine': () => import('../doors/engine.js'),
-  'tandem-rl/envs': () => import('../doors/envs.js'),
-  'tandem-rl/files': () => import('../doors/files.js'),
-  'tandem-rl/games': () => import('../doors/games.js'),
-  'tandem-rl/models': () => import('../doors/models.js'),
-  'tandem-rl/objectives': () => import('../doors/objectives.js'),
-  'tandem-rl/remote': () => import('../doors/remote.js'),
-  'tandem-rl/rewards': () => import('../doors/rewards.js'),
-  'tandem-rl/run': () => import('../doors/run.js'),
-  'tandem-rl/serve': () => import('../doors/serve.js'),
-  'tandem-rl/tensordict': () => import('../doors/tensordict.js'),
-  'tandem-rl/text': () => import('../doors/text.js'),
-  'tandem-rl/tinker': () => import('../doors/tinker.js'),
-  'tandem-rl/tools': () => import('../doors/tools.js'),
-  'tandem-rl/tracking': () => import('../doors/tracking.js'),
-}
-
-const sharedModules = async (): Promise<Readonly<Record<string, unknown>>> =>
-  Object.fromEntries(
-    await Promise.all(Object.entries(SHARED).map(async ([name, load]) => [name, await load()] as const)),
-  )
-
 /** Imports the recipe that a file exports. */
 const importRecipe = async (path: string): Promise<Recipe> => {
-  const [{ createJiti }, virtualModules] = await Promise.all([import('jiti'), sharedModules()])
-  const jiti = createJiti(import.meta.url, { fsCache: false, virtualModules })
   let module: unknown
   try {
-    module = await jiti.import(realpathSync(path))
+    module = await importUserModule(path)
   } catch (error) {
     throw new CommandError(`the recipe ${path} cannot be loaded: ${reasonOf(error)}`)
   }

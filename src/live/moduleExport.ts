@@ -1,5 +1,6 @@
 /** Loads values from the modules that export them, in any thread. */
 import type { ModuleExport } from '../core/moduleExport.js'
+import { importUserModule, isUserModule } from './userModules.js'
 
 const isExport = (value: unknown): value is ModuleExport =>
   typeof value === 'object' && value !== null && '_tag' in value && value._tag === 'ModuleExport'
@@ -19,7 +20,9 @@ const loadedFields = async (input: unknown): Promise<unknown> => {
  * Errors   rejects if the module cannot be imported, and with TypeError if it has no such export.
  */
 export const loadExport = async <T>({ module, exportName, input }: ModuleExport): Promise<T> => {
-  const exported: Readonly<Record<string, unknown>> = await import(/* webpackIgnore: true */ /* @vite-ignore */ module)
+  const exported: Readonly<Record<string, unknown>> = isUserModule(module)
+    ? await importUserModule(module)
+    : await import(/* webpackIgnore: true */ /* @vite-ignore */ module)
   const value = exported[exportName]
   if (value === undefined) throw new TypeError(`${module} exports no '${exportName}'`)
   return (typeof value === 'function' ? value(await loadedFields(input)) : value) as T // by the export's name

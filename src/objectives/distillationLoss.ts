@@ -114,7 +114,7 @@ export const DistillationLoss = (options: DistillationLossOptions = {}): Distill
     }
   }
   return {
-    ...defineLoss({
+    ...defineLoss<'teacherLogProbs', DistillationMetrics, DistillationLossInput, DistillationBatch>({
       name: 'DistillationLoss',
       options,
       module: import.meta.url,

@@ -189,7 +189,7 @@ export const dpoLoss = (options: DPOLossOptions = {}): DPOLoss => {
 
   const refLogProbs = ['chosen.refLogProbs.response', 'rejected.refLogProbs.response']
   return {
-    ...defineLoss({
+    ...defineLoss<never, DPOMetrics, DPOLossInput, PreferenceBatch>({
       name: 'dpoLoss',
       options,
       module: import.meta.url,

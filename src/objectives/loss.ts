@@ -44,8 +44,9 @@ export interface TokenTensors {
 }
 
 /**
- * What a loss computes for a micro-batch. The loss is the scalar `loss`, or else the sum of those
- * named `lossX`, as TorchRL sums `loss_x`. All other scalars are metrics. Other tensors are ignored.
+ * The results of a loss for a micro-batch. The loss is the scalar `loss`, or else the sum of those
+ * named `lossX`, as TorchRL sums `loss_x`. All other scalars are metrics. Other tensors are not
+ * used.
  */
 export interface LossOutput {
   readonly [name: string]: tf.Tensor | undefined
@@ -72,7 +73,7 @@ export interface StepSums {
   readonly places: number | null
 }
 
-/** What a loss needs besides log-probabilities and entries of the batch. */
+/** The inputs of a loss besides log-probabilities and entries of the batch. */
 export interface LossNeeds {
   /** `metric` is cheaper: it has no gradient. Default `none`. */
   readonly entropy?: 'none' | 'metric' | 'differentiable'
@@ -117,7 +118,7 @@ export interface Loss<in B = never, out M extends LossMetrics = LossMetrics, in 
   readonly name: string
   /** Its settings. Runs store them, and compare them when they resume. */
   readonly options: Json
-  /** Where other threads find the loss. Without it, one thread computes gradients. */
+  /** The export that other threads load. Without it, one thread computes gradients. */
   readonly module?: ModuleExport
   /** Dotted names of the entries that every batch must have. */
   readonly reads: readonly string[]
@@ -178,8 +179,8 @@ export const scalarsOf = (output: LossOutput): Readonly<Record<string, tf.Tensor
   )
 
 /**
- * Returns the loss of an output: its scalar `loss`, or else the sum of those named `lossX`, in their
- * order.
+ * Returns the loss of an output: its scalar `loss`, or else the sum of those named `lossX`, in
+ * their order.
  *
  * Equation $L = \sum_x L_x$
  * Gradient the sum of theirs
@@ -242,7 +243,7 @@ export const defineLoss = <
   B = EntriesOf<R>,
 >(
   options: LossOptions<R, M, T, B>,
-): Loss<B, M, T> => {
+): Loss<NoInfer<B>, NoInfer<M>, NoInfer<T>> => {
   checkOptions('defineLoss', options, OPTIONS)
   const { name, reads = [], optional = [], needs = {}, rows, apply, selection = {}, measures = {} } = options
   const found = exportOf(options)

@@ -353,7 +353,7 @@ export const policyLoss = (options: PolicyLossOptions = {}, name = 'policyLoss')
 
   const [{ choose }, from] = [objective, exportOf(objective)]
   return {
-    ...defineLoss({
+    ...defineLoss<'oldLogProbs' | 'advantages' | 'refLogProbs', StepMetrics, PolicyLossInput, PolicyBatch>({
       name: objective.name,
       options: { ...options, objective: { name: objective.name, options: objective.options ?? null } },
       ...(from && { module: moduleExport(import.meta.url, 'policyLoss', { ...options, objective: from }) }),

@@ -75,7 +75,7 @@ export const ppoLoss = (options: PPOLossOptions = {}): PPOLoss => {
     return { ...policy.apply(model, batch), ...measures, ...weighted }
   }
   const { selection, measures, needs } = policy
-  const loss = defineLoss({
+  const loss = defineLoss<never, PPOMetrics, PPOLossInput, PPOBatch>({
     name: 'ppoLoss',
     options: { policy: { name: policy.name, options: policy.options }, value: value.options, valueCoefficient },
     ...(policy.module &&

@@ -117,7 +117,7 @@ export const rewardModelLoss = (options: RewardModelLossOptions = {}): RewardMod
     }
   }
   return {
-    ...defineLoss({
+    ...defineLoss<never, RewardModelMetrics, RewardModelLossInput, PreferenceBatch>({
       name: 'rewardModelLoss',
       options,
       module: import.meta.url,

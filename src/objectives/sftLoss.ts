@@ -185,7 +185,7 @@ export const SFTLoss = (options: SFTLossOptions = {}): SFTLoss => {
   }
 
   return {
-    ...defineLoss({
+    ...defineLoss<'refLogProbs', SFTMetrics, SFTLossInput, CompletionEntries>({
       name: 'SFTLoss',
       options,
       module: import.meta.url,

@@ -155,7 +155,7 @@ export const valueLoss = (options: ValueLossOptions = {}): ValueLoss => {
   }
 
   return {
-    ...defineLoss({
+    ...defineLoss<'returns' | 'oldValues', ValueMetrics & LossMetrics, ValueLossInput, ValueBatch>({
       name: 'valueLoss',
       options,
       module: import.meta.url,

@@ -12,8 +12,8 @@ import { type HistoryAction, type Policy, type TextPrompt, type TokenAction, typ
 import { add, assign, autoBatch, cast, concat, data, type Data, dataSpec, exclude, find, flattenKeys, fromNested, get, type Infer, mapLeaves, merge, type Meta, meta, metaSpec, modify, partitionKeys, ragged, raggedSpec, refine, remove, rename, select, set, take, TensorDict, tensorSpec, traverseLeaves, unflattenKeys, withBatchShape, zeros, zipLeaves } from '../../src/doors/tensordict.js'
 import { append, ChatEnv, compose, GSM8KEnv, GSM8KRewardParser, KLRewardTransform, TemplateTransform, Tokenizer } from '../../src/index.js'
 import { type LLMCollector, localLearner } from '../../src/index.js'
-import { dpoLoss, MCAdvantage, type PolicyLoss, policyLoss } from '../../src/index.js'
-import { type AlgorithmName, cispo, clippedSurrogate, gspo } from '../../src/doors/objectives.js'
+import { dpoLoss, MCAdvantage, type PolicyBatch, policyLoss } from '../../src/index.js'
+import { type AlgorithmName, cispo, clippedSurrogate, gspo, type StepMetrics } from '../../src/doors/objectives.js'
 const td = TensorDict({ query: data(['2 + 2?']), tokens: { prompt: ragged('int32', [[1]]), full: { mask: meta(1) } }, next: { reward: tf.zeros([1]) } }, [1])
 const spec = { reward: tensorSpec('float32'), text: dataSpec<string>('string') }
 declare const policy: Policy<TokenPrompt, TokenAction>
@@ -25,7 +25,7 @@ declare const chats: ReturnType<typeof ChatEnv>
 declare const parser: ReturnType<typeof GSM8KRewardParser>
 declare const kl: ReturnType<typeof KLRewardTransform<{ readonly _tag: 'tokens' }>>
 declare const prompts: TensorDict<TokenPrompt>
-declare const grpo: ReturnType<typeof localLearner<PolicyLoss>>
+declare const grpo: ReturnType<typeof localLearner<PolicyBatch, StepMetrics>>
 const texts = TensorDict({ text: { response: data(['4']) }, advantage: ragged('float32', [[1]]) }, [1])
 const played = TensorDict({
   trajectoryId: data(['k:0']), turn: data([0]), groupId: data(['k:g']), next: { reward: tf.zeros([1]) },

@@ -25,12 +25,12 @@ import { parallelGenerator } from '../parallel/parallelGenerator.js'
 import { parallelScorer } from '../parallel/parallelScorer.js'
 import { inThisThread, type ParallelStep, parallelStep } from '../parallel/parallelStep.js'
 import { type Replicas, startReplicas } from '../parallel/replicas.js'
+import { lossFingerprint } from '../steps/fingerprint.js'
 import { type LossStepOptions, lossStep, NonFiniteLoss, type TrainerState } from '../steps/lossStep.js'
 import { updateRows } from '../steps/miniBatches.js'
 import type { Recompute } from '../steps/stepGradients.js'
 import { batchLoss } from './batchLoss.js'
 import { jsonOf } from './describe.js'
-import { lossFingerprint } from './fingerprint.js'
 import type { Learner, LearnerFailure, Update } from './learner.js'
 import { learnerFiles, readLearner } from './learnerState.js'
 import { checkOffPolicy, type OffPolicyOptions, offPolicyReads, preparedRows } from './offPolicy.js'
@@ -165,7 +165,7 @@ const lazyStep = (options: LocalLearnerOptions, learning: LossStepOptions<object
   const start = async (): Promise<E.Either<ThreadFailure, Opened>> => {
     if (workers === 1) return E.right({ step: inThisThread(lossStep(loss, learning)), replicas: undefined })
     const started = await startReplicas({
-      ...{ config: model.config, loss: loss.module!, workers, recompute }, // checked by `checkLearner`
+      ...{ config: model.config, loss, workers, recompute },
       ...(threadStarter && { threads: threadStarter }),
     })()
     return pipe(

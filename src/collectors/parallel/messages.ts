@@ -15,8 +15,9 @@ import type { Recompute } from '../steps/stepGradients.js'
 /** The input of a new replica. */
 export interface ReplicaInput {
   readonly config: DecoderConfig
-  /** The module that exports the loss. */
+  /** The module that exports the loss, and what it must compute there. */
   readonly loss: ModuleExport
+  readonly fingerprint: string
   readonly recompute: Recompute
   readonly backend: BackendName
   /** Threads inside one operation, or `null` for the backend's default. */

@@ -14,6 +14,7 @@ import { makeGenerator } from '../../modules/generation/generator.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import { makeScorer } from '../../modules/transformer/scorer.js'
 import type { AnyLoss } from '../../objectives/loss.js'
+import { lossFingerprint } from '../steps/fingerprint.js'
 import { countTensors } from '../steps/lossStep.js'
 import { computedGradients, stepGradients } from '../steps/stepGradients.js'
 import { stepLoss } from '../steps/stepLoss.js'
@@ -29,6 +30,19 @@ import type {
   WeightRole,
 } from './messages.js'
 import { plainTensors, plainTree, tensorsOfPlain } from './plainTensors.js'
+
+/**
+ * Loads the loss. Rejects if it computes other numbers than that of the owner, such as a copy of an
+ * objective with another function but the same name.
+ */
+const loadLoss = async ({ loss: from, fingerprint }: ReplicaInput): Promise<AnyLoss> => {
+  const loss = await loadExport<AnyLoss>(from)
+  if (lossFingerprint(loss) !== fingerprint)
+    throw new RangeError(
+      `the loss that ${from.module} exports as ${from.exportName} is not ${loss.name} as it is used here: export this one, or use one thread`,
+    )
+  return loss
+}
 
 /** Copies the gradients, so that their buffers can be transferred. */
 const moved = (gradients: PlainGradients): PlainGradients => ({
@@ -123,7 +137,7 @@ export const runReplica = async (port: ThreadPort, given: unknown): Promise<void
   const { backend: active, threads: activeThreads } = engineReport()
   if (active !== backend || (threads !== null && activeThreads !== threads))
     await selectBackend({ backend, ...(threads !== null && { threads }) })
-  const replica = makeReplica(config, await loadExport<AnyLoss>(input.loss), input)
+  const replica = makeReplica(config, await loadLoss(input), input)
   const post = (news: ReplicaNews, transfer?: readonly ArrayBuffer[]): void => port.post(news, transfer)
 
   const perform = async ({ number, job }: Extract<ReplicaMessage, { readonly _tag: 'Job' }>): Promise<void> => {

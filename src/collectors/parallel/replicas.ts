@@ -10,12 +10,13 @@ import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import type { Thread, Threads } from '../../core/capabilities.js'
 import { errorNamed, FailureError, type ThreadFailure } from '../../core/failure.js'
-import type { ModuleExport } from '../../core/moduleExport.js'
 import type { NamedTensors } from '../../data/weights.js'
 import { engineReport } from '../../engine/report.js'
 import { type BackendName, isBackendName } from '../../engine/select.js'
 import { liveThreads } from '../../live/threads.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
+import type { AnyLoss } from '../../objectives/loss.js'
+import { lossFingerprint } from '../steps/fingerprint.js'
 import type { Recompute } from '../steps/stepGradients.js'
 import type {
   PlainTensor,
@@ -31,8 +32,8 @@ import { REPLICA_PROGRAM } from './replica.js'
 
 export interface ReplicasOptions {
   readonly config: DecoderConfig
-  /** The module that exports the loss, for every thread. */
-  readonly loss: ModuleExport
+  /** The loss. Every thread loads it from its module. */
+  readonly loss: AnyLoss
   /** Number of computing threads: this one and `workers - 1` others. */
   readonly workers: number
   /** Default `none`. */
@@ -160,8 +161,14 @@ export const startReplicas =
     const { config, loss, workers, recompute = 'none', threads = liveThreads, startLimitMs = 600_000 } = options
     if (!(Number.isInteger(workers) && workers >= 1))
       throw new RangeError(`startReplicas: workers must be a positive integer, got ${workers}`)
+    const { module } = loss
+    if (module === undefined)
+      throw new RangeError(`startReplicas: the loss ${loss.name} has no module for other threads`)
     const each = options.threadsEach ?? engineReport().threads
-    const input: ReplicaInput = { config, loss, recompute, backend: backendHere(), threads: each }
+    const input: ReplicaInput = {
+      ...{ config, loss: module, fingerprint: lossFingerprint(loss) },
+      ...{ recompute, backend: backendHere(), threads: each },
+    }
     const started = await Promise.all(
       Array.from({ length: workers - 1 }, () => startMember(input, { threads, startLimitMs })()),
     )

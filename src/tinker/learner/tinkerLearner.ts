@@ -4,7 +4,6 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
 import { jsonOf } from '../../collectors/learners/describe.js'
-import { lossFingerprint } from '../../collectors/learners/fingerprint.js'
 import type { Learner, LearnerFailure, Update } from '../../collectors/learners/learner.js'
 import {
   checkOffPolicy,
@@ -13,6 +12,7 @@ import {
   type PreparedRows,
   preparedRows,
 } from '../../collectors/learners/offPolicy.js'
+import { lossFingerprint } from '../../collectors/steps/fingerprint.js'
 import { updateRows } from '../../collectors/steps/miniBatches.js'
 import type { ModelFailure } from '../../core/failure.js'
 import { formatKey, type Key } from '../../core/key.js'

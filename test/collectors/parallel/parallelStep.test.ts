@@ -37,7 +37,7 @@ const rowsFor = (groupSizes: readonly number[], seed: number): TrainingRows =>
   rowsOf(config.vocabularySize, groupSizes, seed)
 
 const start = async (workers: number, threads: Threads = sameThread, loss = lossOf()): Promise<Replicas> =>
-  rightOf(startReplicas({ config, loss: loss.module!, workers, threads }))
+  rightOf(startReplicas({ config, loss, workers, threads }))
 
 type Options = Partial<LossStepOptions<Record<string, tf.Tensor>>>
 type Update = Awaited<ReturnType<ReturnType<ParallelStep<Record<string, tf.Tensor>, StepMetrics>['update']>>>
@@ -275,7 +275,7 @@ describe('a thread of its own', () => {
           }),
         )(liveThreads.start(program, options)),
     }
-    const replicas = await rightOf(startReplicas({ config, loss: lossOf().module!, workers: 2, threads, threadsEach }))
+    const replicas = await rightOf(startReplicas({ config, loss: lossOf(), workers: 2, threads, threadsEach }))
     await replicas.close()
     expect(said[0]).toEqual({ _tag: 'Ready', threads: threadsEach })
   })
@@ -306,11 +306,11 @@ describe('threads', () => {
         return sameThread.start(program, options)()
       },
     }
-    const failed = await startReplicas({ config, loss: lossOf().module!, workers: 3, threads })()
+    const failed = await startReplicas({ config, loss: lossOf(), workers: 3, threads })()
     expect(failed).toMatchObject({ _tag: 'Left', left: { kind: 'start', reason: 'no more' } })
   })
 
   it('are counted: a number that is none is refused', async () => {
-    await expect(startReplicas({ config, loss: lossOf().module!, workers: 0 })()).rejects.toThrow(RangeError)
+    await expect(startReplicas({ config, loss: lossOf(), workers: 0 })()).rejects.toThrow(RangeError)
   })
 })

@@ -111,7 +111,7 @@ const metricsOnWorkers = async (rows: TrainingRows, workers: number, options: Op
   const { recompute } = options
   const loss = GRPOLoss()
   const replicas = await rightOf(
-    startReplicas({ config, loss: loss.module!, workers, threads: sameThread, ...(recompute && { recompute }) }),
+    startReplicas({ config, loss, workers, threads: sameThread, ...(recompute && { recompute }) }),
   )
   const step = parallelStep(loss, { config, optimizer: descent, ...options }, replicas)
   const update = await step.update({ params: params(), optimizer: {} }, lossRows(rows), 1)()

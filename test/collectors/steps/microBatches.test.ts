@@ -89,7 +89,7 @@ const updated = (rows: TrainingRows, loss: PolicyLoss, options: Options = {}) =>
 type Updated = ReturnType<typeof updated>
 
 const updatedOnWorkers = async (rows: TrainingRows, workers: number): Promise<Updated> => {
-  const replicas = await rightOf(startReplicas({ config, loss: MARKED.module!, workers, threads: sameThread }))
+  const replicas = await rightOf(startReplicas({ config, loss: MARKED, workers, threads: sameThread }))
   const step = parallelStep(MARKED, { config, optimizer: descent }, replicas)
   const { state, metrics, tokens } = await rightOf(step.update({ params: params(), optimizer: {} }, lossRows(rows), 1))
   using after = state

@@ -4,8 +4,8 @@
  */
 import * as tf from '@tensorflow/tfjs-core'
 import { child, type Key, keyFromSeed, uniforms } from '../../core/key.js'
-import { data, type Ragged, ragged, raggedArray } from '../../data/tensorDict/leaf.js'
 import { set } from '../../data/tensorDict/edit.js'
+import { data, type Ragged, ragged, raggedArray } from '../../data/tensorDict/leaf.js'
 import { find, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { onCpu } from '../../engine/onCpu.js'
 import { scope } from '../../engine/scope.js'
@@ -14,8 +14,8 @@ import { liveDigest } from '../../live/digest.js'
 import type { Advantage } from '../../objectives/advantages/advantage.js'
 import { type AnyLoss, scalarsOf, totalLoss } from '../../objectives/loss.js'
 import { withNoise } from '../../objectives/lossRows.js'
-import { lossTensors } from '../steps/stepLoss.js'
-import { listTensors, stepRows } from '../steps/tokenRows.js'
+import { lossTensors } from './stepLoss.js'
+import { listTensors, stepRows } from './tokenRows.js'
 
 /** Digits of a digest that are kept. */
 const DIGITS = 16
@@ -50,7 +50,7 @@ const tokens = (rows: number) => ({
   ),
 })
 
-/** A batch with the entries of all losses and advantages of this package: groups of `group` turns. */
+/** A batch of `groups` times `group` turns with the entries of all losses and advantages. */
 const probeBatch = (groups: number, group: number): TensorDict => {
   const rows = groups * group
   const each = <T>(f: (row: number) => T): readonly T[] => Array.from({ length: rows }, (_, row) => f(row))
@@ -61,7 +61,9 @@ const probeBatch = (groups: number, group: number): TensorDict => {
       masks: {
         loss: ragged(
           'bool',
-          lengthsOf(rows).map((length, row) => Uint8Array.from({ length }, (_, t) => (row % 3 === 1 && t === 1 ? 0 : 1))),
+          lengthsOf(rows).map((length, row) =>
+            Uint8Array.from({ length }, (_, t) => (row % 3 === 1 && t === 1 ? 0 : 1)),
+          ),
         ),
       },
       logProbs: { response: nats('sampled', rows) },
@@ -128,7 +130,15 @@ export const lossFingerprint = (loss: AnyLoss): string =>
       const { mask, lists } = listTensors(rows)
       const [count, width] = mask.shape as [number, number] // [B, T]
       const at = (name: string, shape: readonly number[], scale = 1, shift = 0): tf.Tensor =>
-        tf.tensor(numbers(name, shape.reduce((a, b) => a * b, 1), scale, shift), [...shape])
+        tf.tensor(
+          numbers(
+            name,
+            shape.reduce((a, b) => a * b, 1),
+            scale,
+            shift,
+          ),
+          [...shape],
+        )
       const model = {
         logProbs: at('logProbs', [count, width], -3, -0.1),
         entropy: at('entropy', [count, width]),

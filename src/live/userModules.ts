@@ -1,0 +1,61 @@
+/**
+ * Loads modules of the user, such as recipes and losses, from TypeScript or JavaScript files. They
+ * need no build step, and share this instance of the package.
+ */
+import { readFileSync, realpathSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+
+const ROOT = new URL('../../', import.meta.url)
+
+/** The folder below the root that this file is in, and its extension: `src` or `dist`, `ts` or `js`. */
+const [FOLDER = '', EXTENSION = ''] = /([^/]+)\/live\/[^/]+\.(\w+)$/.exec(import.meta.url)?.slice(1) ?? []
+
+/**
+ * The import paths that are not shared: `tandem-rl/testing` needs fast-check, for which programs
+ * that train have no use.
+ */
+const APART: readonly string[] = ['./testing', './package.json', './tsconfig.json']
+
+/** Other packages of which a module and this program share one instance. */
+const SHARED_PACKAGES: Readonly<Record<string, () => Promise<unknown>>> = {
+  zod: () => import('zod'),
+  'fp-ts/lib/function.js': () => import('fp-ts/lib/function.js'),
+}
+
+interface Manifest {
+  readonly name: string
+  readonly exports: Readonly<Record<string, { readonly default?: string }>>
+}
+
+/** Returns the file that is loaded here instead of the published one. */
+const fileOf = (published: string): URL =>
+  new URL(published.replace('./dist/', `./${FOLDER}/`).replace(/js$/, EXTENSION), ROOT)
+
+/** Imports the modules of this package by the names that users import. */
+const sharedModules = async (): Promise<Readonly<Record<string, unknown>>> => {
+  const { name, exports } = JSON.parse(readFileSync(new URL('package.json', ROOT), 'utf8')) as Manifest // of this package
+  const own = Object.entries(exports).flatMap(([path, { default: file }]) =>
+    file === undefined || APART.includes(path)
+      ? []
+      : [[`${name}${path.slice(1)}`, () => import(fileOf(file).href)] as const],
+  )
+  const loaded = [...own, ...Object.entries(SHARED_PACKAGES)].map(
+    async ([specifier, load]) => [specifier, await load()] as const,
+  )
+  return Object.fromEntries(await Promise.all(loaded))
+}
+
+/**
+ * Imports a module of the user by its path or `file:` URL.
+ *
+ * Errors   rejects with the error of the module, or of its syntax.
+ */
+export const importUserModule = async (module: string): Promise<Readonly<Record<string, unknown>>> => {
+  const path = realpathSync(module.startsWith('file:') ? fileURLToPath(module) : module)
+  const [{ createJiti }, virtualModules] = await Promise.all([import('jiti'), sharedModules()])
+  return createJiti(import.meta.url, { fsCache: false, virtualModules }).import(path)
+}
+
+/** Returns `true` for the URL of a module outside of the sources of this package. */
+export const isUserModule = (url: string): boolean =>
+  url.startsWith('file:') && !url.startsWith(new URL(`${FOLDER}/`, ROOT).href)
