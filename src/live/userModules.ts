@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 
 const ROOT = new URL('../../', import.meta.url)
 
-/** The folder below the root that this file is in, and its extension: `src` or `dist`, `ts` or `js`. */
+/** The folder below the root with this file, and the file's extension: `src/ts` or `dist/js`. */
 const [FOLDER = '', EXTENSION = ''] = /([^/]+)\/live\/[^/]+\.(\w+)$/.exec(import.meta.url)?.slice(1) ?? []
 
 /**

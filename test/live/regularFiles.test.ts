@@ -109,6 +109,7 @@ const READERS: Readonly<Record<string, string>> = {
   'src/live/sandbox/launch.ts': 'files of /proc',
   'src/live/sandbox/watched.ts': 'files of /proc and of cgroups',
   'src/live/hubCache.ts': 'blobs, for their digest',
+  'src/live/userModules.ts': 'the manifest of this package',
   'src/cli/init.ts': 'the template of this package',
 }
 
