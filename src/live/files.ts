@@ -66,25 +66,24 @@ let temporaries = 0
 /** Returns a temporary name that is unique among all writes and processes. */
 export const temporaryName = (path: string): string => `${path}.tmp-${process.pid}-${temporaries++}`
 
+const isFolder = (path: string): Promise<boolean> =>
+  fs.stat(path).then(
+    (found) => found.isDirectory(),
+    () => false,
+  )
+
 /**
  * Makes a folder and its parents. Node's recursive `mkdir` reports ENOENT instead of the system's
- * EROFS.
+ * EROFS, and never ends in /proc, which reports ENOENT for a folder that exists.
  */
 const makeFolder = async (path: string): Promise<void> => {
   try {
     await fs.mkdir(path)
   } catch (error) {
-    const code = codeOf(error)
-    if (code === 'ENOENT' && dirname(path) !== path) {
-      await makeFolder(dirname(path))
-      await makeFolder(path)
-    } else if (
-      !(await fs.stat(path).then(
-        (found) => found.isDirectory(),
-        () => false,
-      ))
-    )
-      throw error
+    if (await isFolder(path)) return
+    if (codeOf(error) !== 'ENOENT' || (await isFolder(dirname(path)))) throw error
+    await makeFolder(dirname(path))
+    await makeFolder(path)
   }
 }
 

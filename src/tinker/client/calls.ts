@@ -168,8 +168,8 @@ export const replyReason = (reply: CallReply): string => {
   return `${text.slice(0, 500) || 'no reason was given'} (status ${reply.status})`
 }
 
-/** Codes of connections that nothing accepts. */
-const ABSENT = ['ECONNREFUSED', 'ENOTFOUND']
+/** Codes of connections that nothing accepts, and the message for a port that `fetch` blocks. */
+const ABSENT = ['ECONNREFUSED', 'ENOTFOUND', 'EHOSTUNREACH', 'ENETUNREACH', 'bad port']
 
 /** The errors below an exception: its causes, and those of several attempts to connect. */
 const causesOf = (thrown: unknown): readonly unknown[] => {
@@ -179,7 +179,9 @@ const causesOf = (thrown: unknown): readonly unknown[] => {
 }
 
 const silenceOf = (thrown: unknown): Silence => {
-  const codes = causesOf(thrown).map((each) => (each instanceof Error && 'code' in each ? each.code : undefined))
+  const codes = causesOf(thrown).flatMap((each) =>
+    each instanceof Error ? ['code' in each ? each.code : undefined, each.message] : [],
+  )
   const code = codes.find((each) => typeof each === 'string' && ABSENT.includes(each))
   return code === undefined
     ? { kind: 'lost', reason: errorMessage(thrown) }
