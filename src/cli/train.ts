@@ -41,7 +41,7 @@ import {
   storedSettings,
 } from './plan.js'
 import { barDisplay, type Display, jsonDisplay, lineDisplay } from './progress.js'
-import { type QueueFlags, queueLog, queueOptions } from './queue.js'
+import { leaseOption, OPEN_MS, type QueueFlags, queueLog, queueOptions } from './queue.js'
 import { addRecipeFlags } from './recipeFlags.js'
 import { recipeDigest } from './recipeTrust.js'
 import { openedBy, type RemoteFlags, remoteOptions, remoteTraining } from './tinkerTraining.js'
@@ -49,6 +49,7 @@ import { openTracking, type Tracking, type TrackingFlags, trackingOptions } from
 
 interface TrainFlags extends EngineOptions, TrackingFlags, BuildFlags, RemoteFlags, AcceptFlags, Partial<QueueFlags> {
   readonly calibrate?: true
+  readonly leaseSeconds?: number
   readonly out?: string
   readonly resume?: string
   readonly json?: true
@@ -203,10 +204,16 @@ interface Started {
 const estimateOf = (run: AnyRun): string => ('memory' in run ? `${formatEstimate(run.memory as MemoryEstimate)}\n` : '') // only runs from settings have the field
 
 /** Returns the run. With `--queue`, its rollouts are played by workers. */
-const withQueue = (run: AnyRun, { queue, queueName = 'tandem' }: Flags): AnyRun => {
+const withQueue = (run: AnyRun, { queue, queueName = 'tandem', leaseSeconds }: Flags): AnyRun => {
+  if (queue === undefined && leaseSeconds !== undefined) throw new CommandError('--lease-seconds needs --queue')
   if (queue === undefined) return run
   try {
-    return queuedRun(run, { log: queueLog({ queue, queueName }) })
+    return queuedRun(run, {
+      log: queueLog({ queue, queueName }),
+      openMs: OPEN_MS,
+      onNotice: (message) => say(`${message}\n`),
+      ...(leaseSeconds !== undefined && { leaseMs: 1000 * leaseSeconds }),
+    })
   } catch (error) {
     throw error instanceof RangeError ? new CommandError(`--queue: ${error.message}`) : error
   }
@@ -268,6 +275,7 @@ export const trainCommand = async (args: readonly string[]): Promise<Command> =>
     ...remoteOptions(),
     ...engineOptions(),
     ...queueOptions(),
+    leaseOption(),
     ...trackingOptions(),
   ]
   for (const option of options) command.addOption(option)

@@ -1,17 +1,23 @@
 /** `tandem worker RECIPE`: plays rollouts for a remote trainer, on engines served elsewhere. */
 
 import { Command, Option } from 'commander'
-import { openRolloutQueue } from '../collectors/queues/rolloutQueue.js'
+import * as E from 'fp-ts/lib/Either.js'
+import type { QueueLog } from '../collectors/queues/queueLog.js'
+import { openRolloutQueue, type RolloutQueue } from '../collectors/queues/rolloutQueue.js'
 import { runRolloutWorker, type WorkerEvent } from '../collectors/workers/rolloutWorker.js'
+import { describe } from '../core/failure.js'
 import { print } from '../live/output.js'
+import type { ClientPolicy } from '../modules/remote/clientPolicy.js'
 import { vLLMWrapper } from '../modules/remote/vllm/vLLMWrapper.js'
 import { inputsRefusal } from '../run/queued.js'
 import { CommandError, orFail } from './failure.js'
 import { interruption } from './interruption.js'
-import { checkServerUrl, type EngineOptions, engineOptions, positiveInteger, startEngine } from './options.js'
+import { checkServerUrl, type EngineOptions, engineOptions, positiveInteger, seconds, startEngine } from './options.js'
 import { build, type Chosen, checkFirst, choose, type Settings, settingsOf } from './plan.js'
-import { type QueueFlags, queueLog, queueOptions } from './queue.js'
+import { OPEN_MS, type QueueFlags, queueLog, queueOptions } from './queue.js'
 import { addRecipeFlags } from './recipeFlags.js'
+import { withResources } from './resources.js'
+import { sayLine } from './serving.js'
 
 interface WorkerFlags extends EngineOptions, QueueFlags {
   readonly on: readonly string[]
@@ -19,6 +25,7 @@ interface WorkerFlags extends EngineOptions, QueueFlags {
   readonly apiKey?: string
   readonly slots: number
   readonly name: string
+  readonly waitSeconds: number
 }
 
 /** Formats a finished rollout as a line of JSON. */
@@ -38,6 +45,26 @@ const samplingOf = ({ sampling }: Settings): { readonly maxTokens?: number; read
   }
 }
 
+/** Throws CommandError unless an engine responds. Warns of those that do not. */
+const checkEngines = async ({ clients }: ClientPolicy): Promise<void> => {
+  const connected = await Promise.all(clients.map(({ connect }) => connect()))
+  const failures = connected.filter(E.isLeft).map(({ left }) => describe(left))
+  if (failures.length === clients.length) throw new CommandError(`--on: ${failures.join('; ')}`)
+  for (const failure of failures) sayLine(`warning: ${failure}`)
+}
+
+/** Opens the queue of a trainer, which may start later. Returns `null` if a signal comes first. */
+const openQueue = async (
+  log: QueueLog,
+  { name, queueName, waitSeconds }: WorkerFlags,
+  signal: AbortSignal,
+): Promise<RolloutQueue | null> => {
+  const onWait = (): void => sayLine(`waiting for the trainer of queue ${queueName} for up to ${waitSeconds} s`)
+  const wait = { limitMs: 1000 * waitSeconds, signal, onWait }
+  const opened = await openRolloutQueue(log, { name, openMs: OPEN_MS, wait })()
+  return E.isLeft(opened) && signal.aborted ? null : orFail(() => Promise.resolve(opened))
+}
+
 const action =
   (chosen: Chosen) =>
   async (given: string | undefined, flags: WorkerFlags & Settings): Promise<void> => {
@@ -46,17 +73,25 @@ const action =
     const log = queueLog(flags)
     const settings = await settingsOf(chosen, flags)
     await startEngine(flags)
-    const run = await build(chosen, settings, { memory: 'ignore' })
-    const { groups } = run
-    if (groups === null) throw new CommandError(`the recipe ${chosen.recipe.name} has no groups of tasks for workers`)
-    const inputs = groups.inputs()
-    const queue = await orFail(openRolloutQueue(log, { name: flags.name }))
-    const policy = vLLMWrapper({
-      ...{ url: flags.on, model: flags.servedModel, ...(flags.apiKey !== undefined && { apiKey: flags.apiKey }) },
-      sampling: samplingOf(settings),
-    })
-    const { signal, release } = interruption('returning unfinished rollouts to the queue')
-    try {
+    await withResources(async ({ hold }) => {
+      const run = await hold(build(chosen, settings, { memory: 'ignore' }), ({ close }) => close())
+      const { groups } = run
+      if (groups === null) throw new CommandError(`the recipe ${chosen.recipe.name} has no groups of tasks for workers`)
+      const inputs = groups.inputs()
+      const policy = await hold(
+        vLLMWrapper({
+          ...{ url: flags.on, model: flags.servedModel, ...(flags.apiKey !== undefined && { apiKey: flags.apiKey }) },
+          sampling: samplingOf(settings),
+        }),
+        ({ close }) => close(),
+      )
+      await checkEngines(policy)
+      await hold(log, ({ close }) => close())
+      const { signal } = await hold(interruption('returning unfinished rollouts to the queue'), ({ release }) =>
+        release(),
+      )
+      const queue = await openQueue(log, flags, signal)
+      if (queue === null) return
       const report = await orFail(
         runRolloutWorker({
           ...{ queue, policy, signal, key: groups.key, limits: { slots: flags.slots } },
@@ -66,12 +101,7 @@ const action =
         }),
       )
       print(`${JSON.stringify({ type: 'end', ...report })}\n`)
-    } finally {
-      release()
-      await queue.close()
-      await policy.close()
-      await run.close()
-    }
+    })
   }
 
 /** Makes the command, with flags for the settings of the recipe that the arguments name. */
@@ -87,6 +117,11 @@ export const workerCommand = async (args: readonly string[]): Promise<Command> =
     .addOption(new Option('--api-key <key>', 'API key of the engine').env('TANDEM_ENGINE_API_KEY'))
     .addOption(new Option('--slots <n>', 'concurrent rollouts').argParser(positiveInteger).default(8))
     .addOption(new Option('--name <name>', 'name of the worker in the queue').default('worker'))
+    .addOption(
+      new Option('--wait-seconds <n>', 'longest wait for a trainer that creates the queue')
+        .argParser(seconds)
+        .default(600),
+    )
   for (const option of queueOptions()) command.addOption(option.makeOptionMandatory())
   addRecipeFlags(command, chosen.recipe)
   for (const option of engineOptions()) command.addOption(option)

@@ -14,14 +14,14 @@ import {
   type QueueCollector,
 } from '../collectors/workers/queueCollector.js'
 import { orThrow } from '../core/failure.js'
-import { aNumber, aRecord, checkOptions, refuse } from '../core/options.js'
+import { aFunction, aNumber, aRecord, checkOptions, type OptionKinds, refuse } from '../core/options.js'
 import type { Json } from '../data/codecs/plainValues.js'
 import { changedInputs, type Inputs } from '../data/inputs.js'
 import type { TokenPrompt } from '../data/policy.js'
 import type { TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { Owned } from '../engine/scope.js'
 import type { AnyRun } from './run.js'
-import type { BatchSource, OpenSource, SourceBatch, SourceStart } from './source.js'
+import type { BatchSource, Interrupted, OpenSource, SourceBatch, SourceStart } from './source.js'
 
 export interface QueuedOptions {
   /** The queue's log, such as `redisQueueLog({ url, name })`. */
@@ -35,9 +35,22 @@ export interface QueuedOptions {
   readonly maxLag?: number
   /**
    * Time without a heartbeat after which a worker's rollouts are given to others, in ms. Default
-   * 600,000.
+   * 30,000.
    */
   readonly leaseMs?: number
+  /** Milliseconds for which the first call of the queue is retried. Default 60,000. */
+  readonly openMs?: number
+  /** Called while a step waits for workers: none has taken a rollout, or one sends no heartbeat. */
+  readonly onNotice?: (message: string) => void
+}
+
+const QUEUED_OPTIONS: OptionKinds<QueuedOptions> = {
+  log: aRecord,
+  capacity: aNumber,
+  maxLag: aNumber,
+  leaseMs: aNumber,
+  openMs: aNumber,
+  onNotice: aFunction,
 }
 
 const taskSchema = z.looseObject({ inputs: z.record(z.string(), z.string()).optional() })
@@ -65,19 +78,37 @@ interface Opened {
 
 const asJson = (position: ReturnType<QueueCollector<TokenPrompt>['position']>): Json => position as unknown as Json // plain JSON, by its contract
 
-const openQueue = async (
+const collectorOf = async (
   { groups }: AnyRun,
-  { log, capacity, maxLag = 1, leaseMs = 600_000 }: QueuedOptions,
+  { log, capacity, maxLag = 1, leaseMs = 30_000, openMs, onNotice }: QueuedOptions,
   start: SourceStart,
 ): Promise<Opened> => {
   const { size, count, inputs } = groups!
   const read = inputs()
   const settings = { groupSize: size, capacity: capacity ?? HELD_STEPS * count, maxLag, leaseMs, maxAttempts: 10 }
-  const queue = orThrow(await openRolloutQueue(log, { settings: { ...settings, order: 'task' }, name: 'trainer' })())
+  const queue = orThrow(
+    await openRolloutQueue(log, {
+      settings: { ...settings, order: 'task' },
+      name: 'trainer',
+      ...(openMs !== undefined && { openMs }),
+    })(),
+  )
   const position = start.position === null ? QUEUE_START : orThrow(parseQueuePosition(start.position))
   const tasks = (ticket: number): Json => ({ ticket, inputs: read })
-  const collector = orThrow(await collectFromQueue<TokenPrompt>({ queue, tasks, groups: count, position })())
+  const waiting = { ...(onNotice && { onNotice }), ...(start.signal && { signal: start.signal }) }
+  const collecting = collectFromQueue<TokenPrompt>({ queue, tasks, groups: count, position, ...waiting })
+  const collector = orThrow(await collecting())
   return { queue, collector }
+}
+
+/** Opens the queue and its collector. Closes the log after an error. */
+const openQueue = async (run: AnyRun, options: QueuedOptions, start: SourceStart): Promise<Opened> => {
+  try {
+    return await collectorOf(run, options, start)
+  } catch (error) {
+    await options.log.close()
+    throw error
+  }
 }
 
 /**
@@ -87,8 +118,11 @@ const openQueue = async (
 const taken = async (
   { collector }: Opened,
   step: number,
-): Promise<E.Either<{ readonly _tag: 'QueueEnded'; readonly reason: string }, SourceBatch>> => {
-  const next = orThrow(await collector.next(step - 1)())
+  signal: AbortSignal | undefined,
+): Promise<E.Either<{ readonly _tag: 'QueueEnded'; readonly reason: string } | Interrupted, SourceBatch>> => {
+  const found = await collector.next(step - 1)()
+  if (E.isLeft(found) && signal?.aborted === true) return E.left({ _tag: 'Interrupted', reason: found.left.reason })
+  const next = orThrow(found)
   if (next._tag === 'End') return E.left({ _tag: 'QueueEnded', reason: 'there are no more tasks in the queue' })
   collector.end(next.tickets.map((ticket) => ({ ticket, how: { _tag: 'Trained', step } })))
   return E.right({
@@ -105,7 +139,7 @@ const openSource = async (run: AnyRun, options: QueuedOptions, start: SourceStar
     position: asJson(collector.position()),
     collect: () => async () => {
       step += 1
-      return taken(opened, step)
+      return taken(opened, step, start.signal)
     },
     trained: start.push,
     saved: (position) =>
@@ -130,7 +164,7 @@ const openSource = async (run: AnyRun, options: QueuedOptions, start: SourceStar
  * Effects  none until `train` opens the run; then those of the queue.
  */
 export const queuedRun = (run: AnyRun, options: QueuedOptions): AnyRun => {
-  checkOptions('queuedRun', options, { log: aRecord, capacity: aNumber, maxLag: aNumber, leaseMs: aNumber })
+  checkOptions('queuedRun', options, QUEUED_OPTIONS)
   const { groups, source } = run
   refuse('queuedRun', [
     groups === null &&

@@ -28,6 +28,14 @@ export interface SourceStart {
   readonly position: Json | null
   /** Pushes the learner's weights to the policy, as a version. */
   readonly push: (version: number) => TaskEither<Failure, number>
+  /** Ends a wait for other processes when it aborts: `collect` then fails with `Interrupted`. */
+  readonly signal?: AbortSignal
+}
+
+/** The wait for a batch was ended. The run saves and can be resumed. */
+export interface Interrupted {
+  readonly _tag: 'Interrupted'
+  readonly reason: string
 }
 
 /** An open source. */

@@ -95,9 +95,12 @@ const keptBatch = (
   trajectories: trajectoryRecordsOf(open, sampled, { tokens }),
 })
 
+const isInterruption = (error: unknown): boolean =>
+  error instanceof FailureError && error.failure._tag === 'Interrupted'
+
 /** Returns the alarm for an error that ends the run, if the error is an expected one. */
 const endOf = (step: number, error: unknown): Alarm | undefined => {
-  if (!(error instanceof FailureError)) return undefined
+  if (!(error instanceof FailureError) || isInterruption(error)) return undefined
   const { failure } = error
   const isNumber = failure._tag === 'LearnerFailure' && 'kind' in failure && failure.kind === 'non-finite'
   return endingAlarm(isNumber ? 'non-finite' : 'failed', step, error.message)
@@ -150,6 +153,16 @@ async function* runStep(session: Session, before: Progress): AsyncGenerator<RunE
     orThrow(yield* raise(session, raised))
   }
   return progress
+}
+
+/** Runs a step. Returns `null` if the signal of the run ended the wait for its batch. */
+async function* runWholeStep(session: Session, before: Progress): AsyncGenerator<RunEvent, Progress | null> {
+  try {
+    return yield* runStep(session, before)
+  } catch (error) {
+    if (isInterruption(error)) return null
+    throw error
+  }
 }
 
 /** Returns an evaluator's random key, the same in all runs, so that runs can be compared. */
@@ -216,6 +229,7 @@ const openSession = async (
   const source = await run.source.open({
     ...{ step: state?.step ?? 0, lastStep: options.steps, push: run.push },
     position: state?.position ?? null,
+    ...(options.signal && { signal: options.signal }),
   })
   const records = [...(store?.records ?? [])]
   const session: Session = {
@@ -262,7 +276,9 @@ async function* runSteps(session: Session, from: Progress): AsyncGenerator<RunEv
   if (!records.some(({ type }) => type === 'evaluation')) yield* evaluate(session, progress.step)
   let saved = progress.step
   while (progress.step < options.steps && !state.isStopped && options.signal?.aborted !== true) {
-    progress = yield* runStep(session, progress)
+    const next = yield* runWholeStep(session, progress)
+    if (next === null) break
+    progress = next
     const isLast = progress.step === options.steps
     if (progress.step % evalEvery === 0 || isLast) yield* evaluate(session, progress.step)
     const isBest = bestStep(session) === progress.step

@@ -38,7 +38,7 @@ export const groupQueue = <T, R>(
   settings: Pick<GroupQueueSettings, 'groupSize' | 'capacity'> & Partial<GroupQueueSettings>,
 ): GroupQueueState<T, R> => {
   const all: GroupQueueSettings = {
-    leaseMs: 600_000,
+    leaseMs: 30_000,
     maxAttempts: 3,
     maxLag: Number.MAX_SAFE_INTEGER,
     order: 'completion',

@@ -21,8 +21,8 @@ import { eventFromText, eventText, openingFromText, sharedQueueFromText, sharedQ
 export interface ClientRules {
   /** Its name, which must be unique for all time. */
   readonly client: string
-  /** Milliseconds of retries after which an unanswered call fails. */
-  readonly patienceMs: number
+  /** Returns the milliseconds of retries after which an unanswered call fails. */
+  readonly patienceMs: () => number
   /** Records between snapshots. */
   readonly snapshotEvery: number
   readonly key: Key
@@ -106,7 +106,7 @@ const repeated =
     for (let attempt = 1; ; attempt++) {
       if (isClosed()) return queueFailure('closed', 'the queue was closed')
       const result = await work()
-      if (E.isRight(result) || result.left.kind !== 'unreachable' || waited >= patienceMs) return result
+      if (E.isRight(result) || result.left.kind !== 'unreachable' || waited >= patienceMs()) return result
       const longest = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (attempt - 1))
       const pause = (longest * (1 + uniform(child(key, 'pause'), attempt))) / 2
       waited += pause

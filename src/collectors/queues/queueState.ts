@@ -134,6 +134,13 @@ export const settingProblems = (settings: GroupQueueSettings): readonly string[]
   ]
 }
 
+/** Returns the settings of a queue that differ from the wanted ones, as text. */
+export const settingDifferences = (found: GroupQueueSettings, wanted: GroupQueueSettings): readonly string[] =>
+  Object.entries(wanted).flatMap(([name, value]) => {
+    const actual = found[name as keyof GroupQueueSettings] // a name of it
+    return actual === value ? [] : [`${name} is ${actual}, not ${value}`]
+  })
+
 /** The position of a rollout: a task and a place in its group. */
 export interface Spot {
   readonly ticket: number

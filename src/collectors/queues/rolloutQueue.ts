@@ -18,8 +18,10 @@ import { groupQueue, type LeaseName, type RolloutLease } from './groupQueue.js'
 import { inTurn, type KnownQueue, type QueueClient, queueClient } from './queueClient.js'
 import type { LeaseQueue, TaskEnd } from './queueEvents.js'
 import { type ChangedQueue, type QueueFailure, type QueueLog, queueFailure } from './queueLog.js'
-import type { DropCause, GroupQueueSettings, QueueRefusal } from './queueState.js'
+import { type DropCause, type GroupQueueSettings, type QueueRefusal, settingDifferences } from './queueState.js'
+import { type QueueWait, waitForQueue } from './queueWait.js'
 import { openingText } from './sharedQueueJson.js'
+import { type OverdueWorker, overdueWorkers } from './takeGroups.js'
 
 /** A queue that is unusable, or a call that it refuses. */
 export type QueueProblem = QueueFailure | QueueRefusal
@@ -76,6 +78,8 @@ export interface RolloutQueue extends WorkerQueue, TrainerQueue {
   readonly client: string
   /** Reads the current state of the queue, for `ledger` and `taskOutcome`. */
   readonly look: TE.TaskEither<QueueFailure, LeaseQueue>
+  /** Returns the workers with leased rollouts that have sent no heartbeat for `afterMs`. */
+  readonly overdueWorkers: (afterMs: number) => TE.TaskEither<QueueFailure, readonly OverdueWorker[]>
   /** Waits for an event since the last call, for at most `limitMs`. */
   readonly changed: (limitMs: number) => TE.TaskEither<QueueFailure, ChangedQueue>
   /** Closes the queue. Leases stay until they expire. Must be called once only. */
@@ -93,6 +97,10 @@ export interface RolloutQueueOptions {
   readonly ids?: Ids
   /** Milliseconds for which a call without an answer is retried. Default 60,000. */
   readonly patienceMs?: number
+  /** The same for the first call, which opens the queue. Default: `patienceMs`. */
+  readonly openMs?: number
+  /** Waits for a queue that does not exist yet. Default: it is a failure. */
+  readonly wait?: QueueWait
   /** Events between snapshots. Default 1000. */
   readonly snapshotEvery?: number
   /** Random key for the jitter of pauses. Default: different in every process. */
@@ -323,6 +331,11 @@ const queueOf = (log: QueueLog, client: QueueClient, name: string): RolloutQueue
     client.read,
     TE.map(({ shared }) => shared.queue),
   ),
+  overdueWorkers: (afterMs) =>
+    pipe(
+      client.read,
+      TE.map(({ shared: { queue }, now }) => overdueWorkers(queue, { now, afterMs })),
+    ),
   changed: (limitMs) => () => client.patiently(log.changed(client.place(), limitMs))(),
   close: async () => {
     client.close()
@@ -330,14 +343,13 @@ const queueOf = (log: QueueLog, client: QueueClient, name: string): RolloutQueue
   },
 })
 
-const isSame = (one: GroupQueueSettings, other: GroupQueueSettings): boolean =>
-  Object.entries(one).every(([name, value]) => other[name as keyof GroupQueueSettings] === value) // a name of it
-
 const OPEN_ROLLOUT_QUEUE_OPTIONS: OptionKinds<RolloutQueueOptions> = {
   settings: aRecord,
   name: aText,
   ids: aRecord,
   patienceMs: aNumber,
+  openMs: aNumber,
+  wait: aRecord,
   snapshotEvery: aNumber,
   key: aRecord,
   timers: aRecord,
@@ -351,8 +363,9 @@ const OPEN_ROLLOUT_QUEUE_OPTIONS: OptionKinds<RolloutQueueOptions> = {
  * is refused. Time is that of the log.
  *
  * Errors   `Left(QueueFailure)`: `absent`, or with settings `other` for a queue with other
- *          settings. Throws RangeError that lists all invalid settings. Calls return
- *          `Left(QueueFailure)`, or `Left(QueueRefusal)` like the operations of `groupQueue`.
+ *          settings. `wait` waits for a queue that another client creates. Throws RangeError that
+ *          lists all invalid settings. Calls return `Left(QueueFailure)`, or `Left(QueueRefusal)`
+ *          like the operations of `groupQueue`.
  * Effects  reads and writes the log.
  * Cost     each call reads the events of all others since the last call. Only the trainer reads the
  *          bytes of rollouts.
@@ -369,21 +382,24 @@ export const openRolloutQueue = (
   const { settings, ids = liveIds, timers = liveTimers } = options
   const name = `${options.name ?? 'client'} ${ids.fresh()}`
   const wanted = settings && groupQueue(settings).settings
+  const patienceMs = options.patienceMs ?? 60_000
+  let isOpen = false
   const client = queueClient(log, {
     client: name,
-    patienceMs: options.patienceMs ?? 60_000,
+    patienceMs: () => (isOpen ? patienceMs : (options.openMs ?? patienceMs)),
     snapshotEvery: options.snapshotEvery ?? 1000,
     key: options.key ?? keyFromSeed(Math.floor(Math.random() * 2 ** 53)),
     timers,
   })
   return pipe(
     wanted === undefined ? TE.right(undefined) : client.patiently(log.create(openingText(wanted))),
-    TE.chain(() => client.read),
+    TE.chain(() => (options.wait === undefined ? client.read : waitForQueue(client.read, options.wait, timers))),
     TE.chain(({ shared }): TE.TaskEither<QueueFailure, RolloutQueue> => {
-      const { settings: found } = shared.queue
-      return wanted === undefined || isSame(found, wanted)
+      const different = wanted === undefined ? [] : settingDifferences(shared.queue.settings, wanted)
+      isOpen = true
+      return different.length === 0
         ? TE.right(queueOf(log, client, name))
-        : () => Promise.resolve(queueFailure('other', `the queue has other settings: ${JSON.stringify(found)}`))
+        : TE.fromEither(queueFailure('other', `the queue was made with other settings: ${different.join(', ')}`))
     }),
   )
 }

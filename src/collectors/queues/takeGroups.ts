@@ -186,6 +186,39 @@ export const taskOutcome = <T, R>(queue: GroupQueueState<T, R>, ticket: number):
     : { _tag: 'Queued', filled: there }
 }
 
+/** A worker whose heartbeats are overdue. */
+export interface OverdueWorker {
+  readonly worker: string
+  /** Number of rollouts that are leased to it. */
+  readonly rollouts: number
+  /** Milliseconds since its last heartbeat. */
+  readonly sinceMs: number
+}
+
+/**
+ * Returns the workers with leased rollouts whose last heartbeat is `afterMs` or longer ago at `now`,
+ * a time of the queue's clock.
+ *
+ * Cost     visits every rollout in the queue.
+ *
+ * @example
+ * overdueWorkers(groupQueue({ groupSize: 8, capacity: 64 }), { now: 0, afterMs: 1 }) // []
+ */
+export const overdueWorkers = <T, R>(
+  { pending, settings: { leaseMs } }: GroupQueueState<T, R>,
+  { now, afterMs }: { readonly now: number; readonly afterMs: number },
+): readonly OverdueWorker[] => {
+  const workers = new Map<string, OverdueWorker>()
+  for (const { places } of pending.values())
+    for (const place of places) {
+      if (place._tag !== 'Leased') continue
+      const { worker, expires } = place
+      const { rollouts, sinceMs } = workers.get(worker) ?? { rollouts: 0, sinceMs: Number.POSITIVE_INFINITY }
+      workers.set(worker, { worker, rollouts: rollouts + 1, sinceMs: Math.min(sinceMs, now - (expires - leaseMs)) })
+    }
+  return [...workers.values()].filter(({ sinceMs }) => sinceMs >= afterMs)
+}
+
 /** Numbers of tasks by status. */
 export interface Ledger {
   readonly drawn: number

@@ -6,6 +6,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import { z } from 'zod'
+import { ABORTED, unlessAborted } from '../../core/cancellation.js'
 import { type Cell, cell } from '../../core/cell.js'
 import { type FormatFailure, problemList } from '../../core/failure.js'
 import { aFunction, aNumber, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
@@ -20,6 +21,7 @@ import type { PlayedRollout } from '../rollouts/rollout.js'
 import { joinGroups } from '../rollouts/rolloutBatch.js'
 import type { CollectedBatch } from '../rollouts/turnRows.js'
 import { decodeRollout } from './rolloutBytes.js'
+import { waitNotices } from './waitNotices.js'
 
 /** The state of the queue in a checkpoint, as plain JSON. */
 export interface QueuePosition {
@@ -70,7 +72,7 @@ export const parseQueuePosition = (json: unknown): E.Either<FormatFailure, Queue
 }
 
 export interface QueueCollectorOptions {
-  readonly queue: TrainerQueue & Pick<RolloutQueue, 'look' | 'changed'>
+  readonly queue: TrainerQueue & Pick<RolloutQueue, 'look' | 'changed' | 'overdueWorkers'>
   /**
    * Returns task `ticket`, counted from 0, as sent to workers, or `undefined` after the last one.
    * Equal numbers must give equal tasks.
@@ -82,6 +84,10 @@ export interface QueueCollectorOptions {
   readonly position?: QueuePosition
   /** Milliseconds without any event in the queue after which collecting fails. Default 600,000. */
   readonly silenceMs?: number
+  /** Called while a batch waits for workers: none has taken a rollout, or one sends no heartbeat. */
+  readonly onNotice?: (message: string) => void
+  /** Ends the wait for a batch when it aborts: `next` then fails with kind `closed`. */
+  readonly signal?: AbortSignal
 }
 
 /** Whole groups from the queue. */
@@ -208,7 +214,8 @@ const nextBatch =
     held: Cell<Held<O, P>>,
   ): TE.TaskEither<QueueProblem, QueueBatch<O, P> | QueueEnd> =>
   async () => {
-    const { queue, groups, silenceMs = 600_000 } = options
+    const { queue, groups, silenceMs = 600_000, signal = new AbortController().signal, onNotice } = options
+    const report = onNotice && waitNotices(queue, onNotice)
     for (let silentMs = 0; silentMs < silenceMs; ) {
       const filled = await fill(options)()
       if (E.isLeft(filled)) return filled
@@ -226,8 +233,10 @@ const nextBatch =
           'full',
           `all of ${settings.capacity} groups were taken: store a checkpoint, or make the queue larger`,
         )
+      await report?.(found.right, silentMs)
       const waitMs = Math.min(LONGEST_WAIT_MS, settings.leaseMs / 2, silenceMs - silentMs)
-      const changed = await queue.changed(waitMs)()
+      const changed = await unlessAborted(queue.changed(waitMs)(), signal)
+      if (changed === ABORTED) return queueFailure('closed', 'the wait for a batch was cancelled')
       if (E.isLeft(changed)) return changed
       silentMs = changed.right === 'silent' ? silentMs + waitMs : 0
     }
@@ -245,6 +254,8 @@ const COLLECT_FROM_QUEUE_OPTIONS: OptionKinds<QueueCollectorOptions> = {
   groups: aNumber,
   position: aRecord,
   silenceMs: aNumber,
+  onNotice: aFunction,
+  signal: aRecord,
 }
 
 /**

@@ -220,14 +220,17 @@ const begin = async <O, P>(shift: Shift<O, P>, lease: RolloutLease<Json>): Promi
   shift.playing.delete(lease.lease)
 }
 
+/** Longest time between two heartbeats in milliseconds. */
+const HEARTBEAT_MS = 5000
+
 /**
- * Renews the leases of running rollouts, three times per lease period. Cancels rollouts whose lease
- * is lost.
+ * Renews the leases of running rollouts with a heartbeat, at least three times per lease period.
+ * Cancels rollouts whose lease is lost.
  */
 const beat = <O, P>(shift: Shift<O, P>, leaseMs: number): (() => void) => {
   let silence = (): void => {}
   const next = (): void => {
-    silence = shift.timers.after(leaseMs / 3, async () => {
+    silence = shift.timers.after(Math.min(HEARTBEAT_MS, leaseMs / 3), async () => {
       const leases = [...shift.playing.values()].map(({ lease }) => lease)
       if (leases.length > 0) {
         const gone = await shift.queue.renew(leases)()
