@@ -64,3 +64,7 @@ try {
   else reportError(error)
   process.exitCode = isExpected ? 1 : 2
 }
+
+// A command has ended, whatever it has left open. What it has printed comes first.
+await Promise.all([process.stdout, process.stderr].map((stream) => new Promise((done) => stream.write('', done))))
+process.exit()

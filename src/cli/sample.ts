@@ -3,6 +3,7 @@
 import { Argument, Command, Option } from 'commander'
 import { keyFromSeed } from '../core/key.js'
 import { liveClock } from '../live/clock.js'
+import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
 import { liveFiles } from '../live/files.js'
 import { print } from '../live/output.js'
 import { loadPretrained } from '../modules/pretrained/pretrained.js'
@@ -61,6 +62,8 @@ const recipeSettings = (
     ] as const),
   ]
   const known = settingLeaves(recipe.settings).map(({ path }) => path.join('.'))
+  if (model !== EMBEDDED_MODEL && !known.includes('model'))
+    throw new CommandError(`the recipe ${recipe.name} has a model of its own: omit --model`)
   return wanted
     .filter(([path]) => known.includes(path))
     .reduce((settings, [path, value]) => withSetting(settings, path.split('.'), value), {} as Settings) // nothing yet
