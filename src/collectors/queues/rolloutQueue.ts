@@ -97,7 +97,7 @@ export interface RolloutQueueOptions {
   readonly ids?: Ids
   /** Milliseconds for which a call without an answer is retried. Default 60,000. */
   readonly patienceMs?: number
-  /** The same for the first call, which opens the queue. Default: `patienceMs`. */
+  /** The same until the log first answers. Default: `patienceMs`. */
   readonly openMs?: number
   /** Waits for a queue that does not exist yet. Default: it is a failure. */
   readonly wait?: QueueWait
@@ -107,6 +107,8 @@ export interface RolloutQueueOptions {
   readonly key?: Key
   readonly timers?: Timers
 }
+
+const withoutValue = TE.map((): void => undefined)
 
 /** Returns only the identity of a lease. */
 const plainName = ({ ticket, place, lease }: LeaseName): LeaseName => ({ ticket, place, lease })
@@ -271,15 +273,10 @@ const trainerCalls = (log: QueueLog, client: QueueClient): TrainerQueue => {
    */
   const settle = (ends: readonly TaskEnd[]): TE.TaskEither<QueueProblem, null> => {
     const event = { _tag: 'Settle', ends } as const
+    const tickets = ends.map(({ ticket }) => ticket)
     const makeRoom = pipe(
       client.read,
-      TE.map(({ shared }) =>
-        namesOf(
-          shared.queue,
-          ends.map(({ ticket }) => ticket),
-        ),
-      ),
-      TE.chain((names) => client.patiently(log.forget(names))),
+      TE.chain(({ shared }) => client.patiently(log.forget(namesOf(shared.queue, tickets)))),
     )
     return pipe(
       client.happen(event),
@@ -299,11 +296,7 @@ const trainerCalls = (log: QueueLog, client: QueueClient): TrainerQueue => {
         client.happen({ _tag: 'Begin', ends, trained }),
         TE.map(() => inHand.clear()),
       ),
-    add: (ticket, task) =>
-      pipe(
-        client.happen({ _tag: 'Add', ticket, task }),
-        TE.map(() => undefined),
-      ),
+    add: (ticket, task) => withoutValue(client.happen({ _tag: 'Add', ticket, task })),
     take: (count) => () => turn(take(count)),
     settle: (ends) =>
       pipe(
@@ -314,11 +307,7 @@ const trainerCalls = (log: QueueLog, client: QueueClient): TrainerQueue => {
         TE.chainW(() => sweep(log, client)),
         TE.chainW(() => client.compact),
       ),
-    drop: (ticket, cause, reason) =>
-      pipe(
-        client.happen({ _tag: 'Drop', ticket, cause, reason }),
-        TE.map(() => undefined),
-      ),
+    drop: (ticket, cause, reason) => withoutValue(client.happen({ _tag: 'Drop', ticket, cause, reason })),
     evict: (version) => client.happen({ _tag: 'Evict', version }),
   }
 }
@@ -383,20 +372,24 @@ export const openRolloutQueue = (
   const name = `${options.name ?? 'client'} ${ids.fresh()}`
   const wanted = settings && groupQueue(settings).settings
   const patienceMs = options.patienceMs ?? 60_000
-  let isOpen = false
+  let hasAnswered = false
   const client = queueClient(log, {
     client: name,
-    patienceMs: () => (isOpen ? patienceMs : (options.openMs ?? patienceMs)),
+    patienceMs: () => (hasAnswered ? patienceMs : (options.openMs ?? patienceMs)),
     snapshotEvery: options.snapshotEvery ?? 1000,
     key: options.key ?? keyFromSeed(Math.floor(Math.random() * 2 ** 53)),
     timers,
   })
+  const read: typeof client.read = async () => {
+    const found = await client.read()
+    hasAnswered ||= E.isRight(found) || found.left.kind !== 'unreachable'
+    return found
+  }
   return pipe(
     wanted === undefined ? TE.right(undefined) : client.patiently(log.create(openingText(wanted))),
-    TE.chain(() => (options.wait === undefined ? client.read : waitForQueue(client.read, options.wait, timers))),
+    TE.chain(() => (options.wait === undefined ? read : waitForQueue(read, options.wait, timers))),
     TE.chain(({ shared }): TE.TaskEither<QueueFailure, RolloutQueue> => {
       const different = wanted === undefined ? [] : settingDifferences(shared.queue.settings, wanted)
-      isOpen = true
       return different.length === 0
         ? TE.right(queueOf(log, client, name))
         : TE.fromEither(queueFailure('other', `the queue was made with other settings: ${different.join(', ')}`))
