@@ -4,7 +4,7 @@ import { pipe } from 'fp-ts/lib/function.js'
 import { type PlayedTurn, playRollout } from '../collectors/rollouts/rollout.js'
 import { ABORTED, cancellation } from '../core/cancellation.js'
 import type { Clock } from '../core/capabilities.js'
-import { type Failure, namedMessage } from '../core/failure.js'
+import type { Failure } from '../core/failure.js'
 import { child, type Key } from '../core/key.js'
 import { limiter } from '../core/limiter.js'
 import type { AgentRowTask } from '../data/datasets/agentRows.js'
@@ -18,6 +18,7 @@ import type { CallNotice } from '../envs/tools/runCalls.js'
 import { ToolRegistry, toolSpecs } from '../envs/tools/toolRegistry.js'
 import { tokenBudget } from '../envs/transforms/tokenBudget.js'
 import { append } from '../envs/transforms/transform.js'
+import { harmless, thrownText } from '../live/thrown.js'
 import { type Message, textOf } from '../text/history/history.js'
 import { decodeNext, type TextTokenizer } from '../text/tokenizer/textTokenizer.js'
 import type { ToolCallFormat } from '../text/toolCalls/format.js'
@@ -57,27 +58,19 @@ interface Chain {
   readonly calls: ChainCall[]
   /** Number of the turn, from 1. */
   turn: number
-  /** The first error of an observer. It fails the chain before its next turn. */
-  broken: ThrownChain | null
 }
 
-const thrown = (error: unknown): ThrownChain => ({ _tag: 'ThrownChain', reason: namedMessage(error), error })
+const thrown = (error: unknown): ThrownChain => ({ _tag: 'ThrownChain', reason: thrownText(error), error })
 
 const chainOf = ({ tasks, observers, clock, key }: ChainRules, groupIdx: number, chainIdx: number): Chain => {
   const groupId = `${groupIdx}:${tasks[groupIdx]!.id}`
   const place = { groupId, groupIdx, chainIdx, chainId: `${groupId}/${chainIdx}` }
   const timed = callTimer(clock)
   const emit = (happening: ChainHappening): void => {
-    for (const observer of observers) {
-      try {
-        observer({ ...happening, ...place })
-      } catch (error) {
-        chain.broken ??= thrown(error)
-      }
-    }
+    for (const observer of observers) observer({ ...happening, ...place })
   }
   const chain: Chain = {
-    ...{ place, emit, isObserved: observers.length > 0, calls: [], turn: 0, broken: null },
+    ...{ place, emit, isObserved: observers.length > 0, calls: [], turn: 0 },
     key: child(child(key, groupIdx), chainIdx),
     onCall: (event) => {
       const { turn } = chain
@@ -123,8 +116,6 @@ const watched = <I, O>(
     chain.turn++
     const { turn, emit } = chain
     emit({ type: 'generation_start', turn })
-    if (chain.broken !== null)
-      return E.left({ _tag: 'PolicyFailure', policy: policy.name, kind: 'asked', reason: chain.broken.reason })
     let hasStreamed = false
     const onText = (text: string): void => {
       hasStreamed ||= text !== ''
@@ -226,22 +217,22 @@ const playChain = async (chain: Chain, rules: ChainRules): Promise<ChainTrajecto
     }
   })()
   const totalMs = clock.now() - started
-  const current = (): ChainTrajectory =>
-    trajectoryOf(chain, chain.broken === null ? played : E.left(chain.broken), task, totalMs)
-  const { reward, rewardExtras: extras } = current()
+  const trajectory = trajectoryOf(chain, played, task, totalMs)
+  const { reward, rewardExtras: extras, failure, finishReason } = trajectory
   if (reward !== null && rules.parts.reward !== undefined) emit({ type: 'reward', reward, extras })
-  const { failure } = current()
   if (failure !== null) emit({ type: 'error', failure })
-  emit({ type: 'chain_end', finishReason: current().finishReason, ms: totalMs })
-  return current()
+  emit({ type: 'chain_end', finishReason, ms: totalMs })
+  return trajectory
 }
 
 /**
  * Plays `numChains` chains for each task, at most `maxConcurrentChains` at a time. A chain that
- * fails, or whose observer throws, is marked, and the others go on. Chain `c` of task `g` draws
- * from `child(child(key, g), c)`, whatever is played beside it.
+ * fails is marked, and the others go on. An observer that throws is a warning. Chain `c` of task
+ * `g` draws from `child(child(key, g), c)`, whatever is played beside it.
  */
-export const playChains = async (rules: ChainRules): Promise<readonly ChainTrajectory[]> => {
+export const playChains = async (given: ChainRules): Promise<readonly ChainTrajectory[]> => {
+  const observers = given.observers.map((observer) => harmless('an observer of chains', observer))
+  const rules = { ...given, observers }
   const places = limiter(rules.maxConcurrentChains)
   const chains = rules.tasks.flatMap((_, group) =>
     Array.from({ length: rules.numChains }, (__, index) => chainOf(rules, group, index)),

@@ -35,5 +35,5 @@ export interface ChainPlace {
 /** An event of a chain. The events of one chain come in order; those of several are interleaved. */
 export type ChainEvent = ChainHappening & ChainPlace
 
-/** Receives events. If it throws, its chain fails. */
-export type ChainObserver = (event: ChainEvent) => void
+/** Receives events. If it throws or rejects, a warning is printed, and the chains go on. */
+export type ChainObserver = (event: ChainEvent) => unknown

@@ -1,6 +1,7 @@
 /** Observers that print the events of agents. */
 import { describe } from '../core/failure.js'
 import { visibleText } from '../core/visibleText.js'
+import { writeOut } from '../live/host.js'
 import { textOf } from '../text/history/history.js'
 import type { ChainEvent, ChainObserver } from './events.js'
 
@@ -9,7 +10,7 @@ const seconds = (ms: number): string => `${(ms / 1000).toFixed(2)} s`
 const textFor = (event: ChainEvent): string => {
   switch (event.type) {
     case 'chain_start':
-      return `--- ${event.chainId}\n`
+      return `--- ${visibleText(event.chainId)}\n`
     case 'generation_start':
       return `[turn ${event.turn}] `
     case 'generation_chunk':
@@ -33,23 +34,46 @@ const textFor = (event: ChainEvent): string => {
   }
 }
 
+/** A chain that is printed. `pending`: the start of a line that is not printed yet. */
+interface Printed {
+  readonly mode: 'directly' | 'by line'
+  readonly pending: string
+}
+
 /**
- * Makes an observer that prints a chain as it is played. The lines of several chains would be
- * mixed: use `progressObserver` for them.
+ * Makes an observer that prints chains as they are played: one chain piece by piece, and several at
+ * once line by line, each line after the id of its chain.
  *
- * Errors   the observer throws RangeError when a second chain begins before the first has ended,
- *          which fails that chain.
+ * Effects  calls `write`, by default on the standard output.
  *
  * @example
  * consoleObserver((text) => process.stdout.write(text)).length // 1
  */
-export const consoleObserver = (write: (text: string) => void): ChainObserver => {
-  let open: string | undefined
+export const consoleObserver = (write: (text: string) => void = writeOut): ChainObserver => {
+  const open = new Map<string, Printed>()
+  /** Ends the line of the chain that was alone. */
+  const joined = (): void => {
+    for (const [id, { mode, pending }] of open) {
+      if (mode === 'by line') continue
+      if (pending !== '') write('\n')
+      open.set(id, { mode: 'by line', pending: '' })
+    }
+  }
   return (event) => {
-    if (open !== undefined && open !== event.chainId)
-      throw new RangeError('consoleObserver: expected one chain at a time, got several: use progressObserver')
-    open = event.type === 'chain_end' ? undefined : event.chainId
-    write(textFor(event))
+    const { chainId } = event
+    if (!open.has(chainId)) {
+      const isAlone = open.size === 0
+      if (!isAlone) joined()
+      open.set(chainId, { mode: isAlone ? 'directly' : 'by line', pending: '' })
+    }
+    const { mode, pending } = open.get(chainId)! // it was just added
+    const text = textFor(event)
+    const lines = `${pending}${text}`.split('\n')
+    const rest = lines.pop()! // a split has at least one part
+    if (mode === 'directly') write(text)
+    else for (const line of lines) write(`[${visibleText(chainId)}] ${line}\n`)
+    if (event.type === 'chain_end') open.delete(chainId)
+    else open.set(chainId, { mode, pending: rest })
   }
 }
 

@@ -15,6 +15,7 @@ import { engineReport } from '../engine/report.js'
 import { liveTensors } from '../engine/scope.js'
 import { liveClock } from '../live/clock.js'
 import { host, liveUsage } from '../live/machine.js'
+import { harmless } from '../live/thrown.js'
 import { type SpeedRatio, type SpeedVerdict, type Spread, speedRatio, spreadOf, verdictOf } from './statistics.js'
 import { startStopwatch } from './stopwatch.js'
 import type { Subject } from './subject.js'
@@ -114,7 +115,7 @@ const settingsOf = (name: string, options: RoundOptions): Settings => {
         : [`${field} must be an integer of at least ${least}, got ${value}`],
   )
   if (problems.length > 0) throw new RangeError(`${name}: ${problems.join('; ')}`)
-  return { rounds, warmUp, key, clock, usage, ...(onRound && { onRound }) }
+  return { rounds, warmUp, key, clock, usage, ...(onRound && { onRound: harmless('onRound', onRound) }) }
 }
 
 /** Runs a subject for one round and measures it. */

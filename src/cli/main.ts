@@ -8,6 +8,7 @@
  */
 import { Command } from 'commander'
 import { print, printError, reportError } from '../live/output.js'
+import { VERBOSE } from '../live/thrown.js'
 import { version } from '../live/version.js'
 import type { CommandEntry } from './commandEntry.js'
 import { COMMANDS, RECIPE_COMMANDS } from './commands.js'
@@ -18,6 +19,13 @@ if (RECIPE_COMMANDS.includes(process.argv[2] ?? '')) process.argv.splice(2, 0, '
 
 /** `tandem help NAME` is `tandem NAME --help`. */
 if (process.argv[2] === 'help' && process.argv.length > 3) process.argv.splice(2, 2, process.argv[3]!, '--help')
+
+/** `--verbose` counts anywhere before `--`, after which the words belong to another program. */
+const verboseAt = process.argv.indexOf('--verbose')
+if (verboseAt >= 0 && !process.argv.slice(0, verboseAt).includes('--')) {
+  process.argv.splice(verboseAt, 1)
+  process.env[VERBOSE] = '1'
+}
 
 const [, , name, ...args] = process.argv
 
@@ -41,6 +49,7 @@ const program = async (): Promise<Command> => {
   const tandem = new Command('tandem')
     .description('Reinforcement-learning post-training of language models.')
     .version(version)
+    .option('--verbose', 'print the whole stack of errors, in any command')
     .addHelpText(
       'after',
       `\nRecipes as commands, such as tandem sft for tandem train sft: ${RECIPE_COMMANDS.join(', ')}`,

@@ -6,7 +6,9 @@ import { existsSync, readdirSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
+import { asError, errorMessage } from '../core/failure.js'
 import { unknownName } from '../core/options.js'
+import { thrownText } from '../live/thrown.js'
 import { importUserModule } from '../live/userModules.js'
 import { defineRecipe, type Recipe } from '../run/recipe.js'
 import type { RunConfig } from '../run/runFolder.js'
@@ -53,11 +55,12 @@ const fileOf = (name: string): string => {
 const isRecipe = (value: unknown): value is Recipe =>
   typeof value === 'object' && value !== null && '_tag' in value && value._tag === 'Recipe'
 
-/** Returns the first two lines of an import error: the message and the location. */
+/** Returns the message and place of an import error. Syntax errors have it in their message. */
 const reasonOf = (error: unknown): string => {
-  if (!(error instanceof Error)) return String(error)
-  const [what = '', where = ''] = error.message.split('\n').map((line) => line.trim())
-  return `${error.name}: ${what}${where === '' ? '' : ` (${where})`}`
+  const [what = '', where] = errorMessage(error)
+    .split('\n')
+    .map((line) => line.trim())
+  return where === undefined ? thrownText(error) : `${asError(error).name}: ${what} (${where})`
 }
 
 /** Imports the recipe that a file exports. */

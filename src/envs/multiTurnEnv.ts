@@ -3,7 +3,6 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { namedMessage } from '../core/failure.js'
 import { child, formatKey, type Key, parseKey } from '../core/key.js'
 import { aFunction, aNumber, anything, aRecord, checkOptions, type OptionKinds, unknownName } from '../core/options.js'
 import type { HistoryAction, HistoryPrompt } from '../data/policy.js'
@@ -13,6 +12,7 @@ import { type Data, data } from '../data/tensorDict/leaf.js'
 import { type DeepMerge, merge } from '../data/tensorDict/merge.js'
 import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
 import { scope } from '../engine/scope.js'
+import { thrownText } from '../live/thrown.js'
 import { appendMessage, type History, lastMessage, type Message, message, textOf } from '../text/history/history.js'
 import { type Env, type EnvFailure, endedRows, envFailure } from './base/env.js'
 import { DATASET_OPTIONS, DatasetChatEnv, type DatasetChatStateOf, type DrawnChats } from './datasetChatEnv.js'
@@ -224,7 +224,7 @@ const replies = <T extends Task, S, P extends string>(options: MultiTurnEnvOptio
           const returned = await reply({ task, history, answer, state, turn, key, signal })
           return E.mapLeft(failed)(readReply(returned, { history, state }, scoring))
         } catch (error) {
-          return E.left(failed(`it threw ${namedMessage(error)}`))
+          return E.left(failed(`it threw ${thrownText(error)}`))
         }
       }
       const turned = E.sequenceArray(await Promise.all(tasks.toArray().map((_, i) => turnOf(i))))

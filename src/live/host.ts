@@ -30,5 +30,10 @@ export const isInstalled = (packageName: string): boolean => {
   }
 }
 
+/** Writes text to the standard output. */
+export const writeOut = (text: string): void => {
+  process.stdout.write(text)
+}
+
 /** Prints a warning. */
 export const warn = (text: string): void => process.emitWarning(text)

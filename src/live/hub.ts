@@ -26,6 +26,7 @@ import {
 } from './hubCache.js'
 import { ask, askJson, type HubConnection, HubError, partsOf, refuseFile, startWatch, webAddress } from './hubHttp.js'
 import { claimPartial, dropPartials, leavePartial } from './hubPartial.js'
+import { harmless } from './thrown.js'
 import { proxiedFetch } from './transport/proxies.js'
 
 export interface LiveHubOptions {
@@ -391,6 +392,8 @@ export const liveHub = (options: LiveHubOptions = {}): Hub => {
   return {
     list: (repo) => attempt(repo, async () => list(await homeOf(repo), repo)),
     download: (repo, path, onProgress = () => undefined) =>
-      attempt(repo, async () => download(await homeOf(repo), repo, { path, onProgress })),
+      attempt(repo, async () =>
+        download(await homeOf(repo), repo, { path, onProgress: harmless('onProgress', onProgress) }),
+      ),
   }
 }

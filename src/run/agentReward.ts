@@ -1,12 +1,12 @@
 /** Rewards of the user's agent: from the row and the answer, or from what the program returned. */
 import * as E from 'fp-ts/lib/Either.js'
-import { namedMessage } from '../core/failure.js'
 import type { Key } from '../core/key.js'
 import { callHistory } from '../data/capture/history.js'
 import type { CapturedReward, CapturedSession } from '../data/capture/session.js'
 import type { Task } from '../data/task.js'
 import type { AnyReward } from '../envs/rewards/reward.js'
 import { type RewardFunction, reward } from '../envs/rewards/rewardFunction.js'
+import { thrownText } from '../live/thrown.js'
 import { appendMessage, History, message } from '../text/history/history.js'
 
 /** A function of named arguments, as `reward` takes it, or a reward of `tandem-rl/rewards`. */
@@ -78,6 +78,6 @@ export const scoreAttempt = async <T extends Task>(
     const none = 'the program must return its reward, as there is no reward function'
     return E.mapLeft((reason: string) => `${none}: ${reason}`)(readReward(attempt.result))
   } catch (error) {
-    return E.left(`the reward failed: ${namedMessage(error)}`)
+    return E.left(`the reward failed: ${thrownText(error)}`)
   }
 }

@@ -18,6 +18,7 @@ import type { Task, TaskSource } from '../data/task.js'
 import type { TensorDict } from '../data/tensorDict/tensorDict.js'
 import type { NamedTensors } from '../data/weights.js'
 import type { Owned } from '../engine/scope.js'
+import { harmless } from '../live/thrown.js'
 import { modelEngine } from '../modules/generation/modelEngine.js'
 import type { Pretrained } from '../modules/pretrained/pretrained.js'
 import { sharedParams } from '../modules/pretrained/sharedParams.js'
@@ -264,7 +265,7 @@ const builtRun = async <T extends Task>(
     const counts: StepCounts = { failedAttempts: 0, omittedGroups: 0, splitConversations: 0, lateCalls: 0 }
     const failed = (failure: FailedAttempt): void => {
       counts.failedAttempts += 1
-      onFailure(failure)
+      harmless('onFailure', onFailure)(failure)
     }
     const rules = async () => ({ agent: await opened.open(), reward, tries, onFailure: failed })
     const data = agentSource({

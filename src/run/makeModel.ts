@@ -13,6 +13,7 @@ import { keyFromSeed } from '../core/key.js'
 import { aList, aRecord, checkOptions, type OptionKinds } from '../core/options.js'
 import { cosine, warmUp } from '../core/schedule.js'
 import { liveClock } from '../live/clock.js'
+import { harmless } from '../live/thrown.js'
 import { NEW_MODEL_OPTIONS, type NewModelOptions, newModel } from '../modules/pretrained/newModel.js'
 import { hostArrays, type Pretrained } from '../modules/pretrained/pretrained.js'
 import { parameterCount } from '../modules/transformer/params.js'
@@ -141,10 +142,11 @@ const requireStages = (stages: readonly ModelStage[]): void => {
  */
 export const trainModel = (
   options: TrainModelOptions,
-  onProgress: OnProgress = () => {},
+  observer: OnProgress = () => {},
 ): TE.TaskEither<TrainModelFailure, Pretrained> => {
   checkOptions('trainModel', options, { model: aRecord, stages: aList, clock: aRecord })
   const { model, stages, clock = liveClock } = options
+  const onProgress = harmless('onProgress', observer)
 
   requireStages(stages)
   return stages.reduce<TE.TaskEither<TrainModelFailure, Pretrained>>(
@@ -169,10 +171,11 @@ const MAKE_MODEL_OPTIONS: OptionKinds<MakeModelOptions> = { ...NEW_MODEL_OPTIONS
  */
 export const makeModel = (
   given: MakeModelOptions,
-  onProgress: (event: MakeModelEvent) => void = () => {},
+  observer: (event: MakeModelEvent) => void = () => {},
 ): TE.TaskEither<MakeModelFailure, Pretrained> => {
   checkOptions('makeModel', given, MAKE_MODEL_OPTIONS)
   const { stages, clock = liveClock, ...options } = given
+  const onProgress = harmless('onProgress', observer)
 
   requireStages(stages)
   const { tokenizer } = options

@@ -9,9 +9,9 @@ import type { Task } from 'fp-ts/lib/Task.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Timers } from '../core/capabilities.js'
 import { cell } from '../core/cell.js'
-import { errorMessage } from '../core/failure.js'
 import { aFunction, aNumber, aRecord, checkOptions, type OptionKinds } from '../core/options.js'
 import { liveTimers } from '../live/clock.js'
+import { harmless, thrownText } from '../live/thrown.js'
 import { type Sink, type SinkFailure, sinkFailure, type TrackedEvent } from './sink.js'
 
 /** The counts of one sink: `written`, `dropped` and `waiting` sum to all tracked events. */
@@ -79,7 +79,7 @@ const guarded = (sink: Sink, call: () => TE.TaskEither<SinkFailure, void>): Task
   const thrown = (error: unknown): SinkFailure =>
     sinkFailure(sink.name, 'never', {
       _tag: 'SinkDefect',
-      reason: `it threw ${errorMessage(error)}`,
+      reason: `it threw ${thrownText(error)}`,
     })
   return async () => E.flatten(await TE.tryCatch(async () => call()(), thrown)())
 }
@@ -107,7 +107,7 @@ const makeLane = (sink: Sink, options: Required<TrackerOptions>): Lane => {
   const fail = (failure: SinkFailure): void => {
     failures++
     lastFailure = failure
-    if (failures === 1) options.onFailure(failure)
+    if (failures === 1) harmless('onFailure', options.onFailure)(failure)
   }
 
   /** Writes queued events until the queue is empty or the sink fails with `later`. */

@@ -3,7 +3,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { z } from 'zod'
 import type { AgentOptions } from '../../src/agents/agent.js'
 import {
@@ -16,8 +16,8 @@ import {
   SearchR1Agent,
 } from '../../src/agents/agents.js'
 import { ClientConfig } from '../../src/agents/backends/configs.js'
-import type { ChainEvent } from '../../src/agents/events.js'
-import { describe as describeFailure, orThrow } from '../../src/core/failure.js'
+import type { ChainEvent, ChainObserver } from '../../src/agents/events.js'
+import { orThrow } from '../../src/core/failure.js'
 import { liveTensors } from '../../src/engine/scope.js'
 import { calculator } from '../../src/envs/tools/calculator.js'
 import { tool, toolFailure } from '../../src/envs/tools/tool.js'
@@ -207,23 +207,34 @@ describe('a run', () => {
     expect(trajectories[0]!.failure!.reason).toContain('no judge')
   })
 
-  it('marks a chain whose observer throws at any event; other observers get all events', async () => {
-    const types = ['chain_start', 'generation_start', 'generation_end', 'tool_call_start', 'tool_call_end'] as const
-    for (const type of [...types, 'observation', 'reward', 'chain_end'] as const) {
+  it('plays the same chains, with whatever observers throw or reject at any event; other observers get all events', async () => {
+    const warned = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
+    const play = async (observers: readonly ChainObserver[]) => {
       const agent = said([CALL, '42', 'fine'], HFAgent, { rewardFn: () => 1 })
-      const breaking = (event: ChainEvent): void => {
-        if (event.type === type && event.chainIdx === 0) throw new Error(`no ${type}`)
-      }
-      const told: string[] = []
-      const observers = [breaking, (event: ChainEvent) => told.push(event.type)]
       const { trajectories } = await orThrow(
         agent.run({ messages: ask, numChains: 2, maxConcurrentChains: 1, observers }),
       )
-      expect(trajectories[0]).toMatchObject({ finishReason: 'failed', reward: null })
-      expect(describeFailure(trajectories[0]!.failure!)).toContain(`no ${type}`)
-      expect(trajectories[1]!.failure).toBeNull()
-      expect(told.filter((name) => name === 'chain_end')).toHaveLength(2)
+      return trajectories.map(({ failure, reward, finishReason, calls }) => ({
+        ...{ failure, reward, finishReason },
+        calls: calls.map(({ name, outcome }) => `${name} ${outcome}`),
+      }))
     }
+    const plain = await play([])
+    expect(plain.map(({ reward }) => reward)).toEqual([1, 1])
+    const types = ['chain_start', 'generation_start', 'generation_end', 'tool_call_start', 'tool_call_end'] as const
+    for (const type of [...types, 'observation', 'reward', 'chain_end'] as const) {
+      const seen: string[] = []
+      const throwing = (event: ChainEvent): void => {
+        if (event.type === type) throw new Error(`no ${type}`)
+      }
+      const rejecting = async (event: ChainEvent): Promise<void> => throwing(event)
+      expect(await play([throwing, rejecting, (event) => seen.push(event.type)])).toEqual(plain)
+      expect(seen.filter((name) => name === 'chain_end')).toHaveLength(2)
+    }
+    const [[first] = []] = warned.mock.calls
+    expect(first).toMatch(/an observer of chains threw Error: no chain_start \(at .*agent\.test\.ts:\d+:\d+\)/)
+    expect(warned).toHaveBeenCalledTimes(1) // once for each place
+    warned.mockRestore()
   })
 
   it('emits its events in order', async () => {
@@ -257,7 +268,8 @@ describe('a run', () => {
     const agent = HFAgent({ modelNameOrPath: model, backendConfig })
     const { trajectories } = await orThrow(agent.run({ messages: ask }))
     expect(trajectories[0]!.failure).toBeNull()
-    await agent.run({ messages: ask, observers: [() => {}] })() // fails: the server answers no streams
+    const seen = await orThrow(agent.run({ messages: ask, observers: [() => {}] })) // the server answers no streams
+    expect(seen.trajectories[0]!.failure).toBeNull()
     expect(bodies.map((body) => body.includes('"stream":true')).slice(0, 2)).toEqual([false, true])
     await agent.close()
     server.close()

@@ -45,11 +45,23 @@ describe('consoleObserver', () => {
     )
   })
 
-  it('fails a chain that begins beside another', async () => {
-    const { trajectories } = await orThrow(
-      agent('a', 'b').run({ messages: ask, numChains: 2, observers: [consoleObserver(() => {})] }),
-    ).catch((error: unknown) => ({ trajectories: [String(error)] }))
-    expect(JSON.stringify(trajectories)).toContain('use progressObserver')
+  it('prints chains that are played at once line by line, each line after the id of its chain', async () => {
+    let text = ''
+    const observer = consoleObserver((piece) => {
+      text += piece
+    })
+    const played = agent(call('6 * 7'), 'a\nb', 'c', 'd').run({ messages: ask, numChains: 3, observers: [observer] })
+    const { trajectories } = await orThrow(played)
+    expect(trajectories.map(({ reward }) => reward)).toEqual([0.5, 0.5, 0.5])
+    const lines = text.trimEnd().split('\n')
+    expect(lines[0]).toBe('--- 0:messages-0/0')
+    for (const chain of [1, 2]) {
+      const own = lines.filter((line) => line.startsWith(`[0:messages-0/${chain}] `))
+      expect(own[0]).toContain('--- 0:messages-0/')
+      expect(own.at(-1)).toMatch(/no_tool_calls after \d/)
+    }
+    const others = lines.filter((line) => !line.startsWith('['))
+    expect(others.every((line) => line.startsWith('---') || /^\[turn 1\]/.test(line))).toBe(true)
   })
 })
 

@@ -46,7 +46,38 @@ beforeAll(async () => {
 
 const run = (...args: readonly string[]) => tandem(['train', ...args], { cwd: path('') })
 
+/** Lines with a mistake of their own, and the line and the message of the mistake. */
+const MISTAKES: Readonly<Record<string, readonly [recipe: string, line: number, message: string]>> = {
+  'a misspelled function': [
+    RECIPE.replace('T.defineRecipe(', 'T.defineReceipe('),
+    RECIPE.split('\n').findIndex((line) => line.includes('T.defineRecipe(')) + 1,
+    'TypeError: T.defineReceipe is not a function',
+  ],
+  'a reply that throws': [
+    RECIPE.replace('const guess = Number(', 'const guess = task.guesses.at('),
+    RECIPE.split('\n').findIndex((line) => line.includes('const guess')) + 1,
+    "TypeError: Cannot read properties of undefined (reading 'at')",
+  ],
+}
+
 describe('tandem train RECIPE', () => {
+  it.each(Object.entries(MISTAKES))(
+    'names the line of %s, and prints the stack with --verbose',
+    async (name, mistake) => {
+      const [recipe, line, message] = mistake
+      const file = `mistake${Object.keys(MISTAKES).indexOf(name)}.ts`
+      writeFileSync(path(file), recipe)
+      const flags = ['--model', model, '--steps', '1', '--prompts', '2', '--group', '2']
+      const plain = await run(`./${file}`, ...flags, '--out', path(`${file}-plain`))
+      expect(plain.code).toBe(1)
+      expect(plain.stderr).toContain(message)
+      expect(plain.stderr).toMatch(new RegExp(`${file}:${line}:\\d+\\)`))
+      expect(plain.stderr).not.toMatch(/^ {4}at /m)
+      const whole = await run(`./${file}`, ...flags, '--out', path(`${file}-whole`), '--verbose')
+      expect(whole.stderr).toMatch(/^ {4}at /m)
+    },
+  )
+
   it('prints the settings of a built-in recipe, with those that were given', async () => {
     const { code, stdout } = await run(
       'wordProblems',

@@ -7,6 +7,7 @@ import type { FileFailure } from '../../core/failure.js'
 import { aFunction, aList, aNumber, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
 import { checkIllegalMoveRule, type IllegalMoveRule } from '../../envs/games/illegalMove.js'
 import { liveClock } from '../../live/clock.js'
+import { harmless } from '../../live/thrown.js'
 import type { PlayerFailure } from '../players/player.js'
 import type { TournamentLog } from './log.js'
 import { type GamePlan, playGame } from './playGame.js'
@@ -81,7 +82,8 @@ const isCostly = ({ reply }: { readonly reply?: string | undefined }): boolean =
 export const runTournament = (options: RunTournamentOptions): TaskEither<FileFailure, TournamentResult> => {
   checkOptions('runTournament', options, RUN_TOURNAMENT_OPTIONS)
   return async () => {
-    const { plans, illegalMove, log, parallel = 1, maxFailures = 10, onEvent = () => {}, clock = liveClock } = options
+    const { plans, illegalMove, log, parallel = 1, maxFailures = 10, clock = liveClock } = options
+    const onEvent = harmless('onEvent', options.onEvent ?? (() => {}))
     checkIllegalMoveRule('runTournament, illegalMove', illegalMove)
     if (!Number.isInteger(parallel) || parallel < 1)
       throw new RangeError(`runTournament: parallel must be an integer of at least 1, got ${parallel}`)

@@ -2,12 +2,12 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { ABORTED, unlessAborted } from '../../core/cancellation.js'
 import type { Timers } from '../../core/capabilities.js'
-import { namedMessage } from '../../core/failure.js'
 import { child, type Key, uniform } from '../../core/key.js'
 import type { TokenAction } from '../../data/policy.js'
 import { TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { own } from '../../engine/scope.js'
 import type { Env } from '../../envs/base/env.js'
+import { thrownText } from '../../live/thrown.js'
 import {
   type Attempted,
   type PlayedRollout,
@@ -74,7 +74,7 @@ type Tried<T> = E.Either<Pick<FailedTask, 'attempts' | 'cause'>, T> | typeof ABO
 
 const thrown = (error: unknown): RolloutCause => ({
   _tag: 'ThrownRollout',
-  reason: namedMessage(error),
+  reason: thrownText(error),
   error,
 })
 

@@ -8,6 +8,7 @@ import type { AdapterWeights, PauseMode, WeightSource } from '../../data/generat
 import type { WeightFailure } from '../../data/weights.js'
 import { liveClock, liveTimers } from '../../live/clock.js'
 import { liveIds } from '../../live/ids.js'
+import { harmless } from '../../live/thrown.js'
 import type { CallWorld } from './controlCalls.js'
 import type { ServerStatus } from './member.js'
 import { drawProbes } from './probes.js'
@@ -170,7 +171,8 @@ export const updaterSettings = <W>(options: EngineUpdaterOptions<W>): UpdaterSet
   checkProbes(probes, vocabularySize)
   checkSync(sync)
   return {
-    ...{ clients, weights, how, onStatus, probes, sync },
+    ...{ clients, weights, how, probes, sync },
+    onStatus: harmless('onStatus', onStatus),
     start: { version: start.version ?? first.serving().version, source: start.source ?? null },
     run: {
       world: { clock: liveClock, timers: liveTimers, ids: liveIds, ...options.world },

@@ -9,12 +9,13 @@ import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { ABORTED, unlessAborted } from '../../core/cancellation.js'
 import type { Clock, Timers } from '../../core/capabilities.js'
 import type { Changing } from '../../core/changing.js'
-import { describe, namedMessage } from '../../core/failure.js'
+import { describe } from '../../core/failure.js'
 import type { Key } from '../../core/key.js'
 import { aFunction, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
 import type { Json } from '../../data/codecs/plainValues.js'
 import type { Policy, TokenAction } from '../../data/policy.js'
 import { liveClock, liveTimers } from '../../live/clock.js'
+import { harmless, thrownText } from '../../live/thrown.js'
 import type { RolloutLease } from '../queues/groupQueue.js'
 import type { QueueFailure } from '../queues/queueLog.js'
 import type { QueueProblem, RolloutQueue, WorkerQueue } from '../queues/rolloutQueue.js'
@@ -175,7 +176,7 @@ const played = async <O, P>(
     using rows = result.right.rows
     return { bytes: encodeRollout(result.right), policyVersion: rolloutVersion(rows.value) }
   } catch (error) {
-    return { reason: namedMessage(error) }
+    return { reason: thrownText(error) }
   } finally {
     silence()
   }
@@ -312,7 +313,8 @@ export const runRolloutWorker = <O, P>(
     if (problems.length > 0) throw new RangeError(`runRolloutWorker: ${problems.join('; ')}`)
     const { clock = liveClock, timers = liveTimers } = time
     const shift: Shift<O, P> = {
-      ...{ queue, limits, timers, refusal, tell: onRollout, playing: new Map(), over: new AbortController() },
+      ...{ queue, limits, timers, refusal, playing: new Map(), over: new AbortController() },
+      tell: harmless('onRollout', onRollout),
       rules: { env, policy, key, clock, turns: 'all', maxTurns: limits.maxTurns, tokenBudget: limits.tokenBudget },
       count: { delivered: 0, failed: 0, late: 0, returned: 0 },
       state: { inRow: 0, broken: undefined },

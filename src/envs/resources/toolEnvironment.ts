@@ -4,11 +4,11 @@
  */
 import * as E from 'fp-ts/lib/Either.js'
 import { ABORTED, cancellation, unlessAborted } from '../../core/cancellation.js'
-import { errorMessage } from '../../core/failure.js'
 import { type Limiter, limiter } from '../../core/limiter.js'
 import { aFunction, aNumber, aRecord, checkOptions, oneOf } from '../../core/options.js'
 import { type ResourceFailure, type ResourceScope, type ResourceSpec, resourceFailure } from '../../core/resource.js'
 import { liveTimers } from '../../live/clock.js'
+import { thrownText } from '../../live/thrown.js'
 import type { Episode } from '../base/episode.js'
 import type { Lease } from './places.js'
 import { type ResourcePool, type ResourcePoolOptions, resourcePool } from './resourcePool.js'
@@ -76,7 +76,7 @@ const preparations = <R>(failed: Failed) => {
     const done = Promise.resolve()
       .then(work)
       .then(() => E.right(lease))
-      .catch((error: unknown) => failed('start', `it could not be prepared: ${errorMessage(error)}`))
+      .catch((error: unknown) => failed('start', `it could not be prepared: ${thrownText(error)}`))
     const ended = await unlessAborted(done, signal)
     if (ended !== ABORTED && E.isRight(ended)) return ended
     void lease.end()

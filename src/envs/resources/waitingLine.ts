@@ -1,8 +1,8 @@
 /** The users of a pool who wait for a resource, and the starts for them. */
 import * as E from 'fp-ts/lib/Either.js'
 import { ABORTED, cancellation, unlessAborted } from '../../core/cancellation.js'
-import { errorMessage } from '../../core/failure.js'
 import type { ResourceFailure } from '../../core/resource.js'
+import { thrownText } from '../../live/thrown.js'
 import {
   after,
   alive,
@@ -68,7 +68,7 @@ export const begin = async <R, A, F extends Reasoned>(
   count.starting++
   const work = Promise.resolve()
     .then(() => spec.start(args, own.signal)())
-    .catch((error: unknown) => failedIn(places, 'start', errorMessage(error)))
+    .catch((error: unknown) => failedIn(places, 'start', thrownText(error)))
   const started = await unlessAborted(work, own.signal)
   silence()
   own.release()

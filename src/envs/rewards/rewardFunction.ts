@@ -1,8 +1,8 @@
 /** Rewards from plain functions, whose arguments are found by name. */
 import * as E from 'fp-ts/lib/Either.js'
-import { namedMessage } from '../../core/failure.js'
 import { aList, aNumber, aRecord, aText, checkOptions, type OptionKinds } from '../../core/options.js'
 import type { Task } from '../../data/task.js'
+import { thrownText } from '../../live/thrown.js'
 import type { Message } from '../../text/history/history.js'
 import type { ToolEnvironment } from '../resources/toolEnvironment.js'
 import { replyOf } from './reply.js'
@@ -151,7 +151,7 @@ export const reward = <T extends Task = Task, const P extends string = never, R 
           const scored = scoredValue(value, options)
           return E.isLeft(scored) ? failed(id, scored.left) : scored
         } catch (error) {
-          return failed(id, error instanceof MissingField ? error.message : `it threw ${namedMessage(error)}`)
+          return failed(id, error instanceof MissingField ? error.message : `it threw ${thrownText(error)}`)
         }
       }
       if (held === undefined) return run(undefined as R) // without an environment R is undefined

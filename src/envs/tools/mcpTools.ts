@@ -6,6 +6,7 @@ import type * as TE from 'fp-ts/lib/TaskEither.js'
 import { errorMessage } from '../../core/failure.js'
 import { aFunction, aRecord, checkOptions, type OptionKinds } from '../../core/options.js'
 import { excerpt } from '../../core/secrets.js'
+import { harmless } from '../../live/thrown.js'
 import type { ToolFailure } from '../base/toolFailure.js'
 import { clipped } from './clipped.js'
 import {
@@ -149,7 +150,9 @@ const MCP_TOOLS_OPTIONS: OptionKinds<McpToolsOptions> = {
  */
 export const mcpTools = (options: McpToolsOptions): TE.TaskEither<McpFailure, McpTools> => {
   checkOptions('mcpTools', options, MCP_TOOLS_OPTIONS)
-  const { servers, nameOf = DOTTED, onTools = () => {}, onNote = () => {} } = options
+  const { servers, nameOf = DOTTED } = options
+  const onTools = harmless('onTools', options.onTools ?? (() => {}))
+  const onNote = harmless('onNote', options.onNote ?? (() => {}))
   const { limits, world } = mcpSettings(servers, options.limits, options.world)
   return async () => {
     const lib = await mcpLibrary(world.load)()

@@ -6,6 +6,7 @@ import type { HttpFailure, HttpReply, HttpRequest, Transport } from '../../core/
 import { aFunction, aRecord, aText, checkOptions, type OptionKinds } from '../../core/options.js'
 import { sipHash } from '../../core/sipHash.js'
 import { parseJsonAs } from '../../data/schemaJson.js'
+import { harmless } from '../../live/thrown.js'
 import type { ToolFailure } from '../base/toolFailure.js'
 import { clipped, truncated } from './clipped.js'
 import type { PassageIndex } from './localIndex.js'
@@ -185,7 +186,7 @@ const settingsOf = (options: RetrievalOptions) => {
       `retrievalTool: ${bad.map(([name, value]) => `${name} must be at least 1, got ${value}`).join('; ')}`,
     )
   const { name = 'search', request = usualRequest, response = usualResponse, onNote = () => {} } = options
-  return { ...options, limits, name, request, response, onNote }
+  return { ...options, limits, name, request, response, onNote: harmless('onNote', onNote) }
 }
 
 const RETRIEVAL_TOOL_OPTIONS: OptionKinds<RetrievalOptions> = {

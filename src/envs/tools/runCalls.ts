@@ -9,6 +9,7 @@ import type { Timers } from '../../core/capabilities.js'
 import { errorMessage } from '../../core/failure.js'
 import { child, type Key } from '../../core/key.js'
 import type { Limiter } from '../../core/limiter.js'
+import { warnThrown } from '../../live/thrown.js'
 import type { ContentPart, ToolCall } from '../../text/history/history.js'
 import type { Episode } from '../base/episode.js'
 import type { ToolFailure } from '../base/toolFailure.js'
@@ -105,6 +106,7 @@ const attempt = async (tool: Tool, call: ToolCall, context: Parameters<Tool['cal
   try {
     return await tool.call(call.arguments, context)()
   } catch (error) {
+    warnThrown(`the tool ${tool.name}`, error)
     return E.left(toolFailure(tool.name, 'failed', errorMessage(error)))
   }
 }

@@ -13,6 +13,7 @@ import { errorMessage } from '../../core/failure.js'
 import type { Key } from '../../core/key.js'
 import { aFunction, aNumber, anything, aRecord, aText, checkOptions, type OptionKinds } from '../../core/options.js'
 import type { ResourceSpec } from '../../core/resource.js'
+import { warnThrown } from '../../live/thrown.js'
 import type { ContentPart, ToolCall } from '../../text/history/history.js'
 import type { Episode } from '../base/episode.js'
 import type { ToolFailure } from '../base/toolFailure.js'
@@ -188,6 +189,7 @@ export const tool = <A extends z.ZodRawShape, S, R = undefined>(options: ToolOpt
       const ran = typeof running === 'function' ? await running() : E.right(await running)
       return maxLength === undefined ? ran : E.map((reply: ToolReply<S>) => limitedReply(reply, maxLength))(ran)
     } catch (error) {
+      warnThrown(`the tool ${name}`, error)
       return E.left(toolFailure(name, 'failed', errorMessage(error)))
     }
   }

@@ -17,6 +17,7 @@ import { merge } from '../../data/tensorDict/merge.js'
 import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { scope } from '../../engine/scope.js'
 import { liveTimers } from '../../live/clock.js'
+import { harmless } from '../../live/thrown.js'
 import {
   appendMessage,
   type ContentPart,
@@ -124,14 +125,15 @@ const settingsOf = (options: ToolTransformOptions): Settings => {
   const { name, registry, read = callsOfMessage, onNoCall = 'terminate', role = 'tool', limits = {} } = options
   const { prefix = '' } = options
   const { calls: maxCalls = 16, rounds: maxRounds = 32, timeoutMs = 60_000 } = limits
-  const { order = 'parallel', onError = 'continue', timers = liveTimers, onLate = () => {} } = options
+  const { order = 'parallel', onError = 'continue', timers = liveTimers } = options
+  const onLate = harmless('onLate', options.onLate ?? (() => {}))
   const problems = Object.entries({ maxCalls, maxRounds, timeoutMs }).flatMap(([key, value]) =>
     value >= 1 ? [] : [`${key} must be at least 1, got ${value}`],
   )
   if (problems.length > 0) throw new RangeError(`${name}: ${problems.join('; ')}`)
   const { onCall } = options
   const common = { order, onError, timeoutMs, timers, onLate, limiter: options.limiter ?? limiter(8) }
-  const run = { ...common, ...(onCall && { onCall }) }
+  const run = { ...common, ...(onCall && { onCall: harmless('onCall', onCall) }) }
   return { name, registry, read, onNoCall, role, prefix, maxCalls, maxRounds, run }
 }
 

@@ -30,4 +30,7 @@ export const nextTurn: typeof node.nextTurn = () =>
 
 export const isInstalled: typeof node.isInstalled = () => false
 
+/** Writes text to the console of the page, which adds an end of line. */
+export const writeOut: typeof node.writeOut = (text) => console.log(text.replace(/\n$/, ''))
+
 export const warn: typeof node.warn = (text) => console.warn(text)

@@ -8,6 +8,7 @@ import type { ConfigFailure, ModelFailure } from '../../core/failure.js'
 import { child, type Key } from '../../core/key.js'
 import { aRecord, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
 import { scope } from '../../engine/scope.js'
+import { harmless } from '../../live/thrown.js'
 import { type TokenizerProgress, trainBytePairEncoding } from '../../text/tokenizer/bytePairEncoding.js'
 import { ARCHITECTURES, type Architecture, type DecoderConfig, parseConfig } from '../transformer/config.js'
 import { initialParams } from '../transformer/params.js'
@@ -121,7 +122,11 @@ const newText = ({ texts, vocabularySize, format = CHAT_ML, onProgress }: NewTok
   const { template, specialTokens, endOfTurn, padToken } = format
   return textFromFiles({
     folder: 'of newModel',
-    tokenizer: trainBytePairEncoding(texts, { vocabularySize, specialTokens, ...(onProgress && { onProgress }) }),
+    tokenizer: trainBytePairEncoding(texts, {
+      vocabularySize,
+      specialTokens,
+      ...(onProgress && { onProgress: harmless('onProgress', onProgress) }),
+    }),
     settings: {
       tokenizer_class: 'PreTrainedTokenizerFast',
       eos_token: endOfTurn,

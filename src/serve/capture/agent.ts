@@ -1,7 +1,7 @@
 /** The user's own agent: its program runs against a server that captures what the model sampled. */
 import * as E from 'fp-ts/lib/Either.js'
 import { ABORTED, type Cancellation, cancellation, unlessAborted } from '../../core/cancellation.js'
-import { FailureError, namedMessage, orThrow } from '../../core/failure.js'
+import { FailureError, orThrow } from '../../core/failure.js'
 import { keyFromSeed } from '../../core/key.js'
 import { limiter } from '../../core/limiter.js'
 import {
@@ -20,6 +20,7 @@ import type { AgentAttempt, AgentModel, CapturedAgent, OpenAgent, PlayedAttempt 
 import type { SessionEnd } from '../../data/capture/session.js'
 import type { Task } from '../../data/task.js'
 import { liveHttpServer } from '../../live/httpServer.js'
+import { thrownText } from '../../live/thrown.js'
 import { withToolPrompt } from '../../text/template/chatTemplate.js'
 import { TOOL_CALL_FORMATS, type ToolCallFormat, toolCallFormatOf } from '../../text/toolCalls/format.js'
 import { TOOLS_NOT_SHOWN } from '../requests/chat.js'
@@ -112,7 +113,7 @@ const ended = async <T extends Task>(
     const result = await unlessAborted(program(task, context), work.signal)
     return result === ABORTED ? calledOff() : { result, end: { status: 'ok', reason: null } }
   } catch (error) {
-    return work.why() === null ? failed(`the program failed: ${namedMessage(error)}`) : calledOff()
+    return work.why() === null ? failed(`the program failed: ${thrownText(error)}`) : calledOff()
   }
 }
 

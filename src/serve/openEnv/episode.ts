@@ -15,6 +15,7 @@ import { find, get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { discard } from '../../engine/scope.js'
 import { endedRows } from '../../envs/base/env.js'
 import type { EnvOfTask } from '../../envs/envOfTask.js'
+import { warnThrown } from '../../live/thrown.js'
 import { type Message, message, textOf } from '../../text/history/history.js'
 import type { ResetFields } from './schemas.js'
 
@@ -158,6 +159,7 @@ export const playEpisodes = ({ env: envOf, tasks, key }: ServedEnv, next: () => 
       return await play()
     } catch (error) {
       close()
+      warnThrown('the environment', error)
       return failed(`the environment failed: ${namedMessage(error)}`)
     }
   }

@@ -14,6 +14,7 @@ import { find, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { discard } from '../../engine/scope.js'
 import { endedRows } from '../../envs/base/env.js'
 import type { EnvOfTask } from '../../envs/envOfTask.js'
+import { warnThrown } from '../../live/thrown.js'
 import { message } from '../../text/history/history.js'
 import { type Access, accessProblem } from '../access.js'
 import { readJsonBytes } from '../bodies/body.js'
@@ -127,6 +128,7 @@ export const rewardApp = (options: RewardServerOptions): RewardApp => {
       try {
         return await getReward(options, request, thread)
       } catch (error) {
+        warnThrown('the environment', error)
         return failureResponse(apiFailure(500, `The environment failed: ${namedMessage(error)}`))
       }
     },

@@ -114,7 +114,7 @@ describe('rollouts under any interleaving', () => {
             expect(turns).toBe(expected.length)
           }
           for (const { cause } of failed)
-            expect(['no', 'Error: oh', 'a rollout did not end within 5 ms']).toContain(cause.reason)
+            expect(cause.reason).toMatch(/^(?:no|Error: oh \(at .*\.ts:\d+:\d+\)|a rollout did not end within 5 ms)$/)
           expect(most()).toBeLessThanOrEqual(options.maxInFlight)
           expect(run.inFlight()).toBe(0)
         },

@@ -210,7 +210,9 @@ describe('resourcePool', () => {
     kinds.push(await slow)
     expect(kinds).toMatchObject([
       { left: { kind: 'start', reason: "the resource 'thing': no luck" } },
-      { left: { kind: 'start', reason: "the resource 'thing': no room" } },
+      {
+        left: { kind: 'start', reason: expect.stringMatching(/^the resource 'thing': Error: no room \(at .*:\d+\)$/) },
+      },
       { left: { kind: 'start', reason: "the resource 'thing': it did not start within 1000 ms" } },
     ])
     expect((await leased(pool.acquire({ args })())).resource.id).toBe(3)

@@ -129,7 +129,7 @@ describe('toolEnvironment', () => {
     const results = [none, unprepared].map((each) => each.use(episode, signal, async () => 1))
     expect(await Promise.all(results)).toMatchObject([
       { left: { kind: 'start', reason: "the resource 'counter': no image" } },
-      { left: { kind: 'start', reason: "the resource 'counter': it could not be prepared: a bad row" } },
+      { left: { kind: 'start', reason: expect.stringContaining('it could not be prepared: Error: a bad row (at ') } },
     ])
     await settle()
     expect(unprepared.pool.stats()).toMatchObject({ idle: 0, leased: 0, ended: 1 })

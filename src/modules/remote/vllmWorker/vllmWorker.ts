@@ -22,6 +22,7 @@ import {
 import { redact } from '../../../core/secrets.js'
 import type { EngineClient } from '../../../data/engineClient.js'
 import { liveProcesses } from '../../../live/processes.js'
+import { harmless } from '../../../live/thrown.js'
 import { liveTransport } from '../../../live/transport/liveTransport.js'
 import { vLLMClient } from '../vllm/client.js'
 import { diagnose, type WorkerProblem } from './diagnosis.js'
@@ -249,7 +250,7 @@ export const makeVLLMWorker = (
     const { command = ['vllm', 'serve'], flavor = 'vllm', apiKey, processes = liveProcesses } = options
     const [program, ...before] = command
     const shown = command.join(' ')
-    const tail = logTail(apiKey === undefined ? [] : [apiKey], options.onLine ?? (() => {}))
+    const tail = logTail(apiKey === undefined ? [] : [apiKey], harmless('onLine', options.onLine ?? (() => {})))
     // The name that vLLM has by default; `tandem serve` shortens it.
     const defaults = { ...DEFAULTS[flavor], ...(flavor === 'tandem' && { servedModelName: config.model }) }
     const words = engineArguments(withEngineDefaults(config, defaults))
