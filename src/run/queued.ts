@@ -40,7 +40,7 @@ export interface QueuedOptions {
   readonly leaseMs?: number
   /** Milliseconds for which the first call of the queue is retried. Default 60,000. */
   readonly openMs?: number
-  /** Called while a step waits for workers: none has taken a rollout, or one sends no heartbeat. */
+  /** Called while a step waits: no worker takes a rollout, or one sends no heartbeat. */
   readonly onNotice?: (message: string) => void
 }
 

@@ -1,4 +1,4 @@
-/** Time in which a process does nothing: a measure of waiting that a busy machine does not lengthen. */
+/** Idle time of a process: a measure of waiting that a busy machine does not lengthen. */
 import { readdirSync, readFileSync } from 'node:fs'
 
 /** Nanoseconds in which each thread of a process ran or waited for a processor. */

@@ -4,7 +4,7 @@ import type * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Timers } from '../../core/capabilities.js'
 import { type QueueFailure, queueFailure } from './queueLog.js'
 
-/** How to wait for a queue. */
+/** The wait for a queue. */
 export interface QueueWait {
   /** Longest time in milliseconds. */
   readonly limitMs: number

@@ -196,8 +196,8 @@ export interface OverdueWorker {
 }
 
 /**
- * Returns the workers with leased rollouts whose last heartbeat is `afterMs` or longer ago at `now`,
- * a time of the queue's clock.
+ * Returns the workers with leased rollouts that have sent no heartbeat for `afterMs` at `now`, a
+ * time of the queue's clock.
  *
  * Cost     visits every rollout in the queue.
  *

@@ -84,7 +84,7 @@ export interface QueueCollectorOptions {
   readonly position?: QueuePosition
   /** Milliseconds without any event in the queue after which collecting fails. Default 600,000. */
   readonly silenceMs?: number
-  /** Called while a batch waits for workers: none has taken a rollout, or one sends no heartbeat. */
+  /** Called while a batch waits: no worker takes a rollout, or one sends no heartbeat. */
   readonly onNotice?: (message: string) => void
   /** Ends the wait for a batch when it aborts: `next` then fails with kind `closed`. */
   readonly signal?: AbortSignal
