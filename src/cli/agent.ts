@@ -12,7 +12,7 @@ import type { RecipeAgent } from '../run/recipe.js'
 import { asCommandError } from './expectedErrors.js'
 import { CommandError, orFail } from './failure.js'
 import { interruptible } from './interruption.js'
-import { type EngineOptions, engineOptions, naturalNumber, positiveInteger, startEngine } from './options.js'
+import { countFor, type EngineOptions, engineOptions, naturalNumber, startEngine } from './options.js'
 import { type Chosen, checkFirst, choose, type Settings, say, settingsOf } from './plan.js'
 import { addRecipeFlags } from './recipeFlags.js'
 
@@ -87,10 +87,12 @@ const runCommand = async (args: readonly string[]): Promise<Command> => {
   const command = new Command('run')
     .description(`Play the agent of a recipe. ${chosen.recipe.name}: ${chosen.recipe.summary}`)
     .argument('[recipe]', 'a recipe with an agent, by name or file')
-    .addOption(new Option('--conversations <n>', 'number of conversations').argParser(positiveInteger).default(1))
-    .addOption(new Option('--chains <n>', 'chains per conversation').argParser(positiveInteger).default(1))
+    .addOption(
+      new Option('--conversations <n>', 'number of conversations').argParser(countFor('--conversations')).default(1),
+    )
+    .addOption(new Option('--chains <n>', 'chains per conversation').argParser(countFor('--chains')).default(1))
     .addOption(new Option('--first <n>', 'index of the first conversation').argParser(naturalNumber).default(0))
-    .addOption(new Option('--concurrent <n>', 'chains at a time (default: all)').argParser(positiveInteger))
+    .addOption(new Option('--concurrent <n>', 'chains at a time (default: all)').argParser(countFor('--concurrent')))
   addRecipeFlags(command, chosen.recipe)
   for (const option of engineOptions()) command.addOption(option)
   return command.option('--json', 'print all events and the metrics as lines of JSON').action(action(chosen))

@@ -23,6 +23,22 @@ const integer =
   }
 
 export const positiveInteger = integer(1)
+
+/** Largest numbers of options that size an allocation. `docs/limits.md` lists them. */
+export const OPTION_LIMITS = {
+  '--count': 16_384,
+  '--max-new-tokens': 2 ** 24,
+  '--max-num-seqs': 2 ** 16,
+  '--slots': 2 ** 16,
+  '--concurrent': 2 ** 16,
+  '--conversations': 2 ** 20,
+  '--chains': 2 ** 16,
+  '--threads': 512,
+} as const
+
+/** Makes the parser of an option that sizes an allocation. */
+export const countFor = (flag: keyof typeof OPTION_LIMITS) => integer(1, OPTION_LIMITS[flag])
+
 export const naturalNumber = integer(0)
 
 /** Parses a number of rounds. A confidence interval needs two. */
@@ -33,9 +49,6 @@ export const portNumber = integer(0, 65_535)
 
 /** Parses a time limit in whole seconds. Timers are limited to 2^31 ms. */
 export const seconds = integer(0, 2_147_483)
-
-/** Parses a number of threads for tensor operations. */
-const threadNumber = integer(1, 512)
 
 /** Help text of `--allowed-hosts`. */
 export const ALLOWED_HOSTS_HELP = 'Host headers to accept besides localhost, such as the name of a proxy'
@@ -107,7 +120,7 @@ export const engineOptions = (): readonly Option[] => [
     .choices([...BACKENDS])
     .env('TANDEM_BACKEND'),
   new Option('--threads <n>', 'threads for tensor operations (default: 2, or the number of cores if lower)').argParser(
-    threadNumber,
+    countFor('--threads'),
   ),
 ]
 

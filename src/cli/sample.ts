@@ -16,6 +16,7 @@ import { asCommandError } from './expectedErrors.js'
 import { CommandError, orFail } from './failure.js'
 import {
   adapterOption,
+  countFor,
   downloadLines,
   type EngineOptions,
   engineOptions,
@@ -138,7 +139,7 @@ export const sampleCommand = (): Command => {
     .option('--recipe <name>', 'play the environment of a recipe, by name or file, instead of a question')
     .addOption(modelOption('model'))
     .addOption(adapterOption('--model'))
-    .addOption(new Option('--count <n>', 'number of completions').argParser(positiveInteger).default(4))
+    .addOption(new Option('--count <n>', 'number of completions').argParser(countFor('--count')).default(4))
     .addOption(
       new Option('--temperature <x>', 'sampling temperature; 0 is greedy').argParser(nonNegativeNumber).default(1),
     )
@@ -147,7 +148,9 @@ export const sampleCommand = (): Command => {
       new Option('--top-p <x>', 'sample from the most probable tokens with this total probability').argParser(share),
     )
     .addOption(
-      new Option('--max-new-tokens <n>', 'longest completion in tokens').argParser(positiveInteger).default(64),
+      new Option('--max-new-tokens <n>', 'longest completion in tokens')
+        .argParser(countFor('--max-new-tokens'))
+        .default(64),
     )
     .addOption(new Option('--seed <n>', 'seed of sampling').argParser(naturalNumber).default(1))
   for (const option of engineOptions()) command.addOption(option)

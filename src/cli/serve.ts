@@ -13,6 +13,7 @@ import { orFail } from './failure.js'
 import {
   ALLOWED_HOSTS_HELP,
   adapterOption,
+  countFor,
   type EngineOptions,
   engineOptions,
   MODEL_HELP,
@@ -151,7 +152,9 @@ export const serveCommand = (startServed: StartServedEngine): Command => {
     .option('--set <settings...>', 'settings of that recipe, such as steps=10')
     .option('--enable-lora', 'enable endpoints that load and unload LoRA adapters')
     .addOption(new Option('--max-model-len <n>', 'most tokens of prompt and completion').argParser(positiveInteger))
-    .addOption(new Option('--max-num-seqs <n>', 'most requests decoded at a time').argParser(positiveInteger))
+    .addOption(
+      new Option('--max-num-seqs <n>', 'most requests decoded at a time').argParser(countFor('--max-num-seqs')),
+    )
     .addOption(new Option('--kv-cache-bytes <n>', 'memory for the KV cache').argParser(positiveInteger))
     .option('--no-enable-prefix-caching', 'keep no keys and values of finished requests')
     .addOption(

@@ -12,7 +12,7 @@ import { vLLMWrapper } from '../modules/remote/vllm/vLLMWrapper.js'
 import { inputsRefusal } from '../run/queued.js'
 import { CommandError, orFail } from './failure.js'
 import { interruption } from './interruption.js'
-import { checkServerUrl, type EngineOptions, engineOptions, positiveInteger, seconds, startEngine } from './options.js'
+import { checkServerUrl, countFor, type EngineOptions, engineOptions, seconds, startEngine } from './options.js'
 import { build, type Chosen, checkFirst, choose, type Settings, settingsOf } from './plan.js'
 import { OPEN_MS, type QueueFlags, queueLog, queueOptions } from './queue.js'
 import { addRecipeFlags } from './recipeFlags.js'
@@ -115,7 +115,7 @@ export const workerCommand = async (args: readonly string[]): Promise<Command> =
     )
     .addOption(new Option('--served-model <name>', 'name of the model on the engine').default('policy'))
     .addOption(new Option('--api-key <key>', 'API key of the engine').env('TANDEM_ENGINE_API_KEY'))
-    .addOption(new Option('--slots <n>', 'concurrent rollouts').argParser(positiveInteger).default(8))
+    .addOption(new Option('--slots <n>', 'concurrent rollouts').argParser(countFor('--slots')).default(8))
     .addOption(new Option('--name <name>', 'name of the worker in the queue').default('worker'))
     .addOption(
       new Option('--wait-seconds <n>', 'longest wait for a trainer that creates the queue')

@@ -8,8 +8,26 @@ import { ALARM_KINDS } from './alarms.js'
 
 const natural = z.number().int().nonnegative()
 
-/** A positive number of things. Those that an allocation follows have a lower limit. */
+/** Largest values of settings that size an allocation. `docs/limits.md` lists them. */
+export const SETTING_LIMITS = {
+  'tasks.prompts': 2 ** 20,
+  'tasks.group': 2 ** 16,
+  'sampling.maxNewTokens': 2 ** 24,
+  'sampling.maxLag': 2 ** 16,
+  'sampling.samplerThreads': 512,
+  'lora.rank': MAX_LORA_RANK,
+  'compute.microBatch': 2 ** 30,
+  'compute.workers': 512,
+  'keep.evalTasks': 2 ** 20,
+  'keep.trajectories': 2 ** 20,
+  batch: 2 ** 16,
+} as const
+
+/** A positive number of things. */
 const countTo = (most: number) => z.number().int().positive().max(most)
+
+/** A positive number of things that an allocation follows. */
+const bounded = (path: keyof typeof SETTING_LIMITS) => countTo(SETTING_LIMITS[path])
 const count = countTo(Number.MAX_SAFE_INTEGER)
 
 /** Off-policy corrections: weights per token or sequence, truncated or masked beyond the limits. */
@@ -23,20 +41,14 @@ const model = z.string().default('embedded').describe('initial model: a folder, 
 /** The size of a batch. */
 const tasks = z
   .strictObject({
-    prompts: countTo(2 ** 20)
-      .default(16)
-      .describe('tasks per step'),
-    group: countTo(2 ** 16)
-      .default(8)
-      .describe('completions per task'),
+    prompts: bounded('tasks.prompts').default(16).describe('tasks per step'),
+    group: bounded('tasks.group').default(8).describe('completions per task'),
   })
   .prefault({})
 
 const sampling = z
   .strictObject({
-    maxNewTokens: countTo(2 ** 24)
-      .default(64)
-      .describe('longest completion in tokens'),
+    maxNewTokens: bounded('sampling.maxNewTokens').default(64).describe('longest completion in tokens'),
     temperature: z.number().positive().default(1).describe('sampling temperature'),
     dynamicSampling: count
       .nullable()
@@ -50,13 +62,16 @@ const sampling = z
       .describe('number of final tokens with a length penalty; 0: no penalty, off: the default of the algorithm'),
     overlongFactor: z.number().min(0).default(1).describe('length penalty of a completion of maximal length'),
     maxLag: natural
+      .max(SETTING_LIMITS['sampling.maxLag'])
       .default(0)
       .describe('largest staleness of a completion in updates; above 0, sampling runs while the learner trains'),
     stale: z
       .enum(['wait', 'drop', 'correct'])
       .default('wait')
       .describe('groups that would exceed maxLag: delay sampling, drop them, or correct their tokens'),
-    samplerThreads: countTo(512).default(1).describe('intra-op threads of the asynchronous sampler'),
+    samplerThreads: bounded('sampling.samplerThreads')
+      .default(1)
+      .describe('intra-op threads of the asynchronous sampler'),
   })
   .prefault({})
 
@@ -173,7 +188,7 @@ const offPolicy = z
 
 const lora = z
   .strictObject({
-    rank: countTo(MAX_LORA_RANK)
+    rank: bounded('lora.rank')
       .nullable()
       .default(null)
       .describe('train a LoRA adapter of this rank instead of all weights')
@@ -199,14 +214,14 @@ const lora = z
 
 const compute = z
   .strictObject({
-    microBatch: countTo(2 ** 30)
+    microBatch: bounded('compute.microBatch')
       .default(4096)
       .describe('approximate tokens per forward and backward pass'),
     recompute: z
       .enum(['none', 'layers'])
       .default('none')
       .describe('activations to recompute in the backward pass, to save memory'),
-    workers: countTo(512)
+    workers: bounded('compute.workers')
       .default(1)
       .describe(
         'parallel threads for sampling, scoring and gradients, which divide the default of --threads; the number affects rounding',
@@ -225,13 +240,16 @@ const alarmLimit = z.number().nonnegative().nullable()
 const keep = z
   .strictObject({
     evalEvery: count.default(5).describe('steps between evaluations'),
-    evalTasks: count.default(200).describe('most tasks per evaluation'),
+    evalTasks: bounded('keep.evalTasks').default(200).describe('most tasks per evaluation'),
     sharedTasks: z
       .enum(['refuse', 'allow'])
       .default('refuse')
       .describe('evaluated tasks that are also trained on: refuse the run, or allow them'),
     checkpointEvery: count.default(10).describe('steps between checkpoints'),
-    trajectories: natural.default(8).describe('trajectories recorded per step'),
+    trajectories: natural
+      .max(SETTING_LIMITS['keep.trajectories'])
+      .default(8)
+      .describe('trajectories recorded per step'),
     saveBatches: count.nullable().default(null).describe('steps between batches saved for tandem replay'),
     keepBatches: count.default(20).describe('number of newest saved batches to retain'),
     keepMegabytes: natural
@@ -288,7 +306,7 @@ export const dataSettings = z.strictObject({
   model: settings.model,
   seed: settings.seed,
   steps: settings.steps,
-  batch: count.default(32).describe('rows per step'),
+  batch: bounded('batch').default(32).describe('rows per step'),
   learner,
   lora,
   compute,

@@ -93,6 +93,15 @@ describe('protobuf', () => {
     )
   })
 
+  it('makes no list as long as a server claims', () => {
+    const many = [0xff, 0xff, 0xff, 0xff, 0x07] // 2^31 - 1
+    const outputs = Uint8Array.of(18, 6, 24, ...many) // record 2, count 3
+    const limit = { reason: expect.stringContaining('at most') }
+    expect(decodeForwardBackwardOutput(outputs)).toMatchObject({ left: limit })
+    const places = Uint8Array.of(26, 6, 32, ...many) // most probable tokens 3, places 4
+    expect(decodeSampleResult(places)).toMatchObject({ left: limit })
+  })
+
   it('names what it does not support', () => {
     const sparse = Uint8Array.of(26, 13, 18, 11, 10, 1, 120, 18, 6, 18, 4, 10, 2, 0, 0) // datum 3, input x, sparse_csr
     expect(decodeForwardBackward(sparse)).toMatchObject({ left: { reason: expect.stringContaining('sparse') } })

@@ -12,7 +12,11 @@ import { ownValue } from '../../core/ownValue.js'
 
 /** A text. Numbers and booleans count as the text that spells them. */
 const text = z.union([z.string(), z.number(), z.boolean()]).transform(String)
-const count = z.number().int().min(1)
+/** Largest count of a configuration. `docs/limits.md` lists it. */
+export const MOST_COUNTED = 2 ** 20
+
+const natural = z.number().int().min(0).max(MOST_COUNTED)
+const count = natural.min(1)
 
 const price = z.strictObject({ input: z.number().min(0), output: z.number().min(0) })
 
@@ -81,9 +85,7 @@ const fields = {
   illegal_move: illegalMove.prefault('random'),
   seats: z.enum(['balanced', 'fixed']).default('balanced'),
   parallel_episodes: z.union([count, z.boolean().transform((isOn) => (isOn ? 8 : 1))]).default(1),
-  exploitability: z
-    .strictObject({ samples: z.number().int().min(0).default(0), max_states: count.default(100) })
-    .prefault({}),
+  exploitability: z.strictObject({ samples: natural.default(0), max_states: count.default(100) }).prefault({}),
   tensorboard_logging: z.boolean().default(false),
   log_level: z.enum(['DEBUG', 'INFO', 'WARNING', 'ERROR', 'CRITICAL']).default('INFO'),
 }

@@ -8,8 +8,15 @@ import type { HostArray } from '../../core/hostArray.js'
 import { child, type Key } from '../../core/key.js'
 import type { NamedTensors } from '../../data/weights.js'
 import { type Owned, own, scope } from '../../engine/scope.js'
+import { liveMachine } from '../../live/machine.js'
 import { type Adapter, initialLora, loraScalings } from '../../modules/lora/adapter.js'
-import { DEFAULT_LORA, type LoraConfig, loraConfig } from '../../modules/lora/config.js'
+import {
+  adaptedProjections,
+  adapterNumbers,
+  DEFAULT_LORA,
+  type LoraConfig,
+  loraConfig,
+} from '../../modules/lora/config.js'
 import { adapterFiles, loadAdapter } from '../../modules/lora/peft.js'
 import { storedLayout } from '../../modules/lora/projections.js'
 import { hostArrays, loadWeights, makeParams, type Pretrained } from '../../modules/pretrained/pretrained.js'
@@ -22,6 +29,7 @@ import {
   valueHeadShapes,
   withoutValueHead,
 } from '../../modules/valueHead.js'
+import { formatBytes } from '../memoryEstimate.js'
 
 /**
  * An adapter to train instead of the model's own weights: the settings of a new one, or an existing
@@ -62,9 +70,12 @@ interface TrainableOptions {
   readonly key: Key
 }
 
+/** Bytes of each number of an adapter, and of its gradient. */
+const NUMBER_BYTES = 8
+
 /**
  * Throws RangeError for settings given together with an adapter, and for settings that do not match
- * the model.
+ * the model or the memory of the machine.
  */
 const adapterOf = ({ learner, model, lora, key }: TrainableOptions): Adapter | null => {
   if (lora === undefined) return null
@@ -79,7 +90,16 @@ const adapterOf = ({ learner, model, lora, key }: TrainableOptions): Adapter | n
     throw new RangeError(
       `${learner}: unknown LoRA setting ${unknown.join(', ')} (the settings are ${Object.keys(DEFAULT_LORA).join(', ')})`,
     )
-  const made = initialLora(model.config, loraConfig(settings), child(key, 'adapter'))
+  const made = pipe(
+    adaptedProjections(model.config, loraConfig(settings)),
+    E.filterOrElseW(
+      (adapted) => adapterNumbers(adapted) * NUMBER_BYTES <= liveMachine.memoryBytes(),
+      (adapted) => ({
+        reason: `LoRA: an adapter of rank ${loraConfig(settings).rank} takes at least ${formatBytes(adapterNumbers(adapted) * NUMBER_BYTES)} of memory, and this machine has ${formatBytes(liveMachine.memoryBytes())}: choose a smaller rank`,
+      }),
+    ),
+    E.chainW(() => initialLora(model.config, loraConfig(settings), child(key, 'adapter'))),
+  )
   if (E.isLeft(made)) throw new RangeError(`${learner}: ${made.left.reason}`)
   return made.right
 }

@@ -4,7 +4,7 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Clock, Files, Memory } from '../../core/capabilities.js'
 import { type Failure, problemList } from '../../core/failure.js'
-import { aList, aNumber, anything, aRecord, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
+import { aList, aNumber, anything, aRecord, checkOptions, type OptionKinds, oneOf, refuse } from '../../core/options.js'
 import { checkStored } from '../../data/codecs/checkStored.js'
 import type { AdapterWeights, WeightSource } from '../../data/generation.js'
 import type { WeightFailure } from '../../data/weights.js'
@@ -103,8 +103,8 @@ const MODEL_ENGINE_OPTIONS: OptionKinds<ModelEngineOptions> = {
  * Makes a generation engine for a decoder, in this thread. Guide page 32 uses one.
  *
  * Shapes   `params` must have the names and shapes of `parameterShapes(config)`.
- * Errors   does not fail itself. A refused request is a `Failed` event; refused weights or adapters
- *          are `Left(WeightFailure)`.
+ * Errors   throws RangeError for a longer context than the model's. A refused request is a `Failed`
+ *          event; refused weights or adapters are `Left(WeightFailure)`.
  * Effects  owns one share of `params`, compiled graphs, keys and values until `close`.
  * Cost     that of `makeLLMEngine`. Graphs are compiled on first use.
  */
@@ -113,6 +113,11 @@ export const modelEngine = (options: ModelEngineOptions): LocalLLMEngine => {
   const { config, params, version = 0, endTokens = config.endTokens, tokenizer = null, limits, rounding } = options
   const { files = liveFiles, clock, memory } = options
   const maxLength = limits?.maxModelLength
+  refuse('modelEngine', [
+    maxLength !== undefined &&
+      maxLength > config.maxPositions &&
+      `maxModelLength must be at most ${config.maxPositions}, the number of positions of the model, got ${maxLength}`,
+  ])
   return makeLLMEngine({
     runner: makeRunner(config, { ...(rounding && { rounding }), ...(maxLength !== undefined && { maxLength }) }),
     params,

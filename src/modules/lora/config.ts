@@ -92,6 +92,10 @@ const isTarget = ({ targetModules, layers }: LoraConfig, module: string): boolea
   return layers === null || (layer !== undefined && layers.includes(Number(layer)))
 }
 
+/** Returns how many numbers an adapter on projections has. */
+export const adapterNumbers = (adapted: ReadonlyMap<string, AdaptedProjection>): number =>
+  [...adapted.values()].reduce((sum, { rank, inputs, outputs }) => sum + rank * (inputs + outputs), 0)
+
 const isRank = (x: number): boolean => Number.isInteger(x) && x > 0 && x <= MAX_LORA_RANK
 
 const numberProblems = ({ rank, alpha, dropout, rankPattern, alphaPattern }: LoraConfig): readonly string[] => [

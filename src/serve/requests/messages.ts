@@ -27,9 +27,22 @@ const tool = z.object({
  */
 const ROLES = ['system', 'developer', 'user', 'assistant', 'tool', 'function', 'ipython'] as const
 
+/** A field whose elements are checked later, with at most `most` of them if it is a list. */
+const listed = (most: number) =>
+  z
+    .unknown()
+    .refine((value) => !Array.isArray(value) || value.length <= most, `expected at most ${most} items`)
+    .optional()
+
+const sentMessage = z.looseObject({
+  role: z.enum(ROLES),
+  content: listed(REQUEST_LIMITS.parts),
+  tool_calls: listed(REQUEST_LIMITS.calls),
+})
+
 /** The fields of a conversation, for the endpoints of chat and tokenization. */
 export const chatFields = {
-  messages: boundedList(z.looseObject({ role: z.enum(ROLES) }), REQUEST_LIMITS.messages),
+  messages: boundedList(sentMessage, REQUEST_LIMITS.messages),
   tools: boundedList(tool, REQUEST_LIMITS.tools).nullish(),
   documents: boundedList(table(z.string(), REQUEST_LIMITS.fields), REQUEST_LIMITS.documents).nullish(),
   add_generation_prompt: z.boolean().nullish(),

@@ -30,7 +30,7 @@ interface MemoryLimits {
 }
 
 /** Defaults. A conversation that continues another counts with all of its tokens. */
-const MEMORY_LIMITS: MemoryLimits = { responses: 1000, tokens: 2 ** 24 }
+export const MEMORY_LIMITS: MemoryLimits = { responses: 1000, tokens: 2 ** 24 }
 
 /** Makes an empty memory, which forgets the oldest responses when it is full. */
 export const responseMemory = (limits: MemoryLimits = MEMORY_LIMITS): ResponseMemory => {

@@ -39,7 +39,7 @@ export interface RewardApp {
   readonly fetch: (request: Request) => Promise<Response>
 }
 
-const MAX_ROWS = 1024
+export const MAX_ROWS = 1024
 
 const OPTIONS: OptionKinds<RewardServerOptions> = {
   ...{ env: aFunction, key: aRecord, maxRows: aNumber, maxBodyBytes: aNumber, access: aRecord },

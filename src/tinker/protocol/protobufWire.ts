@@ -307,7 +307,8 @@ export const decodeForwardBackwardOutput = (bytes: Uint8Array): Either<FormatFai
     const outputs = all(fields, 2).flatMap((each) => {
       const parts = protobufFields(protobufBytes(each))
       const columns = Object.entries(mapAt(parts, 2, readBatched))
-      const count = Math.max(integerAt(parts, 3), ...columns.map(([, tensors]) => tensors.length))
+      const count = columns.reduce((most, [, { length }]) => Math.max(most, length), integerAt(parts, 3))
+      if (count > MOST.data) refuse(`a result has at most ${MOST.data} data, got ${count}`)
       return Array.from({ length: count }, (_, i) =>
         Object.fromEntries(
           columns.map(([name, tensors]) => [name, tensors[i] ?? refuse(`${name} of datum ${i} is missing`)]),
@@ -333,6 +334,7 @@ const writeTop =
 const readTop = (fields: readonly ProtobufField[]): readonly (TopTokens | null)[] => {
   const [ids, logProbs] = [int32sOf(bytesAt(fields, 1)), floatsOf(bytesAt(fields, 2))]
   const [width, length] = [integerAt(fields, 3), integerAt(fields, 4)]
+  if (length > MOST.numbers) refuse(`a prompt has at most ${MOST.numbers} places, got ${length}`)
   if (ids.length !== width * length || logProbs.length !== ids.length)
     refuse(`${length} places of ${width} tokens have ${ids.length} ids and ${logProbs.length} log-probabilities`)
   return Array.from({ length }, (_, row) => {

@@ -14,7 +14,7 @@ import { keyFromSeed } from '../../core/key.js'
 import type { NamedTensors } from '../../data/weights.js'
 import { type Owned, own, scope } from '../../engine/scope.js'
 import type { Adapter } from '../../modules/lora/adapter.js'
-import { adaptedProjections, type LoraConfig, loraConfig } from '../../modules/lora/config.js'
+import { adaptedProjections, adapterNumbers, type LoraConfig, loraConfig } from '../../modules/lora/config.js'
 import { hostArrays, type Pretrained } from '../../modules/pretrained/pretrained.js'
 import type { DecoderConfig } from '../../modules/transformer/config.js'
 import { parameterCount } from '../../modules/transformer/params.js'
@@ -93,8 +93,7 @@ export const trainingBytes = (
     adaptedProjections(config, loraConfig(settings)),
     E.bimap(
       ({ reason }) => reason,
-      (adapted) =>
-        bytes([...adapted.values()].reduce((sum, { rank, inputs, outputs }) => sum + rank * (inputs + outputs), 0)),
+      (adapted) => bytes(adapterNumbers(adapted)),
     ),
   )
 }

@@ -13,6 +13,7 @@ import type { TensorDict } from '../../../src/data/tensorDict/tensorDict.js'
 import type { NamedTensors } from '../../../src/data/weights.js'
 import { liveTensors, own, ownedCount, scope } from '../../../src/engine/scope.js'
 import { liveFiles } from '../../../src/live/files.js'
+import { MAX_LORA_RANK } from '../../../src/modules/lora/config.js'
 import { hostArrays, type Pretrained } from '../../../src/modules/pretrained/pretrained.js'
 import { sharedParams } from '../../../src/modules/pretrained/sharedParams.js'
 import { GRPOLoss } from '../../../src/objectives/grpoLoss.js'
@@ -190,6 +191,13 @@ describe('localLearner', () => {
       'rescored',
     )
     expect(() => learnerOf({ lora: { rank: 0 } })).toThrow('rank')
+  })
+
+  it('refuses an adapter larger than the memory of the machine before it is made', () => {
+    const wide = { ...model, config: { ...model.config, layers: 10_000 } }
+    expect(() => learnerOf({ model: wide, lora: { rank: MAX_LORA_RANK } })).toThrow(
+      /an adapter of rank 4096 takes at least [\d.]+ GiB of memory, and this machine has/,
+    )
   })
 
   it('shares the weights of the model with others until the first update, and frees all that it made', async () => {

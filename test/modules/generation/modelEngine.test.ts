@@ -11,6 +11,12 @@ useOnnxRuntime()
 
 engineSuite('the engine of a decoder', () => decoderSuite())
 
+it('an engine with a longer context than its model has positions is refused', () => {
+  expect(() => decoderSuite({ limits: { maxModelLength: 161 } })).toThrow(
+    'maxModelLength must be at most 160, the number of positions of the model, got 161',
+  )
+})
+
 describe('the engine of a decoder, under load', () => {
   it('gives each of many requests, of any length and sampling, the very numbers that it gets alone', async () => {
     const { engine } = decoderSuite()

@@ -7,11 +7,11 @@ import { z } from 'zod'
 import { fitSchema } from '../../../data/schemaJson.js'
 
 /**
- * Largest allowed size. Nothing larger fits into memory, and lists of such a length must never be
- * allocated.
+ * Largest allowed sizes of a model. Nothing larger fits into memory, and lists of such a length
+ * must never be allocated. `docs/limits.md` lists them.
  */
-const MAX_SIZE = 2 ** 31 - 1
-const MAX_LAYERS = 10_000
+export const CONFIG_LIMITS = { size: 2 ** 31 - 1, layers: 10_000 } as const
+const { size: MAX_SIZE, layers: MAX_LAYERS } = CONFIG_LIMITS
 
 export const size = z.number().int().positive().max(MAX_SIZE)
 export const layerCount = z.number().int().positive().max(MAX_LAYERS)
