@@ -32,6 +32,7 @@ import { liveClock } from '../live/clock.js'
 import type { ModelText } from '../modules/pretrained/pretrained.js'
 import type { ChatTemplate } from '../text/template/chatTemplate.js'
 import { TOOL_CALL_FORMATS, type ToolCallFormat, toolCallFormatOf } from '../text/toolCalls/format.js'
+import type { ThoughtTags } from '../text/toolCalls/thoughts.js'
 import { type AgentEnvOptions, type AgentParts, type AgentState, agentEnv, MAX_TURNS, readerOf } from './agentEnv.js'
 import type { BackendSeat, GenerationConfig, LLMBackend, LLMBackendName } from './backends/backend.js'
 import { type BackendConfig, DEFAULT_CONFIGS } from './backends/configs.js'
@@ -61,6 +62,11 @@ export interface AgentOptions<T extends AgentTask = AgentRowTask> {
   readonly systemPrompt?: string
   /** The format in which the model writes calls of tools. Default: as its template teaches. */
   readonly toolParserName?: ToolCallFormat
+  /**
+   * Tags around the model's thoughts, in which no calls are read. `searched`: calls in thoughts
+   * count. Default: those of the model's template, or `<think>` and `</think>`.
+   */
+  readonly thoughts?: ThoughtTags | 'searched'
   /** Default: that of `backendConfig`, or `async_vllm`. */
   readonly backend?: LLMBackendName
   readonly backendConfig?: BackendConfig
@@ -132,6 +138,7 @@ const AGENT_OPTIONS: OptionKinds<AgentOptions<never>> = {
   template: anything,
   systemPrompt: aText,
   toolParserName: oneOf(...TOOL_CALL_FORMATS),
+  thoughts: anything,
   backend: oneOf('async_vllm', 'client', 'async_verl'),
   backendConfig: aRecord,
   maxModelLen: aNumber,
@@ -180,7 +187,7 @@ const partsOf = <T extends AgentTask>(kind: AgentKind, name: string, options: Ag
   const all = [...tools, ...own]
   const given = typeof rewardFn === 'function' ? reward<T>(rewardFn) : rewardFn
   const parts: AgentParts = {
-    ...{ kind, tools: all, stopWhen, toolOptions, triggerTurns },
+    ...{ kind, tools: all, stopWhen, toolOptions, triggerTurns, thoughts: options.thoughts },
     systemPrompt: filled(options.systemPrompt ?? kind.systemPrompt, toolSpecs(ToolRegistry(all))),
     reward: given as AnyReward<AgentTask> | undefined, // rows are checked by the reward when it reads them
   }
@@ -303,7 +310,7 @@ export const Agent = <T extends AgentTask = AgentRowTask>(kind: AgentKind, optio
     env: ({ text, ...drawn }) => {
       const format = formatOf(name, parts, options, text?.template)
       if (E.isLeft(format)) throw new RangeError(format.left.reason)
-      return agentEnv(parts, drawn, format.right)
+      return agentEnv(parts, drawn, { format: format.right, template: text?.template })
     },
     close: backend.close,
   }

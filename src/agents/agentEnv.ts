@@ -20,8 +20,16 @@ import type { SegmentEntries } from '../envs/transforms/segments.js'
 import { type StepCount, StepCounter } from '../envs/transforms/stepCounter.js'
 import { append, type Transform } from '../envs/transforms/transform.js'
 import { type Message, textOf } from '../text/history/history.js'
+import type { ChatTemplate } from '../text/template/chatTemplate.js'
 import { messageOfCalls } from '../text/toolCalls/callMessage.js'
 import type { ToolCallFormat } from '../text/toolCalls/format.js'
+import {
+  endsInThoughts,
+  THINK_TAGS,
+  type ThoughtTags,
+  thoughtTagsOf,
+  withoutThoughts,
+} from '../text/toolCalls/thoughts.js'
 import type { AgentKind, ReadReply } from './kinds/kind.js'
 
 /**
@@ -43,6 +51,7 @@ export interface AgentParts {
   readonly stopWhen: ((reply: string) => boolean) | undefined
   readonly toolOptions: Omit<ToolCallOptions, 'role' | 'prefix' | 'onNoCall'>
   readonly triggerTurns: number | undefined
+  readonly thoughts: ThoughtTags | 'searched' | undefined
 }
 
 /** The conversations to draw, and the limit of turns. */
@@ -54,24 +63,45 @@ export interface AgentEnvOptions extends Omit<DrawnChats<AgentTask>, 'systemProm
 /** Default number of turns. */
 export const MAX_TURNS = 8
 
-/** Reads a reply: the agent's stop rule first, then its format. */
-export const readerOf = ({ kind, tools, stopWhen }: AgentParts): ((text: string) => ReadReply) => {
+const NO_ANSWER: ReadReply = {
+  calls: [{ name: '', arguments: '', problem: 'the thoughts of the reply have no closing tag' }],
+  end: 'continue',
+}
+
+/** Reads a reply: the agent's stop rule first, then its format, in which thoughts are not read. */
+export const readerOf = ({
+  kind,
+  tools,
+  stopWhen,
+  thoughts = THINK_TAGS,
+}: AgentParts): ((text: string) => ReadReply) => {
   const read = kind.reader?.(tools)
   return (text) => {
     if (stopWhen?.(text) === true) return { calls: [], end: 'terminal' }
-    return read?.(text) ?? { calls: [], end: 'continue' }
+    if (read === undefined) return { calls: [], end: 'continue' }
+    if (thoughts === 'searched') return read(text)
+    return endsInThoughts(text, thoughts) ? NO_ANSWER : read(withoutThoughts(text, thoughts))
   }
 }
 
+/** The text side of the policy: how it writes native calls, and its template, if they are known. */
+export interface PolicyText {
+  /** Undefined for calls in the `toolCalls` of messages. */
+  readonly format: ToolCallFormat | undefined
+  readonly template: ChatTemplate | undefined
+}
+
 /** Finds the calls of a reply, for the transforms of the environment. */
-const finderOf = (parts: AgentParts, format: ToolCallFormat | undefined): CallFinder => {
+const finderOf = (parts: AgentParts, { format, template }: PolicyText): CallFinder => {
   const read = readerOf(parts)
-  const native =
-    format === undefined ? callsOfMessage : callsOfText(format, { tools: toolSpecs(ToolRegistry(parts.tools)) })
-  return (reply, malformed) => {
+  const tools = toolSpecs(ToolRegistry(parts.tools))
+  const known = template === undefined ? 'none' : thoughtTagsOf(template.source)
+  const thoughts = parts.thoughts ?? (known === 'none' ? THINK_TAGS : known)
+  const native = format === undefined ? callsOfMessage : callsOfText(format, { tools, thoughts })
+  return (reply, malformed, prompt) => {
     const found = read(textOf(reply))
     if (found.end === 'terminal') return { calls: [], malformed: [] }
-    if (parts.kind.reader === undefined) return native(reply, malformed)
+    if (parts.kind.reader === undefined) return native(reply, malformed, prompt)
     const { isComplete } = reply
     const { message, malformedCalls } = messageOfCalls('', found.calls, { isComplete })
     return { calls: message.toolCalls, malformed: malformedCalls }
@@ -85,17 +115,14 @@ type Chats = Env<HistoryPrompt, HistoryAction>
 const around = (env: Chats, added: unknown): Chats =>
   pipe(env, append(added as Transform<null, HistoryPrompt, HistoryPrompt>)) // further entries pass through
 
-/**
- * The environment of an agent. `format` is how its policy writes native calls in text; without it,
- * they are in the `toolCalls` of messages.
- */
+/** The environment of an agent. */
 export const agentEnv = (
   parts: AgentParts,
   { maxTurns = MAX_TURNS, ...drawn }: AgentEnvOptions,
-  format: ToolCallFormat | undefined,
+  text: PolicyText,
 ): Env<AgentState, HistoryAction> => {
   const { kind, tools, systemPrompt, reward, toolOptions, triggerTurns } = parts
-  const read = finderOf(parts, format)
+  const read = finderOf(parts, text)
   const asked = DatasetChatEnv<AgentTask, 'task'>({
     ...drawn,
     keep: 'task',
@@ -112,7 +139,9 @@ export const agentEnv = (
   }
   const layers: readonly unknown[] = [
     givenMessages(),
-    ...(kind.cutAfter === undefined ? [] : [cutReply({ after: kind.cutAfter })]),
+    ...(kind.cutAfter === undefined
+      ? []
+      : [cutReply({ after: kind.cutAfter, thoughts: parts.thoughts ?? THINK_TAGS })]),
     tooled,
     ...(folding === undefined ? [] : [contextFolding(folding)]),
     StepCounter({ maxSteps: maxTurns }),

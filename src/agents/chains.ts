@@ -171,7 +171,8 @@ const play = async (chain: Chain, rules: ChainRules): Promise<Played> => {
   const source: AgentSource = { name: 'messages', size: tasks.length, at: (i) => E.right(tasks[i % tasks.length]!) }
   const toolOptions = { ...parts.toolOptions, onCall: chain.onCall }
   const drawn = { source, prompts: 1, start: chain.place.groupIdx, maxTurns }
-  const env = agentEnv({ ...parts, toolOptions }, drawn, format)
+  const template = seat.reads === 'tokens' ? seat.text.template : undefined
+  const env = agentEnv({ ...parts, toolOptions }, drawn, { format, template })
   const tokenizer = seat.reads === 'tokens' ? seat.text.tokenizer : undefined
   if (seat.reads === 'messages')
     return playIn(env as never, watched(seat.policy, chain, { clock, tokenizer }) as never, chain, rules) // the states have conversations

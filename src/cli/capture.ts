@@ -149,7 +149,7 @@ const listen = async (flags: CaptureFlags, engines: CaptureEngines, kept: Kept):
       text: model.text,
       key: keyFromSeed(flags.seed),
       access: { apiKeys: keys },
-      features: { toolCalls: model.toolCalls },
+      features: model.reading,
     },
     {
       ...{ unknown: flags.unknownSessions, continuation: flags.continuation, journal, restored: sessions },

@@ -118,7 +118,7 @@ const start = async (named: string, flags: ServeFlags, startServed: StartServedE
     features: {
       control: flags.dev === true ? 'on' : 'off',
       readAdapter: flags.enableLora === true ? readAdapter : null,
-      toolCalls: model.toolCalls,
+      ...model.reading,
       logProbsMode: flags.logprobsMode,
     },
   })
@@ -126,7 +126,7 @@ const start = async (named: string, flags: ServeFlags, startServed: StartServedE
   warn(flags, keys)
   const { maxModelLength, maxConcurrent } = engine.info
   sayLine(
-    `${maxModelLength} tokens of context, ${maxConcurrent} requests at a time, tool calls: ${model.toolCalls}, ${flags.logprobsMode}`,
+    `${maxModelLength} tokens of context, ${maxConcurrent} requests at a time, tool calls: ${model.reading.toolCalls}, ${flags.logprobsMode}`,
   )
   await untilStopped(server, engine, {
     graceMs: 1000 * flags.shutdownSeconds,

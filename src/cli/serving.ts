@@ -13,8 +13,10 @@ import { modelFolders } from '../modules/pretrained/modelFolder.js'
 import { loadText, type Pretrained } from '../modules/pretrained/pretrained.js'
 import { TOOLS_NOT_SHOWN } from '../serve/requests/chat.js'
 import { apiFailure, errorBody } from '../serve/requests/failure.js'
+import type { ServeFeatures } from '../serve/requests/served.js'
 import { withToolPrompt } from '../text/template/chatTemplate.js'
 import { TOOL_CALL_FORMATS, type ToolCallFormat, toolCallFormatOf } from '../text/toolCalls/format.js'
+import { thoughtTagsOf } from '../text/toolCalls/thoughts.js'
 import { CommandError, orFail } from './failure.js'
 import { type EndingSignal, SIGNAL_CODES } from './interruption.js'
 import { downloadLines, naturalNumber, seconds } from './options.js'
@@ -46,6 +48,10 @@ export const serverOptions = (): readonly Option[] => [
     '--tool-prompt <format>',
     'write tools into the system message, for chat templates that show none (default: the template as it is)',
   ).choices(TOOL_CALL_FORMATS),
+  new Option(
+    '--thoughts <kind>',
+    "'searched': calls in the model's thoughts count; 'none': thoughts are part of the text (default: apart, by the tags of its chat template)",
+  ).choices(['searched', 'none']),
   new Option('--seed <n>', 'seed for requests without one').argParser(naturalNumber).default(0),
   new Option('--shutdown-seconds <n>', 'grace period for running requests after a signal')
     .argParser(seconds)
@@ -60,10 +66,11 @@ export const locatedModel = async (given: string): Promise<{ readonly base: stri
   return { base: folder, name }
 }
 
-/** The formats of tool calls. */
+/** The formats of tool calls and thoughts. */
 export interface ToolFlags {
   readonly toolCallParser?: ToolCallFormat | 'none'
   readonly toolPrompt?: ToolCallFormat
+  readonly thoughts?: 'searched' | 'none'
 }
 
 /**
@@ -72,8 +79,8 @@ export interface ToolFlags {
  */
 export const loadModel = async (
   given: string,
-  { toolCallParser, toolPrompt }: ToolFlags,
-): Promise<ModelToServe & { readonly toolCalls: ToolCallFormat | 'none' }> => {
+  { toolCallParser, toolPrompt, thoughts }: ToolFlags,
+): Promise<ModelToServe & { readonly reading: Pick<ServeFeatures, 'toolCalls' | 'thoughts'> }> => {
   if (toolPrompt !== undefined && (toolCallParser ?? toolPrompt) !== toolPrompt)
     throw new CommandError(`--tool-call-parser must be the format of --tool-prompt, ${toolPrompt}`)
   const { base, name } = await locatedModel(given)
@@ -83,7 +90,11 @@ export const loadModel = async (
   const template = toolPrompt === undefined ? text.template : withToolPrompt(text.template, toolPrompt)
   if (toolCallParser !== undefined && toolCallParser !== 'none' && template.tools === 'ignored')
     throw new CommandError(`--tool-call-parser: ${TOOLS_NOT_SHOWN}`)
-  return { folder: name, ...rest, text: { ...text, template }, toolCalls: toolCallParser ?? toolCallFormatOf(template) }
+  const reading = {
+    toolCalls: toolCallParser ?? toolCallFormatOf(template),
+    thoughts: thoughts ?? thoughtTagsOf(template.source),
+  }
+  return { folder: name, ...rest, text: { ...text, template }, reading }
 }
 
 /** The address to listen on. */

@@ -108,4 +108,5 @@ export {
   type ToolCallReading,
   toolCallReader,
 } from '../text/toolCalls/reader.js'
+export { type ThoughtSetting, type Thoughts, type ThoughtTags, withoutThoughts } from '../text/toolCalls/thoughts.js'
 export { writeToolCalls } from '../text/toolCalls/write.js'

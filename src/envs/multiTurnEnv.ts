@@ -14,6 +14,7 @@ import { get, TensorDict } from '../data/tensorDict/tensorDict.js'
 import { scope } from '../engine/scope.js'
 import { thrownText } from '../live/thrown.js'
 import { appendMessage, type History, lastMessage, type Message, message, textOf } from '../text/history/history.js'
+import { withoutThoughts } from '../text/toolCalls/thoughts.js'
 import { type Env, type EnvFailure, endedRows, envFailure } from './base/env.js'
 import { DATASET_OPTIONS, DatasetChatEnv, type DatasetChatStateOf, type DrawnChats } from './datasetChatEnv.js'
 import type { Scored } from './rewards/reward.js'
@@ -35,7 +36,7 @@ export interface TurnScene<T extends Task = Task, S = null> {
   readonly task: T
   /** The conversation, with the policy's message at its end. */
   readonly history: History
-  /** The text of the policy's message. */
+  /** The text of the policy's message, without its thoughts. */
   readonly answer: string
   /** The state returned by the previous reply, or the initial state. */
   readonly state: S
@@ -220,7 +221,7 @@ const replies = <T extends Task, S, P extends string>(options: MultiTurnEnvOptio
         const failed = (reason: string) =>
           envFailure(NAME, `the reply to task ${task.id} failed in turn ${turn}: ${reason}`)
         try {
-          const answer = textOf(lastMessage(history)!) // the policy's message is in it
+          const answer = withoutThoughts(textOf(lastMessage(history)!)) // the policy's message is in it
           const returned = await reply({ task, history, answer, state, turn, key, signal })
           return E.mapLeft(failed)(readReply(returned, { history, state }, scoring))
         } catch (error) {

@@ -1,6 +1,6 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { type Failure, problemList } from '../core/failure.js'
-import { aList, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../core/options.js'
+import { aList, anything, aRecord, aText, checkOptions, type OptionKinds, oneOf } from '../core/options.js'
 import type {
   ActOptions,
   HistoryAction,
@@ -22,8 +22,9 @@ import {
   encodeRendered,
   type TextTokenizer,
 } from '../text/tokenizer/textTokenizer.js'
-import { callIds, messageOfCalls, messageOfText } from '../text/toolCalls/callMessage.js'
+import { callIds, messageOfText } from '../text/toolCalls/callMessage.js'
 import { TOOL_CALL_FORMATS, type ToolCallFormat, toolCallFormatOf } from '../text/toolCalls/format.js'
+import { type ThoughtSetting, thoughtsAfter, thoughtTagsOf } from '../text/toolCalls/thoughts.js'
 
 /**
  * The action of a conversation policy that runs on a token policy: the message, and its token ids.
@@ -48,10 +49,10 @@ export interface HistoryPolicyOptions {
    */
   readonly toolCalls?: ToolCallFormat | 'none'
   /**
-   * Markers around reasoning, such as `['<think>', '</think>']`, which becomes the message's
-   * `reasoning`. Default: it stays in the text.
+   * Tags around the model's thoughts, which become the message's `reasoning`. Default: the tags in
+   * the template.
    */
-  readonly thoughts?: readonly [open: string, close: string]
+  readonly thoughts?: ThoughtSetting
   readonly name?: string
 }
 
@@ -60,7 +61,7 @@ interface Reading {
   readonly tokenizer: TextTokenizer
   readonly toolCalls: ToolCallFormat | 'none'
   readonly tools: readonly object[]
-  readonly thoughts: HistoryPolicyOptions['thoughts']
+  readonly thoughts: ThoughtSetting
 }
 
 /** One sampled row. */
@@ -69,24 +70,6 @@ interface Sampled {
   readonly prompt: Int32Array
   readonly ids: readonly number[]
   readonly end: 'stop' | 'length'
-}
-
-/** Separates reasoning from the following text. A template may open it at the end of the prompt. */
-const splitThoughts = (
-  text: string,
-  prompt: string,
-  thoughts: HistoryPolicyOptions['thoughts'],
-): { readonly text: string; readonly reasoning?: string } => {
-  if (thoughts === undefined) return { text }
-  const [open, close] = thoughts
-  const isOpen = prompt.trimEnd().endsWith(open)
-  const inside = text.trimStart()
-  if (!isOpen && !inside.startsWith(open)) return { text }
-  const body = inside.startsWith(open) ? inside.slice(open.length) : text
-  const end = body.indexOf(close)
-  return end === -1
-    ? { text: '', reasoning: body }
-    : { text: body.slice(end + close.length).trimStart(), reasoning: body.slice(0, end) }
 }
 
 /** Removes the special token that ended the turn, which is not part of the message. */
@@ -101,17 +84,12 @@ const readTurn = (
   reading: Reading,
   sampled: Sampled,
 ): { readonly message: Message; readonly malformedCalls: readonly string[] } => {
-  const { tokenizer, toolCalls, thoughts, tools } = reading
+  const { tokenizer, toolCalls: format, thoughts, tools } = reading
   const { history, prompt, end } = sampled
   const text = tokenizer.decode(withoutEnd(reading, sampled), 'keep')
-  const { text: rest, ...details } = splitThoughts(text, tokenizer.decode(prompt, 'keep'), thoughts)
-  const message = { isComplete: end === 'stop', ...details }
-  if (toolCalls === 'none') return messageOfCalls(rest, [], message)
-  return messageOfText(
-    rest,
-    { format: toolCalls, index: history.messages.size, taken: callIds(history), tools },
-    message,
-  )
+  const own = { index: history.messages.size, taken: callIds(history) }
+  const read = thoughtsAfter(tokenizer.decode(prompt, 'keep'), thoughts)
+  return messageOfText(text, { format, tools, ...own, thoughts: read }, { isComplete: end === 'stop' })
 }
 
 const NAME = 'historyPolicy'
@@ -169,7 +147,7 @@ const HISTORY_POLICY_OPTIONS: OptionKinds<HistoryPolicyOptions> = {
   template: aRecord,
   tools: aList,
   toolCalls: oneOf('none', ...TOOL_CALL_FORMATS),
-  thoughts: aList,
+  thoughts: anything,
   name: aText,
 }
 
@@ -199,7 +177,8 @@ export const historyPolicy = (options: HistoryPolicyOptions): Policy<HistoryProm
   checkOptions('historyPolicy', options, HISTORY_POLICY_OPTIONS)
   const { policy, tokenizer, template, tools = [], name = NAME } = options
   const toolCalls = options.toolCalls ?? (tools.length > 0 ? toolCallFormatOf(template) : 'none')
-  const reading: Reading = { tokenizer, toolCalls, tools, thoughts: options.thoughts }
+  const thoughts = options.thoughts ?? thoughtTagsOf(template.source)
+  const reading: Reading = { tokenizer, toolCalls, tools, thoughts }
   return {
     name,
     act: (td, key, actOptions) => async () => {

@@ -15,6 +15,7 @@ import { aRecord, checkOptions, type OptionKinds } from '../core/options.js'
 import { liveCalendar } from '../live/clock.js'
 import { liveIds } from '../live/ids.js'
 import { reportError } from '../live/output.js'
+import { thoughtTagsOf } from '../text/toolCalls/thoughts.js'
 import { givenKey, isAuthorized, isProtected, mayCome } from './access.js'
 import { readJsonBody, readJsonBytes, SMALL_BODY } from './bodies/body.js'
 import { type BodyThread, readBody } from './bodies/bodyThread.js'
@@ -158,7 +159,14 @@ const servedOf = (options: ServeOptions): Served => {
     world,
     limits: { ...DEFAULT_LIMITS, ...limits },
     access: { apiKeys: [], corsOrigins: [], ...access },
-    features: { control: 'off', readAdapter: null, toolCalls: 'none', logProbsMode: 'raw_logprobs', ...features },
+    features: {
+      control: 'off',
+      readAdapter: null,
+      toolCalls: 'none',
+      thoughts: thoughtTagsOf(text.template.source),
+      logProbsMode: 'raw_logprobs',
+      ...features,
+    },
     created: unixSeconds(world),
     nextKey: keySequence(key),
     requests: requestRegister(engine),

@@ -97,6 +97,27 @@ describe('a chain', () => {
     ).toBe(`<search>6 * 7</search><answer>42</answer>${END}`)
   })
 
+  it('calls no tools in thoughts, and is not cut there', async () => {
+    const search = said(
+      [
+        '<think><search>1</search></think><search>6 * 7</search> x',
+        '<think><answer>1</answer></think><answer>42</answer>',
+      ],
+      SearchR1Agent,
+    )
+    const [chain] = (await orThrow(search.run({ messages: ask }))).trajectories
+    expect(textOf(chain!.messages[2]!)).toBe('<think><search>1</search></think><search>6 * 7</search>')
+    expect(textOf(chain!.messages[3]!)).toContain('42')
+    const thought = `<think>${CALL}</think>`
+    const quiet = said([`${thought}It is 42.`], HFAgent)
+    expect((await orThrow(quiet.run({ messages: ask }))).trajectories[0]!.messages).toHaveLength(2)
+    const loud = said([`${thought}`, 'It is 42.'], HFAgent, { thoughts: 'searched' })
+    expect((await orThrow(loud.run({ messages: ask }))).trajectories[0]!.messages).toHaveLength(4)
+    const unclosed = said(['<think><search>1</search>', '<answer>42</answer>'], SearchR1Agent)
+    const [last] = (await orThrow(unclosed.run({ messages: ask }))).trajectories
+    expect(textOf(last!.messages[3]!)).toContain('no closing tag')
+  })
+
   it('folds its context into segments', async () => {
     const act = '<action>{"name": "calculator", "arguments": {"expression": "6 * 7"}}</action>'
     const agent = said([act, '<summarize>It is 42.</summarize>', 'end task'], ActionAgent, { contextTriggerTurns: 1 })

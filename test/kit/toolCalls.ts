@@ -95,8 +95,12 @@ export const joinedDeltas = (start: ToolCallReader, pieces: readonly string[], i
     reader = step.reader
   }
   const all = [...deltas, ...reader.end({ isComplete })]
+  const textOf = (tag: 'Text' | 'Thoughts'): string =>
+    all.map((delta) => (delta._tag === tag ? delta.text : '')).join('')
+  const reasoning = textOf('Thoughts')
   return {
-    text: all.map((delta) => (delta._tag === 'Text' ? delta.text : '')).join(''),
+    text: textOf('Text'),
     calls: all.flatMap((delta) => (delta._tag === 'Call' ? [delta.call] : [])),
+    ...(reasoning !== '' && { reasoning }),
   }
 }

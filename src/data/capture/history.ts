@@ -11,10 +11,11 @@ import type { CapturedCall } from './session.js'
 export const callHistory = ({ messages, completions }: CapturedCall, completion = 0): History | null => {
   const sampled = completions[completion]
   if (messages === null || sampled === undefined) return null
-  const { text, calls } = sampled.answer
+  const { text, calls, reasoning } = sampled.answer
   const said = {
     role: 'assistant',
     content: text,
+    ...(reasoning !== undefined && { reasoning_content: reasoning }),
     ...(calls.length > 0 && { tool_calls: calls.map((call) => ({ type: 'function', function: call })) }),
   }
   const read = historyFromOpenAi([...messages, said])

@@ -29,6 +29,7 @@ const completion = z
     stopReason: z.union([z.string(), z.number()]).nullable(),
     answer: z.object({
       text: z.string(),
+      reasoning: z.string().optional(),
       calls: z.array(z.object({ name: z.string(), arguments: z.string() })),
     }),
     status: z.enum(['ok', 'aborted', 'failed', 'unusable']),

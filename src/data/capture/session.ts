@@ -18,6 +18,8 @@ export type CompletionStatus = 'ok' | 'aborted' | 'failed' | 'unusable'
  */
 export interface CapturedAnswer {
   readonly text: string
+  /** The model's thoughts. Default: none. */
+  readonly reasoning?: string | undefined
   readonly calls: readonly { readonly name: string; readonly arguments: string }[]
 }
 

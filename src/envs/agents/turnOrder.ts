@@ -1,6 +1,8 @@
 /** Turn orders: pure functions from a conversation to the agent that writes next. */
+
 import { aNumber, checkOptions } from '../../core/options.js'
 import { type Message, textOf } from '../../text/history/history.js'
+import { withoutThoughts } from '../../text/toolCalls/thoughts.js'
 
 /** A message of an agent, and the turns that it had seen. */
 export interface AgentTurn {
@@ -104,7 +106,7 @@ export const byMention = (options: RoundsOptions = {}): TurnOrder => {
     const last = turns.at(-1)
     if (turns.length >= rounds * agents.length) return 'end'
     if (last === undefined) return { agent: agents[0]!, sees: 0 }
-    const text = textOf(last.message)
+    const text = withoutThoughts(textOf(last.message))
     const mentioned = agents
       .filter((agent) => agent !== last.agent)
       .map((agent) => ({ agent, at: mentionOf(text, agent) }))

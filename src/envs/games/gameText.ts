@@ -1,6 +1,8 @@
 /** Games as text for language models: prompts, and actions read from replies. */
+
 import * as E from 'fp-ts/lib/Either.js'
 import { checkOptions, oneOf } from '../../core/options.js'
+import { withoutThoughts } from '../../text/toolCalls/thoughts.js'
 import type { Game, GameState } from './game.js'
 
 export interface GamePromptOptions {
@@ -98,9 +100,9 @@ const lastBracket = (reply: string): string | undefined => {
 }
 
 /**
- * Reads the action of a player from a reply: the text or the number in the last square brackets, in
- * any case and spacing. A reply that is nothing but the action needs no brackets. An action that is
- * only mentioned in other prose does not count.
+ * Reads the action of a player from a reply: the text or the number in the last square brackets
+ * outside of its thoughts, in any case and spacing. A reply that is nothing but the action needs no
+ * brackets. An action that is only mentioned in other prose does not count.
  *
  * Errors   `Left(ActionFailure)` for a reply without an action and for an illegal action.
  * Cost     linear in the length of the reply.
@@ -113,8 +115,9 @@ export const parseAction = <P>(
   state: GameState<P>,
   { player, reply }: { readonly player: number; readonly reply: string },
 ): E.Either<ActionFailure, number> => {
-  const bracketed = lastBracket(reply)
-  const found = (bracketed ?? reply).trim()
+  const answer = withoutThoughts(reply)
+  const bracketed = lastBracket(answer)
+  const found = (bracketed ?? answer).trim()
   const legal = game.legalActions(state, player)
   const asText = legal.find((action) => plain(game.actionText(state, player, action)) === plain(found))
   const action = asText ?? legal.find((each) => String(each) === found)

@@ -7,6 +7,7 @@ import { type Data, data } from '../../data/tensorDict/leaf.js'
 import { type DeepMerge, merge } from '../../data/tensorDict/merge.js'
 import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { appendMessage, History, type Message, message, textOf } from '../../text/history/history.js'
+import { withoutThoughts } from '../../text/toolCalls/thoughts.js'
 import {
   type Env,
   type EnvFailure,
@@ -194,7 +195,7 @@ const runTurn = async (
   signal: AbortSignal | undefined,
 ): Promise<E.Either<MLGymFailure, Moved>> => {
   const desk = { history: appendMessage(history, written), episode }
-  const block = commandBlock(textOf(written))
+  const block = commandBlock(withoutThoughts(textOf(written)))
   const command = block === undefined ? '' : guardMultiLine(block.command.trim())
   if (command !== '') {
     const reply = await rules.sessions.step(episode.place, command, signal)

@@ -1,7 +1,7 @@
 /** Scores of an answer that is right, wrong or missing, shared by GSM8K, MATH and Countdown. */
 import type { Task } from '../../data/task.js'
-import { blockOf } from './reply.js'
-import type { Reward, Scored } from './reward.js'
+import { hasThoughts } from './reply.js'
+import type { Answered, Reward, Scored } from './reward.js'
 
 export interface AnswerRewardOptions {
   /** Reward of the right answer. Default 1. */
@@ -25,9 +25,9 @@ export const answerRange = ({ correctReward = 1, formatReward = 0.1 }: AnswerRew
   Math.max(0, correctReward, formatReward),
 ]
 
-/** The score of a reply: `right`, `wrong`, or `none` if it has no answer. */
+/** The score of a conversation whose answer is `right`, `wrong`, or missing (`none`). */
 export const answerScore = (
-  reply: string,
+  answered: Answered,
   answer: 'right' | 'wrong' | 'none',
   { correctReward = 1, formatReward = 0.1 }: AnswerRewardOptions,
 ): Scored => ({
@@ -35,7 +35,7 @@ export const answerScore = (
   success: answer === 'right',
   parts: {
     answer: answer === 'none' ? 0 : 1,
-    think: blockOf(reply, 'think') === '' ? 0 : 1,
+    think: hasThoughts(answered) ? 1 : 0,
     right: answer === 'right' ? 1 : 0,
   },
 })

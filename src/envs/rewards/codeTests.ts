@@ -1,4 +1,5 @@
 /** The reward of code: the share of tests that it passes, run in the sandbox. */
+
 import * as E from 'fp-ts/lib/Either.js'
 import type { TaskEither } from 'fp-ts/lib/TaskEither.js'
 import { cancellation } from '../../core/cancellation.js'
@@ -14,6 +15,7 @@ import {
 import type { Task } from '../../data/task.js'
 import { liveSandbox } from '../../live/sandbox/liveSandbox.js'
 import { textOf } from '../../text/history/history.js'
+import { withoutThoughts } from '../../text/toolCalls/thoughts.js'
 import { codeFences } from '../tools/codeFences.js'
 import { ANSWER_PROGRAM, TEST_PROGRAM } from './codePeers.js'
 import type { RewardFailure, RewardService, ScoreContext, Scored } from './reward.js'
@@ -52,9 +54,9 @@ export interface CodeTestsOptions<in T extends Task> {
 const NAME = 'codeTests'
 const PYTHON: readonly string[] = ['python', 'python3', 'py', '']
 
-/** Returns the program of an answer: the last closed block of Python, or without a language. */
+/** Returns the program of a reply: its last closed block of Python, or without a language. */
 const programOf = (text: string): string | undefined =>
-  codeFences(text).findLast(({ language, isClosed }) => isClosed && PYTHON.includes(language))?.code
+  codeFences(withoutThoughts(text)).findLast(({ language, isClosed }) => isClosed && PYTHON.includes(language))?.code
 
 /** Normalizes output for comparison: without trailing spaces and empty lines at the end. */
 const compared = (text: string): string =>

@@ -6,7 +6,7 @@ import { aNumber, checkOptions } from '../../core/options.js'
 import { exactValue, literalsOf, parseArithmetic } from '../../data/arithmetic.js'
 import { endlessTasks, type RowTask, type TaskSource } from '../../data/task.js'
 import { ANSWER_PARTS, type AnswerReward, type AnswerRewardOptions, answerRange, answerScore } from './answerScore.js'
-import { blockOf, replyOf } from './reply.js'
+import { answerIn, blockOf } from './reply.js'
 
 /** The target and the numbers of a puzzle. */
 export interface CountdownGoal {
@@ -170,10 +170,9 @@ export const countdownReward = (options: AnswerRewardOptions = {}): AnswerReward
     score: (answered) => {
       const goal = countdownGoal(answered.task.answer)
       if (E.isLeft(goal)) throw new Error(`countdownReward: task ${answered.task.id}: ${goal.left.reason}`)
-      const reply = replyOf(answered)
-      const expression = blockOf(reply, 'answer')
+      const expression = blockOf(answerIn(answered), 'answer')
       const isRight = expression !== '' && countdownProblem(expression, goal.right) === undefined
-      return answerScore(reply, expression === '' ? 'none' : isRight ? 'right' : 'wrong', options)
+      return answerScore(answered, expression === '' ? 'none' : isRight ? 'right' : 'wrong', options)
     },
   }
 }

@@ -1,7 +1,7 @@
 /** The format of an answer: blocks in tags, each once, in order, with nothing outside. */
 import { aList, aNumber, aText, checkOptions } from '../../core/options.js'
 import type { Task } from '../../data/task.js'
-import { textOf } from '../../text/history/history.js'
+import { replyOf } from './reply.js'
 import type { Reward } from './reward.js'
 
 /**
@@ -116,8 +116,7 @@ export const formatReward = (options: FormatScoreOptions = {}): Reward<Task, For
     partNames: rules,
     range: [0, factor],
     score: ({ history }) => {
-      const last = history.messages.findLast(({ role }) => role === 'assistant')
-      const { kept, penalty } = formatScore(last === undefined ? '' : textOf(last), options)
+      const { kept, penalty } = formatScore(replyOf({ history }), options)
       const parts = Object.fromEntries(rules.map((rule) => [rule, kept[rule] ? 1 : 0]))
       return { reward: factor + penalty, success: rules.every((rule) => kept[rule]), parts }
     },

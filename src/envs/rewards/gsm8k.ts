@@ -1,8 +1,9 @@
 /** The reward of GSM8K: compares the number in the answer block with the reference. */
 import { aNumber, checkOptions } from '../../core/options.js'
+import { withoutThoughts } from '../../text/toolCalls/thoughts.js'
 import { ANSWER_PARTS, type AnswerReward, type AnswerRewardOptions, answerRange } from './answerScore.js'
 import { plainSpelling } from './plainSpelling.js'
-import { blockOf, replyOf } from './reply.js'
+import { blockOf, hasThoughts, replyOf } from './reply.js'
 
 /** The score of a completion. */
 export interface GSM8KReward {
@@ -94,9 +95,9 @@ const referenceAnswer = (reference: string): string | undefined => {
 }
 
 /**
- * Scores a completion against a GSM8K answer text. The first answer block counts. Two answers are
- * equal if they are the same number in any spelling (`canonicalNumber`); other texts are compared
- * literally.
+ * Scores a completion against a GSM8K answer text. The first answer block outside of thoughts
+ * counts. Two answers are equal if they are the same number in any spelling (`canonicalNumber`);
+ * other texts are compared literally.
  *
  * Errors   throws Error if the reference does not contain `#### ` exactly once. Such rows are
  *          rejected when they are loaded.
@@ -111,7 +112,7 @@ export const gsm8kReward = (completion: string, reference: string, options: GSM8
   const { correctReward = 1, formatReward = 0.1 } = options
   const truth = referenceAnswer(reference)
   if (truth === undefined) throw new Error(`gsm8kReward: the reference must contain '#### ' exactly once: ${reference}`)
-  const answer = blockOf(completion, 'answer')
+  const answer = blockOf(withoutThoughts(completion), 'answer')
   const think = blockOf(completion, 'think')
   const given = canonicalNumber(answer)
   const right = answer !== '' && (given === undefined ? answer === truth : given === canonicalNumber(truth))
@@ -140,7 +141,7 @@ export const gsm8kAnswerReward = (options: GSM8KRewardOptions = {}): AnswerRewar
     range: answerRange(options),
     score: (answered) => {
       const { reward, ...parts } = gsm8kReward(replyOf(answered), answered.task.answer, options)
-      return { reward, success: parts.right === 1, parts }
+      return { reward, success: parts.right === 1, parts: { ...parts, think: hasThoughts(answered) ? 1 : 0 } }
     },
   }
 }

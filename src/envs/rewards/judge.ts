@@ -1,4 +1,5 @@
 /** A model as judge: the reward is its verdict, an object of a schema. */
+
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
 import { parseJson } from '../../core/json.js'
@@ -11,7 +12,8 @@ import type { Task } from '../../data/task.js'
 import { data } from '../../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { appendMessage, History, lastMessage, type Message, message, textOf } from '../../text/history/history.js'
-import { replyOf } from './reply.js'
+import { withoutThoughts } from '../../text/toolCalls/thoughts.js'
+import { answerIn } from './reply.js'
 import type { Answered, RewardFailure, RewardService, ScoreContext, Scored } from './reward.js'
 
 /** The default verdict of a judge. */
@@ -79,7 +81,7 @@ const INK = /[^\s\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800]/u
  * cannot know, and is declared to be data.
  */
 const asking = <T extends Task, V>({ task, history }: Answered<T>, options: JudgeOptions<T, V>, key: Key): History => {
-  const answer = replyOf({ history }).replace(HIDDEN, '')
+  const answer = answerIn({ history }).replace(HIDDEN, '')
   const reference = options.reference?.(task) ?? task.answer
   const mark = markFor(`${task.query}${reference}${answer}`, child(key, 'mark'))
   const system = [
@@ -141,7 +143,7 @@ const judged = async <T extends Task, V>(
   for (let attempt = 1; attempt <= attempts; attempt++) {
     const said = await answerOf(judge, history, { ...context, key: child(context.key, attempt) })
     if (E.isLeft(said)) return failed(name, `the judge ${judge.name} failed: ${said.left.reason}`, said.left)
-    const verdict = verdictOf(textOf(said.right), schema)
+    const verdict = verdictOf(withoutThoughts(textOf(said.right)), schema)
     if (E.isRight(verdict)) {
       const score = worth(verdict.right)
       if (!(score >= 0 && score <= 1)) return failed(name, `a verdict has the score ${score}, which is not from 0 to 1`)
@@ -196,7 +198,7 @@ export const judgeReward = <T extends Task, V>(options: JudgeOptions<T, V>): Rew
     partNames: ['score', 'attempts'],
     range: [0, 1],
     score: (answered, context) => async () =>
-      !INK.test(replyOf(answered))
+      !INK.test(answerIn(answered))
         ? E.right({ reward: 0, success: false, parts: { score: 0, attempts: 0 } })
         : judged(answered, options, context),
   }

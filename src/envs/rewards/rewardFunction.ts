@@ -5,7 +5,7 @@ import type { Task } from '../../data/task.js'
 import { thrownText } from '../../live/thrown.js'
 import type { Message } from '../../text/history/history.js'
 import type { ToolEnvironment } from '../resources/toolEnvironment.js'
-import { replyOf } from './reply.js'
+import { answerIn } from './reply.js'
 import type { Answered, RewardFailure, RewardService, ScoreContext, Scored } from './reward.js'
 import { scoredValue } from './scoredValue.js'
 
@@ -17,7 +17,8 @@ export interface RewardArguments<T extends Task = Task, R = undefined> extends S
   /** The environment of the conversation, which it shares with the tools that hold the same one. */
   readonly environment: R
   /**
-   * The text of the last assistant message, or the result of the tool call that ended the episode.
+   * The text of the last assistant message without its thoughts, or the result of the tool call that
+   * ended the episode.
    */
   readonly prediction: string
   /** The messages of the conversation, tool results included. */
@@ -134,7 +135,7 @@ export const reward = <T extends Task = Task, const P extends string = never, R 
   const argumentsOf = (answered: Answered<T>, context: ScoreContext, environment: R): RewardArguments<T, R> => ({
     ...context,
     environment,
-    prediction: replyOf(answered),
+    prediction: answerIn(answered),
     trajectory: answered.history.messages.toArray(),
     tools: answered.tools ?? {},
     task: answered.task,

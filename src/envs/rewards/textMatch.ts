@@ -1,7 +1,7 @@
 /** Rewards of answers in words: exact match and word overlap. */
 import { aFunction, aNumber, checkOptions, oneOf } from '../../core/options.js'
 import type { Task } from '../../data/task.js'
-import { blockOf, replyOf } from './reply.js'
+import { answerIn, blockOf } from './reply.js'
 import type { Answered, Reward } from './reward.js'
 
 export interface TextRewardOptions<in T extends Task = Task> {
@@ -73,7 +73,7 @@ export const tokenF1 = (a: string, b: string): number => {
 }
 
 const answerOf = (answered: Answered, read: 'reply' | 'block'): string =>
-  (read === 'block' ? blockOf(replyOf(answered), 'answer') : replyOf(answered)).trim()
+  (read === 'block' ? blockOf(answerIn(answered), 'answer') : answerIn(answered)).trim()
 
 const references = <T extends Task>(task: T, { answers }: TextRewardOptions<T>): readonly string[] =>
   answers === undefined ? [task.answer] : answers(task)

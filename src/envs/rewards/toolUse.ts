@@ -1,7 +1,7 @@
 /** Rewards that ask for more than a right answer: a tool call, or a thought. */
 import { aNumber, aText, checkOptions, oneOf } from '../../core/options.js'
 import type { Task } from '../../data/task.js'
-import { blockOf, replyOf } from './reply.js'
+import { hasThoughts } from './reply.js'
 import type { Answered, Reward } from './reward.js'
 
 export interface GatedRewardOptions {
@@ -66,8 +66,9 @@ export const toolUseReward = <T extends Task = Task>(reward: Reward<T>, options:
 }
 
 /**
- * Makes a reward that asks for a thought, a closed block of the tag `think` that is not empty: the
- * reward of a right answer with one, `partial` for a wrong one with one, and 0 without it.
+ * Makes a reward that asks for a thought, apart from the text or in a closed block of the tag
+ * `think` that is not empty: the reward of a right answer with one, `partial` for a wrong one with
+ * one, and 0 without it.
  *
  * Errors   throws RangeError for unknown options.
  * Source   AgentFly `math_equal_reward_think`.
@@ -77,6 +78,5 @@ export const toolUseReward = <T extends Task = Task>(reward: Reward<T>, options:
  */
 export const thinkReward = <T extends Task = Task>(reward: Reward<T>, options: GatedRewardOptions = {}): Reward<T> => {
   checkOptions('thinkReward', options, { name: aText, partial: aNumber, otherwise: oneOf('nothing', 'reward') })
-  const thinks = ({ history }: Answered<T>): boolean => blockOf(replyOf({ history }), 'think') !== ''
-  return gated(reward, 'think', thinks, options)
+  return gated(reward, 'think', hasThoughts, options)
 }

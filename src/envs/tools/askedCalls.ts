@@ -4,6 +4,7 @@ import { MALFORMED_CALL, messageOfText } from '../../text/toolCalls/callMessage.
 import type { ToolCallFormat } from '../../text/toolCalls/format.js'
 import { CUT_OFF } from '../../text/toolCalls/machine.js'
 import type { ToolCallReading } from '../../text/toolCalls/reader.js'
+import { THINK_TAGS, type Thoughts, type ThoughtTags, thoughtsAfter } from '../../text/toolCalls/thoughts.js'
 
 /** The tool calls of a message. */
 export interface AskedCalls {
@@ -14,9 +15,14 @@ export interface AskedCalls {
 
 /**
  * Finds the calls of a message. `malformedCalls` has the parse errors of a policy that parses its
- * own calls, and is undefined for other policies.
+ * own calls, and is undefined for other policies. `prompt` is the text that the policy continued,
+ * if it is known.
  */
-export type CallFinder = (reply: Message, malformedCalls: readonly string[] | undefined) => AskedCalls
+export type CallFinder = (
+  reply: Message,
+  malformedCalls: readonly string[] | undefined,
+  prompt?: string | undefined,
+) => AskedCalls
 
 /** Counts the occurrences of `part` in a text. */
 const countOf = (text: string, part: string): number => text.split(part).length - 1
@@ -37,17 +43,34 @@ export const callsOfMessage: CallFinder = (reply, malformedCalls) => {
   return { calls: toolCalls.slice(0, -1), malformed: cut }
 }
 
+/** Options for finding the calls in the text of messages. */
+export interface TextCalls extends Pick<ToolCallReading, 'tools'> {
+  /**
+   * Tags around the model's thoughts, in which no calls are read. `searched`: calls in thoughts
+   * count. Default: `<think>` and `</think>`.
+   */
+  readonly thoughts?: ThoughtTags | 'searched'
+}
+
+/** Returns how thoughts are read whose closing tag ends them, wherever they were opened. */
+const thoughtsOf = (tags: ThoughtTags | 'searched', prompt: string | undefined): Thoughts | 'searched' => {
+  const known = thoughtsAfter(prompt ?? '', tags)
+  if (known === 'searched') return known
+  return { ...known, place: known.place === 'inside' ? 'inside' : 'unknown', as: 'text' }
+}
+
 /**
  * Parses the calls in the text of a message, for policies of tokens or text. If the message has
  * `toolCalls`, those are returned instead. A call has the id that the text gives it, if any.
  * Formats that write all arguments as text need the schemas of the tools.
  */
 export const callsOfText =
-  (format: ToolCallFormat, reading: ToolCallReading = {}): CallFinder =>
-  (reply, malformedCalls) => {
+  (format: ToolCallFormat, { thoughts = THINK_TAGS, ...reading }: TextCalls = {}): CallFinder =>
+  (reply, malformedCalls, prompt) => {
     const known = callsOfMessage(reply, malformedCalls)
     if (reply.toolCalls.length > 0 || malformedCalls !== undefined) return known
     const { isComplete } = reply
-    const read = messageOfText(textOf(reply), { ...reading, format }, { isComplete })
+    const own = { ...reading, format, thoughts: thoughtsOf(thoughts, prompt) }
+    const read = messageOfText(textOf(reply), own, { isComplete })
     return { calls: read.message.toolCalls, malformed: [...known.malformed, ...read.malformedCalls] }
   }

@@ -1,6 +1,7 @@
 import { aList, aRecord, checkOptions } from '../../core/options.js'
 import type { HistoryPrompt } from '../../data/policy.js'
 import { type Message, textOf } from '../../text/history/history.js'
+import { withoutThoughts } from '../../text/toolCalls/thoughts.js'
 import type { Transform } from '../transforms/transform.js'
 import { type AskedCalls, type CallFinder, callsOfMessage } from './askedCalls.js'
 import { type CodeFence, codeFences } from './codeFences.js'
@@ -25,7 +26,7 @@ export interface PythonInterpreterOptions extends ToolCallOptions {
 const callsOf = (reply: Message, name: string, languages: readonly string[]): AskedCalls => {
   if (reply.toolCalls.length > 0) return callsOfMessage(reply, undefined)
   const isPython = ({ language }: CodeFence): boolean => languages.includes(language)
-  const blocks = codeFences(textOf(reply)).filter(isPython)
+  const blocks = codeFences(withoutThoughts(textOf(reply))).filter(isPython)
   return {
     calls: blocks.filter(({ isClosed }) => isClosed).map(({ code }) => ({ name, arguments: { code } })),
     malformed: blocks.some(({ isClosed }) => !isClosed) ? ['a block of code has no closing fence'] : [],
@@ -33,8 +34,8 @@ const callsOf = (reply: Message, name: string, languages: readonly string[]): As
 }
 
 /**
- * Runs the Python code blocks of the policy's last message one after another, and appends a message
- * with the output of each.
+ * Runs the Python code blocks of the policy's last message, outside of its thoughts, one after
+ * another, and appends a message with the output of each.
  *
  * If the tool has `memory: 'session'`, the blocks of a conversation share their variables. Nothing
  * is shared between conversations. Code that does not end is stopped by the tool's own time limit;

@@ -1,9 +1,9 @@
 /** Transforms for tools that are called by name and arguments. */
-import { aRecord, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
+import { anything, aRecord, checkOptions, type OptionKinds, oneOf } from '../../core/options.js'
 import type { HistoryPrompt } from '../../data/policy.js'
 import { TOOL_CALL_FORMATS, type ToolCallFormat } from '../../text/toolCalls/format.js'
 import type { Transform } from '../transforms/transform.js'
-import { callsOfText } from './askedCalls.js'
+import { callsOfText, type TextCalls } from './askedCalls.js'
 import { type ToolRegistry, toolSpecs } from './toolRegistry.js'
 import {
   TOOL_CALL_OPTIONS,
@@ -14,7 +14,7 @@ import {
 } from './toolTransform.js'
 
 /** Options of tools that are called by name and arguments. */
-export interface NamedToolOptions extends ToolCallOptions {
+export interface NamedToolOptions extends ToolCallOptions, Pick<TextCalls, 'thoughts'> {
   /**
    * The format in which the policy writes calls in its text. Default: calls are in the `toolCalls`
    * of its messages, and text is not parsed.
@@ -30,16 +30,20 @@ export interface SimpleToolTransformOptions extends NamedToolOptions {
 export const NAMED_TOOL_OPTIONS: OptionKinds<NamedToolOptions> = {
   ...TOOL_CALL_OPTIONS,
   format: oneOf(...TOOL_CALL_FORMATS),
+  thoughts: anything,
 }
 
 /** Makes a `toolTransform` for tools that are called by name and arguments. */
 export const namedToolTransform = ({
   format,
+  thoughts,
   ...options
 }: Omit<ToolTransformOptions, 'read'> & NamedToolOptions): Transform<null, HistoryPrompt, ToolEntries> =>
   toolTransform({
     ...options,
-    ...(format !== undefined && { read: callsOfText(format, { tools: toolSpecs(options.registry) }) }),
+    ...(format !== undefined && {
+      read: callsOfText(format, { tools: toolSpecs(options.registry), ...(thoughts && { thoughts }) }),
+    }),
   })
 
 /**

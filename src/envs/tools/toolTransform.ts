@@ -334,9 +334,10 @@ export const toolTransform = (options: ToolTransformOptions): Transform<null, Hi
     const rows = rowsOf(previous as TensorDict<ToolEntries>, next)
     const replies = get(action as TensorDict<HistoryAction>, 'history', 'response').items
     const malformed = dataItems<readonly string[]>(action, 'malformedCalls') // of policies that read calls
+    const prompts = dataItems<string>(previous, 'text', 'prompt') // of `TemplateTransform`
     const over = endedRows(next, 'done')
     const asked = rows.map(
-      (row, i) => [row, over[i] === true ? 'over' : read(replies.get(i)!, malformed?.get(i))] as const,
+      (row, i) => [row, over[i] === true ? 'over' : read(replies.get(i)!, malformed?.get(i), prompts?.get(i))] as const,
     )
     return async () => {
       const played = await playAll(asked, settings, signal)

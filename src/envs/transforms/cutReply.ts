@@ -1,11 +1,12 @@
 import * as E from 'fp-ts/lib/Either.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
-import { aList, checkOptions } from '../../core/options.js'
+import { aList, anything, checkOptions } from '../../core/options.js'
 import type { HistoryAction, HistoryPrompt } from '../../data/policy.js'
 import { dataSpec } from '../../data/spec.js'
 import { type Data, data } from '../../data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { type History, type Message, textOf } from '../../text/history/history.js'
+import { answerRanges, THINK_TAGS, type ThoughtTags } from '../../text/toolCalls/thoughts.js'
 import { allKept, KEPT_SPEC, type KeptEntries } from './keptReply.js'
 import { type Transform, transform } from './transform.js'
 
@@ -15,13 +16,22 @@ import { type Transform, transform } from './transform.js'
  */
 type CutAction = HistoryAction & { readonly keptReply: Data<number | null> }
 
-/** The end of the first of these texts in a text. `undefined` if none is in it. */
-const endOfFirst = (text: string, marks: readonly string[]): number | undefined => {
-  const ends = marks.flatMap((mark) => {
-    const at = text.indexOf(mark)
-    return at < 0 ? [] : [at + mark.length]
-  })
+/** The end of the first of these texts outside of thoughts, or `undefined` without one. */
+const endOfFirst = (text: string, { after, thoughts = THINK_TAGS }: CutReplyOptions): number | undefined => {
+  const ranges = thoughts === 'searched' ? [[0, text.length] as const] : answerRanges(text, thoughts)
+  const ends = ranges.flatMap(([start, end]) =>
+    after.flatMap((mark) => {
+      const at = text.slice(start, end).indexOf(mark)
+      return at < 0 ? [] : [start + at + mark.length]
+    }),
+  )
   return ends.length === 0 ? undefined : Math.min(...ends)
+}
+
+export interface CutReplyOptions {
+  readonly after: readonly string[]
+  /** As of `SimpleToolTransform`. */
+  readonly thoughts?: ThoughtTags | 'searched'
 }
 
 const cutAt = (reply: Message, length: number): Message => ({
@@ -31,19 +41,20 @@ const cutAt = (reply: Message, length: number): Message => ({
 })
 
 /**
- * Cuts each reply of the policy behind the first of the given texts, such as `</search>`. Tools,
- * rewards and the following turns see the kept part. The row of the turn keeps all sampled tokens.
- * Place it directly around the environment, inside of tools and of `TemplateTransform`.
+ * Cuts each reply of the policy behind the first of the given texts outside of its thoughts, such as
+ * `</search>`. Tools, rewards and the following turns see the kept part. The row of the turn keeps
+ * all sampled tokens. Place it directly around the environment, inside of tools and of
+ * `TemplateTransform`.
  *
  * Errors   throws RangeError without texts, or for an empty one.
  *
  * @example
  * cutReply({ after: ['</search>', '</answer>'] }).name // 'cutReply'
  */
-export const cutReply = (options: {
-  readonly after: readonly string[]
-}): Transform<null, HistoryPrompt, KeptEntries, CutAction, HistoryAction> => {
-  checkOptions('cutReply', options, { after: aList })
+export const cutReply = (
+  options: CutReplyOptions,
+): Transform<null, HistoryPrompt, KeptEntries, CutAction, HistoryAction> => {
+  checkOptions('cutReply', options, { after: aList, thoughts: anything })
   const { after } = options
   if (after.length === 0 || after.includes(''))
     throw new RangeError(`cutReply: after must be texts, got ${JSON.stringify(after)}`)
@@ -63,7 +74,7 @@ export const cutReply = (options: {
     inverse: (action) => {
       const rows = get(action, 'history', 'response').items.map((reply) => {
         const text = textOf(reply)
-        const end = endOfFirst(text, after)
+        const end = endOfFirst(text, options)
         if (end === undefined) return { reply, kept: null }
         if (end === text.length) return { reply: { ...reply, isComplete: true }, kept: null }
         return { reply: cutAt(reply, end), kept: end }

@@ -11,10 +11,10 @@ import {
   completionStatus,
 } from '../../data/capture/session.js'
 import type { FinishReason, LLMEngine } from '../../data/generation.js'
-import { hasSpecialTags } from '../../text/toolCalls/format.js'
+import { thoughtTagsOf } from '../../text/toolCalls/thoughts.js'
 import { serveApp } from '../app.js'
 import { chatOfMessages } from '../requests/anthropic.js'
-import type { AskedTools } from '../requests/chat.js'
+import { type AskedTools, areTagsSpecial, type ChatRequest, textBefore, thoughtsOf } from '../requests/chat.js'
 import { type ChatFields, conversation, type PromptText } from '../requests/messages.js'
 import { chatOfResponses, type ResponsesBody } from '../requests/responses.js'
 import type { ServeOptions, ServeWorld } from '../requests/served.js'
@@ -49,9 +49,16 @@ const isObject = (value: unknown): value is Body => typeof value === 'object' &&
 
 const objectsOf = (value: unknown): readonly object[] | null => (Array.isArray(value) ? value.filter(isObject) : null)
 
-const answerOf = (text: string, tools: AskedTools | null, finish: FinishReason | null): CapturedAnswer => {
-  const read = readReply({ tools }, text, finish)
-  return { text: read.text, calls: read.calls.map(({ name, arguments: args }) => ({ name, arguments: args })) }
+/** The tools and thoughts with which the endpoint reads a completion. */
+type Asked = Pick<ChatRequest, 'tools' | 'thoughts'>
+
+const answerOf = (text: string, asked: Asked, finish: FinishReason | null): CapturedAnswer => {
+  const read = readReply(asked, text, finish)
+  return {
+    text: read.text,
+    ...(read.thoughts !== '' && { reasoning: read.thoughts }),
+    calls: read.calls.map(({ name, arguments: args }) => ({ name, arguments: args })),
+  }
 }
 
 /** Returns how the endpoint parses tool calls of a completion. */
@@ -61,15 +68,15 @@ const askedTools = (body: Body, format: NonNullable<ServeOptions['features']>['t
     : { format, calls: body.parallel_tool_calls === false ? 'first' : 'all', tools: objectsOf(body.tools) ?? [] }
 
 /**
- * Returns the text to parse: the completion's text, or, if the tags of calls are special tokens,
- * all of its tokens except the one that ended it.
+ * Returns the text to parse: the completion's text, or, if the tags of calls or thoughts are special
+ * tokens, all of its tokens except the one that ended it.
  */
 const readText = (
   { tokens, text }: RecordedCompletion,
-  tools: AskedTools | null,
+  { tools, thoughts }: Asked,
   { engine, text: { tokenizer } }: Pick<ServeOptions, 'engine' | 'text'>,
 ): string => {
-  if (tools === null || !hasSpecialTags(tools.format, tokenizer.specialTokens)) return text
+  if (!areTagsSpecial(tools, thoughts, tokenizer)) return text
   const ids = tokens.flatMap(({ id }) => (engine.info.endTokens.includes(id) ? [] : [id]))
   return tokenizer.decode(ids, 'keep')
 }
@@ -77,12 +84,12 @@ const readText = (
 const completionOf = (
   completion: RecordedCompletion,
   failure: string | null,
-  { tools, serve }: { readonly tools: AskedTools | null; readonly serve: ServeOptions },
+  { asked, serve }: { readonly asked: Asked; readonly serve: ServeOptions },
 ): CapturedCompletion => {
   const { tokens, finishReason, stopReason } = completion
   const ids = Int32Array.from(tokens, ({ id }) => id)
   const logProbs = Float32Array.from(tokens, ({ temperedLogProb }) => temperedLogProb)
-  const answer = answerOf(readText(completion, tools, serve), tools, finishReason)
+  const answer = answerOf(readText(completion, asked, serve), asked, finishReason)
   const versions = Int32Array.from(tokens, ({ version }) => version)
   const lost = finishReason === null ? failure : null
   return {
@@ -137,6 +144,9 @@ export const answerCall = (
   const tools = askedTools(asked, serve.features?.toolCalls)
   const { engine, text } = serve
   let read: Read | null = null
+  const setting = serve.features?.thoughts ?? thoughtTagsOf(text.template.source)
+  const thoughts = (): Asked['thoughts'] =>
+    read === null ? 'searched' : thoughtsOf(setting, read.fields, textBefore(read.fields, read.conversation))
 
   const readConversation = (model: PromptText, fields: ChatFields): ReturnType<typeof conversation> => {
     const plain = conversation(model, fields)
@@ -169,7 +179,9 @@ export const answerCall = (
     promptFrom: read?.conversation.from ?? 'render',
     adapter: made.adapter,
     sampling: samplingJson(made.sampling),
-    completions: completions.map((one) => completionOf(one, failure, { tools, serve })),
+    completions: completions.map((one) =>
+      completionOf(one, failure, { asked: { tools, thoughts: thoughts() }, serve }),
+    ),
   })
 
   const { maxTokens = null, ...rest } = { ...sampling, ...live.sampling }

@@ -3,6 +3,7 @@
  * only what is new is encoded.
  */
 import * as E from 'fp-ts/lib/Either.js'
+import type { CapturedAnswer } from '../../data/capture/session.js'
 import {
   appendMessage,
   History,
@@ -19,7 +20,7 @@ import { mistralId } from '../routes/reading.js'
 
 /** An answer that a conversation may go on from. */
 interface Answered {
-  /** The messages that were asked with, and the answer, without the ids of its calls. */
+  /** The conversation and the answer, without the ids of the answer's calls. */
   readonly history: History
   /** Everything else that a rendering depends on. */
   readonly setting: string
@@ -63,7 +64,7 @@ export const makeAnswers = (): Answers => {
   const byHash = new Map<number, Answered[]>()
   return {
     add: (answered) => {
-      const hash = answered.history.messages.reduce(hashAfter, 0)
+      const hash = plainHistory(answered.history).messages.reduce(hashAfter, 0)
       const same = byHash.get(hash)
       if (same === undefined) byHash.set(hash, [answered])
       else same.push(answered)
@@ -75,7 +76,9 @@ export const makeAnswers = (): Answers => {
       return same
         .filter(
           ({ history: known, setting: own, callIds }) =>
-            own === setting && (callIds === undefined || isAnswerOf(last, callIds)) && sameHistory(known, asked),
+            own === setting &&
+            (callIds === undefined || isAnswerOf(last, callIds)) &&
+            sameHistory(plainHistory(known), asked),
         )
         .slice(-TRIED)
         .reverse()
@@ -93,8 +96,8 @@ const withoutCallIds = (item: Message): Message => ({
 const settingOf = ({ tools, documents, chat_template_kwargs: kwargs }: ChatFields): string =>
   JSON.stringify([tools ?? null, documents ?? null, kwargs ?? null])
 
-/** No content and empty content are the same thing to say. */
-const plain = (item: Message): Message => ({
+/** Empty content is no content. Thoughts do not count, because few clients send them back. */
+const plain = ({ reasoning: _, ...item }: Message): Message => ({
   ...item,
   content: item.content.filter((part) => part.type !== 'text' || part.text !== ''),
 })
@@ -168,32 +171,39 @@ export interface ContinuedConversation extends Conversation {
   readonly from: 'tokens' | 'render'
 }
 
+/** Adds the thoughts of a conversation that another one continues. */
+const withThoughtsOf = (history: History, { messages }: History): History =>
+  History(
+    history.messages.map((item, i) => {
+      const reasoning = messages.get(i)?.reasoning
+      return reasoning === undefined ? item : { ...item, reasoning }
+    }),
+  )
+
 const goOn = (
   text: PromptText,
   fields: ChatFields,
   {
     conversation,
     answered,
-    length,
     endTokens,
   }: {
     readonly conversation: Conversation
     readonly answered: Answered
-    /** Messages up to the answer. */
-    readonly length: number
     readonly endTokens: readonly number[]
   },
-): Int32Array | undefined => {
+): ContinuedConversation | undefined => {
+  const history = withThoughtsOf(conversation.history, answered.history)
   const options = {
     ...(fields.tools != null && { tools: fields.tools }),
     ...(fields.documents != null && { documents: fields.documents }),
     variables: fields.chat_template_kwargs ?? {},
   }
-  const closed = runTemplate(text.template, truncateHistory(conversation.history, length), {
+  const closed = runTemplate(text.template, truncateHistory(history, answered.history.messages.size), {
     ...options,
     generationPrompt: 'omit',
   })
-  const open = runTemplate(text.template, conversation.history, { ...options, generationPrompt: 'add' })
+  const open = runTemplate(text.template, history, { ...options, generationPrompt: 'add' })
   if (E.isLeft(closed) || E.isLeft(open)) return undefined
   const { promptText } = answered
   if (!open.right.text.startsWith(closed.right.text) || !closed.right.text.startsWith(promptText)) return undefined
@@ -203,7 +213,7 @@ const goOn = (
     const at = token === undefined ? undefined : endOfTurn(closed.right, token, promptText.length)
     if (at === undefined) continue
     const ids = idsAfter(text, { text: open.right.text, given: open.right.given, at }, { end, ids: answered.ids })
-    if (ids !== undefined) return ids
+    if (ids !== undefined) return { ...conversation, history, text: open.right.text, ids, from: 'tokens' }
   }
   return undefined
 }
@@ -212,7 +222,8 @@ const goOn = (
  * Returns a conversation that starts with the tokens of its last recorded completion, followed by
  * the encoding of the text rendered after it. If no completion is recorded, if the client changed
  * one, or if the template changes the text before one, as templates that drop old thoughts do, the
- * whole conversation is rendered and encoded, because the model must see different text.
+ * whole conversation is rendered and encoded, because the model must see different text. Thoughts
+ * that the client did not send back are those of the recorded completion.
  *
  * Laws     where encoding the rendering gives back the tokens of the answers, the ids are those of
  *          the rendering.
@@ -236,8 +247,8 @@ export const continueConversation = (
     const said = withoutCallIds(last)
     const known = (): History => appendMessage(truncateHistory(history, length - 1), said)
     for (const answered of answers.find(hashAfter(hashes[length - 1]!, said), known, { last, setting })) {
-      const ids = goOn(text, fields, { conversation, answered, length, endTokens })
-      if (ids !== undefined) return { ...conversation, ids, from: 'tokens' }
+      const continued = goOn(text, fields, { conversation, answered, endTokens })
+      if (continued !== undefined) return continued
     }
   }
   return rendered
@@ -257,26 +268,24 @@ export const rememberAnswer = (
     readonly stopReason: string | number | null
     /** The ids that were made for the answer. */
     readonly callIds: ReadonlySet<string>
-    readonly said: {
-      readonly text: string
-      readonly calls: readonly { readonly name: string; readonly arguments: string }[]
-    }
+    readonly said: CapturedAnswer
   },
 ): void => {
   if (!isPlain(fields) || typeof answer.stopReason === 'string') return
-  const { message } = messageOfCalls(answer.said.text, answer.said.calls, { isComplete: true }) // as clients return it
+  const { text, calls, reasoning } = answer.said
+  const details = { isComplete: true, ...(reasoning !== undefined && { reasoning }) } // as clients return it
+  const { message } = messageOfCalls(text, calls, details)
   const ids = new Int32Array(conversation.ids.length + answer.ids.length)
   ids.set(conversation.ids)
   ids.set(answer.ids, conversation.ids.length)
   const { callIds } = answer
-  const before = plainHistory(conversation.history)
   const answered = {
-    history: appendMessage(before, plain(message)),
+    history: appendMessage(conversation.history, message),
     setting: settingOf(fields),
     promptText: conversation.text,
     ids,
   }
   answers.add(answered)
   if (message.toolCalls.length > 0 && plain(message).content.length > 0)
-    answers.add({ ...answered, callIds, history: appendMessage(before, { ...message, content: [] }) })
+    answers.add({ ...answered, callIds, history: appendMessage(conversation.history, { ...message, content: [] }) })
 }

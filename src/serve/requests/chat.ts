@@ -1,7 +1,10 @@
 /** Requests of `POST /v1/chat/completions`. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
+import { lastMessage, textOf } from '../../text/history/history.js'
+import type { TextTokenizer } from '../../text/tokenizer/textTokenizer.js'
 import { hasSpecialTags, type ToolCallFormat } from '../../text/toolCalls/format.js'
+import { type ThoughtSetting, type Thoughts, thoughtsAfter } from '../../text/toolCalls/thoughts.js'
 import { askedModel, requestName, sampledPrompts, streamedPromptLogProbs } from './common.js'
 import { type ApiFailure, apiFailure, invalid } from './failure.js'
 import { answerFields, parseFields, type StreamUsage, samplingFields, streamUsage } from './fields.js'
@@ -54,6 +57,7 @@ export interface ChatRequest {
   readonly tokenIds: 'told' | 'untold'
   readonly tokensAs: 'text' | 'ids'
   readonly tools: AskedTools | null
+  readonly thoughts: Thoughts | 'searched'
 }
 
 /** The refusal of tools that the model would never see. */
@@ -92,11 +96,41 @@ const askedTools = (served: Served, fields: ChatSettings): E.Either<ApiFailure, 
 }
 
 /**
- * Returns how special tokens are decoded. Tags of tool calls may be special tokens, which the text
- * must then include.
+ * Returns true if tags of tool calls or of thoughts are special tokens, which the text must then
+ * include.
  */
-const textOfCalls = ({ text }: Served, tools: AskedTools | null): 'skip' | 'inside' =>
-  tools !== null && hasSpecialTags(tools.format, text.tokenizer.specialTokens) ? 'inside' : 'skip'
+export const areTagsSpecial = (
+  tools: AskedTools | null,
+  thoughts: Thoughts | 'searched',
+  { specialTokens }: TextTokenizer,
+): boolean =>
+  (tools !== null && hasSpecialTags(tools.format, specialTokens)) ||
+  (thoughts !== 'searched' && thoughts.tags.some((tag) => specialTokens.has(tag)))
+
+/** The most characters of a prompt in which an opening tag is searched at the end. */
+const PROMPT_END = 64
+
+type Continues = Pick<Fields, 'continue_final_message'>
+
+/** Returns the text that may open an answer's thoughts: a prompt's end, or a continued message. */
+export const textBefore = (
+  { continue_final_message: continues }: Continues,
+  { text, history }: Pick<Conversation, 'text' | 'history'>,
+): string => {
+  const last = continues === true ? lastMessage(history) : undefined
+  return last === undefined ? text.slice(-PROMPT_END) : textOf(last)
+}
+
+/** Returns how the thoughts of an answer are read after this text. */
+export const thoughtsOf = (
+  setting: ThoughtSetting,
+  { continue_final_message: continues }: Continues,
+  before: string,
+): Thoughts | 'searched' => {
+  if (continues !== true || typeof setting === 'string') return thoughtsAfter(before, setting)
+  const [open, close] = setting
+  return thoughtsAfter(before.lastIndexOf(open) > before.lastIndexOf(close) ? open : '', setting)
+}
 
 const askedLogProbs = ({ logprobs, top_logprobs: top }: ChatSettings): E.Either<ApiFailure, number | null> => {
   if (top != null && top < -1)
@@ -129,7 +163,10 @@ const optionsOf = (served: Served, fields: ChatSettings): E.Either<ApiFailure, O
 /** A chat request as its body, the tokenizer and the template determine it. */
 export interface ReadChat {
   readonly fields: ChatSettings
-  readonly conversation: E.Either<ApiFailure, Pick<Conversation, 'ids' | 'role'> & { readonly echo: string }>
+  readonly conversation: E.Either<
+    ApiFailure,
+    Pick<Conversation, 'ids' | 'role'> & { readonly echo: string; readonly before: string }
+  >
 }
 
 /**
@@ -148,6 +185,7 @@ export const readChat = (text: ServedText, body: unknown): E.Either<ApiFailure, 
     conversation: E.map((made: Conversation) => ({
       ...{ ids: made.ids, role: made.role },
       echo: fields.echo === true ? echoedText(made) : '',
+      before: textBefore(fields, made),
     }))(talk),
   })
 }
@@ -177,6 +215,8 @@ export const chatRequest = (
   })
   if (E.isLeft(prompts)) return prompts
   const name = requestName(served, request, fields.request_id)
+  const thoughts = thoughtsOf(served.features.thoughts, fields, talk.right.before)
+  const isSpecial = areTagsSpecial(options.right.tools, thoughts, served.text.tokenizer)
   return E.right({
     job: {
       name,
@@ -184,7 +224,7 @@ export const chatRequest = (
       prompts: prompts.right,
       adapter: model.right.adapter,
       cacheSalt: fields.cache_salt ?? '',
-      specialTokens: fields.skip_special_tokens === false ? 'keep' : textOfCalls(served, options.right.tools),
+      specialTokens: fields.skip_special_tokens === false ? 'keep' : isSpecial ? 'inside' : 'skip',
     },
     model: model.right.name,
     role: talk.right.role,
@@ -197,5 +237,6 @@ export const chatRequest = (
     tokenIds: fields.return_token_ids === true ? 'told' : 'untold',
     tokensAs: fields.return_tokens_as_token_ids === true ? 'ids' : 'text',
     tools: options.right.tools,
+    thoughts,
   })
 }

@@ -1,7 +1,7 @@
 /** Stored responses, which later requests of the Responses API refer to. */
 
 /** An item of an answer of the Responses API. */
-export type OutputItem = { readonly type: 'message' | 'function_call'; readonly id: string } & Readonly<
+export type OutputItem = { readonly type: 'message' | 'reasoning' | 'function_call'; readonly id: string } & Readonly<
   Record<string, unknown>
 >
 

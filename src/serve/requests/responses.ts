@@ -80,11 +80,11 @@ const contentOf = (content: z.infer<typeof text>, at: string): E.Either<ApiFailu
   return E.right(texts.length === 1 ? texts[0] : texts.map((each) => ({ type: 'text', text: each })))
 }
 
-/** An item as a message, as a call of the message before it, or as nothing that the model reads. */
+/** An item as a message, as thoughts before one, or as a call of the message before it. */
 type ReadItem =
   | { readonly _tag: 'Message'; readonly message: Readonly<Record<string, unknown>> }
   | { readonly _tag: 'Call'; readonly call: object }
-  | { readonly _tag: 'Nothing' }
+  | { readonly _tag: 'Thoughts'; readonly text: string }
 
 const messageItem = (message: Readonly<Record<string, unknown>>): ReadItem => ({ _tag: 'Message', message })
 
@@ -109,25 +109,38 @@ const readItem = (each: Item, at: string, memory: ResponseMemory): E.Either<ApiF
       ? E.left(apiFailure(404, `Item with id '${String(each.id)}' not found.`, at))
       : readItem(known, at, memory)
   }
-  return each.type === 'reasoning' ? E.right({ _tag: 'Nothing' }) : unread(at, `an item of type ${String(each.type)}`)
+  if (each.type !== 'reasoning') return unread(at, `an item of type ${String(each.type)}`)
+  const parts = z.array(part).safeParse('content' in each ? each.content : [])
+  return E.right({ _tag: 'Thoughts', text: (parts.data ?? []).map(({ text: thought }) => thought ?? '').join('') })
 }
 
-/** Messages that grow. A call belongs to the message before it, if that is the assistant's. */
+/**
+ * Messages that grow. A call belongs to the message before it, and thoughts to what follows them, if
+ * that is the assistant's.
+ */
 const growingMessages = (before: readonly object[]) => {
   const messages = [...before]
   let assistant: Readonly<Record<string, unknown>> | undefined // the last message, if it accepts calls
   let calls: object[] | undefined // of the last message
+  let thoughts = ''
+  const withThoughts = (message: Readonly<Record<string, unknown>>) => {
+    const reasoning = thoughts
+    thoughts = ''
+    return message.role !== 'assistant' || reasoning === '' ? message : { ...message, reasoning_content: reasoning }
+  }
   return {
     messages,
     add: (read: ReadItem): void => {
-      if (read._tag === 'Message') {
-        messages.push(read.message)
-        assistant = read.message.role === 'assistant' ? read.message : undefined
+      if (read._tag === 'Thoughts') thoughts += read.text
+      else if (read._tag === 'Message') {
+        const message = withThoughts(read.message)
+        messages.push(message)
+        assistant = message.role === 'assistant' ? message : undefined
         calls = undefined
-      } else if (read._tag === 'Call' && calls !== undefined) calls.push(read.call)
-      else if (read._tag === 'Call') {
+      } else if (calls !== undefined) calls.push(read.call)
+      else {
         calls = [read.call]
-        const caller = { ...(assistant ?? { role: 'assistant', content: '' }), tool_calls: calls }
+        const caller = { ...(assistant ?? withThoughts({ role: 'assistant', content: '' })), tool_calls: calls }
         if (assistant === undefined) messages.push(caller)
         else messages[messages.length - 1] = caller
       }

@@ -5,6 +5,7 @@ import type { Failure } from '../../core/failure.js'
 import { child, type Key } from '../../core/key.js'
 import type { AdapterWeights, GenerationEvent, GenerationRequest, LLMEngine } from '../../data/generation.js'
 import type { ToolCallFormat } from '../../text/toolCalls/format.js'
+import type { ThoughtSetting } from '../../text/toolCalls/thoughts.js'
 import type { PromptText, ReadConversation } from './messages.js'
 import type { ResponseMemory } from './responseMemory.js'
 
@@ -82,6 +83,8 @@ export interface ServeFeatures {
   readonly readAdapter: ReadAdapter | null
   /** Format of the model's tool calls; 'none' refuses tools. */
   readonly toolCalls: ToolCallFormat | 'none'
+  /** The model's thoughts. Default: the tags in its template. */
+  readonly thoughts: ThoughtSetting
   readonly logProbsMode: 'raw_logprobs' | 'processed_logprobs'
 }
 

@@ -28,7 +28,7 @@ const heading = (served: Served, { job, model }: ChatRequest, object: string) =>
   model,
 })
 
-const messageOf = (served: Served, asked: ChatRequest, { text, calls }: WholeReading): object => ({
+const messageOf = (served: Served, asked: ChatRequest, { thoughts, text, calls }: WholeReading): object => ({
   role: asked.role,
   content: calls.length > 0 && text === '' ? null : asked.echo + text,
   refusal: null,
@@ -40,7 +40,8 @@ const messageOf = (served: Served, asked: ChatRequest, { text, calls }: WholeRea
     type: 'function',
     function: { name, arguments: args },
   })),
-  reasoning: null,
+  reasoning: thoughts === '' ? null : thoughts,
+  ...(thoughts !== '' && { reasoning_content: thoughts }),
 })
 
 const finishOf = (finish: WholeCompletion['finishReason'], calls: number): string =>
@@ -78,6 +79,7 @@ const answerJson = (served: Served, asked: ChatRequest, whole: WholePrompt): obj
  */
 const deltaJson = (served: Served, part: ReplyPart, index: number): object => {
   if (part.kind === 'text') return { content: part.text }
+  if (part.kind === 'thoughts') return { reasoning: part.text, reasoning_content: part.text }
   const { name, arguments: args } = part.call
   const id = callId(served, 'chatcmpl-tool-')
   return { tool_calls: [{ index, id, type: 'function', function: { name, arguments: args } }] }

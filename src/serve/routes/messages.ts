@@ -36,10 +36,27 @@ const stopOf = (reply: WholeReply): object => {
     : { stop_reason: 'end_turn', stop_sequence: null }
 }
 
-const contentOf = (block: ReplyBlock): object =>
-  block.kind === 'text'
-    ? { type: 'text', text: block.text, citations: null }
-    : { type: 'tool_use', id: block.id, name: block.name, input: JSON.parse(block.text) as unknown }
+const contentOf = (block: ReplyBlock): object => {
+  switch (block.kind) {
+    case 'text':
+      return { type: 'text', text: block.text, citations: null }
+    case 'thoughts':
+      return { type: 'thinking', thinking: block.text, signature: '' }
+    case 'call':
+      return { type: 'tool_use', id: block.id, name: block.name, input: JSON.parse(block.text) as unknown }
+  }
+}
+
+const deltaOf = (kind: ReplyBlock['kind'], text: string): object => {
+  switch (kind) {
+    case 'text':
+      return { type: 'text_delta', text }
+    case 'thoughts':
+      return { type: 'thinking_delta', thinking: text }
+    case 'call':
+      return { type: 'input_json_delta', partial_json: text }
+  }
+}
 
 const heading = ({ job, model }: ChatRequest): object => ({
   id: `msg_${job.name}`,
@@ -61,12 +78,11 @@ const frameOf = (asked: ChatRequest, event: ReplyEvent): string => {
     case 'Open':
       return frame('content_block_start', {
         index: event.index,
-        content_block: contentOf({ ...event.block, text: event.block.kind === 'text' ? '' : '{}' }),
+        content_block: contentOf({ ...event.block, text: event.block.kind === 'call' ? '{}' : '' }),
       })
     case 'More': {
       const { index, kind, text } = event
-      const delta = kind === 'text' ? { type: 'text_delta', text } : { type: 'input_json_delta', partial_json: text }
-      return frame('content_block_delta', { index, delta })
+      return frame('content_block_delta', { index, delta: deltaOf(kind, text) })
     }
     case 'Close':
       return frame('content_block_stop', { index: event.index })

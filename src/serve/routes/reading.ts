@@ -1,9 +1,9 @@
-/** Reads the calls of tools out of completions, whole or while they are streamed. */
+/** Reads thoughts and calls of tools out of completions, whole or while they are streamed. */
 import type { FinishReason } from '../../data/generation.js'
 import { withMalformedCalls } from '../../text/toolCalls/callMessage.js'
 import type { ToolDelta, WrittenCall } from '../../text/toolCalls/machine.js'
 import { type ToolCallReader, toolCallReader } from '../../text/toolCalls/reader.js'
-import type { AskedTools } from '../requests/chat.js'
+import type { ChatRequest } from '../requests/chat.js'
 import type { Served } from '../requests/served.js'
 
 /** Makes an id that templates of Mistral accept: nine letters and digits. */
@@ -13,26 +13,25 @@ export const mistralId = (id: string): string => id.padStart(9, '0').slice(-9)
 export const callId = ({ world, features }: Served, prefix: string): string =>
   features.toolCalls === 'mistral' ? mistralId(world.ids.fresh()) : `${prefix}${world.ids.fresh()}`
 
-/** A part of a reply: text, or a whole call. */
+/** A part of a reply: text, thoughts, or a whole call. */
 export type ReplyPart =
   | { readonly kind: 'text'; readonly text: string }
+  | { readonly kind: 'thoughts'; readonly text: string }
   | { readonly kind: 'call'; readonly call: WrittenCall }
 
-/** The tools of a request. */
-interface Asked {
-  readonly tools: AskedTools | null
-}
+/** The tools of a request, and the thoughts of its answer. */
+type Asked = Pick<ChatRequest, 'tools' | 'thoughts'>
 
 /** One choice, as far as it was read. */
 export interface ChoiceProgress {
-  readonly reader: ToolCallReader | null
+  readonly reader: ToolCallReader
   readonly calls: number
   readonly text: 'none' | 'some'
 }
 
 /** Starts reading a choice. */
-export const firstProgress = ({ tools }: Asked): ChoiceProgress => ({
-  reader: tools === null ? null : toolCallReader(tools.format, tools),
+export const firstProgress = ({ tools, thoughts }: Asked): ChoiceProgress => ({
+  reader: toolCallReader(tools?.format ?? 'none', { tools: tools?.tools ?? [], thoughts }),
   calls: 0,
   text: 'none',
 })
@@ -56,6 +55,7 @@ const withParts = ({ tools }: Asked, before: ChoiceProgress, deltas: readonly To
   }
   for (const delta of deltas) {
     if (delta._tag === 'Text') add(delta.text)
+    else if (delta._tag === 'Thoughts') parts.push({ kind: 'thoughts', text: delta.text })
     else if (delta.call.problem !== undefined) {
       add(`${choice.text === 'some' ? '\n' : ''}${withMalformedCalls('', [delta.call])}`)
     } else if (tools?.calls !== 'first' || choice.calls === 0) {
@@ -68,28 +68,30 @@ const withParts = ({ tools }: Asked, before: ChoiceProgress, deltas: readonly To
 
 /** Adds new text to a choice. */
 export const readMore = (asked: Asked, choice: ChoiceProgress, text: string): ReadMore => {
-  if (text === '') return { choice, parts: [] }
-  if (choice.reader === null) return withParts(asked, choice, [{ _tag: 'Text', text }])
   const { reader, deltas } = choice.reader.push(text)
   return withParts(asked, { ...choice, reader }, deltas)
 }
 
 /** Ends a choice. A call at the end of a completion that was cut off is malformed. */
 export const endChoice = (asked: Asked, choice: ChoiceProgress, finish: FinishReason | null): ReadMore =>
-  withParts(asked, choice, choice.reader?.end({ isComplete: finish === 'stop' }) ?? [])
+  withParts(asked, choice, choice.reader.end({ isComplete: finish === 'stop' }))
 
-/** A whole reply: its text, and its calls. */
+/** A whole reply: its thoughts, its text, and its calls. */
 export interface WholeReading {
+  readonly thoughts: string
   readonly text: string
   readonly calls: readonly WrittenCall[]
 }
 
-/** Reads the text and the calls of tools out of a whole completion, as the parts of a stream. */
+/** Reads a whole completion, as the parts of a stream. */
 export const readReply = (asked: Asked, text: string, finish: FinishReason | null): WholeReading => {
   const { choice, parts } = readMore(asked, firstProgress(asked), text)
   const all = [...parts, ...endChoice(asked, choice, finish).parts]
+  const textOf = (kind: ReplyPart['kind']): string =>
+    all.map((part) => (part.kind === kind && part.kind !== 'call' ? part.text : '')).join('')
   return {
-    text: all.map((part) => (part.kind === 'text' ? part.text : '')).join(''),
+    thoughts: textOf('thoughts'),
+    text: textOf('text'),
     calls: all.flatMap((part) => (part.kind === 'call' ? [part.call] : [])),
   }
 }

@@ -1,4 +1,4 @@
-/** A reply as blocks: text and calls of tools, whole or while they are written. */
+/** A reply as blocks: thoughts, text and calls of tools, whole or while they are written. */
 import type { FinishReason } from '../../data/generation.js'
 import type { ChatRequest } from '../requests/chat.js'
 import type { ApiFailure } from '../requests/failure.js'
@@ -6,9 +6,10 @@ import { failureOf, type RunningJob, type TokenUsage, type WholePrompt } from '.
 import type { Served } from '../requests/served.js'
 import { callId, endChoice, firstProgress, type ReplyPart, readMore, readReply } from './reading.js'
 
-/** A part of a reply: text, or a call with its arguments as JSON. */
+/** A part of a reply: thoughts, text, or a call with its arguments as JSON. */
 export type ReplyBlock =
   | { readonly kind: 'text'; readonly text: string }
+  | { readonly kind: 'thoughts'; readonly text: string }
   | { readonly kind: 'call'; readonly id: string; readonly name: string; readonly text: string }
 
 /** The end of a reply. */
@@ -32,9 +33,10 @@ export const wholeReply = (
   { prompt: { completions, cachedTokens }, prefix }: { readonly prompt: WholePrompt; readonly prefix: string },
 ): WholeReply => {
   const { text: all, tokens, finishReason, stopReason } = completions[0]! // one was asked for
-  const { text, calls } = readReply(asked, all, finishReason)
+  const { thoughts, text, calls } = readReply(asked, all, finishReason)
   return {
     blocks: [
+      ...(thoughts === '' ? [] : [{ kind: 'thoughts' as const, text: thoughts }]),
       ...(text === '' ? [] : [{ kind: 'text' as const, text }]),
       ...calls.map(({ name, arguments: args }) => callBlock(callId(served, prefix), name, args)),
     ],
@@ -81,11 +83,11 @@ const more = ({ closed, open }: Writing, text: string): readonly [Writing, reado
 
 /** Writes a part of the reply. A call is whole, so that no client runs the half of one. */
 const written = (writing: Writing, part: ReplyPart, newId: () => string): readonly [Writing, readonly ReplyEvent[]] => {
-  if (part.kind === 'text' && writing.open?.kind === 'text') return more(writing, part.text)
+  if (part.kind !== 'call' && writing.open?.kind === part.kind) return more(writing, part.text)
   const [block, text] =
-    part.kind === 'text'
-      ? [{ kind: 'text', text: '' } as const, part.text]
-      : [callBlock(newId(), part.call.name, ''), part.call.arguments]
+    part.kind === 'call'
+      ? [callBlock(newId(), part.call.name, ''), part.call.arguments]
+      : [{ kind: part.kind, text: '' }, part.text]
   const [next, events] = opened(writing, block)
   const [last, rest] = more(next, text)
   return [last, [...events, ...rest]]

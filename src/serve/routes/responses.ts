@@ -23,22 +23,29 @@ const textPart = (text: string): object => ({ type: 'output_text', text, annotat
 
 const EMPTY: ReplyBlock = { kind: 'text', text: '' }
 
-const itemOf = (asked: Asked, block: ReplyBlock, index: number): OutputItem =>
-  block.kind === 'text'
-    ? {
-        ...{ type: 'message', id: `msg_${asked.job.name}_${index}`, role: 'assistant', status: 'completed' },
-        content: [textPart(block.text)],
-      }
-    : {
-        ...{ type: 'function_call', id: `fc_${asked.job.name}_${index}`, call_id: block.id, name: block.name },
-        ...{ arguments: block.text, status: 'completed' },
-      }
+/** The part of a block of text or thoughts. */
+const partOf = ({ kind, text }: ReplyBlock): object =>
+  kind === 'text' ? textPart(text) : { type: 'reasoning_text', text }
+
+const itemOf = ({ job: { name: job } }: Asked, block: ReplyBlock, index: number): OutputItem => {
+  const status = 'completed'
+  switch (block.kind) {
+    case 'text':
+      return { type: 'message', id: `msg_${job}_${index}`, role: 'assistant', status, content: [partOf(block)] }
+    case 'thoughts':
+      return { type: 'reasoning', id: `rs_${job}_${index}`, summary: [], status, content: [partOf(block)] }
+    case 'call': {
+      const { id, name, text } = block
+      return { type: 'function_call', id: `fc_${job}_${index}`, call_id: id, name, arguments: text, status }
+    }
+  }
+}
 
 /** An item that has just begun. */
 const begunItem = (asked: Asked, block: ReplyBlock, index: number): object => ({
   ...itemOf(asked, block, index),
   status: 'in_progress',
-  ...(block.kind === 'text' ? { content: [] } : { arguments: '' }),
+  ...(block.kind === 'call' ? { arguments: '' } : { content: [] }),
 })
 
 const responseJson = (served: Served, asked: Asked, fields: object): object => ({
@@ -53,7 +60,7 @@ const responseJson = (served: Served, asked: Asked, fields: object): object => (
   ...fields,
 })
 
-/** A reply without text and calls is an empty message: clients expect an item. */
+/** A reply without blocks is an empty message: clients expect an item. */
 const itemsOf = (asked: Asked, { blocks }: WholeReply): readonly OutputItem[] =>
   (blocks.length === 0 ? [EMPTY] : blocks).map((block, index) => itemOf(asked, block, index))
 
@@ -88,22 +95,38 @@ type Frame = readonly [type: string, fields: object]
 const openFrames = (asked: Asked, block: ReplyBlock, index: number): readonly Frame[] => {
   const at = { item_id: itemOf(asked, block, index).id, output_index: index }
   const added: Frame = ['response.output_item.added', { output_index: index, item: begunItem(asked, block, index) }]
-  return block.kind === 'text'
-    ? [added, ['response.content_part.added', { ...at, content_index: 0, part: textPart('') }]]
-    : [added]
+  return block.kind === 'call'
+    ? [added]
+    : [added, ['response.content_part.added', { ...at, content_index: 0, part: partOf({ ...block, text: '' }) }]]
 }
 
 const closeFrames = (asked: Asked, block: ReplyBlock, index: number): readonly Frame[] => {
   const item = itemOf(asked, block, index)
   const at = { item_id: item.id, output_index: index }
   const done: Frame = ['response.output_item.done', { output_index: index, item }]
-  return block.kind === 'text'
-    ? [
-        ['response.output_text.done', { ...at, content_index: 0, text: block.text, logprobs: [] }],
-        ['response.content_part.done', { ...at, content_index: 0, part: textPart(block.text) }],
-        done,
-      ]
-    : [['response.function_call_arguments.done', { ...at, name: block.name, arguments: block.text }], done]
+  if (block.kind === 'call') {
+    return [['response.function_call_arguments.done', { ...at, name: block.name, arguments: block.text }], done]
+  }
+  const [type, rest] = block.kind === 'text' ? ['output_text', { logprobs: [] }] : ['reasoning_text', {}]
+  return [
+    [`response.${type}.done`, { ...at, content_index: 0, text: block.text, ...rest }],
+    ['response.content_part.done', { ...at, content_index: 0, part: partOf(block) }],
+    done,
+  ]
+}
+
+/** The frame for more text of a block. */
+const moreFrame = (asked: Asked, { index, kind, text: delta }: ReplyEvent & { readonly _tag: 'More' }): Frame => {
+  const block = kind === 'call' ? CALL : { kind, text: '' }
+  const at = { item_id: itemOf(asked, block, index).id, output_index: index }
+  switch (kind) {
+    case 'text':
+      return ['response.output_text.delta', { ...at, content_index: 0, delta, logprobs: [] }]
+    case 'thoughts':
+      return ['response.reasoning_text.delta', { ...at, content_index: 0, delta }]
+    case 'call':
+      return ['response.function_call_arguments.delta', { ...at, delta }]
+  }
 }
 
 const framesOf = (served: Served, asked: Asked, event: ReplyEvent): readonly Frame[] => {
@@ -117,13 +140,8 @@ const framesOf = (served: Served, asked: Asked, event: ReplyEvent): readonly Fra
     }
     case 'Open':
       return openFrames(asked, event.block, event.index)
-    case 'More': {
-      const { index, kind, text: delta } = event
-      const at = { item_id: itemOf(asked, kind === 'text' ? EMPTY : CALL, index).id, output_index: index }
-      return kind === 'text'
-        ? [['response.output_text.delta', { ...at, content_index: 0, delta, logprobs: [] }]]
-        : [['response.function_call_arguments.delta', { ...at, delta }]]
-    }
+    case 'More':
+      return [moreFrame(asked, event)]
     case 'Close':
       return closeFrames(asked, event.block, event.index)
     case 'End': {

@@ -110,17 +110,27 @@ export const callsInText = (text: string, reading: AnswerReading): ReadText => {
 }
 
 /** Options for reading a message from its text. Without `index`, calls get no ids of their own. */
-export type MessageReading = Omit<AnswerReading, 'index' | 'isComplete'> & Partial<Pick<AnswerReading, 'index'>>
+export interface MessageReading extends Omit<AnswerReading, 'format' | 'index' | 'isComplete'> {
+  readonly format: ToolCallFormat | 'none'
+  readonly index?: number
+}
 
 /**
- * Creates the assistant's message from a text that may contain calls, as `messageOfCalls`. A call
- * at the end of an incomplete text is malformed.
+ * Creates the assistant's message from a text that may contain thoughts and calls, as
+ * `messageOfCalls`. A call at the end of an incomplete text is malformed.
  *
  * @example
  * messageOfText('<tool_call>{"name": "now"}</tool_call>', { format: 'hermes' }, { isComplete: true }).message.toolCalls.length // 1
  */
-export const messageOfText = (text: string, { index, ...reading }: MessageReading, details: Details): ReadCalls => {
-  const own = { ...reading, isComplete: details.isComplete }
-  const read = index === undefined ? readToolCalls(text, reading.format, own) : callsInText(text, { ...own, index })
-  return messageOf(read.text, read.calls, details)
+export const messageOfText = (
+  text: string,
+  { index, format, ...rest }: MessageReading,
+  details: Details,
+): ReadCalls => {
+  const reading = { ...rest, isComplete: details.isComplete }
+  const { calls, reasoning, ...read } =
+    index === undefined || format === 'none'
+      ? readToolCalls(text, format, reading)
+      : callsInText(text, { ...reading, format, index })
+  return messageOf(read.text, calls, { ...(reasoning !== undefined && { reasoning }), ...details })
 }

@@ -3,6 +3,7 @@ import { isLeft } from 'fp-ts/lib/Either.js'
 import { callArguments } from './callArguments.js'
 import { isBlank } from './json.js'
 import type { CallEvent, Part, PartStep } from './part.js'
+import type { Thoughts } from './thoughts.js'
 
 /** A call as a model wrote it. */
 export interface WrittenCall {
@@ -18,6 +19,7 @@ export interface WrittenCall {
 /** An event of reading a text that may contain calls, emitted as soon as it is final. */
 export type ToolDelta =
   | { readonly _tag: 'Text'; readonly text: string }
+  | { readonly _tag: 'Thoughts'; readonly text: string }
   /** A call, whole or malformed. */
   | { readonly _tag: 'Call'; readonly call: WrittenCall }
 
@@ -70,7 +72,20 @@ interface InRest {
   readonly held: string
 }
 
-export type MachineState = InText | InBlock | InRest
+/** The state in thoughts. */
+interface InThoughts {
+  readonly mode: 'thoughts'
+  /** The state after them. */
+  readonly next: MachineState
+  /** Before the first character that is not blank, after it, or after the closing tag. */
+  readonly place: 'start' | 'inside' | 'closed'
+  /** Blanks that are dropped if the thoughts end with them. */
+  readonly blanks: string
+  /** Text that may become a tag. */
+  readonly held: string
+}
+
+export type MachineState = InText | InBlock | InRest | InThoughts
 
 /** One step of a machine. `again` is read once more before the rest. */
 export interface MachineStep {
@@ -79,10 +94,12 @@ export interface MachineStep {
   readonly again: string
 }
 
-/** A format of calls. */
+/** A format of calls. Its start is that of the answer. */
 export interface CallMachine {
   readonly start: MachineState
   readonly openers: readonly Opener[]
+  /** Default: none. */
+  readonly thoughts?: Thoughts
 }
 
 const textDelta = (text: string): readonly ToolDelta[] => (text === '' ? [] : [{ _tag: 'Text', text }])
@@ -125,12 +142,36 @@ const inBlock = (opener: Opener, raw: string, last: WrittenCall | null): InBlock
   call: null,
 })
 
-const stepText = (state: InText, c: string, openers: readonly Opener[]): MachineStep => {
+const inThoughts = (next: MachineState): InThoughts => ({
+  mode: 'thoughts',
+  next,
+  place: 'start',
+  blanks: '',
+  held: '',
+})
+
+/**
+ * Returns the tag that opens thoughts. Thoughts come first, except that no calls are read in later
+ * ones either where they are text anyway.
+ */
+const openTag = ({ after }: InText, { thoughts }: CallMachine): string | undefined =>
+  after === 'start' || thoughts?.as === 'text' ? thoughts?.tags[0] : undefined
+
+const stepText = (state: InText, c: string, machine: CallMachine): MachineStep => {
+  const { openers, thoughts } = machine
   const { last, gap } = state
   const held = state.held + c
   const opener = openers.find(({ tag }) => tag === held)
   if (opener !== undefined) return { state: inBlock(opener, gap + held, last), deltas: [], again: '' }
-  if (openers.some(({ tag }) => tag.startsWith(held))) return { state: { ...state, held }, deltas: [], again: '' }
+  const open = openTag(state, machine)
+  if (open === held) {
+    const next = state.after === 'start' ? machine.start : inText('text')
+    const deltas = [...callDelta(last), ...textDelta(thoughts?.as === 'text' ? gap + held : '')]
+    return { state: inThoughts(next), deltas, again: '' }
+  }
+  if ([open, ...openers.map(({ tag }) => tag)].some((tag) => tag?.startsWith(held))) {
+    return { state: { ...state, held }, deltas: [], again: '' }
+  }
   if (state.after !== 'text' && held.length === 1 && isBlank(c)) {
     return { state: { ...state, gap: gap + c }, deltas: [], again: '' }
   }
@@ -218,6 +259,38 @@ const stepBlock = (before: InBlock, c: string, openers: readonly Opener[]): Mach
   return { ...rest, deltas: [...deltas, ...rest.deltas] }
 }
 
+const thoughtsDelta = (text: string): readonly ToolDelta[] => (text === '' ? [] : [{ _tag: 'Thoughts', text }])
+
+/** Adds text to thoughts, of which blanks at both ends are dropped. */
+const withText = (state: InThoughts, text: string): readonly [InThoughts, readonly ToolDelta[]] => {
+  const inked = text.trimEnd().length
+  if (inked === 0) return [state.place === 'start' ? state : { ...state, blanks: state.blanks + text }, []]
+  const added = text.slice(0, inked)
+  const shown = state.place === 'start' ? added.trimStart() : state.blanks + added
+  return [{ ...state, place: 'inside', blanks: text.slice(inked) }, thoughtsDelta(shown)]
+}
+
+const stepThoughts = (state: InThoughts, c: string, { tags, as }: Thoughts): MachineStep => {
+  if (state.place === 'closed') {
+    return isBlank(c) ? { state, deltas: [], again: '' } : { state: state.next, deltas: [], again: c }
+  }
+  const [open, close] = tags
+  const known = state.place === 'start' && as === 'reasoning' ? tags : [close] // some models repeat the prompt's tag
+  let held = state.held + c
+  let passed = ''
+  while (held !== '' && !known.some((tag) => tag.startsWith(held))) {
+    passed += held[0]!
+    held = held.slice(1)
+  }
+  if (as === 'text') {
+    if (held === close) return { state: state.next, deltas: textDelta(passed + held), again: '' }
+    return { state: { ...state, held }, deltas: textDelta(passed), again: '' }
+  }
+  const [next, deltas] = withText(state, passed)
+  if (held === close) return { state: { ...next, place: 'closed', held: '' }, deltas, again: '' }
+  return { state: { ...next, held: held === open ? '' : held }, deltas, again: '' }
+}
+
 const stepRest = (state: InRest, c: string, openers: readonly Opener[]): MachineStep => {
   const { opener } = state
   const tags = tagsAfter(opener, openers)
@@ -244,20 +317,24 @@ export const plainUntil = (
   { at, machine }: { readonly at: number; readonly machine: CallMachine },
 ): number => {
   if (state.mode !== 'text' || state.held !== '' || state.after !== 'text') return at
-  const mark = machine.openers[0]?.tag[0]
-  const next = mark === undefined ? -1 : text.indexOf(mark, at)
-  return next === -1 ? text.length : next
+  if (machine.openers.length === 0) return text.length
+  const marks = [machine.openers[0]!.tag[0], openTag(state, machine)?.[0]]
+  let end = at
+  while (end < text.length && !marks.includes(text[end])) end += 1
+  return end
 }
 
 /** Reads one more character. */
-export const stepMachine = (state: MachineState, c: string, { openers }: CallMachine): MachineStep => {
+export const stepMachine = (state: MachineState, c: string, machine: CallMachine): MachineStep => {
   switch (state.mode) {
     case 'text':
-      return stepText(state, c, openers)
+      return stepText(state, c, machine)
     case 'block':
-      return stepBlock(state, c, openers)
+      return stepBlock(state, c, machine.openers)
     case 'rest':
-      return stepRest(state, c, openers)
+      return stepRest(state, c, machine.openers)
+    case 'thoughts':
+      return stepThoughts(state, c, machine.thoughts!) // set in this state
   }
 }
 
@@ -272,7 +349,14 @@ export const CUT_OFF = 'the reply was cut off here'
  * Returns the events at the end of the text. `cut`: the text is not whole, so that a call at its
  * end is malformed. Blanks after calls are ignored.
  */
-export const endMachine = (state: MachineState, how: 'complete' | 'cut'): readonly ToolDelta[] => {
+export const endMachine = (
+  state: MachineState,
+  how: 'complete' | 'cut',
+  { thoughts }: CallMachine,
+): readonly ToolDelta[] => {
+  if (state.mode === 'thoughts') {
+    return thoughts?.as === 'text' ? textDelta(state.held) : withText(state, state.held)[1]
+  }
   if (state.mode === 'rest') {
     const { call, held } = state
     return callDelta(malformed({ ...call, arguments: call.arguments + held }, INVALID))
@@ -301,3 +385,14 @@ export const wholeAnswer = (block: Part): CallMachine => ({
   openers: [],
   start: inBlock({ tag: '', block, holds: 'data' }, '', null),
 })
+
+/** Makes a machine read no calls in thoughts. */
+export const withThoughts = (machine: CallMachine, thoughts: Thoughts): CallMachine => ({ ...machine, thoughts })
+
+/** Returns the state before a text that may begin in thoughts. */
+export const startOf = ({ start, thoughts }: CallMachine): MachineState =>
+  thoughts?.place === 'inside' ? inThoughts(start) : start
+
+/** Returns true in a call that has begun. */
+export const isInCall = (state: MachineState): boolean =>
+  state.mode === 'block' && (state.begun !== null || state.call !== null)

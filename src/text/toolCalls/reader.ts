@@ -17,15 +17,20 @@ import {
 import {
   type CallMachine,
   endMachine,
+  isInCall,
   type MachineState,
+  markedCalls,
   plainUntil,
+  startOf,
   stepMachine,
   type ToolDelta,
   type WrittenCall,
+  withThoughts,
 } from './machine.js'
 import { qwen3Coder } from './parameters.js'
 import { llama4Pythonic, pythonic } from './pythonic.js'
 import { argumentSchemas, toolNames } from './schemas.js'
+import { type Thoughts, UNKNOWN_THOUGHTS } from './thoughts.js'
 import { xmlBlock } from './xmlBlock.js'
 
 /** An immutable reader in the middle of a text. */
@@ -49,11 +54,16 @@ export interface ToolCallReading {
    * true.
    */
   readonly isComplete?: boolean
+  /**
+   * The model's thoughts, in which no calls are read. `searched`: calls count in them too. Default:
+   * what is between `<think>` and `</think>`, or before the latter.
+   */
+  readonly thoughts?: Thoughts | 'searched'
 }
 
-/** Merges two neighboring deltas. Returns undefined if they are not both text. */
+/** Merges two neighboring deltas. Returns undefined if they are not text of one kind. */
 const merge = (a: ToolDelta | undefined, b: ToolDelta): ToolDelta | undefined =>
-  a?._tag === 'Text' && b._tag === 'Text' ? { ...a, text: a.text + b.text } : undefined
+  a !== undefined && a._tag !== 'Call' && a._tag === b._tag ? { ...a, text: a.text + b.text } : undefined
 
 const joined = (deltas: readonly ToolDelta[]): readonly ToolDelta[] => {
   const result: ToolDelta[] = []
@@ -65,32 +75,45 @@ const joined = (deltas: readonly ToolDelta[]): readonly ToolDelta[] => {
   return result
 }
 
+/** The state of a machine after a text, and the deltas of the text. */
+interface Run {
+  readonly state: MachineState
+  readonly deltas: readonly ToolDelta[]
+}
+
+const run = (machine: CallMachine, before: MachineState, text: string): Run => {
+  const deltas: ToolDelta[] = []
+  const waiting = [{ text, at: 0 }] // text that is read again comes before the rest
+  let state = before
+  for (let top = waiting.at(-1); top !== undefined; top = waiting.at(-1)) {
+    const plain = plainUntil(state, top.text, { at: top.at, machine })
+    if (plain > top.at) deltas.push({ _tag: 'Text', text: top.text.slice(top.at, plain) })
+    top.at = plain
+    if (plain === top.text.length) {
+      waiting.pop()
+      continue
+    }
+    const step = stepMachine(state, top.text[top.at]!, machine)
+    top.at += 1
+    state = step.state
+    deltas.push(...step.deltas)
+    if (step.again !== '') waiting.push({ text: step.again, at: 0 })
+  }
+  return { state, deltas: joined(deltas) }
+}
+
 const readerOf = (machine: CallMachine, state: MachineState): ToolCallReader => ({
   push: (text) => {
-    const deltas: ToolDelta[] = []
-    const waiting = [{ text, at: 0 }] // text that is read again comes before the rest
-    let now = state
-    for (let top = waiting.at(-1); top !== undefined; top = waiting.at(-1)) {
-      const plain = plainUntil(now, top.text, { at: top.at, machine })
-      if (plain > top.at) deltas.push({ _tag: 'Text', text: top.text.slice(top.at, plain) })
-      top.at = plain
-      if (plain === top.text.length) {
-        waiting.pop()
-        continue
-      }
-      const step = stepMachine(now, top.text[top.at]!, machine)
-      top.at += 1
-      now = step.state
-      deltas.push(...step.deltas)
-      if (step.again !== '') waiting.push({ text: step.again, at: 0 })
-    }
-    return { reader: readerOf(machine, now), deltas: joined(deltas) }
+    const next = run(machine, state, text)
+    return { reader: readerOf(machine, next.state), deltas: next.deltas }
   },
-  end: ({ isComplete }) => joined(endMachine(state, isComplete ? 'complete' : 'cut')),
+  end: ({ isComplete }) => joined(endMachine(state, isComplete ? 'complete' : 'cut', machine)),
 })
 
-const machineOf = (format: ToolCallFormat, { tools = [] }: ToolCallReading): CallMachine => {
+const formatMachine = (format: ToolCallFormat | 'none', { tools = [] }: ToolCallReading): CallMachine => {
   switch (format) {
+    case 'none':
+      return markedCalls([])
     case 'hermes':
       return hermes
     case 'llama3_json':
@@ -125,10 +148,28 @@ const machineOf = (format: ToolCallFormat, { tools = [] }: ToolCallReading): Cal
 }
 
 /**
+ * Determines the place of a text's start. Text up to a closing tag is thoughts, unless the text
+ * has its opening tag, or the tag is in a call.
+ */
+const placeOf = (machine: CallMachine, { tags: [open, close] }: Thoughts, text: string): Thoughts['place'] => {
+  const closed = text.indexOf(close)
+  if (closed === -1 || text.lastIndexOf(open, closed) !== -1) return 'outside'
+  return isInCall(run(machine, machine.start, text.slice(0, closed)).state) ? 'outside' : 'inside'
+}
+
+const machineOf = (format: ToolCallFormat | 'none', reading: ToolCallReading, whole?: string): CallMachine => {
+  const machine = formatMachine(format, reading)
+  const { thoughts = UNKNOWN_THOUGHTS } = reading
+  if (thoughts === 'searched') return machine
+  const isUnknown = thoughts.place === 'unknown' && whole !== undefined
+  return withThoughts(machine, isUnknown ? { ...thoughts, place: placeOf(machine, thoughts, whole) } : thoughts)
+}
+
+/**
  * Creates a reader of the calls in a text. A call is emitted when it has ended and something
  * follows it, or the text ends. A call that breaks off, or whose arguments are not an object, is
  * malformed and has its `problem`. Text that does not become a call is emitted as it arrives: tags
- * without JSON, and JSON without a name where other data is possible.
+ * without JSON, and JSON without a name where other data is possible. Format 'none' has no calls.
  *
  * Laws     however a text is split, the joined deltas are the same; without calls they are the text
  *          (except for `json_call`, whose text is its message). No strict prefix of a written call
@@ -138,9 +179,9 @@ const machineOf = (format: ToolCallFormat, { tools = [] }: ToolCallReading): Cal
  * @example
  * toolCallReader('hermes').push('Hm. <tool_call>{"name": "add", "argum').deltas // [{ _tag: 'Text', text: 'Hm. ' }]
  */
-export const toolCallReader = (format: ToolCallFormat, reading: ToolCallReading = {}): ToolCallReader => {
+export const toolCallReader = (format: ToolCallFormat | 'none', reading: ToolCallReading = {}): ToolCallReader => {
   const machine = machineOf(format, reading)
-  return readerOf(machine, machine.start)
+  return readerOf(machine, startOf(machine))
 }
 
 /** A whole text, split into its calls and the rest. */
@@ -149,6 +190,8 @@ export interface ReadText {
   readonly text: string
   /** The calls in their order. Those with a `problem` are malformed. */
   readonly calls: readonly WrittenCall[]
+  /** The thoughts, if they are read apart from the text. */
+  readonly reasoning?: string
 }
 
 /**
@@ -159,12 +202,21 @@ export interface ReadText {
  * @example
  * readToolCalls('<tool_call>{"name": "now"}</tool_call>', 'hermes').calls // [{ name: 'now', arguments: '{}' }]
  */
-export const readToolCalls = (text: string, format: ToolCallFormat, reading: ToolCallReading = {}): ReadText => {
-  const { reader, deltas } = toolCallReader(format, reading).push(text)
+export const readToolCalls = (
+  text: string,
+  format: ToolCallFormat | 'none',
+  reading: ToolCallReading = {},
+): ReadText => {
+  const machine = machineOf(format, reading, text)
+  const { state, deltas } = run(machine, startOf(machine), text)
   const { isComplete = true } = reading
-  const all = [...deltas, ...reader.end({ isComplete })]
+  const all = [...deltas, ...endMachine(state, isComplete ? 'complete' : 'cut', machine)]
+  const textOf = (tag: 'Text' | 'Thoughts'): string =>
+    all.map((delta) => (delta._tag === tag ? delta.text : '')).join('')
+  const reasoning = textOf('Thoughts')
   return {
-    text: all.map((delta) => (delta._tag === 'Text' ? delta.text : '')).join(''),
+    text: textOf('Text'),
     calls: all.flatMap((delta) => (delta._tag === 'Call' ? [delta.call] : [])),
+    ...(reasoning !== '' && { reasoning }),
   }
 }

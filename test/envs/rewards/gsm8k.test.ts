@@ -51,7 +51,10 @@ const PAIRS: readonly (readonly [completion: string, number: string, parts: Part
   // Several answers: the first counts
   ['<think>x</think><answer>18</answer><answer>19</answer>', '18', RIGHT],
   ['<think>x</think><answer>19</answer><answer>18</answer>', '18', WRONG],
-  ['<think>or <answer>19</answer></think><answer>18</answer>', '18', WRONG],
+  // Thoughts are not searched for the answer
+  ['<think>or <answer>19</answer></think><answer>18</answer>', '18', RIGHT],
+  ['<think>or <answer>18</answer></think><answer>19</answer>', '18', WRONG],
+  ['I think <answer>18</answer></think> 19', '18', [0, 0, 0]],
   // Empty, nested and unclosed blocks
   ['<think>x</think><answer></answer>', '18', [0, 1, 0]],
   ['<think>x</think><answer> \n </answer>', '18', [0, 1, 0]],
@@ -59,7 +62,7 @@ const PAIRS: readonly (readonly [completion: string, number: string, parts: Part
   ['<think>x</think><answer></answer><answer>18</answer>', '18', [0, 1, 0]],
   ['<think>x</think><answer><answer>18</answer></answer>', '18', WRONG],
   ['<think>a<think>b</think></think><answer>18</answer>', '18', RIGHT],
-  ['<think>never closed <answer>18</answer>', '18', UNTHOUGHT],
+  ['<think>never closed <answer>18</answer>', '18', [0, 0, 0]],
   ['</think><answer>18</answer>', '18', UNTHOUGHT],
   ['<think>x</think><answer>18', '18', [0, 1, 0]],
   ['<think>x</think>18</answer>', '18', [0, 1, 0]],

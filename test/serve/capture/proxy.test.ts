@@ -1,9 +1,11 @@
 /** The endpoints of sessions, who may ask for them, limits, and calls that go wrong. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { orThrow } from '../../../src/core/failure.js'
 import { sessionTrajectories } from '../../../src/data/capture/trajectories.js'
+import { chatTemplate } from '../../../src/text/template/chatTemplate.js'
 import { captured } from '../../kit/captured.js'
-import { ask, post, saying, scripted, until } from '../../kit/served.js'
+import { ask, post, saying, scripted, servedText, tokenizer, until } from '../../kit/served.js'
 
 const USER = { role: 'user', content: 'hi' }
 const CHAT = '/sessions/a/v1/chat/completions'
@@ -147,6 +149,28 @@ describe('a call that goes wrong', () => {
 })
 
 describe('a conversation that continues from tokens', () => {
+  it('goes on from the tokens of an answer whose thoughts the client does not send back', async () => {
+    const source = `${servedText.template.source}{{ '' if '</think>' }}`.replace(
+      '{%- if message.content',
+      "{{ '<think>' + message.reasoning_content + '</think>' if message.reasoning_content }}$&",
+    )
+    const text = { ...servedText, template: orThrow(chatTemplate(source)) }
+    const app = captured(scripted({ says: () => '<think>the mat</think>the cat', maxModelLength: 2048 }), {
+      serve: { text },
+    })
+    const { json } = await post(app, CHAT, { messages: [USER] })
+    const [choice] = json.choices as readonly { readonly message: object }[] // as a chat answers
+    expect(choice!.message).toMatchObject({ content: 'the cat', reasoning: 'the mat' })
+    await post(app, CHAT, { messages: [USER, { role: 'assistant', content: 'the cat' }, USER] })
+    const { calls } = app.sessions()[0]!
+    expect(calls.map(({ completions }) => completions[0]!.answer)).toMatchObject([
+      { text: 'the cat', reasoning: 'the mat' },
+      { text: 'the cat', reasoning: 'the mat' },
+    ])
+    expect(calls[1]!.promptFrom).toBe('tokens')
+    expect(tokenizer.decode([...calls[1]!.prompt], 'keep')).toContain('<think>the mat</think>the cat')
+  })
+
   it('has the ids of its rendering, where rendering gives the tokens of answers back', async () => {
     const words = fc.array(fc.constantFrom('the', 'cat', 'sat', 'on', 'mat'), { minLength: 1, maxLength: 4 })
     const turns = fc.array(fc.record({ asked: words, said: words }), { minLength: 2, maxLength: 4 })

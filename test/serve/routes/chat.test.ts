@@ -309,6 +309,56 @@ describe('calls of tools', () => {
   })
 })
 
+describe('the thoughts of an answer', () => {
+  const THOUGHT = `<think>\nmaybe ${CALL.slice(5)}\n</think>\n\n`
+  const thinking = { features: { toolCalls: 'hermes', thoughts: ['<think>', '</think>'] } } as const
+  const body = { messages: [USER], tools: [TOOL] }
+
+  /** The message of an answer, and that of a stream, whose deltas are joined. */
+  const bothOf = async (says: string, options: Parameters<typeof served>[1], fields: object = {}) => {
+    const { json } = await post(served(saying(says), options), PATH, { ...body, ...fields })
+    const { text } = await post(served(saying(says), options), PATH, { ...body, ...fields, stream: true })
+    const deltas = framesOf(text).flatMap((frame) => choicesOf(frame).map(({ delta }) => delta as Json))
+    const joined = (key: string): string => deltas.map((delta) => String(delta[key] ?? '')).join('')
+    const { content, reasoning, tool_calls: calls } = messageOf(json)
+    const streamed = deltas.flatMap(({ tool_calls: each }) => (each as readonly Json[] | undefined) ?? [])
+    expect([joined('content'), joined('reasoning')]).toEqual([content ?? '', reasoning ?? ''])
+    expect(streamed).toHaveLength((calls as readonly Json[]).length)
+    return { content, reasoning, calls: (calls as readonly Json[]).length }
+  }
+
+  it('are its reasoning, in which no calls are read, whole and streamed', async () => {
+    const reasoning = `maybe ${CALL.slice(5)}`
+    expect(await bothOf(`${THOUGHT}The answer is 4.`, thinking)).toEqual({
+      ...{ content: 'The answer is 4.', reasoning, calls: 0 },
+    })
+    expect(await bothOf(`${THOUGHT}${CALL.slice(5)}`, thinking)).toEqual({ content: null, reasoning, calls: 1 })
+    expect(await bothOf('<think>never closed', thinking)).toMatchObject({ content: '', reasoning: 'never closed' })
+    const { json } = await post(served(saying(THOUGHT), thinking), PATH, body)
+    expect(messageOf(json)).toMatchObject({ reasoning, reasoning_content: reasoning })
+  })
+
+  it('are found by the tags of the template, which may open them in the prompt', async () => {
+    const source = `${servedText.template.source}{{ '' if '</think>' }}{{ '<think>\n' if add_generation_prompt }}`
+    const text = { ...servedText, template: orThrow(chatTemplate(source)) }
+    const says = `maybe ${CALL.slice(5)}</think>\n\n4`
+    expect(await bothOf(says, { text, ...withTools })).toMatchObject({ content: '4', calls: 0 })
+    const messages = [USER, { role: 'assistant', content: '<think>So' }]
+    const fields = { messages, continue_final_message: true, add_generation_prompt: false }
+    expect(await bothOf(says, { text, ...withTools }, fields)).toMatchObject({ content: '4', calls: 0 })
+    const closed = [USER, { role: 'assistant', content: '<think>So</think>' }]
+    const after = await bothOf('4', { text, ...withTools }, { ...fields, messages: closed })
+    expect(after).toEqual({ content: '4', reasoning: null, calls: 0 })
+  })
+
+  it('are text where they are searched for calls, and of models without tags', async () => {
+    const searched = { features: { toolCalls: 'hermes', thoughts: 'searched' } } as const
+    expect(await bothOf(`${THOUGHT}4`, searched)).toMatchObject({ calls: 1, reasoning: null })
+    const says = `${THOUGHT}4`
+    expect(await bothOf(says, withTools)).toEqual({ content: says, reasoning: null, calls: 0 })
+  })
+})
+
 describe('a stream of a chat', () => {
   it('begins with the role and adds up to the whole', async () => {
     const body = {

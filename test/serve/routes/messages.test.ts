@@ -50,6 +50,21 @@ describe('a message', () => {
     expect(events.at(-2)).toMatchObject({ type: 'message_delta', delta: { stop_reason: 'tool_use' } })
   })
 
+  it('has thoughts as a block of their own, whole and streamed', async () => {
+    const says = '<think>hm</think>Four.'
+    const options = { features: { toolCalls: 'hermes', thoughts: ['<think>', '</think>'] } } as const
+    const body = { max_tokens: 99, messages: [USER], tools: [TOOL] }
+    const { json } = await post(served(saying(says), options), PATH, body)
+    expect(json.content).toMatchObject([
+      { type: 'thinking', thinking: 'hm' },
+      { type: 'text', text: 'Four.' },
+    ])
+    const { text } = await post(served(saying(says), options), PATH, { ...body, stream: true })
+    const deltas = eventsOf(text).flatMap(({ type, delta }) => (type === 'content_block_delta' ? [delta as Json] : []))
+    expect(deltas.map((delta) => delta.thinking ?? '').join('')).toBe('hm')
+    expect(deltas.map((delta) => delta.text ?? '').join('')).toBe('Four.')
+  })
+
   it('reads systems, results of tools and unfinished answers as the template shows them', async () => {
     const engine = scripted()
     const app = served(engine, withTools)

@@ -1,6 +1,8 @@
 /** `/v1/responses` of `serveApp`: OpenAI's form of requests, answers, streams and errors. */
 import { describe, expect, it } from 'vitest'
-import { type Json, post, saying, scripted, served, tokenizer } from '../../kit/served.js'
+import { orThrow } from '../../../src/core/failure.js'
+import { chatTemplate } from '../../../src/text/template/chatTemplate.js'
+import { type Json, post, saying, scripted, served, servedText, tokenizer } from '../../kit/served.js'
 
 const PATH = '/v1/responses'
 const TOOL = { type: 'function', name: 'weather', parameters: { type: 'object' } }
@@ -24,6 +26,24 @@ describe('a response', () => {
     expect(events.map(({ sequence_number }) => sequence_number)).toEqual(events.map((_, i) => i))
     expect(events[0]!.type).toBe('response.created')
     expect(events.at(-1)).toEqual({ type: 'response.completed', sequence_number: events.length - 1, response: whole })
+  })
+
+  it('has thoughts as an item of its own, whole and streamed, which a conversation keeps', async () => {
+    const engine = scripted({ says: () => '<think>hm</think>Four.', maxModelLength: 2048 })
+    const shown = servedText.template.source.replace('{%- if message.content', '{{ message.reasoning_content }}$&')
+    const text = { ...servedText, template: orThrow(chatTemplate(`${shown}{{ '' if '</think>' }}`)) }
+    const app = served(engine, { ...withTools, text })
+    const whole = (await post(app, PATH, { input: 'hi' })).json
+    expect(whole.output).toMatchObject([
+      { type: 'reasoning', content: [{ type: 'reasoning_text', text: 'hm' }] },
+      { type: 'message', content: [{ type: 'output_text', text: 'Four.' }] },
+    ])
+    const { text: streamed } = await post(app, PATH, { input: 'hi', stream: true })
+    const deltas = [...streamed.matchAll(/event: response\.reasoning_text\.delta\ndata: .*?"delta":"(\w*)"/g)]
+    expect(deltas.map(([, delta]) => delta).join('')).toBe('hm')
+    expect(streamed).toMatch(/event: response\.reasoning_text\.done\ndata: .*"text":"hm"/)
+    await post(app, PATH, { input: 'and?', previous_response_id: whole.id })
+    expect(tokenizer.decode(engine.seen.at(-1)!.prompt, 'keep')).toContain('assistant\nhmFour.')
   })
 
   it('continues from a stored response and its items; unknown ones are refused', async () => {

@@ -7,6 +7,7 @@
 import { aFunction, aRecord, checkOptions, oneOf } from '../../../core/options.js'
 import type { IfEvalRow } from '../../../data/datasets/ifEval.js'
 import type { RowTask } from '../../../data/task.js'
+import { withoutThoughts } from '../../../text/toolCalls/thoughts.js'
 import { replyOf } from '../reply.js'
 import type { Answered, Reward, Scored } from '../reward.js'
 import type { CheckContext } from './check.js'
@@ -158,8 +159,9 @@ export const ifEvalReward = (options: IfEvalRewardOptions): IfEvalReward => {
     range: aggregate.range,
     score: ({ task, history }) => {
       const reply = replyOf({ history })
-      const [thinkBlocks, answerBlocks] = [blocksOf(reply, 'think'), blocksOf(reply, 'answer')]
-      const text = judged === 'reply' ? reply : (answerBlocks[0] ?? '')
+      const answer = withoutThoughts(reply)
+      const [thinkBlocks, answerBlocks] = [blocksOf(reply, 'think'), blocksOf(answer, 'answer')]
+      const text = judged === 'reply' ? answer : (answerBlocks[0] ?? '')
       const verdicts = ifEvalScore(text, task.row.instructions, { detectLanguage })
       const isComplete = history.messages.last()?.isComplete ?? false
       const reward = aggregate.reward({ score: verdicts, thinkBlocks, answerBlocks, isComplete })

@@ -1,6 +1,7 @@
 /** Finds the answer to a mathematical problem in a reply. */
 import { isRight } from 'fp-ts/lib/Either.js'
 import { boxedAnswer } from '../../../data/datasets/math.js'
+import { withoutThoughts } from '../../../text/toolCalls/thoughts.js'
 import { blockOf } from '../reply.js'
 
 /**
@@ -73,11 +74,13 @@ const answerAt = (place: AnswerPlace, reply: string): string => {
 }
 
 /**
- * Returns the answer of a reply from the first of these places that has one, or ''. Boxes in an
- * answer block and the sentence "the answer is ..." are unwrapped.
+ * Returns the answer of a reply from the first of these places that has one, or ''. Thoughts are
+ * not searched. Boxes in an answer block and the sentence "the answer is ..." are unwrapped.
  *
  * @example
  * mathAnswerOf('So \\boxed{1}, no: \\boxed{\\frac12}.', ['block', 'box']) // '\\frac12'
  */
-export const mathAnswerOf = (reply: string, places: readonly AnswerPlace[]): string =>
-  places.map((place) => answerAt(place, reply)).find((answer) => answer !== '') ?? ''
+export const mathAnswerOf = (reply: string, places: readonly AnswerPlace[]): string => {
+  const text = withoutThoughts(reply)
+  return places.map((place) => answerAt(place, text)).find((answer) => answer !== '') ?? ''
+}

@@ -47,11 +47,10 @@ export const mathReward = (options: MathRewardOptions = {}): AnswerReward => {
     partNames: ANSWER_PARTS,
     range: answerRange(options),
     score: (answered) => {
-      const reply = replyOf(answered)
-      const [answer, truth] = [mathAnswerOf(reply, places), unboxed(answered.task.answer)]
-      if (answer === '') return answerScore(reply, 'none', options)
+      const [answer, truth] = [mathAnswerOf(replyOf(answered), places), unboxed(answered.task.answer)]
+      if (answer === '') return answerScore(answered, 'none', options)
       const isRight = sameAnswer(answer, truth) || secondOpinion?.(answer, truth) === true
-      return answerScore(reply, isRight ? 'right' : 'wrong', options)
+      return answerScore(answered, isRight ? 'right' : 'wrong', options)
     },
   }
 }
