@@ -26,13 +26,13 @@ import type { HistoryAction } from '../data/policy.js'
 import type { Env } from '../envs/base/env.js'
 import type { AnyReward } from '../envs/rewards/reward.js'
 import { type RewardFunction, reward } from '../envs/rewards/rewardFunction.js'
+import type { TextCalls } from '../envs/tools/askedCalls.js'
 import type { Tool } from '../envs/tools/tool.js'
 import { ToolRegistry, type ToolSpec, toolSpecs } from '../envs/tools/toolRegistry.js'
 import { liveClock } from '../live/clock.js'
 import type { ModelText } from '../modules/pretrained/pretrained.js'
 import type { ChatTemplate } from '../text/template/chatTemplate.js'
 import { TOOL_CALL_FORMATS, type ToolCallFormat, toolCallFormatOf } from '../text/toolCalls/format.js'
-import type { ThoughtTags } from '../text/toolCalls/thoughts.js'
 import { type AgentEnvOptions, type AgentParts, type AgentState, agentEnv, MAX_TURNS, readerOf } from './agentEnv.js'
 import type { BackendSeat, GenerationConfig, LLMBackend, LLMBackendName } from './backends/backend.js'
 import { type BackendConfig, DEFAULT_CONFIGS } from './backends/configs.js'
@@ -44,7 +44,7 @@ import type { AgentKind } from './kinds/kind.js'
 import { type AgentRunResult, runResult } from './trajectory.js'
 
 /** The options of every agent, under AgentFly's names. */
-export interface AgentOptions<T extends AgentTask = AgentRowTask> {
+export interface AgentOptions<T extends AgentTask = AgentRowTask> extends Pick<TextCalls, 'thoughts'> {
   /** A folder or a name on the hub; the name on the server for the backend `client`. */
   readonly modelNameOrPath: string
   readonly tools?: readonly Tool[]
@@ -62,11 +62,6 @@ export interface AgentOptions<T extends AgentTask = AgentRowTask> {
   readonly systemPrompt?: string
   /** The format in which the model writes calls of tools. Default: as its template teaches. */
   readonly toolParserName?: ToolCallFormat
-  /**
-   * Tags around the model's thoughts, in which no calls are read. `searched`: calls in thoughts
-   * count. Default: those of the model's template, or `<think>` and `</think>`.
-   */
-  readonly thoughts?: ThoughtTags | 'searched'
   /** Default: that of `backendConfig`, or `async_vllm`. */
   readonly backend?: LLMBackendName
   readonly backendConfig?: BackendConfig

@@ -2,6 +2,7 @@
 import { describe } from '../core/failure.js'
 import { visibleText } from '../core/visibleText.js'
 import { writeOut } from '../live/host.js'
+import { argumentsText } from '../text/history/argumentText.js'
 import { textOf } from '../text/history/history.js'
 import type { ChainEvent, ChainObserver } from './events.js'
 
@@ -18,7 +19,7 @@ const textFor = (event: ChainEvent): string => {
     case 'generation_end':
       return `\n`
     case 'tool_call_start':
-      return `  call ${visibleText(event.call.name)}(${visibleText(JSON.stringify(event.call.arguments))})\n`
+      return `  call ${visibleText(event.call.name)}(${visibleText(argumentsText(event.call))})\n`
     case 'tool_call_end':
       return `  ${event.outcome} after ${seconds(event.ms)}\n`
     case 'observation':

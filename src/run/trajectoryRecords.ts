@@ -3,6 +3,7 @@ import type { TrainedTokens } from '../collectors/learners/trainedTokens.js'
 import { type Ragged, raggedRow } from '../data/tensorDict/leaf.js'
 import { find, isTensorDict, type TensorDict } from '../data/tensorDict/tensorDict.js'
 import { TOOL_ERROR } from '../envs/tools/runCalls.js'
+import { argumentsText } from '../text/history/argumentText.js'
 import { type History, type Message, textOf } from '../text/history/history.js'
 import { itemsAt, raggedAt } from './batchEntries.js'
 import { rewardParts, textAt, trajectoryNumbers } from './batchMetrics.js'
@@ -93,7 +94,7 @@ const exchangesOf = (batch: TensorDict): ((row: number) => Exchange) => {
     const replies = after?.[row]?.messages.slice(from).toArray() ?? []
     return {
       ...(written.length > 0 && {
-        toolCalls: written.map(({ name, arguments: given }) => ({ name, arguments: JSON.stringify(given) })),
+        toolCalls: written.map((call) => ({ name: call.name, arguments: argumentsText(call) })),
       }),
       ...(calls > 0 && { toolUse: { calls, errors } }),
       ...(replies.length > 0 && {

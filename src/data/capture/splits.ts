@@ -2,6 +2,8 @@
  * Detects conversations that continued with different tokens, with the reason and the position, so
  * that the cause can be fixed.
  */
+import * as E from 'fp-ts/lib/Either.js'
+import { readArguments } from '../../text/history/argumentText.js'
 import { type CallForest, commonStart, type LinkedCall } from './linking.js'
 import type { CapturedAnswer, CapturedCall } from './session.js'
 
@@ -41,13 +43,10 @@ const textOf = (content: unknown): string =>
       ? content
       : ''
 
-/** Normalizes JSON arguments by removing white space. Other text is unchanged. */
+/** Normalizes JSON arguments by removing white space, and 1.0 to 1. Other text is unchanged. */
 const tidy = (text: string): string => {
-  try {
-    return JSON.stringify(JSON.parse(text))
-  } catch {
-    return text
-  }
+  const read = readArguments(text)
+  return E.isRight(read) ? JSON.stringify(read.right.arguments) : text
 }
 
 const callKey = (called: unknown): unknown => {

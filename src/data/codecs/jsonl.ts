@@ -6,6 +6,7 @@ import type { ByteSource } from '../../core/byteSource.js'
 import type { FileFailure } from '../../core/failure.js'
 import { joinBytes } from '../../core/joinBytes.js'
 import { parseJson } from '../../core/json.js'
+import { roundedNumber } from '../../core/strictJson.js'
 import type { RowFailure, RowProblem } from '../task.js'
 import { rowFailure } from '../task.js'
 
@@ -27,15 +28,19 @@ const BLANK = /^[ \t\r]*$/
 /** The number of bad rows after which reading stops. */
 export const MOST_PROBLEMS = 100
 
+/** Puts the path of a problem in front of it. */
+export const pathed = (path: readonly PropertyKey[], problem: string): string =>
+  path.length === 0 ? problem : `${path.map(String).join('.')}: ${problem}`
+
 /** Formats all issues of a schema check in one sentence. */
 export const describeIssues = (error: z.ZodError): string =>
-  error.issues
-    .map(({ path, message }) => (path.length === 0 ? message : `${path.map(String).join('.')}: ${message}`))
-    .join('; ')
+  error.issues.map(({ path, message }) => pathed(path, message)).join('; ')
 
 const parseLine = <T>(line: string, schema: z.ZodType<T>): E.Either<string, T> => {
   const json = parseJson(line)
   if (E.isLeft(json)) return json
+  const rounded = roundedNumber(line)
+  if (rounded !== undefined) return E.left(pathed(rounded.path, rounded.problem))
   const parsed = schema.safeParse(json.right)
   return parsed.success ? E.right(parsed.data) : E.left(describeIssues(parsed.error))
 }
@@ -46,8 +51,8 @@ const parseLine = <T>(line: string, schema: z.ZodType<T>): E.Either<string, T> =
  * A byte order mark at the start and CRLF line ends are accepted. Lines of white space hold no row,
  * but they count: the row number of a failure is the line number in the file.
  *
- * Errors   `Left(RowFailure)` for the lines that are not JSON or that the schema refuses: the
- *          first, and the others up to 100.
+ * Errors   `Left(RowFailure)` for the lines that are not JSON, that have an integer beyond 2^53
+ *          that a number rounds, or that the schema refuses: the first, and the others up to 100.
  * Effects  none: it reads no file.
  *
  * @example
@@ -158,8 +163,9 @@ const decodeLine = ({ bytes, length, isWhole }: RawLine, limit: number): E.Eithe
  * CRLF and lines of white space are treated as in `parseJsonLines`.
  *
  * Errors   yields `Left(RowFailure)` for a line that is not UTF-8, not JSON, refused by the schema,
- *          or too long; yields `Left(FileFailure)` and ends if the file cannot be read further.
- *          Throws RangeError for a limit that is not a positive integer.
+ *          or too long, or that has an integer beyond 2^53 that a number rounds; yields
+ *          `Left(FileFailure)` and ends if the file cannot be read further. Throws RangeError for a
+ *          limit that is not a positive integer.
  * Effects  reads the source.
  * Cost     linear; memory for a chunk and a line.
  */

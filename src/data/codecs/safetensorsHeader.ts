@@ -2,8 +2,8 @@
 import * as E from 'fp-ts/lib/Either.js'
 import type { FormatFailure } from '../../core/failure.js'
 import { lfsProblemOfBytes } from '../../core/lfsPointer.js'
+import { isJsonArray, isJsonNumber, isJsonObject, parseStrictJson, type StrictJson } from '../../core/strictJson.js'
 import { elementCount, isStorageType, STORAGE_TYPES, type StorageType, storageBytes } from './storage.js'
-import { isJsonArray, isJsonNumber, isJsonObject, parseStrictJson, type StrictJson } from './strictJson.js'
 
 /** The location of one tensor in the file. */
 export interface SafetensorsEntry {

@@ -5,6 +5,7 @@ import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Files } from '../../core/capabilities.js'
 import type { FileFailure, FormatFailure } from '../../core/failure.js'
 import { lfsProblem } from '../../core/lfsPointer.js'
+import { isJsonObject, parseStrictJson } from '../../core/strictJson.js'
 import { liveFiles } from '../../live/files.js'
 import {
   byteLength,
@@ -23,7 +24,6 @@ import {
   type SafetensorsReadFailure,
 } from './safetensorsFile.js'
 import type { StoredArray } from './storage.js'
-import { isJsonObject, parseStrictJson } from './strictJson.js'
 
 /** The file of an unsharded checkpoint, and the index of a sharded one. */
 const WHOLE = 'model.safetensors'

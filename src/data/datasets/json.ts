@@ -6,7 +6,8 @@ import type { z } from 'zod'
 import type { ByteSource } from '../../core/byteSource.js'
 import type { FileFailure } from '../../core/failure.js'
 import { parseJson } from '../../core/json.js'
-import { collectJsonLines, describeIssues, MOST_PROBLEMS } from '../codecs/jsonl.js'
+import { roundedNumber } from '../../core/strictJson.js'
+import { collectJsonLines, describeIssues, MOST_PROBLEMS, pathed } from '../codecs/jsonl.js'
 import { type RowFailure, type RowProblem, rowFailure } from '../task.js'
 
 export interface JsonRowsOptions<T> {
@@ -27,6 +28,13 @@ const SPACE = new Set([0x20, 0x09, 0x0a, 0x0d, 0xef, 0xbb, 0xbf]) // white space
 const rowsOfArray = <T>(text: string, name: string, schema: z.ZodType<T>): E.Either<RowFailure, readonly T[]> => {
   const parsed = parseJson(text)
   if (E.isLeft(parsed)) return E.left(rowFailure(name, { first: { row: 1, reason: parsed.left } }))
+  const rounded = roundedNumber(text)
+  if (rounded !== undefined) {
+    const [row, ...path] = rounded.path
+    return E.left(
+      rowFailure(name, { first: { row: Number(row ?? 0) + 1, reason: pathed(path, rounded.problem) }, unit: 'row' }),
+    )
+  }
   const values = parsed.right as readonly unknown[] // it begins with a bracket
   const rows: T[] = []
   const problems: RowProblem[] = []

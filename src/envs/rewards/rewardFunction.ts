@@ -17,8 +17,8 @@ export interface RewardArguments<T extends Task = Task, R = undefined> extends S
   /** The environment of the conversation, which it shares with the tools that hold the same one. */
   readonly environment: R
   /**
-   * The text of the last assistant message without its thoughts, or the result of the tool call that
-   * ended the episode.
+   * The text of the last assistant message without its thoughts, or the result of the tool call
+   * that ended the episode.
    */
   readonly prediction: string
   /** The messages of the conversation, tool results included. */

@@ -47,7 +47,7 @@ export const callsOfMessage: CallFinder = (reply, malformedCalls) => {
 export interface TextCalls extends Pick<ToolCallReading, 'tools'> {
   /**
    * Tags around the model's thoughts, in which no calls are read. `searched`: calls in thoughts
-   * count. Default: `<think>` and `</think>`.
+   * count. Default: those of the model's template if it is known, or `<think>` and `</think>`.
    */
   readonly thoughts?: ThoughtTags | 'searched'
 }

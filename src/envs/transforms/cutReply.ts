@@ -41,9 +41,9 @@ const cutAt = (reply: Message, length: number): Message => ({
 })
 
 /**
- * Cuts each reply of the policy behind the first of the given texts outside of its thoughts, such as
- * `</search>`. Tools, rewards and the following turns see the kept part. The row of the turn keeps
- * all sampled tokens. Place it directly around the environment, inside of tools and of
+ * Cuts each reply of the policy behind the first of the given texts outside of its thoughts, such
+ * as `</search>`. Tools, rewards and the following turns see the kept part. The row of the turn
+ * keeps all sampled tokens. Place it directly around the environment, inside of tools and of
  * `TemplateTransform`.
  *
  * Errors   throws RangeError without texts, or for an empty one.

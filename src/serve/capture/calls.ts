@@ -14,7 +14,7 @@ import type { FinishReason, LLMEngine } from '../../data/generation.js'
 import { thoughtTagsOf } from '../../text/toolCalls/thoughts.js'
 import { serveApp } from '../app.js'
 import { chatOfMessages } from '../requests/anthropic.js'
-import { type AskedTools, areTagsSpecial, type ChatRequest, textBefore, thoughtsOf } from '../requests/chat.js'
+import { type AskedTools, areTagsSpecial, type ChatRequest, readThoughts, textBefore } from '../requests/chat.js'
 import { type ChatFields, conversation, type PromptText } from '../requests/messages.js'
 import { chatOfResponses, type ResponsesBody } from '../requests/responses.js'
 import type { ServeOptions, ServeWorld } from '../requests/served.js'
@@ -68,8 +68,8 @@ const askedTools = (body: Body, format: NonNullable<ServeOptions['features']>['t
     : { format, calls: body.parallel_tool_calls === false ? 'first' : 'all', tools: objectsOf(body.tools) ?? [] }
 
 /**
- * Returns the text to parse: the completion's text, or, if the tags of calls or thoughts are special
- * tokens, all of its tokens except the one that ended it.
+ * Returns the text to parse: the completion's text, or, if the tags of calls or thoughts are
+ * special tokens, all of its tokens except the one that ended it.
  */
 const readText = (
   { tokens, text }: RecordedCompletion,
@@ -146,7 +146,7 @@ export const answerCall = (
   let read: Read | null = null
   const setting = serve.features?.thoughts ?? thoughtTagsOf(text.template.source)
   const thoughts = (): Asked['thoughts'] =>
-    read === null ? 'searched' : thoughtsOf(setting, read.fields, textBefore(read.fields, read.conversation))
+    read === null ? 'searched' : readThoughts(setting, read.fields, textBefore(read.fields, read.conversation))
 
   const readConversation = (model: PromptText, fields: ChatFields): ReturnType<typeof conversation> => {
     const plain = conversation(model, fields)

@@ -96,10 +96,14 @@ const withoutCallIds = (item: Message): Message => ({
 const settingOf = ({ tools, documents, chat_template_kwargs: kwargs }: ChatFields): string =>
   JSON.stringify([tools ?? null, documents ?? null, kwargs ?? null])
 
-/** Empty content is no content. Thoughts do not count, because few clients send them back. */
+/**
+ * No content and empty content are the same message, and so are 1.0 and 1 in arguments: clients
+ * parse them and write them again. Thoughts do not count, because few clients send them back.
+ */
 const plain = ({ reasoning: _, ...item }: Message): Message => ({
   ...item,
   content: item.content.filter((part) => part.type !== 'text' || part.text !== ''),
+  toolCalls: item.toolCalls.map(({ written: _written, ...call }) => call),
 })
 
 const plainHistory = (history: History): History => History(history.messages.map(plain))

@@ -122,7 +122,7 @@ export const textBefore = (
 }
 
 /** Returns how the thoughts of an answer are read after this text. */
-export const thoughtsOf = (
+export const readThoughts = (
   setting: ThoughtSetting,
   { continue_final_message: continues }: Continues,
   before: string,
@@ -215,7 +215,7 @@ export const chatRequest = (
   })
   if (E.isLeft(prompts)) return prompts
   const name = requestName(served, request, fields.request_id)
-  const thoughts = thoughtsOf(served.features.thoughts, fields, talk.right.before)
+  const thoughts = readThoughts(served.features.thoughts, fields, talk.right.before)
   const isSpecial = areTagsSpecial(options.right.tools, thoughts, served.text.tokenizer)
   return E.right({
     job: {

@@ -115,8 +115,8 @@ const readItem = (each: Item, at: string, memory: ResponseMemory): E.Either<ApiF
 }
 
 /**
- * Messages that grow. A call belongs to the message before it, and thoughts to what follows them, if
- * that is the assistant's.
+ * Messages that grow. A call belongs to the message before it, and thoughts to what follows them,
+ * if that is the assistant's.
  */
 const growingMessages = (before: readonly object[]) => {
   const messages = [...before]

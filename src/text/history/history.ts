@@ -52,6 +52,12 @@ export interface ToolCall {
   readonly name: string
   /** JSON values. Their order is kept and matters for equality, because templates print it. */
   readonly arguments: Readonly<Record<string, unknown>>
+  /**
+   * The arguments as JSON text, where it has more than the values: a float such as 1.0, the order
+   * of keys such as "2", or an integer beyond 2^53, which is a text in `arguments`. Used to render
+   * the call and to pass it on, unless `arguments` were changed.
+   */
+  readonly written?: string
 }
 
 /** The fields of a message besides its role and content. */
@@ -230,7 +236,7 @@ const canonical = (item: Message): string =>
     item.reasoning ?? null,
     item.toolCallId ?? null,
     item.name ?? null,
-    item.toolCalls.map((call) => [call.id ?? null, call.name, call.arguments]),
+    item.toolCalls.map((call) => [call.id ?? null, call.name, call.arguments, call.written ?? null]),
     item.content.map((part) =>
       part.type === 'text'
         ? part.text

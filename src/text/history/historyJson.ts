@@ -33,7 +33,12 @@ const part = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('file'), source, name: z.string().exactOptional() }),
 ])
 
-const toolCall = z.strictObject({ id: z.string().exactOptional(), name: z.string(), arguments: jsonObject })
+const toolCall = z.strictObject({
+  id: z.string().exactOptional(),
+  name: z.string(),
+  arguments: jsonObject,
+  written: z.string().exactOptional(),
+})
 
 const messageSchema = z.strictObject({
   role: z.string(),

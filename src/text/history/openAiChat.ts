@@ -1,8 +1,9 @@
 /** Conversations in the chat format of OpenAI's API, which most model servers accept. */
 import * as E from 'fp-ts/lib/Either.js'
 import { z } from 'zod'
-import { errorMessage, type FormatFailure } from '../../core/failure.js'
+import type { FormatFailure } from '../../core/failure.js'
 import { boundedList } from '../boundedSchema.js'
+import { argumentsText, type ReadArguments, readArguments } from './argumentText.js'
 import { type ContentPart, History, type MediaSource, type Message, message, type ToolCall } from './history.js'
 import { jsonObject, problemsOf } from './historyJson.js'
 import { thinkingPart, thoughtsOf } from './thinkingParts.js'
@@ -63,20 +64,18 @@ const part = z.discriminatedUnion('type', [
 const callArguments = z
   .union([z.string(), jsonObject])
   .nullish()
-  .transform((args, context): Readonly<Record<string, unknown>> => {
-    if (args == null || args === '') return {}
-    if (typeof args !== 'string') return args
-    try {
-      const parsed = jsonObject.safeParse(JSON.parse(args))
-      if (parsed.success) return parsed.data
-      context.addIssue('expected the text of a JSON object')
-    } catch (error) {
-      context.addIssue(`not JSON: ${errorMessage(error)}`)
-    }
+  .transform((args, context): ReadArguments => {
+    if (args == null || args === '') return { arguments: {} }
+    if (typeof args !== 'string') return { arguments: args }
+    const read = readArguments(args)
+    if (E.isRight(read)) return read.right
+    context.addIssue(read.left)
     return z.NEVER
   })
 
-const calledFunction = z.object({ name: z.string(), arguments: callArguments })
+const calledFunction = z
+  .object({ name: z.string(), arguments: callArguments })
+  .transform(({ name, arguments: read }): ToolCall => ({ name, ...read }))
 
 const call = z
   .object({ id: z.string().nullish(), type: z.literal('function').nullish(), function: calledFunction })
@@ -188,10 +187,10 @@ const toOpenAi = ({ role, content, toolCalls, reasoning, toolCallId, name }: Mes
     ...(reasoning !== undefined && { reasoning_content: reasoning }),
     ...(toolCallId !== undefined && { tool_call_id: toolCallId }),
     ...(toolCalls.length > 0 && {
-      tool_calls: toolCalls.map(({ id, name: tool, arguments: args }) => ({
-        ...(id !== undefined && { id }),
+      tool_calls: toolCalls.map((each) => ({
+        ...(each.id !== undefined && { id: each.id }),
         type: 'function',
-        function: { name: tool, arguments: JSON.stringify(args) },
+        function: { name: each.name, arguments: argumentsText(each) },
       })),
     }),
   }

@@ -13,6 +13,7 @@ import {
   isDict,
   isEqual,
   isFloatValue,
+  isLargeInteger,
   isList,
   isNamespace,
   isTruthy,
@@ -128,6 +129,7 @@ const indent: Filter = (value, args) => {
 }
 
 const integer: Filter = (value, args) => {
+  if (isLargeInteger(value)) return value
   const absent = argument(args, 0, 'default') ?? 0
   const text = typeof value === 'string' ? strip(value, undefined) : undefined
   const number =

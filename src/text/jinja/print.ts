@@ -1,7 +1,17 @@
 /** Python's formats of values: `str`, `repr` and `json.dumps`. */
 import { templateWork } from './budget.js'
 import { TemplateError } from './templateError.js'
-import { type Dict, isDict, isFloatValue, isList, isTuple, numberOf, type TemplateValue, typeName } from './value.js'
+import {
+  type Dict,
+  isDict,
+  isFloatValue,
+  isLargeInteger,
+  isList,
+  isTuple,
+  numberOf,
+  type TemplateValue,
+  typeName,
+} from './value.js'
 
 /** Prints a float's shortest digits, with an exponent where Python writes one. */
 const printFloat = (value: number): string => {
@@ -27,6 +37,7 @@ const fixed = (value: number): string => {
 }
 
 const printNumber = (value: TemplateValue, number: number): string => {
+  if (isLargeInteger(value)) return String(value.value)
   if (isFloatValue(value)) return printFloat(number)
   return Number.isSafeInteger(number) ? String(number) : String(BigInt(number))
 }

@@ -7,6 +7,7 @@ import {
   isDict,
   isEqual,
   isFloatValue,
+  isLargeInteger,
   isList,
   isTuple,
   numberOf,
@@ -34,7 +35,7 @@ const TESTS: Readonly<Record<string, Test>> = {
   false: (value) => value === false,
   string: (value) => typeof value === 'string',
   number: (value) => numberOf(value) !== undefined,
-  integer: (value) => typeof value === 'number' && !isFloatValue(value),
+  integer: (value) => isLargeInteger(value) || (typeof value === 'number' && !isFloatValue(value)),
   float: isFloatValue,
   mapping: isDict,
   sequence: (value) => isSequence(value) || value === undefined, // Jinja's undefined has a length

@@ -1,4 +1,5 @@
 /** The values that templates compute with, compared and printed as in Python. */
+import { isInexact, isJsonNumber, type JsonNumber, type StrictJson } from '../../core/strictJson.js'
 import type { TextRange } from '../textRange.js'
 import { templateWork } from './budget.js'
 import { TemplateError } from './templateError.js'
@@ -10,6 +11,12 @@ import { TemplateError } from './templateError.js'
 export interface WholeFloat {
   readonly _tag: 'Float'
   readonly value: number
+}
+
+/** An integer that a number does not hold exactly. */
+export interface LargeInteger {
+  readonly _tag: 'Integer'
+  readonly value: bigint
 }
 
 export interface Tuple {
@@ -78,6 +85,7 @@ export type TemplateValue =
   | number
   | string
   | WholeFloat
+  | LargeInteger
   | Tuple
   | Namespace
   | Callable
@@ -87,7 +95,7 @@ export type TemplateValue =
 export const isDict = (value: TemplateValue): value is Dict => value instanceof Map
 export const isList = (value: TemplateValue): value is readonly TemplateValue[] => Array.isArray(value)
 
-type Tagged = WholeFloat | Tuple | Namespace | Callable
+type Tagged = WholeFloat | LargeInteger | Tuple | Namespace | Callable
 
 const tagOf = (value: TemplateValue): Tagged['_tag'] | undefined =>
   typeof value === 'object' && value !== null && '_tag' in value ? value._tag : undefined
@@ -96,6 +104,7 @@ export const isTuple = (value: TemplateValue): value is Tuple => tagOf(value) ==
 export const isNamespace = (value: TemplateValue): value is Namespace => tagOf(value) === 'Namespace'
 export const isCallable = (value: TemplateValue): value is Callable => tagOf(value) === 'Callable'
 const isWholeFloat = (value: TemplateValue): value is WholeFloat => tagOf(value) === 'Float'
+export const isLargeInteger = (value: TemplateValue): value is LargeInteger => tagOf(value) === 'Integer'
 
 export const tuple = (items: readonly TemplateValue[]): Tuple => ({ _tag: 'Tuple', items })
 export const callable = (name: string, call: Callable['call']): Callable => ({ _tag: 'Callable', name, call })
@@ -107,11 +116,12 @@ export const float = (value: number): TemplateValue => (Number.isInteger(value) 
 export const isFloatValue = (value: TemplateValue): boolean =>
   isWholeFloat(value) || (typeof value === 'number' && !Number.isInteger(value))
 
-/** Returns the numeric value, or undefined for other values. Booleans count as 0 and 1. */
+/** Returns the numeric value, or undefined for other values. Booleans count as 0 and 1, and large
+ * integers as the nearest number. */
 export const numberOf = (value: TemplateValue): number | undefined => {
   if (typeof value === 'number') return value
   if (typeof value === 'boolean') return value ? 1 : 0
-  return isWholeFloat(value) ? value.value : undefined
+  return isWholeFloat(value) || isLargeInteger(value) ? Number(value.value) : undefined
 }
 
 /** Returns the name of a value's type, as in Python's messages. */
@@ -120,20 +130,29 @@ export const typeName = (value: TemplateValue): string => {
   if (value === null) return 'NoneType'
   if (typeof value === 'boolean') return 'bool'
   if (typeof value === 'string') return 'str'
+  if (isLargeInteger(value)) return 'int'
   if (typeof value === 'number' || isWholeFloat(value)) return isFloatValue(value) ? 'float' : 'int'
   if (isList(value)) return 'list'
   if (isDict(value)) return 'dict'
   return isTuple(value) ? 'tuple' : value._tag
 }
 
+/** Returns the value of a number as JSON writes it: a float with a point or an exponent. */
+const writtenNumber = (source: string): TemplateValue => {
+  if (!/^-?\d+$/.test(source)) return float(Number(source))
+  return isInexact(source) ? { _tag: 'Integer', value: BigInt(source) } : Number(source) + 0 // -0 is 0
+}
+
 /**
- * Converts plain JSON to a value. Undefined entries are left out. Errors: throws TemplateError for
- * input that is not JSON.
+ * Converts plain JSON, or JSON with written numbers, to a value. Undefined entries are left out.
+ * Errors: throws TemplateError for input that is not JSON.
  */
 export const toValue = (json: unknown): TemplateValue => {
   if (json === null || typeof json === 'string' || typeof json === 'boolean' || typeof json === 'number') return json
   if (Array.isArray(json)) return json.map(toValue)
+  if (json instanceof Map) return new Map([...json].map(([key, item]) => [String(key), toValue(item)]))
   if (typeof json === 'object') {
+    if (isJsonNumber(json as StrictJson)) return writtenNumber((json as JsonNumber).source) // by the line before
     return new Map(Object.entries(json).flatMap(([key, item]) => (item === undefined ? [] : [[key, toValue(item)]])))
   }
   throw new TemplateError(`a ${typeof json} cannot be given to a template`)
@@ -152,12 +171,19 @@ export const isTruthy = (value: TemplateValue): boolean => {
 const sameItems = (a: readonly TemplateValue[], b: readonly TemplateValue[]): boolean =>
   a.length === b.length && a.every((item, i) => isEqual(item, b[i]))
 
+const integerOf = (value: TemplateValue, number: number): bigint | number =>
+  isLargeInteger(value) ? value.value : Number.isInteger(number) ? BigInt(number) : number
+
+/** Compares numbers that are equal as floats, of which one may be a large integer. */
+const sameInteger = (a: TemplateValue, b: TemplateValue): boolean =>
+  (!isLargeInteger(a) && !isLargeInteger(b)) || integerOf(a, numberOf(a)!) === integerOf(b, numberOf(b)!)
+
 /** Implements Python's `==`: numbers by value, lists and dicts by contents. */
 export const isEqual = (a: TemplateValue, b: TemplateValue): boolean => {
   templateWork.spend(1)
   if (typeof a === 'string' && typeof b === 'string') templateWork.spendCharacters(Math.min(a.length, b.length))
   const [x, y] = [numberOf(a), numberOf(b)]
-  if (x !== undefined && y !== undefined) return x === y
+  if (x !== undefined && y !== undefined) return x === y && sameInteger(a, b)
   if (isList(a) && isList(b)) return sameItems(a, b)
   if (isTuple(a) && isTuple(b)) return sameItems(a.items, b.items)
   if (isDict(a) && isDict(b)) {

@@ -1,6 +1,7 @@
 /** Messages in the form that templates expect: that of the model hubs. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { TemplateFailure } from '../../core/failure.js'
+import { exactArguments } from '../history/argumentText.js'
 import { type ContentPart, type History, type MediaPart, type Message, textOf } from '../history/history.js'
 import type { TemplateOutput } from '../jinja/template.js'
 
@@ -65,10 +66,10 @@ const templateMessage = (item: Message, form: 'text' | 'parts', thoughts: string
     form === 'text' ? textOf(item) : item.content.map((part) => (part.type === 'text' ? part : mediaValue(part))),
   ...(item.reasoning !== undefined && { [thoughts]: item.reasoning }),
   ...(item.toolCalls.length > 0 && {
-    tool_calls: item.toolCalls.map(({ id, name, arguments: args }) => ({
-      ...(id !== undefined && { id }),
+    tool_calls: item.toolCalls.map((call) => ({
+      ...(call.id !== undefined && { id: call.id }),
       type: 'function',
-      function: { name, arguments: args },
+      function: { name: call.name, arguments: exactArguments(call) },
     })),
   }),
   ...(item.toolCallId !== undefined && { tool_call_id: item.toolCallId }),

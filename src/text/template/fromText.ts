@@ -5,17 +5,11 @@
 import * as E from 'fp-ts/lib/Either.js'
 import { pipe } from 'fp-ts/lib/function.js'
 import type { TemplateFailure } from '../../core/failure.js'
+import { isJsonObject, parseWrittenJson, writeJson } from '../../core/strictJson.js'
+import { readArguments } from '../history/argumentText.js'
 import { History, lastMessage, type Message, message, replaceLast, type ToolCall, textOf } from '../history/history.js'
 import { type ChatTemplate, type RenderOptions, refuseTemplate, renderText } from './chatTemplate.js'
-import {
-  CALLING,
-  type CallGrammar,
-  type Grammar,
-  type GrammarOptions,
-  grammarOf,
-  objectEnd,
-  parseObject,
-} from './grammar.js'
+import { CALLING, type CallGrammar, type Grammar, type GrammarOptions, grammarOf, objectEnd } from './grammar.js'
 
 /** A conversation and the `generationPrompt` with which `renderText` gives the text again. */
 export interface ParsedText {
@@ -78,11 +72,13 @@ const readCalls = (
   let at = start
   for (;;) {
     const end = text[at] === '{' ? objectEnd(text, at) : -1
-    const object = end === -1 ? undefined : parseObject(text.slice(at, end))
-    const [called, given] = [object?.[name], object?.[args]]
-    if (typeof called !== 'string' || typeof given !== 'object' || given === null || Array.isArray(given))
-      return undefined
-    calls.push({ name: called, arguments: given as ToolCall['arguments'] }) // parsed from a JSON object
+    const object = end === -1 ? undefined : parseWrittenJson(text.slice(at, end))
+    if (object === undefined || E.isLeft(object) || !isJsonObject(object.right)) return undefined
+    const [called, given] = [object.right.get(name), object.right.get(args)]
+    if (typeof called !== 'string' || !isJsonObject(given)) return undefined
+    const read = readArguments(writeJson(given))
+    if (E.isLeft(read)) return undefined
+    calls.push({ name: called, ...read.right })
     if (between === undefined || !text.startsWith(between, end)) return { calls, end }
     at = end + between.length
   }

@@ -115,7 +115,7 @@ export const objectEnd = (text: string, start: number): number => {
 }
 
 /** Parses a JSON object. Returns undefined for any other text. */
-export const parseObject = (text: string): Readonly<Record<string, unknown>> | undefined => {
+const parseObject = (text: string): Readonly<Record<string, unknown>> | undefined => {
   try {
     const value: unknown = JSON.parse(text)
     return typeof value === 'object' && value !== null && !Array.isArray(value)

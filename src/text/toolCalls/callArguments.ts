@@ -1,8 +1,6 @@
-/** The arguments of a call as a value. */
+/** The arguments of a call that a model wrote. */
 import * as E from 'fp-ts/lib/Either.js'
-import { parseJson } from '../../core/json.js'
-import type { ToolCall } from '../history/history.js'
-import { jsonObject } from '../history/historyJson.js'
+import { type ReadArguments, readArguments } from '../history/argumentText.js'
 import { MAX_DEPTH } from './json.js'
 
 /** Returns true if brackets outside of strings are nested more deeply than `levels`. */
@@ -20,10 +18,5 @@ const isDeeperThan = (json: string, levels: number): boolean => {
 }
 
 /** Parses the JSON text of arguments. Errors: `Left` with the reason for any other text. */
-export const callArguments = (written: string): E.Either<string, ToolCall['arguments']> => {
-  if (isDeeperThan(written, MAX_DEPTH)) return E.left(`nested more than ${MAX_DEPTH} levels`)
-  const json = parseJson(written)
-  if (E.isLeft(json)) return json
-  const parsed = jsonObject.safeParse(json.right)
-  return parsed.success ? E.right(parsed.data) : E.left('the arguments are not a JSON object')
-}
+export const callArguments = (written: string): E.Either<string, ReadArguments> =>
+  isDeeperThan(written, MAX_DEPTH) ? E.left(`nested more than ${MAX_DEPTH} levels`) : readArguments(written)

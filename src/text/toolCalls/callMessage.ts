@@ -40,7 +40,7 @@ const messageOf = (text: string, written: readonly WrittenCall[], details: Detai
     const problem = problemOf(call)
     const read = problem === undefined ? callArguments(call.arguments) : E.left(problem)
     if (E.isRight(read)) {
-      toolCalls.push({ ...(id !== undefined && { id }), name, arguments: read.right })
+      toolCalls.push({ ...(id !== undefined && { id }), name, ...read.right })
     } else {
       malformed.push(call)
       malformedCalls.push(`${name === '' ? 'a call' : `the call of '${name}'`}: ${read.left}`)

@@ -46,8 +46,9 @@ export interface Thoughts {
 export const UNKNOWN_THOUGHTS: Thoughts = { tags: THINK_TAGS, place: 'unknown', as: 'text' }
 
 /**
- * Returns how the thoughts of a reply are read after its prompt, which may have opened them. A model
- * without tags of its own may still write `<think>`: that is text, in which no calls are read.
+ * Returns how the thoughts of a reply are read after its prompt, which may have opened them. A
+ * model without tags of its own may still write `<think>`: that is text, in which no calls are
+ * read.
  */
 export const thoughtsAfter = (prompt: string, setting: ThoughtSetting): Thoughts | 'searched' => {
   if (setting === 'searched') return setting

@@ -1,6 +1,8 @@
 /** Rendering of tool calls in the format of a model family. */
 import * as E from 'fp-ts/lib/Either.js'
 import { errorMessage, type FormatFailure, problemList } from '../../core/failure.js'
+import { isJsonNumber, type JsonNumber, type StrictJson } from '../../core/strictJson.js'
+import { exactArguments } from '../history/argumentText.js'
 import type { ToolCall } from '../history/history.js'
 import { deepSeekTag, type ToolCallFormat } from './format.js'
 import { isTagName } from './part.js'
@@ -34,9 +36,10 @@ const valueText = (value: unknown, words: Words, level = 0): string => {
   if (typeof value === 'boolean') return words[`${value}`]
   if (typeof value === 'number') return numberText(value)
   if (typeof value === 'string') return JSON.stringify(value)
+  if (isJsonNumber(value as StrictJson)) return (value as JsonNumber).source // by the check
   if (Array.isArray(value)) return `[${value.map((each) => valueText(each, words, level + 1)).join(', ')}]`
   if (typeof value !== 'object') throw new RangeError(`a ${typeof value} is not a JSON value`)
-  const fields = Object.entries(value).map(
+  const fields = entriesOf(value as WritableCall['arguments']).map(
     ([key, each]) => `${JSON.stringify(key)}: ${valueText(each, words, level + 1)}`,
   )
   return `{${fields.join(', ')}}`
@@ -44,11 +47,17 @@ const valueText = (value: unknown, words: Words, level = 0): string => {
 
 const json = (value: unknown): string => valueText(value, JSON_WORDS)
 
+/** A call with its arguments as they were written. */
+type WritableCall = Pick<ToolCall, 'id' | 'name'> & { readonly arguments: ReturnType<typeof exactArguments> }
+
+const entriesOf = (args: WritableCall['arguments']): readonly (readonly [string, unknown])[] =>
+  args instanceof Map ? [...args] : Object.entries(args as object) // arguments are an object in either form
+
 /**
  * Writes an object with a name and arguments under these keys, and with the id if both the call and
  * the format have one.
  */
-const objectText = (call: ToolCall, [name, args, id]: readonly [string, string, string?]): string => {
+const objectText = (call: WritableCall, [name, args, id]: readonly [string, string, string?]): string => {
   const tail = id === undefined || call.id === undefined ? '' : `, "${id}": ${JSON.stringify(call.id)}`
   return `{"${name}": ${JSON.stringify(call.name)}, "${args}": ${json(call.arguments)}${tail}}`
 }
@@ -56,9 +65,9 @@ const objectText = (call: ToolCall, [name, args, id]: readonly [string, string, 
 const argumentsKey = ['name', 'arguments'] as const
 const parametersKey = ['name', 'parameters'] as const
 
-const pythonText = (calls: readonly ToolCall[]): string => {
+const pythonText = (calls: readonly WritableCall[]): string => {
   const texts = calls.map(({ name, arguments: args }) => {
-    const given = Object.entries(args).map(([key, value]) => `${key}=${valueText(value, PYTHON_WORDS)}`)
+    const given = entriesOf(args).map(([key, value]) => `${key}=${valueText(value, PYTHON_WORDS)}`)
     return `${name}(${given.join(', ')})`
   })
   return `[${texts.join(', ')}]`
@@ -67,10 +76,10 @@ const pythonText = (calls: readonly ToolCall[]): string => {
 const parameterText = ([key, value]: readonly [string, unknown]): string =>
   `<parameter=${key}>\n${typeof value === 'string' ? value : json(value)}\n</parameter>\n`
 
-const functionText = ({ name, arguments: args }: ToolCall): string =>
-  `<tool_call>\n<function=${name}>\n${Object.entries(args).map(parameterText).join('')}</function>\n</tool_call>`
+const functionText = ({ name, arguments: args }: WritableCall): string =>
+  `<tool_call>\n<function=${name}>\n${entriesOf(args).map(parameterText).join('')}</function>\n</tool_call>`
 
-const cohereText = ({ name, arguments: args }: ToolCall, i: number): string =>
+const cohereText = ({ name, arguments: args }: WritableCall, i: number): string =>
   `    {"tool_call_id": "${i}", "tool_name": ${JSON.stringify(name)}, "parameters": ${json(args)}}`
 
 const deepSeekText = (calls: readonly string[], between: string): string =>
@@ -81,10 +90,10 @@ const deepSeekText = (calls: readonly string[], between: string): string =>
   ].join('')
 
 /** Writes `</` in strings as `<\/`, for readers that search only for the end of the block. */
-const xmlText = ({ id, name, arguments: args }: ToolCall): string =>
+const xmlText = ({ id, name, arguments: args }: WritableCall): string =>
   `<tool name="${name}"${id === undefined ? '' : ` tag="${id}"`}>${json(args).replaceAll('</', '<\\/')}</tool>`
 
-const textOf = (calls: readonly ToolCall[], format: ToolCallFormat): string => {
+const textOf = (calls: readonly WritableCall[], format: ToolCallFormat): string => {
   const objects = (keys: readonly [string, string, string?]): readonly string[] =>
     calls.map((call) => objectText(call, keys))
   switch (format) {
@@ -138,9 +147,9 @@ const textOf = (calls: readonly ToolCall[], format: ToolCallFormat): string => {
 const ENDS_VALUE = /<\/parameter>|(?:^|\n)(?:<parameter=[^>\n]*>|<\/function>)/
 
 /** Lists the parts of a call that a format cannot express. */
-const problemsOf = ({ id, name, arguments: args }: ToolCall, format: ToolCallFormat): readonly string[] => {
+const problemsOf = ({ id, name, arguments: args }: WritableCall, format: ToolCallFormat): readonly string[] => {
   if (name === '') return ['a call has no name']
-  const keys = Object.keys(args)
+  const keys = entriesOf(args).map(([key]) => key)
   const among = (names: readonly string[], isGood: (name: string) => boolean): readonly string[] =>
     names.filter((each) => !isGood(each)).map((each) => `${JSON.stringify(each)} cannot be written as a name`)
   switch (format) {
@@ -155,7 +164,7 @@ const problemsOf = ({ id, name, arguments: args }: ToolCall, format: ToolCallFor
     case 'qwen3_coder':
       return [
         ...among([name, ...keys], isTagName),
-        ...Object.entries(args).flatMap(([key, value]) =>
+        ...entriesOf(args).flatMap(([key, value]) =>
           typeof value === 'string' && ENDS_VALUE.test(value) ? [`the text of '${key}' would end its own tag`] : [],
         ),
       ]
@@ -176,7 +185,8 @@ const problemsOf = ({ id, name, arguments: args }: ToolCall, format: ToolCallFor
  * @example
  * writeToolCalls([{ name: 'add', arguments: { a: 1, exact: true } }], 'pythonic') // right('[add(a=1, exact=True)]')
  */
-export const writeToolCalls = (calls: readonly ToolCall[], format: ToolCallFormat): E.Either<FormatFailure, string> => {
+export const writeToolCalls = (given: readonly ToolCall[], format: ToolCallFormat): E.Either<FormatFailure, string> => {
+  const calls = given.map((call): WritableCall => ({ ...call, arguments: exactArguments(call) }))
   const refuse = (reason: string): E.Either<FormatFailure, never> => E.left({ _tag: 'FormatFailure', format, reason })
   const problems = calls.flatMap((call) => problemsOf(call, format))
   if (problems.length > 0) return refuse(problemList(problems))

@@ -14,7 +14,7 @@ const part = z.looseObject({ type: z.string(), text: z.string().optional() })
 
 const place = { chainId: z.string(), groupId: z.string() }
 
-const call = z.looseObject({ name: z.string(), arguments: z.unknown() })
+const call = z.looseObject({ name: z.string(), arguments: z.unknown(), written: z.string().optional() })
 
 /** The events that are shown. Others, such as pieces of replies and metrics, are skipped. */
 const shownSchema = z.discriminatedUnion('type', [
@@ -79,7 +79,10 @@ const turnsOf = (events: readonly Shown[]): readonly ViewedTurn[] => {
         messages.push({ role: 'assistant', text: event.text })
         break
       case 'tool_call_start': {
-        const made = { name: event.call.name, arguments: JSON.stringify(event.call.arguments ?? {}) }
+        const made = {
+          name: event.call.name,
+          arguments: event.call.written ?? JSON.stringify(event.call.arguments ?? {}),
+        }
         inLast((last) => ({ ...last, toolCalls: [...(last.toolCalls ?? []), made] }))
         break
       }

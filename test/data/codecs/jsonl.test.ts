@@ -52,6 +52,22 @@ describe('parseJsonLines', () => {
     expect(failureOf(text).reason).toMatch(reason)
   })
 
+  it.each([
+    ['{"id": 12345678901234567890}', 'id: 12345678901234567890 is not a safe integer: write it as a string'],
+    ['{"a": [{"b": 9007199254740993}]}', 'a.0.b: 9007199254740993 is not a safe integer: write it as a string'],
+    ['-9007199254740993', '-9007199254740993 is not a safe integer: write it as a string'],
+    ['{"x": 1e400}', 'the number 1e400 is too large at character 6'],
+  ])('refuses the row %s, whose number would be another one', (line, reason) => {
+    const read = parseJsonLines(`{}\n${line}\n`, { schema: z.unknown(), source: 'a.jsonl' })
+    expect(read).toMatchObject({ left: { row: 2, reason } })
+  })
+
+  it('reads large numbers that are exact, and digits in texts', () => {
+    const rows = [9007199254740992, 1e20, -0.1234567890123456, 1.5e300, '12345678901234567890', 'x 1e400']
+    const text = rows.map((row) => JSON.stringify(row)).join('\n')
+    expect(parseJsonLines(text, { schema: z.unknown(), source: 'a.jsonl' })).toEqual({ _tag: 'Right', right: rows })
+  })
+
   it('has no rows in an empty text', () => {
     expect(parse('')).toEqual(E.right([]))
     expect(parse('\uFEFF\r\n')).toEqual(E.right([]))

@@ -42,6 +42,12 @@ describe('collectJson', () => {
     expect(sentence(await leftOf(read(text)))).toMatch(reason)
   })
 
+  it('refuses a row with an integer that a number would round', async () => {
+    const text = '[{"question":"a","level":1},{"question":"a","level":12345678901234567890}]'
+    const reason = expect.stringMatching(/^level: 12345678901234567890 is not a safe integer/)
+    expect(await leftOf(read(text))).toMatchObject({ row: 2, reason })
+  })
+
   it('refuses an array that is too large, and names the formats that have no such limit', async () => {
     const failure = await leftOf(read('[{"question":"a","level":1}]', 10))
     expect(sentence(failure)).toMatch(/an array of 28 bytes, more than the 10 .*: write it as JSON Lines or Parquet/)

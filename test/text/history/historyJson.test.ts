@@ -225,7 +225,7 @@ describe('the chat format of OpenAI', () => {
       historyFromOpenAi([call('{"a": '), call('[1]'), { role: 'user', content: 'x', audio: { id: 'a' } }]),
     )
     expect(reason).toMatch(/0\.tool_calls\.0\.function\.arguments: not JSON/)
-    expect(reason).toMatch(/1\.tool_calls\.0\.function\.arguments: expected the text of a JSON object/)
+    expect(reason).toMatch(/1\.tool_calls\.0\.function\.arguments: the arguments are not a JSON object/)
     expect(reason).toMatch(/2\.audio: is not supported and would be lost/)
   })
 

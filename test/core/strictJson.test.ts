@@ -1,13 +1,7 @@
 import fc from 'fast-check'
 import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
-import {
-  isJsonArray,
-  isJsonNumber,
-  isJsonObject,
-  parseStrictJson,
-  type StrictJson,
-} from '../../../src/data/codecs/strictJson.js'
+import { isJsonArray, isJsonNumber, isJsonObject, parseStrictJson, type StrictJson } from '../../src/core/strictJson.js'
 
 /** As `JSON.parse` gives it. */
 const plain = (value: StrictJson): unknown => {
