@@ -3,7 +3,9 @@ import { pipe } from 'fp-ts/lib/function.js'
 import * as TE from 'fp-ts/lib/TaskEither.js'
 import type { Files } from '../core/capabilities.js'
 import type { FileFailure } from '../core/failure.js'
-import { htmlText, scriptJson } from '../core/html.js'
+import { htmlText, pagePolicy, scriptJson } from '../core/html.js'
+import { visibleText } from '../core/visibleText.js'
+import { liveDigest } from '../live/digest.js'
 import { liveFiles } from '../live/files.js'
 import { DEFAULT_ALARM_LIMITS, watchSteps } from './alarms.js'
 import { chartData, evenly } from './charts.js'
@@ -44,6 +46,12 @@ export interface ReportInput {
 /** The most steps whose trajectories are included, to keep the page small. */
 const SHOWN_STEPS = 60
 
+/** Escapes text of a run for the page. Characters that reorder or hide others are visible. */
+const safeText = (text: string): string => htmlText(visibleText(text))
+
+const visibleJson = (value: unknown): string =>
+  scriptJson(JSON.parse(JSON.stringify(value), (_, each) => (typeof each === 'string' ? visibleText(each) : each)))
+
 const percent = (share: number): string => `${(100 * share).toFixed(1)} %`
 
 const duration = (seconds: number): string => {
@@ -78,7 +86,7 @@ const verdict = ({ rewardCurve, lossCurve, evaluated, ...summary }: ReportSummar
 }
 
 const card = (label: string, value: string): string =>
-  `<div class="card"><dt>${htmlText(label)}</dt><dd>${htmlText(value)}</dd></div>`
+  `<div class="card"><dt>${safeText(label)}</dt><dd>${safeText(value)}</dd></div>`
 
 const whole = (x: number): string => Math.round(x).toLocaleString('en-US')
 
@@ -145,7 +153,7 @@ const phases = ({ seconds, secondsTotal }: ReportSummary): string => {
 const tableOf = (entries: Iterable<readonly [string, unknown]>): string => {
   const rows = [...entries].map(([name, value]) => {
     const text = typeof value === 'string' ? value : JSON.stringify(value)
-    return `<tr><th scope="row">${htmlText(name)}</th><td>${htmlText(text)}</td></tr>`
+    return `<tr><th scope="row">${safeText(name)}</th><td>${safeText(text)}</td></tr>`
   })
   return `<table class="settings"><tbody>${rows.join('')}</tbody></table>`
 }
@@ -164,7 +172,7 @@ const alarmList = ({ metrics, alarms: { mode, limits = DEFAULT_ALARM_LIMITS } }:
   const steps = metrics.filter((record) => record.type === 'step')
   const { alarms } = watchSteps(steps, limits)
   if (alarms.length === 0) return ''
-  const items = alarms.map(({ step, message }) => `<li>Step ${step}: ${htmlText(message)}</li>`)
+  const items = alarms.map(({ step, message }) => `<li>Step ${step}: ${safeText(message)}</li>`)
   return `<section>\n<h2>Alarms</h2>\n<ul class="alarms">${items.join('')}</ul>\n</section>\n`
 }
 
@@ -210,7 +218,7 @@ const factList = ({ folder, config, summary }: ReportInput): string => {
     ['Command', start?.command],
     ['Machine', start && [start.processor, threadText(threads), `Node ${start.node}`].flat().join(', ')],
   ]
-  const rows = facts.flatMap(([name, value]) => (value ? [`<dt>${name}</dt><dd>${htmlText(value)}</dd>`] : []))
+  const rows = facts.flatMap(([name, value]) => (value ? [`<dt>${name}</dt><dd>${safeText(value)}</dd>`] : []))
   return `<dl class="about">${rows.join('')}</dl>`
 }
 
@@ -233,9 +241,9 @@ const evaluationSamples = (metrics: ReportInput['metrics']): string => {
   const parts = shown.map(({ name, step, samples = [] }) => {
     const items = samples.map(
       ({ query, completion, score }) =>
-        `<div class="completion"><p>${htmlText(query)}</p><div class="tokens">${htmlText(completion)}</div><p class="facts">score ${Number(score.toPrecision(4))}</p></div>`,
+        `<div class="completion"><p>${safeText(query)}</p><div class="tokens">${safeText(completion)}</div><p class="facts">score ${Number(score.toPrecision(4))}</p></div>`,
     )
-    return `<h3>${htmlText(name)}, after ${step} steps</h3>${items.join('')}`
+    return `<h3>${safeText(name)}, after ${step} steps</h3>${items.join('')}`
   })
   return `<section>\n<h2>Samples of evaluations</h2>\n${parts.join('\n')}\n</section>\n`
 }
@@ -247,20 +255,22 @@ const page = (input: ReportInput, assets: ReportAssets): string => {
   const data = { charts: chartData(metrics), trajectories: shown }
   const environment = { ...summary.engine, policyVersion: summary.policyVersion }
   const title = config.recipe?.name ?? 'Training run'
+  const policy = pagePolicy(liveDigest, { scripts: [assets.chartScript, assets.script], styles: 'inline' })
   return `<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="${policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Tandem run: ${htmlText(title)}</title>
+<title>Tandem run: ${safeText(title)}</title>
 <style>${assets.chartStyle}</style>
 <style>${assets.style}</style>
 </head>
 <body>
 <main>
 <header>
-<h1>${htmlText(title)}</h1>
-<p class="verdict">${htmlText(verdict(summary))}</p>
+<h1>${safeText(title)}</h1>
+<p class="verdict">${safeText(verdict(summary))}</p>
 ${factList(input)}
 <dl class="cards">${cards(summary)}</dl>
 </header>
@@ -287,7 +297,7 @@ ${left > 0 ? `<p class="note">${left} more completions are in trajectories.jsonl
 <details><summary>Engine and model</summary>${tableOf(Object.entries(environment))}</details>
 </section>
 </main>
-<script type="application/json" id="run-data">${scriptJson(data)}</script>
+<script type="application/json" id="run-data">${visibleJson(data)}</script>
 <script>${assets.chartScript}</script>
 <script>${assets.script}</script>
 </body>

@@ -1,6 +1,6 @@
 /** The run viewer as one HTML page that opens without a server. */
 import type { Digest } from '../core/digest.js'
-import { scriptJson } from '../core/html.js'
+import { pagePolicy, scriptJson } from '../core/html.js'
 import { oneScript } from './oneScript.js'
 import type { EmbeddedData } from './protocol.js'
 
@@ -9,13 +9,6 @@ export type PageFiles = Readonly<Record<string, string>>
 
 const dataAddress = (type: string, text: string): string =>
   `data:${type};base64,${Buffer.from(text, 'utf8').toString('base64')}`
-
-/** Returns a policy that allows only these scripts and styles, and no request. */
-const policyOf = (digest: Digest, scripts: readonly string[], styles: string): string => {
-  const hash = (text: string): string => `'sha256-${Buffer.from(digest(text), 'hex').toString('base64')}'`
-  const allowed = `script-src ${scripts.map(hash).join(' ')}; style-src ${hash(styles)}; img-src data:`
-  return `default-src 'none'; ${allowed}; base-uri 'none'; form-action 'none'`
-}
 
 const STYLES = ['uPlot.min.css', 'base.css', 'layout.css', 'run.css', 'rollouts.css', 'model.css']
 
@@ -33,7 +26,7 @@ export const onePage = (files: PageFiles, data: EmbeddedData, digest: Digest): s
   }
   const styles = STYLES.map(textOf).join('\n')
   const [theme, script] = [textOf('theme.js'), oneScript(files, 'main.js')]
-  const policy = policyOf(digest, [theme, script], styles)
+  const policy = pagePolicy(digest, { scripts: [theme, script], styles: [styles] })
   const tags: readonly (readonly [string, string])[] = [
     [
       '<meta charset="utf-8" />',

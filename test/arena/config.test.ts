@@ -144,6 +144,8 @@ describe('overrides', () => {
 
   it('cannot reach what records inherit', () => {
     expect(problem(applyOverrides({}, ['__proto__.polluted=1', 'constructor.x=1']) as never)).not.toBe('nothing')
+    for (const path of ['agents.__proto__.x', 'agents.__proto__', '__proto__.x'])
+      expect(overridden(`${path}=1`)).toContain(`unknown key '${path}'`)
     expect('polluted' in {}).toBe(false)
   })
 })

@@ -1,4 +1,5 @@
 import { execFileSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -50,6 +51,33 @@ describe('renderReport', () => {
     expect(withoutScripts).not.toMatch(/\b(src|href)=/)
     expect(html).not.toMatch(/@import|url\(/)
     expect(html).toMatch(/^<!doctype html>/)
+  })
+
+  it('allows the code of the page only, by its hash, and no request', async () => {
+    const html = await render(reportInput())
+    const [, policy = ''] = /http-equiv="Content-Security-Policy" content="([^"]*)"/.exec(html) ?? []
+    const scripts = [...html.matchAll(/<script>([\s\S]*?)<\/script>/g)].map(([, text]) => text!)
+    const hashes = scripts.map((text) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`)
+    expect(scripts).toHaveLength(2)
+    expect(policy).toContain(`default-src 'none'; script-src ${hashes.join(' ')};`)
+    expect(policy).not.toMatch(/https?:|\*/)
+  })
+
+  it('makes characters visible that reorder, hide or control others, wherever text of the run is', async () => {
+    const hostile = 'a\u202eb\u0007\u200bc\u{e0041}'
+    const record = { ...trajectory(1), query: hostile, tokens: [hostile], completion: hostile }
+    const sample = { query: hostile, completion: hostile, score: 1 }
+    const html = await render(
+      reportInput({
+        folder: hostile,
+        config: { format: 2, recipe: { name: hostile, file: null }, settings: { model: hostile }, run: {} },
+        metrics: [{ ...evaluation(0, 0.1), samples: [sample] }, step(1)],
+        trajectories: [record],
+      }),
+    )
+    expect(html).not.toMatch(/\p{Cf}/u)
+    expect(JSON.stringify(dataOf(html))).not.toMatch(/\p{Cf}/u)
+    for (const text of [html, JSON.stringify(dataOf(html))]) expect(text).toContain('u202eb\\')
   })
 
   it('names the run, its start, model, data set, command and machine, and leaves out what is unknown', async () => {
