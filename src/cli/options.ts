@@ -8,6 +8,7 @@ import { redact } from '../core/secrets.js'
 import { BACKENDS, type BackendName, NoBackend, type SelectedBackend, selectBackend } from '../engine/select.js'
 import { EMBEDDED_MODEL } from '../live/embeddedModel.js'
 import { letHeapGrow } from '../live/heap.js'
+import { host } from '../live/machine.js'
 import { printError } from '../live/output.js'
 import { CommandError } from './failure.js'
 
@@ -127,6 +128,9 @@ export const engineOptions = (): readonly Option[] => [
 /** Starts the tensor engine. */
 export const startEngine = async ({ backend, threads }: EngineOptions): Promise<SelectedBackend> => {
   letHeapGrow()
+  const { cores } = host()
+  if (threads !== undefined && threads > cores)
+    printError(`${threads} threads on ${cores} ${cores === 1 ? 'core' : 'cores'}: more threads than cores are slower\n`)
   try {
     return await selectBackend({ ...(backend && { backend }), ...(threads !== undefined && { threads }) })
   } catch (error) {

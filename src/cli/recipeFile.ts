@@ -41,7 +41,8 @@ const isFile = (name: string): boolean => /[/\\]|\.[cm]?[jt]s$/.test(name)
 const fileOf = (name: string): string => {
   if (isFile(name)) {
     const path = resolve(name)
-    if (!existsSync(path)) throw new CommandError(`there is no recipe file ${path}`)
+    if (!existsSync(path))
+      throw new CommandError(`there is no recipe file${/\.[cm]?[jt]s$/.test(path) ? '' : ' or run folder'} ${path}`)
     return path
   }
   const names = recipeNames()

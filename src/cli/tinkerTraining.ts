@@ -2,6 +2,7 @@
 import { InvalidArgumentError, Option } from 'commander'
 import { isLeft } from 'fp-ts/lib/Either.js'
 import { child, uniform } from '../core/key.js'
+import { redact } from '../core/secrets.js'
 import { parseJsonAs } from '../data/schemaJson.js'
 import type { OpenTraining } from '../run/remoteTraining.js'
 import { measureGradients } from '../tinker/client/measureGradients.js'
@@ -12,6 +13,7 @@ import { tinkerPolicy } from '../tinker/learner/tinkerPolicy.js'
 import { type TokenPrices, tokenCosts, tokenPricesSchema } from '../tinker/learner/tokenCosts.js'
 import { CommandError, orFail } from './failure.js'
 import { checkServerUrl } from './options.js'
+import { reminded } from './reminder.js'
 
 /** Seeds of adapters that servers accept. */
 const SEEDS = 2 ** 31
@@ -108,11 +110,15 @@ export const remoteTraining = ({
     const apiKey = process.env.TINKER_API_KEY
     const keeping = checkpointTtl === undefined ? {} : { checkpointSeconds: checkpointTtl }
     const client = tinkerClient({ url, ...(apiKey && { apiKey }), ...(wire && { wire }) })
-    const session = await orFail(client.session())
-    const gradients = await orFail(measureGradients(session, { baseModel }))
+    const session = await reminded(`waiting for the server ${redact(url)}`, () => orFail(client.session()))
+    const gradients = await reminded(`measuring gradients of ${baseModel}`, () =>
+      orFail(measureGradients(session, { baseModel })),
+    )
     const seed = Math.floor(uniform(child(key, 'adapter'), 0) * SEEDS)
     const adapter = lora === null ? null : { rank: lora, seed }
-    const trainer = await orFail(session.trainer({ baseModel, gradients, lora: adapter }))
+    const trainer = await reminded(`waiting for a trainer of ${baseModel}`, () =>
+      orFail(session.trainer({ baseModel, gradients, lora: adapter })),
+    )
     const { vocabularySize, endTokens, maxPositions: maxLength } = config
     const model = { vocabularySize, endTokens, maxLength }
     const sampling = { temperature: 1, maxTokens }

@@ -1,5 +1,6 @@
 /** `tandem train RECIPE`: starts or resumes a run of a recipe. */
 
+import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { Command, type Option } from 'commander'
 import { formatEstimate, type MemoryEstimate } from '../collectors/memoryEstimate.js'
@@ -143,9 +144,9 @@ const conclusion = (folder: string, summary: RunSummary): string => {
 /** Tags of failures without a run that can be resumed. */
 const OF_FOLDER: readonly string[] = ['RunFolderFailure', 'LockFailure', 'CheckpointFailure', 'FileFailure']
 
-/** Adds the command that resumes the run to its failure. */
+/** Adds the command that resumes the run to its failure, if a checkpoint was saved. */
 const failedRun = (error: unknown, folder: string): unknown =>
-  error instanceof FailureError && !OF_FOLDER.includes(error.failure._tag)
+  error instanceof FailureError && !OF_FOLDER.includes(error.failure._tag) && existsSync(`${folder}/checkpoints`)
     ? new CommandError(`${error.message}\nresume with: tandem train --resume ${folder}`)
     : asCommandError(error)
 

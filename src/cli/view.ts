@@ -1,5 +1,6 @@
 /** `tandem view`: a page about runs, served on this computer. */
 
+import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { Command, Option } from 'commander'
 import { liveTimers } from '../live/clock.js'
@@ -8,7 +9,7 @@ import { print } from '../live/output.js'
 import { version } from '../live/version.js'
 import { modelDesk } from '../view/modelDesk.js'
 import { exportedPage, startView } from '../view/server.js'
-import { orFail } from './failure.js'
+import { CommandError, orFail } from './failure.js'
 import { type EngineOptions, engineOptions, portNumber, startEngine } from './options.js'
 import { type TrustFlags, trustOption } from './recipeTrust.js'
 import { sayLine } from './serving.js'
@@ -20,6 +21,8 @@ interface ViewFlags extends EngineOptions, TrustFlags {
 }
 
 const start = async (given: readonly string[], flags: ViewFlags): Promise<void> => {
+  const absent = given.filter((folder) => !existsSync(folder))
+  if (absent.length > 0) throw new CommandError(`there is nothing to view: ${absent.join(', ')} does not exist`)
   const folders = given.map((folder) => resolve(folder))
   const options = { files: liveFiles, timers: liveTimers, folders, version }
   if (flags.export !== undefined) {

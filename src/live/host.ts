@@ -4,6 +4,7 @@
  */
 import { availableParallelism, totalmem } from 'node:os'
 import { setImmediate } from 'node:timers/promises'
+import { print } from './output.js'
 
 /** The package with onnxruntime. */
 export const ONNXRUNTIME_PACKAGE = 'onnxruntime-node'
@@ -31,9 +32,7 @@ export const isInstalled = (packageName: string): boolean => {
 }
 
 /** Writes text to the standard output. */
-export const writeOut = (text: string): void => {
-  process.stdout.write(text)
-}
+export const writeOut = (text: string): void => print(text)
 
 /** Prints a warning. */
 export const warn = (text: string): void => process.emitWarning(text)

@@ -41,11 +41,24 @@ export const lossOf = ({ loss, kl, sampling }: Pick<PolicySettings, 'loss' | 'kl
 /** Algorithms whose advantages are normalized over the whole batch. */
 const OVER_BATCH: readonly string[] = ['reinforce++', 'reinforce++-baseline', 'gpg']
 
-/** Returns the advantage estimator. With `segments`, groups have a member for each segment. */
+/** Throws RangeError for groups of one completion whose advantage would always be 0. */
+const checkGroup = (algorithm: string, group: number): void => {
+  if (group > 1 || algorithm === 'reinforce++') return
+  throw new RangeError(
+    `tasks.group: ${algorithm} compares the completions of a task: expected at least 2, got ${group} (reinforce++ compares those of a batch)`,
+  )
+}
+
+/**
+ * Returns the advantage estimator. With `segments`, groups have a member for each segment.
+ *
+ * Errors   throws RangeError for groups of one, unless the algorithm compares whole batches.
+ */
 export const advantageOf = (
   { loss, tasks }: Pick<PolicySettings, 'loss' | 'tasks'>,
   segments?: SegmentRule,
 ): Advantage => {
+  checkGroup(loss.algorithm, tasks.group)
   const advantage = batchAdvantage(ALGORITHMS[loss.algorithm].advantage, {
     name: loss.algorithm,
     over: OVER_BATCH.includes(loss.algorithm) ? 'batch' : 'group',

@@ -194,6 +194,7 @@ const MISSING: Readonly<Record<string, Missing>> = {
     model: () => ['arena', '--override', 'agents.player_0.model=hf_none/none', 'num_episodes=1', '--out', 'games'],
   },
   view: {
+    'run folder': () => ['view', 'none'],
     port: () => ['view', 'run', '--port', String(taken)],
     'place for the page': () => ['view', 'run', '--export', 'file/page.html'],
   },

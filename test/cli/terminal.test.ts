@@ -79,6 +79,7 @@ describe('a terminal', () => {
 const WRITERS: Readonly<Record<string, string>> = {
   'src/live/output.ts': 'all text',
   'src/cli/main.ts': 'nothing: it handles the error of a closed pipe',
+  'src/cli/tandem.ts': 'that Node is too old',
   'src/cli/train.ts': 'nothing: it chooses the display',
   'src/cli/eval.ts': 'a bar of numbers',
   'src/cli/arenaDisplay.ts': 'a bar of numbers',

@@ -15,7 +15,7 @@ describe('a project of tandem init, with the packed package', () => {
   it('passes its own tests, and learns', () => {
     run('npm', ['pack', '--pack-destination', path('.')], '.')
     const tarball = readdirSync(path('.')).find((name) => name.endsWith('.tgz'))!
-    run(process.execPath, ['dist/cli/main.js', 'init', path('project')], '.')
+    run(process.execPath, ['dist/cli/tandem.js', 'init', path('project')], '.')
     const file = path('project/package.json')
     writeFileSync(file, readFileSync(file, 'utf8').replace(/("tandem-rl": )"[^"]*"/, `$1"file:../${tarball}"`))
     run('npm', ['install', '--no-audit', '--no-fund'], path('project'))

@@ -1,7 +1,10 @@
 /** Settings of a run, alone and combined: corrections, schedules, and the place of the KL term. */
+import * as E from 'fp-ts/lib/Either.js'
 import { describe, expect, it } from 'vitest'
+import { ALGORITHMS } from '../../src/objectives/algorithms.js'
 import { AdaptiveKLController } from '../../src/objectives/klControl.js'
 import {
+  advantageOf,
   klWeightOf,
   lossOf,
   offPolicyOf,
@@ -22,6 +25,17 @@ const EMBEDDED_CONFIG = { embedding: { name: 'model.embed_tokens' }, learnedPosi
 const runs = useTrainingRuns(path)
 
 const settings = (flags: Flags = {}): RunSettings => withFlags({ model: 'm' }, flags)
+
+describe('a group of one', () => {
+  it.each(Object.entries(ALGORITHMS))('is refused exactly if every advantage of %s is 0', (name, { advantage }) => {
+    const lone = advantage({ groups: ['a', 'b'], rewards: [[0], [1]], mask: [[1], [1]] })
+    const isNothing = E.isRight(lone) && lone.right.flat().every((value) => value === 0)
+    const make = () => advantageOf(settings({ algorithm: name, group: 1 }))
+    if (isNothing) expect(make).toThrow(`tasks.group: ${name} compares the completions of a task: expected at least 2`)
+    else expect(make).not.toThrow()
+    expect(() => advantageOf(settings({ algorithm: name, group: 2 }))).not.toThrow()
+  })
+})
 
 describe('a correction', () => {
   const rescored = (flags: Flags) => offPolicyOf(settings({ oldLogProbs: 'rescored', ...flags })).correction

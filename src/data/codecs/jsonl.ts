@@ -7,6 +7,7 @@ import type { FileFailure } from '../../core/failure.js'
 import { joinBytes } from '../../core/joinBytes.js'
 import { parseJson } from '../../core/json.js'
 import { roundedNumber } from '../../core/strictJson.js'
+import { visibleLine } from '../../core/visibleText.js'
 import type { RowFailure, RowProblem } from '../task.js'
 import { rowFailure } from '../task.js'
 
@@ -32,9 +33,18 @@ export const MOST_PROBLEMS = 100
 export const pathed = (path: readonly PropertyKey[], problem: string): string =>
   path.length === 0 ? problem : `${path.map(String).join('.')}: ${problem}`
 
-/** Formats all issues of a schema check in one sentence. */
-export const describeIssues = (error: z.ZodError): string =>
-  error.issues.map(({ path, message }) => pathed(path, message)).join('; ')
+/** Most fields of a row that are named. */
+const NAMED_FIELDS = 12
+
+/** Formats all issues of a row in one sentence, with the fields of the row if one is missing. */
+export const describeIssues = (error: z.ZodError, row: unknown): string => {
+  const problems = error.issues.map(({ path, message }) => pathed(path, message)).join('; ')
+  const fields = typeof row === 'object' && row !== null ? Object.keys(row) : []
+  const isMissing = error.issues.some(({ path }) => path.length === 1 && !fields.includes(String(path[0])))
+  if (!isMissing || fields.length === 0) return problems
+  const more = fields.length > NAMED_FIELDS ? ', ...' : ''
+  return `${problems}; the row has ${visibleLine(fields.slice(0, NAMED_FIELDS).join(', ')).slice(0, 400)}${more}`
+}
 
 const parseLine = <T>(line: string, schema: z.ZodType<T>): E.Either<string, T> => {
   const json = parseJson(line)
@@ -42,7 +52,7 @@ const parseLine = <T>(line: string, schema: z.ZodType<T>): E.Either<string, T> =
   const rounded = roundedNumber(line)
   if (rounded !== undefined) return E.left(pathed(rounded.path, rounded.problem))
   const parsed = schema.safeParse(json.right)
-  return parsed.success ? E.right(parsed.data) : E.left(describeIssues(parsed.error))
+  return parsed.success ? E.right(parsed.data) : E.left(describeIssues(parsed.error, json.right))
 }
 
 /**

@@ -301,8 +301,9 @@ const parseRow = <T>(
     if (E.isLeft(value)) return value
     fields.push([name, value.right])
   }
-  const parsed = schema.safeParse(Object.fromEntries(fields))
-  return parsed.success ? E.right(parsed.data) : E.left(describeIssues(parsed.error))
+  const row = Object.fromEntries(fields)
+  const parsed = schema.safeParse(row)
+  return parsed.success ? E.right(parsed.data) : E.left(describeIssues(parsed.error, row))
 }
 
 /** The number of bad rows after which reading stops. */

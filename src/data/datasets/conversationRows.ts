@@ -19,20 +19,25 @@ export interface PreferencePair {
 export const CONVERSATION_ROW: z.ZodType<History> = z.object({ messages }).transform((row) => row.messages)
 
 /** A text, or a list of messages whose last one is the answer. */
-const answer = z.union([
-  z.string(),
-  z
-    .array(z.object({ content: z.string() }))
-    .min(1)
-    .transform((all) => all.at(-1)!.content),
-])
+const answer = z.union(
+  [
+    z.string(),
+    z
+      .array(z.object({ content: z.string() }))
+      .min(1)
+      .transform((all) => all.at(-1)!.content),
+  ],
+  { error: 'expected a text, or messages whose last one is the answer' },
+)
 
 /**
  * A row with `prompt` (a text or messages), `chosen` and `rejected` (texts, or messages whose last
  * one is the answer).
  */
 export const PREFERENCE_ROW: z.ZodType<PreferencePair> = z.object({
-  prompt: z.union([z.string().transform((text) => History([message('user', text)])), messages]),
+  prompt: z.union([z.string().transform((text) => History([message('user', text)])), messages], {
+    error: 'expected a text or messages',
+  }),
   chosen: answer,
   rejected: answer,
 })

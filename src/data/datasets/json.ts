@@ -42,7 +42,7 @@ const rowsOfArray = <T>(text: string, name: string, schema: z.ZodType<T>): E.Eit
     if (problems.length === MOST_PROBLEMS) break
     const row = schema.safeParse(value)
     if (row.success) rows.push(row.data)
-    else problems.push({ row: i + 1, reason: describeIssues(row.error) })
+    else problems.push({ row: i + 1, reason: describeIssues(row.error, value) })
   }
   const [first, ...others] = problems
   return first === undefined ? E.right(rows) : E.left(rowFailure(name, { first, others, unit: 'row' }))

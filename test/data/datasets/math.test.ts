@@ -71,7 +71,7 @@ describe('MATH', () => {
     expect(bad).toHaveProperty(
       'left.reason',
       expect.stringMatching(
-        /^problem: must not be empty; level: must be .*; type: .*; solution: '\\boxed' does not occur$/,
+        /^problem: must not be empty; level: must be .*; type: .*; solution: '\\boxed' does not occur; the row has problem, level, solution$/,
       ),
     )
   })

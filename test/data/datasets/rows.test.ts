@@ -12,7 +12,7 @@ const taskOf = <Row, T extends Task>(format: DatasetFormat<Row, T>, row: unknown
 const problem = (format: DatasetFormat<never, Task>, row: unknown): string => {
   const parsed = format.schema.safeParse(row)
   if (parsed.success) throw new Error('the row was accepted')
-  return describeIssues(parsed.error)
+  return describeIssues(parsed.error, row)
 }
 
 describe('ROWS', () => {
