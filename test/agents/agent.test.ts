@@ -97,6 +97,13 @@ describe('a chain', () => {
     ).toBe(`<search>6 * 7</search><answer>42</answer>${END}`)
   })
 
+  it('answers a call without a readable name as malformed, and goes on', async () => {
+    const agent = said(['<tool_call>{bad</tool_call>', 'It is 42.'], HFAgent)
+    const [chain] = (await orThrow(agent.run({ messages: ask }))).trajectories
+    expect(textOf(chain!.messages[2]!)).toContain('it is not written in the format of the model')
+    expect(textOf(chain!.messages[3]!)).toBe('It is 42.')
+  })
+
   it('calls no tools in thoughts, and is not cut there', async () => {
     const search = said(
       [

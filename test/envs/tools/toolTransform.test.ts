@@ -210,6 +210,23 @@ describe('SimpleToolTransform', () => {
     expect([counts, end]).toEqual([{ calls: 1, errors: 1 }, OPEN])
   })
 
+  it('answers the last call of a reply that was cut off as malformed, written in text or native', async () => {
+    const cutOff = { isComplete: false }
+    const texts = [
+      '<tool_call>{"name": "add", "argum',
+      '<tool_call>{"name": "add", "arguments": {"by": 2}}</tool_call>',
+    ]
+    for (const text of texts) {
+      const { heard, counts } = await play(envOf(1, { format: 'hermes' }), message('assistant', text, cutOff))
+      expect(heard).toEqual([[expect.stringMatching(/^error: a call could not be parsed: the call of 'add': /)]])
+      expect(counts).toEqual({ calls: 1, errors: 1 })
+    }
+    const native = message('assistant', [], { toolCalls: [callOf('add', { by: 2 }), callOf('add')], ...cutOff })
+    const { heard, counts } = await play(envOf(1), native)
+    expect(heard[0]).toEqual(['2', expect.stringMatching(/^error: a call could not be parsed: .*cut off/)])
+    expect(counts).toEqual({ calls: 2, errors: 1 })
+  })
+
   it('reads calls out of text, given their format', async () => {
     const env = envOf(1, { format: 'hermes' })
     const text = (calls: string): Message => message('assistant', `Now. ${calls}`)

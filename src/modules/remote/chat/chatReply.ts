@@ -90,13 +90,15 @@ export const chatReply = (json: unknown): E.Either<ReplyProblem, ChatReply> => {
 const FINISHES: Readonly<Record<string, ChatFinish>> = {
   stop: 'stop',
   length: 'length',
+  max_tokens: 'length',
+  model_length: 'length', // of Mistral, where the context is full
   tool_calls: 'tool-calls',
   function_call: 'tool-calls',
   content_filter: 'content-filter',
 }
 
 /** Finish reasons of completions that must not be used for training. */
-const BROKEN: readonly string[] = ['abort', 'error']
+const BROKEN: readonly string[] = ['abort', 'error', 'insufficient_system_resource']
 
 const usageOf = ({ usage }: ChatReply): ChatUsage | null =>
   usage?.prompt_tokens == null || usage.completion_tokens == null

@@ -92,7 +92,7 @@ const addCall = ({ calls, open }: Parts, place: number, part: CallPart): void =>
   }
   if (id !== '') call.id = id
   if (name != null && name !== call.name) call.name += name // some servers repeat the name in every part
-  call.arguments += typeof args === 'object' ? JSON.stringify(args ?? {}) : (args ?? '')
+  call.arguments += typeof args === 'object' && args !== null ? JSON.stringify(args) : (args ?? '')
 }
 
 /** Adds the items of a list that is not there until its first item. */

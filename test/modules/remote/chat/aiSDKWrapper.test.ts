@@ -152,6 +152,13 @@ describe('a language model of the AI SDK as a policy', () => {
     expect(sent).not.toHaveProperty('topP')
   })
 
+  it.each(['', '{}', '{"a"'])('reports a call with input %j that ran into the limit as malformed', async (input) => {
+    const model = answering([{ type: 'tool-call', toolCallId: 'c1', toolName: 'delete_all', input }], 'length')
+    const action = await rightOf(aiSDKWrapper({ model }).act(asked('a'), key))
+    expect(get(action, 'history', 'response').items.get(0)!.toolCalls).toEqual([])
+    expect(get(action, 'answer').items.get(0)!.malformedCalls).toHaveLength(1)
+  })
+
   it('takes models of the second version, and any that the SDK takes as an object', async () => {
     const model = {
       ...{ specificationVersion: 'v2' as const, provider: 'old', modelId: 'm', supportedUrls: {} },

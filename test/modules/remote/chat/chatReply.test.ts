@@ -17,6 +17,35 @@ const turnOf = (message: object) => {
 
 const text = (words: string) => ({ type: 'text', text: words })
 
+describe('a call at the end of a reply', () => {
+  const call = (args: unknown) => ({ id: 'c1', type: 'function', function: { name: 'delete_all', arguments: args } })
+
+  const readAs = (finish_reason: string, calls: readonly object[]) => {
+    const reply = chatReply({ choices: [{ message: { content: null, tool_calls: calls }, finish_reason }] })
+    if (E.isLeft(reply)) throw new Error(reply.left.reason)
+    const turns = turnsOf(reply.right, { calls: 'native', index: 0 })
+    if (E.isLeft(turns)) throw new Error(turns.left.reason)
+    const { message, answer } = turns.right[0]!
+    return { calls: message.toolCalls.map(({ arguments: args }) => args), malformed: answer.malformedCalls.length }
+  }
+
+  it.each(['length', 'content_filter', 'max_tokens', 'model_length'])(
+    'that ended with %s is malformed, and the calls before it are not',
+    (finish) => {
+      for (const args of ['', null, '{}', '{"a": 1}', '{"a"', {}])
+        expect(readAs(finish, [call(args)])).toEqual({ calls: [], malformed: 1 })
+      expect(readAs(finish, [call('{"a": 1}'), call('')])).toEqual({ calls: [{ a: 1 }], malformed: 1 })
+    },
+  )
+
+  it('that is complete is run, with empty arguments as an empty object', () => {
+    for (const args of ['', null, '{}', {}])
+      expect(readAs('tool_calls', [call(args)])).toEqual({ calls: [{}], malformed: 0 })
+    expect(readAs('tool_calls', [call('{"a"')])).toEqual({ calls: [], malformed: 1 })
+    expect(readAs('stop', [call('[1]')])).toEqual({ calls: [], malformed: 1 })
+  })
+})
+
 describe('thinking parts, as Mistral writes them', () => {
   it.each([
     ['parts of text', [text('Let me '), text('see.')]],

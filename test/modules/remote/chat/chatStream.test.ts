@@ -55,6 +55,22 @@ const callsOf = async (body: string) => {
 }
 
 describe('tool calls of a stream', () => {
+  it.each(['', null, '{"a": 1}', '{"a"'])('with arguments %j that ran into the limit are malformed', async (args) => {
+    const body = [frame(part({ index: 0, id: 'c1' }, 'delete_all', args)), frame({}, 'length'), 'data: [DONE]', '']
+    const action = await rightOf((await over(sends(body.join('\n\n')))).streamed)
+    expect(get(action, 'history', 'response').items.get(0)!.toolCalls).toEqual([])
+    expect(get(action, 'answer').items.get(0)!.malformedCalls).toHaveLength(1)
+  })
+
+  it('with null before the text of their arguments have that text', async () => {
+    const body = stream(
+      part({ index: 0, id: 'c1' }, 'f', null),
+      { tool_calls: [{ index: 0, function: { arguments: null } }] },
+      part({ index: 0 }, null, '{"a": 1}'),
+    )
+    expect(await callsOf(body)).toEqual([['f', { a: 1 }]])
+  })
+
   it.each([
     [
       'whole calls without an index',
