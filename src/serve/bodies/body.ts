@@ -7,6 +7,7 @@ import * as E from 'fp-ts/lib/Either.js'
 import { parseJson } from '../../core/json.js'
 import { jsonSizeProblem } from '../../core/jsonSize.js'
 import { type ApiFailure, apiFailure } from '../requests/failure.js'
+import { writtenArguments } from './writtenArguments.js'
 
 /** Bytes up to which a body is read on the thread of the server. */
 export const SMALL_BODY = 256 * 1024
@@ -61,11 +62,13 @@ const textOf = (bytes: Uint8Array): Read<string> =>
     () => apiFailure(400, 'The request body is not UTF-8.'),
   )
 
-/** Parses a JSON text within the limits of every body. */
+/** Parses a JSON text within the limits of every body. Arguments of calls keep their numbers. */
 export const parseJsonText = (text: string): Read<unknown> => {
   const problem = jsonSizeProblem(text)
   if (problem !== undefined) return E.left(apiFailure(400, `The request body ${problem}.`))
-  return E.mapLeft((reason: string) => apiFailure(400, `The request body is ${reason}`))(parseJson(text))
+  return E.mapLeft((reason: string) => apiFailure(400, `The request body is ${reason}`))(
+    parseJson(writtenArguments(text)),
+  )
 }
 
 /**

@@ -24,7 +24,8 @@ const block = z.union([
     type: z.literal('tool_use'),
     id: z.string(),
     name: z.string(),
-    input: z.record(z.string(), z.unknown()),
+    /** An object, or its text where it was read with the numbers as they are written. */
+    input: z.union([z.record(z.string(), z.unknown()), z.string()]),
   }),
   z.object({ type: z.literal('thinking'), thinking: z.string() }),
   z.object({ type: z.literal('redacted_thinking') }),
@@ -117,11 +118,12 @@ const systemMessage = (blocks: readonly Block[]): object => ({
 })
 
 const assistantMessage = (blocks: readonly Block[]): object => {
-  const calls = blocks.flatMap((each) =>
-    each.type === 'tool_use'
-      ? [{ id: each.id, type: 'function', function: { name: each.name, arguments: JSON.stringify(each.input) } }]
-      : [],
-  )
+  const calls = blocks.flatMap((each) => {
+    if (each.type !== 'tool_use') return []
+    const { id, name, input } = each
+    const args = typeof input === 'string' ? input : JSON.stringify(input)
+    return [{ id, type: 'function', function: { name, arguments: args } }]
+  })
   const thoughts = blocks.flatMap((each) => (each.type === 'thinking' ? [each.thinking] : []))
   return {
     role: 'assistant',

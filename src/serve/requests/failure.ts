@@ -100,9 +100,12 @@ export const anthropicBody = ({ status, reason }: ApiFailure): object => ({
   },
 })
 
+/** Makes a response of JSON text. */
+export const jsonTextResponse = (text: string, status = 200): Response =>
+  new Response(text, { status, headers: { 'content-type': 'application/json' } })
+
 /** Makes a JSON response. */
-export const jsonResponse = (body: unknown, status = 200): Response =>
-  new Response(JSON.stringify(body), { status, headers: { 'content-type': 'application/json' } })
+export const jsonResponse = (body: unknown, status = 200): Response => jsonTextResponse(JSON.stringify(body), status)
 
 /**
  * Makes the response to a failed request, in the format of the path's protocol. A conflict has the

@@ -1,7 +1,7 @@
 /** Endpoints that sample: they answer whole, or as a stream of chunks. */
 import * as E from 'fp-ts/lib/Either.js'
 import type { GenerationEvent } from '../../data/generation.js'
-import { type ApiFailure, errorBody, jsonResponse } from '../requests/failure.js'
+import { type ApiFailure, errorBody, jsonResponse, jsonTextResponse } from '../requests/failure.js'
 import type { StreamUsage } from '../requests/fields.js'
 import {
   afterFirst,
@@ -44,9 +44,9 @@ export interface ChunkWriter {
   readonly total: () => TokenUsage
 }
 
-/** The two forms of an answer: one JSON object, or the frames of a stream. */
+/** The two forms of an answer: one JSON object or its text, or the frames of a stream. */
 interface Answer {
-  readonly whole: (prompts: readonly WholePrompt[]) => object
+  readonly whole: (prompts: readonly WholePrompt[]) => object | string
   readonly frames: (running: RunningJob, usage: StreamUsage) => AsyncGenerator<string>
 }
 
@@ -99,8 +99,12 @@ export const endpoint =
     const { job, stream } = asked.right
     const { whole, frames } = answerOf(served, asked.right)
     const running = startJob(served, job, request.signal)
-    if (stream === null)
-      return E.map((prompts: readonly WholePrompt[]) => jsonResponse(whole(prompts)))(await wholeJob(running, job))
+    if (stream === null) {
+      return E.map((prompts: readonly WholePrompt[]) => {
+        const body = whole(prompts)
+        return typeof body === 'string' ? jsonTextResponse(body) : jsonResponse(body)
+      })(await wholeJob(running, job))
+    }
     return E.map((begun: RunningJob) => eventStream(frames(begun, stream), begun.stop))(await afterFirst(running))
   }
 

@@ -36,15 +36,24 @@ const stopOf = (reply: WholeReply): object => {
     : { stop_reason: 'end_turn', stop_sequence: null }
 }
 
-const contentOf = (block: ReplyBlock): object => {
+/** A block as it begins: without text, and with empty arguments. */
+const begunBlock = (block: ReplyBlock): object => {
   switch (block.kind) {
     case 'text':
-      return { type: 'text', text: block.text, citations: null }
+      return { type: 'text', text: '', citations: null }
     case 'thoughts':
-      return { type: 'thinking', thinking: block.text, signature: '' }
+      return { type: 'thinking', thinking: '', signature: '' }
     case 'call':
-      return { type: 'tool_use', id: block.id, name: block.name, input: JSON.parse(block.text) as unknown }
+      return { type: 'tool_use', id: block.id, name: block.name, input: {} }
   }
+}
+
+/** The JSON text of a block. Arguments keep the numbers that the model wrote. */
+const blockJson = (block: ReplyBlock): string => {
+  const { kind, text } = block
+  if (kind !== 'call') return JSON.stringify({ ...begunBlock(block), [kind === 'text' ? 'text' : 'thinking']: text })
+  const { id, name } = block
+  return `${JSON.stringify({ type: 'tool_use', id, name }).slice(0, -1)},"input":${text}}`
 }
 
 const deltaOf = (kind: ReplyBlock['kind'], text: string): object => {
@@ -78,7 +87,7 @@ const frameOf = (asked: ChatRequest, event: ReplyEvent): string => {
     case 'Open':
       return frame('content_block_start', {
         index: event.index,
-        content_block: contentOf({ ...event.block, text: event.block.kind === 'call' ? '{}' : '' }),
+        content_block: begunBlock(event.block),
       })
     case 'More': {
       const { index, kind, text } = event
@@ -105,7 +114,8 @@ export const readMessages = ({ text }: ReadingEnv, body: unknown): E.Either<ApiF
 export const messages: Endpoint<ReadChat> = endpoint(chatRequest, (served, asked) => ({
   whole: ([prompt]) => {
     const reply = wholeReply(served, asked, { prompt: prompt!, prefix: PREFIX })
-    return { ...heading(asked), content: reply.blocks.map(contentOf), ...stopOf(reply), usage: usageOf(reply) }
+    const rest = JSON.stringify({ ...heading(asked), ...stopOf(reply), usage: usageOf(reply) })
+    return `${rest.slice(0, -1)},"content":[${reply.blocks.map(blockJson).join(',')}]}`
   },
   frames: (running) => frames(served, asked, running),
 }))

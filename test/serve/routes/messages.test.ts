@@ -1,6 +1,6 @@
 /** `/v1/messages` of `serveApp`: Anthropic's form of requests, answers, streams and errors. */
 import { describe, expect, it } from 'vitest'
-import { type Json, post, saying, scripted, served, tokenizer } from '../../kit/served.js'
+import { ask, type Json, post, saying, scripted, served, tokenizer } from '../../kit/served.js'
 
 const PATH = '/v1/messages'
 const USER = { role: 'user', content: 'hi' }
@@ -48,6 +48,21 @@ describe('a message', () => {
     expect(JSON.parse(deltas.map((delta) => delta.partial_json ?? '').join(''))).toEqual({ city: 'Oslo' })
     expect(events.filter(({ type }) => type === 'content_block_start')).toHaveLength(2)
     expect(events.at(-2)).toMatchObject({ type: 'message_delta', delta: { stop_reason: 'tool_use' } })
+  })
+
+  it('keeps the numbers of arguments, in answers and from requests', async () => {
+    const args = '{"id":2512292042121000001,"f":1.0,"z":-0.0}'
+    const engine = scripted({ says: () => `<tool_call>{"name": "weather", "arguments": ${args}}</tool_call>` })
+    const app = served(engine, withTools)
+    const { text } = await post(app, PATH, { max_tokens: 99, messages: [USER], tools: [TOOL] })
+    expect(text).toContain(`"input":${args}`)
+    const block = `{"type":"tool_use","id":"t1","name":"weather","input":${args}}`
+    const result = '{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"rain"}]}'
+    const body = `{"max_tokens":9,"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[${block}]},${result}]}`
+    const { status } = await ask(app, PATH, { method: 'POST', body, headers: { 'content-type': 'application/json' } })
+    expect(status).toBe(200)
+    const shown = '{"id": 2512292042121000001, "f": 1.0, "z": -0.0}'
+    expect(tokenizer.decode(engine.seen.at(-1)!.prompt, 'keep')).toContain(shown)
   })
 
   it('has thoughts as a block of their own, whole and streamed', async () => {
