@@ -1,6 +1,6 @@
 /**
- * A trainer, a worker and the server of their queue in one process, in a time of their own. Each can
- * be killed, paused and started at any moment, as processes can.
+ * A simulation of a trainer, workers and the server of their queue, in simulated time. Each can be
+ * killed, paused and started at any moment.
  */
 import * as E from 'fp-ts/lib/Either.js'
 import { openRolloutQueue } from '../../src/collectors/queues/rolloutQueue.js'
@@ -48,7 +48,7 @@ const GROUPS = [
 export const LEASE_MS = 30_000
 const SETTINGS = { groupSize: 2, capacity: 4, leaseMs: LEASE_MS, maxAttempts: 10, order: 'task' } as const
 
-/** How long a rollout's turn and a training step take. */
+/** Times of a rollout's turn and of a training step. */
 const TURN_MS = 2000
 const STEP_MS = 3000
 
@@ -153,7 +153,7 @@ export interface Act {
 }
 
 /** A process that ended by itself. */
-export interface RoleEnd {
+interface RoleEnd {
   readonly role: Role
   /** The reason, or `null` when its work was done. */
   readonly reason: string | null

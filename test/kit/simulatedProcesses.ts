@@ -48,7 +48,7 @@ export const world = (): World => {
   }
 }
 
-export type Outage = 'killed' | 'paused'
+type Outage = 'killed' | 'paused'
 
 export type ServerState = 'runs' | Outage
 
@@ -94,7 +94,7 @@ export const lifeIn = ({ after }: World): Life => {
   }
 }
 
-/** How long a client of the server waits for an answer. */
+/** The longest wait of a client for an answer of the server. */
 const ANSWER_MS = 30_000
 
 type Answer<T> = E.Either<QueueFailure, T>
