@@ -97,7 +97,7 @@ describe('a chain', () => {
     ).toBe(`<search>6 * 7</search><answer>42</answer>${END}`)
   })
 
-  it('answers a call without a readable name as malformed, and goes on', async () => {
+  it('answers a call without a readable name as malformed, and continues', async () => {
     const agent = said(['<tool_call>{bad</tool_call>', 'It is 42.'], HFAgent)
     const [chain] = (await orThrow(agent.run({ messages: ask }))).trajectories
     expect(textOf(chain!.messages[2]!)).toContain('it is not written in the format of the model')

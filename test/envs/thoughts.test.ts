@@ -9,8 +9,10 @@ import { data } from '../../src/data/tensorDict/leaf.js'
 import { get, TensorDict } from '../../src/data/tensorDict/tensorDict.js'
 import { own } from '../../src/engine/scope.js'
 import { byMention } from '../../src/envs/agents/turnOrder.js'
+import { userView } from '../../src/envs/agents/userSimulator.js'
 import { ChatEnv } from '../../src/envs/chatEnv.js'
 import { parseAction } from '../../src/envs/games/gameText.js'
+import { textArenaGame } from '../../src/envs/games/textArena.js'
 import { ticTacToe } from '../../src/envs/games/ticTacToe.js'
 import { MultiTurnEnv } from '../../src/envs/multiTurnEnv.js'
 import { countdownReward } from '../../src/envs/rewards/countdown.js'
@@ -106,6 +108,14 @@ describe('the answer in thoughts', () => {
   })
 })
 
+describe('the thoughts of a policy', () => {
+  it('are not shown to a simulated user', () => {
+    const history = History([message('user', 'Hi'), message('assistant', '<think>rude</think>Hello!')])
+    expect(userView(history).messages.last()).toEqual(message('user', 'Hello!'))
+    expect(userView(History([message('assistant', '<think>hm</think>')])).messages.size).toBe(0)
+  })
+})
+
 describe('in thoughts', () => {
   const CALL = '<tool_call>{"name": "add", "arguments": {"by": 2}}</tool_call>'
 
@@ -142,6 +152,8 @@ describe('in thoughts', () => {
     expect(moveOf('[4]<think>or [0]?</think>')).toMatchObject({ right: 4 })
     expect(moveOf('<think>[0]</think>4')).toMatchObject({ right: 4 })
     expect(moveOf('<think>[0]')).toMatchObject({ left: { kind: 'unreadable' } })
+    const { game, text } = textArenaGame('TicTacToe-v0')
+    expect(text.read(game, game.initial, { player: 0, reply: '<think>[0]</think>[4]' })).toMatchObject({ right: 4 })
     const turn = { agent: 'ann', message: message('assistant', '<think>@cat?</think>@bob, go.'), saw: 0 }
     expect(byMention()([turn], ['ann', 'bob', 'cat'], '')).toMatchObject({ agent: 'bob' })
   })

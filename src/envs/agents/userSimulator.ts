@@ -12,6 +12,7 @@ import { take } from '../../data/tensorDict/selecting.js'
 import { get, TensorDict } from '../../data/tensorDict/tensorDict.js'
 import { discard, scope } from '../../engine/scope.js'
 import { appendMessage, History, lastMessage, type Message, message, textOf } from '../../text/history/history.js'
+import { withoutThoughts } from '../../text/toolCalls/thoughts.js'
 import { type EnvFailure, endedRows, envFailure, type Outcome } from '../base/env.js'
 import { type Transform, transform } from '../transforms/transform.js'
 
@@ -74,7 +75,7 @@ export interface UserScene {
  */
 export const userView = (history: History, { persona = '', opening, roles = ROLES }: UserScene = {}): History => {
   const swapped = history.messages.flatMap((each): readonly Message[] => {
-    const text = textOf(each)
+    const text = withoutThoughts(textOf(each))
     if (each.role === roles.user) return [message('assistant', text)]
     return each.role === roles.policy && text !== '' ? [message('user', text)] : []
   })
@@ -114,7 +115,7 @@ const askOne = async (
   const asked = TensorDict({ history: { prompt: data([userView(history, scene)]) } }, [1])
   const action = await policy.act(asked, key, { signal })()
   if (E.isLeft(action)) return E.left(envFailure(NAME, `the simulated user of conversation ${i} failed`, action.left))
-  const text = textOf(get(action.right, 'history', 'response').items.first()!) // one element was requested
+  const text = withoutThoughts(textOf(get(action.right, 'history', 'response').items.first()!)) // one element was requested
   discard(action.right)
   return E.right([i, text])
 }

@@ -1,6 +1,8 @@
 /** Games with the prompts and the action formats of TextArena. */
+
 import * as E from 'fp-ts/lib/Either.js'
 import { aList, checkOptions, unknownName } from '../../core/options.js'
+import { withoutThoughts } from '../../text/toolCalls/thoughts.js'
 import type { Game, GameState } from './game.js'
 import type { GameText } from './gameEnv.js'
 import type { ActionReader } from './gameScene.js'
@@ -115,7 +117,8 @@ export const textArenaGame = (name: string, options: TextArenaOptions = {}): Tex
     text: {
       memory: 'turn',
       prompt: ({ state, player, feedback }) => wrapper(notesOf(rules, state, { seat: player, feedback })),
-      read: (_game, { position }, { player, reply }) => {
+      read: (_game, { position }, { player, reply: written }) => {
+        const reply = withoutThoughts(written)
         const bracketed = reply.includes('[') || reply.includes(']') ? reply : `[${reply}]`
         const read = rules.read(position, { player: rules.numberOf(player), reply: bracketed })
         if (E.isRight(read)) return read
